@@ -1,0 +1,53 @@
+# Thin: meson and the scripts in tools/ do the work. Needs only make on a Debian machine; everything else
+# is installed by tools/packages.
+
+# Debian's own python3 and meson, not whatever else is in front of them.
+export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
+
+all: build/build.ninja
+	@ninja -C build --quiet
+
+build/build.ninja:
+	@tools/packages install build run
+	@mkdir -p build
+	@meson setup build >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
+
+quickstart: all
+	@tools/quickstart
+
+check:
+	@tools/check
+
+check-quick:
+	@tools/check build unit static
+
+asan:
+	@tools/check asan integration-asan
+
+tsan:
+	@tools/check tsan integration-tsan
+
+lint:
+	@tools/check static tidy
+
+format:
+	@tools/packages install test
+	clang-format-14 -i $$(find src tests bench -name '*.[ch]')
+
+bench: all
+	@tools/packages install bench
+	@python3 bench/run.py
+
+check-vm: all
+	@tests/vm/run
+
+fuzz:
+	@tools/check fuzz
+
+install: all
+	@meson install -C build
+
+clean:
+	rm -rf build build-check build-asan build-tsan build-fuzz
+
+.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm fuzz install clean

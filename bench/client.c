@@ -1,0 +1,411 @@
+/* client: drives a cay daemon through its HTTP API with kept-alive connections, and measures it.
+ *
+ *   client URL rows N           N sandboxes: create, exec, write, read, pause, resume, kill, run
+ *   client URL parallel N       N times three sandboxes created at once, by three connections
+ *   client URL throughput C S   execs per second by C connections on up to 8 sandboxes, for S
+ * seconds client URL fill N           N sandboxes of 64 MB that stay client URL drain removes every
+ * sandbox */
+
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/client.h"
+#include "samples.h"
+
+#define SANDBOXES_MAX 8
+#define CLIENTS_MAX   32
+#define PARALLEL      3
+#define BODY_MAX      (1u << 20)
+
+static const char *url;
+static volatile sig_atomic_t stopping;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stopping = 1;
+}
+
+/* Sends a request and reads the whole answer, which must be a 200. *ret (NULL = not wanted) is the
+ * body, to be freed. */
+static int call(struct http_client *c, const char *method, const char *path, const char *body,
+                char **ret, struct err *err)
+{
+    struct http_response res;
+    auto_free char *text = NULL;
+    size_t len;
+
+    if (http_client_send(c, method, path, body ? "application/json" : NULL, body,
+                         body ? strlen(body) : 0, &res, err) < 0 ||
+        http_client_body(c, BODY_MAX, &text, &len, err) < 0)
+        return err_wrap(err, "%s %s", method, path);
+    if (res.status != 200)
+        return err_set(err, ERR_INTERNAL, "%s %s: %d %s", method, path, res.status, text);
+    if (ret)
+        *ret = steal_ptr(text);
+    return 0;
+}
+
+/* Connected, so that no row pays for the connection. */
+static struct http_client *connected(struct err *err)
+{
+    struct http_client *c = http_client_new(url, NULL);
+
+    if (call(c, "GET", "/sandbox/health", NULL, NULL, err) == 0)
+        return c;
+    http_client_free(c);
+    return NULL;
+}
+
+static int call_sandbox(struct http_client *c, const char *id, const char *what, const char *body,
+                        char **ret, struct err *err)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/sandbox/sandboxes/%s/%s", id, what);
+    return call(c, "POST", path, body, ret, err);
+}
+
+/* The answer is parsed after the clock has stopped, hence *ret_us. */
+static int create(struct http_client *c, const char *body, char ret_id[ID_SIZE], double *ret_us,
+                  struct err *err)
+{
+    auto_free char *text = NULL;
+    int64_t t = mono_ns();
+    const char *id;
+    json_t *obj;
+
+    if (call(c, "POST", "/sandbox/sandboxes", body, &text, err) < 0)
+        return -1;
+    *ret_us = (double)(mono_ns() - t) / 1000;
+    obj = json_loads(text, 0, NULL);
+    id = json_string_value(json_object_get(obj, "id"));
+    if (id)
+        (void)snprintf(ret_id, ID_SIZE, "%s", id);
+    json_decref(obj);
+    return id ? 0 : err_set(err, ERR_INTERNAL, "create gave no id: %.100s", text);
+}
+
+static int destroy(struct http_client *c, const char *id, struct err *err)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/sandbox/sandboxes/%s", id);
+    return call(c, "DELETE", path, NULL, NULL, err);
+}
+
+static const char host_image[] = "{\"image\":\"host\"}";
+static const char echo_hello[] = "{\"command\":\"echo hello\"}";
+
+/* A wrong answer that comes quickly is no result. */
+static int expect(const char *answer, const char *part, struct err *err)
+{
+    if (strstr(answer, part))
+        return 0;
+    return err_set(err, ERR_INTERNAL, "expected %.60s in the answer: %.120s", part, answer);
+}
+
+static int timed(struct http_client *c, const char *id, enum row row, const char *what,
+                 const char *body, const char *part, struct err *err)
+{
+    auto_free char *answer = NULL;
+    int64_t t = mono_ns();
+
+    if (call_sandbox(c, id, what, body, &answer, err) < 0)
+        return -1;
+    (void)samples_since(&rows[row], t);
+    return expect(answer, part, err);
+}
+
+static int measure_sandbox(struct http_client *c, const char *id, struct err *err)
+{
+    static char write_body[FILE_SIZE + 100];
+    char kilobyte[FILE_SIZE + 1];
+
+    memset(kilobyte, 'x', sizeof(kilobyte) - 1);
+    kilobyte[FILE_SIZE] = '\0';
+    (void)snprintf(write_body, sizeof(write_body),
+                   "{\"path\":\"/workspace/file\",\"content\":\"%s\"}", kilobyte);
+    for (int i = 0; i < EXECS_PER_SANDBOX; i++)
+        if (timed(c, id, EXEC, "exec", echo_hello, "hello\\n", err) < 0)
+            return -1;
+    if (timed(c, id, WRITE, "files/write", write_body, "true", err) < 0 ||
+        timed(c, id, READ, "files/read", "{\"path\":\"/workspace/file\"}", kilobyte, err) < 0 ||
+        timed(c, id, PAUSE, "pause", NULL, "\"paused\"", err) < 0 ||
+        timed(c, id, RESUME, "resume", NULL, "\"running\"", err) < 0)
+        return -1;
+    return 0;
+}
+
+static int measure_rows(uint64_t n, struct err *err)
+{
+    struct http_client *c = connected(err);
+    int r = c ? 0 : -1;
+
+    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+        size_t first_exec = rows[EXEC].n;
+        char id[ID_SIZE];
+        double us;
+        int64_t t;
+
+        r = create(c, host_image, id, &us, err);
+        if (r < 0)
+            break;
+        samples_add(&rows[CREATE], us);
+        r = measure_sandbox(c, id, err);
+        t = mono_ns();
+        if (destroy(c, id, r < 0 ? NULL : err) < 0)
+            r = -1;
+        if (r == 0)
+            samples_add(&rows[RUN], us + rows[EXEC].v[first_exec] + samples_since(&rows[KILL], t));
+    }
+    rows_print();
+    http_client_free(c);
+    return r;
+}
+
+/* ---- several connections at once: a thread each ---- */
+
+struct worker {
+    pthread_t thread;
+    struct http_client *c;
+    pthread_barrier_t *start;
+    char id[ID_SIZE]; /* the sandbox it made, or works in */
+    int64_t seconds;
+    uint64_t count;
+    int r;
+    struct err err;
+};
+
+static int run_workers(struct worker *w, unsigned n, void *(*body)(void *), double *ret_us)
+{
+    pthread_barrier_t start;
+    int64_t t;
+    int r = 0;
+
+    (void)pthread_barrier_init(&start, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++) {
+        w[i].start = &start;
+        if (pthread_create(&w[i].thread, NULL, body, &w[i]) != 0) {
+            (void)fprintf(stderr, "client: no thread could be started\n");
+            exit(1);
+        }
+    }
+    t = mono_ns();
+    (void)pthread_barrier_wait(&start);
+    for (unsigned i = 0; i < n; i++) {
+        (void)pthread_join(w[i].thread, NULL);
+        if (w[i].r < 0)
+            r = -1;
+    }
+    *ret_us = (double)(mono_ns() - t) / 1000;
+    (void)pthread_barrier_destroy(&start);
+    return r;
+}
+
+static int first_error(const struct worker *w, unsigned n, struct err *err)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (w[i].r < 0) {
+            *err = w[i].err;
+            break;
+        }
+    return -1;
+}
+
+static void *create_one(void *arg)
+{
+    struct worker *w = arg;
+    double us;
+
+    (void)pthread_barrier_wait(w->start);
+    w->r = create(w->c, host_image, w->id, &us, &w->err);
+    return NULL;
+}
+
+static int measure_parallel(uint64_t n, struct err *err)
+{
+    struct samples row = {"create_3", "us"};
+    struct worker w[PARALLEL] = {0};
+    int r = 0;
+
+    for (int i = 0; i < PARALLEL && r == 0; i++)
+        if (!(w[i].c = connected(err)))
+            r = -1;
+    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+        double us;
+
+        r = run_workers(w, PARALLEL, create_one, &us);
+        if (r == 0)
+            samples_add(&row, us);
+        else
+            (void)first_error(w, PARALLEL, err);
+        for (int k = 0; k < PARALLEL; k++)
+            if (w[k].r == 0 && destroy(w[k].c, w[k].id, r < 0 ? NULL : err) < 0)
+                r = -1;
+    }
+    samples_print(&row);
+    for (int i = 0; i < PARALLEL; i++)
+        http_client_free(w[i].c);
+    return r;
+}
+
+static void *exec_until(void *arg)
+{
+    struct worker *w = arg;
+    int64_t until;
+
+    (void)pthread_barrier_wait(w->start);
+    until = mono_ns() + w->seconds * 1000000000;
+    while (w->r == 0 && mono_ns() < until && !stopping) {
+        auto_free char *answer = NULL;
+
+        w->r = call_sandbox(w->c, w->id, "exec", echo_hello, &answer, &w->err);
+        if (w->r == 0)
+            w->r = expect(answer, "hello\\n", &w->err);
+        if (w->r == 0)
+            w->count++;
+    }
+    return NULL;
+}
+
+static int pump(uint64_t clients, uint64_t seconds, char ids[][ID_SIZE], struct err *err)
+{
+    struct samples row = {"throughput", "exec/s"};
+    struct worker w[CLIENTS_MAX] = {0};
+    uint64_t count = 0;
+    double us = 0;
+    int r = 0;
+
+    for (unsigned i = 0; i < clients && r == 0; i++) {
+        w[i].seconds = (int64_t)seconds;
+        memcpy(w[i].id, ids[i % SANDBOXES_MAX], ID_SIZE);
+        if (!(w[i].c = connected(err)))
+            r = -1;
+    }
+    if (r == 0 && run_workers(w, (unsigned)clients, exec_until, &us) < 0)
+        r = first_error(w, (unsigned)clients, err);
+    for (unsigned i = 0; i < clients; i++) {
+        count += w[i].count;
+        http_client_free(w[i].c);
+    }
+    if (r == 0) {
+        samples_add(&row, (double)count * 1e6 / us);
+        samples_print(&row);
+    }
+    return r;
+}
+
+static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *err)
+{
+    struct http_client *c = http_client_new(url, NULL);
+    char ids[SANDBOXES_MAX][ID_SIZE];
+    unsigned made = 0;
+    double us;
+    int r = 0;
+
+    if (clients < 1 || clients > CLIENTS_MAX)
+        r = err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+    while (r == 0 && made < SANDBOXES_MAX && made < clients)
+        if ((r = create(c, host_image, ids[made], &us, err)) == 0)
+            made++;
+    if (r == 0)
+        r = pump(clients, seconds, ids, err);
+    while (made > 0)
+        if (destroy(c, ids[--made], r < 0 ? NULL : err) < 0)
+            r = -1;
+    http_client_free(c);
+    return r;
+}
+
+static int fill(uint64_t n, struct err *err)
+{
+    struct http_client *c = http_client_new(url, NULL);
+    struct samples row = {"fill", "us"};
+    int r = 0;
+
+    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+        char id[ID_SIZE];
+        double us;
+
+        r = create(c, "{\"image\":\"host\",\"memory\":64}", id, &us, err);
+        if (r == 0)
+            samples_add(&row, us);
+    }
+    samples_print(&row);
+    http_client_free(c);
+    return r;
+}
+
+static int drain(struct err *err)
+{
+    struct http_client *c = http_client_new(url, NULL);
+    size_t left = 1;
+    int r = 0;
+
+    while (left > 0 && r == 0) {
+        auto_free char *text = NULL;
+        json_t *list, *items, *item;
+        size_t i;
+
+        r = call(c, "GET", "/sandbox/sandboxes?pageSize=200", NULL, &text, err);
+        list = r == 0 ? json_loads(text, 0, NULL) : NULL;
+        items = json_object_get(list, "items");
+        left = json_array_size(items);
+        json_array_foreach(items, i, item)
+        {
+            const char *id = json_string_value(json_object_get(item, "id"));
+
+            if (r == 0 && (!id || destroy(c, id, err) < 0))
+                r = -1;
+        }
+        json_decref(list);
+    }
+    http_client_free(c);
+    return r;
+}
+
+static int measure(int argc, char **argv, struct err *err)
+{
+    uint64_t n = 0, seconds;
+
+    if (argc == 3 && strcmp(argv[2], "drain") == 0)
+        return drain(err);
+    if (argc == 4 && str_u64(argv[3], &n) == 0) {
+        if (strcmp(argv[2], "rows") == 0)
+            return measure_rows(n, err);
+        if (strcmp(argv[2], "parallel") == 0)
+            return measure_parallel(n, err);
+        if (strcmp(argv[2], "fill") == 0)
+            return fill(n, err);
+    }
+    if (argc == 5 && strcmp(argv[2], "throughput") == 0 && str_u64(argv[3], &n) == 0 &&
+        str_u64(argv[4], &seconds) == 0)
+        return measure_throughput(n, seconds, err);
+    return err_set(
+        err, ERR_INVALID,
+        "usage: client URL rows N | parallel N | throughput CLIENTS SECONDS | fill N | drain");
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    (void)signal(SIGPIPE, SIG_IGN);
+    url = argc > 1 ? argv[1] : "";
+    if (measure(argc, argv, &err) < 0) {
+        (void)fprintf(stderr, "client: %s\n", err.text);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,109 @@
+"""A private cay daemon for the run, and what it and its sandboxes take of the machine's memory."""
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+
+class Daemon:
+    def __init__(self, program, work, max_sandboxes):
+        self.program = program
+        self.work = work
+        self.max_sandboxes = max_sandboxes
+        self.process = None
+
+    def start(self):
+        run = self.work / "run"
+        env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
+                   CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
+        env.pop("CAY_AUTH_TOKEN", None)
+        with open(self.work / "cay.log", "wb") as log:
+            # A session of its own: Ctrl-C is for the bench, which then ends the daemon in order.
+            self.process = subprocess.Popen([str(self.program), "serve", "--stop-sandboxes"],
+                                            env=env, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, start_new_session=True)
+        end = time.monotonic() + 30
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.port = int((run / "port").read_text())
+                self.get("/sandbox/health")
+                return
+            except (OSError, ValueError):
+                time.sleep(0.05)
+        raise RuntimeError("the daemon does not start: " + self.complaint())
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def complaint(self):
+        lines = (self.work / "cay.log").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def rss_mib(self):
+        """Resident memory of the daemon and the processes it started, shared pages counted in each."""
+        parents = {}
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                pass  # it ended meanwhile
+        total = 0
+        for pid in parents:
+            above = pid
+            while above > 1 and above != self.process.pid:
+                above = parents.get(above, 0)
+            if above == self.process.pid:
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                total += sum(int(line.split()[1]) for line in status.splitlines()
+                             if line.startswith("VmRSS:"))
+        return total / 1024
+
+    def cgroup_mib(self):
+        """Memory charged to the sandboxes' cgroups, in the mean."""
+        ids, page, full = set(), 0, True
+        while full:
+            page += 1
+            items = self.get(f"/sandbox/sandboxes?pageSize=200&page={page}")["items"]
+            ids |= {item["id"] for item in items}
+            full = len(items) == 200
+        total = 0
+        for folder, below, files in os.walk("/sys/fs/cgroup"):
+            if not any(i in os.path.basename(folder) for i in ids):
+                continue
+            below.clear()  # the usage of a folder has that of those in it
+            for name in ("memory.usage_in_bytes", "memory.current"):
+                if name in files:
+                    total += int(pathlib.Path(folder, name).read_text())
+        return total / max(1, len(ids)) / 1048576
+
+    def stop(self):
+        if not self.process or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(90)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            print("bench: the daemon did not end in time and was killed; sandboxes may be left")
+
+
+def available_mib():
+    """After a moment for what ended to be freed and what was written to reach the disk."""
+    os.sync()
+    time.sleep(1)
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) / 1024
+    return 0

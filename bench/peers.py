@@ -1,0 +1,328 @@
+"""What others take for the same: bubblewrap, runc and the Docker Engine, driven as their users drive them.
+
+A peer has a name, start(), measure(n) -> {row: [microseconds]}, and stop(), which may be called at any
+time and more than once. start() raises Unavailable with the reason when this machine cannot run it.
+"""
+import errno
+import http.client
+import io
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+
+ECHO = ["sh", "-c", "echo hello"]
+EXECS_PER_SANDBOX = 3
+FILE_SIZE = 1024
+
+
+class Unavailable(Exception):
+    pass
+
+
+def need(program):
+    path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if not path:
+        raise Unavailable(f"{program} is not installed")
+    return path
+
+
+def timed(rows, row, function, *args):
+    """Calls, adds the time to the row, and returns it in microseconds."""
+    start = time.monotonic_ns()
+    function(*args)
+    us = (time.monotonic_ns() - start) / 1000
+    rows.setdefault(row, []).append(us)
+    return us
+
+
+def run(argv, output=False):
+    """As cheaply as Python can: no shell, no fork of a large process. Returns stdout if wanted."""
+    actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+    if output:
+        reader, writer = os.pipe()
+        actions.append((os.POSIX_SPAWN_DUP2, writer, 1))
+    else:
+        actions.append((os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0))
+    pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+    text = b""
+    if output:
+        os.close(writer)
+        with os.fdopen(reader, "rb") as f:
+            text = f.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 0:
+        raise RuntimeError(f"{' '.join(argv)} ended with {status}")
+    return text
+
+
+def busybox_root(root):
+    """A small root filesystem: one static program and its names."""
+    busybox = need("busybox")
+    for name in ("bin", "etc", "proc", "sys", "dev", "tmp", "workspace"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy(busybox, root / "bin/busybox")
+    for name in ("sh", "echo", "sleep", "cat"):
+        (root / "bin" / name).symlink_to("busybox")
+    if subprocess.run(["chroot", root, "/bin/busybox", "true"], capture_output=True).returncode != 0:
+        raise Unavailable("busybox does not run alone (install busybox-static)")
+
+
+def remove_cgroups(name):
+    """Ours only: the folder of that name in each hierarchy, and what is in it."""
+    groups = pathlib.Path("/sys/fs/cgroup")
+    for top in [*groups.glob(name), *groups.glob(f"*/{name}")]:
+        for group, _, _ in sorted(os.walk(top), reverse=True):
+            remove_cgroup(group)
+
+
+def remove_cgroup(group):
+    for _ in range(50):  # members that were killed need a moment to leave
+        try:
+            return os.rmdir(group)
+        except OSError as e:
+            if e.errno != errno.EBUSY:
+                raise
+            time.sleep(0.1)
+    return os.rmdir(group)
+
+
+class Bubblewrap:
+    """Has no daemon and keeps nothing: only the whole run of a command can be compared."""
+
+    name = "bubblewrap"
+
+    def __init__(self, work):
+        pass
+
+    def start(self):
+        self.argv = [need("bwrap"), "--unshare-all", "--new-session", "--die-with-parent",
+                     "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+                     "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+                     "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *ECHO]
+        try:
+            run(self.argv)
+        except (RuntimeError, OSError) as e:
+            raise Unavailable(f"bwrap does not run here: {e}") from e
+
+    def measure(self, n):
+        rows = {}
+        for _ in range(n * 4):
+            timed(rows, "run", run, self.argv, True)
+        return rows
+
+    def stop(self):
+        pass
+
+
+class Runc:
+    name = "runc"
+    group = f"cay-bench-runc-{os.getpid()}"
+
+    def __init__(self, work):
+        self.work = work / "runc"
+        self.made = 0
+        self.live = None
+
+    def start(self):
+        runc = need("runc")
+        busybox_root(self.work / "rootfs")
+        self.argv = [runc, "--root", str(self.work / "state")]
+        subprocess.run([runc, "spec", "--bundle", str(self.work)], check=True)
+        path = self.work / "config.json"
+        spec = json.loads(path.read_text())
+        spec["process"].update(terminal=False, args=["sleep", "1000000"])
+        spec["root"]["readonly"] = False
+        spec["linux"]["resources"].update(memory={"limit": 512 << 20}, pids={"limit": 256},
+                                          cpu={"quota": 100000, "period": 100000})
+        spec["linux"]["cgroupsPath"] = f"/{self.group}/box"
+        path.write_text(json.dumps(spec))
+        try:
+            self.measure(1)
+        except (RuntimeError, OSError) as e:
+            raise Unavailable(f"runc does not run here: {e}") from e
+
+    def measure(self, n):
+        rows = {}
+        for _ in range(n):
+            self.made += 1
+            box = self.live = f"cay-bench-{os.getpid()}-{self.made}"
+            total = timed(rows, "create", run,
+                          [*self.argv, "run", "--detach", "--bundle", str(self.work), box])
+            execs = [timed(rows, "exec", run, [*self.argv, "exec", box, *ECHO], True)
+                     for _ in range(EXECS_PER_SANDBOX)]
+            timed(rows, "pause", run, [*self.argv, "pause", box])
+            timed(rows, "resume", run, [*self.argv, "resume", box])
+            total += timed(rows, "kill", run, [*self.argv, "delete", "--force", box])
+            self.live = None
+            rows.setdefault("run", []).append(total + execs[0])
+        return rows
+
+    def stop(self):
+        if self.live:
+            subprocess.run([*self.argv, "delete", "--force", self.live], capture_output=True)
+            self.live = None
+        remove_cgroups(self.group)
+
+
+class UnixHTTP(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("docker", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Docker:
+    """A Docker Engine of our own, through its HTTP API on one kept connection."""
+
+    name = "docker"
+    group = f"cay-bench-docker-{os.getpid()}"
+
+    def __init__(self, work):
+        self.work = work / "docker"
+        self.process = None
+        self.live = None
+        # Docker leaves these behind, empty.
+        self.litter = [path for path in ("/run/docker/plugins", "/run/containerd/s")
+                       if not os.path.exists(path)]
+
+    def start(self):
+        dockerd = need("dockerd")
+        need("containerd")
+        self.work.mkdir()
+        for driver in ("overlay2", "vfs"):
+            if self.serve(dockerd, driver):
+                break
+            self.stop()
+        else:
+            raise Unavailable("dockerd does not start here: " + self.complaint())
+        try:
+            self.import_image()
+            self.measure(1)
+        except (RuntimeError, OSError, http.client.HTTPException) as e:
+            raise Unavailable(f"Docker cannot run a container here: {e}") from e
+
+    def serve(self, dockerd, driver):
+        sock = self.work / "sock"
+        with open(self.work / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [dockerd, "--data-root", str(self.work / "data"),
+                 "--exec-root", str(self.work / "exec"), "--pidfile", str(self.work / "pid"),
+                 "--host", f"unix://{sock}", "--storage-driver", driver, "--iptables=false",
+                 "--ip6tables=false", "--bridge=none", "--cgroup-parent", f"/{self.group}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        self.http = UnixHTTP(str(sock))
+        for _ in range(300):
+            if self.process.poll() is not None:
+                return False
+            try:
+                self.call("GET", "/_ping")
+                return True
+            except OSError:
+                self.http.close()
+                time.sleep(0.1)
+        return False
+
+    def complaint(self):
+        lines = (self.work / "log").read_text(errors="replace").strip().splitlines()
+        return lines[-1][-200:] if lines else "no message"
+
+    def call(self, method, path, body=None, kind="application/json"):
+        if body is not None and kind == "application/json":
+            body = json.dumps(body)
+        headers = {"Content-Type": kind} if body is not None else {}
+        self.http.request(method, path, body, headers)
+        answer = self.http.getresponse()
+        data = answer.read()
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status} {data[:200]!r}")
+        return data
+
+    def import_image(self):
+        busybox_root(self.work / "rootfs")
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as tar:
+            tar.add(self.work / "rootfs", ".")
+        self.call("POST", "/images/create?fromSrc=-&repo=bench&tag=latest", data.getvalue(),
+                  "application/x-tar")
+
+    def create(self):
+        spec = {"Image": "bench", "Cmd": ["sleep", "1000000"], "NetworkDisabled": True,
+                "HostConfig": {"NetworkMode": "none", "Memory": 512 << 20, "PidsLimit": 256,
+                               "NanoCpus": 1000000000}}
+        self.live = json.loads(self.call("POST", "/containers/create", spec))["Id"]
+        self.call("POST", f"/containers/{self.live}/start")
+
+    def exec(self):
+        """Output and exit status, as cay's one call gives them."""
+        spec = {"Cmd": ECHO, "AttachStdout": True, "AttachStderr": True}
+        ident = json.loads(self.call("POST", f"/containers/{self.live}/exec", spec))["Id"]
+        output = self.call("POST", f"/exec/{ident}/start", {"Detach": False, "Tty": False})
+        state = json.loads(self.call("GET", f"/exec/{ident}/json"))
+        if b"hello\n" not in output or state["ExitCode"] != 0:
+            raise RuntimeError(f"exec gave {output!r}, {state['ExitCode']}")
+
+    def write(self):
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as tar:
+            info = tarfile.TarInfo("file")
+            info.size = FILE_SIZE
+            tar.addfile(info, io.BytesIO(b"x" * FILE_SIZE))
+        self.call("PUT", f"/containers/{self.live}/archive?path=/workspace", data.getvalue(),
+                  "application/x-tar")
+
+    def read(self):
+        data = self.call("GET", f"/containers/{self.live}/archive?path=/workspace/file")
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            if len(tar.extractfile("file").read()) != FILE_SIZE:
+                raise RuntimeError("the file came back with another size")
+
+    def remove(self):
+        self.call("DELETE", f"/containers/{self.live}?force=true")
+        self.live = None
+
+    def measure(self, n):
+        rows = {}
+        for _ in range(n):
+            total = timed(rows, "create", self.create)
+            execs = [timed(rows, "exec", self.exec) for _ in range(EXECS_PER_SANDBOX)]
+            timed(rows, "write", self.write)
+            timed(rows, "read", self.read)
+            timed(rows, "pause", self.call, "POST", f"/containers/{self.live}/pause")
+            timed(rows, "resume", self.call, "POST", f"/containers/{self.live}/unpause")
+            total += timed(rows, "kill", self.remove)
+            rows.setdefault("run", []).append(total + execs[0])
+        return rows
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            if self.live:
+                self.http.close()  # an interrupted request may be half read
+                try:
+                    self.remove()
+                except (RuntimeError, OSError, http.client.HTTPException):
+                    pass  # dockerd ends what is left
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process = None
+        for path in self.litter:
+            try:
+                os.removedirs(path)
+            except OSError:
+                pass  # not made, or somebody uses it
+        remove_cgroups(self.group)
+
+
+ALL = [Bubblewrap, Runc, Docker]

@@ -1,0 +1,255 @@
+#pragma once
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "proto/call.h"
+#include "proto/wire.h"
+
+struct err;
+
+/* The agent is a small family of single-threaded processes:
+ *
+ *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies
+ *   ├─ handler     serves one ctl call with straight-line blocking code, then it exits
+ *   └─ spawner     keeps a supervisor ready; lives inside the workload's limits
+ *      └─ exec     supervisor of one command and of everything that command starts
+ *
+ * Rules that keep the box from reaching through them:
+ *  1. They are not dumpable, so nothing inside can open their /proc files or trace them.
+ *  2. Everything from AGENT_FD_CTL up is CLOEXEC, and a child closes all of it before it looks at a
+ *     path or a cwd: /proc/self/fd/N then leads nowhere.
+ *  3. Who is an agent process is decided by the table below, never by a name that anyone can take.
+ *  4. All signals are blocked, except SIGCHLD while a loop waits in ppoll(). */
+
+#define HANDLERS_MAX 96
+#define DIALS_MAX    64 /* of the handlers: streams live long and must not use up all of them */
+#define EXECS_MAX    400
+
+enum slot_mark {
+    SLOT_PLAIN,
+    SLOT_DIAL,    /* a handler that carries a stream */
+    SLOT_LINGERS, /* a supervisor whose exec has ended; it only drains what leftovers write */
+};
+
+struct slot {
+    _Atomic pid_t pid; /* 0 = free */
+    _Atomic unsigned mark;
+};
+
+/* In memory that all agent processes share and no other process can reach. */
+struct agents {
+    _Atomic pid_t main, spawner;
+    atomic_bool handler_waits, exec_waits; /* see pool.c */
+    struct slot handlers[HANDLERS_MAX];
+    struct slot execs[EXECS_MAX];
+};
+
+extern struct agents *agents;
+
+struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken */
+size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
+bool agents_has(pid_t pid);    /* main included */
+void agents_forget(pid_t pid); /* it was reaped */
+void agent_mark_self(enum slot_mark mark);
+
+/* The mask of rule 4 while a loop waits: all blocked but SIGCHLD. */
+extern sigset_t agent_wait_mask;
+
+/* ---- serve.c: one call on one connection */
+
+struct call {
+    int fd;
+    struct buf in;  /* what arrived; the first `used` bytes are the frame last taken */
+    struct buf out; /* frames not sent yet */
+    size_t used;
+    struct wire args; /* of the call's first frame */
+};
+
+struct frame {
+    unsigned type;
+    const char *data; /* valid until the next frame is taken */
+    size_t len;
+};
+
+/* One recv that does not block: bytes, 0 at the end of the stream, or -errno. */
+ssize_t call_fill(struct call *c);
+/* Takes a frame from what arrived: 1, 0 if there is none yet, -EPROTO. */
+int call_take(struct call *c, struct frame *ret);
+/* Blocks for a frame, until deadline (mono_ns; 0 = for ever): as call_take, with 0 for the end. */
+int call_next(struct call *c, int64_t deadline, struct frame *ret);
+
+/* Sent in batches. When the caller is gone the process exits: a handler has nothing left to do. One
+ * that must clean up first uses call_send_try. */
+void call_reply(struct call *c, unsigned type, const void *payload, size_t len);
+void call_reply_buf(struct call *c, unsigned type, const struct buf *payload);
+void call_flush(struct call *c);
+/* Queues a frame and sends what the socket takes now: 0 or -errno (never -EAGAIN). */
+int call_send_try(struct call *c, unsigned type, const void *payload, size_t len);
+int call_flush_try(struct call *c);
+void call_fail(struct call *c, const struct err *err);
+bool call_gone(struct call *c);
+
+/* -1 unless every argument was there and nothing else. */
+int call_args_ok(const struct call *c, struct err *err);
+
+/* Waits for one connection on sock, serves it and exits. It sets *waits to false and wakes its
+ * parent when it has taken one. */
+_Noreturn void serve_one(int sock, atomic_bool *waits);
+/* Answers without reading, for a loop that may not block. */
+void refuse(int conn, const struct err *err);
+
+/* ---- pool.c: the loop of main and of the spawner */
+
+struct pool {
+    int sock;
+    struct slot *slots;
+    size_t nslots;
+    atomic_bool *waits;
+    pid_t spare;
+    struct err *full; /* what a caller hears when there is no process for it */
+};
+
+/* One round: has a process ready, sleeps until something happens and reaps. True if watch died. */
+bool pool_run(struct pool *p, pid_t watch, bool retry);
+
+/* ---- the calls: 0, or -1 with err, which becomes the answer */
+
+int exec_call(struct call *c, struct err *err);
+int log_call(struct call *c, struct err *err);
+int read_call(struct call *c, struct err *err);
+int write_call(struct call *c, struct err *err);
+int stat_call(struct call *c, struct err *err);
+int list_call(struct call *c, struct err *err);
+int search_call(struct call *c, struct err *err);
+int move_call(struct call *c, struct err *err);
+int mkdir_call(struct call *c, struct err *err);
+int remove_call(struct call *c, struct err *err);
+int chmod_call(struct call *c, struct err *err);
+int ps_call(struct call *c, struct err *err);
+int kill_call(struct call *c, struct err *err);
+int dial_call(struct call *c, struct err *err);
+
+/* ---- user.c */
+
+#define GROUPS_MAX 64
+
+struct identity {
+    uint32_t uid, gid;
+    uint32_t groups[GROUPS_MAX];
+    size_t ngroups;
+    char home[1024];
+};
+
+/* What /etc/passwd and /etc/group say; either may be NULL when it cannot be read. */
+struct accounts {
+    char *passwd, *group;
+    struct {
+        uint32_t id;
+        bool set;
+        char name[64];
+    } users[64], groups[64]; /* names looked up lately */
+};
+
+void accounts_load(struct accounts *a);
+void accounts_done(struct accounts *a);
+#define auto_accounts __attribute__((cleanup(accounts_done)))
+
+/* spec as in struct call_exec. Fails with "bad_user". */
+int identity_find(const struct accounts *a, const char *spec, struct identity *ret,
+                  struct err *err);
+/* Finds it in the box's own files. */
+int identity_load(const char *spec, struct identity *ret, struct err *err);
+/* Becomes that user for good. "" stays root and costs nothing. */
+int identity_become(const char *spec, struct err *err);
+/* The name of an id, or its digits; valid until the next call. */
+const char *accounts_user(struct accounts *a, uint32_t uid);
+const char *accounts_group(struct accounts *a, uint32_t gid);
+
+/* ---- spawn.c */
+
+struct spawn {
+    char **argv, **env;
+    const char *cwd; /* "" = home, or / when there is none */
+    const struct identity *user;
+    int fds[3]; /* for 0, 1, 2; -1 = the agent's own, which is /dev/null */
+    bool tty;   /* fds[0] becomes the controlling terminal */
+    uint32_t nofile;
+
+    /* How far the child came; it shares our memory until it executes. */
+    char **paths;
+    int step, error;
+};
+
+/* Starts it. Returns the pid, or -1 with err when the command could not be executed. */
+pid_t spawn_run(struct spawn *s, struct err *err);
+
+/* ---- pty.c */
+
+int pty_open(uint32_t rows, uint32_t cols, const struct identity *user, int *ret_master,
+             int *ret_slave, struct err *err);
+void pty_resize(int master, uint32_t rows, uint32_t cols);
+
+/* ---- procfs.c */
+
+struct proc {
+    pid_t pid, ppid;
+    char state;
+    bool in; /* of the tree asked for */
+};
+
+struct proc_stat {
+    pid_t ppid;
+    char state;
+    uint64_t cpu_ticks, start_ticks, vsz;
+    int64_t rss_pages;
+};
+
+/* The text of /proc/N/stat; the name in it is chosen by the process. 0 or -EINVAL. */
+int proc_stat_parse(const char *text, struct proc_stat *ret);
+int proc_stat_read(pid_t pid, struct proc_stat *ret);
+/* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */
+struct proc *procs_read(size_t *ret_n);
+
+/* ---- tree.c */
+
+/* Sets in for every process below one of the roots, which are not in themselves. */
+void tree_mark(struct proc *procs, size_t n, const pid_t *roots, size_t nroots);
+void tree_signal(const pid_t *roots, size_t nroots, int sig);
+/* For a subreaper: ends everything below this process and reaps it. */
+void tree_kill(void);
+
+/* ---- log.c: output and end of background execs */
+
+struct journal {
+    int dir, log, state;
+    char id[41];
+    struct call_log now;
+};
+
+int journal_open(struct journal *j, const char *id, struct err *err);
+/* Before the caller hears that it started. */
+int journal_started(struct journal *j, pid_t pid, struct err *err);
+void journal_write(struct journal *j, const void *data, size_t len);
+void journal_finish(struct journal *j, const struct call_exit *how);
+void journal_discard(struct journal *j); /* the command could not be started */
+bool log_id_ok(const char *id);
+
+/* ---- files.c, remove.c, copy.c, mode.c, check.c */
+
+/* Says what went wrong with path, in the words and codes of the API. */
+int file_error(struct err *err, int errnum, const char *path);
+int path_check(const char *path, struct err *err);
+int copy_tree(const char *from, const char *to, struct err *err);
+int remove_tree(const char *path, struct err *err);
+
+/* Octal digits, or one clause such as "u+x", "go-w", "a=rX", applied to old. 0 or -EINVAL. */
+int mode_parse(const char *text, uint32_t old, bool dir, uint32_t *ret);
+
+/* True if the fields of an exec make sense; says what does not. */
+int exec_check(const struct call_exec *e, struct err *err);

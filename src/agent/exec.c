@@ -1,0 +1,474 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+
+/* The supervisor of one command. It is the subreaper (serve.c) of everything that the command
+ * starts, so that after setsid and a double fork a process is still below it.
+ *
+ *  1. It never blocks while the command runs, whatever the caller and the command do: the timeout
+ * holds. Output that the caller does not take stays in the pipe, and the command waits.
+ *  2. The call ends when the command's own process ends. What others wrote until then is sent, what
+ *     they write later is drained and dropped (linger), so that they do not die of SIGPIPE.
+ *  3. On a timeout, or when the caller goes away, nothing of the tree is left. */
+
+#define CHUNK     (64u << 10)
+#define TTY_DRAIN (256u << 10)
+
+struct output {
+    int fd;
+    unsigned type;
+    uint64_t kept, lost;
+};
+
+struct exec {
+    struct call *call;
+    struct call_exec in;
+    struct identity user;
+    struct journal journal; /* of a background exec */
+    struct output out[2];   /* the second one is closed for a tty and in the background */
+    int input;              /* write end of stdin, or the pty's master */
+    struct buf pending;     /* input that the command has not read */
+    bool input_ends;
+    pid_t pid;
+    int status;
+    bool ended;
+    int64_t started, deadline;
+};
+
+static bool is_background(const struct exec *x)
+{
+    return x->in.flags & EXEC_BACKGROUND;
+}
+
+static bool is_tty(const struct exec *x)
+{
+    return x->in.flags & EXEC_TTY;
+}
+
+static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
+{
+    int p[2];
+
+    if (pipe2(p, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_ours = p[our_end];
+    *ret_theirs = p[!our_end];
+    /* Ours alone: the command can open the other side of a pipe and take data from under us. */
+    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int make_pipes(struct exec *x, int fds[3])
+{
+    int r = make_pipe(&x->out[0].fd, &fds[1], 0);
+
+    if (r == 0 && is_background(x))
+        fds[2] = fds[1]; /* mixed, in the order of writing */
+    else if (r == 0)
+        r = make_pipe(&x->out[1].fd, &fds[2], 0);
+    if (r == 0 && (x->in.flags & EXEC_STDIN))
+        r = make_pipe(&x->input, &fds[0], 1);
+    return r;
+}
+
+static int start(struct exec *x, struct err *err)
+{
+    struct spawn s = {.argv = x->in.argv,
+                      .env = x->in.env,
+                      .cwd = x->in.cwd,
+                      .user = &x->user,
+                      .fds = {-1, -1, -1},
+                      .tty = is_tty(x),
+                      .nofile = x->in.nofile};
+    int r;
+
+    if (is_tty(x)) {
+        if (pty_open(x->in.rows, x->in.cols, &x->user, &x->out[0].fd, &s.fds[0], err) < 0)
+            return -1;
+        s.fds[1] = s.fds[2] = s.fds[0];
+        x->input = x->out[0].fd;
+    } else {
+        r = make_pipes(x, s.fds);
+        if (r < 0)
+            return err_sys(err, -r, "make pipes for the command");
+    }
+    x->started = mono_ns();
+    x->pid = spawn_run(&s, err);
+    for (int i = 0; i < 3; i++)
+        if (s.fds[i] >= 0 && (i == 0 || s.fds[i] != s.fds[i - 1]))
+            (void)close(s.fds[i]);
+    if (x->pid < 0)
+        return -1;
+    /* More than a century is for ever, and does not overflow. */
+    if (x->in.timeout_ms > 0 && x->in.timeout_ms < INT64_MAX / 2000000)
+        x->deadline = x->started + (int64_t)x->in.timeout_ms * 1000000;
+    return 0;
+}
+
+static void reap(struct exec *x)
+{
+    pid_t pid;
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == x->pid) {
+            x->ended = true;
+            x->status = status;
+        }
+}
+
+/* ---- output */
+
+/* The part of len bytes that output_max still lets through. */
+static size_t within_limit(const struct exec *x, struct output *o, size_t len)
+{
+    uint64_t room = x->in.output_max > o->kept ? x->in.output_max - o->kept : 0;
+    size_t part = x->in.output_max == 0 || len < room ? len : (size_t)room;
+
+    o->kept += part;
+    o->lost += len - part;
+    return part;
+}
+
+/* Reads at most want bytes and passes them on. Bytes read, 0 at the end of the stream (it is closed
+ * then), or -errno. */
+static ssize_t pump(struct exec *x, struct output *o, size_t want)
+{
+    static char chunk[CHUNK];
+    ssize_t n = read_some(o->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk));
+
+    if (n == -EAGAIN)
+        return n;
+    if (n <= 0) { /* a pty's end is EIO */
+        if (x->input == o->fd)
+            x->input = -1;
+        close_fd(&o->fd);
+        return n;
+    }
+    if (is_background(x)) {
+        journal_write(&x->journal, chunk, (size_t)n);
+    } else {
+        size_t part = within_limit(x, o, (size_t)n);
+
+        if (part > 0 && call_send_try(x->call, o->type, chunk, part) < 0)
+            return -EPIPE;
+    }
+    return n;
+}
+
+/* What is there now and no more: a process that goes on writing must not keep the call open. */
+static void drain(struct exec *x)
+{
+    for (size_t i = 0; i < ARRAY_LEN(x->out); i++) {
+        struct output *o = &x->out[i];
+        int left = 0;
+
+        if (o->fd < 0)
+            continue;
+        if (is_tty(x))
+            left = TTY_DRAIN; /* ends with EIO or EAGAIN, unless somebody goes on writing */
+        else if (ioctl(o->fd, FIONREAD, &left) < 0)
+            left = 0;
+        while (left > 0 && o->fd >= 0) {
+            ssize_t n = pump(x, o, (size_t)left);
+
+            if (n <= 0)
+                break;
+            left -= (int)n;
+            if (!is_background(x) && x->call->out.len > 0)
+                call_flush(x->call);
+        }
+    }
+}
+
+/* ---- input: what the caller sends while the command runs */
+
+static void feed(struct exec *x)
+{
+    while (x->input >= 0 && x->pending.len > 0) {
+        ssize_t n = write(x->input, x->pending.data, x->pending.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            /* Nobody will read it. The master of a pty stays: output still comes from it. */
+            if (x->input != x->out[0].fd)
+                (void)close(x->input);
+            x->input = -1;
+            break;
+        }
+        buf_shift(&x->pending, (size_t)n);
+    }
+    if (x->input < 0)
+        buf_clear(&x->pending);
+    else if (x->input_ends && !is_tty(x))
+        close_fd(&x->input);
+}
+
+static int on_input(struct exec *x, const struct frame *f)
+{
+    if (!(x->in.flags & (EXEC_STDIN | EXEC_TTY)) || x->input_ends)
+        return 0; /* late, or never announced: dropped */
+    if (f->len > 0)
+        return buf_add(&x->pending, f->data, f->len);
+    x->input_ends = !is_tty(x);
+    return is_tty(x) ? buf_add(&x->pending, "\x04", 1) : 0;
+}
+
+static int on_frame(struct exec *x, const struct frame *f)
+{
+    pid_t self = getpid();
+    struct wire w;
+    uint32_t a, b;
+
+    wire_init(&w, f->data, f->len);
+    switch (f->type) {
+    case FRAME_STDIN:
+        return on_input(x, f);
+    case FRAME_RESIZE:
+        a = wire_get_u32(&w);
+        b = wire_get_u32(&w);
+        if (!wire_ok(&w))
+            return -EPROTO;
+        if (is_tty(x) && x->out[0].fd >= 0)
+            pty_resize(x->out[0].fd, a, b);
+        return 0;
+    case FRAME_SIGNAL:
+        a = wire_get_u32(&w);
+        if (!wire_ok(&w) || a < 1 || a > 64)
+            return -EPROTO;
+        tree_signal(&self, 1, (int)a);
+        return 0;
+    default:
+        return -EPROTO;
+    }
+}
+
+/* Room for one more frame of input must be left before another is taken. */
+static bool wants_frames(const struct exec *x)
+{
+    return x->pending.len < FRAME_MAX;
+}
+
+static int take_frames(struct exec *x)
+{
+    while (wants_frames(x)) {
+        struct frame f;
+        int r = call_take(x->call, &f);
+
+        if (r <= 0)
+            return r;
+        r = on_frame(x, &f);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* 0, or negative when the caller is gone or does not speak our protocol. */
+static int listen_caller(struct exec *x, short revents)
+{
+    int r;
+
+    if ((revents & POLLIN) && wants_frames(x)) {
+        ssize_t n = call_fill(x->call);
+
+        if (n == 0)
+            return -EPIPE;
+        if (n < 0 && n != -EAGAIN)
+            return (int)n;
+        r = take_frames(x);
+        if (r < 0)
+            return r;
+    } else if (revents & (POLLHUP | POLLERR)) {
+        return -EPIPE;
+    }
+    return 0;
+}
+
+/* ---- the loop */
+
+enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_COUNT };
+
+static void poll_set(const struct exec *x, struct pollfd p[WAIT_COUNT])
+{
+    bool full = !is_background(x) && x->call->out.len > 0;
+
+    p[WAIT_OUT] = (struct pollfd){.fd = full ? -1 : x->out[0].fd, .events = POLLIN};
+    p[WAIT_ERR] = (struct pollfd){.fd = full ? -1 : x->out[1].fd, .events = POLLIN};
+    p[WAIT_INPUT] = (struct pollfd){.fd = x->pending.len > 0 ? x->input : -1, .events = POLLOUT};
+    p[WAIT_CALLER] = (struct pollfd){.fd = is_background(x) ? -1 : x->call->fd};
+    if (full)
+        p[WAIT_CALLER].events |= POLLOUT;
+    if (wants_frames(x))
+        p[WAIT_CALLER].events |= POLLIN;
+}
+
+static int serve_events(struct exec *x, const struct pollfd p[WAIT_COUNT])
+{
+    if (p[WAIT_CALLER].revents && listen_caller(x, p[WAIT_CALLER].revents) < 0)
+        return -EPIPE;
+    if ((p[WAIT_CALLER].revents & POLLOUT) && call_flush_try(x->call) < 0)
+        return -EPIPE;
+    for (size_t i = 0; i < ARRAY_LEN(x->out); i++)
+        if (p[i].revents && x->out[i].fd >= 0 && pump(x, &x->out[i], CHUNK) == -EPIPE)
+            return -EPIPE;
+    feed(x);
+    /* Frames that had to wait for room. */
+    return is_background(x) || take_frames(x) >= 0 ? 0 : -EPIPE;
+}
+
+/* Until the command ends, time is up, or the caller is gone. */
+static enum call_exit_how watch(struct exec *x)
+{
+    struct pollfd p[WAIT_COUNT];
+
+    /* Frames that came together with the call. */
+    if (!is_background(x) && take_frames(x) < 0)
+        return EXIT_CANCELLED;
+    feed(x);
+    for (;;) {
+        struct timespec left = {0};
+        int r;
+
+        if (x->deadline) {
+            int64_t ns = x->deadline - mono_ns();
+
+            if (ns <= 0)
+                return EXIT_TIMEOUT;
+            left = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+        }
+        poll_set(x, p);
+        r = ppoll(p, WAIT_COUNT, x->deadline ? &left : NULL, &agent_wait_mask);
+        if (r > 0 && serve_events(x, p) < 0)
+            return EXIT_CANCELLED;
+        reap(x);
+        if (x->ended)
+            return WIFSIGNALED(x->status) ? EXIT_SIGNAL : EXIT_CODE;
+    }
+}
+
+static void finish(struct exec *x, enum call_exit_how how)
+{
+    struct call_exit e = {.how = how, .duration_ns = (uint64_t)(mono_ns() - x->started)};
+    auto_buf struct buf b = {0};
+
+    if (how == EXIT_CODE)
+        e.code = (uint32_t)WEXITSTATUS(x->status);
+    else if (how == EXIT_SIGNAL)
+        e.code = (uint32_t)WTERMSIG(x->status);
+    drain(x);
+    e.lost_stdout = x->out[0].lost;
+    e.lost_stderr = x->out[1].lost;
+    if (is_background(x)) {
+        journal_finish(&x->journal, &e);
+        return;
+    }
+    buf_init(&b, 256);
+    call_exit_put(&b, &e);
+    call_reply_buf(x->call, FRAME_EXIT, &b);
+    call_flush(x->call);
+    close_fd(&x->call->fd);
+}
+
+/* Rule 2: for as long as somebody holds the other ends. */
+static void linger(struct exec *x)
+{
+    static char sink[CHUNK];
+    bool marked = false;
+
+    for (;;) {
+        struct pollfd p[2] = {{.fd = x->out[0].fd, .events = POLLIN},
+                              {.fd = x->out[1].fd, .events = POLLIN}};
+        int r = ppoll(p, 2, &(struct timespec){0}, NULL);
+
+        if (r == 0) {
+            if (!marked)
+                agent_mark_self(SLOT_LINGERS);
+            marked = true;
+            r = ppoll(p, 2, NULL, &agent_wait_mask);
+        }
+        reap(x);
+        for (int i = 0; r > 0 && i < 2; i++) {
+            ssize_t n = p[i].revents ? read_some(p[i].fd, sink, sizeof(sink)) : -EAGAIN;
+
+            if (n <= 0 && n != -EAGAIN)
+                close_fd(&x->out[i].fd);
+        }
+        if (x->out[0].fd < 0 && x->out[1].fd < 0)
+            return;
+    }
+}
+
+static int tell_started(struct exec *x, struct err *err)
+{
+    auto_buf struct buf b = {0};
+
+    if (is_background(x) && journal_started(&x->journal, x->pid, err) < 0)
+        return -1;
+    buf_init(&b, 16);
+    wire_put_u32(&b, (uint32_t)x->pid);
+    if (!is_background(x)) {
+        /* A caller that is gone already shows in the loop. */
+        (void)call_send_try(x->call, FRAME_STARTED, b.data, b.len);
+        return 0;
+    }
+    (void)call_send_try(x->call, FRAME_STARTED, b.data, b.len);
+    close_fd(&x->call->fd);
+    return 0;
+}
+
+static int find_user(struct exec *x, struct err *err)
+{
+    /* The common case looks up nothing. */
+    if (x->in.user[0] == '\0' && x->in.cwd[0] != '\0')
+        return 0;
+    return identity_load(x->in.user, &x->user, err);
+}
+
+static void run(struct exec *x)
+{
+    enum call_exit_how how = watch(x);
+
+    if (how == EXIT_TIMEOUT || how == EXIT_CANCELLED)
+        tree_kill();
+    if (how == EXIT_CANCELLED)
+        _exit(0);
+    finish(x, how);
+    if (!is_tty(x))
+        linger(x);
+    _exit(0);
+}
+
+int exec_call(struct call *c, struct err *err)
+{
+    static struct exec x = {.out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
+
+    x.call = c;
+    buf_init(&x.pending, 2 * FRAME_MAX);
+    call_exec_get(&c->args, &x.in);
+    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)
+        return -1;
+    if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0)
+        return -1;
+    if (start(&x, err) < 0 || tell_started(&x, err) < 0) {
+        if (x.pid > 0)
+            tree_kill();
+        if (is_background(&x))
+            journal_discard(&x.journal);
+        return -1;
+    }
+    run(&x);
+    return 0;
+}

@@ -1,0 +1,292 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+
+/* Every call here runs as the user it names, in a process of its own whose root is the box's and
+ * which holds no descriptor but the connection: a path can lead nowhere else. */
+
+#define LIST_MAX       100000
+#define LIST_BYTES_MAX (16u << 20)
+
+int file_error(struct err *err, int errnum, const char *path)
+{
+    switch (errnum) {
+    case ENOENT:
+        (void)err_code(err, ERR_NOT_FOUND, "file_not_found", "%.150s: there is no such file", path);
+        break;
+    case EISDIR:
+        (void)err_code(err, ERR_INVALID, "is_a_directory", "%.150s is a directory", path);
+        break;
+    case ENOTDIR:
+        (void)err_code(err, ERR_INVALID, "not_a_directory",
+                       "%.150s: a part of the path is not a directory", path);
+        break;
+    case ENXIO:
+        (void)err_code(err, ERR_INVALID, "not_a_file", "%.150s is not a regular file", path);
+        break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        (void)err_code(err, ERR_FORBIDDEN, "permission_denied", "%.150s: %s", path,
+                       strerror(errnum));
+        break;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        (void)err_code(err, ERR_LIMIT, "no_space",
+                       "%.120s: the sandbox's disk is full; remove files or use a larger one",
+                       path);
+        break;
+    case EEXIST:
+    case ENOTEMPTY:
+    case EBUSY:
+    case ETXTBSY:
+        (void)err_set(err, ERR_CONFLICT, "%.150s: %s", path, strerror(errnum));
+        break;
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EINVAL:
+        (void)err_set(err, ERR_INVALID, "%.150s: %s", path, strerror(errnum));
+        break;
+    default:
+        return err_sys(err, errnum, "%.150s", path);
+    }
+    err->sys = errnum;
+    return -1;
+}
+
+static enum call_file_kind kind_of(mode_t mode)
+{
+    return S_ISREG(mode)   ? FILE_REGULAR
+           : S_ISDIR(mode) ? FILE_DIR
+           : S_ISLNK(mode) ? FILE_LINK
+                           : FILE_OTHER;
+}
+
+/* path is what the answer calls it; link, below dirfd, is read when it is one. */
+static void send_file(struct call *c, unsigned type, int dirfd, const char *path,
+                      const struct stat *st, struct accounts *names)
+{
+    char target[4096];
+    ssize_t n = S_ISLNK(st->st_mode) ? readlinkat(dirfd, path, target, sizeof(target) - 1) : 0;
+    struct call_file f = {
+        .path = (char *)(uintptr_t)path,
+        .kind = kind_of(st->st_mode),
+        .mode = st->st_mode,
+        .size = (uint64_t)st->st_size,
+        .mtime_ms = (uint64_t)(st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000),
+        .uid = st->st_uid,
+        .gid = st->st_gid,
+        .owner = (char *)(uintptr_t)accounts_user(names, st->st_uid),
+        .group = (char *)(uintptr_t)accounts_group(names, st->st_gid),
+        .target = target,
+    };
+    auto_buf struct buf b = {0};
+
+    target[n > 0 ? n : 0] = '\0';
+    buf_init(&b, FRAME_MAX);
+    call_file_put(&b, &f);
+    call_reply_buf(c, type, &b);
+}
+
+/* Without waiting for the other side of a FIFO, and without a device becoming our terminal. */
+static int open_regular(const char *path, struct stat *ret, struct err *err)
+{
+    auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return file_error(err, errno, path);
+    if (!S_ISREG(ret->st_mode))
+        return file_error(err, S_ISDIR(ret->st_mode) ? EISDIR : ENXIO, path);
+    return steal_fd(fd);
+}
+
+static int send_bytes(struct call *c, int fd, const char *path, uint64_t offset, uint64_t most,
+                      struct err *err)
+{
+    static char chunk[FRAME_MAX];
+
+    while (most > 0) {
+        size_t want = most < sizeof(chunk) ? (size_t)most : sizeof(chunk);
+        ssize_t n = pread(fd, chunk, want, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return file_error(err, errno, path);
+        if (n == 0)
+            break;
+        call_reply(c, FRAME_DATA, chunk, (size_t)n);
+        offset += (uint64_t)n;
+        most -= (uint64_t)n;
+    }
+    call_reply(c, FRAME_END, NULL, 0);
+    return 0;
+}
+
+int read_call(struct call *c, struct err *err)
+{
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);
+    auto_accounts struct accounts names = {0};
+    auto_close int fd = -1;
+    struct stat st;
+
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+        return -1;
+    if (offset > INT64_MAX)
+        return err_set(err, ERR_INVALID, "the offset is too large");
+    fd = open_regular(path, &st, err);
+    if (fd < 0)
+        return -1;
+    accounts_load(&names);
+    send_file(c, FRAME_OK, AT_FDCWD, path, &st, &names);
+    return send_bytes(c, fd, path, offset, most ? most : UINT64_MAX, err);
+}
+
+int stat_call(struct call *c, struct err *err)
+{
+    auto_free char *user = wire_get_str(&c->args);
+    auto_strv char **paths = wire_get_list(&c->args, CALL_PATHS_MAX);
+    auto_accounts struct accounts names = {0};
+
+    if (call_args_ok(c, err) < 0 || identity_become(user, err) < 0)
+        return -1;
+    accounts_load(&names);
+    for (char **path = paths; *path; path++) {
+        struct stat st;
+
+        if (path_check(*path, err) < 0)
+            return -1;
+        if (lstat(*path, &st) < 0)
+            return file_error(err, errno, *path);
+        send_file(c, FRAME_ITEM, AT_FDCWD, *path, &st, &names);
+    }
+    call_reply(c, FRAME_END, NULL, 0);
+    return 0;
+}
+
+/* Names one after the other, each with its NUL. */
+static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret_n, struct err *err)
+{
+    struct dirent *e;
+    size_t n = 0;
+
+    for (errno = 0; (e = readdir(dir)); errno = 0) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (n++ == LIST_MAX || buf_add(names, e->d_name, strlen(e->d_name) + 1) < 0)
+            return err_set(err, ERR_TOO_LARGE,
+                           "%.100s has more than %d entries; run a command to list it", path,
+                           LIST_MAX);
+    }
+    *ret_n = n;
+    return errno ? file_error(err, errno, path) : 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
+{
+    auto_accounts struct accounts accounts = {0};
+    auto_free char **names = xcalloc(n, sizeof(*names));
+    char *p = text->data;
+
+    accounts_load(&accounts);
+    for (size_t i = 0; i < n; i++) {
+        names[i] = p;
+        p += strlen(p) + 1;
+    }
+    qsort(names, n, sizeof(*names), by_name);
+    for (size_t i = 0; i < n; i++) {
+        struct stat st;
+
+        /* One that was removed meanwhile is left out. */
+        if (fstatat(dirfd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+            send_file(c, FRAME_ITEM, dirfd, names[i], &st, &accounts);
+    }
+}
+
+int list_call(struct call *c, struct err *err)
+{
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    auto_buf struct buf text = {0};
+    size_t n = 0;
+    DIR *dir;
+    int fd, r;
+
+    buf_init(&text, LIST_BYTES_MAX);
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+        return -1;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return file_error(err, errno, path);
+    r = read_names(dir, path, &text, &n, err);
+    if (r == 0) {
+        send_names(c, fd, &text, n);
+        call_reply(c, FRAME_END, NULL, 0);
+    }
+    (void)closedir(dir);
+    return r;
+}
+
+int move_call(struct call *c, struct err *err)
+{
+    auto_free char *from = wire_get_str(&c->args);
+    auto_free char *to = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+
+    if (call_args_ok(c, err) < 0 || path_check(from, err) < 0 || path_check(to, err) < 0 ||
+        identity_become(user, err) < 0)
+        return -1;
+    if (rename(from, to) < 0) {
+        struct stat st;
+
+        if (errno != EXDEV)
+            return file_error(err, errno, errno == ENOENT && lstat(from, &st) == 0 ? to : from);
+        /* Another filesystem, such as /tmp, or a directory of the image, which overlayfs does not
+         * rename. */
+        if (copy_tree(from, to, err) < 0 || remove_tree(from, err) < 0)
+            return -1;
+    }
+    call_reply(c, FRAME_OK, NULL, 0);
+    return 0;
+}
+
+int chmod_call(struct call *c, struct err *err)
+{
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    auto_free char *text = wire_get_str(&c->args);
+    struct stat st;
+    uint32_t mode;
+
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+        return -1;
+    if (stat(path, &st) < 0)
+        return file_error(err, errno, path);
+    if (mode_parse(text, st.st_mode, S_ISDIR(st.st_mode), &mode) < 0)
+        return err_set(
+            err, ERR_INVALID,
+            "\"%.20s\" is not a mode; write octal digits such as 755 or a clause such as u+x",
+            text);
+    if (chmod(path, mode) < 0)
+        return file_error(err, errno, path);
+    call_reply(c, FRAME_OK, NULL, 0);
+    return 0;
+}

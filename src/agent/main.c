@@ -1,0 +1,146 @@
+#include "agent/main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "proto/plan.h"
+
+#define CGROUPS_MAX 32
+
+static size_t agent_cgroups, work_cgroups;
+
+/* Tells the daemon, which is waiting for the end of the status pipe, why there will be no box. */
+static int fail(const char *step, int error)
+{
+    struct launch_failure f = {.error = error};
+
+    (void)snprintf(f.step, sizeof(f.step), "%s", step);
+    (void)write_all(AGENT_FD_STATUS, &f, sizeof(f));
+    return 1;
+}
+
+static void on_child(int sig)
+{
+    (void)sig; /* only there to end ppoll() */
+}
+
+/* Rule 4 of agent.h. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a full disk are results of
+ * write(). Commands get everything back as it was (spawn.c). */
+static void setup_signals(void)
+{
+    struct sigaction sa = {.sa_handler = SIG_DFL};
+    sigset_t all;
+
+    for (int sig = 1; sig <= 64; sig++)
+        (void)sigaction(sig, &sa, NULL);
+    sa.sa_handler = SIG_IGN;
+    (void)sigaction(SIGPIPE, &sa, NULL);
+    (void)sigaction(SIGXFSZ, &sa, NULL);
+    sa.sa_handler = on_child;
+    (void)sigaction(SIGCHLD, &sa, NULL);
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    agent_wait_mask = all;
+    (void)sigdelset(&agent_wait_mask, SIGCHLD);
+}
+
+/* Rule 2, and /dev/null on 0, 1 and 2 while nobody can have put anything else there: commands
+ * without input inherit it. */
+static int setup_fds(void)
+{
+    unsigned past = AGENT_FD_CGROUPS + (unsigned)(agent_cgroups + work_cgroups);
+    int null = open("/dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    if (null < 0)
+        return -errno;
+    for (int fd = 0; fd < 3; fd++)
+        if (null != fd && dup2(null, fd) < 0)
+            return -errno;
+    if (syscall(SYS_close_range, past, ~0u, 0) < 0 ||
+        syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
+        return -errno;
+    if (fd_set_nonblock(AGENT_FD_CTL, true) < 0 || fd_set_nonblock(AGENT_FD_EXEC, true) < 0)
+        return -EBADF;
+    return 0;
+}
+
+static int setup(int argc, char **argv)
+{
+    uint64_t mine = 0, work = 0;
+    void *shared;
+    int r;
+
+    if (argc != 3 || str_u64(argv[1], &mine) < 0 || str_u64(argv[2], &work) < 0 ||
+        mine > CGROUPS_MAX || work > CGROUPS_MAX)
+        return fail("read the agent's arguments", EINVAL);
+    agent_cgroups = mine;
+    work_cgroups = work;
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return fail("make the agent unreachable for debuggers", errno);
+    (void)prctl(PR_SET_NAME, "cay-agent");
+    (void)umask(022);
+    setup_signals();
+    r = chdir("/") < 0 ? -errno : setup_fds();
+    if (r < 0)
+        return fail("set up the agent's descriptors", -r);
+    /* PID 1 gets orphans anyway; this makes it so when the agent runs as an ordinary process. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return fail("become the reaper of orphans", errno);
+    shared = mmap(NULL, sizeof(*agents), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return fail("map the agent's shared memory", errno);
+    agents = shared;
+    agents->main = getpid();
+    return 0;
+}
+
+int cgroups_join(int fd, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int r = write_all(fd + (int)i, "0", 1);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct err full = {0};
+    struct pool pool = {.sock = AGENT_FD_CTL, .nslots = HANDLERS_MAX, .full = &full};
+    int r;
+
+    if (setup(argc, argv) != 0)
+        return 1;
+    /* In this order: the spawner stays where we were started, inside the workload's limits. */
+    r = spawner_start(false, agent_cgroups, work_cgroups);
+    if (r < 0)
+        return fail("start the spawner", -r);
+    r = cgroups_join(AGENT_FD_CGROUPS, agent_cgroups);
+    if (r < 0)
+        return fail("move the agent to its own cgroup", -r);
+    (void)close(AGENT_FD_STATUS);
+
+    (void)err_set(&full, ERR_LIMIT,
+                  "the sandbox serves %d calls already; try again when some have ended",
+                  HANDLERS_MAX);
+    pool.slots = agents->handlers;
+    pool.waits = &agents->handler_waits;
+    for (;;) {
+        if (pool_run(&pool, agents->spawner, agents->spawner == 0))
+            agents->spawner = 0;
+        if (agents->spawner == 0)
+            (void)spawner_start(true, agent_cgroups, work_cgroups);
+    }
+}

@@ -1,0 +1,143 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "proto/frame.h"
+
+#define COMMAND_MAX 4096
+
+static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[48];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    return read_file_at(-1, path, text, size);
+}
+
+static uint32_t proc_uid(pid_t pid)
+{
+    char text[2048];
+    unsigned uid = 0;
+    const char *p;
+
+    /* The name comes first and its newlines are escaped, so this is the kernel's line. */
+    if (read_proc(pid, "status", text, sizeof(text)) > 0 && (p = strstr(text, "\nUid:")))
+        (void)sscanf(p + 5, "%u", &uid);
+    return uid;
+}
+
+/* Arguments joined by spaces. Control characters would let a process draw on somebody's terminal.
+ */
+static void proc_command(pid_t pid, char text[COMMAND_MAX])
+{
+    ssize_t n = read_proc(pid, "cmdline", text, COMMAND_MAX);
+
+    while (n > 0 && text[n - 1] == '\0')
+        n--;
+    if (n <= 0) {
+        char comm[64];
+
+        n = read_proc(pid, "comm", comm, sizeof(comm));
+        while (n > 0 && comm[n - 1] == '\n')
+            n--;
+        n = snprintf(text, COMMAND_MAX, "[%.*s]", n > 0 ? (int)n : 0, comm);
+    }
+    for (ssize_t i = 0; i < n; i++)
+        if (text[i] == '\0')
+            text[i] = ' ';
+        else if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            text[i] = '?';
+    text[n] = '\0';
+}
+
+static void send_process(struct call *c, const struct proc *p, struct accounts *names)
+{
+    uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    static char command[COMMAND_MAX];
+    char state[2] = {p->state};
+    struct call_process out = {.pid = (uint32_t)p->pid, .state = state, .command = command};
+    struct proc_stat st;
+    struct timespec up;
+    auto_buf struct buf b = {0};
+    uint64_t age;
+
+    if (proc_stat_read(p->pid, &st) < 0)
+        return; /* it ended meanwhile */
+    (void)clock_gettime(CLOCK_BOOTTIME, &up);
+    age = (uint64_t)up.tv_sec * 1000 + (uint64_t)up.tv_nsec / 1000000;
+    out.age_ms = st.start_ticks * 1000 / hz < age ? age - st.start_ticks * 1000 / hz : 0;
+    out.cpu_ms = st.cpu_ticks * 1000 / hz;
+    out.rss = st.rss_pages > 0 ? (uint64_t)st.rss_pages * page : 0;
+    out.vsz = st.vsz;
+    /* The parent of a command is a supervisor, which is not listed. */
+    out.ppid = (uint32_t)(agents_has(st.ppid) ? agents->main : st.ppid);
+    out.uid = proc_uid(p->pid);
+    out.user = xstrdup(accounts_user(names, out.uid));
+    proc_command(p->pid, command);
+    buf_init(&b, FRAME_MAX);
+    call_process_put(&b, &out);
+    call_reply_buf(c, FRAME_ITEM, &b);
+    free(out.user);
+}
+
+int ps_call(struct call *c, struct err *err)
+{
+    auto_accounts struct accounts names = {0};
+    auto_free struct proc *procs = NULL;
+    size_t n;
+
+    if (call_args_ok(c, err) < 0)
+        return -1;
+    accounts_load(&names);
+    procs = procs_read(&n);
+    if (n == 0)
+        return err_set(err, ERR_INTERNAL, "the sandbox's /proc cannot be read");
+    for (size_t i = 0; i < n; i++)
+        if (procs[i].pid == agents->main || !agents_has(procs[i].pid))
+            send_process(c, &procs[i], &names);
+    call_reply(c, FRAME_END, NULL, 0);
+    return 0;
+}
+
+/* Everything that execs started which have not ended. */
+static void kill_execs(int sig)
+{
+    pid_t roots[EXECS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < EXECS_MAX; i++) {
+        pid_t pid = agents->execs[i].pid;
+
+        if (pid > 0 && agents->execs[i].mark == SLOT_PLAIN)
+            roots[n++] = pid;
+    }
+    if (n > 0)
+        tree_signal(roots, n, sig);
+}
+
+int kill_call(struct call *c, struct err *err)
+{
+    uint32_t pid = wire_get_u32(&c->args), sig = wire_get_u32(&c->args);
+
+    if (call_args_ok(c, err) < 0)
+        return -1;
+    if (sig > 64 || pid > INT32_MAX)
+        return err_set(err, ERR_INVALID, "no such signal or process number: signal %u, process %u",
+                       sig, pid);
+    if (pid == 0)
+        kill_execs((int)sig);
+    else if (agents_has((pid_t)pid))
+        return err_set(err, ERR_INVALID,
+                       "process %u belongs to the sandbox itself; stop the sandbox to end it", pid);
+    else if (kill((pid_t)pid, (int)sig) < 0 && errno != ESRCH)
+        return err_sys(err, errno, "send signal %u to process %u", sig, pid);
+    call_reply(c, FRAME_OK, NULL, 0);
+    return 0;
+}

@@ -1,0 +1,286 @@
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+#include "proto/plan.h"
+
+#define FIRST_FRAME_NS (5ll * 1000 * 1000 * 1000)
+#define FILL           4096
+#define BATCH          (64u << 10)
+
+static int hello_call(struct call *c, struct err *err)
+{
+    auto_buf struct buf b = {0};
+
+    if (call_args_ok(c, err) < 0)
+        return -1;
+    buf_init(&b, 16);
+    wire_put_u32(&b, CALL_VERSION);
+    call_reply_buf(c, FRAME_OK, &b);
+    return 0;
+}
+
+static const struct {
+    int (*run)(struct call *c, struct err *err);
+    bool exec; /* served on the exec socket, not on ctl */
+    bool logs; /* needs the logs folder; for the others it is closed (rule 2) */
+} ops[CALL_OPS] = {
+    [CALL_HELLO] = {hello_call},
+    [CALL_EXEC] = {exec_call, .exec = true, .logs = true},
+    [CALL_LOG] = {log_call, .logs = true},
+    [CALL_READ] = {read_call},
+    [CALL_WRITE] = {write_call},
+    [CALL_STAT] = {stat_call},
+    [CALL_LIST] = {list_call},
+    [CALL_SEARCH] = {search_call},
+    [CALL_MOVE] = {move_call},
+    [CALL_MKDIR] = {mkdir_call},
+    [CALL_REMOVE] = {remove_call},
+    [CALL_CHMOD] = {chmod_call},
+    [CALL_PS] = {ps_call},
+    [CALL_KILL] = {kill_call},
+    [CALL_DIAL] = {dial_call},
+};
+
+ssize_t call_fill(struct call *c)
+{
+    size_t want = FILL;
+    unsigned char *h = (unsigned char *)c->in.data;
+    char *room;
+    ssize_t n;
+
+    /* The rest of a frame whose length is known, so that a long one takes few calls. */
+    if (c->in.len >= FRAME_HEADER) {
+        size_t body = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
+
+        if (body <= FRAME_MAX && FRAME_HEADER + body > c->in.len)
+            want = FRAME_HEADER + body - c->in.len;
+    }
+    room = buf_room(&c->in, want);
+    if (!room)
+        return -EMSGSIZE;
+    do
+        n = recv(c->fd, room, want, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    c->in.len += (size_t)n;
+    return n;
+}
+
+int call_take(struct call *c, struct frame *ret)
+{
+    long n;
+
+    if (c->used > 0)
+        buf_shift(&c->in, c->used);
+    c->used = 0;
+    n = frame_parse(c->in.data, c->in.len, &ret->type);
+    if (n <= 0)
+        return (int)n;
+    c->used = (size_t)n;
+    ret->data = c->in.data + FRAME_HEADER;
+    ret->len = c->used - FRAME_HEADER;
+    return 1;
+}
+
+int call_next(struct call *c, int64_t deadline, struct frame *ret)
+{
+    for (;;) {
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        int r = call_take(c, ret);
+        ssize_t n;
+
+        if (r != 0)
+            return r;
+        n = call_fill(c);
+        if (n > 0)
+            continue;
+        if (n != -EAGAIN)
+            return n == 0 && c->in.len > 0 ? -EPROTO : (int)n;
+        if (deadline) {
+            int64_t left = deadline - mono_ns();
+
+            if (left <= 0 || poll(&p, 1, (int)(left / 1000000) + 1) == 0)
+                return -ETIMEDOUT;
+        } else {
+            (void)poll(&p, 1, -1);
+        }
+    }
+}
+
+/* Sends what is queued; with MSG_DONTWAIT as much as fits. */
+static int flush(struct call *c, int flags)
+{
+    size_t sent = 0;
+    int r = 0;
+
+    while (sent < c->out.len) {
+        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, flags | MSG_NOSIGNAL);
+
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            r = -errno;
+            break;
+        }
+        sent += (size_t)n;
+    }
+    buf_shift(&c->out, sent);
+    return r == -EAGAIN ? 0 : r;
+}
+
+void call_flush(struct call *c)
+{
+    if (flush(c, 0) < 0)
+        _exit(0);
+}
+
+int call_flush_try(struct call *c)
+{
+    return flush(c, MSG_DONTWAIT);
+}
+
+static int queue(struct call *c, unsigned type, const void *payload, size_t len)
+{
+    unsigned char header[FRAME_HEADER];
+
+    if (len > FRAME_MAX || c->out.len + len + FRAME_HEADER > c->out.max)
+        return -EMSGSIZE;
+    frame_header(header, type, len);
+    (void)buf_add(&c->out, header, sizeof(header));
+    return buf_add(&c->out, payload, len);
+}
+
+void call_reply(struct call *c, unsigned type, const void *payload, size_t len)
+{
+    if (queue(c, type, payload, len) < 0)
+        _exit(1);
+    if (c->out.len >= BATCH)
+        call_flush(c);
+}
+
+void call_reply_buf(struct call *c, unsigned type, const struct buf *payload)
+{
+    call_reply(c, type, payload->data, payload->len);
+}
+
+int call_send_try(struct call *c, unsigned type, const void *payload, size_t len)
+{
+    int r = queue(c, type, payload, len);
+
+    return r < 0 ? r : call_flush_try(c);
+}
+
+void call_fail(struct call *c, const struct err *err)
+{
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, 4096);
+    call_error_put(&b, err);
+    call_reply_buf(c, FRAME_ERROR, &b);
+    call_flush(c);
+}
+
+bool call_gone(struct call *c)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+int call_args_ok(const struct call *c, struct err *err)
+{
+    if (!wire_ok(&c->args))
+        return err_set(err, ERR_INVALID, "the call's arguments cannot be read");
+    return 0;
+}
+
+static int run(struct call *c, bool exec, struct err *err)
+{
+    struct frame f;
+    unsigned op;
+
+    if (call_next(c, mono_ns() + FIRST_FRAME_NS, &f) != 1)
+        _exit(0);
+    op = f.type - FRAME_CALL;
+    if (f.type < FRAME_CALL || op >= CALL_OPS || ops[op].exec != exec)
+        return err_set(err, ERR_INVALID, "this socket of the agent does not serve call %u", f.type);
+    if (!ops[op].logs)
+        (void)close(AGENT_FD_LOGS);
+    wire_init(&c->args, f.data, f.len);
+    return ops[op].run(c, err);
+}
+
+/* All that can be done before somebody is waiting for it. */
+static void prepare(struct call *c, int sock, bool exec)
+{
+    for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
+        if (fd != (unsigned)sock && fd != AGENT_FD_LOGS)
+            (void)close((int)fd);
+    (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
+    if (exec) {
+        (void)prctl(PR_SET_NAME, "cay-exec");
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+            _exit(1); /* without it a timeout could be escaped */
+    }
+    buf_init(&c->in, FRAME_MAX + FRAME_HEADER + FILL);
+    buf_init(&c->out, FRAME_MAX + FRAME_HEADER + BATCH);
+    (void)buf_room(&c->in, FILL);
+}
+
+static int wait_for_caller(int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    int conn;
+
+    do
+        (void)poll(&p, 1, -1);
+    while ((conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) < 0);
+    return conn;
+}
+
+void serve_one(int sock, atomic_bool *waits)
+{
+    bool exec = sock == AGENT_FD_EXEC;
+    struct call c = {0};
+    struct err err = {0};
+
+    prepare(&c, sock, exec);
+    c.fd = wait_for_caller(sock);
+    *waits = false;
+    (void)kill(getppid(), SIGCHLD);
+    /* Supervisors survive a spawner that somebody kills. */
+    if (exec)
+        (void)prctl(PR_SET_PDEATHSIG, 0);
+    (void)close(sock); /* rule 2: the connection and the logs are left */
+    if (run(&c, exec, &err) < 0)
+        call_fail(&c, &err);
+    call_flush(&c);
+    _exit(0);
+}
+
+void refuse(int conn, const struct err *err)
+{
+    struct call c = {.fd = conn};
+    static char sink[4096];
+    auto_buf struct buf b = {0};
+
+    /* What the caller sent is taken off first, so that closing does not reset the connection. */
+    for (size_t n = 0; n <= FRAME_MAX; n += sizeof(sink))
+        if (recv(conn, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
+            break;
+    buf_init(&b, 4096);
+    buf_init(&c.out, 8192);
+    call_error_put(&b, err);
+    (void)call_send_try(&c, FRAME_ERROR, b.data, b.len);
+    buf_done(&c.out);
+}

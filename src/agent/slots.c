@@ -1,0 +1,57 @@
+#include "agent/agent.h"
+
+#include <unistd.h>
+
+struct agents *agents;
+sigset_t agent_wait_mask;
+
+struct slot *slot_free(struct slot *slots, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slots[i].pid == 0)
+            return &slots[i];
+    return NULL;
+}
+
+size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += slots[i].pid != 0 && slots[i].mark == (unsigned)mark;
+    return count;
+}
+
+static struct slot *slot_of(pid_t pid)
+{
+    for (size_t i = 0; i < HANDLERS_MAX; i++)
+        if (agents->handlers[i].pid == pid)
+            return &agents->handlers[i];
+    for (size_t i = 0; i < EXECS_MAX; i++)
+        if (agents->execs[i].pid == pid)
+            return &agents->execs[i];
+    return NULL;
+}
+
+bool agents_has(pid_t pid)
+{
+    return pid > 0 && (pid == agents->main || pid == agents->spawner || slot_of(pid));
+}
+
+void agents_forget(pid_t pid)
+{
+    struct slot *slot = slot_of(pid);
+
+    if (slot) {
+        slot->mark = SLOT_PLAIN;
+        slot->pid = 0;
+    }
+}
+
+void agent_mark_self(enum slot_mark mark)
+{
+    struct slot *slot = slot_of(getpid());
+
+    if (slot)
+        slot->mark = mark;
+}

@@ -1,0 +1,205 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+/* The child shares our memory until it executes (as vfork), so it makes system calls and nothing
+ * else; it has a stack of its own, and tells how far it came in struct spawn. */
+
+enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
+
+#define STACK_SIZE   (32u << 10)
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static char stack[STACK_SIZE] __attribute__((aligned(16)));
+
+/* The OOM killer takes commands before the supervisor and the spawner, which share their limit. */
+static void raise_oom_score(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)!write(fd, "500", 3);
+        (void)close(fd);
+    }
+}
+
+static void limit_files(uint32_t nofile)
+{
+    struct rlimit lim;
+
+    if (nofile == 0 || getrlimit(RLIMIT_NOFILE, &lim) < 0)
+        return;
+    lim.rlim_cur = nofile < lim.rlim_max ? nofile : lim.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+/* By system call: the library's versions are for programs with threads. */
+static int become(const struct identity *u)
+{
+    if (syscall(SYS_setgroups, u->ngroups, u->groups) < 0 ||
+        syscall(SYS_setresgid, u->gid, u->gid, u->gid) < 0)
+        return -1;
+    return (int)syscall(SYS_setresuid, u->uid, u->uid, u->uid);
+}
+
+/* A directory that cannot be reached from our root (through a descriptor, or one that was moved
+ * out) has no path that starts with a slash. */
+static int enter(const struct spawn *s)
+{
+    char path[4096];
+
+    if (s->cwd[0] ? chdir(s->cwd) < 0 : chdir(s->user->home) < 0 && chdir("/") < 0)
+        return -1;
+    if (syscall(SYS_getcwd, path, sizeof(path)) < 0)
+        return -1;
+    if (path[0] != '/') {
+        errno = ENOENT;
+        return -1;
+    }
+    return 0;
+}
+
+static void restore_signals(void)
+{
+    struct sigaction sa = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    (void)sigaction(SIGPIPE, &sa, NULL);
+    (void)sigaction(SIGXFSZ, &sa, NULL);
+    (void)sigaction(SIGCHLD, &sa, NULL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* As a shell does: the first that runs; a file that may not be run is remembered. */
+static void execute(const struct spawn *s)
+{
+    int found = 0;
+
+    for (char **path = s->paths; *path; path++) {
+        (void)execve(*path, s->argv, s->env);
+        if (errno == EACCES)
+            found = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return;
+    }
+    errno = found ? found : ENOENT;
+}
+
+static int child(void *arg)
+{
+    struct spawn *s = arg;
+
+    s->step = STEP_FDS;
+    for (int fd = 0; fd < 3; fd++)
+        if (s->fds[fd] >= 0 && dup2(s->fds[fd], fd) < 0)
+            goto failed;
+    /* Before any path is looked at: rule 2 of agent.h. */
+    if (syscall(SYS_close_range, 3u, ~0u, 0) < 0)
+        goto failed;
+    (void)setsid();
+    s->step = STEP_TTY;
+    if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
+        goto failed;
+    raise_oom_score();
+    limit_files(s->nofile);
+    s->step = STEP_USER;
+    if (become(s->user) < 0)
+        goto failed;
+    s->step = STEP_CWD; /* as that user, who must be allowed to be there */
+    if (enter(s) < 0)
+        goto failed;
+    s->step = STEP_EXEC;
+    restore_signals();
+    execute(s);
+failed:
+    s->error = errno;
+    _exit(127);
+}
+
+static char **candidates(const struct spawn *s)
+{
+    const char *name = s->argv[0], *path = DEFAULT_PATH;
+    char **list = NULL;
+
+    if (strchr(name, '/'))
+        return strv_add(NULL, name);
+    for (char **e = s->env; *e; e++)
+        if (str_starts(*e, "PATH="))
+            path = *e + 5;
+    for (size_t i = 0; i < 64; i++) {
+        size_t n = strcspn(path, ":");
+        auto_free char *full =
+            n ? xasprintf("%.*s/%s", (int)n, path, name) : xasprintf("./%s", name);
+
+        list = strv_add(list, full);
+        if (!path[n])
+            break;
+        path += n + 1;
+    }
+    return list;
+}
+
+static int explain(const struct spawn *s, struct err *err)
+{
+    const char *name = s->argv[0];
+    const struct identity *u = s->user;
+
+    switch ((enum spawn_step)s->step) {
+    case STEP_USER:
+        (void)err_code(err, ERR_INVALID, "bad_user",
+                       "the sandbox cannot run as %u:%u; ids go from 0 to 65535", u->uid, u->gid);
+        break;
+    case STEP_CWD:
+        (void)err_code(err, ERR_INVALID, "bad_cwd",
+                       "cannot start in \"%.120s\": %s; give a directory inside the sandbox",
+                       s->cwd[0] ? s->cwd : u->home, strerror(s->error));
+        break;
+    case STEP_EXEC:
+        if (s->error == ENOENT || s->error == ENOTDIR || s->error == ENAMETOOLONG)
+            (void)err_code(err, ERR_INVALID, "command_not_found",
+                           "%.120s: command not found in the sandbox", name);
+        else if (s->error == E2BIG)
+            (void)err_set(err, ERR_TOO_LARGE, "the arguments and environment are too long");
+        else
+            (void)err_code(err, ERR_INVALID, "not_executable", "%.120s cannot be executed: %s",
+                           name, strerror(s->error));
+        break;
+    case STEP_FDS:
+    case STEP_TTY:
+        return err_sys(err, s->error, "prepare the command");
+    }
+    err->sys = s->error;
+    return -1;
+}
+
+pid_t spawn_run(struct spawn *s, struct err *err)
+{
+    auto_strv char **paths = candidates(s);
+    pid_t pid;
+
+    s->paths = paths;
+    s->error = 0;
+    pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    if (pid < 0 && (errno == EAGAIN || errno == ENOMEM))
+        return err_code(err, ERR_LIMIT, "process_limit",
+                        "the sandbox has reached its process limit; end some of its processes, or "
+                        "make a sandbox with a higher limit");
+    if (pid < 0)
+        return err_sys(err, errno, "start a process");
+    if (s->error) {
+        (void)waitpid(pid, NULL, 0);
+        return explain(s, err);
+    }
+    return pid;
+}

@@ -1,0 +1,47 @@
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "agent/agent.h"
+#include "agent/main.h"
+#include "base/err.h"
+#include "proto/plan.h"
+
+static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
+{
+    struct err full = {0};
+    struct pool pool = {.sock = AGENT_FD_EXEC,
+                        .slots = agents->execs,
+                        .nslots = EXECS_MAX,
+                        .waits = &agents->exec_waits,
+                        .full = &full};
+
+    (void)prctl(PR_SET_NAME, "cay-spawn");
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (join && cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
+        _exit(1);
+    (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
+    (void)close(AGENT_FD_CTL);
+    (void)err_code(&full, ERR_LIMIT, "process_limit",
+                   "the sandbox has reached its process limit; end some of its processes, or make "
+                   "a sandbox with a higher limit");
+    for (;;)
+        (void)pool_run(&pool, 0, false);
+}
+
+int spawner_start(bool join, size_t agent_cgroups, size_t work_cgroups)
+{
+    pid_t pid;
+
+    /* The spare of the last spawner died with it. */
+    agents->exec_waits = false;
+    pid = fork();
+    if (pid == 0) {
+        agents->spawner = getpid();
+        spawner_main(join, agent_cgroups, work_cgroups);
+    }
+    if (pid < 0)
+        return -errno;
+    agents->spawner = pid;
+    return 0;
+}

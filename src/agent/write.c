@@ -1,0 +1,201 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+
+/* Makes path and what is missing above it. */
+static int make_dirs(const char *path, mode_t mode, struct err *err)
+{
+    auto_free char *part = xstrdup(path);
+    struct stat st;
+
+    for (char *p = part + 1;; p++) {
+        char was = *p;
+
+        if (was != '/' && was != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(part, was ? 0755 : mode) < 0 && errno != EEXIST && errno != EISDIR) {
+            int e = errno;
+
+            /* On a read-only part of the path an existing directory is still fine. */
+            if (stat(part, &st) < 0 || !S_ISDIR(st.st_mode))
+                return file_error(err, e, part);
+        }
+        *p = was;
+        if (!was)
+            break;
+    }
+    if (stat(path, &st) < 0)
+        return file_error(err, errno, path);
+    return S_ISDIR(st.st_mode) ? 0 : file_error(err, ENOTDIR, path);
+}
+
+int mkdir_call(struct call *c, struct err *err)
+{
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    uint32_t mode = wire_get_u32(&c->args);
+
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+        return -1;
+    if (make_dirs(path, mode == CALL_MODE_KEEP ? 0755 : mode & 07777, err) < 0)
+        return -1;
+    call_reply(c, FRAME_OK, NULL, 0);
+    return 0;
+}
+
+/* Rule of this file: the data goes to a temporary file in the same directory, which takes the final
+ * name at the end or is removed. */
+struct upload {
+    char *path;   /* final place, links resolved */
+    char *parent; /* its directory, then the name in it */
+    const char *name;
+    int dir, fd;
+    char tmp[64];
+    bool exists;
+    struct stat old;
+    uint32_t mode;
+};
+
+static void upload_done(struct upload *u)
+{
+    if (u->fd >= 0 && u->tmp[0])
+        (void)unlinkat(u->dir, u->tmp, 0);
+    close_fd(&u->fd);
+    close_fd(&u->dir);
+    free(u->path);
+    free(u->parent);
+}
+
+/* A link as the last part stands for what it points to, as for any program that opens it to write.
+ */
+static int resolve(struct upload *u, const char *path, struct err *err)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    char *slash;
+
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+        if (!realpath(path, real))
+            return file_error(err, errno, path);
+        path = real;
+    }
+    if (path[strlen(path) - 1] == '/')
+        return file_error(err, EISDIR, path);
+    u->path = xstrdup(path);
+    u->parent = xstrdup(path);
+    slash = strrchr(u->parent, '/');
+    u->name = u->path + (slash - u->parent) + 1;
+    if (slash == u->parent)
+        slash++;
+    *slash = '\0';
+    return 0;
+}
+
+/* What is there already decides about mode and owner, and whether this user may replace it at all.
+ */
+static int look_at_old(struct upload *u, struct err *err)
+{
+    if (fstatat(u->dir, u->name, &u->old, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : file_error(err, errno, u->path);
+    if (!S_ISREG(u->old.st_mode))
+        return file_error(err, S_ISDIR(u->old.st_mode) ? EISDIR : ENXIO, u->path);
+    if (faccessat(u->dir, u->name, W_OK, AT_EACCESS) < 0)
+        return file_error(err, errno, u->path);
+    u->exists = true;
+    return 0;
+}
+
+static int upload_begin(struct upload *u, const char *path, bool parents, struct err *err)
+{
+    if (resolve(u, path, err) < 0)
+        return -1;
+    if (parents && make_dirs(u->parent, 0755, err) < 0)
+        return -1;
+    u->dir = open(u->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (u->dir < 0)
+        return file_error(err, errno, u->parent);
+    if (look_at_old(u, err) < 0)
+        return -1;
+    (void)snprintf(u->tmp, sizeof(u->tmp), ".cay-%d-%llx.tmp", getpid(),
+                   (unsigned long long)mono_ns());
+    u->fd = openat(u->dir, u->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return u->fd < 0 ? file_error(err, errno, u->path) : 0;
+}
+
+static int upload_commit(struct upload *u, struct err *err)
+{
+    mode_t mode = u->mode != CALL_MODE_KEEP ? u->mode & 07777
+                  : u->exists               ? u->old.st_mode & 07777
+                                            : 0644;
+
+    /* Owner first: changing it takes set-id bits away. A user who may write another's file but not
+     * give files away leaves it as their own. */
+    if (u->exists && fchown(u->fd, u->old.st_uid, u->old.st_gid) < 0 && errno != EPERM)
+        return file_error(err, errno, u->path);
+    if (fchmod(u->fd, mode) < 0 || renameat(u->dir, u->tmp, u->dir, u->name) < 0)
+        return file_error(err, errno, u->path);
+    u->tmp[0] = '\0';
+    return 0;
+}
+
+/* 1 when all of it is there, 0 when the caller went away or broke the protocol, -1 with err. */
+static int receive(struct call *c, struct upload *u, struct err *err)
+{
+    struct frame f;
+
+    while (call_next(c, 0, &f) == 1) {
+        int r;
+
+        if (f.type == FRAME_END)
+            return 1;
+        if (f.type != FRAME_DATA)
+            return 0;
+        r = write_all(u->fd, f.data, f.len);
+        if (r < 0)
+            return file_error(err, -r, u->path);
+    }
+    return 0;
+}
+
+/* The caller may look for an answer only after it has sent everything. */
+static void swallow(struct call *c)
+{
+    struct frame f;
+
+    while (call_next(c, 0, &f) == 1 && f.type == FRAME_DATA)
+        ;
+}
+
+int write_call(struct call *c, struct err *err)
+{
+    __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1};
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    uint32_t mode = wire_get_u32(&c->args), parents = wire_get_u32(&c->args);
+    int r;
+
+    u.mode = mode;
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0 ||
+        upload_begin(&u, path, parents != 0, err) < 0)
+        r = -1;
+    else
+        r = receive(c, &u, err);
+    if (r == 1)
+        r = upload_commit(&u, err) < 0 ? -1 : 1;
+    else if (r < 0)
+        swallow(c);
+    if (r == 1)
+        call_reply(c, FRAME_OK, NULL, 0);
+    return r < 0 ? -1 : 0;
+}

@@ -1,0 +1,50 @@
+#include "api/api.h"
+#include "api/api_internal.h"
+#include "engine/engine.h"
+#include "model/sandbox.h"
+
+static int sweep(struct call *call, struct err *err)
+{
+    unsigned swept;
+
+    if (engine_sweep(call->engine, &swept, err) < 0)
+        return -1;
+    call->out = json_pack("{s:i}", "swept", (int)swept);
+    return 0;
+}
+
+static int info(struct call *call, struct err *err)
+{
+    const struct api_config *api = api_config(call->api);
+    const struct engine_config *c = engine_config(call->engine);
+    json_t *limits;
+
+    (void)err;
+    limits = json_pack("{s:i, s:i, s:f, s:f, s:i, s:i, s:i, s:I}", "memoryMinMb", MEMORY_MB_MIN,
+                       "memoryMaxMb", MEMORY_MB_MAX, "cpuMin", CPU_MILLIS_MIN / 1000.0, "cpuMax",
+                       CPU_MILLIS_MAX / 1000.0, "timeoutMin", TIMEOUT_S_MIN, "timeoutMax",
+                       TIMEOUT_S_MAX, "maxSandboxes", (int)c->max_sandboxes, "maxCommandSeconds",
+                       (json_int_t)c->max_command_s);
+    call->out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "version", CAY_VERSION, "runtime",
+                          api->runtime, "isolation", api->boundary, "workspace", c->workspace,
+                          "defaultImage", c->default_image, "limits", limits);
+    return 0;
+}
+
+static int openapi(struct call *call, struct err *err)
+{
+    (void)err;
+    call->out = api_openapi(api_config(call->api)->prefix);
+    return 0;
+}
+
+const struct function admin_functions[] = {
+    {"lifecycle::sweep", "POST", "/admin/sweep", NULL, sweep, NULL, SCOPE_ADMIN,
+     .help = "Removes expired sandboxes now", .result = "{swept: n}"},
+    {"system::info", "GET", "/info", NULL, info, NULL, SCOPE_READ,
+     .help = "Says what this daemon is",
+     .result = "{version, runtime, isolation, workspace, defaultImage, limits}"},
+    {"system::openapi", "GET", "/openapi.json", NULL, openapi, NULL, SCOPE_READ,
+     .help = "Gives this description; also outside of the prefix", .result = "OpenAPI 3.1"},
+    {0},
+};

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "api/function.h"
+
+/* Shared by the files that hold rows. Input has been checked when these are asked. */
+
+/* NULL when absent. */
+static inline const char *in_str(const struct call *call, const char *name)
+{
+    return json_string_value(json_object_get(call->in, name));
+}
+
+static inline json_int_t in_int(const struct call *call, const char *name)
+{
+    return json_integer_value(json_object_get(call->in, name));
+}
+
+static inline double in_number(const struct call *call, const char *name)
+{
+    return json_number_value(json_object_get(call->in, name));
+}
+
+static inline bool in_bool(const struct call *call, const char *name)
+{
+    return json_is_true(json_object_get(call->in, name));
+}
+
+static inline const char *in_id(const struct call *call)
+{
+    return in_str(call, "id");
+}
+
+/* Answers {"success": true}; returns 0. */
+static inline int reply_success(struct call *call)
+{
+    call->out = json_pack("{s:b}", "success", 1);
+    return 0;
+}
+
+struct exec_request;
+
+/* Runs a command over an upgraded connection (api/attach.c). */
+int exec_attach(struct call *call, const struct exec_request *req, struct err *err);
+
+#define PATH_BYTES_MAX 4096
+#define ARG_BYTES_MAX  131071 /* the kernel takes no longer argument */
+#define PID_NUMBER_MAX 4194304

@@ -1,0 +1,105 @@
+#include "api/auth.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* Length of the name in "name", "name:port" or "[address]:port"; 0 when it is none of them. */
+static size_t host_length(const char *host)
+{
+    const char *end = host + strcspn(host, ":");
+    size_t digits;
+
+    if (host[0] == '[') {
+        end = strchr(host, ']');
+        if (!end)
+            return 0;
+        end++;
+    }
+    if (*end == '\0')
+        return (size_t)(end - host);
+    if (*end != ':')
+        return 0;
+    digits = strspn(end + 1, "0123456789");
+    if (digits == 0 || digits > 5 || end[1 + digits])
+        return 0;
+    return (size_t)(end - host);
+}
+
+static bool same_name(const char *name, const char *host, size_t len)
+{
+    return strlen(name) == len && strncasecmp(name, host, len) == 0;
+}
+
+static bool host_allowed(const struct auth_config *c, const char *host)
+{
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]", NULL};
+    size_t len = host ? host_length(host) : 0;
+
+    if (len == 0)
+        return false;
+    for (const char *const *name = loopback; *name; name++)
+        if (same_name(*name, host, len))
+            return true;
+    for (char *const *name = c->hosts; name && *name; name++)
+        if (strcmp(*name, "*") == 0 || same_name(*name, host, len))
+            return true;
+    return false;
+}
+
+bool auth_origin_listed(const struct auth_config *c, const char *origin)
+{
+    for (char *const *o = c->origins; origin && o && *o; o++)
+        if (strcasecmp(*o, origin) == 0)
+            return true;
+    return false;
+}
+
+/* A page that this daemon served (or a proxy before it, with TLS) has our own Host as its origin.
+ */
+static bool is_same_origin(const char *origin, const char *host)
+{
+    if (str_starts(origin, "http://"))
+        return strcasecmp(origin + strlen("http://"), host) == 0;
+    if (str_starts(origin, "https://"))
+        return strcasecmp(origin + strlen("https://"), host) == 0;
+    return false;
+}
+
+int auth_check_source(const struct auth_config *c, const struct auth_request *r, struct err *err)
+{
+    if (!r->is_tcp)
+        return 0;
+    if (!host_allowed(c, r->host))
+        return err_code(err, ERR_FORBIDDEN, "host_not_allowed",
+                        "the Host header names a host that is not allowed: use localhost or "
+                        "127.0.0.1, or add the name to CAY_ALLOWED_HOSTS");
+    if (r->origin && !is_same_origin(r->origin, r->host) && !auth_origin_listed(c, r->origin))
+        return err_code(err, ERR_FORBIDDEN, "origin_not_allowed",
+                        "web pages of this origin are not allowed: add it to CAY_CORS_ORIGINS");
+    return 0;
+}
+
+int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err)
+{
+    const char *given = r->authorization;
+
+    if (!r->is_tcp && (r->peer_uid == 0 || r->peer_uid == c->own_uid))
+        return 0;
+    if (!c->token) {
+        if (r->is_tcp)
+            return 0;
+        return err_code(err, ERR_FORBIDDEN, "peer_not_allowed",
+                        "only root and the daemon's own user may use the socket: start the daemon "
+                        "with a token and send it");
+    }
+    if (!given)
+        return err_set(err, ERR_UNAUTHORIZED, "Missing authorization header");
+    if (strncasecmp(given, "Bearer ", 7) == 0)
+        given += 7;
+    if (!str_equal_secret(c->token, given))
+        return err_code(err, ERR_FORBIDDEN, "invalid_token", "Invalid token");
+    return 0;
+}

@@ -1,0 +1,30 @@
+#include "api/api_internal.h"
+#include "engine/engine.h"
+
+static int of_sandbox(struct call *call, struct err *err)
+{
+    return engine_sandbox_metrics(call->engine, in_id(call), &call->out, err);
+}
+
+static int global(struct call *call, struct err *err)
+{
+    return engine_metrics(call->engine, &call->out, err);
+}
+
+static int health(struct call *call, struct err *err)
+{
+    (void)err;
+    call->out = json_pack("{s:s}", "status", "healthy");
+    return 0;
+}
+
+const struct function metrics_functions[] = {
+    {"metrics::sandbox", "GET", "/sandboxes/:id/metrics", NULL, of_sandbox, "sandbox_metrics",
+     SCOPE_READ, .help = "Shows what a sandbox uses", .result = "Metrics"},
+    {"metrics::global", "GET", "/metrics", NULL, global, NULL, SCOPE_READ,
+     .help = "Shows counters of the daemon",
+     .result = "{activeSandboxes, totalCreated, totalKilled, totalExpired, uptimeSeconds}"},
+    {"metrics::health", "GET", "/health", NULL, health, NULL, SCOPE_NONE, .flags = FUNCTION_OPEN,
+     .help = "Says that the daemon answers", .result = "{status: healthy}"},
+    {0},
+};

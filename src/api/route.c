@@ -1,0 +1,158 @@
+#include "api/route.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "api/function.h"
+#include "api/input.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct routes {
+    const struct function **rows;
+    size_t n;
+};
+
+static int add_row(const struct function *f, void *arg)
+{
+    struct routes *r = arg;
+
+    r->rows = xrealloc(r->rows, (r->n + 1) * sizeof(*r->rows));
+    r->rows[r->n++] = f;
+    return 0;
+}
+
+struct routes *routes_new(void)
+{
+    struct routes *r = xcalloc(1, sizeof(*r));
+
+    (void)functions_each(add_row, r);
+    return r;
+}
+
+void routes_free(struct routes *r)
+{
+    if (!r)
+        return;
+    free(r->rows);
+    free(r);
+}
+
+/* One step through a route and a path side by side; both point behind a '/'. A parameter takes any
+ * segment that is not empty. */
+static bool segment_matches(const char *route, size_t route_len, const char *path, size_t path_len)
+{
+    if (route[0] == ':')
+        return path_len > 0;
+    return route_len == path_len && memcmp(route, path, path_len) == 0;
+}
+
+static bool route_matches(const char *route, const char *path)
+{
+    while (*route == '/' && *path == '/') {
+        size_t route_len = strcspn(++route, "/");
+        size_t path_len = strcspn(++path, "/");
+
+        if (!segment_matches(route, route_len, path, path_len))
+            return false;
+        route += route_len;
+        path += path_len;
+    }
+    return !*route && !*path;
+}
+
+/* "/images/:name" and "/images/import" both match "/images/import": fewer parameters win. */
+static size_t count_params(const struct function *f)
+{
+    size_t n = 0;
+
+    for (const char *s = f->route; *s; s++)
+        n += *s == ':';
+    return n;
+}
+
+static bool method_matches(const struct function *f, const char *method)
+{
+    if (strcmp(method, "HEAD") == 0)
+        return strcmp(f->method, "GET") == 0 && !(f->flags & FUNCTION_STREAM);
+    return strcmp(f->method, method) == 0;
+}
+
+static void allow_method(char *allow, size_t size, const char *method)
+{
+    size_t len = strlen(allow);
+
+    (void)snprintf(allow + len, size - len, "%s%s", len ? ", " : "", method);
+}
+
+enum route_result routes_find(const struct routes *r, const char *method, const char *path,
+                              struct route_match *ret)
+{
+    *ret = (struct route_match){0};
+    for (size_t i = 0; i < r->n; i++) {
+        const struct function *f = r->rows[i];
+
+        if (!route_matches(f->route, path))
+            continue;
+        allow_method(ret->allow, sizeof(ret->allow), f->method);
+        if (method_matches(f, "HEAD"))
+            allow_method(ret->allow, sizeof(ret->allow), "HEAD");
+        if (!method_matches(f, method))
+            continue;
+        if (!ret->function || count_params(f) < count_params(ret->function))
+            ret->function = f;
+    }
+    if (ret->function)
+        return ROUTE_FOUND;
+    return ret->allow[0] ? ROUTE_WRONG_METHOD : ROUTE_UNKNOWN;
+}
+
+static int add_param(json_t *params, const struct function *f, const char *name, size_t name_len,
+                     const char *value, size_t len, struct err *err)
+{
+    auto_free char *key = xstrndup(name, name_len);
+    auto_free char *text = NULL;
+
+    if (f->flags & FUNCTION_DECODE)
+        text = input_decode(value, len, false);
+    else if (utf8_valid(value, len))
+        text = xstrndup(value, len);
+    if (!text || len > 1024)
+        return err_set(err, ERR_INVALID, "%s in the path must be UTF-8 of at most 1024 bytes", key);
+    (void)json_object_set_new(params, key, json_string(text));
+    return 0;
+}
+
+json_t *route_params(const struct function *f, const char *path, struct err *err)
+{
+    json_t *params = json_object();
+    const char *route = f->route;
+
+    while (*route == '/' && *path == '/') {
+        size_t route_len = strcspn(++route, "/");
+        size_t path_len = strcspn(++path, "/");
+
+        if (*route == ':' &&
+            add_param(params, f, route + 1, route_len - 1, path, path_len, err) < 0) {
+            json_decref(params);
+            return NULL;
+        }
+        route += route_len;
+        path += path_len;
+    }
+    return params;
+}
+
+const char *route_below(const char *prefix, const char *path)
+{
+    size_t len = strlen(prefix);
+
+    if (strcmp(path, "/openapi.json") == 0)
+        return path;
+    if (len == 0)
+        return path;
+    if (path[0] != '/' || strncmp(path + 1, prefix, len) != 0 || path[1 + len] != '/')
+        return NULL;
+    return path + 1 + len;
+}

@@ -1,0 +1,277 @@
+#include "api/api.h"
+
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+
+#include "api/auth.h"
+#include "api/errors.h"
+#include "api/function.h"
+#include "api/input.h"
+#include "api/ratelimit.h"
+#include "api/route.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/server.h"
+
+/* One request, in order: where it comes from (Host, Origin), which row it means, who sends it
+ * (token), how often (rate), what it says (input), then the row's function. Nothing has an effect
+ * before the last step. */
+
+#define BODY_MAX (1u << 20)
+
+struct api {
+    const struct api_config *config;
+    struct engine *engine;
+    struct auth_config auth;
+    struct routes *routes;
+    struct ratelimit *rate; /* NULL = off */
+    int drain_fd;
+};
+
+struct api *api_new(const struct api_config *config, struct engine *engine)
+{
+    struct api *api = xcalloc(1, sizeof(*api));
+
+    api->config = config;
+    api->engine = engine;
+    api->auth = (struct auth_config){
+        .token = config->token,
+        .hosts = config->hosts,
+        .origins = config->origins,
+        .own_uid = geteuid(),
+    };
+    api->routes = routes_new();
+    api->drain_fd = eventfd(0, EFD_CLOEXEC);
+    if (api->drain_fd < 0)
+        abort();
+    if (config->rate_enabled)
+        api->rate = ratelimit_new(config->rate_rpm, config->rate_burst);
+    return api;
+}
+
+void api_free(struct api *api)
+{
+    if (!api)
+        return;
+    routes_free(api->routes);
+    ratelimit_free(api->rate);
+    close_fd(&api->drain_fd);
+    free(api);
+}
+
+const struct api_config *api_config(const struct api *api)
+{
+    return api->config;
+}
+
+void api_drain(struct api *api)
+{
+    (void)eventfd_write(api->drain_fd, 1);
+}
+
+int api_drain_fd(const struct api *api)
+{
+    return api->drain_fd;
+}
+
+/* ---- answers ---- */
+
+static int send_json(struct http_req *req, int status, json_t *body)
+{
+    auto_free char *text = json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    json_decref(body);
+    if (!text)
+        abort();
+    http_reply(req, status, "application/json", text, strlen(text));
+    return status;
+}
+
+static int send_error(struct http_req *req, const struct err *err)
+{
+    int status = error_status(err->kind);
+    char id[ID_SIZE] = "";
+
+    if (status >= 500) {
+        id_new(id, "req");
+        log_event(status == 500 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "request failed", "request", id,
+                  "method", http_req_method(req), "path", http_req_path(req), "error", err->text,
+                  (char *)0);
+    }
+    if (status == 401)
+        http_reply_header(req, "WWW-Authenticate", "Bearer");
+    return send_json(req, status, error_body(err, id));
+}
+
+/* ---- who ---- */
+
+static struct auth_request who(const struct http_req *req)
+{
+    return (struct auth_request){
+        .is_tcp = http_req_is_tcp(req),
+        .peer_uid = http_req_peer_uid(req),
+        .host = http_req_header(req, "Host"),
+        .origin = http_req_header(req, "Origin"),
+        .authorization = http_req_header(req, "Authorization"),
+    };
+}
+
+/* With a token, only one that passed the check gets here; without, all share one bucket, or a
+ * made-up token would be a way around the limit. */
+static int check_rate(const struct api *api, struct http_req *req, struct err *err)
+{
+    unsigned wait;
+    char text[16];
+
+    if (!api->rate || !http_req_is_tcp(req))
+        return 0;
+    wait = ratelimit_take(api->rate, api->config->token ? api->config->token : "", mono_ns());
+    if (wait == 0)
+        return 0;
+    (void)snprintf(text, sizeof(text), "%u", wait);
+    http_reply_header(req, "Retry-After", text);
+    return err_code(err, ERR_LIMIT, "rate_limited", "Rate limit exceeded");
+}
+
+static bool is_preflight(const struct http_req *req)
+{
+    return strcmp(http_req_method(req), "OPTIONS") == 0 &&
+           http_req_header(req, "Access-Control-Request-Method");
+}
+
+/* Headers for a listed origin; a request without one gets none. */
+static bool add_cors(const struct api *api, struct http_req *req)
+{
+    const char *origin = http_req_header(req, "Origin");
+
+    if (!auth_origin_listed(&api->auth, origin))
+        return false;
+    http_reply_header(req, "Access-Control-Allow-Origin", origin);
+    http_reply_header(req, "Vary", "Origin");
+    return true;
+}
+
+static int answer_preflight(struct http_req *req)
+{
+    http_reply_header(req, "Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
+    http_reply_header(req, "Access-Control-Allow-Headers", "Authorization, Content-Type, Accept");
+    http_reply_header(req, "Access-Control-Max-Age", "600");
+    return send_json(req, 200, json_object());
+}
+
+/* ---- what ---- */
+
+static bool media_type_is(const char *header, const char *type)
+{
+    size_t len = strlen(type);
+
+    return strncasecmp(header, type, len) == 0 && strchr(";, \t", header[len]);
+}
+
+static int add_body(struct call *call, const struct function *f, struct err *err)
+{
+    const char *type = http_req_header(call->req, "Content-Type"), *text;
+    size_t len;
+
+    if (type && (f->flags & FUNCTION_RAW_IN) && media_type_is(type, "application/octet-stream")) {
+        call->raw_in = true;
+        return 0;
+    }
+    if (http_req_body(call->req, f->body_max ? f->body_max : BODY_MAX, &text, &len, err) < 0)
+        return -1;
+    /* A web page can send other types without asking first; JSON it cannot. */
+    if (len > 0 && type && !media_type_is(type, "application/json"))
+        return err_code(err, ERR_INVALID, "bad_content_type",
+                        "the body must be sent with Content-Type: application/json");
+    return input_add_body(call->in, text, len, err);
+}
+
+static int read_input(struct call *call, const struct function *f, const char *path,
+                      struct err *err)
+{
+    const char *accept = http_req_header(call->req, "Accept");
+    json_t *params;
+    int r;
+
+    call->raw_out = (f->flags & FUNCTION_RAW_OUT) && accept &&
+                    media_type_is(accept, "application/octet-stream");
+    if (input_add_query(call->in, http_req_query(call->req), f->fields, err) < 0 ||
+        add_body(call, f, err) < 0)
+        return -1;
+    params = route_params(f, path, err);
+    if (!params)
+        return -1;
+    r = input_check(&call->in, f->fields, params, err);
+    json_decref(params);
+    return r;
+}
+
+static int run_function(const struct api *api, struct http_req *req, const struct function *f,
+                        const char *path)
+{
+    struct call call = {.engine = api->engine, .api = api, .in = json_object(), .req = req};
+    struct err err = {0};
+    int status = 200;
+
+    if (read_input(&call, f, path, &err) < 0 || f->run(&call, &err) < 0)
+        status = send_error(req, &err);
+    else if (call.out)
+        status = send_json(req, 200, call.out);
+    json_decref(call.in);
+    return status;
+}
+
+static int refuse_route(struct http_req *req, enum route_result found, const char *allow)
+{
+    struct err err = {0};
+
+    if (found == ROUTE_UNKNOWN) {
+        (void)err_code(&err, ERR_NOT_FOUND, "route_not_found",
+                       "there is no such route; /openapi.json lists them");
+        return send_error(req, &err);
+    }
+    http_reply_header(req, "Allow", allow);
+    return send_json(req, 405,
+                     json_pack("{s:o, s:s}", "error",
+                               json_sprintf("this route takes %s only", allow), "code",
+                               "method_not_allowed"));
+}
+
+static int handle(const struct api *api, struct http_req *req)
+{
+    const char *below = route_below(api->config->prefix, http_req_path(req));
+    enum route_result found = ROUTE_UNKNOWN;
+    struct auth_request from = who(req);
+    struct route_match match = {0};
+    struct err err = {0};
+    bool open;
+
+    if (auth_check_source(&api->auth, &from, &err) < 0)
+        return send_error(req, &err);
+    if (add_cors(api, req) && is_preflight(req))
+        return answer_preflight(req);
+    if (below)
+        found = routes_find(api->routes, http_req_method(req), below, &match);
+    open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
+    if (!open && (auth_check_token(&api->auth, &from, &err) < 0 || check_rate(api, req, &err) < 0))
+        return send_error(req, &err);
+    if (found != ROUTE_FOUND)
+        return refuse_route(req, found, match.allow);
+    return run_function(api, req, match.function, below);
+}
+
+void api_handle(struct http_req *req, void *arg)
+{
+    int64_t start = mono_ns();
+    int status = handle(arg, req);
+    char status_text[16], micros[32];
+
+    (void)snprintf(status_text, sizeof(status_text), "%d", status);
+    (void)snprintf(micros, sizeof(micros), "%lld", (long long)(mono_ns() - start) / 1000);
+    log_debug("request", "method", http_req_method(req), "path", http_req_path(req), "status",
+              status_text, "us", micros);
+}

@@ -1,0 +1,124 @@
+#include "api/api_internal.h"
+#include "base/err.h"
+#include "engine/engine.h"
+#include "model/sandbox.h"
+
+#include <string.h>
+
+static int create(struct call *call, struct err *err)
+{
+    const char *image = in_str(call, "image");
+
+    if (json_object_get(call->in, "template"))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "templates are not available in this version: send image, memory, timeout "
+                       "and env instead");
+    if (strstr(image, "..") || strchr(image, '$'))
+        return err_code(err, ERR_INVALID, "bad_image", "image must not contain \"..\" or \"$\"");
+    return engine_create(call->engine, call->in, &call->out, err);
+}
+
+static int list(struct call *call, struct err *err)
+{
+    return engine_list(call->engine, in_str(call, "status"), json_object_get(call->in, "metadata"),
+                       (uint32_t)in_int(call, "page"), (uint32_t)in_int(call, "pageSize"),
+                       &call->out, err);
+}
+
+static int get(struct call *call, struct err *err)
+{
+    return engine_get(call->engine, in_id(call), &call->out, err);
+}
+
+static int kill_sandbox(struct call *call, struct err *err)
+{
+    if (engine_remove(call->engine, in_id(call), err) < 0)
+        return -1;
+    return reply_success(call);
+}
+
+static int pause_sandbox(struct call *call, struct err *err)
+{
+    return engine_pause(call->engine, in_id(call), &call->out, err);
+}
+
+static int resume(struct call *call, struct err *err)
+{
+    return engine_resume(call->engine, in_id(call), &call->out, err);
+}
+
+static int renew(struct call *call, struct err *err)
+{
+    return engine_renew(call->engine, in_id(call), in_int(call, "expiresAt"), &call->out, err);
+}
+
+static int clone_sandbox(struct call *call, struct err *err)
+{
+    (void)call;
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "a sandbox cannot be cloned in this version: create a new one and copy the files "
+        "with files/download and files/upload");
+}
+
+static const struct field create_fields[] = {
+    {"image", FIELD_STRING, .required = true, .min = 1, .max = 512,
+     .help = "image to run, e.g. host or python:3.12-slim"},
+    {"name", FIELD_STRING, .max = 255, .help = "for people; the id when absent"},
+    {"timeout", FIELD_INT, .clamp = true, .min = TIMEOUT_S_MIN, .max = TIMEOUT_S_MAX,
+     .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
+    {"memory", FIELD_INT, .clamp = true, .min = MEMORY_MB_MIN, .max = MEMORY_MB_MAX,
+     .help = "MB of memory (default CAY_DEFAULT_MEMORY)"},
+    {"cpu", FIELD_NUMBER, .clamp = true, .min = CPU_MILLIS_MIN / 1000.0,
+     .max = CPU_MILLIS_MAX / 1000.0, .help = "cores (default CAY_DEFAULT_CPU)"},
+    {"disk", FIELD_INT, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
+     .help = "MB of disk (default CAY_DEFAULT_DISK)"},
+    {"network", FIELD_BOOL, .help = "access to the network; off by default"},
+    {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "environment of every command"},
+    {"workdir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,
+     .help = "where commands start; the workspace when absent"},
+    {"metadata", FIELD_STRING_MAP, .max = 65536, .help = "kept with the sandbox, for the caller"},
+    {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "main process, as arguments"},
+    {"template", FIELD_STRING, .max = 255, .help = "not available in this version"},
+    {0},
+};
+
+static const struct field list_fields[] = {
+    {"status", FIELD_STRING, .max = 32, .help = "only those with this status"},
+    {"metadata", FIELD_STRING_MAP, .help = "only those with all of these entries"},
+    {"page", FIELD_INT, .min = 1, .max = 1000000, .preset = "1", .help = "counted from 1"},
+    {"pageSize", FIELD_INT, .clamp = true, .min = 1, .max = 200, .preset = "20",
+     .help = "sandboxes on a page"},
+    {0},
+};
+
+static const struct field renew_fields[] = {
+    {"expiresAt", FIELD_INT, .required = true, .max = 9007199254740991,
+     .help = "Unix milliseconds; at least 60 seconds and at most 24 hours from now"},
+    {0},
+};
+
+static const struct field clone_fields[] = {
+    {"name", FIELD_STRING, .max = 255, .help = "of the new sandbox"},
+    {0},
+};
+
+const struct function sandbox_functions[] = {
+    {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
+     .help = "Makes a sandbox and starts it", .result = "Sandbox"},
+    {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
+     .help = "Lists sandboxes", .result = "{items: [Sandbox], total, page, pageSize}"},
+    {"sandbox::get", "GET", "/sandboxes/:id", NULL, get, NULL, SCOPE_READ,
+     .help = "Shows a sandbox", .result = "Sandbox"},
+    {"sandbox::kill", "DELETE", "/sandboxes/:id", NULL, kill_sandbox, "sandbox_kill", SCOPE_WRITE,
+     .help = "Ends a sandbox and removes it", .result = "{success: true}"},
+    {"sandbox::pause", "POST", "/sandboxes/:id/pause", NULL, pause_sandbox, NULL, SCOPE_WRITE,
+     .help = "Freezes every process of a sandbox", .result = "Sandbox"},
+    {"sandbox::resume", "POST", "/sandboxes/:id/resume", NULL, resume, NULL, SCOPE_WRITE,
+     .help = "Lets a paused sandbox go on", .result = "Sandbox"},
+    {"sandbox::renew", "POST", "/sandboxes/:id/renew", renew_fields, renew, NULL, SCOPE_WRITE,
+     .help = "Sets when a sandbox expires", .result = "Sandbox"},
+    {"sandbox::clone", "POST", "/sandboxes/:id/clone", clone_fields, clone_sandbox, "sandbox_clone",
+     SCOPE_WRITE, .help = "Not available in this version", .result = "501"},
+    {0},
+};

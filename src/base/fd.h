@@ -1,0 +1,36 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* All return 0 (or a count) or -errno, and go on after EINTR. */
+
+int write_all(int fd, const void *data, size_t len);
+
+/* Reads exactly len bytes; -EPIPE when the stream ends before. */
+int read_exact(int fd, void *data, size_t len);
+
+/* read() that goes on after EINTR: bytes, 0 at the end, or -errno. */
+ssize_t read_some(int fd, void *data, size_t len);
+
+int fd_set_cloexec(int fd, bool on);
+int fd_set_nonblock(int fd, bool on);
+
+/* One datagram or stream chunk with descriptors. recv_fds returns the byte count (0 = end); *nfds is
+ * the room on entry and the number received on return; received ones are CLOEXEC. More descriptors
+ * than there is room for are closed and give -EMSGSIZE. */
+int send_fds(int sock, const void *data, size_t len, const int *fds, size_t nfds);
+ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
+
+/* A unix stream socket, listening at path (replacing a stale one), or connected to it. Paths longer
+ * than sun_path work through /proc/self/fd. */
+int unix_listen(const char *path, int backlog);
+int unix_connect(const char *path);
+
+/* Writes a short string to an existing file (sysfs, cgroupfs, procfs): 0 or -errno. */
+int write_file_at(int dirfd, const char *path, const char *text);
+
+/* Reads a short file into text (NUL-terminated, at most size - 1 bytes): bytes or -errno. */
+ssize_t read_file_at(int dirfd, const char *path, char *text, size_t size);

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+bool str_starts(const char *s, const char *prefix);
+bool str_ends(const char *s, const char *suffix);
+
+/* Whole string, base 10 (or 8 for the octal one), no sign, no space: 0 or -EINVAL / -ERANGE. */
+int str_u64(const char *s, uint64_t *ret);
+int str_octal(const char *s, uint32_t *ret);
+
+/* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are valid. */
+bool utf8_valid(const char *s, size_t len);
+
+/* Appends text with each bad sequence replaced by U+FFFD: 0 or -EMSGSIZE. */
+int utf8_clean(struct buf *out, const char *s, size_t len);
+
+/* The largest n <= len at which text can be cut without splitting a character; bytes that cannot
+ * start or continue a character count as characters of their own. */
+size_t utf8_cut(const char *s, size_t len);
+
+/* Standard base64 with padding. Decoding refuses white space, missing padding and stray bits:
+ * 0, -EINVAL, or -EMSGSIZE when out is full. */
+int base64_encode(struct buf *out, const void *data, size_t len);
+int base64_decode(struct buf *out, const char *text, size_t len);
+
+/* Equal strings? Takes the same time whatever they hold; only the length of b shows. */
+bool str_equal_secret(const char *a, const char *b);
+
+/* A shell glob as in contract lists: '*' matches anything, '?' one character. */
+bool str_glob(const char *pattern, const char *s);

@@ -1,0 +1,334 @@
+#include "cli/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/command.h"
+
+const struct flag common_flags[] = {
+    {"host", 0, FLAG_TEXT, "ADDRESS", "daemon to talk to: unix:/path or http://host:port"},
+    {"help", 'h', FLAG_BOOL, NULL, "show this help"},
+    {0},
+};
+
+static const struct flag no_flags[] = {{0}};
+
+/* The flag at an index that counts the command's own flags first, then the common ones. */
+static const struct flag *flag_at(const struct command *command, size_t index)
+{
+    const struct flag *flags = command->flags ? command->flags : no_flags;
+    size_t n = 0;
+
+    for (; flags[n].name; n++) {
+        if (n == index)
+            return &flags[n];
+    }
+    for (size_t i = 0; common_flags[i].name; i++) {
+        if (n + i == index)
+            return &common_flags[i];
+    }
+    return NULL;
+}
+
+static const struct flag *find_long(const struct command *command, const char *name, size_t len,
+                                    size_t *ret_index)
+{
+    const struct flag *flag;
+
+    for (size_t i = 0; (flag = flag_at(command, i)); i++) {
+        if (strlen(flag->name) == len && memcmp(flag->name, name, len) == 0) {
+            *ret_index = i;
+            return flag;
+        }
+    }
+    return NULL;
+}
+
+static const struct flag *find_short(const struct command *command, char letter, size_t *ret_index)
+{
+    const struct flag *flag;
+
+    for (size_t i = 0; (flag = flag_at(command, i)); i++) {
+        if (flag->letter == letter) {
+            *ret_index = i;
+            return flag;
+        }
+    }
+    return NULL;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[33];
+    size_t n = strlen(a), m = strlen(b);
+
+    if (n >= ARRAY_LEN(row) || m >= ARRAY_LEN(row))
+        return n > m ? n : m;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t above = row[j];
+
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+static int unknown_flag(const struct command *command, const char *arg, size_t name_len,
+                        struct err *err)
+{
+    auto_free char *name = xstrndup(arg + strspn(arg, "-"), name_len);
+    const struct flag *flag, *best = NULL;
+    size_t least = 3;
+
+    for (size_t i = 0; (flag = flag_at(command, i)); i++) {
+        size_t d = edit_distance(name, flag->name);
+
+        if (d < least && d < strlen(flag->name)) {
+            least = d;
+            best = flag;
+        }
+    }
+    if (best)
+        return err_set(err, ERR_INVALID, "unknown flag \"%s\": did you mean \"--%s\"?", arg,
+                       best->name);
+    if (command->rest)
+        return err_set(err, ERR_INVALID,
+                       "unknown flag \"%s\": put \"--\" before the command to run if it belongs to "
+                       "that, or see \"cay help %s\"",
+                       arg, command->name);
+    return err_set(err, ERR_INVALID, "unknown flag \"%s\": see \"cay help %s\"", arg,
+                   command->name);
+}
+
+/* A decimal number with one of the units; "name=factor" pairs would be longer than this table. */
+struct unit {
+    const char *name;
+    double factor;
+};
+
+static const struct unit time_units[] = {{"", 1},   {"ms", 0.001}, {"s", 1},
+                                         {"m", 60}, {"h", 3600},   {0}};
+static const struct unit mb_units[] = {{"", 1},     {"M", 1},    {"m", 1},     {"MB", 1},
+                                       {"G", 1024}, {"g", 1024}, {"GB", 1024}, {0}};
+static const struct unit no_units[] = {{"", 1}, {0}};
+
+static int parse_number(const char *text, const struct unit *units, double *ret)
+{
+    double v;
+    char *end;
+
+    /* strtod also takes "inf", "0x1p3" and leading space, which nobody means here. */
+    if (text[strspn(text, "0123456789.")] != '\0' || strpbrk(text, "0123456789") == NULL) {
+        if (text[0] < '0' || text[0] > '9' || text[1] == 'x')
+            return -EINVAL;
+    }
+    errno = 0;
+    v = strtod(text, &end);
+    if (errno || end == text || !isfinite(v))
+        return -EINVAL;
+    for (; units->name; units++) {
+        if (strcmp(end, units->name) == 0) {
+            *ret = v * units->factor;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+static int set_value(struct arg_value *value, const struct flag *flag, const char *text,
+                     struct err *err)
+{
+    uint64_t count;
+
+    value->set = true;
+    value->text = text;
+    switch (flag->kind) {
+    case FLAG_BOOL:
+    case FLAG_TEXT:
+        return 0;
+    case FLAG_LIST:
+        value->list = strv_add(value->list, text);
+        return 0;
+    case FLAG_COUNT:
+        if (str_u64(text, &count) < 0 || count > UINT32_MAX)
+            return err_set(err, ERR_INVALID, "--%s needs a whole number, not \"%s\"", flag->name,
+                           text);
+        value->number = (double)count;
+        return 0;
+    case FLAG_NUMBER:
+        if (parse_number(text, no_units, &value->number) < 0)
+            return err_set(err, ERR_INVALID, "--%s needs a number, not \"%s\"", flag->name, text);
+        return 0;
+    case FLAG_TIME:
+        if (parse_number(text, time_units, &value->number) < 0)
+            return err_set(err, ERR_INVALID,
+                           "--%s needs a time such as 30, 500ms, 30s, 5m or 2h, not \"%s\"",
+                           flag->name, text);
+        return 0;
+    case FLAG_MB:
+        if (parse_number(text, mb_units, &value->number) < 0)
+            return err_set(err, ERR_INVALID, "--%s needs megabytes, such as 512 or 2G, not \"%s\"",
+                           flag->name, text);
+        return 0;
+    }
+    return 0;
+}
+
+/* "--name", "--name=value" or "--name value"; *i moves past a value that is a word of its own. */
+static int parse_long(struct args *args, char **argv, int argc, int *i, struct err *err)
+{
+    const char *arg = argv[*i];
+    const char *equals = strchr(arg, '=');
+    size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
+    size_t index;
+    const struct flag *flag = find_long(args->command, arg + 2, len, &index);
+
+    if (!flag)
+        return unknown_flag(args->command, arg, len, err);
+    if (flag->kind == FLAG_BOOL) {
+        if (equals)
+            return err_set(err, ERR_INVALID, "--%s takes no value", flag->name);
+        return set_value(&args->values[index], flag, "", err);
+    }
+    if (equals)
+        return set_value(&args->values[index], flag, equals + 1, err);
+    if (*i + 1 >= argc)
+        return err_set(err, ERR_INVALID, "--%s needs a value: --%s %s", flag->name, flag->name,
+                       flag->value);
+    return set_value(&args->values[index], flag, argv[++*i], err);
+}
+
+/* "-q", "-it", "-n5", "-n 5". */
+static int parse_short(struct args *args, char **argv, int argc, int *i, struct err *err)
+{
+    const char *arg = argv[*i];
+
+    for (const char *p = arg + 1; *p; p++) {
+        size_t index;
+        const struct flag *flag = find_short(args->command, *p, &index);
+
+        if (!flag)
+            return unknown_flag(args->command, arg, strlen(arg) - 1, err);
+        if (flag->kind == FLAG_BOOL) {
+            (void)set_value(&args->values[index], flag, "", err);
+            continue;
+        }
+        if (p[1])
+            return set_value(&args->values[index], flag, p + 1, err);
+        if (*i + 1 >= argc)
+            return err_set(err, ERR_INVALID, "-%c needs a value: -%c %s", *p, *p, flag->value);
+        return set_value(&args->values[index], flag, argv[++*i], err);
+    }
+    return 0;
+}
+
+static int check_words(const struct args *args, struct err *err)
+{
+    const struct command *c = args->command;
+
+    if (args->n_words < c->words_min)
+        return err_set(err, ERR_INVALID, "%s needs more arguments: see \"cay help %s\"", c->name,
+                       c->name);
+    if (args->n_words > c->words_max && c->rest)
+        return err_set(err, ERR_INVALID,
+                       "\"%s\" is one argument too many: write \"--\" before a command of several "
+                       "words",
+                       args->words[c->words_max]);
+    if (args->n_words > c->words_max)
+        return err_set(err, ERR_INVALID, "\"%s\" is one argument too many: see \"cay help %s\"",
+                       args->words[c->words_max], c->name);
+    return 0;
+}
+
+int args_parse(struct args *ret, const struct command *command, int argc, char **argv,
+               struct err *err)
+{
+    *ret = (struct args){.command = command};
+    ret->words = xcalloc((size_t)argc + 1, sizeof(char *));
+    for (int i = 0; i < argc; i++) {
+        int r = 0;
+
+        if (strcmp(argv[i], "--") == 0) {
+            if (command->rest) {
+                ret->rest = argv + i + 1;
+                ret->n_rest = (size_t)(argc - i - 1);
+                break;
+            }
+            while (++i < argc)
+                ret->words[ret->n_words++] = argv[i];
+        } else if (str_starts(argv[i], "--")) {
+            r = parse_long(ret, argv, argc, &i, err);
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            r = parse_short(ret, argv, argc, &i, err);
+        } else {
+            ret->words[ret->n_words++] = argv[i];
+        }
+        if (r < 0) {
+            args_done(ret);
+            return -1;
+        }
+    }
+    if (!args_has(ret, "help") && check_words(ret, err) < 0) {
+        args_done(ret);
+        return -1;
+    }
+    return 0;
+}
+
+void args_done(struct args *args)
+{
+    for (size_t i = 0; i < ARGS_FLAGS_MAX; i++)
+        strv_free(args->values[i].list);
+    free(args->words);
+    *args = (struct args){0};
+}
+
+static const struct arg_value *value_of(const struct args *args, const char *name)
+{
+    size_t index;
+
+    if (!find_long(args->command, name, strlen(name), &index))
+        abort();
+    return &args->values[index];
+}
+
+bool args_has(const struct args *args, const char *name)
+{
+    return value_of(args, name)->set;
+}
+
+const char *args_text(const struct args *args, const char *name)
+{
+    return value_of(args, name)->text;
+}
+
+double args_number(const struct args *args, const char *name, double preset)
+{
+    const struct arg_value *value = value_of(args, name);
+
+    return value->set ? value->number : preset;
+}
+
+char **args_list(const struct args *args, const char *name)
+{
+    return value_of(args, name)->list;
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct command;
+struct err;
+
+/* Flags are rows of a table; help, completion and the manual page come from the same rows. */
+
+enum flag_kind {
+    FLAG_BOOL,
+    FLAG_TEXT,
+    FLAG_COUNT,  /* whole number */
+    FLAG_NUMBER, /* decimal number */
+    FLAG_TIME,   /* seconds, or 500ms, 30s, 5m, 2h; held as seconds */
+    FLAG_MB,     /* megabytes, or 512M, 2G; held as megabytes */
+    FLAG_LIST,   /* may be given more than once */
+};
+
+struct flag {
+    const char *name;
+    char letter; /* 0 = none */
+    enum flag_kind kind;
+    const char *value; /* what the value is called in help; NULL for FLAG_BOOL */
+    const char *help;
+};
+
+/* Accepted by every command. */
+extern const struct flag common_flags[];
+
+#define ARGS_FLAGS_MAX 24
+
+struct arg_value {
+    bool set;
+    const char *text; /* the last one given */
+    double number;    /* of the numeric kinds */
+    char **list;      /* of FLAG_LIST, NULL-terminated */
+};
+
+struct args {
+    const struct command *command;
+    struct arg_value values[ARGS_FLAGS_MAX];
+    char **words; /* what is not a flag, NULL-terminated; the strings are argv's */
+    size_t n_words;
+    char *
+        *rest; /* what follows "--", NULL without it; only for commands that take a command line */
+    size_t n_rest;
+};
+
+/* argv[0] is the first argument after the command's name. Errors are usage errors: ERR_INVALID. */
+int args_parse(struct args *ret, const struct command *command, int argc, char **argv,
+               struct err *err);
+void args_done(struct args *args);
+
+/* Asking for a flag that the command's table does not have is a bug and aborts. */
+bool args_has(const struct args *args, const char *name);
+const char *args_text(const struct args *args, const char *name); /* NULL when not given */
+double args_number(const struct args *args, const char *name, double preset);
+char **args_list(const struct args *args, const char *name); /* NULL when not given */
+
+/* How many single-character edits make a out of b; for "did you mean". */
+size_t edit_distance(const char *a, const char *b);

@@ -1,0 +1,425 @@
+#include "cli/attach.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/escape.h"
+#include "cli/term.h"
+#include "proto/call.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+
+#define CHUNK (64u << 10)
+
+struct session {
+    const struct attach_options *o;
+    struct attach_result *result;
+    int fd;             /* the stream, non-blocking */
+    int signals;        /* signalfd */
+    bool stdin_open;    /* more to forward */
+    unsigned n_signals; /* that asked to end */
+    bool ended;         /* EXIT or a reason to stop has been seen */
+    struct buf in, out; /* bytes from and for the stream */
+    struct escape shown[2];
+    bool escapes[2];
+};
+
+int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err *err)
+{
+    json_t *object = json_object();
+
+    for (; pairs && *pairs; pairs++) {
+        const char *equals = strchr(*pairs, '=');
+        auto_free char *key = equals ? xstrndup(*pairs, (size_t)(equals - *pairs)) : NULL;
+
+        if (!equals || equals == *pairs || !utf8_valid(*pairs, strlen(*pairs))) {
+            json_decref(object);
+            return err_set(err, ERR_INVALID, "%s needs KEY=VALUE, not \"%.100s\"", what, *pairs);
+        }
+        (void)json_object_set_new(object, key, json_string(equals + 1));
+    }
+    *ret = object;
+    return 0;
+}
+
+int attach_read_args(struct attach_options *o, const struct args *args, struct err *err)
+{
+    struct stat st;
+    bool terminal = isatty(STDIN_FILENO) == 1;
+
+    o->tty = args_has(args, "tty");
+    o->user = args_text(args, "user");
+    o->timeout_s = args_number(args, "timeout", 0);
+    o->raw = args_has(args, "raw");
+    /* A terminal is forwarded only where somebody asked to type into the sandbox. */
+    o->want_stdin =
+        fstat(STDIN_FILENO, &st) == 0 && (!terminal || args_has(args, "interactive") || o->tty);
+    if (args_list(args, "env"))
+        return pairs_to_json(args_list(args, "env"), "--env", &o->env, err);
+    return 0;
+}
+
+void attach_done(struct attach_options *o)
+{
+    json_decref(o->command);
+    json_decref(o->env);
+    o->command = o->env = NULL;
+}
+
+static json_t *request_json(const struct attach_options *o)
+{
+    json_t *body = json_object();
+    uint32_t rows, cols;
+
+    (void)json_object_set(body, "command", o->command);
+    if (o->cwd)
+        (void)json_object_set_new(body, "cwd", json_string(o->cwd));
+    if (o->user)
+        (void)json_object_set_new(body, "user", json_string(o->user));
+    if (o->env)
+        (void)json_object_set(body, "env", o->env);
+    if (o->timeout_s > 0)
+        (void)json_object_set_new(body, "timeout", json_real(o->timeout_s));
+    (void)json_object_set_new(body, "stdin", json_boolean(o->want_stdin));
+    if (o->tty) {
+        term_size(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDIN_FILENO, &rows, &cols);
+        (void)json_object_set_new(body, "tty", json_true());
+        (void)json_object_set_new(body, "rows", json_integer(rows));
+        (void)json_object_set_new(body, "cols", json_integer(cols));
+    }
+    return body;
+}
+
+/* ---- to the daemon ---- */
+
+/* out has room for a few frames: stdin is only read while it is empty, and the rest is small. */
+static void queue_frame(struct session *s, unsigned type, const void *payload, size_t len)
+{
+    unsigned char header[FRAME_HEADER] = {0};
+
+    for (int i = 0; i < 4; i++)
+        header[i] = (unsigned char)(len >> (8 * i));
+    header[4] = (unsigned char)type;
+    if (buf_add(&s->out, header, sizeof(header)) == 0)
+        (void)buf_add(&s->out, payload, len);
+}
+
+static void queue_numbers(struct session *s, unsigned type, const uint32_t *numbers, size_t n)
+{
+    auto_buf struct buf payload = {0};
+
+    buf_init(&payload, 64);
+    for (size_t i = 0; i < n; i++)
+        wire_put_u32(&payload, numbers[i]);
+    queue_frame(s, type, payload.data, payload.len);
+}
+
+static void forward_stdin(struct session *s)
+{
+    char data[CHUNK];
+    ssize_t n = read(STDIN_FILENO, data, sizeof(data));
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    /* An input that cannot be read any more has ended for the command too. */
+    if (n <= 0)
+        s->stdin_open = false;
+    queue_frame(s, FRAME_STDIN, data, n > 0 ? (size_t)n : 0);
+}
+
+static void handle_signal(struct session *s)
+{
+    struct signalfd_siginfo info;
+    uint32_t numbers[2];
+
+    if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+        return;
+    if (info.ssi_signo == SIGWINCH) {
+        if (s->o->tty) {
+            term_size(STDOUT_FILENO, &numbers[0], &numbers[1]);
+            queue_numbers(s, FRAME_RESIZE, numbers, 2);
+        }
+        return;
+    }
+    if (++s->n_signals > 1) {
+        s->result->gave_up = true;
+        s->result->status = STATUS_SIGNAL + (int)info.ssi_signo;
+        s->ended = true;
+        return;
+    }
+    numbers[0] = info.ssi_signo;
+    queue_numbers(s, FRAME_SIGNAL, numbers, 1);
+}
+
+static int flush_out(struct session *s, struct err *err)
+{
+    ssize_t n;
+
+    if (s->out.len == 0)
+        return 0;
+    n = write(s->fd, s->out.data, s->out.len);
+    if (n >= 0) {
+        buf_shift(&s->out, (size_t)n);
+        return 0;
+    }
+    if (errno == EAGAIN || errno == EINTR)
+        return 0;
+    if (errno == EPIPE || errno == ECONNRESET) {
+        /* The answer may still be on its way to us. */
+        s->stdin_open = false;
+        buf_clear(&s->out);
+        return 0;
+    }
+    return err_sys(err, errno, "write to the daemon");
+}
+
+/* ---- from the daemon ---- */
+
+static void write_output(struct session *s, int which, const char *data, size_t len)
+{
+    struct buf *capture = which ? s->o->error : s->o->out;
+    auto_buf struct buf shown = {0};
+    int r;
+
+    if (capture) {
+        size_t room = capture->max - capture->len;
+
+        if (len > room) {
+            s->result->truncated = true;
+            len = room;
+        }
+        (void)buf_add(capture, data, len);
+        return;
+    }
+    buf_init(&shown, 4 * FRAME_MAX + 256);
+    if (s->escapes[which]) {
+        escape_add(&s->shown[which], ESCAPE_OUTPUT, data, len, &shown);
+        data = shown.data;
+        len = shown.len;
+    }
+    r = write_all(which ? STDERR_FILENO : STDOUT_FILENO, data, len);
+    if (r < 0) {
+        /* Whoever read our output has gone: the command goes too, as it would in a pipeline. */
+        s->result->broken_pipe = true;
+        s->result->status = r == -EPIPE ? STATUS_SIGNAL + SIGPIPE : STATUS_CAY;
+        s->ended = true;
+    }
+}
+
+static int handle_exit(struct session *s, const char *payload, size_t len, struct err *err)
+{
+    struct call_exit e;
+    struct wire w;
+
+    wire_init(&w, payload, len);
+    call_exit_get(&w, &e);
+    if (!wire_ok(&w))
+        return err_set(err, ERR_INTERNAL,
+                       "the daemon sent an exit that cannot be read: is it of "
+                       "another version? (`cay version`)");
+    s->ended = true;
+    s->result->duration_ms = (double)e.duration_ns / 1e6;
+    s->result->truncated |= e.lost_stdout > 0 || e.lost_stderr > 0;
+    switch ((enum call_exit_how)e.how) {
+    case EXIT_CODE:
+        s->result->status = (int)(e.code & 0xff);
+        return 0;
+    case EXIT_SIGNAL:
+        s->result->status = STATUS_SIGNAL + (int)(e.code & 0x7f);
+        return 0;
+    case EXIT_TIMEOUT:
+        s->result->status = STATUS_TIMEOUT;
+        return 0;
+    case EXIT_CANCELLED:
+    case EXIT_LOST:
+        break;
+    }
+    return err_set(err, ERR_INTERNAL,
+                   "the command ended and nobody saw how: was the sandbox "
+                   "stopped?");
+}
+
+static int handle_frame(struct session *s, unsigned type, const char *payload, size_t len,
+                        struct err *err)
+{
+    switch (type) {
+    case FRAME_STARTED:
+        return 0;
+    case FRAME_STDOUT:
+        write_output(s, 0, payload, len);
+        return 0;
+    case FRAME_STDERR:
+        write_output(s, 1, payload, len);
+        return 0;
+    case FRAME_EXIT:
+        return handle_exit(s, payload, len, err);
+    case FRAME_ERROR:
+        return call_error_get(payload, len, err);
+    default:
+        return err_set(err, ERR_INTERNAL,
+                       "the daemon sent a frame of unknown type %u: is it of "
+                       "another version? (`cay version`)",
+                       type);
+    }
+}
+
+static int handle_frames(struct session *s, struct err *err)
+{
+    size_t done = 0;
+
+    while (!s->ended) {
+        unsigned type;
+        long n = frame_parse(s->in.data + done, s->in.len - done, &type);
+
+        if (n == 0)
+            break;
+        if (n < 0)
+            return err_set(err, ERR_INTERNAL, "the daemon's stream is broken");
+        if (handle_frame(s, type, s->in.data + done + FRAME_HEADER, (size_t)n - FRAME_HEADER, err) <
+            0)
+            return -1;
+        done += (size_t)n;
+    }
+    if (done > 0)
+        buf_shift(&s->in, done);
+    return 0;
+}
+
+static int receive(struct session *s, struct err *err)
+{
+    char *room = buf_room(&s->in, CHUNK);
+    ssize_t n;
+
+    if (!room)
+        return err_set(err, ERR_INTERNAL, "the daemon sent a frame that is too long");
+    n = read(s->fd, room, CHUNK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the connection to the daemon ended before the command did");
+    s->in.len += (size_t)n;
+    return handle_frames(s, err);
+}
+
+static int loop(struct session *s, struct err *err)
+{
+    while (!s->ended) {
+        struct pollfd fds[3] = {
+            {.fd = s->fd, .events = (short)(POLLIN | (s->out.len > 0 ? POLLOUT : 0))},
+            {.fd = s->signals, .events = POLLIN},
+            /* Input waits until the last piece has gone, so a command that does not read costs no
+             * memory here, and its output is still taken. */
+            {.fd = s->stdin_open && s->out.len == 0 ? STDIN_FILENO : -1, .events = POLLIN},
+        };
+
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+            return err_sys(err, errno, "poll");
+        if (fds[1].revents)
+            handle_signal(s);
+        if (fds[2].revents)
+            forward_stdin(s);
+        if (flush_out(s, err) < 0)
+            return -1;
+        if (!s->ended && fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive(s, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_stream(struct api *api, const char *id, const struct attach_options *o, int *ret_fd,
+                       struct err *err)
+{
+    json_t *body = request_json(o);
+    auto_free char *text = json_dumps(body, JSON_COMPACT);
+    auto_free char *path = xasprintf("/sandbox/sandboxes/%s/exec/attach", id);
+    struct http_response response;
+
+    json_decref(body);
+    if (!text)
+        return err_set(err, ERR_INVALID, "the command is not valid UTF-8 text");
+    if (http_client_upgrade(api->http, path, "cay-exec", text, strlen(text), &response, ret_fd,
+                            err) < 0)
+        return api_explain(api, err);
+    if (*ret_fd >= 0)
+        return 0;
+    if (api_check(api, &response, err) < 0)
+        return -1;
+    return err_set(err, ERR_INTERNAL, "%s does not know how to attach: is it a cay daemon?",
+                   api->target);
+}
+
+static int take_early(struct session *s, struct api *api, struct err *err)
+{
+    size_t n;
+
+    do {
+        char *room = buf_room(&s->in, CHUNK);
+
+        n = room ? http_client_early(api->http, room, CHUNK) : 0;
+        s->in.len += n;
+    } while (n > 0);
+    return handle_frames(s, err);
+}
+
+int attach_exec(struct api *api, const char *id, const struct attach_options *o,
+                struct attach_result *ret, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_close int signals = -1;
+    struct session s = {.o = o, .result = ret, .stdin_open = o->want_stdin};
+    sigset_t mask, old;
+    int r;
+
+    *ret = (struct attach_result){.status = STATUS_CAY};
+    if (open_stream(api, id, o, &fd, err) < 0)
+        return -1;
+    (void)sigemptyset(&mask);
+    for (size_t i = 0; i < 5; i++)
+        (void)sigaddset(&mask, (int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}[i]);
+    (void)sigprocmask(SIG_BLOCK, &mask, &old);
+    signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    s.fd = fd;
+    s.signals = signals;
+    (void)fd_set_nonblock(fd, true);
+    buf_init(&s.in, FRAME_MAX + FRAME_HEADER + 2 * CHUNK);
+    buf_init(&s.out, 4 * CHUNK);
+    for (int i = 0; i < 2; i++)
+        s.escapes[i] = !o->tty && !o->raw && isatty(i ? STDERR_FILENO : STDOUT_FILENO) == 1;
+    if (o->tty && o->want_stdin)
+        term_raw();
+    r = take_early(&s, api, err);
+    if (r == 0)
+        r = loop(&s, err);
+    term_restore();
+    (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    buf_done(&s.in);
+    buf_done(&s.out);
+    return r;
+}
+
+int attach_fail_status(const struct err *err)
+{
+    const char *code = err->code ? err->code : api_last_code();
+
+    if (strcmp(code, "command_not_found") == 0)
+        return STATUS_NOT_FOUND;
+    if (strcmp(code, "not_executable") == 0)
+        return STATUS_NOT_EXECUTABLE;
+    if (err->kind == ERR_TIMEOUT)
+        return STATUS_TIMEOUT;
+    return api_no_daemon() ? STATUS_NO_DAEMON : STATUS_CAY;
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct api;
+struct args;
+struct buf;
+struct err;
+
+/* A command in a sandbox with this process's stdin, stdout and stderr. */
+
+struct attach_options {
+    json_t *command; /* string = for the shell, array = argv; borrowed */
+    const char *cwd, *user;
+    json_t *env;      /* object of strings; borrowed; NULL = none */
+    double timeout_s; /* 0 = the daemon's limit */
+    bool tty;
+    bool want_stdin;
+    bool raw;                /* do not escape control bytes on a terminal */
+    struct buf *out, *error; /* capture instead of writing; what passes their maximum is dropped */
+};
+
+struct attach_result {
+    int status;         /* exit status as shells give it */
+    bool broken_pipe;   /* the reader of stdout or stderr went away; the command was cancelled */
+    bool gave_up;       /* a second signal came */
+    bool truncated;     /* output was dropped */
+    double duration_ms; /* as the daemon measured it */
+};
+
+/* Reads what run and exec have in common. The shared flags are --tty, --interactive, --env, --user,
+ * --timeout, --raw. -1 for a wrong --env. */
+int attach_read_args(struct attach_options *o, const struct args *args, struct err *err);
+void attach_done(struct attach_options *o);
+
+/* K=V strings as an object; what names the flag in the error. */
+int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err *err);
+
+/* Runs it to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; a second one ends the
+ * connection, which ends the command. 0 with *ret filled, or -1 when cay failed. */
+int attach_exec(struct api *api, const char *id, const struct attach_options *o,
+                struct attach_result *ret, struct err *err);
+
+/* The exit status for a failed attach_exec(): 126, 127, 124, 69 or 125. */
+int attach_fail_status(const struct err *err);

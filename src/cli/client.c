@@ -1,0 +1,356 @@
+#include "cli/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/args.h"
+#include "cli/ui.h"
+
+#define ANSWER_MAX (64u << 20)
+#define ERROR_MAX  (64u << 10)
+#define PAGE       200
+#define LIST_MAX   100000
+
+/* A process talks to one daemon, one call at a time: what went wrong last is the process's. */
+static char last_code[64];
+static int last_status;
+static bool no_daemon;
+
+const char *api_last_code(void)
+{
+    return last_code;
+}
+
+int api_last_status(void)
+{
+    return last_status;
+}
+
+bool api_no_daemon(void)
+{
+    return no_daemon;
+}
+
+static const char *env_text(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v && *v ? v : NULL;
+}
+
+/* "host:port", "http://host:port/", "unix:/path" and "/path" in the form that http_client_new
+ * takes. */
+static int normal_target(const char *host, char **ret, struct err *err)
+{
+    const char *rest;
+    size_t len;
+
+    if (str_starts(host, "unix:"))
+        host += strlen("unix:");
+    if (host[0] == '/') {
+        *ret = xasprintf("unix:%s", host);
+        return 0;
+    }
+    if (str_starts(host, "https://"))
+        return err_set(err, ERR_INVALID,
+                       "the daemon does not speak https (\"%s\"): use http://host:port on this "
+                       "machine or through a tunnel",
+                       host);
+    rest = str_starts(host, "http://") ? host + strlen("http://") : host;
+    len = strlen(rest);
+    while (len > 0 && rest[len - 1] == '/')
+        len--;
+    if (len == 0 || strcspn(rest, "/?#@ ") < len)
+        return err_set(err, ERR_INVALID,
+                       "\"%s\" is no address of a daemon: use unix:/path or http://host:port",
+                       host);
+    if (memchr(rest, ':', len))
+        *ret = xasprintf("http://%.*s", (int)len, rest);
+    else
+        *ret = xasprintf("http://%.*s:%s", (int)len, rest, rest == host ? "3111" : "80");
+    return 0;
+}
+
+int api_address(const char *host, char **ret, bool *ret_chosen, struct err *err)
+{
+    const char *run = env_text("CAY_RUN"), *port = env_text("CAY_REST_PORT");
+    auto_free char *path = NULL;
+    auto_close int fd = -1;
+    uint64_t number = 3111;
+
+    if (!host)
+        host = env_text("CAY_HOST");
+    if (!host)
+        host = env_text("III_SANDBOX_URL");
+    *ret_chosen = host != NULL;
+    if (host)
+        return normal_target(host, ret, err);
+    path = xasprintf("%s/cay.sock", run ? run : "/run/cay");
+    fd = unix_connect(path);
+    if (fd >= 0) {
+        *ret = xasprintf("unix:%s", path);
+        return 0;
+    }
+    if (port && (str_u64(port, &number) < 0 || number == 0 || number > 65535))
+        return err_set(err, ERR_INVALID, "CAY_REST_PORT is \"%s\", not a port number", port);
+    *ret = xasprintf("http://127.0.0.1:%u", (unsigned)number);
+    return 0;
+}
+
+static const char *token(void)
+{
+    static const char *const names[] = {"CAY_TOKEN", "CAY_AUTH_TOKEN", "III_SANDBOX_TOKEN"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *v = env_text(names[i]);
+
+        if (v)
+            return v;
+    }
+    return NULL;
+}
+
+void api_open_target(struct api *api, const char *target)
+{
+    api->target = xstrdup(target);
+    api->http = http_client_new(target, token());
+}
+
+int api_open(struct api *api, const struct args *args, struct err *err)
+{
+    auto_free char *target = NULL;
+    bool chosen;
+
+    if (api_address(args_text(args, "host"), &target, &chosen, err) < 0)
+        return -1;
+    api_open_target(api, target);
+    return 0;
+}
+
+void api_close(struct api *api)
+{
+    http_client_free(api->http);
+    free(api->target);
+    *api = (struct api){0};
+}
+
+int api_explain(struct api *api, struct err *err)
+{
+    last_status = 0;
+    last_code[0] = '\0';
+    if (err->kind != ERR_UNAVAILABLE || err->sys == 0)
+        return -1; /* it answered, or began to */
+    no_daemon = true;
+    if (err->sys == EACCES || err->sys == EPERM)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "%s may not be used by this user: run cay as root, or set CAY_HOST",
+                       api->target);
+    return err_set(err, ERR_UNAVAILABLE, "no daemon is running at %s: start one with `cay serve`",
+                   api->target);
+}
+
+static enum err_kind kind_of_status(int status)
+{
+    switch (status) {
+    case 400:
+        return ERR_INVALID;
+    case 401:
+        return ERR_UNAUTHORIZED;
+    case 403:
+        return ERR_FORBIDDEN;
+    case 404:
+        return ERR_NOT_FOUND;
+    case 408:
+        return ERR_TIMEOUT;
+    case 409:
+        return ERR_CONFLICT;
+    case 413:
+        return ERR_TOO_LARGE;
+    case 429:
+        return ERR_LIMIT;
+    case 501:
+        return ERR_UNSUPPORTED;
+    case 503:
+        return ERR_UNAVAILABLE;
+    default:
+        return ERR_INTERNAL;
+    }
+}
+
+int api_check(struct api *api, const struct http_response *response, struct err *err)
+{
+    auto_free char *text = NULL;
+    size_t len = 0;
+    json_t *body = NULL;
+    struct err ignored = {0};
+    enum err_kind kind = kind_of_status(response->status);
+
+    no_daemon = false;
+    last_code[0] = '\0';
+    last_status = 0;
+    if (response->status >= 200 && response->status < 300)
+        return 0;
+    last_status = response->status;
+    if (http_client_body(api->http, ERROR_MAX, &text, &len, &ignored) == 0)
+        body = json_loadb(text, len, JSON_DECODE_ANY, NULL);
+    (void)snprintf(last_code, sizeof(last_code), "%s", json_text(body, "code"));
+    if (*json_text(body, "error"))
+        (void)err_set(err, kind, "%s", json_text(body, "error"));
+    else
+        (void)err_set(err, kind, "the daemon at %s answered with status %d and no reason",
+                      api->target, response->status);
+    if (response->status == 401 || (response->status == 403 && !token()))
+        (void)err_wrap(err, "set CAY_TOKEN to the daemon's token");
+    json_decref(body);
+    return -1;
+}
+
+int api_call(struct api *api, const char *method, json_t *body, json_t **ret, struct err *err,
+             const char *path, ...)
+{
+    auto_free char *full = NULL;
+    auto_free char *part = NULL;
+    auto_free char *sent = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    auto_free char *text = NULL;
+    struct http_response response;
+    size_t len = 0;
+    va_list ap;
+
+    json_decref(body);
+    va_start(ap, path);
+    if (vasprintf(&part, path, ap) < 0)
+        abort();
+    va_end(ap);
+    full = xasprintf("/sandbox%s", part);
+    if (http_client_send(api->http, method, full, sent ? "application/json" : NULL, sent,
+                         sent ? strlen(sent) : 0, &response, err) < 0)
+        return api_explain(api, err);
+    if (api_check(api, &response, err) < 0)
+        return -1;
+    if (http_client_body(api->http, ANSWER_MAX, &text, &len, err) < 0)
+        return err_wrap(err, "answer of %s", api->target);
+    if (!ret)
+        return 0;
+    *ret = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (!*ret)
+        return err_set(err, ERR_INTERNAL, "the answer of %s is not JSON: is it a cay daemon?",
+                       api->target);
+    return 0;
+}
+
+int api_sandboxes(struct api *api, const char *status, size_t at_most, json_t **ret,
+                  int64_t *ret_total, struct err *err)
+{
+    auto_free char *filter = status ? url_encoded(status) : NULL;
+    json_t *all = json_array();
+    int64_t total = 0;
+
+    if (at_most == 0 || at_most > LIST_MAX)
+        at_most = LIST_MAX;
+    for (unsigned page = 1; json_array_size(all) < at_most; page++) {
+        json_t *answer = NULL, *items;
+
+        if (api_call(api, "GET", NULL, &answer, err, "/sandboxes?page=%u&pageSize=%d%s%s", page,
+                     PAGE, filter ? "&status=" : "", filter ? filter : "") < 0) {
+            json_decref(all);
+            return -1;
+        }
+        items = json_object_get(answer, "items");
+        total = json_int(answer, "total");
+        (void)json_array_extend(all, items);
+        if (json_array_size(items) < PAGE) {
+            json_decref(answer);
+            break;
+        }
+        json_decref(answer);
+    }
+    while (json_array_size(all) > at_most)
+        (void)json_array_remove(all, json_array_size(all) - 1);
+    *ret = all;
+    *ret_total = total;
+    return 0;
+}
+
+static int search_id(json_t *all, const char *word, char **ret, struct err *err)
+{
+    const char *found = NULL;
+    bool by_name = false;
+    json_t *item;
+    size_t i, matches = 0;
+
+    json_array_foreach(all, i, item)
+    {
+        const char *id = json_text(item, "id");
+        bool name = strcmp(json_text(item, "name"), word) == 0;
+
+        if (!id_valid(id, "sbx") || (!name && (by_name || !str_starts(id, word))))
+            continue;
+        if (name && !by_name) {
+            by_name = true; /* a name that fits wins over beginnings of ids */
+            matches = 0;
+        }
+        matches++;
+        found = id;
+    }
+    if (matches == 0)
+        return err_set(err, ERR_NOT_FOUND,
+                       "no sandbox has the id or name \"%.80s\": see `cay ls --all`", word);
+    if (matches > 1)
+        return err_set(err, ERR_INVALID, "%zu sandboxes fit \"%.80s\": give a whole id", matches,
+                       word);
+    *ret = xstrdup(found);
+    return 0;
+}
+
+int api_sandbox_id(struct api *api, const char *word, char **ret, struct err *err)
+{
+    json_t *all = NULL;
+    int64_t total;
+    int r;
+
+    if (id_valid(word, "sbx")) {
+        *ret = xstrdup(word);
+        return 0;
+    }
+    if (!*word || !utf8_valid(word, strlen(word)))
+        return err_set(err, ERR_INVALID,
+                       "an id or name of a sandbox cannot be empty or bytes that "
+                       "are not text");
+    if (api_sandboxes(api, NULL, 0, &all, &total, err) < 0)
+        return -1;
+    r = search_id(all, word, ret, err);
+    json_decref(all);
+    return r;
+}
+
+void url_encode(struct buf *out, const char *s)
+{
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            strchr("-._~", c))
+            (void)buf_add(out, s, 1);
+        else
+            (void)buf_addf(out, "%%%02X", c);
+    }
+}
+
+char *url_encoded(const char *s)
+{
+    struct buf out;
+
+    buf_init(&out, 3 * strlen(s) + 1);
+    url_encode(&out, s);
+    return buf_steal(&out);
+}

@@ -1,0 +1,108 @@
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/attach.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/ui.h"
+
+static json_t *command_json(const struct args *args)
+{
+    json_t *argv;
+
+    if (!args->rest)
+        return json_string(args->words[1]);
+    argv = json_array();
+    for (size_t i = 0; i < args->n_rest; i++) {
+        if (json_array_append_new(argv, json_string(args->rest[i])) < 0) {
+            json_decref(argv);
+            return NULL;
+        }
+    }
+    return argv;
+}
+
+/* In the background: prints the id under which `cay logs` and `cay inspect` know it. */
+static int detach(struct api *api, const char *id, const struct attach_options *o, bool as_json)
+{
+    json_t *body = json_object(), *answer = NULL;
+    struct err err = {0};
+
+    (void)json_object_set(body, "command", o->command);
+    if (o->cwd)
+        (void)json_object_set_new(body, "cwd", json_string(o->cwd));
+    if (o->user)
+        (void)json_object_set_new(body, "user", json_string(o->user));
+    if (o->env)
+        (void)json_object_set(body, "env", o->env);
+    if (o->timeout_s > 0)
+        (void)json_object_set_new(body, "timeout", json_real(o->timeout_s));
+    if (api_call(api, "POST", body, &answer, &err, "/sandboxes/%s/exec/background", id) < 0) {
+        (void)ui_fail(&err);
+        return attach_fail_status(&err);
+    }
+    if (as_json)
+        ui_json(answer);
+    else
+        printf("%s\n", json_text(answer, "id"));
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+static int attached(struct api *api, const char *id, const struct attach_options *o)
+{
+    struct attach_result result;
+    struct err err = {0};
+
+    if (attach_exec(api, id, o, &result, &err) < 0) {
+        (void)ui_fail(&err);
+        return attach_fail_status(&err);
+    }
+    if (result.status == STATUS_TIMEOUT)
+        ui_warn("the command was ended: it ran longer than its timeout");
+    return result.status;
+}
+
+static int run(struct args *args, const struct attach_options *o)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0) {
+        int status = ui_fail(&err);
+
+        return status == STATUS_FAILED ? STATUS_CAY : status;
+    }
+    if (args_has(args, "detach"))
+        return detach(&api, id, o, args_has(args, "json"));
+    return attached(&api, id, o);
+}
+
+int cmd_exec(struct args *args)
+{
+    struct attach_options o = {0};
+    struct err err = {0};
+    int status;
+
+    if (args->rest && args->n_words > 1)
+        return ui_usage(args, "\"%s\" before \"--\" is not expected: give one command only",
+                        args->words[1]);
+    if (args->rest ? args->n_rest == 0 : args->n_words < 2)
+        return ui_usage(args,
+                        "exec needs a command: cay exec ID \"ls -l\", or cay exec ID -- ls -l");
+    if (args_has(args, "detach") && args_has(args, "tty"))
+        return ui_usage(args, "--tty and --detach exclude each other: nobody would be there to "
+                              "type");
+    if (attach_read_args(&o, args, &err) < 0)
+        return ui_usage(args, "%s", err.text);
+    o.cwd = args_text(args, "cwd");
+    o.command = command_json(args);
+    if (o.command)
+        status = run(args, &o);
+    else
+        status = ui_usage(args, "the command is not valid UTF-8 text");
+    attach_done(&o);
+    return status;
+}

@@ -1,0 +1,201 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/escape.h"
+#include "cli/table.h"
+#include "cli/transfer.h"
+#include "cli/ui.h"
+
+#define SHOWN_MAX (64u << 20)
+
+static int open_sandbox(struct args *args, struct api *api, char **ret_id, struct err *err)
+{
+    if (api_open(api, args, err) < 0)
+        return -1;
+    return api_sandbox_id(api, args->words[0], ret_id, err);
+}
+
+/* To a terminal, control bytes are made visible; that needs the bytes here first. */
+static int read_escaped(struct api *api, const char *id, const char *path, bool anywhere,
+                        struct err *err)
+{
+    auto_close int fd = memfd_create("cay-file", MFD_CLOEXEC);
+    auto_buf struct buf shown = {0};
+    struct escape state = {0};
+    char piece[16384];
+    ssize_t n;
+
+    if (fd < 0)
+        return err_sys(err, errno, "memfd_create");
+    if (remote_download(api, id, path, anywhere, fd, err) < 0)
+        return -1;
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return err_sys(err, errno, "rewind");
+    buf_init(&shown, SHOWN_MAX);
+    while ((n = read_some(fd, piece, sizeof(piece))) > 0) {
+        buf_clear(&shown);
+        escape_add(&state, ESCAPE_LINES, piece, (size_t)n, &shown);
+        (void)fwrite(shown.data, 1, shown.len, stdout);
+    }
+    buf_clear(&shown);
+    escape_end(&state, &shown);
+    (void)fwrite(shown.data ? shown.data : "", 1, shown.len, stdout);
+    return 0;
+}
+
+int cmd_file_read(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    bool anywhere = args_has(args, "anywhere");
+    int r = open_sandbox(args, &api, &id, &err);
+
+    if (r == 0 && ui_stdout_is_terminal() && !args_has(args, "raw"))
+        r = read_escaped(&api, id, args->words[1], anywhere, &err);
+    else if (r == 0)
+        r = remote_download(&api, id, args->words[1], anywhere, STDOUT_FILENO, &err);
+    if (r < 0 && err.sys == EPIPE)
+        return STATUS_OK;
+    return r < 0 ? ui_fail(&err) : STATUS_OK;
+}
+
+/* Content from the command line goes the same way as content from a file. */
+static int write_text(struct api *api, const char *id, const char *path, bool anywhere,
+                      const char *text, struct err *err)
+{
+    auto_close int fd = memfd_create("cay-file", MFD_CLOEXEC);
+
+    if (fd < 0 || write_all(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_sys(err, errno, "keep the content");
+    return remote_upload(api, id, path, anywhere, fd, (int64_t)strlen(text), -1, err);
+}
+
+int cmd_file_write(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    const char *path = args->words[1], *text = args->words[2];
+    bool anywhere = args_has(args, "anywhere");
+
+    if (open_sandbox(args, &api, &id, &err) < 0)
+        return ui_fail(&err);
+    if ((text && strcmp(text, "-") != 0
+             ? write_text(&api, id, path, anywhere, text, &err)
+             : remote_upload_stream(&api, id, path, anywhere, STDIN_FILENO, &err)) < 0)
+        return ui_fail(&err);
+    if (!args_has(args, "quiet"))
+        fprintf(stderr, "Written: %s\n", path);
+    return STATUS_OK;
+}
+
+static void print_list(const json_t *list, bool details)
+{
+    auto_table struct table t;
+    json_t *file;
+    size_t i;
+
+    table_init(&t, "TYPE|>SIZE|>MODIFIED|NAME");
+    json_array_foreach(list, i, file)
+    {
+        char age[24];
+
+        if (!details) {
+            auto_free char *name = escape_text(ESCAPE_CELL, json_text(file, "name"));
+
+            printf("%s\n", name);
+            continue;
+        }
+        ui_duration(now_ms() - json_int(file, "modifiedAt"), age);
+        table_cell(&t, json_is_true(json_object_get(file, "isDirectory")) ? "d" : "-");
+        table_cellf(&t, "%" PRId64, json_int(file, "size"));
+        table_cellf(&t, json_int(file, "modifiedAt") > 0 ? "%s ago" : "-", age);
+        table_cell(&t, json_text(file, "name"));
+    }
+    if (details)
+        table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
+}
+
+int cmd_file_ls(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    json_t *body = json_pack("{s:b}", "anywhere", args_has(args, "anywhere")), *list = NULL;
+
+    if (args->n_words > 1)
+        (void)json_object_set_new(body, "path", json_string(args->words[1]));
+    if (open_sandbox(args, &api, &id, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &list, &err, "/sandboxes/%s/files/list", id) < 0)
+        return ui_fail(&err);
+    if (args_has(args, "json"))
+        ui_json(list);
+    else
+        print_list(list, !args_has(args, "quiet"));
+    json_decref(list);
+    return STATUS_OK;
+}
+
+int cmd_file_rm(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    bool all = args_has(args, "recursive");
+    int status = STATUS_OK;
+
+    if (open_sandbox(args, &api, &id, &err) < 0)
+        return ui_fail(&err);
+    for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
+        json_t *body = json_pack("{s:b}", "anywhere", args_has(args, "anywhere"));
+
+        if (all)
+            (void)json_object_set_new(body, "paths", json_pack("[s]", args->words[i]));
+        else
+            (void)json_object_set_new(body, "path", json_string(args->words[i]));
+        if (api_call(&api, "POST", body, NULL, &err, "/sandboxes/%s/files/%s", id,
+                     all ? "rmdir" : "delete") < 0)
+            status = ui_fail(&err);
+    }
+    return status;
+}
+
+int cmd_file_upload(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    auto_close int fd = open(args->words[1], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct err err = {0};
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        (void)err_sys(&err, errno, "open %s", args->words[1]);
+        return ui_fail(&err);
+    }
+    if (!S_ISREG(st.st_mode))
+        return ui_usage(args, "%s is no regular file: for directories use `cay cp`",
+                        args->words[1]);
+    if (open_sandbox(args, &api, &id, &err) < 0 ||
+        remote_upload(&api, id, args->words[2], args_has(args, "anywhere"), fd, st.st_size,
+                      (int)(st.st_mode & 0777), &err) < 0)
+        return ui_fail(&err);
+    if (!args_has(args, "quiet"))
+        fprintf(stderr, "Uploaded: %s -> %s\n", args->words[1], args->words[2]);
+    return STATUS_OK;
+}

@@ -1,0 +1,198 @@
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/escape.h"
+#include "cli/sse.h"
+#include "cli/ui.h"
+
+#define TAIL_MAX (16u << 20)
+#define POLL_MS  250
+
+static void print_text(FILE *to, const char *text, size_t len, bool escapes)
+{
+    struct escape state = {0};
+    auto_buf struct buf shown = {0};
+
+    if (!escapes) {
+        (void)fwrite(text, 1, len, to);
+        return;
+    }
+    buf_init(&shown, 4 * len + 64);
+    escape_add(&state, ESCAPE_LINES, text, len, &shown);
+    escape_end(&state, &shown);
+    (void)fwrite(shown.data ? shown.data : "", 1, shown.len, to);
+}
+
+static bool wants_escape(const struct args *args)
+{
+    return ui_stdout_is_terminal() && !args_has(args, "raw");
+}
+
+/* ---- the main process of a sandbox ---- */
+
+static void print_event(const struct args *args, const json_t *event)
+{
+    bool error = strcmp(json_text(event, "type"), "stderr") == 0;
+    const json_t *data = json_object_get(event, "data");
+    FILE *to = error ? stderr : stdout;
+
+    if (args_has(args, "json")) {
+        ui_json_line(event);
+        return;
+    }
+    print_text(to, json_string_value(data) ? json_string_value(data) : "", json_string_length(data),
+               wants_escape(args));
+    fputc('\n', to);
+    (void)fflush(to);
+}
+
+static int sandbox_logs(struct args *args, struct api *api, const char *id, struct err *err)
+{
+    auto_free char *path =
+        xasprintf("/sandboxes/%s/stream/logs?tail=%.0f&follow=%s", id,
+                  args_number(args, "tail", 100), args_has(args, "follow") ? "true" : "false");
+    struct sse_reader events = {0};
+    json_t *event;
+    int r = sse_open(&events, api, path, err) < 0 ? -1 : 1;
+
+    while (r > 0 && !ui_output_failed()) {
+        r = sse_next(&events, &event, err);
+        if (r <= 0)
+            break;
+        if (strcmp(json_text(event, "type"), "end") == 0)
+            r = 0;
+        else
+            print_event(args, event);
+        json_decref(event);
+    }
+    sse_close(&events);
+    return r < 0 ? -1 : 0;
+}
+
+/* ---- a background command ---- */
+
+/* One piece of output from *cursor on into out; 1 if there was any. */
+static int read_piece(struct api *api, const char *id, uint64_t *cursor, struct buf *out,
+                      struct err *err)
+{
+    json_t *answer = NULL, *text;
+    uint64_t old = *cursor;
+
+    if (api_call(api, "GET", NULL, &answer, err, "/exec/background/%s/logs?cursor=%" PRIu64, id,
+                 old) < 0)
+        return -1;
+    text = json_object_get(answer, "output");
+    *cursor = (uint64_t)json_int(answer, "cursor");
+    buf_clear(out);
+    if (json_is_string(text))
+        (void)buf_add(out, json_string_value(text), json_string_length(text));
+    json_decref(answer);
+    return *cursor > old;
+}
+
+static int is_running(struct api *api, const char *id, struct err *err)
+{
+    json_t *status = NULL;
+    int r;
+
+    if (api_call(api, "GET", NULL, &status, err, "/exec/background/%s/status", id) < 0)
+        return -1;
+    r = json_is_true(json_object_get(status, "running"));
+    json_decref(status);
+    return r;
+}
+
+/* Keeps the end of what came, at most TAIL_MAX bytes. */
+static void keep_tail(struct buf *tail, const struct buf *piece)
+{
+    if (tail->len + piece->len > tail->max)
+        buf_shift(tail, tail->len < piece->len ? tail->len : piece->len);
+    (void)buf_add(tail, piece->data ? piece->data : "", piece->len);
+}
+
+static const char *last_lines(const struct buf *b, double lines)
+{
+    const char *p = b->data + b->len;
+
+    if (b->len > 0 && p[-1] == '\n')
+        p--;
+    for (; p > b->data; p--) {
+        if (p[-1] == '\n' && --lines < 1)
+            break;
+    }
+    return lines > 0 && p > b->data && p[-1] != '\n' ? b->data : p;
+}
+
+/* What is there already; with --tail only its end. */
+static int print_past(struct args *args, struct api *api, const char *id, uint64_t *cursor,
+                      struct err *err)
+{
+    auto_buf struct buf piece = {0};
+    auto_buf struct buf tail = {0};
+    double lines = args_number(args, "tail", 0);
+    int r;
+
+    buf_init(&piece, TAIL_MAX / 4);
+    buf_init(&tail, TAIL_MAX);
+    while ((r = read_piece(api, id, cursor, &piece, err)) > 0) {
+        if (args_has(args, "tail"))
+            keep_tail(&tail, &piece);
+        else
+            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args));
+    }
+    if (r == 0 && tail.len > 0 && lines >= 1) {
+        const char *from = last_lines(&tail, lines);
+
+        print_text(stdout, from, tail.len - (size_t)(from - tail.data), wants_escape(args));
+    }
+    (void)fflush(stdout);
+    return r;
+}
+
+static int background_logs(struct args *args, struct api *api, const char *id, struct err *err)
+{
+    auto_buf struct buf piece = {0};
+    uint64_t cursor = 0;
+    int running = 1, r;
+
+    buf_init(&piece, TAIL_MAX / 4);
+    r = print_past(args, api, id, &cursor, err);
+    /* It is asked whether it runs before its output is read, so the last words are not missed. */
+    while (r == 0 && running && args_has(args, "follow") && !ui_output_failed()) {
+        running = is_running(api, id, err);
+        if (running < 0)
+            return -1;
+        while ((r = read_piece(api, id, &cursor, &piece, err)) > 0)
+            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args));
+        (void)fflush(stdout);
+        if (r == 0 && running)
+            (void)poll(NULL, 0, POLL_MS);
+    }
+    return r;
+}
+
+int cmd_logs(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    int r;
+
+    if (api_open(&api, args, &err) < 0)
+        return ui_fail(&err);
+    if (id_valid(args->words[0], "bg")) {
+        r = background_logs(args, &api, args->words[0], &err);
+    } else {
+        r = api_sandbox_id(&api, args->words[0], &id, &err);
+        if (r == 0)
+            r = sandbox_logs(args, &api, id, &err);
+    }
+    return r < 0 ? ui_fail(&err) : STATUS_OK;
+}

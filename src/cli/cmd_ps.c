@@ -1,0 +1,63 @@
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/ui.h"
+
+/* Some fields are strings in the contract and might be numbers elsewhere. */
+static void value_cell(struct table *t, const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    if (json_is_string(v))
+        table_cell(t, json_string_value(v));
+    else if (json_is_integer(v))
+        table_cellf(t, "%" PRId64, (int64_t)json_integer_value(v));
+    else if (json_is_number(v))
+        table_cellf(t, "%.1f", json_number_value(v));
+    else
+        table_cell(t, "-");
+}
+
+static void print_table(const json_t *processes)
+{
+    auto_table struct table t;
+    json_t *p;
+    size_t i;
+
+    table_init(&t, ">PID|USER|>CPU%|>MEM%|COMMAND");
+    json_array_foreach(processes, i, p)
+    {
+        value_cell(&t, p, "pid");
+        value_cell(&t, p, "user");
+        value_cell(&t, p, "cpu");
+        value_cell(&t, p, "memory");
+        value_cell(&t, p, "command");
+    }
+    table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
+}
+
+int cmd_ps(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    json_t *answer = NULL;
+    const json_t *processes;
+
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/sandboxes/%s/processes", id) < 0)
+        return ui_fail(&err);
+    processes = json_object_get(answer, "processes");
+    if (args_has(args, "json"))
+        ui_json(processes);
+    else
+        print_table(processes);
+    json_decref(answer);
+    return STATUS_OK;
+}

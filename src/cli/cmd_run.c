@@ -1,0 +1,220 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/attach.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/create.h"
+#include "cli/private.h"
+#include "cli/ui.h"
+
+#define CAPTURE_MAX (10u << 20)
+
+struct job {
+    struct args *args;
+    struct api api;
+    struct private_daemon daemon;
+    struct attach_options options;
+    char *id;
+    double create_ms, exec_ms;
+};
+
+/* Outside attach_exec(), a first signal is remembered so that nothing is left behind; a second one
+ * ends the program at once. */
+static volatile sig_atomic_t interrupted, n_interrupts;
+
+static void on_interrupt(int sig)
+{
+    interrupted = sig;
+    if (++n_interrupts > 1)
+        _exit(STATUS_SIGNAL + sig);
+}
+
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
+}
+
+/* A daemon that is there is used; only when nobody named one and none answers, an own one starts.
+ */
+static int find_daemon(struct job *job, struct err *err)
+{
+    auto_free char *target = NULL;
+    struct http_response response;
+    bool chosen;
+
+    if (api_address(args_text(job->args, "host"), &target, &chosen, err) < 0)
+        return -1;
+    api_open_target(&job->api, target);
+    if (chosen)
+        return 0;
+    if (http_client_send(job->api.http, "GET", "/sandbox/health", NULL, NULL, 0, &response, err) ==
+        0) {
+        auto_free char *body = NULL;
+        size_t len;
+
+        return http_client_body(job->api.http, 64u << 10, &body, &len, err);
+    }
+    if (err->kind != ERR_UNAVAILABLE || err->sys == 0)
+        return -1; /* somebody is there, but what they say cannot be used */
+    if (private_start(&job->daemon, err) < 0)
+        return -1;
+    api_close(&job->api);
+    api_open_target(&job->api, job->daemon.target);
+    return 0;
+}
+
+static int create(struct job *job, struct err *err)
+{
+    json_t *body = NULL, *sandbox = NULL;
+    int64_t start = mono_ns();
+
+    if (create_body(job->args, job->args->words[0], &body, err) < 0)
+        return -1;
+    if (api_call(&job->api, "POST", body, &sandbox, err, "/sandboxes") < 0) {
+        if (job->daemon.pid > 0 && strcmp(api_last_code(), "image_not_found") == 0)
+            (void)err_set(err, ERR_NOT_FOUND,
+                          "no daemon is running, and without one only the image \"host\" can be "
+                          "used: start one with `cay serve`, then `cay image import` yours");
+        return -1;
+    }
+    job->create_ms = (double)(mono_ns() - start) / 1e6;
+    if (!id_valid(json_text(sandbox, "id"), "sbx")) {
+        json_decref(sandbox);
+        return err_set(err, ERR_INTERNAL,
+                       "%s made a sandbox without a valid id: is it a cay "
+                       "daemon?",
+                       job->api.target);
+    }
+    job->id = xstrdup(json_text(sandbox, "id"));
+    json_decref(sandbox);
+    return 0;
+}
+
+static json_t *clean_json(const struct buf *b)
+{
+    auto_buf struct buf clean = {0};
+
+    buf_init(&clean, 3 * (size_t)CAPTURE_MAX + 16);
+    if (b->len > 0)
+        (void)utf8_clean(&clean, b->data, b->len);
+    return json_stringn(clean.len ? clean.data : "", clean.len);
+}
+
+static void report(const struct job *job, const struct attach_result *result)
+{
+    const struct attach_options *o = &job->options;
+
+    if (args_has(job->args, "json")) {
+        json_t *object = json_pack("{s:s, s:i, s:o, s:o, s:f, s:f, s:b}", "id", job->id, "exitCode",
+                                   result->status, "stdout", clean_json(o->out), "stderr",
+                                   clean_json(o->error), "createMs", job->create_ms, "execMs",
+                                   job->exec_ms, "truncated", result->truncated);
+
+        ui_json(object);
+        json_decref(object);
+    }
+    if (args_has(job->args, "time"))
+        ui_warn("created in %.2f ms, ran for %.2f ms", job->create_ms, job->exec_ms);
+    if (args_has(job->args, "keep") && !args_has(job->args, "quiet"))
+        ui_warn("kept as %s", job->id);
+    if (result->status == STATUS_TIMEOUT)
+        ui_warn("the command was ended: it ran longer than its timeout");
+}
+
+/* Creates, runs and reports; what was made is removed by the caller. */
+static int work(struct job *job, struct err *err)
+{
+    struct attach_result result;
+    int64_t start;
+
+    if (find_daemon(job, err) < 0)
+        return -1;
+    if (interrupted)
+        return STATUS_SIGNAL + interrupted;
+    if (create(job, err) < 0)
+        return -1;
+    if (interrupted)
+        return STATUS_SIGNAL + interrupted;
+    start = mono_ns();
+    if (attach_exec(&job->api, job->id, &job->options, &result, err) < 0)
+        return -1;
+    job->exec_ms = (double)(mono_ns() - start) / 1e6;
+    report(job, &result);
+    return result.status;
+}
+
+static void clean_up(struct job *job)
+{
+    struct err err = {0};
+    bool keep = args_has(job->args, "keep") && job->daemon.pid <= 0;
+
+    /* The daemon removes it at its end anyway when it is ours alone. */
+    if (job->id && !keep && job->daemon.pid <= 0 &&
+        api_call(&job->api, "DELETE", NULL, NULL, &err, "/sandboxes/%s", job->id) < 0)
+        ui_warn("cannot remove %s: %s; remove it with `cay rm %s`", job->id, err.text, job->id);
+    api_close(&job->api);
+    private_stop(&job->daemon);
+    free(job->id);
+}
+
+static int run_job(struct job *job)
+{
+    struct err err = {0};
+    int status;
+
+    catch_interrupts();
+    status = work(job, &err);
+    if (status < 0) {
+        (void)ui_fail(&err);
+        status = attach_fail_status(&err);
+    }
+    clean_up(job);
+    return status;
+}
+
+int cmd_run(struct args *args)
+{
+    struct job job = {.args = args, .daemon = PRIVATE_DAEMON_NONE};
+    auto_buf struct buf out = {0};
+    auto_buf struct buf error = {0};
+    struct err err = {0};
+    int status;
+
+    buf_init(&out, CAPTURE_MAX);
+    buf_init(&error, CAPTURE_MAX);
+    if (args->n_rest == 0)
+        return ui_usage(args, "run needs a command after \"--\": cay run -- echo hello");
+    if (args_has(args, "json") && args_has(args, "tty"))
+        return ui_usage(args, "--json and --tty exclude each other");
+    if (attach_read_args(&job.options, args, &err) < 0)
+        return ui_usage(args, "%s", err.text);
+    json_decref(job.options.env); /* it goes into the sandbox's own environment */
+    job.options.env = NULL;
+    job.options.command = json_array();
+    for (size_t i = 0; i < args->n_rest; i++) {
+        if (json_array_append_new(job.options.command, json_string(args->rest[i])) < 0) {
+            attach_done(&job.options);
+            return ui_usage(args, "the command is not valid UTF-8 text");
+        }
+    }
+    if (args_has(args, "json")) {
+        job.options.out = &out;
+        job.options.error = &error;
+    }
+    status = run_job(&job);
+    attach_done(&job.options);
+    return status;
+}

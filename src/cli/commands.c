@@ -1,0 +1,296 @@
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/command.h"
+
+/* ---- flags ---- */
+
+#define JSON_FLAG                                                                                  \
+    {                                                                                              \
+        "json", 0, FLAG_BOOL, NULL, "print JSON"                                                   \
+    }
+#define QUIET_FLAG                                                                                 \
+    {                                                                                              \
+        "quiet", 'q', FLAG_BOOL, NULL, "print no notes"                                            \
+    }
+#define ANYWHERE_FLAG                                                                              \
+    {                                                                                              \
+        "anywhere", 0, FLAG_BOOL, NULL, "also allow paths outside the workspace"                   \
+    }
+#define RAW_FLAG                                                                                   \
+    {                                                                                              \
+        "raw", 0, FLAG_BOOL, NULL, "send control bytes to the terminal as they are"                \
+    }
+
+#define SPEC_FLAGS                                                                                 \
+    {"name", 'n', FLAG_TEXT, "NAME", "name of the sandbox; the id when absent"},                   \
+        {"memory", 'm', FLAG_MB, "MB", "memory limit, 64 to 4096 (default 512)"},                  \
+        {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit, 0.5 to 4 (default 1)"},               \
+        {"disk", 0, FLAG_MB, "MB", "disk limit"},                                                  \
+        {"env", 'e', FLAG_LIST, "K=V", "environment variable"},                                    \
+    {                                                                                              \
+        "workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default /workspace)"              \
+    }
+
+#define TTY_FLAGS                                                                                  \
+    {"tty", 't', FLAG_BOOL, NULL, "run on a terminal of its own"},                                 \
+        {"interactive", 'i', FLAG_BOOL, NULL, "pass input on, also from a terminal"}, RAW_FLAG
+
+static const struct flag run_flags[] = {
+    SPEC_FLAGS,
+    TTY_FLAGS,
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
+    {"keep", 0, FLAG_BOOL, NULL, "do not remove the sandbox at the end"},
+    {"time", 0, FLAG_BOOL, NULL, "tell how long create and exec took"},
+    {"json", 0, FLAG_BOOL, NULL, "print one object with the outputs, exit code and times"},
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag create_flags[] = {
+    SPEC_FLAGS,
+    {"timeout", 0, FLAG_TIME, "TIME", "how long it lives, 60s to 24h (default 1h)"},
+    {"metadata", 0, FLAG_LIST, "K=V", "note kept with the sandbox"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag exec_flags[] = {
+    TTY_FLAGS,
+    {"cwd", 'w', FLAG_TEXT, "DIR", "where the command starts"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    {"env", 'e', FLAG_LIST, "K=V", "environment variable"},
+    {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
+    {"detach", 'd', FLAG_BOOL, NULL, "leave it running in the background and print its id"},
+    {"json", 0, FLAG_BOOL, NULL, "with --detach: print JSON"},
+    {0},
+};
+
+static const struct flag ls_flags[] = {
+    {"all", 'a', FLAG_BOOL, NULL, "all of them, however many"},
+    {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused, stopped"},
+    {"quiet", 'q', FLAG_BOOL, NULL, "ids only"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag logs_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "go on as more comes, until it ends"},
+    {"tail", 'n', FLAG_COUNT, "N", "only the last N lines (default 100 for a sandbox)"},
+    RAW_FLAG,
+    {"json", 0, FLAG_BOOL, NULL, "one JSON object a line (sandboxes only)"},
+    {0},
+};
+
+static const struct flag quiet_flags[] = {QUIET_FLAG, {0}};
+static const struct flag json_flags[] = {JSON_FLAG, {0}};
+
+static const struct flag stop_flags[] = {
+    {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
+    {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag file_read_flags[] = {ANYWHERE_FLAG, RAW_FLAG, {0}};
+static const struct flag file_write_flags[] = {ANYWHERE_FLAG, QUIET_FLAG, {0}};
+static const struct flag file_ls_flags[] = {
+    ANYWHERE_FLAG, {"quiet", 'q', FLAG_BOOL, NULL, "names only"}, JSON_FLAG, {0}};
+static const struct flag file_rm_flags[] = {
+    ANYWHERE_FLAG, {"recursive", 'r', FLAG_BOOL, NULL, "directories and what is in them"}, {0}};
+
+static const struct flag stats_flags[] = {
+    {"no-stream", 0, FLAG_BOOL, NULL, "show it once; so it is when stdout is no terminal"},
+    {"interval", 0, FLAG_TIME, "TIME", "between two measurements (default 1s)"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag image_ls_flags[] = {
+    {"quiet", 'q', FLAG_BOOL, NULL, "names only"}, JSON_FLAG, {0}};
+
+/* Those of daemon/flags.c that are for people. */
+static const struct flag serve_flags[] = {
+    {"listen", 0, FLAG_TEXT, "HOST:PORT", "instead of CAY_REST_HOST and CAY_REST_PORT"},
+    {"data", 0, FLAG_TEXT, "DIR", "instead of CAY_DATA (/var/lib/cay)"},
+    {"run", 0, FLAG_TEXT, "DIR", "instead of CAY_RUN (/run/cay)"},
+    {"token-file", 0, FLAG_TEXT, "FILE", "read the token from there"},
+    {"no-tcp", 0, FLAG_BOOL, NULL, "serve the unix socket only"},
+    {"insecure", 0, FLAG_BOOL, NULL, "listen beyond this machine without a token"},
+    {"stop-sandboxes", 0, FLAG_BOOL, NULL, "on SIGTERM, end every sandbox too"},
+    {"openapi", 0, FLAG_BOOL, NULL, "print the OpenAPI description and end"},
+    {0},
+};
+
+static const struct flag help_flags[] = {
+    {"man", 0, FLAG_BOOL, NULL, "the manual page, as roff"},
+    {"markdown", 0, FLAG_BOOL, NULL, "the reference, as markdown"},
+    {0},
+};
+
+/* ---- the table ---- */
+
+#define ANY 100000
+
+const struct command commands[] = {
+    {"run", NULL, "[flags] [IMAGE] -- COMMAND [ARGUMENT...]", "run a command in a new sandbox",
+     "Makes a sandbox from IMAGE (\"host\" when absent: this machine's own /usr, read-only), runs\n"
+     "COMMAND in it with this terminal's input and output, and removes the sandbox. The exit "
+     "status\n"
+     "is the command's.\n"
+     "\n"
+     "When no daemon is running and none was named, one is started for this command alone.\n"
+     "\n"
+     "Ctrl-C goes to the command; a second one ends it. On a terminal, control bytes of the "
+     "output\n"
+     "other than colours are made visible unless --tty or --raw is given.",
+     "cay run -- echo hello\n"
+     "cay run -m 256 --timeout 10s -- python3 -c 'print(1 + 1)'\n"
+     "cay run -it -- bash\n"
+     "tar c . | cay run -- tar xv",
+     run_flags, 0, 1, true, COMPLETE_NONE, cmd_run},
+    {"create", NULL, "[flags] [IMAGE]\n[flags] [IMAGE] -- ENTRYPOINT [ARGUMENT...]",
+     "make a sandbox and print its id",
+     "The sandbox lives until it is stopped or its --timeout is over. With an ENTRYPOINT that\n"
+     "program runs in it from the start, and `cay logs` shows its output.",
+     "id=$(cay create --name web --timeout 2h)\n"
+     "cay create host -- python3 -m http.server",
+     create_flags, 0, 1, true, COMPLETE_NONE, cmd_create},
+    {"exec", NULL, "[flags] ID \"COMMAND\"\n[flags] ID -- COMMAND [ARGUMENT...]",
+     "run a command in a sandbox",
+     "One argument after ID is for the shell in the sandbox; what follows \"--\" is run as it is.\n"
+     "Input is passed on when it is a pipe or a file, and from a terminal with -i or -t. The exit\n"
+     "status is the command's; 124 after --timeout, 126 not executable, 127 not found, 128+n "
+     "after\n"
+     "signal n, 125 when cay itself failed.",
+     "cay exec web \"ls -l | wc -l\"\n"
+     "cay exec web -- python3 -c 'print(42)'\n"
+     "cay exec -t web -- bash\n"
+     "cay exec -d web \"make > build.log\"",
+     exec_flags, 1, 2, true, COMPLETE_ID, cmd_exec},
+    {"ls", "list", "[flags]", "list sandboxes", NULL, "cay ls\ncay ls -q --status paused", ls_flags,
+     0, 0, false, COMPLETE_NONE, cmd_ls},
+    {"inspect", NULL, "ID...", "show all about sandboxes or background commands, as JSON",
+     "One id gives one object, several give an array.", "cay inspect web", NULL, 1, ANY, false,
+     COMPLETE_ID, cmd_inspect},
+    {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID",
+     "show the output of a sandbox's entrypoint or of a background command", NULL,
+     "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 1, false, COMPLETE_ID,
+     cmd_logs},
+    {"pause", NULL, "[flags] ID...", "freeze every process of sandboxes",
+     "Memory is kept, time to live goes on. `cay resume` thaws them.", NULL, quiet_flags, 1, ANY,
+     false, COMPLETE_ID, cmd_pause},
+    {"resume", NULL, "[flags] ID...", "thaw paused sandboxes", NULL, NULL, quiet_flags, 1, ANY,
+     false, COMPLETE_ID, cmd_resume},
+    {"stop", "kill rm", "[flags] ID...\n[flags] --all",
+     "end sandboxes and remove everything in them", NULL, "cay stop web\ncay rm --all --yes",
+     stop_flags, 0, ANY, false, COMPLETE_ID, cmd_stop},
+    {"cp", NULL, "[flags] ID:PATH HERE\n[flags] HERE ID:PATH",
+     "copy files and directories in or out",
+     "\"-\" is stdin or stdout. A relative path in a sandbox starts at its workspace. Into a\n"
+     "directory that exists, the copy gets the source's own name.\n"
+     "\n"
+     "Files appear whole or not at all. Symbolic links are neither copied nor followed when "
+     "writing\n"
+     "here; pipes, sockets and devices are skipped with a warning, and the exit status is then 1.",
+     "cay cp project web:\n"
+     "cay cp web:/workspace/out.csv .\n"
+     "cay cp web:/var/log/app.log - | less",
+     quiet_flags, 2, 2, false, COMPLETE_BOTH, cmd_cp},
+    {"file read", NULL, "[flags] ID PATH", "print a file of a sandbox", NULL,
+     "cay file read web notes.txt", file_read_flags, 2, 2, false, COMPLETE_ID, cmd_file_read},
+    {"file write", NULL, "[flags] ID PATH CONTENT\n[flags] ID PATH -",
+     "write a file in a sandbox, from an argument or stdin", NULL,
+     "cay file write web notes.txt 'remember'\ncay file write web data.json - < data.json",
+     file_write_flags, 2, 3, false, COMPLETE_ID, cmd_file_write},
+    {"file ls", NULL, "[flags] ID [PATH]", "list a directory of a sandbox", NULL,
+     "cay file ls web /workspace", file_ls_flags, 1, 2, false, COMPLETE_ID, cmd_file_ls},
+    {"file rm", NULL, "[flags] ID PATH...", "remove files of a sandbox", NULL,
+     "cay file rm web notes.txt\ncay file rm -r web build", file_rm_flags, 2, ANY, false,
+     COMPLETE_ID, cmd_file_rm},
+    {"file upload", NULL, "[flags] ID HERE PATH", "copy one file into a sandbox", NULL,
+     "cay file upload web data.csv /workspace/data.csv", file_write_flags, 3, 3, false,
+     COMPLETE_BOTH, cmd_file_upload},
+    {"ps", NULL, "[flags] ID", "list the processes of a sandbox", NULL, NULL, json_flags, 1, 1,
+     false, COMPLETE_ID, cmd_ps},
+    {"stats", NULL, "[flags] [ID...]", "show what sandboxes use, live on a terminal", NULL,
+     "cay stats\ncay stats --no-stream --json web", stats_flags, 0, ANY, false, COMPLETE_ID,
+     cmd_stats},
+    {"image ls", "images", "[flags]", "list images", NULL, NULL, image_ls_flags, 0, 0, false,
+     COMPLETE_NONE, cmd_image_ls},
+    {"image import", NULL, "[flags] PATH NAME",
+     "make an image from a root directory or a tar archive",
+     "PATH is on the daemon's machine; archives may be compressed with gzip, xz or zstd. An image\n"
+     "of that name is replaced; sandboxes made from it keep the old one.",
+     "cay image import ./rootfs alpine\ncay image import debian.tar.zst debian:12", json_flags, 2,
+     2, false, COMPLETE_FILE, cmd_image_import},
+    {"image rm", NULL, "NAME...", "remove images that no sandbox uses", NULL, NULL, NULL, 1, ANY,
+     false, COMPLETE_NONE, cmd_image_rm},
+    {"image inspect", NULL, "NAME", "show all about an image, as JSON", NULL, NULL, NULL, 1, 1,
+     false, COMPLETE_NONE, cmd_image_inspect},
+    {"serve", NULL, "[flags]", "run the daemon",
+     "Needs root. Settings are environment variables; `cay serve --help` lists them.",
+     "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,
+     0, false, COMPLETE_NONE, NULL},
+    {"doctor", NULL, "[flags]", "check what this machine can do, and say what to do about the rest",
+     "The exit status is 1 when something fails that cay cannot work without.", NULL, json_flags, 0,
+     0, false, COMPLETE_NONE, cmd_doctor},
+    {"version", NULL, "[flags]", "print the version of cay, and of the daemon if one runs", NULL,
+     NULL, json_flags, 0, 0, false, COMPLETE_NONE, cmd_version},
+    {"completion", NULL, "bash|zsh", "print a completion script for a shell", NULL,
+     "cay completion bash > /etc/bash_completion.d/cay\n"
+     "cay completion zsh > /usr/local/share/zsh/site-functions/_cay",
+     NULL, 1, 1, false, COMPLETE_NONE, cmd_completion},
+    {"help", NULL, "[COMMAND]", "tell about cay, or about one command", NULL, NULL, help_flags, 0,
+     2, false, COMPLETE_COMMAND, cmd_help},
+    {0},
+};
+
+static bool has_alias(const struct command *c, const char *word)
+{
+    const char *p = c->alias;
+    size_t len = strlen(word);
+
+    while (p && *p) {
+        size_t n = strcspn(p, " ");
+
+        if (n == len && memcmp(p, word, n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+const struct command *command_find(int argc, char **argv, int *ret_used)
+{
+    auto_free char *two = NULL;
+
+    if (argc < 1)
+        return NULL;
+    if (argc > 1)
+        two = xasprintf("%s %s", argv[0], argv[1]);
+    for (const struct command *c = commands; c->name; c++) {
+        if (strcmp(c->name, argv[0]) == 0 || has_alias(c, argv[0])) {
+            *ret_used = 1;
+            return c;
+        }
+        if (two && strcmp(c->name, two) == 0) {
+            *ret_used = 2;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool command_is_group(const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const struct command *c = commands; c->name; c++) {
+        if (str_starts(c->name, word) && c->name[n] == ' ')
+            return true;
+    }
+    return false;
+}

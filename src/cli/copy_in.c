@@ -1,0 +1,120 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/copy.h"
+#include "cli/hostfs.h"
+#include "cli/transfer.h"
+#include "cli/ui.h"
+
+#define DEPTH_MAX 100
+
+char *remote_join(const char *dir, const char *name)
+{
+    if (strcmp(dir, ".") == 0)
+        return xstrdup(name);
+    return xasprintf("%s%s%s", dir, str_ends(dir, "/") ? "" : "/", name);
+}
+
+static int file_in(struct copy *c, int fd, const struct stat *st, const char *to, struct err *err)
+{
+    if (remote_upload(c->api, c->id, to, true, fd, st->st_size, (int)(st->st_mode & 0777), err) < 0)
+        return err_wrap(err, "copy to %s", to);
+    c->files++;
+    return 0;
+}
+
+static int dir_in(struct copy *c, int fd, const char *to, unsigned depth, struct err *err);
+
+static int entry_in(struct copy *c, int dirfd, const char *name, const char *dir, unsigned depth,
+                    struct err *err)
+{
+    auto_free char *to = remote_join(dir, name);
+    struct stat st;
+    /* Links are not followed, and a pipe must not make us wait for its other end. */
+    auto_close int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0 && errno != ELOOP && errno != ENXIO)
+        return err_sys(err, errno, "open %s", name);
+    if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
+        ui_warn("skipped %s: a symbolic link, pipe, socket or device", to);
+        c->skipped++;
+        return 0;
+    }
+    if (S_ISREG(st.st_mode))
+        return file_in(c, fd, &st, to, err);
+    return dir_in(c, fd, to, depth + 1, err);
+}
+
+static int dir_in(struct copy *c, int fd, const char *to, unsigned depth, struct err *err)
+{
+    struct dirent *entry;
+    DIR *dir;
+    int r;
+
+    if (depth > DEPTH_MAX)
+        return err_set(err, ERR_TOO_LARGE, "%s is more than %d folders deep", to, DEPTH_MAX);
+    if (remote_mkdir(c->api, c->id, to, true, err) < 0)
+        return err_wrap(err, "make %s", to);
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return err_sys(err, errno, "read the folder for %s", to);
+    r = 0;
+    while (r == 0 && (entry = readdir(dir))) {
+        if (host_name_ok(entry->d_name))
+            r = entry_in(c, dirfd(dir), entry->d_name, to, depth, err);
+    }
+    (void)closedir(dir);
+    return r;
+}
+
+/* Into a directory that is there under its own name, else to exactly that path. */
+static int find_target(struct copy *c, const char *from, const char *to, char **ret,
+                       struct err *err)
+{
+    auto_free char *dir = NULL;
+    auto_free char *name = NULL;
+    struct remote_info info = {.type = 'd'};
+    int r = strcmp(to, ".") == 0 ? 1 : remote_stat(c->api, c->id, to, true, &info, err);
+
+    if (r < 0)
+        return -1;
+    if (!str_ends(to, "/") && (r == 0 || info.type != 'd')) {
+        *ret = xstrdup(to);
+        return 0;
+    }
+    host_split(from, &dir, &name);
+    if (!host_name_ok(name))
+        return err_set(err, ERR_INVALID,
+                       "\"%s\" has no name of its own: give the name that it gets in the sandbox",
+                       from);
+    *ret = remote_join(to, name);
+    return 0;
+}
+
+int copy_in(struct copy *c, const char *from, const char *to, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_free char *target = NULL;
+    struct stat st;
+
+    if (strcmp(from, "-") == 0)
+        return remote_upload_stream(c->api, c->id, to, true, STDIN_FILENO, err);
+    fd = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_sys(err, errno, "open %s", from);
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return err_set(err, ERR_INVALID, "%s is no regular file or directory", from);
+    if (find_target(c, from, to, &target, err) < 0)
+        return -1;
+    if (S_ISREG(st.st_mode))
+        return file_in(c, fd, &st, target, err);
+    return dir_in(c, fd, target, 0, err);
+}

@@ -1,0 +1,159 @@
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/client.h"
+#include "cli/copy.h"
+#include "cli/hostfs.h"
+#include "cli/transfer.h"
+#include "cli/ui.h"
+
+#define DEPTH_MAX 100
+#define BATCH     256
+
+static int file_out(struct copy *c, const char *from, int dirfd, const char *name, mode_t mode,
+                    struct err *err)
+{
+    struct host_file f;
+    int r = host_file_begin(&f, dirfd, name, err);
+
+    if (r == 0)
+        r = remote_download(c->api, c->id, from, true, f.fd, err);
+    if (r == 0)
+        r = host_file_commit(&f, mode, err);
+    host_file_done(&f);
+    if (r < 0)
+        return err_wrap(err, "copy %s", from);
+    c->files++;
+    return 0;
+}
+
+static int dir_out(struct copy *c, const char *from, int dirfd, unsigned depth, struct err *err);
+
+/* One entry of a listing. The name came from the sandbox. */
+static int entry_out(struct copy *c, const char *dir, const char *name, const json_t *meta,
+                     int dirfd, unsigned depth, struct err *err)
+{
+    auto_free char *from = remote_join(dir, name);
+    auto_close int fd = -1;
+    struct remote_info info;
+
+    remote_mode(json_text(meta, "permissions"), &info);
+    if (!host_name_ok(name) || (info.type != '-' && info.type != 'd')) {
+        ui_warn("skipped %s: %s", from,
+                info.type == 'l' ? "a symbolic link" : "no regular file or directory");
+        c->skipped++;
+        return 0;
+    }
+    if (info.type == '-')
+        return file_out(c, from, dirfd, name, info.mode, err);
+    if (host_make_dir(dirfd, name, &fd, err) < 0)
+        return -1;
+    return dir_out(c, from, fd, depth + 1, err);
+}
+
+/* Types and modes of up to BATCH entries; an array in their order. */
+static int stat_batch(struct copy *c, const char *dir, const json_t *entries, size_t first,
+                      json_t **ret, struct err *err)
+{
+    json_t *paths = json_array();
+
+    for (size_t i = first; i < json_array_size(entries) && i < first + BATCH; i++) {
+        auto_free char *path = remote_join(dir, json_text(json_array_get(entries, i), "name"));
+
+        (void)json_array_append_new(paths, json_string(path));
+    }
+    return api_call(c->api, "POST", json_pack("{s:o, s:b}", "paths", paths, "anywhere", 1), ret,
+                    err, "/sandboxes/%s/files/info", c->id);
+}
+
+static int entries_out(struct copy *c, const char *from, const json_t *entries, int dirfd,
+                       unsigned depth, struct err *err)
+{
+    for (size_t first = 0; first < json_array_size(entries); first += BATCH) {
+        json_t *metas = NULL;
+        int r = stat_batch(c, from, entries, first, &metas, err);
+
+        for (size_t i = 0; r == 0 && i < json_array_size(metas); i++)
+            r = entry_out(c, from, json_text(json_array_get(entries, first + i), "name"),
+                          json_array_get(metas, i), dirfd, depth, err);
+        json_decref(metas);
+        if (r < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int dir_out(struct copy *c, const char *from, int dirfd, unsigned depth, struct err *err)
+{
+    json_t *entries = NULL;
+    int r;
+
+    if (depth > DEPTH_MAX)
+        return err_set(err, ERR_TOO_LARGE, "%s is more than %d folders deep", from, DEPTH_MAX);
+    if (api_call(c->api, "POST", json_pack("{s:s, s:b}", "path", from, "anywhere", 1), &entries,
+                 err, "/sandboxes/%s/files/list", c->id) < 0)
+        return err_wrap(err, "list %s", from);
+    r = entries_out(c, from, entries, dirfd, depth, err);
+    json_decref(entries);
+    return r;
+}
+
+/* Where it goes: into a directory that is there under its own name, else to exactly that path. */
+static int find_target(const char *from, const char *to, int *ret_dirfd, char **ret_name,
+                       struct err *err)
+{
+    auto_free char *dir = NULL;
+    auto_free char *name = NULL;
+    auto_free char *from_dir = NULL;
+    struct stat st;
+    bool is_dir = lstat(to, &st) == 0 && S_ISDIR(st.st_mode);
+
+    if (is_dir || str_ends(to, "/")) {
+        host_split(from, &from_dir, &name);
+        dir = xstrdup(to);
+    } else {
+        host_split(to, &dir, &name);
+    }
+    if (!host_name_ok(name))
+        return err_set(err, ERR_INVALID,
+                       "\"%s\" has no name of its own to copy it to: give a file or folder name "
+                       "instead of \"%s\"",
+                       from, to);
+    if (host_open_dir(dir, false, ret_dirfd, err) < 0)
+        return -1;
+    *ret_name = steal_ptr(name);
+    return 0;
+}
+
+int copy_out(struct copy *c, const char *from, const char *to, struct err *err)
+{
+    struct remote_info info = {.type = 'd'};
+    auto_close int dirfd = -1;
+    auto_close int fd = -1;
+    auto_free char *name = NULL;
+    int r = strcmp(from, ".") == 0 ? 1 : remote_stat(c->api, c->id, from, true, &info, err);
+
+    if (r < 0)
+        return -1;
+    if (r == 0)
+        return err_set(err, ERR_NOT_FOUND, "%s is not in the sandbox", from);
+    if (info.type != 'd' && info.type != '-')
+        return err_set(err, ERR_INVALID, "%s is %s, not a regular file or directory", from,
+                       info.type == 'l' ? "a symbolic link" : "a pipe, socket or device");
+    if (strcmp(to, "-") == 0 && info.type == '-')
+        return remote_download(c->api, c->id, from, true, STDOUT_FILENO, err);
+    if (strcmp(to, "-") == 0)
+        return err_set(err, ERR_INVALID, "%s is a directory, which cannot go to stdout", from);
+    if (find_target(from, to, &dirfd, &name, err) < 0)
+        return -1;
+    if (info.type == '-')
+        return file_out(c, from, dirfd, name, info.mode, err);
+    if (host_make_dir(dirfd, name, &fd, err) < 0)
+        return -1;
+    return dir_out(c, from, fd, 0, err);
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <stddef.h>
+
+struct buf;
+
+/* What a sandbox prints is hostile to a terminal: escape sequences can set the clipboard, ask the
+ * terminal to type answers, or rewrite what was shown before. */
+enum escape_mode {
+    ESCAPE_CELL,  /* one cell of a list: every control byte becomes \xNN, also tab and newline */
+    ESCAPE_LINES, /* logs: tab and newline pass */
+    ESCAPE_OUTPUT, /* output of a command: also CR, backspace, colours (CSI … m) and CSI … K pass */
+};
+
+/* State between pieces of one stream; start with {0}. */
+struct escape {
+    unsigned char held[40]; /* a sequence that may yet turn out to be harmless */
+    size_t n_held;
+};
+
+/* Appends text with control bytes made visible. Bytes 0x80…0x9f outside a UTF-8 character, and
+ * U+0080…U+009F, are control bytes too. */
+void escape_add(struct escape *state, enum escape_mode mode, const char *text, size_t len,
+                struct buf *out);
+/* What is still held, made visible. */
+void escape_end(struct escape *state, struct buf *out);
+
+/* One whole string; the caller frees it. */
+char *escape_text(enum escape_mode mode, const char *text);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+struct api;
+struct err;
+
+/* Reads server-sent events whose data is one line of JSON each. */
+struct sse_reader {
+    struct api *api;
+    struct buf in;
+};
+
+/* GETs path (below /sandbox, query included). */
+int sse_open(struct sse_reader *s, struct api *api, const char *path, struct err *err);
+/* 1 with the next event (owned by the caller), 0 at the end of the stream, -1. */
+int sse_next(struct sse_reader *s, json_t **ret, struct err *err);
+void sse_close(struct sse_reader *s);

@@ -1,0 +1,236 @@
+#include "cli/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/client.h"
+#include "cli/ui.h"
+
+#define CHUNK        (128u << 10)
+#define PROGRESS_MIN (1 << 20)
+#define PROGRESS_NS  100000000
+#define OCTETS       "application/octet-stream"
+
+void place_parse(struct place *p, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    const char *slash = strchr(text, '/');
+
+    if (!colon || colon == text || (slash && slash < colon) || text[0] == '.') {
+        *p = (struct place){.path = xstrdup(text)};
+        return;
+    }
+    p->sandbox = xstrndup(text, (size_t)(colon - text));
+    p->path = xstrdup(colon[1] ? colon + 1 : ".");
+}
+
+void place_done(struct place *p)
+{
+    free(p->sandbox);
+    free(p->path);
+    *p = (struct place){0};
+}
+
+void progress_begin(struct progress *p, const char *name, int64_t total)
+{
+    *p = (struct progress){.name = name, .total = total, .shown_ns = mono_ns()};
+    p->enabled = total > PROGRESS_MIN && isatty(STDERR_FILENO) == 1;
+}
+
+static void show(const struct progress *p)
+{
+    char done[24], total[24];
+    int percent = p->total > 0 ? (int)(100 * p->done / p->total) : 0;
+
+    ui_size((double)p->done, done);
+    ui_size((double)p->total, total);
+    fprintf(stderr, "\r\033[K%3d%% [%-20.*s] %s of %s", percent, percent / 5,
+            "####################", done, total);
+}
+
+void progress_add(struct progress *p, int64_t bytes)
+{
+    int64_t now;
+
+    p->done += bytes;
+    if (!p->enabled)
+        return;
+    now = mono_ns();
+    if (now - p->shown_ns < PROGRESS_NS)
+        return;
+    p->shown_ns = now;
+    show(p);
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->enabled)
+        fputs("\r\033[K", stderr);
+}
+
+void remote_mode(const char *permissions, struct remote_info *ret)
+{
+    static const char letters[] = "rwxrwxrwx";
+
+    ret->type = permissions[0] ? permissions[0] : '?';
+    ret->mode = 0;
+    for (size_t i = 0; i < 9 && permissions[0] && strlen(permissions) >= 10; i++) {
+        char c = permissions[i + 1];
+
+        /* s and t stand for x with a set-id or sticky bit, which is not carried over. */
+        if (c == letters[i] || c == 's' || c == 't')
+            ret->mode |= (mode_t)1 << (8 - i);
+    }
+}
+
+int remote_stat(struct api *api, const char *id, const char *path, bool anywhere,
+                struct remote_info *ret, struct err *err)
+{
+    json_t *meta = NULL;
+    json_t *body = json_pack("{s:s, s:b}", "path", path, "anywhere", anywhere);
+
+    if (!body)
+        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
+    if (api_call(api, "POST", body, &meta, err, "/sandboxes/%s/files/info", id) < 0)
+        return err->kind == ERR_NOT_FOUND && strcmp(api_last_code(), "sandbox_not_found") != 0 ? 0
+                                                                                               : -1;
+    remote_mode(json_text(meta, "permissions"), ret);
+    if (json_is_true(json_object_get(meta, "isDirectory")))
+        ret->type = 'd';
+    ret->size = json_int(meta, "size");
+    json_decref(meta);
+    return 1;
+}
+
+int remote_mkdir(struct api *api, const char *id, const char *path, bool anywhere, struct err *err)
+{
+    return api_call(api, "POST", json_pack("{s:[s], s:b}", "paths", path, "anywhere", anywhere),
+                    NULL, err, "/sandboxes/%s/files/mkdir", id);
+}
+
+static int copy_body(struct api *api, const struct http_response *response, const char *name,
+                     int fd, struct err *err)
+{
+    auto_free char *data = xmalloc(CHUNK);
+    struct progress progress;
+    ssize_t n;
+    int r = 0;
+
+    if (strcmp(response->type, OCTETS) != 0)
+        return err_set(err, ERR_INTERNAL, "%s does not send files as bytes: is it a cay daemon?",
+                       api->target);
+    progress_begin(&progress, name, response->length);
+    while (r == 0 && (n = http_client_read(api->http, data, CHUNK, err)) > 0) {
+        r = write_all(fd, data, (size_t)n);
+        progress_add(&progress, n);
+    }
+    progress_end(&progress);
+    if (r < 0)
+        return err_sys(err, -r, "write %s", name);
+    return n < 0 ? -1 : 0;
+}
+
+int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                    struct err *err)
+{
+    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/download", id);
+    json_t *body = json_pack("{s:s, s:b}", "path", path, "anywhere", anywhere);
+    auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    struct http_response response;
+    int r;
+
+    json_decref(body);
+    if (!text)
+        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
+    http_client_accept(api->http, OCTETS);
+    r = http_client_send(api->http, "POST", where, "application/json", text, strlen(text),
+                         &response, err);
+    http_client_accept(api->http, NULL);
+    if (r < 0)
+        return api_explain(api, err);
+    if (api_check(api, &response, err) < 0)
+        return -1;
+    return copy_body(api, &response, path, fd, err);
+}
+
+/* Exactly size bytes: a file that shrinks meanwhile breaks the request off, so that the old file in
+ * the sandbox stays; one that grows is cut. */
+static int send_bytes(struct api *api, int fd, int64_t size, const char *name, struct err *err)
+{
+    auto_free char *data = xmalloc(CHUNK);
+    struct progress progress;
+    int r = 0;
+
+    progress_begin(&progress, name, size);
+    while (r == 0 && size > 0) {
+        ssize_t n = read_some(fd, data, size < CHUNK ? (size_t)size : CHUNK);
+
+        if (n < 0)
+            r = err_sys(err, (int)-n, "read %s", name);
+        else if (n == 0)
+            r = err_set(err, ERR_CONFLICT, "%s became shorter while it was read", name);
+        else
+            r = http_client_write(api->http, data, (size_t)n, err);
+        size -= n > 0 ? n : 0;
+        progress_add(&progress, n > 0 ? n : 0);
+    }
+    progress_end(&progress);
+    return r;
+}
+
+int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                  int64_t size, int mode, struct err *err)
+{
+    auto_free char *encoded = url_encoded(path);
+    auto_free char *bits = mode < 0 ? xstrdup("") : xasprintf("&mode=%04o", (unsigned)mode & 0777);
+    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/upload?path=%s&anywhere=%s%s",
+                                      id, encoded, anywhere ? "true" : "false", bits);
+    struct http_response response;
+
+    if (http_client_begin(api->http, "POST", where, OCTETS, size, err) < 0)
+        return api_explain(api, err);
+    if (send_bytes(api, fd, size, path, err) < 0)
+        return -1;
+    if (http_client_finish(api->http, &response, err) < 0)
+        return api_explain(api, err);
+    if (api_check(api, &response, err) < 0)
+        return -1;
+    free(encoded);
+    encoded = NULL;
+    return http_client_body(api->http, 64u << 10, &encoded, &(size_t){0}, err);
+}
+
+int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                         struct err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    auto_close int spool =
+        open(tmp && *tmp == '/' ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    auto_free char *data = xmalloc(CHUNK);
+    int64_t size = 0;
+    ssize_t n;
+
+    if (spool < 0)
+        return err_sys(err, errno, "make a temporary file for the input");
+    while ((n = read_some(fd, data, CHUNK)) > 0) {
+        int r = write_all(spool, data, (size_t)n);
+
+        if (r < 0)
+            return err_sys(err, -r, "keep the input in a temporary file");
+        size += n;
+    }
+    if (n < 0)
+        return err_sys(err, (int)-n, "read the input");
+    if (lseek(spool, 0, SEEK_SET) < 0)
+        return err_sys(err, errno, "rewind the input");
+    return remote_upload(api, id, path, anywhere, spool, size, -1, err);
+}

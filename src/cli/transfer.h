@@ -1,0 +1,52 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct api;
+struct err;
+
+/* One file in or out of a sandbox, as bytes. */
+
+/* "ID:path" or a path here. The part before ':' must be able to be an id or name: "./a:b" and
+ * "dir/a:b" are paths, and so is "-". */
+struct place {
+    char *sandbox; /* NULL = here */
+    char *path;
+};
+void place_parse(struct place *p, const char *text);
+void place_done(struct place *p);
+
+/* A line on stderr that grows, for transfers of more than 1 MiB on a terminal. */
+struct progress {
+    const char *name;
+    int64_t total, done, shown_ns;
+    bool enabled;
+};
+void progress_begin(struct progress *p, const char *name, int64_t total);
+void progress_add(struct progress *p, int64_t bytes);
+void progress_end(struct progress *p);
+
+/* What a path in a sandbox is. */
+struct remote_info {
+    char type;   /* first letter of ls -l: '-' file, 'd' directory, 'l' link, … */
+    mode_t mode; /* permission bits */
+    int64_t size;
+};
+/* 1 if it is there, 0 if not, -1. */
+int remote_stat(struct api *api, const char *id, const char *path, bool anywhere,
+                struct remote_info *ret, struct err *err);
+/* "drwxr-xr-x" → type and bits. */
+void remote_mode(const char *permissions, struct remote_info *ret);
+
+/* Writes the bytes of a file in the sandbox to fd. */
+int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                    struct err *err);
+/* Replaces a file in the sandbox with size bytes from fd. mode < 0 = as it was, or 0644. */
+int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                  int64_t size, int mode, struct err *err);
+/* The same with input of unknown length: it is put into a temporary file first. */
+int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                         struct err *err);
+int remote_mkdir(struct api *api, const char *id, const char *path, bool anywhere, struct err *err);

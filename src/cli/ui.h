@@ -1,0 +1,44 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct args;
+struct err;
+struct buf;
+
+/* What people see: data on stdout, everything else on stderr. */
+
+bool ui_stdout_is_terminal(void);
+/* Colours and bold are for terminals, and not where NO_COLOR is set. */
+bool ui_has_color(int fd);
+
+/* "cay: text" on stderr. */
+void ui_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints the error and returns the exit status that it means. */
+int ui_fail(const struct err *err);
+int ui_usage(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Pretty-printed on stdout. */
+void ui_json(const json_t *value);
+/* One line. */
+void ui_json_line(const json_t *value);
+
+/* Flushes stdout: status, or 141 when the reader has gone (quietly), or 1 when the disk is full. */
+int ui_finish(int status);
+bool ui_output_failed(void);
+
+/* "3s", "12m", "5h", "2d". */
+void ui_duration(int64_t ms, char ret[24]);
+/* "512 B", "1.5 KiB", … */
+void ui_size(double bytes, char ret[24]);
+
+/* Yes or no from the terminal; without one the answer is no. */
+bool ui_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Strings of an answer that may not have them. */
+const char *json_text(const json_t *object, const char *key); /* "" when absent or no string */
+int64_t json_int(const json_t *object, const char *key);      /* 0 when absent or no number */
+double json_num(const json_t *object, const char *key);

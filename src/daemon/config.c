@@ -1,0 +1,252 @@
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/config_internal.h"
+#include "model/sandbox.h"
+
+enum type {
+    TYPE_STRING,
+    TYPE_U32,
+    TYPE_MILLIS, /* a decimal number, kept in thousandths */
+    TYPE_BOOL,
+    TYPE_LIST,  /* separated by commas */
+    TYPE_SWEEP, /* seconds, or the cron text of every n seconds */
+    TYPE_LEVEL,
+    TYPE_FORMAT,
+};
+
+#define AT(member) offsetof(struct daemon_config, member)
+
+static const struct variable {
+    const char *name, *other; /* other: the name it has in the contract, or NULL */
+    enum type type;
+    size_t at;
+    double min, max;
+    const char *preset, *help;
+} variables[] = {
+    {"CAY_DATA", NULL, TYPE_STRING, AT(data), 0, 0, "/var/lib/cay", "folder of all state"},
+    {"CAY_RUN", NULL, TYPE_STRING, AT(run), 0, 0, "/run/cay", "folder of sockets"},
+    {"CAY_REST_HOST", NULL, TYPE_STRING, AT(host), 0, 0, "127.0.0.1", "address to listen on"},
+    {"CAY_REST_PORT", "III_REST_PORT", TYPE_U32, AT(port), 0, 65535, "3111",
+     "port to listen on; 0 = a free one, written to <run>/port"},
+    {"CAY_API_PREFIX", "III_API_PREFIX", TYPE_STRING, AT(prefix), 0, 0, "sandbox",
+     "first part of every path"},
+    {"CAY_AUTH_TOKEN", "III_AUTH_TOKEN", TYPE_STRING, AT(token), 0, 0, NULL,
+     "what clients send as \"Authorization: Bearer …\""},
+    {"CAY_DEFAULT_IMAGE", "III_DEFAULT_IMAGE", TYPE_STRING, AT(default_image), 0, 0,
+     "python:3.12-slim", "image for callers that ask for the default"},
+    {"CAY_DEFAULT_TIMEOUT", "III_DEFAULT_TIMEOUT", TYPE_U32, AT(default_timeout), TIMEOUT_S_MIN,
+     TIMEOUT_S_MAX, "3600", "seconds until a sandbox expires"},
+    {"CAY_DEFAULT_MEMORY", "III_DEFAULT_MEMORY", TYPE_U32, AT(default_memory), MEMORY_MB_MIN,
+     MEMORY_MB_MAX, "512", "MB of memory of a sandbox"},
+    {"CAY_DEFAULT_CPU", "III_DEFAULT_CPU", TYPE_MILLIS, AT(default_cpu_millis),
+     CPU_MILLIS_MIN / 1000.0, CPU_MILLIS_MAX / 1000.0, "1", "cores of a sandbox"},
+    {"CAY_DEFAULT_DISK", NULL, TYPE_U32, AT(default_disk), DISK_MB_MIN, DISK_MB_MAX, "4096",
+     "MB of disk of a sandbox"},
+    {"CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES", TYPE_U32, AT(max_sandboxes), 1, 20000, "50",
+     "how many sandboxes there may be"},
+    {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
+     "seconds between looks for expired sandboxes, or */N * * * * *"},
+    {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",
+     "images that may be used: a comma list of names, or of beginnings that end in *"},
+    {"CAY_WORKSPACE_DIR", "III_WORKSPACE_DIR", TYPE_STRING, AT(workspace), 0, 0, "/workspace",
+     "where files and commands are, in a sandbox"},
+    {"CAY_MAX_CMD_TIMEOUT", "III_MAX_CMD_TIMEOUT", TYPE_U32, AT(max_command), 1, 86400, "300",
+     "seconds a command may run"},
+    {"CAY_RATE_LIMIT_ENABLED", "III_RATE_LIMIT_ENABLED", TYPE_BOOL, AT(rate_enabled), 0, 0, "false",
+     "limit requests over TCP"},
+    {"CAY_RATE_TOKEN_RPM", "III_RATE_TOKEN_RPM", TYPE_U32, AT(rate_rpm), 1, 1e9, "600",
+     "requests a minute"},
+    {"CAY_RATE_TOKEN_BURST", "III_RATE_TOKEN_BURST", TYPE_U32, AT(rate_burst), 1, 1e9, "100",
+     "requests at once"},
+    {"CAY_CORS_ORIGINS", NULL, TYPE_LIST, AT(origins), 0, 0, NULL,
+     "web origins that may call, e.g. https://app.example; none by default"},
+    {"CAY_ALLOWED_HOSTS", NULL, TYPE_LIST, AT(hosts), 0, 0, NULL,
+     "names for the Host header beside localhost; * = any, with a token only"},
+    {"CAY_POOL", NULL, TYPE_U32, AT(prepared), 0, 256, "4", "sandboxes that are made ready ahead"},
+    {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
+    {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
+};
+
+static int parse_u32(const struct variable *v, const char *name, const char *text, uint32_t *ret,
+                     struct err *err)
+{
+    uint64_t n;
+
+    if (str_u64(text, &n) < 0 || (double)n < v->min || (double)n > v->max)
+        return err_set(err, ERR_INVALID, "%s must be a whole number from %.0f to %.0f, not \"%s\"",
+                       name, v->min, v->max, text);
+    *ret = (uint32_t)n;
+    return 0;
+}
+
+static int parse_millis(const struct variable *v, const char *name, const char *text, uint32_t *ret,
+                        struct err *err)
+{
+    char *end;
+    double n = strtod(text, &end);
+
+    if (end == text || *end || !(n >= v->min && n <= v->max))
+        return err_set(err, ERR_INVALID, "%s must be a number from %g to %g, not \"%s\"", name,
+                       v->min, v->max, text);
+    *ret = (uint32_t)lround(n * 1000);
+    return 0;
+}
+
+static int parse_sweep(const struct variable *v, const char *name, const char *text, uint32_t *ret,
+                       struct err *err)
+{
+    static const char rest[] = " * * * * *";
+    auto_free char *seconds = NULL;
+
+    if (str_starts(text, "*/") && str_ends(text, rest))
+        seconds = xstrndup(text + 2, strlen(text) - 2 - strlen(rest));
+    if (parse_u32(v, name, seconds ? seconds : text, ret, NULL) == 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "%s must be seconds from 1 to 3600, or \"*/N * * * * *\", not \"%s\"", name,
+                   text);
+}
+
+static int parse_bool(const char *name, const char *text, bool *ret, struct err *err)
+{
+    if (strcmp(text, "true") == 0 || strcmp(text, "1") == 0)
+        *ret = true;
+    else if (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        *ret = false;
+    else
+        return err_set(err, ERR_INVALID, "%s must be true or false, not \"%s\"", name, text);
+    return 0;
+}
+
+static int parse_word(const char *name, const char *text, const char *const *words, uint32_t *ret,
+                      struct err *err)
+{
+    for (uint32_t i = 0; words[i]; i++) {
+        if (strcmp(words[i], text) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_INVALID, "%s has no value \"%s\"; see cay serve --help", name, text);
+}
+
+static char **parse_list(const char *text)
+{
+    char **list = NULL;
+
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        const char *start = text + strspn(text, " ");
+        size_t n = start < text + len ? len - (size_t)(start - text) : 0;
+
+        while (n > 0 && start[n - 1] == ' ')
+            n--;
+        if (n > 0) {
+            auto_free char *item = xstrndup(start, n);
+
+            list = strv_add(list, item);
+        }
+        text += len;
+        text += *text == ',';
+    }
+    return list;
+}
+
+static int set_variable(struct daemon_config *c, const struct variable *v, const char *name,
+                        const char *text, struct err *err)
+{
+    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+    static const char *const formats[] = {"text", "json", NULL};
+    void *at = (char *)c + v->at;
+
+    switch (v->type) {
+    case TYPE_STRING:
+        *(char **)at = xstrdup(text);
+        return 0;
+    case TYPE_U32:
+        return parse_u32(v, name, text, at, err);
+    case TYPE_MILLIS:
+        return parse_millis(v, name, text, at, err);
+    case TYPE_BOOL:
+        return parse_bool(name, text, at, err);
+    case TYPE_LIST:
+        *(char ***)at = parse_list(text);
+        return 0;
+    case TYPE_SWEEP:
+        return parse_sweep(v, name, text, at, err);
+    case TYPE_LEVEL:
+        return parse_word(name, text, levels, at, err);
+    case TYPE_FORMAT:
+        return parse_word(name, text, formats, at, err);
+    }
+    return err_set(err, ERR_INTERNAL, "%s has no known type", name);
+}
+
+/* An empty variable is an unset one: compose files pass those. */
+static const char *lookup(const char *name)
+{
+    const char *text = name ? getenv(name) : NULL;
+
+    return text && *text ? text : NULL;
+}
+
+static int read_environment(struct daemon_config *c, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+        const struct variable *v = &variables[i];
+        const char *name = v->name, *text = lookup(name);
+
+        if (!text && lookup(v->other)) {
+            name = v->other;
+            text = lookup(name);
+        }
+        if (!text)
+            text = v->preset;
+        if (text && set_variable(c, v, name, text, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
+{
+    *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
+    if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
+        return -1;
+    return c->help ? 0 : config_check(c, err);
+}
+
+void config_done(struct daemon_config *c)
+{
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+        void *at = (char *)c + variables[i].at;
+
+        if (variables[i].type == TYPE_STRING)
+            free(*(char **)at);
+        else if (variables[i].type == TYPE_LIST)
+            strv_free(*(char ***)at);
+    }
+    *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
+}
+
+void config_help(FILE *out)
+{
+    config_help_flags(out);
+    (void)fprintf(out, "\nEnvironment (a value that does not parse stops the start):\n");
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+        const struct variable *v = &variables[i];
+
+        (void)fprintf(out, "  %s=%s\n      %s%s%s%s\n", v->name, v->preset ? v->preset : "",
+                      v->help, v->other ? " (also " : "", v->other ? v->other : "",
+                      v->other ? ")" : "");
+    }
+}

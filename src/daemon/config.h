@@ -1,0 +1,36 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct err;
+
+/* What `cay serve` is told: environment first, then flags. */
+
+enum config_log_format { LOG_AS_TEXT, LOG_AS_JSON };
+
+struct daemon_config {
+    char *data, *run;
+    char *host;
+    uint32_t port; /* 0 = any free one */
+    char *prefix;
+    char *token; /* NULL = none */
+    char *default_image, *allowed_images, *workspace;
+    uint32_t default_timeout, default_memory, default_cpu_millis, default_disk;
+    uint32_t max_sandboxes, sweep, max_command, prepared;
+    bool rate_enabled;
+    uint32_t rate_rpm, rate_burst;
+    char **origins, **hosts; /* NULL = none */
+    uint32_t log_level;      /* enum log_level */
+    uint32_t log_format;
+
+    bool insecure, stop_sandboxes, no_tcp, openapi, help;
+    int ready_fd, parent_fd; /* -1 = none */
+};
+
+/* A value that does not parse fails and names the variable or flag: a daemon that guesses is worse
+ * than one that does not start. Free with config_done, also after a failure. */
+int config_read(struct daemon_config *c, int argc, char **argv, struct err *err);
+void config_done(struct daemon_config *c);
+void config_help(FILE *out);

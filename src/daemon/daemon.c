@@ -1,0 +1,392 @@
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "daemon/config.h"
+#include "daemon/process.h"
+#include "daemon/sockets.h"
+#include "engine/engine.h"
+#include "http/server.h"
+#include "image/image.h"
+#include "launch/launch.h"
+#include "runtime/native/native.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
+
+#define DRAIN_MS        10000
+#define LAUNCHER_END_MS 2000
+#define PIDS_MAX        256
+
+/* The agent's program, linked in as it is. */
+extern const unsigned char _binary_cay_agent_start[], _binary_cay_agent_end[];
+
+struct daemon {
+    struct daemon_config config;
+    char *data, *run; /* real paths */
+    char *socket_path, *port_path;
+    int launcher_fd, launcher_pidfd, signal_fd, tcp_fd, unix_fd;
+    uint32_t port;
+    struct store *store;
+    struct image_store *images;
+    struct runtime *runtime;
+    struct engine_config engine_config;
+    struct engine *engine;
+    bool engine_runs;
+    struct api_config api_config;
+    char **hosts;
+    struct api *api;
+    struct http_server *http;
+};
+
+/* ---- start, in order ---- */
+
+static int open_folders(struct daemon *d, struct err *err)
+{
+    if (process_folder(d->config.data, 0700, &d->data, err) < 0)
+        return -1;
+    /* Others may pass through to cay.sock, whose own mode says who may connect. */
+    return process_folder(d->config.run, 0755, &d->run, err);
+}
+
+/* Before the first thread: it forks. */
+static int start_launcher(struct daemon *d, struct err *err)
+{
+    size_t size = (size_t)(_binary_cay_agent_end - _binary_cay_agent_start);
+    pid_t pid;
+
+    if (launcher_start(_binary_cay_agent_start, size, &d->launcher_fd, &pid, err) < 0)
+        return -1;
+    d->launcher_pidfd = pidfd_open(pid, 0);
+    if (d->launcher_pidfd < 0)
+        return err_sys(err, errno, "watch the launcher");
+    return 0;
+}
+
+/* After the launcher was forked, so that it does not inherit the mask; before the first thread, so
+ * that every thread does. */
+static int block_signals(struct daemon *d, struct err *err)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return err_sys(err, errno, "block signals");
+    d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    if (d->signal_fd < 0)
+        return err_sys(err, errno, "signalfd");
+    return 0;
+}
+
+/* The store first: its lock keeps a second daemon away from everything else in the folder. */
+static int open_state(struct daemon *d, struct err *err)
+{
+    int rebuilt = 0;
+
+    if (store_open(d->data, &d->store, &rebuilt, err) < 0)
+        return -1;
+    if (rebuilt)
+        log_warn("the database was corrupt and was moved aside; starting with a new one", "data",
+                 d->data);
+    return image_store_open(d->data, &d->images, err);
+}
+
+static int open_tcp(struct daemon *d, struct err *err)
+{
+    const struct daemon_config *c = &d->config;
+    bool loopback;
+
+    if (c->no_tcp)
+        return 0;
+    d->tcp_fd = listen_tcp(c->host, c->port, c->token || c->insecure, &d->port, &loopback, err);
+    if (d->tcp_fd < 0)
+        return -1;
+    if (!loopback && !c->token)
+        log_warn("LISTENING BEYOND THIS MACHINE WITHOUT A TOKEN: everyone who can reach the port "
+                 "can run code here",
+                 "host", c->host);
+    return 0;
+}
+
+static int open_sockets(struct daemon *d, struct err *err)
+{
+    if (open_tcp(d, err) < 0)
+        return -1;
+    d->unix_fd = listen_unix(d->run, &d->socket_path, err);
+    return d->unix_fd < 0 ? -1 : 0;
+}
+
+static int start_engine(struct daemon *d, struct err *err)
+{
+    const struct daemon_config *c = &d->config;
+    struct native_config native = {
+        .data_dir = d->data, .run_dir = d->run, .launcher_fd = d->launcher_fd};
+
+    d->engine_config = (struct engine_config){
+        .default_image = c->default_image,
+        .default_timeout_s = c->default_timeout,
+        .default_limits = {.memory_mb = c->default_memory,
+                           .cpu_millis = c->default_cpu_millis,
+                           .pids = PIDS_MAX,
+                           .disk_mb = c->default_disk},
+        .max_sandboxes = c->max_sandboxes,
+        .allowed_images = c->allowed_images,
+        .workspace = c->workspace,
+        .max_command_s = c->max_command,
+        .sweep_s = c->sweep,
+        .prepared = c->prepared,
+    };
+    d->runtime = native_new(&native, err);
+    d->launcher_fd = -1; /* the runtime's from here on, also when it failed */
+    if (!d->runtime || runtime_probe(d->runtime, err) < 0)
+        return -1;
+    if (engine_new(&d->engine_config, d->store, d->images, d->runtime, &d->engine, err) < 0)
+        return -1;
+    if (engine_start(d->engine, err) < 0)
+        return -1;
+    d->engine_runs = true;
+    return 0;
+}
+
+static bool is_wildcard(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+/* The address it was told to listen on is a good name for it too. */
+static char **allowed_hosts(const struct daemon_config *c)
+{
+    char **hosts = NULL;
+
+    for (char **h = c->hosts; h && *h; h++)
+        hosts = strv_add(hosts, *h);
+    if (!is_wildcard(c->host)) {
+        auto_free char *name = strchr(c->host, ':') ? xasprintf("[%s]", c->host) : xstrdup(c->host);
+
+        hosts = strv_add(hosts, name);
+    }
+    return hosts;
+}
+
+static int start_http(struct daemon *d, struct err *err)
+{
+    const struct daemon_config *c = &d->config;
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+
+    d->hosts = allowed_hosts(c);
+    d->api_config = (struct api_config){
+        .prefix = c->prefix,
+        .token = c->token,
+        .hosts = d->hosts,
+        .origins = c->origins,
+        .rate_enabled = c->rate_enabled,
+        .rate_rpm = c->rate_rpm,
+        .rate_burst = c->rate_burst,
+        .runtime = d->runtime->ops->name,
+        .boundary = d->runtime->ops->boundary,
+    };
+    d->api = api_new(&d->api_config, d->engine);
+    d->http = http_server_new(&limits, api_handle, d->api);
+    if (d->tcp_fd >= 0 && http_server_listen(d->http, steal_fd(d->tcp_fd), true, err) < 0)
+        return -1;
+    if (http_server_listen(d->http, steal_fd(d->unix_fd), false, err) < 0)
+        return -1;
+    return http_server_start(d->http, err);
+}
+
+static int write_port(struct daemon *d, struct err *err)
+{
+    auto_close int fd = -1;
+    char text[16];
+    int n, r;
+
+    if (d->config.no_tcp)
+        return 0;
+    d->port_path = xasprintf("%s/port", d->run);
+    n = snprintf(text, sizeof(text), "%u\n", d->port);
+    fd = open(d->port_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return err_sys(err, errno, "write %s", d->port_path);
+    (void)fchmod(fd, 0644);
+    r = write_all(fd, text, (size_t)n);
+    return r < 0 ? err_sys(err, -r, "write %s", d->port_path) : 0;
+}
+
+static int start(struct daemon *d, struct err *err)
+{
+    if (process_check_root(err) < 0 || process_setup(err) < 0 || open_folders(d, err) < 0 ||
+        start_launcher(d, err) < 0 || block_signals(d, err) < 0 || open_state(d, err) < 0 ||
+        open_sockets(d, err) < 0 || start_engine(d, err) < 0 || start_http(d, err) < 0)
+        return -1;
+    return write_port(d, err);
+}
+
+static void tell_ready(struct daemon *d)
+{
+    auto_free char *tcp = NULL;
+
+    if (!d->config.no_tcp)
+        tcp = xasprintf("%s:%u", d->config.host, d->port);
+    log_info("ready", "version", CAY_VERSION, "tcp", tcp, "unix", d->socket_path, "runtime",
+             d->runtime->ops->name);
+    if (d->config.ready_fd >= 0) {
+        (void)write_all(d->config.ready_fd, "ready\n", 6);
+        close_fd(&d->config.ready_fd);
+    }
+    process_notify("READY=1");
+}
+
+/* ---- serve ---- */
+
+static bool parent_gone(int fd)
+{
+    char c;
+
+    return read_some(fd, &c, 1) <= 0;
+}
+
+/* Until it is time to end: 0, or -1 when something broke. */
+static int serve(struct daemon *d)
+{
+    struct pollfd p[] = {
+        {.fd = d->signal_fd, .events = POLLIN},
+        {.fd = d->launcher_pidfd, .events = POLLIN},
+        {.fd = d->config.parent_fd, .events = POLLIN},
+    };
+
+    for (;;) {
+        struct signalfd_siginfo info;
+
+        if (poll(p, ARRAY_LEN(p), -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            log_error("poll failed", "error", strerror(errno));
+            return -1;
+        }
+        if (p[0].revents && read_exact(d->signal_fd, &info, sizeof(info)) == 0) {
+            if (info.ssi_signo != SIGHUP) {
+                log_info("stopping", "signal", strsignal((int)info.ssi_signo));
+                return 0;
+            }
+            log_info("SIGHUP: the configuration is read at start only; restart to change it");
+        }
+        if (p[2].revents && parent_gone(d->config.parent_fd)) {
+            log_info("stopping: the parent has gone");
+            return 0;
+        }
+        if (p[1].revents) {
+            log_error("the launcher has died, so no sandbox can be made: ending, for a restart; "
+                      "sandboxes go on");
+            return -1;
+        }
+    }
+}
+
+/* ---- stop: what start made, backwards; any part of it may be missing ---- */
+
+/* It ends by itself once its socket is closed; who waits for us should not find it still there. */
+static void end_launcher(struct daemon *d)
+{
+    struct pollfd p = {.fd = d->launcher_pidfd, .events = POLLIN};
+
+    close_fd(&d->launcher_fd);
+    if (d->launcher_pidfd >= 0)
+        (void)poll(&p, 1, LAUNCHER_END_MS);
+    close_fd(&d->launcher_pidfd);
+}
+
+static void stop(struct daemon *d, bool stop_sandboxes)
+{
+    process_notify("STOPPING=1");
+    if (d->api)
+        api_drain(d->api);
+    if (d->http)
+        http_server_stop(d->http, DRAIN_MS);
+    if (d->engine_runs)
+        engine_stop(d->engine, stop_sandboxes);
+    http_server_free(d->http);
+    api_free(d->api);
+    engine_free(d->engine);
+    if (d->runtime)
+        runtime_free(d->runtime);
+    image_store_free(d->images);
+    store_close(d->store);
+    if (d->socket_path)
+        (void)unlink(d->socket_path);
+    if (d->port_path)
+        (void)unlink(d->port_path);
+    close_fd(&d->tcp_fd);
+    close_fd(&d->unix_fd);
+    close_fd(&d->signal_fd);
+    end_launcher(d);
+    strv_free(d->hosts);
+    free(d->socket_path);
+    free(d->port_path);
+    free(d->data);
+    free(d->run);
+}
+
+static int print_openapi(const struct daemon_config *c)
+{
+    json_t *doc = api_openapi(c->prefix);
+    int r = json_dumpf(doc, stdout, JSON_INDENT(2));
+
+    json_decref(doc);
+    return r < 0 || putchar('\n') == EOF || fflush(stdout) != 0;
+}
+
+static int run(struct daemon *d)
+{
+    struct err err = {0};
+    int status = 1;
+
+    log_setup(d->config.log_level, d->config.log_format == LOG_AS_JSON);
+    if (start(d, &err) < 0) {
+        log_error("cannot start", "error", err.text);
+    } else {
+        tell_ready(d);
+        status = serve(d) < 0;
+    }
+    stop(d, status == 0 && d->config.stop_sandboxes);
+    if (status == 0)
+        log_info("stopped");
+    return status;
+}
+
+int daemon_main(int argc, char **argv)
+{
+    struct daemon d = {
+        .launcher_fd = -1, .launcher_pidfd = -1, .signal_fd = -1, .tcp_fd = -1, .unix_fd = -1};
+    struct err err = {0};
+    int status;
+
+    if (config_read(&d.config, argc, argv, &err) < 0) {
+        (void)fprintf(stderr, "cay serve: %s\n", err.text);
+        status = 2;
+    } else if (d.config.help) {
+        config_help(stdout);
+        status = 0;
+    } else if (d.config.openapi) {
+        status = print_openapi(&d.config);
+    } else {
+        status = run(&d);
+    }
+    config_done(&d.config);
+    return status;
+}

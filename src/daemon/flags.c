@@ -1,0 +1,216 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/config.h"
+#include "daemon/config_internal.h"
+
+#define TOKEN_BYTES_MAX 1024
+
+enum flag {
+    FLAG_LISTEN = 256,
+    FLAG_DATA,
+    FLAG_RUN,
+    FLAG_TOKEN_FILE,
+    FLAG_INSECURE,
+    FLAG_STOP_SANDBOXES,
+    FLAG_NO_TCP,
+    FLAG_READY_FD,
+    FLAG_PARENT_FD,
+    FLAG_OPENAPI,
+    FLAG_HELP,
+};
+
+static const struct {
+    const char *name, *arg;
+    enum flag flag;
+    const char *help;
+} flags[] = {
+    {"listen", "HOST:PORT", FLAG_LISTEN, "instead of CAY_REST_HOST and CAY_REST_PORT"},
+    {"data", "DIR", FLAG_DATA, "instead of CAY_DATA"},
+    {"run", "DIR", FLAG_RUN, "instead of CAY_RUN"},
+    {"token-file", "FILE", FLAG_TOKEN_FILE, "read the token from there"},
+    {"no-tcp", NULL, FLAG_NO_TCP, "serve the unix socket <run>/cay.sock only"},
+    {"insecure", NULL, FLAG_INSECURE, "listen beyond this machine without a token"},
+    {"stop-sandboxes", NULL, FLAG_STOP_SANDBOXES, "on SIGTERM, end every sandbox too"},
+    {"ready-fd", "N", FLAG_READY_FD, "write \"ready\" to this descriptor when serving"},
+    {"exit-with-parent-fd", "N", FLAG_PARENT_FD, "end when this descriptor reaches its end"},
+    {"openapi", NULL, FLAG_OPENAPI, "print the OpenAPI description and end"},
+    {"help", NULL, FLAG_HELP, "print this and end"},
+};
+
+void config_help_flags(FILE *out)
+{
+    (void)fprintf(out,
+                  "Usage: cay serve [FLAGS]\n\nServes the API over TCP and a unix socket.\n\n");
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        (void)fprintf(out, "  --%s%s%s\n      %s\n", flags[i].name, flags[i].arg ? " " : "",
+                      flags[i].arg ? flags[i].arg : "", flags[i].help);
+}
+
+static void replace(char **field, const char *text)
+{
+    free(*field);
+    *field = xstrdup(text);
+}
+
+static int set_listen(struct daemon_config *c, const char *text, struct err *err)
+{
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    size_t len;
+
+    if (!colon || colon == text || str_u64(colon + 1, &port) < 0 || port > 65535)
+        return err_set(err, ERR_INVALID, "--listen must be HOST:PORT, not \"%s\"", text);
+    len = (size_t)(colon - text);
+    if (text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    }
+    free(c->host);
+    c->host = xstrndup(text, len);
+    c->port = (uint32_t)port;
+    return 0;
+}
+
+static int set_token_file(struct daemon_config *c, const char *path, struct err *err)
+{
+    char text[TOKEN_BYTES_MAX + 2];
+    ssize_t n = read_file_at(AT_FDCWD, path, text, sizeof(text));
+
+    if (n < 0)
+        return err_sys(err, (int)-n, "--token-file %s", path);
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        text[--n] = '\0';
+    if (n == 0)
+        return err_set(err, ERR_INVALID, "--token-file %s is empty", path);
+    replace(&c->token, text);
+    return 0;
+}
+
+static int set_fd(const char *name, const char *text, int *ret, struct err *err)
+{
+    uint64_t n;
+
+    if (str_u64(text, &n) < 0 || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
+        return err_set(err, ERR_INVALID, "%s must be the number of an open descriptor, not \"%s\"",
+                       name, text);
+    *ret = (int)n;
+    return 0;
+}
+
+static int set_flag(struct daemon_config *c, enum flag flag, const char *value, struct err *err)
+{
+    switch (flag) {
+    case FLAG_LISTEN:
+        return set_listen(c, value, err);
+    case FLAG_DATA:
+        replace(&c->data, value);
+        return 0;
+    case FLAG_RUN:
+        replace(&c->run, value);
+        return 0;
+    case FLAG_TOKEN_FILE:
+        return set_token_file(c, value, err);
+    case FLAG_INSECURE:
+        c->insecure = true;
+        return 0;
+    case FLAG_STOP_SANDBOXES:
+        c->stop_sandboxes = true;
+        return 0;
+    case FLAG_NO_TCP:
+        c->no_tcp = true;
+        return 0;
+    case FLAG_READY_FD:
+        return set_fd("--ready-fd", value, &c->ready_fd, err);
+    case FLAG_PARENT_FD:
+        return set_fd("--exit-with-parent-fd", value, &c->parent_fd, err);
+    case FLAG_OPENAPI:
+        c->openapi = true;
+        return 0;
+    case FLAG_HELP:
+        c->help = true;
+        return 0;
+    }
+    return err_set(err, ERR_INTERNAL, "a flag without a meaning");
+}
+
+int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err)
+{
+    struct option options[ARRAY_LEN(flags) + 1] = {0};
+    int flag;
+
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        options[i] = (struct option){.name = flags[i].name,
+                                     .has_arg = flags[i].arg ? required_argument : no_argument,
+                                     .val = (int)flags[i].flag};
+    optind = 0;
+    opterr = 0;
+    while ((flag = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+        if (flag == '?' || flag == ':')
+            return err_set(err, ERR_INVALID, "%s: %s; see cay serve --help", argv[optind - 1],
+                           flag == ':' ? "needs a value" : "no such flag");
+        if (set_flag(c, flag == 'h' ? FLAG_HELP : (enum flag)flag, optarg, err) < 0)
+            return -1;
+    }
+    if (optind < argc)
+        return err_set(err, ERR_INVALID, "cay serve takes no argument \"%s\"; see --help",
+                       argv[optind]);
+    return 0;
+}
+
+/* What goes into a header line as it is: visible ASCII. */
+static bool is_visible(const char *s)
+{
+    for (; *s; s++)
+        if (*s <= ' ' || *s > '~')
+            return false;
+    return true;
+}
+
+static bool has(char *const *list, const char *word)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
+int config_check(const struct daemon_config *c, struct err *err)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+
+    if (c->token && (!is_visible(c->token) || strlen(c->token) > TOKEN_BYTES_MAX))
+        return err_set(err, ERR_INVALID,
+                       "CAY_AUTH_TOKEN must be at most %d visible ASCII characters without spaces",
+                       TOKEN_BYTES_MAX);
+    if (c->prefix[strspn(c->prefix, letters)])
+        return err_set(err, ERR_INVALID,
+                       "CAY_API_PREFIX must be one word of letters, digits, - and _, not \"%s\"",
+                       c->prefix);
+    if (c->workspace[0] != '/' || strstr(c->workspace, ".."))
+        return err_set(err, ERR_INVALID, "CAY_WORKSPACE_DIR must be an absolute path, not \"%s\"",
+                       c->workspace);
+    if (has(c->origins, "*"))
+        return err_set(
+            err, ERR_INVALID,
+            "CAY_CORS_ORIGINS must name the origins: * would let every web page use this "
+            "machine");
+    for (char *const *o = c->origins; o && *o; o++)
+        if ((!str_starts(*o, "http://") && !str_starts(*o, "https://")) || !is_visible(*o) ||
+            str_ends(*o, "/"))
+            return err_set(err, ERR_INVALID,
+                           "CAY_CORS_ORIGINS must hold origins like https://app.example, not "
+                           "\"%s\"",
+                           *o);
+    if (has(c->hosts, "*") && !c->token)
+        return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
+    return 0;
+}

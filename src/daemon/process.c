@@ -1,0 +1,105 @@
+#include "daemon/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+int process_setup(struct err *err)
+{
+    struct rlimit files;
+
+    /* A descriptor opened later must not become somebody's stderr. */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return err_sys(err, errno, "open /dev/null as descriptor %d", fd);
+    if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+        return err_sys(err, errno, "mark descriptors close-on-exec");
+    (void)umask(077);
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    return 0;
+}
+
+int process_check_root(struct err *err)
+{
+    if (geteuid() == 0)
+        return 0;
+    return err_set(err, ERR_FORBIDDEN,
+                   "must run as root: it gives each sandbox its own user ids, mounts, cgroups and "
+                   "disk limit, which Linux lets only root do. Try sudo cay serve, or the systemd "
+                   "unit");
+}
+
+static int make_parents(char *path, struct err *err)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        int r;
+
+        *slash = '\0';
+        r = mkdir(path, 0755);
+        if (r == 0)
+            (void)chmod(path, 0755); /* the umask is stricter than a shared parent should be */
+        else if (errno != EEXIST)
+            return err_sys(err, errno, "make %s", path);
+        *slash = '/';
+    }
+    return 0;
+}
+
+int process_folder(const char *path, unsigned mode, char **ret, struct err *err)
+{
+    auto_free char *copy = xstrdup(path), *real = NULL;
+    struct stat st;
+
+    if (!*path)
+        return err_set(err, ERR_INVALID, "the name of a folder is empty: see CAY_DATA and CAY_RUN");
+    if (make_parents(copy, err) < 0)
+        return -1;
+    if (mkdir(path, mode) == 0)
+        (void)chmod(path, mode);
+    else if (errno != EEXIST)
+        return err_sys(err, errno, "make %s", path);
+    real = realpath(path, NULL);
+    if (!real || stat(real, &st) < 0)
+        return err_sys(err, errno, "look at %s", path);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
+        return err_set(err, ERR_CONFLICT,
+                       "%s must be a folder of this user that nobody else may write to: chown and "
+                       "chmod it, or choose another with CAY_DATA or CAY_RUN",
+                       real);
+    *ret = steal_ptr(real);
+    return 0;
+}
+
+void process_notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    size_t len = path ? strlen(path) : 0;
+    auto_close int fd = -1;
+
+    if (len == 0 || len >= sizeof(sa.sun_path))
+        return;
+    memcpy(sa.sun_path, path, len);
+    if (path[0] == '@')
+        sa.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sa,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* The two places the daemon listens at. Each returns a descriptor, or -1 with err. */
+
+/* host is an address or a name. With beyond false, only loopback is accepted. *ret_port is the port
+ * it got; *ret_loopback says whether only this machine can reach it. */
+int listen_tcp(const char *host, uint32_t port, bool beyond, uint32_t *ret_port, bool *ret_loopback,
+               struct err *err);
+
+/* <run>/cay.sock, mode 0660, of group `cay` where there is one. Something else at that path, or
+ * another daemon that answers there, is refused. *ret_path is allocated. */
+int listen_unix(const char *run_dir, char **ret_path, struct err *err);

@@ -1,0 +1,225 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/engine_internal.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+
+/* What an agent sends is hostile input: the code it looks after may have taken it over.
+ *  1. Every frame's type and every payload's form is checked before it is used.
+ *  2. No wait for it is without an end (AGENT_WAIT_MS).
+ *  3. Its errors cannot claim what only cay may say, and their text is made harmless.
+ *  4. A list from it is bounded in items and bytes. */
+
+#define ITEMS_MAX       100000
+#define ITEMS_BYTES_MAX (64u << 20)
+
+int agent_broken(struct err *err, const char *what)
+{
+    return err_code(err, ERR_INTERNAL, "agent_protocol",
+                    "the sandbox's agent sent %s; remove the sandbox and create it again", what);
+}
+
+/* Why the stream ended: mostly because the sandbox did. */
+static int stream_ended(struct sandbox *sb, struct err *err)
+{
+    if (sb && sandbox_check_running(sb, err) < 0)
+        return -1;
+    return err_code(err, ERR_UNAVAILABLE, "agent_lost",
+                    "the sandbox ended before the call did; look at its status");
+}
+
+static int recv_failed(struct sandbox *sb, int r, struct err *err)
+{
+    if (r == -EPROTO)
+        return agent_broken(err, "a frame that breaks the protocol");
+    if (r == -EAGAIN)
+        return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
+                        "the sandbox did not answer within %d s; try again, or remove it",
+                        AGENT_WAIT_MS / 1000);
+    return stream_ended(sb, err);
+}
+
+static void make_harmless(char *text)
+{
+    bool ascii_only = !utf8_valid(text, strlen(text));
+
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if (*p < 0x20 || *p == 0x7f || (ascii_only && *p >= 0x80))
+            *p = '?';
+}
+
+static int agent_said_no(const struct buf *payload, struct err *err)
+{
+    struct err said = {0};
+
+    (void)call_error_get(payload->data, payload->len, &said);
+    switch (said.kind) {
+    case ERR_INVALID:
+    case ERR_NOT_FOUND:
+    case ERR_TIMEOUT:
+    case ERR_CONFLICT:
+    case ERR_TOO_LARGE:
+    case ERR_LIMIT:
+    case ERR_UNSUPPORTED:
+    case ERR_UNAVAILABLE:
+    case ERR_INTERNAL:
+        break;
+    case ERR_FORBIDDEN: /* of a file in the box; 403 would speak of the caller's token */
+        said.kind = ERR_INVALID;
+        break;
+    case ERR_NONE:
+    case ERR_UNAUTHORIZED:
+    case ERR_KINDS:
+    default:
+        said.kind = ERR_INTERNAL;
+        break;
+    }
+    make_harmless(said.text);
+    if (err)
+        *err = said;
+    return -1;
+}
+
+int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload, struct err *err)
+{
+    int r = frame_recv(fd, ret_type, payload);
+
+    if (r <= 0)
+        return recv_failed(sb, r, err);
+    if (*ret_type == FRAME_ERROR)
+        return agent_said_no(payload, err);
+    return 0;
+}
+
+static void bound_wait(int fd, int option, uint64_t ms)
+{
+    struct timeval wait = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+    (void)setsockopt(fd, SOL_SOCKET, option, &wait, sizeof(wait));
+}
+
+void agent_bound_sends(int fd, uint64_t ms)
+{
+    bound_wait(fd, SO_SNDTIMEO, ms);
+}
+
+int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err)
+{
+    auto_close int fd = -1;
+    struct err why = {0};
+    int r;
+
+    if (args && args->max == 0)
+        return err_set(err, ERR_TOO_LARGE, "the arguments are too long: at most %u bytes in total",
+                       FRAME_MAX);
+    if (runtime_connect(e->runtime, &sb->box, channel, &fd, &why) < 0) {
+        if (sandbox_check_running(sb, err) == 0 && err)
+            *err = why;
+        return -1;
+    }
+    bound_wait(fd, SO_RCVTIMEO, AGENT_WAIT_MS);
+    bound_wait(fd, SO_SNDTIMEO, AGENT_WAIT_MS);
+    r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
+    if (r < 0)
+        return recv_failed(sb, r, err);
+    *ret_fd = steal_fd(fd);
+    return 0;
+}
+
+int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err)
+{
+    unsigned got;
+
+    if (agent_next(sb, fd, &got, payload, err) < 0)
+        return -1;
+    return got == type ? 0 : agent_broken(err, "an answer of the wrong kind");
+}
+
+int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                 struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf payload = {0};
+
+    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
+        return -1;
+    return agent_expect(sb, fd, FRAME_OK, &payload, err);
+}
+
+int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf payload = {0};
+    size_t items = 0, bytes = 0;
+
+    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
+        return -1;
+    for (;;) {
+        unsigned type;
+
+        if (agent_next(sb, fd, &type, &payload, err) < 0)
+            return -1;
+        if (type == FRAME_END)
+            return 0;
+        if (type != FRAME_ITEM)
+            return agent_broken(err, "an answer of the wrong kind");
+        bytes += payload.len;
+        if (++items > ITEMS_MAX || bytes > ITEMS_BYTES_MAX)
+            return err_set(err, ERR_TOO_LARGE,
+                           "the list is too long: more than %d entries or %u MiB; "
+                           "ask for a smaller part",
+                           ITEMS_MAX, ITEMS_BYTES_MAX >> 20);
+        if (each(&payload, arg, err) < 0)
+            return -1;
+    }
+}
+
+int agent_hello(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf payload = {0};
+    struct wire w;
+    uint32_t version;
+
+    if (agent_call(e, sb, BOX_CTL, CALL_HELLO, NULL, &fd, err) < 0 ||
+        agent_expect(sb, fd, FRAME_OK, &payload, err) < 0)
+        return -1;
+    wire_init(&w, payload.data, payload.len);
+    version = wire_get_u32(&w);
+    if (!wire_ok(&w))
+        return agent_broken(err, "a greeting that cannot be read");
+    if (version != CALL_VERSION)
+        return err_set(err, ERR_CONFLICT,
+                       "the sandbox's agent speaks version %u and this cay version %u; create the "
+                       "sandbox again",
+                       version, CALL_VERSION);
+    return 0;
+}
+
+json_t *json_of_bytes(const char *s, size_t len)
+{
+    json_t *text = json_stringn(s ? s : "", len);
+    auto_buf struct buf clean = {0};
+
+    if (text)
+        return text;
+    buf_init(&clean, 3 * len + 3); /* U+FFFD is three bytes */
+    (void)utf8_clean(&clean, s, len);
+    return json_stringn(clean.data ? clean.data : "", clean.len);
+}
+
+json_t *json_cstr(const char *s)
+{
+    return json_of_bytes(s, strlen(s));
+}

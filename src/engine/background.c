@@ -1,0 +1,206 @@
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/engine_internal.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+
+#define LOG_PART_MAX (1u << 20)
+
+int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
+             uint64_t most, struct buf *out, struct call_log *ret, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf args = {0}, payload = {0};
+    uint64_t got = 0;
+    struct wire w;
+    unsigned type;
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_str(&args, log_id);
+    wire_put_u64(&args, offset);
+    wire_put_u64(&args, most);
+    if (agent_call(e, sb, BOX_CTL, CALL_LOG, &args, &fd, err) < 0)
+        return -1;
+    for (;;) {
+        if (agent_next(sb, fd, &type, &payload, err) < 0)
+            return -1;
+        if (type == FRAME_END)
+            break;
+        got += payload.len;
+        if (type != FRAME_DATA || payload.len == 0 || got > most)
+            return agent_broken(err, "a log in a form that cannot be read");
+        if (out && buf_add(out, payload.data, payload.len) < 0)
+            return agent_broken(err, "more of a log than was asked for");
+    }
+    wire_init(&w, payload.data, payload.len);
+    call_log_get(&w, ret);
+    return wire_ok(&w) ? 0 : agent_broken(err, "a log in a form that cannot be read");
+}
+
+static json_t *background_json(const struct exec_record *exec, const struct call_log *log)
+{
+    json_t *o = json_object();
+
+    (void)json_object_set_new(o, "id", json_cstr(exec->id));
+    (void)json_object_set_new(o, "sandboxId", json_cstr(exec->sandbox_id));
+    (void)json_object_set_new(o, "command", json_cstr(exec->command));
+    (void)json_object_set_new(o, "pid", json_integer(exec->pid));
+    (void)json_object_set_new(o, "running", json_boolean(log && log->running));
+    (void)json_object_set_new(o, "startedAt", json_integer(exec->started_ms));
+    if (log && !log->running) {
+        (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(&log->exit)));
+        (void)json_object_set_new(o, "finishedAt", json_integer((json_int_t)log->finished_ms));
+    }
+    return o;
+}
+
+static char *command_text(const struct exec_request *req)
+{
+    struct buf text;
+
+    if (!req->argv)
+        return xstrdup(req->command);
+    buf_init(&text, 2 * FRAME_MAX); /* exec_start() has refused what is longer */
+    for (char *const *arg = req->argv; *arg; arg++)
+        (void)buf_addf(&text, "%s%s", arg == req->argv ? "" : " ", *arg);
+    return buf_steal(&text);
+}
+
+int engine_exec_background(struct engine *e, const char *id, const struct exec_request *req,
+                           json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_close int fd = -1;
+    struct exec_record exec = {.started_ms = now_ms()};
+    int r;
+
+    if (sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
+    id_new(exec.id, "bg");
+    (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", sb->box.id);
+    if (exec_start(e, sb, req, exec.id, EXEC_LOG_MAX, &fd, &exec.pid, err) < 0)
+        return -1;
+    exec.command = command_text(req);
+    r = store_put_exec(e->store, &exec, err);
+    if (r == 0)
+        *ret = background_json(&exec, &(struct call_log){.running = 1});
+    exec_record_done(&exec);
+    return r;
+}
+
+static int get_exec(struct engine *e, const char *exec_id, struct exec_record *exec,
+                    struct sandbox **ret_sb, struct err *err)
+{
+    if (store_get_exec(e->store, exec_id, exec, err) < 0)
+        return -1;
+    *ret_sb = table_find(e, exec->sandbox_id);
+    if (*ret_sb)
+        return 0;
+    exec_record_done(exec); /* its sandbox is being removed, and the row with it */
+    return err_code(err, ERR_NOT_FOUND, "exec_not_found", "Background exec not found: %s", exec_id);
+}
+
+static bool is_stopped(struct sandbox *sb)
+{
+    bool stopped;
+
+    pthread_mutex_lock(&sb->lock);
+    stopped = sb->state == SANDBOX_STOPPED;
+    pthread_mutex_unlock(&sb->lock);
+    return stopped;
+}
+
+int engine_background_status(struct engine *e, const char *exec_id, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    struct exec_record exec;
+    struct call_log log;
+    int r = 0;
+
+    if (get_exec(e, exec_id, &exec, &sb, err) < 0)
+        return -1;
+    if (is_stopped(sb)) {
+        *ret = background_json(&exec, NULL); /* ended with its sandbox; how is not known */
+    } else {
+        r = sandbox_check_running(sb, err);
+        if (r == 0)
+            r = log_read(e, sb, exec.id, 0, 1, NULL, &log, err);
+        if (r == 0)
+            *ret = background_json(&exec, &log);
+    }
+    exec_record_done(&exec);
+    return r;
+}
+
+int engine_background_logs(struct engine *e, const char *exec_id, uint64_t cursor, json_t **ret,
+                           struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_buf struct buf out = {0};
+    struct exec_record exec;
+    struct call_log log;
+    size_t n;
+    int r;
+
+    if (cursor > INT64_MAX)
+        return err_set(err, ERR_INVALID, "cursor must be the number that the last answer gave");
+    if (get_exec(e, exec_id, &exec, &sb, err) < 0)
+        return -1;
+    buf_init(&out, LOG_PART_MAX);
+    r = sandbox_check_running(sb, err);
+    if (r == 0)
+        r = log_read(e, sb, exec.id, cursor, LOG_PART_MAX, &out, &log, err);
+    exec_record_done(&exec);
+    if (r < 0)
+        return -1;
+    /* A character that is not all there yet stays for the next call, unless nothing follows. */
+    n = out.len;
+    if (log.running || cursor + n < log.size)
+        n = utf8_cut(out.data ? out.data : "", n);
+    *ret = json_object();
+    (void)json_object_set_new(*ret, "output", json_of_bytes(out.data, n));
+    (void)json_object_set_new(*ret, "cursor", json_integer((json_int_t)(cursor + n)));
+    return 0;
+}
+
+int engine_interrupt(struct engine *e, const char *id, uint32_t pid, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_buf struct buf args = {0};
+
+    if (sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
+    buf_init(&args, FRAME_MAX);
+    wire_put_u32(&args, pid);
+    wire_put_u32(&args, SIGINT);
+    return agent_simple(e, sb, CALL_KILL, &args, err);
+}
+
+int engine_main_log(struct engine *e, const char *id, uint64_t *cursor, struct buf *out,
+                    bool *ret_running, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    size_t room = out->max - out->len;
+    struct call_log log = {0};
+    size_t before = out->len;
+
+    if (sandbox_get(e, id, &sb, err) < 0)
+        return -1;
+    *ret_running = false;
+    if (!sb->spec.entrypoint)
+        return 0;
+    if (sandbox_check_running(sb, err) < 0 ||
+        log_read(e, sb, "main", *cursor, room < LOG_PART_MAX ? room : LOG_PART_MAX, out, &log,
+                 err) < 0)
+        return -1;
+    *cursor += out->len - before;
+    *ret_running = log.running || *cursor < log.size;
+    return 0;
+}

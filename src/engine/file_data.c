@@ -1,0 +1,194 @@
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+
+/* Bytes of files: whole, or as streams. */
+
+#define EMPTY_FRAMES_MAX 16
+
+static int open_read(struct engine *e, struct sandbox *sb, const char *path, int *ret_fd,
+                     uint64_t *ret_size, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf args = {0}, payload = {0};
+    struct call_file f;
+    struct wire w;
+    bool ok;
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_str(&args, path);
+    wire_put_str(&args, "");
+    wire_put_u64(&args, 0);
+    wire_put_u64(&args, 0);
+    if (agent_call(e, sb, BOX_CTL, CALL_READ, &args, &fd, err) < 0 ||
+        agent_expect(sb, fd, FRAME_OK, &payload, err) < 0)
+        return -1;
+    wire_init(&w, payload.data, payload.len);
+    call_file_get(&w, &f);
+    ok = wire_ok(&w) && f.size <= INT64_MAX;
+    *ret_size = f.size;
+    call_file_done(&f);
+    if (!ok)
+        return agent_broken(err, "a file in a form that cannot be read");
+    *ret_fd = steal_fd(fd);
+    return 0;
+}
+
+ssize_t engine_file_next(int fd, struct buf *payload, struct err *err)
+{
+    for (int i = 0; i < EMPTY_FRAMES_MAX; i++) {
+        unsigned type;
+
+        if (agent_next(NULL, fd, &type, payload, err) < 0)
+            return -1;
+        if (type == FRAME_END)
+            return 0;
+        if (type != FRAME_DATA)
+            break;
+        if (payload->len > 0)
+            return (ssize_t)payload->len;
+    }
+    return agent_broken(err, "file data in a form that cannot be read");
+}
+
+static int too_large(uint64_t max, struct err *err)
+{
+    return err_code(err, ERR_TOO_LARGE, "file_too_large",
+                    "the file is larger than %llu MiB; use download with Accept: "
+                    "application/octet-stream",
+                    (unsigned long long)(max >> 20));
+}
+
+int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
+              struct err *err)
+{
+    size_t max = out->max < FILE_READ_MAX ? out->max : FILE_READ_MAX;
+    auto_close int fd = -1;
+    auto_buf struct buf payload = {0};
+    uint64_t size;
+    ssize_t n;
+
+    if (open_read(e, sb, path, &fd, &size, err) < 0)
+        return -1;
+    if (size > max)
+        return too_large(max, err);
+    while ((n = engine_file_next(fd, &payload, err)) > 0) {
+        /* The size was a claim; a file may also grow while it is read. */
+        if (out->len + (size_t)n > max || buf_add(out, payload.data, (size_t)n) < 0)
+            return too_large(max, err);
+    }
+    return n < 0 ? -1 : 0;
+}
+
+static int open_write(struct engine *e, struct sandbox *sb, const char *path, uint32_t mode,
+                      int *ret_fd, struct err *err)
+{
+    auto_buf struct buf args = {0};
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_str(&args, path);
+    wire_put_str(&args, "");
+    wire_put_u32(&args, mode);
+    wire_put_u32(&args, 1);
+    return agent_call(e, sb, BOX_CTL, CALL_WRITE, &args, ret_fd, err);
+}
+
+/* The agent hung up: it has usually said why before. */
+static int send_failed(int fd, struct err *err)
+{
+    auto_buf struct buf payload = {0};
+    unsigned type;
+
+    if (agent_next(NULL, fd, &type, &payload, err) < 0)
+        return -1;
+    return agent_broken(err, "an answer before the question was complete");
+}
+
+int engine_file_write_some(int fd, const void *data, size_t len, struct err *err)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        size_t n = len < FRAME_MAX ? len : FRAME_MAX;
+
+        if (frame_send(fd, FRAME_DATA, p, n) < 0)
+            return send_failed(fd, err);
+        p += n;
+        len -= n;
+    }
+    return 0;
+}
+
+int engine_file_write_end(int fd, struct err *err)
+{
+    auto_buf struct buf payload = {0};
+    unsigned type;
+
+    if (frame_send(fd, FRAME_END, NULL, 0) < 0)
+        return send_failed(fd, err);
+    if (agent_next(NULL, fd, &type, &payload, err) < 0)
+        return -1;
+    return type == FRAME_OK ? 0 : agent_broken(err, "an answer of the wrong kind");
+}
+
+int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
+               struct err *err)
+{
+    auto_close int fd = -1;
+
+    if (open_write(e, sb, path, CALL_MODE_KEEP, &fd, err) < 0 ||
+        engine_file_write_some(fd, data, len, err) < 0)
+        return -1;
+    return engine_file_write_end(fd, err);
+}
+
+/* ---- for callers that know a sandbox by its id ---- */
+
+int engine_file_read(struct engine *e, const char *id, struct file_path path, struct buf *out,
+                     struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *real = NULL;
+
+    if (file_target(e, id, path, &sb, &real, err) < 0)
+        return -1;
+    return file_read(e, sb, real, out, err);
+}
+
+int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
+                      size_t len, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *real = NULL;
+
+    if (file_target(e, id, path, &sb, &real, err) < 0)
+        return -1;
+    return file_write(e, sb, real, data, len, err);
+}
+
+int engine_file_open_read(struct engine *e, const char *id, struct file_path path, int *ret_fd,
+                          uint64_t *ret_size, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *real = NULL;
+
+    if (file_target(e, id, path, &sb, &real, err) < 0)
+        return -1;
+    return open_read(e, sb, real, ret_fd, ret_size, err);
+}
+
+int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
+                           int *ret_fd, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *real = NULL;
+
+    if (file_target(e, id, path, &sb, &real, err) < 0)
+        return -1;
+    return open_write(e, sb, real, mode, ret_fd, err);
+}

@@ -1,0 +1,83 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+
+#define SAMPLE_MIN_NS 50000000 /* closer samples say more about the clock than about the box */
+
+/* Between the last two samples; the first time, since the box started. */
+static double cpu_percent(struct sandbox *sb, uint64_t cpu_ns)
+{
+    int64_t now = mono_ns(), since;
+    double percent;
+
+    pthread_mutex_lock(&sb->lock);
+    since = now - (sb->sample_ns ? sb->sample_ns : sb->started_ns);
+    if (!sb->sample_ns || since >= SAMPLE_MIN_NS) {
+        uint64_t used = cpu_ns > sb->sample_cpu_ns ? cpu_ns - sb->sample_cpu_ns : 0;
+
+        sb->cpu_percent = since > 0 ? 100.0 * (double)used / (double)since : 0;
+        sb->sample_cpu_ns = cpu_ns;
+        sb->sample_ns = now;
+    }
+    percent = sb->cpu_percent;
+    pthread_mutex_unlock(&sb->lock);
+    return percent;
+}
+
+static bool has_box(struct sandbox *sb)
+{
+    bool has;
+
+    pthread_mutex_lock(&sb->lock);
+    has = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED;
+    pthread_mutex_unlock(&sb->lock);
+    return has;
+}
+
+int engine_sandbox_metrics(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    struct box_stats stats = {0};
+    double cpu = 0;
+    json_t *o;
+
+    if (sandbox_get(e, id, &sb, err) < 0)
+        return -1;
+    if (has_box(sb)) {
+        if (runtime_stats(e->runtime, &sb->box, &stats, err) < 0)
+            return -1;
+        cpu = cpu_percent(sb, stats.cpu_ns);
+    }
+    o = json_object();
+    (void)json_object_set_new(o, "sandboxId", json_string(sb->box.id));
+    (void)json_object_set_new(o, "cpuPercent", json_real(cpu));
+    (void)json_object_set_new(o, "memoryUsageMb",
+                              json_real((double)stats.memory_bytes / (1 << 20)));
+    (void)json_object_set_new(o, "memoryLimitMb", json_real(sb->spec.limits.memory_mb));
+    (void)json_object_set_new(o, "networkRxBytes", json_integer(0));
+    (void)json_object_set_new(o, "networkTxBytes", json_integer(0));
+    (void)json_object_set_new(o, "pids", json_integer((json_int_t)stats.pids));
+    *ret = o;
+    return 0;
+}
+
+int engine_metrics(struct engine *e, json_t **ret, struct err *err)
+{
+    json_int_t uptime = (mono_ns() - e->start_ns) / 1000000000;
+    json_t *o = json_object();
+    unsigned active = 0;
+
+    (void)err;
+    pthread_mutex_lock(&e->table_lock);
+    for (struct sandbox *sb = e->first; sb; sb = sb->next)
+        active += has_box(sb);
+    pthread_mutex_unlock(&e->table_lock);
+    (void)json_object_set_new(o, "activeSandboxes", json_integer(active));
+    (void)json_object_set_new(o, "totalCreated", json_integer(atomic_load(&e->created)));
+    (void)json_object_set_new(o, "totalKilled", json_integer(atomic_load(&e->killed)));
+    (void)json_object_set_new(o, "totalExpired", json_integer(atomic_load(&e->expired)));
+    (void)json_object_set_new(o, "uptimeSeconds", json_integer(uptime));
+    *ret = o;
+    return 0;
+}

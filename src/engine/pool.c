@@ -1,0 +1,135 @@
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+
+#define RETRY_S_MAX 30
+
+static void discard(struct engine *e, const struct box *box)
+{
+    struct err err = {0};
+
+    if (runtime_destroy(e->runtime, box, &err) < 0 || writer_delete(e, box->id, &err) < 0)
+        log_warn("a prepared box could not be removed; the next start will", "id", box->id, "error",
+                 err.text);
+}
+
+/* The row comes first: whatever happens next, the row leads a later start to what was made. It
+ * comes again with the id range, which is known only now and must be known before anything runs. */
+static int prepare(struct engine *e, struct box *ret, struct err *err)
+{
+    struct box box = {.slot = BOX_NO_SLOT};
+
+    id_new(box.id, "sbx");
+    if (writer_put_box(e, &box, err) < 0)
+        return -1;
+    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0) {
+        if (writer_delete(e, box.id, NULL) < 0)
+            log_warn("row of a box that could not be prepared stays until the next start", "id",
+                     box.id);
+        return -1;
+    }
+    if (writer_put_box(e, &box, err) < 0) {
+        discard(e, &box);
+        return -1;
+    }
+    *ret = box;
+    return 0;
+}
+
+int pool_take(struct engine *e, struct box *ret, struct err *err)
+{
+    struct pool *p = &e->pool;
+    bool got = false;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->n > 0) {
+        *ret = p->ready[--p->n];
+        got = true;
+    }
+    pthread_cond_signal(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    return got ? 0 : prepare(e, ret, err);
+}
+
+/* Waits until ids are wanted, or for some seconds after a failure; false = stop. */
+static bool wait_for_want(struct pool *p, unsigned delay_s)
+{
+    bool go;
+
+    pthread_mutex_lock(&p->lock);
+    if (delay_s > 0) {
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += delay_s;
+        while (!p->stop && pthread_cond_timedwait(&p->more, &p->lock, &until) != ETIMEDOUT)
+            ;
+    }
+    while (!p->stop && p->n >= p->size)
+        pthread_cond_wait(&p->more, &p->lock);
+    go = !p->stop;
+    pthread_mutex_unlock(&p->lock);
+    return go;
+}
+
+static void *pool_main(void *arg)
+{
+    struct engine *e = arg;
+    struct pool *p = &e->pool;
+    unsigned delay_s = 0;
+
+    while (wait_for_want(p, delay_s)) {
+        struct err err = {0};
+        struct box box;
+
+        if (prepare(e, &box, &err) < 0) {
+            log_warn("no box could be prepared ahead; creates will prepare their own", "error",
+                     err.text);
+            delay_s = delay_s ? 2 * delay_s : 1;
+            if (delay_s > RETRY_S_MAX)
+                delay_s = RETRY_S_MAX;
+            continue;
+        }
+        delay_s = 0;
+        pthread_mutex_lock(&p->lock);
+        p->ready[p->n++] = box;
+        pthread_mutex_unlock(&p->lock);
+    }
+    return NULL;
+}
+
+int pool_start(struct engine *e, struct err *err)
+{
+    struct pool *p = &e->pool;
+    int r;
+
+    p->size = e->config.prepared;
+    p->ready = xcalloc(p->size + 1, sizeof(*p->ready));
+    r = pthread_create(&p->thread, NULL, pool_main, e);
+    if (r != 0)
+        return err_sys(err, r, "start the thread that prepares boxes");
+    p->running = true;
+    return 0;
+}
+
+void pool_stop(struct engine *e)
+{
+    struct pool *p = &e->pool;
+
+    if (!p->running)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_broadcast(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    (void)pthread_join(p->thread, NULL);
+    p->running = false;
+    while (p->n > 0)
+        discard(e, &p->ready[--p->n]);
+}

@@ -1,0 +1,242 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+
+/* At start the rows are what was meant and the boxes are what is. A box that runs is taken as it
+ * is; a row without one becomes stopped, or goes when it was never finished. */
+
+struct rows {
+    struct past {
+        struct sandbox_row row;
+        bool gone; /* with its box and its row */
+    } * list;
+    unsigned n;
+};
+
+static int collect(const struct sandbox_row *from, void *arg)
+{
+    struct rows *rows = arg;
+    struct sandbox_row *to;
+
+    rows->list = xrealloc(rows->list, (rows->n + 1) * sizeof(*rows->list));
+    rows->list[rows->n].gone = false;
+    to = &rows->list[rows->n++].row;
+    *to = *from;
+    to->reason = from->reason ? xstrdup(from->reason) : NULL;
+    to->config = from->config ? xstrdup(from->config) : NULL;
+    to->boot_id = from->boot_id ? xstrdup(from->boot_id) : NULL;
+    to->image_id = from->image_id ? xstrdup(from->image_id) : NULL;
+    to->image_config = from->image_config ? xstrdup(from->image_config) : NULL;
+    return 0;
+}
+
+static struct box box_of(const struct sandbox_row *row)
+{
+    struct box box = {.pid = row->pid, .pid_start = row->pid_start, .slot = row->slot};
+
+    (void)snprintf(box.id, sizeof(box.id), "%s", row->id);
+    return box;
+}
+
+static void load_image_config(struct sandbox *sb, const char *text)
+{
+    json_t *o = text ? json_loads(text, 0, NULL) : NULL;
+    const char *user = json_string_value(json_object_get(o, "user"));
+    size_t i;
+    json_t *var;
+
+    json_array_foreach(json_object_get(o, "env"), i, var)
+    {
+        if (json_is_string(var))
+            sb->image_env = strv_add(sb->image_env, json_string_value(var));
+    }
+    sb->image_user = xstrdup(user ? user : "");
+    json_decref(o);
+}
+
+static struct sandbox *load(struct engine *e, const struct sandbox_row *row, bool same_boot,
+                            struct err *err)
+{
+    json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
+    struct box box = box_of(row);
+    struct sandbox_spec spec;
+    int64_t now = now_ms();
+    struct sandbox *sb;
+    int r = sandbox_spec_load(config, &spec, err);
+
+    json_decref(config);
+    if (r < 0)
+        return NULL;
+    sb = sandbox_alloc(e, &box);
+    sb->spec = spec;
+    sb->state = row->state;
+    sb->reason = row->reason ? xstrdup(row->reason) : NULL;
+    sb->created_ms = row->created_ms;
+    sb->started_ns = mono_ns() - (now - row->created_ms) * 1000000;
+    sb->image_id = xstrdup(row->image_id ? row->image_id : "");
+    load_image_config(sb, row->image_config);
+    sandbox_set_expiry(sb, now, row->expires_ms);
+    if (same_boot)
+        sb->deadline_ns = row->deadline_ns;
+    return sb;
+}
+
+/* A box was destroyed and its range given to the next one, but the daemon ended before the row
+ * was deleted. */
+static bool shares_slot(const struct rows *rows, const struct past *past)
+{
+    for (unsigned i = 0; i < rows->n; i++)
+        if (&rows->list[i] != past && !rows->list[i].gone &&
+            rows->list[i].row.slot == past->row.slot)
+            return true;
+    return false;
+}
+
+static void discard(struct engine *e, const struct rows *rows, struct past *past)
+{
+    struct box box = box_of(&past->row);
+    struct err err = {0};
+
+    if (shares_slot(rows, past))
+        box.slot = BOX_NO_SLOT;
+    /* Adopted first: only so the runtime knows what there is to end. */
+    (void)runtime_adopt(e->runtime, &box, NULL);
+    past->gone = runtime_kill(e->runtime, &box, &err) == 0 &&
+                 runtime_destroy(e->runtime, &box, &err) == 0 &&
+                 writer_delete(e, past->row.id, &err) == 0;
+    if (!past->gone)
+        log_error("a sandbox that was left half-made or half-removed could not be removed", "id",
+                  past->row.id, "error", err.text);
+}
+
+/* A box whose launch had just ended: what was to follow may not have been done. */
+static int finish_create(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    struct call_log log;
+
+    if (agent_hello(e, sb, err) < 0)
+        return -1;
+    if (sb->spec.entrypoint && log_read(e, sb, "main", 0, 1, NULL, &log, NULL) == 0)
+        return 0;
+    return sandbox_set_up(e, sb, err);
+}
+
+static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
+{
+    struct err err = {0};
+
+    if (runtime_kill(e->runtime, &sb->box, &err) < 0)
+        log_error("what is left of a sandbox could not be ended", "id", sb->box.id, "error",
+                  err.text);
+    (void)sandbox_move(sb, SANDBOX_STOPPED, reason, NULL);
+    writer_leave(e, writer_put(e, sb));
+    log_info("sandbox is stopped", "id", sb->box.id, "reason", reason);
+}
+
+static void keep_running(struct engine *e, struct sandbox *sb)
+{
+    struct err err = {0};
+
+    if (sb->state == SANDBOX_PAUSED && runtime_pause(e->runtime, &sb->box, true, &err) < 0)
+        log_warn("a paused sandbox could not be paused again", "id", sb->box.id, "error", err.text);
+    reaper_watch(e, sb);
+}
+
+/* -1 = the row cannot be read. */
+static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_discard,
+                  struct err *err)
+{
+    bool same_boot = row->boot_id && strcmp(row->boot_id, e->boot_id) == 0;
+    auto_sandbox struct sandbox *sb = load(e, row, same_boot, err);
+    bool creating = row->state == SANDBOX_CREATING;
+    struct err why = {0};
+    int alive;
+
+    if (!sb)
+        return -1;
+    alive = runtime_adopt(e->runtime, &sb->box, &why);
+    if (alive < 0)
+        log_warn("cannot tell whether a sandbox runs; taking it for stopped", "id", row->id,
+                 "error", why.text);
+    if (!same_boot)
+        alive = 0; /* whatever has that pid now */
+    if (creating && alive == 1 && finish_create(e, sb, &why) < 0) {
+        log_warn("a sandbox that was being made does not answer and is removed", "id", row->id,
+                 "error", why.text);
+        alive = 0;
+    }
+    *ret_discard = creating && alive != 1;
+    if (*ret_discard)
+        return 0;
+    table_add(e, sb, false);
+    if (row->state == SANDBOX_STOPPED)
+        return 0;
+    if (alive != 1) {
+        stop_as(e, sb, same_boot ? "lost" : "reboot");
+        return 0;
+    }
+    if (creating)
+        (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
+    keep_running(e, sb);
+    if (creating || sb->box.pid != row->pid)
+        writer_leave(e, writer_put(e, sb));
+    return 0;
+}
+
+static int remove_strays(struct engine *e, const struct rows *rows, struct err *err)
+{
+    auto_free struct box *known = xcalloc(rows->n + 1, sizeof(*known));
+    unsigned n = 0;
+
+    if (e->config.keep_strays) {
+        log_warn("the database was lost; boxes that it does not know are left as they are, remove "
+                 "them by hand");
+        return 0;
+    }
+    for (unsigned i = 0; i < rows->n; i++)
+        if (!rows->list[i].gone)
+            known[n++] = box_of(&rows->list[i].row);
+    return runtime_remove_strays(e->runtime, known, n, err);
+}
+
+/* Those that go on first: they hold their id ranges before anything else is touched. */
+static void sort_out(struct engine *e, struct rows *rows)
+{
+    auto_free bool *unwanted = xcalloc(rows->n + 1, sizeof(*unwanted));
+
+    for (unsigned i = 0; i < rows->n; i++) {
+        const struct sandbox_row *row = &rows->list[i].row;
+        struct err err = {0};
+
+        if (row->state == SANDBOX_PREPARED || row->state == SANDBOX_REMOVING)
+            unwanted[i] = true;
+        else if (revive(e, row, &unwanted[i], &err) < 0)
+            log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
+                      "error", err.text);
+    }
+    for (unsigned i = 0; i < rows->n; i++)
+        if (unwanted[i])
+            discard(e, rows, &rows->list[i]);
+}
+
+int recover(struct engine *e, struct err *err)
+{
+    struct rows rows = {0};
+    struct err why = {0};
+    int r = store_each_sandbox(e->store, collect, &rows, err);
+
+    if (r == 0) {
+        sort_out(e, &rows);
+        if (remove_strays(e, &rows, &why) < 0)
+            log_error("not all leftovers of earlier runs could be removed", "error", why.text);
+    }
+    for (unsigned i = 0; i < rows.n; i++)
+        sandbox_row_done(&rows.list[i].row);
+    free(rows.list);
+    return r;
+}

@@ -1,0 +1,164 @@
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/engine_internal.h"
+
+#define NAME_MAX_BYTES     256
+#define IMAGE_MAX_BYTES    255
+#define METADATA_MAX_BYTES (64u << 10)
+#define ENTRYPOINT_MAX     1024
+
+/* "*", or a comma list of exact names and prefixes that end in '*'. */
+bool image_allowed(const char *list, const char *image)
+{
+    while (*list) {
+        size_t n;
+
+        list += strspn(list, ", \t");
+        n = strcspn(list, ",");
+        while (n > 0 && (list[n - 1] == ' ' || list[n - 1] == '\t'))
+            n--;
+        if (n > 0 && list[n - 1] == '*' && strncmp(image, list, n - 1) == 0)
+            return true;
+        if (n > 0 && strlen(image) == n && strncmp(image, list, n) == 0)
+            return true;
+        list += strcspn(list, ",");
+    }
+    return false;
+}
+
+static uint32_t clamp(double v, uint32_t min, uint32_t max)
+{
+    if (!(v > min))
+        return min;
+    return v < max ? (uint32_t)(v + 0.5) : max;
+}
+
+static uint32_t number(const json_t *in, const char *key, double scale, uint32_t preset,
+                       uint32_t min, uint32_t max)
+{
+    const json_t *v = json_object_get(in, key);
+
+    return json_is_number(v) ? clamp(json_number_value(v) * scale, min, max) : preset;
+}
+
+static const char *text(const json_t *in, const char *key)
+{
+    return json_string_value(json_object_get(in, key));
+}
+
+static int read_image(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
+                      struct err *err)
+{
+    const char *image = text(in, "image");
+
+    if (!image || !*image)
+        return err_set(err, ERR_INVALID, "image is required");
+    if (strlen(image) > IMAGE_MAX_BYTES || strstr(image, "..") || strchr(image, '$'))
+        return err_set(err, ERR_INVALID,
+                       "image must be a name of at most %d bytes without .. and $",
+                       IMAGE_MAX_BYTES);
+    if (!image_allowed(e->config.allowed_images, image))
+        return err_code(err, ERR_FORBIDDEN, "image_not_allowed", "Image not allowed: %s", image);
+    ret->image = xstrdup(image);
+    return 0;
+}
+
+static int read_texts(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
+                      struct err *err)
+{
+    const char *name = text(in, "name"), *workdir = text(in, "workdir");
+
+    if (name && strlen(name) > NAME_MAX_BYTES)
+        return err_set(err, ERR_INVALID, "name must be at most %d bytes", NAME_MAX_BYTES);
+    ret->name = name && *name ? xstrdup(name) : NULL;
+    if (!workdir || !*workdir)
+        workdir = e->config.workspace;
+    if (path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)
+        return err_wrap(err, "workdir");
+    return 0;
+}
+
+static int read_maps(const json_t *in, struct sandbox_spec *ret, struct err *err)
+{
+    const json_t *env = json_object_get(in, "env"), *metadata = json_object_get(in, "metadata");
+    const char *key;
+    size_t size = 0;
+    json_t *value;
+
+    if (json_is_object(env)) {
+        if (env_check(env, err) < 0)
+            return -1;
+        ret->env = json_deep_copy(env);
+    } else {
+        ret->env = json_object();
+    }
+    ret->metadata = json_is_object(metadata) ? json_deep_copy(metadata) : json_object();
+    json_object_foreach(ret->metadata, key, value)
+    {
+        if (!json_is_string(value))
+            return err_set(err, ERR_INVALID, "metadata.%.80s must be a string", key);
+        size += strlen(key) + json_string_length(value);
+    }
+    if (size > METADATA_MAX_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "metadata must be at most %u bytes in total",
+                       METADATA_MAX_BYTES);
+    return 0;
+}
+
+static int read_entrypoint(const json_t *in, struct sandbox_spec *ret, struct err *err)
+{
+    const json_t *list = json_object_get(in, "entrypoint");
+    size_t i;
+    json_t *item;
+
+    if (json_array_size(list) > ENTRYPOINT_MAX)
+        return err_set(err, ERR_TOO_LARGE, "entrypoint must have at most %d items", ENTRYPOINT_MAX);
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_string(item))
+            return err_set(err, ERR_INVALID, "entrypoint must be an array of strings");
+        ret->entrypoint = strv_add(ret->entrypoint, json_string_value(item));
+    }
+    return 0;
+}
+
+static int read_spec(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
+                     struct err *err)
+{
+    const struct engine_config *c = &e->config;
+
+    if (read_image(e, in, ret, err) < 0 || read_texts(e, in, ret, err) < 0 ||
+        read_maps(in, ret, err) < 0 || read_entrypoint(in, ret, err) < 0)
+        return -1;
+    ret->timeout_s =
+        number(in, "timeout", 1, clamp(c->default_timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
+               TIMEOUT_S_MIN, TIMEOUT_S_MAX);
+    ret->limits = c->default_limits;
+    ret->limits.memory_mb =
+        number(in, "memory", 1, ret->limits.memory_mb, MEMORY_MB_MIN, MEMORY_MB_MAX);
+    ret->limits.cpu_millis =
+        number(in, "cpu", 1000, ret->limits.cpu_millis, CPU_MILLIS_MIN, CPU_MILLIS_MAX);
+    ret->limits.disk_mb = number(in, "disk", 1, ret->limits.disk_mb, DISK_MB_MIN, DISK_MB_MAX);
+    if (json_is_true(json_object_get(in, "network")))
+        return err_code(
+            err, ERR_UNSUPPORTED, "network_unsupported",
+            "network access is not available with the %s runtime yet; create the sandbox "
+            "without network",
+            e->runtime->ops->name);
+    return 0;
+}
+
+int spec_read(const struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
+{
+    struct sandbox_spec spec = {0};
+
+    if (read_spec(e, in, &spec, err) < 0) {
+        sandbox_spec_done(&spec);
+        return -1;
+    }
+    *ret = spec;
+    return 0;
+}

@@ -1,0 +1,114 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+
+int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *sb = table_find(e, id);
+
+    if (!sb)
+        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", id);
+    *ret = sb;
+    return 0;
+}
+
+char *sandbox_status(struct sandbox *sb)
+{
+    char *text;
+
+    pthread_mutex_lock(&sb->lock);
+    if (sb->reason)
+        text = xasprintf("%s (%s)", sandbox_state_name(sb->state), sb->reason);
+    else
+        text = xstrdup(sandbox_state_name(sb->state));
+    pthread_mutex_unlock(&sb->lock);
+    return text;
+}
+
+int sandbox_check_running(struct sandbox *sb, struct err *err)
+{
+    auto_free char *status = NULL;
+    enum sandbox_state state;
+
+    pthread_mutex_lock(&sb->lock);
+    state = sb->state;
+    pthread_mutex_unlock(&sb->lock);
+    if (state == SANDBOX_RUNNING)
+        return 0;
+    if (state == SANDBOX_REMOVING)
+        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
+                        sb->box.id);
+    status = sandbox_status(sb);
+    return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s", status);
+}
+
+int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    if (sandbox_get(e, id, &sb, err) < 0 || sandbox_check_running(sb, err) < 0)
+        return -1;
+    *ret = steal_ptr(sb);
+    return 0;
+}
+
+int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&sb->lock);
+    r = sandbox_check_move(sb->state, to, err);
+    if (r == 0) {
+        sb->state = to;
+        free(sb->reason);
+        sb->reason = reason ? xstrdup(reason) : NULL;
+    }
+    pthread_mutex_unlock(&sb->lock);
+    return r;
+}
+
+/* Clients see wall time; what decides is the monotonic clock, so that a clock that is set ends
+ * nothing early. */
+void sandbox_set_expiry(struct sandbox *sb, int64_t now, int64_t expires_ms)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->expires_ms = expires_ms;
+    sb->deadline_ns = mono_ns() + (expires_ms - now) * 1000000;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+static void set_str(json_t *o, const char *key, const char *value)
+{
+    (void)json_object_set_new(o, key, json_cstr(value));
+}
+
+json_t *sandbox_json(const struct engine *e, struct sandbox *sb)
+{
+    const struct runtime_ops *ops = e->runtime->ops;
+    json_t *o = json_object(), *config, *entrypoint;
+
+    pthread_mutex_lock(&sb->lock);
+    config = sandbox_spec_json(&sb->spec);
+    set_str(o, "id", sb->box.id);
+    set_str(o, "name", sb->spec.name ? sb->spec.name : sb->box.id);
+    set_str(o, "image", sb->spec.image);
+    set_str(o, "status", sandbox_state_name(sb->state));
+    if (sb->reason)
+        set_str(o, "reason", sb->reason);
+    (void)json_object_set_new(o, "createdAt", json_integer(sb->created_ms));
+    (void)json_object_set_new(o, "expiresAt", json_integer(sb->expires_ms));
+    (void)json_object_set_new(o, "metadata", json_deep_copy(sb->spec.metadata));
+    pthread_mutex_unlock(&sb->lock);
+
+    entrypoint = json_object_get(config, "entrypoint");
+    if (entrypoint)
+        (void)json_object_set(o, "entrypoint", entrypoint);
+    (void)json_object_set_new(o, "config", config);
+    set_str(o, "runtime", ops->name);
+    set_str(o, "isolation", ops->boundary);
+    return o;
+}

@@ -1,0 +1,240 @@
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+
+struct write_job {
+    enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT } what;
+    struct sandbox_row row;
+    const char *counter;
+    bool done, left; /* left: nobody waits, the writer frees it */
+    int result;
+    struct err err;
+    struct write_job *next;
+};
+
+static void job_free(struct write_job *job)
+{
+    sandbox_row_done(&job->row);
+    free(job);
+}
+
+static struct write_job *push(struct engine *e, struct write_job *job)
+{
+    struct writer *w = &e->writer;
+
+    pthread_mutex_lock(&w->lock);
+    if (w->tail)
+        w->tail->next = job;
+    else
+        w->head = job;
+    w->tail = job;
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    return job;
+}
+
+static void run_job(struct store *store, struct write_job *job)
+{
+    switch (job->what) {
+    case WRITE_PUT:
+        job->result = store_put_sandbox(store, &job->row, &job->err);
+        break;
+    case WRITE_DELETE:
+        job->result = store_delete_sandbox(store, job->row.id, &job->err);
+        break;
+    case WRITE_COUNT:
+        job->result = store_count(store, job->counter, 1, &job->err);
+        break;
+    }
+}
+
+/* What came together is made durable together, so that parallel creates share one sync. When a
+ * batch fails, each job is tried alone: one bad row must not fail its neighbours. */
+static void run_batch(struct store *store, struct write_job *first)
+{
+    bool failed = false;
+
+    if (!first->next) {
+        run_job(store, first);
+        return;
+    }
+    store_begin(store);
+    for (struct write_job *job = first; job; job = job->next)
+        run_job(store, job);
+    failed = store_commit(store, NULL) < 0;
+    for (struct write_job *job = failed ? first : NULL; job; job = job->next)
+        run_job(store, job);
+}
+
+static void finish(struct writer *w, struct write_job *first)
+{
+    pthread_mutex_lock(&w->lock);
+    for (struct write_job *job = first, *next; job; job = next) {
+        next = job->next;
+        job->next = NULL;
+        job->done = true;
+        if (!job->left)
+            continue;
+        if (job->result < 0)
+            log_error("state could not be stored", "id", job->row.id, "error", job->err.text);
+        job_free(job);
+    }
+    pthread_cond_broadcast(&w->done);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *writer_main(void *arg)
+{
+    struct engine *e = arg;
+    struct writer *w = &e->writer;
+
+    for (;;) {
+        struct write_job *batch;
+
+        pthread_mutex_lock(&w->lock);
+        while (!w->head && !w->stop)
+            pthread_cond_wait(&w->more, &w->lock);
+        batch = w->head;
+        w->head = w->tail = NULL;
+        pthread_mutex_unlock(&w->lock);
+        if (!batch)
+            return NULL;
+        run_batch(e->store, batch);
+        finish(w, batch);
+    }
+}
+
+int writer_start(struct engine *e, struct err *err)
+{
+    int r = pthread_create(&e->writer.thread, NULL, writer_main, e);
+
+    if (r != 0)
+        return err_sys(err, r, "start the thread that writes to the database");
+    e->writer.running = true;
+    return 0;
+}
+
+void writer_stop(struct engine *e)
+{
+    struct writer *w = &e->writer;
+
+    if (!w->running)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    w->running = false;
+}
+
+static char *image_config(const struct sandbox *sb)
+{
+    json_t *o = json_object(), *env = json_array();
+    char *text;
+
+    for (char **var = sb->image_env; var && *var; var++)
+        (void)json_array_append_new(env, json_cstr(*var));
+    (void)json_object_set_new(o, "env", env);
+    (void)json_object_set_new(o, "user", json_cstr(sb->image_user ? sb->image_user : ""));
+    text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    return text;
+}
+
+struct write_job *writer_put(struct engine *e, struct sandbox *sb)
+{
+    struct write_job *job = xcalloc(1, sizeof(*job));
+    struct sandbox_row *row = &job->row;
+    json_t *config;
+
+    job->what = WRITE_PUT;
+    row->image_config = image_config(sb);
+    pthread_mutex_lock(&sb->lock);
+    (void)snprintf(row->id, sizeof(row->id), "%s", sb->box.id);
+    row->state = sb->state;
+    row->reason = sb->reason ? xstrdup(sb->reason) : NULL;
+    row->created_ms = sb->created_ms;
+    row->expires_ms = sb->expires_ms;
+    row->deadline_ns = sb->deadline_ns;
+    row->boot_id = xstrdup(sb->boot_id);
+    row->pid = sb->box.pid;
+    row->pid_start = sb->box.pid_start;
+    row->slot = sb->box.slot;
+    row->image_id = sb->image_id ? xstrdup(sb->image_id) : NULL;
+    config = sandbox_spec_json(&sb->spec);
+    row->config = json_dumps(config, JSON_COMPACT);
+    json_decref(config);
+    /* Inside the lock, so that rows of one sandbox queue in the order of its states. After the row
+     * that says removing there is none: it could come after the deletion. */
+    if (sb->sealed)
+        job->done = true;
+    else
+        (void)push(e, job);
+    sb->sealed = sb->state == SANDBOX_REMOVING;
+    pthread_mutex_unlock(&sb->lock);
+    return job;
+}
+
+int writer_wait(struct engine *e, struct write_job *job, struct err *err)
+{
+    struct writer *w = &e->writer;
+    int r;
+
+    pthread_mutex_lock(&w->lock);
+    while (!job->done)
+        pthread_cond_wait(&w->done, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    r = job->result;
+    if (r < 0 && err)
+        *err = job->err;
+    job_free(job);
+    return r;
+}
+
+void writer_leave(struct engine *e, struct write_job *job)
+{
+    struct writer *w = &e->writer;
+
+    pthread_mutex_lock(&w->lock);
+    job->left = true;
+    if (job->done) {
+        if (job->result < 0)
+            log_error("state could not be stored", "id", job->row.id, "error", job->err.text);
+        job_free(job);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+int writer_put_box(struct engine *e, const struct box *box, struct err *err)
+{
+    struct write_job *job = xcalloc(1, sizeof(*job));
+
+    job->what = WRITE_PUT;
+    job->row.state = SANDBOX_PREPARED;
+    (void)snprintf(job->row.id, sizeof(job->row.id), "%s", box->id);
+    job->row.slot = box->slot;
+    job->row.boot_id = xstrdup(e->boot_id);
+    return writer_wait(e, push(e, job), err);
+}
+
+int writer_delete(struct engine *e, const char *id, struct err *err)
+{
+    struct write_job *job = xcalloc(1, sizeof(*job));
+
+    job->what = WRITE_DELETE;
+    (void)snprintf(job->row.id, sizeof(job->row.id), "%s", id);
+    return writer_wait(e, push(e, job), err);
+}
+
+void writer_count(struct engine *e, const char *name)
+{
+    struct write_job *job = xcalloc(1, sizeof(*job));
+
+    job->what = WRITE_COUNT;
+    job->counter = name;
+    writer_leave(e, push(e, job));
+}

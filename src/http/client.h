@@ -1,0 +1,52 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct http_client;
+
+/* A blocking HTTP/1.1 client with one kept-alive connection, for the CLI and the benchmarks. Not
+ * thread-safe. */
+
+/* target: "http://host:port" or "unix:/path". Connects on first use. */
+struct http_client *http_client_new(const char *target, const char *token);
+void http_client_free(struct http_client *c);
+
+/* The Accept header of the requests that follow (a string literal, not copied); NULL = none is
+ * sent, as at first. */
+void http_client_accept(struct http_client *c, const char *type);
+
+struct http_response {
+    int status;
+    char type[64];  /* media type, lower case, without parameters */
+    int64_t length; /* of the body; -1 = unknown */
+};
+
+/* Sends a request whose body is in memory (NULL = none) and reads the head of the answer. A kept
+ * connection that the server had closed meanwhile is opened again once. ERR_UNAVAILABLE when nobody
+ * listens. */
+int http_client_send(struct http_client *c, const char *method, const char *path, const char *type,
+                     const void *body, size_t len, struct http_response *ret, struct err *err);
+
+/* The same with a body of known length that is written piecewise: begin, write*, then finish. */
+int http_client_begin(struct http_client *c, const char *method, const char *path, const char *type,
+                      int64_t length, struct err *err);
+int http_client_write(struct http_client *c, const void *data, size_t len, struct err *err);
+int http_client_finish(struct http_client *c, struct http_response *ret, struct err *err);
+
+/* The body of the answer: bytes, 0 at its end, -1. Read it to the end before the next request, or
+ * that one opens a new connection. */
+ssize_t http_client_read(struct http_client *c, void *data, size_t len, struct err *err);
+/* All of it, NUL-terminated, at most max bytes. */
+int http_client_body(struct http_client *c, size_t max, char **ret, size_t *ret_len,
+                     struct err *err);
+
+/* POSTs with "Upgrade: protocol". On 101: *ret_fd is the stream, owned by the caller (closing it is
+ * the end), and bytes that came with the head have been put aside for http_client_early(). On
+ * another status *ret_fd is -1 and the body can be read as usual. */
+int http_client_upgrade(struct http_client *c, const char *path, const char *protocol,
+                        const char *body, size_t len, struct http_response *ret, int *ret_fd,
+                        struct err *err);
+size_t http_client_early(struct http_client *c, void *data, size_t len);

@@ -1,0 +1,207 @@
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/http_internal.h"
+
+/* One turn of a connection: from epoll's event until it is armed again or closed. A head that is
+ * not whole yet is put aside, and the worker goes on with others: slow clients cost their bytes and
+ * an entry in epoll, not a thread. */
+
+/* How long the rest of an unwanted request is swallowed, so that closing does not reset the
+ * connection before the client has read why. */
+#define LINGER_NS (2 * 1000000000ll)
+
+/* How long a worker may go on with one connection while others may be waiting. */
+#define TURN_NS 100000
+
+static const struct refusal line_too_long = {414, "uri_too_long", "the request line is too long"};
+static const struct refusal head_too_long = {431, "headers_too_large",
+                                             "the headers of the request are too long"};
+static const struct refusal bad_start = {400, "bad_request",
+                                         "this is not an HTTP/1.1 request; lines must end in CRLF"};
+static const struct refusal too_slow = {
+    408, "timeout", "the head of the request did not arrive in time; send it again"};
+static const struct refusal no_answer = {
+    500, "internal", "the server had no answer to this request; please report it"};
+
+static int64_t in_ms(int ms)
+{
+    return mono_ns() + (int64_t)ms * 1000000;
+}
+
+static void linger(struct worker *w, struct conn *c)
+{
+    if (!c->lingering) {
+        c->lingering = true;
+        c->head_deadline = mono_ns() + LINGER_NS;
+        if (shutdown(c->watched.fd, SHUT_WR) < 0) {
+            server_close_conn(w->server, c);
+            return;
+        }
+    }
+    for (int i = 0; i < 16; i++) {
+        ssize_t n = recv(c->watched.fd, w->data, w->cap, MSG_DONTWAIT);
+
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+            server_close_conn(w->server, c);
+            return;
+        }
+        if (n < 0)
+            break;
+    }
+    server_arm(w->server, c, c->head_deadline);
+}
+
+static void refuse(struct worker *w, struct conn *c, const struct refusal *why)
+{
+    reply_refusal_raw(c->watched.fd, why);
+    linger(w, c);
+}
+
+static void put_aside(struct worker *w, struct conn *c)
+{
+    if (w->len == 0) {
+        server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
+        return;
+    }
+    if (!c->head_deadline)
+        c->head_deadline = in_ms(w->server->limits.head_timeout_ms);
+    c->kept = xmalloc(w->len);
+    memcpy(c->kept, w->data, w->len);
+    c->kept_len = w->len;
+    server_arm(w->server, c, c->head_deadline);
+}
+
+/* After the answer: true when the connection stays with us for a next request. */
+static bool settle(struct worker *w, struct conn *c)
+{
+    struct http_req *req = &w->req;
+
+    if (req->reply == REPLY_DONE && !req->peer_gone) {
+        if (req->keep_alive && request_drain(req) == 0)
+            return true;
+        if (req->body_done && w->off == w->len)
+            server_close_conn(w->server, c);
+        else
+            linger(w, c);
+        return false;
+    }
+    if (req->reply == REPLY_UNTIL_CLOSE) {
+        /* Its end is the only end mark: a stream that was not ended must not look whole. */
+        struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+        (void)setsockopt(c->watched.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    }
+    server_close_conn(w->server, c);
+    return false;
+}
+
+static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
+{
+    struct http_server *s = w->server;
+    struct http_req *req = &w->req;
+    const struct refusal *why;
+    bool stays;
+
+    c->head_deadline = 0;
+    req->head.headers = w->headers;
+    req->head.max = s->limits.headers_max;
+    why = head_parse(&req->head, w->data, head_len);
+    if (why) {
+        refuse(w, c, why);
+        return false;
+    }
+    w->off = w->head_len = head_len;
+    request_begin(req, w, c);
+    server_want_worker(s);
+    s->handler(req, s->arg);
+    if (req->reply == REPLY_NONE)
+        reply_refusal(req, &no_answer);
+    stays = settle(w, c);
+    request_done(req);
+    return stays;
+}
+
+/* Appends what the socket has. False when it has ended; then the connection is closed. */
+static bool take_input(struct worker *w, struct conn *c)
+{
+    ssize_t n = recv(c->watched.fd, w->data + w->len, w->cap - w->len, MSG_DONTWAIT);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        server_close_conn(w->server, c);
+        return false;
+    }
+    if (n > 0)
+        w->len += (size_t)n;
+    return true;
+}
+
+static void serve(struct worker *w, struct conn *c, size_t scanned)
+{
+    size_t head_max = w->server->limits.head_max;
+    int64_t turn_end = mono_ns() + TURN_NS;
+
+    for (;;) {
+        ssize_t end = head_end(w->data, w->len, scanned);
+
+        if (end == 0 && w->len < head_max) {
+            put_aside(w, c);
+            return;
+        }
+        if (end < 0) {
+            refuse(w, c, &bad_start);
+            return;
+        }
+        if (end == 0 || (size_t)end > head_max) {
+            refuse(w, c, memchr(w->data, '\n', head_max) ? &head_too_long : &line_too_long);
+            return;
+        }
+        if (!serve_one(w, c, (size_t)end))
+            return;
+        /* What came behind the request is the start of the next one. */
+        w->len -= w->off;
+        memmove(w->data, w->data + w->off, w->len);
+        scanned = 0;
+        if (w->len > 0 || mono_ns() > turn_end)
+            continue;
+        /* A client in a loop has its next request ready once it has run. To let it, and look again,
+         * costs less than arming, sleeping and waking (docs/http-server.md has the numbers).
+         * Meanwhile this worker is as good as waiting: nobody needs to start another. */
+        atomic_fetch_add(&w->server->waiting, 1);
+        (void)sched_yield();
+        atomic_fetch_sub(&w->server->waiting, 1);
+        if (!take_input(w, c))
+            return;
+    }
+}
+
+void conn_wake(struct worker *w, struct conn *c)
+{
+    bool overdue = atomic_exchange(&c->deadline, 0) == OVERDUE;
+    size_t scanned = c->kept_len;
+
+    /* At a stop the mark only ends the waiting: a request that is here already is served. */
+    if (overdue && !atomic_load(&w->server->stopping)) {
+        if (c->kept && !c->lingering)
+            reply_refusal_raw(c->watched.fd, &too_slow);
+        server_close_conn(w->server, c);
+        return;
+    }
+    if (c->lingering) {
+        linger(w, c);
+        return;
+    }
+    w->len = c->kept_len;
+    if (c->kept) {
+        memcpy(w->data, c->kept, c->kept_len);
+        free(c->kept);
+        c->kept = NULL;
+        c->kept_len = 0;
+    }
+    if (take_input(w, c))
+        serve(w, c, scanned);
+}

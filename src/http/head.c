@@ -1,0 +1,283 @@
+#include <string.h>
+#include <strings.h>
+
+#include "http/http_internal.h"
+
+/* libhttp-parser finds the parts of a head; Debian builds it without its strict mode, and it is
+ * friendly by design: it joins folded lines, takes a bare LF for a line end and spaces in names.
+ * Two programs that read one stream differently is how requests are smuggled, so the raw bytes are
+ * checked first and only what has exactly one reading gets to the parser. */
+
+static const bool token_bytes[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true,  ['#'] = true,
+    ['$'] = true,         ['%'] = true,         ['&'] = true,         ['\''] = true, ['*'] = true,
+    ['+'] = true,         ['-'] = true,         ['.'] = true,         ['^'] = true,  ['_'] = true,
+    ['`'] = true,         ['|'] = true,         ['~'] = true,
+};
+
+static const struct refusal bad_bytes = {
+    400, "bad_request", "the head of the request has a byte or line end that HTTP does not allow"};
+static const struct refusal bad_line = {
+    400, "bad_request", "the request line must be METHOD /path HTTP/1.1 with single spaces"};
+static const struct refusal bad_target = {400, "bad_request",
+                                          "the request target must be a path that starts with /"};
+static const struct refusal bad_version = {505, "http_version",
+                                           "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+static const struct refusal bad_method = {501, "unsupported", "this method is not known here"};
+static const struct refusal bad_header = {
+    400, "bad_request", "a header name may only have letters, digits and the marks of a token"};
+static const struct refusal many_headers = {431, "headers_too_large",
+                                            "the request has too many headers; send fewer"};
+static const struct refusal doubled = {400, "bad_request",
+                                       "a header that may be there once is there twice"};
+static const struct refusal bad_length = {400, "bad_request",
+                                          "Content-Length must be one decimal number"};
+static const struct refusal bad_coding = {
+    400, "bad_request",
+    "Transfer-Encoding must be exactly chunked, on HTTP/1.1 and without Content-Length"};
+static const struct refusal bad_host = {400, "bad_request",
+                                        "HTTP/1.1 needs exactly one valid Host header"};
+static const struct refusal bad_expect = {417, "bad_expectation",
+                                          "the only expectation met here is 100-continue"};
+
+ssize_t head_end(const char *data, size_t len, size_t from)
+{
+    const char *p = data + from, *end = data + len;
+
+    /* Also ends a TLS hello on the plain port at once instead of at its deadline. */
+    if (len > 0 && !token_bytes[(unsigned char)data[0]])
+        return -1;
+    while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {
+        if (p[-1] != '\r') /* not the first byte: that is a token's */
+            return -1;
+        if (p - data >= 3 && p[-2] == '\n')
+            return p - data + 1;
+        p++;
+    }
+    return 0;
+}
+
+/* len bytes that end in CRLF CRLF and in which each LF follows a CR. */
+static bool bytes_are_clean(const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)data[i];
+
+        if (c >= 0x20 && c != 0x7f)
+            continue;
+        if (c == '\t')
+            continue;
+        if (c != '\r' || data[i + 1] != '\n')
+            return false;
+        i++;
+        if (i + 1 < len && (data[i + 1] == ' ' || data[i + 1] == '\t'))
+            return false; /* a folded line */
+    }
+    return true;
+}
+
+static const struct refusal *check_line(const char *line, size_t len)
+{
+    const char *target = memchr(line, ' ', len), *version;
+
+    if (!target || target == line)
+        return &bad_line;
+    for (const char *p = line; p < target; p++)
+        if (!token_bytes[(unsigned char)*p])
+            return &bad_line;
+    target++;
+    version = memchr(target, ' ', (size_t)(line + len - target));
+    if (!version || version == target)
+        return &bad_line;
+    version++;
+    if (line + len - version != 8 || memcmp(version, "HTTP/", 5) != 0 || version[6] != '.' ||
+        version[5] < '0' || version[5] > '9' || version[7] < '0' || version[7] > '9')
+        return &bad_line;
+    if (version[5] != '1' || version[7] > '1')
+        return &bad_version;
+    if (*target != '/')
+        return &bad_target;
+    for (const char *p = target; p < version - 1; p++)
+        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || *p == '#')
+            return &bad_target;
+    return NULL;
+}
+
+static int on_url(http_parser *p, const char *at, size_t len)
+{
+    struct head *h = p->data;
+
+    h->target = at;
+    h->target_len = len;
+    return 0;
+}
+
+static int on_field(http_parser *p, const char *at, size_t len)
+{
+    struct head *h = p->data;
+
+    if (h->count == h->max) {
+        h->overflow = true;
+        return 1;
+    }
+    if (len == 0)
+        return 1;
+    for (size_t i = 0; i < len; i++)
+        if (!token_bytes[(unsigned char)at[i]])
+            return 1;
+    h->headers[h->count++] = (struct header){.name = at, .name_len = len, .value = ""};
+    return 0;
+}
+
+static int on_value(http_parser *p, const char *at, size_t len)
+{
+    struct head *h = p->data;
+    struct header *last = &h->headers[h->count - 1];
+
+    while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t'))
+        len--;
+    /* For an empty value the parser points past the line. */
+    if (len > 0) {
+        last->value = at;
+        last->value_len = len;
+    }
+    return 0;
+}
+
+static int on_headers_complete(http_parser *p)
+{
+    struct head *h = p->data;
+
+    h->keep_alive = http_should_keep_alive(p) != 0;
+    return 0;
+}
+
+static const http_parser_settings head_settings = {
+    .on_url = on_url,
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_headers_complete = on_headers_complete,
+};
+
+/* Only now, when the parser needs the separators no more. */
+static void end_strings(struct head *h, char *data)
+{
+    char *target = data + (h->target - data), *mark = memchr(target, '?', h->target_len);
+
+    target[h->target_len] = '\0';
+    if (mark)
+        *mark = '\0';
+    h->path = target;
+    h->query = mark ? mark + 1 : "";
+    for (unsigned i = 0; i < h->count; i++) {
+        struct header *f = &h->headers[i];
+
+        data[f->name - data + (ssize_t)f->name_len] = '\0';
+        if (f->value_len > 0)
+            data[f->value - data + (ssize_t)f->value_len] = '\0';
+    }
+}
+
+const char *head_find(const struct head *h, const char *name)
+{
+    for (unsigned i = 0; i < h->count; i++)
+        if (strcasecmp(h->headers[i].name, name) == 0)
+            return h->headers[i].value;
+    return NULL;
+}
+
+enum single { HOST, LENGTH, CODING, EXPECT, AUTHORIZATION, ORIGIN, TYPE, SINGLES };
+
+/* Which of two would count is a matter of opinion, so there may be one of each. */
+static const char *const single_names[SINGLES] = {
+    [HOST] = "host",         [LENGTH] = "content-length",       [CODING] = "transfer-encoding",
+    [EXPECT] = "expect",     [AUTHORIZATION] = "authorization", [ORIGIN] = "origin",
+    [TYPE] = "content-type",
+};
+
+static int find_singles(const struct head *h, const char *found[SINGLES])
+{
+    for (unsigned i = 0; i < h->count; i++) {
+        for (int k = 0; k < SINGLES; k++) {
+            if (strcasecmp(h->headers[i].name, single_names[k]) != 0)
+                continue;
+            if (found[k])
+                return -1;
+            found[k] = h->headers[i].value;
+            break;
+        }
+    }
+    return 0;
+}
+
+static int read_length(const char *s, int64_t *ret)
+{
+    size_t digits = strspn(s, "0123456789");
+    int64_t v = 0;
+
+    if (digits == 0 || s[digits] || digits > 18)
+        return -1;
+    for (; *s; s++)
+        v = v * 10 + (*s - '0');
+    *ret = v;
+    return 0;
+}
+
+static const struct refusal *check_meaning(struct head *h)
+{
+    const char *found[SINGLES] = {0};
+
+    if (find_singles(h, found) < 0)
+        return &doubled;
+    if (found[HOST] ? strpbrk(found[HOST], " \t,/\\@?#") != NULL : !h->http10)
+        return &bad_host;
+    if (found[LENGTH] && read_length(found[LENGTH], &h->length) < 0)
+        return &bad_length;
+    if (found[CODING]) {
+        if (found[LENGTH] || h->http10 || strcasecmp(found[CODING], "chunked") != 0)
+            return &bad_coding;
+        h->chunked = true;
+    }
+    if (found[EXPECT] && !h->http10) {
+        if (strcasecmp(found[EXPECT], "100-continue") != 0)
+            return &bad_expect;
+        h->expects_continue = h->chunked || h->length > 0;
+    }
+    return NULL;
+}
+
+const struct refusal *head_parse(struct head *h, char *data, size_t len)
+{
+    const char *line_end = memchr(data, '\r', len);
+    const struct refusal *why;
+    size_t used;
+
+    if (!bytes_are_clean(data, len) || !line_end)
+        return &bad_bytes;
+    why = check_line(data, (size_t)(line_end - data));
+    if (why)
+        return why;
+    *h = (struct head){.headers = h->headers, .max = h->max, .http10 = line_end[-1] == '0'};
+    http_parser_init(&h->parser, HTTP_REQUEST);
+    h->parser.data = h;
+    used = http_parser_execute(&h->parser, &head_settings, data, len);
+    if (h->overflow)
+        return &many_headers;
+    switch ((unsigned)HTTP_PARSER_ERRNO(&h->parser)) {
+    case HPE_OK:
+        break;
+    case HPE_INVALID_METHOD:
+        return &bad_method;
+    case HPE_INVALID_CONTENT_LENGTH:
+    case HPE_UNEXPECTED_CONTENT_LENGTH:
+        return &bad_length;
+    case HPE_INVALID_TRANSFER_ENCODING:
+        return &bad_coding;
+    default:
+        return &bad_header;
+    }
+    if (used != len || !h->target)
+        return &bad_bytes;
+    end_strings(h, data);
+    return check_meaning(h);
+}

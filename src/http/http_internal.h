@@ -1,0 +1,184 @@
+#pragma once
+
+#include <http_parser.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "http/server.h"
+
+/* What the files of http/ share. Who owns what:
+ *
+ * 1. A connection belongs to the worker that epoll gave it to, until that worker arms it again or
+ *    closes it. Only the owner reads, writes, closes or frees it.
+ * 2. conn.deadline is 0 while it is owned. The clock tick may only swap a due deadline for OVERDUE
+ *    and shut the reading side down, which wakes an owner; it never closes.
+ * 3. Closing happens only while owned, when EPOLLONESHOT has disabled the entry: a descriptor that
+ * a forking child still holds for a moment can then not deliver an event for a freed struct.
+ * 4. server.lock guards the list of connections, the listeners and the number of workers. */
+
+#define BODY_ROOM (16u << 10) /* of a worker's buffer, past the longest head */
+
+/* ---- head.c: the request line and headers ---- */
+
+struct header {
+    const char *name, *value;
+    size_t name_len, value_len;
+};
+
+struct head {
+    http_parser parser; /* goes on with the body when that is chunked */
+    struct header *headers;
+    unsigned count, max;
+    const char *target; /* raw; path and query once parsed */
+    size_t target_len;
+    const char *path, *query;
+    int64_t length; /* of the body; 0 when chunked */
+    bool chunked, keep_alive, http10, expects_continue;
+    bool overflow; /* more headers than max */
+};
+
+struct refusal {
+    int status;
+    const char *code, *text;
+};
+
+/* Length of the head that starts at data, 0 while it is incomplete, -1 when it cannot become a
+ * valid one. Bytes before from have been looked at by an earlier call. */
+ssize_t head_end(const char *data, size_t len, size_t from);
+
+/* Checks and parses one whole head in place: its strings point into data afterwards. headers and
+ * max must be set. NULL, or why it is refused. */
+const struct refusal *head_parse(struct head *h, char *data, size_t len);
+const char *head_find(const struct head *h, const char *name);
+
+/* ---- chunked.c ---- */
+
+struct chunked {
+    http_parser *parser;
+    const char *span; /* body bytes of the last step, inside its input */
+    size_t span_len;
+    int last; /* the framing byte before, or CHUNK_DATA_ENDED */
+    bool done;
+};
+
+void chunked_init(struct chunked *k, http_parser *parser);
+/* One step over data: sets span, *ret_used <= len, done. -1 when the framing is not exactly as the
+ * standard writes it; chunk extensions and trailers are refused too. */
+int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_used);
+
+/* ---- connections and workers ---- */
+
+enum watched_kind { WATCHED_CONN, WATCHED_LISTENER, WATCHED_TICK, WATCHED_STOP };
+
+/* What epoll's data points to. */
+struct watched {
+    enum watched_kind kind;
+    int fd;
+};
+
+struct listener {
+    struct watched watched;
+    bool is_tcp, paused; /* paused: out of descriptors, the next tick arms it again */
+    struct listener *next;
+};
+
+#define OVERDUE (-1)
+
+struct conn {
+    struct watched watched;
+    bool is_tcp;
+    bool lingering; /* answered and shut for writing: input is thrown away until it ends */
+    _Atomic int64_t deadline; /* mono ns; rule 2 */
+    int64_t head_deadline;    /* of a head that has begun, or 0 */
+    char *kept;               /* bytes of an incomplete head */
+    size_t kept_len;
+    struct conn *prev, *next;
+};
+
+struct http_server {
+    struct http_limits limits;
+    http_handler handler;
+    void *arg;
+    int epoll_fd;
+    struct watched tick, stop;
+
+    _Atomic unsigned waiting; /* workers in epoll_wait, or about to be */
+    _Atomic unsigned stalled; /* workers that wait for a peer's bytes or buffer */
+    _Atomic bool stopping;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* fewer connections or workers */
+    struct conn *conns;
+    struct listener *listeners;
+    unsigned conn_count, workers;
+    bool ticking, started;
+};
+
+enum reply_state {
+    REPLY_NONE,
+    REPLY_CHUNKED,
+    REPLY_LENGTH,
+    REPLY_UNTIL_CLOSE,
+    REPLY_DONE,
+    REPLY_UPGRADED,
+};
+
+struct http_req {
+    struct worker *worker;
+    struct conn *conn;
+    struct head head;
+    struct chunked chunked;
+    struct buf extra; /* header lines of the answer */
+    struct buf body;
+    int64_t body_left;
+    bool body_done, body_failed, expects_continue;
+    enum reply_state reply;
+    int64_t reply_left; /* REPLY_LENGTH */
+    bool keep_alive, peer_gone;
+    int64_t stalled_ns, moved; /* time spent waiting for the peer; bytes moved */
+};
+
+/* A thread and what it reuses from request to request. The buffer holds [0, len); [off, len) has
+ * not been consumed. */
+struct worker {
+    struct http_server *server;
+    char *data;
+    size_t cap, len, off, head_len;
+    struct header *headers;
+    struct http_req req;
+    time_t date_second;
+    char date[40];
+};
+
+/* conn.c */
+void conn_wake(struct worker *w, struct conn *c);
+
+/* server.c */
+void server_close_conn(struct http_server *s, struct conn *c);
+void server_arm(struct http_server *s, struct conn *c, int64_t deadline);
+void server_want_worker(struct http_server *s);
+
+/* request.c */
+void request_begin(struct http_req *req, struct worker *w, struct conn *c);
+void request_done(struct http_req *req);
+/* Throws the rest of the body away; -1 when the connection cannot be used again. */
+int request_drain(struct http_req *req);
+/* Would keeping the connection mean reading more of a body than is worth it? */
+bool request_body_is_in_the_way(const struct http_req *req);
+/* Waits for POLLIN or POLLOUT: 0, or -1 when the peer is too slow. */
+int request_wait(struct http_req *req, short events);
+
+/* reply.c */
+void reply_refusal(struct http_req *req, const struct refusal *why);
+/* The same for a connection that has no request. Does not wait. */
+void reply_refusal_raw(int fd, const struct refusal *why);
+
+/* client_dial.c: a blocking socket to "name:port", "name" or "[v6]:port", or -errno. */
+int client_dial(const char *host);

@@ -1,0 +1,272 @@
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "http/http_internal.h"
+
+#define FIRST_LINES_MAX 512
+#define TYPE_MAX        128
+
+/* Sends it all, in as few calls as the socket takes. */
+static int send_all(struct http_req *req, struct iovec *v, size_t count)
+{
+    while (count > 0 && !req->peer_gone) {
+        struct msghdr m = {.msg_iov = v, .msg_iovlen = count};
+        ssize_t n = sendmsg(req->conn->watched.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0) {
+            if (errno == EINTR || (errno == EAGAIN && request_wait(req, POLLOUT) == 0))
+                continue;
+            req->peer_gone = true;
+            break;
+        }
+        req->moved += n;
+        while (count > 0 && (size_t)n >= v->iov_len) {
+            n -= (ssize_t)v->iov_len;
+            v++;
+            count--;
+        }
+        if (count > 0) {
+            v->iov_base = (char *)v->iov_base + n;
+            v->iov_len -= (size_t)n;
+        }
+    }
+    return req->peer_gone ? -1 : 0;
+}
+
+/* Not strftime: its names of days follow the locale. */
+static const char *date(struct worker *w)
+{
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now = time(NULL);
+    struct tm tm;
+
+    if (now == w->date_second)
+        return w->date;
+    w->date_second = now;
+    (void)gmtime_r(&now, &tm);
+    (void)snprintf(w->date, sizeof(w->date), "%s, %02u %s %04u %02u:%02u:%02u GMT",
+                   days[tm.tm_wday], (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
+                   (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
+                   (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
+    return w->date;
+}
+
+static bool is_one_line(const char *s)
+{
+    return !strpbrk(s, "\r\n");
+}
+
+void http_reply_header(struct http_req *req, const char *name, const char *value)
+{
+    int r;
+
+    assert(req->reply == REPLY_NONE);
+    /* Not by assert() alone: without it this would let a value add headers of its own. */
+    if (!is_one_line(name) || !is_one_line(value)) {
+        assert(!"a header of an answer has a line end in it");
+        return;
+    }
+    r = buf_addf(&req->extra, "%s: %s\r\n", name, value);
+    assert(r == 0);
+    (void)r;
+}
+
+/* The lines that every answer has, up to where the extra headers go. length < 0: none is stated. */
+static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int status,
+                          const char *type, int64_t length)
+{
+    char length_line[48] = "";
+    const char *connection = "";
+    int n;
+
+    assert(status >= 100 && status < 600);
+    assert(!type || (strlen(type) < TYPE_MAX && is_one_line(type)));
+    if (request_body_is_in_the_way(req) || atomic_load(&req->worker->server->stopping))
+        req->keep_alive = false;
+    if (!req->keep_alive)
+        connection = "Connection: close\r\n";
+    else if (req->head.http10)
+        connection = "Connection: keep-alive\r\n";
+    if (length >= 0)
+        (void)snprintf(length_line, sizeof(length_line), "Content-Length: %lld\r\n",
+                       (long long)length);
+    n = snprintf(out, FIRST_LINES_MAX, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s", status,
+                 http_status_str((enum http_status)status), date(req->worker),
+                 type ? "Content-Type: " : "", type ? type : "", type ? "\r\n" : "", length_line,
+                 connection);
+    assert(n > 0 && n < FIRST_LINES_MAX);
+    return (size_t)n;
+}
+
+static bool is_head(const struct http_req *req)
+{
+    return req->head.parser.method == HTTP_HEAD;
+}
+
+static bool has_no_body(int status)
+{
+    return status == 204 || status == 304;
+}
+
+void http_reply(struct http_req *req, int status, const char *type, const void *body, size_t len)
+{
+    char lines[FIRST_LINES_MAX];
+    struct iovec v[4];
+
+    assert(req->reply == REPLY_NONE);
+    v[0].iov_base = lines;
+    v[0].iov_len = first_lines(req, lines, status, type, has_no_body(status) ? -1 : (int64_t)len);
+    v[1] = (struct iovec){req->extra.data, req->extra.len};
+    v[2] = (struct iovec){(char *)"\r\n", 2};
+    v[3] = (struct iovec){(void *)body, is_head(req) || has_no_body(status) ? 0 : len};
+    req->reply = REPLY_DONE;
+    (void)send_all(req, v, v[3].iov_len ? 4 : 3);
+}
+
+static int refusal_body(char *out, size_t size, const struct refusal *why)
+{
+    return snprintf(out, size, "{\"error\": \"%s\", \"code\": \"%s\"}", why->text, why->code);
+}
+
+void reply_refusal(struct http_req *req, const struct refusal *why)
+{
+    char body[256];
+    int n = refusal_body(body, sizeof(body), why);
+
+    http_reply(req, why->status, "application/json", body, (size_t)n);
+}
+
+void reply_refusal_raw(int fd, const struct refusal *why)
+{
+    char body[256], text[FIRST_LINES_MAX];
+    int n = refusal_body(body, sizeof(body), why);
+
+    n = snprintf(text, sizeof(text),
+                 "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+                 "Connection: close\r\n\r\n%s",
+                 why->status, http_status_str((enum http_status)why->status), n, body);
+    (void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int http_stream_begin(struct http_req *req, int status, const char *type, int64_t length)
+{
+    char lines[FIRST_LINES_MAX];
+    struct iovec v[3];
+
+    assert(req->reply == REPLY_NONE);
+    if (type && strcmp(type, "text/event-stream") == 0)
+        http_reply_header(req, "Cache-Control", "no-cache");
+    if (length >= 0) {
+        req->reply = REPLY_LENGTH;
+        req->reply_left = length;
+    } else if (req->head.http10) {
+        req->reply = REPLY_UNTIL_CLOSE;
+        req->keep_alive = false;
+    } else {
+        req->reply = REPLY_CHUNKED;
+    }
+    v[0].iov_base = lines;
+    v[0].iov_len = first_lines(req, lines, status, type, length);
+    v[1] = (struct iovec){req->extra.data, req->extra.len};
+    v[2] = (struct iovec){(char *)"\r\n", 2};
+    if (req->reply == REPLY_CHUNKED)
+        v[2] = (struct iovec){(char *)"Transfer-Encoding: chunked\r\n\r\n", 30};
+    return send_all(req, v, 3);
+}
+
+int http_stream_write(struct http_req *req, const void *data, size_t len)
+{
+    char size[24];
+    struct iovec v[3] = {{size, 0}, {(void *)data, len}, {(char *)"\r\n", 2}};
+
+    if (req->peer_gone)
+        return -1;
+    if (len == 0 || is_head(req))
+        return 0;
+    switch (req->reply) {
+    case REPLY_CHUNKED:
+        v[0].iov_len = (size_t)snprintf(size, sizeof(size), "%zx\r\n", len);
+        return send_all(req, v, 3);
+    case REPLY_LENGTH:
+        assert((int64_t)len <= req->reply_left);
+        req->reply_left -= (int64_t)len;
+        return send_all(req, v + 1, 1);
+    case REPLY_UNTIL_CLOSE:
+        return send_all(req, v + 1, 1);
+    case REPLY_NONE:
+    case REPLY_DONE:
+    case REPLY_UPGRADED:
+        break;
+    }
+    assert(!"a stream is written that was not begun");
+    return -1;
+}
+
+void http_stream_end(struct http_req *req)
+{
+    struct iovec v = {(char *)"0\r\n\r\n", 5};
+
+    /* Less than was promised: leaving the stream open makes the server break the connection. */
+    if (req->reply == REPLY_LENGTH && req->reply_left > 0 && !is_head(req))
+        return;
+    if (req->reply == REPLY_CHUNKED && !is_head(req))
+        (void)send_all(req, &v, 1);
+    req->reply = REPLY_DONE;
+}
+
+/* Is word in the comma-separated list? */
+static bool list_has(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+
+    while (*list) {
+        size_t n;
+
+        list += strspn(list, " \t,");
+        n = strcspn(list, " \t,");
+        if (n == len && strncasecmp(list, word, len) == 0)
+            return true;
+        list += n;
+    }
+    return false;
+}
+
+int http_upgrade(struct http_req *req, const char *protocol, int *ret_fd, const char **ret_early,
+                 size_t *ret_early_len, struct err *err)
+{
+    const char *wanted = http_req_header(req, "upgrade");
+    struct worker *w = req->worker;
+    char lines[FIRST_LINES_MAX];
+    struct iovec v[3];
+    int n;
+
+    assert(req->reply == REPLY_NONE && is_one_line(protocol));
+    if (!req->head.parser.upgrade || req->head.http10 || !wanted || !list_has(wanted, protocol))
+        return err_set(err, ERR_INVALID,
+                       "this path needs the headers Connection: Upgrade and Upgrade: %s", protocol);
+    if (request_drain(req) < 0)
+        return err_set(err, ERR_INVALID, "the body before the upgrade could not be read");
+    n = snprintf(lines, sizeof(lines),
+                 "HTTP/1.1 101 Switching Protocols\r\nDate: %s\r\nConnection: Upgrade\r\n"
+                 "Upgrade: %.100s\r\n",
+                 date(w), protocol);
+    v[0] = (struct iovec){lines, (size_t)n};
+    v[1] = (struct iovec){req->extra.data, req->extra.len};
+    v[2] = (struct iovec){(char *)"\r\n", 2};
+    req->reply = REPLY_UPGRADED;
+    if (send_all(req, v, 3) < 0)
+        return err_set(err, ERR_UNAVAILABLE, "the client left during the upgrade");
+    *ret_fd = req->conn->watched.fd;
+    *ret_early = w->data + w->off;
+    *ret_early_len = w->len - w->off;
+    return 0;
+}

@@ -1,0 +1,290 @@
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "http/http_internal.h"
+
+/* A body that nobody wanted is read up to here to keep the connection. */
+#define DRAIN_MAX (64 << 10)
+
+/* When half of all workers wait for slow peers, each of those gets this long and then must keep up
+ * a rate: the other half stays free for everyone else. */
+#define CROWDED_GRACE_NS    (250 * 1000000ll)
+#define CROWDED_NS_PER_BYTE 15625 /* 64 KiB a second */
+
+void request_begin(struct http_req *req, struct worker *w, struct conn *c)
+{
+    /* All but head, which is parsed already. */
+    req->worker = w;
+    req->conn = c;
+    buf_init(&req->extra, 16 << 10);
+    buf_init(&req->body, 0);
+    req->body_left = req->head.length;
+    req->body_done = req->head.length == 0 && !req->head.chunked;
+    req->body_failed = false;
+    req->expects_continue = req->head.expects_continue;
+    req->reply = REPLY_NONE;
+    req->reply_left = 0;
+    req->keep_alive = req->head.keep_alive;
+    req->peer_gone = false;
+    req->stalled_ns = req->moved = 0;
+    if (req->head.chunked)
+        chunked_init(&req->chunked, &req->head.parser);
+}
+
+void request_done(struct http_req *req)
+{
+    buf_done(&req->extra);
+    buf_done(&req->body);
+}
+
+const char *http_req_method(const struct http_req *req)
+{
+    return http_method_str(req->head.parser.method);
+}
+
+const char *http_req_path(const struct http_req *req)
+{
+    return req->head.path;
+}
+
+const char *http_req_query(const struct http_req *req)
+{
+    return req->head.query;
+}
+
+const char *http_req_header(const struct http_req *req, const char *name)
+{
+    return head_find(&req->head, name);
+}
+
+bool http_req_is_tcp(const struct http_req *req)
+{
+    return req->conn->is_tcp;
+}
+
+uid_t http_req_peer_uid(const struct http_req *req)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (req->conn->is_tcp ||
+        getsockopt(req->conn->watched.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return (uid_t)-1;
+    return cred.uid;
+}
+
+int http_req_fd(const struct http_req *req)
+{
+    return req->conn->watched.fd;
+}
+
+/* By poll and not by peeking: bytes of a next request would hide that the stream has ended. */
+bool http_client_gone(struct http_req *req)
+{
+    struct pollfd p = {.fd = req->conn->watched.fd, .events = POLLRDHUP};
+
+    if (!req->peer_gone && poll(&p, 1, 0) > 0)
+        req->peer_gone = true;
+    return req->peer_gone;
+}
+
+static int patience_ms(struct http_req *req, unsigned stalled)
+{
+    const struct http_limits *limits = &req->worker->server->limits;
+    int64_t left;
+
+    if (stalled <= limits->workers_max / 2)
+        return limits->body_timeout_ms;
+    left = CROWDED_GRACE_NS + req->moved * CROWDED_NS_PER_BYTE - req->stalled_ns;
+    if (left <= 0)
+        return 0;
+    left = left / 1000000 + 1;
+    return left < limits->body_timeout_ms ? (int)left : limits->body_timeout_ms;
+}
+
+int request_wait(struct http_req *req, short events)
+{
+    struct http_server *s = req->worker->server;
+    struct pollfd p = {.fd = req->conn->watched.fd, .events = events};
+    unsigned stalled = atomic_fetch_add(&s->stalled, 1) + 1;
+    int64_t start = mono_ns();
+    int n;
+
+    do
+        n = poll(&p, 1, patience_ms(req, stalled));
+    while (n < 0 && errno == EINTR);
+    atomic_fetch_sub(&s->stalled, 1);
+    req->stalled_ns += mono_ns() - start;
+    return n > 0 ? 0 : -1;
+}
+
+static int body_fail(struct http_req *req)
+{
+    req->body_failed = true;
+    req->keep_alive = false;
+    return -1;
+}
+
+static int send_continue(struct http_req *req)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+    req->expects_continue = false;
+    /* It is the first thing on an empty socket: it fits or the peer is odd. */
+    return send(req->conn->watched.fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+                   (ssize_t)sizeof(text) - 1
+               ? 0
+               : -1;
+}
+
+/* Bytes from the socket, at least one. */
+static ssize_t receive(struct http_req *req, void *data, size_t len, struct err *err)
+{
+    if (req->expects_continue && send_continue(req) < 0) {
+        (void)body_fail(req);
+        return err_set(err, ERR_INVALID, "the client left before it sent the body");
+    }
+    for (;;) {
+        ssize_t n = recv(req->conn->watched.fd, data, len, MSG_DONTWAIT);
+
+        if (n > 0) {
+            req->moved += n;
+            return n;
+        }
+        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            (void)body_fail(req);
+            return err_set(err, ERR_INVALID, "the connection ended in the middle of the body");
+        }
+        if (errno == EAGAIN && request_wait(req, POLLIN) < 0) {
+            (void)body_fail(req);
+            return err_set(err, ERR_TIMEOUT, "the body came too slowly; send it again");
+        }
+    }
+}
+
+static ssize_t read_plain(struct http_req *req, void *data, size_t len, struct err *err)
+{
+    struct worker *w = req->worker;
+    size_t have = w->len - w->off;
+    ssize_t n;
+
+    if ((int64_t)len > req->body_left)
+        len = (size_t)req->body_left;
+    if (have > 0) {
+        n = (ssize_t)(have < len ? have : len);
+        memcpy(data, w->data + w->off, (size_t)n);
+        w->off += (size_t)n;
+    } else {
+        n = receive(req, data, len, err);
+        if (n < 0)
+            return -1;
+    }
+    req->body_left -= n;
+    req->body_done = req->body_left == 0;
+    return n;
+}
+
+static ssize_t read_chunked(struct http_req *req, void *data, size_t len, struct err *err)
+{
+    struct chunked *k = &req->chunked;
+    struct worker *w = req->worker;
+
+    while (k->span_len == 0) {
+        size_t used = 0;
+
+        if (k->done) {
+            req->body_done = true;
+            return 0;
+        }
+        if (w->off == w->len) {
+            ssize_t n;
+
+            /* The head stays where it is: the request's strings point into it. */
+            w->off = w->len = w->head_len;
+            n = receive(req, w->data + w->len, w->cap - w->len, err);
+            if (n < 0)
+                return -1;
+            w->len += (size_t)n;
+        }
+        if (chunked_step(k, w->data + w->off, w->len - w->off, &used) < 0) {
+            (void)body_fail(req);
+            return err_code(err, ERR_INVALID, "bad_request",
+                            "the chunked body is malformed, or has extensions or trailers");
+        }
+        w->off += used;
+    }
+    if (len > k->span_len)
+        len = k->span_len;
+    memcpy(data, k->span, len);
+    k->span += len;
+    k->span_len -= len;
+    return (ssize_t)len;
+}
+
+ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *err)
+{
+    if (req->body_failed)
+        return err_set(err, ERR_INVALID, "the body could not be read to its end");
+    if (req->body_done || len == 0)
+        return 0;
+    return req->head.chunked ? read_chunked(req, data, len, err) : read_plain(req, data, len, err);
+}
+
+static int too_large(struct http_req *req, size_t max, struct err *err)
+{
+    (void)body_fail(req);
+    return err_set(err, ERR_TOO_LARGE, "the body is larger than the %zu bytes allowed here", max);
+}
+
+int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
+                  struct err *err)
+{
+    struct buf *b = &req->body;
+
+    if (!req->head.chunked && (uint64_t)req->head.length > max)
+        return too_large(req, max, err);
+    /* One more than is allowed, so that a body of max bytes sees its end. */
+    b->max = max + 1;
+    while (!req->body_done) {
+        size_t want = req->head.chunked ? BODY_ROOM : (size_t)req->body_left;
+        ssize_t n;
+
+        if (want > 256 << 10)
+            want = 256 << 10; /* a claimed length alone takes no memory */
+        if (want > b->max - b->len)
+            want = b->max - b->len;
+        n = http_req_read(req, buf_room(b, want), want, err);
+        if (n < 0)
+            return -1;
+        b->len += (size_t)n;
+        if (b->len > max)
+            return too_large(req, max, err);
+    }
+    if (!b->data)
+        (void)buf_add(b, "", 0);
+    b->data[b->len] = '\0';
+    *ret = b->data;
+    *ret_len = b->len;
+    return 0;
+}
+
+bool request_body_is_in_the_way(const struct http_req *req)
+{
+    return req->body_failed || (!req->body_done && (req->expects_continue || req->head.chunked ||
+                                                    req->body_left > DRAIN_MAX));
+}
+
+int request_drain(struct http_req *req)
+{
+    char scrap[4096];
+
+    while (!req->body_done)
+        if (http_req_read(req, scrap, sizeof(scrap), NULL) < 0)
+            return -1;
+    return 0;
+}

@@ -1,0 +1,454 @@
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/http_internal.h"
+
+#define WORKERS_MIN    2
+#define WORKER_STACK   (256u << 10)
+#define WORKER_IDLE_MS 10000
+#define ACCEPT_BATCH   64
+#define HEAD_MAX_LIMIT (64u << 10) /* libhttp-parser's own is 80 KiB */
+
+static const struct refusal full = {
+    503, "unavailable", "the server has as many connections as it may; try again later"};
+
+static int watch(struct http_server *s, int op, struct watched *what, uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.ptr = what};
+
+    return epoll_ctl(s->epoll_fd, op, what->fd, &e);
+}
+
+struct http_server *http_server_new(const struct http_limits *limits, http_handler handler,
+                                    void *arg)
+{
+    struct http_server *s = xcalloc(1, sizeof(*s));
+    pthread_condattr_t attr;
+
+    s->limits = *limits;
+    if (s->limits.head_max > HEAD_MAX_LIMIT)
+        s->limits.head_max = HEAD_MAX_LIMIT;
+    if (s->limits.workers_max < WORKERS_MIN)
+        s->limits.workers_max = WORKERS_MIN;
+    s->handler = handler;
+    s->arg = arg;
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->tick =
+        (struct watched){WATCHED_TICK, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+    s->stop = (struct watched){WATCHED_STOP, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&s->changed, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    return s;
+}
+
+void http_server_free(struct http_server *s)
+{
+    if (!s)
+        return;
+    if (s->started)
+        http_server_stop(s, 0);
+    for (struct listener *l = s->listeners, *next; l; l = next) {
+        next = l->next;
+        close_fd(&l->watched.fd);
+        free(l);
+    }
+    close_fd(&s->epoll_fd);
+    close_fd(&s->tick.fd);
+    close_fd(&s->stop.fd);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int http_server_listen(struct http_server *s, int fd, bool is_tcp, struct err *err)
+{
+    struct listener *l = xcalloc(1, sizeof(*l));
+    int r = fd_set_nonblock(fd, true);
+
+    *l = (struct listener){.watched = {WATCHED_LISTENER, fd}, .is_tcp = is_tcp};
+    if (r == 0 && watch(s, EPOLL_CTL_ADD, &l->watched, EPOLLIN | EPOLLONESHOT) < 0)
+        r = -errno;
+    if (r < 0) {
+        (void)close(fd);
+        free(l);
+        return err_sys(err, -r, "watch the listening socket");
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    l->next = s->listeners;
+    s->listeners = l;
+    (void)pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+unsigned http_server_connections(struct http_server *s)
+{
+    unsigned n;
+
+    (void)pthread_mutex_lock(&s->lock);
+    n = s->conn_count;
+    (void)pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* ---- connections ---- */
+
+/* With the lock held. Nothing to watch, no ticks: an idle daemon sleeps. */
+static void set_ticking(struct http_server *s, bool on)
+{
+    int ms = s->limits.idle_timeout_ms;
+    struct itimerspec t = {0};
+
+    if (s->ticking == on)
+        return;
+    s->ticking = on;
+    if (on) {
+        if (s->limits.head_timeout_ms < ms)
+            ms = s->limits.head_timeout_ms;
+        ms = ms / 4 > 1000 ? 1000 : ms / 4 < 10 ? 10 : ms / 4;
+        t.it_value.tv_sec = t.it_interval.tv_sec = ms / 1000;
+        t.it_value.tv_nsec = t.it_interval.tv_nsec = ms % 1000 * 1000000l;
+    }
+    (void)timerfd_settime(s->tick.fd, 0, &t, NULL);
+}
+
+static bool add_conn(struct http_server *s, struct conn *c)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&s->lock);
+    room = s->conn_count < s->limits.connections_max;
+    if (room) {
+        s->conn_count++;
+        c->next = s->conns;
+        if (c->next)
+            c->next->prev = c;
+        s->conns = c;
+        set_ticking(s, true);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return room;
+}
+
+void server_close_conn(struct http_server *s, struct conn *c)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->conns = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    s->conn_count--;
+    /* Closed under the lock, so that who counts zero connections finds no descriptor open. */
+    (void)close(c->watched.fd);
+    if (atomic_load(&s->stopping))
+        (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    free(c->kept);
+    free(c);
+}
+
+void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
+{
+    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, .data.ptr = &c->watched};
+    int fd = c->watched.fd;
+
+    /* The last touch: from here on another worker may own it. The bare system call is for
+     * ThreadSanitizer, which knows that ADD hands a descriptor on, but takes the next owner's
+     * close() for a race with the MOD that armed it. */
+    atomic_store(&c->deadline, deadline);
+    if (syscall(SYS_epoll_ctl, s->epoll_fd, EPOLL_CTL_MOD, fd, &e) < 0) {
+        log_error("a connection cannot be watched, closing it", "error", strerror(errno));
+        server_close_conn(s, c);
+    }
+}
+
+static void take(struct http_server *s, const struct listener *l, int fd)
+{
+    struct conn *c = xcalloc(1, sizeof(*c));
+    int on = 1;
+
+    c->watched = (struct watched){WATCHED_CONN, fd};
+    c->is_tcp = l->is_tcp;
+    atomic_store(&c->deadline, mono_ns() + (int64_t)s->limits.idle_timeout_ms * 1000000);
+    if (l->is_tcp)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (!add_conn(s, c)) {
+        reply_refusal_raw(fd, &full);
+        (void)close(fd);
+        free(c);
+        return;
+    }
+    if (watch(s, EPOLL_CTL_ADD, &c->watched, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT) < 0) {
+        log_error("a connection cannot be watched, closing it", "error", strerror(errno));
+        server_close_conn(s, c);
+    }
+}
+
+static void accept_some(struct http_server *s, struct listener *l)
+{
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = accept4(l->watched.fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            take(s, l, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            log_warn("cannot accept a connection, pausing", "error", strerror(errno));
+            (void)pthread_mutex_lock(&s->lock);
+            l->paused = true;
+            set_ticking(s, true);
+            (void)pthread_mutex_unlock(&s->lock);
+            return;
+        }
+        if (errno == EAGAIN || errno == EINVAL) /* EINVAL: shut down by a stop */
+            break;
+    }
+    if (!atomic_load(&s->stopping))
+        (void)watch(s, EPOLL_CTL_MOD, &l->watched, EPOLLIN | EPOLLONESHOT);
+}
+
+/* With the lock held: wakes an owner for each connection that is due, or for all that wait. */
+static void wake_due(struct http_server *s, int64_t now, bool all)
+{
+    for (struct conn *c = s->conns; c; c = c->next) {
+        int64_t due = atomic_load(&c->deadline);
+
+        if (due > 0 && (all || due < now) &&
+            atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
+            (void)shutdown(c->watched.fd, SHUT_RD);
+    }
+}
+
+static void tick(struct http_server *s)
+{
+    uint64_t count;
+
+    (void)!read(s->tick.fd, &count, sizeof(count));
+    (void)pthread_mutex_lock(&s->lock);
+    wake_due(s, mono_ns(), false);
+    for (struct listener *l = s->listeners; l; l = l->next) {
+        if (l->paused && !atomic_load(&s->stopping))
+            (void)watch(s, EPOLL_CTL_MOD, &l->watched, EPOLLIN | EPOLLONESHOT);
+        l->paused = false;
+    }
+    if (s->conn_count == 0)
+        set_ticking(s, false);
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)watch(s, EPOLL_CTL_MOD, &s->tick, EPOLLIN | EPOLLONESHOT);
+}
+
+/* ---- workers ---- */
+
+static struct worker *worker_new(struct http_server *s)
+{
+    struct worker *w = xcalloc(1, sizeof(*w));
+
+    w->server = s;
+    w->cap = s->limits.head_max + BODY_ROOM;
+    w->data = xmalloc(w->cap);
+    w->headers = xcalloc(s->limits.headers_max, sizeof(*w->headers));
+    return w;
+}
+
+static void worker_free(struct worker *w)
+{
+    free(w->data);
+    free(w->headers);
+    free(w);
+}
+
+/* May this worker, which had nothing to do, leave? */
+static bool leave_if_spare(struct http_server *s)
+{
+    bool spare;
+
+    (void)pthread_mutex_lock(&s->lock);
+    spare = s->workers > WORKERS_MIN;
+    if (spare) {
+        s->workers--;
+        atomic_fetch_sub(&s->waiting, 1);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return spare;
+}
+
+/* epoll wakes the worker that came last, so under light load the same few work and the others
+ * reach their time-out. Returns false when the worker has been counted out already. */
+static bool work(struct worker *w)
+{
+    struct http_server *s = w->server;
+
+    for (;;) {
+        struct epoll_event e;
+        struct watched *what;
+        int n = epoll_wait(s->epoll_fd, &e, 1, WORKER_IDLE_MS);
+
+        if (n == 0 && leave_if_spare(s))
+            return false;
+        if (n <= 0)
+            continue;
+        what = e.data.ptr;
+        if (what->kind == WATCHED_STOP)
+            return true;
+        atomic_fetch_sub(&s->waiting, 1);
+        if (what->kind == WATCHED_CONN)
+            conn_wake(w, (struct conn *)what);
+        else if (what->kind == WATCHED_LISTENER)
+            accept_some(s, (struct listener *)what);
+        else
+            tick(s);
+        atomic_fetch_add(&s->waiting, 1);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct http_server *s = w->server;
+    bool counted = work(w);
+
+    worker_free(w);
+    if (counted) {
+        /* The last touch of the server: after the unlock it may be freed. */
+        (void)pthread_mutex_lock(&s->lock);
+        s->workers--;
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
+}
+
+/* With the number of workers raised already. */
+static int start_worker(struct http_server *s)
+{
+    struct worker *w = worker_new(s);
+    pthread_attr_t attr;
+    sigset_t all;
+    pthread_t t;
+    int r;
+
+    (void)sigfillset(&all);
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, WORKER_STACK);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setsigmask_np(&attr, &all); /* signals are the main thread's */
+    /* Counted before it runs: otherwise a burst would start one for each request in it. */
+    atomic_fetch_add(&s->waiting, 1);
+    r = pthread_create(&t, &attr, worker_main, w);
+    (void)pthread_attr_destroy(&attr);
+    if (r != 0) {
+        atomic_fetch_sub(&s->waiting, 1);
+        worker_free(w);
+    }
+    return -r;
+}
+
+/* Called before a handler, which may block for long. */
+void server_want_worker(struct http_server *s)
+{
+    bool more = false;
+    int r;
+
+    if (atomic_load(&s->waiting) > 0)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    if (atomic_load(&s->waiting) == 0 && s->workers < s->limits.workers_max) {
+        s->workers++;
+        more = true;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!more)
+        return;
+    r = start_worker(s);
+    if (r < 0) {
+        log_warn("cannot start a worker thread, going on with fewer", "error", strerror(-r));
+        (void)pthread_mutex_lock(&s->lock);
+        s->workers--;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+int http_server_start(struct http_server *s, struct err *err)
+{
+    if (s->epoll_fd < 0 || watch(s, EPOLL_CTL_ADD, &s->tick, EPOLLIN | EPOLLONESHOT) < 0 ||
+        watch(s, EPOLL_CTL_ADD, &s->stop, EPOLLIN) < 0)
+        return err_sys(err, errno, "make the event queue of the HTTP server");
+    s->started = true;
+    for (int i = 0; i < WORKERS_MIN; i++) {
+        int r;
+
+        (void)pthread_mutex_lock(&s->lock);
+        s->workers++;
+        (void)pthread_mutex_unlock(&s->lock);
+        r = start_worker(s);
+        if (r < 0) {
+            (void)pthread_mutex_lock(&s->lock);
+            s->workers--;
+            (void)pthread_mutex_unlock(&s->lock);
+            http_server_stop(s, 0);
+            return err_sys(err, -r, "start the threads of the HTTP server");
+        }
+    }
+    return 0;
+}
+
+/* With the lock held: waits for a change, at most until then. */
+static void wait_change(struct http_server *s, int64_t until)
+{
+    struct timespec ts = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+
+    (void)pthread_cond_timedwait(&s->changed, &s->lock, &ts);
+}
+
+void http_server_stop(struct http_server *s, int drain_ms)
+{
+    int64_t end = mono_ns() + (int64_t)drain_ms * 1000000;
+    uint64_t one = 1;
+
+    if (!s->started)
+        return;
+    s->started = false;
+    atomic_store(&s->stopping, true);
+    (void)pthread_mutex_lock(&s->lock);
+    for (struct listener *l = s->listeners; l; l = l->next)
+        (void)shutdown(l->watched.fd, SHUT_RDWR);
+    /* Again and again: a worker may have armed a connection just after we looked. */
+    while (s->conn_count > 0 && mono_ns() < end) {
+        int64_t soon = mono_ns() + 20 * 1000000;
+
+        wake_due(s, 0, true);
+        wait_change(s, soon < end ? soon : end);
+    }
+    while (s->conn_count > 0) {
+        for (struct conn *c = s->conns; c; c = c->next)
+            (void)shutdown(c->watched.fd, SHUT_RDWR);
+        wait_change(s, mono_ns() + 20 * 1000000);
+    }
+    (void)write(s->stop.fd, &one, sizeof(one));
+    while (s->workers > 0)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+    /* Accepted by a worker just before the listeners were shut down. */
+    while (s->conns)
+        server_close_conn(s, s->conns);
+}

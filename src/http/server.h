@@ -1,0 +1,95 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct http_req;
+struct http_server;
+
+/* An HTTP/1.1 server whose handlers are straight-line blocking code.
+ *
+ * All workers wait in one epoll set (EPOLLONESHOT). The one that wakes owns the connection until it
+ * has answered: it reads the head, calls the handler, writes the answer and gives the connection
+ * back. An idle connection is a descriptor and a small struct; a busy one is a thread. Workers are
+ * added while all are busy, up to a maximum, and leave again after a while.
+ * Parsing is libhttp-parser's; what it is lenient about (bare LF, folded headers, white space
+ * before a colon, two Content-Length, Host, Authorization or Origin headers, CL with TE) is refused
+ * before a handler runs. */
+
+struct http_limits {
+    size_t head_max;          /* request line and headers: 414 / 431 past it; 32 KiB */
+    unsigned headers_max;     /* 100 */
+    int head_timeout_ms;      /* from the first byte until the head is whole; 10 s */
+    int body_timeout_ms;      /* without progress of a body or of an answer being written; 30 s */
+    int idle_timeout_ms;      /* of a kept-alive connection; 75 s */
+    unsigned workers_max;     /* 512 */
+    unsigned connections_max; /* 10,000; more are refused with 503 */
+};
+
+#define HTTP_LIMITS_DEFAULT                                                                        \
+    {                                                                                              \
+        .head_max = 32 << 10, .headers_max = 100, .head_timeout_ms = 10000,                        \
+        .body_timeout_ms = 30000, .idle_timeout_ms = 75000, .workers_max = 512,                    \
+        .connections_max = 10000                                                                   \
+    }
+
+/* Answers the request with http_reply(), a stream or an upgrade. Returning without having answered
+ * is a bug and gives a 500. */
+typedef void (*http_handler)(struct http_req *req, void *arg);
+
+struct http_server *http_server_new(const struct http_limits *limits, http_handler handler,
+                                    void *arg);
+/* Adds a listening socket; the server owns it. is_tcp decides what http_req_is_tcp() says. */
+int http_server_listen(struct http_server *s, int fd, bool is_tcp, struct err *err);
+int http_server_start(struct http_server *s, struct err *err);
+/* Stops accepting, lets requests in flight finish for at most drain_ms, then shuts their sockets
+ * down and waits for the workers. */
+void http_server_stop(struct http_server *s, int drain_ms);
+void http_server_free(struct http_server *s);
+unsigned http_server_connections(struct http_server *s);
+
+/* ---- the request, valid until the handler returns ---- */
+
+const char *http_req_method(const struct http_req *req);
+const char *http_req_path(const struct http_req *req); /* raw, without the query; starts with '/' */
+const char *http_req_query(const struct http_req *req); /* raw, "" when there is none */
+/* By name in any case; NULL when absent. */
+const char *http_req_header(const struct http_req *req, const char *name);
+bool http_req_is_tcp(const struct http_req *req);
+/* -1 unless the peer is on a unix socket. */
+uid_t http_req_peer_uid(const struct http_req *req);
+
+/* The whole body, NUL-terminated, owned by the request. ERR_TOO_LARGE past max (before reading it
+ * when Content-Length says so); answers "Expect: 100-continue" by itself. */
+int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
+                  struct err *err);
+/* The body piece by piece instead: bytes, 0 at the end, -1 with err. */
+ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *err);
+
+/* ---- the answer ---- */
+
+/* Extra header for the answer, before it is begun. Values with CR or LF are refused by assert. */
+void http_reply_header(struct http_req *req, const char *name, const char *value);
+void http_reply(struct http_req *req, int status, const char *type, const void *body, size_t len);
+
+/* A streamed answer: begin, write any number of times, end. type e.g. "text/event-stream"; for that
+ * type Cache-Control: no-cache is added. length < 0 = unknown: chunked (HTTP/1.0: until close).
+ * write returns -1 once the client has gone; then the handler should wind up and return. Not
+ * calling end makes the client see a broken stream. */
+int http_stream_begin(struct http_req *req, int status, const char *type, int64_t length);
+int http_stream_write(struct http_req *req, const void *data, size_t len);
+void http_stream_end(struct http_req *req);
+
+/* For handlers that wait for something else meanwhile: poll this for POLLRDHUP, then ask
+ * http_client_gone(). Not for POLLIN: bytes of a next, pipelined request would end every wait. */
+int http_req_fd(const struct http_req *req);
+bool http_client_gone(struct http_req *req);
+
+/* Answers 101 with "Upgrade: protocol" and hands over the socket, blocking, without timeouts. Bytes
+ * that came after the head already are in *ret_early (owned by the request). The handler owns the
+ * stream until it returns, when the server closes it. -1 when the request does not ask for it. */
+int http_upgrade(struct http_req *req, const char *protocol, int *ret_fd, const char **ret_early,
+                 size_t *ret_early_len, struct err *err);

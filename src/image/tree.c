@@ -1,0 +1,164 @@
+/* Directories and files below images/, always relative to a descriptor. */
+#include "image/image_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/mem.h"
+
+static bool is_dot(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* The folder is not read while it shrinks from under us: entries are removed until a whole pass
+ * finds nothing more. */
+static int remove_contents(DIR *d)
+{
+    struct dirent *e;
+    int r = 0;
+
+    while (r == 0 && (e = readdir(d)))
+        if (!is_dot(e->d_name))
+            r = tree_remove(dirfd(d), e->d_name);
+    return r;
+}
+
+int tree_remove(int dirfd, const char *name)
+{
+    DIR *d;
+    int fd, r;
+
+    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    do {
+        if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != ENOTEMPTY && errno != EEXIST)
+            return -errno;
+        fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d) {
+            r = -errno;
+            close_fd(&fd);
+            return r;
+        }
+        r = remove_contents(d);
+        (void)closedir(d);
+    } while (r == 0);
+    return r;
+}
+
+int tree_open_dir(int dirfd, const char *name, mode_t mode, int *ret_fd, struct err *err)
+{
+    auto_close int fd = -1;
+
+    if (mkdirat(dirfd, name, mode) < 0 && errno != EEXIST)
+        return err_sys(err, errno, "make the folder %s", name);
+    fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, mode) < 0)
+        return err_sys(err, errno, "open the folder %s", name);
+    *ret_fd = steal_fd(fd);
+    return 0;
+}
+
+int tree_replace_file(int dirfd, const char *name, const void *data, size_t len, struct err *err)
+{
+    char tmp[ID_SIZE];
+    auto_close int fd = -1;
+    int r;
+
+    id_new(tmp, "tmp");
+    fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_sys(err, errno, "create %s", name);
+    r = write_all(fd, data, len);
+    if (r == 0 && fsync(fd) < 0)
+        r = -errno;
+    if (r == 0 && renameat(dirfd, tmp, dirfd, name) < 0)
+        r = -errno;
+    if (r < 0) {
+        (void)unlinkat(dirfd, tmp, 0);
+        return err_sys(err, -r, "replace %s", name);
+    }
+    if (fsync(dirfd) < 0)
+        return err_sys(err, errno, "sync the folder of %s", name);
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
+{
+    auto_strv char **names = NULL;
+    size_t n = 0, cap = 0;
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* an offset of its own */
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (!d) {
+        int saved = errno;
+
+        close_fd(&fd);
+        return err_sys(err, saved, "read a folder");
+    }
+    while ((e = readdir(d)) && n < max) {
+        if (is_dot(e->d_name))
+            continue;
+        if (n + 1 >= cap) {
+            cap = cap ? cap * 2 : 16;
+            names = xrealloc(names, cap * sizeof(*names));
+        }
+        names[n++] = xstrdup(e->d_name);
+        names[n] = NULL;
+    }
+    (void)closedir(d);
+    if (e)
+        return err_code(err, ERR_TOO_LARGE, "image_too_large", "a folder has more than %zu entries",
+                        max);
+    if (!names)
+        names = xcalloc(1, sizeof(*names));
+    qsort(names, n, sizeof(*names), by_name);
+    *ret = steal_ptr(names);
+    return 0;
+}
+
+EVP_MD_CTX *digest_new(void)
+{
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+
+    if (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1)
+        abort();
+    return sha;
+}
+
+void digest_add(EVP_MD_CTX *sha, const void *data, size_t len)
+{
+    if (EVP_DigestUpdate(sha, data, len) != 1)
+        abort();
+}
+
+void digest_end(EVP_MD_CTX *sha, char ret[DIGEST_HEX])
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+
+    if (EVP_DigestFinal_ex(sha, bytes, NULL) != 1)
+        abort();
+    EVP_MD_CTX_free(sha);
+    for (size_t i = 0; i < 32; i++)
+        (void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+}

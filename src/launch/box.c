@@ -1,0 +1,525 @@
+#include "launch/launch_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+/* The child's side: from a fresh set of namespaces to the agent, one step at a time.
+ *
+ *  1. Until wait_for_launcher() returns, ids are not mapped and cgroups not joined: nothing that makes
+ *     an owned object happens before. What needs neither comes first, while the launcher works on the
+ *     root filesystem on another CPU.
+ *  2. Paths inside the new root are resolved with openat2(RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS), so
+ *     that no image can lead a mount elsewhere (rule V1).
+ *  3. Mounts come before pivot_root, which needs the old root; everything after it sees only the box.
+ *  4. Capabilities, no_new_privs and the filter come last, in that order, because each of the steps
+ *     before needs what they take away.
+ *  5. A step that fails ends the box: there is no half-protected one. */
+
+struct box {
+    const struct launcher *l;
+    const struct plan *plan;
+    int sync;
+    int stage;     /* as it is in our own mount namespace */
+    int proc, sys; /* detached until the root is there */
+    struct parts parts;
+};
+
+/* Before become_root(): the folders above it are the host's root's alone, who we still are. */
+static int open_stage(struct box *box)
+{
+    box->stage = open(box->plan->stage, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return box->stage < 0 ? -errno : 0;
+}
+
+static int wait_for_launcher(struct box *box)
+{
+    int fds[32];
+    size_t n = ARRAY_LEN(fds);
+    char go;
+    ssize_t r = recv_fds(box->sync, &go, 1, fds, &n);
+
+    if (r < 0)
+        return (int)r;
+    if (r == 0) /* the launcher failed and has said so */
+        _exit(1);
+    return parts_from(&box->parts, box->plan, fds, (unsigned)n);
+}
+
+static int become_root(struct box *box)
+{
+    (void)box;
+    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return -errno;
+    /* Changing ids made us non-dumpable, which would hide our own /proc files from us. */
+    return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
+}
+
+/* Rooted at the workload's cgroup, which we are in now: inside, /proc/self/cgroup says "/". */
+static int own_cgroup_view(struct box *box)
+{
+    (void)box;
+    return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+}
+
+/* When the machine as a whole runs out, sandboxes go before anything else. */
+static int prefer_for_oom(struct box *box)
+{
+    (void)box;
+    return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "500");
+}
+
+static int attach_root(struct box *box)
+{
+    if (move_mount(box->parts.root, "", box->stage, "root", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return fchdir(box->parts.root) < 0 ? -errno : 0;
+}
+
+/* Rule 2. A folder that is missing is made (in the upper layer) when make is set. */
+static int open_inside(const struct box *box, const char *path, int flags, bool make)
+{
+    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
+    int fd = (int)syscall(SYS_openat2, box->parts.root, path, &how, sizeof(how));
+
+    if (fd < 0 && errno == ENOENT && make && !strchr(path, '/') &&
+        mkdirat(box->parts.root, path, 0755) == 0)
+        fd = (int)syscall(SYS_openat2, box->parts.root, path, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+static int attach(const struct box *box, int mount, const char *path, int flags)
+{
+    auto_close int at = open_inside(box, path, flags, (flags & O_DIRECTORY) != 0);
+
+    if (at < 0)
+        return at;
+    return move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+               ? -errno
+               : 0;
+}
+
+static int bind_host_folders(struct box *box)
+{
+    for (unsigned i = 0; i < box->parts.n_binds; i++) {
+        int r = attach(box, box->parts.binds[i], box->plan->binds[i] + 1, O_DIRECTORY);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* A new filesystem of that type, detached. options: key, value pairs; NULL ends. */
+static int make_mount(const char *type, unsigned attrs, const char *const *options)
+{
+    auto_close int fs = fsopen(type, FSOPEN_CLOEXEC);
+    int m;
+
+    if (fs < 0)
+        return -errno;
+    for (; options && options[0]; options += 2)
+        if (fsconfig(fs, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
+            return -errno;
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    m = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+    return m < 0 ? -errno : m;
+}
+
+static int mount_new(const struct box *box, const char *type, const char *path, unsigned attrs,
+                     const char *const *options)
+{
+    auto_close int m = make_mount(type, attrs, options);
+
+    return m < 0 ? m : attach(box, m, path, O_DIRECTORY);
+}
+
+#define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+static int make_proc(struct box *box)
+{
+    box->proc = make_mount("proc", SAFE, NULL);
+    return box->proc < 0 ? box->proc : 0;
+}
+
+static int make_sys(struct box *box)
+{
+    box->sys = make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
+    return box->sys < 0 ? box->sys : 0;
+}
+
+static int mount_proc(struct box *box)
+{
+    return attach(box, box->proc, "proc", O_DIRECTORY);
+}
+
+static int mount_sys(struct box *box)
+{
+    return attach(box, box->sys, "sys", O_DIRECTORY);
+}
+
+static int mount_cgroups(struct box *box)
+{
+    static const char *const empty[] = {"size", "0", "mode", "0555", NULL};
+
+    if (box->plan->cgroup_v2)
+        return mount_new(box, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
+    return mount_new(box, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
+}
+
+static int mount_dev(struct box *box)
+{
+    static const char *const pts[] = {"ptmxmode", "0666", "mode", "0620", NULL};
+    static const char *const shm[] = {"mode", "1777", "size", "64m", NULL};
+    int r = attach(box, box->parts.dev, "dev", O_DIRECTORY);
+
+    if (r == 0)
+        r = mount_new(box, "devpts", "dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, pts);
+    if (r == 0)
+        r = mount_new(box, "tmpfs", "dev/shm", SAFE, shm);
+    if (r == 0)
+        r = mount_new(box, "mqueue", "dev/mqueue", SAFE, NULL);
+    return r;
+}
+
+/* Files of the host's kernel that say too much. What is not there, or what the box's root may not
+ * read anyway because the host's root owns it, needs no mask. */
+static const char *const masked_files[] = {
+    "proc/kcore",      "proc/keys",       "proc/interrupts",  "proc/timer_list",
+    "proc/sched_debug", "proc/latency_stats", "proc/timer_stats", "proc/kmsg",
+    "proc/kallsyms",   "proc/config.gz",
+};
+static const char *const masked_folders[] = {
+    "proc/acpi",       "proc/asound",        "proc/scsi",          "proc/driver",
+    "sys/firmware",    "sys/class/dmi",      "sys/devices/virtual/dmi",
+    "sys/devices/virtual/powercap",          "sys/kernel/debug",   "sys/kernel/tracing",
+    "sys/kernel/security", "sys/kernel/btf", "sys/fs/bpf",         "sys/module",
+};
+static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys",
+                                        "proc/sysrq-trigger"};
+
+static bool others_may_look(int at)
+{
+    struct stat st;
+
+    return fstat(at, &st) == 0 && (st.st_uid == 0 || (st.st_mode & 0007));
+}
+
+/* Puts a read-only clone of what `from` names (relative to dir) over path; from "" is path itself. */
+static int cover(const struct box *box, const char *path, int flags, int dir, const char *from)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    auto_close int at = open_inside(box, path, flags, false);
+    auto_close int copy = -1;
+
+    if (at == -ENOENT || at == -ENOTDIR)
+        return 0;
+    if (at < 0)
+        return at;
+    if (*from && !others_may_look(at))
+        return 0;
+    copy = open_tree(*from ? dir : at, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (copy < 0 || mount_setattr(copy, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+        move_mount(copy, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
+/* A masked file becomes /dev/null, a masked folder the stage's empty one. */
+static int mask_paths(struct box *box)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_files); i++)
+        r = cover(box, masked_files[i], 0, box->parts.root, "dev/null");
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_folders); i++)
+        r = cover(box, masked_folders[i], O_DIRECTORY, box->stage, "empty");
+    return r;
+}
+
+/* Settings that belong to the box's own namespaces, before /proc/sys is closed. */
+static int set_sysctls(struct box *box)
+{
+    static const struct {
+        const char *path, *value;
+        bool needed;
+    } sysctls[] = {
+        {"proc/sys/user/max_user_namespaces", "0", true},
+        {"proc/sys/net/ipv4/ip_unprivileged_port_start", "0", false},
+        {"proc/sys/net/ipv4/ping_group_range", "0 65535", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
+        int r = write_file_at(box->parts.root, sysctls[i].path, sysctls[i].value);
+
+        if (r < 0 && sysctls[i].needed)
+            return r;
+    }
+    return 0;
+}
+
+static int close_proc(struct box *box)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(read_only); i++)
+        r = cover(box, read_only[i], 0, -1, "");
+    return r;
+}
+
+static int enter_root(struct box *box)
+{
+    if (fchdir(box->parts.root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -errno;
+    return 0;
+}
+
+static int raise_loopback(struct box *box)
+{
+    struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    (void)box;
+    return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+}
+
+static int set_hostname(struct box *box)
+{
+    return sethostname(box->plan->hostname, strlen(box->plan->hostname)) < 0 ? -errno : 0;
+}
+
+/* So that nproc and thread pools inside see what the quota gives. */
+static int choose_cpus(struct box *box)
+{
+    cpu_set_t all, mine;
+    unsigned n, seen = 0;
+
+    if (sched_getaffinity(0, sizeof(all), &all) < 0)
+        return -errno;
+    n = (unsigned)CPU_COUNT(&all);
+    if (box->plan->cpus == 0 || box->plan->cpus >= n)
+        return 0;
+    CPU_ZERO(&mine);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        if ((seen++ + n - box->plan->cpu_first % n) % n < box->plan->cpus)
+            CPU_SET(cpu, &mine);
+    }
+    return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : 0;
+}
+
+/* A hard limit cannot be raised without CAP_SYS_RESOURCE on the host, so the host's own stays when it
+ * is lower. */
+static int set_rlimits(struct box *box)
+{
+    const struct {
+        int resource;
+        rlim_t soft, hard;
+    } limits[] = {
+        {RLIMIT_CORE, 1, 1}, /* 1 and not 0: a core_pattern that pipes is skipped for 1 */
+        {RLIMIT_NOFILE, 1024, 65536},
+        {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
+        {RLIMIT_MSGQUEUE, 819200, 819200},
+        {RLIMIT_RTPRIO, 0, 0},
+        {RLIMIT_NICE, 0, 0},
+        {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
+        {RLIMIT_FSIZE, box->plan->file_max, box->plan->file_max},
+        {RLIMIT_SIGPENDING, 4096, 4096},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        struct rlimit now, want = {limits[i].soft, limits[i].hard};
+
+        if (getrlimit(limits[i].resource, &now) < 0)
+            return -errno;
+        if (want.rlim_max > now.rlim_max)
+            want.rlim_max = now.rlim_max;
+        if (want.rlim_cur > want.rlim_max)
+            want.rlim_cur = want.rlim_max;
+        if (setrlimit(limits[i].resource, &want) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* A keyring of the daemon's session must not be searched from inside. */
+static int new_keyring(struct box *box)
+{
+    (void)box;
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+        return -errno;
+    return 0;
+}
+
+#define CAP_BIT(c) (1ull << (c))
+
+static int drop_capabilities(struct box *box)
+{
+    const uint64_t kept = CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |
+                          CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) |
+                          CAP_BIT(CAP_SETUID);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)kept, .permitted = (uint32_t)kept},
+        {.effective = (uint32_t)(kept >> 32), .permitted = (uint32_t)(kept >> 32)},
+    };
+
+    (void)box;
+    for (int cap = 0; cap < 64; cap++)
+        if (!(kept & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EINVAL)
+            return -errno;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return -errno;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int no_new_privileges(struct box *box)
+{
+    (void)box;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+/* The agent finds its descriptors by number (enum agent_fd). Moving them up first keeps one from
+ * landing on another that is still to be moved. */
+static int arrange_descriptors(struct box *box)
+{
+    int fds[4 + 2 * CGROUPS_MAX];
+    unsigned n = 0;
+    struct parts *p = &box->parts;
+
+    fds[n++] = p->ctl;
+    fds[n++] = p->exec;
+    fds[n++] = p->logs;
+    fds[n++] = p->status;
+    for (unsigned i = 0; i < p->n_agent; i++)
+        fds[n++] = p->agent_cgroups[i];
+    for (unsigned i = 0; i < p->n_work; i++)
+        fds[n++] = p->work_cgroups[i];
+    for (unsigned i = 0; i < n; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    p->status = AGENT_FD_STATUS; /* from here on failures are told there */
+    for (unsigned i = 0; i < n; i++)
+        if (dup3(fds[i], AGENT_FD_CTL + (int)i, O_CLOEXEC) < 0)
+            return -errno;
+    return 0;
+}
+
+static int load_filter(struct box *box)
+{
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &box->l->filter) < 0 ? -errno : 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct box *box);
+} steps[] = {
+    {"open the stage", open_stage},
+    {"raise the loopback interface", raise_loopback},
+    {"set the hostname", set_hostname},
+    {"choose cpus", choose_cpus},
+    {"make /proc", make_proc},
+    {"make /sys", make_sys},
+    {"wait for the launcher", wait_for_launcher},
+    {"become root of the box", become_root},
+    {"unshare the cgroup namespace", own_cgroup_view},
+    {"set oom_score_adj", prefer_for_oom},
+    {"attach the root filesystem", attach_root},
+    {"bind the host's folders", bind_host_folders},
+    {"mount /proc", mount_proc},
+    {"mount /sys", mount_sys},
+    {"mount /sys/fs/cgroup", mount_cgroups},
+    {"mount /dev", mount_dev},
+    {"mask kernel files", mask_paths},
+    {"set sysctls", set_sysctls},
+    {"make /proc read-only", close_proc},
+    {"pivot_root", enter_root},
+    {"set rlimits", set_rlimits},
+    {"join a new keyring", new_keyring},
+    {"drop capabilities", drop_capabilities},
+    {"set no_new_privs", no_new_privileges},
+    {"arrange descriptors", arrange_descriptors},
+    {"load the seccomp filter", load_filter},
+};
+
+/* Runs the agent with just its descriptors: CLOEXEC takes all others. */
+static int run_agent(const struct box *box)
+{
+    const struct parts *p = &box->parts;
+    unsigned n = AGENT_FD_CGROUPS + p->n_agent + p->n_work;
+    char n_agent[12], n_work[12];
+    char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, NULL};
+    char *envp[] = {NULL};
+
+    (void)snprintf(n_agent, sizeof(n_agent), "%u", p->n_agent);
+    (void)snprintf(n_work, sizeof(n_work), "%u", p->n_work);
+    for (unsigned fd = AGENT_FD_CTL; fd < n; fd++)
+        if (fd_set_cloexec((int)fd, false) < 0)
+            return -errno;
+    (void)execveat(box->l->agent, "", argv, envp, AT_EMPTY_PATH);
+    return -errno;
+}
+
+/* The launcher's standard descriptors are the daemon's; the box gets /dev/null. */
+static int close_standard(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        return -errno;
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(null, fd) < 0)
+            return -errno;
+    return 0;
+}
+
+void box_run(const struct launcher *l, const struct plan *plan, int sync, int status)
+{
+    struct box box = {.l = l, .plan = plan, .sync = sync, .parts.status = status};
+    const char *name = "close standard descriptors";
+    int r = close_standard();
+
+    /* What the launcher ignores, the box does not. */
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++) {
+        name = steps[i].name;
+        r = l->fault && strcmp(l->fault, name) == 0 ? -EIO : steps[i].run(&box);
+    }
+    if (r == 0) {
+        name = "start the agent";
+        r = run_agent(&box);
+    }
+    report_failure(box.parts.status, name, -r);
+    _exit(1);
+}

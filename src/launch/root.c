@@ -1,0 +1,299 @@
+#include "launch/launch_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+/* The mounts of a box that need the host's privileges: the overlay with id-mapped layers, the
+ * read-only binds, /dev. They are made detached and handed to the child, which attaches them in its
+ * own mount namespace. Nothing per box stays in the launcher's namespace, so that a clone costs the
+ * same with one sandbox and with a thousand. */
+
+#define MAX_LAYERS 128
+
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} devices[] = {
+    {"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9},
+    {"tty", 5, 0},
+};
+
+static const struct {
+    const char *name, *target;
+} device_links[] = {
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+static int make_tmpfs(const char *size)
+{
+    auto_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    int m;
+
+    if (fs < 0)
+        return -errno;
+    if (fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    return m < 0 ? -errno : m;
+}
+
+static int fill_dev(int dir)
+{
+    static const char *const folders[] = {"pts", "shm", "mqueue"};
+    mode_t mask = umask(0);
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(devices); i++)
+        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
+                    makedev(devices[i].major, devices[i].minor)) < 0)
+            r = -errno;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(device_links); i++)
+        if (symlinkat(device_links[i].target, dir, device_links[i].name) < 0)
+            r = -errno;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++)
+        if (mkdirat(dir, folders[i], 0755) < 0)
+            r = -errno;
+    (void)umask(mask);
+    return r;
+}
+
+/* Before 6.13 overlayfs takes its directories by path only, and clones mounts only of the caller's own
+ * namespace. */
+static bool probe_overlay_fds(void)
+{
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    auto_close int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return fs >= 0 && dir >= 0 && fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, dir) == 0;
+}
+
+/* Moving a process into a cgroup more than a few milliseconds after the last move waits for an RCU
+ * grace period (5 ms and more). A hierarchy mounted with favordynmods keeps the kernel out of that
+ * mode; ours is private to the launcher, has no controllers and goes with it. Where the kernel has no
+ * such option (before 6.0) creates are slower, and nothing else. */
+static void keep_cgroup_moves_fast(const char *stage)
+{
+    char path[4200], options[64];
+
+    (void)snprintf(path, sizeof(path), "%s/cgroup", stage);
+    (void)snprintf(options, sizeof(options), "none,name=cay-%d,favordynmods", getpid());
+    (void)mount("cay", path, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
+}
+
+/* The stage is a tmpfs over plan.stage that only the launcher's namespace has: dev/ holds the template
+ * of /dev, the other folders are mount points for kernels that need paths. */
+int root_setup(struct launcher *l, const char *stage, const char **step)
+{
+    auto_close int tmpfs = -1, dev = -1;
+    char path[4200];
+    int r;
+
+    *step = "set up the stage";
+    tmpfs = make_tmpfs("256k");
+    if (tmpfs < 0)
+        return tmpfs;
+    if (move_mount(tmpfs, "", AT_FDCWD, stage, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    if (mkdirat(tmpfs, "dev", 0755) < 0 || mkdirat(tmpfs, "disk", 0755) < 0 ||
+        mkdirat(tmpfs, "root", 0755) < 0 || mkdirat(tmpfs, "empty", 0555) < 0 ||
+        mkdirat(tmpfs, "cgroup", 0755) < 0)
+        return -errno;
+    for (int i = 0; i < MAX_LAYERS; i++) {
+        (void)snprintf(path, sizeof(path), "%d", i);
+        if (mkdirat(tmpfs, path, 0755) < 0)
+            return -errno;
+    }
+    keep_cgroup_moves_fast(stage);
+    *step = "make the device nodes";
+    dev = make_tmpfs("64k");
+    if (dev < 0)
+        return dev;
+    (void)snprintf(path, sizeof(path), "%s/dev", stage);
+    if (move_mount(dev, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    r = fill_dev(dev);
+    if (r < 0)
+        return r;
+    l->overlay_takes_fds = probe_overlay_fds();
+    l->stage = xstrdup(stage);
+    l->dev = steal_fd(dev);
+    return 0;
+}
+
+static int set_idmap(int mount, int userns, uint64_t attrs)
+{
+    struct mount_attr attr = {.attr_set = attrs | (userns >= 0 ? MOUNT_ATTR_IDMAP : 0),
+                              .userns_fd = userns >= 0 ? (uint64_t)userns : 0};
+
+    return mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno
+                                                                                          : 0;
+}
+
+static int open_layer(const char *path, int userns)
+{
+    auto_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    r = set_idmap(fd, userns, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return r < 0 ? r : steal_fd(fd);
+}
+
+/* A bind is the host's own tree. Its owner shows as root where the filesystem can map ids, else as
+ * nobody; either way it is read-only, so that this is a matter of looks and not a protection. */
+static int open_bind(const char *path, int userns)
+{
+    const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    auto_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    r = set_idmap(fd, userns, attrs);
+    if (r < 0)
+        r = set_idmap(fd, -1, attrs);
+    return r < 0 ? r : steal_fd(fd);
+}
+
+static int finish_overlay(int fs)
+{
+    int m;
+
+    /* Kept only as long as the box: nothing needs to be on disk when it ends. */
+    if (fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return m < 0 ? -errno : m;
+}
+
+static int overlay_by_fd(const int *layers, unsigned n, int scratch)
+{
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    auto_close int upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int work = openat(scratch, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fs < 0 || upper < 0 || work < 0)
+        return -errno;
+    for (unsigned i = 0; i < n; i++)
+        if (fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, layers[i]) < 0)
+            return -errno;
+    if (fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work) < 0)
+        return -errno;
+    return finish_overlay(fs);
+}
+
+/* Everything is on the stage only while the overlay is made; it keeps clones of its own. */
+static int overlay_by_path(const struct launcher *l, const int *layers, unsigned n, int scratch)
+{
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    auto_free char *lower = NULL;
+    char path[4200];
+    unsigned staged = 0;
+    int r = 0;
+
+    if (fs < 0)
+        return -errno;
+    (void)snprintf(path, sizeof(path), "%s/disk", l->stage);
+    if (move_mount(scratch, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    for (; r == 0 && staged < n; staged++) {
+        char *longer;
+
+        (void)snprintf(path, sizeof(path), "%s/%u", l->stage, staged);
+        if (move_mount(layers[staged], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+            r = -errno;
+            break;
+        }
+        longer = xasprintf("%s%s%s", lower ? lower : "", lower ? ":" : "", path);
+        free(lower);
+        lower = longer;
+    }
+    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0) < 0)
+        r = -errno;
+    (void)snprintf(path, sizeof(path), "%s/disk/upper", l->stage);
+    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", path, 0) < 0)
+        r = -errno;
+    (void)snprintf(path, sizeof(path), "%s/disk/work", l->stage);
+    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "workdir", path, 0) < 0)
+        r = -errno;
+    if (r == 0)
+        r = finish_overlay(fs);
+    while (staged > 0) {
+        (void)snprintf(path, sizeof(path), "%s/%u", l->stage, --staged);
+        (void)umount2(path, MNT_DETACH);
+    }
+    (void)snprintf(path, sizeof(path), "%s/disk", l->stage);
+    (void)umount2(path, MNT_DETACH);
+    return r;
+}
+
+static int make_overlay(const struct launcher *l, const struct plan *plan, int scratch, int userns,
+                        const char **step)
+{
+    int layers[MAX_LAYERS];
+    unsigned n = 0;
+    int r = 0;
+
+    *step = "map the ids of an image layer (does its filesystem support id-mapped mounts?)";
+    for (; plan->layers[n]; n++) {
+        if (n == MAX_LAYERS) {
+            r = -E2BIG;
+            break;
+        }
+        layers[n] = r = open_layer(plan->layers[n], userns);
+        if (r < 0)
+            break;
+    }
+    if (r >= 0) {
+        *step = "mount the root filesystem";
+        r = l->overlay_takes_fds ? overlay_by_fd(layers, n, scratch)
+                                 : overlay_by_path(l, layers, n, scratch);
+    }
+    while (n > 0)
+        (void)close(layers[--n]);
+    return r;
+}
+
+int root_make(struct launcher *l, const struct plan *plan, int scratch, int userns,
+              struct parts *parts, const char **step)
+{
+    int r = make_overlay(l, plan, scratch, userns, step);
+
+    if (r < 0)
+        return r;
+    parts->root = r;
+    *step = "bind a folder of the host";
+    for (char **b = plan->binds; *b; b++) {
+        if (parts->n_binds == BINDS_MAX)
+            return -E2BIG;
+        r = open_bind(*b, userns);
+        if (r < 0)
+            return r;
+        parts->binds[parts->n_binds++] = r;
+    }
+    *step = "make /dev";
+    parts->dev = open_tree(l->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (parts->dev < 0)
+        return -errno;
+    r = set_idmap(parts->dev, userns, MOUNT_ATTR_RDONLY);
+    if (r < 0) /* tmpfs before 6.3: the nodes show as nobody's, with mode 0666 */
+        r = set_idmap(parts->dev, -1, MOUNT_ATTR_RDONLY);
+    return r;
+}

@@ -1,0 +1,230 @@
+#include "launch/launch_internal.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+/* The filter has two parts. A hand-made prologue decides what depends on arguments, on the
+ * architecture or on the number being unknown; libseccomp makes the allow-list behind it, as a binary
+ * tree, which loads three times faster than a linear one.
+ *
+ *  - Another architecture (int $0x80, x32): killed, or ENOSYS.
+ *  - A number newer than the profile: ENOSYS, so that libc falls back to what it did before.
+ *  - Everything not listed: EPERM. */
+
+/* Newest number looked at when the list was made (futex_requeue). */
+#define NEWEST_SYSCALL 456
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "the seccomp profile knows x86_64 and aarch64"
+#endif
+
+#define NAMESPACE_FLAGS 0x7e020000u /* every CLONE_NEW* that clone() takes */
+
+static const char *const allowed[] = {
+    "accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat", "capget",
+    "capset", "chdir", "chmod", "chown", "clock_getres", "clock_gettime", "clock_nanosleep", "close",
+    "close_range", "connect", "copy_file_range", "creat", "dup", "dup2", "dup3", "epoll_create",
+    "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2",
+    "execve", "execveat", "exit", "exit_group", "faccessat", "faccessat2", "fadvise64", "fallocate",
+    "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "fcntl", "fdatasync",
+    "fgetxattr", "flistxattr", "flock", "fork", "fremovexattr", "fsetxattr", "fstat", "fstatfs",
+    "fsync", "ftruncate", "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake",
+    "futimesat", "getcpu", "getcwd", "getdents", "getdents64", "getegid", "geteuid", "getgid",
+    "getgroups", "getitimer", "getpeername", "getpgid", "getpgrp", "getpid", "getppid",
+    "getpriority", "getrandom", "getresgid", "getresuid", "getrlimit", "get_robust_list", "getrusage",
+    "getsid", "getsockname", "getsockopt", "get_thread_area", "gettid", "gettimeofday", "getuid",
+    "getxattr", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit",
+    "ioprio_get", "ioprio_set", "kill", "landlock_add_rule", "landlock_create_ruleset",
+    "landlock_restrict_self", "lchown", "lgetxattr", "link", "linkat", "listen", "listxattr",
+    "llistxattr", "lremovexattr", "lseek", "lsetxattr", "lstat", "madvise", "map_shadow_stack",
+    "membarrier", "memfd_create", "mincore", "mkdir", "mkdirat", "mknod", "mknodat", "mlock",
+    "mlock2", "mlockall", "mmap", "mprotect", "mq_getsetattr", "mq_notify", "mq_open",
+    "mq_timedreceive", "mq_timedsend", "mq_unlink", "mremap", "msgctl", "msgget", "msgrcv", "msgsnd",
+    "msync", "munlock", "munlockall", "munmap", "nanosleep", "newfstatat", "open", "openat", "openat2",
+    "pause", "pidfd_open", "pidfd_send_signal", "pipe", "pipe2", "pkey_alloc", "pkey_free",
+    "pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv", "preadv2", "process_mrelease",
+    "process_vm_readv", "pselect6", "ptrace", "pwrite64", "pwritev", "pwritev2", "read", "readahead",
+    "readlink", "readlinkat", "readv", "recvfrom", "recvmmsg", "recvmsg", "remap_file_pages",
+    "removexattr", "rename", "renameat", "renameat2", "restart_syscall", "rmdir", "rseq",
+    "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_getaffinity", "sched_getattr",
+    "sched_getparam", "sched_get_priority_max", "sched_get_priority_min", "sched_getscheduler",
+    "sched_rr_get_interval", "sched_setaffinity", "sched_setattr", "sched_setparam",
+    "sched_setscheduler", "sched_yield", "seccomp", "select", "semctl", "semget", "semop",
+    "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto", "setfsgid", "setfsuid", "setgid",
+    "setgroups", "setitimer", "setpgid", "setpriority", "setregid", "setresgid", "setresuid",
+    "setreuid", "set_robust_list", "setsid", "setsockopt", "set_thread_area", "set_tid_address",
+    "setuid", "setxattr", "shmat", "shmctl", "shmdt", "shmget", "shutdown", "sigaltstack",
+    "signalfd", "signalfd4", "splice", "stat", "statfs", "statx", "symlink", "symlinkat", "sync",
+    "sync_file_range", "syncfs", "sysinfo", "tee", "tgkill", "time", "timer_create", "timer_delete",
+    "timerfd_create", "timerfd_gettime", "timerfd_settime", "timer_getoverrun", "timer_gettime",
+    "timer_settime", "times", "tkill", "truncate", "umask", "uname", "unlink", "unlinkat", "utime",
+    "utimensat", "utimes", "vfork", "wait4", "waitid", "write", "writev",
+};
+
+#define LOAD(member)     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
+#define LOAD_ARG_LOW(n)  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]))
+#define LOAD_ARG_HIGH(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]) + 4)
+#define IF_EQ(v, t, f)   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (v), (t), (f))
+#define IF_SET(v, t, f)  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (v), (t), (f))
+#define IF_OVER(v, t, f) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (v), (t), (f))
+#define RETURN(v)        BPF_STMT(BPF_RET | BPF_K, (v))
+#define ALLOW            RETURN(SECCOMP_RET_ALLOW)
+#define REFUSE(e)        RETURN(SECCOMP_RET_ERRNO | (e))
+
+/* Each block begins with the number in the accumulator and is jumped over when it is another one. */
+static const struct sock_filter prologue[] = {
+    LOAD(arch),
+    IF_EQ(NATIVE_ARCH, 1, 0),
+    RETURN(SECCOMP_RET_KILL_PROCESS),
+    LOAD(nr),
+    IF_OVER(NEWEST_SYSCALL, 0, 1), /* x32 numbers too: they have bit 30 set */
+    REFUSE(ENOSYS),
+
+    IF_EQ(__NR_clone3, 0, 1), /* its flags are behind a pointer */
+    REFUSE(ENOSYS),
+
+    IF_EQ(__NR_clone, 0, 4),
+    LOAD_ARG_LOW(0),
+    IF_SET(NAMESPACE_FLAGS, 1, 0),
+    ALLOW,
+    REFUSE(EPERM),
+
+    /* The kernel looks at 32 bits of the request, so the filter does too. */
+    IF_EQ(__NR_ioctl, 0, 6),
+    LOAD_ARG_LOW(1),
+    IF_EQ(TIOCSTI, 3, 0),
+    IF_EQ(TIOCLINUX, 2, 0),
+    IF_EQ(TIOCSETD, 1, 0),
+    ALLOW,
+    REFUSE(EPERM),
+
+    IF_EQ(__NR_socket, 0, 9),
+    LOAD_ARG_LOW(0),
+    IF_EQ(AF_UNIX, 5, 0),
+    IF_EQ(AF_INET, 4, 0),
+    IF_EQ(AF_INET6, 3, 0),
+    IF_EQ(AF_NETLINK, 0, 3),
+    LOAD_ARG_LOW(2),
+    IF_EQ(0 /* NETLINK_ROUTE */, 0, 1),
+    ALLOW,
+    REFUSE(EPERM),
+
+    IF_EQ(__NR_socketpair, 0, 4),
+    LOAD_ARG_LOW(0),
+    IF_EQ(AF_UNIX, 0, 1),
+    ALLOW,
+    REFUSE(EPERM),
+
+    IF_EQ(__NR_personality, 0, 5),
+    LOAD_ARG_LOW(0),
+    IF_EQ(PER_LINUX, 1, 0),
+    IF_EQ(0xffffffff, 0, 1),
+    ALLOW,
+    REFUSE(EPERM),
+
+    /* The core limit stays as it is, and says it was set: 1 means that no handler is piped to. */
+    IF_EQ(__NR_prlimit64, 0, 8),
+    LOAD_ARG_LOW(1),
+    IF_EQ(RLIMIT_CORE, 1, 0),
+    ALLOW,
+    LOAD_ARG_LOW(2),
+    IF_EQ(0, 0, 2),
+    LOAD_ARG_HIGH(2),
+    IF_EQ(0, 1, 0),
+    REFUSE(0),
+    /* A query falls through with a zero in the accumulator; load the number again for what follows. */
+    LOAD(nr),
+    IF_EQ(__NR_prlimit64, 0, 1),
+    ALLOW,
+
+    IF_EQ(__NR_setrlimit, 0, 4),
+    LOAD_ARG_LOW(0),
+    IF_EQ(RLIMIT_CORE, 1, 0),
+    ALLOW,
+    REFUSE(0),
+};
+
+/* The allow-list as BPF, through a memfd because libseccomp writes to a descriptor. */
+static int export_list(scmp_filter_ctx ctx, int fd, struct sock_filter **ret, size_t *ret_n)
+{
+    struct stat st;
+    struct sock_filter *code;
+    ssize_t n;
+    int r = seccomp_export_bpf(ctx, fd);
+
+    if (r < 0)
+        return r;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    code = xmalloc((size_t)st.st_size);
+    n = pread(fd, code, (size_t)st.st_size, 0);
+    if (n != st.st_size) {
+        free(code);
+        return -EIO;
+    }
+    *ret = code;
+    *ret_n = (size_t)n / sizeof(*code);
+    return 0;
+}
+
+static int build_list(struct sock_filter **ret, size_t *ret_n)
+{
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    auto_close int fd = memfd_create("seccomp", MFD_CLOEXEC);
+    int r = 0;
+
+    if (!ctx || fd < 0) {
+        r = -ENOMEM;
+        goto out;
+    }
+    r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(allowed); i++) {
+        int nr = seccomp_syscall_resolve_name(allowed[i]);
+
+        /* Negative: a name that this architecture or this libseccomp does not know. */
+        if (nr >= 0)
+            r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+    }
+    if (r == 0)
+        r = export_list(ctx, fd, ret, ret_n);
+out:
+    if (ctx)
+        seccomp_release(ctx);
+    return r;
+}
+
+int seccomp_build(struct sock_fprog *ret, struct err *err)
+{
+    struct sock_filter *list = NULL, *all;
+    size_t n = 0;
+    int r = build_list(&list, &n);
+
+    if (r < 0)
+        return err_sys(err, -r, "compile the seccomp filter");
+    all = xmalloc((ARRAY_LEN(prologue) + n) * sizeof(*all));
+    memcpy(all, prologue, sizeof(prologue));
+    memcpy(all + ARRAY_LEN(prologue), list, n * sizeof(*all));
+    free(list);
+    *ret = (struct sock_fprog){.len = (unsigned short)(ARRAY_LEN(prologue) + n), .filter = all};
+    return 0;
+}

@@ -1,0 +1,197 @@
+#include "model/sandbox.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#define TO(s) (1u << SANDBOX_##s)
+
+/* The whole lifecycle. */
+static const struct {
+    const char *name;
+    unsigned next;
+} states[SANDBOX_STATES] = {
+    [SANDBOX_PREPARED] = {"prepared", TO(CREATING) | TO(REMOVING)},
+    [SANDBOX_CREATING] = {"creating", TO(RUNNING) | TO(REMOVING)},
+    [SANDBOX_RUNNING] = {"running", TO(PAUSED) | TO(STOPPED) | TO(REMOVING)},
+    [SANDBOX_PAUSED] = {"paused", TO(RUNNING) | TO(STOPPED) | TO(REMOVING)},
+    [SANDBOX_STOPPED] = {"stopped", TO(REMOVING)},
+    [SANDBOX_REMOVING] = {"removing", 0},
+};
+
+const char *sandbox_state_name(enum sandbox_state state)
+{
+    return states[state].name;
+}
+
+int sandbox_state_parse(const char *name, enum sandbox_state *ret)
+{
+    for (int i = 0; i < SANDBOX_STATES; i++) {
+        if (strcmp(states[i].name, name) == 0) {
+            *ret = (enum sandbox_state)i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct err *err)
+{
+    if (states[from].next & (1u << to))
+        return 0;
+    return err_set(err, ERR_CONFLICT, "a %s sandbox cannot become %s", states[from].name,
+                   states[to].name);
+}
+
+void sandbox_spec_done(struct sandbox_spec *spec)
+{
+    free(spec->image);
+    free(spec->name);
+    free(spec->workdir);
+    json_decref(spec->env);
+    json_decref(spec->metadata);
+    strv_free(spec->entrypoint);
+    *spec = (struct sandbox_spec){0};
+}
+
+static void set_int(json_t *o, const char *key, uint32_t value)
+{
+    (void)json_object_set_new(o, key, json_integer(value));
+}
+
+static void set_map(json_t *o, const char *key, json_t *map)
+{
+    if (map && json_object_size(map) > 0)
+        (void)json_object_set_new(o, key, json_deep_copy(map));
+}
+
+json_t *sandbox_spec_json(const struct sandbox_spec *spec)
+{
+    json_t *o = json_object();
+
+    (void)json_object_set_new(o, "image", json_string(spec->image));
+    if (spec->name)
+        (void)json_object_set_new(o, "name", json_string(spec->name));
+    set_int(o, "timeout", spec->timeout_s);
+    set_int(o, "memory", spec->limits.memory_mb);
+    (void)json_object_set_new(o, "cpu", json_real(spec->limits.cpu_millis / 1000.0));
+    set_int(o, "disk", spec->limits.disk_mb);
+    set_int(o, "pids", spec->limits.pids);
+    if (spec->network)
+        (void)json_object_set_new(o, "network", json_true());
+    set_map(o, "env", spec->env);
+    (void)json_object_set_new(o, "workdir", json_string(spec->workdir));
+    set_map(o, "metadata", spec->metadata);
+    if (spec->entrypoint) {
+        json_t *list = json_array();
+
+        for (char **arg = spec->entrypoint; *arg; arg++)
+            (void)json_array_append_new(list, json_string(*arg));
+        (void)json_object_set_new(o, "entrypoint", list);
+    }
+    return o;
+}
+
+static int load_string(const json_t *config, const char *key, char **ret, struct err *err)
+{
+    const char *s = json_string_value(json_object_get(config, key));
+
+    if (!s)
+        return err_set(err, ERR_INTERNAL, "the stored configuration has no %s", key);
+    *ret = xstrdup(s);
+    return 0;
+}
+
+static int load_u32(const json_t *config, const char *key, uint32_t *ret, struct err *err)
+{
+    const json_t *v = json_object_get(config, key);
+    json_int_t n = json_integer_value(v);
+
+    if (!json_is_integer(v) || n < 0 || n > UINT32_MAX)
+        return err_set(err, ERR_INTERNAL, "the stored configuration has no usable %s", key);
+    *ret = (uint32_t)n;
+    return 0;
+}
+
+static int load_map(const json_t *config, const char *key, json_t **ret, struct err *err)
+{
+    json_t *map = json_object_get(config, key);
+    const char *name;
+    json_t *value;
+
+    if (!map) {
+        *ret = json_object();
+        return 0;
+    }
+    if (!json_is_object(map))
+        return err_set(err, ERR_INTERNAL, "%s of the stored configuration is no object", key);
+    json_object_foreach(map, name, value)
+    {
+        if (!json_is_string(value))
+            return err_set(err, ERR_INTERNAL,
+                           "%s of the stored configuration holds a value that "
+                           "is no string",
+                           key);
+    }
+    *ret = json_deep_copy(map);
+    return 0;
+}
+
+static int load_list(const json_t *config, const char *key, char ***ret, struct err *err)
+{
+    const json_t *list = json_object_get(config, key);
+    auto_strv char **v = NULL;
+    size_t i;
+    json_t *item;
+
+    if (!list)
+        return 0;
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_string(item))
+            return err_set(err, ERR_INTERNAL,
+                           "%s of the stored configuration holds an item that "
+                           "is no string",
+                           key);
+        v = strv_add(v, json_string_value(item));
+    }
+    *ret = steal_ptr(v);
+    return 0;
+}
+
+static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
+{
+    const json_t *cpu = json_object_get(config, "cpu");
+    const char *name = json_string_value(json_object_get(config, "name"));
+
+    if (load_string(config, "image", &ret->image, err) < 0 ||
+        load_string(config, "workdir", &ret->workdir, err) < 0 ||
+        load_u32(config, "timeout", &ret->timeout_s, err) < 0 ||
+        load_u32(config, "memory", &ret->limits.memory_mb, err) < 0 ||
+        load_u32(config, "disk", &ret->limits.disk_mb, err) < 0 ||
+        load_u32(config, "pids", &ret->limits.pids, err) < 0 ||
+        load_map(config, "env", &ret->env, err) < 0 ||
+        load_map(config, "metadata", &ret->metadata, err) < 0 ||
+        load_list(config, "entrypoint", &ret->entrypoint, err) < 0)
+        return -1;
+    if (!json_is_number(cpu) || json_number_value(cpu) < 0 || json_number_value(cpu) > 1024)
+        return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");
+    ret->limits.cpu_millis = (uint32_t)(json_number_value(cpu) * 1000 + 0.5);
+    ret->network = json_is_true(json_object_get(config, "network"));
+    ret->name = name ? xstrdup(name) : NULL;
+    return 0;
+}
+
+int sandbox_spec_load(const json_t *config, struct sandbox_spec *ret, struct err *err)
+{
+    struct sandbox_spec spec = {0};
+
+    if (load(config, &spec, err) < 0) {
+        sandbox_spec_done(&spec);
+        return -1;
+    }
+    *ret = spec;
+    return 0;
+}

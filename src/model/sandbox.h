@@ -1,0 +1,72 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+struct err;
+
+/* The nouns of the API. JSON forms follow contracts of the REST API: times are Unix milliseconds,
+ * timeouts are seconds, memory is MB. */
+
+enum sandbox_state {
+    SANDBOX_PREPARED, /* an id whose spec-independent parts are ready; never shown to clients */
+    SANDBOX_CREATING,
+    SANDBOX_RUNNING,
+    SANDBOX_PAUSED,
+    SANDBOX_STOPPED, /* its processes are gone (reboot, agent lost), its disk is kept; reason says
+                        why */
+    SANDBOX_REMOVING,
+    SANDBOX_STATES,
+};
+
+const char *sandbox_state_name(enum sandbox_state state);
+int sandbox_state_parse(const char *name, enum sandbox_state *ret); /* 0 or -EINVAL */
+
+/* ERR_CONFLICT naming both states when the move is not allowed. */
+int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct err *err);
+
+#define MEMORY_MB_MIN  64
+#define MEMORY_MB_MAX  4096
+#define CPU_MILLIS_MIN 500
+#define CPU_MILLIS_MAX 4000
+#define TIMEOUT_S_MIN  60
+#define TIMEOUT_S_MAX  86400
+#define DISK_MB_MIN    64
+#define DISK_MB_MAX    (1 << 20)
+
+struct sandbox_limits {
+    uint32_t memory_mb;
+    uint32_t cpu_millis; /* thousandths of a core */
+    uint32_t pids;
+    uint32_t disk_mb;
+};
+
+struct sandbox_spec {
+    char *image; /* echoed verbatim */
+    char *name;  /* NULL = the id */
+    uint32_t timeout_s;
+    struct sandbox_limits limits;
+    bool network;
+    char *workdir;
+    json_t *env;       /* object of strings; changes with env set and delete */
+    json_t *metadata;  /* object of strings */
+    char **entrypoint; /* NULL = none: the box just stays up */
+};
+
+void sandbox_spec_done(struct sandbox_spec *spec);
+
+/* The `config` object of the contract, and back again from a stored row. */
+json_t *sandbox_spec_json(const struct sandbox_spec *spec);
+int sandbox_spec_load(const json_t *config, struct sandbox_spec *ret, struct err *err);
+
+/* A background exec. */
+struct exec_record {
+    char id[ID_SIZE]; /* bg_… */
+    char sandbox_id[ID_SIZE];
+    char *command;
+    uint32_t pid;
+    int64_t started_ms;
+};

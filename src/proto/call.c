@@ -1,0 +1,198 @@
+#include "proto/call.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "proto/wire.h"
+
+void call_exec_put(struct buf *b, const struct call_exec *c)
+{
+    wire_put_u32(b, c->flags);
+    wire_put_str(b, c->id);
+    wire_put_list(b, c->argv);
+    wire_put_list(b, c->env);
+    wire_put_str(b, c->cwd);
+    wire_put_str(b, c->user);
+    wire_put_u64(b, c->timeout_ms);
+    wire_put_u64(b, c->output_max);
+    wire_put_u32(b, c->rows);
+    wire_put_u32(b, c->cols);
+    wire_put_u32(b, c->nofile);
+}
+
+void call_exec_get(struct wire *w, struct call_exec *ret)
+{
+    ret->flags = wire_get_u32(w);
+    ret->id = wire_get_str(w);
+    ret->argv = wire_get_list(w, CALL_ARGS_MAX);
+    ret->env = wire_get_list(w, CALL_ARGS_MAX);
+    ret->cwd = wire_get_str(w);
+    ret->user = wire_get_str(w);
+    ret->timeout_ms = wire_get_u64(w);
+    ret->output_max = wire_get_u64(w);
+    ret->rows = wire_get_u32(w);
+    ret->cols = wire_get_u32(w);
+    ret->nofile = wire_get_u32(w);
+}
+
+void call_exec_done(struct call_exec *c)
+{
+    free(c->id);
+    strv_free(c->argv);
+    strv_free(c->env);
+    free(c->cwd);
+    free(c->user);
+    *c = (struct call_exec){0};
+}
+
+void call_exit_put(struct buf *b, const struct call_exit *c)
+{
+    wire_put_u32(b, c->how);
+    wire_put_u32(b, c->code);
+    wire_put_u64(b, c->duration_ns);
+    wire_put_u64(b, c->lost_stdout);
+    wire_put_u64(b, c->lost_stderr);
+}
+
+void call_exit_get(struct wire *w, struct call_exit *ret)
+{
+    ret->how = wire_get_u32(w);
+    ret->code = wire_get_u32(w);
+    ret->duration_ns = wire_get_u64(w);
+    ret->lost_stdout = wire_get_u64(w);
+    ret->lost_stderr = wire_get_u64(w);
+}
+
+void call_log_put(struct buf *b, const struct call_log *c)
+{
+    wire_put_u64(b, c->size);
+    wire_put_u32(b, c->running);
+    wire_put_u32(b, c->pid);
+    wire_put_u64(b, c->started_ms);
+    wire_put_u64(b, c->finished_ms);
+    call_exit_put(b, &c->exit);
+}
+
+void call_log_get(struct wire *w, struct call_log *ret)
+{
+    ret->size = wire_get_u64(w);
+    ret->running = wire_get_u32(w);
+    ret->pid = wire_get_u32(w);
+    ret->started_ms = wire_get_u64(w);
+    ret->finished_ms = wire_get_u64(w);
+    call_exit_get(w, &ret->exit);
+}
+
+void call_file_put(struct buf *b, const struct call_file *c)
+{
+    wire_put_str(b, c->path);
+    wire_put_u32(b, c->kind);
+    wire_put_u32(b, c->mode);
+    wire_put_u64(b, c->size);
+    wire_put_u64(b, c->mtime_ms);
+    wire_put_u32(b, c->uid);
+    wire_put_u32(b, c->gid);
+    wire_put_str(b, c->owner);
+    wire_put_str(b, c->group);
+    wire_put_str(b, c->target);
+}
+
+void call_file_get(struct wire *w, struct call_file *ret)
+{
+    ret->path = wire_get_str(w);
+    ret->kind = wire_get_u32(w);
+    ret->mode = wire_get_u32(w);
+    ret->size = wire_get_u64(w);
+    ret->mtime_ms = wire_get_u64(w);
+    ret->uid = wire_get_u32(w);
+    ret->gid = wire_get_u32(w);
+    ret->owner = wire_get_str(w);
+    ret->group = wire_get_str(w);
+    ret->target = wire_get_str(w);
+}
+
+void call_file_done(struct call_file *c)
+{
+    free(c->path);
+    free(c->owner);
+    free(c->group);
+    free(c->target);
+    *c = (struct call_file){0};
+}
+
+void call_process_put(struct buf *b, const struct call_process *c)
+{
+    wire_put_u32(b, c->pid);
+    wire_put_u32(b, c->ppid);
+    wire_put_u32(b, c->uid);
+    wire_put_str(b, c->user);
+    wire_put_str(b, c->state);
+    wire_put_u64(b, c->cpu_ms);
+    wire_put_u64(b, c->age_ms);
+    wire_put_u64(b, c->rss);
+    wire_put_u64(b, c->vsz);
+    wire_put_str(b, c->command);
+}
+
+void call_process_get(struct wire *w, struct call_process *ret)
+{
+    ret->pid = wire_get_u32(w);
+    ret->ppid = wire_get_u32(w);
+    ret->uid = wire_get_u32(w);
+    ret->user = wire_get_str(w);
+    ret->state = wire_get_str(w);
+    ret->cpu_ms = wire_get_u64(w);
+    ret->age_ms = wire_get_u64(w);
+    ret->rss = wire_get_u64(w);
+    ret->vsz = wire_get_u64(w);
+    ret->command = wire_get_str(w);
+}
+
+void call_process_done(struct call_process *c)
+{
+    free(c->user);
+    free(c->state);
+    free(c->command);
+    *c = (struct call_process){0};
+}
+
+/* The words an agent may use; they end up in API answers, so others are not passed on. */
+static const char *const known_codes[] = {
+    "bad_cwd",        "bad_user",       "command_not_found", "not_executable",
+    "process_limit",  "file_not_found", "not_a_file",        "not_a_directory",
+    "is_a_directory", "no_space",       "permission_denied", "log_not_found",
+};
+
+void call_error_put(struct buf *b, const struct err *err)
+{
+    wire_put_u32(b, err->kind);
+    wire_put_u32(b, (uint32_t)err->sys);
+    wire_put_str(b, err->code);
+    wire_put_str(b, err->text);
+}
+
+int call_error_get(const void *payload, unsigned long len, struct err *err)
+{
+    auto_free char *code = NULL;
+    auto_free char *text = NULL;
+    struct wire w;
+    uint32_t kind, sys;
+
+    wire_init(&w, payload, len);
+    kind = wire_get_u32(&w);
+    sys = wire_get_u32(&w);
+    code = wire_get_str(&w);
+    text = wire_get_str(&w);
+    if (!wire_ok(&w) || kind == ERR_NONE || kind >= ERR_KINDS)
+        return err_set(err, ERR_INTERNAL, "the agent sent an error that cannot be read");
+    (void)err_set(err, kind, "%s", text);
+    if (err) {
+        err->sys = (int)sys;
+        for (size_t i = 0; i < ARRAY_LEN(known_codes); i++)
+            if (strcmp(code, known_codes[i]) == 0)
+                err->code = known_codes[i];
+    }
+    return -1;
+}

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+struct wire;
+
+/* The calls an agent answers. A call is a frame of type FRAME_CALL + op whose payload is the packed
+ * form (proto/wire.h) of its fields in the order listed; the answers are listed after the arrow. Any
+ * call can be answered with FRAME_ERROR instead.
+ *
+ * An agent listens on two sockets. `exec` is served inside the workload's limits and takes CALL_EXEC
+ * only; `ctl` is served beside them and takes everything else, so that a full box can be looked into. */
+enum call_op {
+    CALL_HELLO,   /* → OK: u32 CALL_VERSION */
+    CALL_EXEC,    /* struct call_exec → STARTED, (STDOUT | STDERR)*, EXIT; background: STARTED only */
+    CALL_LOG,     /* str exec id, u64 offset, u64 at most → DATA*, END: struct call_log */
+    CALL_READ,    /* str path, str user, u64 offset, u64 at most (0 = all) → OK: struct call_file;
+                   * DATA*, END. A file that is not regular is refused */
+    CALL_WRITE,   /* str path, str user, u32 mode (~0 = keep, or 0644 when new), u32 make parents;
+                   * then DATA*, END from the caller → OK. The file appears whole, on END, or not at all */
+    CALL_STAT,    /* str user, list paths → ITEM (call_file) for each in order, END. Links not followed */
+    CALL_LIST,    /* str path, str user → ITEM (call_file)*, END; one level, sorted by name */
+    CALL_SEARCH,  /* str dir, str user, str glob on the base name, u32 at most → ITEM (str path)*, END */
+    CALL_MOVE,    /* str from, str to, str user → OK */
+    CALL_MKDIR,   /* str path, str user, u32 mode → OK; with parents; fine if it exists */
+    CALL_REMOVE,  /* str path, str user, u32 recursive → OK; fine if it does not exist */
+    CALL_CHMOD,   /* str path, str user, str mode (octal digits, or one symbolic clause) → OK */
+    CALL_PS,      /* → ITEM (struct call_process)*, END */
+    CALL_KILL,    /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone */
+    CALL_DIAL,    /* u32 TCP port on the box's loopback → OK; afterwards the stream is that connection */
+    CALL_OPS,
+};
+
+#define CALL_VERSION 1
+
+#define CALL_ARGS_MAX  4096 /* items in argv or env */
+#define CALL_PATHS_MAX 1024
+#define CALL_MODE_KEEP (~0u)
+
+enum call_exec_flags {
+    EXEC_TTY = 1u << 0,        /* on a pty: output is one stream, FRAME_STDOUT */
+    EXEC_BACKGROUND = 1u << 1, /* output goes to the log named by id; the caller leaves after STARTED */
+    EXEC_STDIN = 1u << 2,      /* FRAME_STDIN will come; otherwise stdin is /dev/null */
+};
+
+struct call_exec {
+    uint32_t flags;
+    char *id;            /* names the log of a background exec: [a-z0-9_]{1,40}; else "" */
+    char **argv;         /* at least one; found along PATH of env when it has no '/' */
+    char **env;          /* the whole environment, K=V */
+    char *cwd;           /* "" = home of the user; must exist inside the box: ERR_INVALID "bad_cwd" */
+    char *user;          /* "" or "root", a name in the box's passwd, "uid" or "uid:gid" */
+    uint64_t timeout_ms; /* 0 = none; then the whole tree is killed and EXIT says TIMEOUT */
+    uint64_t output_max; /* bytes kept of each of stdout and stderr, the rest counted; 0 = no limit */
+    uint32_t rows, cols; /* of the pty */
+    uint32_t nofile;     /* soft RLIMIT_NOFILE; 0 = as the box has it */
+};
+
+enum call_exit_how {
+    EXIT_CODE,      /* code is the exit status */
+    EXIT_SIGNAL,    /* code is the signal */
+    EXIT_TIMEOUT,   /* killed by timeout_ms */
+    EXIT_CANCELLED, /* the caller closed the connection (background: never) */
+    EXIT_LOST,      /* its supervisor died before it could write the end */
+};
+
+struct call_exit {
+    uint32_t how, code;
+    uint64_t duration_ns;
+    uint64_t lost_stdout, lost_stderr; /* bytes past output_max */
+};
+
+struct call_log {
+    uint64_t size; /* bytes in the log now */
+    uint32_t running;
+    uint32_t pid;
+    uint64_t started_ms, finished_ms; /* wall clock; finished 0 while running */
+    struct call_exit exit;
+};
+
+enum call_file_kind { FILE_REGULAR, FILE_DIR, FILE_LINK, FILE_OTHER };
+
+struct call_file {
+    char *path; /* as asked for, or the name within the listed directory */
+    uint32_t kind;
+    uint32_t mode; /* st_mode, all of it */
+    uint64_t size;
+    uint64_t mtime_ms;
+    uint32_t uid, gid;
+    char *owner, *group; /* names in the box's passwd and group, else the numbers */
+    char *target;        /* of a link */
+};
+
+struct call_process {
+    uint32_t pid, ppid, uid;
+    char *user;
+    char *state;      /* one letter, as in ps */
+    uint64_t cpu_ms;  /* user + system time so far */
+    uint64_t age_ms;  /* since it started */
+    uint64_t rss, vsz; /* bytes */
+    char *command;    /* arguments joined by spaces, or [comm] */
+};
+
+void call_exec_put(struct buf *b, const struct call_exec *c);
+void call_exec_get(struct wire *w, struct call_exec *ret); /* free with call_exec_done */
+void call_exec_done(struct call_exec *c);
+void call_exit_put(struct buf *b, const struct call_exit *c);
+void call_exit_get(struct wire *w, struct call_exit *ret);
+void call_log_put(struct buf *b, const struct call_log *c);
+void call_log_get(struct wire *w, struct call_log *ret);
+void call_file_put(struct buf *b, const struct call_file *c);
+void call_file_get(struct wire *w, struct call_file *ret);
+void call_file_done(struct call_file *c);
+void call_process_put(struct buf *b, const struct call_process *c);
+void call_process_get(struct wire *w, struct call_process *ret);
+void call_process_done(struct call_process *c);
+
+/* FRAME_ERROR in both directions. Reading maps an unknown kind to ERR_INTERNAL, clips the text and
+ * keeps only codes that it knows; returns -1 with *err filled, as err_set does. */
+void call_error_put(struct buf *b, const struct err *err);
+int call_error_get(const void *payload, unsigned long len, struct err *err);

@@ -1,0 +1,98 @@
+#include "proto/frame.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+
+void frame_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
+{
+    h[0] = (unsigned char)len;
+    h[1] = (unsigned char)(len >> 8);
+    h[2] = (unsigned char)(len >> 16);
+    h[3] = (unsigned char)(len >> 24);
+    h[4] = (unsigned char)type;
+    h[5] = h[6] = h[7] = 0;
+}
+
+static int read_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len)
+{
+    size_t len = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
+
+    if (len > FRAME_MAX || h[5] || h[6] || h[7])
+        return -EPROTO;
+    *ret_type = h[4];
+    *ret_len = len;
+    return 0;
+}
+
+int frame_send(int fd, unsigned type, const void *payload, size_t len)
+{
+    unsigned char h[FRAME_HEADER];
+    struct iovec iov[2] = {{h, sizeof(h)}, {(void *)(uintptr_t)payload, len}};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+
+    if (len > FRAME_MAX)
+        return -EMSGSIZE;
+    frame_header(h, type, len);
+    while (iov[0].iov_len + iov[1].iov_len > 0) {
+        ssize_t n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        for (int i = 0; i < 2; i++) {
+            size_t part = (size_t)n < iov[i].iov_len ? (size_t)n : iov[i].iov_len;
+
+            iov[i].iov_base = (char *)iov[i].iov_base + part;
+            iov[i].iov_len -= part;
+            n -= (ssize_t)part;
+        }
+    }
+    return 0;
+}
+
+int frame_recv(int fd, unsigned *ret_type, struct buf *payload)
+{
+    unsigned char h[FRAME_HEADER];
+    ssize_t n = read_some(fd, h, sizeof(h));
+    size_t len;
+    char *room;
+    int r;
+
+    if (n <= 0)
+        return (int)n;
+    if ((size_t)n < sizeof(h)) {
+        r = read_exact(fd, h + n, sizeof(h) - (size_t)n);
+        if (r < 0)
+            return r;
+    }
+    r = read_header(h, ret_type, &len);
+    if (r < 0)
+        return r;
+    buf_clear(payload);
+    payload->max = FRAME_MAX;
+    room = buf_room(payload, len);
+    r = read_exact(fd, room, len);
+    if (r < 0)
+        return r;
+    payload->len = len;
+    payload->data[len] = '\0';
+    return 1;
+}
+
+long frame_parse(const void *data, size_t len, unsigned *ret_type)
+{
+    size_t body;
+
+    if (len < FRAME_HEADER)
+        return 0;
+    if (read_header(data, ret_type, &body) < 0)
+        return -EPROTO;
+    return len < FRAME_HEADER + body ? 0 : (long)(FRAME_HEADER + body);
+}

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+/* The stream between the daemon and an agent, and between `cay exec` and the daemon once upgraded.
+ *
+ * Framing
+ *  1. A frame is a header of 8 bytes (u32 length of the payload, u8 type, 3 zero bytes) and its
+ * payload.
+ *  2. A payload is at most FRAME_MAX bytes. A longer length or a non-zero pad ends the connection.
+ *  3. One connection is one call: its first frame is the call (proto/call.h), and closing it
+ * cancels the call, except for a background exec, which then goes on. */
+
+#define FRAME_MAX    (256u << 10)
+#define FRAME_HEADER 8
+
+enum frame_type {
+    /* agent → daemon */
+    FRAME_OK = 1,  /* done; payload depends on the call */
+    FRAME_ERROR,   /* u32 err_kind, u32 errno, str code, str text; nothing follows */
+    FRAME_STARTED, /* u32 pid as seen in the box */
+    FRAME_STDOUT,  /* bytes */
+    FRAME_STDERR,  /* bytes */
+    FRAME_EXIT,    /* struct call_exit; last frame of an exec */
+    FRAME_ITEM,    /* one entry of a list: struct call_file, struct call_process or a path */
+
+    /* either way */
+    FRAME_DATA, /* bytes of a file */
+    FRAME_END,  /* no more data or items */
+
+    /* daemon → agent, while an exec runs */
+    FRAME_STDIN,  /* bytes; an empty one is the end of input */
+    FRAME_RESIZE, /* u32 rows, u32 columns */
+    FRAME_SIGNAL, /* u32 signal, to the whole process tree of the exec */
+
+    FRAME_CALL = 32, /* + enum call_op: the first frame of a connection */
+};
+
+/* The header of a payload of len bytes (at most FRAME_MAX), for those who queue frames themselves.
+ */
+void frame_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len);
+
+/* Blocking. 0 or -errno; -EMSGSIZE for a payload that is too long. */
+int frame_send(int fd, unsigned type, const void *payload, size_t len);
+
+/* Reads one frame into payload (cleared first, its max is raised to FRAME_MAX). 1 for a frame, 0 at
+ * the end of the stream between frames, -EPROTO for a broken one, or -errno. */
+int frame_recv(int fd, unsigned *ret_type, struct buf *payload);
+
+/* A frame from bytes that arrived so far: its whole length including the header, 0 if more bytes
+ * are needed, or -EPROTO. The payload starts at data + FRAME_HEADER. For loops that poll. */
+long frame_parse(const void *data, size_t len, unsigned *ret_type);

@@ -1,0 +1,230 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "runtime/native/cgroup.h"
+#include "runtime/runtime.h"
+
+/* v1: one directory <id> in each hierarchy for the workload, and <id>.agent in those of memory and
+ * pids for the agent. cpu, cpuacct and freezer are for the box as a whole. */
+
+static char *work_dir(const struct cgroup *c, int controller, const char *id)
+{
+    return xasprintf("%s/%s", c->dirs[controller], id);
+}
+
+static char *agent_dir(const struct cgroup *c, int controller, const char *id)
+{
+    return xasprintf("%s/%s.agent", c->dirs[controller], id);
+}
+
+/* memsw may not be below memory at any time, so the order depends on where the values come from. */
+static int limit_memory(const char *dir, unsigned long long bytes, struct err *err)
+{
+    auto_free char *memsw = xasprintf("%s/memory.memsw.limit_in_bytes", dir);
+    char value[32];
+
+    (void)snprintf(value, sizeof(value), "%llu", bytes);
+    if (access(memsw, F_OK) < 0) {
+        /* No swap accounting: at least the box's pages are never chosen for it. */
+        if (cgroup_write(dir, "memory.swappiness", "0", err) < 0)
+            return -1;
+        return cgroup_write(dir, "memory.limit_in_bytes", value, err);
+    }
+    (void)cgroup_write(dir, "memory.memsw.limit_in_bytes", value, NULL);
+    if (cgroup_write(dir, "memory.limit_in_bytes", value, err) < 0)
+        return -1;
+    return cgroup_write(dir, "memory.memsw.limit_in_bytes", value, err);
+}
+
+static int v1_limit(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
+                    struct err *err)
+{
+    auto_free char *memory = work_dir(c, V1_MEMORY, id);
+    auto_free char *pids = work_dir(c, V1_PIDS, id);
+    auto_free char *cpu = work_dir(c, V1_CPU, id);
+    char value[32];
+
+    if (limit_memory(memory, (unsigned long long)limits->memory_mb << 20, err) < 0)
+        return -1;
+    (void)snprintf(value, sizeof(value), "%u", limits->pids);
+    if (cgroup_write(pids, "pids.max", value, err) < 0)
+        return -1;
+    (void)snprintf(value, sizeof(value), "%u", limits->cpu_millis * 100);
+    return cgroup_write(cpu, "cpu.cfs_quota_us", value, err);
+}
+
+static int limit_agent(const struct cgroup *c, const char *id, struct err *err)
+{
+    auto_free char *memory = agent_dir(c, V1_MEMORY, id);
+    auto_free char *pids = agent_dir(c, V1_PIDS, id);
+    char value[32];
+
+    (void)snprintf(value, sizeof(value), "%u", AGENT_MEMORY_BYTES);
+    if (cgroup_write(memory, "memory.limit_in_bytes", value, err) < 0)
+        return -1;
+    (void)snprintf(value, sizeof(value), "%u", AGENT_PIDS);
+    return cgroup_write(pids, "pids.max", value, err);
+}
+
+static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
+{
+    int r = 0;
+
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        auto_free char *dir = work_dir(c, i, id);
+
+        if (cgroup_rmdir(dir, err) < 0)
+            r = -1;
+        if (i == V1_MEMORY || i == V1_PIDS) {
+            auto_free char *agent = agent_dir(c, i, id);
+
+            if (cgroup_rmdir(agent, err) < 0)
+                r = -1;
+        }
+    }
+    return r;
+}
+
+static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
+                   struct err *err)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i < V1_CONTROLLERS; i++) {
+        auto_free char *dir = work_dir(c, i, id);
+
+        /* cpu and cpuacct are often one hierarchy. */
+        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+            r = err_sys(err, errno, "make the cgroup %s", id);
+        if (r == 0 && (i == V1_MEMORY || i == V1_PIDS)) {
+            auto_free char *agent = agent_dir(c, i, id);
+
+            if (mkdir(agent, 0755) < 0 && errno != EEXIST)
+                r = err_sys(err, errno, "make the cgroup %s.agent", id);
+        }
+    }
+    if (r == 0)
+        r = limit_agent(c, id, err);
+    if (r == 0)
+        r = v1_limit(c, id, limits, err);
+    if (r < 0)
+        (void)v1_remove(c, id, NULL);
+    return r;
+}
+
+static char **v1_work_dirs(const struct cgroup *c, const char *id)
+{
+    char **dirs = NULL;
+
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        auto_free char *dir = work_dir(c, i, id);
+
+        if (i == V1_CPUACCT && strcmp(c->dirs[V1_CPU], c->dirs[V1_CPUACCT]) == 0)
+            continue;
+        dirs = strv_add(dirs, dir);
+    }
+    return dirs;
+}
+
+static char **v1_agent_dirs(const struct cgroup *c, const char *id)
+{
+    auto_free char *memory = agent_dir(c, V1_MEMORY, id);
+    auto_free char *pids = agent_dir(c, V1_PIDS, id);
+    char **dirs = strv_add(NULL, memory);
+
+    return strv_add(dirs, pids);
+}
+
+/* FREEZING becomes FROZEN when the last task has stopped; reading the state drives that on. */
+static int v1_freeze(const struct cgroup *c, const char *id, bool frozen, struct err *err)
+{
+    auto_free char *dir = work_dir(c, V1_FREEZER, id);
+    auto_free char *file = xasprintf("%s/freezer.state", dir);
+    const char *want = frozen ? "FROZEN" : "THAWED";
+
+    for (int tries = 0; tries < 2000; tries++) {
+        struct timespec ts = {.tv_nsec = tries < 50 ? 20000 : 1000000};
+        char state[32];
+
+        if (tries % 100 == 0 && cgroup_write(dir, "freezer.state", want, err) < 0)
+            return -1;
+        if (read_file_at(AT_FDCWD, file, state, sizeof(state)) > 0 && str_starts(state, want))
+            return 0;
+        (void)nanosleep(&ts, NULL);
+    }
+    (void)cgroup_write(dir, "freezer.state", "THAWED", NULL);
+    return err_set(err, ERR_UNAVAILABLE,
+                   "a process does not stop (it waits in the kernel); try again later");
+}
+
+static int v1_stats(const struct cgroup *c, const char *id, struct box_stats *ret, struct err *err)
+{
+    auto_free char *memory = work_dir(c, V1_MEMORY, id);
+    auto_free char *pids = work_dir(c, V1_PIDS, id);
+    auto_free char *cpuacct = work_dir(c, V1_CPUACCT, id);
+    unsigned long long cpu, used, inactive, limit, count, kills;
+
+    if (cgroup_read(cpuacct, "cpuacct.usage", &cpu) < 0 ||
+        cgroup_read(memory, "memory.usage_in_bytes", &used) < 0 ||
+        cgroup_read(memory, "memory.limit_in_bytes", &limit) < 0 ||
+        cgroup_read_key(memory, "memory.stat", "total_inactive_file", &inactive) < 0 ||
+        cgroup_read_key(memory, "memory.oom_control", "oom_kill", &kills) < 0 ||
+        cgroup_read(pids, "pids.current", &count) < 0)
+        return err_set(err, ERR_UNAVAILABLE, "the cgroups of %s cannot be read", id);
+    ret->cpu_ns = cpu;
+    ret->memory_bytes = used > inactive ? used - inactive : 0;
+    ret->memory_limit = limit;
+    ret->pids = count;
+    ret->oom_kills = kills;
+    return 0;
+}
+
+static void v1_each(const struct cgroup *c, void (*found)(const char *id, void *arg), void *arg)
+{
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        DIR *d = opendir(c->dirs[i]);
+        struct dirent *e;
+
+        while (d && (e = readdir(d))) {
+            char id[ID_SIZE + 8];
+            char *dot;
+
+            (void)snprintf(id, sizeof(id), "%.*s", (int)sizeof(id) - 1, e->d_name);
+            dot = strchr(id, '.');
+            if (dot)
+                *dot = '\0';
+            if (id_valid(id, "sbx"))
+                found(id, arg);
+        }
+        if (d)
+            (void)closedir(d);
+    }
+}
+
+static void v1_close(const struct cgroup *c)
+{
+    for (int i = 0; i < V1_CONTROLLERS; i++)
+        (void)rmdir(c->dirs[i]);
+}
+
+const struct cgroup_ops cgroup_v1_ops = {
+    .make = v1_make,
+    .limit = v1_limit,
+    .work_dirs = v1_work_dirs,
+    .agent_dirs = v1_agent_dirs,
+    .freeze = v1_freeze,
+    .stats = v1_stats,
+    .remove = v1_remove,
+    .each = v1_each,
+    .close = v1_close,
+};

@@ -1,0 +1,348 @@
+#include "runtime/native/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "runtime/native/quota.h"
+
+/* EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH; they are in no public header. */
+#define SHUTDOWN_IOCTL    _IOR('X', 125, uint32_t)
+#define SHUTDOWN_NO_FLUSH 2u
+
+struct disk {
+    char *dir;     /* <data>/sandboxes */
+    char *scratch; /* <data>/scratch: templates */
+    bool quota;
+    pthread_mutex_t lock; /* making of templates */
+};
+
+static int make_dir(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_sys(err, errno, "make %s", path);
+    return 0;
+}
+
+int disk_open(const char *data_dir, struct disk **ret, struct err *err)
+{
+    struct disk *d = xcalloc(1, sizeof(*d));
+
+    d->dir = xasprintf("%s/sandboxes", data_dir);
+    d->scratch = xasprintf("%s/scratch", data_dir);
+    (void)pthread_mutex_init(&d->lock, NULL);
+    if (make_dir(d->dir, err) < 0 || make_dir(d->scratch, err) < 0) {
+        disk_free(d);
+        return -1;
+    }
+    d->quota = quota_works(d->dir);
+    *ret = d;
+    return 0;
+}
+
+void disk_free(struct disk *d)
+{
+    if (!d)
+        return;
+    free(d->dir);
+    free(d->scratch);
+    (void)pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+const char *disk_kind(const struct disk *d)
+{
+    return d->quota ? "project quota" : "loop";
+}
+
+/* ---- templates ---- */
+
+static int run_mke2fs(const char *image, const char *root, uint32_t mb, struct err *err)
+{
+    /* No journal: a box's disk is thrown away after a crash. Tables are left uninitialised, so that a
+     * copy is a few blocks. The daemon's own path, not the box's, says which program runs. */
+    auto_free char *size = xasprintf("%um", mb);
+    char *argv[] = {(char[]){"mke2fs"},
+                    (char[]){"-q"},
+                    (char[]){"-F"},
+                    (char[]){"-t"},
+                    (char[]){"ext4"},
+                    (char[]){"-m"},
+                    (char[]){"0"},
+                    (char[]){"-i"},
+                    (char[]){"16384"},
+                    (char[]){"-b"},
+                    (char[]){"4096"},
+                    (char[]){"-O"},
+                    (char[]){"^has_journal,^resize_inode,sparse_super2"},
+                    (char[]){"-E"},
+                    (char[]){"lazy_itable_init=1,nodiscard,root_owner=0:0,num_backup_sb=0"},
+                    (char[]){"-d"},
+                    (char *)(uintptr_t)root,
+                    (char *)(uintptr_t)image,
+                    size,
+                    NULL};
+    char *envp[] = {(char[]){"PATH=/usr/sbin:/sbin:/usr/bin:/bin"}, (char[]){"LC_ALL=C"}, NULL};
+    int status = 0, r;
+    pid_t pid;
+
+    r = posix_spawn(&pid, "/sbin/mke2fs", NULL, NULL, argv, envp);
+    if (r == ENOENT)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "mke2fs is needed for the disks of sandboxes; install e2fsprogs");
+    if (r != 0)
+        return err_sys(err, r, "run mke2fs");
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(err, errno, "wait for mke2fs");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(err, ERR_INTERNAL, "mke2fs failed with status %d", WEXITSTATUS(status));
+    return 0;
+}
+
+/* mke2fs announces a file that it has to make itself. */
+static int make_empty(const char *path, struct err *err)
+{
+    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    return fd < 0 ? err_sys(err, errno, "make %s", path) : 0;
+}
+
+static const char *const folders[] = {"upper", "work", "logs"};
+
+static int make_template(struct disk *d, const char *path, uint32_t mb, struct err *err)
+{
+    auto_free char *tmp = xasprintf("%s.tmp", path);
+    auto_free char *root = xasprintf("%s/root", d->scratch);
+    int r = make_dir(root, err);
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++) {
+        auto_free char *dir = xasprintf("%s/%s", root, folders[i]);
+
+        r = make_dir(dir, err);
+    }
+    if (r == 0)
+        r = make_empty(tmp, err);
+    if (r == 0)
+        r = run_mke2fs(tmp, root, mb, err);
+    if (r == 0 && rename(tmp, path) < 0)
+        r = err_sys(err, errno, "rename %s", tmp);
+    if (r < 0)
+        (void)unlink(tmp);
+    return r;
+}
+
+static int open_template(struct disk *d, uint32_t mb, struct err *err)
+{
+    auto_free char *path = xasprintf("%s/template-%u.img", d->scratch, mb);
+    int fd, r = 0;
+
+    (void)pthread_mutex_lock(&d->lock);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        r = make_template(d, path, mb, err);
+        fd = r < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0 && r == 0)
+        r = err_sys(err, errno, "open %s", path);
+    (void)pthread_mutex_unlock(&d->lock);
+    return r < 0 ? -1 : fd;
+}
+
+/* ---- a loop disk ---- */
+
+static int copy_sparse(int from, int to)
+{
+    struct stat st;
+    off_t at = 0;
+
+    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+        return -errno;
+    for (;;) {
+        loff_t in, out;
+        off_t hole;
+
+        at = lseek(from, at, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? 0 : -errno;
+        hole = lseek(from, at, SEEK_HOLE);
+        for (in = out = at; in < hole;) {
+            ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(hole - in), 0);
+
+            if (n <= 0)
+                return n < 0 ? -errno : -EIO;
+        }
+        at = hole;
+    }
+}
+
+/* A free loop device set up on file: its path is in name. Another program can take the device between
+ * asking for it and setting it up; then we ask again. */
+static int loop_attach(int file, char *name, size_t size)
+{
+    auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+    if (control < 0)
+        return -errno;
+    for (int tries = 0; tries < 64; tries++) {
+        struct loop_config config = {
+            .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+        auto_close int loop = -1;
+        int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+        if (n < 0)
+            return -errno;
+        (void)snprintf(name, size, "/dev/loop%d", n);
+        loop = open(name, O_RDWR | O_CLOEXEC);
+        if (loop < 0)
+            return -errno;
+        if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
+            return steal_fd(loop);
+        if (errno != EBUSY)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
+static int mount_image(int image, struct err *err)
+{
+    char device[64];
+    auto_close int loop = loop_attach(image, device, sizeof(device));
+    auto_close int fs = -1;
+    int m;
+
+    if (loop < 0)
+        return err_sys(err, -loop, "attach a loop device (are loop devices available?)");
+    fs = fsopen("ext4", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return err_sys(err, errno, "open ext4");
+    if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return err_sys(err, errno, "mount %s", device);
+    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return m < 0 ? err_sys(err, errno, "mount %s", device) : m;
+}
+
+static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *err)
+{
+    auto_close int template = open_template(d, mb, err);
+    auto_close int image = -1;
+    int r;
+
+    if (template < 0)
+        return -1;
+    image = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (image < 0)
+        return err_sys(err, errno, "make %s", path);
+    r = copy_sparse(template, image);
+    if (r < 0) {
+        (void)unlink(path);
+        return err_sys(err, -r, "copy the template of the disk");
+    }
+    r = mount_image(image, err);
+    if (r < 0)
+        (void)unlink(path);
+    return r;
+}
+
+/* ---- either kind ---- */
+
+static char *path_of(const struct disk *d, const char *id)
+{
+    return xasprintf("%s/%s%s", d->dir, id, d->quota ? "" : ".img");
+}
+
+/* upper/ becomes the root of the box, logs/ is the agent's; work/ stays the host's. */
+static int give_to(int mount, uint32_t owner, struct err *err)
+{
+    if (fchownat(mount, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchmodat(mount, "upper", 0755, 0) < 0 ||
+        fchownat(mount, "logs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(err, errno, "set the owner of the disk");
+    return 0;
+}
+
+int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
+              struct err *err)
+{
+    auto_free char *path = path_of(d, id);
+    auto_close int mount = -1;
+
+    mount = d->quota ? quota_make(path, folders, ARRAY_LEN(folders), mb, owner, err)
+                     : make_loop(d, path, mb, err);
+    if (mount < 0)
+        return -1;
+    if (give_to(mount, owner, err) < 0) {
+        close_fd(&mount);
+        (void)disk_remove(d, id, NULL);
+        return -1;
+    }
+    *ret_fd = steal_fd(mount);
+    return 0;
+}
+
+void disk_abandon(const struct disk *d, int fd)
+{
+    auto_close int root = d->quota ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint32_t how = SHUTDOWN_NO_FLUSH;
+
+    if (root >= 0)
+        (void)ioctl(root, SHUTDOWN_IOCTL, &how);
+}
+
+int disk_remove(struct disk *d, const char *id, struct err *err)
+{
+    auto_free char *path = path_of(d, id);
+
+    if (d->quota)
+        return quota_remove(d->dir, id, err);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_sys(err, errno, "remove %s", path);
+    return 0;
+}
+
+uint64_t disk_used(struct disk *d, const char *id)
+{
+    auto_free char *path = path_of(d, id);
+    struct stat st;
+
+    if (d->quota)
+        return quota_used(path);
+    return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+void disk_each(struct disk *d, void (*found)(const char *id, void *arg), void *arg)
+{
+    DIR *dir = opendir(d->dir);
+    struct dirent *e;
+
+    while (dir && (e = readdir(dir))) {
+        char id[ID_SIZE + 8];
+
+        (void)snprintf(id, sizeof(id), "%.*s", (int)sizeof(id) - 1, e->d_name);
+        if (!d->quota && str_ends(id, ".img"))
+            id[strlen(id) - 4] = '\0';
+        if (id_valid(id, "sbx"))
+            found(id, arg);
+    }
+    if (dir)
+        (void)closedir(dir);
+}

@@ -1,0 +1,14 @@
+#pragma once
+
+struct err;
+struct runtime;
+
+/* The native runtime: boxes of namespaces, cgroups, seccomp and overlayfs, built by the launcher. */
+
+struct native_config {
+    const char *data_dir; /* absolute; sandboxes/<id>.img and scratch/ live below it */
+    const char *run_dir;  /* absolute; <id>/agent.sock, <id>/exec.sock */
+    int launcher_fd;      /* launcher_start() made it, before the first thread */
+};
+
+struct runtime *native_new(const struct native_config *config, struct err *err);

@@ -1,0 +1,103 @@
+#include "runtime/native/slots.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define SLOTS 4094
+
+static int open_dir(struct err *err)
+{
+    int fd;
+
+    if (mkdir(SLOTS_DIR, 0700) < 0 && errno != EEXIST)
+        return err_sys(err, errno, "make %s", SLOTS_DIR);
+    fd = open(SLOTS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? err_sys(err, errno, "open %s", SLOTS_DIR) : fd;
+}
+
+/* 1 = taken, 0 = somebody has it, -errno. */
+static int try_take(int dir, const char *owner, uint32_t slot)
+{
+    auto_close int fd = -1;
+    char name[16];
+    int r;
+
+    (void)snprintf(name, sizeof(name), "%u", slot);
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : -errno;
+    r = write_all(fd, owner, strlen(owner));
+    if (r < 0) {
+        (void)unlinkat(dir, name, 0);
+        return r;
+    }
+    return 1;
+}
+
+int slot_take(const char *owner, uint32_t *ret, struct err *err)
+{
+    static atomic_uint next;
+    auto_close int dir = open_dir(err);
+
+    if (dir < 0)
+        return -1;
+    for (unsigned tries = 0; tries < SLOTS; tries++) {
+        uint32_t slot = atomic_fetch_add(&next, 1) % SLOTS;
+        int r = try_take(dir, owner, slot);
+
+        if (r < 0)
+            return err_sys(err, -r, "reserve an id range in %s", SLOTS_DIR);
+        if (r > 0) {
+            *ret = slot;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_LIMIT,
+                   "all %d id ranges of this machine are in use; remove sandboxes first", SLOTS);
+}
+
+void slot_retake(const char *owner, uint32_t slot)
+{
+    auto_close int dir = open_dir(NULL);
+
+    if (dir >= 0)
+        (void)try_take(dir, owner, slot);
+}
+
+void slot_release(uint32_t slot)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "%s/%u", SLOTS_DIR, slot);
+    (void)unlink(path);
+}
+
+void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg)
+{
+    DIR *d = opendir(SLOTS_DIR);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        char text[PATH_MAX];
+        uint64_t slot;
+
+        if (str_u64(e->d_name, &slot) < 0 || slot >= SLOTS)
+            continue;
+        if (read_file_at(dirfd(d), e->d_name, text, sizeof(text)) > 0 && strcmp(text, owner) == 0)
+            each((uint32_t)slot, arg);
+    }
+    if (d)
+        (void)closedir(d);
+}

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <stdint.h>
+
+struct err;
+
+/* Ranges of 65,536 host ids, one a sandbox, never shared, never with 0 in it. A range in use is a file
+ * in a folder that all daemons of this host share, holding the data directory of its owner; a reboot
+ * empties the folder, and with it all ranges are free. */
+
+#define SLOTS_DIR "/run/cay.ids"
+
+/* Host id of the box's root. The pool is what systemd's table of ids lists as unused. */
+static inline uint32_t slot_base(uint32_t slot)
+{
+    return 0x70000000u + slot * 65536u;
+}
+
+int slot_take(const char *owner, uint32_t *ret, struct err *err);
+/* The range of a sandbox that was there before this daemon; taken back even if the file is gone. */
+void slot_retake(const char *owner, uint32_t slot);
+void slot_release(uint32_t slot);
+/* Calls each for every range that owner has; it may release it. */
+void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);

@@ -1,0 +1,91 @@
+#include "runtime/runtime.h"
+
+#include "base/err.h"
+
+static int unsupported(const struct runtime *rt, const char *what, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "%s cannot %s", rt->ops->name, what);
+}
+
+int runtime_probe(struct runtime *rt, struct err *err)
+{
+    return rt->ops->probe ? rt->ops->probe(rt, err) : 0;
+}
+
+int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                    struct err *err)
+{
+    return rt->ops->prepare ? rt->ops->prepare(rt, box, limits, err) : 0;
+}
+
+int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,
+                   const struct sandbox_limits *limits, const char *hostname, struct err *err)
+{
+    if (!rt->ops->create)
+        return unsupported(rt, "create a sandbox", err);
+    return rt->ops->create(rt, box, root, limits, hostname, err);
+}
+
+int runtime_kill(struct runtime *rt, const struct box *box, struct err *err)
+{
+    if (!rt->ops->kill)
+        return unsupported(rt, "end a sandbox", err);
+    if (rt->ops->kill(rt, box, err) < 0)
+        return err_wrap(err, "end %s", box->id);
+    return 0;
+}
+
+int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err)
+{
+    if (!rt->ops->destroy)
+        return unsupported(rt, "remove a sandbox", err);
+    if (rt->ops->destroy(rt, box, err) < 0)
+        return err_wrap(err, "remove %s", box->id);
+    return 0;
+}
+
+int runtime_adopt(struct runtime *rt, struct box *box, struct err *err)
+{
+    return rt->ops->adopt ? rt->ops->adopt(rt, box, err) : 0;
+}
+
+int runtime_watch_fd(struct runtime *rt, const struct box *box)
+{
+    return rt->ops->watch_fd ? rt->ops->watch_fd(rt, box) : -1;
+}
+
+int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
+                    int *ret_fd, struct err *err)
+{
+    if (!rt->ops->connect)
+        return unsupported(rt, "reach its agents", err);
+    return rt->ops->connect(rt, box, channel, ret_fd, err);
+}
+
+int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err)
+{
+    if (!rt->ops->pause)
+        return unsupported(rt, "pause a sandbox", err);
+    if (rt->ops->pause(rt, box, paused, err) < 0)
+        return err_wrap(err, "%s %s", paused ? "pause" : "resume", box->id);
+    return 0;
+}
+
+int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
+                  struct err *err)
+{
+    if (!rt->ops->stats)
+        return unsupported(rt, "measure a sandbox", err);
+    return rt->ops->stats(rt, box, ret, err);
+}
+
+int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
+{
+    return rt->ops->remove_strays ? rt->ops->remove_strays(rt, known, n, err) : 0;
+}
+
+void runtime_free(struct runtime *rt)
+{
+    if (rt)
+        rt->ops->free(rt);
+}

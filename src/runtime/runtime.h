@@ -1,0 +1,108 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "model/sandbox.h"
+
+struct err;
+struct runtime;
+
+/* What of an image a box is built from; owned by the caller. */
+struct box_root {
+    char *const *layers; /* directories on the host, topmost first; shown with the box's own ids */
+    char *const *binds;  /* host paths shown read-only at the same path (the host image's /usr) */
+};
+
+/* What a backend must be told to find a box again after a restart; stored with the sandbox. */
+struct box {
+    char id[ID_SIZE];
+    int64_t pid;        /* of the agent, on the host; 0 = never started */
+    uint64_t pid_start; /* its start time in clock ticks since boot, so that a reused pid is seen */
+    uint32_t slot;      /* of the 65,536-id ranges, or BOX_NO_SLOT */
+};
+
+#define BOX_NO_SLOT UINT32_MAX /* not known, or already another box's: destroy must leave it alone */
+
+struct box_stats {
+    uint64_t cpu_ns;
+    uint64_t memory_bytes, memory_limit;
+    uint64_t pids;
+    uint64_t oom_kills;
+    uint64_t disk_bytes;
+};
+
+enum box_channel { BOX_EXEC, BOX_CTL }; /* see proto/call.h */
+
+/* One kind of box. Every op blocks and may be called from any thread, for one id by one thread at a
+ * time. A failed op leaves nothing behind on the host. Ops may be NULL; callers use the runtime_*()
+ * wrappers, which refuse those with ERR_UNSUPPORTED. */
+struct runtime_ops {
+    const char *name;     /* as in config and API: "native" */
+    const char *boundary; /* for people: "shared kernel, hardened" */
+
+    /* Can this host run it? Says why not, and what to do, in err. */
+    int (*probe)(struct runtime *rt, struct err *err);
+
+    /* Makes what does not depend on the spec (id range, disk, cgroups, sockets) for box->id, and
+     * fills box->slot. limits are a guess that create() corrects. */
+    int (*prepare)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                   struct err *err);
+
+    /* Turns a prepared id into a running box: its agent answers when this returns. On failure the box
+     * is destroyed. */
+    int (*create)(struct runtime *rt, struct box *box, const struct box_root *root,
+                  const struct sandbox_limits *limits, const char *hostname, struct err *err);
+
+    /* Ends every process of the box, and returns when they are gone. Fine if they are already. */
+    int (*kill)(struct runtime *rt, const struct box *box, struct err *err);
+
+    /* Removes all that prepare and create made, after kill. Fine if it is gone already. May take
+     * longer (a full disk); call it off the request path. */
+    int (*destroy)(struct runtime *rt, const struct box *box, struct err *err);
+
+    /* After a restart of the daemon: is this box (still) running, and is it ours? Takes its id range
+     * back either way. pid 0 = the daemon ended before it stored it: the backend finds it, and fills
+     * pid and pid_start when the box runs. 1 = running, 0 = not, -1 = cannot tell. */
+    int (*adopt)(struct runtime *rt, struct box *box, struct err *err);
+
+    /* Becomes readable when the box ends; owned by the runtime until destroy. -1 = not running. */
+    int (*watch_fd)(struct runtime *rt, const struct box *box);
+
+    /* Gives a connected stream to the agent inside; the caller closes it. Exec, files, terminals and
+     * ports ride on it, so no backend implements them. */
+    int (*connect)(struct runtime *rt, const struct box *box, enum box_channel channel, int *ret_fd,
+                   struct err *err);
+
+    int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
+    int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret,
+                 struct err *err);
+
+    /* Everything of ours on this host that belongs to none of the n known ids is removed. */
+    int (*remove_strays)(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
+
+    void (*free)(struct runtime *rt);
+};
+
+struct runtime {
+    const struct runtime_ops *ops; /* first member of each backend's own struct */
+};
+
+int runtime_probe(struct runtime *rt, struct err *err);
+int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                    struct err *err);
+int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,
+                   const struct sandbox_limits *limits, const char *hostname, struct err *err);
+int runtime_kill(struct runtime *rt, const struct box *box, struct err *err);
+int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err);
+int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);
+int runtime_watch_fd(struct runtime *rt, const struct box *box);
+int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
+                    int *ret_fd, struct err *err);
+int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
+int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
+                  struct err *err);
+int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n,
+                          struct err *err);
+void runtime_free(struct runtime *rt);

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "model/sandbox.h"
+
+struct err;
+struct store;
+
+/* State that must survive: SQLite in WAL mode with synchronous=FULL, one connection behind one
+ * lock. Callable from any thread. A call returns when what it wrote is on disk. */
+
+/* Opens <data>/cay.db, takes the lock on the data directory (a second daemon gets ERR_CONFLICT
+ * naming the pid that has it), runs migrations (after a backup), checks integrity. A database that
+ * is corrupt is moved aside to cay.db.corrupt-<time>, a new one is started, and *ret_rebuilt says
+ * so, as it does for a database that is missing or empty beside the disks of sandboxes: the caller
+ * must then not take what it does not know for rubbish (keep_strays of the engine). */
+int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struct err *err);
+void store_close(struct store *s);
+
+/* Writes between begin and commit, by the same thread, become durable together, with one sync;
+ * other threads wait. Commit fails when any of it could not be kept; then none of it was. */
+void store_begin(struct store *s);
+int store_commit(struct store *s, struct err *err);
+
+struct sandbox_row {
+    char id[ID_SIZE];
+    enum sandbox_state state;
+    char *reason; /* of STOPPED: "reboot", "agent_lost", …; else NULL */
+    int64_t created_ms, expires_ms;
+    int64_t deadline_ns; /* expires_ms on the monotonic clock of boot_id */
+    char *config;        /* JSON text of sandbox_spec_json; NULL while PREPARED */
+    char *boot_id;       /* of the host when the box was made */
+    int64_t pid;
+    uint64_t pid_start;
+    uint32_t slot;
+    char *image_id;     /* what the image name meant then */
+    char *image_config; /* JSON text {"env": [K=V…], "user"}: what commands start with */
+};
+
+void sandbox_row_done(struct sandbox_row *row);
+
+/* Inserts or replaces the whole row. */
+int store_put_sandbox(struct store *s, const struct sandbox_row *row, struct err *err);
+int store_delete_sandbox(struct store *s, const char *id, struct err *err); /* and its execs */
+/* Calls each for every row; stops when it returns non-zero and returns that. */
+int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *row, void *arg),
+                       void *arg, struct err *err);
+
+int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err);
+int store_get_exec(struct store *s, const char *id, struct exec_record *ret, struct err *err);
+void exec_record_done(struct exec_record *exec);
+
+/* Counters by name ("created", "killed", "expired"); they only grow. */
+int store_count(struct store *s, const char *name, int64_t add, struct err *err);
+int store_counter(struct store *s, const char *name, int64_t *ret, struct err *err);

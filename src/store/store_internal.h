@@ -1,0 +1,55 @@
+#pragma once
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "store/store.h"
+
+/* Prepared once, when the store opens. */
+enum store_stmt {
+    STMT_BEGIN,
+    STMT_COMMIT,
+    STMT_ROLLBACK,
+    STMT_SANDBOX_PUT,
+    STMT_SANDBOX_DELETE,
+    STMT_SANDBOX_EACH,
+    STMT_EXEC_PUT,
+    STMT_EXEC_GET,
+    STMT_COUNTER_ADD,
+    STMT_COUNTER_GET,
+    STMTS,
+};
+
+struct store {
+    pthread_mutex_t lock; /* recursive: held from store_begin to store_commit */
+    sqlite3 *db;
+    sqlite3_stmt *stmts[STMTS];
+    int lock_fd;
+    bool batch_failed;
+};
+
+/* Generated from schema/: [n] takes user_version n to n + 1. */
+extern const char *const store_migrations[];
+extern const int store_migrations_n;
+
+/* "CAY1" */
+#define STORE_APPLICATION_ID 0x43415931
+
+int store_migrate(sqlite3 *db, const char *path, struct err *err);
+
+/* The descriptor that holds the lock on the data directory. */
+int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
+
+/* Fills err with what SQLite says; -1. */
+int store_sql_error(sqlite3 *db, const char *what, struct err *err);
+
+/* Takes the lock and hands out the statement with nothing bound; store_done() gives both back. */
+sqlite3_stmt *store_use(struct store *s, enum store_stmt which);
+void store_done(struct store *s, enum store_stmt which);
+
+/* Runs a statement without rows and gives it back. */
+int store_run(struct store *s, enum store_stmt which, const char *what, struct err *err);
+
+/* A column as a string of its own, NULL for NULL. */
+char *store_column(sqlite3_stmt *st, int column);

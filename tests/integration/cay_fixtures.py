@@ -1,0 +1,125 @@
+"""The fixtures and hooks of both suites; each conftest.py takes all of them."""
+
+import os
+
+import pytest
+
+from cay_harness import Daemon, Ledger, lacking, settled_ledger, wait_for_ledger
+
+pytest_needs = ("binary", "root", "cgroup", "loop")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(*what): what the machine must have, else it is skipped")
+
+
+def pytest_runtest_setup(item):
+    """Everything here drives real sandboxes; CAY_TEST_MUST=native makes a skip a failure."""
+    needs = list(pytest_needs)
+    for mark in item.iter_markers("needs"):
+        needs += mark.args
+    for need in needs:
+        why = lacking(need)
+        if why and "native" in os.environ.get("CAY_TEST_MUST", "").split(","):
+            pytest.fail(f"{why}, and CAY_TEST_MUST asks for it", pytrace=False)
+        if why:
+            pytest.skip(why)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """The daemons' logs belong to a failure."""
+    outcome = yield
+    report = outcome.get_result()
+    if not report.failed:
+        return
+    for daemon in Daemon.everyone:
+        text = daemon.log()
+        if text:
+            report.sections.append((f"log of {daemon.root}", "\n".join(text.splitlines()[-60:])))
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """One daemon for all tests that do not disturb it."""
+    daemon = Daemon("shared", env={"CAY_MAX_SANDBOXES": 200})
+    try:
+        daemon.start()
+        with daemon.api() as api:  # what is opened on first use is open from here on
+            id = api.create()["id"]
+            api.exec(id, "true")
+            api.get("//openapi.json")
+            api.remove(id)
+        yield daemon
+    finally:
+        daemon.destroy()
+        Daemon.everyone.remove(daemon)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request):
+    """The ledger before and after each test, shared daemon and all."""
+    if "shared" in request.fixturenames:
+        request.getfixturevalue("shared")
+    before = Ledger()
+    if before != last_good.get("ledger"):
+        before = settled_ledger()
+    yield
+    Daemon.everyone[:] = [d for d in Daemon.everyone if d.root.exists()]
+    last_good.clear()
+    wait_for_ledger(before)
+    last_good["ledger"] = before
+
+
+last_good = {}  # the ledger after the last test, when it was as before it
+
+
+@pytest.fixture
+def api(shared):
+    with shared.api() as api:
+        yield api
+        shared.apis.remove(api)
+
+
+@pytest.fixture
+def box(api):
+    """A sandbox of the shared daemon."""
+    sandbox = api.create()
+    yield sandbox["id"]
+    api.delete(f"/sandboxes/{sandbox['id']}")
+
+
+@pytest.fixture
+def make(api):
+    """Makes sandboxes on the shared daemon that the test need not remove."""
+    made = []
+
+    def create(**fields):
+        sandbox = api.create(**fields)
+        made.append(sandbox["id"])
+        return sandbox
+
+    yield create
+    for id in made:
+        api.delete(f"/sandboxes/{id}")
+
+
+@pytest.fixture
+def daemon_of():
+    """Makes daemons of this test's own: daemon_of(env={…}), not started."""
+    made = []
+
+    def new(name="own", **how):
+        daemon = Daemon(name, **how)
+        made.append(daemon)
+        return daemon
+
+    yield new
+    for daemon in reversed(made):
+        daemon.destroy()
+
+
+@pytest.fixture
+def own(daemon_of):
+    """A started daemon of this test's own."""
+    return daemon_of().start()

@@ -1,0 +1,714 @@
+"""What the integration and security suites share: a daemon of their own, a client, the ledger."""
+
+import base64
+import collections
+import contextlib
+import glob
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
+ID = re.compile(r"sbx_[0-9a-f]{24}")
+
+
+# ---- waiting for events ----
+
+
+def wait_until(condition, timeout=10.0, what=None):
+    """Polls until condition() is true and returns its value; the deadline is a failure."""
+    deadline = time.monotonic() + timeout
+    pause = 0.002
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what or condition} did not come true within {timeout} s")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+def read_text(path):
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# ---- HTTP ----
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=30):
+        super().__init__("localhost", timeout=timeout)
+        self.unix_path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.unix_path)
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        return self.json["error"]
+
+    @property
+    def code(self):
+        return self.json["code"]
+
+    def ok(self):
+        assert self.status == 200, f"{self.status}: {self.body[:500]!r}"
+        return self.json
+
+    def failed(self, status, code=None, text=None):
+        """Checks a refusal: its status, and that it says something to programs and to people."""
+        want = (status,) if isinstance(status, int) else tuple(status)
+        assert self.status in want, f"{self.status}, not {want}: {self.body[:500]!r}"
+        said = self.json
+        assert isinstance(said.get("error"), str) and said["error"], said
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", said.get("code", "")), said
+        if code:
+            assert said["code"] == code, said
+        if text:
+            assert text in said["error"], said
+        return said
+
+
+class Api:
+    """A client with one kept-alive connection, over TCP or the unix socket."""
+
+    def __init__(self, port=None, unix=None, token=None, timeout=30, prefix="/sandbox"):
+        self.port, self.unix, self.token = port, unix, token
+        self.timeout, self.prefix = timeout, prefix
+        self.connection = None
+
+    def again(self, **change):
+        """Another client of the same daemon, with a connection of its own."""
+        mine = dict(port=self.port, unix=self.unix, token=self.token, timeout=self.timeout,
+                    prefix=self.prefix)
+        return Api(**{**mine, **change})
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _connection(self):
+        if not self.connection:
+            if self.unix:
+                self.connection = UnixConnection(str(self.unix), self.timeout)
+            else:
+                self.connection = http.client.HTTPConnection("127.0.0.1", self.port,
+                                                             timeout=self.timeout)
+        return self.connection
+
+    def start(self, method, path, body=None, raw=None, type=None, headers=None):
+        """Sends a request and returns the http.client response, unread."""
+        send = dict(headers or {})
+        data = raw
+        if body is not None:
+            data = json.dumps(body).encode()
+            type = type or "application/json"
+        if type:
+            send.setdefault("Content-Type", type)
+        if self.token is not None:
+            send.setdefault("Authorization", f"Bearer {self.token}")
+        if not path.startswith("//"):
+            path = self.prefix + path
+        else:
+            path = path[1:]
+        connection = self._connection()
+        fresh = connection.sock is None
+        try:
+            connection.request(method, path, body=data, headers=send)
+            return connection.getresponse()
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            self.close()
+            if fresh:
+                raise
+            connection = self._connection()  # the daemon was restarted under a kept connection
+            connection.request(method, path, body=data, headers=send)
+            return connection.getresponse()
+        except Exception:
+            self.close()
+            raise
+
+    def call(self, method, path, body=None, **how):
+        response = self.start(method, path, body, **how)
+        data = response.read()
+        reply = Reply(response.status, response.headers, data)
+        if response.will_close:
+            self.close()
+        return reply
+
+    def get(self, path, **how):
+        return self.call("GET", path, **how)
+
+    def post(self, path, body=None, **how):
+        return self.call("POST", path, body, **how)
+
+    def delete(self, path, **how):
+        return self.call("DELETE", path, **how)
+
+    # -- the resources --
+
+    def try_create(self, image="host", **fields):
+        return self.post("/sandboxes", {"image": image, **fields})
+
+    def create(self, image="host", **fields):
+        return self.try_create(image, **fields).ok()
+
+    def remove(self, id):
+        return self.delete(f"/sandboxes/{id}").ok()
+
+    def sandbox(self, id):
+        return self.get(f"/sandboxes/{id}").ok()
+
+    def ids(self):
+        """Every sandbox, page by page."""
+        found, page = [], 1
+        while True:
+            answer = self.get(f"/sandboxes?page={page}&pageSize=200").ok()
+            found += [s["id"] for s in answer["items"]]
+            if len(found) >= answer["total"] or not answer["items"]:
+                return found
+            page += 1
+
+    def try_exec(self, id, command, **fields):
+        return self.post(f"/sandboxes/{id}/exec", {"command": command, **fields})
+
+    def exec(self, id, command, **fields):
+        return self.try_exec(id, command, **fields).ok()
+
+    def sh(self, id, command, **fields):
+        """The stdout of a command that must succeed."""
+        done = self.exec(id, command, **fields)
+        assert done["exitCode"] == 0, done
+        return done["stdout"]
+
+    def file(self, id, what, **fields):
+        return self.post(f"/sandboxes/{id}/files/{what}", fields)
+
+    def write(self, id, path, content, **fields):
+        return self.file(id, "write", path=path, content=content, **fields).ok()
+
+    def read(self, id, path, **fields):
+        return self.file(id, "read", path=path, **fields).ok()
+
+    def upload(self, id, path, data, **fields):
+        text = base64.b64encode(data).decode()
+        return self.file(id, "upload", path=path, content=text, **fields).ok()
+
+    def download(self, id, path, **fields):
+        return base64.b64decode(self.file(id, "download", path=path, **fields).ok(), validate=True)
+
+    def background(self, id, command, **fields):
+        return self.post(f"/sandboxes/{id}/exec/background", {"command": command, **fields}).ok()
+
+    def background_status(self, exec_id):
+        return self.get(f"/exec/background/{exec_id}/status").ok()
+
+    def background_logs(self, exec_id, cursor=0):
+        return self.get(f"/exec/background/{exec_id}/logs?cursor={cursor}").ok()
+
+    def background_end(self, exec_id, timeout=10):
+        def ended():
+            status = self.background_status(exec_id)
+            return None if status["running"] else status
+
+        return wait_until(ended, timeout, f"end of {exec_id}")
+
+    def processes(self, id):
+        return self.get(f"/sandboxes/{id}/processes").ok()["processes"]
+
+    def events(self, method, path, body=None, timeout=None):
+        """Server-sent events, parsed as strictly as the clients do."""
+        with self.again(timeout=timeout or self.timeout) as own:
+            response = own.start(method, path, body, headers={"Accept": "text/event-stream"})
+            if response.status != 200:
+                raise AssertionError(f"{response.status}: {response.read()!r}")
+            assert response.headers["Content-Type"].split(";")[0] == "text/event-stream"
+            assert response.headers["Cache-Control"] == "no-cache"
+            try:
+                yield from read_events(response)
+            finally:
+                response.close()
+
+    def exec_stream(self, id, command, **fields):
+        return list(self.events("POST", f"/sandboxes/{id}/exec/stream",
+                                {"command": command, **fields}))
+
+
+def read_events(response):
+    """A frame is `data: ` + one line of ASCII JSON + an empty line; comments are skipped."""
+    while True:
+        line = response.readline()
+        if not line:
+            return
+        assert line.endswith(b"\n"), f"cut line {line!r}"
+        line = line[:-1]
+        if line == b"" or line.startswith(b":"):
+            continue
+        assert line.startswith(b"data: "), line
+        assert line.isascii(), line
+        yield json.loads(line[6:])
+        assert response.readline() == b"\n"
+
+
+def raw_http(port, data, timeout=10, unix=None):
+    """Sends bytes as they are and returns all that comes back until the server closes."""
+    if unix:
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(timeout)
+        s.connect(str(unix))
+    else:
+        s = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    with s:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            s.sendall(data)
+        out = b""
+        with contextlib.suppress(ConnectionResetError):
+            while True:
+                piece = s.recv(65536)
+                if not piece:
+                    break
+                out += piece
+        return out
+
+
+# ---- the daemon ----
+
+
+class Daemon:
+    """`cay serve` with folders of its own. The log goes to a file and is shown when a test fails."""
+
+    everyone = []  # all that were made in this session, for the ledger
+
+    def __init__(self, name="d", env=None, args=(), parent=None):
+        self.root = Path(tempfile.mkdtemp(prefix=f"cay-test-{name}-", dir=parent))
+        self.data, self.run = self.root / "data", self.root / "run"
+        self.log_path = self.root / "log"
+        self.extra = {k: str(v) for k, v in (env or {}).items()}
+        self.args = list(args)
+        self.process = None
+        self.token = self.extra.get("CAY_AUTH_TOKEN")
+        self.apis = []
+        self.known = set()
+        Daemon.everyone.append(self)
+
+    def environment(self):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+        return {**kept, "CAY_DATA": str(self.data), "CAY_RUN": str(self.run), "CAY_REST_PORT": "0",
+                "CAY_POOL": "1", "CAY_LOG_LEVEL": "debug", **self.extra}
+
+    def spawn(self, args=(), **popen):
+        """Starts the process and returns the read end of its ready pipe."""
+        ready, write = os.pipe()
+        with open(self.log_path, "ab") as log:
+            popen.setdefault("pass_fds", ())
+            popen["pass_fds"] = (*popen["pass_fds"], write)
+            popen.setdefault("stdin", subprocess.DEVNULL)
+            popen.setdefault("stdout", log)
+            popen.setdefault("env", self.environment())
+            self.process = subprocess.Popen(
+                [CAY, "serve", "--ready-fd", str(write), *self.args, *args], stderr=log, **popen)
+        os.close(write)
+        return ready
+
+    def start(self, args=(), timeout=20, **popen):
+        ready = self.spawn(args, **popen)
+        try:
+            said = b""
+            deadline = time.monotonic() + timeout
+            while b"ready" not in said:
+                left = deadline - time.monotonic()
+                if left <= 0 or not select.select([ready], [], [], left)[0]:
+                    raise AssertionError(f"not ready within {timeout} s\n{self.log()}")
+                piece = os.read(ready, 100)
+                if not piece:
+                    self.process.wait(10)
+                    raise AssertionError(f"ended with {self.process.returncode}\n{self.log()}")
+                said += piece
+        except BaseException:
+            if self.process.poll() is None:
+                self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            os.close(ready)
+        self.port = int((self.run / "port").read_text())
+        for api in self.apis:
+            api.close()
+            api.port = self.port
+        return self
+
+    def refused(self, timeout=10, **popen):
+        """Starts a daemon that must refuse to; returns its exit status and what it said."""
+        ready = self.spawn(**popen)
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not refuse to start\n{self.log()}")
+        finally:
+            os.close(ready)
+            self.process = None
+        return status, self.log()
+
+    def log(self):
+        return read_text(self.log_path)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def socket_path(self):
+        return self.run / "cay.sock"
+
+    def api(self, **how):
+        how.setdefault("token", self.token)
+        api = Api(port=self.port, **how)
+        self.apis.append(api)
+        return api
+
+    def unix_api(self, **how):
+        return self.api(unix=self.socket_path, **how)
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, sig=signal.SIGTERM, timeout=30):
+        self.note_ids()
+        for api in self.apis:
+            api.close()
+        self.process.send_signal(sig)
+        status = self.process.wait(timeout)
+        self.process = None
+        return status
+
+    def kill9(self):
+        self.note_ids()
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def restart(self, **how):
+        if self.running():
+            self.stop()
+        return self.start(**how)
+
+    def database(self):
+        """The database, for reading what a client cannot see or, while stopped, for changing it."""
+        return sqlite3.connect(self.data / "cay.db", timeout=10)
+
+    def sandbox_table(self):
+        with contextlib.closing(self.database()) as db:
+            names = [r[0] for r in db.execute("select name from sqlite_master where type='table'")]
+        return next(n for n in ("sandbox", "sandboxes") if n in names)
+
+    def change_sandboxes(self, change, *values):
+        """`update sandboxes set <change>` while the daemon is down."""
+        assert not self.running()
+        with contextlib.closing(self.database()) as db:
+            db.execute(f"update {self.sandbox_table()} set {change}", values)
+            db.commit()
+
+    def note_ids(self):
+        """Remembers every id that was ever ours, so that its traces can be told from a neighbour's."""
+        with contextlib.suppress(OSError):
+            self.known.update(n for n in os.listdir(self.run) if ID.fullmatch(n))
+        if (self.data / "cay.db").exists():
+            with contextlib.suppress(sqlite3.Error, StopIteration):
+                with contextlib.closing(self.database()) as db:
+                    self.known.update(
+                        r[0] for r in db.execute(f"select id from {self.sandbox_table()}"))
+
+    def destroy(self):
+        """Removes its sandboxes, ends it and takes its folders away. What is left is the test's find."""
+        try:
+            if not self.running() and (self.data / "cay.db").exists():
+                with contextlib.suppress(AssertionError):
+                    self.start()
+            if self.running():
+                self.note_ids()
+                with self.again_quiet() as api:
+                    for id in api.ids():
+                        api.delete(f"/sandboxes/{id}")
+                self.stop()
+        finally:
+            for api in self.apis:
+                api.close()
+            if self.running():
+                self.process.kill()
+                self.process.wait()
+        left = [line for line in open("/proc/self/mountinfo") if f" {self.root}" in line]
+        assert not left, f"mounts are left: {left}"
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def again_quiet(self):
+        return Api(unix=self.socket_path, token=self.token)
+
+
+# ---- the ledger: what there is on the host because of us ----
+
+
+def foreign_daemons():
+    """Daemons that this session did not start: while there are any, only names of ours count."""
+    ours = {str(d.root) for d in Daemon.everyone}
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        words = read_text(path).split("\0")
+        if len(words) > 1 and os.path.basename(words[0]) == "cay" and words[1] == "serve":
+            environ = read_text(path.replace("cmdline", "environ"))
+            if not any(root in environ for root in ours):
+                return True
+    return False
+
+
+def normal(text):
+    text = ID.sub("sbx_*", text)
+    return re.sub(r"(socket|pipe|anon_inode|memfd):\S*", r"\1", text)
+
+
+class Ledger:
+    """A count of each kind of thing. Ids are starred: a pool that was topped up again is equal."""
+
+    def __init__(self):
+        self.roots = [str(d.root) for d in Daemon.everyone]
+        self.known = set()
+        for daemon in Daemon.everyone:
+            daemon.note_ids()
+            self.known |= daemon.known
+        self.strict = not foreign_daemons()
+        self.items = {
+            "mounts": self.mounts(),
+            "cgroups": self.cgroups(),
+            "loops": self.loops(),
+            "ids": self.id_ranges(),
+            "folders": self.folders(),
+        }
+        self.items.update(self.processes())
+        self.items["daemon fds"] = self.daemon_fds()
+
+    def ours(self, text):
+        if any(root in text for root in self.roots):
+            return True
+        found = ID.findall(text)
+        if found:
+            return self.strict or any(id in self.known for id in found)
+        return False
+
+    def mounts(self):
+        lines = (line.split(" - ")[0].split()[4] for line in open("/proc/self/mountinfo"))
+        return collections.Counter(normal(p) for p in lines if self.ours(p))
+
+    def cgroups(self):
+        out = collections.Counter()
+        for top, names, _ in os.walk("/sys/fs/cgroup"):
+            for name in names:
+                path = os.path.join(top, name)
+                if "cay" in path.split("/sys/fs/cgroup")[1] and self.ours(path):
+                    out[normal(path)] += 1
+        return out
+
+    def loops(self):
+        files = (read_text(p).strip() for p in glob.glob("/sys/block/loop*/loop/backing_file"))
+        return collections.Counter(normal(f) for f in files if self.ours(f))
+
+    def id_ranges(self):
+        """One file a range in use. Who made it is inside, or in its name; counted all when alone."""
+        out = collections.Counter()
+        for path in glob.glob("/run/cay.ids/*"):
+            if self.strict or self.ours(read_text(path)):
+                out["range"] += 1
+        return out
+
+    def folders(self):
+        out = collections.Counter()
+        for daemon in Daemon.everyone:
+            for top in (daemon.data, daemon.run):
+                for where in (top, top / "sandboxes", top / "scratch", top / "images"):
+                    with contextlib.suppress(OSError):
+                        out.update(normal(str(where / n)) for n in os.listdir(where)
+                                   if not n.startswith("cay.db-"))
+        return out
+
+    def processes(self):
+        """Ours by ancestry, by cgroup or by a folder in the command line."""
+        parents, states, names, groups = {}, {}, {}, {}
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            stat = read_text(path)
+            if not stat:
+                continue
+            pid = int(stat.split(" ", 1)[0])
+            name, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
+            states[pid], parents[pid], names[pid] = rest[0], int(rest[1]), name
+            groups[pid] = read_text(f"/proc/{pid}/cgroup")
+        me = os.getpid()
+
+        def descends(pid):
+            seen = 0
+            while pid in parents and pid != me and seen < 50:
+                pid, seen = parents[pid], seen + 1
+            return pid == me
+
+        host = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES}
+        live, dead, spaces = collections.Counter(), collections.Counter(), set()
+        for pid in names:
+            if pid == me or not (descends(pid) or self.ours(groups[pid])):
+                continue
+            if states[pid] == "Z":
+                dead[names[pid]] += 1
+                continue
+            live[names[pid]] += 1
+            for kind in NAMESPACES:
+                with contextlib.suppress(OSError):
+                    spaces.add((kind, os.readlink(f"/proc/{pid}/ns/{kind}")))
+        own = collections.Counter(kind for kind, link in spaces if link != host[kind])
+        return {"processes": live, "zombies": dead, "namespaces": own}
+
+    def daemon_fds(self):
+        out = collections.Counter()
+        for daemon in Daemon.everyone:
+            if daemon.running():
+                out.update(normal(os.path.basename(l)) for l in fd_links(daemon.pid))
+        return out
+
+    def __eq__(self, other):
+        return isinstance(other, Ledger) and self.items == other.items
+
+    def compared_with(self, before):
+        lines = []
+        for kind in self.items:
+            a, b = before.items[kind], self.items[kind]
+            if a != b:
+                for word, difference in (("more", b - a), ("fewer", a - b)):
+                    lines += [f"{kind}: {n} {word}: {thing}" for thing, n in difference.items()]
+        return "\n".join(lines)
+
+
+NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
+
+
+def fd_links(pid):
+    links = []
+    for path in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(path))
+    return links
+
+
+def wait_for_ledger(before, timeout=15):
+    """Teardown may be asynchronous; the state it ends in may not differ from the one before."""
+    deadline = time.monotonic() + timeout
+    pause = 0.01
+    while True:
+        now = Ledger()
+        if now == before:
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError("left on the host:\n" + now.compared_with(before))
+        time.sleep(pause)
+        pause = min(pause * 2, 0.3)
+
+
+def settled_ledger(timeout=10):
+    """The ledger once two looks in a row agree: pools are full again."""
+    deadline = time.monotonic() + timeout
+    last = Ledger()
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        now = Ledger()
+        if now == last:
+            return now
+        last = now
+    return last
+
+
+# ---- the CLI ----
+
+
+def cli_environment(daemon, **env):
+    kept = daemon.environment()
+    kept.update({k: str(v) for k, v in env.items()})
+    return kept
+
+
+def cay(daemon, *args, input=None, timeout=60, env=None, check=False, **how):
+    """Runs the CLI against a daemon; stdout and stderr come back as bytes."""
+    if input is None:
+        how.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([CAY, *map(str, args)], input=input, capture_output=True, timeout=timeout,
+                          env=cli_environment(daemon, **(env or {})), **how)
+    if check:
+        assert done.returncode == 0, done
+    return done
+
+
+# ---- a root file system for images ----
+
+
+def busybox_root(folder):
+    """A whole root file system from one static program."""
+    for name in ("bin", "etc", "tmp", "root", "proc", "sys", "dev", "usr/bin"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(shutil.which("busybox"), folder / "bin" / "busybox")
+    for name in ("sh", "ls", "cat", "echo", "id", "sleep", "wc", "touch", "stat"):
+        (folder / "bin" / name).symlink_to("busybox")
+    (folder / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (folder / "etc" / "group").write_text("root:x:0:\n")
+    (folder / "etc" / "mark").write_text("of the image\n")
+    return folder
+
+
+# ---- what this machine has ----
+
+
+def lacking(need):
+    """Why a need is not met here, or None."""
+    if need == "root":
+        return None if os.geteuid() == 0 else "needs root"
+    if need == "cgroup":
+        v2 = read_text("/sys/fs/cgroup/cgroup.controllers").split()
+        if {"memory", "pids", "cpu"} <= set(v2):
+            return None
+        v1 = [f"/sys/fs/cgroup/{c}" for c in ("memory", "pids", "freezer")]
+        if all(os.path.isdir(p) and os.access(p, os.W_OK) for p in v1):
+            return None
+        return "needs writable cgroup controllers memory, pids and cpu"
+    if need == "loop":
+        return None if os.path.exists("/dev/loop-control") else "needs loop devices"
+    if need.startswith("program:"):
+        program = need.split(":", 1)[1]
+        return None if shutil.which(program) else f"needs the program {program}"
+    if need == "binary":
+        return None if os.access(CAY, os.X_OK) else f"needs {CAY} (set CAY_BIN)"
+    raise ValueError(need)

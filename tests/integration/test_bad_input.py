@@ -1,0 +1,199 @@
+"""Every route of /openapi.json, fed with what it must refuse. Never a 5xx, nothing half-done."""
+
+import json
+import re
+
+import pytest
+
+from cay_harness import raw_http
+
+NOBODY = "sbx_000000000000000000000000"
+DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+def table(api):
+    out = []
+    for path, methods in api.get("//openapi.json").ok()["paths"].items():
+        for method, operation in methods.items():
+            if method in ("get", "post", "delete"):
+                schema = {}
+                with_body = operation.get("requestBody", {}).get("content", {})
+                if "application/json" in with_body:
+                    schema = with_body["application/json"].get("schema", {})
+                out.append((method.upper(), path, schema))
+    return out
+
+
+def fill(path, id=NOBODY):
+    return "/" + re.sub(r"\{[^}]*\}", id, path)
+
+
+def example(field):
+    """A value of the field's type that a handler would accept the shape of."""
+    kinds = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": ["x"],
+             "object": {"x": "y"}}
+    if "oneOf" in field or "anyOf" in field:
+        return "x"
+    return kinds.get(field.get("type"), "x")
+
+
+WRONG = {"string": [5, ["x"], {"a": 1}, True], "integer": ["x", [1], {}, 1.5],
+         "number": ["x", [1], {}], "boolean": ["x", 5, []], "array": ["x", 5, {"a": 1}],
+         "object": ["x", 5, [1]]}
+
+
+def bodies(schema):
+    properties = schema.get("properties", {})
+    good = {name: example(f) for name, f in properties.items() if name in schema.get("required", [])}
+    return properties, good
+
+
+def test_unknown_sandboxes_are_not_found_on_every_route(api):
+    count = 0
+    for method, path, schema in table(api):
+        if "/sandboxes/{" not in path or path.endswith("/attach"):
+            continue
+        _, good = bodies(schema)
+        if "files/" in path:
+            good = {**good, "path": "x", "paths": ["x"], "content": "", "mode": "644", "pattern": "x",
+                    "moves": [{"from": "a", "to": "b"}]}
+        good.update({"vars": {"A": "b"}} if path.endswith("/env") and method == "POST" else {})
+        good.update({"key": "A"} if "/env/" in path else {})
+        good.update({"command": "true"} if "exec" in path else {})
+        for id in (NOBODY, "sbx_x", "x", "%2e%2e", "..%2f..", "sbx_" + "0" * 24 + "%00"):
+            reply = api.call(method, fill(path, id), good if method != "GET" else None)
+            said = reply.failed((404, 400, 501) if "%" in id else (404, 501))
+            if id == NOBODY and reply.status == 404:
+                assert said["code"] == "sandbox_not_found", (path, said)
+                assert said["error"] == f"Sandbox not found: {NOBODY}", (path, said)
+        count += 1
+    assert count > 25
+
+
+def test_wrong_types_are_refused_by_every_route(api, box):
+    count = 0
+    for method, path, schema in table(api):
+        properties, good = bodies(schema)
+        for name, field in properties.items():
+            for value in WRONG.get(field.get("type"), []):
+                if field.get("type") == "string" and name == "path" and isinstance(value, list):
+                    continue
+                body = {**good, name: value}
+                reply = api.call(method, fill(path, box), body)
+                assert reply.status == 400, (method, path, body, reply.status, reply.body[:200])
+                reply.failed(400)
+                assert name in reply.error, (name, reply.error)
+                count += 1
+    assert count > 60
+    assert api.sandbox(box)["status"] == "running"
+
+
+def test_missing_fields_are_named(api, box):
+    for method, path, schema in table(api):
+        for name in schema.get("required", []):
+            _, good = bodies(schema)
+            good.pop(name)
+            said = api.call(method, fill(path, box), good).failed(400)
+            assert said["error"].startswith(f"{name} is required"), (path, said)
+
+
+BAD_JSON = {
+    "not JSON": b"hello", "cut": b'{"a":', "trailing junk": b'{"image":"host"} x',
+    "two values": b"{}{}", "single quotes": b"{'a':1}", "NaN": b'{"a":NaN}', "infinity": b'{"a":1e400}',
+    "BOM": b"\xef\xbb\xbf{}", "lone surrogate": b'{"image":"\\ud800"}', "duplicate": b'{"a":1,"a":2}',
+    "invalid UTF-8": b'{"image":"\xff\xfe"}', "overlong UTF-8": b'{"image":"\xc0\xaf"}',
+    "NUL byte": b'{"image":"a\0b"}', "NUL escape": b'{"image":"a\\u0000b"}',
+    "array": b"[1]", "string": b'"x"', "number": b"5", "deep": DEEP, "control": b'{"a":"\n"}',
+    "big integer": b'{"image":"host","memory":99999999999999999999999}',
+    "leading zero": b'{"a":01}', "comment": b'{"a":1/**/}',
+}
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_bad_json_is_refused_by_every_route_with_a_body(api, box, case):
+    before = set(api.ids())
+    for method, path, schema in table(api):
+        if method != "POST" or not schema:
+            continue
+        reply = api.call(method, fill(path, box), raw=BAD_JSON[case], type="application/json")
+        assert reply.status == 400, (path, reply.status, reply.body[:200])
+        reply.failed(400)
+    assert set(api.ids()) == before
+    assert api.sh(box, "ls -A") == ""
+
+
+def test_nul_and_bad_utf8_in_every_string_field(api, box):
+    for method, path, schema in table(api):
+        properties, good = bodies(schema)
+        for name, field in properties.items():
+            if field.get("type") != "string" or method == "GET":
+                continue
+            for raw in (b"a\\u0000b", b"\xff", b"\xed\xa0\x80"):
+                body = json.dumps({**good, name: "@@"}).encode().replace(b"@@", raw)
+                reply = api.call(method, fill(path, box), raw=body, type="application/json")
+                reply.failed(400)
+
+
+def test_numbers_at_the_edges_do_not_wrap(api, box):
+    for method, path, schema in table(api):
+        properties, good = bodies(schema)
+        for name, field in properties.items():
+            if field.get("type") not in ("integer", "number") or "stream" in path:
+                continue
+            for value in (2**31, 2**32, 2**63 - 1, -1, -(2**63)):
+                body = {**good, name: value}
+                if path.endswith("/sandboxes"):
+                    body["image"] = "no-such-image"
+                if "exec" in path:
+                    body["command"] = "true"
+                reply = api.call(method, fill(path, box), body)
+                assert reply.status < 500, (path, name, value, reply.body)
+
+
+def test_bodies_too_large_are_refused_by_every_route(api, shared, box):
+    for method, path, schema in table(api):
+        if method != "POST" or not schema or "upload" in path or "write" in path:
+            continue
+        reply = raw_http(shared.port, (
+            f"POST {fill(path, box)[1:] if fill(path, box).startswith('//') else fill(path, box)} "
+            "HTTP/1.1\r\nHost: localhost\r\n"
+            "Content-Type: application/json\r\nContent-Length: 3000000000\r\n\r\n").encode())
+        assert reply.split()[1] == b"413", (path, reply[:200])
+
+
+def test_error_texts_show_nothing_of_the_host(api, shared, box):
+    texts = []
+    for method, path, schema in table(api):
+        for id in (box, NOBODY):
+            reply = api.call(method, fill(path, id), raw=b'{"path":"x","timeout":"x"}',
+                             type="application/json") if method == "POST" else None
+            if reply and reply.status >= 400:
+                texts.append(reply.error)
+    joined = "\n".join(texts)
+    for secret in (str(shared.root), "/var/lib", "sqlite", "0x", ".c:"):
+        assert secret not in joined, joined
+
+
+@pytest.mark.parametrize("query", ["page=x", "page=1.5", "pageSize=-x", "page=99999999999999999999",
+                                   "page=%00", "page=%ff", "status=%zz"])
+def test_bad_queries_are_refused(api, query):
+    api.get(f"/sandboxes?{query}").failed(400)
+
+
+def test_query_strings_are_decoded(api, box):
+    api.write(box, "a b+c", "x")
+    reply = api.post(f"/sandboxes/{box}/files/download?path=a+b%2Bc",
+                     headers={"Accept": "application/octet-stream"})
+    assert reply.status == 200 and reply.body == b"x"
+
+
+def test_the_path_wins_over_the_body(api, make):
+    a, b = make()["id"], make()["id"]
+    api.post(f"/sandboxes/{a}/files/write", {"id": b, "path": "who", "content": "a"}).ok()
+    assert api.sh(a, "ls") == "who\n" and api.sh(b, "ls") == ""
+
+
+def test_posts_without_a_body_or_type_are_fine(api, box):
+    api.post(f"/sandboxes/{box}/pause").ok()
+    api.post(f"/sandboxes/{box}/resume", raw=b"", type="application/json").ok()
+    api.get("/sandboxes", type="application/json").ok()

@@ -1,0 +1,383 @@
+"""The command line: what it prints where, and its exit codes."""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+
+import pytest
+
+from cay_harness import CAY, busybox_root, cay, cli_environment, wait_until
+
+
+@pytest.fixture
+def run(shared):
+    def call(*args, **how):
+        return cay(shared, *args, **how)
+
+    return call
+
+
+def test_run_prints_the_output_and_exits_as_the_command(run):
+    done = run("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.stdout, done.returncode) == (b"out\n", 7), done
+    assert b"err\n" in done.stderr
+
+
+def test_run_takes_an_image(run):
+    assert run("run", "host", "--", "echo", "hi").stdout == b"hi\n"
+    done = run("run", "no-such-image", "--", "true")
+    assert done.returncode == 125 and b"no-such-image" in done.stderr and done.stdout == b""
+
+
+def test_run_leaves_no_sandbox(run, api):
+    before = set(api.ids())
+    run("run", "--", "true", check=True)
+    assert set(api.ids()) == before
+
+
+def test_run_passes_arguments_as_they_are(run):
+    done = run("run", "--", "printf", "%s|", "a b", "$HOME", "*", "", "--flag", "-x")
+    assert done.stdout == b"a b|$HOME|*||--flag|-x|"
+
+
+def test_run_works_without_a_daemon(shared, tmp_path):
+    env = {"CAY_DATA": tmp_path / "data", "CAY_RUN": tmp_path / "run", "CAY_REST_PORT": "1",
+           "TMPDIR": tmp_path}
+    done = cay(shared, "run", "--", "sh", "-c", "echo alone; exit 3", env=env)
+    assert (done.stdout, done.returncode) == (b"alone\n", 3), done
+    assert [p for p in tmp_path.iterdir() if p.name not in ("data", "run")] == []
+
+
+def test_other_commands_say_that_no_daemon_runs(shared, tmp_path):
+    env = {"CAY_DATA": tmp_path / "data", "CAY_RUN": tmp_path / "run", "CAY_REST_PORT": "1"}
+    for words in (["ls"], ["create"], ["inspect", "x"], ["ps", "x"]):
+        done = cay(shared, *words, env=env)
+        assert done.returncode != 0 and b"cay serve" in done.stderr and done.stdout == b""
+
+
+def test_create_exec_ls_inspect_kill(run, api):
+    id = run("create", "--name", "cli-box", check=True).stdout.decode().split()[-1].strip()
+    if not id.startswith("sbx_"):
+        id = next(s["id"] for s in api.get("/sandboxes?pageSize=200").ok()["items"]
+                  if s["name"] == "cli-box")
+    try:
+        assert id.encode() in run("ls", check=True).stdout
+        listed = json.loads(run("ls", "--json", check=True).stdout)
+        assert any(s["id"] == id for s in listed)
+        one = json.loads(run("inspect", id, check=True).stdout)
+        assert one["id"] == id and one["status"] == "running"
+        assert run("exec", id, "echo one | cat").stdout == b"one\n"
+        assert run("exec", id, "--", "echo", "a  b").stdout == b"a  b\n"
+        assert run("exec", "cli-box", "--", "echo", "by name").stdout == b"by name\n"
+        run("pause", id, check=True)
+        assert json.loads(run("inspect", id).stdout)["status"] == "paused"
+        assert run("exec", id, "true").returncode not in (0, None)
+        run("resume", id, check=True)
+        assert run("exec", id, "true").returncode == 0
+    finally:
+        run("kill", id, check=True)
+    api.get(f"/sandboxes/{id}").failed(404)
+    assert run("kill", id).returncode == 1
+
+
+def test_exit_codes_are_those_of_shells(run, box):
+    for code in (0, 1, 3, 255):
+        assert run("exec", box, f"exit {code}").returncode == code
+    assert run("exec", "--timeout", "1", box, "sleep 100").returncode == 124
+    assert run("exec", box, "--", "no-such-program").returncode == 127
+    run("exec", box, "echo x > /tmp/plain")
+    assert run("exec", box, "--", "/tmp/plain").returncode == 126
+    assert run("exec", box, "kill -TERM $$").returncode == 128 + signal.SIGTERM
+    assert run("exec", "sbx_000000000000000000000000", "true").returncode == 125
+
+
+def test_wrong_usage_is_2_and_helps(run):
+    for words in ([], ["exec"], ["no-such-command"], ["ls", "--no-such-flag"], ["cp", "one"],
+                  ["file"], ["image", "import"], ["exec", "x"]):
+        done = run(*words)
+        assert done.returncode == (2 if words else done.returncode), words
+        assert done.stdout == b"" or not words, words
+        if words:
+            assert done.stderr
+
+
+def test_stdout_and_stderr_stay_apart(run, box):
+    done = run("exec", box, "echo o; echo e >&2")
+    assert (done.stdout, done.stderr) == (b"o\n", b"e\n")
+
+
+def test_stdin_is_passed_on(run, box):
+    data = os.urandom(2_000_000)
+    done = run("exec", "-i", box, "--", "sha256sum", input=data)
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest(), done.stderr
+    done = run("exec", "-i", box, "--", "cat", input=data)
+    assert done.stdout == data
+
+
+def test_binary_output_is_not_touched(run, box):
+    done = run("exec", box, "--", "head", "-c", "100000", "/dev/urandom")
+    assert len(done.stdout) == 100_000
+
+
+def test_a_command_that_ends_before_its_input_does(run, box):
+    done = run("exec", "-i", box, "--", "head", "-c", "3", input=b"abc" * 1_000_000)
+    assert done.stdout == b"abc" and done.returncode == 0
+
+
+def test_a_reader_that_closes_early_ends_it(shared, box):
+    p = subprocess.Popen([CAY, "exec", box, "--", "yes"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, env=cli_environment(shared))
+    assert p.stdout.read(4) == b"y\ny\n"
+    p.stdout.close()
+    assert p.wait(10) is not None
+    p.stderr.close()
+    with shared.api() as api:
+        wait_until(lambda: not [x for x in api.processes(box) if x["command"] == "yes"])
+        shared.apis.remove(api)
+
+
+def test_ctrl_c_reaches_the_command(shared, box):
+    p = subprocess.Popen([CAY, "exec", box, "trap 'echo got; exit 5' INT; echo on; "
+                                            "while :; do sleep 0.05; done"],
+                         stdout=subprocess.PIPE, env=cli_environment(shared))
+    assert p.stdout.readline() == b"on\n"
+    p.send_signal(signal.SIGINT)
+    assert p.stdout.read() == b"got\n"
+    assert p.wait(10) == 5
+    p.stdout.close()
+
+
+def on_terminal(shared, argv, script, timeout=20, size=(40, 123)):
+    """Runs the CLI on a pty of its own; script is (wait for, then type) pairs. Output and status."""
+    import fcntl
+    import struct
+    import termios
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(CAY, [CAY, *argv], cli_environment(shared, TERM="xterm"))
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    out = b""
+    steps = list(script)
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if steps and re.search(steps[0][0], out):
+            act = steps.pop(0)[1]
+            act(fd) if callable(act) else os.write(fd, act)
+        if select.select([fd], [], [], 0.05)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+    else:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(fd)
+    return out, status, steps
+
+
+def test_t_gives_a_terminal_of_the_right_size(shared, box):
+    out, status, left = on_terminal(
+        shared, ["exec", "-t", "-i", box, "--", "sh", "-c",
+                 "tty; stty size; echo re''ady; read x; echo \"got:$x\"; exit 6"],
+        [(rb"ready", b"typed\n")])
+    assert not left and status == 6, out
+    assert b"/dev/pts/" in out and b"got:typed" in out
+    assert b"40 123" in out or b"24 80" in out
+
+
+def test_a_resize_reaches_the_command(shared, box):
+    import fcntl
+    import struct
+    import termios
+
+    def resize(fd):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 51, 99, 0, 0))
+
+    out, status, left = on_terminal(
+        shared, ["exec", "-t", "-i", box, "--", "sh", "-c",
+                 "trap 'stty size; exit 0' WINCH; echo re''ady; while :; do sleep 0.05; done"],
+        [(rb"ready", resize)])
+    assert not left and status == 0 and b"51 99" in out, out
+
+
+def test_ctrl_c_on_a_terminal_goes_to_the_program_there(shared, box):
+    out, status, left = on_terminal(
+        shared, ["exec", "-t", "-i", box, "--", "sh", "-c",
+                 "trap 'echo in''t; exit 9' INT; echo re''ady; while :; do sleep 0.05; done"],
+        [(rb"ready", b"\x03")])
+    assert not left and status == 9 and b"int" in out, out
+
+
+def test_cp_moves_files_both_ways(run, box, tmp_path):
+    data = os.urandom(3_000_000)
+    (tmp_path / "in").write_bytes(data)
+    os.chmod(tmp_path / "in", 0o750)
+    run("cp", tmp_path / "in", f"{box}:/workspace/there", check=True)
+    assert run("exec", box, "sha256sum < there; stat -c %a there").stdout.decode().split() == [
+        hashlib.sha256(data).hexdigest(), "-", "750"]
+    run("cp", f"{box}:/workspace/there", tmp_path / "back", check=True)
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_cp_moves_directories(run, box, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "sub" / "deep").mkdir(parents=True)
+    (tree / "a").write_text("A")
+    (tree / "sub" / "b c").write_text("B")
+    (tree / "sub" / "deep" / "empty").write_text("")
+    (tree / "link").symlink_to("a")
+    run("cp", tree, f"{box}:/workspace/", check=True)
+    found = run("exec", box, "cd tree && find . | sort; cat a 'sub/b c'").stdout.decode()
+    assert "./sub/deep/empty" in found and found.endswith("AB")
+    run("cp", f"{box}:/workspace/tree", tmp_path / "out", check=True)
+    out = tmp_path / "out"
+    out = out if (out / "a").exists() else out / "tree"
+    assert (out / "a").read_text() == "A" and (out / "sub" / "b c").read_text() == "B"
+    assert (out / "sub" / "deep" / "empty").read_text() == ""
+
+
+def test_cp_says_what_is_missing(run, box, tmp_path):
+    done = run("cp", tmp_path / "nothing", f"{box}:/workspace/x")
+    assert done.returncode == 1 and b"nothing" in done.stderr
+    done = run("cp", f"{box}:/workspace/nothing", tmp_path / "x")
+    assert done.returncode == 1 and b"nothing" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_file_write_read_ls_rm(run, box):
+    run("file", "write", box, "notes.txt", "hello there", check=True)
+    assert run("file", "read", box, "notes.txt", check=True).stdout == b"hello there"
+    run("file", "write", box, "piped", input=b"from \0 stdin\xff", check=True)
+    assert run("file", "read", box, "piped", check=True).stdout == b"from \0 stdin\xff"
+    listed = run("file", "ls", box, check=True).stdout
+    assert b"notes.txt" in listed and b"piped" in listed
+    names = {f["name"] for f in json.loads(run("file", "ls", "--json", box, check=True).stdout)}
+    assert names == {"notes.txt", "piped"}
+    run("file", "rm", box, "notes.txt", check=True)
+    assert run("file", "read", box, "notes.txt").returncode == 1
+
+
+def test_ps_and_stats(run, box, api):
+    api.background(box, "exec sleep 987")
+    wait_until(lambda: b"sleep 987" in run("ps", box, check=True).stdout)
+    listed = json.loads(run("ps", "--json", box, check=True).stdout)
+    listed = listed if isinstance(listed, list) else listed["processes"]
+    assert any(p["command"] == "sleep 987" for p in listed)
+    stats = json.loads(run("stats", "--json", "--no-stream", box).stdout or
+                       run("stats", "--json", box, check=True).stdout)
+    stats = stats[0] if isinstance(stats, list) else stats
+    assert stats["sandboxId"] == box and stats["pids"] >= 1
+
+
+def test_logs_shows_the_main_process(run, make):
+    id = make(entrypoint=["sh", "-c", "echo from main; exec sleep 1000"])["id"]
+    wait_until(lambda: run("logs", id, check=True).stdout == b"from main\n")
+
+
+@pytest.mark.needs("program:busybox")
+@pytest.mark.parametrize("form", ["directory", "tar", "tar.gz"])
+def test_image_import_ls_rm(run, api, tmp_path, form):
+    root = busybox_root(tmp_path / "root")
+    path = root
+    if form != "directory":
+        path = tmp_path / f"root.{form}"
+        with tarfile.open(path, "w:gz" if form == "tar.gz" else "w") as tar:
+            for item in sorted(os.listdir(root)):
+                tar.add(root / item, item)
+    name = f"bb-{form.replace('.', '-')}:1"
+    run("image", "import", path, name, check=True)
+    try:
+        assert name.encode() in run("image", "ls", check=True).stdout
+        listed = json.loads(run("image", "ls", "--json", check=True).stdout)
+        names = [i["name"] for i in (listed if isinstance(listed, list) else listed["images"])]
+        assert name in names and names[0] == "host"
+        done = run("run", name, "--", "sh", "-c", "cat /etc/mark; id -u; echo x > /new; cat /new")
+        assert done.stdout == b"of the image\n0\nx\n", done
+        assert not (root / "new").exists()
+        s = api.create(name)
+        assert s["image"] == name
+        assert run("image", "rm", name).returncode == 1, "in use"
+        api.remove(s["id"])
+    finally:
+        run("image", "rm", name, check=True)
+    assert name.encode() not in run("image", "ls", check=True).stdout
+    assert run("image", "rm", "host").returncode != 0
+    assert run("image", "rm", name).returncode == 1
+
+
+def test_an_image_that_is_not_one_is_refused(run, tmp_path):
+    (tmp_path / "junk").write_bytes(b"junk" * 100)
+    for path in (tmp_path / "junk", tmp_path / "missing", "/dev/zero"):
+        done = run("image", "import", path, "junk:1", timeout=30)
+        assert done.returncode == 1 and done.stderr
+    (tmp_path / "empty").mkdir()
+    for name in ("../x", "", "a b", "UPPER$", "host"):
+        assert run("image", "import", tmp_path / "empty", name).returncode in (1, 2), name
+
+
+def test_doctor_says_what_works(run):
+    done = run("doctor")
+    assert done.returncode in (0, 1) and b"cgroup" in done.stdout.lower()
+    assert json.loads(run("doctor", "--json").stdout)
+
+
+def test_version_and_help(run):
+    done = run("version", check=True)
+    assert re.search(rb"\d+\.\d+\.\d+", done.stdout)
+    helped = run("help", check=True)
+    for word in (b"run", b"exec", b"create", b"serve", b"doctor"):
+        assert word in helped.stdout
+    assert run("exec", "--help").returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_is_a_script_of_that_shell(run, shell, tmp_path):
+    script = run("completion", shell, check=True).stdout
+    assert b"cay" in script
+    (tmp_path / "c").write_bytes(script)
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", tmp_path / "c"], check=True)
+    assert run("completion", "tcsh").returncode == 2
+
+
+def test_an_id_that_looks_like_a_flag_is_not_one(run):
+    done = run("inspect", "--", "-rf")
+    assert done.returncode in (1, 2) and done.stdout == b""
+
+
+def test_json_is_one_document_on_stdout(run, box):
+    for words in (["ls", "--json"], ["inspect", box], ["ps", box, "--json"], ["image", "ls", "--json"],
+                  ["file", "ls", box, "--json"], ["version", "--json"]):
+        json.loads(run(*words, check=True).stdout)
+
+
+def test_control_bytes_do_not_reach_a_terminal_in_lists(shared, api, make):
+    make(name="evil\x1b]0;title\x07name")
+    out, status, _ = on_terminal(shared, ["ls"], [])
+    assert status == 0 and b"\x1b]0;" not in out and b"evil" in out
+
+
+def test_a_broken_connection_is_not_a_success(daemon_of):
+    daemon = daemon_of().start()
+    with daemon.api() as api:
+        id = api.create()["id"]
+        p = subprocess.Popen([CAY, "exec", id, "echo on; sleep 1000"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=cli_environment(daemon))
+        assert p.stdout.readline() == b"on\n"
+        daemon.kill9()
+        assert p.wait(10) not in (0, None)
+        assert p.stderr.read()
+        p.stdout.close()
+        p.stderr.close()

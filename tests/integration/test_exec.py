@@ -1,0 +1,186 @@
+"""Commands that the caller waits for."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from cay_harness import wait_until
+
+
+def test_a_string_runs_in_a_shell(api, box):
+    done = api.exec(box, "echo hello | tr a-z A-Z; echo oops >&2; exit 3")
+    assert (done["stdout"], done["stderr"], done["exitCode"]) == ("HELLO\n", "oops\n", 3)
+    assert done["duration"] > 0 and done["reason"] == "exit" and not done["truncated"]
+
+
+def test_an_array_runs_as_it_is(api, box):
+    done = api.exec(box, ["printf", "%s|", "a b", "$HOME", "*"])
+    assert done["stdout"] == "a b|$HOME|*|" and done["exitCode"] == 0
+
+
+@pytest.mark.parametrize("command", ["", [], None, 5, {"a": 1}, [""], ["a", 5], "a\0b", ["a\0b"]])
+def test_what_is_not_a_command_is_refused(api, box, command):
+    api.try_exec(box, command).failed(400)
+
+
+def test_a_missing_command_is_named(api, box):
+    api.post(f"/sandboxes/{box}/exec", {}).failed(400, text="command is required")
+
+
+def test_any_cwd_that_exists_is_fine(api, box):
+    assert api.sh(box, "pwd") == "/workspace\n"
+    assert api.sh(box, "pwd", cwd="/tmp") == "/tmp\n"
+    api.sh(box, "mkdir -p /workspace/sub")
+    assert api.sh(box, "pwd", cwd="/workspace/sub") == "/workspace/sub\n"
+    assert api.sh(box, "pwd", cwd="sub") == "/workspace/sub\n"
+    api.try_exec(box, "pwd", cwd="/no/such/place").failed(400, "bad_cwd")
+    api.try_exec(box, "pwd", cwd="/etc/passwd").failed(400, "bad_cwd")
+
+
+def test_a_program_that_is_not_there_is_127_and_one_that_cannot_run_126(api, box):
+    assert api.exec(box, "no-such-program-here")["exitCode"] == 127
+    api.sh(box, "echo hello > /tmp/plain")
+    assert api.exec(box, "/tmp/plain")["exitCode"] == 126
+
+
+def test_an_array_whose_program_cannot_start_is_an_error_with_a_code(api, box):
+    """Nothing ran, so there is no exit code to tell."""
+    api.try_exec(box, ["no-such-program-here"]).failed(400, "command_not_found")
+    api.sh(box, "echo hello > /tmp/plain")
+    api.try_exec(box, ["/tmp/plain"]).failed(400, "not_executable")
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "INT"])
+def test_a_signal_is_128_and_its_number(api, box, name):
+    done = api.exec(box, ["sh", "-c", f"kill -{name} $$"])
+    assert done["exitCode"] == 128 + getattr(signal, "SIG" + name)
+    assert done["reason"] == "signal"
+
+
+def test_every_exit_code_comes_through(api, box):
+    for code in (0, 1, 2, 42, 125, 200, 255):
+        assert api.exec(box, f"exit {code}")["exitCode"] == code
+
+
+def test_a_timeout_ends_the_whole_tree(api, box):
+    api.try_exec(box, "(setsid sh -c 'echo $$ >/tmp/a; sleep 1000' &) ; "
+                      "nohup sh -c 'echo $$ >/tmp/b; sleep 1001' & "
+                      "sleep 1002", timeout=1).failed(408, text="Command timed out after 1000ms")
+    wait_until(lambda: not [p for p in api.processes(box) if "sleep 100" in p["command"]],
+               what="the end of all three")
+
+
+def test_a_process_that_ignores_sigterm_ends_with_its_timeout(api, box):
+    api.try_exec(box, "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout=1).failed(408)
+    wait_until(lambda: not [p for p in api.processes(box) if "trap" in p["command"]])
+
+
+def test_a_background_child_that_keeps_stdout_does_not_hold_the_answer(api, box):
+    done = api.exec(box, "sleep 999 & echo $!", timeout=20)
+    pid = int(done["stdout"])
+    assert done["duration"] < 5000
+    assert any(p["pid"] == pid for p in api.processes(box))
+    api.post(f"/sandboxes/{box}/processes/kill", {"pid": pid, "signal": "KILL"}).ok()
+    wait_until(lambda: not any(p["pid"] == pid for p in api.processes(box)))
+
+
+def test_output_just_before_the_end_is_not_lost(api, box):
+    for _ in range(30):
+        assert api.sh(box, "printf '%050000d' 7") == "%050000d" % 7
+
+
+def test_output_past_the_cap_is_cut_and_said_so(api, box):
+    done = api.exec(box, "head -c 12000000 /dev/zero | tr '\\0' x; echo end >&2")
+    assert done["truncated"] is True and done["exitCode"] == 0
+    assert len(done["stdout"]) == 10 << 20 and set(done["stdout"]) == {"x"}
+    assert done["stderr"] == "end\n"
+
+
+def test_output_at_the_cap_is_whole(api, box):
+    done = api.exec(box, f"head -c {10 << 20} /dev/zero | tr '\\0' y")
+    assert done["truncated"] is False and len(done["stdout"]) == 10 << 20
+
+
+def test_unicode_goes_through_both_ways(api, box):
+    text = "grüße 漢字 🏝 \u2028 end"
+    assert api.sh(box, ["printf", "%s", text]) == text
+    assert api.sh(box, f"printf %s '{text}'") == text
+
+
+def test_bytes_that_are_not_utf8_still_make_valid_json(api, box):
+    done = api.exec(box, r"printf 'a\377\000b\303'")
+    assert done["exitCode"] == 0
+    assert done["stdout"].startswith("a\ufffd") and "b" in done["stdout"]
+
+
+def test_stdin_is_empty(api, box):
+    assert api.sh(box, "cat; echo done") == "done\n"
+
+
+def test_env_and_user_of_one_command(api, box):
+    done = api.exec(box, "echo $ONLY; id -u; id -g", env={"ONLY": "here"}, user="1000:1000")
+    if done["exitCode"] == 0 and "here" in done["stdout"]:
+        assert done["stdout"] == "here\n1000\n1000\n"
+    assert api.sh(box, "echo $ONLY") == "\n"
+
+
+def test_the_usual_environment_is_there(api, box):
+    env = dict(line.split("=", 1) for line in api.sh(box, ["env"]).splitlines())
+    assert "/usr/bin" in env["PATH"] and env["HOME"] and env["HOSTNAME"]
+    assert not [k for k in env if k.startswith(("CAY_", "III_"))]
+
+
+def test_many_at_once_do_not_mix(api, box):
+    seen = {}
+
+    def one(n):
+        with api.again() as own:
+            seen[n] = own.exec(box, f"for i in 1 2 3 4 5; do echo {n}; done")["stdout"]
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(24)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert seen == {n: f"{n}\n" * 5 for n in range(24)}
+
+
+def test_a_caller_that_leaves_takes_its_command_along(api, box):
+    with api.again() as own:
+        connection = own._connection()
+        connection.connect()
+        connection.putrequest("POST", f"/sandbox/sandboxes/{box}/exec")
+        body = b'{"command": "echo x > /tmp/started; sleep 777"}'
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        wait_until(lambda: api.exec(box, "cat /tmp/started")["stdout"])
+    wait_until(lambda: not [p for p in api.processes(box) if "sleep 777" in p["command"]],
+               what="the end of the cancelled command")
+
+
+def test_a_large_argument_list_is_fine_and_a_huge_one_is_refused(api, box):
+    assert api.sh(box, ["echo", *["x"] * 1000]).count("x") == 1000
+    reply = api.try_exec(box, ["echo", *["x"] * 100_000])
+    assert reply.status in (400, 413), reply.body[:200]
+
+
+def test_a_command_may_be_long(api, box):
+    assert api.sh(box, "echo " + "y" * 100_000) == "y" * 100_000 + "\n"
+
+
+def test_exec_leaves_no_zombies(api, box):
+    api.exec(box, "for i in 1 2 3 4 5 6 7 8; do (sleep 0 &) ; done")
+    wait_until(lambda: "Z" not in api.sh(box, "cut -d' ' -f3 /proc/[0-9]*/stat 2>/dev/null || true"))
+
+
+def test_interrupt_sends_sigint_to_one_or_to_all(api, box):
+    a = api.background(box, "trap 'echo caught; exit 9' INT; echo on; while :; do sleep 0.05; done")
+    b = api.background(box, "trap 'echo caught; exit 8' INT; echo on; while :; do sleep 0.05; done")
+    for x in (a, b):
+        wait_until(lambda: "on" in api.background_logs(x["id"])["output"])
+    assert api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": a["pid"]}).ok() == {"success": True}
+    assert api.background_end(a["id"])["exitCode"] == 9
+    assert api.background_status(b["id"])["running"]
+    api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()
+    assert api.background_end(b["id"])["exitCode"] == 8

@@ -1,0 +1,216 @@
+"""Sandboxes: create, look, list, pause, resume, renew, remove."""
+
+import re
+import time
+
+import pytest
+
+from cay_harness import wait_until
+
+
+def now_ms():
+    return time.time() * 1000
+
+
+def test_a_new_sandbox_is_the_object_of_the_contract(api, make):
+    before = now_ms()
+    s = make(name="first", memory=128, cpu=0.5, timeout=120, env={"A": "b"}, metadata={"k": "v"})
+    assert re.fullmatch(r"sbx_[0-9a-f]{24}", s["id"])
+    assert (s["name"], s["image"], s["status"]) == ("first", "host", "running")
+    assert isinstance(s["createdAt"], int) and isinstance(s["expiresAt"], int)
+    assert before - 1000 <= s["createdAt"] <= now_ms() + 1000
+    assert s["expiresAt"] - s["createdAt"] == 120_000
+    assert s["metadata"] == {"k": "v"}
+    config = s["config"]
+    assert (config["image"], config["memory"], config["cpu"]) == ("host", 128, 0.5)
+    assert config["timeout"] == 120 and config["workdir"] == "/workspace"
+    assert config["env"]["A"] == "b"
+    assert api.sandbox(s["id"]) == s
+
+
+def test_the_name_defaults_to_the_id(make):
+    s = make()
+    assert s["name"] == s["id"]
+
+
+def test_names_need_not_be_unique(make):
+    assert make(name="twin")["id"] != make(name="twin")["id"]
+
+
+@pytest.mark.parametrize("field, given, kept", [
+    ("memory", 1, 64), ("memory", 1 << 20, 4096), ("cpu", 0.01, 0.5), ("cpu", 64, 4),
+    ("timeout", 1, 60), ("timeout", 10**7, 86400)])
+def test_numbers_outside_the_range_are_moved_into_it(make, field, given, kept):
+    assert make(**{field: given})["config"][field] == kept
+
+
+def test_null_and_unknown_fields_are_as_if_absent(make):
+    s = make(name=None, timeout=None, memory=None, template=None, backend="x", memory_mb=3, **{"--": []})
+    assert s["config"]["memory"] == 512 and s["config"]["timeout"] == 3600 and s["config"]["cpu"] == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"image": ""}, {"image": None}, {"image": "a$b"},
+                                  {"image": "../x"}, {"image": 5}, {"image": ["host"]}])
+def test_an_image_is_needed(api, body):
+    api.post("/sandboxes", body).failed(400)
+
+
+def test_an_unknown_image_is_not_found_and_the_text_says_what_to_do(api):
+    said = api.try_create("no-such-image:1").failed(404)
+    assert "image" in said["error"].lower() and "import" in said["error"]
+
+
+@pytest.mark.parametrize("fields", [{"env": {"A": 5}}, {"env": []}, {"metadata": {"a": {}}},
+                                    {"memory": "much"}, {"cpu": "x"}, {"timeout": "1h"},
+                                    {"entrypoint": "sh"}, {"entrypoint": [1]}, {"network": "yes!"},
+                                    {"name": 7}, {"env": {"A=B": "c"}}, {"env": {"": "c"}}])
+def test_wrong_types_are_refused_and_make_nothing(api, fields):
+    before = set(api.ids())
+    api.try_create(**fields).failed(400)
+    assert set(api.ids()) == before
+
+
+def test_the_list_has_pages(api, make):
+    mine = [make(metadata={"set": "pages"})["id"] for _ in range(3)]
+    first = api.get("/sandboxes?page=1&pageSize=2").ok()
+    assert set(first) == {"items", "total", "page", "pageSize"}
+    assert first["page"] == 1 and first["pageSize"] == 2 and len(first["items"]) == 2
+    assert first["total"] >= 3
+    assert set(mine) <= set(api.ids())
+    assert api.get("/sandboxes?pageSize=0").ok()["pageSize"] == 1
+    assert api.get("/sandboxes?pageSize=9999").ok()["pageSize"] == 200
+    assert api.get("/sandboxes?page=9999").ok()["items"] == []
+
+
+def test_the_list_is_filtered_by_status_and_by_metadata(api, make):
+    a = make(metadata={"set": "filter", "n": "1"})["id"]
+    b = make(metadata={"set": "filter", "n": "2"})["id"]
+    api.post(f"/sandboxes/{b}/pause").ok()
+    paused = api.get("/sandboxes?status=paused&pageSize=200").ok()
+    assert [s["id"] for s in paused["items"]] == [b] and paused["total"] == 1
+    found = api.call("GET", "/sandboxes", {"metadata": {"set": "filter", "n": "1"}}).ok()
+    assert [s["id"] for s in found["items"]] == [a] and found["total"] == 1
+    api.post(f"/sandboxes/{b}/resume").ok()
+
+
+def test_a_removed_sandbox_is_gone(api):
+    id = api.create()["id"]
+    assert api.remove(id) == {"success": True}
+    api.get(f"/sandboxes/{id}").failed(404, "sandbox_not_found", f"Sandbox not found: {id}")
+    api.delete(f"/sandboxes/{id}").failed(404)
+
+
+def test_pause_stops_the_clock_of_its_processes_and_resume_starts_it(api, box):
+    running = api.background(box, "i=0; while :; do i=$((i+1)); echo $i > /tmp/n; sleep 0.01; done")
+    wait_until(lambda: api.exec(box, "cat /tmp/n")["stdout"], what="the counter")
+    assert api.post(f"/sandboxes/{box}/pause", headers={"Content-Type": "application/json"}).ok()[
+        "status"] == "paused"
+    assert api.sandbox(box)["status"] == "paused"
+    api.try_exec(box, "true").failed(409, text="not running: paused")
+    api.file(box, "read", path="n").failed(409, text="not running: paused")
+    api.post(f"/sandboxes/{box}/pause").failed(409)
+    assert api.post(f"/sandboxes/{box}/resume").ok()["status"] == "running"
+    n = int(api.sh(box, "cat /tmp/n") or 0)
+    wait_until(lambda: int(api.sh(box, "cat /tmp/n") or 0) > n, what="counting to go on")
+    api.post(f"/sandboxes/{box}/resume").failed(409, text="not paused: running")
+    assert api.background_status(running["id"])["running"]
+
+
+def test_a_paused_sandbox_uses_no_cpu(api, box, shared):
+    api.background(box, "while :; do :; done")
+
+    def cpu():
+        return api.get(f"/sandboxes/{box}/metrics").ok()
+
+    wait_until(lambda: any("while" in p["command"] for p in api.processes(box)))
+    api.post(f"/sandboxes/{box}/pause").ok()
+    pids = [int(p) for p in pids_of(box)]
+    first = ticks(pids)
+    for _ in range(50):
+        cpu()
+    assert ticks(pids) == first
+    api.post(f"/sandboxes/{box}/resume").ok()
+    wait_until(lambda: ticks(pids) > first, what="cpu time to go on")
+
+
+def pids_of(box):
+    import glob
+    return [p.split("/")[2] for p in glob.glob("/proc/[0-9]*/cgroup") if box in (read(p))]
+
+
+def read(path):
+    try:
+        return open(path).read()
+    except OSError:
+        return ""
+
+
+def ticks(pids):
+    total = 0
+    for pid in pids:
+        stat = read(f"/proc/{pid}/stat")
+        if stat:
+            rest = stat[stat.rindex(")") + 2:].split()
+            total += int(rest[11]) + int(rest[12])
+    return total
+
+
+def test_a_paused_sandbox_can_be_removed(api):
+    id = api.create()["id"]
+    api.post(f"/sandboxes/{id}/pause").ok()
+    api.remove(id)
+    api.get(f"/sandboxes/{id}").failed(404)
+
+
+def test_renew_moves_the_end_within_its_bounds(api, box):
+    now = now_ms()
+    far = api.post(f"/sandboxes/{box}/renew", {"expiresAt": int(now + 7200_000)}).ok()
+    assert far["expiresAt"] == int(now + 7200_000)
+    assert api.sandbox(box)["expiresAt"] == far["expiresAt"]
+    soon = api.post(f"/sandboxes/{box}/renew", {"expiresAt": int(now)}).ok()
+    assert now + 59_000 <= soon["expiresAt"] <= now_ms() + 61_000
+    late = api.post(f"/sandboxes/{box}/renew", {"expiresAt": int(now + 10**12)}).ok()
+    assert late["expiresAt"] <= now_ms() + 86400_000 + 1000
+    api.post(f"/sandboxes/{box}/renew", {}).failed(400, text="expiresAt")
+    api.post(f"/sandboxes/{box}/renew", {"expiresAt": "soon"}).failed(400)
+
+
+def test_the_entrypoint_is_the_main_process(api, make):
+    s = make(entrypoint=["sh", "-c", "echo from main; exec sleep 1000"])
+    assert s["entrypoint"] == ["sh", "-c", "echo from main; exec sleep 1000"]
+    wait_until(lambda: any("sleep 1000" in p["command"] for p in api.processes(s["id"])))
+
+
+def test_the_workdir_is_where_commands_start(api, make):
+    assert api.sh(make(workdir="/tmp")["id"], "pwd") == "/tmp\n"
+
+
+def test_the_environment_of_create_reaches_commands(api, make):
+    id = make(env={"GREETING": "hello $HOME ü"})["id"]
+    assert api.sh(id, 'printf %s "$GREETING"') == "hello $HOME ü"
+
+
+def test_the_hostname_is_the_sandbox_s_own(api, make):
+    assert api.sh(make()["id"], "hostname").strip() != read("/etc/hostname").strip()
+
+
+def test_too_many_sandboxes_are_refused(daemon_of):
+    daemon = daemon_of(env={"CAY_MAX_SANDBOXES": 2}).start()
+    with daemon.api() as api:
+        first = api.create()["id"]
+        api.create()
+        api.try_create().failed(429, text="Maximum sandbox limit reached: 2")
+        api.remove(first)
+        api.create()
+
+
+def test_only_allowed_images_are_used(daemon_of):
+    daemon = daemon_of(env={"CAY_ALLOWED_IMAGES": "python:*, host"}).start()
+    with daemon.api() as api:
+        api.create("host")
+        api.try_create("node:20").failed(403, text="Image not allowed: node:20")
+        api.try_create("python:3").failed(404)
+
+
+def test_clone_is_not_there_yet(api, box):
+    api.post(f"/sandboxes/{box}/clone", {}).failed((404, 501))

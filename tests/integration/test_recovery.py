@@ -1,0 +1,211 @@
+"""The daemon dies; the sandboxes do not."""
+
+import contextlib
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from cay_harness import wait_until
+
+MANY = 22
+
+
+def test_kill_9_with_many_sandboxes_keeps_all_of_them(own):
+    with own.api() as api:
+        ids = [api.create(name=f"n{i}", metadata={"i": str(i)})["id"] for i in range(MANY)]
+        execs = {id: api.background(id, "echo up; i=0; while :; do i=$((i+1)); echo $i > /tmp/i; "
+                                        "sleep 0.05; done") for id in ids[:5]}
+        for id in ids:
+            api.write(id, "mark", id)
+        api.post(f"/sandboxes/{ids[-1]}/pause").ok()
+        before = {id: api.sandbox(id) for id in ids}
+        own.kill9()
+        began = time.monotonic()
+        own.start()
+        assert time.monotonic() - began < 3
+        assert sorted(api.ids()) == sorted(ids)
+        for id in ids:
+            assert api.sandbox(id) == before[id]
+        for id in ids[:-1]:
+            assert api.read(id, "mark") == id
+        for id, x in execs.items():
+            assert api.background_status(x["id"])["running"]
+            n = int(api.sh(id, "cat /tmp/i") or 0)
+            wait_until(lambda: int(api.sh(id, "cat /tmp/i") or 0) > n, what="counting to go on")
+        api.post(f"/sandboxes/{ids[-1]}/resume").ok()
+        assert api.read(ids[-1], "mark") == ids[-1]
+
+
+def test_sigterm_keeps_sandboxes(own):
+    with own.api() as api:
+        id = api.create()["id"]
+        pid = api.background(id, "exec sleep 1000")["pid"]
+        assert own.stop() == 0
+        own.start()
+        assert any(p["pid"] == pid for p in api.processes(id))
+
+
+def test_sigterm_lets_a_request_finish(own):
+    with own.api() as api:
+        id = api.create()["id"]
+        got = {}
+
+        def run():
+            with api.again() as mine:
+                got["reply"] = mine.try_exec(id, "touch /tmp/on; sleep 1; echo finished")
+
+        t = threading.Thread(target=run)
+        t.start()
+        wait_until(lambda: api.exec(id, "test -e /tmp/on")["exitCode"] == 0)
+        assert own.stop() == 0
+        t.join()
+        assert got["reply"].ok()["stdout"] == "finished\n"
+        own.start()
+
+
+def test_stop_sandboxes_ends_them(daemon_of):
+    daemon = daemon_of(args=["--stop-sandboxes"]).start()
+    with daemon.api() as api:
+        [api.create() for _ in range(3)]
+    assert daemon.stop() == 0
+    daemon.args = []
+    daemon.start()
+    with daemon.api() as api:
+        assert [s for s in api.get("/sandboxes").ok()["items"] if s["status"] == "running"] == []
+
+
+def test_after_a_reboot_sandboxes_are_stopped_and_say_why(own):
+    """A reboot is simulated: another boot id in the rows, and no processes."""
+    with own.api() as api:
+        ids = [api.create()["id"] for _ in range(2)]
+        api.write(ids[0], "kept", "x")
+        own.kill9()
+        own.change_sandboxes("boot_id = '00000000-0000-0000-0000-000000000000'")
+        own.start()
+        for id in ids:
+            s = api.sandbox(id)
+            assert s["status"] == "stopped", s
+            assert "reboot" in str(s.get("reason", s.get("statusReason", ""))), s
+            api.try_exec(id, "true").failed(409, text="not running: stopped")
+            api.remove(id)
+
+
+def test_a_dead_agent_is_noticed_and_named(own):
+    """kill -9 of the agent: the sandbox is stopped with a reason, and can be removed."""
+    with own.api() as api:
+        id = api.create()["id"]
+        import os
+        with contextlib.closing(own.database()) as db:
+            pid = db.execute(f"select pid from {own.sandbox_table()} where id = ?", (id,)).fetchone()[0]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: api.sandbox(id)["status"] == "stopped", 5, "the end to be noticed")
+        assert "agent" in str(api.sandbox(id).get("reason", ""))
+        api.try_exec(id, "true").failed(409)
+        api.remove(id)
+
+
+def test_an_agent_that_dies_while_the_daemon_is_away_is_noticed(own):
+    with own.api() as api:
+        id, stays = api.create()["id"], api.create()["id"]
+        import os
+        with contextlib.closing(own.database()) as db:
+            pid = db.execute(f"select pid from {own.sandbox_table()} where id = ?", (id,)).fetchone()[0]
+        own.kill9()
+        os.kill(pid, signal.SIGKILL)
+        own.start()
+        wait_until(lambda: api.sandbox(id)["status"] == "stopped")
+        assert api.sh(stays, "echo on") == "on\n"
+
+
+def test_a_recorded_pid_that_is_another_process_now_is_left_alone(own):
+    import subprocess
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        with own.api() as api:
+            id = api.create()["id"]
+            own.kill9()
+            own.change_sandboxes("pid = ?", other.pid)
+            own.start()
+            assert api.sandbox(id)["status"] in ("stopped", "running")
+            api.remove(id)
+            assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_corrupt_database_is_put_aside_and_nothing_runs_on_unseen(own):
+    with own.api() as api:
+        api.create()
+        own.kill9()
+        path = own.data / "cay.db"
+        for extra in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                (own.data / f"cay.db{extra}").unlink()
+        data = bytearray(path.read_bytes())
+        data[:100] = b"\xff" * 100
+        path.write_bytes(data)
+        own.start()
+        assert list(own.data.glob("cay.db.corrupt-*"))
+        assert api.create()["status"] == "running"
+    for old in own.data.glob("cay.db.corrupt-*"):
+        old.unlink()
+
+
+def test_kill_9_at_any_moment_leaves_whole_sandboxes_or_none(daemon_of):
+    """Rounds of mixed load with the daemon killed somewhere in between."""
+    daemon = daemon_of(env={"CAY_POOL": 2, "CAY_MAX_SANDBOXES": 100}).start()
+    rng = random.Random(20)
+    acknowledged, removed = set(), set()
+    lock = threading.Lock()
+
+    def load(stop, seed):
+        mine = random.Random(seed)
+        with daemon.api() as api:
+            while not stop.is_set():
+                try:
+                    with lock:
+                        some = list(acknowledged)
+                    what = mine.random()
+                    if what < 0.5 or not some:
+                        reply = api.try_create()
+                        if reply.status == 200:
+                            with lock:
+                                acknowledged.add(reply.json["id"])
+                    elif what < 0.8:
+                        api.try_exec(mine.choice(some), "echo x; sleep 0.01")
+                    else:
+                        id = mine.choice(some)
+                        with lock:
+                            acknowledged.discard(id)
+                        if api.delete(f"/sandboxes/{id}").status != 200:
+                            continue
+                        with lock:
+                            removed.add(id)
+                except Exception:
+                    if stop.is_set() or not daemon.running():
+                        return
+
+    for round in range(8):
+        stop = threading.Event()
+        threads = [threading.Thread(target=load, args=(stop, rng.random())) for _ in range(3)]
+        [t.start() for t in threads]
+        stop.wait(rng.uniform(0.02, 0.4))  # the moment of the crash is the test's input
+        stop.set()
+        daemon.kill9()
+        [t.join() for t in threads]
+        daemon.start()
+        with daemon.api() as api:
+            there = set(api.ids())
+            assert acknowledged <= there, "an acknowledged sandbox is lost"
+            assert not removed & there, "a removed sandbox is back"
+            for id in there:
+                assert api.sandbox(id)["status"] == "running"
+                assert api.sh(id, "echo on") == "on\n"
+            for id in list(there)[10:]:
+                api.remove(id)
+                acknowledged.discard(id)
+            acknowledged &= set(api.ids())

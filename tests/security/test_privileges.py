@@ -1,0 +1,239 @@
+"""What a process inside holds: ids, capabilities, descriptors, namespaces (E04, E05, E27-E31, E46)."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from cay_probe import Probe
+from cay_harness import read_text, wait_until
+
+ROOT_CAPS = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7))  # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID
+
+
+def caps(info, which):
+    return int(info["Cap" + which], 16)
+
+
+def test_root_inside_has_seven_capabilities_and_no_more(probe):
+    info = probe.inside("info")
+    assert caps(probe.outside("info"), "Eff") & (1 << 21), "control: outside has CAP_SYS_ADMIN"
+    for which in ("Eff", "Prm", "Bnd"):
+        assert caps(info, which) == ROOT_CAPS, (which, hex(caps(info, which)))
+    assert caps(info, "Inh") == 0 and caps(info, "Amb") == 0
+
+
+def test_another_user_has_none(probe):
+    info = probe.inside("info", user="1000:1000")
+    assert info["uids"] == [1000] * 3 and info["gids"] == [1000] * 3
+    for which in ("Eff", "Prm", "Inh", "Amb"):
+        assert caps(info, which) == 0, which
+    assert caps(info, "Bnd") & ~ROOT_CAPS == 0
+
+
+def test_no_new_privs_and_the_filter_are_on(probe):
+    info, control = probe.inside("info"), probe.outside("info")
+    assert info["NoNewPrivs"] == "1" and info["Seccomp"] == "2"
+    assert control["NoNewPrivs"] == "0"
+
+
+def test_supplementary_groups_are_those_asked_for(probe):
+    assert probe.inside("info")["groups"] in ([], [0])
+    assert probe.inside("info", user="1000:1000")["groups"] in ([], [1000])
+
+
+@pytest.mark.parametrize("what", ["exec", "stream", "background"])
+def test_only_three_descriptors_are_there(api, probe, what):
+    if what == "exec":
+        info = probe.inside("info")
+    elif what == "stream":
+        events = api.exec_stream(probe.id, ["/workspace/probe", "info"])
+        info = json.loads("".join(e["data"] for e in events if e["type"] == "stdout"))
+    else:
+        x = api.background(probe.id, ["/workspace/probe", "info"])
+        api.background_end(x["id"])
+        info = json.loads(api.background_logs(x["id"])["output"])
+    assert set(info["fds"]) == {"0", "1", "2"}, info["fds"]
+    for link in info["fds"].values():
+        assert link == "/dev/null" or re.match(r"(pipe|socket):|/dev/pts/", link) or "log" in link, link
+
+
+def test_the_entrypoint_has_only_three_descriptors(api, make):
+    id = make(entrypoint=["sh", "-c", "ls -l /proc/self/fd > /tmp/fds; exec sleep 1000"])["id"]
+    wait_until(lambda: "total" in api.exec(id, "cat /tmp/fds")["stdout"])
+    numbers = re.findall(r" (\d+) -> (?!/proc)", api.sh(id, "cat /tmp/fds"))
+    assert set(numbers) <= {"0", "1", "2"}
+
+
+def test_descriptors_leaked_into_the_daemon_do_not_come_in(daemon_of, probe_path):
+    """The daemon is started with fifty host folders open, an odd umask and no stdin (E05, E46)."""
+    fds = [os.open("/etc", os.O_RDONLY) for _ in range(50)]
+    old = os.umask(0)
+    try:
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        daemon = daemon_of().start(pass_fds=fds, cwd="/proc")
+    finally:
+        os.umask(old)
+        for fd in fds:
+            os.close(fd)
+    assert os.stat(daemon.data / "cay.db").st_mode & 0o077 == 0
+    with daemon.api() as api:
+        probe = Probe(api, api.create()["id"], probe_path)
+        info = probe.inside("info")
+        assert set(info["fds"]) == {"0", "1", "2"}
+        assert api.sh(probe.id, "umask") == "0022\n"
+
+
+def test_a_daemon_with_closed_standard_descriptors_is_fine(daemon_of, probe_path):
+    daemon = daemon_of()
+    real = daemon.environment()
+    import shlex
+    import cay_harness
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        ["sh", "-c", f"exec {shlex.quote(cay_harness.CAY)} serve --ready-fd {write} <&- >&- 2>&-"],
+        env=real, pass_fds=(write,))
+    os.close(write)
+    daemon.process = process
+    assert os.read(read, 10)
+    os.close(read)
+    daemon.port = int((daemon.run / "port").read_text())
+    with daemon.api() as api:
+        probe = Probe(api, api.create()["id"], probe_path)
+        assert set(probe.inside("info")["fds"]) == {"0", "1", "2"}
+    daemon.note_ids()
+
+
+def test_every_namespace_is_its_own(probe):
+    inside, outside = probe.inside("info")["namespaces"], probe.outside("info")["namespaces"]
+    for kind in ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup"):
+        assert inside[kind] != outside[kind], kind
+
+
+def test_two_sandboxes_share_no_namespace_and_no_ids(api, make, probe_path):
+    """E42: the same uid inside is another one outside."""
+    a, b = (Probe(api, make()["id"], probe_path) for _ in range(2))
+    x, y = a.inside("info")["namespaces"], b.inside("info")["namespaces"]
+    for kind in ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup"):
+        assert x[kind] != y[kind], kind
+    map_a = api.sh(a.id, "cat /proc/self/uid_map").split()
+    map_b = api.sh(b.id, "cat /proc/self/uid_map").split()
+    assert map_a[0] == map_b[0] == "0" and map_a[2] == map_b[2] == "65536"
+    assert abs(int(map_a[1]) - int(map_b[1])) >= 65536
+    assert int(map_a[1]) >= 0x70000000
+    assert api.sh(a.id, "cat /proc/self/gid_map").split() == map_a
+
+
+def test_setuid_programs_stay_who_they_were(api, probe):
+    """E27; the control is the mode of the file: the bit is really there."""
+    api.exec(probe.id, ["/workspace/probe", "setuid", "/workspace/suid"])
+    assert api.sh(probe.id, "stat -c %a,%u suid") == "6755,0\n"
+    info = json.loads(api.sh(probe.id, ["/workspace/suid", "info"], user="1000:1000"))
+    assert info["uids"] == [1000] * 3 and info["gids"] == [1000] * 3
+    assert caps(info, "Eff") == 0
+
+
+@pytest.mark.parametrize("user", ["-1", "4294967295", "1000:", ":0", " 0", "root\n", "x" * 60,
+                                  "0:0:0", "0x0", "1e3", "65536", "0:65536", "nobody-such", "0 0",
+                                  "1000:-1", "../root", "+0"])
+def test_odd_users_are_refused_or_exactly_that_user(api, probe, user):
+    """E30."""
+    reply = api.try_exec(probe.id, ["/workspace/probe", "info"], user=user)
+    reply.failed(400)
+
+
+def test_good_users_are_those(api, probe):
+    for user, uid, gid in (("0:0", 0, 0), ("root", 0, 0), ("1000", 1000, None), ("5:7", 5, 7)):
+        info = json.loads(api.sh(probe.id, ["/workspace/probe", "info"], user=user))
+        assert info["uids"] == [uid] * 3
+        if gid is not None:
+            assert info["gids"] == [gid] * 3
+
+
+def test_a_long_user_is_refused(api, box):
+    assert api.try_exec(box, "true", user="r" * 1_000_000).status in (400, 413)
+
+
+def test_a_passwd_that_lies_or_is_huge_gives_the_intended_user_or_an_error(api, box):
+    api.sh(box, "id -u; mv /etc/passwd /etc/p0; ln -s /proc/1/environ /etc/passwd")
+    assert api.try_exec(box, "id -u", user="root").status in (200, 400)
+    assert api.try_exec(box, "true", user="daemon").status == 400
+    api.sh(box, "rm /etc/passwd; mkfifo /etc/passwd")
+    reply = api.try_exec(box, "true", user="daemon")
+    assert reply.status >= 400
+    api.sh(box, "rm /etc/passwd; (cat /etc/p0; head -c 30000000 /dev/zero | tr '\\0' x) > /etc/passwd")
+    assert api.try_exec(box, "true", user="unknown-one").status == 400
+    api.sh(box, "printf 'evil:x:4294967296:0::/:/bin/sh\\nneg:x:-1:0::/:/bin/sh\\n' > /etc/passwd")
+    for name in ("evil", "neg"):
+        assert api.try_exec(box, "id -u", user=name).status == 400
+
+
+def test_the_agent_cannot_be_looked_into(api, box):
+    """E31: pid 1 is the agent; root inside may neither read nor trace it."""
+    for name in ("mem", "maps", "environ", "root", "cwd", "exe", "fd"):
+        done = api.exec(box, f"cat /proc/1/{name} 2>&1 || ls -l /proc/1/{name} 2>&1; "
+                             f"readlink /proc/1/{name}")
+        assert "ermission denied" in done["stdout"] or "not permitted" in done["stdout"], (name, done)
+    out = api.sh(box, ["python3", "-c", """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+r = libc.ptrace(16, 1, 0, 0)
+print(r, ctypes.get_errno())
+r = libc.ptrace(0x4206, 1, 0, 0)
+print(r, ctypes.get_errno())
+"""])
+    for line in out.splitlines():
+        assert line in ("-1 1", "-1 13"), out
+
+
+def test_ptrace_among_one_s_own_works(api, box):
+    """The control of the test above, and what debuggers need."""
+    out = api.sh(box, ["python3", "-c", """
+import ctypes, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+pid = os.fork()
+if pid == 0:
+    signal.pause()
+print(libc.ptrace(16, pid, 0, 0))
+os.kill(pid, 9)
+"""])
+    assert out == "0\n"
+
+
+def test_the_agent_s_program_cannot_be_overwritten(api, box, shared):
+    """E01: through /proc/1/exe, and through a script that names /proc/self/exe."""
+    import hashlib
+    from cay_harness import CAY
+    before = hashlib.sha256(open(CAY, "rb").read()).hexdigest()
+    done = api.exec(box, "echo junk > /proc/1/exe; printf '#!/proc/self/exe\\n' > s; chmod +x s; ./s; "
+                         "for i in 1 2 3; do for p in /proc/[0-9]*/exe; do "
+                         "python3 -c 'import os,sys; os.open(sys.argv[1], os.O_WRONLY)' $p; done; done",
+                    timeout=60)
+    assert "ermission denied" in done["stderr"] or "ead-only" in done["stderr"]
+    assert api.sh(box, "echo alive") == "alive\n"
+    assert hashlib.sha256(open(CAY, "rb").read()).hexdigest() == before
+
+
+def test_killing_everything_leaves_the_agent(api, box, make):
+    """E37."""
+    other = make()["id"]
+    x = api.background(other, "exec sleep 1000")
+    done = api.exec(box, ["python3", "-c", "import os; os.kill(-1, 9)"])
+    assert done["exitCode"] in (0, 137)
+    assert api.sh(box, "echo alive") == "alive\n"
+    assert api.background_status(x["id"])["running"]
+
+
+def test_host_processes_cannot_be_signalled(api, box):
+    """E38: by number they do not exist."""
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    try:
+        done = api.exec(box, f"kill -9 {sleeper.pid}; kill -9 {os.getpid()}")
+        assert "No such process" in done["stderr"]
+        assert sleeper.poll() is None
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -1,0 +1,151 @@
+#include <errno.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "tap.h"
+
+TEST(an_error_is_wrapped_from_the_inside_out)
+{
+    struct err err = {0};
+
+    CHECK_INT(err_sys(&err, ENOSPC, "write"), -1);
+    CHECK_INT(err_wrap(&err, "layer %d", 2), -1);
+    CHECK_STR(err.text, "layer 2: write: No space left on device");
+    CHECK_INT(err.kind, ERR_INTERNAL);
+    CHECK_INT(err.sys, ENOSPC);
+}
+
+TEST(a_long_error_is_cut_not_overrun)
+{
+    struct err err = {0};
+
+    (void)err_set(&err, ERR_INVALID, "%500s", "x");
+    (void)err_wrap(&err, "%500s", "y");
+    CHECK_INT(strlen(err.text), sizeof(err.text) - 1);
+}
+
+TEST(a_buffer_refuses_to_pass_its_maximum)
+{
+    auto_buf struct buf b;
+
+    buf_init(&b, 8);
+    CHECK_INT(buf_add(&b, "12345678", 8), 0);
+    CHECK_INT(buf_add(&b, "9", 1), -EMSGSIZE);
+    CHECK_STR(b.data, "12345678");
+    buf_shift(&b, 3);
+    CHECK_STR(b.data, "45678");
+}
+
+TEST(base64_goes_there_and_back)
+{
+    for (size_t n = 0; n < 20; n++) {
+        auto_buf struct buf text, back;
+
+        buf_init(&text, 100);
+        buf_init(&back, 100);
+        CHECK_INT(base64_encode(&text, "\0\xff\x80 hello there, world", n), 0);
+        CHECK_INT(base64_decode(&back, text.data ? text.data : "", text.len), 0);
+        CHECK_INT(back.len, n);
+        CHECK(n == 0 || memcmp(back.data, "\0\xff\x80 hello there, world", n) == 0);
+    }
+}
+
+TEST(base64_refuses_what_is_not_canonical)
+{
+    static const char *const bad[] = {"QQ", "QQ=", "QR==", "Q===", "QQ==QQ==", "QU J", "====", "QUF="};
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        auto_buf struct buf b;
+
+        buf_init(&b, 100);
+        if (base64_decode(&b, bad[i], strlen(bad[i])) != -EINVAL)
+            TAP_FAIL("%s was accepted", bad[i]);
+    }
+}
+
+TEST(utf8_refuses_overlong_forms_and_surrogates)
+{
+    CHECK(utf8_valid("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x8f\x9d", 10));
+    CHECK(!utf8_valid("\xc0\xaf", 2));
+    CHECK(!utf8_valid("\xe0\x80\xaf", 3));
+    CHECK(!utf8_valid("\xed\xa0\x80", 3));
+    CHECK(!utf8_valid("\xf4\x90\x80\x80", 4));
+    CHECK(!utf8_valid("\xe2\x82", 2));
+}
+
+TEST(utf8_clean_replaces_only_the_bad_bytes)
+{
+    auto_buf struct buf b;
+
+    buf_init(&b, 100);
+    CHECK_INT(utf8_clean(&b, "a\xff" "b\xe2\x82", 5), 0);
+    CHECK_STR(b.data, "a\xef\xbf\xbd" "b\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST(utf8_cut_never_splits_a_character)
+{
+    const char *s = "a\xe2\x82\xac\xf0\x9f\x8f\x9d";
+
+    CHECK_INT(utf8_cut(s, 1), 1);
+    CHECK_INT(utf8_cut(s, 2), 1);
+    CHECK_INT(utf8_cut(s, 3), 1);
+    CHECK_INT(utf8_cut(s, 4), 4);
+    CHECK_INT(utf8_cut(s, 7), 4);
+    CHECK_INT(utf8_cut(s, 8), 8);
+    CHECK_INT(utf8_cut("\x80\x80", 2), 2);
+}
+
+TEST(numbers_are_read_whole_or_not_at_all)
+{
+    uint64_t v = 7;
+    uint32_t mode = 0;
+
+    CHECK_INT(str_u64("18446744073709551615", &v), 0);
+    CHECK(v == UINT64_MAX);
+    CHECK_INT(str_u64("18446744073709551616", &v), -ERANGE);
+    CHECK_INT(str_u64("-1", &v), -EINVAL);
+    CHECK_INT(str_u64("", &v), -EINVAL);
+    CHECK_INT(str_u64("1 ", &v), -EINVAL);
+    CHECK_INT(str_octal("0755", &mode), 0);
+    CHECK_INT(mode, 0755);
+    CHECK_INT(str_octal("8", &mode), -EINVAL);
+}
+
+TEST(a_new_id_is_valid_and_others_are_not)
+{
+    char id[ID_SIZE];
+
+    id_new(id, "sbx");
+    CHECK(id_valid(id, "sbx"));
+    CHECK(!id_valid(id, "bg"));
+    CHECK(!id_valid("sbx_../../../../../etc/pass", "sbx"));
+    CHECK(!id_valid("sbx_0123456789ABCDEF01234567", "sbx"));
+}
+
+TEST(a_string_vector_grows)
+{
+    auto_strv char **v = NULL;
+
+    for (int i = 0; i < 100; i++) {
+        char s[12];
+
+        (void)snprintf(s, sizeof(s), "%d", i);
+        v = strv_add(v, s);
+    }
+    CHECK_INT(strv_len(v), 100);
+    CHECK_STR(v[99], "99");
+    CHECK_STR(v[0], "0");
+}
+
+TEST(secrets_compare_by_value)
+{
+    CHECK(str_equal_secret("token", "token"));
+    CHECK(!str_equal_secret("token", "toke"));
+    CHECK(!str_equal_secret("toke", "token"));
+    CHECK(!str_equal_secret("", "token"));
+}
+
+TAP_MAIN

@@ -1,0 +1,674 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/escape.h"
+#include "cli/help.h"
+#include "cli/hostfs.h"
+#include "cli/table.h"
+#include "cli/transfer.h"
+#include "cli/ui.h"
+#include "tap.h"
+
+/* ---- arguments ---- */
+
+static const struct flag sample_flags[] = {
+    {"name", 'n', FLAG_TEXT, "NAME", "a name"},
+    {"tty", 't', FLAG_BOOL, NULL, "a terminal"},
+    {"interactive", 'i', FLAG_BOOL, NULL, "input"},
+    {"env", 'e', FLAG_LIST, "K=V", "environment"},
+    {"tail", 0, FLAG_COUNT, "N", "lines"},
+    {"cpu", 0, FLAG_NUMBER, "CORES", "cores"},
+    {"timeout", 0, FLAG_TIME, "TIME", "time"},
+    {"memory", 'm', FLAG_MB, "MB", "memory"},
+    {0},
+};
+
+static const struct command plain = {"sample", NULL, "", "", .flags = sample_flags, .words_max = 3};
+static const struct command taker = {"taker",        NULL,        "", "", .flags = sample_flags,
+                                     .words_max = 2, .rest = true};
+
+#define PARSE(args, command, err, ...)                                                             \
+    ({                                                                                             \
+        static char *argv_[] = {__VA_ARGS__};                                                      \
+        args_parse(args, command, ARRAY_LEN(argv_), argv_, err);                                   \
+    })
+
+TEST(long_flags_take_their_value_after_a_space_or_an_equals_sign)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &plain, &err, "--name", "x", "word", "--tail=7"), 0);
+    CHECK_STR(args_text(&a, "name"), "x");
+    CHECK_INT((int)args_number(&a, "tail", 0), 7);
+    CHECK_INT(a.n_words, 1);
+    CHECK_STR(a.words[0], "word");
+    CHECK(!args_has(&a, "tty"));
+    args_done(&a);
+}
+
+TEST(short_flags_can_be_joined_and_hold_their_value)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &plain, &err, "-it", "-nweb", "-m", "64"), 0);
+    CHECK(args_has(&a, "interactive") && args_has(&a, "tty"));
+    CHECK_STR(args_text(&a, "name"), "web");
+    CHECK_INT((int)args_number(&a, "memory", 0), 64);
+    args_done(&a);
+}
+
+TEST(a_repeated_flag_keeps_every_value_in_order)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &plain, &err, "-e", "A=1", "--env=B=2"), 0);
+    CHECK_INT(strv_len(args_list(&a, "env")), 2);
+    CHECK_STR(args_list(&a, "env")[0], "A=1");
+    CHECK_STR(args_list(&a, "env")[1], "B=2");
+    args_done(&a);
+}
+
+TEST(what_follows_two_dashes_is_never_a_flag)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &taker, &err, "host", "--", "ls", "--name", "--"), 0);
+    CHECK_INT(a.n_words, 1);
+    CHECK_INT(a.n_rest, 3);
+    CHECK_STR(a.rest[1], "--name");
+    CHECK(!args_has(&a, "name"));
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &plain, &err, "--", "-x"), 0);
+    CHECK_STR(a.words[0], "-x");
+    CHECK(!a.rest);
+    args_done(&a);
+}
+
+TEST(a_lone_dash_is_a_word)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &plain, &err, "-", "web:x"), 0);
+    CHECK_INT(a.n_words, 2);
+    args_done(&a);
+}
+
+TEST(times_and_sizes_have_units)
+{
+    static const struct {
+        const char *flag, *name;
+        double value;
+    } rows[] = {
+        {"--timeout=30", "timeout", 30},    {"--timeout=500ms", "timeout", 0.5},
+        {"--timeout=5m", "timeout", 300},   {"--timeout=2h", "timeout", 7200},
+        {"--timeout=1.5s", "timeout", 1.5}, {"--memory=512", "memory", 512},
+        {"--memory=2G", "memory", 2048},    {"--memory=256M", "memory", 256},
+        {"--cpu=0.5", "cpu", 0.5},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct args a;
+        struct err err = {0};
+        char *argv[] = {(char *)rows[i].flag};
+
+        CHECK_INT(args_parse(&a, &plain, 1, argv, &err), 0);
+        CHECK(args_number(&a, rows[i].name, -1) > rows[i].value - 1e-9);
+        CHECK(args_number(&a, rows[i].name, -1) < rows[i].value + 1e-9);
+        args_done(&a);
+    }
+}
+
+TEST(values_that_make_no_sense_are_refused)
+{
+    static const char *const rows[] = {
+        "--tail=-1",    "--tail=x",     "--tail=",     "--tail=1.5",  "--tail=99999999999999999999",
+        "--cpu=inf",    "--cpu=0x10",   "--cpu=nan",   "--cpu=1e999", "--cpu= 1",
+        "--timeout=5x", "--timeout=-1", "--memory=1T", "--tty=yes",   "--cpu=.",
+        "--timeout=s",  "--name",       "--cpu=1.2.3"};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct args a;
+        struct err err = {0};
+        char *argv[] = {(char *)rows[i]};
+
+        if (args_parse(&a, &plain, 1, argv, &err) == 0)
+            TAP_FAIL("%s was accepted", rows[i]);
+        CHECK_INT(err.kind, ERR_INVALID);
+    }
+}
+
+TEST(an_unknown_flag_is_answered_with_the_nearest_one)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &plain, &err, "--nmae", "x"), -1);
+    CHECK_STR(err.text, "unknown flag \"--nmae\": did you mean \"--name\"?");
+    CHECK_INT(PARSE(&a, &plain, &err, "--timeot=5"), -1);
+    CHECK(strstr(err.text, "\"--timeout\""));
+    CHECK_INT(PARSE(&a, &taker, &err, "web", "ls", "-l"), -1);
+    CHECK(strstr(err.text, "\"--\" before the command"));
+}
+
+TEST(too_many_words_hint_at_two_dashes)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &taker, &err, "web", "ls", "x"), -1);
+    CHECK(strstr(err.text, "\"--\""));
+    CHECK_INT(PARSE(&a, &plain, &err, "a", "b", "c", "d"), -1);
+    CHECK(strstr(err.text, "too many"));
+}
+
+TEST(help_is_given_even_when_words_are_missing)
+{
+    static const struct command needs = {"needs", NULL, "", "", .words_min = 2, .words_max = 2};
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &needs, &err, "one"), -1);
+    CHECK_INT(PARSE(&a, &needs, &err, "-h"), 0);
+    CHECK(args_has(&a, "help"));
+    args_done(&a);
+}
+
+/* ---- the table of commands ---- */
+
+TEST(every_command_fits_the_parser_and_has_help)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        size_t n = 0;
+
+        CHECK(c->usage && c->help && *c->help);
+        CHECK(c->help[strlen(c->help) - 1] != '.');
+        CHECK(c->words_min <= c->words_max);
+        for (const struct flag *f = c->flags; f && f->name; f++, n++) {
+            CHECK((f->kind == FLAG_BOOL) == (f->value == NULL));
+            for (const struct flag *g = c->flags; g < f; g++) {
+                CHECK(strcmp(f->name, g->name) != 0);
+                CHECK(!f->letter || f->letter != g->letter);
+            }
+        }
+        CHECK(n + 2 <= ARGS_FLAGS_MAX);
+    }
+}
+
+TEST(commands_are_found_by_name_by_alias_and_as_one_or_two_words)
+{
+    int used;
+
+    CHECK_STR(command_find(1, (char *[]){"ls"}, &used)->name, "ls");
+    CHECK_STR(command_find(1, (char *[]){"list"}, &used)->name, "ls");
+    CHECK_STR(command_find(1, (char *[]){"kill"}, &used)->name, "stop");
+    CHECK_STR(command_find(1, (char *[]){"rm"}, &used)->name, "stop");
+    CHECK_STR(command_find(3, (char *[]){"file", "read", "x"}, &used)->name, "file read");
+    CHECK_INT(used, 2);
+    CHECK_STR(command_find(2, (char *[]){"file read", "x"}, &used)->name, "file read");
+    CHECK_INT(used, 1);
+    CHECK(!command_find(1, (char *[]){"file"}, &used));
+    CHECK(command_is_group("file") && command_is_group("image") && !command_is_group("fil"));
+    CHECK(!command_find(1, (char *[]){"lss"}, &used));
+}
+
+/* ---- columns ---- */
+
+static char *printed(const struct table *t)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    table_print(t, out, 0);
+    (void)fclose(out);
+    return text;
+}
+
+TEST(columns_are_aligned_by_characters)
+{
+    struct table t;
+    char *text;
+
+    table_init(&t, "ID|>SIZE|NAME");
+    table_cell(&t, "a");
+    table_cell(&t, "12");
+    table_cell(&t, "x");
+    table_cell(&t, "\xc3\xa4\xc3\xb6\xc3\xbc");
+    table_cellf(&t, "%d", 12345);
+    table_cell(&t, "y");
+    text = printed(&t);
+    CHECK_STR(text, "ID    SIZE  NAME\n"
+                    "a       12  x\n"
+                    "\xc3\xa4\xc3\xb6\xc3\xbc  12345  y\n");
+    free(text);
+    table_done(&t);
+}
+
+TEST(a_hostile_name_cannot_leave_its_cell)
+{
+    struct table t;
+    char *text;
+
+    table_init(&t, "NAME|X");
+    table_cell(&t, "a\nb\033]52;c;eA==\a\t");
+    table_cell(&t, "1");
+    text = printed(&t);
+    CHECK(strstr(text, "a\\x0ab\\x1b]52;c;eA==\\x07\\x09  1\n"));
+    free(text);
+    table_done(&t);
+}
+
+/* ---- control bytes ---- */
+
+TEST(control_bytes_are_made_visible)
+{
+    static const struct {
+        enum escape_mode mode;
+        const char *in, *out;
+    } rows[] = {
+        {ESCAPE_CELL, "plain text", "plain text"},
+        {ESCAPE_CELL, "a\tb\n", "a\\x09b\\x0a"},
+        {ESCAPE_LINES, "a\tb\n", "a\tb\n"},
+        {ESCAPE_LINES, "over\rwrite", "over\\x0dwrite"},
+        {ESCAPE_OUTPUT, "over\rwrite\b", "over\rwrite\b"},
+        {ESCAPE_LINES, "\033[31mred", "\\x1b[31mred"},
+        {ESCAPE_OUTPUT, "\033[1;31mred\033[0m\033[K", "\033[1;31mred\033[0m\033[K"},
+        {ESCAPE_OUTPUT, "\033[2J", "\\x1b[2J"},
+        {ESCAPE_OUTPUT, "\033]0;title\a", "\\x1b]0;title\\x07"},
+        {ESCAPE_OUTPUT, "\033[>4;2m", "\\x1b[>4;2m"},
+        {ESCAPE_OUTPUT, "\033\033[31m", "\\x1b\033[31m"},
+        {ESCAPE_OUTPUT, "\033P$q\"p\033\\", "\\x1bP$q\"p\\x1b\\"},
+        {ESCAPE_OUTPUT, "\033[31", "\\x1b[31"},
+        {ESCAPE_CELL, "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+        {ESCAPE_CELL, "\xe2\x82\xac \xf0\x9f\x8f\x9d", "\xe2\x82\xac \xf0\x9f\x8f\x9d"},
+        {ESCAPE_CELL,
+         "\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m"},
+        {ESCAPE_CELL,
+         "\x9b"
+         "31m",
+         "\\x9b31m"},
+        {ESCAPE_CELL, "\xc3(", "\\xc3("},
+        {ESCAPE_CELL, "\xe2\x82", "\\xe2\\x82"},
+        {ESCAPE_CELL, "\x7f", "\\x7f"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *text = escape_text(rows[i].mode, rows[i].in);
+
+        CHECK_STR(text, rows[i].out);
+        free(text);
+    }
+}
+
+TEST(a_sequence_cut_in_pieces_is_judged_whole)
+{
+    static const char in[] = "\xc3\xa4\033[31m\033]0;x\a\xc2\x85";
+    struct escape state = {0};
+    struct buf out;
+
+    buf_init(&out, 1000);
+    for (size_t i = 0; i < sizeof(in) - 1; i++)
+        escape_add(&state, ESCAPE_OUTPUT, in + i, 1, &out);
+    escape_end(&state, &out);
+    CHECK_STR(out.data, "\xc3\xa4\033[31m\\x1b]0;x\\x07\\xc2\\x85");
+    buf_done(&out);
+}
+
+TEST(an_endless_sequence_is_not_held_for_ever)
+{
+    struct escape state = {0};
+    struct buf out;
+
+    buf_init(&out, 10000);
+    escape_add(&state, ESCAPE_OUTPUT, "\033[", 2, &out);
+    for (int i = 0; i < 1000; i++)
+        escape_add(&state, ESCAPE_OUTPUT, "1", 1, &out);
+    CHECK(out.len > 900);
+    buf_done(&out);
+}
+
+/* ---- addresses ---- */
+
+TEST(query_values_are_percent_encoded)
+{
+    char *text = url_encoded("/a b+c&d=\xc3\xa4%2e?#~-._Z9\n");
+
+    CHECK_STR(text, "%2Fa%20b%2Bc%26d%3D%C3%A4%252e%3F%23~-._Z9%0A");
+    free(text);
+}
+
+TEST(the_daemon_is_found_where_the_settings_say)
+{
+    static const struct {
+        const char *host, *target;
+    } rows[] = {
+        {"unix:/run/x.sock", "unix:/run/x.sock"},
+        {"/run/x.sock", "unix:/run/x.sock"},
+        {"http://localhost:3111/", "http://localhost:3111"},
+        {"box:4000", "http://box:4000"},
+        {"box", "http://box:3111"},
+        {"http://box", "http://box:80"},
+    };
+    char *target;
+    bool chosen;
+    struct err err = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CHECK_INT(api_address(rows[i].host, &target, &chosen, &err), 0);
+        CHECK_STR(target, rows[i].target);
+        CHECK(chosen);
+        free(target);
+    }
+    CHECK_INT(api_address("https://box", &target, &chosen, &err), -1);
+    CHECK_INT(api_address("http://a@box/x", &target, &chosen, &err), -1);
+    (void)unsetenv("CAY_HOST");
+    (void)unsetenv("III_SANDBOX_URL");
+    (void)setenv("CAY_RUN", "/nonexistent", 1);
+    (void)setenv("CAY_REST_PORT", "4111", 1);
+    CHECK_INT(api_address(NULL, &target, &chosen, &err), 0);
+    CHECK_STR(target, "http://127.0.0.1:4111");
+    CHECK(!chosen);
+    free(target);
+    (void)setenv("III_SANDBOX_URL", "http://other:1", 1);
+    CHECK_INT(api_address(NULL, &target, &chosen, &err), 0);
+    CHECK_STR(target, "http://other:1");
+    free(target);
+    (void)unsetenv("III_SANDBOX_URL");
+    (void)setenv("CAY_REST_PORT", "70000", 1);
+    CHECK_INT(api_address(NULL, &target, &chosen, &err), -1);
+}
+
+TEST(without_a_daemon_the_error_says_how_to_start_one)
+{
+    struct api api = {0};
+    struct err err = {0};
+
+    api_open_target(&api, "unix:/nonexistent/cay.sock");
+    CHECK_INT(api_call(&api, "GET", NULL, NULL, &err, "/health"), -1);
+    CHECK_STR(err.text, "no daemon is running at unix:/nonexistent/cay.sock: start one with `cay "
+                        "serve`");
+    CHECK(api_no_daemon());
+    api_close(&api);
+}
+
+/* ---- cp ---- */
+
+TEST(places_of_cp_are_told_apart)
+{
+    static const struct {
+        const char *text, *sandbox, *path;
+    } rows[] = {
+        {"sbx_0123456789abcdef01234567:/tmp/x", "sbx_0123456789abcdef01234567", "/tmp/x"},
+        {"web:out.txt", "web", "out.txt"},
+        {"web:", "web", "."},
+        {"web:a:b", "web", "a:b"},
+        {"./web:x", NULL, "./web:x"},
+        {"dir/web:x", NULL, "dir/web:x"},
+        {"/web:x", NULL, "/web:x"},
+        {"../a:b", NULL, "../a:b"},
+        {":x", NULL, ":x"},
+        {"-", NULL, "-"},
+        {"file", NULL, "file"},
+        {"C:", "C", "."},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct place p = {0};
+
+        place_parse(&p, rows[i].text);
+        CHECK_STR(p.sandbox ? p.sandbox : "(here)", rows[i].sandbox ? rows[i].sandbox : "(here)");
+        CHECK_STR(p.path, rows[i].path);
+        place_done(&p);
+    }
+}
+
+TEST(permission_letters_become_bits_without_set_id)
+{
+    struct remote_info info;
+
+    remote_mode("-rwsr-xr-t", &info);
+    CHECK_INT(info.type, '-');
+    CHECK_INT(info.mode, 0755);
+    remote_mode("prw-------", &info);
+    CHECK_INT(info.type, 'p');
+    CHECK_INT(info.mode, 0600);
+    remote_mode("", &info);
+    CHECK_INT(info.type, '?');
+    remote_mode("d", &info);
+    CHECK_INT(info.mode, 0);
+}
+
+TEST(paths_split_into_folder_and_name)
+{
+    static const struct {
+        const char *path, *dir, *name;
+    } rows[] = {{"a", ".", "a"}, {"/a", "/", "a"},  {"/a/b/", "/a", "b"}, {"a//b", "a", "b"},
+                {"/", "/", ""},  {"..", ".", ".."}, {"x/y/z", "x/y", "z"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *dir, *name;
+
+        host_split(rows[i].path, &dir, &name);
+        CHECK_STR(dir, rows[i].dir);
+        CHECK_STR(name, rows[i].name);
+        free(dir);
+        free(name);
+    }
+}
+
+TEST(names_from_a_sandbox_must_be_plain)
+{
+    CHECK(host_name_ok("a") && host_name_ok("...") && host_name_ok("-rf"));
+    CHECK(!host_name_ok("") && !host_name_ok(".") && !host_name_ok("..") && !host_name_ok("a/b"));
+}
+
+/* Runs with a fresh working directory that is removed at the end. */
+static void in_folder(void (*run)(void))
+{
+    char folder[] = "/tmp/cay-test-XXXXXX";
+    int out;
+
+    CHECK(mkdtemp(folder));
+    CHECK_INT(chdir(folder), 0);
+    CHECK_INT(mkdir("real", 0755), 0);
+    CHECK_INT(symlink("real", "link"), 0);
+    CHECK_INT(symlink("/etc/passwd", "evil"), 0);
+    CHECK_INT(mkfifo("pipe", 0600), 0);
+    run();
+    out = unlink("evil") | unlink("link") | unlink("pipe");
+    (void)unlink("real/file");
+    CHECK_INT(out | rmdir("real") | chdir("/") | rmdir(folder), 0);
+}
+
+static void write_through_links(void)
+{
+    struct err err = {0};
+    struct host_file f;
+    int fd = -1;
+
+    CHECK_INT(host_open_dir("link", false, &fd, &err), -1);
+    CHECK(strstr(err.text, "symbolic link"));
+    CHECK_INT(host_open_dir("link/deeper", true, &fd, &err), -1);
+    CHECK_INT(host_open_dir(".", false, &fd, &err), 0);
+    CHECK_INT(host_file_begin(&f, fd, "evil", &err), -1);
+    CHECK(strstr(err.text, "symbolic link"));
+    host_file_done(&f);
+    CHECK_INT(host_file_begin(&f, fd, "pipe", &err), -1);
+    host_file_done(&f);
+    CHECK_INT(host_file_begin(&f, fd, "real", &err), -1);
+    host_file_done(&f);
+    CHECK_INT(host_make_dir(fd, "link", &(int){-1}, &err), -1);
+    (void)close(fd);
+}
+
+TEST(writing_never_follows_a_symbolic_link)
+{
+    in_folder(write_through_links);
+}
+
+static void write_in_two_steps(void)
+{
+    struct err err = {0};
+    struct host_file f;
+    struct stat st;
+    int fd = -1;
+
+    CHECK_INT(host_open_dir("./real", false, &fd, &err), 0);
+    CHECK_INT(host_file_begin(&f, fd, "file", &err), 0);
+    CHECK_INT(write_all(f.fd, "half", 4), 0);
+    host_file_done(&f); /* given up */
+    CHECK_INT(stat("real/file", &st), -1);
+    CHECK_INT(rmdir("real"), 0); /* nothing is left of it */
+    CHECK_INT(mkdir("real", 0755), 0);
+    (void)close(fd);
+    (void)umask(022);
+    CHECK_INT(host_open_dir("real", false, &fd, &err), 0);
+    CHECK_INT(host_file_begin(&f, fd, "file", &err), 0);
+    CHECK_INT(write_all(f.fd, "whole", 5), 0);
+    CHECK_INT(host_file_commit(&f, 06777, &err), 0);
+    host_file_done(&f);
+    CHECK_INT(stat("real/file", &st), 0);
+    CHECK_INT(st.st_size, 5);
+    CHECK_INT(st.st_mode & 07777, 0755);
+    (void)close(fd);
+}
+
+TEST(a_file_appears_whole_or_not_at_all)
+{
+    in_folder(write_in_two_steps);
+}
+
+/* ---- what is made from the table ---- */
+
+/* A file of the source tree: from where this was compiled, or from where it runs. */
+static char *source_file(const char *name)
+{
+    char exe[4096] = "";
+    struct buf text;
+    int fd = -1;
+
+    if (readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0 && strrchr(exe, '/'))
+        *strrchr(exe, '/') = '\0';
+    for (int i = 0; fd < 0 && i < 2; i++) {
+        auto_free char *path =
+            i == 0 ? xasprintf("%.*s/../../%s", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__,
+                               name)
+                   : xasprintf("%s/../../../%s", exe, name);
+
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0)
+        SKIP("the source tree is not there");
+    buf_init(&text, HELP_MAX);
+    for (;;) {
+        char *room = buf_room(&text, 4096);
+        ssize_t n = read_some(fd, room, 4096);
+
+        if (n <= 0)
+            break;
+        text.len += (size_t)n;
+        room[n] = '\0';
+    }
+    (void)close(fd);
+    return buf_steal(&text);
+}
+
+static void compare(const char *file, void (*make)(struct buf *out))
+{
+    char *stored = source_file(file);
+    struct buf text;
+
+    buf_init(&text, HELP_MAX);
+    make(&text);
+    if (strcmp(stored, text.data) != 0)
+        TAP_FAIL("%s is old: write it again with `cay completion` or `cay help --man`", file);
+    buf_done(&text);
+    free(stored);
+}
+
+TEST(the_bash_completion_in_the_package_is_that_of_the_table)
+{
+    compare("packaging/completion/cay.bash", completion_bash);
+}
+
+TEST(the_zsh_completion_in_the_package_is_that_of_the_table)
+{
+    compare("packaging/completion/_cay", completion_zsh);
+}
+
+TEST(the_manual_page_in_the_package_is_that_of_the_table)
+{
+    compare("packaging/man/cay.1", help_man);
+}
+
+TEST(the_reference_in_the_docs_is_that_of_the_table)
+{
+    char *stored = source_file("docs/cli.md");
+    struct buf text;
+
+    buf_init(&text, HELP_MAX);
+    help_markdown(&text);
+    CHECK(strlen(stored) > text.len);
+    CHECK_STR(stored + strlen(stored) - text.len, text.data);
+    buf_done(&text);
+    free(stored);
+}
+
+TEST(completion_offers_every_command_and_flag)
+{
+    struct buf bash, zsh;
+
+    buf_init(&bash, HELP_MAX);
+    buf_init(&zsh, HELP_MAX);
+    completion_bash(&bash);
+    completion_zsh(&zsh);
+    for (const struct command *c = commands; c->name; c++) {
+        auto_free char *quoted = xasprintf("\"%s\"", c->name);
+
+        CHECK(strstr(bash.data, quoted));
+        CHECK(strstr(zsh.data, quoted));
+        for (const struct flag *f = c->flags; f && f->name; f++) {
+            auto_free char *flag = xasprintf("--%s", f->name);
+
+            CHECK(strstr(bash.data, flag));
+            CHECK(strstr(zsh.data, flag));
+        }
+    }
+    buf_done(&bash);
+    buf_done(&zsh);
+}
+
+TEST(durations_and_sizes_read_well)
+{
+    char text[24];
+
+    ui_duration(-5, text);
+    CHECK_STR(text, "0s");
+    ui_duration(59999, text);
+    CHECK_STR(text, "59s");
+    ui_duration(3599000, text);
+    CHECK_STR(text, "59m");
+    ui_duration(86400000LL * 3, text);
+    CHECK_STR(text, "3d");
+    ui_size(1023, text);
+    CHECK_STR(text, "1023 B");
+    ui_size(1536, text);
+    CHECK_STR(text, "1.5 KiB");
+}
+
+TAP_MAIN

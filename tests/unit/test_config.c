@@ -1,0 +1,177 @@
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "daemon/config.h"
+#include "tap.h"
+
+/* Each test is a process of its own, so the environment is too. */
+
+static struct daemon_config config;
+
+static const char *read_with(char **argv)
+{
+    static struct err err;
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    err = (struct err){0};
+    config_done(&config);
+    return config_read(&config, argc, argv, &err) == 0 ? "ok" : err.text;
+}
+
+#define READ(...) read_with((char *[]){"serve", ##__VA_ARGS__, NULL})
+
+TEST(defaults_are_those_of_the_contract)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.data, "/var/lib/cay");
+    CHECK_STR(config.run, "/run/cay");
+    CHECK_STR(config.host, "127.0.0.1");
+    CHECK_INT(config.port, 3111);
+    CHECK_STR(config.prefix, "sandbox");
+    CHECK(config.token == NULL);
+    CHECK_STR(config.default_image, "python:3.12-slim");
+    CHECK_INT(config.default_timeout, 3600);
+    CHECK_INT(config.default_memory, 512);
+    CHECK_INT(config.default_cpu_millis, 1000);
+    CHECK_INT(config.max_sandboxes, 50);
+    CHECK_INT(config.sweep, 30);
+    CHECK_INT(config.max_command, 300);
+    CHECK(!config.rate_enabled);
+    CHECK_INT(config.rate_rpm, 600);
+    CHECK_INT(config.rate_burst, 100);
+    CHECK(config.origins == NULL);
+    CHECK_INT(config.log_level, LOG_LEVEL_INFO);
+    config_done(&config);
+}
+
+TEST(the_contract_names_work_and_ours_win)
+{
+    clearenv();
+    setenv("III_MAX_SANDBOXES", "7", 1);
+    setenv("III_DEFAULT_CPU", "2", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.max_sandboxes, 7);
+    CHECK_INT(config.default_cpu_millis, 2000);
+    setenv("CAY_MAX_SANDBOXES", "8", 1);
+    setenv("CAY_DEFAULT_CPU", "1.5", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.max_sandboxes, 8);
+    CHECK_INT(config.default_cpu_millis, 1500);
+}
+
+TEST(an_empty_variable_is_unset)
+{
+    clearenv();
+    setenv("CAY_AUTH_TOKEN", "", 1);
+    setenv("CAY_REST_PORT", "", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.token == NULL);
+    CHECK_INT(config.port, 3111);
+}
+
+TEST(a_value_that_does_not_parse_names_its_variable)
+{
+    static const struct {
+        const char *name, *value, *says;
+    } bad[] = {
+        {"CAY_REST_PORT", "x", "CAY_REST_PORT must be a whole number from 0 to 65535, not \"x\""},
+        {"CAY_REST_PORT", "65536",
+         "CAY_REST_PORT must be a whole number from 0 to 65535, not \"65536\""},
+        {"III_DEFAULT_MEMORY", "-1",
+         "III_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"-1\""},
+        {"CAY_DEFAULT_CPU", "nan", "CAY_DEFAULT_CPU must be a number from 0.5 to 4, not \"nan\""},
+        {"CAY_RATE_LIMIT_ENABLED", "yes",
+         "CAY_RATE_LIMIT_ENABLED must be true or false, not \"yes\""},
+        {"CAY_LOG_LEVEL", "loud", "CAY_LOG_LEVEL has no value \"loud\"; see cay serve --help"},
+        {"CAY_TTL_SWEEP", "0 * * * * *",
+         "CAY_TTL_SWEEP must be seconds from 1 to 3600, or \"*/N * * * * *\", not \"0 * * * * *\""},
+        {"CAY_API_PREFIX", "a/b",
+         "CAY_API_PREFIX must be one word of letters, digits, - and _, not \"a/b\""},
+        {"CAY_WORKSPACE_DIR", "work", "CAY_WORKSPACE_DIR must be an absolute path, not \"work\""},
+        {"CAY_AUTH_TOKEN", "a b",
+         "CAY_AUTH_TOKEN must be at most 1024 visible ASCII characters without spaces"},
+        {"CAY_CORS_ORIGINS", "https://a.example,*",
+         "CAY_CORS_ORIGINS must name the origins: * would let every web page use this machine"},
+        {"CAY_CORS_ORIGINS", "a.example",
+         "CAY_CORS_ORIGINS must hold origins like https://app.example, not \"a.example\""},
+        {"CAY_ALLOWED_HOSTS", "*", "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        clearenv();
+        setenv(bad[i].name, bad[i].value, 1);
+        CHECK_STR(READ(), bad[i].says);
+    }
+}
+
+TEST(the_sweep_is_seconds_or_a_cron_text)
+{
+    clearenv();
+    setenv("CAY_TTL_SWEEP", "15", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.sweep, 15);
+    setenv("CAY_TTL_SWEEP", "*/45 * * * * *", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.sweep, 45);
+}
+
+TEST(lists_are_split_at_commas_and_trimmed)
+{
+    clearenv();
+    setenv("CAY_CORS_ORIGINS", " https://a.example , ,http://b.example,", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(strv_len(config.origins), 2);
+    CHECK_STR(config.origins[0], "https://a.example");
+    CHECK_STR(config.origins[1], "http://b.example");
+}
+
+TEST(flags_win_over_the_environment)
+{
+    clearenv();
+    setenv("CAY_REST_PORT", "1", 1);
+    setenv("CAY_DATA", "/a", 1);
+    CHECK_STR(READ("--listen", "[::1]:0", "--data", "/b", "--run=/c", "--no-tcp", "--insecure",
+                   "--stop-sandboxes", "--ready-fd", "2"),
+              "ok");
+    CHECK_STR(config.host, "::1");
+    CHECK_INT(config.port, 0);
+    CHECK_STR(config.data, "/b");
+    CHECK_STR(config.run, "/c");
+    CHECK(config.no_tcp && config.insecure && config.stop_sandboxes);
+    CHECK_INT(config.ready_fd, 2);
+}
+
+TEST(wrong_flags_are_refused)
+{
+    clearenv();
+    CHECK_STR(READ("--nope"), "--nope: no such flag; see cay serve --help");
+    CHECK_STR(READ("--data"), "--data: needs a value; see cay serve --help");
+    CHECK_STR(READ("--listen", "3111"), "--listen must be HOST:PORT, not \"3111\"");
+    CHECK_STR(READ("--listen", "h:99999"), "--listen must be HOST:PORT, not \"h:99999\"");
+    CHECK_STR(READ("--ready-fd", "999"),
+              "--ready-fd must be the number of an open descriptor, not \"999\"");
+    CHECK_STR(READ("extra"), "cay serve takes no argument \"extra\"; see --help");
+}
+
+TEST(a_token_file_loses_its_last_newline_and_must_not_be_empty)
+{
+    char path[] = "/tmp/cay-token-XXXXXX";
+    int fd = mkstemp(path);
+
+    clearenv();
+    CHECK(fd >= 0);
+    CHECK(strstr(READ("--token-file", path), "is empty") != NULL);
+    CHECK_INT(write(fd, "secret\n", 7), 7);
+    CHECK_STR(READ("--token-file", path), "ok");
+    CHECK_STR(config.token, "secret");
+    close(fd);
+    unlink(path);
+    CHECK(strstr(READ("--token-file", path), "No such file") != NULL);
+}
+
+TAP_MAIN

@@ -1,0 +1,1267 @@
+#include "engine/engine.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+#include "fake_runtime.h"
+#include "image/image.h"
+#include "tap.h"
+#include "tmpdir.h"
+
+/* ---- one image, so that the engine is tested without the image store ---- */
+
+int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err)
+{
+    struct image *image;
+
+    (void)s;
+    if (strcmp(name, "gone") == 0)
+        return err_code(err, ERR_NOT_FOUND, "image_not_found", "no image %s", name);
+    image = xcalloc(1, sizeof(*image));
+    image->name = xstrdup(name);
+    image->id = xstrdup(strcmp(name, "host") == 0 ? "host" : "sha256:1");
+    image->env = strv_add(strv_add(NULL, "PATH=/bin"), "LANG=C");
+    image->workdir = xstrdup("");
+    image->user = xstrdup("");
+    *ret = image;
+    return 0;
+}
+
+void image_free(struct image *image)
+{
+    if (!image)
+        return;
+    free(image->name);
+    free(image->id);
+    strv_free(image->env);
+    free(image->workdir);
+    free(image->user);
+    free(image);
+}
+
+/* ---- an engine on a fake runtime ---- */
+
+struct world {
+    char *dir;
+    struct store *store;
+    struct engine *engine;
+    struct engine_config config;
+};
+
+static void world_open(struct world *w)
+{
+    struct err err = {0};
+    int rebuilt;
+
+    if (store_open(w->dir, &w->store, &rebuilt, &err) < 0 ||
+        engine_new(&w->config, w->store, NULL, &fake.base, &w->engine, &err) < 0)
+        TAP_FAIL("%s", err.text);
+}
+
+static void world_start(struct world *w)
+{
+    struct err err = {0};
+
+    if (engine_start(w->engine, &err) < 0)
+        TAP_FAIL("engine_start: %s", err.text);
+}
+
+static void world_new(struct world *w)
+{
+    *w = (struct world){
+        .dir = dir_new(),
+        .config = {.default_image = "host",
+                   .default_timeout_s = 3600,
+                   .default_limits = {512, 1000, 256, 4096},
+                   .max_sandboxes = 5,
+                   .allowed_images = "host, py*,gone",
+                   .workspace = "/workspace",
+                   .max_command_s = 300,
+                   .sweep_s = 3600,
+                   .prepared = 2},
+    };
+    (void)fake_runtime();
+    world_open(w);
+}
+
+static void world_close(struct world *w, bool stop_sandboxes)
+{
+    engine_stop(w->engine, stop_sandboxes);
+    engine_free(w->engine);
+    store_close(w->store);
+    w->engine = NULL;
+}
+
+static void world_done(struct world *w)
+{
+    if (w->engine)
+        world_close(w, true);
+    CHECK_INT(fake_count(), 0);
+    dir_remove(&w->dir);
+}
+
+static void world_up(struct world *w)
+{
+    world_new(w);
+    world_start(w);
+}
+
+static int try_create(struct world *w, const char *text, json_t **ret, struct err *err)
+{
+    json_t *in = json_loads(text, 0, NULL);
+    int r;
+
+    CHECK(in);
+    r = engine_create(w->engine, in, ret, err);
+    json_decref(in);
+    return r;
+}
+
+/* The id, to be freed. */
+static char *create(struct world *w, const char *text)
+{
+    struct err err = {0};
+    json_t *sandbox;
+    char *id;
+
+    if (try_create(w, text, &sandbox, &err) < 0)
+        TAP_FAIL("create: %s", err.text);
+    id = xstrdup(json_string_value(json_object_get(sandbox, "id")));
+    json_decref(sandbox);
+    return id;
+}
+
+static char *status_of(struct world *w, const char *id)
+{
+    struct sandbox *sb = table_find(w->engine, id);
+    char *status = sb ? sandbox_status(sb) : xstrdup("none");
+
+    sandbox_unref(sb);
+    return status;
+}
+
+static void check_status(struct world *w, const char *id, const char *want)
+{
+    auto_free char *status = status_of(w, id);
+
+    CHECK_STR(status, want);
+}
+
+/* Waits until another thread has made it so. */
+static void await_status(struct world *w, const char *id, const char *want)
+{
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+        auto_free char *status = status_of(w, id);
+
+        if (strcmp(status, want) == 0)
+            return;
+    }
+    check_status(w, id, want);
+}
+
+static int count_row(const struct sandbox_row *row, void *arg)
+{
+    *(int *)arg += row->state != SANDBOX_PREPARED;
+    return 0;
+}
+
+static int rows_of(struct world *w)
+{
+    int n = 0;
+
+    CHECK_INT(store_each_sandbox(w->store, count_row, &n, NULL), 0);
+    return n;
+}
+
+static json_t *run(struct world *w, const char *id, const char *command)
+{
+    struct exec_request req = {.command = command};
+    struct err err = {0};
+    json_t *out;
+
+    if (engine_exec_run(w->engine, id, &req, -1, NULL, NULL, &out, &err) < 0)
+        TAP_FAIL("%s: %s", command, err.text);
+    return out;
+}
+
+static void run_fails(struct world *w, const char *id, const char *command, enum err_kind kind,
+                      const char *code)
+{
+    struct exec_request req = {.command = command};
+    struct err err = {0};
+    json_t *out;
+
+    CHECK_INT(engine_exec_run(w->engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(err.kind, kind);
+    if (code)
+        CHECK_STR(err.code ? err.code : "", code);
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "(no string)";
+}
+
+static json_int_t num(const json_t *o, const char *key)
+{
+    CHECK(json_is_integer(json_object_get(o, key)));
+    return json_integer_value(json_object_get(o, key));
+}
+
+/* ---- create ---- */
+
+TEST(a_created_sandbox_runs_and_has_the_shape_of_the_contract)
+{
+    struct world w;
+    json_t *s, *config;
+
+    world_up(&w);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"metadata\":{\"a\":\"b\"}}", &s, NULL), 0);
+    config = json_object_get(s, "config");
+    CHECK(id_valid(str(s, "id"), "sbx"));
+    CHECK_STR(str(s, "name"), str(s, "id"));
+    CHECK_STR(str(s, "image"), "host");
+    CHECK_STR(str(s, "status"), "running");
+    CHECK_INT(num(s, "expiresAt") - num(s, "createdAt"), 3600000);
+    CHECK_INT(num(config, "memory"), 512);
+    CHECK_STR(str(config, "workdir"), "/workspace");
+    CHECK_STR(str(json_object_get(s, "metadata"), "a"), "b");
+    CHECK_STR(str(s, "runtime"), "native");
+    CHECK_STR(str(s, "isolation"), "shared kernel, hardened");
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(numbers_are_clamped_to_the_ranges_of_the_contract)
+{
+    struct world w;
+    json_t *s, *c;
+
+    world_up(&w);
+    CHECK_INT(
+        try_create(&w, "{\"image\":\"host\",\"timeout\":1,\"memory\":99999,\"cpu\":0.1}", &s, NULL),
+        0);
+    c = json_object_get(s, "config");
+    CHECK_INT(num(c, "timeout"), 60);
+    CHECK_INT(num(c, "memory"), 4096);
+    CHECK(json_real_value(json_object_get(c, "cpu")) == 0.5);
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(bad_input_is_refused_before_anything_is_made)
+{
+    static const struct {
+        const char *in;
+        enum err_kind kind;
+        const char *text;
+    } bad[] = {
+        {"{}", ERR_INVALID, "image is required"},
+        {"{\"image\":\"\"}", ERR_INVALID, "image is required"},
+        {"{\"image\":\"../x\"}", ERR_INVALID, "image must be"},
+        {"{\"image\":\"a$b\"}", ERR_INVALID, "image must be"},
+        {"{\"image\":\"alpine\"}", ERR_FORBIDDEN, "Image not allowed: alpine"},
+        {"{\"image\":\"gone\"}", ERR_NOT_FOUND, "no image"},
+        {"{\"image\":\"host\",\"network\":true}", ERR_UNSUPPORTED,
+         "network access is not available"},
+        {"{\"image\":\"host\",\"env\":{\"1A\":\"\"}}", ERR_INVALID, "1A"},
+        {"{\"image\":\"host\",\"env\":{\"A\":1}}", ERR_INVALID, "must be a string"},
+        {"{\"image\":\"host\",\"metadata\":{\"A\":1}}", ERR_INVALID, "must be a string"},
+        {"{\"image\":\"host\",\"workdir\":\"/a/../b\"}", ERR_INVALID, "workdir"},
+        {"{\"image\":\"host\",\"entrypoint\":[1]}", ERR_INVALID, "entrypoint"},
+    };
+    struct world w;
+
+    world_up(&w);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct err err = {0};
+        json_t *s;
+
+        CHECK_INT(try_create(&w, bad[i].in, &s, &err), -1);
+        CHECK_INT(err.kind, bad[i].kind);
+        CHECK(strstr(err.text, bad[i].text));
+    }
+    CHECK_INT(rows_of(&w), 0);
+    world_done(&w);
+}
+
+TEST(image_lists_allow_exact_names_and_prefixes)
+{
+    CHECK(image_allowed("*", "anything"));
+    CHECK(image_allowed("a, b*", "a") && image_allowed("a, b*", "bcd"));
+    CHECK(!image_allowed("a, b*", "ab") && !image_allowed("a, b*", "c"));
+    CHECK(!image_allowed("", "a") && !image_allowed(" , ", "a"));
+}
+
+TEST(the_limit_holds_and_a_removed_sandbox_makes_room)
+{
+    struct world w;
+    struct err err = {0};
+    char *ids[5];
+    json_t *s;
+
+    world_up(&w);
+    for (int i = 0; i < 5; i++)
+        ids[i] = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
+    CHECK_INT(err.kind, ERR_LIMIT);
+    CHECK_STR(err.text, "Maximum sandbox limit reached: 5");
+    CHECK_INT(engine_remove(w.engine, ids[0], NULL), 0);
+    free(ids[0]);
+    ids[0] = create(&w, "{\"image\":\"host\"}");
+    for (int i = 0; i < 5; i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
+TEST(a_failed_launch_leaves_nothing)
+{
+    struct world w;
+    struct err err = {0};
+    json_t *s;
+
+    world_up(&w);
+    atomic_store(&fake.fail_create, true);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
+    CHECK_STR(err.text, "mount the root: no such device");
+    CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 20, &s, NULL), 0);
+    CHECK_INT(num(s, "total"), 0);
+    json_decref(s);
+    world_close(&w, false);
+    world_open(&w);
+    CHECK_INT(rows_of(&w), 0);
+    world_done(&w);
+}
+
+TEST(without_a_prepared_box_a_create_says_why_it_failed)
+{
+    struct world w;
+    struct err err = {0};
+    json_t *s;
+
+    world_new(&w);
+    atomic_store(&fake.fail_prepare, true);
+    world_start(&w);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
+    CHECK(strstr(err.text, "no room for a box"));
+    world_done(&w);
+}
+
+TEST(an_entrypoint_is_started_and_its_output_can_be_read)
+{
+    struct world w;
+    auto_buf struct buf out = {0};
+    auto_free char *id = NULL;
+    uint64_t cursor = 0;
+    bool running = true;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"server\"]}");
+    CHECK(fake_find(id)->main_started);
+    buf_init(&out, 1 << 20);
+    CHECK_INT(engine_main_log(w.engine, id, &cursor, &out, &running, NULL), 0);
+    CHECK_INT(out.len, 4);
+    CHECK_INT(cursor, 4);
+    world_done(&w);
+}
+
+/* ---- lifecycle ---- */
+
+TEST(a_removed_sandbox_is_unknown_at_once_and_gone_at_the_end)
+{
+    struct world w;
+    struct err err = {0};
+    auto_free char *id = NULL;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK_INT(engine_get(w.engine, id, &s, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_STR(err.code, "sandbox_not_found");
+    CHECK_INT(engine_remove(w.engine, id, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_INT(engine_metrics(w.engine, &s, NULL), 0);
+    CHECK_INT(num(s, "totalCreated"), 1);
+    CHECK_INT(num(s, "totalKilled"), 1);
+    CHECK_INT(num(s, "activeSandboxes"), 0);
+    json_decref(s);
+    world_close(&w, false);
+    CHECK_INT(fake_count(), 0);
+    world_open(&w);
+    CHECK_INT(rows_of(&w), 0);
+    CHECK_INT(engine_metrics(w.engine, &s, NULL), 0);
+    CHECK_INT(num(s, "totalKilled"), 1);
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(pause_and_resume_check_the_state)
+{
+    struct world w;
+    struct err err = {0};
+    auto_free char *id = NULL;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_resume(w.engine, id, &s, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK_STR(err.text, "Sandbox is not paused: running");
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
+    CHECK_STR(str(s, "status"), "paused");
+    json_decref(s);
+    CHECK(fake_find(id)->paused);
+    CHECK_INT(engine_pause(w.engine, id, &s, &err), -1);
+    CHECK_STR(err.text, "Sandbox is not running: paused");
+    run_fails(&w, id, "echo x", ERR_CONFLICT, "sandbox_not_running");
+    CHECK_INT(engine_resume(w.engine, id, &s, NULL), 0);
+    CHECK_STR(str(s, "status"), "running");
+    json_decref(s);
+    CHECK(!fake_find(id)->paused);
+    world_done(&w);
+}
+
+TEST(a_pause_that_fails_leaves_it_running)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    atomic_store(&fake.fail_pause, true);
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "running");
+    world_done(&w);
+}
+
+TEST(renew_is_clamped_to_a_minute_and_a_day)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_renew(w.engine, id, 5, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") <= now_ms() + 60000 && num(s, "expiresAt") > now_ms() + 50000);
+    json_decref(s);
+    CHECK_INT(engine_renew(w.engine, id, INT64_MAX, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") <= now_ms() + 86400000);
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(lists_are_filtered_and_paged)
+{
+    struct world w;
+    json_t *s, *filter = json_pack("{s:s}", "k", "1");
+    char *ids[4];
+
+    world_up(&w);
+    for (int i = 0; i < 4; i++)
+        ids[i] = create(&w, i % 2 ? "{\"image\":\"host\",\"metadata\":{\"k\":\"1\"}}"
+                                  : "{\"image\":\"host\"}");
+    CHECK_INT(engine_list(w.engine, NULL, NULL, 2, 3, &s, NULL), 0);
+    CHECK_INT(num(s, "total"), 4);
+    CHECK_INT(json_array_size(json_object_get(s, "items")), 1);
+    CHECK_STR(str(json_array_get(json_object_get(s, "items"), 0), "id"), ids[3]);
+    json_decref(s);
+    CHECK_INT(engine_list(w.engine, "running", filter, 1, 20, &s, NULL), 0);
+    CHECK_INT(num(s, "total"), 2);
+    json_decref(s);
+    CHECK_INT(engine_list(w.engine, "paused", NULL, 1, 20, &s, NULL), 0);
+    CHECK_INT(num(s, "total"), 0);
+    json_decref(s);
+    json_decref(filter);
+    for (int i = 0; i < 4; i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
+TEST(a_box_that_ends_by_itself_is_noticed)
+{
+    struct world w;
+    struct err err = {0};
+    auto_free char *id = NULL;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    fake_die(id);
+    await_status(&w, id, "stopped (agent_lost)");
+    run_fails(&w, id, "echo x", ERR_CONFLICT, "sandbox_not_running");
+    CHECK_INT(engine_pause(w.engine, id, &s, &err), -1);
+    CHECK_STR(err.text, "Sandbox is not running: stopped (agent_lost)");
+    CHECK_INT(engine_sandbox_metrics(w.engine, id, &s, NULL), 0);
+    CHECK_INT(num(s, "pids"), 0);
+    json_decref(s);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    world_done(&w);
+}
+
+TEST(an_image_is_in_use_while_a_sandbox_of_it_exists)
+{
+    struct world w;
+    auto_free char *id = NULL;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"py\"}");
+    CHECK(engine_image_in_use(w.engine, "sha256:1"));
+    CHECK(!engine_image_in_use(w.engine, "host"));
+    world_done(&w);
+}
+
+static void *churn(void *arg)
+{
+    struct world *w = arg;
+
+    for (int i = 0; i < 10; i++) {
+        auto_free char *id = create(w, "{\"image\":\"host\"}");
+        json_t *out = run(w, id, "echo hi");
+        struct err err = {0};
+
+        CHECK_STR(str(out, "stdout"), "hi");
+        json_decref(out);
+        CHECK_INT(engine_list(w->engine, NULL, NULL, 1, 20, &out, NULL), 0);
+        json_decref(out);
+        if (engine_remove(w->engine, id, &err) < 0)
+            TAP_FAIL("remove: %s", err.text);
+    }
+    return NULL;
+}
+
+TEST(threads_create_use_and_remove_at_once)
+{
+    struct world w;
+    pthread_t threads[4];
+
+    world_up(&w);
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, churn, &w), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    world_close(&w, false);
+    CHECK_INT(fake_count(), 0);
+    world_open(&w);
+    CHECK_INT(rows_of(&w), 0);
+    world_done(&w);
+}
+
+struct shared {
+    struct world *w;
+    const char *id;
+    atomic_int removed;
+};
+
+static void *fight(void *arg)
+{
+    struct shared *s = arg;
+    json_t *out;
+
+    for (int i = 0; i < 20; i++) {
+        if (engine_pause(s->w->engine, s->id, &out, NULL) == 0)
+            json_decref(out);
+        if (engine_resume(s->w->engine, s->id, &out, NULL) == 0)
+            json_decref(out);
+        if (i == 15 && engine_remove(s->w->engine, s->id, NULL) == 0)
+            atomic_fetch_add(&s->removed, 1);
+    }
+    return NULL;
+}
+
+TEST(of_many_removals_at_once_exactly_one_wins)
+{
+    struct world w;
+    struct shared s = {.w = &w};
+    auto_free char *id = NULL;
+    pthread_t threads[4];
+
+    world_up(&w);
+    s.id = id = create(&w, "{\"image\":\"host\"}");
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, fight, &s), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_INT(atomic_load(&s.removed), 1);
+    world_done(&w);
+}
+
+/* ---- recovery ---- */
+
+static const char stored_config[] = "{\"image\":\"host\",\"timeout\":60,\"memory\":64,\"cpu\":1.0,"
+                                    "\"disk\":64,\"pids\":9,\"workdir\":\"/workspace\"}";
+
+struct past {
+    enum sandbox_state state;
+    bool alive, other_boot, prepared;
+    uint32_t slot;
+    int64_t expires_in_ms, deadline_in_ms;
+    const char *config;
+};
+
+/* A row as a daemon that was killed left it, and its box. */
+static char *leave_behind(struct world *w, const struct past *past)
+{
+    struct sandbox_row row = {
+        .state = past->state,
+        .created_ms = now_ms(),
+        .expires_ms = now_ms() + (past->expires_in_ms ? past->expires_in_ms : 60000),
+        .deadline_ns = mono_ns() + (past->deadline_in_ms ? past->deadline_in_ms : 60000) * 1000000,
+        .config = (char *)(uintptr_t)(past->config ? past->config : stored_config),
+        .boot_id = past->other_boot ? "another" : w->engine->boot_id,
+        .slot = past->slot,
+        .image_id = "host",
+        .image_config = "{\"env\":[\"PATH=/old\"],\"user\":\"\"}",
+    };
+
+    id_new(row.id, "sbx");
+    CHECK_INT(store_put_sandbox(w->store, &row, NULL), 0);
+    if (past->alive || past->prepared) {
+        struct fake_box *b = fake_box_new(row.id);
+
+        if (past->alive)
+            fake_boot(b);
+    }
+    return xstrdup(row.id);
+}
+
+TEST(recovery_brings_each_state_to_where_it_belongs)
+{
+    static const struct {
+        struct past past;
+        const char *status; /* "none" = removed with its box and row */
+    } cases[] = {
+        {{.state = SANDBOX_PREPARED, .prepared = true}, "none"},
+        {{.state = SANDBOX_CREATING, .prepared = true}, "none"},
+        {{.state = SANDBOX_CREATING}, "none"},
+        {{.state = SANDBOX_CREATING, .alive = true}, "running"},
+        {{.state = SANDBOX_RUNNING, .alive = true}, "running"},
+        {{.state = SANDBOX_RUNNING, .prepared = true}, "stopped (lost)"},
+        {{.state = SANDBOX_RUNNING, .other_boot = true}, "stopped (reboot)"},
+        {{.state = SANDBOX_PAUSED, .alive = true}, "paused"},
+        {{.state = SANDBOX_PAUSED, .other_boot = true}, "stopped (reboot)"},
+        {{.state = SANDBOX_STOPPED}, "stopped"},
+        {{.state = SANDBOX_REMOVING, .alive = true}, "none"},
+    };
+    char *ids[ARRAY_LEN(cases)];
+    struct world w;
+
+    world_new(&w);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        ids[i] = leave_behind(&w, &cases[i].past);
+    world_start(&w);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        auto_free char *status = status_of(&w, ids[i]);
+
+        if (strcmp(status, cases[i].status) != 0)
+            TAP_FAIL("case %zu is %s, not %s", i, status, cases[i].status);
+        if (strcmp(status, "none") == 0)
+            CHECK(!fake_find(ids[i]));
+        if (strcmp(status, "paused") == 0)
+            CHECK(fake_find(ids[i])->paused);
+    }
+    CHECK(atomic_load(&fake.strays_asked));
+    CHECK_INT(rows_of(&w), 7);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
+TEST(the_range_of_a_live_sandbox_is_not_given_back_with_a_row_that_names_it_too)
+{
+    struct world w;
+    auto_free char *live = NULL, *old = NULL, *other = NULL;
+
+    world_new(&w);
+    live = leave_behind(&w, &(struct past){.state = SANDBOX_RUNNING, .alive = true, .slot = 70});
+    old = leave_behind(&w, &(struct past){.state = SANDBOX_REMOVING, .prepared = true, .slot = 70});
+    other =
+        leave_behind(&w, &(struct past){.state = SANDBOX_PREPARED, .prepared = true, .slot = 71});
+    world_start(&w);
+    CHECK_INT(atomic_load(&fake.released[70]), 0);
+    CHECK_INT(atomic_load(&fake.released[71]), 1);
+    CHECK_INT(atomic_load(&fake.strays_known), 1);
+    world_done(&w);
+    CHECK_INT(atomic_load(&fake.released[70]), 1);
+}
+
+TEST(an_adopted_sandbox_works_and_keeps_its_image_environment)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out;
+
+    world_new(&w);
+    id = leave_behind(&w, &(struct past){.state = SANDBOX_RUNNING, .alive = true});
+    world_start(&w);
+    out = run(&w, id, "env PATH");
+    CHECK_STR(str(out, "stdout"), "PATH=/old");
+    json_decref(out);
+    fake_die(id);
+    await_status(&w, id, "stopped (agent_lost)");
+    world_done(&w);
+}
+
+TEST(a_half_made_sandbox_gets_its_entrypoint)
+{
+    static const char config[] = "{\"image\":\"host\",\"timeout\":60,\"memory\":64,\"cpu\":1.0,"
+                                 "\"disk\":64,\"pids\":9,\"workdir\":\"/workspace\","
+                                 "\"entrypoint\":[\"server\"]}";
+    struct world w;
+    auto_free char *id = NULL;
+
+    world_new(&w);
+    id = leave_behind(&w,
+                      &(struct past){.state = SANDBOX_CREATING, .alive = true, .config = config});
+    world_start(&w);
+    check_status(&w, id, "running");
+    CHECK(fake_find(id)->main_started);
+    world_done(&w);
+}
+
+TEST(a_row_that_cannot_be_read_is_left_alone)
+{
+    struct world w;
+    auto_free char *id = NULL;
+
+    world_new(&w);
+    id = leave_behind(&w,
+                      &(struct past){.state = SANDBOX_RUNNING, .alive = true, .config = "{\"im"});
+    world_start(&w);
+    check_status(&w, id, "none");
+    CHECK_INT(rows_of(&w), 1);
+    CHECK_INT(atomic_load(&fake.strays_known), 1);
+    {
+        struct box box = {0};
+
+        snprintf(box.id, sizeof(box.id), "%s", id);
+        CHECK_INT(fake_destroy(&fake.base, &box, NULL), 0);
+    }
+    world_done(&w);
+}
+
+TEST(a_lost_database_makes_no_box_a_stray)
+{
+    struct world w;
+
+    world_new(&w);
+    world_close(&w, false);
+    w.config.keep_strays = true;
+    world_open(&w);
+    world_start(&w);
+    CHECK(!atomic_load(&fake.strays_asked));
+    world_done(&w);
+}
+
+TEST(sandboxes_outlive_an_engine_that_stops)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"env\":{\"K\":\"v\"}}");
+    world_close(&w, false);
+    CHECK_INT(fake_count(), 1);
+    world_open(&w);
+    world_start(&w);
+    out = run(&w, id, "env K");
+    CHECK_STR(str(out, "stdout"), "K=v");
+    json_decref(out);
+    world_done(&w);
+}
+
+TEST(a_sweep_removes_what_has_expired_and_a_clock_that_was_set_expires_nothing)
+{
+    struct world w;
+    auto_free char *old = NULL, *jumped = NULL, *rebooted = NULL;
+    unsigned n;
+    json_t *s;
+
+    world_new(&w);
+    old = leave_behind(
+        &w, &(struct past){.state = SANDBOX_PAUSED, .alive = true, .deadline_in_ms = -1});
+    jumped = leave_behind(
+        &w, &(struct past){.state = SANDBOX_RUNNING, .alive = true, .expires_in_ms = -86400000});
+    rebooted = leave_behind(
+        &w, &(struct past){.state = SANDBOX_RUNNING, .other_boot = true, .expires_in_ms = -1});
+    world_start(&w);
+    CHECK_INT(engine_sweep(w.engine, &n, NULL), 0);
+    CHECK_INT(n, 2);
+    check_status(&w, old, "none");
+    check_status(&w, rebooted, "none");
+    check_status(&w, jumped, "running");
+    CHECK_INT(engine_metrics(w.engine, &s, NULL), 0);
+    CHECK_INT(num(s, "totalExpired"), 2);
+    CHECK_INT(num(s, "totalKilled"), 0);
+    json_decref(s);
+    world_done(&w);
+}
+
+/* ---- exec ---- */
+
+TEST(exec_gives_output_exit_code_and_a_duration)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    out = run(&w, id, "echo hello");
+    CHECK_STR(str(out, "stdout"), "hello");
+    CHECK_STR(str(out, "stderr"), "");
+    CHECK_STR(str(out, "reason"), "exit");
+    CHECK_INT(num(out, "exitCode"), 0);
+    CHECK(json_real_value(json_object_get(out, "duration")) == 1.5);
+    CHECK(json_is_false(json_object_get(out, "truncated")));
+    json_decref(out);
+    out = run(&w, id, "err no");
+    CHECK_STR(str(out, "stderr"), "no");
+    CHECK_INT(num(out, "exitCode"), 3);
+    json_decref(out);
+    out = run(&w, id, "latin1");
+    CHECK_STR(str(out, "stdout"), "caf\xef\xbf\xbd");
+    json_decref(out);
+    world_done(&w);
+}
+
+TEST(a_death_by_signal_is_told_as_shells_do)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    out = run(&w, id, "segv");
+    CHECK_INT(num(out, "exitCode"), 139);
+    CHECK_STR(str(out, "reason"), "signal");
+    json_decref(out);
+    out = run(&w, id, "killed");
+    CHECK_STR(str(out, "reason"), "signal");
+    json_decref(out);
+    atomic_store(&fake.oom_kills, 1);
+    out = run(&w, id, "killed");
+    CHECK_INT(num(out, "exitCode"), 137);
+    CHECK_STR(str(out, "reason"), "oom");
+    json_decref(out);
+    out = run(&w, id, "killed");
+    CHECK_STR(str(out, "reason"), "signal");
+    json_decref(out);
+    world_done(&w);
+}
+
+TEST(a_timeout_is_an_error_with_the_time_in_it)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    struct exec_request req = {.command = "late", .timeout_ms = 1500};
+    struct err err = {0};
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_TIMEOUT);
+    CHECK_STR(err.text, "Command timed out after 1500ms");
+    req.timeout_ms = 0;
+    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_STR(err.text, "Command timed out after 300000ms");
+    world_done(&w);
+}
+
+TEST(the_environment_is_the_images_then_the_sandboxs_then_the_requests)
+{
+    struct world w;
+    json_t *more = json_pack("{s:s}", "B", "request");
+    struct exec_request req = {.command = "env B", .env = more};
+    auto_free char *id = NULL, *want = NULL;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"env\":{\"A\":\"sandbox\",\"B\":\"sandbox\"},"
+                    "\"workdir\":\"/data\"}");
+    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, NULL), 0);
+    CHECK_STR(str(out, "stdout"), "B=request");
+    json_decref(out);
+    static const struct {
+        const char *command, *want;
+    } cases[] = {
+        {"env A", "A=sandbox"},     {"env PATH", "PATH=/bin"}, {"env LANG", "LANG=C"},
+        {"env HOME", "HOME=/root"}, {"cwd", "/data"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        out = run(&w, id, cases[i].command);
+        CHECK_STR(str(out, "stdout"), cases[i].want);
+        json_decref(out);
+    }
+    out = run(&w, id, "env HOSTNAME");
+    want = xasprintf("HOSTNAME=%s", id);
+    CHECK_STR(str(out, "stdout"), want);
+    json_decref(out);
+    json_decref(more);
+    world_done(&w);
+}
+
+TEST(commands_that_make_no_sense_are_refused)
+{
+    struct world w;
+    auto_free char *id = NULL, *huge = xcalloc(1, FRAME_MAX + 2);
+    char *empty[] = {NULL};
+    struct exec_request req = {.argv = empty};
+    struct err err = {0};
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    run_fails(&w, id, "", ERR_INVALID, NULL);
+    run_fails(&w, "sbx_000000000000000000000000", "echo x", ERR_NOT_FOUND, "sandbox_not_found");
+    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    memset(huge, 'x', FRAME_MAX + 1);
+    run_fails(&w, id, huge, ERR_TOO_LARGE, NULL);
+    world_done(&w);
+}
+
+TEST(output_past_the_maximum_is_cut_and_said_to_be)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    out = run(&w, id, "flood");
+    CHECK_INT(json_string_length(json_object_get(out, "stdout")), EXEC_OUTPUT_MAX);
+    CHECK(json_is_true(json_object_get(out, "truncated")));
+    json_decref(out);
+    world_done(&w);
+}
+
+static bool yes(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+    return true;
+}
+
+TEST(a_caller_that_leaves_ends_the_command)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    struct exec_request req = {.command = "hang"};
+    struct err err = {0};
+    atomic_int asked = 0;
+    int pair[2];
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    close(pair[1]);
+    CHECK_INT(engine_exec_run(w.engine, id, &req, pair[0], yes, &asked, &out, &err), -1);
+    CHECK_STR(err.code, "cancelled");
+    CHECK_INT(atomic_load(&asked), 1);
+    close(pair[0]);
+    world_done(&w);
+}
+
+struct hanging {
+    struct world *w;
+    const char *id;
+    struct err err;
+    int result;
+};
+
+static void *hang(void *arg)
+{
+    struct hanging *h = arg;
+    struct exec_stream x;
+    struct exec_output out;
+
+    h->result = engine_exec_open(h->w->engine, h->id, &(struct exec_request){.command = "hang"}, &x,
+                                 &h->err);
+    if (h->result < 0)
+        return NULL;
+    h->result = engine_exec_next(&x, &out, &h->err);
+    engine_exec_close(&x);
+    return NULL;
+}
+
+TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    struct hanging h = {.w = &w};
+    pthread_t thread;
+
+    world_up(&w);
+    h.id = id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(pthread_create(&thread, NULL, hang, &h), 0);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    pthread_join(thread, NULL);
+    CHECK_INT(h.result, -1);
+    CHECK_INT(h.err.kind, ERR_NOT_FOUND);
+    world_done(&w);
+}
+
+/* ---- a hostile agent ---- */
+
+TEST(a_lying_exec_gives_a_typed_error)
+{
+    static const char *const lies[] = {"badexit", "badhow", "wrongtype", "garbage"};
+    struct world w;
+    auto_free char *id = NULL;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    for (size_t i = 0; i < ARRAY_LEN(lies); i++)
+        run_fails(&w, id, lies[i], ERR_INTERNAL, "agent_protocol");
+    run_fails(&w, id, "silently-gone", ERR_UNAVAILABLE, "agent_lost");
+    world_done(&w);
+}
+
+TEST(endless_output_ends_with_the_timeout)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    struct exec_request req = {.command = "endless", .timeout_ms = 1};
+    struct err err = {0};
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_TIMEOUT);
+    CHECK_STR(err.code, "agent_timeout");
+    world_done(&w);
+}
+
+TEST(no_lie_of_an_agent_gets_past_any_call)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *vars = json_pack("{s:s}", "A", "1");
+    struct file_path path = {.path = "a"};
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    for (int lie = LIE_GARBAGE; lie < LIES; lie++) {
+        json_t *out = NULL;
+        auto_buf struct buf data = {0};
+        struct err errs[8] = {0};
+
+        buf_init(&data, 1 << 20);
+        atomic_store(&fake.lie, (enum lie)lie);
+        CHECK_INT(engine_file_list(w.engine, id, path, &out, &errs[0]), -1);
+        CHECK_INT(engine_file_read(w.engine, id, path, &data, &errs[1]), -1);
+        CHECK_INT(engine_file_write(w.engine, id, path, "x", 1, &errs[2]), -1);
+        CHECK_INT(engine_processes(w.engine, id, &out, &errs[3]), -1);
+        CHECK_INT(engine_env_set(w.engine, id, vars, &out, &errs[4]), -1);
+        CHECK_INT(engine_interrupt(w.engine, id, 0, &errs[5]), -1);
+        CHECK_INT(engine_file_mkdir(w.engine, id, path, &errs[6]), -1);
+        CHECK_INT(engine_file_search(w.engine, id, path, "*", &out, &errs[7]), -1);
+        for (size_t i = 0; i < ARRAY_LEN(errs); i++) {
+            CHECK(errs[i].kind == ERR_INTERNAL || errs[i].kind == ERR_UNAVAILABLE ||
+                  errs[i].kind == ERR_TOO_LARGE);
+            CHECK(utf8_valid(errs[i].text, strlen(errs[i].text)) && !strchr(errs[i].text, '\n'));
+        }
+    }
+    atomic_store(&fake.lie, LIE_NOT);
+    json_decref(vars);
+    world_done(&w);
+}
+
+/* ---- files, env, background, processes, metrics ---- */
+
+TEST(the_path_rule)
+{
+    static const struct {
+        const char *path, *want; /* NULL = refused */
+        bool anywhere;
+    } cases[] = {
+        {"a", "/workspace/a", false},
+        {"./a//b/", "/workspace/a/b", false},
+        {"a..b", "/workspace/a..b", false},
+        {"...", "/workspace/...", false},
+        {"/workspace", "/workspace", false},
+        {"/workspace/", "/workspace", false},
+        {"/workspace/x", "/workspace/x", false},
+        {".", "/workspace", false},
+        {"/workspacex", NULL, false},
+        {"/etc/passwd", NULL, false},
+        {"/etc/shadow", NULL, false},
+        {"../../x", NULL, false},
+        {"/workspace/../etc/passwd", NULL, false},
+        {"/../../../etc/hostname", NULL, false},
+        {"a/..", NULL, false},
+        {"/", NULL, false},
+        {"/", "/", true},
+        {"/etc/passwd", "/etc/passwd", true},
+        {"/etc/../x", NULL, true},
+    };
+    auto_free char *longest = xcalloc(1, 6000);
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        auto_free char *got = NULL;
+        struct err err = {0};
+        int r = path_resolve("/workspace", cases[i].path, cases[i].anywhere, &got, &err);
+
+        if (cases[i].want) {
+            CHECK_INT(r, 0);
+            CHECK_STR(got, cases[i].want);
+        } else {
+            CHECK_INT(r, -1);
+            CHECK_STR(err.code, "path_traversal");
+            CHECK(str_starts(err.text, "Path traversal detected: "));
+        }
+    }
+    memset(longest, 'x', 5999);
+    {
+        struct err err = {0};
+        char *got;
+
+        CHECK_INT(path_resolve("/workspace", longest, false, &got, &err), -1);
+        CHECK_INT(err.kind, ERR_INVALID);
+        CHECK_INT(path_resolve("/workspace", "", false, &got, &err), -1);
+        CHECK_STR(err.text, "path is required");
+    }
+}
+
+TEST(lists_of_files_have_the_shape_of_the_contract)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out, *paths = json_pack("[s]", "a.txt"), *f;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_file_list(w.engine, id, (struct file_path){0}, &out, NULL), 0);
+    f = json_array_get(out, 0);
+    CHECK_STR(str(f, "path"), "/workspace/a.txt");
+    CHECK_INT(num(f, "size"), 5);
+    CHECK(json_is_false(json_object_get(f, "isDirectory")));
+    json_decref(out);
+    CHECK_INT(engine_file_info(w.engine, id, paths, false, &out, NULL), 0);
+    f = json_array_get(out, 0);
+    CHECK_STR(str(f, "permissions"), "-rw-r--r--");
+    CHECK_STR(str(f, "owner"), "root");
+    CHECK(json_is_false(json_object_get(f, "isSymlink")));
+    json_decref(out);
+    json_decref(paths);
+    CHECK_INT(engine_file_chmod(w.engine, id, (struct file_path){"a", false}, "u+x", NULL), 0);
+    CHECK_INT(engine_file_chmod(w.engine, id, (struct file_path){"a", false}, "99", NULL), -1);
+    CHECK_INT(engine_file_search(w.engine, id, (struct file_path){0}, "a;b", &out, NULL), -1);
+    world_done(&w);
+}
+
+TEST(env_set_is_seen_by_get_list_exec_and_the_file)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out, *vars = json_pack("{s:s,s:s}", "A", "1", "B", "x=y");
+    struct err err = {0};
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    buf_init(&fake_find(id)->environment, 1 << 20);
+    CHECK_INT(buf_add_str(&fake_find(id)->environment, "KEEP=me\nA=old"), 0);
+    CHECK_INT(engine_env_set(w.engine, id, vars, &out, NULL), 0);
+    CHECK_INT(num(out, "count"), 2);
+    json_decref(out);
+    CHECK_STR(fake_find(id)->environment.data, "KEEP=me\nA=1\nB=x=y\n");
+    CHECK_INT(engine_env_get(w.engine, id, "A", &out, NULL), 0);
+    CHECK_STR(str(out, "value"), "1");
+    CHECK(json_is_true(json_object_get(out, "exists")));
+    json_decref(out);
+    CHECK_INT(engine_env_list(w.engine, id, &out, NULL), 0);
+    CHECK_STR(str(json_object_get(out, "vars"), "B"), "x=y");
+    CHECK_STR(str(json_object_get(out, "vars"), "HOSTNAME"), id);
+    json_decref(out);
+    out = run(&w, id, "env B");
+    CHECK_STR(str(out, "stdout"), "B=x=y");
+    json_decref(out);
+    CHECK_INT(engine_env_delete(w.engine, id, "A", &out, NULL), 0);
+    json_decref(out);
+    CHECK_STR(fake_find(id)->environment.data, "KEEP=me\nB=x=y\n");
+    CHECK_INT(engine_env_get(w.engine, id, "A", &out, NULL), 0);
+    CHECK(json_is_null(json_object_get(out, "value")));
+    json_decref(out);
+    CHECK_INT(engine_env_delete(w.engine, id, "PATH", &out, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    CHECK_INT(engine_env_get(w.engine, id, "A-B", &out, &err), -1);
+    json_decref(vars);
+    world_done(&w);
+}
+
+TEST(a_background_exec_can_be_followed_by_its_id)
+{
+    struct world w;
+    auto_free char *id = NULL, *bg = NULL;
+    json_t *out;
+    struct err err = {0};
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_background(w.engine, id, &(struct exec_request){.command = "sleep 9"},
+                                     &out, NULL),
+              0);
+    bg = xstrdup(str(out, "id"));
+    CHECK(id_valid(bg, "bg"));
+    CHECK_STR(str(out, "command"), "sleep 9");
+    CHECK_INT(num(out, "pid"), 7);
+    CHECK(json_is_true(json_object_get(out, "running")));
+    json_decref(out);
+    CHECK_INT(engine_background_status(w.engine, bg, &out, NULL), 0);
+    CHECK(json_is_true(json_object_get(out, "running")));
+    json_decref(out);
+    /* The log ends inside a character: that byte is left for the next call. */
+    CHECK_INT(engine_background_logs(w.engine, bg, 0, &out, NULL), 0);
+    CHECK_STR(str(out, "output"), "caf");
+    CHECK_INT(num(out, "cursor"), 3);
+    json_decref(out);
+    CHECK_INT(engine_background_status(w.engine, "bg_none", &out, &err), -1);
+    CHECK_STR(err.text, "Background exec not found: bg_none");
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK_INT(engine_background_status(w.engine, bg, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    world_done(&w);
+}
+
+TEST(processes_and_metrics_have_the_shape_of_the_contract)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    json_t *out, *p;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_processes(w.engine, id, &out, NULL), 0);
+    p = json_array_get(json_object_get(out, "processes"), 0);
+    CHECK_INT(num(p, "pid"), 3);
+    CHECK_STR(str(p, "cpu"), "50.0");
+    CHECK_STR(str(p, "memory"), "12.5");
+    json_decref(out);
+    CHECK_INT(engine_processes_top(w.engine, id, &out, NULL), 0);
+    p = json_array_get(json_object_get(out, "processes"), 0);
+    CHECK_STR(str(p, "mem"), "12.5");
+    CHECK_INT(num(p, "rss"), 64 << 10);
+    json_decref(out);
+    CHECK_INT(engine_process_kill(w.engine, id, 3, "TERM", NULL), 0);
+    CHECK_INT(engine_process_kill(w.engine, id, 3, "SEGV", NULL), -1);
+    CHECK_INT(engine_process_kill(w.engine, id, 0, "TERM", NULL), -1);
+    CHECK_INT(engine_sandbox_metrics(w.engine, id, &out, NULL), 0);
+    CHECK_INT(num(out, "pids"), 2);
+    CHECK(json_number_value(json_object_get(out, "memoryUsageMb")) == 3);
+    CHECK(json_number_value(json_object_get(out, "memoryLimitMb")) == 512);
+    json_decref(out);
+    world_done(&w);
+}
+
+TAP_MAIN

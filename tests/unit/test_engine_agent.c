@@ -1,0 +1,398 @@
+#include "agent_rig.h"
+#include "engine/engine.h"
+#include "image/image.h"
+#include "store/store.h"
+#include "tmpdir.h"
+
+/* The engine and the real agent, which runs as an ordinary process: do the two ends of proto/call.h
+ * mean the same? The workspace is a folder of the test. */
+
+int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err)
+{
+    struct image *image = xcalloc(1, sizeof(*image));
+
+    (void)s, (void)err;
+    image->name = xstrdup(name);
+    image->id = xstrdup("sha256:1");
+    image->env = strv_add(NULL, "PATH=/usr/bin:/bin");
+    image->workdir = xstrdup("");
+    image->user = xstrdup("");
+    *ret = image;
+    return 0;
+}
+
+void image_free(struct image *image)
+{
+    if (!image)
+        return;
+    free(image->name);
+    free(image->id);
+    strv_free(image->env);
+    free(image->workdir);
+    free(image->user);
+    free(image);
+}
+
+static int rig_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                       struct err *err)
+{
+    (void)rt, (void)limits, (void)err;
+    box->slot = 0;
+    return 0;
+}
+
+static int rig_create(struct runtime *rt, struct box *box, const struct box_root *root,
+                      const struct sandbox_limits *limits, const char *hostname, struct err *err)
+{
+    (void)rt, (void)root, (void)limits, (void)hostname, (void)err;
+    box->pid = rig.agent;
+    return 0;
+}
+
+static int rig_kill(struct runtime *rt, const struct box *box, struct err *err)
+{
+    (void)rt, (void)box, (void)err;
+    (void)kill(rig.agent, SIGKILL);
+    return 0;
+}
+
+static int rig_nothing(struct runtime *rt, const struct box *box, struct err *err)
+{
+    (void)rt, (void)box, (void)err;
+    return 0;
+}
+
+static int rig_watch(struct runtime *rt, const struct box *box)
+{
+    (void)rt, (void)box;
+    return -1;
+}
+
+static int rig_open(struct runtime *rt, const struct box *box, enum box_channel channel,
+                    int *ret_fd, struct err *err)
+{
+    int fd = unix_connect(channel == BOX_EXEC ? rig.exec : rig.ctl);
+
+    (void)rt, (void)box;
+    if (fd < 0)
+        return err_sys(err, -fd, "connect to the agent");
+    *ret_fd = fd;
+    return 0;
+}
+
+static int rig_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
+{
+    (void)rt, (void)known, (void)n, (void)err;
+    return 0;
+}
+
+static const struct runtime_ops rig_ops = {
+    .name = "native",
+    .boundary = "none",
+    .prepare = rig_prepare,
+    .create = rig_create,
+    .kill = rig_kill,
+    .destroy = rig_nothing,
+    .watch_fd = rig_watch,
+    .connect = rig_open,
+    .remove_strays = rig_strays,
+};
+
+static struct runtime rig_runtime = {&rig_ops};
+static struct store *store;
+static struct engine *engine;
+static char *data_dir;
+static char id[ID_SIZE];
+
+static void up(const char *create)
+{
+    json_t *in = json_loads(create, 0, NULL), *out;
+    struct engine_config config = {
+        .default_image = "host",
+        .default_timeout_s = 3600,
+        .default_limits = {512, 1000, 256, 4096},
+        .max_sandboxes = 2,
+        .allowed_images = "*",
+        .workspace = rig.files,
+        .max_command_s = 20,
+        .sweep_s = 3600,
+    };
+    struct err err = {0};
+    int rebuilt;
+
+    rig_start();
+    data_dir = dir_new();
+    if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
+        engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
+        engine_start(engine, &err) < 0 || engine_create(engine, in, &out, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    snprintf(id, sizeof(id), "%s", json_string_value(json_object_get(out, "id")));
+    json_decref(in);
+    json_decref(out);
+}
+
+static void down(void)
+{
+    engine_stop(engine, true);
+    engine_free(engine);
+    store_close(store);
+    dir_remove(&data_dir);
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "(no string)";
+}
+
+static json_t *run(const char *command)
+{
+    struct err err = {0};
+    json_t *out;
+
+    if (engine_exec_run(engine, id, &(struct exec_request){.command = command}, -1, NULL, NULL,
+                        &out, &err) < 0)
+        TAP_FAIL("%s: %s", command, err.text);
+    return out;
+}
+
+static void check_run(const char *command, int code, const char *want_out, const char *want_err)
+{
+    json_t *out = run(command);
+
+    CHECK_STR(str(out, "stdout"), want_out);
+    CHECK_STR(str(out, "stderr"), want_err);
+    CHECK_INT(json_integer_value(json_object_get(out, "exitCode")), code);
+    CHECK(json_number_value(json_object_get(out, "duration")) > 0);
+    json_decref(out);
+}
+
+TEST(commands_run)
+{
+    auto_free char *pwd = NULL;
+
+    up("{\"image\":\"x\",\"env\":{\"A\":\"b c\"}}");
+    pwd = xasprintf("%s\n", rig.files);
+    check_run("echo hello", 0, "hello\n", "");
+    check_run("echo no >&2; exit 3", 3, "", "no\n");
+    check_run("printf %s \"$A\"", 0, "b c", "");
+    check_run("pwd", 0, pwd, "");
+    check_run("kill -TERM $$", 143, "", "");
+    check_run("sleep 300 & echo $((1+1))", 0, "2\n", "");
+    down();
+}
+
+TEST(a_timeout_is_told_with_its_time)
+{
+    struct err err = {0};
+    json_t *out;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(engine_exec_run(engine, id,
+                              &(struct exec_request){.command = "sleep 60", .timeout_ms = 20}, -1,
+                              NULL, NULL, &out, &err),
+              -1);
+    CHECK_STR(err.text, "Command timed out after 20ms");
+    down();
+}
+
+TEST(a_missing_program_and_a_missing_cwd_are_the_callers_errors)
+{
+    char *argv[] = {"no-such-program", NULL};
+    struct err err = {0};
+    json_t *out;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(engine_exec_run(engine, id, &(struct exec_request){.argv = argv}, -1, NULL, NULL,
+                              &out, &err),
+              -1);
+    CHECK_STR(err.code, "command_not_found");
+    CHECK_INT(engine_exec_run(engine, id,
+                              &(struct exec_request){.command = "x", .cwd = "/no/where"}, -1, NULL,
+                              NULL, &out, &err),
+              -1);
+    CHECK_STR(err.code, "bad_cwd");
+    down();
+}
+
+TEST(a_stream_takes_input_and_ends_with_the_exit)
+{
+    struct exec_request req = {.command = "cat", .want_stdin = true};
+    auto_buf struct buf got = {0};
+    struct exec_stream x;
+    struct exec_output out;
+
+    up("{\"image\":\"x\"}");
+    buf_init(&got, 100);
+    CHECK_INT(engine_exec_open(engine, id, &req, &x, NULL), 0);
+    CHECK(x.pid > 0);
+    CHECK_INT(frame_send(x.fd, FRAME_STDIN, "ping", 4), 0);
+    CHECK_INT(frame_send(x.fd, FRAME_STDIN, NULL, 0), 0);
+    for (;;) {
+        CHECK_INT(engine_exec_next(&x, &out, NULL), 0);
+        if (out.what == EXEC_EXIT)
+            break;
+        CHECK_INT(buf_add(&got, out.data, out.len), 0);
+    }
+    CHECK_INT(out.exit_code, 0);
+    CHECK_STR(got.data, "ping");
+    engine_exec_close(&x);
+    down();
+}
+
+TEST(a_background_exec_is_followed_to_its_end)
+{
+    json_t *out;
+    auto_free char *bg = NULL;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(engine_exec_background(
+                  engine, id, &(struct exec_request){.command = "echo one; exit 4"}, &out, NULL),
+              0);
+    bg = xstrdup(str(out, "id"));
+    do {
+        json_decref(out);
+        CHECK_INT(engine_background_status(engine, bg, &out, NULL), 0);
+    } while (json_is_true(json_object_get(out, "running")));
+    CHECK_INT(json_integer_value(json_object_get(out, "exitCode")), 4);
+    CHECK(json_is_integer(json_object_get(out, "finishedAt")));
+    json_decref(out);
+    CHECK_INT(engine_background_logs(engine, bg, 0, &out, NULL), 0);
+    CHECK_STR(str(out, "output"), "one\n");
+    CHECK_INT(json_integer_value(json_object_get(out, "cursor")), 4);
+    json_decref(out);
+    CHECK_INT(engine_background_logs(engine, bg, 4, &out, NULL), 0);
+    CHECK_STR(str(out, "output"), "");
+    json_decref(out);
+    down();
+}
+
+TEST(the_entrypoint_writes_the_main_log)
+{
+    auto_buf struct buf out = {0};
+    uint64_t cursor = 0;
+    bool running;
+
+    up("{\"image\":\"x\",\"entrypoint\":[\"echo\",\"main\"]}");
+    buf_init(&out, 1 << 20);
+    do
+        CHECK_INT(engine_main_log(engine, id, &cursor, &out, &running, NULL), 0);
+    while (running);
+    CHECK_STR(out.data, "main\n");
+    CHECK_INT(cursor, 5);
+    down();
+}
+
+static struct file_path at(const char *path)
+{
+    return (struct file_path){.path = path};
+}
+
+TEST(files_are_written_read_listed_and_removed)
+{
+    auto_free char *big = xcalloc(1, 700000), *path = NULL;
+    auto_buf struct buf data = {0};
+    json_t *out, *paths = json_pack("[s]", "d/big");
+    struct err err = {0};
+
+    up("{\"image\":\"x\"}");
+    memset(big, 'b', 700000);
+    buf_init(&data, 1 << 20);
+    CHECK_INT(engine_file_write(engine, id, at("d/big"), big, 700000, NULL), 0);
+    CHECK_INT(engine_file_read(engine, id, at("d/big"), &data, NULL), 0);
+    CHECK_INT(data.len, 700000);
+    CHECK(memcmp(data.data, big, 700000) == 0);
+    CHECK_INT(engine_file_list(engine, id, at("d"), &out, NULL), 0);
+    path = xasprintf("%s/d/big", rig.files);
+    CHECK_STR(str(json_array_get(out, 0), "name"), "big");
+    CHECK_STR(str(json_array_get(out, 0), "path"), path);
+    json_decref(out);
+    CHECK_INT(engine_file_chmod(engine, id, at("d/big"), "600", NULL), 0);
+    CHECK_INT(engine_file_info(engine, id, paths, false, &out, NULL), 0);
+    CHECK_STR(str(json_array_get(out, 0), "permissions"), "-rw-------");
+    CHECK_STR(str(json_array_get(out, 0), "path"), path);
+    CHECK_INT(json_integer_value(json_object_get(json_array_get(out, 0), "size")), 700000);
+    json_decref(out);
+    CHECK_INT(engine_file_search(engine, id, at("."), "b*", &out, NULL), 0);
+    CHECK_STR(json_string_value(json_array_get(out, 0)), path);
+    json_decref(out);
+    CHECK_INT(engine_file_move(engine, id, at("d/big"), at("moved"), NULL), 0);
+    CHECK_INT(engine_file_read(engine, id, at("d/big"), &data, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_INT(engine_file_delete(engine, id, at("moved"), NULL), 0);
+    CHECK_INT(engine_file_delete(engine, id, at("moved"), NULL), 0);
+    CHECK_INT(engine_file_delete(engine, id, at("d"), &err), -1);
+    CHECK_STR(err.code, "is_a_directory");
+    CHECK_INT(engine_file_mkdir(engine, id, at("d/e/f"), NULL), 0);
+    CHECK_INT(engine_file_rmdir(engine, id, at("d"), NULL), 0);
+    CHECK_INT(engine_file_list(engine, id, at("d"), &out, NULL), 0);
+    CHECK_INT(json_array_size(out), 0);
+    json_decref(out);
+    CHECK_INT(engine_file_info(engine, id, paths, false, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    json_decref(paths);
+    down();
+}
+
+TEST(a_write_that_is_not_ended_leaves_the_old_file)
+{
+    auto_buf struct buf data = {0};
+    struct pollfd p;
+    int fd;
+
+    up("{\"image\":\"x\"}");
+    buf_init(&data, 100);
+    CHECK_INT(engine_file_write(engine, id, at("f"), "old", 3, NULL), 0);
+    CHECK_INT(engine_file_open_write(engine, id, at("f"), CALL_MODE_KEEP, &fd, NULL), 0);
+    CHECK_INT(engine_file_write_some(fd, "new", 3, NULL), 0);
+    CHECK_INT(shutdown(fd, SHUT_WR), 0);
+    p = (struct pollfd){.fd = fd, .events = POLLIN};
+    CHECK_INT(poll(&p, 1, 10000), 1); /* the agent has given up */
+    close(fd);
+    CHECK_INT(engine_file_read(engine, id, at("f"), &data, NULL), 0);
+    CHECK_STR(data.data, "old");
+    down();
+}
+
+TEST(a_write_that_cannot_be_is_refused_with_the_agents_reason)
+{
+    auto_free char *big = xcalloc(1, 4 << 20);
+    struct err err = {0};
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(engine_file_mkdir(engine, id, at("dir"), NULL), 0);
+    CHECK_INT(engine_file_write(engine, id, at("dir"), big, 4 << 20, &err), -1);
+    CHECK_STR(err.code, "is_a_directory");
+    down();
+}
+
+TEST(processes_are_listed_and_signalled)
+{
+    struct exec_stream x;
+    struct exec_output out;
+    json_t *list, *p;
+    size_t i;
+    bool found = false;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(
+        engine_exec_open(engine, id, &(struct exec_request){.command = "exec sleep 77"}, &x, NULL),
+        0);
+    CHECK_INT(engine_processes(engine, id, &list, NULL), 0);
+    json_array_foreach(json_object_get(list, "processes"), i, p)
+    {
+        found = found || json_integer_value(json_object_get(p, "pid")) == x.pid;
+    }
+    CHECK(found);
+    json_decref(list);
+    CHECK_INT(engine_process_kill(engine, id, x.pid, "KILL", NULL), 0);
+    CHECK_INT(engine_exec_next(&x, &out, NULL), 0);
+    CHECK_INT(out.what, EXEC_EXIT);
+    CHECK_INT(out.exit_code, 137);
+    CHECK_STR(out.reason, "signal");
+    engine_exec_close(&x);
+    down();
+}
+
+TAP_MAIN

@@ -1,0 +1,1031 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "http/client.h"
+#include "http/server.h"
+#include "tap.h"
+
+/* ---- a server under test: one handler for all, on a free port of 127.0.0.1 ---- */
+
+static struct http_server *server;
+static int port;
+static atomic_int calls, gone_seen;
+static pthread_barrier_t meeting;
+static int entered[2] = {-1, -1}, leave[2] = {-1, -1}; /* pipes: a handler is in; let it go */
+
+static void signal_pipe(const int p[2])
+{
+    CHECK_INT(write(p[1], "x", 1), 1);
+}
+
+static void await_pipe(const int p[2])
+{
+    char c;
+
+    CHECK_INT(read(p[0], &c, 1), 1);
+}
+
+static void reply_err(struct http_req *req, const struct err *err)
+{
+    int status = err->kind == ERR_TOO_LARGE ? 413 : err->kind == ERR_TIMEOUT ? 408 : 400;
+
+    http_reply(req, status, "text/plain", err->text, strlen(err->text));
+}
+
+static void echo(struct http_req *req)
+{
+    struct err err = {0};
+    const char *body;
+    size_t len;
+
+    if (http_req_body(req, 1000, &body, &len, &err) < 0)
+        reply_err(req, &err);
+    else
+        http_reply(req, 200, "text/plain", body, len);
+}
+
+static void count_body(struct http_req *req)
+{
+    struct err err = {0};
+    char data[1000], text[40];
+    long long total = 0;
+    ssize_t n;
+
+    while ((n = http_req_read(req, data, sizeof(data), &err)) > 0)
+        total += n;
+    if (n < 0) {
+        reply_err(req, &err);
+        return;
+    }
+    snprintf(text, sizeof(text), "%lld", total);
+    http_reply(req, 200, "text/plain", text, strlen(text));
+}
+
+static void stream(struct http_req *req)
+{
+    char line[64];
+
+    (void)http_stream_begin(req, 200, "text/event-stream", -1);
+    for (int i = 0; i < 100; i++) {
+        int n = snprintf(line, sizeof(line), "data: %d\n\n", i);
+
+        (void)http_stream_write(req, line, (size_t)n);
+    }
+    if (strcmp(http_req_query(req), "broken") != 0)
+        http_stream_end(req);
+}
+
+static void stream_until_gone(struct http_req *req)
+{
+    struct pollfd p = {.fd = http_req_fd(req), .events = POLLRDHUP};
+
+    (void)http_stream_begin(req, 200, "text/plain", -1);
+    CHECK(!http_client_gone(req));
+    (void)http_stream_write(req, "hello", 5);
+    while (!http_client_gone(req))
+        (void)poll(&p, 1, -1);
+    while (http_stream_write(req, "hello", 5) == 0)
+        continue;
+    CHECK_INT(http_stream_write(req, "hello", 5), -1);
+    atomic_fetch_add(&gone_seen, 1);
+    signal_pipe(entered);
+}
+
+static void upgrade(struct http_req *req)
+{
+    struct err err = {0};
+    const char *early, *body;
+    size_t early_len, body_len;
+    char data[100];
+    ssize_t n;
+    int fd;
+
+    if (http_req_body(req, 1000, &body, &body_len, &err) < 0 ||
+        http_upgrade(req, "echo", &fd, &early, &early_len, &err) < 0) {
+        reply_err(req, &err);
+        return;
+    }
+    CHECK_INT(write_all(fd, body, body_len), 0);
+    CHECK_INT(write_all(fd, early, early_len), 0);
+    while ((n = read_some(fd, data, sizeof(data))) > 0)
+        if (write_all(fd, data, (size_t)n) < 0)
+            break;
+}
+
+static void handle(struct http_req *req, void *arg)
+{
+    const char *path = http_req_path(req);
+
+    (void)arg;
+    atomic_fetch_add(&calls, 1);
+    if (strcmp(path, "/echo") == 0)
+        echo(req);
+    else if (strcmp(path, "/count") == 0)
+        count_body(req);
+    else if (strcmp(path, "/stream") == 0)
+        stream(req);
+    else if (strcmp(path, "/gone") == 0)
+        stream_until_gone(req);
+    else if (strcmp(path, "/upgrade") == 0)
+        upgrade(req);
+    else if (strcmp(path, "/query") == 0)
+        http_reply(req, 200, "text/plain", http_req_query(req), strlen(http_req_query(req)));
+    else if (strcmp(path, "/meet") == 0) {
+        (void)pthread_barrier_wait(&meeting);
+        http_reply(req, 200, "text/plain", "met", 3);
+    } else if (strcmp(path, "/block") == 0) {
+        signal_pipe(entered);
+        await_pipe(leave);
+        http_reply(req, 200, "text/plain", "late", 4);
+    } else if (strcmp(path, "/inject") == 0) {
+        http_reply_header(req, "X-Name", "a\r\nSet-Cookie: b");
+        http_reply(req, 200, NULL, NULL, 0);
+    } else if (strcmp(path, "/silent") != 0) {
+        http_reply_header(req, "X-Method", http_req_method(req));
+        http_reply(req, 200, "application/json", "{}", 2);
+    }
+}
+
+static int tcp_listener(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(fd >= 0);
+    CHECK_INT(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    CHECK_INT(listen(fd, 1024), 0);
+    CHECK_INT(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    port = ntohs(a.sin_port);
+    return fd;
+}
+
+static void start_with(struct http_limits limits)
+{
+    struct err err = {0};
+
+    CHECK_INT(pipe(entered), 0);
+    CHECK_INT(pipe(leave), 0);
+    server = http_server_new(&limits, handle, NULL);
+    CHECK_INT(http_server_listen(server, tcp_listener(), true, &err), 0);
+    CHECK_INT(http_server_start(server, &err), 0);
+}
+
+static void start(void)
+{
+    start_with((struct http_limits)HTTP_LIMITS_DEFAULT);
+}
+
+static void finish(void)
+{
+    http_server_stop(server, 2000);
+    CHECK_INT(http_server_connections(server), 0);
+    http_server_free(server);
+}
+
+/* ---- raw connections ---- */
+
+static int dial(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    a.sin_port = htons((uint16_t)port);
+    CHECK(fd >= 0);
+    CHECK_INT(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    return fd;
+}
+
+static void put(int fd, const char *text)
+{
+    CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
+}
+
+/* Reads until the answer has this text, or to the end when it is NULL. */
+static const char *get(int fd, const char *until)
+{
+    static char text[65536];
+    size_t len = 0;
+
+    text[0] = '\0';
+    while (len < sizeof(text) - 1) {
+        ssize_t n = read_some(fd, text + len, sizeof(text) - 1 - len);
+
+        if (n <= 0) {
+            if (until)
+                TAP_FAIL("the stream ended before \"%s\": \"%s\"", until, text);
+            break;
+        }
+        len += (size_t)n;
+        text[len] = '\0';
+        if (until && strstr(text, until))
+            break;
+    }
+    return text;
+}
+
+static int status_of(const char *answer)
+{
+    int status = -1;
+
+    (void)sscanf(answer, "HTTP/1.1 %d ", &status);
+    return status;
+}
+
+/* The status of one raw request on a connection of its own, which the server must close. */
+static int refused(const char *data, size_t len)
+{
+    auto_close int fd = dial();
+
+    /* It may be refused before all of it is sent. */
+    (void)send(fd, data, len, MSG_NOSIGNAL);
+    return status_of(get(fd, NULL));
+}
+
+static struct http_client *new_client(void)
+{
+    char target[64];
+
+    snprintf(target, sizeof(target), "http://127.0.0.1:%d", port);
+    return http_client_new(target, "secret");
+}
+
+static void check_fetch(struct http_client *c, const char *path, const char *want)
+{
+    struct http_response r;
+    struct err err = {0};
+    auto_free char *body = NULL;
+    size_t len;
+
+    if (http_client_send(c, "GET", path, NULL, NULL, 0, &r, &err) < 0 ||
+        http_client_body(c, 1 << 20, &body, &len, &err) < 0)
+        TAP_FAIL("%s: %s", path, err.text);
+    CHECK_INT(r.status, 200);
+    CHECK_STR(body, want);
+}
+
+/* ---- the protocol ---- */
+
+TEST(a_connection_is_kept_for_many_requests)
+{
+    struct http_client *c;
+
+    start();
+    c = new_client();
+    for (int i = 0; i < 50; i++)
+        check_fetch(c, "/query?a=1", "a=1");
+    CHECK_INT(http_server_connections(server), 1);
+    http_client_free(c);
+    finish();
+}
+
+TEST(pipelined_requests_are_answered_in_order)
+{
+    auto_close int fd = -1;
+    const char *text;
+
+    start();
+    fd = dial();
+    put(fd, "GET /query?1st HTTP/1.1\r\nHost: a\r\n\r\n"
+            "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n2nd"
+            "GET /query?3rd HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    text = get(fd, NULL);
+    CHECK(strstr(text, "1st") && strstr(text, "2nd") && strstr(text, "3rd"));
+    CHECK(strstr(text, "1st") < strstr(text, "2nd") && strstr(text, "2nd") < strstr(text, "3rd"));
+    finish();
+}
+
+TEST(a_head_may_come_byte_by_byte)
+{
+    static const char request[] = "GET /query?drip HTTP/1.1\r\nHost: a\r\nX-A: b\r\n\r\n";
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    for (size_t i = 0; i < sizeof(request) - 1; i++)
+        CHECK_INT(send(fd, request + i, 1, MSG_NOSIGNAL), 1);
+    CHECK_INT(status_of(get(fd, "drip")), 200);
+    finish();
+}
+
+TEST(a_chunked_body_arrives_whole_however_it_is_cut)
+{
+    static const char request[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+                                  "\r\n5\r\nhello\r\n00a\r\n0123456789\r\n0\r\n\r\n";
+
+    start();
+    for (size_t cut = 1; cut < sizeof(request) - 1; cut++) {
+        auto_close int fd = dial();
+
+        CHECK(send(fd, request, cut, MSG_NOSIGNAL) == (ssize_t)cut);
+        put(fd, request + cut);
+        put(fd, "GET /query?next HTTP/1.1\r\nHost: a\r\n\r\n");
+        CHECK(strstr(get(fd, "next"), "\r\n\r\nhello0123456789HTTP/1.1 200"));
+    }
+    finish();
+}
+
+TEST(a_large_body_streams_through)
+{
+    static char data[64 << 10];
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    auto_free char *body = NULL;
+    size_t len;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_begin(c, "PUT", "/count", NULL, 64 * (int64_t)sizeof(data), &err), 0);
+    for (int i = 0; i < 64; i++)
+        CHECK_INT(http_client_write(c, data, sizeof(data), &err), 0);
+    CHECK_INT(http_client_finish(c, &r, &err), 0);
+    CHECK_INT(r.status, 200);
+    CHECK_INT(http_client_body(c, 100, &body, &len, &err), 0);
+    CHECK_STR(body, "4194304");
+    check_fetch(c, "/query?again", "again");
+    CHECK_INT(http_server_connections(server), 1);
+    http_client_free(c);
+    finish();
+}
+
+TEST(a_body_over_the_limit_gets_413_with_and_without_a_length)
+{
+    static char data[1 << 20];
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    auto_close int fd = -1;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_send(c, "POST", "/echo", NULL, data, 1000, &r, &err), 0);
+    CHECK_INT(r.status, 200);
+    CHECK_INT(http_client_send(c, "POST", "/echo", NULL, data, 1001, &r, &err), 0);
+    CHECK_INT(r.status, 413);
+    CHECK_INT(http_client_send(c, "POST", "/echo", NULL, data, sizeof(data), &r, &err), 0);
+    CHECK_INT(r.status, 413);
+    http_client_free(c);
+
+    fd = dial();
+    put(fd, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n");
+    CHECK_INT(write_all(fd, data, 1001), 0);
+    CHECK_INT(status_of(get(fd, NULL)), 413);
+    finish();
+}
+
+TEST(an_expecting_client_is_told_to_continue_or_refused_before_it_sends)
+{
+    auto_close int a = -1;
+    auto_close int b = -1;
+
+    start();
+    a = dial();
+    put(a, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    CHECK_STR(get(a, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    put(a, "hello");
+    CHECK_INT(status_of(get(a, "hello")), 200);
+
+    b = dial();
+    put(b, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+           "Content-Length: 1000000\r\n\r\n");
+    CHECK_INT(status_of(get(b, "larger")), 413);
+    finish();
+}
+
+TEST(a_body_nobody_read_is_skipped_or_ends_the_connection)
+{
+    auto_close int fd = -1;
+    const char *text;
+
+    start();
+    fd = dial();
+    put(fd, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+            "GET /query?next HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_INT(status_of(get(fd, "next")), 200);
+    put(fd, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+    text = get(fd, NULL);
+    CHECK_INT(status_of(text), 200);
+    CHECK(strstr(text, "Connection: close\r\n"));
+    finish();
+}
+
+#define OK_HEAD "GET / HTTP/1.1\r\nHost: a\r\n"
+#define CHUNKED "POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+
+static const struct {
+    const char *what;
+    int status;
+    const char *data;
+} refusals[] = {
+    {"bare LF", 400, "GET / HTTP/1.1\nHost: a\n\n"},
+    {"bare LF in headers", 400, "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n"},
+    {"bare CR", 400, OK_HEAD "X: a\rb\r\n\r\n"},
+    {"folded header", 400, OK_HEAD "X: a\r\n b\r\n\r\n"},
+    {"folded header with a tab", 400, OK_HEAD "X: a\r\n\tb\r\n\r\n"},
+    {"folded first header", 400, "GET / HTTP/1.1\r\n Host: a\r\n\r\n"},
+    {"space before the colon", 400, OK_HEAD "X : a\r\n\r\n"},
+    {"tab before the colon", 400, OK_HEAD "X\t: a\r\n\r\n"},
+    {"space in a name", 400, OK_HEAD "X Y: a\r\n\r\n"},
+    {"odd byte in a name", 400, OK_HEAD "X(Y): a\r\n\r\n"},
+    {"empty name", 400, OK_HEAD ": a\r\n\r\n"},
+    {"no colon", 400, OK_HEAD "XY\r\n\r\n"},
+    {"control byte in a value", 400, OK_HEAD "X: a\001b\r\n\r\n"},
+    {"DEL in a value", 400, OK_HEAD "X: a\177b\r\n\r\n"},
+    {"two lengths", 400, OK_HEAD "Content-Length: 0\r\nContent-Length: 0\r\n\r\n"},
+    {"a list of lengths", 400, OK_HEAD "Content-Length: 3, 3\r\n\r\nabc"},
+    {"negative length", 400, OK_HEAD "Content-Length: -1\r\n\r\n"},
+    {"signed length", 400, OK_HEAD "Content-Length: +1\r\n\r\na"},
+    {"hex length", 400, OK_HEAD "Content-Length: 0x1\r\n\r\na"},
+    {"empty length", 400, OK_HEAD "Content-Length:\r\n\r\n"},
+    {"length with a space", 400, OK_HEAD "Content-Length: 1 1\r\n\r\n"},
+    {"length past 64 bits", 400, OK_HEAD "Content-Length: 18446744073709551617\r\n\r\na"},
+    {"length and coding", 400, CHUNKED "Content-Length: 5\r\n\r\n0\r\n\r\n"},
+    {"coding and length", 400, OK_HEAD "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"},
+    {"unknown coding", 400, OK_HEAD "Transfer-Encoding: xchunked\r\n\r\n"},
+    {"identity coding", 400, OK_HEAD "Transfer-Encoding: identity\r\n\r\n"},
+    {"two codings", 400, OK_HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n"},
+    {"coding twice", 400, CHUNKED "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+    {"coding on 1.0", 400, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+    {"two hosts", 400, OK_HEAD "Host: a\r\n\r\n"},
+    {"no host", 400, "GET / HTTP/1.1\r\n\r\n"},
+    {"host with a path", 400, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"},
+    {"host with a user", 400, "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n"},
+    {"two tokens", 400, OK_HEAD "Authorization: a\r\nAuthorization: b\r\n\r\n"},
+    {"absolute target", 400, "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"asterisk target", 400, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"authority target", 400, "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"fragment in the target", 400, "GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"raw UTF-8 in the target", 400, "GET /\303\244 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"no target", 400, "GET HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"two spaces", 400, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"space after the version", 400, "GET / HTTP/1.1 \r\nHost: a\r\n\r\n"},
+    {"tab in the line", 400, "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"empty first line", 400, "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"HTTP/0.9", 400, "GET /\r\n\r\n"},
+    {"other protocol", 400, "GET / ICY/1.1\r\nHost: a\r\n\r\n"},
+    {"a TLS hello", 400, "\026\003\001\002"},
+    {"HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+    {"HTTP/1.2", 505, "GET / HTTP/1.2\r\nHost: a\r\n\r\n"},
+    {"unknown method", 501, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"lower-case method", 501, "get / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"unknown expectation", 417, OK_HEAD "Expect: tea\r\n\r\n"},
+    {"bad chunk size", 400, CHUNKED "\r\nx\r\n"},
+    {"negative chunk size", 400, CHUNKED "\r\n-1\r\n"},
+    {"chunk size past 64 bits", 400, CHUNKED "\r\n10000000000000001\r\na\r\n0\r\n\r\n"},
+    {"chunk with a bare LF", 400, CHUNKED "\r\n1\na\r\n0\r\n\r\n"},
+    {"chunk size with CR alone", 400, CHUNKED "\r\n1\rXa\r\n0\r\n\r\n"},
+    {"chunk without its CRLF", 400, CHUNKED "\r\n1\r\naab0\r\n\r\n"},
+    {"chunk with LF for CRLF", 400, CHUNKED "\r\n1\r\na\n0\r\n\r\n"},
+    {"chunk extension", 400, CHUNKED "\r\n1;a=\n\r\na\r\n0\r\n\r\n"},
+    {"space after a chunk size", 400, CHUNKED "\r\n1 \r\na\r\n0\r\n\r\n"},
+    {"trailer", 400, CHUNKED "\r\n1\r\na\r\n0\r\nHost: b\r\n\r\n"},
+    {"end of chunks with a bare LF", 400, CHUNKED "\r\n0\r\n\n"},
+};
+
+TEST(what_has_two_readings_is_refused_and_the_connection_closed)
+{
+    static const char nul[] = OK_HEAD "X: a\0b\r\n\r\n";
+
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+        int status = refused(refusals[i].data, strlen(refusals[i].data));
+
+        if (status != refusals[i].status)
+            TAP_FAIL("%s gives %d, not %d", refusals[i].what, status, refusals[i].status);
+    }
+    CHECK_INT(refused(nul, sizeof(nul) - 1), 400);
+    finish();
+}
+
+TEST(a_refused_head_reaches_no_handler)
+{
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+        if (!strstr(refusals[i].data, "/count"))
+            (void)refused(refusals[i].data, strlen(refusals[i].data));
+    CHECK_INT(atomic_load(&calls), 0);
+    finish();
+}
+
+TEST(long_lines_and_many_headers_have_their_own_statuses)
+{
+    auto_buf struct buf b;
+    auto_free char *a = xmalloc(1 << 20);
+
+    memset(a, 'a', 1 << 20);
+    buf_init(&b, 4 << 20);
+    start();
+    (void)buf_addf(&b, "GET /%.*s HTTP/1.1\r\nHost: a\r\n\r\n", 1 << 20, a);
+    CHECK_INT(refused(b.data, b.len), 414);
+    buf_clear(&b);
+    (void)buf_addf(&b, OK_HEAD "X: %.*s\r\n\r\n", 1 << 20, a);
+    CHECK_INT(refused(b.data, b.len), 431);
+    buf_clear(&b);
+    (void)buf_addf(&b, OK_HEAD "X: %.*s\r\n\r\n", (32 << 10) - 100, a);
+    (void)buf_addf(&b, OK_HEAD "Connection: close\r\n\r\n");
+    CHECK_INT(refused(b.data, b.len), 200);
+    buf_clear(&b);
+    (void)buf_add_str(&b, OK_HEAD);
+    for (int i = 0; i < 100; i++)
+        (void)buf_addf(&b, "X-%d: a\r\n", i);
+    (void)buf_add_str(&b, "\r\n");
+    CHECK_INT(refused(b.data, b.len), 431);
+    buf_clear(&b);
+    (void)buf_add_str(&b, OK_HEAD);
+    for (int i = 0; i < 10000; i++)
+        (void)buf_addf(&b, "X-%d: a\r\n", i);
+    CHECK_INT(refused(b.data, b.len), 431);
+    finish();
+}
+
+TEST(unusual_but_valid_heads_are_accepted)
+{
+    static const char *const valid[] = {
+        "GET / HTTP/1.0\r\n\r\n",
+        OK_HEAD "connection:close\r\nX-Empty:\r\nX-Tab:\t a b \t\r\nX-Latin: \344\r\n\r\n",
+        "POST /count HTTP/1.1\r\nhost: [::1]:3111\r\nConnection: close\r\n"
+        "TRANSFER-ENCODING: CHUNKED\r\n\r\nA\r\n0123456789\r\n000\r\n\r\n",
+        "DELETE /a?b=%20&c=1+2?d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    };
+
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(valid); i++)
+        if (refused(valid[i], strlen(valid[i])) != 200)
+            TAP_FAIL("refused: %s", valid[i]);
+    finish();
+}
+
+TEST(head_is_answered_without_a_body)
+{
+    auto_close int fd = -1;
+    const char *text;
+
+    start();
+    fd = dial();
+    put(fd, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n"
+            "GET /query?last HTTP/1.1\r\nHost: a\r\n\r\n");
+    text = get(fd, "last");
+    CHECK(strstr(text, "Content-Length: 2\r\n"));
+    CHECK(strstr(text, "X-Method: HEAD\r\n"));
+    CHECK(strstr(text, "Transfer-Encoding: chunked\r\n"));
+    CHECK(!strstr(text, "{}") && !strstr(text, "data:"));
+    CHECK(!strstr(text, "Server:"));
+    finish();
+}
+
+TEST(an_unanswered_request_gets_a_500_in_json)
+{
+    auto_close int fd = -1;
+    const char *text;
+
+    start();
+    fd = dial();
+    put(fd, "GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
+    text = get(fd, "\"code\"");
+    CHECK_INT(status_of(text), 500);
+    CHECK(strstr(text, "Content-Type: application/json\r\n"));
+    CHECK(strstr(text, "{\"error\": \""));
+    finish();
+}
+
+TEST(an_answer_header_with_a_line_end_is_refused)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        auto_close int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        auto_close int fd = -1;
+
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)dup2(null, STDERR_FILENO);
+        (void)signal(SIGABRT, SIG_DFL);
+        start();
+        fd = dial();
+        put(fd, "GET /inject HTTP/1.1\r\nHost: a\r\n\r\n");
+        _exit(strstr(get(fd, NULL), "Cookie") ? 1 : 0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* ---- time and load ---- */
+
+TEST(a_slow_head_is_closed_at_its_deadline_however_it_drips)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int quiet = -1;
+    auto_close int drip = -1;
+
+    limits.head_timeout_ms = 100;
+    start_with(limits);
+    quiet = dial();
+    put(quiet, "GET / HTT");
+    CHECK_INT(status_of(get(quiet, NULL)), 408);
+    drip = dial();
+    put(drip, "GET / HTTP/1.1\r\nX: ");
+    for (;;) {
+        struct pollfd p = {.fd = drip, .events = POLLIN};
+
+        if (poll(&p, 1, 10) > 0)
+            break;
+        (void)send(drip, "a", 1, MSG_NOSIGNAL);
+    }
+    finish();
+}
+
+TEST(an_idle_connection_is_closed_and_the_client_reconnects)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int fd = -1;
+    struct http_client *c;
+
+    limits.idle_timeout_ms = 60;
+    start_with(limits);
+    c = new_client();
+    check_fetch(c, "/query?1", "1");
+    fd = dial();
+    CHECK_STR(get(fd, NULL), ""); /* younger than the client's: that is closed by now or soon */
+    check_fetch(c, "/query?2", "2");
+    http_client_free(c);
+    finish();
+}
+
+TEST(a_body_that_stops_coming_times_out)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int fd = -1;
+
+    limits.body_timeout_ms = 50;
+    start_with(limits);
+    fd = dial();
+    put(fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
+    CHECK_INT(status_of(get(fd, NULL)), 408);
+    finish();
+}
+
+TEST(a_reader_that_stops_reading_is_given_up)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int fd = -1;
+
+    limits.body_timeout_ms = 50;
+    start_with(limits);
+    fd = dial();
+    for (;;) {
+        static const char request[] = "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n";
+        struct pollfd p = {.fd = fd, .events = POLLOUT | POLLRDHUP};
+
+        CHECK(poll(&p, 1, -1) > 0);
+        if (p.revents & (POLLRDHUP | POLLHUP | POLLERR))
+            break;
+        (void)send(fd, request, sizeof(request) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    finish();
+}
+
+static int count_threads(void)
+{
+    char text[4096];
+    const char *line;
+    int n = 0;
+
+    CHECK(read_file_at(AT_FDCWD, "/proc/self/status", text, sizeof(text)) > 0);
+    line = strstr(text, "Threads:");
+    CHECK(line && sscanf(line, "Threads: %d", &n) == 1);
+    return n;
+}
+
+TEST(idle_connections_and_partial_heads_use_no_workers)
+{
+    int fds[200];
+
+    start();
+    for (int i = 0; i < 200; i++) {
+        fds[i] = dial();
+        put(fds[i], "GET /query?x HTTP/1.1\r\nHost: a\r\n\r\n");
+        (void)get(fds[i], "\r\n\r\nx");
+        if (i % 2)
+            put(fds[i], "GET /quer");
+    }
+    CHECK(count_threads() <= 20); /* a loaded machine lets a few more start */
+    for (int i = 0; i < 200; i++) {
+        put(fds[i],
+            i % 2 ? "y?y HTTP/1.1\r\nHost: a\r\n\r\n" : "GET /query?y HTTP/1.1\r\nHost: a\r\n\r\n");
+        CHECK_INT(status_of(get(fds[i], "\r\n\r\ny")), 200);
+    }
+    CHECK(count_threads() <= 20);
+    CHECK_INT(http_server_connections(server), 200);
+    for (int i = 0; i < 200; i++)
+        (void)close(fds[i]);
+    finish();
+}
+
+TEST(slow_bodies_cannot_take_all_workers)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct http_client *c;
+    int fds[40];
+
+    limits.workers_max = 8;
+    start_with(limits);
+    for (int i = 0; i < 40; i++) {
+        fds[i] = dial();
+        put(fds[i], "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
+    }
+    c = new_client();
+    check_fetch(c, "/query?free", "free");
+    http_client_free(c);
+    for (int i = 0; i < 40; i++)
+        (void)close(fds[i]);
+    finish();
+}
+
+TEST(connections_past_the_maximum_get_a_503)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int a = -1;
+    auto_close int b = -1;
+
+    limits.connections_max = 1;
+    start_with(limits);
+    a = dial();
+    put(a, "GET /query?a HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(a, "\r\n\r\na");
+    b = dial();
+    CHECK_INT(status_of(get(b, NULL)), 503);
+    finish();
+}
+
+#define MANY 40
+
+TEST(as_many_handlers_as_needed_block_at_once)
+{
+    int fds[MANY];
+
+    CHECK_INT(pthread_barrier_init(&meeting, NULL, MANY), 0);
+    start();
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = dial();
+        put(fds[i], "GET /meet HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(status_of(get(fds[i], "met")), 200);
+        (void)close(fds[i]);
+    }
+    finish();
+}
+
+/* ---- streams, upgrades, stopping ---- */
+
+TEST(a_streamed_answer_is_read_whole_and_the_connection_kept)
+{
+    auto_buf struct buf want;
+    struct http_client *c;
+
+    buf_init(&want, 1 << 16);
+    for (int i = 0; i < 100; i++)
+        (void)buf_addf(&want, "data: %d\n\n", i);
+    start();
+    c = new_client();
+    for (int i = 0; i < 3; i++)
+        check_fetch(c, "/stream", want.data);
+    CHECK_INT(http_server_connections(server), 1);
+    http_client_free(c);
+    finish();
+}
+
+TEST(a_stream_that_was_not_ended_looks_broken)
+{
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    auto_free char *body = NULL;
+    auto_close int fd = -1;
+    char text[4096];
+    ssize_t n;
+    size_t len;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_send(c, "GET", "/stream?broken", NULL, NULL, 0, &r, &err), 0);
+    CHECK_STR(r.type, "text/event-stream");
+    CHECK_INT(r.length, -1);
+    CHECK_INT(http_client_body(c, 1 << 20, &body, &len, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    http_client_free(c);
+
+    /* HTTP/1.0 has no end mark but the close, so it must be a reset. */
+    fd = dial();
+    put(fd, "GET /stream?broken HTTP/1.0\r\n\r\n");
+    while ((n = read_some(fd, text, sizeof(text))) > 0)
+        continue;
+    CHECK_INT(n, -ECONNRESET);
+    finish();
+}
+
+TEST(a_client_that_vanishes_is_noticed_by_the_stream)
+{
+    int fd;
+
+    start();
+    fd = dial();
+    put(fd, "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(fd, "hello");
+    (void)close(fd);
+    await_pipe(entered);
+    CHECK_INT(atomic_load(&gone_seen), 1);
+    finish();
+}
+
+TEST(an_upgraded_connection_echoes_with_its_body_and_early_bytes)
+{
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    char text[20] = "";
+    auto_close int fd = -1;
+    auto_close int raw = -1;
+    size_t early;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_upgrade(c, "/upgrade", "echo", "body", 4, &r, &fd, &err), 0);
+    CHECK_INT(r.status, 101);
+    early = http_client_early(c, text, 4);
+    CHECK_INT(read_exact(fd, text + early, 4 - early), 0);
+    CHECK_STR(text, "body");
+    CHECK_INT(write_all(fd, "ping", 4), 0);
+    CHECK_INT(read_exact(fd, text, 4), 0);
+    CHECK_STR(text, "ping");
+    check_fetch(c, "/query?other", "other");
+    http_client_free(c);
+
+    raw = dial();
+    put(raw, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n"
+             "Upgrade: tea, Echo\r\n\r\nearly");
+    CHECK_INT(status_of(get(raw, "early")), 101);
+    finish();
+}
+
+TEST(an_upgrade_that_was_not_asked_for_is_refused)
+{
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    int fd = 0;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_send(c, "POST", "/upgrade", NULL, NULL, 0, &r, &err), 0);
+    CHECK_INT(r.status, 400);
+    CHECK_INT(http_client_upgrade(c, "/upgrade", "tea", NULL, 0, &r, &fd, &err), 0);
+    CHECK_INT(r.status, 400);
+    CHECK_INT(fd, -1);
+    http_client_free(c);
+    finish();
+}
+
+static void *stop_thread(void *arg)
+{
+    http_server_stop(server, *(int *)arg);
+    return NULL;
+}
+
+TEST(a_stop_closes_idle_connections_and_lets_a_request_finish)
+{
+    auto_close int busy = -1;
+    auto_close int idle = -1;
+    int drain_ms = 60000;
+    pthread_t t;
+    const char *text;
+
+    start();
+    idle = dial();
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(idle, "{}");
+    busy = dial();
+    put(busy, "GET /block HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    CHECK_INT(pthread_create(&t, NULL, stop_thread, &drain_ms), 0);
+    CHECK_STR(get(idle, NULL), "");
+    signal_pipe(leave);
+    text = get(busy, NULL);
+    CHECK_INT(status_of(text), 200);
+    CHECK(strstr(text, "Connection: close\r\n") && strstr(text, "late"));
+    CHECK_INT(pthread_join(t, NULL), 0);
+    http_server_free(server);
+}
+
+TEST(a_stop_shuts_down_what_does_not_finish_in_time)
+{
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    put(fd, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    CHECK_INT(status_of(get(fd, "\r\n\r\n")), 101);
+    http_server_stop(server, 20);
+    CHECK_STR(get(fd, NULL), "");
+    http_server_free(server);
+}
+
+/* ---- unix sockets and the client ---- */
+
+static uid_t seen_uid;
+
+static void handle_uid(struct http_req *req, void *arg)
+{
+    const char *token = http_req_header(req, "AUTHORIZATION");
+
+    (void)arg;
+    seen_uid = http_req_peer_uid(req);
+    CHECK(!http_req_is_tcp(req));
+    http_reply(req, 200, "Text/Plain; charset=utf-8", token ? token : "",
+               token ? strlen(token) : 0);
+}
+
+TEST(a_unix_peer_is_known_by_its_uid_and_sends_its_token)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    char dir[] = "/tmp/test_http.XXXXXX", path[64], target[80];
+    struct http_response r;
+    struct err err = {0};
+    struct http_client *c;
+    auto_free char *body = NULL;
+    size_t len;
+
+    CHECK(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/s", dir);
+    snprintf(target, sizeof(target), "unix:%s", path);
+    server = http_server_new(&limits, handle_uid, NULL);
+    CHECK_INT(http_server_listen(server, unix_listen(path, 10), false, &err), 0);
+    CHECK_INT(http_server_start(server, &err), 0);
+    c = http_client_new(target, "secret");
+    CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), 0);
+    CHECK_INT(http_client_body(c, 100, &body, &len, &err), 0);
+    CHECK_STR(body, "Bearer secret");
+    CHECK_STR(r.type, "text/plain");
+    CHECK_INT(r.length, 13);
+    CHECK_INT(seen_uid, getuid());
+    finish();
+    CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    http_client_free(c);
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(dir), 0);
+}
+
+TEST(the_client_refuses_what_would_split_its_request)
+{
+    struct http_client *c = http_client_new("http://127.0.0.1:1", NULL);
+    struct http_response r;
+    struct err err = {0};
+
+    CHECK_INT(http_client_send(c, "GET", "/a b", NULL, NULL, 0, &r, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    CHECK_INT(http_client_send(c, "GET", "/a\r\nX: b", NULL, NULL, 0, &r, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    http_client_free(c);
+    c = http_client_new("ftp://a", NULL);
+    CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    http_client_free(c);
+}
+
+TEST(an_answer_over_the_callers_limit_is_refused)
+{
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    char *body;
+    size_t len;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_send(c, "GET", "/stream", NULL, NULL, 0, &r, &err), 0);
+    CHECK_INT(http_client_body(c, 10, &body, &len, &err), -1);
+    CHECK_INT(err.kind, ERR_TOO_LARGE);
+    check_fetch(c, "/query?next", "next");
+    http_client_free(c);
+    finish();
+}
+
+TAP_MAIN

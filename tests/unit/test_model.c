@@ -1,0 +1,122 @@
+#include "base/err.h"
+#include "base/mem.h"
+#include "model/sandbox.h"
+#include "tap.h"
+
+TEST(every_state_has_a_name_that_is_read_back)
+{
+    for (int i = 0; i < SANDBOX_STATES; i++) {
+        enum sandbox_state back;
+
+        CHECK_INT(sandbox_state_parse(sandbox_state_name(i), &back), 0);
+        CHECK_INT(back, i);
+    }
+}
+
+TEST(an_unknown_state_is_refused)
+{
+    enum sandbox_state state;
+
+    CHECK(sandbox_state_parse("sleeping", &state) < 0);
+    CHECK(sandbox_state_parse("", &state) < 0);
+}
+
+TEST(the_allowed_moves_are_exactly_these)
+{
+    static const char table[SANDBOX_STATES][SANDBOX_STATES + 1] = {
+        /*              P C R Z S X */
+        [SANDBOX_PREPARED] = ".C...X", [SANDBOX_CREATING] = "..R..X", [SANDBOX_RUNNING] = "...ZSX",
+        [SANDBOX_PAUSED] = "..R.SX",   [SANDBOX_STOPPED] = ".....X",  [SANDBOX_REMOVING] = "......",
+    };
+
+    for (int from = 0; from < SANDBOX_STATES; from++)
+        for (int to = 0; to < SANDBOX_STATES; to++)
+            CHECK_INT(sandbox_check_move(from, to, NULL), table[from][to] == '.' ? -1 : 0);
+}
+
+TEST(the_refusal_names_both_states)
+{
+    struct err err = {0};
+
+    CHECK_INT(sandbox_check_move(SANDBOX_STOPPED, SANDBOX_RUNNING, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK_STR(err.text, "a stopped sandbox cannot become running");
+}
+
+static const char full[] =
+    "{\"image\":\"host\",\"name\":\"n\",\"timeout\":90,\"memory\":128,\"cpu\":0.5,\"disk\":100,"
+    "\"pids\":256,\"network\":true,\"env\":{\"A\":\"1\"},\"workdir\":\"/w\","
+    "\"metadata\":{\"k\":\"v\"},\"entrypoint\":[\"sleep\",\"9\"]}";
+
+TEST(a_spec_survives_json_and_back)
+{
+    json_t *in = json_loads(full, 0, NULL), *out;
+    struct sandbox_spec spec;
+
+    CHECK_INT(sandbox_spec_load(in, &spec, NULL), 0);
+    CHECK_INT(spec.limits.cpu_millis, 500);
+    CHECK_STR(spec.entrypoint[1], "9");
+    out = sandbox_spec_json(&spec);
+    CHECK(json_equal(in, out));
+    sandbox_spec_done(&spec);
+    json_decref(in);
+    json_decref(out);
+}
+
+TEST(absent_parts_stay_absent)
+{
+    static const char *const optional[] = {"name", "network", "env", "metadata", "entrypoint"};
+    json_t *in = json_loads(full, 0, NULL), *out;
+    struct sandbox_spec spec;
+
+    for (size_t i = 0; i < ARRAY_LEN(optional); i++)
+        json_object_del(in, optional[i]);
+    CHECK_INT(sandbox_spec_load(in, &spec, NULL), 0);
+    CHECK(!spec.name && !spec.entrypoint && spec.env && spec.metadata);
+    out = sandbox_spec_json(&spec);
+    CHECK(json_equal(in, out));
+    sandbox_spec_done(&spec);
+    json_decref(in);
+    json_decref(out);
+}
+
+TEST(integers_stay_integers_and_cpu_is_a_float)
+{
+    json_t *in = json_loads(full, 0, NULL), *out;
+    struct sandbox_spec spec;
+
+    CHECK_INT(sandbox_spec_load(in, &spec, NULL), 0);
+    spec.limits.cpu_millis = 2000;
+    out = sandbox_spec_json(&spec);
+    CHECK(json_is_integer(json_object_get(out, "timeout")));
+    CHECK(json_is_integer(json_object_get(out, "memory")));
+    CHECK(json_is_real(json_object_get(out, "cpu")));
+    sandbox_spec_done(&spec);
+    json_decref(in);
+    json_decref(out);
+}
+
+TEST(a_damaged_configuration_is_an_error_that_names_the_part)
+{
+    static const struct {
+        const char *key, *value;
+    } bad[] = {
+        {"image", "7"},       {"timeout", "\"x\""},  {"memory", "-1"},        {"cpu", "\"much\""},
+        {"env", "{\"A\":1}"}, {"entrypoint", "[1]"}, {"metadata", "[\"a\"]"}, {"workdir", "null"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        json_t *in = json_loads(full, 0, NULL);
+        struct sandbox_spec spec;
+        struct err err = {0};
+
+        json_object_set_new(in, bad[i].key, json_loads(bad[i].value, JSON_DECODE_ANY, NULL));
+        CHECK_INT(sandbox_spec_load(in, &spec, &err), -1);
+        CHECK_INT(err.kind, ERR_INTERNAL);
+        CHECK(strstr(err.text, bad[i].key));
+        json_decref(in);
+    }
+    CHECK_INT(sandbox_spec_load(NULL, &(struct sandbox_spec){0}, NULL), -1);
+}
+
+TAP_MAIN

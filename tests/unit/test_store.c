@@ -1,0 +1,373 @@
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/store.h"
+#include "tap.h"
+#include "tmpdir.h"
+
+static struct store *open_store(const char *dir, int *rebuilt)
+{
+    struct store *s = NULL;
+    struct err err = {0};
+    int unused;
+
+    if (store_open(dir, &s, rebuilt ? rebuilt : &unused, &err) < 0)
+        TAP_FAIL("store_open: %s", err.text);
+    return s;
+}
+
+static struct sandbox_row row_of(char digit, enum sandbox_state state)
+{
+    struct sandbox_row row = {
+        .state = state,
+        .created_ms = 1000 + digit,
+        .expires_ms = 2000,
+        .deadline_ns = 3000,
+        .config = "{}",
+        .boot_id = "boot",
+        .pid = 42,
+        .pid_start = UINT64_MAX - 1,
+        .slot = 7,
+        .image_id = "host",
+        .image_config = "{\"env\":[]}",
+    };
+
+    snprintf(row.id, sizeof(row.id), "sbx_%c00000000000000000000000", digit);
+    return row;
+}
+
+static int count_rows(const struct sandbox_row *row, void *arg)
+{
+    (void)row;
+    ++*(int *)arg;
+    return 0;
+}
+
+static int rows_in(struct store *s)
+{
+    int n = 0;
+
+    CHECK_INT(store_each_sandbox(s, count_rows, &n, NULL), 0);
+    return n;
+}
+
+static int check_row(const struct sandbox_row *row, void *arg)
+{
+    const struct sandbox_row *want = arg;
+
+    CHECK_STR(row->id, want->id);
+    CHECK_INT(row->state, want->state);
+    CHECK(!row->reason == !want->reason);
+    CHECK_INT(row->created_ms, want->created_ms);
+    CHECK_INT(row->expires_ms, want->expires_ms);
+    CHECK_INT(row->deadline_ns, want->deadline_ns);
+    CHECK_STR(row->config, want->config);
+    CHECK_STR(row->boot_id, want->boot_id);
+    CHECK_INT(row->pid, want->pid);
+    CHECK(row->pid_start == want->pid_start);
+    CHECK_INT(row->slot, want->slot);
+    CHECK_STR(row->image_id, want->image_id);
+    CHECK_STR(row->image_config, want->image_config);
+    return 5;
+}
+
+static void execute(const char *path, const char *sql)
+{
+    sqlite3 *db;
+
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+TEST(a_row_is_there_after_reopening)
+{
+    auto_dir char *dir = dir_new();
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    struct store *s = open_store(dir, NULL);
+
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    store_close(s);
+    s = open_store(dir, NULL);
+    CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    store_close(s);
+}
+
+TEST(putting_a_row_again_replaces_it_and_keeps_its_execs)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    struct exec_record exec = {.id = "bg_1", .command = "sleep 1", .pid = 9, .started_ms = 5}, got;
+
+    snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", row.id);
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    CHECK_INT(store_put_exec(s, &exec, NULL), 0);
+    row.state = SANDBOX_STOPPED;
+    row.reason = "lost";
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    CHECK_INT(store_get_exec(s, "bg_1", &got, NULL), 0);
+    CHECK_STR(got.command, "sleep 1");
+    CHECK_STR(got.sandbox_id, row.id);
+    CHECK_INT(got.pid, 9);
+    exec_record_done(&got);
+    store_close(s);
+}
+
+TEST(deleting_a_sandbox_deletes_its_execs)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    struct exec_record exec = {.id = "bg_1", .command = "x"}, got;
+    struct err err = {0};
+
+    snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", row.id);
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    CHECK_INT(store_put_exec(s, &exec, NULL), 0);
+    CHECK_INT(store_delete_sandbox(s, row.id, NULL), 0);
+    CHECK_INT(store_delete_sandbox(s, row.id, NULL), 0);
+    CHECK_INT(rows_in(s), 0);
+    CHECK_INT(store_get_exec(s, "bg_1", &got, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_STR(err.text, "Background exec not found: bg_1");
+    store_close(s);
+}
+
+TEST(counters_only_grow_and_survive)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    int64_t n;
+
+    CHECK_INT(store_counter(s, "created", &n, NULL), 0);
+    CHECK_INT(n, 0);
+    CHECK_INT(store_count(s, "created", 2, NULL), 0);
+    CHECK_INT(store_count(s, "created", 3, NULL), 0);
+    store_close(s);
+    s = open_store(dir, NULL);
+    CHECK_INT(store_counter(s, "created", &n, NULL), 0);
+    CHECK_INT(n, 5);
+    store_close(s);
+}
+
+TEST(a_batch_is_kept_whole)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row a = row_of('1', SANDBOX_RUNNING), b = row_of('2', SANDBOX_RUNNING);
+
+    store_begin(s);
+    CHECK_INT(store_put_sandbox(s, &a, NULL), 0);
+    CHECK_INT(store_put_sandbox(s, &b, NULL), 0);
+    CHECK_INT(store_commit(s, NULL), 0);
+    CHECK_INT(rows_in(s), 2);
+    store_close(s);
+}
+
+TEST(a_batch_with_a_failure_is_dropped_whole)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row a = row_of('1', SANDBOX_RUNNING);
+    struct exec_record orphan = {.id = "bg_1", .sandbox_id = "sbx_none", .command = "x"};
+
+    store_begin(s);
+    CHECK_INT(store_put_sandbox(s, &a, NULL), 0);
+    CHECK_INT(store_put_exec(s, &orphan, NULL), -1);
+    CHECK_INT(store_commit(s, NULL), -1);
+    CHECK_INT(rows_in(s), 0);
+    CHECK_INT(store_put_sandbox(s, &a, NULL), 0);
+    store_close(s);
+}
+
+TEST(a_second_daemon_is_refused_and_told_the_pid)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL), *second = NULL;
+    struct err err = {0};
+    char pid[32];
+    int rebuilt;
+
+    snprintf(pid, sizeof(pid), "pid %d", getpid());
+    CHECK_INT(store_open(dir, &second, &rebuilt, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK(strstr(err.text, pid));
+    store_close(s);
+    store_close(open_store(dir, NULL));
+}
+
+TEST(files_are_closed_to_others)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *data = xasprintf("%s/data", dir);
+    struct store *s = open_store(data, NULL);
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    static const char *const files[] = {"cay.db", "cay.db-wal", "lock"};
+    struct stat st;
+
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    CHECK_INT(stat(data, &st), 0);
+    CHECK_INT(st.st_mode & 0777, 0700);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        auto_free char *path = xasprintf("%s/%s", data, files[i]);
+
+        CHECK_INT(stat(path, &st), 0);
+        CHECK_INT(st.st_mode & 0777, 0600);
+    }
+    store_close(s);
+}
+
+static void damage(const char *dir, const char *bytes, off_t at)
+{
+    auto_free char *path = xasprintf("%s/cay.db", dir);
+    auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+    CHECK_INT(pwrite(fd, bytes, strlen(bytes), at), (ssize_t)strlen(bytes));
+}
+
+static int quarantined(const char *dir)
+{
+    auto_free char *cmd = xasprintf("%s/cay.db.corrupt-*", dir);
+
+    return files_like(cmd);
+}
+
+TEST(a_corrupt_database_is_moved_aside)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    int rebuilt = 0;
+
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    store_close(s);
+    damage(dir, "this is not a database at all", 0);
+    s = open_store(dir, &rebuilt);
+    CHECK_INT(rebuilt, 1);
+    CHECK_INT(rows_in(s), 0);
+    CHECK_INT(quarantined(dir), 1);
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    store_close(s);
+    s = open_store(dir, &rebuilt);
+    CHECK_INT(rebuilt, 0);
+    CHECK_INT(rows_in(s), 1);
+    store_close(s);
+}
+
+TEST(damage_inside_a_page_is_found_at_start)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/cay.db", dir);
+    struct store *s = open_store(dir, NULL);
+    int rebuilt = 0;
+
+    for (char c = '0'; c <= '9'; c++) {
+        struct sandbox_row row = row_of(c, SANDBOX_RUNNING);
+
+        CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    }
+    store_close(s);
+    for (off_t page = 1; page < 5; page++)
+        damage(dir, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", page * 4096);
+    store_close(open_store(dir, &rebuilt));
+    CHECK_INT(rebuilt, 1);
+    CHECK_INT(quarantined(dir), 1);
+}
+
+TEST(an_empty_database_beside_disks_of_sandboxes_has_lost_its_rows)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *sandboxes = xasprintf("%s/sandboxes", dir);
+    auto_free char *one = xasprintf("%s/sbx_0", sandboxes);
+    int rebuilt = 0;
+
+    store_close(open_store(dir, &rebuilt));
+    CHECK_INT(rebuilt, 0);
+    CHECK_INT(mkdir(sandboxes, 0700), 0);
+    CHECK_INT(mkdir(one, 0700), 0);
+    store_close(open_store(dir, &rebuilt));
+    CHECK_INT(rebuilt, 0);
+    {
+        auto_free char *path = xasprintf("%s/cay.db", dir);
+
+        CHECK_INT(truncate(path, 0), 0);
+    }
+    store_close(open_store(dir, &rebuilt));
+    CHECK_INT(rebuilt, 1);
+}
+
+TEST(a_newer_schema_is_refused_and_left_as_it_is)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/cay.db", dir);
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    struct err err = {0};
+    int rebuilt;
+
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    store_close(s);
+    execute(path, "PRAGMA user_version = 99");
+    CHECK_INT(store_open(dir, &s, &rebuilt, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK_STR(err.code, "schema_too_new");
+    CHECK(strstr(err.text, "schema 99"));
+    CHECK_INT(quarantined(dir), 0);
+    execute(path, "PRAGMA user_version = 1");
+    s = open_store(dir, NULL);
+    CHECK_INT(rows_in(s), 1);
+    store_close(s);
+}
+
+TEST(a_database_of_another_program_is_refused)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/cay.db", dir);
+    struct store *s;
+    struct err err = {0};
+    int rebuilt;
+
+    execute(path, "CREATE TABLE t (x); PRAGMA application_id = 77; PRAGMA user_version = 1");
+    CHECK_INT(store_open(dir, &s, &rebuilt, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK(strstr(err.text, "another program"));
+}
+
+static void *put_many(void *arg)
+{
+    struct store *s = arg;
+
+    for (int i = 0; i < 50; i++) {
+        struct sandbox_row row = row_of((char)('0' + i % 10), SANDBOX_RUNNING);
+
+        CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+        CHECK_INT(store_count(s, "n", 1, NULL), 0);
+    }
+    return NULL;
+}
+
+TEST(threads_may_write_at_once)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    pthread_t threads[4];
+    int64_t n;
+
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, put_many, s), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_INT(rows_in(s), 10);
+    CHECK_INT(store_counter(s, "n", &n, NULL), 0);
+    CHECK_INT(n, 200);
+    store_close(s);
+}
+
+TAP_MAIN

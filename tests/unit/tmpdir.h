@@ -1,0 +1,45 @@
+#pragma once
+
+/* A directory of its own for a test, removed with all that is in it when the variable goes. */
+
+#include <ftw.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define auto_dir __attribute__((cleanup(dir_remove)))
+
+static inline int dir_remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static inline void dir_remove(char **dir)
+{
+    (void)nftw(*dir, dir_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(*dir);
+}
+
+static inline char *dir_new(void)
+{
+    char *dir = NULL;
+
+    if (asprintf(&dir, "%s/cay-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp") < 0 ||
+        !mkdtemp(dir))
+        abort();
+    return dir;
+}
+
+static inline int files_like(const char *pattern)
+{
+    glob_t g;
+    int n = glob(pattern, 0, NULL, &g) == 0 ? (int)g.gl_pathc : 0;
+
+    globfree(&g);
+    return n;
+}
