@@ -388,7 +388,7 @@ static void linger(struct exec *x)
     static char sink[CHUNK];
     bool marked = false;
 
-    for (;;) {
+    while (x->out[0].fd >= 0 || x->out[1].fd >= 0) {
         struct pollfd p[2] = {{.fd = x->out[0].fd, .events = POLLIN},
                               {.fd = x->out[1].fd, .events = POLLIN}};
         int r = ppoll(p, 2, &(struct timespec){0}, NULL);
@@ -406,8 +406,6 @@ static void linger(struct exec *x)
             if (n <= 0 && n != -EAGAIN)
                 close_fd(&x->out[i].fd);
         }
-        if (x->out[0].fd < 0 && x->out[1].fd < 0)
-            return;
     }
 }
 

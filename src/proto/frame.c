@@ -49,6 +49,8 @@ int frame_send(int fd, unsigned type, const void *payload, size_t len)
         for (int i = 0; i < 2; i++) {
             size_t part = (size_t)n < iov[i].iov_len ? (size_t)n : iov[i].iov_len;
 
+            if (part == 0)
+                continue; /* an empty payload may be NULL */
             iov[i].iov_base = (char *)iov[i].iov_base + part;
             iov[i].iov_len -= part;
             n -= (ssize_t)part;

@@ -29,6 +29,16 @@ static struct {
     char dir[64], ctl[96], exec[96], files[96];
 } rig;
 
+/* Memory that a test may use until its end; here it is not a leak. */
+static inline void *rig_keep(void *p)
+{
+    static void *kept[1024];
+    static unsigned n;
+
+    CHECK(n < ARRAY_LEN(kept));
+    return kept[n++] = p;
+}
+
 static int rig_unlink(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st, (void)flag, (void)ftw;
@@ -55,6 +65,8 @@ static void rig_stop(void)
 
 static void rig_exec_agent(const char *path, const int fds[4])
 {
+    /* It must not outlive a test that crashes. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 4; i++)
         if (dup2(fds[i], AGENT_FD_CTL + i) < 0)
             _exit(1);
@@ -258,6 +270,8 @@ static inline struct result collect(int fd)
         CHECK(wire_ok(&w));
     }
     buf_done(&b);
+    (void)rig_keep(r.out.data);
+    (void)rig_keep(r.err.data);
     (void)close(fd);
     return r;
 }

@@ -202,8 +202,10 @@ static struct call_log wait_log(const char *id, struct buf *text)
     for (;;) {
         struct call_log log = read_log(id, text);
 
-        if (!log.running)
+        if (!log.running) {
+            (void)rig_keep(text->data);
             return log;
+        }
         buf_done(text);
         (void)sched_yield();
     }
@@ -323,6 +325,8 @@ TEST(a_terminal_is_one_and_can_be_resized)
     CHECK(strstr(b.data, "/dev/pts/"));
     CHECK_INT(frame_send(fd, FRAME_RESIZE, size.data, size.len), 0);
     CHECK_INT(frame_send(fd, FRAME_STDIN, "\n", 1), 0);
+    buf_done(&size);
+    buf_done(&b);
     r = collect(fd);
     CHECK(strstr(r.out.data, "50 132\r\n"));
     CHECK_INT(r.exit.code, 0);
@@ -344,6 +348,7 @@ TEST(a_signal_frame_reaches_the_tree)
     buf_init(&b, 16);
     wire_put_u32(&b, SIGTERM);
     CHECK_INT(frame_send(fd, FRAME_SIGNAL, b.data, b.len), 0);
+    buf_done(&b);
     r = collect(fd);
     CHECK_INT(r.exit.how, EXIT_SIGNAL);
     CHECK_INT(r.exit.code, SIGTERM);
@@ -439,6 +444,7 @@ static void hello(void)
     expect(fd, FRAME_OK, &b);
     wire_init(&w, b.data, b.len);
     CHECK_INT(wire_get_u32(&w), CALL_VERSION);
+    buf_done(&b);
     (void)close(fd);
 }
 
@@ -504,6 +510,35 @@ static pid_t find_spawner(void)
     }
 }
 
+/* How many children, or -1 when the kernel does not say. */
+static int count_children(pid_t pid)
+{
+    char path[64], text[4096], *p = text;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+    if (read_file_at(-1, path, text, sizeof(text)) < 0)
+        return -1;
+    while (strtol(p, &p, 10) > 0)
+        n++;
+    return n;
+}
+
+TEST(an_ended_exec_leaves_no_process)
+{
+    pid_t spawner;
+
+    rig_start();
+    spawner = find_spawner();
+    for (int i = 0; i < 5; i++) {
+        (void)run_shell("echo x; echo y >&2");
+        (void)run_shell("exec >&- 2>&-; read x < /dev/null; exit 0");
+    }
+    while (count_children(spawner) > 1) /* the one that is ready for the next call */
+        (void)sched_yield();
+    CHECK(count_children(spawner) >= 0);
+}
+
 TEST(a_killed_spawner_is_replaced)
 {
     pid_t spawner;
@@ -561,6 +596,7 @@ TEST(processes_are_listed_without_those_of_the_agent)
         }
         call_process_done(&p);
     }
+    buf_done(&b);
     CHECK(agent && shell_seen && hidden);
     (void)close(call);
     expect_dead(pid);
@@ -651,6 +687,7 @@ TEST(each_socket_serves_its_own_calls)
     call_exec_put(&b, &e);
     fd = rig_connect(rig.ctl);
     CHECK_INT(frame_send(fd, FRAME_CALL + CALL_EXEC, b.data, b.len), 0);
+    buf_done(&b);
     expect_error(fd, ERR_INVALID, "");
     fd = rig_connect(rig.exec);
     CHECK_INT(frame_send(fd, FRAME_CALL + CALL_HELLO, "", 0), 0);

@@ -185,6 +185,10 @@ static struct call_file next_file(int fd)
     call_file_get(&w, &f);
     CHECK(wire_ok(&w));
     buf_done(&b);
+    (void)rig_keep(f.path);
+    (void)rig_keep(f.owner);
+    (void)rig_keep(f.group);
+    (void)rig_keep(f.target);
     return f;
 }
 
@@ -247,7 +251,8 @@ TEST(a_search_finds_regular_files_by_name_and_follows_no_link)
     fd = ctl(CALL_SEARCH, "sssu", rig.files, "", "*.txt", 100u);
     expect(fd, FRAME_ITEM, &b);
     wire_init(&w, b.data, b.len);
-    CHECK_STR(wire_get_str(&w), in_files("d/e/x.txt"));
+    CHECK_STR(rig_keep(wire_get_str(&w)), in_files("d/e/x.txt"));
+    buf_done(&b);
     expect(fd, FRAME_END, NULL);
     (void)close(fd);
     fd = ctl(CALL_SEARCH, "sssu", rig.files, "", "*", 1u);
