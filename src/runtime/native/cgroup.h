@@ -22,6 +22,8 @@ struct cgroup_ops {
     char **(*agent_dirs)(const struct cgroup *c, const char *id);
     int (*freeze)(const struct cgroup *c, const char *id, bool frozen, struct err *err);
     int (*stats)(const struct cgroup *c, const char *id, struct box_stats *ret, struct err *err);
+    /* Signals every process of the box, also those of a box that nobody remembers. */
+    void (*kill)(const struct cgroup *c, const char *id);
     /* Fine if they are gone; waits a little while members are still leaving. */
     int (*remove)(const struct cgroup *c, const char *id, struct err *err);
     /* Every id that has a group. */

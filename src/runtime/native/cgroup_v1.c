@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -122,6 +123,22 @@ static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_
     return r;
 }
 
+/* The freezer's group has all processes of the box. A frozen one takes the signal when it thaws. */
+static void v1_kill(const struct cgroup *c, const char *id)
+{
+    auto_free char *dir = work_dir(c, V1_FREEZER, id);
+    auto_free char *procs = xasprintf("%s/cgroup.procs", dir);
+    FILE *f = fopen(procs, "re");
+    int pid;
+
+    while (f && fscanf(f, "%d", &pid) == 1)
+        if (pid > 0)
+            (void)kill(pid, SIGKILL);
+    if (f)
+        (void)fclose(f);
+    (void)cgroup_write(dir, "freezer.state", "THAWED", NULL);
+}
+
 static char **v1_work_dirs(const struct cgroup *c, const char *id)
 {
     char **dirs = NULL;
@@ -224,6 +241,7 @@ const struct cgroup_ops cgroup_v1_ops = {
     .agent_dirs = v1_agent_dirs,
     .freeze = v1_freeze,
     .stats = v1_stats,
+    .kill = v1_kill,
     .remove = v1_remove,
     .each = v1_each,
     .close = v1_close,

@@ -93,6 +93,13 @@ static int v2_make(const struct cgroup *c, const char *id, const struct sandbox_
     return r;
 }
 
+static void v2_kill(const struct cgroup *c, const char *id)
+{
+    auto_free char *box = box_dir(c, id);
+
+    (void)cgroup_write(box, "cgroup.kill", "1", NULL);
+}
+
 static char **v2_work_dirs(const struct cgroup *c, const char *id)
 {
     auto_free char *dir = leaf(c, id, "work");
@@ -183,6 +190,7 @@ const struct cgroup_ops cgroup_v2_ops = {
     .agent_dirs = v2_agent_dirs,
     .freeze = v2_freeze,
     .stats = v2_stats,
+    .kill = v2_kill,
     .remove = v2_remove,
     .each = v2_each,
     .close = v2_close,

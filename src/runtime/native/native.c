@@ -352,8 +352,10 @@ static int native_kill(struct runtime *rt, const struct box *box, struct err *er
     struct pollfd p = {.events = POLLIN};
     int r;
 
-    if (!b || b->pidfd < 0)
+    if (!b || b->pidfd < 0) {
+        n->cgroup.ops->kill(&n->cgroup, box->id);
         return 0;
+    }
     p.fd = b->pidfd;
     if (pidfd_send_signal(b->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
         return err_sys(err, errno, "signal the agent");
@@ -384,7 +386,8 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     remove_run_dir(n, box->id);
     if (disk_remove(n->disk, box->id, err) < 0)
         return -1;
-    slot_release(box->slot);
+    if (box->slot != BOX_NO_SLOT)
+        slot_release(box->slot);
     return 0;
 }
 
@@ -397,7 +400,8 @@ static int native_adopt(struct runtime *rt, struct box *box, struct err *err)
     if (!b)
         b = add(n, box->id);
     b->slot = box->slot;
-    slot_retake(n->data_dir, box->slot);
+    if (box->slot != BOX_NO_SLOT)
+        slot_retake(n->data_dir, box->slot);
     if (box->pid == 0)
         recall_pid(n, box);
     if (box->pid <= 0)
@@ -487,7 +491,7 @@ static void stray_id(const char *id, void *arg)
         if (strcmp(s->known[i].id, id) == 0)
             return;
     (void)snprintf(box.id, sizeof(box.id), "%s", id);
-    box.slot = UINT32_MAX; /* its range is found by stray_slot() */
+    box.slot = BOX_NO_SLOT; /* its range is found by stray_slot() */
     (void)native_adopt(&s->n->runtime, &box, NULL);
     if (native_destroy(&s->n->runtime, &box, NULL) < 0)
         s->failed++;
