@@ -123,6 +123,7 @@ static int attach(struct call *call, struct err *err)
     auto_strv char **argv = NULL;
     struct exec_request req = read_request(call, &argv);
 
+    req.attached = true;
     return exec_attach(call, &req, err);
 }
 
@@ -176,7 +177,7 @@ static const struct field run_fields[] = {COMMAND_FIELDS, TIMEOUT_FIELD, {0}};
 
 static const struct field attach_fields[] = {
     COMMAND_FIELDS,
-    TIMEOUT_FIELD,
+    {"timeout", FIELD_NUMBER, .max = 1e9, .help = "seconds; 0 or absent = none"},
     {"tty", FIELD_BOOL, .help = "run on a terminal; output is then one stream"},
     {"stdin", FIELD_BOOL, .help = "STDIN frames will come"},
     {"rows", FIELD_INT, .min = 1, .max = 65535, .preset = "24", .help = "of the terminal"},

@@ -14,7 +14,7 @@ static int global(struct call *call, struct err *err)
 static int health(struct call *call, struct err *err)
 {
     (void)err;
-    call->out = json_pack("{s:s}", "status", "healthy");
+    call->out = json_pack("{s:s, s:s}", "status", "healthy", "version", CAY_VERSION);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/escape.h"
 #include "cli/term.h"
+#include "cli/ui.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
@@ -155,7 +156,6 @@ static void handle_signal(struct session *s)
         return;
     }
     if (++s->n_signals > 1) {
-        s->result->gave_up = true;
         s->result->status = STATUS_SIGNAL + (int)info.ssi_signo;
         s->ended = true;
         return;
@@ -188,35 +188,60 @@ static int flush_out(struct session *s, struct err *err)
 
 /* ---- from the daemon ---- */
 
-static void write_output(struct session *s, int which, const char *data, size_t len)
+/* Whoever started us may have left a pipe that does not block: then wait for room. */
+static int write_waiting(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EAGAIN) {
+            (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+            continue;
+        }
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        data += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+static void capture_output(struct session *s, struct buf *to, const char *data, size_t len)
+{
+    size_t room = to->max - to->len;
+
+    if (len > room) {
+        s->result->truncated = true;
+        len = room;
+    }
+    (void)buf_add(to, data, len);
+}
+
+static int write_output(struct session *s, int which, const char *data, size_t len, struct err *err)
 {
     struct buf *capture = which ? s->o->error : s->o->out;
-    auto_buf struct buf shown = {0};
+    auto_buf struct buf shown;
     int r;
 
-    if (capture) {
-        size_t room = capture->max - capture->len;
-
-        if (len > room) {
-            s->result->truncated = true;
-            len = room;
-        }
-        (void)buf_add(capture, data, len);
-        return;
-    }
     buf_init(&shown, 4 * FRAME_MAX + 256);
+    if (capture) {
+        capture_output(s, capture, data, len);
+        return 0;
+    }
     if (s->escapes[which]) {
         escape_add(&s->shown[which], ESCAPE_OUTPUT, data, len, &shown);
         data = shown.data;
         len = shown.len;
     }
-    r = write_all(which ? STDERR_FILENO : STDOUT_FILENO, data, len);
+    r = write_waiting(which ? STDERR_FILENO : STDOUT_FILENO, data, len);
+    if (r < 0 && r != -EPIPE)
+        return err_sys(err, -r, "write the command's output");
     if (r < 0) {
         /* Whoever read our output has gone: the command goes too, as it would in a pipeline. */
-        s->result->broken_pipe = true;
-        s->result->status = r == -EPIPE ? STATUS_SIGNAL + SIGPIPE : STATUS_CAY;
+        s->result->status = STATUS_SIGNAL + SIGPIPE;
         s->ended = true;
     }
+    return 0;
 }
 
 static int handle_exit(struct session *s, const char *payload, size_t len, struct err *err)
@@ -242,6 +267,7 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
         return 0;
     case EXIT_TIMEOUT:
         s->result->status = STATUS_TIMEOUT;
+        s->result->timed_out = true;
         return 0;
     case EXIT_CANCELLED:
     case EXIT_LOST:
@@ -259,11 +285,9 @@ static int handle_frame(struct session *s, unsigned type, const char *payload, s
     case FRAME_STARTED:
         return 0;
     case FRAME_STDOUT:
-        write_output(s, 0, payload, len);
-        return 0;
+        return write_output(s, 0, payload, len, err);
     case FRAME_STDERR:
-        write_output(s, 1, payload, len);
-        return 0;
+        return write_output(s, 1, payload, len, err);
     case FRAME_EXIT:
         return handle_exit(s, payload, len, err);
     case FRAME_ERROR:
@@ -409,6 +433,18 @@ int attach_exec(struct api *api, const char *id, const struct attach_options *o,
     buf_done(&s.in);
     buf_done(&s.out);
     return r;
+}
+
+void attach_warn_timeout(const struct attach_options *o)
+{
+    if (o->timeout_s > 0)
+        ui_warn(
+            "the command was ended: it ran longer than its --timeout, or than the daemon allows "
+            "(CAY_MAX_CMD_TIMEOUT of `cay serve`)");
+    else
+        ui_warn(
+            "the command was ended: it ran longer than the daemon allows (CAY_MAX_CMD_TIMEOUT of "
+            "`cay serve`)");
 }
 
 int attach_fail_status(const struct err *err)

@@ -23,9 +23,8 @@ struct attach_options {
 };
 
 struct attach_result {
-    int status;         /* exit status as shells give it */
-    bool broken_pipe;   /* the reader of stdout or stderr went away; the command was cancelled */
-    bool gave_up;       /* a second signal came */
+    int status;         /* exit status as shells give it; 141 when the reader of stdout went away */
+    bool timed_out;     /* status is then 124, which a command can also give by itself */
     bool truncated;     /* output was dropped */
     double duration_ms; /* as the daemon measured it */
 };
@@ -42,6 +41,9 @@ int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err
  * connection, which ends the command. 0 with *ret filled, or -1 when cay failed. */
 int attach_exec(struct api *api, const char *id, const struct attach_options *o,
                 struct attach_result *ret, struct err *err);
+
+/* Says that it ran for too long, and whose limit that was. */
+void attach_warn_timeout(const struct attach_options *o);
 
 /* The exit status for a failed attach_exec(): 126, 127, 124, 69 or 125. */
 int attach_fail_status(const struct err *err);

@@ -209,7 +209,7 @@ int api_check(struct api *api, const struct http_response *response, struct err 
     else
         (void)err_set(err, kind, "the daemon at %s answered with status %d and no reason",
                       api->target, response->status);
-    if (response->status == 401 || (response->status == 403 && !token()))
+    if (response->status == 401)
         (void)err_wrap(err, "set CAY_TOKEN to the daemon's token");
     json_decref(body);
     return -1;

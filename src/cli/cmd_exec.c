@@ -59,8 +59,8 @@ static int attached(struct api *api, const char *id, const struct attach_options
         (void)ui_fail(&err);
         return attach_fail_status(&err);
     }
-    if (result.status == STATUS_TIMEOUT)
-        ui_warn("the command was ended: it ran longer than its timeout");
+    if (result.timed_out)
+        attach_warn_timeout(o);
     return result.status;
 }
 

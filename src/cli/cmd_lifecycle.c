@@ -58,7 +58,8 @@ static int stop_all(struct args *args)
     if (api_open(&api, args, &err) < 0 || api_sandboxes(&api, NULL, 0, &list, &total, &err) < 0)
         return ui_fail(&err);
     if (json_array_size(list) > 0 && !args_has(args, "yes") &&
-        !ui_confirm("Remove %zu sandboxes and everything in them?", json_array_size(list))) {
+        !ui_confirm("Remove %zu %s with everything inside?", json_array_size(list),
+                    json_array_size(list) == 1 ? "sandbox" : "sandboxes")) {
         ui_warn("nothing was removed: --all needs a yes on a terminal, or --yes");
         json_decref(list);
         return STATUS_FAILED;

@@ -15,6 +15,7 @@
 #include "cli/create.h"
 #include "cli/private.h"
 #include "cli/ui.h"
+#include "model/sandbox.h"
 
 #define CAPTURE_MAX (10u << 20)
 
@@ -69,6 +70,8 @@ static int find_daemon(struct job *job, struct err *err)
     }
     if (err->kind != ERR_UNAVAILABLE || err->sys == 0)
         return -1; /* somebody is there, but what they say cannot be used */
+    if (args_has(job->args, "keep"))
+        return api_explain(&job->api, err); /* a daemon of its own would take the sandbox with it */
     if (private_start(&job->daemon, err) < 0)
         return -1;
     api_close(&job->api);
@@ -79,10 +82,15 @@ static int find_daemon(struct job *job, struct err *err)
 static int create(struct job *job, struct err *err)
 {
     json_t *body = NULL, *sandbox = NULL;
+    double command_s = args_number(job->args, "timeout", TIMEOUT_S_MAX);
     int64_t start = mono_ns();
 
     if (create_body(job->args, job->args->words[0], &body, err) < 0)
         return -1;
+    /* It must outlive the command, and still go by itself if nobody is left to remove it. */
+    if (command_s > TIMEOUT_S_MAX - TIMEOUT_S_MIN)
+        command_s = TIMEOUT_S_MAX - TIMEOUT_S_MIN;
+    (void)json_object_set_new(body, "timeout", json_integer((json_int_t)command_s + TIMEOUT_S_MIN));
     if (api_call(&job->api, "POST", body, &sandbox, err, "/sandboxes") < 0) {
         if (job->daemon.pid > 0 && strcmp(api_last_code(), "image_not_found") == 0)
             (void)err_set(err, ERR_NOT_FOUND,
@@ -130,8 +138,8 @@ static void report(const struct job *job, const struct attach_result *result)
         ui_warn("created in %.2f ms, ran for %.2f ms", job->create_ms, job->exec_ms);
     if (args_has(job->args, "keep") && !args_has(job->args, "quiet"))
         ui_warn("kept as %s", job->id);
-    if (result->status == STATUS_TIMEOUT)
-        ui_warn("the command was ended: it ran longer than its timeout");
+    if (result->timed_out)
+        attach_warn_timeout(&job->options);
 }
 
 /* Creates, runs and reports; what was made is removed by the caller. */
@@ -159,7 +167,7 @@ static int work(struct job *job, struct err *err)
 static void clean_up(struct job *job)
 {
     struct err err = {0};
-    bool keep = args_has(job->args, "keep") && job->daemon.pid <= 0;
+    bool keep = args_has(job->args, "keep");
 
     /* The daemon removes it at its end anyway when it is ours alone. */
     if (job->id && !keep && job->daemon.pid <= 0 &&

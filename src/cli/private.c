@@ -63,6 +63,7 @@ static void become_daemon(const struct private_daemon *d, int ready, int alive)
     /* It is ours alone, on a socket in a folder that only we may enter. */
     for (size_t i = 0; i < ARRAY_LEN(not_for_it); i++)
         (void)unsetenv(not_for_it[i]);
+    (void)setenv("CAY_MAX_CMD_TIMEOUT", "86400", 0); /* a person waits for it, not a service */
     (void)setenv("CAY_POOL", "1", 1);
     (void)setenv("CAY_LOG_LEVEL", "error", 1);
     (void)execl("/proc/self/exe", "cay", "serve", "--no-tcp", "--data", data, "--run", run,

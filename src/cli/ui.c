@@ -73,7 +73,7 @@ static void dump(const json_t *value, size_t flags)
     /* On a terminal the bytes that jansson would leave (DEL, C1 controls) must not get through. */
     if (ui_stdout_is_terminal())
         flags |= JSON_ENSURE_ASCII;
-    (void)json_dumpf(value, stdout, flags | JSON_ENCODE_ANY);
+    (void)json_dumpf(value, stdout, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     putchar('\n');
 }
 

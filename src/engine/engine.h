@@ -71,6 +71,7 @@ struct exec_request {
     const json_t *env;   /* added to the sandbox's, object of strings; NULL = none */
     uint64_t timeout_ms; /* 0 = the configured maximum; more is cut to it (background: 0 = none) */
     bool tty, want_stdin;
+    bool attached; /* somebody is there and can end it: no maximum, and timeout_ms 0 = none */
     uint32_t rows, cols;
 };
 

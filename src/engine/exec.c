@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 
@@ -106,14 +107,16 @@ static int open_stream(struct engine *e, const char *id, const struct exec_reque
     uint64_t max_ms = (uint64_t)e->config.max_command_s * 1000;
     struct exec_stream x = {.fd = -1, .engine = e};
 
-    if (capped.timeout_ms == 0 || capped.timeout_ms > max_ms)
+    if (!req->attached && (capped.timeout_ms == 0 || capped.timeout_ms > max_ms))
         capped.timeout_ms = max_ms;
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
-    x.deadline_ns = mono_ns() + (int64_t)(capped.timeout_ms + GRACE_MS) * 1000000;
+    if (capped.timeout_ms > 0)
+        x.deadline_ns = mono_ns() + (int64_t)(capped.timeout_ms + GRACE_MS) * 1000000;
     if (exec_start(e, sb, &capped, "", output_max, &x.fd, &x.pid, err) < 0)
         return -1;
-    agent_bound_sends(x.fd, capped.timeout_ms + GRACE_MS);
+    if (capped.timeout_ms > 0)
+        agent_bound_sends(x.fd, capped.timeout_ms + GRACE_MS);
     x.sandbox = steal_ptr(sb);
     x.payload = xcalloc(1, sizeof(*x.payload));
     *ret = x;
@@ -202,7 +205,9 @@ static int time_left(const struct exec_stream *x)
 {
     int64_t left = (x->deadline_ns - mono_ns()) / 1000000;
 
-    return left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
+    if (x->deadline_ns == 0)
+        return -1;
+    return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
 static int silent(struct err *err)

@@ -13,7 +13,7 @@
 struct rows {
     struct past {
         struct sandbox_row row;
-        bool gone; /* with its box and its row */
+        bool unwanted; /* half-made or half-removed */
     } * list;
     unsigned n;
 };
@@ -24,7 +24,7 @@ static int collect(const struct sandbox_row *from, void *arg)
     struct sandbox_row *to;
 
     rows->list = xrealloc(rows->list, (rows->n + 1) * sizeof(*rows->list));
-    rows->list[rows->n].gone = false;
+    rows->list[rows->n].unwanted = false;
     to = &rows->list[rows->n++].row;
     *to = *from;
     to->reason = from->reason ? xstrdup(from->reason) : NULL;
@@ -87,31 +87,29 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
 }
 
 /* A box was destroyed and its range given to the next one, but the daemon ended before the row
- * was deleted. */
-static bool shares_slot(const struct rows *rows, const struct past *past)
+ * was deleted. Of the rows that name one range a wanted one has it, else the first. */
+static bool slot_is_anothers(const struct rows *rows, unsigned at)
 {
     for (unsigned i = 0; i < rows->n; i++)
-        if (&rows->list[i] != past && !rows->list[i].gone &&
-            rows->list[i].row.slot == past->row.slot)
+        if (i != at && rows->list[i].row.slot == rows->list[at].row.slot &&
+            (!rows->list[i].unwanted || i < at))
             return true;
     return false;
 }
 
-static void discard(struct engine *e, const struct rows *rows, struct past *past)
+/* Later, by the reaper: a box that is slow to go must not hold up the start. */
+static void discard(struct engine *e, const struct rows *rows, unsigned at)
 {
-    struct box box = box_of(&past->row);
-    struct err err = {0};
+    struct box box = box_of(&rows->list[at].row);
+    auto_sandbox struct sandbox *sb = NULL;
 
-    if (shares_slot(rows, past))
+    if (slot_is_anothers(rows, at))
         box.slot = BOX_NO_SLOT;
     /* Adopted first: only so the runtime knows what there is to end. */
     (void)runtime_adopt(e->runtime, &box, NULL);
-    past->gone = runtime_kill(e->runtime, &box, &err) == 0 &&
-                 runtime_destroy(e->runtime, &box, &err) == 0 &&
-                 writer_delete(e, past->row.id, &err) == 0;
-    if (!past->gone)
-        log_error("a sandbox that was left half-made or half-removed could not be removed", "id",
-                  past->row.id, "error", err.text);
+    sb = sandbox_alloc(e, &box);
+    sb->state = SANDBOX_REMOVING;
+    reaper_doom(e, sb);
 }
 
 /* A box whose launch had just ended: what was to follow may not have been done. */
@@ -191,7 +189,6 @@ static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_dis
 static int remove_strays(struct engine *e, const struct rows *rows, struct err *err)
 {
     auto_free struct box *known = xcalloc(rows->n + 1, sizeof(*known));
-    unsigned n = 0;
 
     if (e->config.keep_strays) {
         log_warn("the database was lost; boxes that it does not know are left as they are, remove "
@@ -199,29 +196,26 @@ static int remove_strays(struct engine *e, const struct rows *rows, struct err *
         return 0;
     }
     for (unsigned i = 0; i < rows->n; i++)
-        if (!rows->list[i].gone)
-            known[n++] = box_of(&rows->list[i].row);
-    return runtime_remove_strays(e->runtime, known, n, err);
+        known[i] = box_of(&rows->list[i].row);
+    return runtime_remove_strays(e->runtime, known, rows->n, err);
 }
 
 /* Those that go on first: they hold their id ranges before anything else is touched. */
 static void sort_out(struct engine *e, struct rows *rows)
 {
-    auto_free bool *unwanted = xcalloc(rows->n + 1, sizeof(*unwanted));
-
     for (unsigned i = 0; i < rows->n; i++) {
         const struct sandbox_row *row = &rows->list[i].row;
         struct err err = {0};
 
         if (row->state == SANDBOX_PREPARED || row->state == SANDBOX_REMOVING)
-            unwanted[i] = true;
-        else if (revive(e, row, &unwanted[i], &err) < 0)
+            rows->list[i].unwanted = true;
+        else if (revive(e, row, &rows->list[i].unwanted, &err) < 0)
             log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
                       "error", err.text);
     }
     for (unsigned i = 0; i < rows->n; i++)
-        if (unwanted[i])
-            discard(e, rows, &rows->list[i]);
+        if (rows->list[i].unwanted)
+            discard(e, rows, i);
 }
 
 int recover(struct engine *e, struct err *err)
