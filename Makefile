@@ -32,7 +32,7 @@ lint:
 
 format:
 	@tools/packages install test
-	clang-format-14 -i $$(find src tests bench -name '*.[ch]')
+	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-14 -i
 
 bench: all
 	@tools/packages install bench

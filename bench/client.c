@@ -156,6 +156,7 @@ static int measure_rows(uint64_t n, struct err *err)
         double us;
         int64_t t;
 
+        rest();
         r = create(c, host_image, id, &us, err);
         if (r < 0)
             break;
@@ -243,6 +244,7 @@ static int measure_parallel(uint64_t n, struct err *err)
     for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
         double us;
 
+        rest();
         r = run_workers(w, PARALLEL, create_one, &us);
         if (r == 0)
             samples_add(&row, us);

@@ -73,14 +73,11 @@ static int ask(int sock, enum floor_op op, const void *data, size_t len, size_t 
 }
 
 /* The calls that go to the agent. *ret_us is the time of the first exec. */
-static int measure_agent(struct box *box, double *ret_us, struct err *err)
+static int measure_agent(int sock, double *ret_us, struct err *err)
 {
-    auto_close int sock = box_connect(box, err);
     char kilobyte[FILE_SIZE];
     int64_t t;
 
-    if (sock < 0)
-        return -1;
     memset(kilobyte, 'x', sizeof(kilobyte));
     for (int i = 0; i < EXECS_PER_SANDBOX; i++) {
         double us;
@@ -105,13 +102,16 @@ static int measure_agent(struct box *box, double *ret_us, struct err *err)
 
 static int measure_box(struct box *box, struct err *err)
 {
+    auto_close int sock = -1;
     double run, exec = 0;
     int64_t t = mono_ns();
 
     if (box_start(box, err) < 0)
         return -1;
     run = samples_since(&rows[CREATE], t);
-    if (measure_agent(box, &exec, err) < 0)
+    /* Kept open: freezing would have to wait for a process that is just ending. */
+    sock = box_connect(box, err);
+    if (sock < 0 || measure_agent(sock, &exec, err) < 0)
         return -1;
     t = mono_ns();
     if (box_freeze(box, true, err) < 0)
@@ -133,8 +133,10 @@ static int measure_rows(uint64_t n, struct err *err)
 {
     for (uint64_t i = 0; i < n && !stopping; i++) {
         struct box *box = box_prepare(err);
-        int r = box ? measure_box(box, err) : -1;
+        int r;
 
+        rest();
+        r = box ? measure_box(box, err) : -1;
         box_free(box);
         if (r < 0)
             return -1;
@@ -203,6 +205,7 @@ static int measure_parallel(uint64_t n, struct err *err)
 
         for (int k = 0; k < PARALLEL && r == 0; k++)
             r = (boxes[k] = box_prepare(err)) ? 0 : -1;
+        rest();
         if (r == 0)
             r = measure_three(boxes, &row, err);
         for (int k = 0; k < PARALLEL; k++)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,12 +138,14 @@ static int wait_state(const char *file, const char *want, struct err *err)
     char text[512];
     ssize_t n;
 
-    do {
+    for (;;) {
         n = read_file_at(AT_FDCWD, file, text, sizeof(text));
         if (n < 0)
             return err_sys(err, (int)-n, "read %s", file);
-    } while (!strstr(text, want));
-    return 0;
+        if (strstr(text, want))
+            return 0;
+        (void)sched_yield(); /* to those that have to stop */
+    }
 }
 
 int groups_freeze(const struct groups *g, bool frozen, struct err *err)

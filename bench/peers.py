@@ -18,6 +18,7 @@ import time
 ECHO = ["sh", "-c", "echo hello"]
 EXECS_PER_SANDBOX = 3
 FILE_SIZE = 1024
+REST = 0.02  # between two sandboxes, as in the floor and in cay
 
 
 class Unavailable(Exception):
@@ -112,6 +113,7 @@ class Bubblewrap:
     def measure(self, n):
         rows = {}
         for _ in range(n * 4):
+            time.sleep(REST)
             timed(rows, "run", run, self.argv, True)
         return rows
 
@@ -149,6 +151,7 @@ class Runc:
     def measure(self, n):
         rows = {}
         for _ in range(n):
+            time.sleep(REST)
             self.made += 1
             box = self.live = f"cay-bench-{os.getpid()}-{self.made}"
             total = timed(rows, "create", run,
@@ -292,6 +295,7 @@ class Docker:
     def measure(self, n):
         rows = {}
         for _ in range(n):
+            time.sleep(REST)
             total = timed(rows, "create", self.create)
             execs = [timed(rows, "exec", self.exec) for _ in range(EXECS_PER_SANDBOX)]
             timed(rows, "write", self.write)

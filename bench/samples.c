@@ -1,6 +1,7 @@
 #include "samples.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -46,4 +47,9 @@ void rows_print(void)
 {
     for (int i = 0; i < ROWS; i++)
         samples_print(&rows[i]);
+}
+
+void rest(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
 }

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,9 +13,6 @@
 /* How long the rest of an unwanted request is swallowed, so that closing does not reset the
  * connection before the client has read why. */
 #define LINGER_NS (2 * 1000000000ll)
-
-/* How long a worker may go on with one connection while others may be waiting. */
-#define TURN_NS 100000
 
 static const struct refusal line_too_long = {414, "uri_too_long", "the request line is too long"};
 static const struct refusal head_too_long = {431, "headers_too_large",
@@ -143,7 +139,6 @@ static bool take_input(struct worker *w, struct conn *c)
 static void serve(struct worker *w, struct conn *c, size_t scanned)
 {
     size_t head_max = w->server->limits.head_max;
-    int64_t turn_end = mono_ns() + TURN_NS;
 
     for (;;) {
         ssize_t end = head_end(w->data, w->len, scanned);
@@ -166,16 +161,6 @@ static void serve(struct worker *w, struct conn *c, size_t scanned)
         w->len -= w->off;
         memmove(w->data, w->data + w->off, w->len);
         scanned = 0;
-        if (w->len > 0 || mono_ns() > turn_end)
-            continue;
-        /* A client in a loop has its next request ready once it has run. To let it, and look again,
-         * costs less than arming, sleeping and waking (docs/http-server.md has the numbers).
-         * Meanwhile this worker is as good as waiting: nobody needs to start another. */
-        atomic_fetch_add(&w->server->waiting, 1);
-        (void)sched_yield();
-        atomic_fetch_sub(&w->server->waiting, 1);
-        if (!take_input(w, c))
-            return;
     }
 }
 
