@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cay_harness import Daemon, Ledger, lacking, settled_ledger, wait_for_ledger
+from cay_harness import Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
 
@@ -65,9 +65,16 @@ def nothing_left_behind(request):
     if before != last_good.get("ledger"):
         before = settled_ledger()
     yield
-    Daemon.everyone[:] = [d for d in Daemon.everyone if d.root.exists()]
     last_good.clear()
-    wait_for_ledger(before)
+    gone = [d for d in Daemon.everyone if not d.root.exists()]
+    try:
+        wait_for_ledger(before)
+    except AssertionError:
+        for daemon in gone:
+            take_away(daemon)
+        raise
+    finally:
+        Daemon.everyone[:] = [d for d in Daemon.everyone if d not in gone]
     last_good["ledger"] = before
 
 

@@ -98,6 +98,8 @@ class Reply:
 class Api:
     """A client with one kept-alive connection, over TCP or the unix socket."""
 
+    made = set()  # every sandbox of this session, for the ledger
+
     def __init__(self, port=None, unix=None, token=None, timeout=30, prefix="/sandbox"):
         self.port, self.unix, self.token = port, unix, token
         self.timeout, self.prefix = timeout, prefix
@@ -183,7 +185,9 @@ class Api:
         return self.post("/sandboxes", {"image": image, **fields})
 
     def create(self, image="host", **fields):
-        return self.try_create(image, **fields).ok()
+        sandbox = self.try_create(image, **fields).ok()
+        Api.made.add(sandbox["id"])
+        return sandbox
 
     def remove(self, id):
         return self.delete(f"/sandboxes/{id}").ok()
@@ -430,27 +434,37 @@ class Daemon:
         """The database, for reading what a client cannot see or, while stopped, for changing it."""
         return sqlite3.connect(self.data / "cay.db", timeout=10)
 
-    def sandbox_table(self):
-        with contextlib.closing(self.database()) as db:
-            names = [r[0] for r in db.execute("select name from sqlite_master where type='table'")]
-        return next(n for n in ("sandbox", "sandboxes") if n in names)
+    def agent_pid(self, id):
+        """Pid of a sandbox's agent on the host: the process of its cgroups that is 1 inside."""
+        for path in glob.glob("/proc/[0-9]*/cgroup"):
+            if id in read_text(path):
+                status = read_text(path.replace("cgroup", "status"))
+                if re.search(r"^NSpid:.*\t1$", status, re.M):
+                    return int(path.split("/")[2])
+        raise AssertionError(f"{id} has no agent")
 
     def change_sandboxes(self, change, *values):
-        """`update sandboxes set <change>` while the daemon is down."""
+        """`update sandbox set <change>` while the daemon is down."""
         assert not self.running()
         with contextlib.closing(self.database()) as db:
-            db.execute(f"update {self.sandbox_table()} set {change}", values)
+            db.execute(f"update sandbox set {change}", values)
             db.commit()
+
+    def cgroup_name(self):
+        """Of the parent of all its cgroups: a hash (FNV-1a) of the data folder."""
+        value = 2166136261
+        for byte in os.fsencode(self.data):
+            value = (value ^ byte) * 16777619 & 0xffffffff
+        return f"cay-{value:08x}"
 
     def note_ids(self):
         """Remembers every id that was ever ours, so that its traces can be told from a neighbour's."""
         with contextlib.suppress(OSError):
             self.known.update(n for n in os.listdir(self.run) if ID.fullmatch(n))
         if (self.data / "cay.db").exists():
-            with contextlib.suppress(sqlite3.Error, StopIteration):
+            with contextlib.suppress(sqlite3.Error):
                 with contextlib.closing(self.database()) as db:
-                    self.known.update(
-                        r[0] for r in db.execute(f"select id from {self.sandbox_table()}"))
+                    self.known.update(r[0] for r in db.execute("select id from sandbox"))
 
     def destroy(self):
         """Removes its sandboxes, ends it and takes its folders away. What is left is the test's find."""
@@ -481,18 +495,6 @@ class Daemon:
 # ---- the ledger: what there is on the host because of us ----
 
 
-def foreign_daemons():
-    """Daemons that this session did not start: while there are any, only names of ours count."""
-    ours = {str(d.root) for d in Daemon.everyone}
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        words = read_text(path).split("\0")
-        if len(words) > 1 and os.path.basename(words[0]) == "cay" and words[1] == "serve":
-            environ = read_text(path.replace("cmdline", "environ"))
-            if not any(root in environ for root in ours):
-                return True
-    return False
-
-
 def normal(text):
     text = ID.sub("sbx_*", text)
     return re.sub(r"(socket|pipe|anon_inode|memfd):\S*", r"\1", text)
@@ -502,12 +504,12 @@ class Ledger:
     """A count of each kind of thing. Ids are starred: a pool that was topped up again is equal."""
 
     def __init__(self):
-        self.roots = [str(d.root) for d in Daemon.everyone]
-        self.known = set()
+        self.names = []
+        self.known = set(Api.made)
         for daemon in Daemon.everyone:
             daemon.note_ids()
             self.known |= daemon.known
-        self.strict = not foreign_daemons()
+            self.names += [str(daemon.root), daemon.cgroup_name()]
         self.items = {
             "mounts": self.mounts(),
             "cgroups": self.cgroups(),
@@ -519,12 +521,9 @@ class Ledger:
         self.items["daemon fds"] = self.daemon_fds()
 
     def ours(self, text):
-        if any(root in text for root in self.roots):
-            return True
-        found = ID.findall(text)
-        if found:
-            return self.strict or any(id in self.known for id in found)
-        return False
+        """Other daemons may run on this machine: what counts has a folder or an id of ours in it."""
+        return any(name in text for name in self.names) or any(
+            id in self.known for id in ID.findall(text))
 
     def mounts(self):
         lines = (line.split(" - ")[0].split()[4] for line in open("/proc/self/mountinfo"))
@@ -544,12 +543,9 @@ class Ledger:
         return collections.Counter(normal(f) for f in files if self.ours(f))
 
     def id_ranges(self):
-        """One file a range in use. Who made it is inside, or in its name; counted all when alone."""
-        out = collections.Counter()
-        for path in glob.glob("/run/cay.ids/*"):
-            if self.strict or self.ours(read_text(path)):
-                out["range"] += 1
-        return out
+        """One file a range in use; whose it is stands in it."""
+        return collections.Counter("range" for path in glob.glob("/run/cay.ids/*")
+                                   if self.ours(read_text(path)))
 
     def folders(self):
         out = collections.Counter()
@@ -558,7 +554,7 @@ class Ledger:
                 for where in (top, top / "sandboxes", top / "scratch", top / "images"):
                     with contextlib.suppress(OSError):
                         out.update(normal(str(where / n)) for n in os.listdir(where)
-                                   if not n.startswith("cay.db-"))
+                                   if not n.startswith(("cay.db-", "template-")))
         return out
 
     def processes(self):
@@ -651,6 +647,24 @@ def settled_ledger(timeout=10):
             return now
         last = now
     return last
+
+
+def take_away(daemon):
+    """After a find has been reported: what a dead daemon left, so that it costs no other test."""
+    procs = glob.glob(f"/sys/fs/cgroup/**/{daemon.cgroup_name()}/**/cgroup.procs", recursive=True)
+    for path in procs:
+        for pid in read_text(path).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+    folders = {os.path.dirname(p) for p in procs}
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not any(read_text(p) for p in procs), 5)
+    for folder in sorted(folders, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+    for path in glob.glob("/run/cay.ids/*"):
+        if str(daemon.root) in read_text(path):
+            os.unlink(path)
 
 
 # ---- the CLI ----

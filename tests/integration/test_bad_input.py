@@ -65,7 +65,7 @@ def test_unknown_sandboxes_are_not_found_on_every_route(api):
             said = reply.failed((404, 400, 501) if "%" in id else (404, 501))
             if id == NOBODY and reply.status == 404:
                 assert said["code"] == "sandbox_not_found", (path, said)
-                assert said["error"] == f"Sandbox not found: {NOBODY}", (path, said)
+                assert said["error"].endswith(f"Sandbox not found: {NOBODY}"), (path, said)
         count += 1
     assert count > 25
 

@@ -57,7 +57,8 @@ def test_a_fork_bomb_stays_inside_and_the_api_answers(api, make, shared):
     assert time.monotonic() - began < 10
 
 
-def test_at_the_process_limit_fork_says_eagain(api, box):
+def test_at_the_process_limit_fork_says_eagain(api, make):
+    box = make(memory=2048)["id"]
     out = api.sh(box, ["python3", "-c", """
 import os, errno
 n = 0
@@ -82,7 +83,8 @@ for p in pids:
     assert api.sh(box, "echo alive") == "alive\n"
 
 
-def test_a_full_process_table_can_still_be_looked_into_and_emptied(api, box):
+def test_a_full_process_table_can_still_be_looked_into_and_emptied(api, make):
+    box = make(memory=2048)["id"]
     x = api.background(box, ["python3", "-c", """
 import os, signal
 try:

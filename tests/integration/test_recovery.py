@@ -1,8 +1,10 @@
 """The daemon dies; the sandboxes do not."""
 
 import contextlib
+import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -97,9 +99,7 @@ def test_a_dead_agent_is_noticed_and_named(own):
     """kill -9 of the agent: the sandbox is stopped with a reason, and can be removed."""
     with own.api() as api:
         id = api.create()["id"]
-        import os
-        with contextlib.closing(own.database()) as db:
-            pid = db.execute(f"select pid from {own.sandbox_table()} where id = ?", (id,)).fetchone()[0]
+        pid = own.agent_pid(id)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: api.sandbox(id)["status"] == "stopped", 5, "the end to be noticed")
         assert "agent" in str(api.sandbox(id).get("reason", ""))
@@ -110,9 +110,7 @@ def test_a_dead_agent_is_noticed_and_named(own):
 def test_an_agent_that_dies_while_the_daemon_is_away_is_noticed(own):
     with own.api() as api:
         id, stays = api.create()["id"], api.create()["id"]
-        import os
-        with contextlib.closing(own.database()) as db:
-            pid = db.execute(f"select pid from {own.sandbox_table()} where id = ?", (id,)).fetchone()[0]
+        pid = own.agent_pid(id)
         own.kill9()
         os.kill(pid, signal.SIGKILL)
         own.start()
@@ -121,7 +119,6 @@ def test_an_agent_that_dies_while_the_daemon_is_away_is_noticed(own):
 
 
 def test_a_recorded_pid_that_is_another_process_now_is_left_alone(own):
-    import subprocess
     other = subprocess.Popen(["sleep", "1000"])
     try:
         with own.api() as api:

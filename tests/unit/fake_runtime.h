@@ -560,6 +560,17 @@ static struct runtime *fake_runtime(void)
     return &fake.base;
 }
 
+/* For tests: other threads may be looking too. */
+static struct fake_box *fake_look(const char *id)
+{
+    struct fake_box *b;
+
+    pthread_mutex_lock(&fake.lock);
+    b = fake_find(id);
+    pthread_mutex_unlock(&fake.lock);
+    return b;
+}
+
 static unsigned fake_count(void)
 {
     unsigned n = 0;
