@@ -46,6 +46,7 @@ struct daemon {
     struct engine_config engine_config;
     struct engine *engine;
     bool engine_runs;
+    bool rebuilt; /* the database was lost */
     struct api_config api_config;
     char **hosts;
     struct api *api;
@@ -102,8 +103,8 @@ static int open_state(struct daemon *d, struct err *err)
     if (store_open(d->data, &d->store, &rebuilt, err) < 0)
         return -1;
     if (rebuilt)
-        log_warn("the database was corrupt and was moved aside; starting with a new one", "data",
-                 d->data);
+        log_warn("the database was lost; starting with a new one", "data", d->data);
+    d->rebuilt = rebuilt;
     return image_store_open(d->data, &d->images, err);
 }
 
@@ -151,6 +152,7 @@ static int start_engine(struct daemon *d, struct err *err)
         .max_command_s = c->max_command,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
+        .keep_strays = d->rebuilt,
     };
     d->runtime = native_new(&native, err);
     d->launcher_fd = -1; /* the runtime's from here on, also when it failed */

@@ -41,10 +41,16 @@ def wait_until(condition, timeout=10.0, what=None):
 
 
 def read_text(path):
+    """What is in a file, "" if it is gone: files of /proc come and go under a reader."""
     try:
-        return Path(path).read_text(errors="replace")
+        with open(path, "rb", buffering=0) as f:
+            return f.readall().decode(errors="replace")
     except OSError:
         return ""
+
+
+def pids():
+    return [name for name in os.listdir("/proc") if name.isdigit()]
 
 
 # ---- HTTP ----
@@ -436,11 +442,10 @@ class Daemon:
 
     def agent_pid(self, id):
         """Pid of a sandbox's agent on the host: the process of its cgroups that is 1 inside."""
-        for path in glob.glob("/proc/[0-9]*/cgroup"):
-            if id in read_text(path):
-                status = read_text(path.replace("cgroup", "status"))
-                if re.search(r"^NSpid:.*\t1$", status, re.M):
-                    return int(path.split("/")[2])
+        for pid in pids():
+            if id in read_text(f"/proc/{pid}/cgroup"):
+                if re.search(r"^NSpid:.*\t1$", read_text(f"/proc/{pid}/status"), re.M):
+                    return int(pid)
         raise AssertionError(f"{id} has no agent")
 
     def change_sandboxes(self, change, *values):
@@ -539,7 +544,8 @@ class Ledger:
         return out
 
     def loops(self):
-        files = (read_text(p).strip() for p in glob.glob("/sys/block/loop*/loop/backing_file"))
+        names = (n for n in os.listdir("/sys/block") if n.startswith("loop"))
+        files = (read_text(f"/sys/block/{n}/loop/backing_file").strip() for n in names)
         return collections.Counter(normal(f) for f in files if self.ours(f))
 
     def id_ranges(self):
@@ -560,11 +566,10 @@ class Ledger:
     def processes(self):
         """Ours by ancestry, by cgroup or by a folder in the command line."""
         parents, states, names, groups = {}, {}, {}, {}
-        for path in glob.glob("/proc/[0-9]*/stat"):
-            stat = read_text(path)
+        for pid in map(int, pids()):
+            stat = read_text(f"/proc/{pid}/stat")
             if not stat:
                 continue
-            pid = int(stat.split(" ", 1)[0])
             name, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
             states[pid], parents[pid], names[pid] = rest[0], int(rest[1]), name
             groups[pid] = read_text(f"/proc/{pid}/cgroup")

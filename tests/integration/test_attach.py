@@ -1,7 +1,6 @@
 """exec/attach: the upgraded connection that `cay exec` uses, spoken by hand."""
 
 import json
-import os
 import signal
 import socket
 import struct

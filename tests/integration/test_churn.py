@@ -42,7 +42,7 @@ def test_create_exec_kill_leaves_nothing(daemon_of):
     with daemon.api() as api:
         assert api.ids() == []
         assert api.get("/metrics").ok()["totalCreated"] >= ROUNDS - 3 - 4
-    assert rss_kib(daemon.pid) - before < max(2048, ROUNDS * 4)
+    assert rss_kib(daemon.pid) - before < max(2048, ROUNDS)
 
 
 def test_everything_at_once_on_one_sandbox_has_an_order(api):

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tarfile
-import threading
 import time
 
 import pytest

@@ -1,7 +1,6 @@
 """What a daemon accepts from its environment, and what it refuses to start with."""
 
 import os
-import signal
 import socket
 import time
 
@@ -113,3 +112,30 @@ def test_bad_arguments_are_refused(daemon_of):
     daemon = daemon_of(args=["--no-such-flag"])
     status, said = daemon.refused()
     assert status != 0 and "no-such-flag" in said
+
+
+def test_a_socket_path_that_was_put_there_by_somebody_is_not_followed(daemon_of, tmp_path):
+    """A22: a folder or a link in its place."""
+    target = tmp_path / "target"
+    target.write_text("kept")
+    for kind in ("folder", "link"):
+        daemon = daemon_of()
+        daemon.run.mkdir(mode=0o755)
+        if kind == "folder":
+            daemon.socket_path.mkdir()
+            status, said = daemon.refused()
+            assert status != 0 and "cay.sock" in said
+            daemon.socket_path.rmdir()
+        else:
+            daemon.socket_path.symlink_to(target)
+            ready = daemon.spawn()
+            started = os.read(ready, 10)
+            os.close(ready)
+            if not started:
+                assert daemon.process.wait(10) != 0
+                daemon.process = None
+                daemon.socket_path.unlink()
+            else:
+                daemon.port = int((daemon.run / "port").read_text())
+                assert not daemon.socket_path.is_symlink()
+        assert target.read_text() == "kept"

@@ -1,6 +1,6 @@
 """The twelve file calls, the path rule, streams of bytes, whole or not at all."""
 
-import base64
+import hashlib
 import os
 import socket
 import threading
@@ -78,7 +78,7 @@ def test_octet_streams_go_up_and_down(api, box):
     assert down.status == 200
     assert down.headers["Content-Type"] == "application/octet-stream"
     assert int(down.headers["Content-Length"]) == len(data) and down.body == data
-    assert api.sh(box, "sha256sum < big").split()[0] == __import__("hashlib").sha256(data).hexdigest()
+    assert api.sh(box, "sha256sum < big").split()[0] == hashlib.sha256(data).hexdigest()
 
 
 def test_a_large_stream_is_not_held_in_memory(api, box, shared):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cay_harness import wait_until
+from cay_harness import pids, read_text, wait_until
 
 
 def now_ms():
@@ -124,31 +124,23 @@ def test_a_paused_sandbox_uses_no_cpu(api, box, shared):
 
     wait_until(lambda: any("while" in p["command"] for p in api.processes(box)))
     api.post(f"/sandboxes/{box}/pause").ok()
-    pids = [int(p) for p in pids_of(box)]
-    first = ticks(pids)
+    mine = pids_of(box)
+    first = ticks(mine)
     for _ in range(50):
         cpu()
-    assert ticks(pids) == first
+    assert ticks(mine) == first
     api.post(f"/sandboxes/{box}/resume").ok()
-    wait_until(lambda: ticks(pids) > first, what="cpu time to go on")
+    wait_until(lambda: ticks(mine) > first, what="cpu time to go on")
 
 
 def pids_of(box):
-    import glob
-    return [p.split("/")[2] for p in glob.glob("/proc/[0-9]*/cgroup") if box in (read(p))]
+    return [int(p) for p in pids() if box in read_text(f"/proc/{p}/cgroup")]
 
 
-def read(path):
-    try:
-        return open(path).read()
-    except OSError:
-        return ""
-
-
-def ticks(pids):
+def ticks(some):
     total = 0
-    for pid in pids:
-        stat = read(f"/proc/{pid}/stat")
+    for pid in some:
+        stat = read_text(f"/proc/{pid}/stat")
         if stat:
             rest = stat[stat.rindex(")") + 2:].split()
             total += int(rest[11]) + int(rest[12])
@@ -191,7 +183,7 @@ def test_the_environment_of_create_reaches_commands(api, make):
 
 
 def test_the_hostname_is_the_sandbox_s_own(api, make):
-    assert api.sh(make()["id"], "hostname").strip() != read("/etc/hostname").strip()
+    assert api.sh(make()["id"], "hostname").strip() != read_text("/etc/hostname").strip()
 
 
 def test_too_many_sandboxes_are_refused(daemon_of):

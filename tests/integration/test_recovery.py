@@ -8,8 +8,6 @@ import subprocess
 import threading
 import time
 
-import pytest
-
 from cay_harness import wait_until
 
 MANY = 22

@@ -1,11 +1,9 @@
 """System calls, devices, kernel files (E11-E26, E35, E39-E41), each with its control."""
 
 import ctypes
-import json
 import os
 import platform
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest

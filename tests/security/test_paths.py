@@ -1,12 +1,8 @@
 """Where host code meets paths that a sandbox controls (E02, E03, E06-E08, E32, E33, I09-I13)."""
 
-import json
 import os
 import shutil
 import socket
-import subprocess
-import threading
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +17,6 @@ def canary(tmp_path):
     path.write_text(CANARY)
     yield path
     assert path.read_text() == CANARY
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["canary"] or True
 
 
 @pytest.mark.parametrize("fd", range(0, 20))
@@ -181,7 +176,7 @@ def test_cp_out_ignores_names_that_climb(shared, api, box, tmp_path):
     where = out if (out / "ok").exists() else out / "t"
     if where.exists():
         assert not (where / "etc").is_dir() or (where / "etc").is_symlink()
-        assert not (where / "fifo").exists() or not (where / "fifo").is_fifo() or True
+        assert not (where / "fifo").is_fifo()
 
 
 def test_special_files_do_not_block(api, box):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from cay_probe import Probe
-from cay_harness import read_text, wait_until
+from cay_harness import wait_until
 
 ROOT_CAPS = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7))  # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID
 

@@ -1,9 +1,6 @@
 """Attacks by using too much (R01-R09, R12); R01, R02, R04-R06 are in integration/test_limits.py."""
 
-import threading
 import time
-
-import pytest
 
 from cay_harness import wait_until
 
