@@ -50,8 +50,9 @@ class Daemon:
         finally:
             connection.close()
 
-    def rss_mib(self):
-        """Resident memory of the daemon and the processes it started, shared pages counted in each."""
+    def memory_mib(self):
+        """Memory of the daemon and every process it started (launcher, prepared boxes): PSS, in which a page
+        that several share counts once."""
         parents = {}
         for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -64,9 +65,9 @@ class Daemon:
             while above > 1 and above != self.process.pid:
                 above = parents.get(above, 0)
             if above == self.process.pid:
-                status = pathlib.Path(f"/proc/{pid}/status").read_text()
-                total += sum(int(line.split()[1]) for line in status.splitlines()
-                             if line.startswith("VmRSS:"))
+                rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+                total += sum(int(line.split()[1]) for line in rollup.splitlines()
+                             if line.startswith("Pss:"))
         return total / 1024
 
     def cgroup_mib(self):

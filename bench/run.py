@@ -126,7 +126,7 @@ class Bench:
         return report.results(self.samples, self.missing)
 
     def cay_rss(self):
-        self.add("cay", "rss", [self.cay.rss_mib()])
+        self.add("cay", "rss", [self.cay.memory_mib()])
 
     def stop(self):
         for thing in reversed(self.started):

@@ -19,13 +19,19 @@
 
 static size_t agent_cgroups, work_cgroups;
 
-/* Tells the daemon, which is waiting for the end of the status pipe, why there will be no box. */
+/* Tells the daemon, which waits for it, that the box is up, or why there will be none. */
+static void report(const char *step, int error)
+{
+    struct launch_report r = {.error = error};
+
+    (void)snprintf(r.step, sizeof(r.step), "%s", step);
+    (void)write_all(AGENT_FD_STATUS, &r, sizeof(r));
+    (void)close(AGENT_FD_STATUS);
+}
+
 static int fail(const char *step, int error)
 {
-    struct launch_failure f = {.error = error};
-
-    (void)snprintf(f.step, sizeof(f.step), "%s", step);
-    (void)write_all(AGENT_FD_STATUS, &f, sizeof(f));
+    report(step, error);
     return 1;
 }
 
@@ -130,13 +136,12 @@ int main(int argc, char **argv)
     r = cgroups_join(AGENT_FD_CGROUPS, agent_cgroups);
     if (r < 0)
         return fail("move the agent to its own cgroup", -r);
-    (void)close(AGENT_FD_STATUS);
+    report("", 0);
 
     (void)err_set(&full, ERR_LIMIT,
                   "the sandbox serves %d calls already; try again when some have ended",
                   HANDLERS_MAX);
     pool.slots = agents->handlers;
-    pool.waits = &agents->handler_waits;
     for (;;) {
         if (pool_run(&pool, agents->spawner, agents->spawner == 0))
             agents->spawner = 0;

@@ -28,24 +28,80 @@
 
 /* The child's side: from a fresh set of namespaces to the agent, one step at a time.
  *
- *  1. Until wait_for_launcher() returns, ids are not mapped and cgroups not joined: nothing that makes
- *     an owned object happens before. What needs neither comes first, while the launcher works on the
- *     root filesystem on another CPU.
- *  2. Paths inside the new root are resolved with openat2(RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS), so
- *     that no image can lead a mount elsewhere (rule V1).
- *  3. Mounts come before pivot_root, which needs the old root; everything after it sees only the box.
- *  4. Capabilities, no_new_privs and the filter come last, in that order, because each of the steps
+ *  1. Until wait_for_ids() returns, ids are not mapped and cgroups not joined: nothing that makes
+ * an owned object happens before.
+ *  2. The host's mounts are left in enter_stage(), before an image is near: from then on the
+ * namespace holds an empty tmpfs and what is mounted on it. /proc, /sys and /dev are set up there.
+ *  3. Up to wait_for_start() nothing depends on the image or the limits, so it is done ahead of
+ * time; what comes after is on the path of a create and is short.
+ *  4. Paths inside the image's root are resolved with openat2(RESOLVE_IN_ROOT |
+ * RESOLVE_NO_SYMLINKS), so that no image can lead a mount elsewhere (rule V1).
+ *  5. Capabilities, no_new_privs and the filter come last, in that order, because each of the steps
  *     before needs what they take away.
- *  5. A step that fails ends the box: there is no half-protected one. */
+ *  6. A step that fails ends the box: there is no half-protected one. */
 
 struct box {
     const struct launcher *l;
-    const struct plan *plan;
+    const struct plan *plan; /* of the PARK, later of the START */
+    struct plan start;
+    struct cgroup_fds cgroups;
     int sync;
-    int stage;     /* as it is in our own mount namespace */
-    int proc, sys; /* detached until the root is there */
+    int stage;          /* as it is in our own mount namespace */
+    int top;            /* where paths of mounts start: the stage's box folder, later the root */
+    int proc, sys, dev; /* mounts */
     struct parts parts;
 };
+
+static int compare_fds(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* The launcher's other descriptors (other parked boxes, the daemon's socket) are none of ours;
+ * holding one would keep a neighbour waiting after the launcher is gone. */
+static int close_others(struct box *box)
+{
+    int keep[3 + 2 + 2 * CGROUPS_MAX] = {0, 1, 2};
+    unsigned n = 3;
+
+    keep[n++] = box->sync;
+    keep[n++] = box->l->agent;
+    for (unsigned i = 0; i < box->cgroups.n_agent; i++)
+        keep[n++] = box->cgroups.agent[i];
+    for (unsigned i = 0; i < box->cgroups.n_work; i++)
+        keep[n++] = box->cgroups.work[i];
+    qsort(keep, n, sizeof(keep[0]), compare_fds);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned first = (unsigned)keep[i] + 1;
+        unsigned last = i + 1 < n ? (unsigned)keep[i + 1] - 1 : ~0u;
+
+        if (first <= last && syscall(SYS_close_range, first, last, 0) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* The launcher's standard descriptors are the daemon's; the box gets /dev/null. */
+static int close_standard(struct box *box)
+{
+    auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    (void)box;
+    for (int fd = 0; fd < 3; fd++)
+        if (null < 0 || dup2(null, fd) < 0)
+            return -errno;
+    return 0;
+}
+
+/* What the launcher ignores, the box does not. */
+static int reset_signals(struct box *box)
+{
+    (void)box;
+    return signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGINT, SIG_DFL) == SIG_ERR ||
+                   signal(SIGTERM, SIG_DFL) == SIG_ERR
+               ? -errno
+               : 0;
+}
 
 /* Before become_root(): the folders above it are the host's root's alone, who we still are. */
 static int open_stage(struct box *box)
@@ -54,18 +110,17 @@ static int open_stage(struct box *box)
     return box->stage < 0 ? -errno : 0;
 }
 
-static int wait_for_launcher(struct box *box)
+static int wait_for_ids(struct box *box)
 {
-    int fds[32];
-    size_t n = ARRAY_LEN(fds);
-    char go;
-    ssize_t r = recv_fds(box->sync, &go, 1, fds, &n);
+    size_t n = 1;
+    char word;
+    ssize_t r = recv_fds(box->sync, &word, 1, &box->dev, &n);
 
     if (r < 0)
         return (int)r;
-    if (r == 0) /* the launcher failed and has said so */
+    if (r == 0 || n != 1) /* the launcher has failed or is gone */
         _exit(1);
-    return parts_from(&box->parts, box->plan, fds, (unsigned)n);
+    return 0;
 }
 
 static int become_root(struct box *box)
@@ -91,46 +146,40 @@ static int prefer_for_oom(struct box *box)
     return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "500");
 }
 
-static int attach_root(struct box *box)
+/* Rule 2. Mounts that came with the namespace are locked in place; a clone of one folder is our
+ * own. */
+static int enter_stage(struct box *box)
 {
-    if (move_mount(box->parts.root, "", box->stage, "root", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    box->top = open_tree(box->stage, "box", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (box->top < 0 || move_mount(box->top, "", box->stage, "box", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+        fchdir(box->top) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -errno;
-    return fchdir(box->parts.root) < 0 ? -errno : 0;
+    return 0;
 }
 
-/* Rule 2. A folder that is missing is made (in the upper layer) when make is set. */
+/* Rule 4. A folder of the image's root that is missing is made (in the upper layer). */
 static int open_inside(const struct box *box, const char *path, int flags, bool make)
 {
     struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
-    int fd = (int)syscall(SYS_openat2, box->parts.root, path, &how, sizeof(how));
+    int fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
 
     if (fd < 0 && errno == ENOENT && make && !strchr(path, '/') &&
-        mkdirat(box->parts.root, path, 0755) == 0)
-        fd = (int)syscall(SYS_openat2, box->parts.root, path, &how, sizeof(how));
+        mkdirat(box->top, path, 0755) == 0)
+        fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
 }
 
-static int attach(const struct box *box, int mount, const char *path, int flags)
+static int attach(const struct box *box, int mount, const char *path)
 {
-    auto_close int at = open_inside(box, path, flags, (flags & O_DIRECTORY) != 0);
+    auto_close int at = open_inside(box, path, O_DIRECTORY, true);
 
     if (at < 0)
         return at;
     return move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
                ? -errno
                : 0;
-}
-
-static int bind_host_folders(struct box *box)
-{
-    for (unsigned i = 0; i < box->parts.n_binds; i++) {
-        int r = attach(box, box->parts.binds[i], box->plan->binds[i] + 1, O_DIRECTORY);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
 }
 
 /* A new filesystem of that type, detached. options: key, value pairs; NULL ends. */
@@ -155,7 +204,7 @@ static int mount_new(const struct box *box, const char *type, const char *path, 
 {
     auto_close int m = make_mount(type, attrs, options);
 
-    return m < 0 ? m : attach(box, m, path, O_DIRECTORY);
+    return m < 0 ? m : attach(box, m, path);
 }
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
@@ -172,17 +221,17 @@ static int make_sys(struct box *box)
     return box->sys < 0 ? box->sys : 0;
 }
 
-static int mount_proc(struct box *box)
+static int stage_proc(struct box *box)
 {
-    return attach(box, box->proc, "proc", O_DIRECTORY);
+    return attach(box, box->proc, "proc");
 }
 
-static int mount_sys(struct box *box)
+static int stage_sys(struct box *box)
 {
-    return attach(box, box->sys, "sys", O_DIRECTORY);
+    return attach(box, box->sys, "sys");
 }
 
-static int mount_cgroups(struct box *box)
+static int stage_cgroups(struct box *box)
 {
     static const char *const empty[] = {"size", "0", "mode", "0555", NULL};
 
@@ -191,11 +240,11 @@ static int mount_cgroups(struct box *box)
     return mount_new(box, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
 }
 
-static int mount_dev(struct box *box)
+static int stage_dev(struct box *box)
 {
     static const char *const pts[] = {"ptmxmode", "0666", "mode", "0620", NULL};
     static const char *const shm[] = {"mode", "1777", "size", "64m", NULL};
-    int r = attach(box, box->parts.dev, "dev", O_DIRECTORY);
+    int r = attach(box, box->dev, "dev");
 
     if (r == 0)
         r = mount_new(box, "devpts", "dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, pts);
@@ -209,15 +258,25 @@ static int mount_dev(struct box *box)
 /* Files of the host's kernel that say too much. What is not there, or what the box's root may not
  * read anyway because the host's root owns it, needs no mask. */
 static const char *const masked_files[] = {
-    "proc/kcore",      "proc/keys",       "proc/interrupts",  "proc/timer_list",
+    "proc/kcore",       "proc/keys",          "proc/interrupts",  "proc/timer_list",
     "proc/sched_debug", "proc/latency_stats", "proc/timer_stats", "proc/kmsg",
-    "proc/kallsyms",   "proc/config.gz",
+    "proc/kallsyms",    "proc/config.gz",
 };
 static const char *const masked_folders[] = {
-    "proc/acpi",       "proc/asound",        "proc/scsi",          "proc/driver",
-    "sys/firmware",    "sys/class/dmi",      "sys/devices/virtual/dmi",
-    "sys/devices/virtual/powercap",          "sys/kernel/debug",   "sys/kernel/tracing",
-    "sys/kernel/security", "sys/kernel/btf", "sys/fs/bpf",         "sys/module",
+    "proc/acpi",
+    "proc/asound",
+    "proc/scsi",
+    "proc/driver",
+    "sys/firmware",
+    "sys/class/dmi",
+    "sys/devices/virtual/dmi",
+    "sys/devices/virtual/powercap",
+    "sys/kernel/debug",
+    "sys/kernel/tracing",
+    "sys/kernel/security",
+    "sys/kernel/btf",
+    "sys/fs/bpf",
+    "sys/module",
 };
 static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys",
                                         "proc/sysrq-trigger"};
@@ -229,7 +288,8 @@ static bool others_may_look(int at)
     return fstat(at, &st) == 0 && (st.st_uid == 0 || (st.st_mode & 0007));
 }
 
-/* Puts a read-only clone of what `from` names (relative to dir) over path; from "" is path itself. */
+/* Puts a read-only clone of what `from` names (relative to dir) over path; from "" is path itself.
+ */
 static int cover(const struct box *box, const char *path, int flags, int dir, const char *from)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -255,9 +315,9 @@ static int mask_paths(struct box *box)
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_files); i++)
-        r = cover(box, masked_files[i], 0, box->parts.root, "dev/null");
+        r = cover(box, masked_files[i], 0, box->top, "dev/null");
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_folders); i++)
-        r = cover(box, masked_folders[i], O_DIRECTORY, box->stage, "empty");
+        r = cover(box, masked_folders[i], O_DIRECTORY, box->top, "empty");
     return r;
 }
 
@@ -274,7 +334,7 @@ static int set_sysctls(struct box *box)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
-        int r = write_file_at(box->parts.root, sysctls[i].path, sysctls[i].value);
+        int r = write_file_at(box->top, sysctls[i].path, sysctls[i].value);
 
         if (r < 0 && sysctls[i].needed)
             return r;
@@ -291,12 +351,63 @@ static int close_proc(struct box *box)
     return r;
 }
 
+/* ---- from here on the image and the limits are known ---- */
+
+static int wait_for_start(struct box *box)
+{
+    static char text[PLAN_MAX];
+    int fds[PARTS_FDS];
+    size_t n = PARTS_FDS;
+    struct wire w;
+    ssize_t len = recv_fds(box->sync, text, sizeof(text), fds, &n);
+
+    if (len < 0)
+        return (int)len;
+    if (len == 0) /* not wanted any more, or the launcher is gone */
+        _exit(1);
+    wire_init(&w, text, (size_t)len);
+    plan_get(&w, &box->start);
+    box->plan = &box->start;
+    if (!wire_ok(&w) || strv_len(box->start.binds) + 5 != n)
+        return -EPROTO;
+    return parts_from(&box->parts, fds, n);
+}
+
+/* The root goes over the stage, which thereby is out of reach. */
+static int attach_root(struct box *box)
+{
+    if (move_mount(box->parts.root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    box->top = box->parts.root;
+    return 0;
+}
+
+static int bind_host_folders(struct box *box)
+{
+    for (unsigned i = 0; i < box->parts.n_binds; i++) {
+        int r = attach(box, box->parts.binds[i], box->plan->binds[i] + 1);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* With everything that is mounted below them. */
+static int move_kernel_folders(struct box *box)
+{
+    int r = attach(box, box->proc, "proc");
+
+    if (r == 0)
+        r = attach(box, box->sys, "sys");
+    if (r == 0)
+        r = attach(box, box->dev, "dev");
+    return r;
+}
+
 static int enter_root(struct box *box)
 {
-    if (fchdir(box->parts.root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        return -errno;
-    return 0;
+    return fchdir(box->parts.root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
 static int raise_loopback(struct box *box)
@@ -334,8 +445,8 @@ static int choose_cpus(struct box *box)
     return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : 0;
 }
 
-/* A hard limit cannot be raised without CAP_SYS_RESOURCE on the host, so the host's own stays when it
- * is lower. */
+/* A hard limit cannot be raised without CAP_SYS_RESOURCE on the host, so the host's own stays when
+ * it is lower. */
 static int set_rlimits(struct box *box)
 {
     const struct {
@@ -417,10 +528,10 @@ static int arrange_descriptors(struct box *box)
     fds[n++] = p->exec;
     fds[n++] = p->logs;
     fds[n++] = p->status;
-    for (unsigned i = 0; i < p->n_agent; i++)
-        fds[n++] = p->agent_cgroups[i];
-    for (unsigned i = 0; i < p->n_work; i++)
-        fds[n++] = p->work_cgroups[i];
+    for (unsigned i = 0; i < box->cgroups.n_agent; i++)
+        fds[n++] = box->cgroups.agent[i];
+    for (unsigned i = 0; i < box->cgroups.n_work; i++)
+        fds[n++] = box->cgroups.work[i];
     for (unsigned i = 0; i < n; i++) {
         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
         if (fds[i] < 0)
@@ -438,32 +549,44 @@ static int load_filter(struct box *box)
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &box->l->filter) < 0 ? -errno : 0;
 }
 
-static const struct {
+struct step {
     const char *name;
     int (*run)(struct box *box);
-} steps[] = {
+};
+
+static const struct step park_steps[] = {
+    {"close standard descriptors", close_standard},
+    {"close other descriptors", close_others},
+    {"reset signals", reset_signals},
     {"open the stage", open_stage},
     {"raise the loopback interface", raise_loopback},
-    {"set the hostname", set_hostname},
-    {"choose cpus", choose_cpus},
     {"make /proc", make_proc},
     {"make /sys", make_sys},
-    {"wait for the launcher", wait_for_launcher},
+    {"wait for ids", wait_for_ids},
     {"become root of the box", become_root},
     {"unshare the cgroup namespace", own_cgroup_view},
     {"set oom_score_adj", prefer_for_oom},
-    {"attach the root filesystem", attach_root},
-    {"bind the host's folders", bind_host_folders},
-    {"mount /proc", mount_proc},
-    {"mount /sys", mount_sys},
-    {"mount /sys/fs/cgroup", mount_cgroups},
-    {"mount /dev", mount_dev},
+    {"leave the host's mounts", enter_stage},
+    {"mount /proc", stage_proc},
+    {"mount /sys", stage_sys},
+    {"mount /sys/fs/cgroup", stage_cgroups},
+    {"mount /dev", stage_dev},
     {"mask kernel files", mask_paths},
     {"set sysctls", set_sysctls},
     {"make /proc read-only", close_proc},
-    {"pivot_root", enter_root},
-    {"set rlimits", set_rlimits},
     {"join a new keyring", new_keyring},
+};
+
+static const struct step wait_steps[] = {{"wait for the start", wait_for_start}};
+
+static const struct step start_steps[] = {
+    {"set the hostname", set_hostname},
+    {"choose cpus", choose_cpus},
+    {"attach the root filesystem", attach_root},
+    {"bind the host's folders", bind_host_folders},
+    {"move /proc, /sys and /dev", move_kernel_folders},
+    {"enter the root filesystem", enter_root},
+    {"set rlimits", set_rlimits},
     {"drop capabilities", drop_capabilities},
     {"set no_new_privs", no_new_privileges},
     {"arrange descriptors", arrange_descriptors},
@@ -473,53 +596,57 @@ static const struct {
 /* Runs the agent with just its descriptors: CLOEXEC takes all others. */
 static int run_agent(const struct box *box)
 {
-    const struct parts *p = &box->parts;
-    unsigned n = AGENT_FD_CGROUPS + p->n_agent + p->n_work;
+    const struct cgroup_fds *c = &box->cgroups;
+    unsigned n = AGENT_FD_CGROUPS + c->n_agent + c->n_work;
     char n_agent[12], n_work[12];
     char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, NULL};
     char *envp[] = {NULL};
 
-    (void)snprintf(n_agent, sizeof(n_agent), "%u", p->n_agent);
-    (void)snprintf(n_work, sizeof(n_work), "%u", p->n_work);
-    for (unsigned fd = AGENT_FD_CTL; fd < n; fd++)
-        if (fd_set_cloexec((int)fd, false) < 0)
-            return -errno;
+    (void)snprintf(n_agent, sizeof(n_agent), "%u", c->n_agent);
+    (void)snprintf(n_work, sizeof(n_work), "%u", c->n_work);
+    for (unsigned fd = AGENT_FD_CTL; fd < n; fd++) {
+        int r = fd_set_cloexec((int)fd, false);
+
+        if (r < 0)
+            return r;
+    }
     (void)execveat(box->l->agent, "", argv, envp, AT_EMPTY_PATH);
     return -errno;
 }
 
-/* The launcher's standard descriptors are the daemon's; the box gets /dev/null. */
-static int close_standard(void)
+static void tell(int fd, const char *step, int error)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct launch_report report = {.error = error};
 
-    if (null < 0)
-        return -errno;
-    for (int fd = 0; fd < 3; fd++)
-        if (dup2(null, fd) < 0)
-            return -errno;
-    return 0;
+    (void)snprintf(report.step, sizeof(report.step), "%s", step);
+    (void)write_all(fd, &report, sizeof(report));
 }
 
-void box_run(const struct launcher *l, const struct plan *plan, int sync, int status)
+/* Does the steps, or ends with a report of the one that failed: to the launcher while parked, to
+ * the daemon afterwards. */
+static void run_steps(struct box *box, const struct step *steps, size_t n, const int *report)
 {
-    struct box box = {.l = l, .plan = plan, .sync = sync, .parts.status = status};
-    const char *name = "close standard descriptors";
-    int r = close_standard();
+    for (size_t i = 0; i < n; i++) {
+        const char *fault = box->l->fault;
+        int r = fault && strcmp(fault, steps[i].name) == 0 ? -EIO : steps[i].run(box);
 
-    /* What the launcher ignores, the box does not. */
-    (void)signal(SIGCHLD, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)signal(SIGTERM, SIG_DFL);
+        if (r == 0)
+            continue;
+        tell(*report, steps[i].name, -r);
+        _exit(1);
+    }
+}
 
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++) {
-        name = steps[i].name;
-        r = l->fault && strcmp(l->fault, name) == 0 ? -EIO : steps[i].run(&box);
-    }
-    if (r == 0) {
-        name = "start the agent";
-        r = run_agent(&box);
-    }
-    report_failure(box.parts.status, name, -r);
+void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
+             int sync)
+{
+    static struct box box;
+
+    box = (struct box){.l = l, .plan = plan, .cgroups = *cgroups, .sync = sync};
+    run_steps(&box, park_steps, ARRAY_LEN(park_steps), &box.sync);
+    tell(box.sync, "", 0);
+    run_steps(&box, wait_steps, ARRAY_LEN(wait_steps), &box.sync);
+    run_steps(&box, start_steps, ARRAY_LEN(start_steps), &box.parts.status);
+    tell(box.parts.status, "start the agent", -run_agent(&box));
     _exit(1);
 }

@@ -4,13 +4,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/plan.h"
 
 struct err;
 
-/* Shared by the files of launch/; nothing else includes it. All of it runs single-threaded in the
- * launcher or in the child that becomes the box. Functions return 0 or -errno unless they say more. */
+/* Shared by the files of launch/; nothing else includes it but the benchmark of the floor. All of
+ * it runs single-threaded in the launcher or in the child that becomes the box. Functions return 0
+ * or -errno unless they say more. */
 
 #define BINDS_MAX   16
 #define CGROUPS_MAX 8
@@ -20,39 +22,59 @@ struct launcher {
     int agent;                /* sealed memfd with the agent's program */
     struct sock_fprog filter; /* seccomp, compiled once */
     char *stage;              /* plan.stage, once set up */
-    int dev;                  /* template of /dev, a mounted tmpfs with the device nodes; -1 at first */
+    int dev;                  /* template of /dev: a tmpfs with the device nodes; -1 at first */
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */
+    struct parked *parked;
 };
 
-/* What a box is made of, as descriptors: made by the launcher with the host's privileges, used by the
- * child inside its user namespace. */
+/* cgroup.procs of a box, opened for writing. */
+struct cgroup_fds {
+    int agent[CGROUPS_MAX], work[CGROUPS_MAX];
+    unsigned n_agent, n_work;
+};
+
+/* A child that waits for its START. */
+struct parked {
+    struct parked *next;
+    char *id;
+    pid_t pid;
+    int sync;   /* SOCK_SEQPACKET to the child; closing it ends the child */
+    int userns; /* of the child, for id-mapped mounts */
+};
+
+/* What a START hands to the child, as descriptors: made by the launcher with the host's privileges,
+ * used by the child inside its user namespace. */
 struct parts {
     int root; /* detached overlay */
-    int dev;  /* detached clone of the template */
-    int logs;
-    int ctl, exec, status;
+    int logs, ctl, exec, status;
     int binds[BINDS_MAX];
-    int agent_cgroups[CGROUPS_MAX], work_cgroups[CGROUPS_MAX];
-    unsigned n_binds, n_agent, n_work;
+    unsigned n_binds;
 };
+#define PARTS_FDS (5 + BINDS_MAX)
 
 /* seccomp.c: the filter as BPF, owned by the caller. */
 int seccomp_build(struct sock_fprog *ret, struct err *err);
 
 /* root.c, launcher side. On failure *step names what failed. */
 int root_setup(struct launcher *l, const char *stage, const char **step);
-int root_make(struct launcher *l, const struct plan *plan, int scratch, int userns,
+/* A detached clone of the template of /dev with the box's ids. */
+int root_make_dev(const struct launcher *l, int userns, const char **step);
+/* The overlay and the binds of a START. */
+int root_make(const struct launcher *l, const struct plan *plan, int scratch, int userns,
               struct parts *parts, const char **step);
 
-/* box.c, in the child: does every step and does not return. sync is the socket on which the launcher
- * says that ids and cgroups are in place and sends the parts. */
-void box_run(const struct launcher *l, const struct plan *plan, int sync, int status)
-    __attribute__((noreturn));
+/* park.c, launcher side: the three plans. Each returns the pid or -errno with *step. */
+int park(struct launcher *l, const struct plan *plan, const char **step);
+int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
+               const int fds[PLAN_FDS], const char **step);
+int park_forget(struct launcher *l, const char *id);
 
-/* Writes a launch_failure to the status pipe. */
-void report_failure(int status, const char *step, int error);
+/* box.c, in the child: does every step and does not return. On sync the launcher first sends /dev,
+ * which says that ids and cgroups are in place, and later the START with its parts. */
+void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
+             int sync) __attribute__((noreturn));
 
-/* The descriptors of parts in a fixed order, for sending: returns how many. */
-unsigned parts_list(const struct parts *parts, int fds[32]);
-int parts_from(struct parts *parts, const struct plan *plan, const int *fds, unsigned n);
+/* The descriptors of parts in a fixed order: how many there are, and back again. */
+unsigned parts_list(const struct parts *parts, int fds[PARTS_FDS]);
+int parts_from(struct parts *parts, const int *fds, size_t n);

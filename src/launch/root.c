@@ -25,8 +25,8 @@ static const struct {
     const char *name;
     unsigned major, minor;
 } devices[] = {
-    {"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9},
-    {"tty", 5, 0},
+    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
 };
 
 static const struct {
@@ -71,8 +71,8 @@ static int fill_dev(int dir)
     return r;
 }
 
-/* Before 6.13 overlayfs takes its directories by path only, and clones mounts only of the caller's own
- * namespace. */
+/* Before 6.13 overlayfs takes its directories by path only, and clones mounts only of the caller's
+ * own namespace. */
 static bool probe_overlay_fds(void)
 {
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
@@ -83,8 +83,8 @@ static bool probe_overlay_fds(void)
 
 /* Moving a process into a cgroup more than a few milliseconds after the last move waits for an RCU
  * grace period (5 ms and more). A hierarchy mounted with favordynmods keeps the kernel out of that
- * mode; ours is private to the launcher, has no controllers and goes with it. Where the kernel has no
- * such option (before 6.0) creates are slower, and nothing else. */
+ * mode; ours is private to the launcher, has no controllers and goes with it. Where the kernel has
+ * no such option (before 6.0) creates are slower, and nothing else. */
 static void keep_cgroup_moves_fast(const char *stage)
 {
     char path[4200], options[64];
@@ -94,8 +94,11 @@ static void keep_cgroup_moves_fast(const char *stage)
     (void)mount("cay", path, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
 }
 
-/* The stage is a tmpfs over plan.stage that only the launcher's namespace has: dev/ holds the template
- * of /dev, the other folders are mount points for kernels that need paths. */
+/* The stage is a tmpfs over plan.stage that only the launcher's namespace has. dev/ holds the
+ * template of /dev; disk/ and the numbers are mount points for kernels that need paths; box/ is
+ * what a parked child has for a root, with mount points and an empty folder to mask others with. */
+static const char *const box_folders[] = {"box/proc", "box/sys", "box/dev", "box/empty"};
+
 int root_setup(struct launcher *l, const char *stage, const char **step)
 {
     auto_close int tmpfs = -1, dev = -1;
@@ -109,9 +112,11 @@ int root_setup(struct launcher *l, const char *stage, const char **step)
     if (move_mount(tmpfs, "", AT_FDCWD, stage, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
     if (mkdirat(tmpfs, "dev", 0755) < 0 || mkdirat(tmpfs, "disk", 0755) < 0 ||
-        mkdirat(tmpfs, "root", 0755) < 0 || mkdirat(tmpfs, "empty", 0555) < 0 ||
-        mkdirat(tmpfs, "cgroup", 0755) < 0)
+        mkdirat(tmpfs, "cgroup", 0755) < 0 || mkdirat(tmpfs, "box", 0755) < 0)
         return -errno;
+    for (size_t i = 0; i < ARRAY_LEN(box_folders); i++)
+        if (mkdirat(tmpfs, box_folders[i], 0555) < 0)
+            return -errno;
     for (int i = 0; i < MAX_LAYERS; i++) {
         (void)snprintf(path, sizeof(path), "%d", i);
         if (mkdirat(tmpfs, path, 0755) < 0)
@@ -140,7 +145,7 @@ static int set_idmap(int mount, int userns, uint64_t attrs)
                               .userns_fd = userns >= 0 ? (uint64_t)userns : 0};
 
     return mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno
-                                                                                          : 0;
+                                                                                           : 0;
 }
 
 static int open_layer(const char *path, int userns)
@@ -271,7 +276,22 @@ static int make_overlay(const struct launcher *l, const struct plan *plan, int s
     return r;
 }
 
-int root_make(struct launcher *l, const struct plan *plan, int scratch, int userns,
+int root_make_dev(const struct launcher *l, int userns, const char **step)
+{
+    auto_close int dev = -1;
+    int r;
+
+    *step = "make /dev";
+    dev = open_tree(l->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (dev < 0)
+        return -errno;
+    r = set_idmap(dev, userns, MOUNT_ATTR_RDONLY);
+    if (r < 0) /* tmpfs before 6.3: the nodes show as nobody's, with mode 0666 */
+        r = set_idmap(dev, -1, MOUNT_ATTR_RDONLY);
+    return r < 0 ? r : steal_fd(dev);
+}
+
+int root_make(const struct launcher *l, const struct plan *plan, int scratch, int userns,
               struct parts *parts, const char **step)
 {
     int r = make_overlay(l, plan, scratch, userns, step);
@@ -288,12 +308,5 @@ int root_make(struct launcher *l, const struct plan *plan, int scratch, int user
             return r;
         parts->binds[parts->n_binds++] = r;
     }
-    *step = "make /dev";
-    parts->dev = open_tree(l->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (parts->dev < 0)
-        return -errno;
-    r = set_idmap(parts->dev, userns, MOUNT_ATTR_RDONLY);
-    if (r < 0) /* tmpfs before 6.3: the nodes show as nobody's, with mode 0666 */
-        r = set_idmap(parts->dev, -1, MOUNT_ATTR_RDONLY);
-    return r;
+    return 0;
 }

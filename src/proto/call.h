@@ -44,6 +44,8 @@ enum call_exec_flags {
     EXEC_TTY = 1u << 0,        /* on a pty: output is one stream, FRAME_STDOUT */
     EXEC_BACKGROUND = 1u << 1, /* output goes to the log named by id; the caller leaves after STARTED */
     EXEC_STDIN = 1u << 2,      /* FRAME_STDIN will come; otherwise stdin is /dev/null */
+    EXEC_COLLECT = 1u << 3,    /* for a caller that waits for the end: frames are held back until they
+                                * are many, the command ends, or (once, for STARTED) a second passes */
 };
 
 struct call_exec {

@@ -71,8 +71,7 @@ int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct
     return 0;
 }
 
-int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
-                  struct err *err)
+int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err)
 {
     if (!rt->ops->stats)
         return unsupported(rt, "measure a sandbox", err);

@@ -23,7 +23,8 @@ struct box {
     uint32_t slot;      /* of the 65,536-id ranges, or BOX_NO_SLOT */
 };
 
-#define BOX_NO_SLOT UINT32_MAX /* not known, or already another box's: destroy must leave it alone */
+#define BOX_NO_SLOT                                                                                \
+    UINT32_MAX /* not known, or already another box's: destroy must leave it alone */
 
 struct box_stats {
     uint64_t cpu_ns;
@@ -50,8 +51,8 @@ struct runtime_ops {
     int (*prepare)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                    struct err *err);
 
-    /* Turns a prepared id into a running box: its agent answers when this returns. On failure the box
-     * is destroyed. */
+    /* Turns a prepared id into a running box: its agent answers when this returns. On failure the
+     * box is destroyed. */
     int (*create)(struct runtime *rt, struct box *box, const struct box_root *root,
                   const struct sandbox_limits *limits, const char *hostname, struct err *err);
 
@@ -62,22 +63,21 @@ struct runtime_ops {
      * longer (a full disk); call it off the request path. */
     int (*destroy)(struct runtime *rt, const struct box *box, struct err *err);
 
-    /* After a restart of the daemon: is this box (still) running, and is it ours? Takes its id range
-     * back either way. pid 0 = the daemon ended before it stored it: the backend finds it, and fills
-     * pid and pid_start when the box runs. 1 = running, 0 = not, -1 = cannot tell. */
+    /* After a restart of the daemon: is this box (still) running, and is it ours? Takes its id
+     * range back either way. pid 0 = the daemon ended before it stored it: the backend finds it,
+     * and fills pid and pid_start when the box runs. 1 = running, 0 = not, -1 = cannot tell. */
     int (*adopt)(struct runtime *rt, struct box *box, struct err *err);
 
     /* Becomes readable when the box ends; owned by the runtime until destroy. -1 = not running. */
     int (*watch_fd)(struct runtime *rt, const struct box *box);
 
-    /* Gives a connected stream to the agent inside; the caller closes it. Exec, files, terminals and
-     * ports ride on it, so no backend implements them. */
+    /* Gives a connected stream to the agent inside; the caller closes it. Exec, files, terminals
+     * and ports ride on it, so no backend implements them. */
     int (*connect)(struct runtime *rt, const struct box *box, enum box_channel channel, int *ret_fd,
                    struct err *err);
 
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
-    int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret,
-                 struct err *err);
+    int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
 
     /* Everything of ours on this host that belongs to none of the n known ids is removed. */
     int (*remove_strays)(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
@@ -103,6 +103,5 @@ int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel 
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
-int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n,
-                          struct err *err);
+int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
 void runtime_free(struct runtime *rt);

@@ -87,7 +87,7 @@ static int rig_high(int fd)
 static inline void rig_start(void)
 {
     const char *path = getenv("CAY_AGENT");
-    struct launch_failure f = {0};
+    struct launch_report f = {0};
     int fds[4], status[2];
 
     if (!path)
@@ -112,8 +112,7 @@ static inline void rig_start(void)
     atexit(rig_stop);
     for (int i = 0; i < 4; i++)
         (void)close(fds[i]);
-    /* Its end means that the agent serves. */
-    if (read_some(status[0], &f, sizeof(f)) != 0)
+    if (read_some(status[0], &f, sizeof(f)) != sizeof(f) || f.error)
         TAP_FAIL("the agent failed: %s: %s", f.step, strerror(f.error));
     (void)close(status[0]);
 }

@@ -55,6 +55,13 @@ int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned
     return -ENOENT;
 }
 
+int cgroup_mkdir(const char *dir, struct err *err)
+{
+    if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
+        return err_sys(err, errno, "make the cgroup %s", strrchr(dir, '/') + 1);
+    return 0;
+}
+
 int cgroup_rmdir(const char *dir, struct err *err)
 {
     /* A process that has ended leaves its group a moment later; one second is ample. */
@@ -109,8 +116,8 @@ static int use_v1(struct cgroup *c, struct err *err)
                            "this machine has no cgroup controller \"%s\"; mount it or boot with "
                            "systemd.unified_cgroup_hierarchy=1",
                            v1_names[i]);
-        if (mkdir(c->dirs[i], 0755) < 0 && errno != EEXIST)
-            return err_sys(err, errno, "make the cgroup %s", c->dirs[i]);
+        if (cgroup_mkdir(c->dirs[i], err) < 0)
+            return -1;
     }
     c->ops = &cgroup_v1_ops;
     return 0;
@@ -133,9 +140,8 @@ static int use_v2(struct cgroup *c, const char *root, const char *name, struct e
     c->dirs[0] = xasprintf("%s/%s", root, name);
     if (cgroup_write(root, "cgroup.subtree_control", "+memory +pids +cpu", err) < 0)
         return -1;
-    if (mkdir(c->dirs[0], 0755) < 0 && errno != EEXIST)
-        return err_sys(err, errno, "make the cgroup %s", c->dirs[0]);
-    if (cgroup_write(c->dirs[0], "cgroup.subtree_control", "+memory +pids +cpu", err) < 0)
+    if (cgroup_mkdir(c->dirs[0], err) < 0 ||
+        cgroup_write(c->dirs[0], "cgroup.subtree_control", "+memory +pids +cpu", err) < 0)
         return -1;
     c->ops = &cgroup_v2_ops;
     return 0;

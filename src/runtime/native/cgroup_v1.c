@@ -104,14 +104,11 @@ static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_
     for (int i = 0; r == 0 && i < V1_CONTROLLERS; i++) {
         auto_free char *dir = work_dir(c, i, id);
 
-        /* cpu and cpuacct are often one hierarchy. */
-        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-            r = err_sys(err, errno, "make the cgroup %s", id);
+        r = cgroup_mkdir(dir, err); /* cpu and cpuacct are often one hierarchy */
         if (r == 0 && (i == V1_MEMORY || i == V1_PIDS)) {
             auto_free char *agent = agent_dir(c, i, id);
 
-            if (mkdir(agent, 0755) < 0 && errno != EEXIST)
-                r = err_sys(err, errno, "make the cgroup %s.agent", id);
+            r = cgroup_mkdir(agent, err);
         }
     }
     if (r == 0)

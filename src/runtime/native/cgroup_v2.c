@@ -14,8 +14,8 @@
 #include "runtime/native/cgroup.h"
 #include "runtime/runtime.h"
 
-/* v2: <id> holds cpu and the freezer for the box as a whole; <id>/work and <id>/agent are its leaves,
- * because a group with controllers for its children may have no processes of its own. */
+/* v2: <id> holds cpu and the freezer for the box as a whole; <id>/work and <id>/agent are its
+ * leaves, because a group with controllers for its children may have no processes of its own. */
 
 static char *box_dir(const struct cgroup *c, const char *id)
 {
@@ -77,9 +77,8 @@ static int v2_make(const struct cgroup *c, const char *id, const struct sandbox_
     auto_free char *agent = leaf(c, id, "agent");
     int r = 0;
 
-    if ((mkdir(box, 0755) < 0 && errno != EEXIST) || (mkdir(work, 0755) < 0 && errno != EEXIST) ||
-        (mkdir(agent, 0755) < 0 && errno != EEXIST))
-        r = err_sys(err, errno, "make the cgroup %s", id);
+    if (cgroup_mkdir(box, err) < 0 || cgroup_mkdir(work, err) < 0 || cgroup_mkdir(agent, err) < 0)
+        r = -1;
     if (r == 0)
         r = cgroup_write(box, "cgroup.subtree_control", "+memory +pids", err);
     if (r == 0)

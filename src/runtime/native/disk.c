@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +75,8 @@ const char *disk_kind(const struct disk *d)
 
 static int run_mke2fs(const char *image, const char *root, uint32_t mb, struct err *err)
 {
-    /* No journal: a box's disk is thrown away after a crash. Tables are left uninitialised, so that a
-     * copy is a few blocks. The daemon's own path, not the box's, says which program runs. */
+    /* No journal: a box's disk is thrown away after a crash. Tables are left uninitialised, so that
+     * a copy is a few blocks. The daemon's own path, not the box's, says which program runs. */
     auto_free char *size = xasprintf("%um", mb);
     char *argv[] = {(char[]){"mke2fs"},
                     (char[]){"-q"},
@@ -192,8 +192,8 @@ static int copy_sparse(int from, int to)
     }
 }
 
-/* A free loop device set up on file: its path is in name. Another program can take the device between
- * asking for it and setting it up; then we ask again. */
+/* A free loop device set up on file: its path is in name. Another program can take the device
+ * between asking for it and setting it up; then we ask again. */
 static int loop_attach(int file, char *name, size_t size)
 {
     auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
@@ -247,7 +247,7 @@ static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *
     auto_close int image = -1;
     int r;
 
-    if (template < 0)
+    if (template <0)
         return -1;
     image = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (image < 0)

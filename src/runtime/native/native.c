@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,12 @@ struct berth {
     char id[ID_SIZE];
     uint32_t slot;
     struct sandbox_limits limits;
-    int scratch;            /* root of its disk; not known for a box that was adopted */
-    int ctl, exec;          /* until create has handed them on */
-    int pidfd;              /* of the agent; -1 until it runs */
+    int scratch;   /* root of its disk; not known for a box that was adopted */
+    int ctl, exec; /* until create has handed them on */
+    bool parked;   /* the launcher has a child waiting for it */
+    int64_t pid;   /* of that child, which becomes the agent */
+    uint64_t pid_start;
+    int pidfd;
 };
 
 struct native {
@@ -196,6 +200,35 @@ static uint64_t start_time(int64_t pid)
 
 static int native_destroy(struct runtime *rt, const struct box *box, struct err *err);
 
+static int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
+                         struct err *err);
+
+/* Has the launcher make the child that will become the box, and waits for no more than its pid. */
+static int park(struct native *n, struct berth *b, struct box *box, struct err *err)
+{
+    auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, box->id);
+    auto_strv char **agent = n->cgroup.ops->agent_dirs(&n->cgroup, box->id);
+    struct plan plan = {
+        .op = PLAN_PARK,
+        .id = box->id,
+        .stage = n->stage,
+        .ids_base = slot_base(b->slot),
+        .work = work,
+        .agent = agent,
+        .cgroup_v2 = n->cgroup.ops->v2,
+    };
+    int64_t pid = send_plan(n, &plan, NULL, 0, err);
+
+    if (pid < 0)
+        return -1;
+    b->parked = true;
+    b->pid = box->pid = pid;
+    b->pidfd = pidfd_open((pid_t)pid, 0);
+    b->pid_start = box->pid_start = start_time(pid);
+    note_pid(n, box);
+    return 0;
+}
+
 static int native_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                           struct err *err)
 {
@@ -208,7 +241,8 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     b->slot = box->slot;
     b->limits = *limits;
     if (disk_make(n->disk, box->id, limits->disk_mb, slot_base(box->slot), &b->scratch, err) < 0 ||
-        n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || make_sockets(n, b, err) < 0) {
+        n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || make_sockets(n, b, err) < 0 ||
+        park(n, b, box, err) < 0) {
         (void)native_destroy(rt, box, NULL);
         return -1;
     }
@@ -234,7 +268,7 @@ static int fit(struct native *n, struct berth *b, const struct sandbox_limits *l
 }
 
 /* One plan to the launcher and its answer: the pid, or -1. */
-static int64_t send_plan(struct native *n, const struct plan *plan, const int fds[PLAN_FDS],
+static int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
                          struct err *err)
 {
     auto_buf struct buf text = {0};
@@ -246,23 +280,23 @@ static int64_t send_plan(struct native *n, const struct plan *plan, const int fd
     buf_init(&text, PLAN_MAX);
     plan_put(&text, plan);
     (void)pthread_mutex_lock(&n->launcher_lock);
-    r = send_fds(n->launcher, text.data, text.len, fds, PLAN_FDS);
+    r = send_fds(n->launcher, text.data, text.len, fds, n_fds);
     if (r == 0)
         got = recv_fds(n->launcher, &answer, sizeof(answer), NULL, &none);
     (void)pthread_mutex_unlock(&n->launcher_lock);
     if (r < 0 || got != sizeof(answer))
         return err_set(err, ERR_UNAVAILABLE, "the launcher does not answer; restart the daemon");
-    if (answer.pid > 0)
+    if (answer.error == 0)
         return answer.pid;
     answer.step[sizeof(answer.step) - 1] = '\0';
     return err_sys(err, answer.error, "cannot %s", answer.step);
 }
 
-/* Waits until the agent serves: end of file on the pipe, or a failure that names its step. */
+/* Waits until the agent serves, or for the step that failed. */
 static int await_box(int status, struct err *err)
 {
     struct pollfd p = {.fd = status, .events = POLLIN};
-    struct launch_failure f;
+    struct launch_report report;
     int n;
 
     do
@@ -270,31 +304,21 @@ static int await_box(int status, struct err *err)
     while (n < 0 && errno == EINTR);
     if (n == 0)
         return err_set(err, ERR_TIMEOUT, "the box did not come up in %d s", LAUNCH_LIMIT / 1000);
-    n = (int)read_some(status, &f, sizeof(f));
-    if (n == 0)
-        return 0;
-    if (n != sizeof(f))
+    if (read_some(status, &report, sizeof(report)) != sizeof(report))
         return err_set(err, ERR_INTERNAL, "the box broke off while it was made");
-    f.step[sizeof(f.step) - 1] = '\0';
-    return err_sys(err, f.error, "cannot %s", f.step);
+    report.step[sizeof(report.step) - 1] = '\0';
+    return report.error ? err_sys(err, report.error, "cannot %s", report.step) : 0;
 }
 
 static int launch(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
                   const char *hostname, struct err *err)
 {
-    char *none[] = {NULL};
-    auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, box->id);
-    auto_strv char **agent = n->cgroup.ops->agent_dirs(&n->cgroup, box->id);
     struct plan plan = {
+        .op = PLAN_START,
         .id = box->id,
         .hostname = (char *)(uintptr_t)hostname,
-        .stage = n->stage,
-        .ids_base = slot_base(b->slot),
         .layers = (char **)(uintptr_t)root->layers,
-        .binds = root->binds ? (char **)(uintptr_t)root->binds : none,
-        .work = work,
-        .agent = agent,
-        .cgroup_v2 = n->cgroup.ops->v2,
+        .binds = (char **)(uintptr_t)root->binds,
         .cpus = (b->limits.cpu_millis + 999) / 1000,
         .cpu_first = b->slot,
         .file_max = (uint64_t)b->limits.disk_mb << 20,
@@ -306,15 +330,12 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
     if (pipe2(status, O_CLOEXEC) < 0)
         return err_sys(err, errno, "make a pipe");
     status_read = status[0];
-    pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, err);
+    pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, PLAN_FDS, err);
     (void)close(status[1]);
-    if (pid < 0)
-        return -1;
-    box->pid = pid;
-    b->pidfd = pidfd_open((pid_t)pid, 0);
-    box->pid_start = start_time(pid);
-    note_pid(n, box);
-    if (await_box(status_read, err) < 0)
+    b->parked = false;
+    box->pid = b->pid;
+    box->pid_start = b->pid_start;
+    if (pid < 0 || await_box(status_read, err) < 0)
         return -1;
     if (b->pidfd < 0 || box->pid_start == 0)
         return err_set(err, ERR_INTERNAL, "the box ended as soon as it was made");
@@ -322,8 +343,7 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
 }
 
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                         const struct sandbox_limits *limits, const char *hostname,
-                         struct err *err)
+                         const struct sandbox_limits *limits, const char *hostname, struct err *err)
 {
     struct native *n = native_of(rt);
     struct berth *b = find(n, box->id);
@@ -337,9 +357,9 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
         (void)native_destroy(rt, box, NULL);
         return -1;
     }
-    /* The box has its own now, and a socket that only we held would still take connections. The disk
-     * stays open: so the last process of the box does not have to unmount it, which takes longer than
-     * all else in a kill. */
+    /* The box has its own now, and a socket that only we held would still take connections. The
+     * disk stays open: so the last process of the box does not have to unmount it, which takes
+     * longer than all else in a kill. */
     close_fd(&b->ctl);
     close_fd(&b->exec);
     return 0;
@@ -378,6 +398,8 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
 
     struct berth *b = find(n, box->id);
 
+    if (b && b->parked)
+        (void)send_plan(n, &(struct plan){.op = PLAN_FORGET, .id = b->id}, NULL, 0, NULL);
     if (native_kill(rt, box, err) < 0 || n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
     if (b && b->scratch >= 0)
@@ -430,8 +452,7 @@ static int native_connect(struct runtime *rt, const struct box *box, enum box_ch
                           int *ret_fd, struct err *err)
 {
     struct native *n = native_of(rt);
-    auto_free char *path =
-        run_path(n, box->id, channel == BOX_EXEC ? "exec.sock" : "agent.sock");
+    auto_free char *path = run_path(n, box->id, channel == BOX_EXEC ? "exec.sock" : "agent.sock");
     int fd = unix_connect(path);
 
     if (fd < 0)

@@ -3,7 +3,8 @@
 struct err;
 struct runtime;
 
-/* The native runtime: boxes of namespaces, cgroups, seccomp and overlayfs, built by the launcher. */
+/* The native runtime: boxes of namespaces, cgroups, seccomp and overlayfs, built by the launcher.
+ */
 
 struct native_config {
     const char *data_dir; /* absolute; sandboxes/<id>.img and scratch/ live below it */

@@ -12,7 +12,8 @@ struct err;
 /* Is project quota accounted and enforced where dir is? */
 bool quota_works(const char *dir);
 
-/* Makes the folder path with these sub-folders and the limit; returns the root of a detached mount. */
+/* Makes the folder path with these sub-folders and the limit; returns the root of a detached mount.
+ */
 int quota_make(const char *path, const char *const *folders, size_t n, uint32_t mb,
                uint32_t project, struct err *err);
 int quota_remove(const char *dir, const char *id, struct err *err);

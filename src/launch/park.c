@@ -1,0 +1,298 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "launch/launch_internal.h"
+
+#define IDS 65536
+
+unsigned parts_list(const struct parts *p, int fds[PARTS_FDS])
+{
+    unsigned n = 0;
+
+    fds[n++] = p->root;
+    fds[n++] = p->logs;
+    fds[n++] = p->ctl;
+    fds[n++] = p->exec;
+    fds[n++] = p->status;
+    for (unsigned i = 0; i < p->n_binds; i++)
+        fds[n++] = p->binds[i];
+    return n;
+}
+
+int parts_from(struct parts *p, const int *fds, size_t n)
+{
+    if (n < 5 || n > PARTS_FDS)
+        return -EPROTO;
+    p->root = fds[0];
+    p->logs = fds[1];
+    p->ctl = fds[2];
+    p->exec = fds[3];
+    p->status = fds[4];
+    p->n_binds = (unsigned)n - 5;
+    memcpy(p->binds, fds + 5, p->n_binds * sizeof(int));
+    return 0;
+}
+
+/* ---- PARK ---- */
+
+static int open_cgroups(char *const *dirs, int fds[CGROUPS_MAX], unsigned *n)
+{
+    for (; *dirs; dirs++) {
+        char path[4200];
+
+        if (*n == CGROUPS_MAX)
+            return -E2BIG;
+        (void)snprintf(path, sizeof(path), "%s/cgroup.procs", *dirs);
+        fds[*n] = open(path, O_WRONLY | O_CLOEXEC);
+        if (fds[*n] < 0)
+            return -errno;
+        (*n)++;
+    }
+    return 0;
+}
+
+static void close_cgroups(struct cgroup_fds *c)
+{
+    while (c->n_agent > 0)
+        (void)close(c->agent[--c->n_agent]);
+    while (c->n_work > 0)
+        (void)close(c->work[--c->n_work]);
+}
+
+/* A fork with new namespaces: the child goes on here with a copy of everything. On cgroup v2 it is
+ * born in its cgroup, which spares the move. */
+static pid_t clone_box(int v2_cgroup)
+{
+    struct clone_args args = {
+        .flags =
+            CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        .exit_signal = SIGCHLD,
+    };
+
+    if (v2_cgroup >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)v2_cgroup;
+    }
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static int map_ids(pid_t pid, uint32_t base)
+{
+    static const char *const files[] = {"uid_map", "gid_map"};
+    char path[64], map[64];
+
+    (void)snprintf(map, sizeof(map), "0 %u %u", base, IDS);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        int r;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i]);
+        r = write_file_at(AT_FDCWD, path, map);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int join_cgroups(pid_t pid, const struct cgroup_fds *c)
+{
+    char text[16];
+    int n = snprintf(text, sizeof(text), "%d", pid);
+
+    for (unsigned i = 0; i < c->n_work; i++)
+        if (write(c->work[i], text, (size_t)n) < 0)
+            return -errno;
+    return 0;
+}
+
+/* What only the host's privileges can do for the child, then the word that it is done. */
+static int equip(const struct launcher *l, const struct plan *plan,
+                 const struct cgroup_fds *cgroups, struct parked *p, const char **step)
+{
+    auto_close int dev = -1;
+    char path[64];
+    int r;
+
+    *step = "join the cgroups";
+    r = plan->cgroup_v2 ? 0 : join_cgroups(p->pid, cgroups);
+    if (r < 0)
+        return r;
+    *step = "map the ids";
+    r = map_ids(p->pid, plan->ids_base);
+    if (r < 0)
+        return r;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", p->pid);
+    p->userns = open(path, O_RDONLY | O_CLOEXEC);
+    if (p->userns < 0)
+        return -errno;
+    dev = root_make_dev(l, p->userns, step);
+    if (dev < 0)
+        return dev;
+    *step = "hand /dev to the box";
+    return send_fds(p->sync, "d", 1, &dev, 1);
+}
+
+static void parked_free(struct parked *p)
+{
+    close_fd(&p->sync);
+    close_fd(&p->userns);
+    free(p->id);
+    free(p);
+}
+
+static int clone_parked(const struct launcher *l, const struct plan *plan,
+                        const struct cgroup_fds *cgroups, struct parked *p, const char **step)
+{
+    auto_close int v2 = -1;
+    int sync[2];
+
+    *step = "clone";
+    if (plan->cgroup_v2) {
+        v2 = open(plan->work[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (v2 < 0)
+            return -errno;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
+        return -errno;
+    p->pid = clone_box(v2);
+    if (p->pid == 0)
+        box_run(l, plan, cgroups, sync[1]);
+    (void)close(sync[1]);
+    p->sync = sync[0];
+    return p->pid < 0 ? -errno : 0;
+}
+
+int park(struct launcher *l, const struct plan *plan, const char **step)
+{
+    struct cgroup_fds cgroups = {0};
+    struct parked *p;
+    int r = l->dev < 0 ? root_setup(l, plan->stage, step) : 0;
+
+    if (r < 0)
+        return r;
+    p = xcalloc(1, sizeof(*p));
+    p->id = xstrdup(plan->id);
+    p->sync = p->userns = -1;
+    *step = "open the cgroups";
+    r = open_cgroups(plan->agent, cgroups.agent, &cgroups.n_agent);
+    if (r == 0)
+        r = open_cgroups(plan->work, cgroups.work, &cgroups.n_work);
+    if (r == 0)
+        r = clone_parked(l, plan, &cgroups, p, step);
+    if (r == 0)
+        r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, &cgroups, p, step);
+    close_cgroups(&cgroups);
+    if (r < 0) {
+        if (p->pid > 0)
+            (void)kill(p->pid, SIGKILL);
+        parked_free(p);
+        return r;
+    }
+    p->next = l->parked;
+    l->parked = p;
+    return p->pid;
+}
+
+/* ---- START, FORGET ---- */
+
+static struct parked *take(struct launcher *l, const char *id)
+{
+    struct parked **at = &l->parked, *p;
+
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    p = *at;
+    if (p)
+        *at = p->next;
+    return p;
+}
+
+int park_forget(struct launcher *l, const char *id)
+{
+    struct parked *p = take(l, id);
+    int pid = p ? p->pid : 0;
+
+    if (p)
+        parked_free(p);
+    return pid;
+}
+
+/* The child's word that it is parked, which is there already unless it was started just now. */
+static int await_parked(const struct parked *p, const char **step)
+{
+    static struct launch_report report;
+    ssize_t n = recv(p->sync, &report, sizeof(report), 0);
+
+    /* A child that ended before it had read everything: the reset comes first, then what it said.
+     */
+    if (n < 0 && errno == ECONNRESET)
+        n = recv(p->sync, &report, sizeof(report), 0);
+    *step = "park the box";
+    if (n != sizeof(report))
+        return n < 0 ? -errno : -ECHILD;
+    report.step[sizeof(report.step) - 1] = '\0';
+    if (report.error)
+        *step = report.step;
+    return -report.error;
+}
+
+static void close_parts(struct parts *parts)
+{
+    close_fd(&parts->root);
+    close_fd(&parts->logs);
+    while (parts->n_binds > 0)
+        (void)close(parts->binds[--parts->n_binds]);
+}
+
+static int start(const struct launcher *l, struct parked *p, const struct plan *plan,
+                 const void *text, size_t len, const int fds[PLAN_FDS], const char **step)
+{
+    struct parts parts = {.root = -1,
+                          .ctl = fds[PLAN_FD_CTL],
+                          .exec = fds[PLAN_FD_EXEC],
+                          .status = fds[PLAN_FD_STATUS]};
+    int list[PARTS_FDS];
+    int r;
+
+    *step = "open the log folder";
+    parts.logs =
+        openat(fds[PLAN_FD_SCRATCH], "logs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    r = parts.logs < 0 ? -errno : root_make(l, plan, fds[PLAN_FD_SCRATCH], p->userns, &parts, step);
+    if (r == 0)
+        r = await_parked(p, step);
+    if (r == 0) {
+        *step = "send the parts to the box";
+        r = send_fds(p->sync, text, len, list, parts_list(&parts, list));
+    }
+    close_parts(&parts);
+    return r;
+}
+
+int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
+               const int fds[PLAN_FDS], const char **step)
+{
+    struct parked *p = take(l, plan->id);
+    int r;
+
+    *step = "find the parked box";
+    if (!p)
+        return -ESRCH;
+    r = start(l, p, plan, text, len, fds, step);
+    if (r < 0)
+        (void)kill(p->pid, SIGKILL);
+    else
+        r = p->pid;
+    parked_free(p);
+    return r;
+}
