@@ -207,6 +207,8 @@ static int mount_new(const struct box *box, const char *type, const char *path, 
     return m < 0 ? m : attach(box, m, path);
 }
 
+#define SHM_SIZE "67108864"
+
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
 static int make_proc(struct box *box)
@@ -243,7 +245,7 @@ static int stage_cgroups(struct box *box)
 static int stage_dev(struct box *box)
 {
     static const char *const pts[] = {"ptmxmode", "0666", "mode", "0620", NULL};
-    static const char *const shm[] = {"mode", "1777", "size", "64m", NULL};
+    static const char *const shm[] = {"mode", "1777", "size", SHM_SIZE, NULL};
     int r = attach(box, box->dev, "dev");
 
     if (r == 0)
@@ -403,6 +405,23 @@ static int move_kernel_folders(struct box *box)
     if (r == 0)
         r = attach(box, box->dev, "dev");
     return r;
+}
+
+/* A small box has a small one: it could otherwise fill its memory with files, and nothing could run
+ * any more that would remove them. */
+static int limit_shm(struct box *box)
+{
+    auto_close int fs = -1;
+    char size[32];
+
+    if (box->plan->shm_max >= strtoull(SHM_SIZE, NULL, 10))
+        return 0;
+    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)box->plan->shm_max);
+    fs = fspick(box->top, "dev/shm", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        return -errno;
+    return 0;
 }
 
 static int enter_root(struct box *box)
@@ -585,6 +604,7 @@ static const struct step start_steps[] = {
     {"attach the root filesystem", attach_root},
     {"bind the host's folders", bind_host_folders},
     {"move /proc, /sys and /dev", move_kernel_folders},
+    {"limit /dev/shm", limit_shm},
     {"enter the root filesystem", enter_root},
     {"set rlimits", set_rlimits},
     {"drop capabilities", drop_capabilities},

@@ -173,6 +173,39 @@ static int clone_parked(const struct launcher *l, const struct plan *plan,
     return p->pid < 0 ? -errno : 0;
 }
 
+/* What the child says of its being parked; *step is named if it could not be. flags as for recv().
+ * -EAGAIN when it has not said anything yet. */
+static int parked_report(const struct parked *p, int flags, const char **step)
+{
+    static struct launch_report report;
+    ssize_t n = recv(p->sync, &report, sizeof(report), flags);
+
+    /* A child that ended before it had read everything: the reset comes first, then what it said.
+     */
+    if (n < 0 && errno == ECONNRESET)
+        n = recv(p->sync, &report, sizeof(report), flags);
+    if (n < 0)
+        return -errno;
+    if (n != sizeof(report)) {
+        *step = "park the box";
+        return -ECHILD;
+    }
+    report.step[sizeof(report.step) - 1] = '\0';
+    if (report.error)
+        *step = report.step;
+    return -report.error;
+}
+
+/* The child may have died of its own step, which then is the one to name. */
+static int end_child(const struct parked *p, int r, const char **step)
+{
+    int own = p->sync < 0 ? 0 : parked_report(p, MSG_DONTWAIT, step);
+
+    if (p->pid > 0)
+        (void)kill(p->pid, SIGKILL);
+    return own < 0 && own != -EAGAIN ? own : r;
+}
+
 int park(struct launcher *l, const struct plan *plan, const char **step)
 {
     struct cgroup_fds cgroups = {0};
@@ -194,8 +227,7 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
         r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, &cgroups, p, step);
     close_cgroups(&cgroups);
     if (r < 0) {
-        if (p->pid > 0)
-            (void)kill(p->pid, SIGKILL);
+        r = end_child(p, r, step);
         parked_free(p);
         return r;
     }
@@ -228,25 +260,6 @@ int park_forget(struct launcher *l, const char *id)
     return pid;
 }
 
-/* The child's word that it is parked, which is there already unless it was started just now. */
-static int await_parked(const struct parked *p, const char **step)
-{
-    static struct launch_report report;
-    ssize_t n = recv(p->sync, &report, sizeof(report), 0);
-
-    /* A child that ended before it had read everything: the reset comes first, then what it said.
-     */
-    if (n < 0 && errno == ECONNRESET)
-        n = recv(p->sync, &report, sizeof(report), 0);
-    *step = "park the box";
-    if (n != sizeof(report))
-        return n < 0 ? -errno : -ECHILD;
-    report.step[sizeof(report.step) - 1] = '\0';
-    if (report.error)
-        *step = report.step;
-    return -report.error;
-}
-
 static void close_parts(struct parts *parts)
 {
     close_fd(&parts->root);
@@ -269,8 +282,8 @@ static int start(const struct launcher *l, struct parked *p, const struct plan *
     parts.logs =
         openat(fds[PLAN_FD_SCRATCH], "logs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     r = parts.logs < 0 ? -errno : root_make(l, plan, fds[PLAN_FD_SCRATCH], p->userns, &parts, step);
-    if (r == 0)
-        r = await_parked(p, step);
+    if (r == 0) /* the child has said it long ago, unless it was made just now */
+        r = parked_report(p, 0, step);
     if (r == 0) {
         *step = "send the parts to the box";
         r = send_fds(p->sync, text, len, list, parts_list(&parts, list));

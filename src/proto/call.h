@@ -8,29 +8,34 @@ struct err;
 struct wire;
 
 /* The calls an agent answers. A call is a frame of type FRAME_CALL + op whose payload is the packed
- * form (proto/wire.h) of its fields in the order listed; the answers are listed after the arrow. Any
- * call can be answered with FRAME_ERROR instead.
+ * form (proto/wire.h) of its fields in the order listed; the answers are listed after the arrow.
+ * Any call can be answered with FRAME_ERROR instead.
  *
- * An agent listens on two sockets. `exec` is served inside the workload's limits and takes CALL_EXEC
- * only; `ctl` is served beside them and takes everything else, so that a full box can be looked into. */
+ * An agent listens on two sockets. `exec` is served inside the workload's limits and takes
+ * CALL_EXEC only; `ctl` is served beside them and takes everything else, so that a full box can be
+ * looked into. */
 enum call_op {
-    CALL_HELLO,   /* → OK: u32 CALL_VERSION */
-    CALL_EXEC,    /* struct call_exec → STARTED, (STDOUT | STDERR)*, EXIT; background: STARTED only */
-    CALL_LOG,     /* str exec id, u64 offset, u64 at most → DATA*, END: struct call_log */
-    CALL_READ,    /* str path, str user, u64 offset, u64 at most (0 = all) → OK: struct call_file;
-                   * DATA*, END. A file that is not regular is refused */
-    CALL_WRITE,   /* str path, str user, u32 mode (~0 = keep, or 0644 when new), u32 make parents;
-                   * then DATA*, END from the caller → OK. The file appears whole, on END, or not at all */
-    CALL_STAT,    /* str user, list paths → ITEM (call_file) for each in order, END. Links not followed */
-    CALL_LIST,    /* str path, str user → ITEM (call_file)*, END; one level, sorted by name */
-    CALL_SEARCH,  /* str dir, str user, str glob on the base name, u32 at most → ITEM (str path)*, END */
-    CALL_MOVE,    /* str from, str to, str user → OK */
-    CALL_MKDIR,   /* str path, str user, u32 mode → OK; with parents; fine if it exists */
-    CALL_REMOVE,  /* str path, str user, u32 recursive → OK; fine if it does not exist */
-    CALL_CHMOD,   /* str path, str user, str mode (octal digits, or one symbolic clause) → OK */
-    CALL_PS,      /* → ITEM (struct call_process)*, END */
-    CALL_KILL,    /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone */
-    CALL_DIAL,    /* u32 TCP port on the box's loopback → OK; afterwards the stream is that connection */
+    CALL_HELLO, /* → OK: u32 CALL_VERSION */
+    CALL_EXEC, /* struct call_exec → STARTED, (STDOUT | STDERR)*, EXIT; background: STARTED only */
+    CALL_LOG,  /* str exec id, u64 offset, u64 at most → DATA*, END: struct call_log */
+    CALL_READ,  /* str path, str user, u64 offset, u64 at most (0 = all) → OK: struct call_file;
+                 * DATA*, END. A file that is not regular is refused */
+    CALL_WRITE, /* str path, str user, u32 mode (~0 = keep, or 0644 when new), u32 make parents;
+                 * then DATA*, END from the caller → OK. The file appears whole, on END, or not at
+                 * all */
+    CALL_STAT, /* str user, list paths → ITEM (call_file) for each in order, END. Links not followed
+                */
+    CALL_LIST,   /* str path, str user → ITEM (call_file)*, END; one level, sorted by name */
+    CALL_SEARCH, /* str dir, str user, str glob on the base name, u32 at most → ITEM (str path)*,
+                    END */
+    CALL_MOVE,   /* str from, str to, str user → OK */
+    CALL_MKDIR,  /* str path, str user, u32 mode → OK; with parents; fine if it exists */
+    CALL_REMOVE, /* str path, str user, u32 recursive → OK; fine if it does not exist */
+    CALL_CHMOD,  /* str path, str user, str mode (octal digits, or one symbolic clause) → OK */
+    CALL_PS,     /* → ITEM (struct call_process)*, END */
+    CALL_KILL, /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone */
+    CALL_DIAL, /* u32 TCP port on the box's loopback → OK; afterwards the stream is that connection
+                */
     CALL_OPS,
 };
 
@@ -41,22 +46,24 @@ enum call_op {
 #define CALL_MODE_KEEP (~0u)
 
 enum call_exec_flags {
-    EXEC_TTY = 1u << 0,        /* on a pty: output is one stream, FRAME_STDOUT */
-    EXEC_BACKGROUND = 1u << 1, /* output goes to the log named by id; the caller leaves after STARTED */
-    EXEC_STDIN = 1u << 2,      /* FRAME_STDIN will come; otherwise stdin is /dev/null */
-    EXEC_COLLECT = 1u << 3,    /* for a caller that waits for the end: frames are held back until they
-                                * are many, the command ends, or (once, for STARTED) a second passes */
+    EXEC_TTY = 1u << 0, /* on a pty: output is one stream, FRAME_STDOUT */
+    EXEC_BACKGROUND =
+        1u << 1,          /* output goes to the log named by id; the caller leaves after STARTED */
+    EXEC_STDIN = 1u << 2, /* FRAME_STDIN will come; otherwise stdin is /dev/null */
+    EXEC_COLLECT = 1u << 3, /* for a caller that waits for the end: frames are held back until they
+                             * are many, the command ends, or (once, for STARTED) a second passes */
 };
 
 struct call_exec {
     uint32_t flags;
-    char *id;            /* names the log of a background exec: [a-z0-9_]{1,40}; else "" */
-    char **argv;         /* at least one; found along PATH of env when it has no '/' */
-    char **env;          /* the whole environment, K=V */
-    char *cwd;           /* "" = home of the user; must exist inside the box: ERR_INVALID "bad_cwd" */
-    char *user;          /* "" or "root", a name in the box's passwd, "uid" or "uid:gid" */
+    char *id;    /* names the log of a background exec: [a-z0-9_]{1,40}; else "" */
+    char **argv; /* at least one; found along PATH of env when it has no '/' */
+    char **env;  /* the whole environment, K=V */
+    char *cwd;   /* "" = home of the user; must exist inside the box: ERR_INVALID "bad_cwd" */
+    char *user;  /* "" or "root", a name in the box's passwd, "uid" or "uid:gid" */
     uint64_t timeout_ms; /* 0 = none; then the whole tree is killed and EXIT says TIMEOUT */
-    uint64_t output_max; /* bytes kept of each of stdout and stderr, the rest counted; 0 = no limit */
+    uint64_t
+        output_max; /* bytes kept of each of stdout and stderr, the rest counted; 0 = no limit */
     uint32_t rows, cols; /* of the pty */
     uint32_t nofile;     /* soft RLIMIT_NOFILE; 0 = as the box has it */
 };
@@ -99,11 +106,11 @@ struct call_file {
 struct call_process {
     uint32_t pid, ppid, uid;
     char *user;
-    char *state;      /* one letter, as in ps */
-    uint64_t cpu_ms;  /* user + system time so far */
-    uint64_t age_ms;  /* since it started */
+    char *state;       /* one letter, as in ps */
+    uint64_t cpu_ms;   /* user + system time so far */
+    uint64_t age_ms;   /* since it started */
     uint64_t rss, vsz; /* bytes */
-    char *command;    /* arguments joined by spaces, or [comm] */
+    char *command;     /* arguments joined by spaces, or [comm] */
 };
 
 void call_exec_put(struct buf *b, const struct call_exec *c);

@@ -22,6 +22,7 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_u32(b, plan->cpus);
     wire_put_u32(b, plan->cpu_first);
     wire_put_u64(b, plan->file_max);
+    wire_put_u64(b, plan->shm_max);
 }
 
 void plan_get(struct wire *w, struct plan *ret)
@@ -41,6 +42,7 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->cpus = wire_get_u32(w);
     ret->cpu_first = wire_get_u32(w);
     ret->file_max = wire_get_u64(w);
+    ret->shm_max = wire_get_u64(w);
 }
 
 void plan_done(struct plan *plan)

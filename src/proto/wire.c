@@ -6,7 +6,8 @@
 #include "base/mem.h"
 
 /* The buffers written to are bounded by their owners, who send them through frame_send() or
- * plan_send(); passing the bound shows there, as a message too long, so results are not looked at. */
+ * plan_send(); passing the bound shows there, as a message too long, so results are not looked at.
+ */
 
 static void put_le(struct buf *b, uint64_t v, size_t n)
 {

@@ -7,8 +7,8 @@
 struct buf;
 
 /* How values are packed in a frame or a launch plan: little-endian integers; a string is its u32
- * length and its bytes; a list is its u32 count and its strings. There are no tags: writer and reader
- * are built together and the first value of a plan or hello is a version.
+ * length and its bytes; a list is its u32 count and its strings. There are no tags: writer and
+ * reader are built together and the first value of a plan or hello is a version.
  *
  * Reading takes hostile input. Past the end, or a string with a NUL in it, sets bad and every later
  * get returns 0 or "", so a reader checks once, at the end, with wire_ok(). */

@@ -15,8 +15,13 @@
 #include "runtime/native/cgroup.h"
 #include "runtime/runtime.h"
 
-/* v1: one directory <id> in each hierarchy for the workload, and <id>.agent in those of memory and
- * pids for the agent. cpu, cpuacct and freezer are for the box as a whole. */
+/* v1: one directory <id> in each hierarchy for the workload, and <id>.agent in those with limits
+ * for the agent, which must get a word in while the workload uses up all it has. */
+
+static bool has_agent(int controller)
+{
+    return controller == V1_MEMORY || controller == V1_PIDS || controller == V1_CPU;
+}
 
 static char *work_dir(const struct cgroup *c, int controller, const char *id)
 {
@@ -86,7 +91,7 @@ static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
 
         if (cgroup_rmdir(dir, err) < 0)
             r = -1;
-        if (i == V1_MEMORY || i == V1_PIDS) {
+        if (has_agent(i)) {
             auto_free char *agent = agent_dir(c, i, id);
 
             if (cgroup_rmdir(agent, err) < 0)
@@ -105,7 +110,7 @@ static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_
         auto_free char *dir = work_dir(c, i, id);
 
         r = cgroup_mkdir(dir, err); /* cpu and cpuacct are often one hierarchy */
-        if (r == 0 && (i == V1_MEMORY || i == V1_PIDS)) {
+        if (r == 0 && has_agent(i)) {
             auto_free char *agent = agent_dir(c, i, id);
 
             r = cgroup_mkdir(agent, err);
@@ -152,11 +157,15 @@ static char **v1_work_dirs(const struct cgroup *c, const char *id)
 
 static char **v1_agent_dirs(const struct cgroup *c, const char *id)
 {
-    auto_free char *memory = agent_dir(c, V1_MEMORY, id);
-    auto_free char *pids = agent_dir(c, V1_PIDS, id);
-    char **dirs = strv_add(NULL, memory);
+    char **dirs = NULL;
 
-    return strv_add(dirs, pids);
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        auto_free char *dir = agent_dir(c, i, id);
+
+        if (has_agent(i))
+            dirs = strv_add(dirs, dir);
+    }
+    return dirs;
 }
 
 /* FREEZING becomes FROZEN when the last task has stopped; reading the state drives that on. */

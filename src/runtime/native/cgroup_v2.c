@@ -46,12 +46,11 @@ static int forbid_swap(const char *dir, struct err *err)
 static int v2_limit(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
                     struct err *err)
 {
-    auto_free char *box = box_dir(c, id);
     auto_free char *work = leaf(c, id, "work");
     char cpu[32];
 
     (void)snprintf(cpu, sizeof(cpu), "%u 100000", limits->cpu_millis * 100);
-    if (cgroup_write(box, "cpu.max", cpu, err) < 0 ||
+    if (cgroup_write(work, "cpu.max", cpu, err) < 0 ||
         set_number(work, "memory.max", (unsigned long long)limits->memory_mb << 20, err) < 0 ||
         forbid_swap(work, err) < 0)
         return -1;
@@ -80,7 +79,7 @@ static int v2_make(const struct cgroup *c, const char *id, const struct sandbox_
     if (cgroup_mkdir(box, err) < 0 || cgroup_mkdir(work, err) < 0 || cgroup_mkdir(agent, err) < 0)
         r = -1;
     if (r == 0)
-        r = cgroup_write(box, "cgroup.subtree_control", "+memory +pids", err);
+        r = cgroup_write(box, "cgroup.subtree_control", "+memory +pids +cpu", err);
     if (r == 0)
         r = set_number(agent, "memory.max", AGENT_MEMORY_BYTES, err);
     if (r == 0)

@@ -322,6 +322,7 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
         .cpus = (b->limits.cpu_millis + 999) / 1000,
         .cpu_first = b->slot,
         .file_max = (uint64_t)b->limits.disk_mb << 20,
+        .shm_max = (uint64_t)b->limits.memory_mb << 19, /* half: it counts as memory */
     };
     auto_close int status_read = -1;
     int status[2];
