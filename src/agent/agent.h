@@ -35,17 +35,18 @@ enum slot_mark {
     SLOT_PLAIN,
     SLOT_DIAL,    /* a handler that carries a stream */
     SLOT_LINGERS, /* a supervisor whose exec has ended; it only drains what leftovers write */
+    SLOT_WAITS,   /* a spare, see pool.c */
 };
 
 struct slot {
     _Atomic pid_t pid; /* 0 = free */
+    _Atomic pid_t parent;
     _Atomic unsigned mark;
 };
 
 /* In memory that all agent processes share and no other process can reach. */
 struct agents {
     _Atomic pid_t main, spawner;
-    atomic_bool handler_waits, exec_waits; /* see pool.c */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
 };
@@ -54,6 +55,7 @@ extern struct agents *agents;
 
 struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken */
 size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
+size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 bool agents_has(pid_t pid);    /* main included */
 void agents_forget(pid_t pid); /* it was reaped */
 void agent_mark_self(enum slot_mark mark);
@@ -89,6 +91,7 @@ int call_next(struct call *c, int64_t deadline, struct frame *ret);
 void call_reply(struct call *c, unsigned type, const void *payload, size_t len);
 void call_reply_buf(struct call *c, unsigned type, const struct buf *payload);
 void call_flush(struct call *c);
+int call_queue(struct call *c, unsigned type, const void *payload, size_t len); /* or -EMSGSIZE */
 /* Queues a frame and sends what the socket takes now: 0 or -errno (never -EAGAIN). */
 int call_send_try(struct call *c, unsigned type, const void *payload, size_t len);
 int call_flush_try(struct call *c);
@@ -98,9 +101,10 @@ bool call_gone(struct call *c);
 /* -1 unless every argument was there and nothing else. */
 int call_args_ok(const struct call *c, struct err *err);
 
-/* Waits for one connection on sock, serves it and exits. It sets *waits to false and wakes its
- * parent when it has taken one. */
-_Noreturn void serve_one(int sock, atomic_bool *waits);
+struct pool;
+/* The life of a process of the pool: waits for a connection and serves it; then it exits, or, as a
+ * supervisor that nothing is left of, waits again. */
+_Noreturn void serve(const struct pool *p, struct slot *slot);
 /* Answers without reading, for a loop that may not block. */
 void refuse(int conn, const struct err *err);
 
@@ -110,17 +114,19 @@ struct pool {
     int sock;
     struct slot *slots;
     size_t nslots;
-    atomic_bool *waits;
-    pid_t spare;
     struct err *full; /* what a caller hears when there is no process for it */
 };
+
+bool pool_has_spare(const struct pool *p, pid_t parent);
+/* Makes the process of that slot a spare once more; false when there are enough. */
+bool pool_return(const struct pool *p, struct slot *slot);
 
 /* One round: has a process ready, sleeps until something happens and reaps. True if watch died. */
 bool pool_run(struct pool *p, pid_t watch, bool retry);
 
 /* ---- the calls: 0, or -1 with err, which becomes the answer */
 
-int exec_call(struct call *c, struct err *err);
+int exec_call(struct call *c, struct err *err); /* returns when nothing is left of the exec */
 int log_call(struct call *c, struct err *err);
 int read_call(struct call *c, struct err *err);
 int write_call(struct call *c, struct err *err);

@@ -12,7 +12,7 @@ bool log_id_ok(const char *id)
 
 int exec_check(const struct call_exec *e, struct err *err)
 {
-    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN))
+    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN | EXEC_COLLECT))
         return err_set(err, ERR_INVALID, "an exec with unknown flags %#x", e->flags);
     if (!e->argv[0] || !e->argv[0][0])
         return err_set(err, ERR_INVALID, "the command is empty; give at least a program to run");
@@ -21,6 +21,8 @@ int exec_check(const struct call_exec *e, struct err *err)
                        "a background exec needs an id of 1 to 40 characters a-z, 0-9 and _");
     if ((e->flags & EXEC_BACKGROUND) && (e->flags & EXEC_STDIN))
         return err_set(err, ERR_INVALID, "a background exec has no caller to read input from");
+    if ((e->flags & EXEC_BACKGROUND) && (e->flags & EXEC_COLLECT))
+        return err_set(err, ERR_INVALID, "a background exec has no caller to collect output for");
     for (char **s = e->env; *s; s++)
         if (!strchr(*s, '=') || (*s)[0] == '=')
             return err_set(err, ERR_INVALID,

@@ -24,6 +24,10 @@
 #define CHUNK     (64u << 10)
 #define TTY_DRAIN (256u << 10)
 
+/* Of EXEC_COLLECT: what is held back goes out when it is so much, and once after this long. */
+#define HOLD    (64u << 10)
+#define HOLD_NS (1000 * 1000000ll)
+
 struct output {
     int fd;
     unsigned type;
@@ -43,6 +47,7 @@ struct exec {
     int status;
     bool ended;
     int64_t started, deadline;
+    int64_t hold_until; /* 0 once it has passed */
 };
 
 static bool is_background(const struct exec *x)
@@ -53,6 +58,17 @@ static bool is_background(const struct exec *x)
 static bool is_tty(const struct exec *x)
 {
     return x->in.flags & EXEC_TTY;
+}
+
+static bool collects(const struct exec *x)
+{
+    return x->in.flags & EXEC_COLLECT;
+}
+
+/* So much waits for the caller that nothing is added to it. */
+static bool is_full(const struct exec *x)
+{
+    return !is_background(x) && x->call->out.len >= (collects(x) ? HOLD : 1);
 }
 
 static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
@@ -159,7 +175,8 @@ static ssize_t pump(struct exec *x, struct output *o, size_t want)
     } else {
         size_t part = within_limit(x, o, (size_t)n);
 
-        if (part > 0 && call_send_try(x->call, o->type, chunk, part) < 0)
+        if (part > 0 && (call_queue(x->call, o->type, chunk, part) < 0 ||
+                         (is_full(x) && call_flush_try(x->call) < 0)))
             return -EPIPE;
     }
     return n;
@@ -184,7 +201,7 @@ static void drain(struct exec *x)
             if (n <= 0)
                 break;
             left -= (int)n;
-            if (!is_background(x) && x->call->out.len > 0)
+            if (is_full(x))
                 call_flush(x->call);
         }
     }
@@ -303,7 +320,7 @@ enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_COUNT };
 
 static void poll_set(const struct exec *x, struct pollfd p[WAIT_COUNT])
 {
-    bool full = !is_background(x) && x->call->out.len > 0;
+    bool full = is_full(x);
 
     p[WAIT_OUT] = (struct pollfd){.fd = full ? -1 : x->out[0].fd, .events = POLLIN};
     p[WAIT_ERR] = (struct pollfd){.fd = full ? -1 : x->out[1].fd, .events = POLLIN};
@@ -329,6 +346,23 @@ static int serve_events(struct exec *x, const struct pollfd p[WAIT_COUNT])
     return is_background(x) || take_frames(x) >= 0 ? 0 : -EPIPE;
 }
 
+/* When the loop has to do something even if nothing happens; 0 = never. */
+static int64_t next_time(const struct exec *x)
+{
+    if (x->hold_until && (!x->deadline || x->hold_until < x->deadline))
+        return x->hold_until;
+    return x->deadline;
+}
+
+static bool time_is_up(struct exec *x, int64_t now)
+{
+    if (x->hold_until && now >= x->hold_until) {
+        x->hold_until = 0;
+        (void)call_flush_try(x->call); /* a caller that is gone shows in the loop */
+    }
+    return x->deadline && now >= x->deadline;
+}
+
 /* Until the command ends, time is up, or the caller is gone. */
 static enum call_exit_how watch(struct exec *x)
 {
@@ -340,17 +374,21 @@ static enum call_exit_how watch(struct exec *x)
     feed(x);
     for (;;) {
         struct timespec left = {0};
+        int64_t then = next_time(x), now;
         int r;
 
-        if (x->deadline) {
-            int64_t ns = x->deadline - mono_ns();
-
-            if (ns <= 0)
-                return EXIT_TIMEOUT;
-            left = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+        if (then) {
+            now = mono_ns();
+            if (now >= then) {
+                if (time_is_up(x, now))
+                    return EXIT_TIMEOUT;
+                continue;
+            }
+            left = (struct timespec){.tv_sec = (then - now) / 1000000000,
+                                     .tv_nsec = (then - now) % 1000000000};
         }
         poll_set(x, p);
-        r = ppoll(p, WAIT_COUNT, x->deadline ? &left : NULL, &agent_wait_mask);
+        r = ppoll(p, WAIT_COUNT, then ? &left : NULL, &agent_wait_mask);
         if (r > 0 && serve_events(x, p) < 0)
             return EXIT_CANCELLED;
         reap(x);
@@ -417,13 +455,14 @@ static int tell_started(struct exec *x, struct err *err)
         return -1;
     buf_init(&b, 16);
     wire_put_u32(&b, (uint32_t)x->pid);
-    if (!is_background(x)) {
-        /* A caller that is gone already shows in the loop. */
-        (void)call_send_try(x->call, FRAME_STARTED, b.data, b.len);
-        return 0;
-    }
-    (void)call_send_try(x->call, FRAME_STARTED, b.data, b.len);
-    close_fd(&x->call->fd);
+    /* A caller that is gone already shows in the loop. */
+    (void)call_queue(x->call, FRAME_STARTED, b.data, b.len);
+    if (collects(x))
+        x->hold_until = x->started + HOLD_NS;
+    else
+        (void)call_flush_try(x->call);
+    if (is_background(x))
+        close_fd(&x->call->fd);
     return 0;
 }
 
@@ -435,6 +474,7 @@ static int find_user(struct exec *x, struct err *err)
     return identity_load(x->in.user, &x->user, err);
 }
 
+/* Returns when nothing is left of it, so that this process can supervise another command. */
 static void run(struct exec *x)
 {
     enum call_exit_how how = watch(x);
@@ -444,16 +484,21 @@ static void run(struct exec *x)
     if (how == EXIT_CANCELLED)
         _exit(0);
     finish(x, how);
-    if (!is_tty(x))
-        linger(x);
-    _exit(0);
+    if (is_tty(x) || is_background(x))
+        _exit(0);
+    linger(x);
+    if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
+        _exit(0);
+    close_fd(&x->input);
+    buf_done(&x->pending);
+    call_exec_done(&x->in);
 }
 
 int exec_call(struct call *c, struct err *err)
 {
-    static struct exec x = {.out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
+    static struct exec x;
 
-    x.call = c;
+    x = (struct exec){.call = c, .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);
     if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)

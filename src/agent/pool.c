@@ -9,39 +9,62 @@
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
- *  1. At most one spare waits for a connection; *waits says so. The spare itself makes it false and
- * sends us SIGCHLD, so that the next one is forked while the call is being served.
+ *  1. At least one spare waits for a connection (SLOT_WAITS). The last of them that takes one sends
+ *     us SIGCHLD, so that the next is forked while the call is served.
  *  2. While no spare waits we accept ourselves, but only to refuse: this process never reads from a
  *     connection, so no caller can hold it up.
- *  3. A spare dies with its parent; a process that serves does not. */
+ *  3. A spare dies with its parent; a process that serves does not. Who counts spares counts those
+ *     of one parent: the spares of a dead spawner may not have been reaped yet.
+ *  4. A process that can serve again becomes a spare again, if there are not SPARES_MAX of them:
+ *     calls that come one after the other fork nothing. */
+
+#define SPARES_MAX 4
+
+bool pool_has_spare(const struct pool *p, pid_t parent)
+{
+    return slot_count_waiting(p->slots, p->nslots, parent) > 0;
+}
+
+static bool die_with_parent(const struct slot *slot)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == slot->parent;
+}
+
+bool pool_return(const struct pool *p, struct slot *slot)
+{
+    if (slot_count_waiting(p->slots, p->nslots, slot->parent) >= SPARES_MAX ||
+        !die_with_parent(slot))
+        return false;
+    slot->mark = SLOT_WAITS;
+    return true;
+}
 
 /* False when there is no process to be had. */
 static bool refill(struct pool *p)
 {
     struct slot *slot = slot_free(p->slots, p->nslots);
-    pid_t parent = getpid(), pid;
+    pid_t pid;
 
     if (!slot)
         return false;
-    *p->waits = true;
+    slot->parent = getpid();
+    slot->mark = SLOT_WAITS;
     pid = fork();
     if (pid == 0) {
         slot->pid = getpid();
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
+        if (!die_with_parent(slot))
             _exit(1);
-        serve_one(p->sock, p->waits);
+        serve(p, slot);
     }
     if (pid < 0) {
-        *p->waits = false;
+        slot->mark = SLOT_PLAIN;
         return false;
     }
     slot->pid = pid;
-    p->spare = pid;
     return true;
 }
 
-static bool reap(struct pool *p, pid_t watch)
+static bool reap(pid_t watch)
 {
     bool found = false;
     pid_t pid;
@@ -55,8 +78,6 @@ static bool reap(struct pool *p, pid_t watch)
             continue;
         }
         agents_forget(pid);
-        if (pid == p->spare)
-            *p->waits = false;
         found |= pid == watch;
     }
     return found;
@@ -77,11 +98,11 @@ bool pool_run(struct pool *p, pid_t watch, bool retry)
     struct timespec soon = {.tv_nsec = 100 * 1000 * 1000};
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    bool ready = *p->waits || refill(p), found;
+    bool ready = pool_has_spare(p, getpid()) || refill(p), found;
     struct pollfd sock = {.fd = ready ? -1 : p->sock, .events = POLLIN};
     int r = ppoll(&sock, 1, ready && !retry ? NULL : &soon, &agent_wait_mask);
 
-    found = reap(p, watch);
+    found = reap(watch);
     if (r > 0 && !refill(p))
         turn_away(p);
     return found;

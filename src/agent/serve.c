@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 #define FIRST_FRAME_NS (5ll * 1000 * 1000 * 1000)
 #define FILL           4096
 #define BATCH          (64u << 10)
+#define KEEP_MAX       (32u << 10)
 
 static int hello_call(struct call *c, struct err *err)
 {
@@ -149,7 +151,7 @@ int call_flush_try(struct call *c)
     return flush(c, MSG_DONTWAIT);
 }
 
-static int queue(struct call *c, unsigned type, const void *payload, size_t len)
+int call_queue(struct call *c, unsigned type, const void *payload, size_t len)
 {
     unsigned char header[FRAME_HEADER];
 
@@ -162,7 +164,7 @@ static int queue(struct call *c, unsigned type, const void *payload, size_t len)
 
 void call_reply(struct call *c, unsigned type, const void *payload, size_t len)
 {
-    if (queue(c, type, payload, len) < 0)
+    if (call_queue(c, type, payload, len) < 0)
         _exit(1);
     if (c->out.len >= BATCH)
         call_flush(c);
@@ -175,7 +177,7 @@ void call_reply_buf(struct call *c, unsigned type, const struct buf *payload)
 
 int call_send_try(struct call *c, unsigned type, const void *payload, size_t len)
 {
-    int r = queue(c, type, payload, len);
+    int r = call_queue(c, type, payload, len);
 
     return r < 0 ? r : call_flush_try(c);
 }
@@ -204,7 +206,7 @@ int call_args_ok(const struct call *c, struct err *err)
     return 0;
 }
 
-static int run(struct call *c, bool exec, struct err *err)
+static int answer(struct call *c, bool exec, struct err *err)
 {
     struct frame f;
     unsigned op;
@@ -220,9 +222,13 @@ static int run(struct call *c, bool exec, struct err *err)
     return ops[op].run(c, err);
 }
 
-/* All that can be done before somebody is waiting for it. */
-static void prepare(struct call *c, int sock, bool exec)
+/* All that can be done before somebody is waiting for it. Returns what to wait on, or -1 when there
+ * is no memory for it: poll() does too, but wakes every spare for each caller. */
+static int prepare(struct call *c, int sock, bool exec)
 {
+    struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE};
+    int queue;
+
     for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
         if (fd != (unsigned)sock && fd != AGENT_FD_LOGS)
             (void)close((int)fd);
@@ -235,34 +241,77 @@ static void prepare(struct call *c, int sock, bool exec)
     buf_init(&c->in, FRAME_MAX + FRAME_HEADER + FILL);
     buf_init(&c->out, FRAME_MAX + FRAME_HEADER + BATCH);
     (void)buf_room(&c->in, FILL);
+    (void)buf_room(&c->out, FILL);
+    queue = epoll_create1(EPOLL_CLOEXEC);
+    if (queue >= 0 && epoll_ctl(queue, EPOLL_CTL_ADD, sock, &e) < 0)
+        close_fd(&queue);
+    return queue;
 }
 
-static int wait_for_caller(int sock)
+static int wait_for_caller(int sock, int queue)
 {
     struct pollfd p = {.fd = sock, .events = POLLIN};
+    struct epoll_event e;
     int conn;
 
     do
-        (void)poll(&p, 1, -1);
+        (void)(queue < 0 ? poll(&p, 1, -1) : epoll_wait(queue, &e, 1, -1));
     while ((conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) < 0);
     return conn;
 }
 
-void serve_one(int sock, atomic_bool *waits)
+static void leave_pool(const struct pool *p, struct slot *slot)
 {
-    bool exec = sock == AGENT_FD_EXEC;
-    struct call c = {0};
+    slot->mark = SLOT_PLAIN;
+    if (!pool_has_spare(p, slot->parent))
+        (void)kill(slot->parent, SIGCHLD);
+}
+
+/* Ready for another call, if it is worth it: what one call made large stays large. */
+static bool reset(struct call *c)
+{
+    close_fd(&c->fd);
+    if (c->in.cap > KEEP_MAX || c->out.cap > KEEP_MAX)
+        return false;
+    buf_clear(&c->in);
+    buf_clear(&c->out);
+    c->used = 0;
+    return true;
+}
+
+/* The listening socket stays open meanwhile. A command does not get it (rule 2), and no path leads
+ * to it: sockets cannot be opened through /proc. */
+static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struct call *c,
+                                  int queue)
+{
     struct err err = {0};
 
-    prepare(&c, sock, exec);
-    c.fd = wait_for_caller(sock);
-    *waits = false;
-    (void)kill(getppid(), SIGCHLD);
-    /* Supervisors survive a spawner that somebody kills. */
+    do {
+        c->fd = wait_for_caller(p->sock, queue);
+        leave_pool(p, slot);
+        (void)prctl(PR_SET_PDEATHSIG, 0); /* they survive a spawner that somebody kills */
+        if (answer(c, true, &err) < 0) {
+            call_fail(c, &err);
+            break;
+        }
+    } while (reset(c) && pool_return(p, slot));
+    _exit(0);
+}
+
+void serve(const struct pool *p, struct slot *slot)
+{
+    bool exec = p->sock == AGENT_FD_EXEC;
+    struct call c = {0};
+    struct err err = {0};
+    int queue = prepare(&c, p->sock, exec);
+
     if (exec)
-        (void)prctl(PR_SET_PDEATHSIG, 0);
-    (void)close(sock); /* rule 2: the connection and the logs are left */
-    if (run(&c, exec, &err) < 0)
+        serve_execs(p, slot, &c, queue);
+    c.fd = wait_for_caller(p->sock, queue);
+    leave_pool(p, slot);
+    (void)close(p->sock); /* rule 2: the connection and the logs are left */
+    (void)close(queue);
+    if (answer(&c, false, &err) < 0)
         call_fail(&c, &err);
     call_flush(&c);
     _exit(0);

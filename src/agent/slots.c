@@ -22,6 +22,15 @@ size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark)
     return count;
 }
 
+size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += slots[i].mark == SLOT_WAITS && slots[i].pid != 0 && slots[i].parent == parent;
+    return count;
+}
+
 static struct slot *slot_of(pid_t pid)
 {
     for (size_t i = 0; i < HANDLERS_MAX; i++)

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,17 +20,6 @@ enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static char stack[STACK_SIZE] __attribute__((aligned(16)));
-
-/* The OOM killer takes commands before the supervisor and the spawner, which share their limit. */
-static void raise_oom_score(void)
-{
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        (void)!write(fd, "500", 3);
-        (void)close(fd);
-    }
-}
 
 static void limit_files(uint32_t nofile)
 {
@@ -111,7 +99,6 @@ static int child(void *arg)
     s->step = STEP_TTY;
     if (s->tty && ioctl(0, TIOCSCTTY, 0) < 0)
         goto failed;
-    raise_oom_score();
     limit_files(s->nofile);
     s->step = STEP_USER;
     if (become(s->user) < 0)

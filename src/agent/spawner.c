@@ -10,11 +10,8 @@
 static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
 {
     struct err full = {0};
-    struct pool pool = {.sock = AGENT_FD_EXEC,
-                        .slots = agents->execs,
-                        .nslots = EXECS_MAX,
-                        .waits = &agents->exec_waits,
-                        .full = &full};
+    struct pool pool = {
+        .sock = AGENT_FD_EXEC, .slots = agents->execs, .nslots = EXECS_MAX, .full = &full};
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -31,11 +28,8 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
 
 int spawner_start(bool join, size_t agent_cgroups, size_t work_cgroups)
 {
-    pid_t pid;
+    pid_t pid = fork();
 
-    /* The spare of the last spawner died with it. */
-    agents->exec_waits = false;
-    pid = fork();
     if (pid == 0) {
         agents->spawner = getpid();
         spawner_main(join, agent_cgroups, work_cgroups);

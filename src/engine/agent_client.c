@@ -19,6 +19,8 @@
 
 #define ITEMS_MAX       100000
 #define ITEMS_BYTES_MAX (64u << 20)
+#define READ_SIZE       (16u << 10) /* at least; a buffer that had to grow is filled */
+#define SENT_AT_ONCE    2048        /* fits into the smallest buffer that a socket has */
 
 int agent_broken(struct err *err, const char *what)
 {
@@ -35,14 +37,19 @@ static int stream_ended(struct sandbox *sb, struct err *err)
                     "the sandbox ended before the call did; look at its status");
 }
 
+int agent_silent(struct err *err)
+{
+    return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
+                    "the sandbox did not answer within %d s; try again, or remove it",
+                    AGENT_WAIT_MS / 1000);
+}
+
 static int recv_failed(struct sandbox *sb, int r, struct err *err)
 {
     if (r == -EPROTO)
         return agent_broken(err, "a frame that breaks the protocol");
     if (r == -EAGAIN)
-        return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
-                        "the sandbox did not answer within %d s; try again, or remove it",
-                        AGENT_WAIT_MS / 1000);
+        return agent_silent(err);
     return stream_ended(sb, err);
 }
 
@@ -55,11 +62,11 @@ static void make_harmless(char *text)
             *p = '?';
 }
 
-static int agent_said_no(const struct buf *payload, struct err *err)
+static int agent_said_no(const char *data, size_t len, struct err *err)
 {
     struct err said = {0};
 
-    (void)call_error_get(payload->data, payload->len, &said);
+    (void)call_error_get(data, len, &said);
     switch (said.kind) {
     case ERR_INVALID:
     case ERR_NOT_FOUND:
@@ -94,7 +101,47 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
     if (r <= 0)
         return recv_failed(sb, r, err);
     if (*ret_type == FRAME_ERROR)
-        return agent_said_no(payload, err);
+        return agent_said_no(payload->data, payload->len, err);
+    return 0;
+}
+
+void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd)
+{
+    *r = (struct agent_reader){.sb = sb, .fd = fd};
+    buf_init(&r->in, FRAME_HEADER + FRAME_MAX + READ_SIZE);
+}
+
+int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err)
+{
+    long n;
+
+    buf_shift(&r->in, r->used);
+    r->used = 0;
+    n = frame_parse(r->in.data, r->in.len, &ret->type);
+    if (n <= 0)
+        return n == 0 ? 0 : recv_failed(r->sb, (int)n, err);
+    r->used = (size_t)n;
+    ret->data = r->in.data + FRAME_HEADER;
+    ret->len = r->used - FRAME_HEADER;
+    return ret->type == FRAME_ERROR ? agent_said_no(ret->data, ret->len, err) : 1;
+}
+
+int agent_fill(struct agent_reader *r, struct err *err)
+{
+    /* There is room: less than one whole frame is left after agent_take(). */
+    char *room = buf_room(&r->in, READ_SIZE);
+    size_t want = r->in.cap - r->in.len - 1;
+    ssize_t n;
+
+    do
+        n = recv(r->fd, room, want, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return 0;
+    if (n <= 0)
+        return recv_failed(r->sb, n == 0 ? 0 : -errno, err);
+    r->in.len += (size_t)n;
+    room[n] = '\0';
     return 0;
 }
 
@@ -111,7 +158,7 @@ void agent_bound_sends(int fd, uint64_t ms)
     bound_wait(fd, SO_SNDTIMEO, ms);
 }
 
-int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err)
 {
     auto_close int fd = -1;
@@ -126,12 +173,22 @@ int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, e
             *err = why;
         return -1;
     }
-    bound_wait(fd, SO_RCVTIMEO, AGENT_WAIT_MS);
-    bound_wait(fd, SO_SNDTIMEO, AGENT_WAIT_MS);
+    if (args && args->len > SENT_AT_ONCE)
+        bound_wait(fd, SO_SNDTIMEO, AGENT_WAIT_MS);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
     if (r < 0)
         return recv_failed(sb, r, err);
     *ret_fd = steal_fd(fd);
+    return 0;
+}
+
+int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err)
+{
+    if (agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
+        return -1;
+    bound_wait(*ret_fd, SO_RCVTIMEO, AGENT_WAIT_MS);
+    bound_wait(*ret_fd, SO_SNDTIMEO, AGENT_WAIT_MS);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/buf.h"
 #include "engine/engine.h"
 #include "proto/call.h"
 #include "store/store.h"
@@ -13,7 +14,7 @@
  * done under it, but nothing that waits for an agent that runs someone's code.
  *  3. engine.table_lock: which sandboxes exist. Never held during blocking work.
  *  4. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, pool, reaper) have locks of their own, below all of these. */
+ * The queues (writer, pool, reaper) and images_used have locks of their own, below all of these. */
 
 struct sandbox {
     atomic_uint refs;
@@ -46,7 +47,14 @@ struct sandbox {
 
 #define TABLE_BUCKETS 1024
 
+struct image;
 struct write_job;
+
+struct image_use {
+    char *id;
+    unsigned boxes; /* made from it and not yet destroyed */
+    struct image_use *next;
+};
 
 struct engine {
     struct engine_config config;
@@ -65,6 +73,11 @@ struct engine {
     bool stopping;
 
     atomic_llong created, killed, expired;
+
+    struct {
+        pthread_mutex_t lock;
+        struct image_use *first;
+    } images_used;
 
     struct writer {
         pthread_mutex_t lock;
@@ -174,9 +187,20 @@ int reaper_start(struct engine *e, struct err *err);
 void reaper_stop(struct engine *e); /* after the queue is empty */
 /* Destroys the box and deletes the row, later. Takes a reference. */
 void reaper_doom(struct engine *e, struct sandbox *sb);
-bool reaper_uses_image(struct engine *e, const char *image_id);
 void reaper_watch(struct engine *e, struct sandbox *sb);
 void reaper_unwatch(struct engine *e, struct sandbox *sb);
+
+/* ---- images.c: which images have boxes ---- */
+
+/* image_get, and counts a box of it; the layers stay until images_drop. */
+int images_take(struct engine *e, const char *name, struct image **ret, struct err *err);
+/* Counts a box that is there already. An id that is NULL or "" is none. */
+void images_count(struct engine *e, const char *id);
+/* The box is destroyed. name is what it was created with, or NULL when that is not known. */
+void images_drop(struct engine *e, const char *id, const char *name);
+/* Deletes layers that have neither a name nor a box. */
+void images_collect(struct engine *e);
+void images_done(struct engine *e);
 
 /* ---- recover.c ---- */
 
@@ -196,6 +220,32 @@ void agent_bound_sends(int fd, uint64_t ms);
  * with why it ended; sb may be NULL, then only that it did. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
                struct err *err);
+/* As agent_call, for a caller that bounds its waits with poll(): without limits on the socket. */
+int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err);
+
+/* Frames read in large pieces, for a stream that nobody else reads from. */
+struct agent_reader {
+    struct sandbox *sb;
+    int fd;
+    struct buf in;
+    size_t used; /* the frame last taken, at the front of in */
+};
+
+struct agent_frame {
+    unsigned type;
+    const char *data; /* valid until the next is taken */
+    size_t len;
+};
+
+void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd);
+/* A frame of what was read: 1, 0 when there is no whole one, or as agent_next -1. */
+int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err);
+/* Reads what is there, after poll() has said so. */
+int agent_fill(struct agent_reader *r, struct err *err);
+/* The agent did not answer in time. */
+int agent_silent(struct err *err);
+
 /* As agent_next, where only one type will do. */
 int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err);
 /* A call on ctl that is answered with OK. */

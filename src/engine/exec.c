@@ -43,7 +43,7 @@ static int check_request(const struct exec_request *req, struct err *err)
 }
 
 static void put_call(struct buf *args, struct sandbox *sb, const struct exec_request *req,
-                     const char *log_id, uint64_t output_max)
+                     const char *log_id, uint64_t output_max, uint32_t more_flags)
 {
     char *shell[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
                      (char *)(uintptr_t)req->command, NULL};
@@ -52,7 +52,7 @@ static void put_call(struct buf *args, struct sandbox *sb, const struct exec_req
     auto_free char *cwd = NULL;
     struct call_exec call = {
         .flags = (req->tty ? EXEC_TTY : 0) | (*log_id ? EXEC_BACKGROUND : 0) |
-                 (req->want_stdin ? EXEC_STDIN : 0),
+                 (req->want_stdin ? EXEC_STDIN : 0) | more_flags,
         .id = (char *)(uintptr_t)log_id,
         .argv = req->argv ? (char **)(uintptr_t)req->argv : shell,
         .env = env,
@@ -86,7 +86,7 @@ int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *
     if (check_request(req, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
-    put_call(&args, sb, req, log_id, output_max);
+    put_call(&args, sb, req, log_id, output_max, 0);
     if (agent_call(e, sb, BOX_EXEC, CALL_EXEC, &args, &fd, err) < 0 ||
         agent_expect(sb, fd, FRAME_STARTED, &payload, err) < 0)
         return -1;
@@ -99,21 +99,32 @@ int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *
     return 0;
 }
 
-static int open_stream(struct engine *e, const char *id, const struct exec_request *req,
-                       uint64_t output_max, struct exec_stream *ret, struct err *err)
+static int64_t deadline_of(uint64_t timeout_ms)
+{
+    return timeout_ms ? mono_ns() + (int64_t)(timeout_ms + GRACE_MS) * 1000000 : 0;
+}
+
+static uint64_t capped_timeout(const struct engine *e, uint64_t timeout_ms)
+{
+    uint64_t max_ms = (uint64_t)e->config.max_command_s * 1000;
+
+    return timeout_ms && timeout_ms < max_ms ? timeout_ms : max_ms;
+}
+
+/* Read as it comes, at the pace of its reader: no limit of output is needed. */
+int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
+                     struct exec_stream *ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct exec_request capped = *req;
-    uint64_t max_ms = (uint64_t)e->config.max_command_s * 1000;
     struct exec_stream x = {.fd = -1, .engine = e};
 
-    if (!req->attached && (capped.timeout_ms == 0 || capped.timeout_ms > max_ms))
-        capped.timeout_ms = max_ms;
+    if (!req->attached)
+        capped.timeout_ms = capped_timeout(e, req->timeout_ms);
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
-    if (capped.timeout_ms > 0)
-        x.deadline_ns = mono_ns() + (int64_t)(capped.timeout_ms + GRACE_MS) * 1000000;
-    if (exec_start(e, sb, &capped, "", output_max, &x.fd, &x.pid, err) < 0)
+    x.deadline_ns = deadline_of(capped.timeout_ms);
+    if (exec_start(e, sb, &capped, "", 0, &x.fd, &x.pid, err) < 0)
         return -1;
     if (capped.timeout_ms > 0)
         agent_bound_sends(x.fd, capped.timeout_ms + GRACE_MS);
@@ -121,13 +132,6 @@ static int open_stream(struct engine *e, const char *id, const struct exec_reque
     x.payload = xcalloc(1, sizeof(*x.payload));
     *ret = x;
     return 0;
-}
-
-/* Read as it comes, at the pace of its reader: no limit is needed. */
-int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
-                     struct exec_stream *ret, struct err *err)
-{
-    return open_stream(e, id, req, 0, ret, err);
 }
 
 void engine_exec_close(struct exec_stream *x)
@@ -172,7 +176,8 @@ static bool was_oom(struct engine *e, struct sandbox *sb, int exit_code)
     return grew;
 }
 
-static int read_exit(struct exec_stream *x, struct exec_output *ret, struct err *err)
+static int read_exit(struct engine *e, struct sandbox *sb, const char *data, size_t len,
+                     struct exec_output *ret, struct err *err)
 {
     static const char *const reasons[] = {
         [EXIT_CODE] = "exit",           [EXIT_SIGNAL] = "signal", [EXIT_TIMEOUT] = "timeout",
@@ -181,7 +186,7 @@ static int read_exit(struct exec_stream *x, struct exec_output *ret, struct err 
     struct call_exit end;
     struct wire w;
 
-    wire_init(&w, x->payload->data, x->payload->len);
+    wire_init(&w, data, len);
     call_exit_get(&w, &end);
     if (!wire_ok(&w) || end.how >= ARRAY_LEN(reasons))
         return agent_broken(err, "the end of a command in a form that cannot be read");
@@ -194,18 +199,17 @@ static int read_exit(struct exec_stream *x, struct exec_output *ret, struct err 
         .lost_stdout = end.lost_stdout,
         .lost_stderr = end.lost_stderr,
     };
-    if ((end.how == EXIT_CODE || end.how == EXIT_SIGNAL) &&
-        was_oom(x->engine, x->sandbox, ret->exit_code))
+    if ((end.how == EXIT_CODE || end.how == EXIT_SIGNAL) && was_oom(e, sb, ret->exit_code))
         ret->reason = "oom";
     return 0;
 }
 
-/* Milliseconds until the stream is given up, for poll(). */
-static int time_left(const struct exec_stream *x)
+/* Milliseconds until a stream is given up, for poll(). */
+static int time_left(int64_t deadline_ns)
 {
-    int64_t left = (x->deadline_ns - mono_ns()) / 1000000;
+    int64_t left = (deadline_ns - mono_ns()) / 1000000;
 
-    if (x->deadline_ns == 0)
+    if (deadline_ns == 0)
         return -1;
     return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
@@ -223,14 +227,14 @@ int engine_exec_next(struct exec_stream *x, struct exec_output *ret, struct err 
     int n;
 
     do
-        n = poll(&p, 1, time_left(x));
+        n = poll(&p, 1, time_left(x->deadline_ns));
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return silent(err);
     if (agent_next(x->sandbox, x->fd, &type, x->payload, err) < 0)
         return -1;
     if (type == FRAME_EXIT)
-        return read_exit(x, ret, err);
+        return read_exit(x->engine, x->sandbox, x->payload->data, x->payload->len, ret, err);
     if (type != FRAME_STDOUT && type != FRAME_STDERR)
         return agent_broken(err, "output of the wrong kind");
     *ret = (struct exec_output){
@@ -243,105 +247,148 @@ int engine_exec_next(struct exec_stream *x, struct exec_output *ret, struct err 
 
 /* ---- to the end ---- */
 
-struct collected {
+/* A command whose output is wanted whole. The agent collects it (EXEC_COLLECT), so that in most
+ * cases there is one thing to wait for and one to read. */
+struct run {
+    struct engine *engine;
+    struct sandbox *sb;
+    struct agent_reader reader;
+    int64_t deadline_ns;
+    bool started;
+    struct pollfd caller;
+    bool (*cancelled)(void *arg);
+    void *arg;
     struct buf streams[2];
     uint64_t lost;
 };
 
-static void keep(struct collected *c, const struct exec_output *out)
+static void keep(struct run *x, const struct agent_frame *f)
 {
-    struct buf *b = &c->streams[out->what == EXEC_STDERR];
+    struct buf *b = &x->streams[f->type == FRAME_STDERR];
     size_t room = EXEC_OUTPUT_MAX - b->len;
-    size_t n = out->len < room ? out->len : room;
+    size_t n = f->len < room ? f->len : room;
 
-    (void)buf_add(b, out->data, n);
-    c->lost += out->len - n;
+    (void)buf_add(b, f->data, n);
+    x->lost += f->len - n;
 }
 
-/* Waits for output, looking at the caller's connection meanwhile. 1 = output, 0 = the caller left.
- */
-static int wait_output(const struct exec_stream *x, struct pollfd *caller,
-                       bool (*cancelled)(void *arg), void *arg, struct err *err)
+static int gave_up(const struct run *x, struct err *err)
+{
+    return x->started ? silent(err) : agent_silent(err);
+}
+
+/* Waits for output, looking at the caller's connection meanwhile. */
+static int wait_output(struct run *x, struct err *err)
 {
     for (;;) {
-        struct pollfd p[2] = {{.fd = x->fd, .events = POLLIN}, *caller};
-        int n = poll(p, 2, time_left(x));
+        struct pollfd p[2] = {{.fd = x->reader.fd, .events = POLLIN}, x->caller};
+        int n = poll(p, 2, time_left(x->deadline_ns));
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return silent(err);
+            return gave_up(x, err);
         if (p[1].revents) {
-            if (cancelled && cancelled(arg))
-                return 0;
+            if (x->cancelled && x->cancelled(x->arg))
+                return err_code(err, ERR_CONFLICT, "cancelled",
+                                "the caller went away and the command was ended");
             /* Bytes of a next request, or only half of the connection closed: not asked again. */
             if (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR))
-                caller->fd = -1;
-            caller->events = POLLRDHUP;
+                x->caller.fd = -1;
+            x->caller.events = POLLRDHUP;
         }
         if (p[0].revents)
-            return 1;
+            return 0;
     }
 }
 
-static int collect(struct exec_stream *x, int cancel_fd, bool (*cancelled)(void *arg), void *arg,
-                   struct collected *c, struct exec_output *end, struct err *err)
+/* 1 = that was the end. */
+static int on_frame(struct run *x, const struct agent_frame *f, struct exec_output *end,
+                    struct err *err)
 {
-    struct pollfd caller = {.fd = cancel_fd, .events = POLLIN | POLLRDHUP};
+    if (x->started && f->type == FRAME_EXIT)
+        return read_exit(x->engine, x->sb, f->data, f->len, end, err) < 0 ? -1 : 1;
+    if (x->started && (f->type == FRAME_STDOUT || f->type == FRAME_STDERR)) {
+        keep(x, f);
+        return 0;
+    }
+    if (x->started || f->type != FRAME_STARTED)
+        return agent_broken(err, "output of the wrong kind");
+    x->started = true;
+    return 0;
+}
+
+static int collect(struct run *x, int64_t deadline_ns, struct exec_output *end, struct err *err)
+{
+    struct agent_frame f;
+    int r;
 
     for (;;) {
-        int r = wait_output(x, &caller, cancelled, arg, err);
-
-        if (r == 0)
-            return err_code(err, ERR_CONFLICT, "cancelled",
-                            "the caller went away and the command was ended");
-        if (r < 0 || engine_exec_next(x, end, err) < 0)
-            return -1;
-        if (end->what == EXEC_EXIT)
-            return 0;
-        keep(c, end);
+        while ((r = agent_take(&x->reader, &f, err)) == 1) {
+            r = on_frame(x, &f, end, err);
+            if (r != 0)
+                return r < 0 ? -1 : 0;
+            x->deadline_ns = deadline_ns; /* it has started */
+        }
         /* An agent that floods never lets poll() reach the deadline. */
-        if (time_left(x) == 0)
-            return silent(err);
+        if (r == 0 && time_left(x->deadline_ns) == 0)
+            r = gave_up(x, err);
+        if (r < 0 || wait_output(x, err) < 0 || agent_fill(&x->reader, err) < 0)
+            return -1;
     }
 }
 
-static json_t *result_json(const struct collected *c, const struct exec_output *end)
+static json_t *result_json(const struct run *x, const struct exec_output *end)
 {
-    bool truncated = c->lost + end->lost_stdout + end->lost_stderr > 0;
+    bool truncated = x->lost + end->lost_stdout + end->lost_stderr > 0;
     json_t *o = json_object();
 
     (void)json_object_set_new(o, "exitCode", json_integer(end->exit_code));
-    (void)json_object_set_new(o, "stdout", json_of_bytes(c->streams[0].data, c->streams[0].len));
-    (void)json_object_set_new(o, "stderr", json_of_bytes(c->streams[1].data, c->streams[1].len));
+    (void)json_object_set_new(o, "stdout", json_of_bytes(x->streams[0].data, x->streams[0].len));
+    (void)json_object_set_new(o, "stderr", json_of_bytes(x->streams[1].data, x->streams[1].len));
     (void)json_object_set_new(o, "duration", json_real(end->duration_ms));
     (void)json_object_set_new(o, "reason", json_string(end->reason));
     (void)json_object_set_new(o, "truncated", json_boolean(truncated));
     return o;
 }
 
+static void run_done(struct run *x)
+{
+    close_fd(&x->reader.fd);
+    buf_done(&x->reader.in);
+    buf_done(&x->streams[0]);
+    buf_done(&x->streams[1]);
+}
+
 int engine_exec_run(struct engine *e, const char *id, const struct exec_request *req, int cancel_fd,
                     bool (*cancelled)(void *arg), void *arg, json_t **ret, struct err *err)
 {
-    uint64_t max_ms = (uint64_t)e->config.max_command_s * 1000;
-    uint64_t timeout = req->timeout_ms && req->timeout_ms < max_ms ? req->timeout_ms : max_ms;
-    struct collected c = {0};
-    struct exec_stream x;
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_buf struct buf args = {0};
+    struct exec_request capped = *req;
+    struct run x = {.engine = e, .cancelled = cancelled, .arg = arg};
     struct exec_output end;
-    int r;
+    int fd, r;
 
-    if (open_stream(e, id, req, EXEC_OUTPUT_MAX, &x, err) < 0)
+    capped.timeout_ms = capped_timeout(e, req->timeout_ms);
+    if (sandbox_get_running(e, id, &sb, err) < 0 || check_request(req, err) < 0)
         return -1;
-    buf_init(&c.streams[0], EXEC_OUTPUT_MAX);
-    buf_init(&c.streams[1], EXEC_OUTPUT_MAX);
-    r = collect(&x, cancel_fd, cancelled, arg, &c, &end, err);
+    buf_init(&args, FRAME_MAX);
+    put_call(&args, sb, &capped, "", EXEC_OUTPUT_MAX, EXEC_COLLECT);
+    if (agent_open(e, sb, BOX_EXEC, CALL_EXEC, &args, &fd, err) < 0)
+        return -1;
+    x.sb = sb;
+    x.caller = (struct pollfd){.fd = cancel_fd, .events = POLLIN | POLLRDHUP};
+    x.deadline_ns = mono_ns() + AGENT_WAIT_MS * 1000000ll; /* to say that it has started */
+    agent_reader_init(&x.reader, sb, fd);
+    buf_init(&x.streams[0], EXEC_OUTPUT_MAX);
+    buf_init(&x.streams[1], EXEC_OUTPUT_MAX);
+    r = collect(&x, deadline_of(capped.timeout_ms), &end, err);
     if (r == 0 && strcmp(end.reason, "timeout") == 0)
         r = err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
-                     (unsigned long long)timeout);
+                     (unsigned long long)capped.timeout_ms);
     if (r == 0)
-        *ret = result_json(&c, &end);
-    buf_done(&c.streams[0]);
-    buf_done(&c.streams[1]);
-    engine_exec_close(&x);
+        *ret = result_json(&x, &end);
+    run_done(&x);
     return r;
 }

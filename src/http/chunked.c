@@ -54,7 +54,7 @@ static bool framing_is_strict(struct chunked *k, const char *data, size_t len)
             return false;
         if (c != '\r' && c != '\n' && !is_hex(c))
             return false;
-        k->last = c;
+        k->last = (unsigned char)c;
     }
     return true;
 }

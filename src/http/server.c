@@ -18,7 +18,11 @@
 #include "base/mem.h"
 #include "http/http_internal.h"
 
-#define WORKERS_MIN    2
+/* Threads that wait beside those that work: no request should wait for one. Between the two is a
+ * gap, so that threads do not come and go with every small change of load. */
+#define SPARES_MIN     2
+#define SPARES_MAX     4
+#define WORKERS_MIN    (1 + SPARES_MIN)
 #define WORKER_STACK   (256u << 10)
 #define WORKER_IDLE_MS 10000
 #define ACCEPT_BATCH   64
@@ -283,7 +287,7 @@ static bool leave_if_spare(struct http_server *s)
     bool spare;
 
     (void)pthread_mutex_lock(&s->lock);
-    spare = s->workers > WORKERS_MIN;
+    spare = s->workers > WORKERS_MIN && atomic_load(&s->waiting) > SPARES_MAX;
     if (spare) {
         s->workers--;
         atomic_fetch_sub(&s->waiting, 1);
@@ -369,10 +373,10 @@ void server_want_worker(struct http_server *s)
     bool more = false;
     int r;
 
-    if (atomic_load(&s->waiting) > 0)
+    if (atomic_load(&s->waiting) >= SPARES_MIN)
         return;
     (void)pthread_mutex_lock(&s->lock);
-    if (atomic_load(&s->waiting) == 0 && s->workers < s->limits.workers_max) {
+    if (atomic_load(&s->waiting) < SPARES_MIN && s->workers < s->limits.workers_max) {
         s->workers++;
         more = true;
     }

@@ -1,37 +1,11 @@
 #include "agent_rig.h"
 #include "engine/engine.h"
-#include "image/image.h"
+#include "fake_images.h"
 #include "store/store.h"
 #include "tmpdir.h"
 
 /* The engine and the real agent, which runs as an ordinary process: do the two ends of proto/call.h
  * mean the same? The workspace is a folder of the test. */
-
-int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err)
-{
-    struct image *image = xcalloc(1, sizeof(*image));
-
-    (void)s, (void)err;
-    image->name = xstrdup(name);
-    image->id = xstrdup("sha256:1");
-    image->env = strv_add(NULL, "PATH=/usr/bin:/bin");
-    image->workdir = xstrdup("");
-    image->user = xstrdup("");
-    *ret = image;
-    return 0;
-}
-
-void image_free(struct image *image)
-{
-    if (!image)
-        return;
-    free(image->name);
-    free(image->id);
-    strv_free(image->env);
-    free(image->workdir);
-    free(image->user);
-    free(image);
-}
 
 static int rig_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                        struct err *err)

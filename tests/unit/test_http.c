@@ -557,8 +557,8 @@ TEST(unusual_but_valid_heads_are_accepted)
     static const char *const valid[] = {
         "GET / HTTP/1.0\r\n\r\n",
         OK_HEAD "connection:close\r\nX-Empty:\r\nX-Tab:\t a b \t\r\nX-Latin: \344\r\n\r\n",
-        "POST /count HTTP/1.1\r\nhost: [::1]:3111\r\nConnection: close\r\n"
-        "TRANSFER-ENCODING: CHUNKED\r\n\r\nA\r\n0123456789\r\n000\r\n\r\n",
+        ("POST /count HTTP/1.1\r\nhost: [::1]:3111\r\nConnection: close\r\n"
+         "TRANSFER-ENCODING: CHUNKED\r\n\r\nA\r\n0123456789\r\n000\r\n\r\n"),
         "DELETE /a?b=%20&c=1+2?d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     };
 

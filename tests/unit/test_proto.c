@@ -13,9 +13,16 @@
 TEST(an_exec_call_survives_the_wire)
 {
     char *argv[] = {"sh", "-c", "echo", NULL}, *env[] = {"A=1", "B=", NULL};
-    struct call_exec in = {.flags = EXEC_TTY, .id = "bg_1", .argv = argv, .env = env,
-                           .cwd = "/tmp", .user = "", .timeout_ms = 1ull << 40, .rows = 24,
-                           .cols = 80, .nofile = 99};
+    struct call_exec in = {.flags = EXEC_TTY,
+                           .id = "bg_1",
+                           .argv = argv,
+                           .env = env,
+                           .cwd = "/tmp",
+                           .user = "",
+                           .timeout_ms = 1ull << 40,
+                           .rows = 24,
+                           .cols = 80,
+                           .nofile = 99};
     struct call_exec out;
     auto_buf struct buf b;
     struct wire w;
@@ -36,8 +43,14 @@ TEST(an_exec_call_survives_the_wire)
 TEST(every_cut_of_a_message_is_refused)
 {
     char *list[] = {"one", "two", NULL};
-    struct plan in = {.id = "sbx_1", .hostname = "h", .layers = list, .binds = list, .work = list,
-                      .agent = list, .ids_base = 1, .file_max = 2};
+    struct plan in = {.id = "sbx_1",
+                      .hostname = "h",
+                      .layers = list,
+                      .binds = list,
+                      .work = list,
+                      .agent = list,
+                      .ids_base = 1,
+                      .file_max = 2};
     auto_buf struct buf b;
 
     buf_init(&b, PLAN_MAX);
