@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -49,7 +50,9 @@ int pool_take(struct engine *e, struct box *ret, struct err *err)
 
     pthread_mutex_lock(&p->lock);
     if (p->n > 0) {
-        *ret = p->ready[--p->n];
+        /* The oldest: the latest may still be busy with being made. */
+        *ret = p->ready[0];
+        memmove(p->ready, p->ready + 1, --p->n * sizeof(*p->ready));
         got = true;
     }
     pthread_cond_signal(&p->more);
@@ -104,6 +107,8 @@ static void *pool_main(void *arg)
     return NULL;
 }
 
+/* With one box ready before the first request comes; if that fails the thread says so and tries on.
+ */
 int pool_start(struct engine *e, struct err *err)
 {
     struct pool *p = &e->pool;
@@ -111,6 +116,8 @@ int pool_start(struct engine *e, struct err *err)
 
     p->size = e->config.prepared;
     p->ready = xcalloc(p->size + 1, sizeof(*p->ready));
+    if (p->size > 0 && prepare(e, &p->ready[0], NULL) == 0)
+        p->n = 1;
     r = pthread_create(&p->thread, NULL, pool_main, e);
     if (r != 0)
         return err_sys(err, r, "start the thread that prepares boxes");

@@ -11,6 +11,7 @@
  * is; a row without one becomes stopped, or goes when it was never finished. */
 
 struct rows {
+    struct engine *engine;
     struct past {
         struct sandbox_row row;
         bool unwanted; /* half-made or half-removed */
@@ -32,6 +33,7 @@ static int collect(const struct sandbox_row *from, void *arg)
     to->boot_id = from->boot_id ? xstrdup(from->boot_id) : NULL;
     to->image_id = from->image_id ? xstrdup(from->image_id) : NULL;
     to->image_config = from->image_config ? xstrdup(from->image_config) : NULL;
+    images_count(rows->engine, to->image_id);
     return 0;
 }
 
@@ -100,6 +102,7 @@ static bool slot_is_anothers(const struct rows *rows, unsigned at)
 /* Later, by the reaper: a box that is slow to go must not hold up the start. */
 static void discard(struct engine *e, const struct rows *rows, unsigned at)
 {
+    const char *image_id = rows->list[at].row.image_id;
     struct box box = box_of(&rows->list[at].row);
     auto_sandbox struct sandbox *sb = NULL;
 
@@ -109,6 +112,7 @@ static void discard(struct engine *e, const struct rows *rows, unsigned at)
     (void)runtime_adopt(e->runtime, &box, NULL);
     sb = sandbox_alloc(e, &box);
     sb->state = SANDBOX_REMOVING;
+    sb->image_id = image_id ? xstrdup(image_id) : NULL;
     reaper_doom(e, sb);
 }
 
@@ -168,7 +172,8 @@ static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_dis
                  "error", why.text);
         alive = 0;
     }
-    *ret_discard = creating && alive != 1;
+    /* After a power cut nobody knows whether its maker was answered; then it is kept. */
+    *ret_discard = creating && alive != 1 && same_boot;
     if (*ret_discard)
         return 0;
     table_add(e, sb, false);
@@ -186,13 +191,47 @@ static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_dis
     return 0;
 }
 
-static int remove_strays(struct engine *e, const struct rows *rows, struct err *err)
+/* The database was lost, but the box runs: it becomes a sandbox again. What nobody knows any more
+ * (its image, name, environment and limits) takes the default. */
+static void take_unknown(const struct box *box, void *arg)
+{
+    const struct rows *rows = arg;
+    struct engine *e = rows->engine;
+    auto_free char *config =
+        xasprintf("{\"image\":\"unknown\",\"timeout\":%u,\"memory\":%u,\"cpu\":%.3f,\"disk\":%u,"
+                  "\"pids\":%u,\"workdir\":\"%s\",\"metadata\":{\"recovered\":\"true\"}}",
+                  e->config.default_timeout_s, e->config.default_limits.memory_mb,
+                  e->config.default_limits.cpu_millis / 1000.0, e->config.default_limits.disk_mb,
+                  e->config.default_limits.pids, e->config.workspace);
+    /* As if it had been made just now: that asks its agent whether it is there. */
+    struct sandbox_row row = {.state = SANDBOX_CREATING,
+                              .created_ms = now_ms(),
+                              .expires_ms = now_ms() + e->config.default_timeout_s * 1000LL,
+                              .deadline_ns = mono_ns() + e->config.default_timeout_s * 1000000000LL,
+                              .config = config,
+                              .boot_id = e->boot_id,
+                              .pid = box->pid,
+                              .pid_start = box->pid_start,
+                              .slot = box->slot};
+    struct err err = {0};
+    bool dead = false;
+
+    for (unsigned i = 0; i < rows->n; i++)
+        if (strcmp(rows->list[i].row.id, box->id) == 0)
+            return;
+    (void)snprintf(row.id, sizeof(row.id), "%s", box->id);
+    if (revive(e, &row, &dead, &err) < 0)
+        log_error("a box without a row cannot be taken back", "id", box->id, "error", err.text);
+    else if (!dead)
+        log_warn("a sandbox was taken back without its row", "id", box->id);
+}
+
+static int remove_strays(struct engine *e, struct rows *rows, struct err *err)
 {
     auto_free struct box *known = xcalloc(rows->n + 1, sizeof(*known));
 
     if (e->config.keep_strays) {
-        log_warn("the database was lost; boxes that it does not know are left as they are, remove "
-                 "them by hand");
+        runtime_each(e->runtime, take_unknown, rows);
         return 0;
     }
     for (unsigned i = 0; i < rows->n; i++)
@@ -220,7 +259,7 @@ static void sort_out(struct engine *e, struct rows *rows)
 
 int recover(struct engine *e, struct err *err)
 {
-    struct rows rows = {0};
+    struct rows rows = {.engine = e};
     struct err why = {0};
     int r = store_each_sandbox(e->store, collect, &rows, err);
 
@@ -228,6 +267,7 @@ int recover(struct engine *e, struct err *err)
         sort_out(e, &rows);
         if (remove_strays(e, &rows, &why) < 0)
             log_error("not all leftovers of earlier runs could be removed", "error", why.text);
+        images_collect(e);
     }
     for (unsigned i = 0; i < rows.n; i++)
         sandbox_row_done(&rows.list[i].row);

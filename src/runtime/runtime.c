@@ -78,6 +78,12 @@ int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *r
     return rt->ops->stats(rt, box, ret, err);
 }
 
+void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg)
+{
+    if (rt->ops->each)
+        rt->ops->each(rt, found, arg);
+}
+
 int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
 {
     return rt->ops->remove_strays ? rt->ops->remove_strays(rt, known, n, err) : 0;

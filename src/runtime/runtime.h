@@ -79,6 +79,10 @@ struct runtime_ops {
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
 
+    /* Every box that has left its mark on this host, running or not, with what is known of it; for
+     * a daemon that has lost its database. */
+    void (*each)(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
+
     /* Everything of ours on this host that belongs to none of the n known ids is removed. */
     int (*remove_strays)(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
 
@@ -103,5 +107,6 @@ int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel 
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
+void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
 int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
 void runtime_free(struct runtime *rt);

@@ -152,30 +152,31 @@ static void remove_run_dir(struct native *n, const char *id)
     (void)rmdir(dir);
 }
 
-/* The pid of the agent, for a daemon that comes after us and finds the row unfinished. */
-static void note_pid(struct native *n, const struct box *box)
+/* What a daemon that comes after us must know of a box whose row is unfinished or lost. */
+static void note_box(struct native *n, const struct box *box)
 {
     auto_free char *path = run_path(n, box->id, "pid");
-    auto_free char *text =
-        xasprintf("%lld %llu\n", (long long)box->pid, (unsigned long long)box->pid_start);
+    auto_free char *text = xasprintf("%lld %llu %u\n", (long long)box->pid,
+                                     (unsigned long long)box->pid_start, box->slot);
     auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
     if (fd >= 0)
         (void)write_all(fd, text, strlen(text));
 }
 
-static void recall_pid(struct native *n, struct box *box)
+static bool recall_box(struct native *n, struct box *box)
 {
     auto_free char *path = run_path(n, box->id, "pid");
     char text[64];
     long long pid;
     unsigned long long start;
 
-    if (read_file_at(AT_FDCWD, path, text, sizeof(text)) > 0 &&
-        sscanf(text, "%lld %llu", &pid, &start) == 2) {
-        box->pid = pid;
-        box->pid_start = start;
-    }
+    if (read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+        sscanf(text, "%lld %llu %u", &pid, &start, &box->slot) != 3)
+        return false;
+    box->pid = pid;
+    box->pid_start = start;
+    return true;
 }
 
 /* Start time of a process in clock ticks since boot: field 22 of its stat, counted after the name,
@@ -194,6 +195,15 @@ static uint64_t start_time(int64_t pid)
     if (p)
         start = strtoull(p + 1, NULL, 10);
     return start;
+}
+
+/* Start times are whole clock ticks, which others share; nobody else is in the box's cgroups. */
+static bool is_in_box(int64_t pid, const char *id)
+{
+    char path[64], text[8192];
+
+    (void)snprintf(path, sizeof(path), "/proc/%lld/cgroup", (long long)pid);
+    return read_file_at(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, id);
 }
 
 /* ---- ops ---- */
@@ -225,7 +235,7 @@ static int park(struct native *n, struct berth *b, struct box *box, struct err *
     b->pid = box->pid = pid;
     b->pidfd = pidfd_open((pid_t)pid, 0);
     b->pid_start = box->pid_start = start_time(pid);
-    note_pid(n, box);
+    note_box(n, box);
     return 0;
 }
 
@@ -425,17 +435,21 @@ static int native_adopt(struct runtime *rt, struct box *box, struct err *err)
     b->slot = box->slot;
     if (box->slot != BOX_NO_SLOT)
         slot_retake(n->data_dir, box->slot);
-    if (box->pid == 0)
-        recall_pid(n, box);
-    if (box->pid <= 0)
-        return 0;
-    /* The descriptor first, then the start time: if the time is right, the descriptor is of that
-     * process, since its pid cannot be reused while it lives. */
+    if (box->pid == 0) {
+        struct box noted = *box;
+
+        if (!recall_box(n, &noted))
+            return 0;
+        box->pid = noted.pid;
+        box->pid_start = noted.pid_start;
+    }
+    /* The descriptor first, then who it is: if that is right, the descriptor is of that process,
+     * since its pid cannot be reused while it lives. */
     if (b->pidfd < 0)
         b->pidfd = pidfd_open((pid_t)box->pid, 0);
     if (b->pidfd < 0)
         return 0;
-    if (start_time(box->pid) != box->pid_start) {
+    if (start_time(box->pid) != box->pid_start || !is_in_box(box->pid, box->id)) {
         close_fd(&b->pidfd);
         return 0;
     }
@@ -529,6 +543,26 @@ static void stray_slot(uint32_t slot, void *arg)
     slot_release(slot);
 }
 
+static void native_each(struct runtime *rt, void (*found)(const struct box *box, void *arg),
+                        void *arg)
+{
+    struct native *n = native_of(rt);
+    DIR *d = opendir(n->run_dir);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        struct box box = {0};
+
+        if (!id_valid(e->d_name, "sbx"))
+            continue;
+        (void)snprintf(box.id, sizeof(box.id), "%.*s", (int)sizeof(box.id) - 1, e->d_name);
+        if (recall_box(n, &box))
+            found(&box, arg);
+    }
+    if (d)
+        (void)closedir(d);
+}
+
 static int native_remove_strays(struct runtime *rt, const struct box *known, unsigned n_known,
                                 struct err *err)
 {
@@ -581,6 +615,7 @@ static const struct runtime_ops native_ops = {
     .connect = native_connect,
     .pause = native_pause,
     .stats = native_stats,
+    .each = native_each,
     .remove_strays = native_remove_strays,
     .free = native_free,
 };

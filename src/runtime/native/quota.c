@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/quota.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,25 +13,28 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 
-/* quotactl_fd() names the filesystem by a descriptor (5.14), so no device path is needed. The XQM
- * calls are understood by XFS and, through the kernel's translation, by ext4. */
+/* quotactl_fd() names the filesystem by a descriptor (5.14), so no device path is needed. */
 static int quota_call(int fd, unsigned cmd, uint32_t id, void *arg)
 {
     return syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), id, arg) < 0 ? -errno : 0;
 }
 
+/* XFS alone answers ENOSPC at a project's limit, as programs expect of a full disk; ext4 says
+ * EDQUOT. */
 bool quota_works(const char *dir)
 {
     struct fs_quota_statv state = {.qs_version = FS_QSTATV_VERSION1};
     auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct statfs fs;
 
-    return fd >= 0 && quota_call(fd, Q_XGETQSTATV, 0, &state) == 0 &&
-           (state.qs_flags & FS_QUOTA_PDQ_ENFD);
+    return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == XFS_SUPER_MAGIC &&
+           quota_call(fd, Q_XGETQSTATV, 0, &state) == 0 && (state.qs_flags & FS_QUOTA_PDQ_ENFD);
 }
 
 static int set_project(int fd, uint32_t project)

@@ -6,10 +6,10 @@
 
 struct err;
 
-/* Disks as folders under a project quota (XFS or ext4 mounted with prjquota). The project id is the
- * host id of the box's root, which no other box has. */
+/* Disks as folders under a project quota (XFS mounted with prjquota). The project id is the host id
+ * of the box's root, which no other box has. */
 
-/* Is project quota accounted and enforced where dir is? */
+/* Is dir on XFS with project quotas accounted and enforced? */
 bool quota_works(const char *dir);
 
 /* Makes the folder path with these sub-folders and the limit; returns the root of a detached mount.
