@@ -35,8 +35,7 @@ format:
 	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-14 -i
 
 bench: all
-	@tools/packages install bench
-	@python3 bench/run.py
+	@tools/bench
 
 check-vm: all
 	@tests/vm/run

@@ -103,3 +103,12 @@ int auth_check_token(const struct auth_config *c, const struct auth_request *r, 
         return err_code(err, ERR_FORBIDDEN, "invalid_token", "Invalid token");
     return 0;
 }
+
+int auth_check_local(const struct auth_request *r, struct err *err)
+{
+    if (!r->is_tcp && r->peer_uid == 0)
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "local_only",
+                    "the daemon reads a path of its own machine only for root there: run `cay "
+                    "image import` as root on that machine, over the unix socket");
+}

@@ -54,6 +54,7 @@ enum function_flags {
     FUNCTION_OPEN = 1 << 3,    /* no token needed */
     FUNCTION_DECODE = 1 << 4,  /* its path parameter is percent-decoded */
     FUNCTION_UPGRADE = 1 << 5, /* the connection becomes a stream of frames */
+    FUNCTION_LOCAL = 1 << 6,   /* only for root on the unix socket: it names files of the host */
 };
 
 struct function {

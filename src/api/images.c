@@ -55,7 +55,7 @@ static int import(struct call *call, struct err *err)
     if (!image_name_valid(name))
         return err_code(err, ERR_INVALID, "bad_image",
                         "name must be an image name such as app, team/app or team/app:1.0");
-    if (image_import(engine_images(call->engine), path, name, &image, err) < 0)
+    if (engine_image_import(call->engine, path, name, &image, err) < 0)
         return -1;
     call->out = image_json(image);
     image_free(image);
@@ -64,16 +64,9 @@ static int import(struct call *call, struct err *err)
 
 static int remove_image(struct call *call, struct err *err)
 {
-    struct image_store *images = engine_images(call->engine);
     const char *name = in_str(call, "name");
-    struct image *image;
-    bool in_use;
 
-    if (image_get(images, name, &image, err) < 0)
-        return -1;
-    in_use = engine_image_in_use(call->engine, image->id);
-    image_free(image);
-    if (image_remove(images, name, in_use, err) < 0)
+    if (engine_image_remove(call->engine, name, err) < 0)
         return -1;
     call->out = json_pack("{s:s}", "deleted", name);
     return 0;
@@ -90,7 +83,9 @@ const struct function image_functions[] = {
     {"image::list", "GET", "/images", NULL, list, NULL, SCOPE_READ, .help = "Lists images",
      .result = "{images: [{name, id, size, createdAt, workdir, user, env}]}"},
     {"image::import", "POST", "/images/import", import_fields, import, NULL, SCOPE_ADMIN,
-     .help = "Makes an image from a directory or an archive", .result = "the image"},
+     .flags = FUNCTION_LOCAL,
+     .help = "Makes an image from a directory or an archive; only for root, on the unix socket",
+     .result = "the image"},
     {"image::get", "GET", "/images/:name", NULL, get, NULL, SCOPE_READ, .flags = FUNCTION_DECODE,
      .help = "Shows an image; / and : of its name are percent-encoded", .result = "the image"},
     {"image::remove", "DELETE", "/images/:name", NULL, remove_image, NULL, SCOPE_ADMIN,

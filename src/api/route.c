@@ -18,7 +18,7 @@ static int add_row(const struct function *f, void *arg)
 {
     struct routes *r = arg;
 
-    r->rows = xrealloc(r->rows, (r->n + 1) * sizeof(*r->rows));
+    r->rows = xrealloc(r->rows, (r->n + 1) * sizeof(struct function *));
     r->rows[r->n++] = f;
     return 0;
 }

@@ -261,6 +261,8 @@ static int handle(const struct api *api, struct http_req *req)
         return send_error(req, &err);
     if (found != ROUTE_FOUND)
         return refuse_route(req, found, match.allow);
+    if ((match.function->flags & FUNCTION_LOCAL) && auth_check_local(&from, &err) < 0)
+        return send_error(req, &err);
     return run_function(api, req, match.function, below);
 }
 

@@ -20,7 +20,8 @@ int buf_add(struct buf *b, const void *data, size_t len);
 int buf_add_str(struct buf *b, const char *s);
 int buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Room for want more bytes at b->data + b->len; the caller then raises len. NULL past the maximum. */
+/* Room for want more bytes at b->data + b->len; the caller then raises len. NULL past the maximum.
+ */
 char *buf_room(struct buf *b, size_t want);
 
 /* Drops n bytes from the front. */

@@ -18,9 +18,9 @@ ssize_t read_some(int fd, void *data, size_t len);
 int fd_set_cloexec(int fd, bool on);
 int fd_set_nonblock(int fd, bool on);
 
-/* One datagram or stream chunk with descriptors. recv_fds returns the byte count (0 = end); *nfds is
- * the room on entry and the number received on return; received ones are CLOEXEC. More descriptors
- * than there is room for are closed and give -EMSGSIZE. */
+/* One datagram or stream chunk with descriptors. recv_fds returns the byte count (0 = end); *nfds
+ * is the room on entry and the number received on return; received ones are CLOEXEC. More
+ * descriptors than there is room for are closed and give -EMSGSIZE. */
 int send_fds(int sock, const void *data, size_t len, const int *fds, size_t nfds);
 ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
 

@@ -106,6 +106,8 @@ void log_event(enum log_level level, const char *message, ...)
         add_pair(&b, "lines_lost_before", lost_text);
     }
     b.max += 2;
-    (void)buf_add(&b, "}\n" + !as_json, as_json ? 2 : 1);
+    if (as_json)
+        (void)buf_add(&b, "}", 1);
+    (void)buf_add(&b, "\n", 1);
     write_line(&b);
 }

@@ -3,11 +3,12 @@
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
 /* One line on stderr: time, level, message, then key=value pairs; as JSON objects when json is set.
- * A line is one write and never blocks the daemon for long: on a full pipe it is dropped and counted,
- * and the next line that gets through says how many were lost. Safe on any thread. */
+ * A line is one write and never blocks the daemon for long: on a full pipe it is dropped and
+ * counted, and the next line that gets through says how many were lost. Safe on any thread. */
 void log_setup(enum log_level least, int json);
 
-/* Pairs of strings: log_info("sandbox created", "id", id, "image", image). NULL values are skipped. */
+/* Pairs of strings: log_info("sandbox created", "id", id, "image", image). NULL values are skipped.
+ */
 void log_event(enum log_level level, const char *message, ...) __attribute__((sentinel));
 
 #define log_debug(...) log_event(LOG_LEVEL_DEBUG, __VA_ARGS__, (char *)0)

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "model/serve_flags.h"
 
 /* ---- flags ---- */
 
@@ -112,17 +113,11 @@ static const struct flag image_ls_flags[] = {
     {"quiet", 'q', FLAG_BOOL, NULL, "names only"}, JSON_FLAG, {0}};
 
 /* Those of daemon/flags.c that are for people. */
-static const struct flag serve_flags[] = {
-    {"listen", 0, FLAG_TEXT, "HOST:PORT", "instead of CAY_REST_HOST and CAY_REST_PORT"},
-    {"data", 0, FLAG_TEXT, "DIR", "instead of CAY_DATA (/var/lib/cay)"},
-    {"run", 0, FLAG_TEXT, "DIR", "instead of CAY_RUN (/run/cay)"},
-    {"token-file", 0, FLAG_TEXT, "FILE", "read the token from there"},
-    {"no-tcp", 0, FLAG_BOOL, NULL, "serve the unix socket only"},
-    {"insecure", 0, FLAG_BOOL, NULL, "listen beyond this machine without a token"},
-    {"stop-sandboxes", 0, FLAG_BOOL, NULL, "on SIGTERM, end every sandbox too"},
-    {"openapi", 0, FLAG_BOOL, NULL, "print the OpenAPI description and end"},
-    {0},
-};
+#define VALUE(ID, name, value, help) {name, 0, FLAG_TEXT, value, help},
+#define SWITCH(ID, name, help)       {name, 0, FLAG_BOOL, NULL, help},
+static const struct flag serve_flags[] = {SERVE_FLAGS(VALUE, SWITCH){0}};
+#undef VALUE
+#undef SWITCH
 
 static const struct flag help_flags[] = {
     {"man", 0, FLAG_BOOL, NULL, "the manual page, as roff"},
@@ -222,8 +217,11 @@ const struct command commands[] = {
      COMPLETE_NONE, cmd_image_ls},
     {"image import", NULL, "[flags] PATH NAME",
      "make an image from a root directory or a tar archive",
-     "PATH is on the daemon's machine; archives may be compressed with gzip, xz or zstd. An image\n"
-     "of that name is replaced; sandboxes made from it keep the old one.",
+     "PATH is on the daemon's machine, and only root there may do this; archives may be "
+     "compressed\n"
+     "with gzip, xz or zstd. An image of that name is replaced; sandboxes made from it keep the "
+     "old\n"
+     "one.",
      "cay image import ./rootfs alpine\ncay image import debian.tar.zst debian:12", json_flags, 2,
      2, false, COMPLETE_FILE, cmd_image_import},
     {"image rm", NULL, "NAME...", "remove images that no sandbox uses", NULL, NULL, NULL, 1, ANY,

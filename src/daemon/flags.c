@@ -10,40 +10,30 @@
 #include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
+#include "model/serve_flags.h"
 
 #define TOKEN_BYTES_MAX 1024
 
+#define VALUE(ID, name, value, help) FLAG_##ID,
+#define SWITCH(ID, name, help)       FLAG_##ID,
 enum flag {
-    FLAG_LISTEN = 256,
-    FLAG_DATA,
-    FLAG_RUN,
-    FLAG_TOKEN_FILE,
-    FLAG_INSECURE,
-    FLAG_STOP_SANDBOXES,
-    FLAG_NO_TCP,
-    FLAG_READY_FD,
-    FLAG_PARENT_FD,
-    FLAG_OPENAPI,
-    FLAG_HELP,
+    FLAG_FIRST = 256, /* beyond every short flag */
+    SERVE_FLAGS(VALUE, SWITCH) SERVE_PROGRAM_FLAGS(VALUE) FLAG_HELP,
 };
+#undef VALUE
+#undef SWITCH
 
+#define VALUE(ID, name, value, help) {name, value, FLAG_##ID, help},
+#define SWITCH(ID, name, help)       {name, NULL, FLAG_##ID, help},
 static const struct {
     const char *name, *arg;
     enum flag flag;
     const char *help;
-} flags[] = {
-    {"listen", "HOST:PORT", FLAG_LISTEN, "instead of CAY_REST_HOST and CAY_REST_PORT"},
-    {"data", "DIR", FLAG_DATA, "instead of CAY_DATA"},
-    {"run", "DIR", FLAG_RUN, "instead of CAY_RUN"},
-    {"token-file", "FILE", FLAG_TOKEN_FILE, "read the token from there"},
-    {"no-tcp", NULL, FLAG_NO_TCP, "serve the unix socket <run>/cay.sock only"},
-    {"insecure", NULL, FLAG_INSECURE, "listen beyond this machine without a token"},
-    {"stop-sandboxes", NULL, FLAG_STOP_SANDBOXES, "on SIGTERM, end every sandbox too"},
-    {"ready-fd", "N", FLAG_READY_FD, "write \"ready\" to this descriptor when serving"},
-    {"exit-with-parent-fd", "N", FLAG_PARENT_FD, "end when this descriptor reaches its end"},
-    {"openapi", NULL, FLAG_OPENAPI, "print the OpenAPI description and end"},
-    {"help", NULL, FLAG_HELP, "print this and end"},
-};
+} flags[] = {SERVE_FLAGS(VALUE, SWITCH) SERVE_PROGRAM_FLAGS(VALUE)
+             /* cay help takes it for every command */
+             SWITCH(HELP, "help", "print this and end")};
+#undef VALUE
+#undef SWITCH
 
 void config_help_flags(FILE *out)
 {
@@ -137,6 +127,8 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
     case FLAG_HELP:
         c->help = true;
         return 0;
+    case FLAG_FIRST:
+        break;
     }
     return err_set(err, ERR_INTERNAL, "a flag without a meaning");
 }

@@ -34,14 +34,16 @@ static bool is_loopback(const struct sockaddr *sa)
 
 static uint32_t bound_port(int fd)
 {
-    struct sockaddr_storage sa;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } sa = {.in6 = {0}};
     socklen_t len = sizeof(sa);
 
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+    if (getsockname(fd, &sa.any, &len) < 0)
         return 0;
-    if (sa.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&sa)->sin_port);
+    return ntohs(sa.any.sa_family == AF_INET6 ? sa.in6.sin6_port : sa.in.sin_port);
 }
 
 static int bind_tcp(const struct addrinfo *ai, const char *host, uint32_t port, struct err *err)

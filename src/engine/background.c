@@ -145,7 +145,7 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf out = {0};
     struct exec_record exec;
-    struct call_log log;
+    struct call_log log = {0};
     size_t n;
     int r;
 
@@ -166,7 +166,7 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
         n = utf8_cut(out.data ? out.data : "", n);
     *ret = json_object();
     (void)json_object_set_new(*ret, "output", json_of_bytes(out.data, n));
-    (void)json_object_set_new(*ret, "cursor", json_integer((json_int_t)(cursor + n)));
+    (void)json_object_set_new(*ret, "cursor", json_integer((json_int_t)cursor + (json_int_t)n));
     return 0;
 }
 

@@ -43,6 +43,7 @@ static int read_boot_id(struct engine *e, struct err *err)
 static void init_locks(struct engine *e)
 {
     pthread_mutex_init(&e->table_lock, NULL);
+    pthread_mutex_init(&e->images_used.lock, NULL);
     pthread_mutex_init(&e->writer.lock, NULL);
     pthread_mutex_init(&e->pool.lock, NULL);
     pthread_mutex_init(&e->reaper.lock, NULL);
@@ -144,6 +145,7 @@ void engine_free(struct engine *e)
     pthread_cond_destroy(&e->pool.more);
     pthread_cond_destroy(&e->reaper.tick);
     pthread_cond_destroy(&e->reaper.more);
+    images_done(e);
     free(e->pool.ready);
     free(e->default_image);
     free(e->allowed_images);

@@ -58,8 +58,17 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
                  struct err *err);
 /* Removes expired ones now; *ret is how many. */
 int engine_sweep(struct engine *e, unsigned *ret, struct err *err);
-/* Is any sandbox made from the image of that id? */
+
+/* ---- images: those of image/image.h that depend on what sandboxes there are ---- */
+
+struct image;
+
+/* Is any sandbox made from the image of that id? Removed ones do not count. */
 bool engine_image_in_use(struct engine *e, const char *image_id);
+/* Also delete what nothing needs any more, now or when the last box of it is gone. */
+int engine_image_import(struct engine *e, const char *path, const char *name, struct image **ret,
+                        struct err *err);
+int engine_image_remove(struct engine *e, const char *name, struct err *err);
 
 /* ---- exec ---- */
 

@@ -35,24 +35,6 @@ void reaper_doom(struct engine *e, struct sandbox *sb)
     pthread_mutex_unlock(&r->lock);
 }
 
-static bool made_from(const struct sandbox *sb, const char *image_id)
-{
-    return sb && sb->image_id && strcmp(sb->image_id, image_id) == 0;
-}
-
-bool reaper_uses_image(struct engine *e, const char *image_id)
-{
-    struct reaper *r = &e->reaper;
-    bool used;
-
-    pthread_mutex_lock(&r->lock);
-    used = made_from(r->current, image_id);
-    for (struct sandbox *sb = r->head; sb && !used; sb = sb->doomed_next)
-        used = made_from(sb, image_id);
-    pthread_mutex_unlock(&r->lock);
-    return used;
-}
-
 static void destroy(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
@@ -62,6 +44,7 @@ static void destroy(struct engine *e, struct sandbox *sb)
         if (writer_delete(e, sb->box.id, &err) < 0)
             log_error("row of a removed sandbox stays until the next start", "id", sb->box.id,
                       "error", err.text);
+        images_drop(e, sb->image_id, sb->spec.image);
         return;
     }
     if (++sb->attempts < DESTROY_ATTEMPTS) {

@@ -124,8 +124,10 @@ int engine_create(struct engine *e, const json_t *in, json_t **ret, struct err *
         sandbox_spec_done(&spec);
         return -1;
     }
-    if (image_get(e->images, spec.image, &image, err) < 0 || pool_take(e, &box, err) < 0) {
+    if (images_take(e, spec.image, &image, err) < 0 || pool_take(e, &box, err) < 0) {
         table_unreserve(e);
+        if (image)
+            images_drop(e, image->id, spec.image);
         sandbox_spec_done(&spec);
         image_free(image);
         return -1;

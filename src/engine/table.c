@@ -155,7 +155,7 @@ struct sandbox **table_select(struct engine *e, bool (*match)(struct sandbox *sb
     pthread_mutex_lock(&e->table_lock);
     if (max > e->count)
         max = e->count;
-    found = xcalloc(max + 1, sizeof(*found));
+    found = xcalloc(max + 1, sizeof(struct sandbox *));
     for (struct sandbox *sb = e->first; sb; sb = sb->next) {
         if (!match(sb, arg))
             continue;
@@ -167,15 +167,4 @@ struct sandbox **table_select(struct engine *e, bool (*match)(struct sandbox *sb
     if (ret_total)
         *ret_total = total;
     return found;
-}
-
-bool engine_image_in_use(struct engine *e, const char *image_id)
-{
-    bool used = false;
-
-    pthread_mutex_lock(&e->table_lock);
-    for (struct sandbox *sb = e->first; sb && !used; sb = sb->next)
-        used = sb->image_id && strcmp(sb->image_id, image_id) == 0;
-    pthread_mutex_unlock(&e->table_lock);
-    return used || reaper_uses_image(e, image_id);
 }

@@ -81,6 +81,8 @@ void image_store_free(struct image_store *s)
     (void)pthread_mutex_destroy(&s->lock);
     free(s->host_layer);
     strv_free(s->host_binds);
+    strv_free(s->aside_layers);
+    strv_free(s->aside_host);
     free(s->path);
     free(s);
 }
@@ -244,21 +246,31 @@ static int named_layers(struct image_store *s, char ***ret, struct err *err)
     return 0;
 }
 
-static int remove_unlisted(int dirfd, char *const *keep, char *const *image_ids, struct err *err)
+/* Under a name that stands for nothing, and that the next start removes if we do not. */
+static int set_aside(int dirfd, const char *layer, char ***aside, struct err *err)
+{
+    char tmp[ID_SIZE];
+
+    id_new(tmp, "tmp");
+    if (renameat(dirfd, layer, dirfd, tmp) < 0)
+        return err_sys(err, errno, "set the unused layer %s aside", layer);
+    *aside = strv_add(*aside, tmp);
+    return 0;
+}
+
+static int set_unlisted_aside(int dirfd, char *const *keep, char *const *image_ids, char ***aside,
+                              struct err *err)
 {
     auto_strv char **there = NULL;
 
     if (tree_names(dirfd, LAYER_MAX_ENTRIES, &there, err) < 0)
         return -1;
     for (char **l = there; *l; l++) {
-        int r;
-
         if (!digest_valid(*l) || is_listed(keep, "", *l) ||
             is_listed(image_ids, IMAGE_ID_PREFIX, *l))
             continue;
-        r = tree_remove(dirfd, *l);
-        if (r < 0)
-            return err_sys(err, -r, "remove the unused layer %s", *l);
+        if (set_aside(dirfd, *l, aside, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -272,10 +284,37 @@ int image_collect(struct image_store *s, char *const *image_ids, struct err *err
     (void)pthread_mutex_lock(&s->lock);
     r = named_layers(s, &layers, err);
     if (r == 0)
-        r = remove_unlisted(s->layers, layers, image_ids, err);
+        r = set_unlisted_aside(s->layers, layers, image_ids, &s->aside_layers, err);
     /* A sandbox's row says "host", not which of its layers: any such sandbox keeps them all. */
     if (r == 0 && !is_listed(image_ids, "", "host"))
-        r = remove_unlisted(s->host, host, NULL, err);
+        r = set_unlisted_aside(s->host, host, NULL, &s->aside_host, err);
     (void)pthread_mutex_unlock(&s->lock);
     return r;
+}
+
+static int purge(int dirfd, char *const *names, struct err *err)
+{
+    int failed = 0;
+
+    for (; names && *names; names++) {
+        int r = tree_remove(dirfd, *names);
+
+        if (r < 0)
+            failed = err_sys(err, -r, "remove the unused layer %s", *names);
+    }
+    return failed;
+}
+
+int image_purge(struct image_store *s, struct err *err)
+{
+    auto_strv char **layers = NULL, **host = NULL;
+    int of_layers, of_host;
+
+    (void)pthread_mutex_lock(&s->lock);
+    layers = steal_ptr(s->aside_layers);
+    host = steal_ptr(s->aside_host);
+    (void)pthread_mutex_unlock(&s->lock);
+    of_layers = purge(s->layers, layers, err);
+    of_host = purge(s->host, host, err);
+    return of_layers < 0 || of_host < 0 ? -1 : 0;
 }

@@ -43,10 +43,11 @@ int image_import(struct image_store *s, const char *path, const char *name, stru
 /* ERR_CONFLICT when in_use (the engine knows), ERR_FORBIDDEN for host. */
 int image_remove(struct image_store *s, const char *name, bool in_use, struct err *err);
 
-/* Deletes layers that no name stands for any more. image_ids (NULL-terminated) are the ids of
- * images that sandboxes were made from: their layers stay. Call it once what runs is known, before
- * creates. */
+/* Sets aside the layers that no name stands for any more; image_purge deletes them, which may take
+ * long. image_ids (NULL-terminated) are the ids of images that sandboxes were made from: their
+ * layers stay, so the caller sees to it that none is made from another image meanwhile. */
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err);
+int image_purge(struct image_store *s, struct err *err);
 
 /* Is name one we accept? host, python:3.12-slim, my.registry/team/app:1.0 … */
 bool image_name_valid(const char *name);

@@ -137,6 +137,7 @@ struct image_store {
     pthread_mutex_t lock; /* names, and which layers there are */
     char *host_layer;     /* below images/host */
     char **host_binds;
+    char **aside_layers, **aside_host; /* set aside; the next start deletes what is forgotten */
     int64_t opened_ms;
 };
 

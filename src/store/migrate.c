@@ -58,7 +58,7 @@ static int step(sqlite3 *db, int version, struct err *err)
 
 int store_migrate(sqlite3 *db, const char *path, struct err *err)
 {
-    int version, app;
+    int version = 0, app = 0;
 
     if (pragma_int(db, "PRAGMA user_version", &version, err) < 0 ||
         pragma_int(db, "PRAGMA application_id", &app, err) < 0)

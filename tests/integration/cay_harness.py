@@ -21,6 +21,7 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[2]
 CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
+SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
 
 # ---- waiting for events ----
@@ -28,7 +29,7 @@ ID = re.compile(r"sbx_[0-9a-f]{24}")
 
 def wait_until(condition, timeout=10.0, what=None):
     """Polls until condition() is true and returns its value; the deadline is a failure."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOW
     pause = 0.002
     while True:
         value = condition()
@@ -108,12 +109,12 @@ class Api:
 
     def __init__(self, port=None, unix=None, token=None, timeout=30, prefix="/sandbox"):
         self.port, self.unix, self.token = port, unix, token
-        self.timeout, self.prefix = timeout, prefix
+        self.timeout, self.prefix = timeout * SLOW, prefix
         self.connection = None
 
     def again(self, **change):
         """Another client of the same daemon, with a connection of its own."""
-        mine = dict(port=self.port, unix=self.unix, token=self.token, timeout=self.timeout,
+        mine = dict(port=self.port, unix=self.unix, token=self.token, timeout=self.timeout / SLOW,
                     prefix=self.prefix)
         return Api(**{**mine, **change})
 
@@ -260,7 +261,7 @@ class Api:
 
     def events(self, method, path, body=None, timeout=None):
         """Server-sent events, parsed as strictly as the clients do."""
-        with self.again(timeout=timeout or self.timeout) as own:
+        with self.again(**({"timeout": timeout} if timeout else {})) as own:
             response = own.start(method, path, body, headers={"Accept": "text/event-stream"})
             if response.status != 200:
                 raise AssertionError(f"{response.status}: {response.read()!r}")
@@ -356,7 +357,7 @@ class Daemon:
         ready = self.spawn(args, **popen)
         try:
             said = b""
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + timeout * SLOW
             while b"ready" not in said:
                 left = deadline - time.monotonic()
                 if left <= 0 or not select.select([ready], [], [], left)[0]:
@@ -383,7 +384,7 @@ class Daemon:
         """Starts a daemon that must refuse to; returns its exit status and what it said."""
         ready = self.spawn(**popen)
         try:
-            status = self.process.wait(timeout)
+            status = self.process.wait(timeout * SLOW)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -421,7 +422,7 @@ class Daemon:
         for api in self.apis:
             api.close()
         self.process.send_signal(sig)
-        status = self.process.wait(timeout)
+        status = self.process.wait(timeout * SLOW)
         self.process = None
         return status
 
@@ -629,7 +630,7 @@ def fd_links(pid):
 
 def wait_for_ledger(before, timeout=15):
     """Teardown may be asynchronous; the state it ends in may not differ from the one before."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOW
     pause = 0.01
     while True:
         now = Ledger()
@@ -685,7 +686,7 @@ def cay(daemon, *args, input=None, timeout=60, env=None, check=False, **how):
     """Runs the CLI against a daemon; stdout and stderr come back as bytes."""
     if input is None:
         how.setdefault("stdin", subprocess.DEVNULL)
-    done = subprocess.run([CAY, *map(str, args)], input=input, capture_output=True, timeout=timeout,
+    done = subprocess.run([CAY, *map(str, args)], input=input, capture_output=True, timeout=timeout * SLOW,
                           env=cli_environment(daemon, **(env or {})), **how)
     if check:
         assert done.returncode == 0, done

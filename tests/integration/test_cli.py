@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from cay_harness import CAY, busybox_root, cay, cli_environment, wait_until
+from cay_harness import CAY, SLOW, busybox_root, cay, cli_environment, wait_until
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def on_terminal(shared, argv, script, timeout=20, size=(40, 123)):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     out = b""
     steps = list(script)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOW
     while time.monotonic() < deadline:
         if steps and re.search(steps[0][0], out):
             act = steps.pop(0)[1]

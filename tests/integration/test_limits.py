@@ -2,7 +2,7 @@
 
 import time
 
-from cay_harness import wait_until
+from cay_harness import SLOW, wait_until
 
 EAT = "python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 20))\""
 
@@ -17,9 +17,14 @@ def test_a_command_that_takes_too_much_memory_dies_alone(api, make):
 
 
 def test_tmpfs_counts_as_memory(api, make):
+    """What fills it stays when the command has died; what looks into a full box still works."""
     id = make(memory=64)["id"]
-    done = api.exec(id, "head -c 200000000 /dev/zero > /dev/shm/x; echo $?; rm -f /dev/shm/x", timeout=30)
-    assert "0" != done["stdout"].strip()
+    done = api.try_exec(id, "head -c 200000000 /dev/zero > /dev/shm/x", timeout=30)
+    assert done.status != 200 or done.json["exitCode"] != 0
+    assert api.processes(id)
+    size = api.file(id, "info", path="/dev/shm/x", anywhere=True).ok()["size"]
+    assert size <= 64 << 20
+    api.file(id, "delete", path="/dev/shm/x", anywhere=True).ok()
     assert api.sh(id, "echo alive") == "alive\n"
 
 
@@ -41,18 +46,18 @@ def test_a_fork_bomb_stays_inside_and_the_api_answers(api, make, shared):
     wait_until(lambda: api.get(f"/sandboxes/{id}/metrics").ok()["pids"] >= 200, what="the bomb")
     began = time.monotonic()
     assert api.processes(id)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 5 * SLOW
     began = time.monotonic()
     reply = api.try_exec(id, "true", timeout=5)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 8 * SLOW
     assert reply.status in (200, 408, 409, 429, 500, 503)
     assert api.get(f"/sandboxes/{id}/metrics").ok()["pids"] <= 256 + 8
     began = time.monotonic()
     assert api.sh(other, "echo fine") == "fine\n"
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 3 * SLOW
     began = time.monotonic()
     api.remove(id)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 * SLOW
 
 
 def test_at_the_process_limit_fork_says_eagain(api, make):
@@ -180,7 +185,7 @@ else:
     assert word in ("ENOSPC", "EDQUOT"), out
     began = time.monotonic()
     api.remove(id)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 5 * SLOW
     api.get(f"/sandboxes/{id}").failed(404)
 
 

@@ -1,4 +1,5 @@
-/* What a process can do here, as JSON. Static, so that it runs in any root and outside as a control.
+/* What a process can do here, as JSON. Static, so that it runs in any root and outside as a
+ * control.
  *
  *   probe info                     ids, capabilities, namespaces, descriptors, limits
  *   probe syscalls                 a verdict for each number: allow, EPERM, ENOSYS, killed
@@ -55,14 +56,35 @@ static const char *error_name(int e)
         int value;
         const char *name;
     } names[] = {
-        {0, "0"},           {EPERM, "EPERM"},   {ENOENT, "ENOENT"},   {ESRCH, "ESRCH"},
-        {EINTR, "EINTR"},   {EIO, "EIO"},       {ENXIO, "ENXIO"},     {EBADF, "EBADF"},
-        {EAGAIN, "EAGAIN"}, {ENOMEM, "ENOMEM"}, {EACCES, "EACCES"},   {EFAULT, "EFAULT"},
-        {EBUSY, "EBUSY"},   {EEXIST, "EEXIST"}, {ENODEV, "ENODEV"},   {ENOTDIR, "ENOTDIR"},
-        {EISDIR, "EISDIR"}, {EINVAL, "EINVAL"}, {EMFILE, "EMFILE"},   {ENOTTY, "ENOTTY"},
-        {ETXTBSY, "ETXTBSY"}, {ENOSPC, "ENOSPC"}, {EROFS, "EROFS"},   {ENOSYS, "ENOSYS"},
-        {ELOOP, "ELOOP"},   {ECONNREFUSED, "ECONNREFUSED"}, {EAFNOSUPPORT, "EAFNOSUPPORT"},
-        {EPROTONOSUPPORT, "EPROTONOSUPPORT"}, {ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"},
+        {0, "0"},
+        {EPERM, "EPERM"},
+        {ENOENT, "ENOENT"},
+        {ESRCH, "ESRCH"},
+        {EINTR, "EINTR"},
+        {EIO, "EIO"},
+        {ENXIO, "ENXIO"},
+        {EBADF, "EBADF"},
+        {EAGAIN, "EAGAIN"},
+        {ENOMEM, "ENOMEM"},
+        {EACCES, "EACCES"},
+        {EFAULT, "EFAULT"},
+        {EBUSY, "EBUSY"},
+        {EEXIST, "EEXIST"},
+        {ENODEV, "ENODEV"},
+        {ENOTDIR, "ENOTDIR"},
+        {EISDIR, "EISDIR"},
+        {EINVAL, "EINVAL"},
+        {EMFILE, "EMFILE"},
+        {ENOTTY, "ENOTTY"},
+        {ETXTBSY, "ETXTBSY"},
+        {ENOSPC, "ENOSPC"},
+        {EROFS, "EROFS"},
+        {ENOSYS, "ENOSYS"},
+        {ELOOP, "ELOOP"},
+        {ECONNREFUSED, "ECONNREFUSED"},
+        {EAFNOSUPPORT, "EAFNOSUPPORT"},
+        {EPROTONOSUPPORT, "EPROTONOSUPPORT"},
+        {ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"},
         {EOPNOTSUPP, "EOPNOTSUPP"},
     };
     static char other[16];
@@ -229,8 +251,8 @@ static int call(int argc, char **argv)
     long r;
 
     for (int i = 0; i < argc && i < 7; i++)
-        a[i] = strncmp(argv[i], "s:", 2) == 0 ? (long)(argv[i] + 2)
-                                              : (long)strtoull(argv[i], NULL, 0);
+        a[i] =
+            strncmp(argv[i], "s:", 2) == 0 ? (long)(argv[i] + 2) : (long)strtoull(argv[i], NULL, 0);
     errno = 0;
     r = syscall(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
     printf("{\"ret\": %ld, \"errno\": \"%s\"}\n", r, r == -1 ? error_name(errno) : "0");

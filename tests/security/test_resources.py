@@ -2,7 +2,7 @@
 
 import time
 
-from cay_harness import wait_until
+from cay_harness import SLOW, wait_until
 
 
 def rss_kib(pid):
@@ -116,7 +116,7 @@ open("f", "w").close()
     assert "n" * 255 in names
     began = time.monotonic()
     reply = api.file(id, "rmdir", paths=["deep", "long"])
-    assert reply.status in (200, 400, 413) and time.monotonic() - began < 30
+    assert reply.status in (200, 400, 413) and time.monotonic() - began < 30 * SLOW
     assert api.sh(id, "echo alive") == "alive\n"
 
 
@@ -132,4 +132,4 @@ def test_others_do_not_notice_an_attack(api, make):
         began = time.monotonic()
         assert api.sh(calm, "echo x") == "x\n"
         times.append(time.monotonic() - began)
-    assert sorted(times)[len(times) // 2] < 1.0, times
+    assert sorted(times)[len(times) // 2] < 1.0 * SLOW, times

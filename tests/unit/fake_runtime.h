@@ -55,7 +55,7 @@ static struct fake {
     pthread_mutex_t lock;
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
-    atomic_bool fail_prepare, fail_create, fail_pause;
+    atomic_bool fail_prepare, fail_create, fail_pause, hold_destroy;
     atomic_uint oom_kills, prepared, destroyed, killed, strays_known;
     atomic_bool strays_asked;
     atomic_uint released[256]; /* by slot */
@@ -416,6 +416,8 @@ static int fake_destroy(struct runtime *rt, const struct box *box, struct err *e
 
     (void)rt;
     (void)err;
+    while (atomic_load(&fake.hold_destroy))
+        (void)poll(NULL, 0, 1);
     pthread_mutex_lock(&fake.lock);
     b = fake_find(box->id);
     if (b) {

@@ -430,6 +430,44 @@ TEST(tokens_decide_who_may_call)
     }
 }
 
+TEST(paths_of_the_host_are_for_root_on_the_unix_socket_only)
+{
+    static const struct {
+        bool is_tcp;
+        uid_t uid;
+        bool allowed;
+    } cases[] = {{false, 0, true},
+                 {false, 1000, false},
+                 {false, (uid_t)-1, false},
+                 {true, 0, false},
+                 {true, (uid_t)-1, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct auth_request r = {
+            .is_tcp = cases[i].is_tcp, .peer_uid = cases[i].uid, .authorization = "Bearer secret"};
+        struct err err = {0};
+
+        CHECK_INT(auth_check_local(&r, &err), cases[i].allowed ? 0 : -1);
+        if (!cases[i].allowed) {
+            CHECK_INT(err.kind, ERR_FORBIDDEN);
+            CHECK_STR(err.code, "local_only");
+        }
+    }
+}
+
+static int is_guarded(const struct function *f, void *arg)
+{
+    (void)arg;
+    if (strcmp(f->id, "image::import") == 0)
+        CHECK(f->flags & FUNCTION_LOCAL);
+    return 0;
+}
+
+TEST(the_import_of_a_path_is_guarded)
+{
+    CHECK_INT(functions_each(is_guarded, NULL), 0);
+}
+
 /* ---- rate ---- */
 
 TEST(a_burst_passes_and_then_requests_wait_for_tokens)
@@ -628,7 +666,11 @@ static int check_row(const struct function *f, void *arg)
     for (const struct field *field = f->fields; field && field->name; field++) {
         if (!field->help)
             TAP_FAIL("%s: %s has no help", f->id, field->name);
-        if (field->preset && !json_loads(field->preset, JSON_DECODE_ANY, NULL))
+        json_t *preset = field->preset ? json_loads(field->preset, JSON_DECODE_ANY, NULL) : NULL;
+        bool is_json = !field->preset || preset;
+
+        json_decref(preset);
+        if (!is_json)
             TAP_FAIL("%s: the default of %s is not JSON", f->id, field->name);
         if (field->max < field->min && field->max != 0)
             TAP_FAIL("%s: the range of %s is empty", f->id, field->name);

@@ -55,7 +55,8 @@ TEST(base64_goes_there_and_back)
 
 TEST(base64_refuses_what_is_not_canonical)
 {
-    static const char *const bad[] = {"QQ", "QQ=", "QR==", "Q===", "QQ==QQ==", "QU J", "====", "QUF="};
+    static const char *const bad[] = {
+        "QQ", "QQ=", "QR==", "Q===", "QQ==QQ==", "QU J", "====", "QUF="};
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         auto_buf struct buf b;
@@ -81,8 +82,13 @@ TEST(utf8_clean_replaces_only_the_bad_bytes)
     auto_buf struct buf b;
 
     buf_init(&b, 100);
-    CHECK_INT(utf8_clean(&b, "a\xff" "b\xe2\x82", 5), 0);
-    CHECK_STR(b.data, "a\xef\xbf\xbd" "b\xef\xbf\xbd\xef\xbf\xbd");
+    CHECK_INT(utf8_clean(&b,
+                         "a\xff"
+                         "b\xe2\x82",
+                         5),
+              0);
+    CHECK_STR(b.data, "a\xef\xbf\xbd"
+                      "b\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST(utf8_cut_never_splits_a_character)

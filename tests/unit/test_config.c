@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include "source_file.h"
 #include "tap.h"
 
 /* Each test is a process of its own, so the environment is too. */
@@ -172,6 +173,42 @@ TEST(a_token_file_loses_its_last_newline_and_must_not_be_empty)
     close(fd);
     unlink(path);
     CHECK(strstr(READ("--token-file", path), "No such file") != NULL);
+}
+
+static char *help_text(void)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    CHECK(out);
+    config_help(out);
+    CHECK_INT(fclose(out), 0);
+    return text;
+}
+
+TEST(the_docs_name_every_variable_and_flag_with_its_default)
+{
+    auto_free char *docs = source_file("docs/configuration.md"), *help = help_text();
+    unsigned n = 0;
+
+    /* "  --data DIR", "  CAY_RUN=/run/cay"; explanations are indented further */
+    for (char *rest = help, *line; (line = strsep(&rest, "\n"));) {
+        char *value = strchr(line, '=');
+        auto_free char *want = NULL;
+
+        if (strncmp(line, "  --", 4) != 0 && strncmp(line, "  CAY_", 6) != 0)
+            continue;
+        if (value)
+            *value++ = '\0';
+        want = !value   ? xasprintf("| `%s` |", line + 2)
+               : *value ? xasprintf("| `%s` | `%s` |", line + 2, value)
+                        : xasprintf("| `%s` | none |", line + 2);
+        if (!strstr(docs, want))
+            TAP_FAIL("docs/configuration.md lacks %s", want);
+        n++;
+    }
+    CHECK(n > 30);
 }
 
 TAP_MAIN

@@ -4,41 +4,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "fake_images.h"
 #include "fake_runtime.h"
-#include "image/image.h"
 #include "tap.h"
 #include "tmpdir.h"
-
-/* ---- one image, so that the engine is tested without the image store ---- */
-
-int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err)
-{
-    struct image *image;
-
-    (void)s;
-    if (strcmp(name, "gone") == 0)
-        return err_code(err, ERR_NOT_FOUND, "image_not_found", "no image %s", name);
-    image = xcalloc(1, sizeof(*image));
-    image->name = xstrdup(name);
-    image->id = xstrdup(strcmp(name, "host") == 0 ? "host" : "sha256:1");
-    image->env = strv_add(strv_add(NULL, "PATH=/bin"), "LANG=C");
-    image->workdir = xstrdup("");
-    image->user = xstrdup("");
-    *ret = image;
-    return 0;
-}
-
-void image_free(struct image *image)
-{
-    if (!image)
-        return;
-    free(image->name);
-    free(image->id);
-    strv_free(image->env);
-    free(image->workdir);
-    free(image->user);
-    free(image);
-}
 
 /* ---- an engine on a fake runtime ---- */
 
@@ -82,6 +51,7 @@ static void world_new(struct world *w)
                    .prepared = 2},
     };
     (void)fake_runtime();
+    fake_images_reset();
     world_open(w);
 }
 
@@ -98,6 +68,7 @@ static void world_done(struct world *w)
     if (w->engine)
         world_close(w, true);
     CHECK_INT(fake_count(), 0);
+    fake_images_reset();
     dir_remove(&w->dir);
 }
 
@@ -513,15 +484,66 @@ TEST(a_box_that_ends_by_itself_is_noticed)
     world_done(&w);
 }
 
-TEST(an_image_is_in_use_while_a_sandbox_of_it_exists)
+/* Until a collection was told what want says about the layers of sha256:1. */
+static void await_collection(unsigned after, bool want)
+{
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+        if (fake_images_collected() > after && fake_images_kept("sha256:1") == want)
+            return;
+    TAP_FAIL("no collection %s the layers", want ? "kept" : "freed");
+}
+
+TEST(an_image_is_in_use_until_the_last_sandbox_of_it_is_removed)
 {
     struct world w;
     auto_free char *id = NULL;
+    struct err err = {0};
 
     world_up(&w);
     id = create(&w, "{\"image\":\"py\"}");
     CHECK(engine_image_in_use(w.engine, "sha256:1"));
     CHECK(!engine_image_in_use(w.engine, "host"));
+    CHECK_INT(engine_image_remove(w.engine, "py", &err), -1);
+    CHECK_STR(err.code, "image_in_use");
+    atomic_store(&fake.hold_destroy, true);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK(!engine_image_in_use(w.engine, "sha256:1"));
+    atomic_store(&fake.hold_destroy, false);
+    world_done(&w);
+}
+
+TEST(layers_of_a_removed_image_stay_until_its_last_box_is_destroyed)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    unsigned before;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"py\"}");
+    atomic_store(&fake.hold_destroy, true);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    before = fake_images_collected();
+    CHECK_INT(engine_image_remove(w.engine, "py", NULL), 0);
+    CHECK_INT(fake_images_collected(), before + 1);
+    CHECK(fake_images_kept("sha256:1"));
+    atomic_store(&fake.hold_destroy, false);
+    await_collection(before + 1, false);
+    world_done(&w);
+}
+
+TEST(boxes_of_an_image_that_has_its_name_come_and_go_without_a_collection)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    unsigned before;
+
+    world_up(&w);
+    before = fake_images_collected();
+    id = create(&w, "{\"image\":\"py\"}");
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    await_gone(id);
+    world_close(&w, true);
+    CHECK_INT(fake_images_collected(), before);
     world_done(&w);
 }
 
@@ -610,7 +632,7 @@ struct past {
     bool alive, other_boot, prepared;
     uint32_t slot;
     int64_t expires_in_ms, deadline_in_ms;
-    const char *config;
+    const char *config, *image_id; /* NULL = of the host image */
 };
 
 /* A row as a daemon that was killed left it, and its box. */
@@ -624,7 +646,7 @@ static char *leave_behind(struct world *w, const struct past *past)
         .config = (char *)(uintptr_t)(past->config ? past->config : stored_config),
         .boot_id = past->other_boot ? "another" : w->engine->boot_id,
         .slot = past->slot,
-        .image_id = "host",
+        .image_id = (char *)(uintptr_t)(past->image_id ? past->image_id : "host"),
         .image_config = "{\"env\":[\"PATH=/old\"],\"user\":\"\"}",
     };
 
@@ -677,6 +699,45 @@ TEST(recovery_brings_each_state_to_where_it_belongs)
     CHECK(atomic_load(&fake.strays_asked));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         free(ids[i]);
+    world_done(&w);
+}
+
+TEST(a_start_keeps_the_layers_of_every_row_also_of_those_that_go_or_cannot_be_read)
+{
+    static const struct past pasts[] = {
+        {.state = SANDBOX_RUNNING, .alive = true, .image_id = "sha256:a"},
+        {.state = SANDBOX_STOPPED, .image_id = "sha256:b"},
+        {.state = SANDBOX_REMOVING, .prepared = true, .image_id = "sha256:c"},
+        {.state = SANDBOX_RUNNING, .image_id = "sha256:d", .config = "[]"},
+    };
+    struct world w;
+
+    world_new(&w);
+    atomic_store(&fake.hold_destroy, true);
+    for (size_t i = 0; i < ARRAY_LEN(pasts); i++)
+        free(leave_behind(&w, &pasts[i]));
+    world_start(&w);
+    CHECK_INT(fake_images_collected(), 1);
+    for (size_t i = 0; i < ARRAY_LEN(pasts); i++)
+        if (!fake_images_kept(pasts[i].image_id))
+            TAP_FAIL("the layers of %s were not kept", pasts[i].image_id);
+    CHECK(!fake_images_kept("sha256:1"));
+    atomic_store(&fake.hold_destroy, false);
+    world_done(&w);
+}
+
+TEST(no_layer_goes_while_boxes_run_that_the_database_does_not_know)
+{
+    struct world w;
+
+    world_new(&w);
+    world_close(&w, false);
+    w.config.keep_strays = true;
+    world_open(&w);
+    world_start(&w);
+    CHECK_INT(fake_images_collected(), 0);
+    CHECK_INT(engine_image_remove(w.engine, "py", NULL), 0);
+    CHECK_INT(fake_images_collected(), 0);
     world_done(&w);
 }
 
@@ -903,8 +964,9 @@ TEST(the_environment_is_the_images_then_the_sandboxs_then_the_requests)
     static const struct {
         const char *command, *want;
     } cases[] = {
-        {"env A", "A=sandbox"},     {"env PATH", "PATH=/bin"}, {"env LANG", "LANG=C"},
-        {"env HOME", "HOME=/root"}, {"cwd", "/data"},
+        {"env A", "A=sandbox"}, {"env PATH", "PATH=/usr/bin:/bin"},
+        {"env LANG", "LANG=C"}, {"env HOME", "HOME=/root"},
+        {"cwd", "/data"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         out = run(&w, id, cases[i].command);

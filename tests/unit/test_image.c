@@ -742,9 +742,28 @@ TEST(a_replaced_layer_stays_while_a_sandbox_uses_it)
     CHECK_INT(count_layers(), 2);
     ids[0] = NULL;
     CHECK_INT(image_collect(s, ids, NULL), 0);
-    CHECK_INT(count_layers(), 1);
     CHECK(!has(old, "."));
+    CHECK_INT(image_purge(s, NULL), 0);
+    CHECK_INT(count_layers(), 1);
     image_free(old);
+    image_store_free(s);
+}
+
+TEST(what_was_set_aside_and_not_purged_goes_at_the_next_start)
+{
+    char *none[] = {NULL};
+    struct image_store *s;
+
+    set_up();
+    s = open_store();
+    ordinary_tar(ARCHIVE_FILTER_NONE);
+    image_free(import(s, in_base("image.tar"), "x"));
+    CHECK_INT(image_remove(s, "x", false, NULL), 0);
+    CHECK_INT(image_collect(s, none, NULL), 0);
+    CHECK_INT(count_layers(), 1);
+    image_store_free(s);
+    s = open_store();
+    CHECK_INT(count_layers(), 0);
     image_store_free(s);
 }
 
@@ -802,6 +821,7 @@ TEST(a_damaged_name_keeps_layers_and_can_be_removed)
     CHECK_INT(count_layers(), 1);
     CHECK_INT(image_remove(s, "x", false, &err), 0);
     CHECK_INT(image_collect(s, none, &err), 0);
+    CHECK_INT(image_purge(s, &err), 0);
     CHECK_INT(count_layers(), 0);
     image_store_free(s);
 }

@@ -22,6 +22,7 @@ static void load(void)
     CHECK_INT(seccomp_build(&filter, NULL), 0);
     CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
     CHECK_INT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter), 0);
+    free(filter.filter);
 }
 
 #define CHECK_ERRNO(call, want)                                                                    \
@@ -59,8 +60,8 @@ TEST(namespaces_cannot_be_made)
 
 TEST(only_plain_socket_families_pass)
 {
-    static const int refused[] = {AF_ALG, AF_VSOCK, AF_PACKET, AF_RDS, AF_TIPC, AF_XDP, AF_BLUETOOTH,
-                                  AF_CAN, AF_KEY};
+    static const int refused[] = {AF_ALG, AF_VSOCK,     AF_PACKET, AF_RDS, AF_TIPC,
+                                  AF_XDP, AF_BLUETOOTH, AF_CAN,    AF_KEY};
 
     load();
     for (size_t i = 0; i < ARRAY_LEN(refused); i++)
@@ -104,12 +105,37 @@ TEST(the_core_limit_cannot_be_changed)
 TEST(dangerous_calls_are_refused_and_unknown_ones_do_not_exist)
 {
     static const long refused[] = {
-        SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_keyctl, SYS_add_key,
-        SYS_request_key, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_open_by_handle_at,
-        SYS_name_to_handle_at, SYS_process_vm_writev, SYS_pidfd_getfd, SYS_acct, SYS_swapon,
-        SYS_quotactl, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_fsopen, SYS_fsconfig, SYS_open_tree,
-        SYS_move_mount, SYS_mount_setattr, SYS_reboot, SYS_syslog, SYS_sethostname, SYS_clock_settime,
-        SYS_vmsplice, SYS_chroot,
+        SYS_bpf,
+        SYS_perf_event_open,
+        SYS_userfaultfd,
+        SYS_io_uring_setup,
+        SYS_keyctl,
+        SYS_add_key,
+        SYS_request_key,
+        SYS_kexec_load,
+        SYS_init_module,
+        SYS_finit_module,
+        SYS_open_by_handle_at,
+        SYS_name_to_handle_at,
+        SYS_process_vm_writev,
+        SYS_pidfd_getfd,
+        SYS_acct,
+        SYS_swapon,
+        SYS_quotactl,
+        SYS_mount,
+        SYS_umount2,
+        SYS_pivot_root,
+        SYS_fsopen,
+        SYS_fsconfig,
+        SYS_open_tree,
+        SYS_move_mount,
+        SYS_mount_setattr,
+        SYS_reboot,
+        SYS_syslog,
+        SYS_sethostname,
+        SYS_clock_settime,
+        SYS_vmsplice,
+        SYS_chroot,
     };
 
     load();
