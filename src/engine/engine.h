@@ -92,6 +92,7 @@ struct exec_stream {
     struct sandbox *sandbox; /* held until close */
     struct engine *engine;
     struct buf *payload; /* of the last frame */
+    int64_t opened_ns;
     int64_t deadline_ns; /* an agent that is silent past its own timeout is given up; 0 = none */
 };
 
@@ -101,7 +102,7 @@ struct exec_output {
     size_t len;
     /* of EXEC_EXIT */
     int exit_code;      /* as shells say it: 128 + signal, 124 after a timeout */
-    const char *reason; /* "exit", "signal", "timeout", "cancelled", "oom" */
+    const char *reason; /* "exit", "signal", "timeout", "cancelled", "oom"; "lost": its end was not seen */
     double duration_ms; /* > 0 */
     uint64_t lost_stdout, lost_stderr;
 };

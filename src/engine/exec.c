@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -117,7 +118,7 @@ int engine_exec_open(struct engine *e, const char *id, const struct exec_request
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct exec_request capped = *req;
-    struct exec_stream x = {.fd = -1, .engine = e};
+    struct exec_stream x = {.fd = -1, .engine = e, .opened_ns = mono_ns()};
 
     if (!req->attached)
         capped.timeout_ms = capped_timeout(e, req->timeout_ms);
@@ -204,6 +205,28 @@ static int read_exit(struct engine *e, struct sandbox *sb, const char *data, siz
     return 0;
 }
 
+/* The stream broke off, but the box lives: the command took its supervisor with it (kill -1), or
+ * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. */
+static int lost_supervisor(struct engine *e, struct sandbox *sb, int64_t opened_ns,
+                           struct exec_output *ret, const struct err *why, struct err *err)
+{
+    struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
+
+    if (!why->code || strcmp(why->code, "agent_lost") != 0 || box.fd < 0 || poll(&box, 1, 0) != 0) {
+        if (err)
+            *err = *why;
+        return -1;
+    }
+    *ret = (struct exec_output){
+        .what = EXEC_EXIT,
+        .data = "",
+        .exit_code = 128 + SIGKILL,
+        .reason = was_oom(e, sb, 128 + SIGKILL) ? "oom" : "lost",
+        .duration_ms = (double)(mono_ns() - opened_ns) / 1e6,
+    };
+    return 0;
+}
+
 /* Milliseconds until a stream is given up, for poll(). */
 static int time_left(int64_t deadline_ns)
 {
@@ -223,6 +246,7 @@ static int silent(struct err *err)
 int engine_exec_next(struct exec_stream *x, struct exec_output *ret, struct err *err)
 {
     struct pollfd p = {.fd = x->fd, .events = POLLIN};
+    struct err why = {0};
     unsigned type;
     int n;
 
@@ -231,8 +255,8 @@ int engine_exec_next(struct exec_stream *x, struct exec_output *ret, struct err 
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return silent(err);
-    if (agent_next(x->sandbox, x->fd, &type, x->payload, err) < 0)
-        return -1;
+    if (agent_next(x->sandbox, x->fd, &type, x->payload, &why) < 0)
+        return lost_supervisor(x->engine, x->sandbox, x->opened_ns, ret, &why, err);
     if (type == FRAME_EXIT)
         return read_exit(x->engine, x->sandbox, x->payload->data, x->payload->len, ret, err);
     if (type != FRAME_STDOUT && type != FRAME_STDERR)
@@ -367,7 +391,9 @@ int engine_exec_run(struct engine *e, const char *id, const struct exec_request 
     auto_buf struct buf args = {0};
     struct exec_request capped = *req;
     struct run x = {.engine = e, .cancelled = cancelled, .arg = arg};
+    int64_t opened_ns = mono_ns();
     struct exec_output end;
+    struct err why = {0};
     int fd, r;
 
     capped.timeout_ms = capped_timeout(e, req->timeout_ms);
@@ -383,7 +409,9 @@ int engine_exec_run(struct engine *e, const char *id, const struct exec_request 
     agent_reader_init(&x.reader, sb, fd);
     buf_init(&x.streams[0], EXEC_OUTPUT_MAX);
     buf_init(&x.streams[1], EXEC_OUTPUT_MAX);
-    r = collect(&x, deadline_of(capped.timeout_ms), &end, err);
+    r = collect(&x, deadline_of(capped.timeout_ms), &end, &why);
+    if (r < 0)
+        r = lost_supervisor(e, sb, opened_ns, &end, &why, err);
     if (r == 0 && strcmp(end.reason, "timeout") == 0)
         r = err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
                      (unsigned long long)capped.timeout_ms);

@@ -17,15 +17,13 @@ def test_a_command_that_takes_too_much_memory_dies_alone(api, make):
 
 
 def test_tmpfs_counts_as_memory(api, make):
-    """What fills it stays when the command has died; what looks into a full box still works."""
+    """A small box has a small one, so that what fills it leaves room to run."""
     id = make(memory=64)["id"]
-    done = api.try_exec(id, "head -c 200000000 /dev/zero > /dev/shm/x", timeout=30)
-    assert done.status != 200 or done.json["exitCode"] != 0
-    assert api.processes(id)
-    size = api.file(id, "info", path="/dev/shm/x", anywhere=True).ok()["size"]
-    assert size <= 64 << 20
-    api.file(id, "delete", path="/dev/shm/x", anywhere=True).ok()
-    assert api.sh(id, "echo alive") == "alive\n"
+    done = api.exec(id, "head -c 200000000 /dev/zero > /dev/shm/x", timeout=30)
+    assert done["exitCode"] != 0
+    assert api.file(id, "info", path="/dev/shm/x", anywhere=True).ok()["size"] <= 32 << 20
+    for _ in range(5):
+        assert api.sh(id, "echo alive") == "alive\n"
 
 
 def test_page_cache_does_not_kill(api, make):
