@@ -101,8 +101,9 @@ struct exec_output {
     const char *data; /* valid until the next call */
     size_t len;
     /* of EXEC_EXIT */
-    int exit_code;      /* as shells say it: 128 + signal, 124 after a timeout */
-    const char *reason; /* "exit", "signal", "timeout", "cancelled", "oom"; "lost": its end was not seen */
+    int exit_code; /* as shells say it: 128 + signal, 124 after a timeout */
+    const char
+        *reason; /* "exit", "signal", "timeout", "cancelled", "oom"; "lost": its end was not seen */
     double duration_ms; /* > 0 */
     uint64_t lost_stdout, lost_stderr;
 };
