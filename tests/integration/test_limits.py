@@ -78,7 +78,7 @@ for p in pids:
     os.kill(p, 9)
 for p in pids:
     os.waitpid(p, 0)
-"""], timeout=30)
+"""], timeout=30 * SLOW)
     word, n = out.split()
     assert word == "EAGAIN" and 150 < int(n) <= 256
     assert api.sh(box, "echo alive") == "alive\n"
