@@ -47,6 +47,7 @@ struct slot {
 /* In memory that all agent processes share and no other process can reach. */
 struct agents {
     _Atomic pid_t main, spawner;
+    _Atomic uint32_t ready; /* the daemon knows that the box is up */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
 };

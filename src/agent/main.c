@@ -44,12 +44,13 @@ static void on_child(int sig)
  * write(). Commands get everything back as it was (spawn.c). */
 static void setup_signals(void)
 {
-    struct sigaction sa = {.sa_handler = SIG_DFL};
+    static const unsigned long
+        by_default[4]; /* the kernel's own struct; musl keeps some to itself */
+    struct sigaction sa = {.sa_handler = SIG_IGN};
     sigset_t all;
 
     for (int sig = 1; sig <= 64; sig++)
-        (void)sigaction(sig, &sa, NULL);
-    sa.sa_handler = SIG_IGN;
+        (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
     (void)sigaction(SIGPIPE, &sa, NULL);
     (void)sigaction(SIGXFSZ, &sa, NULL);
     sa.sa_handler = on_child;
@@ -137,6 +138,7 @@ int main(int argc, char **argv)
     if (r < 0)
         return fail("move the agent to its own cgroup", -r);
     report("", 0);
+    spawner_may_go();
 
     (void)err_set(&full, ERR_LIMIT,
                   "the sandbox serves %d calls already; try again when some have ended",

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -6,6 +7,20 @@
 #include "agent/main.h"
 #include "base/err.h"
 #include "proto/plan.h"
+
+/* What a spawner does at its start can wait until the daemon has heard that the box is up: on the
+ * one processor that most boxes have it would come first. */
+static void let_main_go_first(void)
+{
+    while (!agents->ready)
+        (void)syscall(SYS_futex, &agents->ready, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+void spawner_may_go(void)
+{
+    agents->ready = 1;
+    (void)syscall(SYS_futex, &agents->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
 
 static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
 {
@@ -15,6 +30,7 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    let_main_go_first();
     if (join && cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
         _exit(1);
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);

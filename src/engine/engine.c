@@ -1,7 +1,9 @@
 #include "engine/engine.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -77,6 +79,11 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     }
     *ret = e;
     return 0;
+}
+
+void thread_is_background(void)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
 }
 
 int engine_start(struct engine *e, struct err *err)

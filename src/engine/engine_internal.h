@@ -92,6 +92,7 @@ struct engine {
         pthread_cond_t more;
         struct box *ready;
         unsigned n, size;
+        int64_t taken_ns; /* when a box was last taken */
         bool stop, running;
         pthread_t thread;
     } pool;
@@ -175,6 +176,9 @@ int writer_delete(struct engine *e, const char *id, struct err *err);
 void writer_count(struct engine *e, const char *name); /* name is a literal */
 
 /* ---- pool.c ---- */
+
+/* The calling thread does what nobody waits for: requests come first. */
+void thread_is_background(void);
 
 int pool_start(struct engine *e, struct err *err);
 void pool_stop(struct engine *e); /* and removes what was ready */

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 #include "engine/engine_internal.h"
 
 #define RETRY_S_MAX 30
+#define CALM_NS     10000000ll
 
 static void discard(struct engine *e, const struct box *box)
 {
@@ -55,27 +55,40 @@ int pool_take(struct engine *e, struct box *ret, struct err *err)
         memmove(p->ready, p->ready + 1, --p->n * sizeof(*p->ready));
         got = true;
     }
+    p->taken_ns = mono_ns();
     pthread_cond_signal(&p->more);
     pthread_mutex_unlock(&p->lock);
     return got ? 0 : prepare(e, ret, err);
 }
 
-/* Waits until ids are wanted, or for some seconds after a failure; false = stop. */
+/* Until then, or until somebody takes a box or the pool stops. */
+static void wait_until(struct pool *p, int64_t ns)
+{
+    struct timespec until = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+    (void)pthread_cond_timedwait(&p->more, &p->lock, &until);
+}
+
+/* Waits until ids are wanted; not before some time, if the last could not be made. Making one takes
+ * the processor that the sandbox just created needs for its first command, so it comes a little
+ * later, unless there is none left. false = stop. */
 static bool wait_for_want(struct pool *p, unsigned delay_s)
 {
+    int64_t not_before = mono_ns() + delay_s * 1000000000ll;
     bool go;
 
     pthread_mutex_lock(&p->lock);
-    if (delay_s > 0) {
-        struct timespec until;
+    while (!p->stop) {
+        int64_t calm = p->n > 0 ? p->taken_ns + CALM_NS : 0;
+        int64_t due = calm > not_before ? calm : not_before;
 
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += delay_s;
-        while (!p->stop && pthread_cond_timedwait(&p->more, &p->lock, &until) != ETIMEDOUT)
-            ;
+        if (p->n >= p->size)
+            pthread_cond_wait(&p->more, &p->lock);
+        else if (due > mono_ns())
+            wait_until(p, due);
+        else
+            break;
     }
-    while (!p->stop && p->n >= p->size)
-        pthread_cond_wait(&p->more, &p->lock);
     go = !p->stop;
     pthread_mutex_unlock(&p->lock);
     return go;
@@ -87,6 +100,7 @@ static void *pool_main(void *arg)
     struct pool *p = &e->pool;
     unsigned delay_s = 0;
 
+    thread_is_background();
     while (wait_for_want(p, delay_s)) {
         struct err err = {0};
         struct box box;

@@ -62,6 +62,7 @@ static void *destroyer_main(void *arg)
     struct engine *e = arg;
     struct reaper *r = &e->reaper;
 
+    thread_is_background();
     pthread_mutex_lock(&r->lock);
     for (;;) {
         struct sandbox *sb;

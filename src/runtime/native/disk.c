@@ -280,6 +280,17 @@ static int give_to(int mount, uint32_t owner, struct err *err)
     return 0;
 }
 
+/* The first folder and file of a new filesystem read its bitmaps and tables from the loop device; a
+ * mount of an overlay makes some, and somebody waits for that. */
+static void warm_up(int mount)
+{
+    if (mkdirat(mount, "work/warm", 0700) < 0)
+        return;
+    close_fd(&(int){openat(mount, "work/warm/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
+    (void)unlinkat(mount, "work/warm/f", 0);
+    (void)unlinkat(mount, "work/warm", AT_REMOVEDIR);
+}
+
 int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
               struct err *err)
 {
@@ -295,6 +306,7 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
         (void)disk_remove(d, id, NULL);
         return -1;
     }
+    warm_up(mount);
     *ret_fd = steal_fd(mount);
     return 0;
 }
