@@ -15,7 +15,7 @@ class Daemon:
         self.process = None
 
     def start(self):
-        run = self.work / "run"
+        self.run = run = self.work / "run"
         env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
                    CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
         env.pop("CAY_AUTH_TOKEN", None)
@@ -36,7 +36,7 @@ class Daemon:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"unix:{self.run}/cay.sock"
 
     def complaint(self):
         lines = (self.work / "cay.log").read_text(errors="replace").strip().splitlines()
