@@ -1,12 +1,8 @@
-#include "launch/launch_internal.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
-#include <linux/mount.h>
-#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
@@ -15,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -25,32 +20,22 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/box_internal.h"
 
 /* The child's side: from a fresh set of namespaces to the agent, one step at a time.
  *
- *  1. Until wait_for_ids() returns, ids are not mapped and cgroups not joined: nothing that makes
- * an owned object happens before.
+ *  1. Until wait_for_ids() returns, ids are not mapped and cgroups not joined: nothing that
+ *     makes an owned object happens before.
  *  2. The host's mounts are left in enter_stage(), before an image is near: from then on the
- * namespace holds an empty tmpfs and what is mounted on it. /proc, /sys and /dev are set up there.
+ *     namespace holds an empty tmpfs and what is mounted on it. /proc, /sys and /dev are set up
+ *     there.
  *  3. Up to wait_for_start() nothing depends on the image or the limits, so it is done ahead of
- * time; what comes after is on the path of a create and is short.
- *  4. Paths inside the image's root are resolved with openat2(RESOLVE_IN_ROOT |
- * RESOLVE_NO_SYMLINKS), so that no image can lead a mount elsewhere (rule V1).
- *  5. Capabilities, no_new_privs and the filter come last, in that order, because each of the steps
- *     before needs what they take away.
+ *     time; what comes after is on the path of a create and is short.
+ *  4. Paths inside the image's root are resolved with RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, so
+ *     that no image can lead a mount elsewhere.
+ *  5. Capabilities, no_new_privs and the filter come last, in that order, because each of the
+ *     steps before needs what they take away.
  *  6. A step that fails ends the box: there is no half-protected one. */
-
-struct box {
-    const struct launcher *l;
-    const struct plan *plan; /* of the PARK, later of the START */
-    struct plan start;
-    struct cgroup_fds cgroups;
-    int sync;
-    int stage;          /* as it is in our own mount namespace */
-    int top;            /* where paths of mounts start: the stage's box folder, later the root */
-    int proc, sys, dev; /* mounts */
-    struct parts parts;
-};
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -146,213 +131,6 @@ static int prefer_for_oom(struct box *box)
     return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "500");
 }
 
-/* Rule 2. Mounts that came with the namespace are locked in place; a clone of one folder is our
- * own. */
-static int enter_stage(struct box *box)
-{
-    box->top = open_tree(box->stage, "box", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (box->top < 0 || move_mount(box->top, "", box->stage, "box", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
-        fchdir(box->top) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        return -errno;
-    return 0;
-}
-
-/* Rule 4. A folder of the image's root that is missing is made (in the upper layer). */
-static int open_inside(const struct box *box, const char *path, int flags, bool make)
-{
-    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
-    int fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
-
-    if (fd < 0 && errno == ENOENT && make && !strchr(path, '/') &&
-        mkdirat(box->top, path, 0755) == 0)
-        fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
-    return fd < 0 ? -errno : fd;
-}
-
-static int attach(const struct box *box, int mount, const char *path)
-{
-    auto_close int at = open_inside(box, path, O_DIRECTORY, true);
-
-    if (at < 0)
-        return at;
-    return move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
-               ? -errno
-               : 0;
-}
-
-/* A new filesystem of that type, detached. options: key, value pairs; NULL ends. */
-static int make_mount(const char *type, unsigned attrs, const char *const *options)
-{
-    auto_close int fs = fsopen(type, FSOPEN_CLOEXEC);
-    int m;
-
-    if (fs < 0)
-        return -errno;
-    for (; options && options[0]; options += 2)
-        if (fsconfig(fs, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
-            return -errno;
-    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return -errno;
-    m = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
-    return m < 0 ? -errno : m;
-}
-
-static int mount_new(const struct box *box, const char *type, const char *path, unsigned attrs,
-                     const char *const *options)
-{
-    auto_close int m = make_mount(type, attrs, options);
-
-    return m < 0 ? m : attach(box, m, path);
-}
-
-#define SHM_SIZE "67108864"
-
-#define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
-
-static int make_proc(struct box *box)
-{
-    box->proc = make_mount("proc", SAFE, NULL);
-    return box->proc < 0 ? box->proc : 0;
-}
-
-static int make_sys(struct box *box)
-{
-    box->sys = make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return box->sys < 0 ? box->sys : 0;
-}
-
-static int stage_proc(struct box *box)
-{
-    return attach(box, box->proc, "proc");
-}
-
-static int stage_sys(struct box *box)
-{
-    return attach(box, box->sys, "sys");
-}
-
-static int stage_cgroups(struct box *box)
-{
-    static const char *const empty[] = {"size", "0", "mode", "0555", NULL};
-
-    if (box->plan->cgroup_v2)
-        return mount_new(box, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return mount_new(box, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
-}
-
-static int stage_dev(struct box *box)
-{
-    static const char *const pts[] = {"ptmxmode", "0666", "mode", "0620", NULL};
-    static const char *const shm[] = {"mode", "1777", "size", SHM_SIZE, NULL};
-    int r = attach(box, box->dev, "dev");
-
-    if (r == 0)
-        r = mount_new(box, "devpts", "dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, pts);
-    if (r == 0)
-        r = mount_new(box, "tmpfs", "dev/shm", SAFE, shm);
-    if (r == 0)
-        r = mount_new(box, "mqueue", "dev/mqueue", SAFE, NULL);
-    return r;
-}
-
-/* Files of the host's kernel that say too much. What is not there, or what the box's root may not
- * read anyway because the host's root owns it, needs no mask. */
-static const char *const masked_files[] = {
-    "proc/kcore",       "proc/keys",          "proc/interrupts",  "proc/timer_list",
-    "proc/sched_debug", "proc/latency_stats", "proc/timer_stats", "proc/kmsg",
-    "proc/kallsyms",    "proc/config.gz",
-};
-static const char *const masked_folders[] = {
-    "proc/acpi",
-    "proc/asound",
-    "proc/scsi",
-    "proc/driver",
-    "sys/firmware",
-    "sys/class/dmi",
-    "sys/devices/virtual/dmi",
-    "sys/devices/virtual/powercap",
-    "sys/kernel/debug",
-    "sys/kernel/tracing",
-    "sys/kernel/security",
-    "sys/kernel/btf",
-    "sys/fs/bpf",
-    "sys/module",
-};
-static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys",
-                                        "proc/sysrq-trigger"};
-
-static bool others_may_look(int at)
-{
-    struct stat st;
-
-    return fstat(at, &st) == 0 && (st.st_uid == 0 || (st.st_mode & 0007));
-}
-
-/* Puts a read-only clone of what `from` names (relative to dir) over path; from "" is path itself.
- */
-static int cover(const struct box *box, const char *path, int flags, int dir, const char *from)
-{
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    auto_close int at = open_inside(box, path, flags, false);
-    auto_close int copy = -1;
-
-    if (at == -ENOENT || at == -ENOTDIR)
-        return 0;
-    if (at < 0)
-        return at;
-    if (*from && !others_may_look(at))
-        return 0;
-    copy = open_tree(*from ? dir : at, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (copy < 0 || mount_setattr(copy, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
-        move_mount(copy, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return -errno;
-    return 0;
-}
-
-/* A masked file becomes /dev/null, a masked folder the stage's empty one. */
-static int mask_paths(struct box *box)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_files); i++)
-        r = cover(box, masked_files[i], 0, box->top, "dev/null");
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_folders); i++)
-        r = cover(box, masked_folders[i], O_DIRECTORY, box->top, "empty");
-    return r;
-}
-
-/* Settings that belong to the box's own namespaces, before /proc/sys is closed. */
-static int set_sysctls(struct box *box)
-{
-    static const struct {
-        const char *path, *value;
-        bool needed;
-    } sysctls[] = {
-        {"proc/sys/user/max_user_namespaces", "0", true},
-        {"proc/sys/net/ipv4/ip_unprivileged_port_start", "0", false},
-        {"proc/sys/net/ipv4/ping_group_range", "0 65535", false},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
-        int r = write_file_at(box->top, sysctls[i].path, sysctls[i].value);
-
-        if (r < 0 && sysctls[i].needed)
-            return r;
-    }
-    return 0;
-}
-
-static int close_proc(struct box *box)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(read_only); i++)
-        r = cover(box, read_only[i], 0, -1, "");
-    return r;
-}
-
 /* ---- from here on the image and the limits are known ---- */
 
 static int wait_for_start(struct box *box)
@@ -373,60 +151,6 @@ static int wait_for_start(struct box *box)
     if (!wire_ok(&w) || strv_len(box->start.binds) + 5 != n)
         return -EPROTO;
     return parts_from(&box->parts, fds, n);
-}
-
-/* The root goes over the stage, which thereby is out of reach. */
-static int attach_root(struct box *box)
-{
-    if (move_mount(box->parts.root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return -errno;
-    box->top = box->parts.root;
-    return 0;
-}
-
-static int bind_host_folders(struct box *box)
-{
-    for (unsigned i = 0; i < box->parts.n_binds; i++) {
-        int r = attach(box, box->parts.binds[i], box->plan->binds[i] + 1);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-/* With everything that is mounted below them. */
-static int move_kernel_folders(struct box *box)
-{
-    int r = attach(box, box->proc, "proc");
-
-    if (r == 0)
-        r = attach(box, box->sys, "sys");
-    if (r == 0)
-        r = attach(box, box->dev, "dev");
-    return r;
-}
-
-/* A small box has a small one: it could otherwise fill its memory with files, and nothing could run
- * any more that would remove them. */
-static int limit_shm(struct box *box)
-{
-    auto_close int fs = -1;
-    char size[32];
-
-    if (box->plan->shm_max >= strtoull(SHM_SIZE, NULL, 10))
-        return 0;
-    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)box->plan->shm_max);
-    fs = fspick(box->top, "dev/shm", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
-    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-        return -errno;
-    return 0;
-}
-
-static int enter_root(struct box *box)
-{
-    return fchdir(box->parts.root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
 static int raise_loopback(struct box *box)
