@@ -16,6 +16,7 @@ import report
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 CROWD = 500
+SETTLE_S = 0.5  # what one column leaves running is not measured as part of the next
 IDLE_CROWD = 200
 
 
@@ -83,9 +84,11 @@ class Bench:
             for column in ("floor", "cay"):
                 self.measure(column, "rows", "30")
                 self.measure(column, "parallel", "4")
+                time.sleep(SETTLE_S)
             for peer in self.peers:
                 for key, values in peer.measure(2).items():
                     self.add(peer.name, key, values)
+                time.sleep(SETTLE_S)
 
     def throughput(self):
         for i in range(max(1, self.args.rounds // 4)):
