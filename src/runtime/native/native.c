@@ -414,7 +414,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     if (native_kill(rt, box, err) < 0 || n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
     if (b && b->scratch >= 0)
-        disk_abandon(n->disk, b->scratch);
+        disk_abandon(b->scratch);
     drop(n, box->id);
     remove_run_dir(n, box->id);
     if (disk_remove(n->disk, box->id, err) < 0)
