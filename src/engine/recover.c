@@ -197,12 +197,13 @@ static void take_unknown(const struct box *box, void *arg)
 {
     const struct rows *rows = arg;
     struct engine *e = rows->engine;
-    auto_free char *config =
-        xasprintf("{\"image\":\"unknown\",\"timeout\":%u,\"memory\":%u,\"cpu\":%.3f,\"disk\":%u,"
-                  "\"pids\":%u,\"workdir\":\"%s\",\"metadata\":{\"recovered\":\"true\"}}",
-                  e->config.default_timeout_s, e->config.default_limits.memory_mb,
-                  e->config.default_limits.cpu_millis / 1000.0, e->config.default_limits.disk_mb,
-                  e->config.default_limits.pids, e->config.workspace);
+    struct sandbox_spec spec = {.image = (char[]){"unknown"},
+                                .timeout_s = e->config.default_timeout_s,
+                                .limits = e->config.default_limits,
+                                .workdir = (char *)(uintptr_t)e->config.workspace,
+                                .metadata = json_pack("{s:s}", "recovered", "true")};
+    json_t *object = sandbox_spec_json(&spec);
+    auto_free char *config = json_dumps(object, 0);
     /* As if it had been made just now: that asks its agent whether it is there. */
     struct sandbox_row row = {.state = SANDBOX_CREATING,
                               .created_ms = now_ms(),
@@ -216,6 +217,8 @@ static void take_unknown(const struct box *box, void *arg)
     struct err err = {0};
     bool dead = false;
 
+    json_decref(object);
+    json_decref(spec.metadata);
     for (unsigned i = 0; i < rows->n; i++)
         if (strcmp(rows->list[i].row.id, box->id) == 0)
             return;

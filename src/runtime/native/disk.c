@@ -234,16 +234,16 @@ static int mount_image(int image, struct err *err)
 
 static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *err)
 {
-    auto_close int template = open_template(d, mb, err);
+    auto_close int from = open_template(d, mb, err);
     auto_close int image = -1;
     int r;
 
-    if (template <0)
+    if (from < 0)
         return -1;
     image = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (image < 0)
         return err_sys(err, errno, "make %s", path);
-    r = copy_sparse(template, image);
+    r = copy_sparse(from, image);
     if (r < 0) {
         (void)unlink(path);
         return err_sys(err, -r, "copy the template of the disk");
