@@ -102,7 +102,7 @@ static int destroy(struct http_client *c, const char *id, struct err *err)
     return call(c, "DELETE", path, NULL, NULL, err);
 }
 
-static const char host_image[] = "{\"image\":\"host\"}";
+static char create_body[300]; /* of the image that is measured with */
 static const char echo_hello[] = "{\"command\":\"echo hello\"}";
 
 /* A wrong answer that comes quickly is no result. */
@@ -157,7 +157,7 @@ static int measure_rows(uint64_t n, struct err *err)
         int64_t t;
 
         rest();
-        r = create(c, host_image, id, &us, err);
+        r = create(c, create_body, id, &us, err);
         if (r < 0)
             break;
         samples_add(&rows[CREATE], us);
@@ -228,7 +228,7 @@ static void *create_one(void *arg)
     double us;
 
     (void)pthread_barrier_wait(w->start);
-    w->r = create(w->c, host_image, w->id, &us, &w->err);
+    w->r = create(w->c, create_body, w->id, &us, &w->err);
     return NULL;
 }
 
@@ -317,7 +317,7 @@ static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *er
     if (clients < 1 || clients > CLIENTS_MAX)
         r = err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
     while (r == 0 && made < SANDBOXES_MAX && made < clients)
-        if ((r = create(c, host_image, ids[made], &us, err)) == 0)
+        if ((r = create(c, create_body, ids[made], &us, err)) == 0)
             made++;
     if (r == 0)
         r = pump(clients, seconds, ids, err);
@@ -338,7 +338,7 @@ static int fill(uint64_t n, struct err *err)
         char id[ID_SIZE];
         double us;
 
-        r = create(c, "{\"image\":\"host\",\"memory\":64}", id, &us, err);
+        r = create(c, create_body, id, &us, err);
         if (r == 0)
             samples_add(&row, us);
     }
@@ -399,12 +399,15 @@ static int measure(int argc, char **argv, struct err *err)
 
 int main(int argc, char **argv)
 {
+    const char *image = getenv("CAY_BENCH_IMAGE");
     struct err err = {0};
 
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
     (void)signal(SIGPIPE, SIG_IGN);
     url = argc > 1 ? argv[1] : "";
+    (void)snprintf(create_body, sizeof(create_body), "{\"image\":\"%s\",\"memory\":512}",
+                   image && *image ? image : "host");
     if (measure(argc, argv, &err) < 0) {
         (void)fprintf(stderr, "client: %s\n", err.text);
         return 1;

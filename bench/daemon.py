@@ -50,7 +50,17 @@ class Daemon:
         finally:
             connection.close()
 
-    def memory_mib(self):
+    def import_image(self, root, name):
+        subprocess.run([str(self.program), "image", "import", str(root), name], check=True,
+                       env=dict(os.environ, CAY_HOST=self.url), stdout=subprocess.DEVNULL)
+
+    def rss_mib(self):
+        """Of the daemon's own process."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines()
+                    if line.startswith("VmRSS:")) / 1024
+
+    def pss_mib(self):
         """Memory of the daemon and every process it started (launcher, prepared boxes): PSS, in which a page
         that several share counts once."""
         parents = {}

@@ -311,7 +311,7 @@ int main(int argc, char **argv)
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
     agent = xasprintf("%s/floor-agent", self);
-    r = floor_setup(dir, agent, &err);
+    r = floor_setup(dir, agent, getenv("CAY_BENCH_ROOT"), &err);
     if (r == 0)
         r = measure(argc, argv, &err);
     floor_teardown();

@@ -31,8 +31,9 @@ enum { FLOOR_FD_LISTEN = 3, FLOOR_FD_STATUS = 4 };
 struct box;
 
 /* Once in a process. dir is an empty directory on the filesystem that is to be measured. agent is
- * the path of the floor-agent program. */
-int floor_setup(const char *dir, const char *agent, struct err *err);
+ * the path of the floor-agent program. root is what the boxes show, or NULL: the machine's own /usr.
+ */
+int floor_setup(const char *dir, const char *agent, const char *root, struct err *err);
 
 /* Removes what floor_setup made. */
 void floor_teardown(void);
@@ -60,7 +61,7 @@ void box_free(struct box *box);
 struct sock_fprog;
 
 /* Mounts that take the host's privileges: made outside, detached, and sent to the child. */
-enum part { PART_ROOT, PART_USR, PART_DEV, PARTS };
+enum part { PART_ROOT, PART_DEV, PART_USR, PARTS }; /* without the last, a root of its own */
 
 struct child_plan {
     const char *root;  /* mount point for the box's root, a directory of the host */

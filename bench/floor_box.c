@@ -40,6 +40,7 @@ struct box {
 
 static struct {
     char *dir, *layer, *root, *empty, *hierarchy;
+    bool own_layer;
     int agent;
     char *dev;          /* template of /dev, a tmpfs */
     bool overlay_paths; /* a kernel before 6.13: overlayfs takes its layers by path only */
@@ -74,6 +75,7 @@ static int make_layer(struct err *err)
         {"usr/bin", "bin"}, {"usr/sbin", "sbin"}, {"usr/lib", "lib"}, {"usr/lib64", "lib64"}};
 
     the_floor.layer = xasprintf("%s/layer", the_floor.dir);
+    the_floor.own_layer = true;
     for (unsigned i = 0; i < ARRAY_LEN(dirs); i++) {
         auto_free char *path = xasprintf("%s%s", the_floor.layer, dirs[i]);
 
@@ -133,7 +135,7 @@ static int favour_moves(struct err *err)
     return 0;
 }
 
-int floor_setup(const char *dir, const char *agent, struct err *err)
+int floor_setup(const char *dir, const char *agent, const char *root, struct err *err)
 {
     the_floor.dir = xstrdup(dir);
     the_floor.root = xasprintf("%s/root", dir);
@@ -143,7 +145,9 @@ int floor_setup(const char *dir, const char *agent, struct err *err)
         return err_sys(err, errno, "make folders in %s", dir);
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return err_sys(err, errno, "make a mount namespace (the floor needs root)");
-    if (favour_moves(err) < 0 || make_layer(err) < 0 || make_dev(err) < 0 ||
+    if (root)
+        the_floor.layer = xstrdup(root);
+    if (favour_moves(err) < 0 || (!root && make_layer(err) < 0) || make_dev(err) < 0 ||
         load_agent(agent, err) < 0 || seccomp_build(&the_floor.filter, err) < 0)
         return -1;
     return groups_setup(err);
@@ -178,7 +182,7 @@ void floor_teardown(void)
         (void)rmdir(the_floor.root);
     if (the_floor.empty)
         (void)rmdir(the_floor.empty);
-    if (the_floor.layer)
+    if (the_floor.own_layer)
         remove_tree(the_floor.layer);
 }
 
@@ -293,8 +297,9 @@ static int make_parts(const struct box *box, int parts[PARTS], struct err *err)
     if (userns < 0)
         return err_sys(err, errno, "open %s", path);
     if ((parts[PART_ROOT] = make_overlay(box, userns, err)) < 0 ||
-        (parts[PART_USR] = idmapped("/usr", userns, READ_ONLY, true, err)) < 0 ||
-        (parts[PART_DEV] = idmapped(the_floor.dev, userns, MOUNT_ATTR_RDONLY, true, err)) < 0)
+        (parts[PART_DEV] = idmapped(the_floor.dev, userns, MOUNT_ATTR_RDONLY, true, err)) < 0 ||
+        (the_floor.own_layer &&
+         (parts[PART_USR] = idmapped("/usr", userns, READ_ONLY, true, err)) < 0))
         return -1;
     return 0;
 }
@@ -306,7 +311,7 @@ static int equip(const struct box *box, int go, struct err *err)
 
     if (groups_join(&box->groups, box->pid, err) == 0 && map_ids(box, err) == 0 &&
         make_parts(box, parts, err) == 0) {
-        r = send_fds(go, "g", 1, parts, PARTS);
+        r = send_fds(go, "g", 1, parts, the_floor.own_layer ? PARTS : PART_USR);
         if (r < 0)
             (void)err_sys(err, -r, "send its parts to the box");
     }

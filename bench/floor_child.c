@@ -55,7 +55,7 @@ static void receive(const struct child_plan *plan, int parts[PARTS])
     size_t n = PARTS;
     char byte;
 
-    if (recv_fds(plan->go, &byte, 1, parts, &n) != 1 || n != PARTS)
+    if (recv_fds(plan->go, &byte, 1, parts, &n) != 1 || (n != PARTS && n != PART_USR))
         fail("wait for the parts");
 }
 
@@ -137,7 +137,8 @@ static void make_mounts(const struct child_plan *plan, const int parts[PARTS])
 {
     attach(parts[PART_ROOT], plan->root);
     TRY(fchdir(parts[PART_ROOT]), "enter the root");
-    attach(parts[PART_USR], "usr");
+    if (parts[PART_USR] >= 0)
+        attach(parts[PART_USR], "usr");
     mount_new("proc", "proc", SAFE, NULL, NULL);
     mount_new("sysfs", "sys", SAFE | MOUNT_ATTR_RDONLY, NULL, NULL);
     mount_new("tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, "0555", "0");
@@ -203,7 +204,7 @@ void child_main(struct child_plan *plan)
 {
     char *argv[] = {(char[]){"floor-agent"}, NULL};
     char *envp[] = {NULL};
-    int parts[PARTS];
+    int parts[PARTS] = {-1, -1, -1};
     int agent;
 
     status_fd = plan->status;

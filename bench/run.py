@@ -18,12 +18,14 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 CROWD = 500
 SETTLE_S = 0.5  # what one column leaves running is not measured as part of the next
 IDLE_CROWD = 200
+IMAGE = "bench"
 
 
 class Bench:
     def __init__(self, args, work):
         self.args = args
         self.work = work
+        self.root = work / "root"
         self.programs = args.build / "bench"
         self.samples = {}
         self.missing = {}
@@ -36,15 +38,19 @@ class Bench:
     def add(self, column, key, values):
         self.samples.setdefault(column, {}).setdefault(key, []).extend(values)
 
-    def measure(self, column, *argv, rename=lambda key: key):
-        """Runs the program of a column, floor or client, and keeps the rows it prints."""
+    def measure(self, column, *argv, rename=lambda key: key, host=False):
+        """Runs the program of a column, floor or client, and keeps the rows it prints. The boxes show the
+        same small root as those of the peers, or with host the machine's own /usr."""
         if column in self.missing:
             return
         if column == "floor":
             argv = [str(self.programs / "floor"), *argv]
         else:
             argv = [str(self.programs / "client"), self.cay.url, *argv]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        env = dict(os.environ, CAY_BENCH_ROOT=str(self.root), CAY_BENCH_IMAGE=IMAGE)
+        if host:
+            del env["CAY_BENCH_ROOT"], env["CAY_BENCH_IMAGE"]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(argv[-3:])}: {done.stderr.strip()}")
         for line in done.stdout.splitlines():
@@ -59,11 +65,13 @@ class Bench:
         for column in report.COLUMNS:
             if column not in self.args.columns:
                 self.missing[column] = "left out on request"
+        peers.busybox_root(self.root)
         if "cay" not in self.missing:
             (self.work / "cay").mkdir()
             self.cay = daemon.Daemon(self.args.build / "cay", self.work / "cay", CROWD + 100)
             self.started.append(self.cay)
             self.cay.start()
+            self.cay.import_image(self.root, IMAGE)
         self.peers = []
         for kind in peers.ALL:
             if kind.name in self.missing:
@@ -84,6 +92,8 @@ class Bench:
             for column in ("floor", "cay"):
                 self.measure(column, "rows", "30")
                 self.measure(column, "parallel", "4")
+                self.measure(column, "rows", "10", host=True,
+                             rename=lambda key: f"{key}_host" if key in ("create", "exec") else None)
                 time.sleep(SETTLE_S)
             for peer in self.peers:
                 for key, values in peer.measure(2).items():
@@ -129,7 +139,8 @@ class Bench:
         return report.results(self.samples, self.missing)
 
     def cay_rss(self):
-        self.add("cay", "rss", [self.cay.memory_mib()])
+        self.add("cay", "rss", [self.cay.rss_mib()])
+        self.add("cay", "pss", [self.cay.pss_mib()])
 
     def stop(self):
         for thing in reversed(self.started):
