@@ -31,7 +31,8 @@ enum { FLOOR_FD_LISTEN = 3, FLOOR_FD_STATUS = 4 };
 struct box;
 
 /* Once in a process. dir is an empty directory on the filesystem that is to be measured. agent is
- * the path of the floor-agent program. root is what the boxes show, or NULL: the machine's own /usr.
+ * the path of the floor-agent program. root is what the boxes show, or NULL: the machine's own
+ * /usr.
  */
 int floor_setup(const char *dir, const char *agent, const char *root, struct err *err);
 

@@ -50,6 +50,13 @@ def read_text(path):
         return ""
 
 
+def read_link(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
 def pids():
     return [name for name in os.listdir("/proc") if name.isdigit()]
 
@@ -550,9 +557,9 @@ class Ledger:
         return collections.Counter(normal(f) for f in files if self.ours(f))
 
     def id_ranges(self):
-        """One file a range in use; whose it is stands in it."""
+        """One link a range in use, to whose it is."""
         return collections.Counter("range" for path in glob.glob("/run/cay.ids/*")
-                                   if self.ours(read_text(path)))
+                                   if self.ours(read_link(path)))
 
     def folders(self):
         out = collections.Counter()
@@ -669,7 +676,7 @@ def take_away(daemon):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
     for path in glob.glob("/run/cay.ids/*"):
-        if str(daemon.root) in read_text(path):
+        if str(daemon.root) in read_link(path):
             os.unlink(path)
 
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -27,22 +26,15 @@ static int open_dir(struct err *err)
     return fd < 0 ? err_sys(err, errno, "open %s", SLOTS_DIR) : fd;
 }
 
-/* 1 = taken, 0 = somebody has it, -errno. */
+/* The owner is the target of a link: it is there with the mark or not at all, so that a daemon that
+ * is killed here leaves no mark without an owner. 1 = taken, 0 = somebody has it, -errno. */
 static int try_take(int dir, const char *owner, uint32_t slot)
 {
-    auto_close int fd = -1;
     char name[16];
-    int r;
 
     (void)snprintf(name, sizeof(name), "%u", slot);
-    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (symlinkat(owner, dir, name) < 0)
         return errno == EEXIST ? 0 : -errno;
-    r = write_all(fd, owner, strlen(owner));
-    if (r < 0) {
-        (void)unlinkat(dir, name, 0);
-        return r;
-    }
     return 1;
 }
 
@@ -92,10 +84,13 @@ void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *
     while (d && (e = readdir(d))) {
         char text[PATH_MAX];
         uint64_t slot;
+        ssize_t n;
 
         if (str_u64(e->d_name, &slot) < 0 || slot >= SLOTS)
             continue;
-        if (read_file_at(dirfd(d), e->d_name, text, sizeof(text)) > 0 && strcmp(text, owner) == 0)
+        n = readlinkat(dirfd(d), e->d_name, text, sizeof(text) - 1);
+        text[n < 0 ? 0 : n] = '\0';
+        if (strcmp(text, owner) == 0)
             each((uint32_t)slot, arg);
     }
     if (d)

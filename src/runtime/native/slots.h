@@ -5,7 +5,7 @@
 struct err;
 
 /* Ranges of 65,536 host ids, one a sandbox, never shared, never with 0 in it. A range in use is a
- * file in a folder that all daemons of this host share, holding the data directory of its owner; a
+ * link in a folder that all daemons of this host share, to the data directory of its owner; a
  * reboot empties the folder, and with it all ranges are free. */
 
 #define SLOTS_DIR "/run/cay.ids"
