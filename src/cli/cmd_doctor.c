@@ -175,7 +175,10 @@ static void check_loop(struct finding *f)
     if (access("/dev/loop-control", R_OK | W_OK) == 0)
         found(f, LEVEL_OK, "", "loop devices can be made");
     else
-        found(f, LEVEL_FAIL, "run: modprobe loop", "/dev/loop-control cannot be used");
+        found(f, LEVEL_WARN,
+              "run: modprobe loop; without it, disk limits need a data folder on a filesystem with "
+              "project quotas",
+              "/dev/loop-control cannot be used");
 }
 
 static void check_mke2fs(struct finding *f)

@@ -31,8 +31,9 @@
 #define LAUNCHER_END_MS 2000
 #define PIDS_MAX        256
 
-/* The agent's program, linked in as it is. */
+/* Programs that are linked in as they are. */
 extern const unsigned char _binary_cay_agent_start[], _binary_cay_agent_end[];
+extern const unsigned char _binary_cay_launch_start[], _binary_cay_launch_end[];
 
 struct daemon {
     struct daemon_config config;
@@ -66,10 +67,13 @@ static int open_folders(struct daemon *d, struct err *err)
 /* Before the first thread: it forks. */
 static int start_launcher(struct daemon *d, struct err *err)
 {
-    size_t size = (size_t)(_binary_cay_agent_end - _binary_cay_agent_start);
+    const struct program launcher = {_binary_cay_launch_start,
+                                     (size_t)(_binary_cay_launch_end - _binary_cay_launch_start)};
+    const struct program agent = {_binary_cay_agent_start,
+                                  (size_t)(_binary_cay_agent_end - _binary_cay_agent_start)};
     pid_t pid;
 
-    if (launcher_start(_binary_cay_agent_start, size, &d->launcher_fd, &pid, err) < 0)
+    if (launcher_start(&launcher, &agent, &d->launcher_fd, &pid, err) < 0)
         return -1;
     d->launcher_pidfd = pidfd_open(pid, 0);
     if (d->launcher_pidfd < 0)

@@ -354,7 +354,7 @@ static int run_agent(const struct box *box)
         if (r < 0)
             return r;
     }
-    (void)execveat(box->l->agent, "", argv, envp, AT_EMPTY_PATH);
+    (void)syscall(SYS_execveat, box->l->agent, "", argv, envp, AT_EMPTY_PATH);
     return -errno;
 }
 

@@ -5,11 +5,17 @@
 
 struct err;
 
-/* The launcher: a single-threaded process, forked before the daemon starts its first thread, that
- * builds boxes from whole plans (launch/plan.h). It ends when the daemon's end of the socket
- * closes; the boxes stay. */
+/* The launcher: a single-threaded process, started before the daemon starts its first thread, that
+ * builds boxes from whole plans (proto/plan.h). It ends when the daemon's end of the socket closes;
+ * the boxes stay. */
 
-/* Forks it. agent is the agent's program (embedded in cay). *ret_fd is the daemon's end of a
- * SOCK_SEQPACKET pair for native_config. Compiles the seccomp filter first, once. */
-int launcher_start(const void *agent, size_t agent_len, int *ret_fd, pid_t *ret_pid,
-                   struct err *err);
+/* One that is embedded in cay. */
+struct program {
+    const void *data;
+    size_t len;
+};
+
+/* *ret_fd is the daemon's end of a SOCK_SEQPACKET pair for native_config. Compiles the seccomp
+ * filter first, once. */
+int launcher_start(const struct program *launcher, const struct program *agent, int *ret_fd,
+                   pid_t *ret_pid, struct err *err);

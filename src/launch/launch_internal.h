@@ -10,12 +10,20 @@
 
 struct err;
 
-/* Shared by the files of launch/; nothing else includes it but the benchmark of the floor. All of
- * it runs single-threaded in the launcher or in the child that becomes the box. Functions return 0
- * or -errno unless they say more. */
+/* Shared by the files of launch/; nothing else includes it but the benchmark of the floor. launch.c
+ * and seccomp.c are the daemon's; the rest is the launcher's program and runs single-threaded in it
+ * or in the child that becomes the box. Functions return 0 or -errno unless they say more. */
 
 #define BINDS_MAX   16
 #define CGROUPS_MAX 8
+
+/* The launcher's descriptors at start. */
+enum launch_fd {
+    LAUNCH_FD_SOCKET = 3,
+    LAUNCH_FD_AGENT,  /* sealed memfd with the agent's program */
+    LAUNCH_FD_FILTER, /* sealed memfd with the seccomp filter */
+    LAUNCH_FDS = 3,   /* how many */
+};
 
 /* What the launcher keeps between plans. */
 struct launcher {

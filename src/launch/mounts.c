@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "launch/box_internal.h"
+#include "launch/mount_calls.h"
 
 /* What a box sees of files. The rules are at the head of box.c. */
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/mount_calls.h"
 
 /* The mounts of a box that need the host's privileges: the overlay with id-mapped layers, the
  * read-only binds, /dev. They are made detached and handed to the child, which attaches them in its

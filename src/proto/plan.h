@@ -44,7 +44,7 @@ struct plan {
     char **binds;       /* host paths shown read-only */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */
     uint32_t cpu_first; /* the first of them; they wrap around */
-    uint64_t file_max;  /* RLIMIT_FSIZE: the disk quota */
+    uint64_t file_max;  /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
     uint64_t shm_max;   /* bytes for /dev/shm */
 };
 

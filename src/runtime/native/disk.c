@@ -6,6 +6,7 @@
 #include <linux/loop.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,16 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "runtime/native/quota.h"
 
 /* EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH; they are in no public header. */
 #define SHUTDOWN_IOCTL    _IOR('X', 125, uint32_t)
 #define SHUTDOWN_NO_FLUSH 2u
 
 struct disk {
-    char *dir;            /* <data>/sandboxes */
-    char *scratch;        /* <data>/scratch: templates */
+    char *dir;     /* <data>/sandboxes */
+    char *scratch; /* <data>/scratch: templates */
+    bool quota;
     pthread_mutex_t lock; /* making of templates */
 };
 
@@ -48,6 +51,7 @@ int disk_open(const char *data_dir, struct disk **ret, struct err *err)
         disk_free(d);
         return -1;
     }
+    d->quota = quota_works(d->dir);
     *ret = d;
     return 0;
 }
@@ -60,6 +64,11 @@ void disk_free(struct disk *d)
     free(d->scratch);
     (void)pthread_mutex_destroy(&d->lock);
     free(d);
+}
+
+const char *disk_kind(const struct disk *d)
+{
+    return d->quota ? "project quota" : "loop";
 }
 
 /* ---- templates ---- */
@@ -254,11 +263,11 @@ static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *
     return r;
 }
 
-/* ---- disks ---- */
+/* ---- either kind ---- */
 
 static char *path_of(const struct disk *d, const char *id)
 {
-    return xasprintf("%s/%s.img", d->dir, id);
+    return xasprintf("%s/%s%s", d->dir, id, d->quota ? "" : ".img");
 }
 
 /* upper/ becomes the root of the box, logs/ is the agent's; work/ stays the host's. */
@@ -288,7 +297,8 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
     auto_free char *path = path_of(d, id);
     auto_close int mount = -1;
 
-    mount = make_loop(d, path, mb, err);
+    mount = d->quota ? quota_make(path, folders, ARRAY_LEN(folders), mb, owner, err)
+                     : make_loop(d, path, mb, err);
     if (mount < 0)
         return -1;
     if (give_to(mount, owner, err) < 0) {
@@ -301,9 +311,9 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
     return 0;
 }
 
-void disk_abandon(int fd)
+void disk_abandon(const struct disk *d, int fd)
 {
-    auto_close int root = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_close int root = d->quota ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint32_t how = SHUTDOWN_NO_FLUSH;
 
     if (root >= 0)
@@ -314,6 +324,8 @@ int disk_remove(struct disk *d, const char *id, struct err *err)
 {
     auto_free char *path = path_of(d, id);
 
+    if (d->quota)
+        return quota_remove(d->dir, id, err);
     if (unlink(path) < 0 && errno != ENOENT)
         return err_sys(err, errno, "remove %s", path);
     return 0;
@@ -324,6 +336,8 @@ uint64_t disk_used(struct disk *d, const char *id)
     auto_free char *path = path_of(d, id);
     struct stat st;
 
+    if (d->quota)
+        return quota_used(path);
     return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
@@ -336,7 +350,7 @@ void disk_each(struct disk *d, void (*found)(const char *id, void *arg), void *a
         char id[ID_SIZE + 8];
 
         (void)snprintf(id, sizeof(id), "%.*s", (int)sizeof(id) - 1, e->d_name);
-        if (str_ends(id, ".img"))
+        if (!d->quota && str_ends(id, ".img"))
             id[strlen(id) - 4] = '\0';
         if (id_valid(id, "sbx"))
             found(id, arg);

@@ -5,13 +5,18 @@
 struct disk;
 struct err;
 
-/* The writable filesystem of each box, with a size that it cannot pass: a sparse ext4 image, copied
- * from a ready-made template, on a loop device. Nothing is mounted in any namespace: the mount is a
+/* The writable filesystem of each box, with a size that it cannot pass.
+ *
+ * Where the data directory's filesystem has project quotas, a box's files are a folder with a
+ * project id of its own. Elsewhere (plain ext4) each box has a sparse ext4 image, copied from a
+ * ready-made template, on a loop device. Nothing is mounted in any namespace: the mount is a
  * descriptor, the box's overlay holds it, and when the last of them is gone the kernel unmounts and
  * frees the loop device. */
 
 int disk_open(const char *data_dir, struct disk **ret, struct err *err);
 void disk_free(struct disk *d);
+/* "project quota" or "loop" */
+const char *disk_kind(const struct disk *d);
 
 /* Makes a disk of that many MB for id: *ret_fd is the root of a detached mount with upper/, work/
  * and logs/, owned by owner (the host id of the box's root). */
@@ -19,7 +24,7 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
               struct err *err);
 /* Before the last descriptor of a disk that will be removed is closed: what the box wrote and
  * nobody will read is dropped instead of written out. */
-void disk_abandon(int fd);
+void disk_abandon(const struct disk *d, int fd);
 /* Fine if it is gone. Freeing the blocks of a full one takes a while. */
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */

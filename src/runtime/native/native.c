@@ -331,7 +331,7 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
         .binds = (char **)(uintptr_t)root->binds,
         .cpus = (b->limits.cpu_millis + 999) / 1000,
         .cpu_first = b->slot,
-        .file_max = (uint64_t)b->limits.disk_mb << 20,
+        .file_max = ((uint64_t)b->limits.disk_mb + 1) << 20,
         .shm_max = (uint64_t)b->limits.memory_mb << 19, /* half: it counts as memory */
     };
     auto_close int status_read = -1;
@@ -414,7 +414,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     if (native_kill(rt, box, err) < 0 || n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
     if (b && b->scratch >= 0)
-        disk_abandon(b->scratch);
+        disk_abandon(n->disk, b->scratch);
     drop(n, box->id);
     remove_run_dir(n, box->id);
     if (disk_remove(n->disk, box->id, err) < 0)

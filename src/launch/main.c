@@ -1,0 +1,100 @@
+/* cay-launch: one thread that builds boxes from whole plans, until the daemon's end of the socket
+ * closes. A static program of its own: every box begins as a copy of it and throws it away when it
+ * becomes the agent, and both take the longer the more is mapped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "launch/launch_internal.h"
+
+static int run_plan(struct launcher *l, const void *data, size_t len, const int *fds, size_t n_fds,
+                    const char **step)
+{
+    struct plan plan;
+    struct wire w;
+    int r = -EPROTO;
+
+    *step = "read the plan";
+    wire_init(&w, data, len);
+    plan_get(&w, &plan);
+    if (wire_ok(&w)) {
+        if (plan.op == PLAN_PARK)
+            r = park(l, &plan, step);
+        else if (plan.op == PLAN_START && n_fds == PLAN_FDS)
+            r = park_start(l, &plan, data, len, fds, step);
+        else if (plan.op == PLAN_FORGET)
+            r = park_forget(l, plan.id);
+    }
+    plan_done(&plan);
+    return r;
+}
+
+static void serve(struct launcher *l)
+{
+    static char data[PLAN_MAX];
+
+    for (;;) {
+        struct plan_answer answer = {0};
+        const char *step = "";
+        int fds[PLAN_FDS];
+        size_t n_fds = PLAN_FDS;
+        ssize_t n = recv_fds(LAUNCH_FD_SOCKET, data, sizeof(data), fds, &n_fds);
+        int r;
+
+        if (n <= 0 && n != -EMSGSIZE) /* the daemon is gone; the boxes stay, the parked ones end */
+            return;
+        r = n < 0 ? (int)n : run_plan(l, data, (size_t)n, fds, n_fds, &step);
+        if (r < 0) {
+            answer.error = -r;
+            (void)snprintf(answer.step, sizeof(answer.step), "%s", step);
+        } else {
+            answer.pid = r;
+        }
+        while (n_fds > 0)
+            (void)close(fds[--n_fds]);
+        (void)send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), NULL, 0);
+    }
+}
+
+static int load_filter(struct sock_fprog *ret)
+{
+    struct stat st;
+    ssize_t n;
+
+    if (fstat(LAUNCH_FD_FILTER, &st) < 0 || st.st_size <= 0)
+        return -1;
+    ret->filter = xmalloc((size_t)st.st_size);
+    ret->len = (unsigned short)((size_t)st.st_size / sizeof(*ret->filter));
+    n = pread(LAUNCH_FD_FILTER, ret->filter, (size_t)st.st_size, 0);
+    (void)close(LAUNCH_FD_FILTER);
+    return n == st.st_size ? 0 : -1;
+}
+
+int main(void)
+{
+    struct launcher l = {.dev = -1, .fault = getenv("CAY_FAULT")};
+
+    (void)prctl(PR_SET_NAME, "cay-launch");
+    (void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which then closes the socket */
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_IGN); /* boxes are reaped by the kernel; the daemon has pidfds */
+    (void)umask(022);
+    /* Out of the way of the numbers that the agent's own descriptors get. */
+    l.agent = fcntl(LAUNCH_FD_AGENT, F_DUPFD_CLOEXEC, AGENT_FD_CGROUPS + 2 * CGROUPS_MAX);
+    (void)close(LAUNCH_FD_AGENT);
+    if (l.agent < 0 || fd_set_cloexec(LAUNCH_FD_SOCKET, true) < 0 || load_filter(&l.filter) < 0 ||
+        unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return 1;
+    serve(&l);
+    return 0;
+}
