@@ -110,7 +110,7 @@ int utf8_clean(struct buf *out, const char *s, size_t len)
             return r;
         good = ++i;
     }
-    return buf_add(out, s + good, len - good);
+    return len > good ? buf_add(out, s + good, len - good) : 0; /* s may be NULL then */
 }
 
 size_t utf8_cut(const char *s, size_t len)

@@ -4,13 +4,15 @@ import os
 
 import pytest
 
-from cay_harness import Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
+from cay_harness import CAY, Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(*what): what the machine must have, else it is skipped")
+    if "CAY_BIN" in os.environ and not os.access(CAY, os.X_OK):
+        pytest.exit(f"{CAY}, which CAY_BIN names, is not there", 2)
 
 
 def pytest_runtest_setup(item):

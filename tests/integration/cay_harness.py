@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
+# What a sanitizer keeps of memory that was freed comes on top of what a test allows.
+RSS_SLACK_KIB = 131072 if os.environ.get("CAY_TEST_SANITIZER") else 0
 CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
@@ -48,6 +50,10 @@ def read_text(path):
             return f.readall().decode(errors="replace")
     except OSError:
         return ""
+
+
+def rss_kib(pid):
+    return int(re.search(r"^VmRSS:\s+(\d+)", read_text(f"/proc/{pid}/status"), re.M)[1])
 
 
 def read_link(path):
