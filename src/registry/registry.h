@@ -1,0 +1,54 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct blob;
+struct err;
+struct reference;
+struct registry;
+
+/* A registry, asked for one repository: OCI distribution and Docker v2 over libcurl. Only the image
+ * worker links this: the daemon itself never talks to a registry.
+ *
+ * Credentials go to the host they belong to and nowhere else: not to a redirect's target, not to a
+ * mirror, and to a token service only over TLS (or where plain http was allowed). Addresses of
+ * 169.254.0.0/16 and fe80::/10, and other clouds' metadata services, are never connected to.
+ *
+ * A host that is listed as insecure is asked over http, not over https first; without a port the
+ * entry stands for all ports of its host. The program that links this ignores SIGPIPE. */
+
+struct registry_options {
+    char *const *insecure; /* HOST[:PORT] that may be asked over plain http; NULL = none */
+    char *const *mirrors;  /* "docker.io=https://mirror.example": asked before the host itself */
+    const char *ca_file;   /* PEM, beside the system's own; NULL = none */
+    const char *docker_config; /* a config.json with auths and credential helpers; NULL = none */
+    const char *username, *password; /* for the reference's own host; NULL = from docker_config */
+    unsigned attempts;               /* of each request before it is given up; 0 = 5 */
+};
+
+int registry_open(const struct reference *ref, const struct registry_options *options,
+                  struct registry **ret, struct err *err);
+void registry_free(struct registry *r);
+
+struct registry_document {
+    char *bytes;
+    size_t len;
+    char *media_type;
+    char digest[65]; /* of the bytes; equal to what was asked for when that was a digest */
+};
+
+/* The manifest of a tag or of a digest (64 hex digits). ERR_NOT_FOUND "image_not_found" when the
+ * registry does not have it, ERR_FORBIDDEN "registry_denied" when it wants (other) credentials,
+ * ERR_UNAVAILABLE "image_pull_failed" when it cannot be reached; each says what to do. */
+int registry_manifest(struct registry *r, const char *tag_or_digest, struct registry_document *ret,
+                      struct err *err);
+void registry_document_done(struct registry_document *doc);
+
+/* Streams a blob into sink(), in order and each byte once, however often the transfer broke and
+ * went on. Digest and size are checked: when it returns 0 the sink has seen exactly that blob; an
+ * error may come after any number of bytes. Several threads may do this on one registry. A sink
+ * that returns -1 (with err set) ends it. */
+int registry_blob(struct registry *r, const struct blob *blob,
+                  int (*sink)(const void *data, size_t len, void *arg, struct err *err), void *arg,
+                  struct err *err);
