@@ -466,12 +466,28 @@ static int tell_started(struct exec *x, struct err *err)
     return 0;
 }
 
+/* Only the box's own passwd says where a user is at home. */
+static void add_home(struct exec *x)
+{
+    const char *home = x->user.home[0] ? x->user.home : "/";
+    auto_free char *var = NULL;
+
+    for (char **e = x->in.env; *e; e++)
+        if (strncmp(*e, "HOME=", 5) == 0)
+            return;
+    var = xasprintf("HOME=%s", home);
+    x->in.env = strv_add(x->in.env, var);
+}
+
 static int find_user(struct exec *x, struct err *err)
 {
     /* The common case looks up nothing. */
     if (x->in.user[0] == '\0' && x->in.cwd[0] != '\0')
         return 0;
-    return identity_load(x->in.user, &x->user, err);
+    if (identity_load(x->in.user, &x->user, err) < 0)
+        return -1;
+    add_home(x);
+    return 0;
 }
 
 /* Returns when nothing is left of it, so that this process can supervise another command. */

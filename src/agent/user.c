@@ -137,27 +137,6 @@ static void find_groups(const char *group, const char *name, struct identity *re
     }
 }
 
-/* "uid" or "uid:gid"; a bare uid takes the group of its passwd line, or the group of its number. */
-static bool find_number(const struct accounts *a, const char *spec, struct identity *ret)
-{
-    const char *colon = strchr(spec, ':');
-    char digits[12];
-    size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
-    uint32_t uid;
-
-    if (n >= sizeof(digits))
-        return false;
-    memcpy(digits, spec, n);
-    digits[n] = '\0';
-    if (!read_id(digits, &uid))
-        return false;
-    if (!find_user(a->passwd, NULL, uid, ret)) {
-        ret->uid = ret->gid = uid;
-        (void)snprintf(ret->home, sizeof(ret->home), "%s", uid == 0 ? "/root" : "/");
-    }
-    return !colon || read_id(colon + 1, &ret->gid);
-}
-
 static bool name_ok(const char *s)
 {
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
@@ -165,20 +144,30 @@ static bool name_ok(const char *s)
     return n >= 1 && n <= 32 && s[n] == '\0' && s[0] != '-';
 }
 
-int identity_find(const struct accounts *a, const char *spec, struct identity *ret, struct err *err)
+static bool is_digit(char c)
 {
-    *ret = (struct identity){.home = "/root"};
-    if (spec[0] == '\0') {
-        (void)find_user(a->passwd, NULL, 0, ret);
-        ret->gid = 0;
-        return 0;
-    }
-    if (spec[0] >= '0' && spec[0] <= '9') {
-        if (find_number(a, spec, ret))
-            return 0;
+    return c >= '0' && c <= '9';
+}
+
+/* A bare uid takes the group of its passwd line; without one, root's, as images expect. */
+static int find_number(const struct accounts *a, const char *spec, struct identity *ret,
+                       struct err *err)
+{
+    uint32_t uid;
+
+    if (!read_id(spec, &uid))
         return err_code(err, ERR_INVALID, "bad_user",
                         "\"%.40s\" is not a user id; write uid or uid:gid in digits", spec);
+    if (!find_user(a->passwd, NULL, uid, ret)) {
+        ret->uid = uid;
+        (void)snprintf(ret->home, sizeof(ret->home), "%s", uid == 0 ? "/root" : "/");
     }
+    return 0;
+}
+
+static int find_named(const struct accounts *a, const char *spec, struct identity *ret,
+                      struct err *err)
+{
     if (!name_ok(spec))
         return err_code(err, ERR_INVALID, "bad_user",
                         "that user name has characters or a length that no user can have");
@@ -186,7 +175,44 @@ int identity_find(const struct accounts *a, const char *spec, struct identity *r
         return err_code(err, ERR_INVALID, "bad_user",
                         "the sandbox has no user \"%s\" in /etc/passwd; add it or use uid:gid",
                         spec);
-    find_groups(a->group, spec, ret);
+    return 0;
+}
+
+static int find_group(const struct accounts *a, const char *spec, struct identity *ret,
+                      struct err *err)
+{
+    static struct line line;
+
+    if (is_digit(spec[0]) && read_id(spec, &ret->gid))
+        return 0;
+    for (const char *p = name_ok(spec) ? a->group : NULL; p; p = next_line(p))
+        if (strncmp(p, spec, strlen(spec)) == 0 && p[strlen(spec)] == ':' &&
+            read_line(p, 3, &line) && read_id(line.field[2], &ret->gid))
+            return 0;
+    return err_code(err, ERR_INVALID, "bad_user",
+                    "the sandbox has no group \"%.40s\" in /etc/group; add it or use its number",
+                    name_ok(spec) ? spec : "?");
+}
+
+int identity_find(const struct accounts *a, const char *spec, struct identity *ret, struct err *err)
+{
+    const char *group = strchr(spec, ':');
+    char user[64];
+
+    *ret = (struct identity){.home = "/root"};
+    if (spec[0] == '\0') {
+        (void)find_user(a->passwd, NULL, 0, ret);
+        ret->gid = 0;
+        return 0;
+    }
+    (void)snprintf(user, sizeof(user), "%.*s", group ? (int)(group - spec) : 63, spec);
+    if ((is_digit(user[0]) ? find_number : find_named)(a, user, ret, err) < 0)
+        return -1;
+    /* As a login does it; who names a group means that one alone. */
+    if (group)
+        return find_group(a, group + 1, ret, err);
+    if (!is_digit(user[0]))
+        find_groups(a->group, user, ret);
     return 0;
 }
 

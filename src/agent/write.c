@@ -24,7 +24,10 @@ static int make_dirs(const char *path, mode_t mode, struct err *err)
         if (was != '/' && was != '\0')
             continue;
         *p = '\0';
-        if (mkdir(part, was ? 0755 : mode) < 0 && errno != EEXIST && errno != EISDIR) {
+        if (mkdir(part, was ? 0755 : mode) == 0) {
+            if (!was)
+                (void)chmod(part, mode); /* our umask is not the caller's wish */
+        } else if (errno != EEXIST && errno != EISDIR) {
             int e = errno;
 
             /* On a read-only part of the path an existing directory is still fine. */

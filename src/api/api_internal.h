@@ -40,10 +40,14 @@ static inline int reply_success(struct call *call)
     return 0;
 }
 
+struct err;
 struct exec_request;
 
 /* Runs a command over an upgraded connection (api/attach.c). */
 int exec_attach(struct call *call, const struct exec_request *req, struct err *err);
+
+/* What a failure looks like from outside; one of ours is logged (api/router.c). */
+json_t *api_error(struct http_req *req, const struct err *err);
 
 #define PATH_BYTES_MAX 4096
 #define ARG_BYTES_MAX  131071 /* the kernel takes no longer argument */

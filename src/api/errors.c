@@ -27,7 +27,9 @@ static const char *code_of(const struct err *err)
 json_t *error_body(const struct err *err, const char *request_id)
 {
     auto_buf struct buf text = {0};
-    bool ours = err->kind == ERR_NONE || err->kind == ERR_INTERNAL || err->kind == ERR_UNAVAILABLE;
+    /* What is unavailable for a reason that has a word of its own says it to the caller. */
+    bool ours = err->kind == ERR_NONE || err->kind == ERR_INTERNAL ||
+                (err->kind == ERR_UNAVAILABLE && !err->code);
 
     /* A text that was cut in the middle of a character would not be JSON: each bad byte can grow to
      * three. */

@@ -164,7 +164,8 @@ static int interrupt(struct call *call, struct err *err)
          .help = "where it starts; the sandbox's workdir when absent"},                            \
         {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the sandbox's"},         \
     {                                                                                              \
-        "user", FIELD_STRING, .min = 1, .max = 64, .help = "name, uid or uid:gid; the image's"     \
+        "user", FIELD_STRING, .min = 1, .max = 64,                                                 \
+                              .help = "name or uid, with :group or :gid; the image's"              \
     }
 
 #define TIMEOUT_FIELD                                                                              \

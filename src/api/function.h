@@ -45,6 +45,8 @@ struct call {
     struct http_req *req; /* for functions that stream or take raw bodies; NULL on other faces */
     bool raw_in;          /* the body is bytes that run() reads with http_req_read() */
     bool raw_out;         /* the client asked for application/octet-stream */
+    bool events;          /* the client asked for text/event-stream */
+    bool admin;           /* the caller has proved more than that it can reach us */
 };
 
 enum function_flags {
@@ -55,6 +57,8 @@ enum function_flags {
     FUNCTION_DECODE = 1 << 4,  /* its path parameter is percent-decoded */
     FUNCTION_UPGRADE = 1 << 5, /* the connection becomes a stream of frames */
     FUNCTION_LOCAL = 1 << 6,   /* only for root on the unix socket: it names files of the host */
+    FUNCTION_EVENTS = 1 << 7,  /* may tell how it goes, as server-sent events */
+    FUNCTION_TAR = 1 << 8,     /* answers by itself, with application/x-tar */
 };
 
 struct function {

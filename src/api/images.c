@@ -1,36 +1,104 @@
+#include <string.h>
+#include <sys/types.h>
+
 #include "api/api_internal.h"
+#include "api/progress.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "engine/engine.h"
-#include "image/image.h"
+#include "http/server.h"
 
-static json_t *image_json(const struct image *image)
+#define NAME_BYTES_MAX 512
+#define EXPORT_CHUNK   (256u << 10)
+#define MB             (1 << 20)
+
+/* ---- what an image looks like ---- */
+
+static json_t *strings_json(char *const *list)
 {
-    json_t *env = json_array();
+    json_t *array = json_array();
 
-    for (char **e = image->env; e && *e; e++)
-        (void)json_array_append_new(env, json_string(*e));
-    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:o}", "name", image->name, "id", image->id,
-                     "size", (json_int_t)image->size, "createdAt", (json_int_t)image->created_ms,
-                     "workdir", image->workdir, "user", image->user, "env", env);
+    for (; list && *list; list++)
+        (void)json_array_append_new(array, json_string(*list));
+    return array;
 }
 
-static int list(struct call *call, struct err *err)
+static const char *or_empty(const char *s)
+{
+    return s ? s : "";
+}
+
+/* The lowest is cay's own: the mount points of every box, or what the host image stands on. */
+static int own_layers(const struct image *image)
+{
+    size_t n = image->layers ? strv_len(image->layers) : 0;
+
+    return n > 0 ? (int)n - 1 : 0;
+}
+
+static json_t *image_json(struct engine *e, const struct image *image)
+{
+    auto_free char *name = engine_image_name(e, image);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", name, "id", image->id,
+                  "digest", or_empty(image->digest), "origin", or_empty(image->origin), "platform",
+                  or_empty(image->platform), "workdir", or_empty(image->workdir), "user",
+                  or_empty(image->user), "stopSignal", or_empty(image->stop_signal));
+    json_t *more =
+        json_pack("{s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:o, s:o, s:o}", "size",
+                  (json_int_t)image->size, "createdAt", (json_int_t)image->created_ms, "pulledAt",
+                  (json_int_t)image->pulled_ms, "usedAt", (json_int_t)image->used_ms, "layers",
+                  own_layers(image), "inUse", engine_image_in_use(e, image->id), "env",
+                  strings_json(image->env), "entrypoint", strings_json(image->entrypoint), "cmd",
+                  strings_json(image->cmd), "ports", strings_json(image->ports));
+
+    (void)json_object_update(o, more);
+    json_decref(more);
+    (void)json_object_set_new(o, "labels",
+                              image->labels ? json_deep_copy(image->labels) : json_object());
+    return o;
+}
+
+/* Takes the images and the array of them. */
+static json_t *images_json(struct engine *e, struct image **all, unsigned n)
 {
     json_t *images = json_array();
-    struct image **all;
-    unsigned n;
 
-    if (image_list(engine_images(call->engine), &all, &n, err) < 0) {
-        json_decref(images);
-        return -1;
-    }
     for (unsigned i = 0; i < n; i++) {
-        (void)json_array_append_new(images, image_json(all[i]));
+        (void)json_array_append_new(images, image_json(e, all[i]));
         image_free(all[i]);
     }
     free(all);
-    call->out = json_pack("{s:o}", "images", images);
+    return images;
+}
+
+/* Takes it. */
+static int answer(struct call *call, struct image *image)
+{
+    call->out = image_json(call->engine, image);
+    image_free(image);
+    return 0;
+}
+
+static int answer_progress(struct progress *p, int r, struct image *image, struct err *err)
+{
+    json_t *result = r == 0 ? image_json(p->call->engine, image) : NULL;
+
+    image_free(image);
+    return progress_end(p, r, "done", "image", result, err);
+}
+
+/* ---- look ---- */
+
+static int list(struct call *call, struct err *err)
+{
+    struct image **all;
+    unsigned n;
+
+    if (engine_image_list(call->engine, &all, &n, err) < 0)
+        return -1;
+    call->out = json_pack("{s:o}", "images", images_json(call->engine, all, n));
     return 0;
 }
 
@@ -38,28 +106,125 @@ static int get(struct call *call, struct err *err)
 {
     struct image *image;
 
-    if (image_get(engine_images(call->engine), in_str(call, "name"), &image, err) < 0)
+    if (engine_image_get(call->engine, in_str(call, "name"), &image, err) < 0)
         return -1;
-    call->out = image_json(image);
-    image_free(image);
+    return answer(call, image);
+}
+
+static int catalog(struct call *call, struct err *err)
+{
+    (void)err;
+    call->out = json_pack("{s:o}", "images", engine_image_catalog(call->engine));
     return 0;
+}
+
+/* ---- pull, import, export ---- */
+
+static int read_policy(const struct call *call, enum pull_policy *ret, struct err *err)
+{
+    const char *word = in_str(call, "policy");
+
+    *ret = PULL_ALWAYS;
+    if (word && pull_policy_parse(word, ret) < 0)
+        return err_set(err, ERR_INVALID, "policy must be always, missing or never");
+    return 0;
+}
+
+/* Over plain http the daemon would talk to whatever somebody names, with no proof of who it is. */
+static int check_insecure(const struct call *call, struct err *err)
+{
+    if (!in_bool(call, "insecure") || call->admin)
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "insecure_not_allowed",
+                    "insecure is for callers with a token or on the unix socket: add the registry "
+                    "to CAY_INSECURE_REGISTRIES instead");
+}
+
+static int pull(struct call *call, struct err *err)
+{
+    const json_t *auth = json_object_get(call->in, "registry_auth");
+    struct image_pull what = {
+        .reference = in_str(call, "reference"),
+        .name = in_str(call, "name"),
+        .username = json_string_value(json_object_get(auth, "username")),
+        .password = json_string_value(json_object_get(auth, "password")),
+        .insecure = in_bool(call, "insecure"),
+        .platform = in_str(call, "platform"),
+    };
+    struct image *image = NULL;
+    enum pull_policy policy;
+    struct engine_watch watch;
+    struct progress progress;
+    int r;
+
+    if (read_policy(call, &policy, err) < 0 || registry_auth_check(call, err) < 0 ||
+        check_insecure(call, err) < 0)
+        return -1;
+    watch = progress_begin(&progress, call);
+    r = engine_image_pull(call->engine, &what, policy, &watch, &image, err);
+    return answer_progress(&progress, r, image, err);
 }
 
 static int import(struct call *call, struct err *err)
 {
-    const char *path = in_str(call, "path"), *name = in_str(call, "name");
-    struct image *image;
+    const char *path = in_str(call, "path");
+    struct image *image = NULL;
+    struct engine_watch watch;
+    struct progress progress;
+    int r;
 
     if (path[0] != '/')
         return err_set(err, ERR_INVALID, "path must be absolute, on the daemon's machine");
-    if (!image_name_valid(name))
-        return err_code(err, ERR_INVALID, "bad_image",
-                        "name must be an image name such as app, team/app or team/app:1.0");
-    if (engine_image_import(call->engine, path, name, &image, err) < 0)
+    watch = progress_begin(&progress, call);
+    r = engine_image_import(call->engine, path, in_str(call, "name"), &watch, &image, err);
+    return answer_progress(&progress, r, image, err);
+}
+
+/* Passes the archive on: 0 at its end, -1 when the client has gone. */
+static int send_archive(struct call *call, int fd, char *chunk, ssize_t n)
+{
+    if (http_stream_begin(call->req, 200, "application/x-tar", -1) < 0)
         return -1;
-    call->out = image_json(image);
-    image_free(image);
+    while (n > 0) {
+        if (http_stream_write(call->req, chunk, (size_t)n) < 0)
+            return -1;
+        n = read_some(fd, chunk, EXPORT_CHUNK);
+    }
     return 0;
+}
+
+/* The head waits for the first bytes: until then a failure can still be told as one. */
+static int export(struct call *call, struct err *err)
+{
+    auto_free char *chunk = xmalloc(EXPORT_CHUNK);
+    struct image_export archive;
+    int sent = 0;
+    ssize_t n;
+
+    if (engine_export_open(call->engine, in_str(call, "name"), &archive, err) < 0)
+        return -1;
+    n = read_some(archive.fd, chunk, EXPORT_CHUNK);
+    if (n > 0)
+        sent = send_archive(call, archive.fd, chunk, n);
+    if (engine_export_close(&archive, err) < 0)
+        return n > 0 ? 0 : -1; /* a stream without its end is seen to be broken */
+    if (n <= 0)
+        return err_set(err, ERR_INTERNAL, "the archive is empty");
+    if (sent == 0)
+        http_stream_end(call->req);
+    return 0;
+}
+
+/* ---- names ---- */
+
+static int tag(struct call *call, struct err *err)
+{
+    struct image *image;
+
+    if (engine_image_tag(call->engine, in_str(call, "image"), in_str(call, "name"), &image, err) <
+        0)
+        return -1;
+    return answer(call, image);
 }
 
 static int remove_image(struct call *call, struct err *err)
@@ -72,24 +237,116 @@ static int remove_image(struct call *call, struct err *err)
     return 0;
 }
 
+static int prune(struct call *call, struct err *err)
+{
+    struct image_prune what = {
+        .unused_ms = in_int(call, "unusedFor") * 1000,
+        .keep_bytes = in_int(call, "keepMb") * MB,
+        .dry_run = in_bool(call, "dryRun"),
+    };
+    struct image **removed;
+    int64_t bytes;
+    unsigned n;
+
+    if (engine_image_prune(call->engine, &what, &removed, &n, &bytes, err) < 0)
+        return -1;
+    call->out = json_pack("{s:o, s:I, s:b}", "removed", images_json(call->engine, removed, n),
+                          "bytes", (json_int_t)bytes, "dryRun", what.dry_run);
+    return 0;
+}
+
+static int commit(struct call *call, struct err *err)
+{
+    struct image *image;
+
+    if (engine_commit(call->engine, in_id(call), call->in, &image, err) < 0)
+        return -1;
+    return answer(call, image);
+}
+
+/* ---- rows ---- */
+
+#define EVENTS_RESULT                                                                                \
+    "the image; as events {event: resolving | resolved | layer | storing, …}, then {event: done, " \
+    "image} or {event: error, status, error, code}"
+
+static const struct field pull_fields[] = {
+    {"reference", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+     .help = "what to pull: python:3.12-slim, ghcr.io/team/app:1, or a name of the catalog"},
+    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+     .help = "what to call it here; as the reference when absent"},
+    REGISTRY_AUTH_FIELD,
+    {"insecure", FIELD_BOOL, .help = "over plain http; only with a token or on the unix socket"},
+    PLATFORM_FIELD,
+    {"policy", FIELD_STRING, .min = 1, .max = 16, .preset = "\"always\"",
+     .help = "always, missing or never: whether to look for a newer one"},
+    {0},
+};
+
 static const struct field import_fields[] = {
     {"path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,
-     .help = "a root directory or a tar archive on the daemon's machine"},
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = 255, .help = "of the image"},
+     .help = "on the daemon's machine: a root directory, a tar archive of one, what docker save or "
+             "an export wrote, or an OCI layout"},
+    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+     .help = "of the image; what the archive calls it when absent"},
+    {0},
+};
+
+static const struct field tag_fields[] = {
+    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+     .help = "the new name"},
+    {0},
+};
+
+static const struct field prune_fields[] = {
+    {"unusedFor", FIELD_INT, .max = 1e9,
+     .help = "seconds: only those not used for that long; 0 or absent = any"},
+    {"keepMb", FIELD_INT, .max = 1e9,
+     .help = "the least recently used, until the rest takes no more; 0 or absent = all"},
+    {"dryRun", FIELD_BOOL, .help = "only tell what would go"},
+    {0},
+};
+
+static const struct field commit_fields[] = {
+    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+     .help = "of the image"},
+    {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the image's"},
+    {"workdir", FIELD_STRING, .max = PATH_BYTES_MAX, .help = "where commands start"},
+    {"user", FIELD_STRING, .max = 256, .help = "who runs them: name, uid, or either with :group"},
+    {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"cmd", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"labels", FIELD_STRING_MAP, .max = 65536, .help = "of the image"},
     {0},
 };
 
 const struct function image_functions[] = {
     {"image::list", "GET", "/images", NULL, list, NULL, SCOPE_READ, .help = "Lists images",
-     .result = "{images: [{name, id, size, createdAt, workdir, user, env}]}"},
+     .result = "{images: [Image]}"},
+    {"image::catalog", "GET", "/images/catalog", NULL, catalog, NULL, SCOPE_READ,
+     .help = "Lists the short names of images and what they stand for",
+     .result = "{images: [{name, reference, kind: preset | custom}]}"},
+    {"image::pull", "POST", "/images/pull", pull_fields, pull, NULL, SCOPE_WRITE,
+     .flags = FUNCTION_EVENTS, .help = "Gets an image from its registry", .result = EVENTS_RESULT},
     {"image::import", "POST", "/images/import", import_fields, import, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_LOCAL,
+     .flags = FUNCTION_LOCAL | FUNCTION_EVENTS,
      .help = "Makes an image from a directory or an archive; only for root, on the unix socket",
-     .result = "the image"},
+     .result = EVENTS_RESULT},
+    {"image::prune", "POST", "/images/prune", prune_fields, prune, NULL, SCOPE_ADMIN,
+     .help = "Removes images that no sandbox uses",
+     .result = "{removed: [Image], bytes: what that frees, dryRun}"},
     {"image::get", "GET", "/images/:name", NULL, get, NULL, SCOPE_READ, .flags = FUNCTION_DECODE,
-     .help = "Shows an image; / and : of its name are percent-encoded", .result = "the image"},
+     .help = "Shows an image; / and : of its name are percent-encoded", .result = "Image"},
     {"image::remove", "DELETE", "/images/:name", NULL, remove_image, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .help = "Removes an image that no sandbox uses",
      .result = "{deleted: name}"},
+    {"image::tag", "POST", "/images/:image/tag", tag_fields, tag, NULL, SCOPE_ADMIN,
+     .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .result = "Image"},
+    {"image::export", "GET", "/images/:name/export", NULL, export, NULL, SCOPE_ADMIN,
+     .flags = FUNCTION_DECODE | FUNCTION_TAR,
+     .help = "Gives an image as an OCI layout in a tar archive, which docker load takes too",
+     .result = "application/x-tar"},
+    {"image::commit", "POST", "/sandboxes/:id/commit", commit_fields, commit, NULL, SCOPE_WRITE,
+     .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
+     .result = "Image"},
     {0},
 };

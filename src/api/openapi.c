@@ -152,11 +152,13 @@ static json_t *responses(const struct function *f)
     json_t *ok = json_pack("{s:s}", "description", f->result);
     json_t *content = json_object();
 
-    if (f->flags & FUNCTION_STREAM)
+    if (f->flags & FUNCTION_TAR)
+        (void)json_object_set_new(content, "application/x-tar", bytes_media());
+    else if (!(f->flags & FUNCTION_STREAM))
+        (void)json_object_set_new(content, "application/json", json_pack("{s:{}}", "schema"));
+    if (f->flags & (FUNCTION_STREAM | FUNCTION_EVENTS))
         (void)json_object_set_new(content, "text/event-stream",
                                   json_pack("{s:{s:s}}", "schema", "type", "string"));
-    else
-        (void)json_object_set_new(content, "application/json", json_pack("{s:{}}", "schema"));
     if (f->flags & FUNCTION_RAW_OUT)
         (void)json_object_set_new(content, "application/octet-stream", bytes_media());
     if (!(f->flags & FUNCTION_UPGRADE))

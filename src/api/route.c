@@ -75,7 +75,7 @@ static size_t count_params(const struct function *f)
 static bool method_matches(const struct function *f, const char *method)
 {
     if (strcmp(method, "HEAD") == 0)
-        return strcmp(f->method, "GET") == 0 && !(f->flags & FUNCTION_STREAM);
+        return strcmp(f->method, "GET") == 0 && !(f->flags & (FUNCTION_STREAM | FUNCTION_TAR));
     return strcmp(f->method, method) == 0;
 }
 

@@ -4,6 +4,7 @@
 #include <strings.h>
 #include <sys/eventfd.h>
 
+#include "api/api_internal.h"
 #include "api/auth.h"
 #include "api/errors.h"
 #include "api/function.h"
@@ -91,7 +92,7 @@ static int send_json(struct http_req *req, int status, json_t *body)
     return status;
 }
 
-static int send_error(struct http_req *req, const struct err *err)
+json_t *api_error(struct http_req *req, const struct err *err)
 {
     int status = error_status(err->kind);
     char id[ID_SIZE] = "";
@@ -102,9 +103,16 @@ static int send_error(struct http_req *req, const struct err *err)
                   "method", http_req_method(req), "path", http_req_path(req), "error", err->text,
                   (char *)0);
     }
+    return error_body(err, id);
+}
+
+static int send_error(struct http_req *req, const struct err *err)
+{
+    int status = error_status(err->kind);
+
     if (status == 401)
         http_reply_header(req, "WWW-Authenticate", "Bearer");
-    return send_json(req, status, error_body(err, id));
+    return send_json(req, status, api_error(req, err));
 }
 
 /* ---- who ---- */
@@ -199,6 +207,8 @@ static int read_input(struct call *call, const struct function *f, const char *p
 
     call->raw_out = (f->flags & FUNCTION_RAW_OUT) && accept &&
                     media_type_is(accept, "application/octet-stream");
+    call->events =
+        (f->flags & FUNCTION_EVENTS) && accept && media_type_is(accept, "text/event-stream");
     if (input_add_query(call->in, http_req_query(call->req), f->fields, err) < 0 ||
         add_body(call, f, err) < 0)
         return -1;
@@ -213,7 +223,13 @@ static int read_input(struct call *call, const struct function *f, const char *p
 static int run_function(const struct api *api, struct http_req *req, const struct function *f,
                         const char *path)
 {
-    struct call call = {.engine = api->engine, .api = api, .in = json_object(), .req = req};
+    /* Without a token anybody on this machine, and anything that can make it send requests, may
+     * call over TCP. */
+    struct call call = {.engine = api->engine,
+                        .api = api,
+                        .in = json_object(),
+                        .req = req,
+                        .admin = !http_req_is_tcp(req) || api->config->token};
     struct err err = {0};
     int status = 200;
 

@@ -1,4 +1,5 @@
 #include "api/api_internal.h"
+#include "api/progress.h"
 #include "base/err.h"
 #include "engine/engine.h"
 #include "model/sandbox.h"
@@ -8,6 +9,10 @@
 static int create(struct call *call, struct err *err)
 {
     const char *image = in_str(call, "image");
+    struct engine_watch watch;
+    struct progress progress;
+    json_t *sandbox = NULL;
+    int r;
 
     if (json_object_get(call->in, "template"))
         return err_set(err, ERR_UNSUPPORTED,
@@ -15,7 +20,11 @@ static int create(struct call *call, struct err *err)
                        "and env instead");
     if (strstr(image, "..") || strchr(image, '$'))
         return err_code(err, ERR_INVALID, "bad_image", "image must not contain \"..\" or \"$\"");
-    return engine_create(call->engine, call->in, &call->out, err);
+    if (registry_auth_check(call, err) < 0)
+        return -1;
+    watch = progress_begin(&progress, call);
+    r = engine_create(call->engine, call->in, &watch, &sandbox, err);
+    return progress_end(&progress, r, "sandbox", "sandbox", sandbox, err);
 }
 
 static int list(struct call *call, struct err *err)
@@ -63,7 +72,8 @@ static int clone_sandbox(struct call *call, struct err *err)
 
 static const struct field create_fields[] = {
     {"image", FIELD_STRING, .required = true, .min = 1, .max = 512,
-     .help = "image to run, e.g. host or python:3.12-slim"},
+     .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
+             "host"},
     {"name", FIELD_STRING, .max = 255, .help = "for people; the id when absent"},
     {"timeout", FIELD_INT, .clamp = true, .min = TIMEOUT_S_MIN, .max = TIMEOUT_S_MAX,
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
@@ -76,9 +86,15 @@ static const struct field create_fields[] = {
     {"network", FIELD_BOOL, .help = "access to the network; off by default"},
     {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "environment of every command"},
     {"workdir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,
-     .help = "where commands start; the workspace when absent"},
+     .help = "where commands start; else where the image says, else the workspace"},
     {"metadata", FIELD_STRING_MAP, .max = 65536, .help = "kept with the sandbox, for the caller"},
     {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "main process, as arguments"},
+    {"runEntrypoint", FIELD_BOOL,
+     .help = "the image's own entrypoint and command are the main process"},
+    {"pull", FIELD_STRING, .min = 1, .max = 16,
+     .help = "pull the image: missing, always or never (default CAY_PULL_POLICY)"},
+    PLATFORM_FIELD,
+    REGISTRY_AUTH_FIELD,
     {"template", FIELD_STRING, .max = 255, .help = "not available in this version"},
     {0},
 };
@@ -105,7 +121,8 @@ static const struct field clone_fields[] = {
 
 const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
-     .help = "Makes a sandbox and starts it", .result = "Sandbox"},
+     .flags = FUNCTION_EVENTS, .help = "Makes a sandbox and starts it",
+     .result = "Sandbox; as events what a pull of its image does, then {event: sandbox, sandbox}"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes", .result = "{items: [Sandbox], total, page, pageSize}"},
     {"sandbox::get", "GET", "/sandboxes/:id", NULL, get, NULL, SCOPE_READ,

@@ -60,6 +60,16 @@ int sse_send(struct sse *s, json_t *value)
     return http_stream_write(s->req, s->line.data, s->line.len);
 }
 
+int sse_ping(struct sse *s)
+{
+    int64_t now = mono_ns();
+
+    if (now - s->sent_ns < (int64_t)PING_MS * 1000000)
+        return 0;
+    s->sent_ns = now;
+    return http_stream_write(s->req, ": ping\n\n", 8);
+}
+
 void sse_end(struct sse *s)
 {
     http_stream_end(s->req);
@@ -102,10 +112,7 @@ int sse_wait(struct sse *s, int fd, int timeout_ms)
         now = mono_ns();
         if (timeout_ms >= 0 && now - start >= (int64_t)timeout_ms * 1000000)
             return 0;
-        if (now - s->sent_ns >= (int64_t)PING_MS * 1000000) {
-            s->sent_ns = now;
-            if (http_stream_write(s->req, ": ping\n\n", 8) < 0)
-                return -1;
-        }
+        if (sse_ping(s) < 0)
+            return -1;
     }
 }

@@ -39,6 +39,7 @@ struct sse {
 /* Answers the head. -1 once the client has gone, as the others. */
 int sse_begin(struct sse *s, struct http_req *req);
 int sse_send(struct sse *s, json_t *value); /* takes value */
+int sse_ping(struct sse *s);                /* if nothing was sent for long */
 void sse_end(struct sse *s);                /* the stream is whole */
 void sse_done(struct sse *s);
 

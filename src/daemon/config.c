@@ -4,12 +4,14 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/config_internal.h"
+#include "engine/engine.h"
 #include "model/sandbox.h"
 
 enum type {
@@ -17,10 +19,11 @@ enum type {
     TYPE_U32,
     TYPE_MILLIS, /* a decimal number, kept in thousandths */
     TYPE_BOOL,
-    TYPE_LIST,  /* separated by commas */
+    TYPE_LIST,  /* separated by commas or semicolons */
     TYPE_SWEEP, /* seconds, or the cron text of every n seconds */
     TYPE_LEVEL,
     TYPE_FORMAT,
+    TYPE_PULL,
 };
 
 #define AT(member) offsetof(struct daemon_config, member)
@@ -56,7 +59,30 @@ static const struct variable {
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",
-     "images that may be used: a comma list of names, or of beginnings that end in *"},
+     "images that may be used: a comma list of names and globs (* and ?)"},
+    {"CAY_CUSTOM_IMAGES", NULL, TYPE_STRING, AT(custom_images), 0, 0, NULL,
+     "short names of your own: NAME=IMAGE,NAME=IMAGE"},
+    {"CAY_IMAGE_CAPS", NULL, TYPE_STRING, AT(image_caps), 0, 0, NULL,
+     "the most that sandboxes of an image get: python:cpu=2,memory=1024;node*:memory=512"},
+    {"CAY_IMAGE_STRICT", NULL, TYPE_BOOL, AT(image_strict), 0, 0, "false",
+     "only short names, and only those in CAY_ALLOWED_IMAGES, which is empty unless set"},
+    {"CAY_AUTO_INSTALL", NULL, TYPE_BOOL, AT(auto_install), 0, 0, "true",
+     "a create may pull its image"},
+    {"CAY_PULL_POLICY", NULL, TYPE_PULL, AT(pull_policy), 0, 0, "missing",
+     "when a create pulls its image: missing, always or never"},
+    {"CAY_INSECURE_REGISTRIES", NULL, TYPE_LIST, AT(insecure_registries), 0, 0, NULL,
+     "HOST[:PORT] of registries that are asked over plain http"},
+    {"CAY_REGISTRY_MIRRORS", NULL, TYPE_LIST, AT(registry_mirrors), 0, 0, NULL,
+     "asked before the registry itself: docker.io=https://mirror.example;quay.io=https://…"},
+    {"CAY_REGISTRY_CA", NULL, TYPE_STRING, AT(registry_ca), 0, 0, NULL,
+     "file of certificates (PEM) to trust beside the system's, for registries"},
+    {"CAY_DOCKER_CONFIG", NULL, TYPE_STRING, AT(docker_config), 0, 0, NULL,
+     "file with the credentials of registries; else $DOCKER_CONFIG/config.json, else "
+     "~/.docker/config.json"},
+    {"CAY_MAX_IMAGE_SIZE", NULL, TYPE_U32, AT(max_image_mb), 1, 1 << 24, "20480",
+     "MB that an image may take when it is unpacked"},
+    {"CAY_IMAGE_BUDGET", NULL, TYPE_U32, AT(image_budget_mb), 0, 1 << 30, "0",
+     "MB on disk past which the images that were not used for longest go; 0 = any"},
     {"CAY_WORKSPACE_DIR", "III_WORKSPACE_DIR", TYPE_STRING, AT(workspace), 0, 0, "/workspace",
      "where files and commands are, in a sandbox"},
     {"CAY_MAX_CMD_TIMEOUT", "III_MAX_CMD_TIMEOUT", TYPE_U32, AT(max_command), 1, 86400, "300",
@@ -144,7 +170,7 @@ static char **parse_list(const char *text)
     char **list = NULL;
 
     while (*text) {
-        size_t len = strcspn(text, ",");
+        size_t len = strcspn(text, ",;");
         const char *start = text + strspn(text, " ");
         size_t n = start < text + len ? len - (size_t)(start - text) : 0;
 
@@ -156,7 +182,7 @@ static char **parse_list(const char *text)
             list = strv_add(list, item);
         }
         text += len;
-        text += *text == ',';
+        text += *text != '\0';
     }
     return list;
 }
@@ -166,6 +192,8 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
     static const char *const formats[] = {"text", "json", NULL};
+    static const char *const policies[] = {
+        [PULL_MISSING] = "missing", [PULL_ALWAYS] = "always", [PULL_NEVER] = "never", NULL};
     void *at = (char *)c + v->at;
 
     switch (v->type) {
@@ -187,6 +215,8 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
         return parse_word(name, text, levels, at, err);
     case TYPE_FORMAT:
         return parse_word(name, text, formats, at, err);
+    case TYPE_PULL:
+        return parse_word(name, text, policies, at, err);
     }
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
@@ -217,11 +247,34 @@ static int read_environment(struct daemon_config *c, struct err *err)
     return 0;
 }
 
+/* Where docker keeps credentials, if there is such a file. */
+static char *find_docker_config(void)
+{
+    const char *dir = lookup("DOCKER_CONFIG"), *home = lookup("HOME");
+    auto_free char *path = NULL;
+
+    if (dir)
+        path = xasprintf("%s/config.json", dir);
+    else if (home)
+        path = xasprintf("%s/.docker/config.json", home);
+    return path && access(path, R_OK) == 0 ? steal_ptr(path) : NULL;
+}
+
+static void fill_in(struct daemon_config *c)
+{
+    if (!c->docker_config)
+        c->docker_config = find_docker_config();
+    /* The strict rule is that of iii workers, whose list is empty until someone fills it. */
+    if (c->image_strict && !lookup("CAY_ALLOWED_IMAGES") && !lookup("III_ALLOWED_IMAGES"))
+        c->allowed_images[0] = '\0';
+}
+
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
 {
     *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
     if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
         return -1;
+    fill_in(c);
     return c->help ? 0 : config_check(c, err);
 }
 

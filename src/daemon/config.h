@@ -16,7 +16,13 @@ struct daemon_config {
     uint32_t port; /* 0 = any free one */
     char *prefix;
     char *token; /* NULL = none */
-    char *default_image, *allowed_images, *workspace;
+    char *default_image, *workspace;
+    char *allowed_images, *custom_images, *image_caps; /* as engine/policy.h says; NULL = none */
+    bool image_strict, auto_install;
+    uint32_t pull_policy;                           /* enum pull_policy */
+    char **insecure_registries, **registry_mirrors; /* NULL = none */
+    char *registry_ca, *docker_config;              /* NULL = none */
+    uint32_t max_image_mb, image_budget_mb;         /* of the second 0 = any */
     uint32_t default_timeout, default_memory, default_cpu_millis, default_disk;
     uint32_t max_sandboxes, sweep, max_command, prepared;
     bool rate_enabled;

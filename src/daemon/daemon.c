@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -34,6 +35,7 @@
 /* Programs that are linked in as they are. */
 extern const unsigned char _binary_cay_agent_start[], _binary_cay_agent_end[];
 extern const unsigned char _binary_cay_launch_start[], _binary_cay_launch_end[];
+extern const unsigned char _binary_cay_image_start[], _binary_cay_image_end[];
 
 struct daemon {
     struct daemon_config config;
@@ -99,17 +101,38 @@ static int block_signals(struct daemon *d, struct err *err)
     return 0;
 }
 
+/* Sealed: what runs later is what was built. */
+static int open_worker(int *ret_fd, struct err *err)
+{
+    auto_close int fd = memfd_create("cay-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
+
+    if (fd < 0)
+        return err_sys(err, errno, "make a memfd for the image worker");
+    r = write_all(fd, _binary_cay_image_start,
+                  (size_t)(_binary_cay_image_end - _binary_cay_image_start));
+    if (r < 0)
+        return err_sys(err, -r, "write the image worker");
+    if (fchmod(fd, 0500) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return err_sys(err, errno, "seal the image worker");
+    *ret_fd = steal_fd(fd);
+    return 0;
+}
+
 /* The store first: its lock keeps a second daemon away from everything else in the folder. */
 static int open_state(struct daemon *d, struct err *err)
 {
-    int rebuilt = 0;
+    int rebuilt = 0, worker = -1;
 
     if (store_open(d->data, &d->store, &rebuilt, err) < 0)
         return -1;
     if (rebuilt)
         log_warn("the database was lost; starting with a new one", "data", d->data);
     d->rebuilt = rebuilt;
-    return image_store_open(d->data, &d->images, err);
+    if (open_worker(&worker, err) < 0)
+        return -1;
+    return image_store_open(d->data, worker, &d->images, err);
 }
 
 static int open_tcp(struct daemon *d, struct err *err)
@@ -137,6 +160,19 @@ static int open_sockets(struct daemon *d, struct err *err)
     return d->unix_fd < 0 ? -1 : 0;
 }
 
+static void set_registries(struct daemon *d)
+{
+    const struct daemon_config *c = &d->config;
+
+    image_set_registries(d->images, &(struct image_registries){
+                                        .insecure = c->insecure_registries,
+                                        .mirrors = c->registry_mirrors,
+                                        .ca_file = c->registry_ca,
+                                        .docker_config = c->docker_config,
+                                        .max_bytes = (uint64_t)c->max_image_mb << 20,
+                                    });
+}
+
 static int start_engine(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
@@ -152,12 +188,19 @@ static int start_engine(struct daemon *d, struct err *err)
                            .disk_mb = c->default_disk},
         .max_sandboxes = c->max_sandboxes,
         .allowed_images = c->allowed_images,
+        .custom_images = c->custom_images,
+        .image_caps = c->image_caps,
+        .image_strict = c->image_strict,
+        .auto_install = c->auto_install,
+        .pull_policy = c->pull_policy,
+        .image_budget = (uint64_t)c->image_budget_mb << 20,
         .workspace = c->workspace,
         .max_command_s = c->max_command,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
         .keep_strays = d->rebuilt,
     };
+    set_registries(d);
     d->runtime = native_new(&native, err);
     d->launcher_fd = -1; /* the runtime's from here on, also when it failed */
     if (!d->runtime || runtime_probe(d->runtime, err) < 0)
@@ -322,6 +365,8 @@ static void stop(struct daemon *d, bool stop_sandboxes)
     process_notify("STOPPING=1");
     if (d->api)
         api_drain(d->api);
+    if (d->engine)
+        engine_drain(d->engine);
     if (d->http)
         http_server_stop(d->http, DRAIN_MS);
     if (d->engine_runs)

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -10,6 +11,7 @@
 #include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
+#include "engine/policy.h"
 #include "model/serve_flags.h"
 
 #define TOKEN_BYTES_MAX 1024
@@ -174,6 +176,37 @@ static bool has(char *const *list, const char *word)
     return false;
 }
 
+static int check_images(const struct daemon_config *c, struct err *err)
+{
+    const struct policy_config config = {.allowed = c->allowed_images,
+                                         .custom = c->custom_images,
+                                         .caps = c->image_caps,
+                                         .strict = c->image_strict};
+    struct policy *policy;
+
+    for (char *const *m = c->registry_mirrors; m && *m; m++) {
+        const char *url = strchr(*m, '=');
+
+        if (!url || url == *m || !is_visible(*m) ||
+            (!str_starts(url + 1, "https://") && !str_starts(url + 1, "http://")))
+            return err_set(err, ERR_INVALID,
+                           "CAY_REGISTRY_MIRRORS must hold pairs like "
+                           "docker.io=https://mirror.example, not \"%.80s\"",
+                           *m);
+    }
+    for (char *const *r = c->insecure_registries; r && *r; r++)
+        if (!is_visible(*r) || strchr(*r, '/'))
+            return err_set(err, ERR_INVALID,
+                           "CAY_INSECURE_REGISTRIES must hold HOST or HOST:PORT, not \"%.80s\"",
+                           *r);
+    if (c->registry_ca && access(c->registry_ca, R_OK) < 0)
+        return err_sys(err, errno, "CAY_REGISTRY_CA: %s", c->registry_ca);
+    if (policy_new(&config, &policy, err) < 0)
+        return -1;
+    policy_free(policy);
+    return 0;
+}
+
 int config_check(const struct daemon_config *c, struct err *err)
 {
     static const char letters[] =
@@ -204,5 +237,5 @@ int config_check(const struct daemon_config *c, struct err *err)
                            *o);
     if (has(c->hosts, "*") && !c->token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
-    return 0;
+    return check_images(c, err);
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/policy.h"
 
 static void cond_init_monotonic(pthread_cond_t *cond)
 {
@@ -46,6 +47,8 @@ static void init_locks(struct engine *e)
 {
     pthread_mutex_init(&e->table_lock, NULL);
     pthread_mutex_init(&e->images_used.lock, NULL);
+    pthread_mutex_init(&e->pulls.lock, NULL);
+    pthread_cond_init(&e->pulls.idle, NULL);
     pthread_mutex_init(&e->writer.lock, NULL);
     pthread_mutex_init(&e->pool.lock, NULL);
     pthread_mutex_init(&e->reaper.lock, NULL);
@@ -56,6 +59,18 @@ static void init_locks(struct engine *e)
     pthread_cond_init(&e->reaper.more, NULL);
 }
 
+static int read_policy(struct engine *e, struct err *err)
+{
+    struct policy_config config = {.allowed = e->config.allowed_images,
+                                   .custom = e->config.custom_images,
+                                   .caps = e->config.image_caps,
+                                   .strict = e->config.image_strict};
+
+    /* The caller's texts need not outlive us. */
+    e->config.allowed_images = e->config.custom_images = e->config.image_caps = NULL;
+    return policy_new(&config, &e->policy, err);
+}
+
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,
                struct runtime *runtime, struct engine **ret, struct err *err)
 {
@@ -64,14 +79,14 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     init_locks(e);
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
-    e->config.allowed_images = e->allowed_images = xstrdup(config->allowed_images);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
     e->store = store;
     e->images = images;
     e->runtime = runtime;
     e->start_ns = mono_ns();
     e->reaper.epoll_fd = e->reaper.wake_fd = -1;
-    if (read_boot_id(e, err) < 0 || load_counter(e, "created", &e->created, err) < 0 ||
+    if (read_policy(e, err) < 0 || read_boot_id(e, err) < 0 ||
+        load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
         load_counter(e, "expired", &e->expired, err) < 0) {
         engine_free(e);
@@ -111,7 +126,7 @@ static void remove_all(struct engine *e)
     for (size_t i = 0; i < n; i++) {
         struct err err = {0};
 
-        if (sandbox_remove(e, all[i], REMOVED_BY_CALL, &err) < 0 && err.kind != ERR_NOT_FOUND)
+        if (sandbox_remove(e, all[i], REMOVED_BY_STOP, &err) < 0 && err.kind != ERR_NOT_FOUND)
             log_error("a sandbox could not be stopped", "id", all[i]->box.id, "error", err.text);
         sandbox_unref(all[i]);
     }
@@ -122,6 +137,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     pthread_mutex_lock(&e->table_lock);
     e->stopping = true;
     pthread_mutex_unlock(&e->table_lock);
+    pulls_stop(e);
     pool_stop(e);
     if (stop_sandboxes && e->reaper.running)
         remove_all(e);
@@ -144,6 +160,8 @@ void engine_free(struct engine *e)
     close_fd(&e->reaper.epoll_fd);
     close_fd(&e->reaper.wake_fd);
     pthread_mutex_destroy(&e->table_lock);
+    pthread_mutex_destroy(&e->pulls.lock);
+    pthread_cond_destroy(&e->pulls.idle);
     pthread_mutex_destroy(&e->writer.lock);
     pthread_mutex_destroy(&e->pool.lock);
     pthread_mutex_destroy(&e->reaper.lock);
@@ -155,7 +173,7 @@ void engine_free(struct engine *e)
     images_done(e);
     free(e->pool.ready);
     free(e->default_image);
-    free(e->allowed_images);
+    policy_free(e->policy);
     free(e->workspace);
     free(e);
 }
@@ -163,9 +181,4 @@ void engine_free(struct engine *e)
 const struct engine_config *engine_config(const struct engine *e)
 {
     return &e->config;
-}
-
-struct image_store *engine_images(struct engine *e)
-{
-    return e->images;
 }

@@ -4,12 +4,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "image/image.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
 struct engine;
 struct err;
-struct image_store;
 struct sandbox;
 struct store;
 
@@ -18,17 +18,27 @@ struct store;
  * ERR_CONFLICT otherwise ("Sandbox is not running: paused"), with ERR_NOT_FOUND for an unknown id
  * ("Sandbox not found: …", code sandbox_not_found). */
 
+enum pull_policy { PULL_MISSING, PULL_ALWAYS, PULL_NEVER, PULL_POLICIES };
+
+/* "missing", "always", "never": 0 or -1. */
+int pull_policy_parse(const char *text, enum pull_policy *ret);
+
 struct engine_config {
     const char *default_image;            /* python:3.12-slim */
     uint32_t default_timeout_s;           /* 3600 */
     struct sandbox_limits default_limits; /* 512 MB, 1 core, 256 pids, 4096 MB */
     uint32_t max_sandboxes;               /* 50 */
-    const char *allowed_images; /* "*": comma list of exact names or prefixes ending in * */
-    const char *workspace;      /* /workspace */
-    uint32_t max_command_s;     /* 300 */
-    uint32_t sweep_s;           /* 30: how often expired sandboxes are looked for */
-    uint32_t prepared;          /* 4: how many prepared ids are kept ready */
-    bool keep_strays;           /* the database was lost: boxes that it does not know stay */
+    const char *allowed_images;           /* "*"; these four as policy.h says */
+    const char *custom_images, *image_caps;
+    bool image_strict;
+    bool auto_install;            /* a create may pull */
+    enum pull_policy pull_policy; /* of creates that name none */
+    uint64_t image_budget;        /* bytes that images may take after a pull; 0 = any */
+    const char *workspace;        /* /workspace */
+    uint32_t max_command_s;       /* 300 */
+    uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
+    uint32_t prepared;            /* 4: how many prepared ids are kept ready */
+    bool keep_strays;             /* the database was lost: boxes that it does not know stay */
 };
 
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,
@@ -39,14 +49,28 @@ int engine_start(struct engine *e, struct err *err);
 void engine_stop(struct engine *e, bool stop_sandboxes);
 void engine_free(struct engine *e);
 const struct engine_config *engine_config(const struct engine *e);
-struct image_store *engine_images(struct engine *e);
+
+/* The daemon is about to end: pulls end now, and who waits for one is told to come again. */
+void engine_drain(struct engine *e);
+
+/* Who waits for something that takes time. progress is called from the calling thread with what
+ * image/image.h lists, and with NULL now and then while nothing happens; -1 ends the wait, as does
+ * cancelled(arg) once cancel_fd (-1 = none) has POLLRDHUP. Each of them may be NULL. */
+struct engine_watch {
+    image_progress progress;
+    bool (*cancelled)(void *arg);
+    void *arg;
+    int cancel_fd;
+};
 
 /* ---- sandboxes ---- */
 
 /* in is the flat, type-checked input of sandbox::create (image, name, timeout, memory, cpu, disk,
- * network, env, workdir, metadata, entrypoint); numbers are clamped to the contract's ranges.
- * Returns the Sandbox object of the contract. */
-int engine_create(struct engine *e, const json_t *in, json_t **ret, struct err *err);
+ * network, env, workdir, metadata, entrypoint, runEntrypoint, pull, platform, registry_auth);
+ * numbers are clamped to the contract's ranges. Pulls the image when that is asked for or needed;
+ * watch (NULL = nobody) is told. Returns the Sandbox object of the contract. */
+int engine_create(struct engine *e, const json_t *in, const struct engine_watch *watch,
+                  json_t **ret, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* {items, total, page, pageSize}, newest last. status and metadata (object) filter; NULL = any. */
 int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
@@ -59,16 +83,47 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
 /* Removes expired ones now; *ret is how many. */
 int engine_sweep(struct engine *e, unsigned *ret, struct err *err);
 
-/* ---- images: those of image/image.h that depend on what sandboxes there are ---- */
+/* ---- images. Names may be short ones (engine/policy.h): the store does not know those ---- */
 
-struct image;
-
+int engine_image_get(struct engine *e, const char *name, struct image **ret, struct err *err);
+int engine_image_list(struct engine *e, struct image ***ret, unsigned *ret_n, struct err *err);
+/* What to ask for to get exactly this image; free it. */
+char *engine_image_name(const struct engine *e, const struct image *image);
 /* Is any sandbox made from the image of that id? Removed ones do not count. */
 bool engine_image_in_use(struct engine *e, const char *image_id);
-/* Also delete what nothing needs any more, now or when the last box of it is gone. */
-int engine_image_import(struct engine *e, const char *path, const char *name, struct image **ret,
-                        struct err *err);
+/* [{name, reference, kind: "preset" or "custom"}] */
+json_t *engine_image_catalog(const struct engine *e);
+
+/* One pull of a reference at a time: whoever wants the same waits for the one that runs and is told
+ * how it goes; when the last of them leaves it ends. With credentials of its own a pull is never
+ * shared. policy PULL_MISSING takes what is there, PULL_NEVER takes nothing else. */
+int engine_image_pull(struct engine *e, const struct image_pull *pull, enum pull_policy policy,
+                      const struct engine_watch *watch, struct image **ret, struct err *err);
+int engine_image_import(struct engine *e, const char *path, const char *name,
+                        const struct engine_watch *watch, struct image **ret, struct err *err);
+int engine_image_tag(struct engine *e, const char *name, const char *new_name, struct image **ret,
+                     struct err *err);
+/* These two also delete what nothing needs any more, now or when the last box of it is gone. */
 int engine_image_remove(struct engine *e, const char *name, struct err *err);
+/* prune->used_ids is filled in here. */
+int engine_image_prune(struct engine *e, const struct image_prune *prune,
+                       struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes,
+                       struct err *err);
+
+/* The archive of an image, written by a thread of its own into the pipe that fd reads. Closing
+ * before the end ends that; -1 when it did not come to its end. */
+struct image_export {
+    int fd;
+    struct image_exporter *exporter;
+};
+int engine_export_open(struct engine *e, const char *name, struct image_export *ret,
+                       struct err *err);
+int engine_export_close(struct image_export *x, struct err *err);
+
+/* The sandbox as it is becomes an image; one that runs stands still meanwhile. changes: name, and
+ * optionally env (object, added to the image's), workdir, user, entrypoint, cmd, labels. */
+int engine_commit(struct engine *e, const char *id, const json_t *changes, struct image **ret,
+                  struct err *err);
 
 /* ---- exec ---- */
 

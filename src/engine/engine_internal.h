@@ -14,7 +14,8 @@
  * done under it, but nothing that waits for an agent that runs someone's code.
  *  3. engine.table_lock: which sandboxes exist. Never held during blocking work.
  *  4. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, pool, reaper) and images_used have locks of their own, below all of these. */
+ * The queues (writer, pool, reaper, pulls) and images_used have locks of their own, below all of
+ * these. */
 
 struct sandbox {
     atomic_uint refs;
@@ -31,6 +32,7 @@ struct sandbox {
     char *boot_id, *image_id;
     char **image_env;
     char *image_user;
+    int stop_signal; /* what asks the main process to end */
 
     /* lock; state, reason and expiry are also changed only under turn */
     struct sandbox_spec spec; /* env changes, the rest is fixed */
@@ -47,18 +49,21 @@ struct sandbox {
 
 #define TABLE_BUCKETS 1024
 
-struct image;
+struct policy;
+struct pull;
 struct write_job;
 
 struct image_use {
     char *id;
-    unsigned boxes; /* made from it and not yet destroyed */
+    unsigned boxes;     /* made from it and not yet destroyed: its layers stay */
+    unsigned sandboxes; /* of these, those that are not removed: its names stay */
     struct image_use *next;
 };
 
 struct engine {
     struct engine_config config;
-    char *default_image, *allowed_images, *workspace; /* what config points to */
+    char *default_image, *workspace; /* what config points to */
+    struct policy *policy;
     struct store *store;
     struct image_store *images;
     struct runtime *runtime;
@@ -78,6 +83,14 @@ struct engine {
         pthread_mutex_t lock;
         struct image_use *first;
     } images_used;
+
+    struct pulls {
+        pthread_mutex_t lock;
+        pthread_cond_t idle;
+        struct pull *first; /* those that can be joined */
+        unsigned running;   /* threads */
+        bool stop;
+    } pulls;
 
     struct writer {
         pthread_mutex_t lock;
@@ -149,17 +162,21 @@ void sandbox_set_expiry(struct sandbox *sb, int64_t now, int64_t expires_ms);
 
 /* ---- spec.c ---- */
 
-int spec_read(const struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err);
-bool image_allowed(const char *list, const char *image);
+/* All that can be said without the image: workdir, and an entrypoint that is the image's, are NULL
+ * until spec_take_image. */
+int spec_read(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err);
+int spec_take_image(const struct engine *e, const json_t *in, const struct image *image,
+                    struct sandbox_spec *spec, struct err *err);
 
 /* ---- sandbox.c ---- */
 
-enum removal { REMOVED_BY_CALL, REMOVED_BY_EXPIRY };
+enum removal { REMOVED_BY_CALL, REMOVED_BY_EXPIRY, REMOVED_BY_STOP };
 
-/* ERR_NOT_FOUND when someone else removed it first. An expiry is given up when it was renewed. */
+/* ERR_NOT_FOUND when someone else removed it first. An expiry is given up when it was renewed. Only
+ * by a call is the main process asked first. */
 int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struct err *err);
-/* What a box needs beyond its launch: the working directory, the entrypoint. */
-int sandbox_set_up(struct engine *e, struct sandbox *sb, struct err *err);
+/* What a box needs beyond its launch: its directories, unless it has them, and the entrypoint. */
+int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err);
 
 /* ---- writer.c: rows go to the store in the order in which they were handed over, several in one
  * transaction when they come together ---- */
@@ -197,14 +214,52 @@ void reaper_unwatch(struct engine *e, struct sandbox *sb);
 /* ---- images.c: which images have boxes ---- */
 
 /* image_get, and counts a box of it; the layers stay until images_drop. */
-int images_take(struct engine *e, const char *name, struct image **ret, struct err *err);
+int images_take(struct engine *e, const char *reference, struct image **ret, struct err *err);
 /* Counts a box that is there already. An id that is NULL or "" is none. */
 void images_count(struct engine *e, const char *id);
+/* The sandbox is removed; its box still has to be destroyed. */
+void images_release(struct engine *e, const char *id);
 /* The box is destroyed. name is what it was created with, or NULL when that is not known. */
 void images_drop(struct engine *e, const char *id, const char *name);
 /* Deletes layers that have neither a name nor a box. */
 void images_collect(struct engine *e);
+/* image_prune, but for those that have boxes and for keep_id (NULL = none). */
+int images_prune(struct engine *e, const struct image_prune *prune, const char *keep_id,
+                 struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes, struct err *err);
+/* After a pull: removes the least recently used until the rest is within the budget. */
+void images_keep_budget(struct engine *e, const char *keep_id);
 void images_done(struct engine *e);
+
+/* ---- pulls.c ---- */
+
+/* reference must be whole: it is what pulls are shared by. */
+int pulls_run(struct engine *e, const struct image_pull *what, const struct engine_watch *watch,
+              struct err *err);
+void pulls_stop(struct engine *e);
+
+/* ---- image_calls.c ---- */
+
+/* The image for a create, which images_drop gives back: pulls it when in and the policy say so.
+ * name is as the caller gave it, and allowed. */
+int image_obtain(struct engine *e, const char *name, const json_t *in,
+                 const struct engine_watch *watch, struct image **ret, struct err *err);
+/* For a name that is the id of an image here: the name of that image, or "" if it has none; else
+ * NULL. Free it. */
+char *image_of_id(struct engine *e, const char *name);
+
+/* ---- dirs.c ---- */
+
+/* What the box surely lacks is made before it starts, which costs nothing; what only the box can
+ * tell is left to its agent: false. */
+bool dirs_plan(const struct engine *e, const struct sandbox *sb, struct box_root *root);
+int dirs_make(struct engine *e, struct sandbox *sb, struct err *err);
+
+/* ---- stop.c ---- */
+
+/* "SIGQUIT", "QUIT", "3", "SIGRTMIN+3": its number; SIGTERM for what is none. */
+int stop_signal_parse(const char *text);
+/* Asks the main process to end, and gives it a little time for that. */
+void main_stop(struct engine *e, struct sandbox *sb);
 
 /* ---- recover.c ---- */
 
@@ -269,6 +324,8 @@ json_t *json_cstr(const char *s);
 /* ---- env.c ---- */
 
 bool env_key_valid(const char *key);
+/* "", "root", "0", and these with a group. */
+bool user_is_root(const char *user);
 /* Every key is usable and every value a string without NUL; ERR_INVALID names the first that is
  * not. */
 int env_check(const json_t *vars, struct err *err);

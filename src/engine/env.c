@@ -52,14 +52,11 @@ int env_check(const json_t *vars, struct err *err)
     return 0;
 }
 
-static const char *home_of(const char *user, char buf[300])
+bool user_is_root(const char *user)
 {
-    if (!*user || strcmp(user, "root") == 0 || *user == '0')
-        return "/root";
-    if (user[strspn(user, "0123456789:")] == '\0')
-        return "/";
-    (void)snprintf(buf, 300, "/home/%.250s", user);
-    return buf;
+    size_t len = strcspn(user, ":");
+
+    return len == 0 || (len == 4 && strncmp(user, "root", 4) == 0) || (len == 1 && *user == '0');
 }
 
 static void set_default(json_t *env, const char *key, const char *value)
@@ -72,7 +69,6 @@ static void set_default(json_t *env, const char *key, const char *value)
 static json_t *env_base(const struct sandbox *sb, const char *user, bool tty)
 {
     json_t *env = json_object();
-    char home[300];
 
     for (char **var = sb->image_env; var && *var; var++) {
         const char *eq = strchr(*var, '=');
@@ -82,7 +78,9 @@ static json_t *env_base(const struct sandbox *sb, const char *user, bool tty)
             (void)json_object_set_new(env, key, json_cstr(eq + 1));
     }
     set_default(env, "PATH", DEFAULT_PATH);
-    set_default(env, "HOME", home_of(user ? user : sb->image_user, home));
+    /* Where others are at home the agent finds in the box. */
+    if (user_is_root(user ? user : sb->image_user))
+        set_default(env, "HOME", "/root");
     (void)json_object_set_new(env, "HOSTNAME", json_cstr(sb->box.id));
     if (tty)
         set_default(env, "TERM", "xterm-256color");

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
-#include "image/image.h"
+#include "engine/policy.h"
 
 /* Which images have boxes. A box counts from before it is made until it is destroyed, however its
  * sandbox ends, so a layer never goes while something is mounted on it. images.lock is held while
@@ -30,6 +30,7 @@ static void count(struct engine *e, const char *id)
         e->images_used.first = use;
     }
     use->boxes++;
+    use->sandboxes++;
 }
 
 void images_count(struct engine *e, const char *id)
@@ -55,11 +56,26 @@ int images_take(struct engine *e, const char *name, struct image **ret, struct e
 
 static bool name_means(struct engine *e, const char *name, const char *id)
 {
+    auto_free char *reference = name ? policy_reference(e->policy, name) : NULL;
     struct image *image = NULL;
-    bool yes = name && image_get(e->images, name, &image, NULL) == 0 && strcmp(image->id, id) == 0;
+    bool yes = reference && image_get(e->images, reference, &image, NULL) == 0 &&
+               strcmp(image->id, id) == 0;
 
     image_free(image);
     return yes;
+}
+
+void images_release(struct engine *e, const char *id)
+{
+    struct image_use *use;
+
+    if (!id || !*id)
+        return;
+    pthread_mutex_lock(&e->images_used.lock);
+    use = find(e, id);
+    if (use && use->sandboxes > 0)
+        use->sandboxes--;
+    pthread_mutex_unlock(&e->images_used.lock);
 }
 
 void images_drop(struct engine *e, const char *id, const char *name)
@@ -85,9 +101,20 @@ void images_drop(struct engine *e, const char *id, const char *name)
     free(use);
 }
 
+/* Under the lock: those with boxes, or only those with sandboxes. */
+static char **used_ids(struct engine *e, bool sandboxes)
+{
+    char **ids = xcalloc(1, sizeof(*ids));
+
+    for (const struct image_use *use = e->images_used.first; use; use = use->next)
+        if (!sandboxes || use->sandboxes > 0)
+            ids = strv_add(ids, use->id);
+    return ids;
+}
+
 void images_collect(struct engine *e)
 {
-    auto_strv char **ids = xcalloc(1, sizeof(*ids));
+    auto_strv char **ids = NULL;
     struct err err = {0};
     int r;
 
@@ -95,13 +122,54 @@ void images_collect(struct engine *e)
     if (e->config.keep_strays)
         return;
     pthread_mutex_lock(&e->images_used.lock);
-    for (const struct image_use *use = e->images_used.first; use; use = use->next)
-        ids = strv_add(ids, use->id);
+    ids = used_ids(e, false);
     r = image_collect(e->images, ids, &err);
     pthread_mutex_unlock(&e->images_used.lock);
     if (r < 0 || image_purge(e->images, &err) < 0)
         log_warn("layers of removed images are still on disk; the next start tries again", "error",
                  err.text);
+}
+
+/* Under the lock while names go: whoever takes an image has either counted it by now, or does not
+ * find it. */
+int images_prune(struct engine *e, const struct image_prune *prune, const char *keep_id,
+                 struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes, struct err *err)
+{
+    struct image_prune all = *prune;
+    auto_strv char **ids = NULL;
+    int r;
+
+    pthread_mutex_lock(&e->images_used.lock);
+    ids = used_ids(e, true);
+    if (keep_id)
+        ids = strv_add(ids, keep_id);
+    all.used_ids = ids;
+    r = image_prune(e->images, &all, ret_removed, ret_n, ret_bytes, err);
+    pthread_mutex_unlock(&e->images_used.lock);
+    if (r == 0 && !prune->dry_run)
+        images_collect(e);
+    return r;
+}
+
+void images_keep_budget(struct engine *e, const char *keep_id)
+{
+    struct image_prune prune = {.keep_bytes = (int64_t)e->config.image_budget};
+    struct image **removed;
+    struct err err = {0};
+    int64_t bytes;
+    unsigned n;
+
+    if (!e->config.image_budget)
+        return;
+    if (images_prune(e, &prune, keep_id, &removed, &n, &bytes, &err) < 0) {
+        log_warn("images take more room than CAY_IMAGE_BUDGET says", "error", err.text);
+        return;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        log_info("image removed to make room", "name", removed[i]->name);
+        image_free(removed[i]);
+    }
+    free(removed);
 }
 
 void images_done(struct engine *e)
@@ -114,41 +182,4 @@ void images_done(struct engine *e)
         free(use);
     }
     pthread_mutex_destroy(&e->images_used.lock);
-}
-
-static bool made_from(struct sandbox *sb, const void *id)
-{
-    return sb->image_id && strcmp(sb->image_id, id) == 0;
-}
-
-bool engine_image_in_use(struct engine *e, const char *image_id)
-{
-    size_t n, total;
-
-    free(table_select(e, made_from, image_id, 0, 0, &n, &total));
-    return total > 0;
-}
-
-int engine_image_import(struct engine *e, const char *path, const char *name, struct image **ret,
-                        struct err *err)
-{
-    if (image_import(e->images, path, name, ret, err) < 0)
-        return -1;
-    images_collect(e); /* it may have replaced one */
-    return 0;
-}
-
-int engine_image_remove(struct engine *e, const char *name, struct err *err)
-{
-    struct image *image = NULL;
-    struct err why = {0};
-    bool in_use = false;
-
-    if (image_get(e->images, name, &image, &why) == 0)
-        in_use = engine_image_in_use(e, image->id);
-    image_free(image); /* what is wrong with one that was not found is said by image_remove */
-    if (image_remove(e->images, name, in_use, err) < 0)
-        return -1;
-    images_collect(e);
-    return 0;
 }

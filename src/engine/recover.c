@@ -58,6 +58,7 @@ static void load_image_config(struct sandbox *sb, const char *text)
             sb->image_env = strv_add(sb->image_env, json_string_value(var));
     }
     sb->image_user = xstrdup(user ? user : "");
+    sb->stop_signal = stop_signal_parse(json_string_value(json_object_get(o, "stopSignal")));
     json_decref(o);
 }
 
@@ -113,6 +114,7 @@ static void discard(struct engine *e, const struct rows *rows, unsigned at)
     sb = sandbox_alloc(e, &box);
     sb->state = SANDBOX_REMOVING;
     sb->image_id = image_id ? xstrdup(image_id) : NULL;
+    images_release(e, image_id);
     reaper_doom(e, sb);
 }
 
@@ -125,7 +127,7 @@ static int finish_create(struct engine *e, struct sandbox *sb, struct err *err)
         return -1;
     if (sb->spec.entrypoint && log_read(e, sb, "main", 0, 1, NULL, &log, NULL) == 0)
         return 0;
-    return sandbox_set_up(e, sb, err);
+    return sandbox_set_up(e, sb, false, err);
 }
 
 static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
@@ -142,10 +144,14 @@ static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
 
 static void keep_running(struct engine *e, struct sandbox *sb)
 {
+    bool paused = sb->state == SANDBOX_PAUSED;
     struct err err = {0};
 
-    if (sb->state == SANDBOX_PAUSED && runtime_pause(e->runtime, &sb->box, true, &err) < 0)
-        log_warn("a paused sandbox could not be paused again", "id", sb->box.id, "error", err.text);
+    /* One that runs may have been stopped by a commit that did not come to its end. */
+    if (runtime_pause(e->runtime, &sb->box, paused, &err) < 0 && err.kind != ERR_UNSUPPORTED)
+        log_warn(paused ? "a paused sandbox could not be paused again"
+                        : "a sandbox could not be made to go on",
+                 "id", sb->box.id, "error", err.text);
     reaper_watch(e, sb);
 }
 

@@ -1,14 +1,10 @@
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
-#include "image/image.h"
-#include "proto/frame.h"
-#include "proto/wire.h"
 
 #define RENEW_MIN_MS (60 * 1000LL)
 #define RENEW_MAX_MS (24 * 3600 * 1000LL)
@@ -16,29 +12,13 @@
 
 /* ---- create ---- */
 
-static int make_workdir(struct engine *e, struct sandbox *sb, struct err *err)
-{
-    auto_buf struct buf args = {0};
-
-    /* The host image has its workspace already, and most creates are of that kind. */
-    if (strcmp(sb->image_id, "host") == 0 && strcmp(sb->spec.workdir, "/workspace") == 0)
-        return 0;
-    buf_init(&args, FRAME_MAX);
-    wire_put_str(&args, sb->spec.workdir);
-    wire_put_str(&args, "");
-    wire_put_u32(&args, 0755);
-    if (agent_simple(e, sb, CALL_MKDIR, &args, err) < 0)
-        return err_wrap(err, "make the working directory");
-    return 0;
-}
-
-int sandbox_set_up(struct engine *e, struct sandbox *sb, struct err *err)
+int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err)
 {
     struct exec_request req = {.argv = sb->spec.entrypoint};
     auto_close int fd = -1;
     uint32_t pid;
 
-    if (make_workdir(e, sb, err) < 0)
+    if (!has_dirs && dirs_make(e, sb, err) < 0)
         return -1;
     if (sb->spec.entrypoint && exec_start(e, sb, &req, "main", EXEC_LOG_MAX, &fd, &pid, err) < 0)
         return err_wrap(err, "start the entrypoint");
@@ -50,12 +30,14 @@ static void take_image(struct sandbox *sb, struct image *image)
     sb->image_id = xstrdup(image->id);
     sb->image_env = steal_ptr(image->env);
     sb->image_user = xstrdup(image->user);
+    sb->stop_signal = stop_signal_parse(image->stop_signal);
 }
 
 static void give_up(struct engine *e, struct sandbox *sb)
 {
     (void)sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL);
     table_remove(e, sb);
+    images_release(e, sb->image_id);
     reaper_doom(e, sb);
 }
 
@@ -64,6 +46,7 @@ static void give_up(struct engine *e, struct sandbox *sb)
 static int launch(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
 {
     struct box_root root = {.layers = image->layers, .binds = image->binds};
+    bool has_dirs = dirs_plan(e, sb, &root);
     struct write_job *intent = writer_put(e, sb);
     struct err write_err = {0};
     struct box box = sb->box;
@@ -85,7 +68,7 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
             *err = write_err;
         return -1;
     }
-    return sandbox_set_up(e, sb, err);
+    return sandbox_set_up(e, sb, has_dirs, err);
 }
 
 static int start(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
@@ -110,11 +93,31 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
     return r;
 }
 
-int engine_create(struct engine *e, const json_t *in, json_t **ret, struct err *err)
+/* Nothing is held but a place among the sandboxes while the image is pulled. */
+static int take_parts(struct engine *e, const json_t *in, const struct engine_watch *watch,
+                      struct sandbox_spec *spec, struct image **ret, struct box *box,
+                      struct err *err)
+{
+    struct image *image;
+
+    if (image_obtain(e, spec->image, in, watch, &image, err) < 0)
+        return -1;
+    if (spec_take_image(e, in, image, spec, err) < 0 || pool_take(e, box, err) < 0) {
+        images_release(e, image->id);
+        images_drop(e, image->id, spec->image);
+        image_free(image);
+        return -1;
+    }
+    *ret = image;
+    return 0;
+}
+
+int engine_create(struct engine *e, const json_t *in, const struct engine_watch *watch,
+                  json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct sandbox_spec spec;
-    struct image *image = NULL;
+    struct image *image;
     struct box box;
     int r;
 
@@ -124,12 +127,9 @@ int engine_create(struct engine *e, const json_t *in, json_t **ret, struct err *
         sandbox_spec_done(&spec);
         return -1;
     }
-    if (images_take(e, spec.image, &image, err) < 0 || pool_take(e, &box, err) < 0) {
+    if (take_parts(e, in, watch, &spec, &image, &box, err) < 0) {
         table_unreserve(e);
-        if (image)
-            images_drop(e, image->id, spec.image);
         sandbox_spec_done(&spec);
-        image_free(image);
         return -1;
     }
     sb = sandbox_alloc(e, &box);
@@ -139,6 +139,8 @@ int engine_create(struct engine *e, const json_t *in, json_t **ret, struct err *
     sandbox_set_expiry(sb, sb->created_ms, sb->created_ms + spec.timeout_s * 1000LL);
     take_image(sb, image);
     r = start(e, sb, image, err);
+    if (r == 0)
+        image_touch(e->images, image->name);
     image_free(image);
     if (r < 0)
         return -1;
@@ -222,6 +224,7 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
     /* From here on nobody can find it; if the row cannot be written, removing goes on all the same,
      * and at worst a later start finds a sandbox whose processes are gone. */
     table_remove(e, sb);
+    images_release(e, sb->image_id);
     reaper_unwatch(e, sb);
     if (writer_wait(e, writer_put(e, sb), &write_err) < 0)
         log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
@@ -234,6 +237,8 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
 {
     int r;
 
+    if (why == REMOVED_BY_CALL)
+        main_stop(e, sb); /* before its turn: it waits for an agent */
     pthread_mutex_lock(&sb->turn);
     r = remove_in_turn(e, sb, why, err);
     pthread_mutex_unlock(&sb->turn);

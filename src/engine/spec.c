@@ -4,30 +4,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/policy.h"
 
 #define NAME_MAX_BYTES     256
 #define IMAGE_MAX_BYTES    255
 #define METADATA_MAX_BYTES (64u << 10)
 #define ENTRYPOINT_MAX     1024
-
-/* "*", or a comma list of exact names and prefixes that end in '*'. */
-bool image_allowed(const char *list, const char *image)
-{
-    while (*list) {
-        size_t n;
-
-        list += strspn(list, ", \t");
-        n = strcspn(list, ",");
-        while (n > 0 && (list[n - 1] == ' ' || list[n - 1] == '\t'))
-            n--;
-        if (n > 0 && list[n - 1] == '*' && strncmp(image, list, n - 1) == 0)
-            return true;
-        if (n > 0 && strlen(image) == n && strncmp(image, list, n) == 0)
-            return true;
-        list += strcspn(list, ",");
-    }
-    return false;
-}
 
 static uint32_t clamp(double v, uint32_t min, uint32_t max)
 {
@@ -49,10 +31,10 @@ static const char *text(const json_t *in, const char *key)
     return json_string_value(json_object_get(in, key));
 }
 
-static int read_image(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
-                      struct err *err)
+static int read_image(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
 {
     const char *image = text(in, "image");
+    auto_free char *name = NULL;
 
     if (!image || !*image)
         return err_set(err, ERR_INVALID, "image is required");
@@ -60,10 +42,13 @@ static int read_image(const struct engine *e, const json_t *in, struct sandbox_s
         return err_set(err, ERR_INVALID,
                        "image must be a name of at most %d bytes without .. and $",
                        IMAGE_MAX_BYTES);
-    if (!image_allowed(e->config.allowed_images, image))
-        return err_code(err, ERR_FORBIDDEN, "image_not_allowed", "Image not allowed: %s", image);
+    /* An id is no way around the list: what counts is the image's name. */
+    name = image_of_id(e, image);
+    if (policy_check(e->policy, name && *name ? name : image, err) < 0)
+        return -1;
     ret->image = xstrdup(image);
-    return 0;
+    return policy_limit(e->policy, name && *name ? name : image, json_object_get(in, "cpu"),
+                        json_object_get(in, "memory"), &ret->limits, err);
 }
 
 static int read_texts(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
@@ -74,9 +59,8 @@ static int read_texts(const struct engine *e, const json_t *in, struct sandbox_s
     if (name && strlen(name) > NAME_MAX_BYTES)
         return err_set(err, ERR_INVALID, "name must be at most %d bytes", NAME_MAX_BYTES);
     ret->name = name && *name ? xstrdup(name) : NULL;
-    if (!workdir || !*workdir)
-        workdir = e->config.workspace;
-    if (path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)
+    if (workdir && *workdir &&
+        path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)
         return err_wrap(err, "workdir");
     return 0;
 }
@@ -122,17 +106,13 @@ static int read_entrypoint(const json_t *in, struct sandbox_spec *ret, struct er
             return err_set(err, ERR_INVALID, "entrypoint must be an array of strings");
         ret->entrypoint = strv_add(ret->entrypoint, json_string_value(item));
     }
+    if (ret->entrypoint && json_is_true(json_object_get(in, "runEntrypoint")))
+        return err_set(err, ERR_INVALID, "send entrypoint or runEntrypoint, not both");
     return 0;
 }
 
-static int read_spec(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
-                     struct err *err)
+static void read_numbers(const struct engine_config *c, const json_t *in, struct sandbox_spec *ret)
 {
-    const struct engine_config *c = &e->config;
-
-    if (read_image(e, in, ret, err) < 0 || read_texts(e, in, ret, err) < 0 ||
-        read_maps(in, ret, err) < 0 || read_entrypoint(in, ret, err) < 0)
-        return -1;
     ret->timeout_s =
         number(in, "timeout", 1, clamp(c->default_timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
                TIMEOUT_S_MIN, TIMEOUT_S_MAX);
@@ -142,6 +122,14 @@ static int read_spec(const struct engine *e, const json_t *in, struct sandbox_sp
     ret->limits.cpu_millis =
         number(in, "cpu", 1000, ret->limits.cpu_millis, CPU_MILLIS_MIN, CPU_MILLIS_MAX);
     ret->limits.disk_mb = number(in, "disk", 1, ret->limits.disk_mb, DISK_MB_MIN, DISK_MB_MAX);
+}
+
+static int read_spec(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
+{
+    read_numbers(&e->config, in, ret);
+    if (read_image(e, in, ret, err) < 0 || read_texts(e, in, ret, err) < 0 ||
+        read_maps(in, ret, err) < 0 || read_entrypoint(in, ret, err) < 0)
+        return -1;
     if (json_is_true(json_object_get(in, "network")))
         return err_code(
             err, ERR_UNSUPPORTED, "network_unsupported",
@@ -151,7 +139,7 @@ static int read_spec(const struct engine *e, const json_t *in, struct sandbox_sp
     return 0;
 }
 
-int spec_read(const struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
+int spec_read(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
 {
     struct sandbox_spec spec = {0};
 
@@ -161,4 +149,40 @@ int spec_read(const struct engine *e, const json_t *in, struct sandbox_spec *ret
     }
     *ret = spec;
     return 0;
+}
+
+/* ---- what comes from the image ---- */
+
+/* An explicit one wins, then the image's, then the workspace; so too when the image's is no path.
+ */
+static int take_workdir(const struct engine *e, const struct image *image,
+                        struct sandbox_spec *spec, struct err *err)
+{
+    auto_free char *absolute = xasprintf("%s%s", *image->workdir == '/' ? "" : "/", image->workdir);
+
+    if (spec->workdir || (*image->workdir && path_resolve(e->config.workspace, absolute, true,
+                                                          &spec->workdir, NULL) == 0))
+        return 0;
+    return path_resolve(e->config.workspace, e->config.workspace, true, &spec->workdir, err);
+}
+
+static int take_entrypoint(const struct image *image, struct sandbox_spec *spec, struct err *err)
+{
+    for (char **arg = image->entrypoint; arg && *arg; arg++)
+        spec->entrypoint = strv_add(spec->entrypoint, *arg);
+    for (char **arg = image->cmd; arg && *arg; arg++)
+        spec->entrypoint = strv_add(spec->entrypoint, *arg);
+    if (spec->entrypoint)
+        return 0;
+    return err_code(err, ERR_INVALID, "no_default_command",
+                    "%s has no command of its own: say what to run with entrypoint", image->name);
+}
+
+int spec_take_image(const struct engine *e, const json_t *in, const struct image *image,
+                    struct sandbox_spec *spec, struct err *err)
+{
+    if (take_workdir(e, image, spec, err) < 0)
+        return -1;
+    return json_is_true(json_object_get(in, "runEntrypoint")) ? take_entrypoint(image, spec, err)
+                                                              : 0;
 }

@@ -140,6 +140,7 @@ static char *image_config(const struct sandbox *sb)
         (void)json_array_append_new(env, json_cstr(*var));
     (void)json_object_set_new(o, "env", env);
     (void)json_object_set_new(o, "user", json_cstr(sb->image_user ? sb->image_user : ""));
+    (void)json_object_set_new(o, "stopSignal", json_sprintf("%d", sb->stop_signal));
     text = json_dumps(o, JSON_COMPACT);
     json_decref(o);
     return text;

@@ -17,6 +17,9 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "image/image.h"
+#include "layer/layer.h"
+#include "layer/tree.h"
+#include "oci/digest.h"
 
 #define USER_ID 1000
 
@@ -175,14 +178,15 @@ static int write_tree(const struct host_tree *t, int hostfd, const char *tmp, co
 {
     auto_close int root = -1;
     struct layer layer;
+    int r = 0;
 
     if (tree_open_dir(hostfd, tmp, 0755, &root, err) < 0)
         return -1;
     layer_init(&layer, root);
-    for (size_t i = 0; i < t->n; i++)
-        if (write_entry(&layer, &t->v[i], err) < 0)
-            return -1;
-    if (layer_finish(&layer, err) < 0)
+    for (size_t i = 0; r == 0 && i < t->n; i++)
+        r = write_entry(&layer, &t->v[i], err);
+    layer_done(&layer);
+    if (r < 0 || layer_sync(root, err) < 0)
         return -1;
     if (renameat(hostfd, tmp, hostfd, name) < 0 || fsync(hostfd) < 0)
         return err_sys(err, errno, "put the host image in its place");

@@ -18,6 +18,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "layer/layer.h"
+#include "layer/tree.h"
 
 #define FILE_MAX  (4u << 20)
 #define TOTAL_MAX (64u << 20)

@@ -1,53 +1,154 @@
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
 struct image_store;
 
 /* Images on this machine, below <data>/images. Each layer is one directory with its own ids (0 is
- * the image's root), shared by all sandboxes; nothing is visible under a name until it is whole.
+ * the image's root), shared by all sandboxes and all images; nothing is visible under a name until
+ * it is whole.
  *
  * "host" always exists: the machine's own /usr read-only, with a made-up /etc, /workspace, /tmp,
- * /root and /home/user in a small layer that is written anew at every start. */
+ * /root and /home/user in a small layer that is written anew at every start.
+ *
+ * Names are references (oci/reference.h) and are kept in their short form: docker.io/library/python
+ * and python:latest are both "python". Where an image is looked up, its id ("sha256:…", or 12 or
+ * more of its digits) will do too.
+ *
+ * Whatever reads what strangers wrote (registries, archives) runs in a process of its own, the
+ * image worker (src/worker), which makes layers under temporary names; the store puts them in
+ * place. */
 
 struct image {
     char *name;
-    char *id;      /* "sha256:…" of what was imported; "host" for the host image */
+    char *id;      /* "sha256:…" of its configuration; "host" for the host image */
+    char *digest;  /* "sha256:…" of the manifest it came by; "" if it has none */
+    char *origin;  /* what was pulled or imported, for people; "" */
     char **layers; /* absolute paths, topmost first */
     char **binds;  /* host paths shown read-only at the same path; only the host image has any */
     char **env;    /* K=V; PATH is always there */
     char *workdir; /* "" = the caller's default */
     char *user;    /* "" = root */
-    int64_t created_ms;
-    int64_t size; /* bytes on disk of its layers; 0 for host */
+    char **entrypoint, **cmd; /* never NULL; either may be empty */
+    char **ports;             /* "8080/tcp" */
+    char *stop_signal;        /* "" = SIGTERM */
+    char *platform;           /* "linux/amd64" */
+    json_t *labels;           /* object of strings */
+    int64_t created_ms;       /* when it was built, or else came here */
+    int64_t pulled_ms;        /* when it came here */
+    int64_t used_ms;          /* when a sandbox was last made from it; pulled_ms if never */
+    int64_t size;             /* bytes on disk of its layers; 0 for host */
 };
 
-int image_store_open(const char *data_dir, struct image_store **ret, struct err *err);
+/* Takes the descriptor, also when it fails: the worker's program (a sealed memfd, or an executable
+ * file); -1 = none, and then there is no work that takes time. */
+int image_store_open(const char *data_dir, int worker_fd, struct image_store **ret,
+                     struct err *err);
 void image_store_free(struct image_store *s);
 
 /* The image of that name: ERR_NOT_FOUND "image_not_found" with what to do (`cay image ls`,
- * `cay image import`). Free with image_free. Thread-safe, as all of these are. */
+ * `cay image pull`). Free with image_free. Thread-safe, as all of these are. */
 int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err);
 void image_free(struct image *image);
 
 /* All of them, host first, then by name; free each and the array. */
 int image_list(struct image_store *s, struct image ***ret, unsigned *ret_n, struct err *err);
 
-/* From a root directory or a tar archive (plain, gzip, xz, zstd) on the daemon's machine. Replaces
- * an image of that name; sandboxes made from the old one keep its layers until they are gone. */
-int image_import(struct image_store *s, const char *path, const char *name, struct image **ret,
+/* A sandbox was made from it: it is not the first to be pruned. Lazy: at most once a minute. */
+void image_touch(struct image_store *s, const char *name);
+
+/* ---- work that takes time ---- */
+
+/* Told what happens, from the calling thread; -1 ends the work: ERR_UNAVAILABLE "cancelled".
+ * Each event is an object with "event":
+ *   resolving      reference
+ *   resolved       reference, digest, platform, layers (how many), bytes (to be downloaded)
+ *   layer          index, digest, state ("waiting", "downloading", "unpacking", "done", "present"),
+ *                  downloaded, total (compressed bytes; 0 = not known), unpacked
+ *   storing        (everything is here and is put on disk)
+ * At most about ten a second for each layer. About once a second in which nothing happens event is
+ * NULL: it only asks whether to go on. */
+typedef int (*image_progress)(const json_t *event, void *arg);
+
+struct image_pull {
+    const char *reference;           /* whole or short */
+    const char *name;                /* what to call it; NULL = as the reference */
+    const char *username, *password; /* for the reference's own host; NULL = from docker_config */
+    bool insecure;                   /* plain http for this pull's host */
+    const char *platform;            /* NULL = this machine's */
+};
+
+/* How registries are reached, and how large images may be; set once, before the first work. Strings
+ * are copied. */
+struct image_registries {
+    char *const *insecure, *const *mirrors; /* as registry/registry.h says; NULL = none */
+    const char *ca_file, *docker_config;    /* NULL = none */
+    uint64_t max_bytes;                     /* unpacked, of a whole image; 0 = 20 GiB */
+};
+void image_set_registries(struct image_store *s, const struct image_registries *r);
+
+/* Replaces an image of that name; sandboxes made from the old one keep its layers until they are
+ * gone. progress may be NULL. */
+int image_pull(struct image_store *s, const struct image_pull *pull, image_progress progress,
+               void *arg, struct image **ret, struct err *err);
+
+/* From the daemon's machine: a root directory, a tar archive of one (plain, gzip, bzip2, xz, zstd),
+ * what `docker save` or `cay image export` wrote, or an OCI layout (directory or archive). name
+ * NULL = what the archive calls it; ERR_INVALID when it does not say, or holds several. */
+int image_import(struct image_store *s, const char *path, const char *name, image_progress progress,
+                 void *arg, struct image **ret, struct err *err);
+
+/* An OCI layout in a tar archive, which `docker load` takes too, into out_fd (a file or a pipe).
+ * The host image, and what was committed on it, cannot be exported: ERR_UNSUPPORTED. */
+int image_export(struct image_store *s, const char *name, int out_fd, struct err *err);
+
+/* The upper directory of a sandbox becomes a layer on top of the image that it was made from.
+ * scratch_fd: the root of the sandbox's own filesystem, with upper/ in it; ids there start at
+ * ids_base. Nothing may run in it meanwhile. config is what changes: env (array of K=V, the whole
+ * list), workdir, user, entrypoint, cmd, labels, all optional. */
+struct image_commit {
+    const char *base_id; /* of the image below, whose name may be gone; "host" too */
+    const char *name;
+    int scratch_fd;
+    uint32_t ids_base;
+    const json_t *config;
+};
+int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
                  struct err *err);
+
+/* ---- names ---- */
+
+/* One more name for an image. */
+int image_tag(struct image_store *s, const char *name, const char *new_name, struct image **ret,
+              struct err *err);
 
 /* ERR_CONFLICT when in_use (the engine knows), ERR_FORBIDDEN for host. */
 int image_remove(struct image_store *s, const char *name, bool in_use, struct err *err);
 
+struct image_prune {
+    int64_t unused_ms;     /* those not used for that long; 0 = any age */
+    int64_t keep_bytes;    /* the least recently used, until this much is left; 0 = no budget */
+    char *const *used_ids; /* of images that sandboxes were made from: never those */
+    bool dry_run;
+};
+/* Takes names away; *ret_removed gets their images, for telling (free each and the array), and
+ * *ret_bytes what goes with them. At least one of unused_ms and keep_bytes, or all that are unused.
+ */
+int image_prune(struct image_store *s, const struct image_prune *prune, struct image ***ret_removed,
+                unsigned *ret_n, int64_t *ret_bytes, struct err *err);
+
 /* Sets aside the layers that no name stands for any more; image_purge deletes them, which may take
  * long. image_ids (NULL-terminated) are the ids of images that sandboxes were made from: their
- * layers stay, so the caller sees to it that none is made from another image meanwhile. */
+ * layers stay, so the caller sees to it that none is made from another image meanwhile. While a
+ * worker makes layers nothing is set aside: the work's end calls for a collection again. */
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err);
 int image_purge(struct image_store *s, struct err *err);
 
 /* Is name one we accept? host, python:3.12-slim, my.registry/team/app:1.0 … */
 bool image_name_valid(const char *name);
+/* Its short form, which is how it is kept and compared; NULL if it is none. Free it. */
+char *image_name_short(const char *name);

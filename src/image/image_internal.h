@@ -1,83 +1,21 @@
 #pragma once
 
-#include <openssl/types.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/id.h"
+#include "image/image.h"
+#include "oci/digest.h"
+
 struct err;
 
 /* What the files of image/ share. */
 
-/* ---- layer.c: writes one layer, from whatever source, beneath a directory ---- */
-
-#define LAYER_MAX_BYTES   (20ull << 30)
-#define LAYER_MAX_ENTRIES 2000000u
-#define LAYER_MAX_PATH    4096 /* bytes, as the source gives it */
-#define LAYER_MAX_DEPTH                                                                            \
-    256 /* folders in folders; removing a tree holds one descriptor for each                       \
-         */
-#define LAYER_MAX_ID 65536
-
-struct layer {
-    int root; /* not owned */
-    uint64_t bytes, entries;
-    uint64_t max_bytes, max_entries;
-    uint64_t dropped; /* devices, fifos, sockets */
-};
-
-struct layer_meta {
-    uint32_t mode;
-    int64_t uid, gid;
-    int64_t mtime; /* seconds */
-    uint32_t mtime_ns;
-};
-
-void layer_init(struct layer *l, int root);
-
-/* Each adds one entry; what was there before is replaced, except that a directory keeps what it
- * holds. */
-int layer_dir(struct layer *l, const char *path, const struct layer_meta *meta, struct err *err);
-int layer_symlink(struct layer *l, const char *path, const char *target,
-                  const struct layer_meta *meta, struct err *err);
-int layer_link(struct layer *l, const char *path, const char *target, struct err *err);
-/* A new empty file, to be written and then given to layer_file_done. */
-int layer_file(struct layer *l, const char *path, int *ret_fd, struct err *err);
-int layer_file_done(int fd, const char *path, const struct layer_meta *meta, struct err *err);
-/* An entry that does not go into the layer; it still counts. */
-int layer_drop(struct layer *l, struct err *err);
-/* Counts n more bytes before they are written: ERR_TOO_LARGE past the maximum. */
-int layer_grow(struct layer *l, uint64_t n, struct err *err);
-/* Keeps user.* except overlayfs's own; everything else gives or takes rights and is left out. */
-int layer_xattr(int fd, const char *name, const void *value, size_t len, struct err *err);
-/* Adds the mount points every box needs, refuses ones that are no directories, and puts the whole
- * on disk. */
-int layer_finish(struct layer *l, struct err *err);
-
-/* path as it may be shown to people: cut, and no control characters or stray bytes. */
-const char *printable(const char *path, char ret[96]);
-
-/* ---- tree.c ---- */
-
-/* Removes dirfd/name, whatever it is. Fine if it is not there. 0 or -errno. */
-int tree_remove(int dirfd, const char *name);
-/* mkdir unless it exists, and opens it. mode is applied also to one that exists. */
-int tree_open_dir(int dirfd, const char *name, mode_t mode, int *ret_fd, struct err *err);
-/* Replaces dirfd/name: a reader sees the old file or the new one, never a part, also after a power
- * cut. */
-int tree_replace_file(int dirfd, const char *name, const void *data, size_t len, struct err *err);
-/* The names in a directory, sorted, without . and .. ; at most max of them. */
-int tree_names(int dirfd, size_t max, char ***ret, struct err *err);
-
-/* ---- sources of layers ---- */
-
-/* A tar archive (plain, gzip, bzip2, xz, zstd) into l; sha takes the bytes of the archive. */
-int unpack_tar(int fd, struct layer *l, EVP_MD_CTX *sha, struct err *err);
-/* A directory into l; sha takes a canonical form of it. images (a directory descriptor) must not be
- * inside. */
-int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err);
+/* ---- host.c, host_files.c ---- */
 
 /* The host image's layer below images/host, made if it is not there yet; *ret_name is its name
  * there. */
@@ -104,42 +42,133 @@ void host_add(struct host_tree *t, char type, const char *path, uint32_t mode, c
 /* Adds what programs need of the machine's /etc, and nothing that is a secret. */
 int host_copy_etc(struct host_tree *t, struct err *err);
 
-/* ---- digests ---- */
+/* ---- json.c: small files and lists of strings ---- */
 
-#define DIGEST_HEX 65 /* with the NUL */
-EVP_MD_CTX *digest_new(void);
-void digest_add(EVP_MD_CTX *sha, const void *data, size_t len);
-void digest_end(EVP_MD_CTX *sha, char ret[DIGEST_HEX]); /* frees sha */
+json_t *strings_json(char *const *v);
+/* NULL unless it is an array of strings. */
+char **strings_load(const json_t *a);
+/* -1 with kind ERR_NOT_FOUND when there is none, ERR_INTERNAL when it is not JSON. */
+int json_file_read(int dirfd, const char *file, json_t **ret, struct err *err);
+/* Takes o. */
+int json_file_write(int dirfd, const char *file, json_t *o, struct err *err);
+
+/* ---- records.c: <data>/images/records says what an image is, by its id ----
+ *
+ * <hex>.json is the record, <hex>.config the configuration as it came, whose digest is the id. */
+
+#define RECORDS_MAX 20000
+#define IMAGE_PATH  "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct record_layer {
+    char dir[DIGEST_HEX]; /* below layers/: its diff id, or its chain id if it depends on the others
+                           */
+    int64_t bytes;
+};
+
+struct record {
+    char id[DIGEST_HEX];
+    bool host;                   /* stands on the host's layer */
+    struct record_layer *layers; /* lowest first */
+    size_t n_layers;
+    struct image *image; /* its settings, id, platform and size; no name and no layers */
+};
+
+/* Also of what the worker says: nothing in it is taken on trust. */
+int record_parse(const json_t *o, struct record *ret, struct err *err);
+void record_done(struct record *r);
+#define auto_record __attribute__((cleanup(record_done)))
+
+int records_read(int recordsfd, const char *id, struct record *ret, struct err *err);
+/* Checks that the document's digest is the id. */
+int records_write(int recordsfd, const struct record *r, const char *document, struct err *err);
+int records_document(int recordsfd, const char *id, char **ret, struct err *err);
+/* The record first: a document alone is nothing. */
+int records_remove(int recordsfd, const char *id, struct err *err);
+/* The ids of all there are, sorted. */
+int records_list(int recordsfd, char ***ret, struct err *err);
+/* Documents whose record is gone. */
+int records_clean(int recordsfd, struct err *err);
 
 /* ---- names.c: <data>/images/names/<name>.json says what a name means ---- */
 
-struct image;
+#define NAME_MAX_LEN 240
+#define NAMES_MAX    10000
 
-#define NAME_MAX_LEN    200
-#define NAMES_MAX       10000
-#define IMAGE_ID_PREFIX "sha256:"
-#define IMAGE_PATH      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+struct name {
+    char *name;
+    char id[DIGEST_HEX];
+    char *digest, *origin; /* as in struct image */
+    int64_t pulled_ms, used_ms;
+};
 
-/* In the stored form layers are names below images/layers, not paths. */
-int names_read(int namesfd, const char *name, struct image **ret, struct err *err);
-int names_write(int namesfd, const struct image *image, struct err *err);
+void name_done(struct name *n);
+#define auto_name __attribute__((cleanup(name_done)))
+
+int names_read(int namesfd, const char *name, struct name *ret, struct err *err);
+int names_write(int namesfd, const struct name *n, struct err *err);
 int names_remove(int namesfd, const char *name, struct err *err);
+void names_touch(int namesfd, const char *name);
 /* All names there are, sorted. */
 int names_list(int namesfd, char ***ret, struct err *err);
-/* Is s 64 lower-case hex digits, as the folder of a layer is called? */
-bool digest_valid(const char *s);
+/* The names of an id, sorted. */
+int names_of(int namesfd, const char *id, char ***ret, struct err *err);
+/* The short form of a name that is about to be given; "host", and a digest where the name does not
+ * come with the image, are refused. */
+int name_check_new(const char *name, bool digest_ok, char **ret, struct err *err);
 
 /* ---- image.c ---- */
 
+#define BASE_LAYER "points" /* below images/base */
+
 struct image_store {
     char *path; /* absolute, of <data>/images */
-    int dir, layers, names, host;
-    pthread_mutex_t lock; /* names, and which layers there are */
+    int dir, layers, records, names, host, base;
+    int worker;           /* its program; -1 = none */
+    pthread_mutex_t lock; /* who changes names, records and layers; working */
+    unsigned working;     /* workers that make layers; nothing is collected meanwhile */
+    json_t *registries;   /* part of each pull's request */
     char *host_layer;     /* below images/host */
     char **host_binds;
     char **aside_layers, **aside_host; /* set aside; the next start deletes what is forgotten */
     int64_t opened_ms;
 };
 
-/* The stored form with its layers as absolute paths. */
-void image_locate(const struct image_store *s, struct image *image);
+/* ---- find.c; under the lock, or prepared for what goes away meanwhile ---- */
+
+/* By name, or by id. */
+int store_find(struct image_store *s, const char *name, struct name *ret_name,
+               struct record *ret_record, struct err *err);
+/* Empties r. ERR_INTERNAL when a layer is gone. */
+int store_image(const struct image_store *s, const struct name *n, struct record *r,
+                struct image **ret, struct err *err);
+/* The hex digits of "sha256:…", or of 12 to 64 of them alone; NULL if it is no such thing. */
+const char *id_digits(const char *name);
+
+/* ---- work.c: what a worker makes, and how it comes into the store ---- */
+
+struct work {
+    struct image_store *store;
+    char tmp[ID_SIZE]; /* the worker's own folder below layers/ */
+};
+
+int work_begin(struct image_store *s, struct work *w, struct err *err);
+/* Removes what is left of the worker's folder. */
+void work_end(struct work *w);
+
+/* Runs a worker; its result, the image that it describes, is to be freed. fd becomes its 4; -1 =
+ * none. request gets the folder and the caps. */
+int work_run(struct work *w, json_t *request, int fd, image_progress progress, void *arg,
+             json_t **ret_image, struct err *err);
+
+/* Puts the layers in place, then the record, then the names. The image of the first name comes
+ * back.
+ */
+int work_publish(struct work *w, const json_t *made, const char *origin, char *const *names,
+                 struct image **ret, struct err *err);
+
+/* ---- process.c ---- */
+
+/* Runs the worker's program with that request: src/worker/worker.h has what is said. *ret_done is
+ * its last event. */
+int worker_run(int program, int layersfd, int fd, const json_t *request, image_progress progress,
+               void *arg, json_t **ret_done, struct err *err);

@@ -1,23 +1,22 @@
-/* A folder or an archive on this machine becomes an image of one layer. It is made under a
- * temporary name and shows up, with its name, only when it is whole and on disk. */
+/* Folders and archives on this machine. The source is opened here, so that the worker needs no
+ * path. */
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/id.h"
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
+#include "layer/layer.h"
 
-static int open_source(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
+static int open_source(const char *path, int *ret_fd, struct err *err)
 {
     auto_close int fd = -1;
+    struct stat st;
     char shown[96];
 
     if (path[0] != '/')
@@ -29,93 +28,69 @@ static int open_source(const char *path, int *ret_fd, struct stat *ret_st, struc
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return err_code(err, ERR_INVALID, "bad_path",
                         "%s does not exist on the machine where cay runs", printable(path, shown));
-    if (fd < 0 || fstat(fd, ret_st) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
         return err_sys(err, errno, "open %s", printable(path, shown));
-    if (!S_ISDIR(ret_st->st_mode) && !S_ISREG(ret_st->st_mode))
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_code(err, ERR_INVALID, "bad_path", "%s is neither a folder nor an archive",
                         printable(path, shown));
     *ret_fd = steal_fd(fd);
     return 0;
 }
 
-/* Fills the layer tmp; digest and size of it come back. */
-static int fill_layer(struct image_store *s, const char *path, const char *tmp,
-                      char ret_digest[DIGEST_HEX], uint64_t *ret_size, struct err *err)
+/* What the archive calls its image, each in its short form. */
+static int names_in(const json_t *made, char ***ret, struct err *err)
 {
-    auto_close int source = -1, root = -1;
-    EVP_MD_CTX *sha;
-    struct layer layer;
-    struct stat st;
-    int r;
+    auto_strv char **said = strings_load(json_object_get(made, "names"));
+    auto_strv char **names = xcalloc(1, sizeof(*names));
 
-    if (open_source(path, &source, &st, err) < 0 ||
-        tree_open_dir(s->layers, tmp, 0755, &root, err) < 0)
-        return -1;
-    sha = digest_new();
-    layer_init(&layer, root);
-    r = S_ISDIR(st.st_mode) ? copy_tree(source, s->dir, &layer, sha, err)
-                            : unpack_tar(source, &layer, sha, err);
-    digest_end(sha, ret_digest);
-    if (r < 0 || layer_finish(&layer, err) < 0)
-        return -1;
-    *ret_size = layer.bytes;
+    for (char **name = said; name && *name; name++) {
+        auto_free char *kept = NULL;
+
+        if (name_check_new(*name, false, &kept, err) < 0)
+            return err_wrap(err, "what the archive calls its image; give a name");
+        names = strv_add(names, kept);
+    }
+    if (!names[0])
+        return err_code(err, ERR_INVALID, "name_missing",
+                        "it does not say what its image is called; give a name");
+    *ret = steal_ptr(names);
     return 0;
 }
 
-/* Under the lock: a collection must not find the layer before it has a name. */
-static int publish(struct image_store *s, const char *tmp, const struct image *image,
-                   struct err *err)
+static int import_as(struct image_store *s, int source, const char *path, char *name,
+                     image_progress progress, void *arg, struct image **ret, struct err *err)
 {
-    if (renameat2(s->layers, tmp, s->layers, image->layers[0], RENAME_NOREPLACE) < 0) {
-        if (errno != EEXIST)
-            return err_sys(err, errno, "put the layer in its place");
-        (void)tree_remove(s->layers, tmp); /* the same layer is here already */
-    }
-    if (fsync(s->layers) < 0)
-        return err_sys(err, errno, "sync the layers");
-    return names_write(s->names, image, err);
-}
-
-int image_import(struct image_store *s, const char *path, const char *name, struct image **ret,
-                 struct err *err)
-{
-    char tmp[ID_SIZE], digest[DIGEST_HEX], shown[96];
-    struct image *image;
-    uint64_t size = 0;
+    json_t *request = json_pack("{s:s, s:s*}", "op", "import", "name", name), *made = NULL;
+    auto_strv char **names = name ? strv_add(NULL, name) : NULL;
+    struct work w;
     int r;
 
-    if (!image_name_valid(name))
-        return err_code(err, ERR_INVALID, "bad_image_name",
-                        "\"%s\" is not an image name: use letters, digits and . _ - / : @",
-                        printable(name, shown));
-    if (strcmp(name, "host") == 0)
-        return err_code(err, ERR_FORBIDDEN, "image_reserved",
-                        "\"host\" is this machine's own image; choose another name");
-    id_new(tmp, "tmp");
-    if (fill_layer(s, path, tmp, digest, &size, err) < 0) {
-        (void)tree_remove(s->layers, tmp);
-        return err_wrap(err, "import %s", printable(path, shown));
-    }
-    image = xcalloc(1, sizeof(*image));
-    image->name = xstrdup(name);
-    image->id = xasprintf(IMAGE_ID_PREFIX "%s", digest);
-    image->layers = strv_add(NULL, digest);
-    image->binds = xcalloc(1, sizeof(*image->binds));
-    image->env = strv_add(NULL, IMAGE_PATH);
-    image->workdir = xstrdup("");
-    image->user = xstrdup("");
-    image->created_ms = now_ms();
-    image->size = (int64_t)size;
-
-    (void)pthread_mutex_lock(&s->lock);
-    r = publish(s, tmp, image, err);
-    (void)pthread_mutex_unlock(&s->lock);
-    if (r < 0) {
-        (void)tree_remove(s->layers, tmp);
-        image_free(image);
+    if (work_begin(s, &w, err) < 0) {
+        json_decref(request);
         return -1;
     }
-    image_locate(s, image);
-    *ret = image;
+    r = work_run(&w, request, source, progress, arg, &made, err);
+    if (r == 0 && !names)
+        r = names_in(made, &names, err);
+    if (r == 0)
+        r = work_publish(&w, made, path, names, ret, err);
+    work_end(&w);
+    json_decref(made);
+    json_decref(request);
+    return r;
+}
+
+int image_import(struct image_store *s, const char *path, const char *name, image_progress progress,
+                 void *arg, struct image **ret, struct err *err)
+{
+    auto_free char *kept = NULL;
+    auto_close int source = -1;
+    char shown[96];
+
+    if ((name && name_check_new(name, false, &kept, err) < 0) ||
+        open_source(path, &source, err) < 0)
+        return -1;
+    if (import_as(s, source, path, kept, progress, arg, ret, err) < 0)
+        return err_wrap(err, "import %s", printable(path, shown));
     return 0;
 }

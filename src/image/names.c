@@ -1,44 +1,75 @@
 /* What a name means, one small JSON file each. A name's '/' is '+' in its file name; '+' itself is
- * not allowed in names, so that two names never share a file. */
+ * not allowed in names, so that two names never share a file. When the image was last used is the
+ * file's own time: noting it is one system call and rewrites nothing. */
 #include "image/image_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "image/image.h"
+#include "layer/tree.h"
+#include "oci/reference.h"
 
-#define FILE_SIZE_MAX (64u << 10)
-#define LAYERS_MAX    128
+#define TOUCH_EVERY_S 60
+
+char *image_name_short(const char *name)
+{
+    struct reference ref;
+    char *s;
+
+    if (reference_parse(name, &ref, NULL) < 0)
+        return NULL;
+    s = reference_short(&ref);
+    reference_done(&ref);
+    if (strlen(s) <= NAME_MAX_LEN)
+        return s;
+    free(s);
+    return NULL;
+}
 
 bool image_name_valid(const char *name)
 {
-    static const char alnum[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    size_t len = strlen(name);
+    auto_free char *s = image_name_short(name);
 
-    if (len == 0 || len > NAME_MAX_LEN)
-        return false;
-    /* Begins and ends as a word: no hidden files, no options, no empty parts. */
-    if (!strchr(alnum, name[0]) || !strchr(alnum, name[len - 1]))
-        return false;
-    for (const char *p = name; *p; p++) {
-        if (!strchr(alnum, *p) && !strchr("._-/:@", *p))
-            return false;
-        if (strchr("./:@", *p) && strchr("./:@", p[1])) /* "..", "//", ":/" … */
-            return false;
-    }
-    return true;
+    return s != NULL;
 }
 
-bool digest_valid(const char *s)
+int name_check_new(const char *name, bool digest_ok, char **ret, struct err *err)
 {
-    return strlen(s) == DIGEST_HEX - 1 && strspn(s, "0123456789abcdef") == DIGEST_HEX - 1;
+    auto_free char *s = NULL;
+    struct reference ref;
+    bool digest;
+
+    if (reference_parse(name, &ref, err) < 0)
+        return -1;
+    digest = ref.digest;
+    s = reference_short(&ref);
+    reference_done(&ref);
+    if (strcmp(s, "host") == 0)
+        return err_code(err, ERR_FORBIDDEN, "image_reserved",
+                        "\"host\" is this machine's own image; choose another name");
+    if (digest && !digest_ok)
+        return err_code(err, ERR_INVALID, "bad_image_name",
+                        "a name that is given may not have a digest in it; leave out @sha256:…");
+    if (strlen(s) > NAME_MAX_LEN)
+        return err_code(err, ERR_INVALID, "bad_image_name", "the name is longer than %d characters",
+                        NAME_MAX_LEN);
+    *ret = steal_ptr(s);
+    return 0;
+}
+
+void name_done(struct name *n)
+{
+    free(n->name);
+    free(n->digest);
+    free(n->origin);
+    *n = (struct name){0};
 }
 
 static char *file_of(const char *name)
@@ -51,116 +82,69 @@ static char *file_of(const char *name)
     return file;
 }
 
-static json_t *strings_json(char *const *v)
+static int load(const json_t *o, const char *name, struct name *ret)
 {
-    json_t *a = json_array();
+    const char *id, *digest, *origin;
+    json_int_t pulled;
 
-    for (; v && *v; v++)
-        (void)json_array_append_new(a, json_string(*v));
-    return a;
+    if (json_unpack((json_t *)o, "{s:s, s:s, s:s, s:I}", "id", &id, "digest", &digest, "origin",
+                    &origin, "pulled_ms", &pulled) < 0 ||
+        !digest_valid(id))
+        return -1;
+    *ret = (struct name){
+        .name = xstrdup(name),
+        .digest = xstrdup(digest),
+        .origin = xstrdup(origin),
+        .pulled_ms = pulled,
+    };
+    memcpy(ret->id, id, DIGEST_HEX);
+    return 0;
 }
 
-/* NULL unless it is an array of strings. */
-static char **strings_load(const json_t *a)
+static int64_t used_ms(int namesfd, const char *file, int64_t pulled_ms)
 {
-    auto_strv char **v = xcalloc(1, sizeof(*v));
+    struct stat st;
+    int64_t ms;
 
-    if (!json_is_array(a) || json_array_size(a) > LAYERS_MAX)
-        return NULL;
-    for (size_t i = 0; i < json_array_size(a); i++) {
-        const char *s = json_string_value(json_array_get(a, i));
-
-        if (!s)
-            return NULL;
-        v = strv_add(v, s);
-    }
-    return steal_ptr(v);
+    if (fstatat(namesfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return pulled_ms;
+    ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+    return ms > pulled_ms ? ms : pulled_ms;
 }
 
-static struct image *image_load(const json_t *o, const char *name)
-{
-    const char *id, *workdir, *user;
-    json_int_t created, size;
-    json_t *layers, *env;
-    struct image *image;
-
-    if (json_unpack((json_t *)o, "{s:s, s:o, s:o, s:s, s:s, s:I, s:I}", "id", &id, "layers",
-                    &layers, "env", &env, "workdir", &workdir, "user", &user, "created", &created,
-                    "size", &size) < 0)
-        return NULL;
-    image = xcalloc(1, sizeof(*image));
-    image->name = xstrdup(name);
-    image->id = xstrdup(id);
-    image->layers = strings_load(layers);
-    image->binds = xcalloc(1, sizeof(*image->binds));
-    image->env = strings_load(env);
-    image->workdir = xstrdup(workdir);
-    image->user = xstrdup(user);
-    image->created_ms = created;
-    image->size = size;
-    if (image->layers && image->env) {
-        char **l = image->layers;
-
-        while (*l && digest_valid(*l))
-            l++;
-        if (!*l && l > image->layers)
-            return image;
-    }
-    image_free(image);
-    return NULL;
-}
-
-static int read_json(int fd, json_t **ret)
-{
-    auto_free char *text = xmalloc(FILE_SIZE_MAX);
-    size_t len = 0;
-    ssize_t n;
-
-    while (len < FILE_SIZE_MAX && (n = read(fd, text + len, FILE_SIZE_MAX - len)) > 0)
-        len += (size_t)n;
-    *ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    return *ret ? 0 : -1;
-}
-
-int names_read(int namesfd, const char *name, struct image **ret, struct err *err)
+int names_read(int namesfd, const char *name, struct name *ret, struct err *err)
 {
     auto_free char *file = file_of(name);
-    auto_close int fd = openat(namesfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct err why = {0};
     json_t *o;
+    int r;
 
-    if (fd < 0 && errno == ENOENT)
-        return err_code(err, ERR_NOT_FOUND, "image_not_found",
-                        "Image not found: %s. `cay image ls` shows what is here, `cay image import "
-                        "PATH NAME` adds one; \"host\" always works",
-                        name);
-    if (fd < 0)
-        return err_sys(err, errno, "open what the image name %s stands for", name);
-    if (read_json(fd, &o) == 0) {
-        *ret = image_load(o, name);
-        json_decref(o);
-        if (*ret)
-            return 0;
+    if (json_file_read(namesfd, file, &o, &why) < 0) {
+        if (why.kind == ERR_NOT_FOUND)
+            return err_code(err, ERR_NOT_FOUND, "image_not_found",
+                            "Image not found: %s. `cay image ls` shows what is here, `cay image "
+                            "pull` and `cay image import` add one; \"host\" always works",
+                            name);
+        return err_set(err, ERR_INTERNAL, "images/names/%s; pull or import it again", why.text);
     }
-    return err_set(err, ERR_INTERNAL, "images/names/%s is damaged; import the image again", file);
+    r = load(o, name, ret);
+    json_decref(o);
+    if (r < 0)
+        return err_set(err, ERR_INTERNAL,
+                       "images/names/%s is damaged; pull or import the image again", file);
+    ret->used_ms = used_ms(namesfd, file, ret->pulled_ms);
+    return 0;
 }
 
-int names_write(int namesfd, const struct image *image, struct err *err)
+int names_write(int namesfd, const struct name *n, struct err *err)
 {
-    auto_free char *file = file_of(image->name);
-    auto_free char *text = NULL;
-    json_t *o =
-        json_pack("{s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I}", "version", 1, "name",
-                  image->name, "id", image->id, "layers", strings_json(image->layers), "env",
-                  strings_json(image->env), "workdir", image->workdir, "user", image->user,
-                  "created", (json_int_t)image->created_ms, "size", (json_int_t)image->size);
+    auto_free char *file = file_of(n->name);
 
-    if (!o)
-        abort(); /* every string in it was checked */
-    text = json_dumps(o, JSON_INDENT(2));
-    json_decref(o);
-    if (!text)
-        abort();
-    return tree_replace_file(namesfd, file, text, strlen(text), err);
+    return json_file_write(namesfd, file,
+                           json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 2, "name",
+                                     n->name, "id", n->id, "digest", n->digest, "origin", n->origin,
+                                     "pulled_ms", (json_int_t)n->pulled_ms),
+                           err);
 }
 
 int names_remove(int namesfd, const char *name, struct err *err)
@@ -174,22 +158,54 @@ int names_remove(int namesfd, const char *name, struct err *err)
     return 0;
 }
 
+void names_touch(int namesfd, const char *name)
+{
+    auto_free char *file = file_of(name);
+    struct stat st;
+
+    if (fstatat(namesfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        now_ms() / 1000 - st.st_mtim.tv_sec >= TOUCH_EVERY_S)
+        (void)utimensat(namesfd, file, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
 int names_list(int namesfd, char ***ret, struct err *err)
 {
     auto_strv char **files = NULL;
-    auto_strv char **names = xcalloc(1, sizeof(*names));
+    auto_strv char **names = NULL;
+    size_t n = 0;
 
     if (tree_names(namesfd, NAMES_MAX, &files, err) < 0)
         return -1;
+    names = xcalloc(strv_len(files) + 1, sizeof(*names));
     for (char **f = files; *f; f++) {
+        auto_free char *name = NULL, *as_kept = NULL;
+
         if (!str_ends(*f, ".json"))
             continue;
-        (*f)[strlen(*f) - 5] = '\0';
-        for (char *p = *f; *p; p++)
+        name = xstrndup(*f, strlen(*f) - 5);
+        for (char *p = name; *p; p++)
             if (*p == '+')
                 *p = '/';
-        if (image_name_valid(*f))
-            names = strv_add(names, *f);
+        as_kept = image_name_short(name);
+        if (as_kept && strcmp(as_kept, name) == 0)
+            names[n++] = steal_ptr(name);
+    }
+    *ret = steal_ptr(names);
+    return 0;
+}
+
+int names_of(int namesfd, const char *id, char ***ret, struct err *err)
+{
+    auto_strv char **all = NULL;
+    auto_strv char **names = xcalloc(1, sizeof(*names));
+
+    if (names_list(namesfd, &all, err) < 0)
+        return -1;
+    for (char **name = all; *name; name++) {
+        auto_name struct name n = {0};
+
+        if (names_read(namesfd, *name, &n, NULL) == 0 && strcmp(n.id, id) == 0)
+            names = strv_add(names, *name);
     }
     *ret = steal_ptr(names);
     return 0;

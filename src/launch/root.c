@@ -2,14 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "launch/mount_calls.h"
@@ -19,7 +22,8 @@
  * own mount namespace. Nothing per box stays in the launcher's namespace, so that a clone costs the
  * same with one sandbox and with a thousand. */
 
-#define MAX_LAYERS 128
+#define MAX_LAYERS  128
+#define MAX_PARENTS 8 /* folders that hold layers */
 
 static const struct {
     const char *name;
@@ -95,8 +99,9 @@ static void keep_cgroup_moves_fast(const char *stage)
 }
 
 /* The stage is a tmpfs over plan.stage that only the launcher's namespace has. dev/ holds the
- * template of /dev; disk/ and the numbers are mount points for kernels that need paths; box/ is
- * what a parked child has for a root, with mount points and an empty folder to mask others with. */
+ * template of /dev; disk/, root/ and the numbers are mount points for kernels that need paths; box/
+ * is what a parked child has for a root, with mount points and an empty folder to mask others with.
+ */
 static const char *const box_folders[] = {"box/proc", "box/sys", "box/dev", "box/empty"};
 
 int root_setup(struct launcher *l, const char *stage, const char **step)
@@ -112,12 +117,13 @@ int root_setup(struct launcher *l, const char *stage, const char **step)
     if (move_mount(tmpfs, "", AT_FDCWD, stage, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
     if (mkdirat(tmpfs, "dev", 0755) < 0 || mkdirat(tmpfs, "disk", 0755) < 0 ||
-        mkdirat(tmpfs, "cgroup", 0755) < 0 || mkdirat(tmpfs, "box", 0755) < 0)
+        mkdirat(tmpfs, "root", 0755) < 0 || mkdirat(tmpfs, "cgroup", 0755) < 0 ||
+        mkdirat(tmpfs, "box", 0755) < 0)
         return -errno;
     for (size_t i = 0; i < ARRAY_LEN(box_folders); i++)
         if (mkdirat(tmpfs, box_folders[i], 0555) < 0)
             return -errno;
-    for (int i = 0; i < MAX_LAYERS; i++) {
+    for (int i = 0; i < MAX_PARENTS; i++) {
         (void)snprintf(path, sizeof(path), "%d", i);
         if (mkdirat(tmpfs, path, 0755) < 0)
             return -errno;
@@ -148,17 +154,6 @@ static int set_idmap(int mount, int userns, uint64_t attrs)
                                                                                            : 0;
 }
 
-static int open_layer(const char *path, int userns)
-{
-    auto_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    int r;
-
-    if (fd < 0)
-        return -errno;
-    r = set_idmap(fd, userns, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    return r < 0 ? r : steal_fd(fd);
-}
-
 /* A bind is the host's own tree. Its owner shows as root where the filesystem can map ids, else as
  * nobody; either way it is read-only, so that this is a matter of looks and not a protection. */
 static int open_bind(const char *path, int userns)
@@ -175,10 +170,99 @@ static int open_bind(const char *path, int userns)
     return r < 0 ? r : steal_fd(fd);
 }
 
+/* ---- the overlay ---- */
+
+/* Most layers are in one folder. That folder is cloned and id-mapped once, and the layers are
+ * opened beneath the clone, so that many of them cost little more than one. */
+struct stack {
+    int parents[MAX_PARENTS];
+    size_t parent_len[MAX_PARENTS]; /* of plan->layers[first[…]] */
+    unsigned first[MAX_PARENTS];
+    unsigned n_parents;
+    unsigned parent[MAX_LAYERS]; /* of each layer */
+    int layers[MAX_LAYERS];
+    unsigned n;
+};
+
+static void stack_done(struct stack *s)
+{
+    while (s->n > 0)
+        close_fd(&s->layers[--s->n]);
+    while (s->n_parents > 0)
+        close_fd(&s->parents[--s->n_parents]);
+}
+
+/* The folder that layer i is in, as an index. */
+static int stack_parent(struct stack *s, const struct plan *plan, unsigned i, int userns)
+{
+    const char *path = plan->layers[i], *slash = strrchr(path, '/');
+    auto_close int fd = -1;
+    char *parent;
+    size_t len;
+    int r;
+
+    if (!slash || slash == path || !slash[1])
+        return -EINVAL;
+    len = (size_t)(slash - path);
+    for (unsigned p = 0; p < s->n_parents; p++)
+        if (s->parent_len[p] == len && memcmp(plan->layers[s->first[p]], path, len) == 0)
+            return (int)p;
+    if (s->n_parents == MAX_PARENTS)
+        return -E2BIG;
+    parent = xstrndup(path, len);
+    fd = open_tree(AT_FDCWD, parent, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    r = fd < 0 ? -errno : 0;
+    free(parent);
+    if (r == 0)
+        r = set_idmap(fd, userns, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (r < 0)
+        return r;
+    s->parents[s->n_parents] = steal_fd(fd);
+    s->parent_len[s->n_parents] = len;
+    s->first[s->n_parents] = i;
+    return (int)s->n_parents++;
+}
+
+static int stack_open(struct stack *s, const struct plan *plan, int userns)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+
+    for (; plan->layers[s->n]; s->n++) {
+        const char *path = plan->layers[s->n];
+        int p, fd;
+
+        if (s->n == MAX_LAYERS)
+            return -E2BIG;
+        p = stack_parent(s, plan, s->n, userns);
+        if (p < 0)
+            return p;
+        fd = (int)syscall(SYS_openat2, s->parents[p], path + s->parent_len[p] + 1, &how,
+                          sizeof(how));
+        if (fd < 0)
+            return -errno;
+        s->parent[s->n] = (unsigned)p;
+        s->layers[s->n] = fd;
+    }
+    return 0;
+}
+
+/* An upper directory can become a layer by itself: nothing in it refers to the layers below. */
+static const char *const overlay_options[][2] = {
+    {"redirect_dir", "nofollow"},
+    {"metacopy", "off"},
+    {"index", "off"},
+};
+
 static int finish_overlay(int fs)
 {
     int m;
 
+    for (size_t i = 0; i < ARRAY_LEN(overlay_options); i++)
+        if (fsconfig(fs, FSCONFIG_SET_STRING, overlay_options[i][0], overlay_options[i][1], 0) < 0)
+            return -errno;
     /* Kept only as long as the box: nothing needs to be on disk when it ends. */
     if (fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
@@ -187,7 +271,7 @@ static int finish_overlay(int fs)
     return m < 0 ? -errno : m;
 }
 
-static int overlay_by_fd(const int *layers, unsigned n, int scratch)
+static int overlay_by_fd(const struct stack *s, int scratch)
 {
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     auto_close int upper = openat(scratch, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -195,8 +279,8 @@ static int overlay_by_fd(const int *layers, unsigned n, int scratch)
 
     if (fs < 0 || upper < 0 || work < 0)
         return -errno;
-    for (unsigned i = 0; i < n; i++)
-        if (fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, layers[i]) < 0)
+    for (unsigned i = 0; i < s->n; i++)
+        if (fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->layers[i]) < 0)
             return -errno;
     if (fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper) < 0 ||
         fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work) < 0)
@@ -204,75 +288,103 @@ static int overlay_by_fd(const int *layers, unsigned n, int scratch)
     return finish_overlay(fs);
 }
 
-/* Everything is on the stage only while the overlay is made; it keeps clones of its own. */
-static int overlay_by_path(const struct launcher *l, const int *layers, unsigned n, int scratch)
+/* ---- the same by path ----
+ *
+ * fsconfig takes strings of 255 bytes, and overlayfs before 6.5 takes all layers in one, so that
+ * this is mount(2), whose options are a page. Names are short and relative to the stage: the
+ * folders with layers are mounted at numbers, and l0, l1 … are links to the layers in them.
+ * Everything is on the stage only while the overlay is made; it keeps clones of its own. */
+
+static int stage_layers(const struct plan *plan, const struct stack *s, struct buf *options)
 {
-    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
-    auto_free char *lower = NULL;
-    char path[4200];
-    unsigned staged = 0;
-    int r = 0;
+    char name[32];
 
-    if (fs < 0)
-        return -errno;
-    (void)snprintf(path, sizeof(path), "%s/disk", l->stage);
-    if (move_mount(scratch, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return -errno;
-    for (; r == 0 && staged < n; staged++) {
-        char *longer;
-
-        (void)snprintf(path, sizeof(path), "%s/%u", l->stage, staged);
-        if (move_mount(layers[staged], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-            r = -errno;
-            break;
-        }
-        longer = xasprintf("%s%s%s", lower ? lower : "", lower ? ":" : "", path);
-        free(lower);
-        lower = longer;
+    for (unsigned p = 0; p < s->n_parents; p++) {
+        (void)snprintf(name, sizeof(name), "%u", p);
+        if (move_mount(s->parents[p], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            return -errno;
     }
-    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0) < 0)
-        r = -errno;
-    (void)snprintf(path, sizeof(path), "%s/disk/upper", l->stage);
-    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", path, 0) < 0)
-        r = -errno;
-    (void)snprintf(path, sizeof(path), "%s/disk/work", l->stage);
-    if (r == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "workdir", path, 0) < 0)
-        r = -errno;
+    for (unsigned i = 0; i < s->n; i++) {
+        auto_free char *target =
+            xasprintf("%u%s", s->parent[i], plan->layers[i] + s->parent_len[s->parent[i]]);
+
+        (void)snprintf(name, sizeof(name), "l%u", i);
+        if (symlink(target, name) < 0)
+            return -errno;
+        if (buf_addf(options, "%s%s", i ? ":" : "lowerdir=", name) < 0)
+            return -E2BIG;
+    }
+    return 0;
+}
+
+static void unstage(const struct stack *s)
+{
+    char name[32];
+
+    for (unsigned i = 0; i < s->n; i++) {
+        (void)snprintf(name, sizeof(name), "l%u", i);
+        (void)unlink(name);
+    }
+    for (unsigned p = 0; p < s->n_parents; p++) {
+        (void)snprintf(name, sizeof(name), "%u", p);
+        (void)umount2(name, MNT_DETACH);
+    }
+    (void)umount2("disk", MNT_DETACH);
+}
+
+static int mount_staged(const struct plan *plan, const struct stack *s, int scratch)
+{
+    auto_buf struct buf options;
+    int r, m;
+
+    buf_init(&options, 4000);
+    if (move_mount(scratch, "", AT_FDCWD, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    r = stage_layers(plan, s, &options);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(overlay_options); i++)
+        r = buf_addf(&options, ",%s=%s", overlay_options[i][0], overlay_options[i][1]);
     if (r == 0)
-        r = finish_overlay(fs);
-    while (staged > 0) {
-        (void)snprintf(path, sizeof(path), "%s/%u", l->stage, --staged);
-        (void)umount2(path, MNT_DETACH);
+        r = buf_add_str(&options, ",upperdir=disk/upper,workdir=disk/work,volatile");
+    if (r < 0)
+        return r;
+    if (mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options.data) < 0)
+        return -errno;
+    m = open_tree(AT_FDCWD, "root", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    r = m < 0 ? -errno : m;
+    (void)umount2("root", MNT_DETACH);
+    return r;
+}
+
+static int overlay_by_path(const struct launcher *l, const struct plan *plan, const struct stack *s,
+                           int scratch)
+{
+    int r;
+
+    if (chdir(l->stage) < 0)
+        return -errno;
+    r = mount_staged(plan, s, scratch);
+    unstage(s);
+    if (chdir("/") < 0 && r >= 0) {
+        (void)close(r);
+        r = -errno;
     }
-    (void)snprintf(path, sizeof(path), "%s/disk", l->stage);
-    (void)umount2(path, MNT_DETACH);
     return r;
 }
 
 static int make_overlay(const struct launcher *l, const struct plan *plan, int scratch, int userns,
                         const char **step)
 {
-    int layers[MAX_LAYERS];
-    unsigned n = 0;
-    int r = 0;
+    struct stack s = {0};
+    int r;
 
     *step = "map the ids of an image layer (does its filesystem support id-mapped mounts?)";
-    for (; plan->layers[n]; n++) {
-        if (n == MAX_LAYERS) {
-            r = -E2BIG;
-            break;
-        }
-        layers[n] = r = open_layer(plan->layers[n], userns);
-        if (r < 0)
-            break;
-    }
-    if (r >= 0) {
+    r = stack_open(&s, plan, userns);
+    if (r == 0) {
         *step = "mount the root filesystem";
-        r = l->overlay_takes_fds ? overlay_by_fd(layers, n, scratch)
-                                 : overlay_by_path(l, layers, n, scratch);
+        r = l->overlay_takes_fds ? overlay_by_fd(&s, scratch)
+                                 : overlay_by_path(l, plan, &s, scratch);
     }
-    while (n > 0)
-        (void)close(layers[--n]);
+    stack_done(&s);
     return r;
 }
 

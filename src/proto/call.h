@@ -58,9 +58,9 @@ struct call_exec {
     uint32_t flags;
     char *id;    /* names the log of a background exec: [a-z0-9_]{1,40}; else "" */
     char **argv; /* at least one; found along PATH of env when it has no '/' */
-    char **env;  /* the whole environment, K=V */
+    char **env;  /* the whole environment, K=V; without HOME, that of another user than "" */
     char *cwd;   /* "" = home of the user; must exist inside the box: ERR_INVALID "bad_cwd" */
-    char *user;  /* "" or "root", a name in the box's passwd, "uid" or "uid:gid" */
+    char *user; /* "" or "root", a name in the box's passwd, or a uid; ":" and a group may follow */
     uint64_t timeout_ms; /* 0 = none; then the whole tree is killed and EXIT says TIMEOUT */
     uint64_t
         output_max; /* bytes kept of each of stdout and stderr, the rest counted; 0 = no limit */

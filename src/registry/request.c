@@ -22,7 +22,7 @@
 #define CONNECT_TIMEOUT_S 20L
 #define STALL_S           30L
 #define STALL_BYTES_PER_S 256L
-#define BUFFER_BYTES      (512L << 10)
+#define BUFFER_BYTES      (256L << 10)
 #define PROBLEM_MAX       4096
 #define CHALLENGES_MAX    8
 #define NAME_MAX_SHOWN    81

@@ -78,6 +78,16 @@ int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *r
     return rt->ops->stats(rt, box, ret, err);
 }
 
+int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+                      uint32_t *ret_ids_base, struct err *err)
+{
+    if (!rt->ops->disk_open)
+        return unsupported(rt, "look at the disk of a sandbox", err);
+    if (rt->ops->disk_open(rt, box, ret_fd, ret_ids_base, err) < 0)
+        return err_wrap(err, "open the disk of %s", box->id);
+    return 0;
+}
+
 void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg)
 {
     if (rt->ops->each)

@@ -13,6 +13,13 @@ struct runtime;
 struct box_root {
     char *const *layers; /* directories on the host, topmost first; shown with the box's own ids */
     char *const *binds;  /* host paths shown read-only at the same path (the host image's /usr) */
+    /* Directories that the box has from the start, root's: absolute, without . and .., and no layer
+     * has anything by the name of their first part. */
+    struct box_dir {
+        const char *path;
+        uint32_t mode;
+    } dirs[2];
+    unsigned n_dirs;
 };
 
 /* What a backend must be told to find a box again after a restart; stored with the sandbox. */
@@ -79,6 +86,12 @@ struct runtime_ops {
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
 
+    /* The root of the box's own filesystem, read-only, as the box sees it now: upper/ is what it
+     * wrote on top of its layers, with owners counted from *ret_ids_base. The caller closes it, and
+     * sees to it that nothing runs meanwhile. */
+    int (*disk_open)(struct runtime *rt, const struct box *box, int *ret_fd, uint32_t *ret_ids_base,
+                     struct err *err);
+
     /* Every box that has left its mark on this host, running or not, with what is known of it; for
      * a daemon that has lost its database. */
     void (*each)(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
@@ -107,6 +120,8 @@ int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel 
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
+int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+                      uint32_t *ret_ids_base, struct err *err);
 void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
 int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
 void runtime_free(struct runtime *rt);

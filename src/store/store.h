@@ -37,7 +37,8 @@ struct sandbox_row {
     uint64_t pid_start;
     uint32_t slot;
     char *image_id;     /* what the image name meant then */
-    char *image_config; /* JSON text {"env": [K=V…], "user"}: what commands start with */
+    char *image_config; /* JSON text {"env": [K=V…], "user", "stopSignal"}: what commands start with
+                         * and how the main one is asked to end */
 };
 
 void sandbox_row_done(struct sandbox_row *row);

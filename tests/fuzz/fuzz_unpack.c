@@ -10,7 +10,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "image/image_internal.h"
+#include "layer/layer.h"
+#include "layer/tree.h"
+#include "oci/digest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +20,6 @@ static void unpack(const uint8_t *data, size_t size, int outer)
 {
     auto_close int tar = memfd_create("tar", MFD_CLOEXEC);
     auto_close int root = -1;
-    EVP_MD_CTX *sha = digest_new();
     char digest[DIGEST_HEX];
     struct layer layer;
     struct err err = {0};
@@ -29,9 +30,11 @@ static void unpack(const uint8_t *data, size_t size, int outer)
     layer_init(&layer, root);
     layer.max_bytes = 1 << 20;
     layer.max_entries = 200;
-    if (unpack_tar(tar, &layer, sha, &err) < 0 && (err.kind == ERR_NONE || err.text[0] == '\0'))
+    layer.oci = size % 2;
+    if ((unpack_file(tar, &layer, digest, &err) < 0 ||
+         (layer.oci && layer_resolve(&layer, &outer, 1, &err) < 0)) &&
+        (err.kind == ERR_NONE || err.text[0] == '\0'))
         abort();
-    digest_end(sha, digest);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -151,7 +151,7 @@ def test_numbers_at_the_edges_do_not_wrap(api, box):
             for value in (2**31, 2**32, 2**63 - 1, -1, -(2**63)):
                 body = {**good, name: value}
                 if path.endswith("/sandboxes"):
-                    body["image"] = "no-such-image"
+                    body.update({"image": "no-such-image", "pull": "never"})
                 if "exec" in path:
                     body["command"] = "true"
                 reply = api.call(method, fill(path, box), body)

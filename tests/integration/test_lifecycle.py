@@ -56,7 +56,7 @@ def test_an_image_is_needed(api, body):
 
 
 def test_an_unknown_image_is_not_found_and_the_text_says_what_to_do(api):
-    said = api.try_create("no-such-image:1").failed(404)
+    said = api.try_create("no-such-image:1", pull="never").failed(404)
     assert "image" in said["error"].lower() and "import" in said["error"]
 
 
@@ -201,7 +201,7 @@ def test_only_allowed_images_are_used(daemon_of):
     with daemon.api() as api:
         api.create("host")
         api.try_create("node:20").failed(403, text="Image not allowed: node:20")
-        api.try_create("python:3").failed(404)
+        api.try_create("python:3", pull="never").failed(404)
 
 
 def test_clone_is_not_there_yet(api, box):

@@ -58,6 +58,8 @@ static struct fake {
     atomic_bool fail_prepare, fail_create, fail_pause, hold_destroy;
     atomic_uint oom_kills, prepared, destroyed, killed, strays_known;
     atomic_bool strays_asked;
+    atomic_bool main_runs; /* until a signal comes */
+    atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
 } fake;
 
@@ -287,7 +289,13 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
         }
         if (wire_get_u64(w) == 0 && wire_get_u64(w) > 1)
             (void)frame_send(conn->fd, FRAME_DATA, "caf\xc3", 4); /* ends inside a character */
-        answer_log(conn->fd, strcmp(path, "main") != 0, 5);
+        answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
+        break;
+    case CALL_KILL:
+        (void)wire_get_u32(w);
+        atomic_store(&fake.main_signal, wire_get_u32(w));
+        atomic_store(&fake.main_runs, false);
+        answer(conn->fd, FRAME_OK, NULL);
         break;
     case CALL_READ:
         path = wire_get_str(w);
@@ -530,6 +538,16 @@ static int fake_stats(struct runtime *rt, const struct box *box, struct box_stat
     return 0;
 }
 
+static int fake_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+                          uint32_t *ret_ids_base, struct err *err)
+{
+    (void)rt;
+    (void)err;
+    *ret_fd = eventfd(0, EFD_CLOEXEC);
+    *ret_ids_base = box->slot * 65536;
+    return 0;
+}
+
 static int fake_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
 {
     (void)rt;
@@ -552,6 +570,7 @@ static const struct runtime_ops fake_ops = {
     .connect = fake_connect,
     .pause = fake_pause,
     .stats = fake_stats,
+    .disk_open = fake_disk_open,
     .remove_strays = fake_strays,
 };
 

@@ -438,8 +438,9 @@ static void check_refused(struct call_exec e, const char *code)
 
 TEST(what_cannot_be_started_is_refused_by_name)
 {
-    static char *const users[] = {"nobody_here", "-1", "4294967295", "4294967296", "1000:",
-                                  ":0",          " 0", "root\n",     "0x0",        "1:2:3"};
+    static char *const users[] = {
+        "nobody_here", "-1",    "4294967295", "4294967296",       "1000:", ":0", " 0", "root\n",
+        "0x0",         "1:2:3", "root:",      "root:nobody_here", "1:0x0"};
     char *argv[4];
     struct call_exec e = shell(argv, "true"), bad;
 
@@ -479,11 +480,32 @@ TEST(a_command_runs_as_the_user_asked_for)
     e.user = "1234:4321";
     CHECK_STR(run_exec(&e).out.data, "1234\n4321\n4321\n");
     e.user = "1234";
-    CHECK_STR(run_exec(&e).out.data, "1234\n1234\n1234\n");
+    CHECK_STR(run_exec(&e).out.data, "1234\n0\n0\n");
     e.user = "0:0";
     CHECK_STR(run_exec(&e).out.data, "0\n0\n0\n");
     e.user = "nobody";
     CHECK_STR(run_exec(&e).out.data, "65534\n65534\n65534\n");
+    e.user = "nobody:daemon";
+    CHECK_STR(run_exec(&e).out.data, "65534\n1\n1\n");
+    e.user = "nobody:7";
+    CHECK_STR(run_exec(&e).out.data, "65534\n7\n7\n");
+    e.user = "7:daemon";
+    CHECK_STR(run_exec(&e).out.data, "7\n1\n1\n");
+}
+
+TEST(another_user_is_at_home_where_passwd_says)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "echo $HOME");
+
+    rig_start();
+    if (getuid() != 0)
+        SKIP("needs root");
+    e.user = "daemon";
+    e.env = (char *[]){"PATH=/usr/bin:/bin", NULL};
+    CHECK_STR(run_exec(&e).out.data, "/usr/sbin\n");
+    e.env = (char *[]){"PATH=/usr/bin:/bin", "HOME=/else", NULL};
+    CHECK_STR(run_exec(&e).out.data, "/else\n");
 }
 
 TEST(only_three_descriptors_reach_a_command)

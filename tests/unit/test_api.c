@@ -262,6 +262,11 @@ TEST(routes_find_their_function)
     CHECK_STR(found("GET", "/exec/background/bg_1/logs"), "cmd::background_logs");
     CHECK_STR(found("POST", "/images/import"), "image::import");
     CHECK_STR(found("GET", "/images/a%2Fb"), "image::get");
+    CHECK_STR(found("GET", "/images/catalog"), "image::catalog");
+    CHECK_STR(found("POST", "/images/pull"), "image::pull");
+    CHECK_STR(found("POST", "/images/a%2Fb/tag"), "image::tag");
+    CHECK_STR(found("GET", "/images/a%2Fb/export"), "image::export");
+    CHECK_STR(found("POST", "/sandboxes/sbx_1/commit"), "image::commit");
     CHECK_STR(found("HEAD", "/health"), "metrics::health");
 }
 

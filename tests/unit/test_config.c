@@ -1,11 +1,14 @@
+#include <fcntl.h>
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include "engine/engine.h"
 #include "source_file.h"
 #include "tap.h"
+#include "tmpdir.h"
 
 /* Each test is a process of its own, so the environment is too. */
 
@@ -101,6 +104,20 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         {"CAY_CORS_ORIGINS", "a.example",
          "CAY_CORS_ORIGINS must hold origins like https://app.example, not \"a.example\""},
         {"CAY_ALLOWED_HOSTS", "*", "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN"},
+        {"CAY_PULL_POLICY", "perhaps",
+         "CAY_PULL_POLICY has no value \"perhaps\"; see cay serve --help"},
+        {"CAY_CUSTOM_IMAGES", "python=x:1",
+         "CAY_CUSTOM_IMAGES: python is a name that cay gives a meaning; choose another"},
+        {"CAY_IMAGE_CAPS", "python",
+         "CAY_IMAGE_CAPS must be like python:cpu=2,memory=1024;node*:memory=512, not \"python\""},
+        {"CAY_REGISTRY_MIRRORS", "https://m1",
+         "CAY_REGISTRY_MIRRORS must hold pairs like docker.io=https://mirror.example, not "
+         "\"https://m1\""},
+        {"CAY_INSECURE_REGISTRIES", "http://a",
+         "CAY_INSECURE_REGISTRIES must hold HOST or HOST:PORT, not \"http://a\""},
+        {"CAY_REGISTRY_CA", "/none", "CAY_REGISTRY_CA: /none: No such file or directory"},
+        {"CAY_MAX_IMAGE_SIZE", "0",
+         "CAY_MAX_IMAGE_SIZE must be a whole number from 1 to 16777216, not \"0\""},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -108,6 +125,65 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         setenv(bad[i].name, bad[i].value, 1);
         CHECK_STR(READ(), bad[i].says);
     }
+}
+
+TEST(images_are_pulled_when_missing_and_any_is_allowed)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.allowed_images, "*");
+    CHECK(config.auto_install && !config.image_strict);
+    CHECK_INT(config.pull_policy, PULL_MISSING);
+    CHECK(!config.insecure_registries && !config.registry_mirrors && !config.docker_config);
+    CHECK_INT(config.max_image_mb, 20480);
+    CHECK_INT(config.image_budget_mb, 0);
+    setenv("III_ALLOWED_IMAGES", "python:*", 1);
+    setenv("CAY_PULL_POLICY", "never", 1);
+    setenv("CAY_AUTO_INSTALL", "false", 1);
+    setenv("CAY_CUSTOM_IMAGES", "tools=ghcr.io/team/tools:1", 1);
+    setenv("CAY_IMAGE_CAPS", "tools:cpu=2", 1);
+    setenv("CAY_REGISTRY_MIRRORS", "docker.io=https://m1;quay.io=http://m2, x.y=https://m3/a", 1);
+    setenv("CAY_INSECURE_REGISTRIES", "localhost:5000,m2", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.allowed_images, "python:*");
+    CHECK_INT(config.pull_policy, PULL_NEVER);
+    CHECK(!config.auto_install);
+    CHECK_INT(strv_len(config.registry_mirrors), 3);
+    CHECK_STR(config.registry_mirrors[1], "quay.io=http://m2");
+    CHECK_INT(strv_len(config.insecure_registries), 2);
+}
+
+TEST(the_strict_list_is_empty_until_someone_fills_it)
+{
+    clearenv();
+    setenv("CAY_IMAGE_STRICT", "true", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.allowed_images, "");
+    setenv("III_ALLOWED_IMAGES", "python", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.allowed_images, "python");
+}
+
+TEST(credentials_are_where_docker_has_them)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *docker = xasprintf("%s/.docker", dir),
+                   *file = xasprintf("%s/config.json", docker);
+
+    clearenv();
+    setenv("HOME", dir, 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.docker_config == NULL);
+    CHECK_INT(mkdir(docker, 0700), 0);
+    close_fd(&(int){open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.docker_config, file);
+    setenv("DOCKER_CONFIG", "/nowhere", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.docker_config == NULL);
+    setenv("CAY_DOCKER_CONFIG", "/given", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.docker_config, "/given");
 }
 
 TEST(the_sweep_is_seconds_or_a_cron_text)

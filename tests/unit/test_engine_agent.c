@@ -87,6 +87,7 @@ static void up(const char *create)
         .default_limits = {512, 1000, 256, 4096},
         .max_sandboxes = 2,
         .allowed_images = "*",
+        .auto_install = true,
         .workspace = rig.files,
         .max_command_s = 20,
         .sweep_s = 3600,
@@ -98,7 +99,7 @@ static void up(const char *create)
     data_dir = dir_new();
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
-        engine_start(engine, &err) < 0 || engine_create(engine, in, &out, &err) < 0)
+        engine_start(engine, &err) < 0 || engine_create(engine, in, NULL, &out, &err) < 0)
         TAP_FAIL("%s", err.text);
     snprintf(id, sizeof(id), "%s", json_string_value(json_object_get(out, "id")));
     json_decref(in);

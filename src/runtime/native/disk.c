@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -220,16 +221,11 @@ static int loop_attach(int file, char *name, size_t size)
     return -EBUSY;
 }
 
-static int mount_image(int image, struct err *err)
+static int mount_device(const char *device, unsigned attrs, struct err *err)
 {
-    char device[64];
-    auto_close int loop = loop_attach(image, device, sizeof(device));
-    auto_close int fs = -1;
+    auto_close int fs = fsopen("ext4", FSOPEN_CLOEXEC);
     int m;
 
-    if (loop < 0)
-        return err_sys(err, -loop, "attach a loop device (are loop devices available?)");
-    fs = fsopen("ext4", FSOPEN_CLOEXEC);
     if (fs < 0)
         return err_sys(err, errno, "open ext4");
     if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
@@ -237,8 +233,18 @@ static int mount_image(int image, struct err *err)
         fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return err_sys(err, errno, "mount %s", device);
-    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attrs);
     return m < 0 ? err_sys(err, errno, "mount %s", device) : m;
+}
+
+static int mount_image(int image, unsigned attrs, struct err *err)
+{
+    char device[64];
+    auto_close int loop = loop_attach(image, device, sizeof(device));
+
+    if (loop < 0)
+        return err_sys(err, -loop, "attach a loop device (are loop devices available?)");
+    return mount_device(device, attrs, err);
 }
 
 static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *err)
@@ -257,7 +263,7 @@ static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *
         (void)unlink(path);
         return err_sys(err, -r, "copy the template of the disk");
     }
-    r = mount_image(image, err);
+    r = mount_image(image, 0, err);
     if (r < 0)
         (void)unlink(path);
     return r;
@@ -308,6 +314,97 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
     }
     warm_up(mount);
     *ret_fd = steal_fd(mount);
+    return 0;
+}
+
+/* One part of a path below *at, which becomes that part. */
+static int make_part(int *at, const char *name, uint32_t mode, uint32_t owner)
+{
+    int fd;
+
+    if (mkdirat(*at, name, 0700) == 0) {
+        if (fchmodat(*at, name, mode, 0) < 0 ||
+            fchownat(*at, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    } else if (errno != EEXIST) {
+        return -errno;
+    }
+    fd = openat(*at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    close_fd(at);
+    *at = fd;
+    return 0;
+}
+
+int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struct err *err)
+{
+    auto_close int at = openat(fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_free char *parts = xstrdup(path);
+    char *rest = NULL, *name = strtok_r(parts, "/", &rest);
+    int r = at < 0 ? -errno : 0;
+
+    while (r == 0 && name) {
+        const char *part = name;
+
+        name = strtok_r(NULL, "/", &rest);
+        r = make_part(&at, part, name ? 0755 : mode, owner);
+    }
+    return r < 0 ? err_sys(err, -r, "make %s on the disk", path) : 0;
+}
+
+/* The loop device on a file, if there is one: its path is in name. */
+static bool find_loop(const char *file, char *name, size_t size)
+{
+    DIR *dir = opendir("/sys/block");
+    bool found = false;
+    struct dirent *e;
+
+    while (dir && !found && (e = readdir(dir))) {
+        char path[300], backing[4096];
+
+        if (!str_starts(e->d_name, "loop"))
+            continue;
+        (void)snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", e->d_name);
+        if (read_file_at(AT_FDCWD, path, backing, sizeof(backing)) <= 0)
+            continue;
+        backing[strcspn(backing, "\n")] = '\0';
+        found = strcmp(backing, file) == 0;
+        if (found)
+            (void)snprintf(name, size, "/dev/%s", e->d_name);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return found;
+}
+
+/* A second mount of a device that is mounted is the same filesystem. */
+static int mount_view(const char *path, struct err *err)
+{
+    auto_close int image = -1;
+    char device[300];
+
+    if (find_loop(path, device, sizeof(device)))
+        return mount_device(device, MOUNT_ATTR_RDONLY, err);
+    image = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return err_sys(err, errno, "open %s", path);
+    return mount_image(image, MOUNT_ATTR_RDONLY, err);
+}
+
+int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err)
+{
+    auto_free char *path = path_of(d, id);
+    auto_close int mount = d->quota ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                    : mount_view(path, err);
+    int fd;
+
+    if (mount < 0)
+        return d->quota ? err_sys(err, errno, "open %s", path) : -1;
+    fd = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "open %s", path);
+    *ret_fd = fd;
     return 0;
 }
 

@@ -22,6 +22,11 @@ const char *disk_kind(const struct disk *d);
  * and logs/, owned by owner (the host id of the box's root). */
 int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
               struct err *err);
+/* Makes a directory in upper/ of a new disk, with those above it. */
+int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struct err *err);
+/* The root of a disk that exists already, as a read-only mount of its own: also of one that is
+ * mounted, and then the very same filesystem. Fine without any descriptor of it. */
+int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
 /* Before the last descriptor of a disk that will be removed is closed: what the box wrote and
  * nobody will read is dropped instead of written out. */
 void disk_abandon(const struct disk *d, int fd);

@@ -353,6 +353,15 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
     return 0;
 }
 
+static int make_dirs(const struct berth *b, const struct box_root *root, struct err *err)
+{
+    for (unsigned i = 0; i < root->n_dirs; i++)
+        if (disk_make_dir(b->scratch, root->dirs[i].path, root->dirs[i].mode, slot_base(b->slot),
+                          err) < 0)
+            return -1;
+    return 0;
+}
+
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
                          const struct sandbox_limits *limits, const char *hostname, struct err *err)
 {
@@ -364,7 +373,8 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
             return -1;
         b = find(n, box->id);
     }
-    if (fit(n, b, limits, err) < 0 || launch(n, b, box, root, hostname, err) < 0) {
+    if (fit(n, b, limits, err) < 0 || make_dirs(b, root, err) < 0 ||
+        launch(n, b, box, root, hostname, err) < 0) {
         (void)native_destroy(rt, box, NULL);
         return -1;
     }
@@ -497,6 +507,15 @@ static int native_stats(struct runtime *rt, const struct box *box, struct box_st
     return 0;
 }
 
+static int native_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+                            uint32_t *ret_ids_base, struct err *err)
+{
+    if (box->slot == BOX_NO_SLOT)
+        return err_set(err, ERR_CONFLICT, "it has no disk");
+    *ret_ids_base = slot_base(box->slot);
+    return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
+}
+
 static int native_probe(struct runtime *rt, struct err *err)
 {
     (void)rt;
@@ -615,6 +634,7 @@ static const struct runtime_ops native_ops = {
     .connect = native_connect,
     .pause = native_pause,
     .stats = native_stats,
+    .disk_open = native_disk_open,
     .each = native_each,
     .remove_strays = native_remove_strays,
     .free = native_free,

@@ -1,13 +1,11 @@
 /* Copies a directory on this machine into a layer. Someone may change it meanwhile, so everything
  * is opened without following links and judged by what was opened. */
-#include "image/image_internal.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <search.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,49 +15,31 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "layer/layer_internal.h"
+#include "layer/seen.h"
+#include "layer/tree.h"
 
 #define COPY_SIZE (64u << 10)
 #define XATTR_MAX (64u << 10)
-
-/* A file with several names is copied once and linked afterwards. */
-struct seen {
-    dev_t dev;
-    ino_t ino;
-    char *path;
-};
 
 struct copy {
     struct layer *layer;
     EVP_MD_CTX *sha;
     struct stat images; /* the store itself, which must not be copied into itself */
-    void *seen;         /* tree of struct seen */
+    bool upper;         /* of an overlay */
+    uint32_t ids_base;
+    void *seen; /* seen.h: a file with several names is copied once and linked afterwards */
     char path[LAYER_MAX_PATH + 1];
     char data[COPY_SIZE];
 };
 
-static int by_inode(const void *a, const void *b)
-{
-    const struct seen *x = a, *y = b;
-
-    if (x->dev != y->dev)
-        return x->dev < y->dev ? -1 : 1;
-    return x->ino < y->ino ? -1 : x->ino > y->ino;
-}
-
-static void seen_free(void *p)
-{
-    struct seen *s = p;
-
-    free(s->path);
-    free(s);
-}
-
-static struct layer_meta meta_of(const struct stat *st)
+struct layer_meta meta_of_stat(const struct stat *st, uint32_t ids_base)
 {
     return (struct layer_meta){
         .mode = st->st_mode & 07777,
-        .uid = st->st_uid,
-        .gid = st->st_gid,
+        .uid = (int64_t)st->st_uid - ids_base,
+        .gid = (int64_t)st->st_gid - ids_base,
         .mtime = st->st_mtim.tv_sec,
         .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
     };
@@ -69,8 +49,9 @@ static struct layer_meta meta_of(const struct stat *st)
  * in it: the same tree copied twice is the same image. */
 static void digest_entry(struct copy *c, char type, const struct stat *st, const char *target)
 {
-    auto_free char *line = xasprintf("%c %o %u %u %s", type, (unsigned)st->st_mode & 07777,
-                                     (unsigned)st->st_uid, (unsigned)st->st_gid, c->path);
+    auto_free char *line =
+        xasprintf("%c %o %u %u %s", type, (unsigned)st->st_mode & 07777,
+                  (unsigned)st->st_uid - c->ids_base, (unsigned)st->st_gid - c->ids_base, c->path);
 
     digest_add(c->sha, line, strlen(line) + 1);
     digest_add(c->sha, target, strlen(target) + 1);
@@ -83,19 +64,66 @@ static int read_failed(const struct copy *c, int errnum, struct err *err)
     return err_sys(err, errnum, "read %s", printable(c->path[0] ? c->path : ".", shown));
 }
 
-static int copy_xattrs(struct copy *c, int from, int to, struct err *err)
+static int by_name(const void *a, const void *b)
 {
-    auto_free char *names = xmalloc(XATTR_MAX), *value = xmalloc(XATTR_MAX);
-    ssize_t len = flistxattr(from, names, XATTR_MAX);
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
+/* In an order that does not depend on the filesystem. */
+static char **sorted(char *names, size_t len)
+{
+    char **v = xcalloc(len + 1, sizeof(*v));
+    size_t n = 0;
+
+    for (char *name = names; name < names + len; name += strlen(name) + 1)
+        v[n++] = name;
+    qsort(v, n, sizeof(*v), by_name);
+    return v;
+}
+
+int copy_attributes(int from, int to, const char *path, EVP_MD_CTX *sha, struct err *err)
+{
+    auto_free char *names = NULL, *value = NULL;
+    auto_free char **list = NULL;
+    ssize_t len = flistxattr(from, NULL, 0);
+    char shown[96];
+
+    if (len == 0 || (len < 0 && errno == ENOTSUP))
+        return 0;
+    names = xmalloc(XATTR_MAX);
+    value = xmalloc(XATTR_MAX);
+    len = flistxattr(from, names, XATTR_MAX);
     if (len < 0)
-        return errno == ENOTSUP ? 0 : read_failed(c, errno, err);
-    for (char *name = names; name < names + len; name += strlen(name) + 1) {
-        ssize_t n = fgetxattr(from, name, value, XATTR_MAX);
+        return err_sys(err, errno, "read the attributes of %s", printable(path, shown));
+    list = sorted(names, (size_t)len);
+    for (char **name = list; *name; name++) {
+        ssize_t n = fgetxattr(from, *name, value, XATTR_MAX);
 
-        if (n >= 0 && layer_xattr(to, name, value, (size_t)n, err) < 0)
+        if (n < 0)
+            continue;
+        if (layer_xattr(to, *name, value, (size_t)n, err) < 0)
             return -1;
+        if (sha && str_starts(*name, "user.") && !str_starts(*name, "user.overlay.")) {
+            digest_add(sha, *name, strlen(*name) + 1);
+            digest_add(sha, value, (size_t)n);
+        }
     }
+    return 0;
+}
+
+/* An upper directory is whole by itself only without these; cay mounts overlays so that they are
+ * never made. */
+static int check_upper(const struct copy *c, int fd, struct err *err)
+{
+    static const char *const parts[] = {"trusted.overlay.redirect", "trusted.overlay.metacopy"};
+    char shown[96];
+
+    for (size_t i = 0; c->upper && i < ARRAY_LEN(parts); i++)
+        if (fgetxattr(fd, parts[i], NULL, 0) >= 0)
+            return err_set(err, ERR_UNSUPPORTED,
+                           "%s is only a part of a file or folder below (%s); the overlay must be "
+                           "mounted with redirect_dir=off,metacopy=off",
+                           printable(c->path, shown), parts[i]);
     return 0;
 }
 
@@ -124,19 +152,12 @@ static int copy_bytes(struct copy *c, int from, int to, struct err *err)
 /* 1 when an earlier name of the same file was linked. */
 static int link_seen(struct copy *c, const struct stat *st, struct err *err)
 {
-    struct seen key = {.dev = st->st_dev, .ino = st->st_ino}, *s;
-    struct seen **found = tfind(&key, &c->seen, by_inode);
+    const char *first = seen_add(&c->seen, st, c->path);
 
-    if (found) {
-        digest_entry(c, 'h', st, (*found)->path);
-        return layer_link(c->layer, c->path, (*found)->path, err) < 0 ? -1 : 1;
-    }
-    s = xcalloc(1, sizeof(*s));
-    *s = key;
-    s->path = xstrdup(c->path);
-    if (!tsearch(s, &c->seen, by_inode))
-        abort();
-    return 0;
+    if (!first)
+        return 0;
+    digest_entry(c, 'h', st, first);
+    return layer_link(c->layer, c->path, first, err) < 0 ? -1 : 1;
 }
 
 static int copy_file(struct copy *c, int dirfd, const char *name, struct err *err)
@@ -152,6 +173,8 @@ static int copy_file(struct copy *c, int dirfd, const char *name, struct err *er
         return read_failed(c, errno, err);
     if (!S_ISREG(st.st_mode))
         return layer_drop(c->layer, err);
+    if (check_upper(c, from, err) < 0)
+        return -1;
     if (st.st_nlink > 1) {
         int r = link_seen(c, &st, err);
 
@@ -159,9 +182,9 @@ static int copy_file(struct copy *c, int dirfd, const char *name, struct err *er
             return r < 0 ? -1 : 0;
     }
     digest_entry(c, 'f', &st, "");
-    meta = meta_of(&st);
+    meta = meta_of_stat(&st, c->ids_base);
     if (layer_file(c->layer, c->path, &to, err) < 0 || copy_bytes(c, from, to, err) < 0 ||
-        copy_xattrs(c, from, to, err) < 0)
+        copy_attributes(from, to, c->path, c->sha, err) < 0)
         return -1;
     return layer_file_done(to, c->path, &meta, err);
 }
@@ -171,7 +194,7 @@ static int copy_symlink(struct copy *c, int dirfd, const char *name, const struc
 {
     char target[PATH_MAX];
     ssize_t n = readlinkat(dirfd, name, target, sizeof(target) - 1);
-    struct layer_meta meta = meta_of(st);
+    struct layer_meta meta = meta_of_stat(st, c->ids_base);
 
     if (n < 0)
         return read_failed(c, errno, err);
@@ -194,7 +217,7 @@ static int enter_dir(struct copy *c, int dirfd, const char *name, const struct s
     auto_close int fd = (int)syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
 
     if (fd < 0 && errno == EXDEV) {
-        struct layer_meta meta = meta_of(st);
+        struct layer_meta meta = meta_of_stat(st, c->ids_base);
 
         digest_entry(c, 'd', st, "");
         return layer_dir(c->layer, c->path, &meta, err);
@@ -202,6 +225,18 @@ static int enter_dir(struct copy *c, int dirfd, const char *name, const struct s
     if (fd < 0)
         return read_failed(c, errno, err);
     return copy_dir(c, fd, err);
+}
+
+/* Devices, fifos, sockets; in an upper directory the device 0/0 hides a name. */
+static int copy_special(struct copy *c, const struct stat *st, struct err *err)
+{
+    struct stat none = {0};
+
+    if (!c->upper || !is_whiteout(st))
+        return layer_drop(c->layer, err);
+    none.st_uid = none.st_gid = c->ids_base;
+    digest_entry(c, 'w', &none, "");
+    return layer_whiteout(c->layer, c->path, err);
 }
 
 static int copy_entry(struct copy *c, int dirfd, const char *name, struct err *err)
@@ -218,14 +253,16 @@ static int copy_entry(struct copy *c, int dirfd, const char *name, struct err *e
     case S_IFLNK:
         return copy_symlink(c, dirfd, name, &st, err);
     default:
-        return layer_drop(c->layer, err);
+        return copy_special(c, &st, err);
     }
 }
 
-static int copy_dir(struct copy *c, int dirfd, struct err *err)
+/* The folder itself. */
+static int copy_folder(struct copy *c, int dirfd, struct err *err)
 {
-    auto_strv char **names = NULL;
-    size_t len = strlen(c->path);
+    bool opaque = c->upper && c->path[0] && is_opaque(dirfd);
+    const char *path = c->path[0] ? c->path : ".";
+    auto_close int to = -1;
     struct layer_meta meta;
     struct stat st;
 
@@ -234,10 +271,22 @@ static int copy_dir(struct copy *c, int dirfd, struct err *err)
     if (st.st_dev == c->images.st_dev && st.st_ino == c->images.st_ino)
         return err_code(err, ERR_INVALID, "bad_image",
                         "it contains cay's own data folder; import a folder that does not");
-    meta = meta_of(&st);
-    digest_entry(c, 'd', &st, "");
-    if (layer_dir(c->layer, len ? c->path : ".", &meta, err) < 0 ||
-        tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
+    if (check_upper(c, dirfd, err) < 0)
+        return -1;
+    meta = meta_of_stat(&st, c->ids_base);
+    digest_entry(c, opaque ? 'o' : 'd', &st, "");
+    if (layer_dir_open(c->layer, path, &meta, &to, err) < 0 ||
+        copy_attributes(dirfd, to, path, c->sha, err) < 0)
+        return -1;
+    return opaque ? layer_opaque(c->layer, path, err) : 0;
+}
+
+static int copy_dir(struct copy *c, int dirfd, struct err *err)
+{
+    auto_strv char **names = NULL;
+    size_t len = strlen(c->path);
+
+    if (copy_folder(c, dirfd, err) < 0 || tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
         return -1;
     for (char **name = names; *name; name++) {
         int n = snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", *name);
@@ -251,16 +300,32 @@ static int copy_dir(struct copy *c, int dirfd, struct err *err)
     return 0;
 }
 
-int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err)
+static int copy_all(struct copy *c, int dirfd, struct layer *l, EVP_MD_CTX *sha, struct err *err)
 {
-    auto_free struct copy *c = xcalloc(1, sizeof(*c));
     int r;
 
     c->layer = l;
     c->sha = sha;
+    r = copy_dir(c, dirfd, err);
+    seen_done(c->seen);
+    layer_done(l);
+    return r;
+}
+
+int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err)
+{
+    auto_free struct copy *c = xcalloc(1, sizeof(*c));
+
     if (fstat(images, &c->images) < 0)
         return err_sys(err, errno, "look at the image store");
-    r = copy_dir(c, dirfd, err);
-    tdestroy(c->seen, seen_free);
-    return r;
+    return copy_all(c, dirfd, l, sha, err);
+}
+
+int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, struct err *err)
+{
+    auto_free struct copy *c = xcalloc(1, sizeof(*c));
+
+    c->upper = true;
+    c->ids_base = ids_base;
+    return copy_all(c, dirfd, l, sha, err);
 }

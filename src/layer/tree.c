@@ -1,10 +1,8 @@
-/* Directories and files below images/, always relative to a descriptor. */
-#include "image/image_internal.h"
+#include "layer/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -135,30 +133,4 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
     qsort(names, n, sizeof(*names), by_name);
     *ret = steal_ptr(names);
     return 0;
-}
-
-EVP_MD_CTX *digest_new(void)
-{
-    EVP_MD_CTX *sha = EVP_MD_CTX_new();
-
-    if (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1)
-        abort();
-    return sha;
-}
-
-void digest_add(EVP_MD_CTX *sha, const void *data, size_t len)
-{
-    if (EVP_DigestUpdate(sha, data, len) != 1)
-        abort();
-}
-
-void digest_end(EVP_MD_CTX *sha, char ret[DIGEST_HEX])
-{
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-
-    if (EVP_DigestFinal_ex(sha, bytes, NULL) != 1)
-        abort();
-    EVP_MD_CTX_free(sha);
-    for (size_t i = 0; i < 32; i++)
-        (void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
 }

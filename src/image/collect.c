@@ -1,0 +1,179 @@
+/* Takes away what nothing needs: rule 3 of image.c. Records go first, so that none is ever without
+ * its layers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "image/image.h"
+#include "image/image_internal.h"
+#include "layer/layer.h"
+#include "layer/tree.h"
+
+/* Digests that stay, sorted. */
+struct kept {
+    char (*v)[DIGEST_HEX];
+    size_t n, cap;
+};
+
+static void keep(struct kept *k, const char *digest)
+{
+    if (k->n == k->cap) {
+        k->cap = k->cap ? 2 * k->cap : 64;
+        k->v = xrealloc(k->v, k->cap * sizeof(*k->v));
+    }
+    memcpy(k->v[k->n++], digest, DIGEST_HEX);
+}
+
+static int by_digest(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static bool is_kept(const struct kept *k, const char *digest)
+{
+    return k->n > 0 && bsearch(digest, k->v, k->n, sizeof(*k->v), by_digest);
+}
+
+static void kept_done(struct kept *k)
+{
+    free(k->v);
+}
+#define auto_kept __attribute__((cleanup(kept_done)))
+
+/* The ids that names and sandboxes have. A damaged name could have any, so it ends the search. */
+static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret, struct err *err)
+{
+    auto_strv char **names = NULL;
+
+    if (names_list(s->names, &names, err) < 0)
+        return -1;
+    for (char **name = names; *name; name++) {
+        auto_name struct name n = {0};
+
+        if (names_read(s->names, *name, &n, err) < 0)
+            return -1;
+        keep(ret, n.id);
+    }
+    for (; *used; used++)
+        if (str_starts(*used, DIGEST_PREFIX) && digest_valid(*used + strlen(DIGEST_PREFIX)))
+            keep(ret, *used + strlen(DIGEST_PREFIX));
+    if (ret->n > 0)
+        qsort(ret->v, ret->n, sizeof(*ret->v), by_digest);
+    return 0;
+}
+
+/* Removes the records that are not wanted; the layers of the others are kept. */
+static int sort_records(struct image_store *s, const struct kept *ids, struct kept *layers,
+                        struct err *err)
+{
+    auto_strv char **all = NULL;
+
+    if (records_list(s->records, &all, err) < 0)
+        return -1;
+    for (char **id = all; *id; id++) {
+        auto_record struct record r = {0};
+
+        if (!is_kept(ids, *id)) {
+            if (records_remove(s->records, *id, err) < 0)
+                return -1;
+            continue;
+        }
+        if (records_read(s->records, *id, &r, err) < 0)
+            return -1;
+        for (size_t i = 0; i < r.n_layers; i++)
+            keep(layers, r.layers[i].dir);
+    }
+    if (layers->n > 0)
+        qsort(layers->v, layers->n, sizeof(*layers->v), by_digest);
+    return 0;
+}
+
+/* Under a name that stands for nothing, and that the next start removes if we do not. */
+static int set_aside(int dirfd, const struct kept *kept, char ***aside, struct err *err)
+{
+    auto_strv char **there = NULL;
+    char tmp[ID_SIZE];
+
+    if (tree_names(dirfd, LAYER_MAX_ENTRIES, &there, err) < 0)
+        return -1;
+    for (char **l = there; *l; l++) {
+        if (!digest_valid(*l) || is_kept(kept, *l))
+            continue;
+        id_new(tmp, "tmp");
+        if (renameat(dirfd, *l, dirfd, tmp) < 0)
+            return err_sys(err, errno, "set the unused layer %s aside", *l);
+        *aside = strv_add(*aside, tmp);
+    }
+    return 0;
+}
+
+/* A sandbox's row says "host", or an image that stands on it, not which of the host's layers it
+ * has: any such sandbox keeps them all. */
+static bool host_in_use(const struct image_store *s, char *const *used)
+{
+    for (; *used; used++) {
+        auto_record struct record r = {0};
+
+        if (strcmp(*used, "host") == 0)
+            return true;
+        if (id_digits(*used) && records_read(s->records, id_digits(*used), &r, NULL) == 0 && r.host)
+            return true;
+    }
+    return false;
+}
+
+static int collect(struct image_store *s, char *const *used, struct err *err)
+{
+    auto_kept struct kept ids = {0}, layers = {0}, host = {0};
+
+    if (wanted_ids(s, used, &ids, err) < 0 || sort_records(s, &ids, &layers, err) < 0 ||
+        set_aside(s->layers, &layers, &s->aside_layers, err) < 0)
+        return -1;
+    if (host_in_use(s, used))
+        return 0;
+    keep(&host, s->host_layer);
+    return set_aside(s->host, &host, &s->aside_host, err);
+}
+
+int image_collect(struct image_store *s, char *const *image_ids, struct err *err)
+{
+    int r = 0;
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->working == 0)
+        r = collect(s, image_ids, err);
+    (void)pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+static int purge(int dirfd, char *const *names, struct err *err)
+{
+    int failed = 0;
+
+    for (; names && *names; names++) {
+        int r = tree_remove(dirfd, *names);
+
+        if (r < 0)
+            failed = err_sys(err, -r, "remove the unused layer %s", *names);
+    }
+    return failed;
+}
+
+int image_purge(struct image_store *s, struct err *err)
+{
+    auto_strv char **layers = NULL, **host = NULL;
+    int of_layers, of_host;
+
+    (void)pthread_mutex_lock(&s->lock);
+    layers = steal_ptr(s->aside_layers);
+    host = steal_ptr(s->aside_host);
+    (void)pthread_mutex_unlock(&s->lock);
+    of_layers = purge(s->layers, layers, err);
+    of_host = purge(s->host, host, err);
+    return of_layers < 0 || of_host < 0 ? -1 : 0;
+}

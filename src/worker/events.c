@@ -1,0 +1,51 @@
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "worker/worker.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Under the lock. */
+static void write_event(json_t *event)
+{
+    auto_free char *text = json_dumps(event, JSON_COMPACT);
+    size_t len;
+
+    json_decref(event);
+    if (!text)
+        abort(); /* a string that is not UTF-8: whoever put it in had to check */
+    len = strlen(text);
+    text[len] = '\n'; /* in place of the NUL: the line's end */
+    if (write_all(STDOUT_FILENO, text, len + 1) < 0)
+        _exit(1); /* nobody listens */
+}
+
+void event_send(json_t *event)
+{
+    (void)pthread_mutex_lock(&lock);
+    write_event(event);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void event_fail(const struct err *err)
+{
+    struct buf text;
+
+    /* It may quote what a stranger wrote, and may be cut within a character. */
+    buf_init(&text, 4 * sizeof(err->text));
+    (void)utf8_clean(&text, err->text, utf8_cut(err->text, strlen(err->text)));
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+            text.data[i] = '?';
+    (void)pthread_mutex_lock(&lock); /* never given back: this is the last event */
+    write_event(json_pack("{s:s, s:s, s:s*, s:s}", "event", "error", "kind",
+                          err_kind_code(err->kind), "code", err->code, "text",
+                          text.len > 0 ? text.data : ""));
+    _exit(1);
+}

@@ -1,0 +1,296 @@
+/* The layers of an image, a few at a time: each thread takes the next one and unpacks it while it
+ * comes. The main thread tells how far they are. What fails on a thread ends the process.
+ *
+ * A layer is named after its diff id, unless what it holds depends on those below (folders that its
+ * archive leaves out, hard links into them): then after its chain, which stands for all of them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "layer/tree.h"
+#include "worker/worker.h"
+
+#define AT_ONCE    3
+#define TELL_NS    100000000L
+#define BYTES_NOTE "trusted.cay.bytes" /* on a layer's root: what it takes unpacked */
+
+struct make {
+    const struct request *request;
+    struct layer_job *jobs;
+    size_t n;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    size_t next, running;
+};
+
+struct layer_job *layer_jobs_new(size_t n)
+{
+    struct layer_job *jobs = xcalloc(n + 1, sizeof(*jobs));
+
+    for (size_t i = 0; i < n; i++) {
+        jobs[i].root = -1;
+        jobs[i].told_state = -1;
+    }
+    return jobs;
+}
+
+/* ---- what is here already ---- */
+
+void bound_name(const char *below, const char *diff_id, char ret[DIGEST_HEX])
+{
+    auto_free char *text = xasprintf("%s " DIGEST_PREFIX "%s", below, diff_id);
+
+    text_digest(text, strlen(text), ret);
+}
+
+static bool open_present(struct layer_job *job, const char *dir)
+{
+    char text[32] = "";
+
+    job->root = openat(FD_LAYERS, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (job->root < 0)
+        return false;
+    if (fgetxattr(job->root, BYTES_NOTE, text, sizeof(text) - 1) > 0)
+        (void)str_u64(text, &job->bytes);
+    memcpy(job->dir, dir, DIGEST_HEX);
+    job->state = LAYER_PRESENT;
+    return true;
+}
+
+void layers_look(struct layer_job *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bound_name(i > 0 ? jobs[i - 1].chain : "lowest", jobs[i].diff_id, jobs[i].chain);
+        if (!open_present(&jobs[i], jobs[i].diff_id))
+            (void)open_present(&jobs[i], jobs[i].chain);
+    }
+}
+
+/* ---- one layer ---- */
+
+int layer_begin(const struct request *q, const char *made, struct layer *l, int *ret_root,
+                struct err *err)
+{
+    if (tree_open_dir(q->tmp, made, 0755, ret_root, err) < 0)
+        return -1;
+    layer_init(l, *ret_root);
+    l->max_bytes = q->max_bytes;
+    l->max_entries = q->max_entries;
+    return 0;
+}
+
+static int note_bytes(int root, uint64_t bytes, struct err *err)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    if (fsetxattr(root, BYTES_NOTE, text, strlen(text), 0) < 0)
+        return err_sys(err, errno, "note the size of a layer");
+    return 0;
+}
+
+static int make_one(struct make *m, struct layer_job *job, struct err *err)
+{
+    size_t index = (size_t)(job - m->jobs);
+    struct unpack_source source;
+    char diff_id[DIGEST_HEX];
+
+    (void)snprintf(job->made, sizeof(job->made), "%zu", index);
+    if (layer_begin(m->request, job->made, &job->layer, &job->root, err) < 0)
+        return -1;
+    job->layer.oci = true;
+    job->state = LAYER_DOWNLOADING;
+    if (job->open(job, &source, err) < 0)
+        return -1;
+    if (unpack_tar(&source, &job->layer, diff_id, err) < 0) {
+        if (job->source_failed)
+            *err = *job->source_error;
+        return err_wrap(err, "layer %zu", index + 1);
+    }
+    if (job->close(job, err) < 0)
+        return err_wrap(err, "layer %zu", index + 1);
+    if (strcmp(diff_id, job->diff_id) != 0)
+        return err_code(
+            err, ERR_INVALID, "bad_image",
+            "layer %zu is not what the configuration says: its diff id is sha256:%.12s, "
+            "not sha256:%.12s",
+            index + 1, diff_id, job->diff_id);
+    job->state = LAYER_DONE;
+    return 0;
+}
+
+static void *make_some(void *arg)
+{
+    struct make *m = arg;
+    struct err err = {0};
+
+    (void)pthread_mutex_lock(&m->lock);
+    while (m->next < m->n) {
+        struct layer_job *job = &m->jobs[m->next++];
+
+        if (job->state == LAYER_PRESENT)
+            continue;
+        (void)pthread_mutex_unlock(&m->lock);
+        if (make_one(m, job, &err) < 0)
+            event_fail(&err);
+        (void)pthread_mutex_lock(&m->lock);
+    }
+    m->running--;
+    (void)pthread_cond_signal(&m->ended);
+    (void)pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+static void tell(struct make *m)
+{
+    static const char *const words[] = {[LAYER_WAITING] = "waiting",
+                                        [LAYER_DOWNLOADING] = "downloading",
+                                        [LAYER_UNPACKING] = "unpacking",
+                                        [LAYER_DONE] = "done",
+                                        [LAYER_PRESENT] = "present"};
+
+    for (size_t i = 0; i < m->n; i++) {
+        struct layer_job *job = &m->jobs[i];
+        int state = job->state;
+        uint64_t got = job->read;
+
+        /* It all came; what is left is in memory. */
+        if (state == LAYER_DOWNLOADING && job->blob.size > 0 && got >= (uint64_t)job->blob.size)
+            state = LAYER_UNPACKING;
+        if (state == job->told_state && got == job->told_read)
+            continue;
+        job->told_state = state;
+        job->told_read = got;
+        event_send(json_pack(
+            "{s:s, s:I, s:s+, s:s, s:I, s:I, s:I}", "event", "layer", "index", (json_int_t)i,
+            "digest", DIGEST_PREFIX, job->blob.digest[0] ? job->blob.digest : job->diff_id, "state",
+            words[state], "downloaded", (json_int_t)got, "total", (json_int_t)job->blob.size,
+            "unpacked", (json_int_t)(job->made[0] ? job->layer.bytes : job->bytes)));
+    }
+}
+
+/* Each layer has the image's cap as its own; this is for all of them. */
+static void check_sum(const struct make *m)
+{
+    struct err err = {0};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < m->n; i++)
+        sum += m->jobs[i].state == LAYER_PRESENT ? m->jobs[i].bytes : m->jobs[i].layer.bytes;
+    if (sum <= m->request->max_bytes)
+        return;
+    (void)err_code(&err, ERR_TOO_LARGE, "image_too_large",
+                   "more than %llu MiB unpacked; CAY_MAX_IMAGE_SIZE says how large images may be",
+                   (unsigned long long)(m->request->max_bytes >> 20));
+    event_fail(&err);
+}
+
+static int run_threads(struct make *m, struct err *err)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < AT_ONCE && i < m->n; i++) {
+        pthread_t thread;
+        int r = pthread_create(&thread, NULL, make_some, m);
+
+        if (r != 0)
+            return err_sys(err, r, "start a thread"); /* and the process ends */
+        (void)pthread_detach(thread);
+        m->running++;
+    }
+    while (m->running > 0) {
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += TELL_NS;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000L;
+        }
+        (void)pthread_cond_timedwait(&m->ended, &m->lock, &until);
+        (void)pthread_mutex_unlock(&m->lock);
+        check_sum(m);
+        tell(m);
+        (void)pthread_mutex_lock(&m->lock);
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return 0;
+}
+
+/* In order from the lowest, when those below are whole. */
+static int resolve(struct layer_job *jobs, size_t n, struct err *err)
+{
+    auto_free int *roots = xcalloc(n + 1, sizeof(*roots));
+
+    for (size_t i = 0; i < n; i++) {
+        struct layer_job *job = &jobs[i];
+        int *lowers = roots + n - i; /* topmost first: filled from the end */
+
+        if (job->state != LAYER_PRESENT) {
+            if (layer_resolve(&job->layer, lowers, i, err) < 0)
+                return err_wrap(err, "layer %zu", i + 1);
+            job->bytes = job->layer.bytes;
+            memcpy(job->dir, job->layer.bound ? job->chain : job->diff_id, DIGEST_HEX);
+            if (note_bytes(job->root, job->bytes, err) < 0)
+                return -1;
+        }
+        lowers[-1] = job->root;
+    }
+    return layer_check_points(roots, n, err);
+}
+
+int layers_make(const struct request *q, struct layer_job *jobs, size_t n, struct err *err)
+{
+    struct make m = {.request = q,
+                     .jobs = jobs,
+                     .n = n,
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .ended = PTHREAD_COND_INITIALIZER};
+
+    if (n == 0)
+        return err_code(err, ERR_INVALID, "bad_image", "the image has no layers");
+    tell(&m);
+    if (run_threads(&m, err) < 0)
+        return -1;
+    event_send(json_pack("{s:s}", "event", "storing"));
+    if (resolve(jobs, n, err) < 0)
+        return -1;
+    check_sum(&m);
+    return layer_sync(q->tmp, err);
+}
+
+static json_t *layer_json(const char *dir, uint64_t bytes, const char *made)
+{
+    return json_pack("{s:s, s:I, s:s*}", "dir", dir, "bytes", (json_int_t)bytes, "made",
+                     made[0] ? made : NULL);
+}
+
+json_t *layers_json(const struct layer_job *jobs, size_t n)
+{
+    json_t *a = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(a, layer_json(jobs[i].dir, jobs[i].bytes, jobs[i].made));
+    return a;
+}
+
+int layer_made(const struct request *q, struct layer *l, const char *made, const char *diff_id,
+               json_t **ret, struct err *err)
+{
+    event_send(json_pack("{s:s}", "event", "storing"));
+    if (note_bytes(l->root, l->bytes, err) < 0 || layer_sync(q->tmp, err) < 0)
+        return -1;
+    *ret = layer_json(diff_id, l->bytes, made);
+    return 0;
+}

@@ -1,0 +1,93 @@
+#include "runtime/native/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "tap.h"
+#include "tmpdir.h"
+
+static struct disk *open_disks(const char *dir)
+{
+    struct err err = {0};
+    struct disk *d;
+
+    if (getuid() != 0 || access("/dev/loop-control", W_OK) < 0)
+        SKIP("needs root and loop devices");
+    if (disk_open(dir, &d, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    return d;
+}
+
+static void write_upper(int disk, const char *name, const char *text)
+{
+    auto_free char *path = xasprintf("upper/%s", name);
+    auto_close int fd = openat(disk, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    CHECK(fd >= 0);
+    CHECK_INT(write_all(fd, text, strlen(text)), 0);
+}
+
+static void check_view(struct disk *d, const char *name, const char *want)
+{
+    auto_free char *path = xasprintf("upper/%s", name);
+    auto_close int view = -1;
+    struct err err = {0};
+    char text[64];
+
+    if (disk_view(d, "sbx_000000000000000000000001", &view, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    CHECK(read_file_at(view, path, text, sizeof(text)) > 0);
+    CHECK_STR(text, want);
+    /* A folder with a quota has no mount of its own. */
+    if (strcmp(disk_kind(d), "loop") == 0) {
+        CHECK_INT(openat(view, "upper/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0644), -1);
+        CHECK_INT(errno, EROFS);
+    }
+}
+
+TEST(a_view_shows_what_was_just_written_and_outlives_the_mount)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    struct err err = {0};
+    int disk;
+
+    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    write_upper(disk, "a", "unsynced");
+    check_view(d, "a", "unsynced");
+    write_upper(disk, "b", "later");
+    check_view(d, "b", "later");
+    CHECK_INT(close(disk), 0); /* nothing has it mounted any more */
+    check_view(d, "a", "unsynced");
+    CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
+    CHECK_INT(disk_view(d, "sbx_000000000000000000000001", &disk, &err), -1);
+    disk_free(d);
+}
+
+TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    struct stat st;
+    int disk;
+
+    CHECK_INT(disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, NULL), 0);
+    CHECK_INT(disk_make_dir(disk, "/work/space", 01777, 65536, NULL), 0);
+    CHECK_INT(disk_make_dir(disk, "/work", 0700, 65536, NULL), 0); /* it is there, as it is */
+    CHECK_INT(fstatat(disk, "upper/work", &st, 0), 0);
+    CHECK_INT(st.st_mode, S_IFDIR | 0755);
+    CHECK_INT(fstatat(disk, "upper/work/space", &st, 0), 0);
+    CHECK_INT(st.st_mode, S_IFDIR | 01777);
+    CHECK_INT(st.st_uid, 65536);
+    CHECK_INT(st.st_gid, 65536);
+    CHECK_INT(close(disk), 0);
+    CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
+    disk_free(d);
+}
+
+TAP_MAIN
