@@ -1,4 +1,13 @@
 # bash completion for cay, made by `cay completion bash`.
+# Bash takes a colon for the end of a word, which names of images have.
+_cay_images()
+{
+    local word=${COMP_LINE:0:COMP_POINT} typed
+    word=${word##* }
+    typed=${word%"${word##*:}"}
+    COMPREPLY=($(compgen -W "$(cay image ls -q 2>/dev/null)" -- "$word"))
+    COMPREPLY=("${COMPREPLY[@]#"$typed"}")
+}
 _cay()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
@@ -8,12 +17,12 @@ _cay()
         [[ ${COMP_WORDS[i]} == -- ]] && return
     done
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image serve doctor version completion help' -- "$cur"))
+        COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur"))
         return
     fi
     case $command in
     file) second='read write ls rm upload' ;;
-    image) second='ls import rm inspect' ;;
+    image) second='ls pull import export commit tag rm prune inspect catalog' ;;
     esac
     if [[ -n $second ]]; then
         if ((COMP_CWORD == 2)); then
@@ -23,8 +32,8 @@ _cay()
         command+=" ${COMP_WORDS[2]}"
     fi
     case $command in
-    "run") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir -t --tty -i --interactive --raw -u --user --timeout --keep --time --json -q --quiet --host -h --help' kind=none ;;
-    "create") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir --timeout --metadata --json --host -h --help' kind=none ;;
+    "run") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir --pull -t --tty -i --interactive --raw -u --user --timeout --keep --time --json -q --quiet --host -h --help' kind=image ;;
+    "create") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir --pull --timeout --metadata --json -q --quiet --host -h --help' kind=image ;;
     "exec") flags='-t --tty -i --interactive --raw -w --cwd -u --user -e --env --timeout -d --detach --json --host -h --help' kind=id ;;
     "ls" | "list") flags='-a --all --status -q --quiet --json --host -h --help' kind=none ;;
     "inspect") flags='--host -h --help' kind=id ;;
@@ -41,9 +50,15 @@ _cay()
     "ps") flags='--json --host -h --help' kind=id ;;
     "stats") flags='--no-stream --interval --json --host -h --help' kind=id ;;
     "image ls" | "images") flags='-q --quiet --json --host -h --help' kind=none ;;
-    "image import") flags='--json --host -h --help' kind=file ;;
-    "image rm") flags='--host -h --help' kind=none ;;
-    "image inspect") flags='--host -h --help' kind=none ;;
+    "image pull" | "pull") flags='--name --username --password-stdin --platform --insecure --json -q --quiet --host -h --help' kind=image ;;
+    "image import") flags='--json -q --quiet --host -h --help' kind=file ;;
+    "image export") flags='--host -h --help' kind=image ;;
+    "image commit" | "commit") flags='-e --env -w --workdir -u --user --entrypoint --cmd -l --label --json --host -h --help' kind=id ;;
+    "image tag") flags='--host -h --help' kind=image ;;
+    "image rm" | "rmi") flags='--host -h --help' kind=image ;;
+    "image prune") flags='--unused-for --keep-size -n --dry-run -y --yes --json --host -h --help' kind=none ;;
+    "image inspect") flags='--host -h --help' kind=image ;;
+    "image catalog") flags='--json --host -h --help' kind=none ;;
     "serve") flags='--listen --data --run --token-file --no-tcp --insecure --stop-sandboxes --openapi --host -h --help' kind=none ;;
     "doctor") flags='--json --host -h --help' kind=none ;;
     "version") flags='--json --host -h --help' kind=none ;;
@@ -56,8 +71,9 @@ _cay()
     fi
     case $kind in
     id | both) COMPREPLY=($(compgen -W "$(cay ls --all -q 2>/dev/null)" -- "$cur")) ;;&
+    image) _cay_images ;;
     file | both) COMPREPLY+=($(compgen -f -- "$cur")) ;;
-    command) COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image serve doctor version completion help' -- "$cur")) ;;
+    command) COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur")) ;;
     esac
 }
 complete -o filenames -F _cay cay

@@ -125,8 +125,8 @@ struct unit {
     double factor;
 };
 
-static const struct unit time_units[] = {{"", 1},   {"ms", 0.001}, {"s", 1},
-                                         {"m", 60}, {"h", 3600},   {0}};
+static const struct unit time_units[] = {{"", 1},     {"ms", 0.001}, {"s", 1}, {"m", 60},
+                                         {"h", 3600}, {"d", 86400},  {0}};
 static const struct unit mb_units[] = {{"", 1},     {"M", 1},    {"m", 1},     {"MB", 1},
                                        {"G", 1024}, {"g", 1024}, {"GB", 1024}, {0}};
 static const struct unit no_units[] = {{"", 1}, {0}};
@@ -181,7 +181,7 @@ static int set_value(struct arg_value *value, const struct flag *flag, const cha
     case FLAG_TIME:
         if (parse_number(text, time_units, &value->number) < 0)
             return err_set(err, ERR_INVALID,
-                           "--%s needs a time such as 30, 500ms, 30s, 5m or 2h, not \"%s\"",
+                           "--%s needs a time such as 30, 500ms, 30s, 5m, 2h or 7d, not \"%s\"",
                            flag->name, text);
         return 0;
     case FLAG_MB:

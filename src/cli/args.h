@@ -13,7 +13,7 @@ enum flag_kind {
     FLAG_TEXT,
     FLAG_COUNT,  /* whole number */
     FLAG_NUMBER, /* decimal number */
-    FLAG_TIME,   /* seconds, or 500ms, 30s, 5m, 2h; held as seconds */
+    FLAG_TIME,   /* seconds, or 500ms, 30s, 5m, 2h, 7d; held as seconds */
     FLAG_MB,     /* megabytes, or 512M, 2G; held as megabytes */
     FLAG_LIST,   /* may be given more than once */
 };

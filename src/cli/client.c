@@ -187,32 +187,55 @@ static enum err_kind kind_of_status(int status)
     }
 }
 
+int api_refuse(const struct api *api, const json_t *body, int status, struct err *err)
+{
+    enum err_kind kind = kind_of_status(status);
+
+    last_status = status;
+    (void)snprintf(last_code, sizeof(last_code), "%s", json_text(body, "code"));
+    if (*json_text(body, "error"))
+        (void)err_set(err, kind, "%s", json_text(body, "error"));
+    else
+        (void)err_set(err, kind, "the daemon at %s answered with status %d and no reason",
+                      api->target, status);
+    if (status == 401)
+        (void)err_wrap(err, "set CAY_TOKEN to the daemon's token");
+    return -1;
+}
+
 int api_check(struct api *api, const struct http_response *response, struct err *err)
 {
     auto_free char *text = NULL;
     size_t len = 0;
     json_t *body = NULL;
     struct err ignored = {0};
-    enum err_kind kind = kind_of_status(response->status);
 
     no_daemon = false;
     last_code[0] = '\0';
     last_status = 0;
     if (response->status >= 200 && response->status < 300)
         return 0;
-    last_status = response->status;
     if (http_client_body(api->http, ERROR_MAX, &text, &len, &ignored) == 0)
         body = json_loadb(text, len, JSON_DECODE_ANY, NULL);
-    (void)snprintf(last_code, sizeof(last_code), "%s", json_text(body, "code"));
-    if (*json_text(body, "error"))
-        (void)err_set(err, kind, "%s", json_text(body, "error"));
-    else
-        (void)err_set(err, kind, "the daemon at %s answered with status %d and no reason",
-                      api->target, response->status);
-    if (response->status == 401)
-        (void)err_wrap(err, "set CAY_TOKEN to the daemon's token");
+    (void)api_refuse(api, body, response->status, err);
     json_decref(body);
     return -1;
+}
+
+int api_json(struct api *api, json_t **ret, struct err *err)
+{
+    auto_free char *text = NULL;
+    size_t len = 0;
+
+    if (http_client_body(api->http, ANSWER_MAX, &text, &len, err) < 0)
+        return err_wrap(err, "answer of %s", api->target);
+    if (!ret)
+        return 0;
+    *ret = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (!*ret)
+        return err_set(err, ERR_INTERNAL, "the answer of %s is not JSON: is it a cay daemon?",
+                       api->target);
+    return 0;
 }
 
 int api_call(struct api *api, const char *method, json_t *body, json_t **ret, struct err *err,
@@ -221,9 +244,7 @@ int api_call(struct api *api, const char *method, json_t *body, json_t **ret, st
     auto_free char *full = NULL;
     auto_free char *part = NULL;
     auto_free char *sent = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    auto_free char *text = NULL;
     struct http_response response;
-    size_t len = 0;
     va_list ap;
 
     json_decref(body);
@@ -237,15 +258,7 @@ int api_call(struct api *api, const char *method, json_t *body, json_t **ret, st
         return api_explain(api, err);
     if (api_check(api, &response, err) < 0)
         return -1;
-    if (http_client_body(api->http, ANSWER_MAX, &text, &len, err) < 0)
-        return err_wrap(err, "answer of %s", api->target);
-    if (!ret)
-        return 0;
-    *ret = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    if (!*ret)
-        return err_set(err, ERR_INTERNAL, "the answer of %s is not JSON: is it a cay daemon?",
-                       api->target);
-    return 0;
+    return api_json(api, ret, err);
 }
 
 int api_sandboxes(struct api *api, const char *status, size_t at_most, json_t **ret,

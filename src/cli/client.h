@@ -35,6 +35,13 @@ int api_call(struct api *api, const char *method, json_t *body, json_t **ret, st
 /* After http_client_send() and its kin: 0 for a 2xx, else reads the error body into err. */
 int api_check(struct api *api, const struct http_response *response, struct err *err);
 
+/* The body of an answer whose head has been read and is good; ret may be NULL. */
+int api_json(struct api *api, json_t **ret, struct err *err);
+
+/* Fills err from the body of an error, {error, code}, which came with that status (0 = it was an
+ * event in a stream); returns -1. */
+int api_refuse(const struct api *api, const json_t *body, int status, struct err *err);
+
 /* Turns "nobody listens" into what to do about it; returns -1. */
 int api_explain(struct api *api, struct err *err);
 

@@ -6,13 +6,8 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/create.h"
+#include "cli/pull.h"
 #include "cli/ui.h"
-
-static void set_text(json_t *body, const char *key, const char *value)
-{
-    if (value)
-        (void)json_object_set_new(body, key, json_string(value));
-}
 
 static void set_whole(json_t *body, const struct args *args, const char *key)
 {
@@ -23,11 +18,21 @@ static void set_whole(json_t *body, const struct args *args, const char *key)
 
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
 {
-    json_t *body = json_object();
+    static const char *const policies[] = {"always", "missing", "never"};
+    const char *policy = args_text(args, "pull");
+    json_t *body;
+    bool known = !policy;
 
-    set_text(body, "image", image ? image : "host");
-    set_text(body, "name", args_text(args, "name"));
-    set_text(body, "workdir", args_text(args, "workdir"));
+    for (size_t i = 0; i < ARRAY_LEN(policies) && !known; i++)
+        known = strcmp(policy, policies[i]) == 0;
+    if (!known)
+        return err_set(err, ERR_INVALID, "--pull needs always, missing or never, not \"%s\"",
+                       policy);
+    body = json_object();
+    json_put_text(body, "pull", policy);
+    json_put_text(body, "image", image ? image : "host");
+    json_put_text(body, "name", args_text(args, "name"));
+    json_put_text(body, "workdir", args_text(args, "workdir"));
     set_whole(body, args, "memory");
     set_whole(body, args, "disk");
     if (args_has(args, "cpu"))
@@ -45,11 +50,30 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
     return 0;
 }
 
+int create_sandbox(struct api *api, const struct args *args, json_t *body, json_t **ret,
+                   bool *ret_pulled, struct err *err)
+{
+    const char *image = json_text(body, "image");
+    struct pull pull = {.quiet = args_has(args, "quiet")};
+    auto_free char *name = xstrdup(image);
+    int r;
+
+    *ret_pulled = false;
+    /* The host image is always there: nothing to wait for, so no stream either. */
+    if (strcmp(image, "host") == 0)
+        return api_call(api, "POST", body, ret, err, "/sandboxes");
+    pull.name = name;
+    r = pull_call(api, "/sandboxes", body, &pull, ret, err);
+    *ret_pulled = pull.fetched;
+    return r;
+}
+
 int cmd_create(struct args *args)
 {
     auto_api struct api api = {0};
     json_t *body = NULL, *sandbox = NULL;
     struct err err = {0};
+    bool pulled;
 
     if (create_body(args, args->words[0], &body, &err) < 0)
         return ui_usage(args, "%s", err.text);
@@ -70,9 +94,12 @@ int cmd_create(struct args *args)
             (void)json_array_append_new(entrypoint, json_string(args->rest[i]));
         (void)json_object_set_new(body, "entrypoint", entrypoint);
     }
-    if (api_open(&api, args, &err) < 0 ||
-        api_call(&api, "POST", body, &sandbox, &err, "/sandboxes") < 0)
+    if (api_open(&api, args, &err) < 0) {
+        json_decref(body);
         return ui_fail(&err);
+    }
+    if (create_sandbox(&api, args, body, &sandbox, &pulled, &err) < 0)
+        return pull_fail(&err);
     if (args_has(args, "json"))
         ui_json(sandbox);
     else

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -221,25 +222,70 @@ static void check_core_pattern(struct finding *f)
         found(f, LEVEL_OK, "", "core files stay where they are written");
 }
 
-static void check_disk(struct finding *f)
+/* The data folder, or where it will be: it may not be there yet. */
+static char *data_folder(void)
 {
     const char *data = getenv("CAY_DATA");
-    auto_free char *path = xstrdup(data && *data == '/' ? data : "/var/lib/cay");
-    struct statvfs st;
-    char size[24];
+    char *path = xstrdup(data && *data == '/' ? data : "/var/lib/cay");
 
-    /* The folder may not be there yet; what counts is where it will be. */
-    while (statvfs(path, &st) < 0 && path[1]) {
+    while (access(path, F_OK) < 0 && path[1]) {
         char *slash = strrchr(path, '/');
 
         slash[slash == path] = '\0';
     }
+    return path;
+}
+
+static void check_disk(struct finding *f)
+{
+    auto_free char *path = data_folder();
+    struct statvfs st = {0};
+    char size[24];
+
+    (void)statvfs(path, &st);
     ui_size((double)st.f_bavail * (double)st.f_frsize, size);
     if ((double)st.f_bavail * (double)st.f_frsize < (double)(1u << 30))
-        found(f, LEVEL_WARN, "free some space, or point CAY_DATA to a larger filesystem",
+        found(f, LEVEL_WARN,
+              "free some space (`cay image prune` removes unused images), or point CAY_DATA to a "
+              "larger filesystem",
               "only %s free at %.80s", size, path);
     else
         found(f, LEVEL_OK, "", "%s free at %.80s", size, path);
+}
+
+/* Layers of images keep file capabilities and overlayfs's own marks as extended attributes. */
+static void check_layers(struct finding *f)
+{
+    auto_free char *path = data_folder();
+    auto_close int fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    if (geteuid() != 0)
+        found(f, LEVEL_WARN, "run `cay doctor` as root", "only root can tell what %.80s can hold",
+              path);
+    else if (fd < 0)
+        found(f, LEVEL_WARN, "point CAY_DATA to a folder on a local disk (ext4, xfs, btrfs)",
+              "no file can be made in %.80s: %s", path, strerror(errno));
+    else if (fsetxattr(fd, "trusted.overlay.cay", "y", 1, 0) < 0)
+        found(f, LEVEL_WARN, "point CAY_DATA to a folder on a local disk (ext4, xfs, btrfs)",
+              "%.80s holds no extended attributes, which images with several layers need (%s)",
+              path, strerror(errno));
+    else
+        found(f, LEVEL_OK, "", "%.80s can hold the layers of images", path);
+}
+
+/* Nothing is asked over the network here: only whether a pull has what it needs. */
+static void check_pulls(struct finding *f)
+{
+    char text[4096];
+
+    if (access("/etc/ssl/certs/ca-certificates.crt", R_OK) < 0)
+        found(f, LEVEL_WARN, "install ca-certificates, or name your own CA (docs/images.md)",
+              "there are no certificates to check registries by");
+    else if (!has_word(slurp("/etc/resolv.conf", text, sizeof(text)), "nameserver"))
+        found(f, LEVEL_WARN, "name one in /etc/resolv.conf, or import images from files",
+              "no name server is configured: registries cannot be found");
+    else
+        found(f, LEVEL_OK, "", "certificates and a name server for registries are there");
 }
 
 static void check_memory(struct finding *f)
@@ -277,6 +323,8 @@ static const struct check checks[] = {
     {"seccomp", check_seccomp},
     {"core-pattern", check_core_pattern},
     {"disk", check_disk},
+    {"image-layers", check_layers},
+    {"image-pulls", check_pulls},
     {"memory", check_memory},
 };
 

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/create.h"
 #include "cli/private.h"
+#include "cli/pull.h"
 #include "cli/ui.h"
 #include "model/sandbox.h"
 
@@ -84,6 +85,7 @@ static int create(struct job *job, struct err *err)
     json_t *body = NULL, *sandbox = NULL;
     double command_s = args_number(job->args, "timeout", TIMEOUT_S_MAX);
     int64_t start = mono_ns();
+    bool pulled;
 
     if (create_body(job->args, job->args->words[0], &body, err) < 0)
         return -1;
@@ -91,13 +93,14 @@ static int create(struct job *job, struct err *err)
     if (command_s > TIMEOUT_S_MAX - TIMEOUT_S_MIN)
         command_s = TIMEOUT_S_MAX - TIMEOUT_S_MIN;
     (void)json_object_set_new(body, "timeout", json_integer((json_int_t)command_s + TIMEOUT_S_MIN));
-    if (api_call(&job->api, "POST", body, &sandbox, err, "/sandboxes") < 0) {
-        if (job->daemon.pid > 0 && strcmp(api_last_code(), "image_not_found") == 0)
-            (void)err_set(err, ERR_NOT_FOUND,
-                          "no daemon is running, and without one only the image \"host\" can be "
-                          "used: start one with `cay serve`, then `cay image import` yours");
+    if (create_sandbox(&job->api, job->args, body, &sandbox, &pulled, err) < 0) {
+        if (pull_signal())
+            interrupted = pull_signal();
         return -1;
     }
+    if (pulled && job->daemon.pid > 0 && !args_has(job->args, "quiet"))
+        ui_warn("no daemon is running, so %s is not kept: `cay serve` keeps what was pulled",
+                job->args->words[0]);
     job->create_ms = (double)(mono_ns() - start) / 1e6;
     if (!id_valid(json_text(sandbox, "id"), "sbx")) {
         json_decref(sandbox);
@@ -109,6 +112,30 @@ static int create(struct job *job, struct err *err)
     job->id = xstrdup(json_text(sandbox, "id"));
     json_decref(sandbox);
     return 0;
+}
+
+/* What the image runs by itself, unless a command was given. */
+static int find_command(struct job *job, struct err *err)
+{
+    const char *name = job->args->words[0] ? job->args->words[0] : "host";
+    auto_free char *encoded = NULL;
+    json_t *image = NULL;
+
+    if (job->options.command)
+        return 0;
+    encoded = url_encoded(name);
+    if (api_call(&job->api, "GET", NULL, &image, err, "/images/%s", encoded) < 0)
+        return -1;
+    job->options.command = json_array();
+    (void)json_array_extend(job->options.command, json_object_get(image, "entrypoint"));
+    (void)json_array_extend(job->options.command, json_object_get(image, "cmd"));
+    json_decref(image);
+    if (json_array_size(job->options.command) > 0)
+        return 0;
+    return err_set(
+        err, ERR_INVALID,
+        "the image %s does not say what to run: give a command, as in `cay run %s -- sh`", name,
+        name);
 }
 
 static json_t *clean_json(const struct buf *b)
@@ -153,9 +180,11 @@ static int work(struct job *job, struct err *err)
     if (interrupted)
         return STATUS_SIGNAL + interrupted;
     if (create(job, err) < 0)
-        return -1;
+        return interrupted ? STATUS_SIGNAL + interrupted : -1;
     if (interrupted)
         return STATUS_SIGNAL + interrupted;
+    if (find_command(job, err) < 0)
+        return -1;
     start = mono_ns();
     if (attach_exec(&job->api, job->id, &job->options, &result, err) < 0)
         return -1;
@@ -193,6 +222,19 @@ static int run_job(struct job *job)
     return status;
 }
 
+/* What follows "--"; none leaves it to the image. */
+static int take_command(struct attach_options *o, const struct args *args)
+{
+    if (args->n_rest == 0)
+        return 0;
+    o->command = json_array();
+    for (size_t i = 0; i < args->n_rest; i++) {
+        if (json_array_append_new(o->command, json_string(args->rest[i])) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int cmd_run(struct args *args)
 {
     struct job job = {.args = args, .daemon = PRIVATE_DAEMON_NONE};
@@ -203,20 +245,18 @@ int cmd_run(struct args *args)
 
     buf_init(&out, CAPTURE_MAX);
     buf_init(&error, CAPTURE_MAX);
-    if (args->n_rest == 0)
-        return ui_usage(args, "run needs a command after \"--\": cay run -- echo hello");
+    if (args->n_words == 0 && args->n_rest == 0)
+        return ui_usage(args,
+                        "run needs an image, or a command after \"--\": cay run -- echo hello");
     if (args_has(args, "json") && args_has(args, "tty"))
         return ui_usage(args, "--json and --tty exclude each other");
     if (attach_read_args(&job.options, args, &err) < 0)
         return ui_usage(args, "%s", err.text);
     json_decref(job.options.env); /* it goes into the sandbox's own environment */
     job.options.env = NULL;
-    job.options.command = json_array();
-    for (size_t i = 0; i < args->n_rest; i++) {
-        if (json_array_append_new(job.options.command, json_string(args->rest[i])) < 0) {
-            attach_done(&job.options);
-            return ui_usage(args, "the command is not valid UTF-8 text");
-        }
+    if (take_command(&job.options, args) < 0) {
+        attach_done(&job.options);
+        return ui_usage(args, "the command is not valid UTF-8 text");
     }
     if (args_has(args, "json")) {
         job.options.out = &out;

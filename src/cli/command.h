@@ -19,7 +19,14 @@ enum {
 };
 
 /* What completion offers for the words of a command. */
-enum complete { COMPLETE_NONE, COMPLETE_ID, COMPLETE_FILE, COMPLETE_BOTH, COMPLETE_COMMAND };
+enum complete {
+    COMPLETE_NONE,
+    COMPLETE_ID,
+    COMPLETE_IMAGE,
+    COMPLETE_FILE,
+    COMPLETE_BOTH, /* ids and files */
+    COMPLETE_COMMAND,
+};
 
 struct command {
     const char *name;  /* one word, or two: "file read" */
@@ -62,9 +69,15 @@ int cmd_file_upload(struct args *args);
 int cmd_ps(struct args *args);
 int cmd_stats(struct args *args);
 int cmd_image_ls(struct args *args);
+int cmd_image_pull(struct args *args);
 int cmd_image_import(struct args *args);
+int cmd_image_export(struct args *args);
+int cmd_image_commit(struct args *args);
+int cmd_image_tag(struct args *args);
 int cmd_image_rm(struct args *args);
+int cmd_image_prune(struct args *args);
 int cmd_image_inspect(struct args *args);
+int cmd_image_catalog(struct args *args);
 int cmd_doctor(struct args *args);
 int cmd_version(struct args *args);
 int cmd_completion(struct args *args);

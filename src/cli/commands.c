@@ -30,8 +30,9 @@
         {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit, 0.5 to 4 (default 1)"},               \
         {"disk", 0, FLAG_MB, "MB", "disk limit"},                                                  \
         {"env", 'e', FLAG_LIST, "K=V", "environment variable"},                                    \
+        {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},         \
     {                                                                                              \
-        "workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default /workspace)"              \
+        "pull", 0, FLAG_TEXT, "WHEN", "pull the image: always, missing or never (default missing)" \
     }
 
 #define TTY_FLAGS                                                                                  \
@@ -55,6 +56,7 @@ static const struct flag create_flags[] = {
     {"timeout", 0, FLAG_TIME, "TIME", "how long it lives, 60s to 24h (default 1h)"},
     {"metadata", 0, FLAG_LIST, "K=V", "note kept with the sandbox"},
     JSON_FLAG,
+    QUIET_FLAG,
     {0},
 };
 
@@ -112,6 +114,40 @@ static const struct flag stats_flags[] = {
 static const struct flag image_ls_flags[] = {
     {"quiet", 'q', FLAG_BOOL, NULL, "names only"}, JSON_FLAG, {0}};
 
+static const struct flag image_pull_flags[] = {
+    {"name", 0, FLAG_TEXT, "NAME", "what to call it here (default: as REFERENCE)"},
+    {"username", 0, FLAG_TEXT, "USER", "who to be at the registry, for this pull"},
+    {"password-stdin", 0, FLAG_BOOL, NULL, "read the password for --username from stdin"},
+    {"platform", 0, FLAG_TEXT, "OS/ARCH", "such as linux/arm64 (default: this machine's)"},
+    {"insecure", 0, FLAG_BOOL, NULL, "talk to the registry over plain http"},
+    JSON_FLAG,
+    {"quiet", 'q', FLAG_BOOL, NULL, "show no progress"},
+    {0},
+};
+
+static const struct flag image_import_flags[] = {
+    JSON_FLAG, {"quiet", 'q', FLAG_BOOL, NULL, "show no progress"}, {0}};
+
+static const struct flag image_commit_flags[] = {
+    {"env", 'e', FLAG_LIST, "K=V", "environment variable, beside those of the image below"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid that commands run as"},
+    {"entrypoint", 0, FLAG_TEXT, "COMMAND", "what `cay run IMAGE` starts, before --cmd"},
+    {"cmd", 0, FLAG_TEXT, "COMMAND", "what `cay run IMAGE` runs"},
+    {"label", 'l', FLAG_LIST, "K=V", "note kept with the image"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag image_prune_flags[] = {
+    {"unused-for", 0, FLAG_TIME, "TIME", "only those that no sandbox was made from for: 12h, 7d"},
+    {"keep-size", 0, FLAG_MB, "MB", "only the longest unused, until the rest fits: 500M, 10G"},
+    {"dry-run", 'n', FLAG_BOOL, NULL, "only tell what would go"},
+    {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
+    JSON_FLAG,
+    {0},
+};
+
 /* Those of daemon/flags.c that are for people. */
 #define VALUE(ID, name, value, help) {name, 0, FLAG_TEXT, value, help},
 #define SWITCH(ID, name, help)       {name, 0, FLAG_BOOL, NULL, help},
@@ -130,29 +166,39 @@ static const struct flag help_flags[] = {
 #define ANY 100000
 
 const struct command commands[] = {
-    {"run", NULL, "[flags] [IMAGE] -- COMMAND [ARGUMENT...]", "run a command in a new sandbox",
+    {"run", NULL, "[flags] [IMAGE] -- COMMAND [ARGUMENT...]\n[flags] IMAGE",
+     "run a command in a new sandbox",
      "Makes a sandbox from IMAGE (\"host\" when absent: this machine's own /usr, read-only), runs\n"
      "COMMAND in it with this terminal's input and output, and removes the sandbox. The exit "
      "status\n"
-     "is the command's.\n"
+     "is the command's. An image that is not here is pulled first.\n"
      "\n"
-     "When no daemon is running and none was named, one is started for this command alone.\n"
+     "COMMAND is run as it is, without the image's entrypoint before it. Without COMMAND the "
+     "image's\n"
+     "own entrypoint and command run.\n"
+     "\n"
+     "When no daemon is running and none was named, one is started for this command alone; images\n"
+     "that it pulls are gone with it.\n"
      "\n"
      "Ctrl-C goes to the command; a second one ends it. On a terminal, control bytes of the "
      "output\n"
      "other than colours are made visible unless --tty or --raw is given.",
      "cay run -- echo hello\n"
      "cay run -m 256 --timeout 10s -- python3 -c 'print(1 + 1)'\n"
+     "cay run python:3.12-slim -- python3 --version\n"
      "cay run -it -- bash\n"
      "tar c . | cay run -- tar xv",
-     run_flags, 0, 1, true, COMPLETE_NONE, cmd_run},
+     run_flags, 0, 1, true, COMPLETE_IMAGE, cmd_run},
     {"create", NULL, "[flags] [IMAGE]\n[flags] [IMAGE] -- ENTRYPOINT [ARGUMENT...]",
      "make a sandbox and print its id",
      "The sandbox lives until it is stopped or its --timeout is over. With an ENTRYPOINT that\n"
-     "program runs in it from the start, and `cay logs` shows its output.",
+     "program runs in it from the start, and `cay logs` shows its output. An image that is not "
+     "here is\n"
+     "pulled first.",
      "id=$(cay create --name web --timeout 2h)\n"
+     "cay create --pull always registry.example/team/app:1.0\n"
      "cay create host -- python3 -m http.server",
-     create_flags, 0, 1, true, COMPLETE_NONE, cmd_create},
+     create_flags, 0, 1, true, COMPLETE_IMAGE, cmd_create},
     {"exec", NULL, "[flags] ID \"COMMAND\"\n[flags] ID -- COMMAND [ARGUMENT...]",
      "run a command in a sandbox",
      "One argument after ID is for the shell in the sandbox; what follows \"--\" is run as it is.\n"
@@ -213,21 +259,76 @@ const struct command commands[] = {
     {"stats", NULL, "[flags] [ID...]", "show what sandboxes use, live on a terminal", NULL,
      "cay stats\ncay stats --no-stream --json web", stats_flags, 0, ANY, false, COMPLETE_ID,
      cmd_stats},
-    {"image ls", "images", "[flags]", "list images", NULL, NULL, image_ls_flags, 0, 0, false,
-     COMPLETE_NONE, cmd_image_ls},
-    {"image import", NULL, "[flags] PATH NAME",
-     "make an image from a root directory or a tar archive",
-     "PATH is on the daemon's machine, and only root there may do this; archives may be "
-     "compressed\n"
-     "with gzip, xz or zstd. An image of that name is replaced; sandboxes made from it keep the "
-     "old\n"
-     "one.",
-     "cay image import ./rootfs alpine\ncay image import debian.tar.zst debian:12", json_flags, 2,
-     2, false, COMPLETE_FILE, cmd_image_import},
-    {"image rm", NULL, "NAME...", "remove images that no sandbox uses", NULL, NULL, NULL, 1, ANY,
-     false, COMPLETE_NONE, cmd_image_rm},
+    {"image ls", "images", "[flags]", "list images",
+     "AGE is counted from when the image was built, USED from when a sandbox was last made from "
+     "it;\n"
+     "IN USE says that one still is.",
+     NULL, image_ls_flags, 0, 0, false, COMPLETE_NONE, cmd_image_ls},
+    {"image pull", "pull", "[flags] REFERENCE", "fetch an image from a registry and print its id",
+     "REFERENCE is [HOST[:PORT]/]PATH[:TAG][@sha256:DIGEST]; without HOST it is Docker Hub, and\n"
+     "without tag and digest the tag is \"latest\". Layers that are here already are not fetched "
+     "again.\n"
+     "An image of that name is replaced; sandboxes made from it keep the old one.\n"
+     "\n"
+     "Credentials come from --username, else from the Docker configuration that the daemon was "
+     "given;\n"
+     "they go to that registry only. Ctrl-C ends the pull, and nothing of it stays.",
+     "cay image pull python:3.12-slim\n"
+     "cay pull --username ci --password-stdin registry.example/app:1.0 < token\n"
+     "cay pull --name base debian:12",
+     image_pull_flags, 1, 1, false, COMPLETE_IMAGE, cmd_image_pull},
+    {"image import", NULL, "[flags] PATH [NAME]",
+     "make an image from a directory or an archive and print its id",
+     "PATH is a root directory, a tar archive of one, what `docker save` or `cay image export` "
+     "wrote,\n"
+     "or an OCI layout (a directory or an archive). Archives may be compressed with gzip, bzip2, "
+     "xz or\n"
+     "zstd. NAME can be left out when the archive says it.\n"
+     "\n"
+     "PATH is on the daemon's machine, and only root there may do this. An image of that name is\n"
+     "replaced; sandboxes made from it keep the old one.",
+     "cay image import ./rootfs alpine\n"
+     "cay image import debian.tar.zst debian:12\n"
+     "docker save app:1.0 > app.tar && cay image import app.tar",
+     image_import_flags, 1, 2, false, COMPLETE_FILE, cmd_image_import},
+    {"image export", NULL, "NAME [FILE]\nNAME -", "write an image as an archive",
+     "The archive is an OCI layout, which `cay image import`, `docker load` and `skopeo` take. It "
+     "goes\n"
+     "to stdout without FILE. A file appears whole or not at all.\n"
+     "\n"
+     "The host image, and what was committed on it, cannot be exported: most of it is this "
+     "machine.",
+     "cay image export app:1.0 app.tar\ncay image export app:1.0 | zstd > app.tar.zst", NULL, 1, 2,
+     false, COMPLETE_IMAGE, cmd_image_export},
+    {"image commit", "commit", "[flags] ID NAME", "make an image from a sandbox and print its id",
+     "The files that the sandbox changed become a layer on top of its image. It is paused "
+     "meanwhile;\n"
+     "processes and memory are not part of the image.\n"
+     "\n"
+     "A COMMAND that begins with \"[\" is a JSON array of words, any other is a line for the "
+     "shell.",
+     "cay image commit web app:1.0\n"
+     "cay commit --cmd '[\"python3\", \"-m\", \"app\"]' -e PORT=8080 web app:1.0",
+     image_commit_flags, 2, 2, false, COMPLETE_ID, cmd_image_commit},
+    {"image tag", NULL, "NAME NEW", "give an image one more name",
+     "The name NEW is taken from whatever image had it. NAME can be an id, or 12 or more digits of "
+     "it.",
+     "cay image tag app:1.0 app:stable", NULL, 2, 2, false, COMPLETE_IMAGE, cmd_image_tag},
+    {"image rm", "rmi", "NAME...", "remove images that no sandbox uses",
+     "An image with several names loses this one only; layers go with the last image that needs "
+     "them.",
+     NULL, NULL, 1, ANY, false, COMPLETE_IMAGE, cmd_image_rm},
+    {"image prune", NULL, "[flags]", "remove images that are not needed",
+     "Without --unused-for and --keep-size, all that no sandbox was made from. Images in use and "
+     "the\n"
+     "host image always stay. On a terminal it asks first; elsewhere it needs --yes.",
+     "cay image prune --unused-for 7d\ncay image prune --keep-size 10G --dry-run",
+     image_prune_flags, 0, 0, false, COMPLETE_NONE, cmd_image_prune},
     {"image inspect", NULL, "NAME", "show all about an image, as JSON", NULL, NULL, NULL, 1, 1,
-     false, COMPLETE_NONE, cmd_image_inspect},
+     false, COMPLETE_IMAGE, cmd_image_inspect},
+    {"image catalog", NULL, "[flags]", "list the short names that stand for images", NULL,
+     "cay image catalog\ncay run python -- python3 --version", json_flags, 0, 0, false,
+     COMPLETE_NONE, cmd_image_catalog},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

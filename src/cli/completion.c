@@ -15,13 +15,12 @@ static void first_words(struct buf *out)
     for (const struct command *c = commands; c->name; c++) {
         size_t n = strcspn(c->name, " ");
 
-        if (n == last_len && memcmp(c->name, last, n) == 0)
-            continue;
+        if (n != last_len || memcmp(c->name, last, n) != 0)
+            (void)buf_addf(out, "%s%.*s", out->len ? " " : "", (int)n, c->name);
+        if (c->alias)
+            (void)buf_addf(out, " %s", c->alias);
         last = c->name;
         last_len = n;
-        (void)buf_addf(out, "%s%.*s", out->len ? " " : "", (int)n, c->name);
-        if (c->alias && !c->name[n])
-            (void)buf_addf(out, " %s", c->alias);
     }
 }
 
@@ -57,8 +56,8 @@ static void bash_pattern(struct buf *out, const struct command *c)
 }
 
 static const char *const kinds[] = {
-    [COMPLETE_NONE] = "none", [COMPLETE_ID] = "id",           [COMPLETE_FILE] = "file",
-    [COMPLETE_BOTH] = "both", [COMPLETE_COMMAND] = "command",
+    [COMPLETE_NONE] = "none", [COMPLETE_ID] = "id",     [COMPLETE_IMAGE] = "image",
+    [COMPLETE_FILE] = "file", [COMPLETE_BOTH] = "both", [COMPLETE_COMMAND] = "command",
 };
 
 static void bash_rows(struct buf *out)
@@ -108,15 +107,25 @@ void completion_bash(struct buf *out)
 
     buf_init(&first, HELP_MAX);
     first_words(&first);
-    (void)buf_add_str(out, "# bash completion for cay, made by `cay completion bash`.\n"
-                           "_cay()\n"
-                           "{\n"
-                           "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
-                           "    local flags='' kind=none second='' i\n"
-                           "    COMPREPLY=()\n"
-                           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-                           "        [[ ${COMP_WORDS[i]} == -- ]] && return\n"
-                           "    done\n");
+    (void)buf_add_str(
+        out, "# bash completion for cay, made by `cay completion bash`.\n"
+             "# Bash takes a colon for the end of a word, which names of images have.\n"
+             "_cay_images()\n"
+             "{\n"
+             "    local word=${COMP_LINE:0:COMP_POINT} typed\n"
+             "    word=${word##* }\n"
+             "    typed=${word%\"${word##*:}\"}\n"
+             "    COMPREPLY=($(compgen -W \"$(cay image ls -q 2>/dev/null)\" -- \"$word\"))\n"
+             "    COMPREPLY=(\"${COMPREPLY[@]#\"$typed\"}\")\n"
+             "}\n"
+             "_cay()\n"
+             "{\n"
+             "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
+             "    local flags='' kind=none second='' i\n"
+             "    COMPREPLY=()\n"
+             "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+             "        [[ ${COMP_WORDS[i]} == -- ]] && return\n"
+             "    done\n");
     (void)buf_addf(out,
                    "    if ((COMP_CWORD == 1)); then\n"
                    "        COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n"
@@ -144,6 +153,7 @@ void completion_bash(struct buf *out)
                    "    case $kind in\n"
                    "    id | both) COMPREPLY=($(compgen -W \"$(cay ls --all -q 2>/dev/null)\" -- "
                    "\"$cur\")) ;;&\n"
+                   "    image) _cay_images ;;\n"
                    "    file | both) COMPREPLY+=($(compgen -f -- \"$cur\")) ;;\n"
                    "    command) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n"
                    "    esac\n"
@@ -192,6 +202,9 @@ static void zsh_words(struct buf *out, enum complete complete)
         return;
     case COMPLETE_ID:
         (void)buf_add_str(out, " '*:sandbox:_cay_ids'");
+        return;
+    case COMPLETE_IMAGE:
+        (void)buf_add_str(out, " '*:image:_cay_images'");
         return;
     case COMPLETE_FILE:
         (void)buf_add_str(out, " '*:file:_files'");
@@ -244,6 +257,7 @@ void completion_zsh(struct buf *out)
     (void)buf_add_str(out, "#compdef cay\n"
                            "# zsh completion for cay, made by `cay completion zsh`.\n"
                            "_cay_ids() { compadd -- ${(f)\"$(cay ls --all -q 2>/dev/null)\"} }\n"
+                           "_cay_images() { compadd -- ${(f)\"$(cay image ls -q 2>/dev/null)\"} }\n"
                            "_cay_ids_and_files() { _cay_ids; _files }\n"
                            "_cay_commands() {\n"
                            "    local -a names=(\n");

@@ -1,11 +1,21 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
+struct api;
 struct args;
 struct err;
 
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --disk
- * --env --workdir --network); image NULL = host. */
+ * --disk --env --workdir --pull); image NULL = host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
+
+/* Makes it; body is taken. What a pull does on the way is shown on stderr unless --quiet is given.
+ * *ret_pulled: an image was fetched. When a signal ended it, pull_signal() tells. */
+int create_sandbox(struct api *api, const struct args *args, json_t *body, json_t **ret,
+                   bool *ret_pulled, struct err *err);
+
+/* A command as image configurations hold it: text that begins with "[" is a JSON array of words,
+ * other text is for the shell. flag names it in the error. */
+int command_words(const char *text, const char *flag, json_t **ret, struct err *err);

@@ -10,13 +10,18 @@
 #define LINE_MAX_BYTES (4u << 20)
 #define CHUNK          (16u << 10)
 
+void sse_attach(struct sse_reader *s, struct api *api)
+{
+    s->api = api;
+    buf_init(&s->in, LINE_MAX_BYTES);
+}
+
 int sse_open(struct sse_reader *s, struct api *api, const char *path, struct err *err)
 {
     auto_free char *full = xasprintf("/sandbox%s", path);
     struct http_response response;
 
-    s->api = api;
-    buf_init(&s->in, LINE_MAX_BYTES);
+    sse_attach(s, api);
     if (http_client_send(api->http, "GET", full, NULL, NULL, 0, &response, err) < 0)
         return api_explain(api, err);
     return api_check(api, &response, err);
@@ -47,21 +52,32 @@ static bool take_line(struct sse_reader *s, json_t **ret)
     return false;
 }
 
+int sse_poll(struct sse_reader *s, int timeout_ms, json_t **ret, struct err *err)
+{
+    char *room;
+    ssize_t n;
+
+    *ret = NULL;
+    if (take_line(s, ret) || !http_client_wait(s->api->http, timeout_ms))
+        return 1;
+    room = buf_room(&s->in, CHUNK);
+    if (!room)
+        return err_set(err, ERR_TOO_LARGE, "the daemon sent an event of more than %u MiB",
+                       LINE_MAX_BYTES >> 20);
+    n = http_client_read(s->api->http, room, CHUNK, err);
+    if (n <= 0)
+        return (int)n;
+    s->in.len += (size_t)n;
+    (void)take_line(s, ret);
+    return 1;
+}
+
 int sse_next(struct sse_reader *s, json_t **ret, struct err *err)
 {
-    while (!take_line(s, ret)) {
-        char *room = buf_room(&s->in, CHUNK);
-        ssize_t n;
+    int r;
 
-        if (!room)
-            return err_set(err, ERR_TOO_LARGE, "the daemon sent an event of more than %u MiB",
-                           LINE_MAX_BYTES >> 20);
-        n = http_client_read(s->api->http, room, CHUNK, err);
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            return 0;
-        s->in.len += (size_t)n;
-    }
-    return 1;
+    do
+        r = sse_poll(s, -1, ret, err);
+    while (r == 1 && !*ret);
+    return r;
 }

@@ -15,6 +15,10 @@ struct sse_reader {
 
 /* GETs path (below /sandbox, query included). */
 int sse_open(struct sse_reader *s, struct api *api, const char *path, struct err *err);
+/* The body of an answer whose head has been read and is good. */
+void sse_attach(struct sse_reader *s, struct api *api);
 /* 1 with the next event (owned by the caller), 0 at the end of the stream, -1. */
 int sse_next(struct sse_reader *s, json_t **ret, struct err *err);
+/* The same, but *ret is NULL when none has come for timeout_ms, or a signal has. */
+int sse_poll(struct sse_reader *s, int timeout_ms, json_t **ret, struct err *err);
 void sse_close(struct sse_reader *s);

@@ -15,10 +15,10 @@
 #include "cli/client.h"
 #include "cli/ui.h"
 
-#define CHUNK        (128u << 10)
-#define PROGRESS_MIN (1 << 20)
-#define PROGRESS_NS  100000000
-#define OCTETS       "application/octet-stream"
+#define CHUNK     (128u << 10)
+#define METER_MIN (1 << 20)
+#define METER_NS  100000000
+#define OCTETS    "application/octet-stream"
 
 void place_parse(struct place *p, const char *text)
 {
@@ -40,40 +40,52 @@ void place_done(struct place *p)
     *p = (struct place){0};
 }
 
-void progress_begin(struct progress *p, const char *name, int64_t total)
+/* A line on stderr that grows, for transfers of more than 1 MiB on a terminal; total -1 = not
+ * known.
+ */
+struct meter {
+    int64_t total, done, shown_ns;
+    bool enabled;
+};
+
+static void meter_begin(struct meter *m, int64_t total)
 {
-    *p = (struct progress){.name = name, .total = total, .shown_ns = mono_ns()};
-    p->enabled = total > PROGRESS_MIN && isatty(STDERR_FILENO) == 1;
+    *m = (struct meter){.total = total, .shown_ns = mono_ns()};
+    m->enabled = (total < 0 || total > METER_MIN) && isatty(STDERR_FILENO) == 1;
 }
 
-static void show(const struct progress *p)
+static void show(const struct meter *m)
 {
     char done[24], total[24];
-    int percent = p->total > 0 ? (int)(100 * p->done / p->total) : 0;
+    int percent = m->total > 0 ? (int)(100 * m->done / m->total) : 0;
 
-    ui_size((double)p->done, done);
-    ui_size((double)p->total, total);
+    ui_size((double)m->done, done);
+    ui_size((double)m->total, total);
+    if (m->total < 0) {
+        fprintf(stderr, "\r\033[K%s", done);
+        return;
+    }
     fprintf(stderr, "\r\033[K%3d%% [%-20.*s] %s of %s", percent, percent / 5,
             "####################", done, total);
 }
 
-void progress_add(struct progress *p, int64_t bytes)
+static void meter_add(struct meter *m, int64_t bytes)
 {
     int64_t now;
 
-    p->done += bytes;
-    if (!p->enabled)
+    m->done += bytes;
+    if (!m->enabled)
         return;
     now = mono_ns();
-    if (now - p->shown_ns < PROGRESS_NS)
+    if (now - m->shown_ns < METER_NS)
         return;
-    p->shown_ns = now;
-    show(p);
+    m->shown_ns = now;
+    show(m);
 }
 
-void progress_end(struct progress *p)
+static void meter_end(struct meter *m)
 {
-    if (p->enabled)
+    if (m->enabled)
         fputs("\r\033[K", stderr);
 }
 
@@ -117,23 +129,20 @@ int remote_mkdir(struct api *api, const char *id, const char *path, bool anywher
                     NULL, err, "/sandboxes/%s/files/mkdir", id);
 }
 
-static int copy_body(struct api *api, const struct http_response *response, const char *name,
-                     int fd, struct err *err)
+int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
+             struct err *err)
 {
     auto_free char *data = xmalloc(CHUNK);
-    struct progress progress;
+    struct meter meter;
     ssize_t n;
     int r = 0;
 
-    if (strcmp(response->type, OCTETS) != 0)
-        return err_set(err, ERR_INTERNAL, "%s does not send files as bytes: is it a cay daemon?",
-                       api->target);
-    progress_begin(&progress, name, response->length);
+    meter_begin(&meter, response->length);
     while (r == 0 && (n = http_client_read(api->http, data, CHUNK, err)) > 0) {
         r = write_all(fd, data, (size_t)n);
-        progress_add(&progress, n);
+        meter_add(&meter, n);
     }
-    progress_end(&progress);
+    meter_end(&meter);
     if (r < 0)
         return err_sys(err, -r, "write %s", name);
     return n < 0 ? -1 : 0;
@@ -159,7 +168,10 @@ int remote_download(struct api *api, const char *id, const char *path, bool anyw
         return api_explain(api, err);
     if (api_check(api, &response, err) < 0)
         return -1;
-    return copy_body(api, &response, path, fd, err);
+    if (strcmp(response.type, OCTETS) != 0)
+        return err_set(err, ERR_INTERNAL, "%s does not send files as bytes: is it a cay daemon?",
+                       api->target);
+    return api_save(api, &response, path, fd, err);
 }
 
 /* Exactly size bytes: a file that shrinks meanwhile breaks the request off, so that the old file in
@@ -167,10 +179,10 @@ int remote_download(struct api *api, const char *id, const char *path, bool anyw
 static int send_bytes(struct api *api, int fd, int64_t size, const char *name, struct err *err)
 {
     auto_free char *data = xmalloc(CHUNK);
-    struct progress progress;
+    struct meter meter;
     int r = 0;
 
-    progress_begin(&progress, name, size);
+    meter_begin(&meter, size);
     while (r == 0 && size > 0) {
         ssize_t n = read_some(fd, data, size < CHUNK ? (size_t)size : CHUNK);
 
@@ -181,9 +193,9 @@ static int send_bytes(struct api *api, int fd, int64_t size, const char *name, s
         else
             r = http_client_write(api->http, data, (size_t)n, err);
         size -= n > 0 ? n : 0;
-        progress_add(&progress, n > 0 ? n : 0);
+        meter_add(&meter, n > 0 ? n : 0);
     }
-    progress_end(&progress);
+    meter_end(&meter);
     return r;
 }
 

@@ -6,6 +6,7 @@
 
 struct api;
 struct err;
+struct http_response;
 
 /* One file in or out of a sandbox, as bytes. */
 
@@ -18,16 +19,6 @@ struct place {
 void place_parse(struct place *p, const char *text);
 void place_done(struct place *p);
 
-/* A line on stderr that grows, for transfers of more than 1 MiB on a terminal. */
-struct progress {
-    const char *name;
-    int64_t total, done, shown_ns;
-    bool enabled;
-};
-void progress_begin(struct progress *p, const char *name, int64_t total);
-void progress_add(struct progress *p, int64_t bytes);
-void progress_end(struct progress *p);
-
 /* What a path in a sandbox is. */
 struct remote_info {
     char type;   /* first letter of ls -l: '-' file, 'd' directory, 'l' link, … */
@@ -39,6 +30,10 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
                 struct remote_info *ret, struct err *err);
 /* "drwxr-xr-x" → type and bits. */
 void remote_mode(const char *permissions, struct remote_info *ret);
+
+/* Writes the body of an answer to fd; name is for errors. */
+int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
+             struct err *err);
 
 /* Writes the bytes of a file in the sandbox to fd. */
 int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,

@@ -162,3 +162,9 @@ int64_t json_int(const json_t *object, const char *key)
 
     return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_number_value(v);
 }
+
+void json_put_text(json_t *object, const char *key, const char *value)
+{
+    if (value)
+        (void)json_object_set_new(object, key, json_string(value));
+}

@@ -42,3 +42,5 @@ bool ui_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *json_text(const json_t *object, const char *key); /* "" when absent or no string */
 int64_t json_int(const json_t *object, const char *key);      /* 0 when absent or no number */
 double json_num(const json_t *object, const char *key);
+/* Sets key, unless value is NULL. */
+void json_put_text(json_t *object, const char *key, const char *value);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -399,6 +400,17 @@ size_t http_client_early(struct http_client *c, void *data, size_t len)
         memcpy(data, c->in.data + c->off, len);
     c->off += len;
     return len;
+}
+
+bool http_client_wait(struct http_client *c, int timeout_ms)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+    if (c->fd < 0 || c->off < c->in.len)
+        return true;
+    if (c->body == BODY_CHUNKED && (c->chunked.span_len > 0 || c->chunked.done))
+        return true;
+    return poll(&p, 1, timeout_ms) > 0;
 }
 
 /* ---- the body of the answer ---- */

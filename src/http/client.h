@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -35,6 +36,10 @@ int http_client_begin(struct http_client *c, const char *method, const char *pat
                       int64_t length, struct err *err);
 int http_client_write(struct http_client *c, const void *data, size_t len, struct err *err);
 int http_client_finish(struct http_client *c, struct http_response *ret, struct err *err);
+
+/* Will reading (the head or the body of the answer) have something to say at once? Waits for that
+ * for at most timeout_ms, or until a signal comes. */
+bool http_client_wait(struct http_client *c, int timeout_ms);
 
 /* The body of the answer: bytes, 0 at its end, -1. Read it to the end before the next request, or
  * that one opens a new connection. */

@@ -9,9 +9,11 @@
 #include "cli/args.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/create.h"
 #include "cli/escape.h"
 #include "cli/help.h"
 #include "cli/hostfs.h"
+#include "cli/pull_view.h"
 #include "cli/table.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
@@ -113,11 +115,12 @@ TEST(times_and_sizes_have_units)
         const char *flag, *name;
         double value;
     } rows[] = {
-        {"--timeout=30", "timeout", 30},    {"--timeout=500ms", "timeout", 0.5},
-        {"--timeout=5m", "timeout", 300},   {"--timeout=2h", "timeout", 7200},
-        {"--timeout=1.5s", "timeout", 1.5}, {"--memory=512", "memory", 512},
-        {"--memory=2G", "memory", 2048},    {"--memory=256M", "memory", 256},
-        {"--cpu=0.5", "cpu", 0.5},
+        {"--timeout=30", "timeout", 30},     {"--timeout=500ms", "timeout", 0.5},
+        {"--timeout=5m", "timeout", 300},    {"--timeout=2h", "timeout", 7200},
+        {"--timeout=1.5s", "timeout", 1.5},  {"--memory=512", "memory", 512},
+        {"--memory=2G", "memory", 2048},     {"--memory=256M", "memory", 256},
+        {"--cpu=0.5", "cpu", 0.5},           {"--timeout=7d", "timeout", 604800},
+        {"--timeout=12h", "timeout", 43200}, {"--memory=10G", "memory", 10240},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -216,6 +219,11 @@ TEST(commands_are_found_by_name_by_alias_and_as_one_or_two_words)
     CHECK_STR(command_find(1, (char *[]){"list"}, &used)->name, "ls");
     CHECK_STR(command_find(1, (char *[]){"kill"}, &used)->name, "stop");
     CHECK_STR(command_find(1, (char *[]){"rm"}, &used)->name, "stop");
+    CHECK_STR(command_find(2, (char *[]){"pull", "alpine"}, &used)->name, "image pull");
+    CHECK_INT(used, 1);
+    CHECK_STR(command_find(1, (char *[]){"images"}, &used)->name, "image ls");
+    CHECK_STR(command_find(1, (char *[]){"rmi"}, &used)->name, "image rm");
+    CHECK_STR(command_find(1, (char *[]){"commit"}, &used)->name, "image commit");
     CHECK_STR(command_find(3, (char *[]){"file", "read", "x"}, &used)->name, "file read");
     CHECK_INT(used, 2);
     CHECK_STR(command_find(2, (char *[]){"file read", "x"}, &used)->name, "file read");
@@ -270,6 +278,226 @@ TEST(a_hostile_name_cannot_leave_its_cell)
     CHECK(strstr(text, "a\\x0ab\\x1b]52;c;eA==\\x07\\x09  1\n"));
     free(text);
     table_done(&t);
+}
+
+/* ---- what a pull shows ---- */
+
+#define SECOND 1000000000LL
+#define MIB    (1LL << 20)
+
+static void tell(struct pull_view *v, const char *text)
+{
+    json_t *event = json_loads(text, 0, NULL);
+
+    CHECK(event);
+    pull_view_event(v, event);
+    json_decref(event);
+}
+
+static void tell_layer(struct pull_view *v, int index, const char *state, long long downloaded,
+                       long long total)
+{
+    auto_free char *text =
+        xasprintf("{\"event\": \"layer\", \"index\": %d, \"digest\": \"sha256:%012dffff\", "
+                  "\"state\": \"%s\", \"downloaded\": %lld, \"total\": %lld, \"unpacked\": 0}",
+                  index, index, state, downloaded, total);
+
+    tell(v, text);
+}
+
+static char *rendered(const struct pull_view *v, size_t rows, size_t cols)
+{
+    struct buf out;
+
+    buf_init(&out, 1u << 20);
+    pull_view_render(v, rows, cols, &out);
+    return buf_steal(&out);
+}
+
+/* Lines, each narrower than cols. */
+static size_t lines_fit(const char *text, size_t cols)
+{
+    size_t n = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+
+        CHECK(text[len] == '\n');
+        if (len >= cols)
+            TAP_FAIL("a line of %zu columns for %zu: %.*s", len, cols, (int)len, text);
+        text += len + 1;
+        n++;
+    }
+    return n;
+}
+
+TEST(a_pull_shows_each_layer_and_the_whole)
+{
+    struct pull_view v;
+    auto_free char *text = NULL;
+
+    pull_view_init(&v, "python:3.12-slim");
+    tell(&v, "{\"event\": \"resolved\", \"layers\": 4, \"bytes\": 41943040}");
+    tell_layer(&v, 0, "present", 0, 5 * MIB);
+    tell_layer(&v, 1, "downloading", 0, 20 * MIB);
+    tell_layer(&v, 2, "done", 10 * MIB, 10 * MIB);
+    pull_view_tick(&v, 0);
+    tell_layer(&v, 1, "downloading", 5 * MIB, 20 * MIB);
+    pull_view_tick(&v, 1 * SECOND);
+    text = rendered(&v, 24, 100);
+    CHECK_STR(
+        text,
+        "000000000000  already here\n"
+        "000000000001  downloading  [=======>                         ]       5.0 MiB/20.0 MiB"
+        "     5.0 MiB/s\n"
+        "000000000002  done         10.0 MiB\n"
+        "              waiting\n"
+        "python:3.12-slim  37%  15.0 MiB of 40.0 MiB  5.0 MiB/s  5s left  2 of 4 layers\n");
+    pull_view_done(&v);
+}
+
+TEST(a_rate_is_that_of_the_last_seconds_and_falls_when_nothing_comes)
+{
+    struct rate r = {0};
+
+    CHECK(rate_per_second(&r) == 0);
+    rate_add(&r, 0, 0);
+    CHECK(rate_per_second(&r) == 0);
+    rate_add(&r, SECOND / 10, 999 * MIB); /* too soon after the last one to measure */
+    CHECK_INT(r.n, 1);
+    for (int i = 1; i <= 20; i++)
+        rate_add(&r, i * SECOND, i * MIB);
+    CHECK_INT((int64_t)rate_per_second(&r), MIB);
+    for (int i = 21; i <= 40; i++)
+        rate_add(&r, i * SECOND, 20 * MIB);
+    CHECK(rate_per_second(&r) == 0);
+}
+
+TEST(lines_fit_any_terminal)
+{
+    struct pull_view v;
+
+    pull_view_init(&v, "registry.example.org/some/very/long/path/to/an/image:with-a-long-tag");
+    tell(&v, "{\"event\": \"resolved\", \"layers\": 3, \"bytes\": 99999999999}");
+    tell_layer(&v, 0, "downloading", 123456789012, 999999999999);
+    tell_layer(&v, 1, "unpacking", 1023 * MIB + 1023 * 1024, 1024 * MIB - 1);
+    tell_layer(&v, 2, "downloading", 5, 0);
+    pull_view_tick(&v, 0);
+    pull_view_tick(&v, SECOND);
+    for (size_t cols = 2; cols < 300; cols++) {
+        auto_free char *text = rendered(&v, 10, cols);
+
+        CHECK_INT(lines_fit(text, cols), 4);
+    }
+    pull_view_done(&v);
+}
+
+TEST(layers_that_do_not_fit_are_counted)
+{
+    struct pull_view v;
+
+    pull_view_init(&v, "big");
+    tell(&v, "{\"event\": \"resolved\", \"layers\": 127, \"bytes\": 1270}");
+    for (int i = 0; i < 127; i++)
+        tell_layer(&v, i,
+                   i < 60   ? "done"
+                   : i < 64 ? "downloading"
+                            : "waiting",
+                   i < 60 ? 10 : 1, 10);
+    for (size_t rows = 1; rows < 140; rows++) {
+        auto_free char *text = rendered(&v, rows, 80);
+
+        CHECK(lines_fit(text, 80) <= rows);
+        CHECK(strstr(text, "60 of 127 layers"));
+        if (rows == 10) {
+            CHECK(strstr(text, "000000000063  downloading"));
+            CHECK(strstr(text, "\n123 more: 0 at work, 63 waiting, 60 done, 0 already here\n"));
+            CHECK_INT(lines_fit(text, 80), 6);
+        }
+        if (rows == 4)
+            CHECK(strstr(text, "\n125 more: 2 at work, 63 waiting, 60 done, 0 already here\n"));
+        if (rows == 128)
+            CHECK_INT(lines_fit(text, 80), 128);
+    }
+    pull_view_done(&v);
+}
+
+TEST(events_that_make_no_sense_are_passed_over)
+{
+    static const char *const rows[] = {
+        "{}",
+        "[]",
+        "{\"event\": 5}",
+        "{\"event\": \"later\"}",
+        "{\"event\": \"layer\", \"index\": -1}",
+        "{\"event\": \"layer\", \"index\": 100000000}",
+        "{\"event\": \"resolved\", \"layers\": 100000000000, \"bytes\": -5}",
+        "{\"event\": \"resolved\", \"layers\": -1}",
+        "{\"event\": \"layer\", \"index\": 3, \"digest\": \"sha256:\\u001b[2J\", \"state\": "
+        "\"odd\","
+        " \"downloaded\": -7, \"total\": \"x\"}",
+        "{\"event\": \"layer\", \"index\": 2, \"state\": \"downloading\", \"downloaded\": 50, "
+        "\"total\": 7}",
+    };
+    struct pull_view v;
+    auto_free char *text = NULL;
+
+    pull_view_init(&v, "a\033[31mb");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        tell(&v, rows[i]);
+    CHECK_INT(v.n_layers, PULL_LAYERS_MAX);
+    text = rendered(&v, 300, 80);
+    CHECK(!strchr(text, '\033'));
+    CHECK(strstr(text, "a\\x1b[31mb  0 of 256 layers\n"));
+    pull_view_done(&v);
+}
+
+TEST(a_pull_says_what_it_does_before_and_after_the_layers)
+{
+    struct pull_view v;
+    char *text;
+
+    pull_view_init(&v, "alpine");
+    text = rendered(&v, 10, 80);
+    CHECK_STR(text, "alpine  resolving\n");
+    free(text);
+    tell(&v, "{\"event\": \"resolved\", \"layers\": 1, \"bytes\": 100}");
+    tell_layer(&v, 0, "done", 100, 100);
+    tell(&v, "{\"event\": \"storing\"}");
+    text = rendered(&v, 10, 80);
+    CHECK(strstr(text, "alpine  writing to disk\n"));
+    free(text);
+    pull_view_done(&v);
+}
+
+TEST(a_command_is_words_in_brackets_or_a_line_for_the_shell)
+{
+    static const struct {
+        const char *text, *json;
+    } rows[] = {
+        {"python3 -m app", "[\"/bin/sh\", \"-c\", \"python3 -m app\"]"},
+        {"[\"a\", \"b c\"]", "[\"a\", \"b c\"]"},
+        {"[]", "[]"},
+        {"[\"a\", 1]", NULL},
+        {"[a]", NULL},
+        {"[\"a\"", NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err err = {0};
+        json_t *words;
+        int r = command_words(rows[i].text, "--cmd", &words, &err);
+
+        CHECK_INT(r, rows[i].json ? 0 : -1);
+        if (r == 0) {
+            auto_free char *text = json_dumps(words, 0);
+
+            CHECK_STR(text, rows[i].json);
+            json_decref(words);
+        } else {
+            CHECK(strstr(err.text, "--cmd needs"));
+        }
+    }
 }
 
 /* ---- control bytes ---- */

@@ -839,6 +839,37 @@ TEST(a_stream_that_was_not_ended_looks_broken)
     finish();
 }
 
+TEST(the_client_can_wait_for_an_answer_and_for_its_parts_without_blocking)
+{
+    struct http_client *c;
+    struct http_response r;
+    struct err err = {0};
+    char byte, all[4096];
+    size_t len = 0;
+    ssize_t n;
+
+    start();
+    c = new_client();
+    CHECK_INT(http_client_begin(c, "POST", "/block", NULL, 0, &err), 0);
+    await_pipe(entered);
+    CHECK(!http_client_wait(c, 0));
+    signal_pipe(leave);
+    CHECK(http_client_wait(c, -1));
+    CHECK_INT(http_client_finish(c, &r, &err), 0);
+    CHECK_INT(http_client_read(c, all, sizeof(all), &err), 4);
+    /* Whatever is left of a chunk, or is in the buffer, or the end itself, is something to read. */
+    CHECK_INT(http_client_send(c, "GET", "/stream", NULL, NULL, 0, &r, &err), 0);
+    do {
+        CHECK(http_client_wait(c, -1));
+        n = http_client_read(c, &byte, 1, &err);
+        len += n > 0 ? 1 : 0;
+    } while (n > 0);
+    CHECK_INT(n, 0);
+    CHECK_INT(len, 10 * 9 + 90 * 10);
+    http_client_free(c);
+    finish();
+}
+
 TEST(a_client_that_vanishes_is_noticed_by_the_stream)
 {
     int fd;
