@@ -1,0 +1,145 @@
+"""Which images may be used, by which names, and with how much."""
+
+import pytest
+
+from cay_harness import cay
+from cay_registry import *  # noqa: F401,F403 (fixtures too)
+
+pytestmark = needs_registry
+
+
+@pytest.fixture(scope="module")
+def hub(registry):
+    """What Docker Hub is to these daemons, through a mirror."""
+    registry.push("library/python:3.12-slim", Image(base_layer(), layer(text("which", "preset\n"))))
+    registry.push("library/node:22-slim", Image(base_layer(), layer(text("which", "node\n"))))
+    registry.push("library/other:1", Image(base_layer(), layer(text("which", "other\n"))))
+    registry.push("team/app:1", Image(base_layer(), layer(text("which", "team\n"))))
+    return registry
+
+
+@pytest.fixture
+def served(daemon_of, hub):
+    """served(CAY_…=…): a daemon with that policy."""
+    def start(**env):
+        daemon = daemon_of(env={"CAY_REGISTRY_MIRRORS": f"docker.io=http://{hub.host}",
+                                "CAY_INSECURE_REGISTRIES": hub.host, **env}).start()
+        return Images(daemon)
+
+    return start
+
+
+def which(images, name, **fields):
+    with images.box(name, **fields) as id:
+        return images.api.sh(id, "cat /which").strip()
+
+
+def test_the_allow_list(served, hub):
+    mine = served(CAY_ALLOWED_IMAGES=f"python:*,{hub.host}/team/*,host")
+    assert which(mine, "python:3.12-slim") == "preset"
+    assert which(mine, hub.ref("team/app:1")) == "team"
+    with mine.box("host"):
+        pass
+    for name in ("other:1", "node:22-slim", "team/app:1", hub.ref("library/other:1"),
+                 "python.example/x:1", "evil.example/python:1", "x/python:1"):
+        said = mine.api.try_create(name).failed(403, "image_not_allowed")
+        assert f"Image not allowed: {name}" in said["error"]
+        assert mine.try_pull(name).failed(403, "image_not_allowed")
+    assert "other:1" not in mine.names()
+
+
+def test_a_name_from_an_archive_does_not_get_around_the_list(served, hub, tmp_path):
+    mine = served(CAY_ALLOWED_IMAGES="good:*,host")
+    layout = Image(base_layer()).layout(tmp_path / "layout", "bad:1")
+    reply = mine.try_import(layout)
+    if reply.status == 200:
+        mine.api.try_create("bad:1").failed(403, "image_not_allowed")
+        id = reply.json["id"]
+        mine.api.try_create(id).failed((400, 403, 404))
+        mine.api.try_create(id[7:19]).failed((400, 403, 404))
+
+
+def test_presets_and_own_names(served, hub):
+    mine = served(CAY_CUSTOM_IMAGES=f"tools={hub.ref('team/app:1')},alias=other:1")
+    assert which(mine, "python") == "preset" and which(mine, "node") == "node"
+    assert which(mine, "tools") == "team" and which(mine, "alias") == "other"
+    listed = mine.api.get("/images/catalog").ok()["images"]
+    assert [(i["name"], i["kind"]) for i in listed][:2] == [("python", "preset"), ("node", "preset")]
+    own = {i["name"]: i["reference"] for i in listed if i["kind"] == "custom"}
+    assert set(own) == {"tools", "alias"} and own["tools"].endswith("team/app:1")
+    out = cay(mine.daemon, "image", "catalog", check=True).stdout
+    assert b"python" in out and b"tools" in out
+
+
+def test_presets_cannot_be_shadowed(served, daemon_of, hub, tmp_path):
+    for wrong in ("python=x:1", "host=x:1", "=x:1", "a", "a=UPPER", "a=x:1,a=y:1", "A b=x:1"):
+        code, log = daemon_of(env={"CAY_CUSTOM_IMAGES": wrong}).refused()
+        assert code != 0 and "CAY_CUSTOM_IMAGES" in log, wrong
+    mine = served()
+    layout = Image(base_layer(), layer(text("which", "shadow\n"))).layout(tmp_path / "layout")
+    for name in ("python", "host"):
+        mine.try_import(layout, name).failed(403, "image_reserved")
+    mine.load(layout, "mine:1")
+    mine.tag("mine:1", "node").failed(403, "image_reserved")
+    assert which(mine, "python") == "preset"
+
+
+def test_an_image_of_a_documented_name_serves_the_preset(served, hub, tmp_path):
+    """Made by hand and called python:3.12-slim, it is what `python` means, without a registry."""
+    mine = served(CAY_PULL_POLICY="never")
+    layout = Image(base_layer(), layer(text("which", "made here\n"))).layout(tmp_path / "layout")
+    mine.load(layout, "python:3.12-slim")
+    for name in ("python:3.12-slim", "python", "docker.io/library/python:3.12-slim"):
+        assert which(mine, name) == "made here", name
+
+
+def test_caps(served, daemon_of, hub):
+    mine = served(CAY_IMAGE_CAPS=f"python:cpu=0.5,memory=128;{hub.host}/team/*:memory=256")
+    sandbox = mine.api.create("python")
+    assert (sandbox["config"]["cpu"], sandbox["config"]["memory"]) == (0.5, 128)
+    mine.api.remove(sandbox["id"])
+    for fields in ({"cpu": 1}, {"memory": 129}, {"cpu": 0.5, "memory": 512}):
+        said = mine.api.try_create("python", **fields).failed(403, "image_cap_exceeded")
+        assert "at most" in said["error"]
+    with mine.box("python", cpu=0.5, memory=100):
+        pass
+    mine.api.try_create(hub.ref("team/app:1"), memory=300).failed(403, "image_cap_exceeded")
+    with mine.box("other:1", memory=512):
+        pass
+    for wrong in ("python", "python:cpu=x", "python:disk=1", ":cpu=1", "python:cpu=0"):
+        code, log = daemon_of(env={"CAY_IMAGE_CAPS": wrong}).refused()
+        assert code != 0 and "CAY_IMAGE_CAPS" in log, wrong
+
+
+def test_without_auto_install_only_an_operator_brings_images(served, hub):
+    mine = served(CAY_AUTO_INSTALL="false")
+    said = mine.api.try_create("other:1").failed(404, "image_not_installed")
+    assert "pull" in said["error"]
+    mine.api.try_create("other:1", pull="always").failed((403, 404), "image_not_installed")
+    mine.pull("other:1")
+    assert which(mine, "other:1") == "other"
+
+
+def test_the_strict_rule(served, hub):
+    mine = served(CAY_IMAGE_STRICT="true", CAY_ALLOWED_IMAGES="python,tools",
+                  CAY_CUSTOM_IMAGES=f"tools={hub.ref('team/app:1')},unlisted=other:1")
+    assert which(mine, "python") == "preset" and which(mine, "tools") == "team"
+    for name in ("node", "unlisted", "other:1", "python:3.12-slim", hub.ref("team/app:1")):
+        mine.api.try_create(name).failed(403, "image_not_allowed")
+    none = served(CAY_IMAGE_STRICT="true", CAY_ALLOWED_IMAGES="")
+    none.api.try_create("python").failed(403, "image_not_allowed")
+
+
+def test_pulling_and_removing_want_rights(daemon_of, hub):
+    daemon = daemon_of(env={"CAY_AUTH_TOKEN": "secret-of-the-tests",
+                            "CAY_INSECURE_REGISTRIES": hub.host}).start()
+    with daemon.api(token="wrong") as api:
+        for method, path, body in (("POST", "/images/pull", {"reference": hub.ref("team/app:1")}),
+                                   ("POST", "/images/prune", {}), ("DELETE", "/images/x", None),
+                                   ("POST", "/images/x/tag", {"name": "y"}), ("GET", "/images", None),
+                                   ("GET", "/images/x/export", None)):
+            api.call(method, path, body).failed(403, "invalid_token")
+    with daemon.api() as api:
+        api.post("/images/pull", {"reference": hub.ref("team/app:1")}).ok()
+        api.post("/images/import", {"path": "/etc", "name": "x:1"}).failed(403, "local_only")
+        api.delete(Images.path(hub.ref("team/app:1"))).ok()
