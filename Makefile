@@ -36,6 +36,7 @@ format:
 
 bench: all
 	@tools/bench
+	@tools/bench images
 
 check-vm: all
 	@tests/vm/run
