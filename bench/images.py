@@ -8,16 +8,15 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import time
 
 import daemon
 import report
+import session
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests" / "integration"))
@@ -385,9 +384,7 @@ def table(rows):
         lines.append([row["name"], report.cell(row, "cay"), report.cell(row, "cay", "p99"),
                       *(report.cell(row, c) for c in COLUMNS[1:]),
                       report.times(min(peers) / cay if peers and cay else None)])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join("  ".join(c.ljust(w) if i == 0 else c.rjust(w)
-                               for i, (c, w) in enumerate(zip(line, widths))) for line in lines)
+    return report.aligned(lines)
 
 
 def bars(rows):
@@ -418,25 +415,6 @@ def bars(rows):
     return checks
 
 
-def stop_on_term(*_):
-    raise KeyboardInterrupt
-
-
-def run_all(args):
-    signal.signal(signal.SIGTERM, stop_on_term)
-    base = os.environ.setdefault("CAY_BENCH_DIR", "/var/tmp")
-    work = pathlib.Path(tempfile.mkdtemp(prefix="cay-bench-", dir=base))
-    bench = Bench(args, work)
-    try:
-        return bench.run()
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        bench.stop()
-        shutil.rmtree(work, ignore_errors=True)
-        if work.exists():
-            print(f"bench: {work} could not be removed", file=sys.stderr)
-
-
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench images", description="pulls, and layers in use")
     parser.add_argument("--build", type=pathlib.Path, default=TOP / "build", help="build folder")
@@ -445,19 +423,10 @@ def main():
     parser.add_argument("--size", type=int, default=240, help="MiB of files in the image (240)")
     args = parser.parse_args()
     args.build = args.build.resolve()
-    try:
-        rows = run_all(args)
-    except KeyboardInterrupt:
-        sys.exit("bench: stopped, and cleaned up")
-    except RuntimeError as e:
-        sys.exit(f"bench: {e}")
+    rows = session.run(lambda work: Bench(args, work))
     (args.build / "bench-images.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     print(table(rows) + "\n")
-    checks = bars(rows)
-    words = {True: "pass", False: "FAIL", None: "skip"}
-    for claim, measured, passed in checks:
-        print(f"{words[passed]}  {claim}: {measured}")
-    return 1 if any(passed is False for _, _, passed in checks) else 0
+    return session.verdict(bars(rows))
 
 
 if __name__ == "__main__":

@@ -96,12 +96,14 @@ def notes(rows):
     return [f"{column}: not measured, {why}" for column, why in found.items()]
 
 
-def text(rows):
-    lines = table(rows)
+def aligned(lines):
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    out = ["  ".join(c.ljust(w) if i == 0 else c.rjust(w)
-                     for i, (c, w) in enumerate(zip(line, widths))) for line in lines]
-    return "\n".join(out + notes(rows))
+    return "\n".join("  ".join(c.ljust(w) if i == 0 else c.rjust(w)
+                               for i, (c, w) in enumerate(zip(line, widths))) for line in lines)
+
+
+def text(rows):
+    return "\n".join([aligned(table(rows)), *notes(rows)])
 
 
 def markdown(rows):

@@ -3,16 +3,14 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import daemon
 import peers
 import report
+import session
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 CROWD = 500
@@ -150,25 +148,6 @@ class Bench:
                 print(f"bench: {type(thing).__name__} was not cleaned up: {e}", file=sys.stderr)
 
 
-def stop_on_term(*_):
-    raise KeyboardInterrupt
-
-
-def run(args):
-    signal.signal(signal.SIGTERM, stop_on_term)
-    base = os.environ.setdefault("CAY_BENCH_DIR", "/var/tmp")
-    work = pathlib.Path(tempfile.mkdtemp(prefix="cay-bench-", dir=base))
-    bench = Bench(args, work)
-    try:
-        return bench.run()
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        bench.stop()
-        shutil.rmtree(work, ignore_errors=True)
-        if work.exists():
-            print(f"bench: {work} could not be removed", file=sys.stderr)
-
-
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description="cay beside its floor and peers")
     parser.add_argument("--build", type=pathlib.Path, default=TOP / "build", help="build folder")
@@ -184,19 +163,10 @@ def main():
             sys.exit(f"bench: {results} does not exist: run tools/bench first")
         print(report.markdown(json.loads(results.read_text())))
         return 0
-    try:
-        rows = run(args)
-    except KeyboardInterrupt:
-        sys.exit("bench: stopped, and cleaned up")
-    except RuntimeError as e:
-        sys.exit(f"bench: {e}")
+    rows = session.run(lambda work: Bench(args, work))
     results.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     print(report.text(rows) + "\n")
-    checks = report.bars(rows)
-    words = {True: "pass", False: "FAIL", None: "skip"}
-    for claim, measured, passed in checks:
-        print(f"{words[passed]}  {claim}: {measured}")
-    return 1 if any(passed is False for _, _, passed in checks) else 0
+    return session.verdict(report.bars(rows))
 
 
 if __name__ == "__main__":

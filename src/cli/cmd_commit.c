@@ -94,10 +94,5 @@ int cmd_image_commit(struct args *args)
     }
     if (api_call(&api, "POST", body, &image, &err, "/sandboxes/%s/commit", id) < 0)
         return ui_fail(&err);
-    if (args_has(args, "json"))
-        ui_json(image);
-    else
-        printf("%s\n", json_text(image, "id"));
-    json_decref(image);
-    return STATUS_OK;
+    return ui_made(args, image);
 }

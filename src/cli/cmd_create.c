@@ -100,10 +100,5 @@ int cmd_create(struct args *args)
     }
     if (create_sandbox(&api, args, body, &sandbox, &pulled, &err) < 0)
         return pull_fail(&err);
-    if (args_has(args, "json"))
-        ui_json(sandbox);
-    else
-        printf("%s\n", json_text(sandbox, "id"));
-    json_decref(sandbox);
-    return STATUS_OK;
+    return ui_made(args, sandbox);
 }

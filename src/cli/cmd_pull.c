@@ -68,16 +68,6 @@ static int read_auth(const struct args *args, json_t **ret, struct err *err)
     return r;
 }
 
-static int finish(const struct args *args, json_t *image)
-{
-    if (args_has(args, "json"))
-        ui_json(image);
-    else
-        printf("%s\n", json_text(image, "id"));
-    json_decref(image);
-    return STATUS_OK;
-}
-
 static int fetch(struct args *args, const char *path, json_t *body, struct pull *pull)
 {
     auto_api struct api api = {0};
@@ -90,7 +80,7 @@ static int fetch(struct args *args, const char *path, json_t *body, struct pull 
     }
     if (pull_call(&api, path, body, pull, &image, &err) < 0)
         return pull_fail(&err);
-    return finish(args, image);
+    return ui_made(args, image);
 }
 
 int cmd_image_pull(struct args *args)

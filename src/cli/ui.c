@@ -88,6 +88,16 @@ void ui_json_line(const json_t *value)
     (void)fflush(stdout);
 }
 
+int ui_made(const struct args *args, json_t *object)
+{
+    if (args_has(args, "json"))
+        ui_json(object);
+    else
+        printf("%s\n", json_text(object, "id"));
+    json_decref(object);
+    return STATUS_OK;
+}
+
 bool ui_output_failed(void)
 {
     return ferror(stdout) != 0;

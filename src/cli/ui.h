@@ -26,6 +26,10 @@ void ui_json(const json_t *value);
 /* One line. */
 void ui_json_line(const json_t *value);
 
+struct args;
+/* What was made, for whoever asked: its id, or with --json all of it. Takes it. */
+int ui_made(const struct args *args, json_t *object);
+
 /* Flushes stdout: status, or 141 when the reader has gone (quietly), or 1 when the disk is full. */
 int ui_finish(int status);
 bool ui_output_failed(void);

@@ -92,14 +92,9 @@ static bool fits(const struct image *image, const char *platform)
 /* Names that no registry has: what they mean is here or nowhere. */
 static bool is_local(const char *name)
 {
-    auto_free char *text = NULL;
-    struct reference ref;
+    auto_free char *text = str_starts(name, ID_PREFIX) ? NULL : reference_shorten(name);
 
-    if (str_starts(name, ID_PREFIX) || reference_parse(name, &ref, NULL) < 0)
-        return true;
-    text = reference_short(&ref);
-    reference_done(&ref);
-    return strcmp(text, "host") == 0;
+    return !text || strcmp(text, "host") == 0;
 }
 
 /* The reference is made whole, so that one image is pulled once whatever it is called. */

@@ -403,21 +403,9 @@ int policy_limit(const struct policy *p, const char *name, bool asked_cpu, bool 
     return r;
 }
 
-static char *short_form(const char *name)
-{
-    struct reference ref;
-    char *text;
-
-    if (reference_parse(name, &ref, NULL) < 0)
-        return NULL;
-    text = reference_short(&ref);
-    reference_done(&ref);
-    return text;
-}
-
 static bool same_image(const char *reference, const char *name)
 {
-    auto_free char *text = short_form(reference);
+    auto_free char *text = reference_shorten(reference);
 
     return text && strcmp(text, name) == 0;
 }

@@ -20,14 +20,9 @@
 
 char *image_name_short(const char *name)
 {
-    struct reference ref;
-    char *s;
+    char *s = reference_shorten(name);
 
-    if (reference_parse(name, &ref, NULL) < 0)
-        return NULL;
-    s = reference_short(&ref);
-    reference_done(&ref);
-    if (strlen(s) <= NAME_MAX_LEN)
+    if (!s || strlen(s) <= NAME_MAX_LEN)
         return s;
     free(s);
     return NULL;

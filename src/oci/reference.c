@@ -260,3 +260,15 @@ char *reference_short(const struct reference *ref)
         tag = NULL;
     return join(host, path, tag, ref->digest);
 }
+
+char *reference_shorten(const char *text)
+{
+    struct reference ref;
+    char *s;
+
+    if (reference_parse(text, &ref, NULL) < 0)
+        return NULL;
+    s = reference_short(&ref);
+    reference_done(&ref);
+    return s;
+}

@@ -25,3 +25,5 @@ char *reference_full(const struct reference *ref);
 /* As short as it can be without meaning another: python:3.12-slim, python for :latest. One image
  * has one short form, so that names are kept and compared in it. Free it. */
 char *reference_short(const struct reference *ref);
+/* The short form of a text; NULL if it is no reference. Free it. */
+char *reference_shorten(const char *text);

@@ -20,21 +20,9 @@ void bundle_image_done(struct bundle_image *image)
     *image = (struct bundle_image){0};
 }
 
-static char *short_name(const char *name)
-{
-    struct reference ref;
-    char *s;
-
-    if (reference_parse(name, &ref, NULL) < 0)
-        return NULL;
-    s = reference_short(&ref);
-    reference_done(&ref);
-    return s;
-}
-
 bool same_name(const char *a, const char *b)
 {
-    auto_free char *x = short_name(a), *y = short_name(b);
+    auto_free char *x = reference_shorten(a), *y = reference_shorten(b);
 
     return x && y && strcmp(x, y) == 0;
 }

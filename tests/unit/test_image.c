@@ -2,7 +2,6 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <jansson.h>
 #include <locale.h>
 #include <netinet/in.h>
@@ -23,42 +22,14 @@
 #include "layer/layer.h"
 #include "layer/tree.h"
 #include "oci/digest.h"
+#include "scratch.h"
 #include "tap.h"
 
 /* ---- a data folder, and archives to put in ---- */
 
-static char base[64];
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static void clean_up(void)
-{
-    if (base[0])
-        (void)nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static const char *in_base(const char *name)
-{
-    static char path[4][PATH_MAX];
-    static unsigned next;
-    char *p = path[next++ % 4];
-
-    (void)snprintf(p, PATH_MAX, "%s/%s", base, name);
-    return p;
-}
-
-/* Layers have owners, so all of this needs root. */
 static void set_up(void)
 {
-    if (geteuid() != 0)
-        SKIP("needs root");
-    (void)snprintf(base, sizeof(base), "/tmp/cay-image-XXXXXX");
-    CHECK(mkdtemp(base));
-    (void)atexit(clean_up);
+    scratch_make();
     CHECK_INT(mkdir(in_base("data"), 0755), 0);
 }
 

@@ -2,7 +2,6 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <locale.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,47 +19,24 @@
 #include "layer/layer.h"
 #include "layer/pipe.h"
 #include "layer/tree.h"
+#include "scratch.h"
 #include "tap.h"
 
 /* ---- a folder to work in ---- */
 
-static char base[64];
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static void unmount(void)
 {
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static void clean_up(void)
-{
-    auto_free char *merged = xasprintf("%s/merged", base);
-
-    (void)umount2(merged, MNT_DETACH);
-    (void)nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static const char *in_base(const char *name)
-{
-    static char path[8][PATH_MAX];
-    static unsigned next;
-    char *p = path[next++ % 8];
-
-    (void)snprintf(p, PATH_MAX, "%s/%s", base, name);
-    return p;
+    (void)umount2(in_base("merged"), MNT_DETACH);
 }
 
 /* Layers have owners and whiteouts, so all of this needs root; mounts are the test's own. */
 static void set_up(void)
 {
-    if (geteuid() != 0)
-        SKIP("needs root");
+    scratch_make();
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         SKIP("needs a mount namespace");
     (void)umask(022);
-    (void)snprintf(base, sizeof(base), "/tmp/cay-layer-XXXXXX");
-    CHECK(mkdtemp(base));
-    (void)atexit(clean_up);
+    (void)atexit(unmount); /* before the folder goes: in the reverse order */
     CHECK_INT(mkdir(in_base("merged"), 0755), 0);
 }
 
