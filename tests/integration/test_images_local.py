@@ -1,5 +1,6 @@
 """Images without a registry: import, export, tag, rm, prune, commit, and what they take of the disk."""
 
+import io
 import json
 import os
 import shutil
@@ -70,6 +71,25 @@ def test_docker_save_and_oci_layouts(images, tmp_path, form):
             "second\n/home/app\napp\nblue\n"
     assert images.load(path, "other:2")["name"] == "other:2"
     assert len(layer_names(images.daemon)) == 2
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_saved_image_may_name_its_parts_as_it_likes(images, tmp_path, mode):
+    """Not every tool calls them by digests; the list comes last, as some write it."""
+    made = sample()
+    parts = {"layer.tar": made.layers[0], "second.tar": made.layers[1],
+             made.id: json.dumps(made.config).encode(),
+             "manifest.json": json.dumps([{"Config": made.id, "RepoTags": ["odd/names:1"],
+                                           "Layers": ["layer.tar", "second.tar"]}]).encode()}
+    with tarfile.open(tmp_path / "saved", mode) as tar:
+        for name, data in parts.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    got = images.load(tmp_path / "saved")
+    assert (got["name"], got["id"]) == ("odd/names:1", made.id)
+    with images.box("odd/names:1") as id:
+        assert images.api.sh(id, "cat /two") == "second\n"
 
 
 def test_an_archive_of_two_images_wants_to_be_told_which(images, tmp_path):
