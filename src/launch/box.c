@@ -34,7 +34,7 @@
  *  4. Paths inside the image's root are resolved with RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, so
  *     that no image can lead a mount elsewhere.
  *  5. Capabilities, no_new_privs and the filter come last, in that order, because each of the
- *     steps before needs what they take away.
+ *     steps before needs what they take away. The bounding set takes nothing away before an exec.
  *  6. A step that fails ends the box: there is no half-protected one. */
 
 static int compare_fds(const void *a, const void *b)
@@ -167,22 +167,24 @@ static int set_hostname(struct box *box)
     return sethostname(box->plan->hostname, strlen(box->plan->hostname)) < 0 ? -errno : 0;
 }
 
-/* So that nproc and thread pools inside see what the quota gives. */
+/* So that nproc and thread pools inside see what the quota gives. A move to another CPU takes
+ * longer than all the rest of a start, so the child parks where most boxes are to be. */
 static int choose_cpus(struct box *box)
 {
-    cpu_set_t all, mine;
+    cpu_set_t mine;
     unsigned n, seen = 0;
 
-    if (sched_getaffinity(0, sizeof(all), &all) < 0)
-        return -errno;
-    n = (unsigned)CPU_COUNT(&all);
-    if (box->plan->cpus == 0 || box->plan->cpus >= n)
+    if (box->cpus > 0 && box->cpus == box->plan->cpus)
         return 0;
+    if (box->cpus == 0 && sched_getaffinity(0, sizeof(box->host_cpus), &box->host_cpus) < 0)
+        return -errno;
+    n = (unsigned)CPU_COUNT(&box->host_cpus);
+    box->cpus = box->plan->cpus > 0 && box->plan->cpus < n ? box->plan->cpus : n;
     CPU_ZERO(&mine);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &all))
+        if (!CPU_ISSET(cpu, &box->host_cpus))
             continue;
-        if ((seen++ + n - box->plan->cpu_first % n) % n < box->plan->cpus)
+        if ((seen++ + n - box->plan->cpu_first % n) % n < box->cpus)
             CPU_SET(cpu, &mine);
     }
     return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : 0;
@@ -190,9 +192,22 @@ static int choose_cpus(struct box *box)
 
 /* A hard limit cannot be raised without CAP_SYS_RESOURCE on the host, so the host's own stays when
  * it is lower. */
+static int set_rlimit(int resource, rlim_t soft, rlim_t hard)
+{
+    struct rlimit now, want = {soft, hard};
+
+    if (getrlimit(resource, &now) < 0)
+        return -errno;
+    if (want.rlim_max > now.rlim_max)
+        want.rlim_max = now.rlim_max;
+    if (want.rlim_cur > want.rlim_max)
+        want.rlim_cur = want.rlim_max;
+    return setrlimit(resource, &want) < 0 ? -errno : 0;
+}
+
 static int set_rlimits(struct box *box)
 {
-    const struct {
+    static const struct {
         int resource;
         rlim_t soft, hard;
     } limits[] = {
@@ -203,23 +218,19 @@ static int set_rlimits(struct box *box)
         {RLIMIT_RTPRIO, 0, 0},
         {RLIMIT_NICE, 0, 0},
         {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
-        {RLIMIT_FSIZE, box->plan->file_max, box->plan->file_max},
         {RLIMIT_SIGPENDING, 4096, 4096},
     };
+    int r = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-        struct rlimit now, want = {limits[i].soft, limits[i].hard};
+    (void)box;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(limits); i++)
+        r = set_rlimit(limits[i].resource, limits[i].soft, limits[i].hard);
+    return r;
+}
 
-        if (getrlimit(limits[i].resource, &now) < 0)
-            return -errno;
-        if (want.rlim_max > now.rlim_max)
-            want.rlim_max = now.rlim_max;
-        if (want.rlim_cur > want.rlim_max)
-            want.rlim_cur = want.rlim_max;
-        if (setrlimit(limits[i].resource, &want) < 0)
-            return -errno;
-    }
-    return 0;
+static int limit_files(struct box *box)
+{
+    return set_rlimit(RLIMIT_FSIZE, box->plan->file_max, box->plan->file_max);
 }
 
 /* A keyring of the daemon's session must not be searched from inside. */
@@ -233,11 +244,26 @@ static int new_keyring(struct box *box)
 
 #define CAP_BIT(c) (1ull << (c))
 
+static const uint64_t kept_capabilities =
+    CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) |
+    CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID);
+
+/* Takes nothing from us now: it bounds what an exec can give. */
+static int bound_capabilities(struct box *box)
+{
+    (void)box;
+    for (int cap = 0; cap < 64; cap++)
+        if (!(kept_capabilities & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
+            if (errno != EINVAL)
+                return -errno;
+            break; /* the kernel has no more */
+        }
+    return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 static int drop_capabilities(struct box *box)
 {
-    const uint64_t kept = CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |
-                          CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) |
-                          CAP_BIT(CAP_SETUID);
+    const uint64_t kept = kept_capabilities;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {
         {.effective = (uint32_t)kept, .permitted = (uint32_t)kept},
@@ -245,11 +271,6 @@ static int drop_capabilities(struct box *box)
     };
 
     (void)box;
-    for (int cap = 0; cap < 64; cap++)
-        if (!(kept & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EINVAL)
-            return -errno;
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-        return -errno;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
@@ -318,6 +339,9 @@ static const struct step park_steps[] = {
     {"set sysctls", set_sysctls},
     {"make /proc read-only", close_proc},
     {"join a new keyring", new_keyring},
+    {"choose a cpu", choose_cpus},
+    {"set rlimits", set_rlimits},
+    {"bound capabilities", bound_capabilities},
 };
 
 static const struct step wait_steps[] = {{"wait for the start", wait_for_start}};
@@ -330,7 +354,7 @@ static const struct step start_steps[] = {
     {"move /proc, /sys and /dev", move_kernel_folders},
     {"limit /dev/shm", limit_shm},
     {"enter the root filesystem", enter_root},
-    {"set rlimits", set_rlimits},
+    {"limit the size of files", limit_files},
     {"drop capabilities", drop_capabilities},
     {"set no_new_privs", no_new_privileges},
     {"arrange descriptors", arrange_descriptors},

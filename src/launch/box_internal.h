@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include "launch/launch_internal.h"
 
 /* The child that becomes a box, shared by box.c (its steps in order) and mounts.c. */
@@ -12,6 +14,8 @@ struct box {
     int stage;          /* as it is in our own mount namespace */
     int top;            /* where paths of mounts start: the stage's box folder, later the root */
     int proc, sys, dev; /* mounts */
+    cpu_set_t host_cpus;
+    uint32_t cpus; /* how many of them were chosen; 0 = not yet */
     struct parts parts;
 };
 

@@ -38,14 +38,16 @@ struct plan {
     char **agent;      /* cgroup directories that the agent moves to afterwards */
     uint32_t cgroup_v2;
 
-    /* START */
-    char *hostname;
-    char **layers;      /* directories, topmost first */
-    char **binds;       /* host paths shown read-only */
+    /* both: of the PARK what most boxes have */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */
     uint32_t cpu_first; /* the first of them; they wrap around */
-    uint64_t file_max;  /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
-    uint64_t shm_max;   /* bytes for /dev/shm */
+
+    /* START */
+    char *hostname;
+    char **layers;     /* directories, topmost first */
+    char **binds;      /* host paths shown read-only */
+    uint64_t file_max; /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
+    uint64_t shm_max;  /* bytes for /dev/shm */
 };
 
 void plan_put(struct buf *b, const struct plan *plan);

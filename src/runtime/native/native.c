@@ -226,6 +226,8 @@ static int park(struct native *n, struct berth *b, struct box *box, struct err *
         .work = work,
         .agent = agent,
         .cgroup_v2 = n->cgroup.ops->v2,
+        .cpus = 1,
+        .cpu_first = b->slot,
     };
     int64_t pid = send_plan(n, &plan, NULL, 0, err);
 
