@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -241,4 +243,16 @@ ssize_t read_file_at(int dirfd, const char *path, char *text, size_t size)
     }
     text[len] = '\0';
     return (ssize_t)len;
+}
+
+int fd_sealed(const char *name, const void *data, size_t len, mode_t mode)
+{
+    auto_close int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r = fd < 0 ? -errno : write_all(fd, data, len);
+
+    if (r == 0 &&
+        (fchmod(fd, mode) < 0 ||
+         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0))
+        r = -errno;
+    return r < 0 ? r : steal_fd(fd);
 }

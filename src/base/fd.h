@@ -29,6 +29,9 @@ ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
 int unix_listen(const char *path, int backlog);
 int unix_connect(const char *path);
 
+/* A memfd with that content, which nobody can change any more: the descriptor, CLOEXEC. */
+int fd_sealed(const char *name, const void *data, size_t len, mode_t mode);
+
 /* Writes a short string to an existing file (sysfs, cgroupfs, procfs): 0 or -errno. */
 int write_file_at(int dirfd, const char *path, const char *text);
 

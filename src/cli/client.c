@@ -23,17 +23,11 @@
 
 /* A process talks to one daemon, one call at a time: what went wrong last is the process's. */
 static char last_code[64];
-static int last_status;
 static bool no_daemon;
 
 const char *api_last_code(void)
 {
     return last_code;
-}
-
-int api_last_status(void)
-{
-    return last_status;
 }
 
 bool api_no_daemon(void)
@@ -146,7 +140,6 @@ void api_close(struct api *api)
 
 int api_explain(struct api *api, struct err *err)
 {
-    last_status = 0;
     last_code[0] = '\0';
     if (err->kind != ERR_UNAVAILABLE || err->sys == 0)
         return -1; /* it answered, or began to */
@@ -191,7 +184,6 @@ int api_refuse(const struct api *api, const json_t *body, int status, struct err
 {
     enum err_kind kind = kind_of_status(status);
 
-    last_status = status;
     (void)snprintf(last_code, sizeof(last_code), "%s", json_text(body, "code"));
     if (*json_text(body, "error"))
         (void)err_set(err, kind, "%s", json_text(body, "error"));
@@ -212,7 +204,6 @@ int api_check(struct api *api, const struct http_response *response, struct err 
 
     no_daemon = false;
     last_code[0] = '\0';
-    last_status = 0;
     if (response->status >= 200 && response->status < 300)
         return 0;
     if (http_client_body(api->http, ERROR_MAX, &text, &len, &ignored) == 0)

@@ -45,9 +45,8 @@ int api_refuse(const struct api *api, const json_t *body, int status, struct err
 /* Turns "nobody listens" into what to do about it; returns -1. */
 int api_explain(struct api *api, struct err *err);
 
-/* Of the last answer that was an error: its stable word ("" = none) and status (0 = none). */
+/* Of the last answer that was an error: its stable word ("" = none). */
 const char *api_last_code(void);
-int api_last_status(void);
 /* Did the last call fail because nobody listens? */
 bool api_no_daemon(void);
 

@@ -192,8 +192,6 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
     static const char *const formats[] = {"text", "json", NULL};
-    static const char *const policies[] = {
-        [PULL_MISSING] = "missing", [PULL_ALWAYS] = "always", [PULL_NEVER] = "never", NULL};
     void *at = (char *)c + v->at;
 
     switch (v->type) {
@@ -216,7 +214,7 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
     case TYPE_FORMAT:
         return parse_word(name, text, formats, at, err);
     case TYPE_PULL:
-        return parse_word(name, text, policies, at, err);
+        return parse_word(name, text, pull_policy_words, at, err);
     }
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -104,19 +103,12 @@ static int block_signals(struct daemon *d, struct err *err)
 /* Sealed: what runs later is what was built. */
 static int open_worker(int *ret_fd, struct err *err)
 {
-    auto_close int fd = memfd_create("cay-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int r;
+    int fd = fd_sealed("cay-image", _binary_cay_image_start,
+                       (size_t)(_binary_cay_image_end - _binary_cay_image_start), 0500);
 
     if (fd < 0)
-        return err_sys(err, errno, "make a memfd for the image worker");
-    r = write_all(fd, _binary_cay_image_start,
-                  (size_t)(_binary_cay_image_end - _binary_cay_image_start));
-    if (r < 0)
-        return err_sys(err, -r, "write the image worker");
-    if (fchmod(fd, 0500) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return err_sys(err, errno, "seal the image worker");
-    *ret_fd = steal_fd(fd);
+        return err_sys(err, -fd, "make a sealed file of the image worker");
+    *ret_fd = fd;
     return 0;
 }
 

@@ -9,10 +9,8 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/policy.h"
+#include "oci/digest.h"
 #include "oci/reference.h"
-
-#define ID_PREFIX     "sha256:"
-#define ID_DIGITS_MIN 12
 
 /* ---- look ---- */
 
@@ -52,22 +50,15 @@ bool engine_image_in_use(struct engine *e, const char *image_id)
     return total > 0;
 }
 
-static const char *id_digits(const char *name)
-{
-    const char *digits = str_starts(name, ID_PREFIX) ? name + strlen(ID_PREFIX) : name;
-    size_t n = strspn(digits, "0123456789abcdef");
-
-    return n >= ID_DIGITS_MIN && !digits[n] ? digits : NULL;
-}
-
 char *image_of_id(struct engine *e, const char *name)
 {
-    const char *digits = id_digits(name);
+    const char *digits = digest_digits(name);
     struct image *image = NULL;
     char *found = NULL;
 
     if (digits && image_get(e->images, name, &image, NULL) == 0 &&
-        str_starts(image->id, ID_PREFIX) && str_starts(image->id + strlen(ID_PREFIX), digits))
+        str_starts(image->id, DIGEST_PREFIX) &&
+        str_starts(image->id + strlen(DIGEST_PREFIX), digits))
         found = xstrdup(image->name);
     image_free(image);
     return found;
@@ -92,7 +83,7 @@ static bool fits(const struct image *image, const char *platform)
 /* Names that no registry has: what they mean is here or nowhere. */
 static bool is_local(const char *name)
 {
-    auto_free char *text = str_starts(name, ID_PREFIX) ? NULL : reference_shorten(name);
+    auto_free char *text = str_starts(name, DIGEST_PREFIX) ? NULL : reference_shorten(name);
 
     return !text || strcmp(text, "host") == 0;
 }

@@ -47,12 +47,14 @@ struct waiter {
     uint64_t seen; /* serial of the last event that was passed on */
 };
 
+const char *const pull_policy_words[PULL_POLICIES + 1] = {
+    [PULL_MISSING] = "missing", [PULL_ALWAYS] = "always", [PULL_NEVER] = "never"};
+
 int pull_policy_parse(const char *text, enum pull_policy *ret)
 {
-    static const char *const words[PULL_POLICIES] = {"missing", "always", "never"};
 
     for (int i = 0; i < PULL_POLICIES; i++) {
-        if (strcmp(words[i], text) == 0) {
+        if (strcmp(pull_policy_words[i], text) == 0) {
             *ret = (enum pull_policy)i;
             return 0;
         }

@@ -121,7 +121,8 @@ static bool host_in_use(const struct image_store *s, char *const *used)
 
         if (strcmp(*used, "host") == 0)
             return true;
-        if (id_digits(*used) && records_read(s->records, id_digits(*used), &r, NULL) == 0 && r.host)
+        if (digest_digits(*used) && records_read(s->records, digest_digits(*used), &r, NULL) == 0 &&
+            r.host)
             return true;
     }
     return false;

@@ -20,7 +20,7 @@ static char *full_name(const char *name)
     struct reference ref;
     char *full;
 
-    if (id_digits(name) || reference_parse(name, &ref, NULL) < 0)
+    if (digest_digits(name) || reference_parse(name, &ref, NULL) < 0)
         return NULL;
     full = reference_full(&ref);
     reference_done(&ref);

@@ -13,18 +13,6 @@
 #include "oci/manifest.h"
 #include "oci/reference.h"
 
-#define ID_DIGITS_MIN 12
-
-const char *id_digits(const char *name)
-{
-    const char *digits = str_starts(name, DIGEST_PREFIX) ? name + strlen(DIGEST_PREFIX) : name;
-    size_t n = strlen(digits);
-
-    if (n < ID_DIGITS_MIN || n >= DIGEST_HEX || strspn(digits, "0123456789abcdef") != n)
-        return NULL;
-    return digits;
-}
-
 static char **strv_copy(char *const *v)
 {
     char **copy = xcalloc(1, sizeof(*copy));
@@ -171,7 +159,7 @@ static int find_id(struct image_store *s, const char *digits, struct name *ret_n
 int store_find(struct image_store *s, const char *name, struct name *ret_name,
                struct record *ret_record, struct err *err)
 {
-    const char *digits = id_digits(name);
+    const char *digits = digest_digits(name);
     auto_free char *kept = NULL;
     auto_name struct name n = {0};
     struct err why = {0};

@@ -148,7 +148,6 @@ int image_prune(struct image_store *s, const struct image_prune *prune, struct i
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err);
 int image_purge(struct image_store *s, struct err *err);
 
-/* Is name one we accept? host, python:3.12-slim, my.registry/team/app:1.0 … */
-bool image_name_valid(const char *name);
-/* Its short form, which is how it is kept and compared; NULL if it is none. Free it. */
+/* The short form of a name, which is how it is kept and compared; NULL if it is not one that we
+ * accept. Free it. */
 char *image_name_short(const char *name);

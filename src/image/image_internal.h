@@ -141,8 +141,6 @@ int store_find(struct image_store *s, const char *name, struct name *ret_name,
 /* Empties r. ERR_INTERNAL when a layer is gone. */
 int store_image(const struct image_store *s, const struct name *n, struct record *r,
                 struct image **ret, struct err *err);
-/* The hex digits of "sha256:…", or of 12 to 64 of them alone; NULL if it is no such thing. */
-const char *id_digits(const char *name);
 
 /* ---- work.c: what a worker makes, and how it comes into the store ---- */
 

@@ -28,13 +28,6 @@ char *image_name_short(const char *name)
     return NULL;
 }
 
-bool image_name_valid(const char *name)
-{
-    auto_free char *s = image_name_short(name);
-
-    return s != NULL;
-}
-
 int name_check_new(const char *name, bool digest_ok, char **ret, struct err *err)
 {
     auto_free char *s = NULL;

@@ -146,7 +146,7 @@ static int read_names(const struct image_store *s, struct census *c, struct err 
 static bool is_used(char *const *used_ids, const char *id)
 {
     for (; used_ids && *used_ids; used_ids++) {
-        const char *digits = id_digits(*used_ids);
+        const char *digits = digest_digits(*used_ids);
 
         if (digits && strcmp(digits, id) == 0)
             return true;

@@ -7,9 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -17,21 +15,11 @@
 #include "base/mem.h"
 #include "launch/launch_internal.h"
 
-/* A sealed copy of a program or of data. */
 static int sealed(const char *name, const void *data, size_t len, mode_t mode, struct err *err)
 {
-    auto_close int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int r;
+    int fd = fd_sealed(name, data, len, mode);
 
-    if (fd < 0)
-        return err_sys(err, errno, "make a memfd for %s", name);
-    r = write_all(fd, data, len);
-    if (r < 0)
-        return err_sys(err, -r, "write %s", name);
-    if (fchmod(fd, mode) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return err_sys(err, errno, "seal %s", name);
-    return steal_fd(fd);
+    return fd < 0 ? err_sys(err, -fd, "make a sealed file of %s", name) : fd;
 }
 
 /* In the child: the descriptors in their places, by way of numbers above all of them. */

@@ -26,6 +26,3 @@ struct oci_config {
 /* ERR_INVALID "bad_config": not JSON, wrong types, no diff_ids, a NUL in a string … */
 int oci_config_parse(const char *bytes, size_t len, struct oci_config *ret, struct err *err);
 void oci_config_done(struct oci_config *c);
-
-/* The document of an image with these settings and diff_ids, for export. */
-json_t *oci_config_json(const struct oci_config *c);

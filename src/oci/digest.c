@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DIGITS_MIN 12
+
 EVP_MD_CTX *digest_new(void)
 {
     EVP_MD_CTX *sha = EVP_MD_CTX_new();
@@ -34,4 +36,14 @@ void digest_end(EVP_MD_CTX *sha, char ret[DIGEST_HEX])
 bool digest_valid(const char *s)
 {
     return strlen(s) == DIGEST_HEX - 1 && strspn(s, "0123456789abcdef") == DIGEST_HEX - 1;
+}
+
+const char *digest_digits(const char *s)
+{
+    size_t prefix = strlen(DIGEST_PREFIX), n;
+
+    if (strncmp(s, DIGEST_PREFIX, prefix) == 0)
+        s += prefix;
+    n = strspn(s, "0123456789abcdef");
+    return n >= DIGITS_MIN && n < DIGEST_HEX && !s[n] ? s : NULL;
 }
