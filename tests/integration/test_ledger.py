@@ -1,17 +1,22 @@
 """The harness itself: the ledger that ends every test must see what a sandbox leaves."""
 
-from cay_harness import Ledger
+from cay_harness import Ledger, settled_ledger, wait_until
 
 
 def test_the_ledger_sees_each_kind_of_thing(own):
+    before = settled_ledger()
+
+    def grown():
+        after = Ledger()
+        return {kind for kind in after.items if after.items[kind] - before.items[kind]}
+
     with own.api() as api:
-        before = Ledger()
         id = api.create()["id"]
         api.background(id, "exec sleep 1000")
-        after = Ledger()
+        # A create takes a prepared id; it is one more of each when that has been replaced.
+        wait_until(lambda: {"cgroups", "ids", "processes", "namespaces"} <= grown(), 10,
+                   "one more of each kind")
         api.remove(id)
-    grown = {kind for kind in after.items if after.items[kind] - before.items[kind]}
-    assert {"cgroups", "ids", "processes", "namespaces"} <= grown, after.compared_with(before)
 
 
 def test_the_ledger_sees_a_zombie():
