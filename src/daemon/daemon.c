@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
+#include "rest/rest.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -49,9 +49,9 @@ struct daemon {
     struct engine *engine;
     bool engine_runs;
     bool rebuilt; /* the database was lost */
-    struct api_config api_config;
+    struct rest_config rest_config;
     char **hosts;
-    struct api *api;
+    struct rest *rest;
     struct http_server *http;
 };
 
@@ -231,7 +231,7 @@ static int start_http(struct daemon *d, struct err *err)
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
 
     d->hosts = allowed_hosts(c);
-    d->api_config = (struct api_config){
+    d->rest_config = (struct rest_config){
         .prefix = c->prefix,
         .token = c->token,
         .hosts = d->hosts,
@@ -242,8 +242,8 @@ static int start_http(struct daemon *d, struct err *err)
         .runtime = d->runtime->ops->name,
         .boundary = d->runtime->ops->boundary,
     };
-    d->api = api_new(&d->api_config, d->engine);
-    d->http = http_server_new(&limits, api_handle, d->api);
+    d->rest = rest_new(&d->rest_config, d->engine);
+    d->http = http_server_new(&limits, rest_handle, d->rest);
     if (d->tcp_fd >= 0 && http_server_listen(d->http, steal_fd(d->tcp_fd), true, err) < 0)
         return -1;
     if (http_server_listen(d->http, steal_fd(d->unix_fd), false, err) < 0)
@@ -355,8 +355,8 @@ static void end_launcher(struct daemon *d)
 static void stop(struct daemon *d, bool stop_sandboxes)
 {
     process_notify("STOPPING=1");
-    if (d->api)
-        api_drain(d->api);
+    if (d->rest)
+        rest_drain(d->rest);
     if (d->engine)
         engine_drain(d->engine);
     if (d->http)
@@ -364,7 +364,7 @@ static void stop(struct daemon *d, bool stop_sandboxes)
     if (d->engine_runs)
         engine_stop(d->engine, stop_sandboxes);
     http_server_free(d->http);
-    api_free(d->api);
+    rest_free(d->rest);
     engine_free(d->engine);
     if (d->runtime)
         runtime_free(d->runtime);
@@ -387,7 +387,7 @@ static void stop(struct daemon *d, bool stop_sandboxes)
 
 static int print_openapi(const struct daemon_config *c)
 {
-    json_t *doc = api_openapi(c->prefix);
+    json_t *doc = rest_openapi(c->prefix);
     int r = json_dumpf(doc, stdout, JSON_INDENT(2));
 
     json_decref(doc);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/function.h"
-#include "api/input.h"
+#include "functions/function.h"
+#include "functions/input.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"

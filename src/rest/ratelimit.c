@@ -1,4 +1,4 @@
-#include "api/ratelimit.h"
+#include "rest/ratelimit.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct api;
+struct rest;
 struct engine;
 struct err;
 struct http_req;
@@ -39,7 +39,7 @@ enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_EXEC, SCOPE_WRITE, SCOPE_ADMIN };
 
 struct call {
     struct engine *engine;
-    const struct api *api;
+    const struct rest *rest;
     json_t *in;  /* checked and flat: query, then body, then path parameters; later wins */
     json_t *out; /* the answer; run() sets it (ownership passes), or has answered by itself */
     struct http_req *req; /* for functions that stream or take raw bodies; NULL on other faces */

@@ -1,10 +1,10 @@
-#include "api/route.h"
+#include "rest/route.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "api/function.h"
-#include "api/input.h"
+#include "functions/function.h"
+#include "functions/input.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
-#include "api/api.h"
-#include "api/api_internal.h"
+#include "rest/rest.h"
+#include "functions/functions_internal.h"
 #include "engine/engine.h"
 #include "model/sandbox.h"
 
@@ -15,7 +15,7 @@ static int sweep(struct call *call, struct err *err)
 
 static int info(struct call *call, struct err *err)
 {
-    const struct api_config *api = api_config(call->api);
+    const struct rest_config *rest = rest_config(call->rest);
     const struct engine_config *c = engine_config(call->engine);
     json_t *limits;
 
@@ -26,7 +26,7 @@ static int info(struct call *call, struct err *err)
                        TIMEOUT_S_MAX, "maxSandboxes", (int)c->max_sandboxes, "maxCommandSeconds",
                        (json_int_t)c->max_command_s);
     call->out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "version", CAY_VERSION, "runtime",
-                          api->runtime, "isolation", api->boundary, "workspace", c->workspace,
+                          rest->runtime, "isolation", rest->boundary, "workspace", c->workspace,
                           "defaultImage", c->default_image, "limits", limits);
     return 0;
 }
@@ -34,7 +34,7 @@ static int info(struct call *call, struct err *err)
 static int openapi(struct call *call, struct err *err)
 {
     (void)err;
-    call->out = api_openapi(api_config(call->api)->prefix);
+    call->out = rest_openapi(rest_config(call->rest)->prefix);
     return 0;
 }
 

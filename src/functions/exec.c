@@ -1,8 +1,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_internal.h"
-#include "api/sse.h"
+#include "functions/functions_internal.h"
+#include "rest/sse.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"

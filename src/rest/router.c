@@ -1,16 +1,16 @@
-#include "api/api.h"
+#include "rest/rest.h"
 
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
 
-#include "api/api_internal.h"
-#include "api/auth.h"
-#include "api/errors.h"
-#include "api/function.h"
-#include "api/input.h"
-#include "api/ratelimit.h"
-#include "api/route.h"
+#include "functions/functions_internal.h"
+#include "rest/auth.h"
+#include "rest/errors.h"
+#include "functions/function.h"
+#include "functions/input.h"
+#include "rest/ratelimit.h"
+#include "rest/route.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/id.h"
@@ -24,8 +24,8 @@
 
 #define BODY_MAX (1u << 20)
 
-struct api {
-    const struct api_config *config;
+struct rest {
+    const struct rest_config *config;
     struct engine *engine;
     struct auth_config auth;
     struct routes *routes;
@@ -33,50 +33,50 @@ struct api {
     int drain_fd;
 };
 
-struct api *api_new(const struct api_config *config, struct engine *engine)
+struct rest *rest_new(const struct rest_config *config, struct engine *engine)
 {
-    struct api *api = xcalloc(1, sizeof(*api));
+    struct rest *rest = xcalloc(1, sizeof(*rest));
 
-    api->config = config;
-    api->engine = engine;
-    api->auth = (struct auth_config){
+    rest->config = config;
+    rest->engine = engine;
+    rest->auth = (struct auth_config){
         .token = config->token,
         .hosts = config->hosts,
         .origins = config->origins,
         .own_uid = geteuid(),
     };
-    api->routes = routes_new();
-    api->drain_fd = eventfd(0, EFD_CLOEXEC);
-    if (api->drain_fd < 0)
+    rest->routes = routes_new();
+    rest->drain_fd = eventfd(0, EFD_CLOEXEC);
+    if (rest->drain_fd < 0)
         abort();
     if (config->rate_enabled)
-        api->rate = ratelimit_new(config->rate_rpm, config->rate_burst);
-    return api;
+        rest->rate = ratelimit_new(config->rate_rpm, config->rate_burst);
+    return rest;
 }
 
-void api_free(struct api *api)
+void rest_free(struct rest *rest)
 {
-    if (!api)
+    if (!rest)
         return;
-    routes_free(api->routes);
-    ratelimit_free(api->rate);
-    close_fd(&api->drain_fd);
-    free(api);
+    routes_free(rest->routes);
+    ratelimit_free(rest->rate);
+    close_fd(&rest->drain_fd);
+    free(rest);
 }
 
-const struct api_config *api_config(const struct api *api)
+const struct rest_config *rest_config(const struct rest *rest)
 {
-    return api->config;
+    return rest->config;
 }
 
-void api_drain(struct api *api)
+void rest_drain(struct rest *rest)
 {
-    (void)eventfd_write(api->drain_fd, 1);
+    (void)eventfd_write(rest->drain_fd, 1);
 }
 
-int api_drain_fd(const struct api *api)
+int rest_drain_fd(const struct rest *rest)
 {
-    return api->drain_fd;
+    return rest->drain_fd;
 }
 
 /* ---- answers ---- */
@@ -130,14 +130,14 @@ static struct auth_request who(const struct http_req *req)
 
 /* With a token, only one that passed the check gets here; without, all share one bucket, or a
  * made-up token would be a way around the limit. */
-static int check_rate(const struct api *api, struct http_req *req, struct err *err)
+static int check_rate(const struct rest *rest, struct http_req *req, struct err *err)
 {
     unsigned wait;
     char text[16];
 
-    if (!api->rate || !http_req_is_tcp(req))
+    if (!rest->rate || !http_req_is_tcp(req))
         return 0;
-    wait = ratelimit_take(api->rate, api->config->token ? api->config->token : "", mono_ns());
+    wait = ratelimit_take(rest->rate, rest->config->token ? rest->config->token : "", mono_ns());
     if (wait == 0)
         return 0;
     (void)snprintf(text, sizeof(text), "%u", wait);
@@ -152,11 +152,11 @@ static bool is_preflight(const struct http_req *req)
 }
 
 /* Headers for a listed origin; a request without one gets none. */
-static bool add_cors(const struct api *api, struct http_req *req)
+static bool add_cors(const struct rest *rest, struct http_req *req)
 {
     const char *origin = http_req_header(req, "Origin");
 
-    if (!auth_origin_listed(&api->auth, origin))
+    if (!auth_origin_listed(&rest->auth, origin))
         return false;
     http_reply_header(req, "Access-Control-Allow-Origin", origin);
     http_reply_header(req, "Vary", "Origin");
@@ -220,16 +220,16 @@ static int read_input(struct call *call, const struct function *f, const char *p
     return r;
 }
 
-static int run_function(const struct api *api, struct http_req *req, const struct function *f,
+static int run_function(const struct rest *rest, struct http_req *req, const struct function *f,
                         const char *path)
 {
     /* Without a token anybody on this machine, and anything that can make it send requests, may
      * call over TCP. */
-    struct call call = {.engine = api->engine,
-                        .api = api,
+    struct call call = {.engine = rest->engine,
+                        .rest = rest,
                         .in = json_object(),
                         .req = req,
-                        .admin = !http_req_is_tcp(req) || api->config->token};
+                        .admin = !http_req_is_tcp(req) || rest->config->token};
     struct err err = {0};
     int status = 200;
 
@@ -257,32 +257,32 @@ static int refuse_route(struct http_req *req, enum route_result found, const cha
                                "method_not_allowed"));
 }
 
-static int handle(const struct api *api, struct http_req *req)
+static int handle(const struct rest *rest, struct http_req *req)
 {
-    const char *below = route_below(api->config->prefix, http_req_path(req));
+    const char *below = route_below(rest->config->prefix, http_req_path(req));
     enum route_result found = ROUTE_UNKNOWN;
     struct auth_request from = who(req);
     struct route_match match = {0};
     struct err err = {0};
     bool open;
 
-    if (auth_check_source(&api->auth, &from, &err) < 0)
+    if (auth_check_source(&rest->auth, &from, &err) < 0)
         return send_error(req, &err);
-    if (add_cors(api, req) && is_preflight(req))
+    if (add_cors(rest, req) && is_preflight(req))
         return answer_preflight(req);
     if (below)
-        found = routes_find(api->routes, http_req_method(req), below, &match);
+        found = routes_find(rest->routes, http_req_method(req), below, &match);
     open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
-    if (!open && (auth_check_token(&api->auth, &from, &err) < 0 || check_rate(api, req, &err) < 0))
+    if (!open && (auth_check_token(&rest->auth, &from, &err) < 0 || check_rate(rest, req, &err) < 0))
         return send_error(req, &err);
     if (found != ROUTE_FOUND)
         return refuse_route(req, found, match.allow);
     if ((match.function->flags & FUNCTION_LOCAL) && auth_check_local(&from, &err) < 0)
         return send_error(req, &err);
-    return run_function(api, req, match.function, below);
+    return run_function(rest, req, match.function, below);
 }
 
-void api_handle(struct http_req *req, void *arg)
+void rest_handle(struct http_req *req, void *arg)
 {
     int64_t start = mono_ns();
     int status = handle(arg, req);

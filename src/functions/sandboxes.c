@@ -1,5 +1,5 @@
-#include "api/api_internal.h"
-#include "api/progress.h"
+#include "functions/functions_internal.h"
+#include "rest/progress.h"
 #include "base/err.h"
 #include "engine/engine.h"
 #include "model/sandbox.h"

@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "api/api.h"
-#include "api/api_internal.h"
-#include "api/sse.h"
+#include "rest/rest.h"
+#include "functions/functions_internal.h"
+#include "rest/sse.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -85,7 +85,7 @@ static int follow_log(struct call *call, struct sse *sse, uint64_t cursor, struc
                       bool running)
 {
     while (running) {
-        int r = sse_wait(sse, api_drain_fd(call->api), LOG_POLL_MS);
+        int r = sse_wait(sse, rest_drain_fd(call->rest), LOG_POLL_MS);
 
         if (r != 0)
             return r < 0 ? -1 : 0;
@@ -141,7 +141,7 @@ static int metrics(struct call *call, struct err *err)
     while (r == 0) {
         r = sse_send(&sse, now);
         if (r == 0)
-            r = sse_wait(&sse, api_drain_fd(call->api), interval_ms);
+            r = sse_wait(&sse, rest_drain_fd(call->rest), interval_ms);
         if (r == 0 && engine_sandbox_metrics(call->engine, in_id(call), &now, NULL) < 0)
             r = 1; /* the sandbox is gone */
     }

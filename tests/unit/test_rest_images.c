@@ -1,15 +1,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "api/api.h"
+#include "rest/rest.h"
 #include "engine_world.h"
 #include "http/server.h"
 
 /* The routes of images over a real server and an engine on fakes. */
 
 static struct world world;
-static struct api *api;
-static struct api_config api_config_of_test = {
+static struct rest *api;
+static struct rest_config api_config_of_test = {
     .prefix = "sandbox", .runtime = "native", .boundary = "none"};
 static struct http_server *server;
 static char *socket_path;
@@ -25,8 +25,8 @@ static void serve(const char *allowed)
     world.config.allowed_images = allowed;
     world_open(&world);
     world_start(&world);
-    api = api_new(&api_config_of_test, world.engine);
-    server = http_server_new(&limits, api_handle, api);
+    api = rest_new(&api_config_of_test, world.engine);
+    server = http_server_new(&limits, rest_handle, api);
     socket_path = xasprintf("%s/test.sock", world.dir);
     fd = unix_listen(socket_path, 16);
     CHECK(fd >= 0);
@@ -40,7 +40,7 @@ static void done(void)
     engine_drain(world.engine);
     http_server_stop(server, 1000);
     http_server_free(server);
-    api_free(api);
+    rest_free(api);
     free(socket_path);
     world_done(&world);
 }

@@ -1,9 +1,9 @@
-#include "api/input.h"
+#include "functions/input.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "api/function.h"
+#include "functions/function.h"
 #include "base/err.h"
 
 static double string_max(const struct field *f)

@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/sse.h"
+#include "rest/sse.h"
 #include "engine/engine.h"
 
 struct call;

@@ -1,4 +1,4 @@
-#include "api/auth.h"
+#include "rest/auth.h"
 
 #include <string.h>
 #include <strings.h>

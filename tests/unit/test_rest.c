@@ -1,14 +1,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/api.h"
-#include "api/auth.h"
-#include "api/errors.h"
-#include "api/function.h"
-#include "api/input.h"
-#include "api/ratelimit.h"
-#include "api/route.h"
-#include "api/sse.h"
+#include "rest/rest.h"
+#include "rest/auth.h"
+#include "rest/errors.h"
+#include "functions/function.h"
+#include "functions/input.h"
+#include "rest/ratelimit.h"
+#include "rest/route.h"
+#include "rest/sse.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "tap.h"
@@ -643,7 +643,7 @@ static int has_operation(const struct function *f, void *arg)
 
 TEST(openapi_has_every_function_once)
 {
-    json_t *doc = api_openapi("sandbox"), *item;
+    json_t *doc = rest_openapi("sandbox"), *item;
     size_t functions = 0, operations = 0;
     const char *path;
 

@@ -1,9 +1,9 @@
-#include "api/progress.h"
+#include "rest/progress.h"
 
 #include <string.h>
 
-#include "api/api_internal.h"
-#include "api/errors.h"
+#include "functions/functions_internal.h"
+#include "rest/errors.h"
 #include "base/err.h"
 #include "http/server.h"
 

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/api_internal.h"
+#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"

@@ -1,9 +1,9 @@
-#include "api/api.h"
+#include "rest/rest.h"
 
 #include <string.h>
 
-#include "api/function.h"
-#include "api/input.h"
+#include "functions/function.h"
+#include "functions/input.h"
 #include "base/buf.h"
 #include "base/mem.h"
 
@@ -212,7 +212,7 @@ static int add_function(const struct function *f, void *arg)
     return 0;
 }
 
-json_t *api_openapi(const char *prefix)
+json_t *rest_openapi(const char *prefix)
 {
     struct document d = {.prefix = prefix, .paths = json_object()};
     json_t *error = json_pack("{s:s, s:[s, s], s:{s:{s:s, s:s}, s:{s:s, s:s}}}", "type", "object",

@@ -1,8 +1,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "api/api_internal.h"
-#include "api/progress.h"
+#include "functions/functions_internal.h"
+#include "rest/progress.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"

@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/function.h"
+#include "functions/function.h"
 
 /* Shared by the files that hold rows. Input has been checked when these are asked. */
 
@@ -43,10 +43,10 @@ static inline int reply_success(struct call *call)
 struct err;
 struct exec_request;
 
-/* Runs a command over an upgraded connection (api/attach.c). */
+/* Runs a command over an upgraded connection (rest/attach.c). */
 int exec_attach(struct call *call, const struct exec_request *req, struct err *err);
 
-/* What a failure looks like from outside; one of ours is logged (api/router.c). */
+/* What a failure looks like from outside; one of ours is logged (rest/router.c). */
 json_t *api_error(struct http_req *req, const struct err *err);
 
 #define PATH_BYTES_MAX 4096

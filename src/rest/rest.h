@@ -3,13 +3,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-struct api;
+struct rest;
 struct engine;
 struct http_req;
 
 /* The REST face of the engine. Everything here may be called from any thread. */
 
-struct api_config {
+struct rest_config {
     const char *prefix;   /* "sandbox": every route is below /sandbox */
     const char *token;    /* NULL = none is needed */
     char *const *hosts;   /* names accepted in Host beside the loopback ones; "*" = any */
@@ -19,18 +19,18 @@ struct api_config {
     const char *runtime, *boundary; /* what GET /info says about the walls */
 };
 
-/* Copies nothing: config and what it points to must outlive the api. */
-struct api *api_new(const struct api_config *config, struct engine *engine);
-void api_free(struct api *api);
-const struct api_config *api_config(const struct api *api);
+/* Copies nothing: config and what it points to must outlive the face. */
+struct rest *rest_new(const struct rest_config *config, struct engine *engine);
+void rest_free(struct rest *rest);
+const struct rest_config *rest_config(const struct rest *rest);
 
 /* The daemon is about to end: streams that have no end of their own should end now, so that only
  * work is waited for. drain_fd becomes readable then. */
-void api_drain(struct api *api);
-int api_drain_fd(const struct api *api);
+void rest_drain(struct rest *rest);
+int rest_drain_fd(const struct rest *rest);
 
-/* The http_handler; arg is the struct api. */
-void api_handle(struct http_req *req, void *arg);
+/* The http_handler; arg is the struct rest. */
+void rest_handle(struct http_req *req, void *arg);
 
 /* The OpenAPI 3.1 document of the table of functions. */
-json_t *api_openapi(const char *prefix);
+json_t *rest_openapi(const char *prefix);

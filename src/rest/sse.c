@@ -1,4 +1,4 @@
-#include "api/sse.h"
+#include "rest/sse.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
-#include "api/input.h"
+#include "functions/input.h"
 
 #include <string.h>
 
-#include "api/function.h"
+#include "functions/function.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,4 +1,4 @@
-#include "api/api_internal.h"
+#include "functions/functions_internal.h"
 #include "engine/engine.h"
 
 static int of_sandbox(struct call *call, struct err *err)

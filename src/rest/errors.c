@@ -1,4 +1,4 @@
-#include "api/errors.h"
+#include "rest/errors.h"
 
 #include <string.h>
 

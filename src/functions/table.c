@@ -1,4 +1,4 @@
-#include "api/function.h"
+#include "functions/function.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "api/api_internal.h"
+#include "functions/functions_internal.h"
 #include "base/err.h"
 #include "engine/engine.h"
 

@@ -4,7 +4,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "api/api_internal.h"
+#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
