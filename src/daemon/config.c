@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/config_internal.h"
-#include "engine/engine.h"
+#include "engine/pull_policy.h"
 #include "model/sandbox.h"
 
 enum type {

@@ -7,9 +7,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/agent_client_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
+#include "runtime/runtime.h"
 
 /* What an agent sends is hostile input: the code it looks after may have taken it over.
  *  1. Every frame's type and every payload's form is checked before it is used.
@@ -262,21 +266,4 @@ int agent_hello(struct engine *e, struct sandbox *sb, struct err *err)
                        "sandbox again",
                        version, CALL_VERSION);
     return 0;
-}
-
-json_t *json_of_bytes(const char *s, size_t len)
-{
-    json_t *text = json_stringn(s ? s : "", len);
-    auto_buf struct buf clean = {0};
-
-    if (text)
-        return text;
-    buf_init(&clean, 3 * len + 3); /* U+FFFD is three bytes */
-    (void)utf8_clean(&clean, s, len);
-    return json_stringn(clean.data ? clean.data : "", clean.len);
-}
-
-json_t *json_cstr(const char *s)
-{
-    return json_of_bytes(s, strlen(s));
 }

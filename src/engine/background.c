@@ -5,11 +5,23 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/agent_client_internal.h"
+#include "engine/background_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/exec.h"
+#include "engine/exec_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "model/sandbox.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
 
 #define LOG_PART_MAX (1u << 20)
 
@@ -100,7 +112,7 @@ static int get_exec(struct engine *e, const char *exec_id, struct exec_record *e
 {
     if (store_get_exec(e->store, exec_id, exec, err) < 0)
         return -1;
-    *ret_sb = table_find(e, exec->sandbox_id);
+    *ret_sb = roster_find(e, exec->sandbox_id);
     if (*ret_sb)
         return 0;
     exec_record_done(exec); /* its sandbox is being removed, and the row with it */

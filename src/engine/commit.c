@@ -4,7 +4,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/env_internal.h"
+#include "engine/images.h"
+#include "engine/images_used_internal.h"
+#include "engine/json_text_internal.h"
 #include "engine/policy.h"
+#include "engine/sandbox_internal.h"
+#include "engine/writer_internal.h"
+#include "image/image.h"
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
 
 /* A sandbox becomes an image: what it wrote is a layer on top of those that it was made from. */
 

@@ -9,9 +9,15 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/agent_client_internal.h"
+#include "engine/dirs_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/env_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
+#include "runtime/runtime.h"
 
 /* The directories that every sandbox has: its workspace and where its commands start. */
 

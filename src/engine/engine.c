@@ -1,9 +1,6 @@
 #include "engine/engine.h"
 
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -11,17 +8,17 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/images_used_internal.h"
+#include "engine/lifecycle_internal.h"
 #include "engine/policy.h"
-
-static void cond_init_monotonic(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
+#include "engine/prepared_internal.h"
+#include "engine/pulls_internal.h"
+#include "engine/reaper_internal.h"
+#include "engine/recover_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/writer_internal.h"
+#include "store/store.h"
 
 static int load_counter(struct engine *e, const char *name, atomic_llong *ret, struct err *err)
 {
@@ -43,22 +40,6 @@ static int read_boot_id(struct engine *e, struct err *err)
     return 0;
 }
 
-static void init_locks(struct engine *e)
-{
-    pthread_mutex_init(&e->table_lock, NULL);
-    pthread_mutex_init(&e->images_used.lock, NULL);
-    pthread_mutex_init(&e->pulls.lock, NULL);
-    pthread_cond_init(&e->pulls.idle, NULL);
-    pthread_mutex_init(&e->writer.lock, NULL);
-    pthread_mutex_init(&e->pool.lock, NULL);
-    pthread_mutex_init(&e->reaper.lock, NULL);
-    pthread_cond_init(&e->writer.more, NULL);
-    pthread_cond_init(&e->writer.done, NULL);
-    cond_init_monotonic(&e->pool.more);
-    cond_init_monotonic(&e->reaper.tick);
-    pthread_cond_init(&e->reaper.more, NULL);
-}
-
 static int read_policy(struct engine *e, struct err *err)
 {
     struct policy_config config = {.allowed = e->config.allowed_images,
@@ -76,7 +57,12 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
 {
     struct engine *e = xcalloc(1, sizeof(*e));
 
-    init_locks(e);
+    roster_init(&e->roster);
+    images_used_init(&e->images_used);
+    pulls_init(&e->pulls);
+    writer_init(&e->writer);
+    prepared_init(&e->prepared);
+    reaper_init(&e->reaper);
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
@@ -84,7 +70,6 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->images = images;
     e->runtime = runtime;
     e->start_ns = mono_ns();
-    e->reaper.epoll_fd = e->reaper.wake_fd = -1;
     if (read_policy(e, err) < 0 || read_boot_id(e, err) < 0 ||
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
@@ -96,15 +81,10 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     return 0;
 }
 
-void thread_is_background(void)
-{
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
-}
-
 int engine_start(struct engine *e, struct err *err)
 {
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || recover(e, err) < 0 ||
-        pool_start(e, err) < 0) {
+        prepared_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
@@ -121,7 +101,7 @@ static bool any(struct sandbox *sb, const void *arg)
 static void remove_all(struct engine *e)
 {
     size_t n;
-    auto_free struct sandbox **all = table_select(e, any, NULL, 0, SIZE_MAX, &n, NULL);
+    auto_free struct sandbox **all = roster_select(e, any, NULL, 0, SIZE_MAX, &n, NULL);
 
     for (size_t i = 0; i < n; i++) {
         struct err err = {0};
@@ -134,11 +114,9 @@ static void remove_all(struct engine *e)
 
 void engine_stop(struct engine *e, bool stop_sandboxes)
 {
-    pthread_mutex_lock(&e->table_lock);
-    e->stopping = true;
-    pthread_mutex_unlock(&e->table_lock);
+    roster_close(e);
     pulls_stop(e);
-    pool_stop(e);
+    prepared_stop(e);
     if (stop_sandboxes && e->reaper.running)
         remove_all(e);
     reaper_stop(e);
@@ -149,29 +127,12 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
-    while (e->first)
-        table_remove(e, e->first);
-    while (e->reaper.head) { /* removed after the stop; the next start destroys them */
-        struct sandbox *sb = e->reaper.head;
-
-        e->reaper.head = sb->doomed_next;
-        sandbox_unref(sb);
-    }
-    close_fd(&e->reaper.epoll_fd);
-    close_fd(&e->reaper.wake_fd);
-    pthread_mutex_destroy(&e->table_lock);
-    pthread_mutex_destroy(&e->pulls.lock);
-    pthread_cond_destroy(&e->pulls.idle);
-    pthread_mutex_destroy(&e->writer.lock);
-    pthread_mutex_destroy(&e->pool.lock);
-    pthread_mutex_destroy(&e->reaper.lock);
-    pthread_cond_destroy(&e->writer.more);
-    pthread_cond_destroy(&e->writer.done);
-    pthread_cond_destroy(&e->pool.more);
-    pthread_cond_destroy(&e->reaper.tick);
-    pthread_cond_destroy(&e->reaper.more);
-    images_done(e);
-    free(e->pool.ready);
+    roster_done(e);
+    reaper_done(&e->reaper);
+    prepared_done(&e->prepared);
+    writer_done(&e->writer);
+    pulls_done(&e->pulls);
+    images_used_done(&e->images_used);
     free(e->default_image);
     policy_free(e->policy);
     free(e->workspace);

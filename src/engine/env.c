@@ -1,10 +1,16 @@
+#include "engine/env.h"
+
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/engine_internal.h"
+#include "engine/env_internal.h"
+#include "engine/files_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/writer_internal.h"
 
 #define ENV_VARS_MAX  1024
 #define ENV_BYTES_MAX (128u << 10)

@@ -1,3 +1,5 @@
+#include "engine/exec.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -9,9 +11,16 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/agent_client_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/env_internal.h"
+#include "engine/exec_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
+#include "runtime/runtime.h"
 
 /* The agent ends a command at its timeout; this long after, it is taken for broken. */
 #define GRACE_MS 5000

@@ -3,9 +3,14 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/engine_internal.h"
+#include "engine/agent_client_internal.h"
+#include "engine/files.h"
+#include "engine/files_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
+#include "runtime/runtime.h"
 
 /* Bytes of files: whole, or as streams. */
 

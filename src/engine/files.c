@@ -1,3 +1,5 @@
+#include "engine/files.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
@@ -5,7 +7,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/agent_client_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/files_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/path_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 

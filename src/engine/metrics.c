@@ -1,7 +1,13 @@
+#include "engine/metrics.h"
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
 
 #define SAMPLE_MIN_NS 50000000 /* closer samples say more about the clock than about the box */
 
@@ -25,10 +31,11 @@ static double cpu_percent(struct sandbox *sb, uint64_t cpu_ns)
     return percent;
 }
 
-static bool has_box(struct sandbox *sb)
+static bool has_box(struct sandbox *sb, const void *arg)
 {
     bool has;
 
+    (void)arg;
     pthread_mutex_lock(&sb->lock);
     has = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED;
     pthread_mutex_unlock(&sb->lock);
@@ -44,7 +51,7 @@ int engine_sandbox_metrics(struct engine *e, const char *id, json_t **ret, struc
 
     if (sandbox_get(e, id, &sb, err) < 0)
         return -1;
-    if (has_box(sb)) {
+    if (has_box(sb, NULL)) {
         if (runtime_stats(e->runtime, &sb->box, &stats, err) < 0)
             return -1;
         cpu = cpu_percent(sb, stats.cpu_ns);
@@ -66,14 +73,11 @@ int engine_metrics(struct engine *e, json_t **ret, struct err *err)
 {
     json_int_t uptime = (mono_ns() - e->start_ns) / 1000000000;
     json_t *o = json_object();
-    unsigned active = 0;
+    size_t n, active;
 
     (void)err;
-    pthread_mutex_lock(&e->table_lock);
-    for (struct sandbox *sb = e->first; sb; sb = sb->next)
-        active += has_box(sb);
-    pthread_mutex_unlock(&e->table_lock);
-    (void)json_object_set_new(o, "activeSandboxes", json_integer(active));
+    free(roster_select(e, has_box, NULL, 0, 0, &n, &active));
+    (void)json_object_set_new(o, "activeSandboxes", json_integer((json_int_t)active));
     (void)json_object_set_new(o, "totalCreated", json_integer(atomic_load(&e->created)));
     (void)json_object_set_new(o, "totalKilled", json_integer(atomic_load(&e->killed)));
     (void)json_object_set_new(o, "totalExpired", json_integer(atomic_load(&e->expired)));

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/engine_internal.h"
+#include "engine/path_internal.h"
 
 #define PATH_BYTES_MAX 4095 /* what the kernel takes */
 

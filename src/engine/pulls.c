@@ -8,7 +8,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
-#include "engine/policy.h"
+#include "engine/images_used_internal.h"
+#include "engine/pulls_internal.h"
+#include "engine/threads_internal.h"
+#include "engine/watch.h"
+#include "image/image.h"
 #include "oci/reference.h"
 
 /* A pull runs in a thread of its own; requests only wait for it, so that any number of them can
@@ -25,9 +29,9 @@ struct pull_event {
     uint64_t serial;
 };
 
-struct pull {
+struct shared_pull {
     struct engine *engine;
-    struct pull *next;
+    struct shared_pull *next;
     unsigned refs; /* its waiters and its thread; all of this: pulls.lock */
     struct waiter *waiters;
     char *key; /* what it is shared by; NULL = it is not */
@@ -47,29 +51,14 @@ struct waiter {
     uint64_t seen; /* serial of the last event that was passed on */
 };
 
-const char *const pull_policy_words[PULL_POLICIES + 1] = {
-    [PULL_MISSING] = "missing", [PULL_ALWAYS] = "always", [PULL_NEVER] = "never"};
-
-int pull_policy_parse(const char *text, enum pull_policy *ret)
-{
-
-    for (int i = 0; i < PULL_POLICIES; i++) {
-        if (strcmp(pull_policy_words[i], text) == 0) {
-            *ret = (enum pull_policy)i;
-            return 0;
-        }
-    }
-    return -1;
-}
-
 static char *copy_of(const char *s)
 {
     return s ? xstrdup(s) : NULL;
 }
 
-static struct pull *pull_new(struct engine *e, const struct image_pull *what, char *key)
+static struct shared_pull *pull_new(struct engine *e, const struct image_pull *what, char *key)
 {
-    struct pull *p = xcalloc(1, sizeof(*p));
+    struct shared_pull *p = xcalloc(1, sizeof(*p));
 
     p->engine = e;
     p->key = key;
@@ -90,7 +79,7 @@ static struct pull *pull_new(struct engine *e, const struct image_pull *what, ch
 }
 
 /* Gives a reference back, under the lock. */
-static void release(struct pull *p)
+static void release(struct shared_pull *p)
 {
     if (--p->refs > 0)
         return;
@@ -107,9 +96,9 @@ static void release(struct pull *p)
     free(p);
 }
 
-static void unlist(struct engine *e, const struct pull *p)
+static void unlist(struct engine *e, const struct shared_pull *p)
 {
-    struct pull **at = &e->pulls.first;
+    struct shared_pull **at = &e->pulls.first;
 
     while (*at && *at != p)
         at = &(*at)->next;
@@ -117,7 +106,7 @@ static void unlist(struct engine *e, const struct pull *p)
         *at = p->next;
 }
 
-static void wake(const struct pull *p)
+static void wake(const struct shared_pull *p)
 {
     for (const struct waiter *w = p->waiters; w; w = w->next)
         (void)eventfd_write(w->wake_fd, 1);
@@ -131,7 +120,7 @@ static bool same_subject(const json_t *a, const json_t *b)
            json_equal(json_object_get(a, "index"), json_object_get(b, "index"));
 }
 
-static void keep_event(struct pull *p, const json_t *event)
+static void keep_event(struct shared_pull *p, const json_t *event)
 {
     size_t i = 0;
 
@@ -149,7 +138,7 @@ static void keep_event(struct pull *p, const json_t *event)
 
 static int on_progress(const json_t *event, void *arg)
 {
-    struct pull *p = arg;
+    struct shared_pull *p = arg;
     struct pulls *all = &p->engine->pulls;
     int r;
 
@@ -163,7 +152,7 @@ static int on_progress(const json_t *event, void *arg)
     return r;
 }
 
-static void finish(struct pull *p, int result, const struct err *err)
+static void finish(struct shared_pull *p, int result, const struct err *err)
 {
     struct pulls *all = &p->engine->pulls;
 
@@ -181,7 +170,7 @@ static void finish(struct pull *p, int result, const struct err *err)
 
 static void *pull_main(void *arg)
 {
-    struct pull *p = arg;
+    struct shared_pull *p = arg;
     struct engine *e = p->engine;
     struct image *image = NULL;
     struct err err = {0};
@@ -202,7 +191,7 @@ static void *pull_main(void *arg)
     return NULL;
 }
 
-static int start_thread(struct pull *p, struct err *err)
+static int start_thread(struct shared_pull *p, struct err *err)
 {
     struct engine *e = p->engine;
     pthread_attr_t attr;
@@ -232,16 +221,16 @@ static char *key_of(const struct image_pull *what)
                      what->platform ? what->platform : "", what->insecure);
 }
 
-static struct pull *find(struct engine *e, const char *key)
+static struct shared_pull *find(struct engine *e, const char *key)
 {
-    struct pull *p = key ? e->pulls.first : NULL;
+    struct shared_pull *p = key ? e->pulls.first : NULL;
 
     while (p && (!p->key || strcmp(p->key, key) != 0))
         p = p->next;
     return p;
 }
 
-static void attach(struct pull *p, struct waiter *w)
+static void attach(struct shared_pull *p, struct waiter *w)
 {
     w->next = p->waiters;
     p->waiters = w;
@@ -249,10 +238,10 @@ static void attach(struct pull *p, struct waiter *w)
 }
 
 static int join(struct engine *e, const struct image_pull *what, struct waiter *w,
-                struct pull **ret, struct err *err)
+                struct shared_pull **ret, struct err *err)
 {
     char *key = key_of(what);
-    struct pull *p = find(e, key);
+    struct shared_pull *p = find(e, key);
 
     if (e->pulls.stop) {
         free(key);
@@ -282,7 +271,7 @@ static int join(struct engine *e, const struct image_pull *what, struct waiter *
     return 0;
 }
 
-static void leave(struct engine *e, struct pull *p, struct waiter *w)
+static void leave(struct engine *e, struct shared_pull *p, struct waiter *w)
 {
     struct waiter **at;
 
@@ -298,7 +287,7 @@ static void leave(struct engine *e, struct pull *p, struct waiter *w)
 }
 
 /* The oldest event that the waiter has not seen, or NULL; *ret_done when there will be none. */
-static json_t *next_event(struct engine *e, struct pull *p, struct waiter *w, bool *ret_done)
+static json_t *next_event(struct engine *e, struct shared_pull *p, struct waiter *w, bool *ret_done)
 {
     const struct pull_event *next = NULL;
     json_t *event = NULL;
@@ -350,7 +339,7 @@ static int wait_news(struct waiter *w, const struct engine_watch *watch, struct 
     return 0;
 }
 
-static int wait_for(struct engine *e, struct pull *p, struct waiter *w,
+static int wait_for(struct engine *e, struct shared_pull *p, struct waiter *w,
                     const struct engine_watch *watch, struct err *err)
 {
     struct pollfd caller = {.fd = watch ? watch->cancel_fd : -1, .events = POLLRDHUP};
@@ -376,7 +365,7 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
 {
     struct waiter w = {.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     auto_close int wake_fd = w.wake_fd;
-    struct pull *p = NULL;
+    struct shared_pull *p = NULL;
     int r;
 
     if (wake_fd < 0)
@@ -391,7 +380,19 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
     return r;
 }
 
-/* ---- stop ---- */
+/* ---- start and stop ---- */
+
+void pulls_init(struct pulls *p)
+{
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->idle, NULL);
+}
+
+void pulls_done(struct pulls *p)
+{
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->idle);
+}
 
 void engine_drain(struct engine *e)
 {

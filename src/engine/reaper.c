@@ -10,9 +10,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
-
-/* Three threads: one destroys what was removed, one looks for expired sandboxes, one waits for
- * boxes that end by themselves. */
+#include "engine/images_used_internal.h"
+#include "engine/lifecycle_internal.h"
+#include "engine/reaper_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
+#include "engine/threads_internal.h"
+#include "engine/writer_internal.h"
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
 
 #define DESTROY_ATTEMPTS 3 /* then the row stays for the next start */
 #define WAKE_SERIAL      0 /* serials of sandboxes start at 1 */
@@ -102,7 +109,7 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 {
     int64_t now = mono_ns();
     size_t n;
-    auto_free struct sandbox **found = table_select(e, is_expired, &now, 0, SIZE_MAX, &n, NULL);
+    auto_free struct sandbox **found = roster_select(e, is_expired, &now, 0, SIZE_MAX, &n, NULL);
     struct err failure = {0};
     unsigned swept = 0;
     int r = 0;
@@ -214,7 +221,7 @@ static void *watcher_main(void *arg)
 
             if (events[i].data.u64 == WAKE_SERIAL)
                 return NULL;
-            sb = table_find_serial(e, events[i].data.u64);
+            sb = roster_find_serial(e, events[i].data.u64);
             if (sb)
                 box_ended(e, sb);
         }
@@ -222,6 +229,29 @@ static void *watcher_main(void *arg)
 }
 
 /* ---- start and stop ---- */
+
+void reaper_init(struct reaper *r)
+{
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->more, NULL);
+    cond_init_monotonic(&r->tick);
+    r->epoll_fd = r->wake_fd = -1;
+}
+
+void reaper_done(struct reaper *r)
+{
+    while (r->head) { /* removed after the stop; the next start destroys them */
+        struct sandbox *sb = r->head;
+
+        r->head = sb->doomed_next;
+        sandbox_unref(sb);
+    }
+    close_fd(&r->epoll_fd);
+    close_fd(&r->wake_fd);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->more);
+    pthread_cond_destroy(&r->tick);
+}
 
 int reaper_start(struct engine *e, struct err *err)
 {

@@ -5,7 +5,21 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/agent_client_internal.h"
+#include "engine/background_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/images_used_internal.h"
+#include "engine/lifecycle_internal.h"
+#include "engine/reaper_internal.h"
+#include "engine/recover_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/stop_internal.h"
+#include "engine/writer_internal.h"
+#include "model/sandbox.h"
+#include "proto/call.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
 
 /* At start the rows are what was meant and the boxes are what is. A box that runs is taken as it
  * is; a row without one becomes stopped, or goes when it was never finished. */
@@ -182,7 +196,7 @@ static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_dis
     *ret_discard = creating && alive != 1 && same_boot;
     if (*ret_discard)
         return 0;
-    table_add(e, sb, false);
+    roster_add(e, sb, false);
     if (row->state == SANDBOX_STOPPED)
         return 0;
     if (alive != 1) {

@@ -2,355 +2,157 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
 
-#define RENEW_MIN_MS (60 * 1000LL)
-#define RENEW_MAX_MS (24 * 3600 * 1000LL)
-#define PAGE_MAX     200
+/* ---- the object ---- */
 
-/* ---- create ---- */
-
-int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err)
+struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box)
 {
-    struct exec_request req = {.argv = sb->spec.entrypoint};
-    auto_close int fd = -1;
-    uint32_t pid;
+    struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
-    if (!has_dirs && dirs_make(e, sb, err) < 0)
-        return -1;
-    if (sb->spec.entrypoint && exec_start(e, sb, &req, "main", EXEC_LOG_MAX, &fd, &pid, err) < 0)
-        return err_wrap(err, "start the entrypoint");
+    atomic_init(&sb->refs, 1);
+    pthread_mutex_init(&sb->env_turn, NULL);
+    pthread_mutex_init(&sb->turn, NULL);
+    pthread_mutex_init(&sb->lock, NULL);
+    sb->box = *box;
+    sb->boot_id = xstrdup(e->boot_id);
+    sb->watched_fd = -1;
+    return sb;
+}
+
+struct sandbox *sandbox_ref(struct sandbox *sb)
+{
+    atomic_fetch_add(&sb->refs, 1);
+    return sb;
+}
+
+void sandbox_unref(struct sandbox *sb)
+{
+    if (!sb || atomic_fetch_sub(&sb->refs, 1) != 1)
+        return;
+    pthread_mutex_destroy(&sb->env_turn);
+    pthread_mutex_destroy(&sb->turn);
+    pthread_mutex_destroy(&sb->lock);
+    sandbox_spec_done(&sb->spec);
+    free(sb->reason);
+    free(sb->boot_id);
+    free(sb->image_id);
+    strv_free(sb->image_env);
+    free(sb->image_user);
+    free(sb);
+}
+
+/* ---- looking it up, and moving it ---- */
+
+int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *sb = roster_find(e, id);
+
+    if (!sb)
+        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", id);
+    *ret = sb;
     return 0;
 }
 
-static void take_image(struct sandbox *sb, struct image *image)
+char *sandbox_status(struct sandbox *sb)
 {
-    sb->image_id = xstrdup(image->id);
-    sb->image_env = steal_ptr(image->env);
-    sb->image_user = xstrdup(image->user);
-    sb->stop_signal = stop_signal_parse(image->stop_signal);
-}
-
-static void give_up(struct engine *e, struct sandbox *sb)
-{
-    (void)sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL);
-    table_remove(e, sb);
-    images_release(e, sb->image_id);
-    reaper_doom(e, sb);
-}
-
-/* The row of intent is written while the box starts: until it is there, the PREPARED row leads
- * recovery to the same box. */
-static int launch(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
-{
-    struct box_root root = {.layers = image->layers, .binds = image->binds};
-    bool has_dirs = dirs_plan(e, sb, &root);
-    struct write_job *intent = writer_put(e, sb);
-    struct err write_err = {0};
-    struct box box = sb->box;
-    int made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, box.id, err);
-    int written = writer_wait(e, intent, &write_err);
+    char *text;
 
     pthread_mutex_lock(&sb->lock);
-    sb->box.pid = box.pid;
-    sb->box.pid_start = box.pid_start;
-    if (made < 0)
-        sb->box.slot =
-            BOX_NO_SLOT; /* destroyed by the runtime; the range may be another's by now */
-    sb->started_ns = mono_ns();
+    if (sb->reason)
+        text = xasprintf("%s (%s)", sandbox_state_name(sb->state), sb->reason);
+    else
+        text = xstrdup(sandbox_state_name(sb->state));
     pthread_mutex_unlock(&sb->lock);
-    if (made < 0)
-        return -1;
-    if (written < 0) {
-        if (err)
-            *err = write_err;
-        return -1;
-    }
-    return sandbox_set_up(e, sb, has_dirs, err);
+    return text;
 }
 
-static int start(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
+int sandbox_check_running(struct sandbox *sb, struct err *err)
 {
-    int r;
-
-    pthread_mutex_lock(&sb->turn);
-    table_add(e, sb, true);
-    r = launch(e, sb, image, err);
-    if (r == 0)
-        r = sandbox_move(sb, SANDBOX_RUNNING, NULL, err);
-    if (r < 0) {
-        give_up(e, sb);
-    } else {
-        reaper_watch(e, sb);
-        /* Not waited for: recovery takes a CREATING row whose box is alive for a running one. */
-        writer_leave(e, writer_put(e, sb));
-        atomic_fetch_add(&e->created, 1);
-        writer_count(e, "created");
-    }
-    pthread_mutex_unlock(&sb->turn);
-    return r;
-}
-
-/* Nothing is held but a place among the sandboxes while the image is pulled. */
-static int take_parts(struct engine *e, const json_t *in, const struct engine_watch *watch,
-                      struct sandbox_spec *spec, struct image **ret, struct box *box,
-                      struct err *err)
-{
-    struct image *image;
-
-    if (image_obtain(e, spec->image, in, watch, &image, err) < 0)
-        return -1;
-    if (spec_take_image(e, in, image, spec, err) < 0 || pool_take(e, box, err) < 0) {
-        images_release(e, image->id);
-        images_drop(e, image->id, spec->image);
-        image_free(image);
-        return -1;
-    }
-    *ret = image;
-    return 0;
-}
-
-int engine_create(struct engine *e, const json_t *in, const struct engine_watch *watch,
-                  json_t **ret, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-    struct sandbox_spec spec;
-    struct image *image;
-    struct box box;
-    int r;
-
-    if (spec_read(e, in, &spec, err) < 0)
-        return -1;
-    if (table_reserve(e, err) < 0) {
-        sandbox_spec_done(&spec);
-        return -1;
-    }
-    if (take_parts(e, in, watch, &spec, &image, &box, err) < 0) {
-        table_unreserve(e);
-        sandbox_spec_done(&spec);
-        return -1;
-    }
-    sb = sandbox_alloc(e, &box);
-    sb->spec = spec;
-    sb->state = SANDBOX_CREATING;
-    sb->created_ms = now_ms();
-    sandbox_set_expiry(sb, sb->created_ms, sb->created_ms + spec.timeout_s * 1000LL);
-    take_image(sb, image);
-    r = start(e, sb, image, err);
-    if (r == 0)
-        image_touch(e->images, image->name);
-    image_free(image);
-    if (r < 0)
-        return -1;
-    *ret = sandbox_json(e, sb);
-    return 0;
-}
-
-/* ---- look ---- */
-
-int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-
-    if (sandbox_get(e, id, &sb, err) < 0)
-        return -1;
-    *ret = sandbox_json(e, sb);
-    return 0;
-}
-
-struct filter {
-    const char *status;
-    const json_t *metadata;
-};
-
-static bool matches(struct sandbox *sb, const void *arg)
-{
-    const struct filter *f = arg;
-    const char *key;
-    json_t *value;
-    bool yes = true;
-
-    pthread_mutex_lock(&sb->lock);
-    if (f->status)
-        yes = strcmp(f->status, sandbox_state_name(sb->state)) == 0;
-    if (f->metadata)
-        json_object_foreach((json_t *)(uintptr_t)f->metadata, key, value)
-        {
-            yes = yes && json_equal(json_object_get(sb->spec.metadata, key), value);
-        }
-    pthread_mutex_unlock(&sb->lock);
-    return yes;
-}
-
-int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
-                uint32_t page_size, json_t **ret, struct err *err)
-{
-    struct filter filter = {status, metadata};
-    auto_free struct sandbox **found = NULL;
-    json_t *items = json_array(), *o = json_object();
-    size_t n, total;
-
-    (void)err;
-    page = page ? page : 1;
-    page_size = page_size < 1 ? 1 : page_size > PAGE_MAX ? PAGE_MAX : page_size;
-    found =
-        table_select(e, matches, &filter, (size_t)(page - 1) * page_size, page_size, &n, &total);
-    for (size_t i = 0; i < n; i++) {
-        (void)json_array_append_new(items, sandbox_json(e, found[i]));
-        sandbox_unref(found[i]);
-    }
-    (void)json_object_set_new(o, "items", items);
-    (void)json_object_set_new(o, "total", json_integer((json_int_t)total));
-    (void)json_object_set_new(o, "page", json_integer(page));
-    (void)json_object_set_new(o, "pageSize", json_integer(page_size));
-    *ret = o;
-    return 0;
-}
-
-/* ---- remove ---- */
-
-static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
-{
-    struct err write_err = {0};
-    int r;
-
-    if (why == REMOVED_BY_EXPIRY && sb->deadline_ns > mono_ns())
-        return err_set(err, ERR_CONFLICT, "the sandbox was renewed");
-    if (sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL) < 0)
-        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
-                        sb->box.id);
-    /* From here on nobody can find it; if the row cannot be written, removing goes on all the same,
-     * and at worst a later start finds a sandbox whose processes are gone. */
-    table_remove(e, sb);
-    images_release(e, sb->image_id);
-    reaper_unwatch(e, sb);
-    if (writer_wait(e, writer_put(e, sb), &write_err) < 0)
-        log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
-    r = runtime_kill(e->runtime, &sb->box, err);
-    reaper_doom(e, sb);
-    return r;
-}
-
-int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
-{
-    int r;
-
-    if (why == REMOVED_BY_CALL)
-        main_stop(e, sb); /* before its turn: it waits for an agent */
-    pthread_mutex_lock(&sb->turn);
-    r = remove_in_turn(e, sb, why, err);
-    pthread_mutex_unlock(&sb->turn);
-    if (r < 0)
-        return -1;
-    if (why == REMOVED_BY_EXPIRY) {
-        log_info("sandbox expired", "id", sb->box.id);
-        atomic_fetch_add(&e->expired, 1);
-        writer_count(e, "expired");
-    } else {
-        atomic_fetch_add(&e->killed, 1);
-        writer_count(e, "killed");
-    }
-    return 0;
-}
-
-int engine_remove(struct engine *e, const char *id, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-
-    if (sandbox_get(e, id, &sb, err) < 0)
-        return -1;
-    return sandbox_remove(e, sb, REMOVED_BY_CALL, err);
-}
-
-/* ---- pause, resume, renew ---- */
-
-/* The row says paused before the box is, and still says so until the box runs again: a start that
- * finds such a row freezes the box once more, so row and box agree whenever the daemon dies. */
-static int pause_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
-{
-    if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, NULL, err) < 0)
-        return -1;
-    if (writer_wait(e, writer_put(e, sb), err) == 0 &&
-        runtime_pause(e->runtime, &sb->box, true, err) == 0)
-        return 0;
-    (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
-    writer_leave(e, writer_put(e, sb));
-    return -1;
-}
-
-static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
-{
+    auto_free char *status = NULL;
     enum sandbox_state state;
 
     pthread_mutex_lock(&sb->lock);
     state = sb->state;
     pthread_mutex_unlock(&sb->lock);
+    if (state == SANDBOX_RUNNING)
+        return 0;
     if (state == SANDBOX_REMOVING)
-        return sandbox_check_running(sb, err);
-    if (state != SANDBOX_PAUSED) {
-        auto_free char *status = sandbox_status(sb);
-
-        return err_code(err, ERR_CONFLICT, "sandbox_not_paused", "Sandbox is not paused: %s",
-                        status);
-    }
-    if (runtime_pause(e->runtime, &sb->box, false, err) < 0)
-        return -1;
-    if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)
-        return -1;
-    return writer_wait(e, writer_put(e, sb), err);
+        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
+                        sb->box.id);
+    status = sandbox_status(sb);
+    return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s", status);
 }
 
-static int change(struct engine *e, const char *id,
-                  int (*in_turn)(struct engine *e, struct sandbox *sb, struct err *err),
-                  json_t **ret, struct err *err)
+int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+
+    if (sandbox_get(e, id, &sb, err) < 0 || sandbox_check_running(sb, err) < 0)
+        return -1;
+    *ret = steal_ptr(sb);
+    return 0;
+}
+
+int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err)
+{
     int r;
 
-    if (sandbox_get(e, id, &sb, err) < 0)
-        return -1;
-    pthread_mutex_lock(&sb->turn);
-    r = in_turn(e, sb, err);
-    if (r == 0)
-        *ret = sandbox_json(e, sb);
-    pthread_mutex_unlock(&sb->turn);
-    return r;
-}
-
-int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err)
-{
-    return change(e, id, pause_in_turn, ret, err);
-}
-
-int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err)
-{
-    return change(e, id, resume_in_turn, ret, err);
-}
-
-int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
-                 struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-    int64_t now = now_ms();
-    int r = 0;
-
-    if (sandbox_get(e, id, &sb, err) < 0)
-        return -1;
-    if (expires_ms < now + RENEW_MIN_MS)
-        expires_ms = now + RENEW_MIN_MS;
-    if (expires_ms > now + RENEW_MAX_MS)
-        expires_ms = now + RENEW_MAX_MS;
-    pthread_mutex_lock(&sb->turn);
-    if (sb->state == SANDBOX_REMOVING) {
-        r = sandbox_check_running(sb, err);
-    } else {
-        sandbox_set_expiry(sb, now, expires_ms);
-        r = writer_wait(e, writer_put(e, sb), err);
+    pthread_mutex_lock(&sb->lock);
+    r = sandbox_check_move(sb->state, to, err);
+    if (r == 0) {
+        sb->state = to;
+        free(sb->reason);
+        sb->reason = reason ? xstrdup(reason) : NULL;
     }
-    if (r == 0)
-        *ret = sandbox_json(e, sb);
-    pthread_mutex_unlock(&sb->turn);
+    pthread_mutex_unlock(&sb->lock);
     return r;
+}
+
+/* Clients see wall time; what decides is the monotonic clock, so that a clock that is set ends
+ * nothing early. */
+void sandbox_set_expiry(struct sandbox *sb, int64_t now, int64_t expires_ms)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->expires_ms = expires_ms;
+    sb->deadline_ns = mono_ns() + (expires_ms - now) * 1000000;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+static void set_str(json_t *o, const char *key, const char *value)
+{
+    (void)json_object_set_new(o, key, json_cstr(value));
+}
+
+json_t *sandbox_json(const struct engine *e, struct sandbox *sb)
+{
+    const struct runtime_ops *ops = e->runtime->ops;
+    json_t *o = json_object(), *config, *entrypoint;
+
+    pthread_mutex_lock(&sb->lock);
+    config = sandbox_spec_json(&sb->spec);
+    set_str(o, "id", sb->box.id);
+    set_str(o, "name", sb->spec.name ? sb->spec.name : sb->box.id);
+    set_str(o, "image", sb->spec.image);
+    set_str(o, "status", sandbox_state_name(sb->state));
+    if (sb->reason)
+        set_str(o, "reason", sb->reason);
+    (void)json_object_set_new(o, "createdAt", json_integer(sb->created_ms));
+    (void)json_object_set_new(o, "expiresAt", json_integer(sb->expires_ms));
+    (void)json_object_set_new(o, "metadata", json_deep_copy(sb->spec.metadata));
+    pthread_mutex_unlock(&sb->lock);
+
+    entrypoint = json_object_get(config, "entrypoint");
+    if (entrypoint)
+        (void)json_object_set(o, "entrypoint", entrypoint);
+    (void)json_object_set_new(o, "config", config);
+    set_str(o, "runtime", ops->name);
+    set_str(o, "isolation", ops->boundary);
+    return o;
 }

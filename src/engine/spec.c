@@ -4,7 +4,14 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/env_internal.h"
+#include "engine/images_internal.h"
+#include "engine/path_internal.h"
 #include "engine/policy.h"
+#include "engine/spec_internal.h"
+#include "image/image.h"
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
 
 #define NAME_MAX_BYTES     256
 #define IMAGE_MAX_BYTES    255

@@ -6,7 +6,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/engine_internal.h"
+#include "engine/agent_client_internal.h"
+#include "engine/background_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/stop_internal.h"
+#include "model/sandbox.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 

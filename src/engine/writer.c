@@ -4,6 +4,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/writer_internal.h"
+#include "model/sandbox.h"
+#include "store/store.h"
 
 struct write_job {
     enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT } what;
@@ -105,6 +110,20 @@ static void *writer_main(void *arg)
         run_batch(e->store, batch);
         finish(w, batch);
     }
+}
+
+void writer_init(struct writer *w)
+{
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    pthread_cond_init(&w->done, NULL);
+}
+
+void writer_done(struct writer *w)
+{
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->more);
+    pthread_cond_destroy(&w->done);
 }
 
 int writer_start(struct engine *e, struct err *err)

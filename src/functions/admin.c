@@ -1,7 +1,8 @@
-#include "rest/rest.h"
-#include "functions/functions_internal.h"
 #include "engine/engine.h"
+#include "engine/sandboxes.h"
+#include "functions/functions_internal.h"
 #include "model/sandbox.h"
+#include "rest/rest.h"
 
 static int sweep(struct call *call, struct err *err)
 {

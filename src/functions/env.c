@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "functions/functions_internal.h"
 #include "base/err.h"
-#include "engine/engine.h"
+#include "engine/env.h"
+#include "functions/functions_internal.h"
 
 #define KEY_BYTES_MAX 256
 

@@ -1,13 +1,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "functions/functions_internal.h"
-#include "rest/sse.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/exec.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
+#include "rest/sse.h"
 
 /* What the input asks for; the strings belong to it, argv to the caller. */
 static struct exec_request read_request(const struct call *call, char ***argv)

@@ -1,12 +1,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/files.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
 #include "proto/call.h"
 

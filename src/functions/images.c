@@ -1,13 +1,16 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "functions/functions_internal.h"
-#include "rest/progress.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/images.h"
+#include "engine/pull_policy.h"
+#include "engine/watch.h"
+#include "functions/functions_internal.h"
+#include "image/image.h"
 #include "http/server.h"
+#include "rest/progress.h"
 
 #define NAME_BYTES_MAX 512
 #define EXPORT_CHUNK   (256u << 10)

@@ -1,5 +1,5 @@
+#include "engine/metrics.h"
 #include "functions/functions_internal.h"
-#include "engine/engine.h"
 
 static int of_sandbox(struct call *call, struct err *err)
 {

@@ -1,9 +1,9 @@
 #include <string.h>
 
-#include "functions/functions_internal.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/processes.h"
+#include "functions/functions_internal.h"
 
 static int list(struct call *call, struct err *err)
 {

@@ -1,8 +1,9 @@
-#include "functions/functions_internal.h"
-#include "rest/progress.h"
+#include "engine/sandboxes.h"
 #include "base/err.h"
-#include "engine/engine.h"
+#include "engine/watch.h"
+#include "functions/functions_internal.h"
 #include "model/sandbox.h"
+#include "rest/progress.h"
 
 #include <string.h>
 

@@ -1,11 +1,12 @@
 #include <string.h>
 
-#include "rest/rest.h"
-#include "functions/functions_internal.h"
-#include "rest/sse.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "engine/engine.h"
+#include "engine/exec.h"
+#include "engine/metrics.h"
+#include "functions/functions_internal.h"
+#include "rest/rest.h"
+#include "rest/sse.h"
 
 #define LOG_CHUNK    (256u << 10) /* read at a time */
 #define LOG_TAIL_MAX (8u << 20)   /* kept while looking for the last lines */

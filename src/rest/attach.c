@@ -4,11 +4,11 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/exec.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
 #include "proto/call.h"
 #include "proto/frame.h"

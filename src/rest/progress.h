@@ -3,8 +3,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "engine/watch.h"
 #include "rest/sse.h"
-#include "engine/engine.h"
 
 struct call;
 struct err;

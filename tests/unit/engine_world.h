@@ -9,8 +9,12 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/engine_internal.h"
+#include "engine/exec.h"
+#include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
 #include "fake_images.h"
 #include "fake_runtime.h"
+#include "store/store.h"
 #include "tap.h"
 #include "tmpdir.h"
 
@@ -109,7 +113,7 @@ static char *create(struct world *w, const char *text)
 
 static char *status_of(struct world *w, const char *id)
 {
-    struct sandbox *sb = table_find(w->engine, id);
+    struct sandbox *sb = roster_find(w->engine, id);
     char *status = sb ? sandbox_status(sb) : xstrdup("none");
 
     sandbox_unref(sb);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
-#include "engine/engine.h"
+#include "engine/pull_policy.h"
 #include "source_file.h"
 #include "tap.h"
 #include "tmpdir.h"

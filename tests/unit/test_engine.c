@@ -1,6 +1,13 @@
-#include "engine/engine.h"
-
 #include "engine_world.h"
+
+#include "engine/env.h"
+#include "engine/exec.h"
+#include "engine/files.h"
+#include "engine/images.h"
+#include "engine/metrics.h"
+#include "engine/path_internal.h"
+#include "engine/processes.h"
+#include "engine/sandboxes.h"
 
 /* ---- create ---- */
 

@@ -1,6 +1,11 @@
 #include "agent_rig.h"
 #include "engine/engine.h"
+#include "engine/exec.h"
+#include "engine/files.h"
+#include "engine/processes.h"
+#include "engine/sandboxes.h"
 #include "fake_images.h"
+#include "runtime/runtime.h"
 #include "store/store.h"
 #include "tmpdir.h"
 

@@ -5,7 +5,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "engine/dirs_internal.h"
+#include "engine/images.h"
 #include "engine/policy.h"
+#include "engine/stop_internal.h"
+#include "engine/watch.h"
 
 /* ---- policy ---- */
 
@@ -809,7 +813,7 @@ TEST(a_stop_signal_outlives_the_daemon)
     world_close(&w, false);
     world_open(&w);
     world_start(&w);
-    sb = table_find(w.engine, id);
+    sb = roster_find(w.engine, id);
     CHECK_INT(sb->stop_signal, SIGQUIT);
     sandbox_unref(sb);
     world_done(&w);
@@ -898,7 +902,7 @@ TEST(a_sandbox_stands_still_while_it_becomes_an_image)
                      "{\"name\":\"made:1\",\"env\":{\"LANG\":\"de\",\"A\":\"b\"},\"user\":\"me\"}",
                      NULL),
               0);
-    sb = table_find(w.engine, id);
+    sb = roster_find(w.engine, id);
     want = xasprintf("sha256:1 made:1 %u {\"env\":[\"PATH=/usr/bin:/bin\",\"LANG=de\",\"A=b\"],"
                      "\"user\":\"me\"}",
                      sb->box.slot * 65536);

@@ -1,3 +1,5 @@
+#include "engine/processes.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -5,7 +7,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/engine_internal.h"
+#include "engine/agent_client_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 

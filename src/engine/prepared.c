@@ -4,9 +4,14 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/prepared_internal.h"
+#include "engine/threads_internal.h"
+#include "engine/writer_internal.h"
+#include "runtime/runtime.h"
 
 #define RETRY_S_MAX 30
 #define CALM_NS     10000000ll
@@ -43,9 +48,9 @@ static int prepare(struct engine *e, struct box *ret, struct err *err)
     return 0;
 }
 
-int pool_take(struct engine *e, struct box *ret, struct err *err)
+int prepared_take(struct engine *e, struct box *ret, struct err *err)
 {
-    struct pool *p = &e->pool;
+    struct prepared *p = &e->prepared;
     bool got = false;
 
     pthread_mutex_lock(&p->lock);
@@ -61,8 +66,8 @@ int pool_take(struct engine *e, struct box *ret, struct err *err)
     return got ? 0 : prepare(e, ret, err);
 }
 
-/* Until then, or until somebody takes a box or the pool stops. */
-static void wait_until(struct pool *p, int64_t ns)
+/* Until then, or until somebody takes a box or the engine stops. */
+static void wait_until(struct prepared *p, int64_t ns)
 {
     struct timespec until = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
@@ -72,7 +77,7 @@ static void wait_until(struct pool *p, int64_t ns)
 /* Waits until ids are wanted; not before some time, if the last could not be made. Making one takes
  * the processor that the sandbox just created needs for its first command, so it comes a little
  * later, unless there is none left. false = stop. */
-static bool wait_for_want(struct pool *p, unsigned delay_s)
+static bool wait_for_want(struct prepared *p, unsigned delay_s)
 {
     int64_t not_before = mono_ns() + delay_s * 1000000000ll;
     bool go;
@@ -94,10 +99,10 @@ static bool wait_for_want(struct pool *p, unsigned delay_s)
     return go;
 }
 
-static void *pool_main(void *arg)
+static void *prepared_main(void *arg)
 {
     struct engine *e = arg;
-    struct pool *p = &e->pool;
+    struct prepared *p = &e->prepared;
     unsigned delay_s = 0;
 
     thread_is_background();
@@ -121,27 +126,40 @@ static void *pool_main(void *arg)
     return NULL;
 }
 
+void prepared_init(struct prepared *p)
+{
+    pthread_mutex_init(&p->lock, NULL);
+    cond_init_monotonic(&p->more);
+}
+
+void prepared_done(struct prepared *p)
+{
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->more);
+    free(p->ready);
+}
+
 /* With one box ready before the first request comes; if that fails the thread says so and tries on.
  */
-int pool_start(struct engine *e, struct err *err)
+int prepared_start(struct engine *e, struct err *err)
 {
-    struct pool *p = &e->pool;
+    struct prepared *p = &e->prepared;
     int r;
 
     p->size = e->config.prepared;
     p->ready = xcalloc(p->size + 1, sizeof(*p->ready));
     if (p->size > 0 && prepare(e, &p->ready[0], NULL) == 0)
         p->n = 1;
-    r = pthread_create(&p->thread, NULL, pool_main, e);
+    r = pthread_create(&p->thread, NULL, prepared_main, e);
     if (r != 0)
         return err_sys(err, r, "start the thread that prepares boxes");
     p->running = true;
     return 0;
 }
 
-void pool_stop(struct engine *e)
+void prepared_stop(struct engine *e)
 {
-    struct pool *p = &e->pool;
+    struct prepared *p = &e->prepared;
 
     if (!p->running)
         return;

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "proto/call.h"
+#include "runtime/runtime.h"
+
+struct engine;
+struct err;
+struct sandbox;
+
+#define AGENT_WAIT_MS 30000
+
+/* Connects and sends the first frame. Everything afterwards waits at most AGENT_WAIT_MS for bytes.
+ */
+int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err);
+/* As input of a command may have to wait for as long as the command may run. */
+void agent_bound_sends(int fd, uint64_t ms);
+/* The next frame. FRAME_ERROR comes back as -1 with the agent's error, the end of the stream as -1
+ * with why it ended; sb may be NULL, then only that it did. */
+int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
+               struct err *err);
+/* As agent_call, for a caller that bounds its waits with poll(): without limits on the socket. */
+int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err);
+
+/* Frames read in large pieces, for a stream that nobody else reads from. */
+struct agent_reader {
+    struct sandbox *sb;
+    int fd;
+    struct buf in;
+    size_t used; /* the frame last taken, at the front of in */
+};
+
+struct agent_frame {
+    unsigned type;
+    const char *data; /* valid until the next is taken */
+    size_t len;
+};
+
+void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd);
+/* A frame of what was read: 1, 0 when there is no whole one, or as agent_next -1. */
+int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err);
+/* Reads what is there, after poll() has said so. */
+int agent_fill(struct agent_reader *r, struct err *err);
+/* The agent did not answer in time. */
+int agent_silent(struct err *err);
+
+/* As agent_next, where only one type will do. */
+int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err);
+/* A call on ctl that is answered with OK. */
+int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                 struct err *err);
+/* A call on ctl answered with ITEM* END: each() gets the payloads. */
+int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                struct err *err);
+int agent_hello(struct engine *e, struct sandbox *sb, struct err *err);
+/* "the agent of … broke the protocol" */
+int agent_broken(struct err *err, const char *what);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct err;
+struct sandbox;
+
+bool env_key_valid(const char *key);
+/* "", "root", "0", and these with a group. */
+bool user_is_root(const char *user);
+/* Every key is usable and every value a string without NUL; ERR_INVALID names the first that is
+ * not. */
+int env_check(const json_t *vars, struct err *err);
+/* What a command starts with: an object of strings. user NULL = the image's. */
+json_t *env_build(struct sandbox *sb, const char *user, bool tty, const json_t *more);

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <stddef.h>
+
+#include "engine/files.h"
+
+struct sandbox;
+
+/* A running sandbox and the real form of a path in it. */
+int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
+                char **ret_path, struct err *err);
+int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
+              struct err *err);
+int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
+               struct err *err);

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct image;
+struct image_prune;
+
+struct image_use {
+    char *id;
+    unsigned boxes;     /* made from it and not yet destroyed: its layers stay */
+    unsigned sandboxes; /* of these, those that are not removed: its names stay */
+    struct image_use *next;
+};
+
+/* Which images have boxes. */
+struct images_used {
+    pthread_mutex_t lock;
+    struct image_use *first;
+};
+
+void images_used_init(struct images_used *u);
+void images_used_done(struct images_used *u);
+/* image_get, and counts a box of it; the layers stay until images_drop. */
+int images_take(struct engine *e, const char *reference, struct image **ret, struct err *err);
+/* Counts a box that is there already. An id that is NULL or "" is none. */
+void images_count(struct engine *e, const char *id);
+/* The sandbox is removed; its box still has to be destroyed. */
+void images_release(struct engine *e, const char *id);
+/* The box is destroyed. name is what it was created with, or NULL when that is not known. */
+void images_drop(struct engine *e, const char *id, const char *name);
+/* Deletes layers that have neither a name nor a box. */
+void images_collect(struct engine *e);
+/* image_prune, but for those that have boxes and for keep_id (NULL = none). */
+int images_prune(struct engine *e, const struct image_prune *prune, const char *keep_id,
+                 struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes, struct err *err);
+/* After a pull: removes the least recently used until the rest is within the budget. */
+void images_keep_budget(struct engine *e, const char *keep_id);

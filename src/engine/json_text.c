@@ -1,0 +1,22 @@
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "engine/json_text_internal.h"
+
+json_t *json_of_bytes(const char *s, size_t len)
+{
+    json_t *text = json_stringn(s ? s : "", len);
+    auto_buf struct buf clean = {0};
+
+    if (text)
+        return text;
+    buf_init(&clean, 3 * len + 3); /* U+FFFD is three bytes */
+    (void)utf8_clean(&clean, s, len);
+    return json_stringn(clean.data ? clean.data : "", clean.len);
+}
+
+json_t *json_cstr(const char *s)
+{
+    return json_of_bytes(s, strlen(s));
+}

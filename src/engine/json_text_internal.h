@@ -1,0 +1,8 @@
+#pragma once
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* A JSON string of what may be any bytes: what is not UTF-8 becomes U+FFFD. */
+json_t *json_of_bytes(const char *s, size_t len);
+json_t *json_cstr(const char *s);

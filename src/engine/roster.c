@@ -1,0 +1,157 @@
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/engine_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+
+void roster_init(struct roster *all)
+{
+    pthread_mutex_init(&all->lock, NULL);
+}
+
+void roster_done(struct engine *e)
+{
+    while (e->roster.first)
+        roster_remove(e, e->roster.first);
+    pthread_mutex_destroy(&e->roster.lock);
+}
+
+void roster_close(struct engine *e)
+{
+    pthread_mutex_lock(&e->roster.lock);
+    e->roster.stopping = true;
+    pthread_mutex_unlock(&e->roster.lock);
+}
+
+static struct sandbox **bucket_of(struct engine *e, const char *id)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a; ids are random, so nobody chooses collisions */
+
+    for (; *id; id++)
+        hash = (hash ^ (unsigned char)*id) * 16777619u;
+    return &e->roster.buckets[hash % ROSTER_BUCKETS];
+}
+
+int roster_reserve(struct engine *e, struct err *err)
+{
+    struct roster *all = &e->roster;
+    int r = 0;
+
+    pthread_mutex_lock(&all->lock);
+    if (all->stopping)
+        r = err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
+    else if (all->count + all->reserved >= e->config.max_sandboxes)
+        r = err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u",
+                     e->config.max_sandboxes);
+    else
+        all->reserved++;
+    pthread_mutex_unlock(&all->lock);
+    return r;
+}
+
+void roster_unreserve(struct engine *e)
+{
+    pthread_mutex_lock(&e->roster.lock);
+    e->roster.reserved--;
+    pthread_mutex_unlock(&e->roster.lock);
+}
+
+void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
+{
+    struct roster *all = &e->roster;
+    struct sandbox **bucket = bucket_of(e, sb->box.id);
+
+    pthread_mutex_lock(&all->lock);
+    sb->serial = ++all->serial;
+    sb->bucket_next = *bucket;
+    *bucket = sandbox_ref(sb);
+    sb->prev = all->last;
+    if (all->last)
+        all->last->next = sb;
+    else
+        all->first = sb;
+    all->last = sb;
+    all->count++;
+    if (reserved)
+        all->reserved--;
+    pthread_mutex_unlock(&all->lock);
+}
+
+void roster_remove(struct engine *e, struct sandbox *sb)
+{
+    struct roster *all = &e->roster;
+    struct sandbox **at;
+
+    pthread_mutex_lock(&all->lock);
+    at = bucket_of(e, sb->box.id);
+    while (*at != sb)
+        at = &(*at)->bucket_next;
+    *at = sb->bucket_next;
+    if (sb->prev)
+        sb->prev->next = sb->next;
+    else
+        all->first = sb->next;
+    if (sb->next)
+        sb->next->prev = sb->prev;
+    else
+        all->last = sb->prev;
+    sb->prev = sb->next = sb->bucket_next = NULL;
+    all->count--;
+    pthread_mutex_unlock(&all->lock);
+    sandbox_unref(sb);
+}
+
+struct sandbox *roster_find(struct engine *e, const char *id)
+{
+    struct sandbox *sb;
+
+    pthread_mutex_lock(&e->roster.lock);
+    sb = *bucket_of(e, id);
+    while (sb && strcmp(sb->box.id, id) != 0)
+        sb = sb->bucket_next;
+    if (sb)
+        sandbox_ref(sb);
+    pthread_mutex_unlock(&e->roster.lock);
+    return sb;
+}
+
+struct sandbox *roster_find_serial(struct engine *e, uint64_t serial)
+{
+    struct sandbox *sb;
+
+    pthread_mutex_lock(&e->roster.lock);
+    sb = e->roster.first;
+    while (sb && sb->serial != serial)
+        sb = sb->next;
+    if (sb)
+        sandbox_ref(sb);
+    pthread_mutex_unlock(&e->roster.lock);
+    return sb;
+}
+
+struct sandbox **roster_select(struct engine *e, bool (*match)(struct sandbox *sb, const void *arg),
+                               const void *arg, size_t skip, size_t max, size_t *ret_n,
+                               size_t *ret_total)
+{
+    struct roster *all = &e->roster;
+    struct sandbox **found;
+    size_t n = 0, total = 0;
+
+    pthread_mutex_lock(&all->lock);
+    if (max > all->count)
+        max = all->count;
+    found = xcalloc(max + 1, sizeof(struct sandbox *));
+    for (struct sandbox *sb = all->first; sb; sb = sb->next) {
+        if (!match(sb, arg))
+            continue;
+        if (total++ >= skip && n < max)
+            found[n++] = sandbox_ref(sb);
+    }
+    pthread_mutex_unlock(&all->lock);
+    *ret_n = n;
+    if (ret_total)
+        *ret_total = total;
+    return found;
+}

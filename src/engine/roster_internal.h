@@ -1,0 +1,42 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct sandbox;
+
+#define ROSTER_BUCKETS 1024
+
+/* Which sandboxes exist: by id, and in the order in which they were made. */
+struct roster {
+    pthread_mutex_t lock;
+    struct sandbox *buckets[ROSTER_BUCKETS], *first, *last;
+    unsigned count;    /* in the roster */
+    unsigned reserved; /* being made, not yet in the roster */
+    uint64_t serial;   /* of the last one that was added */
+    bool stopping;     /* none is made any more */
+};
+
+void roster_init(struct roster *t);
+/* Gives up what is in it. */
+void roster_done(struct engine *e);
+/* From here on none can be reserved. */
+void roster_close(struct engine *e);
+/* Counts one against the limit before anything is made for it; ERR_LIMIT. */
+int roster_reserve(struct engine *e, struct err *err);
+void roster_unreserve(struct engine *e);
+/* Takes a reference of its own. reserved: turns a reservation into an entry. */
+void roster_add(struct engine *e, struct sandbox *sb, bool reserved);
+/* Gives the roster's reference back. */
+void roster_remove(struct engine *e, struct sandbox *sb);
+/* A new reference, or NULL. */
+struct sandbox *roster_find(struct engine *e, const char *id);
+struct sandbox *roster_find_serial(struct engine *e, uint64_t serial);
+/* References to those that match, oldest first; frees nothing. *ret_total counts all matches. */
+struct sandbox **roster_select(struct engine *e, bool (*match)(struct sandbox *sb, const void *arg),
+                               const void *arg, size_t skip, size_t max, size_t *ret_n,
+                               size_t *ret_total);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "model/sandbox.h"
+#include "runtime/runtime.h"
+
+struct engine;
+struct err;
+
+/* One sandbox as the engine knows it. engine_internal.h says in which order its locks are taken. */
+struct sandbox {
+    atomic_uint refs;
+    uint64_t serial; /* names it in the watcher, where a pointer could be stale */
+    struct sandbox *prev, *next, *bucket_next; /* roster.lock */
+    struct sandbox *doomed_next;               /* queue of the reaper */
+    unsigned attempts;                         /* to destroy it */
+
+    pthread_mutex_t env_turn, turn, lock;
+
+    /* Fixed from the moment it is in the roster, but for pid and pid_start, which create fills. */
+    struct box box;
+    int64_t created_ms, started_ns;
+    char *boot_id, *image_id;
+    char **image_env;
+    char *image_user;
+    int stop_signal; /* what asks the main process to end */
+
+    /* lock; state, reason and expiry are also changed only under turn */
+    struct sandbox_spec spec; /* env changes, the rest is fixed */
+    enum sandbox_state state;
+    char *reason;
+    int64_t expires_ms, deadline_ns;
+    bool sealed;    /* the row that says removing was handed to the writer */
+    int watched_fd; /* in the watcher's epoll set; -1 = not */
+    uint64_t oom_seen;
+    uint64_t sample_cpu_ns;
+    int64_t sample_ns;
+    double cpu_percent;
+};
+
+/* With one reference, which is the caller's. */
+struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box);
+struct sandbox *sandbox_ref(struct sandbox *sb);
+void sandbox_unref(struct sandbox *sb);
+
+static inline void cleanup_unrefp(struct sandbox **sb)
+{
+    sandbox_unref(*sb);
+}
+#define auto_sandbox __attribute__((cleanup(cleanup_unrefp)))
+
+int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
+/* ERR_CONFLICT "Sandbox is not running: …" unless it is. */
+int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
+int sandbox_check_running(struct sandbox *sb, struct err *err);
+/* Under turn. The only writer of a state; reason is copied. */
+int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err);
+/* "paused", "stopped (agent_lost)" */
+char *sandbox_status(struct sandbox *sb);
+json_t *sandbox_json(const struct engine *e, struct sandbox *sb);
+void sandbox_set_expiry(struct sandbox *sb, int64_t now, int64_t expires_ms);

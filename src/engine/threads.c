@@ -1,0 +1,20 @@
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/threads_internal.h"
+
+void thread_is_background(void)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
+}
+
+void cond_init_monotonic(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}

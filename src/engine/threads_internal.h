@@ -1,0 +1,8 @@
+#pragma once
+
+#include <pthread.h>
+
+/* The calling thread does what nobody waits for: requests come first. */
+void thread_is_background(void);
+/* For waits that end at a time of the monotonic clock. */
+void cond_init_monotonic(pthread_cond_t *cond);
