@@ -15,8 +15,8 @@ struct http_server;
  * has answered: it reads the head, calls the handler, writes the answer and gives the connection
  * back. An idle connection is a descriptor and a small struct; a busy one is a thread. Workers are
  * added while all are busy, up to a maximum, and leave again after a while.
- * Parsing is libhttp-parser's; what it is lenient about (bare LF, folded headers, white space
- * before a colon, two Content-Length, Host, Authorization or Origin headers, CL with TE) is refused
+ * Parsing is llhttp's, in its strict mode; what even that is lenient about (bare LF, folded
+ * headers, several spaces in the first line, two Host, Authorization or Origin headers) is refused
  * before a handler runs. */
 
 struct http_limits {

@@ -468,19 +468,28 @@ static const struct {
     {"absolute target", 400, "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"asterisk target", 400, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"authority target", 400, "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"CONNECT with a path", 400, "CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"control byte in the target", 400, "GET /\001 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"tab in the target", 400, "GET /\ta HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"fragment in the target", 400, "GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"raw UTF-8 in the target", 400, "GET /\303\244 HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"no target", 400, "GET HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"two spaces", 400, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"two spaces before the version", 400, "GET /  HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"space after the version", 400, "GET / HTTP/1.1 \r\nHost: a\r\n\r\n"},
     {"tab in the line", 400, "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"empty first line", 400, "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"HTTP/0.9", 400, "GET /\r\n\r\n"},
+    {"CR alone after the version", 400, "GET / HTTP/1.1\rHost: a\r\n\r\n"},
+    {"CR alone after an empty value", 400, OK_HEAD "X:\rY: a\r\n\r\n"},
+    {"folded empty value", 400, OK_HEAD "X:\r\n a\r\n\r\n"},
     {"other protocol", 400, "GET / ICY/1.1\r\nHost: a\r\n\r\n"},
     {"a TLS hello", 400, "\026\003\001\002"},
     {"HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
     {"HTTP/1.2", 505, "GET / HTTP/1.2\r\nHost: a\r\n\r\n"},
     {"unknown method", 501, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a method of RTSP", 501, "DESCRIBE / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a method of HTTP/2", 501, "PRI / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"lower-case method", 501, "get / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"unknown expectation", 417, OK_HEAD "Expect: tea\r\n\r\n"},
     {"bad chunk size", 400, CHUNKED "\r\nx\r\n"},
@@ -491,8 +500,11 @@ static const struct {
     {"chunk without its CRLF", 400, CHUNKED "\r\n1\r\naab0\r\n\r\n"},
     {"chunk with LF for CRLF", 400, CHUNKED "\r\n1\r\na\n0\r\n\r\n"},
     {"chunk extension", 400, CHUNKED "\r\n1;a=\n\r\na\r\n0\r\n\r\n"},
+    {"chunk extension without a name", 400, CHUNKED "\r\n1;=a\r\na\r\n0\r\n\r\n"},
+    {"extension of the last chunk", 400, CHUNKED "\r\n1\r\na\r\n0;a\r\n\r\n"},
     {"space after a chunk size", 400, CHUNKED "\r\n1 \r\na\r\n0\r\n\r\n"},
     {"trailer", 400, CHUNKED "\r\n1\r\na\r\n0\r\nHost: b\r\n\r\n"},
+    {"trailer without a name", 400, CHUNKED "\r\n1\r\na\r\n0\r\n: b\r\n\r\n"},
     {"end of chunks with a bare LF", 400, CHUNKED "\r\n0\r\n\n"},
 };
 
@@ -1039,6 +1051,53 @@ TEST(the_client_refuses_what_would_split_its_request)
     CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), -1);
     CHECK_INT(err.kind, ERR_INVALID);
     http_client_free(c);
+}
+
+/* The status of one raw answer to the client, or -1. */
+static int status_read(const char *answer)
+{
+    auto_close int listener = tcp_listener();
+    auto_close int fd = -1;
+    struct http_client *c = new_client();
+    struct http_response r = {0};
+    struct err err = {0};
+    bool answered;
+
+    CHECK_INT(http_client_begin(c, "GET", "/", NULL, 0, &err), 0);
+    fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0);
+    put(fd, answer);
+    CHECK_INT(shutdown(fd, SHUT_WR), 0);
+    answered = http_client_finish(c, &r, &err) == 0;
+    if (!answered)
+        CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    http_client_free(c);
+    return answered ? r.status : -1;
+}
+
+#define ANSWER "HTTP/1.1 200 OK\r\n"
+
+TEST(the_client_refuses_an_answer_with_two_readings)
+{
+    static const char *const answers[] = {
+        ANSWER "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        ANSWER "Content-Length: -1\r\n\r\n",
+        ANSWER "Content-Length: 18446744073709551615\r\n\r\n",
+        ANSWER "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        ANSWER "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        ANSWER "Transfer-Encoding: identity\r\n\r\na",
+        ANSWER "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\nA: b\n\nHTTP/1.1 404 Not Found\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\n\r\n",
+        "220 mail.example ESMTP\r\n\r\n",
+    };
+
+    CHECK_INT(status_read(ANSWER "Content-Length: 0\r\n\r\n"), 200);
+    CHECK_INT(status_read(ANSWER "TRANSFER-ENCODING: Chunked\r\n\r\n0\r\n\r\n"), 200);
+    CHECK_INT(status_read("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 404\r\n\r\n"), 404);
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++)
+        if (status_read(answers[i]) != -1)
+            TAP_FAIL("taken: %s", answers[i]);
 }
 
 TEST(an_answer_over_the_callers_limit_is_refused)
