@@ -40,6 +40,8 @@ static void check_head(const struct head *h, const char *data, size_t len)
     require(!strpbrk(h->path, " \r\n\t#") && !strpbrk(h->query, " \r\n\t#"));
     require(h->length >= 0 && !(h->chunked && h->length > 0));
     require(h->http10 || head_find(h, "HOST"));
+    require(!http_prefers(head_find(h, "Accept"), "text/event-stream", "application/json") ||
+            !http_prefers(head_find(h, "Accept"), "application/json", "text/event-stream"));
     for (unsigned i = 0; i < h->count; i++) {
         const struct header *f = &h->headers[i];
 

@@ -581,6 +581,88 @@ TEST(unusual_but_valid_heads_are_accepted)
     finish();
 }
 
+/* Each row: an Accept header and what http_prefers() says of events over JSON. */
+static const struct {
+    const char *accept;
+    bool events;
+} accepts[] = {
+    {NULL, false},
+    {"", false},
+    {"text/event-stream", true},
+    {"Text/Event-Stream", true},
+    {"application/json", false},
+    {"text/html, text/event-stream", true},
+    {"text/html,text/event-stream,", true},
+    {" , ,\ttext/event-stream ; charset=utf-8", true},
+    {"text/event-streams", false},
+    {"text/event-stream2;q=1, xtext/event-stream", false},
+    {"*/*", false},
+    {"text/*", false},
+    {"text/*, application/json;q=0.1", false},
+    {"text/event-stream, */*", true},
+    {"*/*, text/event-stream", true},
+    {"text/event-stream;q=0.5, */*", false},
+    {"text/event-stream;q=0.9, */*;q=0.8", true},
+    {"text/event-stream, application/*", true},
+    {"text/event-stream, application/json", true},
+    {"application/json, text/event-stream", false},
+    {"application/json;q=0.5, text/event-stream", true},
+    {"application/json;q=0.999, text/event-stream;q=1.000", true},
+    {"text/event-stream;q=0.999, application/json", false},
+    {"application/json;q=0, text/event-stream;q=0.001", true},
+    {"text/event-stream;q=0", false},
+    {"text/event-stream;Q=0.0, */*;q=0", false},
+    {"application/*;q=0.4, */*;q=0.9, text/event-stream;q=0.5", true},
+    {"text/event-stream;a=\"q=0, application/json\";q=0.5", true},
+    {"application/json;a=\"\\\", text/event-stream\"", false},
+    {"application/json;a=\"text/event-stream", false},
+    {"text/event-stream;q=2", false},
+    {"text/event-stream;q=1.001", false},
+    {"text/event-stream;q=0.1234", false},
+    {"text/event-stream;q=.5", false},
+    {"text/event-stream;q=", false},
+    {"text/event-stream;q=0.x", false},
+    {"application/json;q=1e9, text/event-stream", true},
+};
+
+TEST(an_accept_header_is_read_as_a_whole)
+{
+    for (size_t i = 0; i < ARRAY_LEN(accepts); i++)
+        if (http_prefers(accepts[i].accept, "text/event-stream", "application/json") !=
+            accepts[i].events)
+            TAP_FAIL("\"%s\" must %sprefer events", accepts[i].accept,
+                     accepts[i].events ? "" : "not ");
+}
+
+/* Lists put together from pieces without sense. Each is in memory of exactly its size, so that the
+ * sanitizer sees a read behind it. */
+TEST(no_accept_header_prefers_both_of_two_types)
+{
+    static const char *const pieces[] = {"a/b", "a/c", "a/*", "*/*",  ";",    ",",
+                                         "q=",  "0",   "1",   ".",    "5",    "\"",
+                                         "\\",  " ",   "\t",  ";q=0", "\377", "=*/"};
+    uint32_t random = 1;
+    int preferring = 0;
+
+    for (int i = 0; i < 100000; i++) {
+        char text[128] = "";
+        auto_free char *accept = NULL;
+        bool one, other;
+
+        for (int n = i % 16; n >= 0; n--) {
+            random = random * 1664525 + 1013904223;
+            (void)strncat(text, pieces[(random >> 16) % ARRAY_LEN(pieces)], 4);
+        }
+        accept = xstrdup(text);
+        one = http_prefers(accept, "a/b", "a/c");
+        other = http_prefers(accept, "a/c", "a/b");
+        if (one && other)
+            TAP_FAIL("\"%s\" prefers both", accept);
+        preferring += one || other;
+    }
+    CHECK(preferring > 1000);
+}
+
 TEST(head_is_answered_without_a_body)
 {
     auto_close int fd = -1;
