@@ -1,86 +1,77 @@
-#include <string.h>
-
 #include "http/http_internal.h"
 
-/* The parser decodes; outside its strict mode it takes any two bytes for the CRLF after a chunk and
- * skips what it does not know after a size. Every byte that is not body is therefore checked here:
- * only hex digits and CRLF pairs, and a CRLF where a chunk ends. */
+/* llhttp decodes: sizes are hex digits, and a CRLF follows each size and each chunk. What it takes
+ * beyond that is refused here: extensions, trailers and, in version 8, an LF alone as the last line
+ * end. */
 
-#define CHUNK_DATA_ENDED (-1)
-
-void chunked_init(struct chunked *k, http_parser *parser)
-{
-    *k = (struct chunked){.parser = parser, .last = '\n'};
-    parser->data = k;
-}
-
-static int on_body(http_parser *p, const char *at, size_t len)
+static int on_body(llhttp_t *p, const char *at, size_t len)
 {
     struct chunked *k = p->data;
 
     k->span = at;
     k->span_len = len;
-    http_parser_pause(p, 1);
-    return 0;
+    return HPE_PAUSED;
 }
 
-static int on_message_complete(http_parser *p)
+static int on_message_complete(llhttp_t *p)
 {
     struct chunked *k = p->data;
 
     k->done = true;
-    http_parser_pause(p, 1);
-    return 0;
+    return HPE_PAUSED;
 }
 
-static const http_parser_settings body_settings = {
+static int on_extension(llhttp_t *p, const char *at, size_t len)
+{
+    (void)p;
+    (void)at;
+    (void)len;
+    return -1;
+}
+
+/* There is no data yet while chunked_init() shows the parser its head. */
+static int on_trailer(llhttp_t *p, const char *at, size_t len)
+{
+    (void)at;
+    (void)len;
+    return p->data ? -1 : 0;
+}
+
+static const llhttp_settings_t body_settings = {
     .on_body = on_body,
     .on_message_complete = on_message_complete,
+    .on_chunk_extension_name = on_extension,
+    .on_header_field = on_trailer,
 };
 
-static bool is_hex(char c)
+/* llhttp has no way to start in a body, and a parser keeps the callbacks that it was made with. So
+ * the body gets a parser of its own, which is shown a head that leads to it. */
+void chunked_init(struct chunked *k)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+    static const char head[] = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-static bool framing_is_strict(struct chunked *k, const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        char c = data[i];
-
-        if (k->last == CHUNK_DATA_ENDED && c != '\r')
-            return false;
-        if ((k->last == '\r') != (c == '\n'))
-            return false;
-        if (c != '\r' && c != '\n' && !is_hex(c))
-            return false;
-        k->last = (unsigned char)c;
-    }
-    return true;
+    *k = (struct chunked){0};
+    llhttp_init(&k->parser, HTTP_REQUEST, &body_settings);
+    (void)llhttp_execute(&k->parser, head, sizeof(head) - 1);
 }
 
 int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_used)
 {
-    size_t used, before;
+    size_t used = len;
+    llhttp_errno_t e;
 
     k->span_len = 0;
-    if (HTTP_PARSER_ERRNO(k->parser) == HPE_PAUSED)
-        http_parser_pause(k->parser, 0);
-    used = http_parser_execute(k->parser, &body_settings, data, len);
-    if (HTTP_PARSER_ERRNO(k->parser) != HPE_OK && HTTP_PARSER_ERRNO(k->parser) != HPE_PAUSED)
+    k->parser.data = k;
+    llhttp_resume(&k->parser);
+    e = llhttp_execute(&k->parser, data, len);
+    if (e == HPE_PAUSED)
+        used = (size_t)(llhttp_get_error_pos(&k->parser) - data);
+    else if (e != HPE_OK)
         return -1;
-    before = k->span_len ? (size_t)(k->span - data) : used;
-    if (!framing_is_strict(k, data, before))
+    if (k->done && (used > 1 ? data[used - 2] : k->last) != '\r')
         return -1;
-    if (k->span_len) {
-        size_t after = before + k->span_len;
-
-        /* The parser counts down what is left of the chunk. */
-        if (k->parser->content_length == 0)
-            k->last = CHUNK_DATA_ENDED;
-        if (!framing_is_strict(k, data + after, used - after))
-            return -1;
-    }
+    if (used > 0)
+        k->last = data[used - 1];
     *ret_used = used;
     return 0;
 }

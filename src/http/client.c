@@ -18,6 +18,9 @@
 #define HEAD_MAX  (64u << 10)
 #define READ_ROOM (16u << 10)
 
+/* Headers of an answer that the client looks at. */
+enum field { FIELD_OTHER, FIELD_TYPE, FIELD_LENGTH, FIELD_CODING };
+
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
 
 struct http_client {
@@ -31,12 +34,13 @@ struct http_client {
     bool keep_alive; /* of the answer */
     struct buf in;   /* received; [off, len) is not consumed */
     size_t off;
-    http_parser parser;
     struct chunked chunked;
     enum body_kind body;
     int64_t left; /* of BODY_LENGTH */
     struct http_response response;
-    bool field_is_type; /* while the head is parsed */
+    /* While the head is parsed: */
+    enum field field;
+    bool has_length, is_chunked;
 };
 
 struct http_client *http_client_new(const char *target, const char *token)
@@ -183,48 +187,78 @@ static int request_head(struct http_client *c, struct buf *b, const char *method
 
 /* ---- the head of the answer ---- */
 
-static int on_field(http_parser *p, const char *at, size_t len)
+static bool equals(const char *at, size_t len, const char *word)
+{
+    return len == strlen(word) && strncasecmp(at, word, len) == 0;
+}
+
+static int on_field(llhttp_t *p, const char *at, size_t len)
 {
     struct http_client *c = p->data;
 
-    c->field_is_type = len == 12 && strncasecmp(at, "content-type", 12) == 0;
+    c->field = FIELD_OTHER;
+    if (equals(at, len, "content-type"))
+        c->field = FIELD_TYPE;
+    else if (equals(at, len, "content-length"))
+        c->field = FIELD_LENGTH;
+    else if (equals(at, len, "transfer-encoding"))
+        c->field = FIELD_CODING;
     return 0;
 }
 
-static int on_value(http_parser *p, const char *at, size_t len)
+static void keep_type(struct http_client *c, const char *at, size_t len)
 {
-    struct http_client *c = p->data;
     size_t n = 0;
 
-    if (!c->field_is_type)
-        return 0;
     while (n < len && n < sizeof(c->response.type) - 1 && at[n] != ';' && at[n] != ' ') {
         c->response.type[n] = (char)tolower((unsigned char)at[n]);
         n++;
     }
     c->response.type[n] = '\0';
+}
+
+static int on_value(llhttp_t *p, const char *at, size_t len)
+{
+    struct http_client *c = p->data;
+
+    switch (c->field) {
+    case FIELD_TYPE:
+        keep_type(c, at, len);
+        break;
+    case FIELD_LENGTH:
+        c->has_length = true; /* llhttp reads the number */
+        break;
+    case FIELD_CODING:
+        if (c->is_chunked || !equals(at, len, "chunked"))
+            return -1;
+        c->is_chunked = true;
+        break;
+    case FIELD_OTHER:
+        break;
+    }
     return 0;
 }
 
-static int on_headers_complete(http_parser *p)
+static int on_headers_complete(llhttp_t *p)
 {
     struct http_client *c = p->data;
-    bool chunked = p->flags & F_CHUNKED;
-    bool empty =
-        c->is_head || p->status_code == 101 || p->status_code == 204 || p->status_code == 304;
+    int status = llhttp_get_status_code(p);
+    bool empty = c->is_head || status == 101 || status == 204 || status == 304;
 
-    c->keep_alive = http_should_keep_alive(p) != 0;
-    c->response.status = p->status_code;
-    c->response.length = chunked || !(p->flags & F_CONTENTLENGTH) ? -1 : (int64_t)p->content_length;
+    if (p->content_length > INT64_MAX)
+        return -1;
+    c->keep_alive = llhttp_should_keep_alive(p) != 0;
+    c->response.status = status;
+    c->response.length = c->has_length ? (int64_t)p->content_length : -1;
     c->left = c->response.length;
     if (empty || c->left == 0)
         c->body = BODY_NONE;
     else
-        c->body = chunked ? BODY_CHUNKED : c->left < 0 ? BODY_UNTIL_CLOSE : BODY_LENGTH;
-    return empty;
+        c->body = c->is_chunked ? BODY_CHUNKED : c->left < 0 ? BODY_UNTIL_CLOSE : BODY_LENGTH;
+    return HPE_PAUSED;
 }
 
-static const http_parser_settings head_settings = {
+static const llhttp_settings_t head_settings = {
     .on_header_field = on_field,
     .on_header_value = on_value,
     .on_headers_complete = on_headers_complete,
@@ -249,16 +283,18 @@ static int bad_answer(struct http_client *c, struct err *err)
 
 static int parse_head(struct http_client *c, size_t end, struct err *err)
 {
+    llhttp_t parser;
+
     c->response = (struct http_response){0};
-    http_parser_init(&c->parser, HTTP_RESPONSE);
-    c->parser.data = c;
-    (void)http_parser_execute(&c->parser, &head_settings, c->in.data + c->off, end - c->off);
-    if (HTTP_PARSER_ERRNO(&c->parser) != HPE_OK || c->response.status == 0 ||
-        c->response.length < -1)
+    c->has_length = c->is_chunked = false;
+    llhttp_init(&parser, HTTP_RESPONSE, &head_settings);
+    parser.data = c;
+    if (llhttp_execute(&parser, c->in.data + c->off, end - c->off) != HPE_PAUSED ||
+        llhttp_get_error_pos(&parser) != c->in.data + end || c->response.status == 0)
         return bad_answer(c, err);
     c->off = end;
     if (c->body == BODY_CHUNKED)
-        chunked_init(&c->chunked, &c->parser);
+        chunked_init(&c->chunked);
     return 0;
 }
 

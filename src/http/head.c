@@ -3,10 +3,11 @@
 
 #include "http/http_internal.h"
 
-/* libhttp-parser finds the parts of a head; Debian builds it without its strict mode, and it is
- * friendly by design: it joins folded lines, takes a bare LF for a line end and spaces in names.
- * Two programs that read one stream differently is how requests are smuggled, so the raw bytes are
- * checked first and only what has exactly one reading gets to the parser. */
+/* llhttp, in its strict mode, finds the parts of a head and refuses bytes that do not belong where
+ * they are. It still takes a bare LF for a line end, joins folded lines, skips spaces in the
+ * request line and knows versions and forms of targets that are not served here. Two programs that
+ * read one stream differently is how requests are smuggled, so those are refused before it sees
+ * them: only what has exactly one reading gets to a handler. */
 
 static const bool token_bytes[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true,  ['#'] = true,
@@ -25,7 +26,8 @@ static const struct refusal bad_version = {505, "http_version",
                                            "only HTTP/1.0 and HTTP/1.1 are spoken here"};
 static const struct refusal bad_method = {501, "unsupported", "this method is not known here"};
 static const struct refusal bad_header = {
-    400, "bad_request", "a header name may only have letters, digits and the marks of a token"};
+    400, "bad_request",
+    "a header must be Name: value, the name of letters, digits and the marks of a token"};
 static const struct refusal many_headers = {431, "headers_too_large",
                                             "the request has too many headers; send fewer"};
 static const struct refusal doubled = {400, "bad_request",
@@ -57,23 +59,16 @@ ssize_t head_end(const char *data, size_t len, size_t from)
     return 0;
 }
 
-/* len bytes that end in CRLF CRLF and in which each LF follows a CR. */
-static bool bytes_are_clean(const char *data, size_t len)
+static bool has_folded_line(const char *data, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)data[i];
+    const char *p = data, *end = data + len;
 
-        if (c >= 0x20 && c != 0x7f)
-            continue;
-        if (c == '\t')
-            continue;
-        if (c != '\r' || data[i + 1] != '\n')
-            return false;
-        i++;
-        if (i + 1 < len && (data[i + 1] == ' ' || data[i + 1] == '\t'))
-            return false; /* a folded line */
+    while ((p = memchr(p, '\n', (size_t)(end - p)))) {
+        p++;
+        if (p < end && (*p == ' ' || *p == '\t'))
+            return true;
     }
-    return true;
+    return false;
 }
 
 static const struct refusal *check_line(const char *line, size_t len)
@@ -95,15 +90,12 @@ static const struct refusal *check_line(const char *line, size_t len)
         return &bad_line;
     if (version[5] != '1' || version[7] > '1')
         return &bad_version;
-    if (*target != '/')
+    if (*target != '/' || memchr(target, '#', (size_t)(version - target)))
         return &bad_target;
-    for (const char *p = target; p < version - 1; p++)
-        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || *p == '#')
-            return &bad_target;
     return NULL;
 }
 
-static int on_url(http_parser *p, const char *at, size_t len)
+static int on_url(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
 
@@ -112,24 +104,21 @@ static int on_url(http_parser *p, const char *at, size_t len)
     return 0;
 }
 
-static int on_field(http_parser *p, const char *at, size_t len)
+static int on_field(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
 
     if (h->count == h->max) {
         h->overflow = true;
-        return 1;
+        return -1;
     }
     if (len == 0)
-        return 1;
-    for (size_t i = 0; i < len; i++)
-        if (!token_bytes[(unsigned char)at[i]])
-            return 1;
+        return -1;
     h->headers[h->count++] = (struct header){.name = at, .name_len = len, .value = ""};
     return 0;
 }
 
-static int on_value(http_parser *p, const char *at, size_t len)
+static int on_value(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
     struct header *last = &h->headers[h->count - 1];
@@ -144,15 +133,17 @@ static int on_value(http_parser *p, const char *at, size_t len)
     return 0;
 }
 
-static int on_headers_complete(http_parser *p)
+static int on_headers_complete(llhttp_t *p)
 {
     struct head *h = p->data;
 
-    h->keep_alive = http_should_keep_alive(p) != 0;
-    return 0;
+    h->method = (llhttp_method_t)llhttp_get_method(p);
+    h->upgrade = llhttp_get_upgrade(p) != 0;
+    h->keep_alive = llhttp_should_keep_alive(p) != 0;
+    return HPE_PAUSED;
 }
 
-static const http_parser_settings head_settings = {
+static const llhttp_settings_t head_settings = {
     .on_url = on_url,
     .on_header_field = on_field,
     .on_header_value = on_value,
@@ -246,38 +237,52 @@ static const struct refusal *check_meaning(struct head *h)
     return NULL;
 }
 
-const struct refusal *head_parse(struct head *h, char *data, size_t len)
+/* NULL when the parser has taken the whole head, and nothing was wrong with it. */
+static const struct refusal *run_parser(struct head *h, const char *data, size_t len)
 {
-    const char *line_end = memchr(data, '\r', len);
-    const struct refusal *why;
-    size_t used;
+    llhttp_t parser;
 
-    if (!bytes_are_clean(data, len) || !line_end)
-        return &bad_bytes;
-    why = check_line(data, (size_t)(line_end - data));
-    if (why)
-        return why;
-    *h = (struct head){.headers = h->headers, .max = h->max, .http10 = line_end[-1] == '0'};
-    http_parser_init(&h->parser, HTTP_REQUEST);
-    h->parser.data = h;
-    used = http_parser_execute(&h->parser, &head_settings, data, len);
-    if (h->overflow)
-        return &many_headers;
-    switch ((unsigned)HTTP_PARSER_ERRNO(&h->parser)) {
-    case HPE_OK:
-        break;
+    llhttp_init(&parser, HTTP_REQUEST, &head_settings);
+    parser.data = h;
+    switch ((unsigned)llhttp_execute(&parser, data, len)) {
+    case HPE_PAUSED: /* by on_headers_complete() */
+        return llhttp_get_error_pos(&parser) == data + len ? NULL : &bad_bytes;
     case HPE_INVALID_METHOD:
+    case HPE_INVALID_CONSTANT: /* a method of RTSP */
+    case HPE_INVALID_VERSION:  /* PRI, which is HTTP/2's: the version has been checked */
         return &bad_method;
+    case HPE_INVALID_URL:
+        return &bad_target;
     case HPE_INVALID_CONTENT_LENGTH:
     case HPE_UNEXPECTED_CONTENT_LENGTH:
         return &bad_length;
     case HPE_INVALID_TRANSFER_ENCODING:
         return &bad_coding;
-    default:
+    case HPE_INVALID_HEADER_TOKEN:
         return &bad_header;
-    }
-    if (used != len || !h->target)
+    case HPE_USER: /* by on_field() */
+        return h->overflow ? &many_headers : &bad_header;
+    default:
         return &bad_bytes;
+    }
+}
+
+const struct refusal *head_parse(struct head *h, char *data, size_t len)
+{
+    const char *line_end = memchr(data, '\r', len);
+    const struct refusal *why;
+
+    if (!line_end || line_end[1] != '\n' || has_folded_line(data, len))
+        return &bad_bytes;
+    why = check_line(data, (size_t)(line_end - data));
+    if (why)
+        return why;
+    *h = (struct head){.headers = h->headers, .max = h->max, .http10 = line_end[-1] == '0'};
+    why = run_parser(h, data, len);
+    if (why)
+        return why;
+    if (h->method == HTTP_CONNECT) /* its target is a host, and this one is a path */
+        return &bad_target;
     end_strings(h, data);
     return check_meaning(h);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <http_parser.h>
+#include <llhttp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,14 +33,14 @@ struct header {
 };
 
 struct head {
-    http_parser parser; /* goes on with the body when that is chunked */
     struct header *headers;
     unsigned count, max;
+    llhttp_method_t method;
     const char *target; /* raw; path and query once parsed */
     size_t target_len;
     const char *path, *query;
     int64_t length; /* of the body; 0 when chunked */
-    bool chunked, keep_alive, http10, expects_continue;
+    bool chunked, keep_alive, http10, expects_continue, upgrade;
     bool overflow; /* more headers than max */
 };
 
@@ -61,14 +61,14 @@ const char *head_find(const struct head *h, const char *name);
 /* ---- chunked.c ---- */
 
 struct chunked {
-    http_parser *parser;
+    llhttp_t parser;
     const char *span; /* body bytes of the last step, inside its input */
     size_t span_len;
-    int last; /* the framing byte before, or CHUNK_DATA_ENDED */
+    char last; /* the last byte of the step before */
     bool done;
 };
 
-void chunked_init(struct chunked *k, http_parser *parser);
+void chunked_init(struct chunked *k);
 /* One step over data: sets span, *ret_used <= len, done. -1 when the framing is not exactly as the
  * standard writes it; chunk extensions and trailers are refused too. */
 int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_used);
@@ -179,6 +179,9 @@ int request_wait(struct http_req *req, short events);
 void reply_refusal(struct http_req *req, const struct refusal *why);
 /* The same for a connection that has no request. Does not wait. */
 void reply_refusal_raw(int fd, const struct refusal *why);
+
+/* status.c: the words after the number; "" for one that cay does not answer with. */
+const char *status_text(int status);
 
 /* client_dial.c: a blocking socket to "name:port", "name" or "[v6]:port", or -errno. */
 int client_dial(const char *host);

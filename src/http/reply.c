@@ -100,16 +100,15 @@ static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int s
         (void)snprintf(length_line, sizeof(length_line), "Content-Length: %lld\r\n",
                        (long long)length);
     n = snprintf(out, FIRST_LINES_MAX, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s", status,
-                 http_status_str((enum http_status)status), date(req->worker),
-                 type ? "Content-Type: " : "", type ? type : "", type ? "\r\n" : "", length_line,
-                 connection);
+                 status_text(status), date(req->worker), type ? "Content-Type: " : "",
+                 type ? type : "", type ? "\r\n" : "", length_line, connection);
     assert(n > 0 && n < FIRST_LINES_MAX);
     return (size_t)n;
 }
 
 static bool is_head(const struct http_req *req)
 {
-    return req->head.parser.method == HTTP_HEAD;
+    return req->head.method == HTTP_HEAD;
 }
 
 static bool has_no_body(int status)
@@ -153,7 +152,7 @@ void reply_refusal_raw(int fd, const struct refusal *why)
     n = snprintf(text, sizeof(text),
                  "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
                  "Connection: close\r\n\r\n%s",
-                 why->status, http_status_str((enum http_status)why->status), n, body);
+                 why->status, status_text(why->status), n, body);
     (void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -250,7 +249,7 @@ int http_upgrade(struct http_req *req, const char *protocol, int *ret_fd, const 
     int n;
 
     assert(req->reply == REPLY_NONE && is_one_line(protocol));
-    if (!req->head.parser.upgrade || req->head.http10 || !wanted || !list_has(wanted, protocol))
+    if (!req->head.upgrade || req->head.http10 || !wanted || !list_has(wanted, protocol))
         return err_set(err, ERR_INVALID,
                        "this path needs the headers Connection: Upgrade and Upgrade: %s", protocol);
     if (request_drain(req) < 0)

@@ -33,7 +33,7 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c)
     req->peer_gone = false;
     req->stalled_ns = req->moved = 0;
     if (req->head.chunked)
-        chunked_init(&req->chunked, &req->head.parser);
+        chunked_init(&req->chunked);
 }
 
 void request_done(struct http_req *req)
@@ -44,7 +44,7 @@ void request_done(struct http_req *req)
 
 const char *http_req_method(const struct http_req *req)
 {
-    return http_method_str(req->head.parser.method);
+    return llhttp_method_name(req->head.method);
 }
 
 const char *http_req_path(const struct http_req *req)

@@ -26,7 +26,7 @@
 #define WORKER_STACK   (256u << 10)
 #define WORKER_IDLE_MS 10000
 #define ACCEPT_BATCH   64
-#define HEAD_MAX_LIMIT (64u << 10) /* libhttp-parser's own is 80 KiB */
+#define HEAD_MAX_LIMIT (64u << 10) /* of the buffer that each worker has */
 
 static const struct refusal full = {
     503, "unavailable", "the server has as many connections as it may; try again later"};

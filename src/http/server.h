@@ -15,8 +15,8 @@ struct http_server;
  * has answered: it reads the head, calls the handler, writes the answer and gives the connection
  * back. An idle connection is a descriptor and a small struct; a busy one is a thread. Workers are
  * added while all are busy, up to a maximum, and leave again after a while.
- * Parsing is libhttp-parser's; what it is lenient about (bare LF, folded headers, white space
- * before a colon, two Content-Length, Host, Authorization or Origin headers, CL with TE) is refused
+ * Parsing is llhttp's, in its strict mode; what even that is lenient about (bare LF, folded
+ * headers, several spaces in the first line, two Host, Authorization or Origin headers) is refused
  * before a handler runs. */
 
 struct http_limits {
@@ -58,6 +58,10 @@ const char *http_req_path(const struct http_req *req); /* raw, without the query
 const char *http_req_query(const struct http_req *req); /* raw, "" when there is none */
 /* By name in any case; NULL when absent. */
 const char *http_req_header(const struct http_req *req, const char *name);
+/* Would a client with this Accept header (NULL: it has none) rather have the one media type than
+ * the other? By weight (q; 0 is never); of equal weights a type that is named comes before one that
+ * only a wildcard covers, and of two named ones the first. False for a type that is not named. */
+bool http_prefers(const char *accept, const char *type, const char *over);
 bool http_req_is_tcp(const struct http_req *req);
 /* -1 unless the peer is on a unix socket. */
 uid_t http_req_peer_uid(const struct http_req *req);

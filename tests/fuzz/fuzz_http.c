@@ -40,6 +40,8 @@ static void check_head(const struct head *h, const char *data, size_t len)
     require(!strpbrk(h->path, " \r\n\t#") && !strpbrk(h->query, " \r\n\t#"));
     require(h->length >= 0 && !(h->chunked && h->length > 0));
     require(h->http10 || head_find(h, "HOST"));
+    require(!http_prefers(head_find(h, "Accept"), "text/event-stream", "application/json") ||
+            !http_prefers(head_find(h, "Accept"), "application/json", "text/event-stream"));
     for (unsigned i = 0; i < h->count; i++) {
         const struct header *f = &h->headers[i];
 
@@ -50,12 +52,12 @@ static void check_head(const struct head *h, const char *data, size_t len)
 }
 
 /* Framing that was accepted must give the same body when it comes byte by byte. */
-static size_t decode(struct head h, const char *data, size_t len, size_t piece, bool *ret_ok)
+static size_t decode(const char *data, size_t len, size_t piece, bool *ret_ok)
 {
     struct chunked k;
     size_t total = 0, off = 0;
 
-    chunked_init(&k, &h.parser);
+    chunked_init(&k);
     *ret_ok = false;
     while (off < len && !k.done) {
         size_t n = len - off < piece ? len - off : piece, used = 0;
@@ -86,8 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_head(&h, copy, (size_t)end);
     if (h.chunked) {
         bool whole, bytes;
-        size_t a = decode(h, copy + end, size - (size_t)end, SIZE_MAX, &whole);
-        size_t b = decode(h, copy + end, size - (size_t)end, 1, &bytes);
+        size_t a = decode(copy + end, size - (size_t)end, SIZE_MAX, &whole);
+        size_t b = decode(copy + end, size - (size_t)end, 1, &bytes);
 
         require(whole == bytes && (!whole || a == b));
     }

@@ -468,19 +468,28 @@ static const struct {
     {"absolute target", 400, "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"asterisk target", 400, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"authority target", 400, "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"CONNECT with a path", 400, "CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"control byte in the target", 400, "GET /\001 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"tab in the target", 400, "GET /\ta HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"fragment in the target", 400, "GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"raw UTF-8 in the target", 400, "GET /\303\244 HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"no target", 400, "GET HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"two spaces", 400, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"two spaces before the version", 400, "GET /  HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"space after the version", 400, "GET / HTTP/1.1 \r\nHost: a\r\n\r\n"},
     {"tab in the line", 400, "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"empty first line", 400, "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"HTTP/0.9", 400, "GET /\r\n\r\n"},
+    {"CR alone after the version", 400, "GET / HTTP/1.1\rHost: a\r\n\r\n"},
+    {"CR alone after an empty value", 400, OK_HEAD "X:\rY: a\r\n\r\n"},
+    {"folded empty value", 400, OK_HEAD "X:\r\n a\r\n\r\n"},
     {"other protocol", 400, "GET / ICY/1.1\r\nHost: a\r\n\r\n"},
     {"a TLS hello", 400, "\026\003\001\002"},
     {"HTTP/2", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
     {"HTTP/1.2", 505, "GET / HTTP/1.2\r\nHost: a\r\n\r\n"},
     {"unknown method", 501, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a method of RTSP", 501, "DESCRIBE / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a method of HTTP/2", 501, "PRI / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"lower-case method", 501, "get / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"unknown expectation", 417, OK_HEAD "Expect: tea\r\n\r\n"},
     {"bad chunk size", 400, CHUNKED "\r\nx\r\n"},
@@ -491,8 +500,11 @@ static const struct {
     {"chunk without its CRLF", 400, CHUNKED "\r\n1\r\naab0\r\n\r\n"},
     {"chunk with LF for CRLF", 400, CHUNKED "\r\n1\r\na\n0\r\n\r\n"},
     {"chunk extension", 400, CHUNKED "\r\n1;a=\n\r\na\r\n0\r\n\r\n"},
+    {"chunk extension without a name", 400, CHUNKED "\r\n1;=a\r\na\r\n0\r\n\r\n"},
+    {"extension of the last chunk", 400, CHUNKED "\r\n1\r\na\r\n0;a\r\n\r\n"},
     {"space after a chunk size", 400, CHUNKED "\r\n1 \r\na\r\n0\r\n\r\n"},
     {"trailer", 400, CHUNKED "\r\n1\r\na\r\n0\r\nHost: b\r\n\r\n"},
+    {"trailer without a name", 400, CHUNKED "\r\n1\r\na\r\n0\r\n: b\r\n\r\n"},
     {"end of chunks with a bare LF", 400, CHUNKED "\r\n0\r\n\n"},
 };
 
@@ -567,6 +579,88 @@ TEST(unusual_but_valid_heads_are_accepted)
         if (refused(valid[i], strlen(valid[i])) != 200)
             TAP_FAIL("refused: %s", valid[i]);
     finish();
+}
+
+/* Each row: an Accept header and what http_prefers() says of events over JSON. */
+static const struct {
+    const char *accept;
+    bool events;
+} accepts[] = {
+    {NULL, false},
+    {"", false},
+    {"text/event-stream", true},
+    {"Text/Event-Stream", true},
+    {"application/json", false},
+    {"text/html, text/event-stream", true},
+    {"text/html,text/event-stream,", true},
+    {" , ,\ttext/event-stream ; charset=utf-8", true},
+    {"text/event-streams", false},
+    {"text/event-stream2;q=1, xtext/event-stream", false},
+    {"*/*", false},
+    {"text/*", false},
+    {"text/*, application/json;q=0.1", false},
+    {"text/event-stream, */*", true},
+    {"*/*, text/event-stream", true},
+    {"text/event-stream;q=0.5, */*", false},
+    {"text/event-stream;q=0.9, */*;q=0.8", true},
+    {"text/event-stream, application/*", true},
+    {"text/event-stream, application/json", true},
+    {"application/json, text/event-stream", false},
+    {"application/json;q=0.5, text/event-stream", true},
+    {"application/json;q=0.999, text/event-stream;q=1.000", true},
+    {"text/event-stream;q=0.999, application/json", false},
+    {"application/json;q=0, text/event-stream;q=0.001", true},
+    {"text/event-stream;q=0", false},
+    {"text/event-stream;Q=0.0, */*;q=0", false},
+    {"application/*;q=0.4, */*;q=0.9, text/event-stream;q=0.5", true},
+    {"text/event-stream;a=\"q=0, application/json\";q=0.5", true},
+    {"application/json;a=\"\\\", text/event-stream\"", false},
+    {"application/json;a=\"text/event-stream", false},
+    {"text/event-stream;q=2", false},
+    {"text/event-stream;q=1.001", false},
+    {"text/event-stream;q=0.1234", false},
+    {"text/event-stream;q=.5", false},
+    {"text/event-stream;q=", false},
+    {"text/event-stream;q=0.x", false},
+    {"application/json;q=1e9, text/event-stream", true},
+};
+
+TEST(an_accept_header_is_read_as_a_whole)
+{
+    for (size_t i = 0; i < ARRAY_LEN(accepts); i++)
+        if (http_prefers(accepts[i].accept, "text/event-stream", "application/json") !=
+            accepts[i].events)
+            TAP_FAIL("\"%s\" must %sprefer events", accepts[i].accept,
+                     accepts[i].events ? "" : "not ");
+}
+
+/* Lists put together from pieces without sense. Each is in memory of exactly its size, so that the
+ * sanitizer sees a read behind it. */
+TEST(no_accept_header_prefers_both_of_two_types)
+{
+    static const char *const pieces[] = {"a/b", "a/c", "a/*", "*/*",  ";",    ",",
+                                         "q=",  "0",   "1",   ".",    "5",    "\"",
+                                         "\\",  " ",   "\t",  ";q=0", "\377", "=*/"};
+    uint32_t random = 1;
+    int preferring = 0;
+
+    for (int i = 0; i < 100000; i++) {
+        char text[128] = "";
+        auto_free char *accept = NULL;
+        bool one, other;
+
+        for (int n = i % 16; n >= 0; n--) {
+            random = random * 1664525 + 1013904223;
+            (void)strncat(text, pieces[(random >> 16) % ARRAY_LEN(pieces)], 4);
+        }
+        accept = xstrdup(text);
+        one = http_prefers(accept, "a/b", "a/c");
+        other = http_prefers(accept, "a/c", "a/b");
+        if (one && other)
+            TAP_FAIL("\"%s\" prefers both", accept);
+        preferring += one || other;
+    }
+    CHECK(preferring > 1000);
 }
 
 TEST(head_is_answered_without_a_body)
@@ -1039,6 +1133,53 @@ TEST(the_client_refuses_what_would_split_its_request)
     CHECK_INT(http_client_send(c, "GET", "/", NULL, NULL, 0, &r, &err), -1);
     CHECK_INT(err.kind, ERR_INVALID);
     http_client_free(c);
+}
+
+/* The status of one raw answer to the client, or -1. */
+static int status_read(const char *answer)
+{
+    auto_close int listener = tcp_listener();
+    auto_close int fd = -1;
+    struct http_client *c = new_client();
+    struct http_response r = {0};
+    struct err err = {0};
+    bool answered;
+
+    CHECK_INT(http_client_begin(c, "GET", "/", NULL, 0, &err), 0);
+    fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0);
+    put(fd, answer);
+    CHECK_INT(shutdown(fd, SHUT_WR), 0);
+    answered = http_client_finish(c, &r, &err) == 0;
+    if (!answered)
+        CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    http_client_free(c);
+    return answered ? r.status : -1;
+}
+
+#define ANSWER "HTTP/1.1 200 OK\r\n"
+
+TEST(the_client_refuses_an_answer_with_two_readings)
+{
+    static const char *const answers[] = {
+        ANSWER "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        ANSWER "Content-Length: -1\r\n\r\n",
+        ANSWER "Content-Length: 18446744073709551615\r\n\r\n",
+        ANSWER "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        ANSWER "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        ANSWER "Transfer-Encoding: identity\r\n\r\na",
+        ANSWER "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\nA: b\n\nHTTP/1.1 404 Not Found\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\n\r\n",
+        "220 mail.example ESMTP\r\n\r\n",
+    };
+
+    CHECK_INT(status_read(ANSWER "Content-Length: 0\r\n\r\n"), 200);
+    CHECK_INT(status_read(ANSWER "TRANSFER-ENCODING: Chunked\r\n\r\n0\r\n\r\n"), 200);
+    CHECK_INT(status_read("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 404\r\n\r\n"), 404);
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++)
+        if (status_read(answers[i]) != -1)
+            TAP_FAIL("taken: %s", answers[i]);
 }
 
 TEST(an_answer_over_the_callers_limit_is_refused)
