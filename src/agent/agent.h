@@ -253,7 +253,7 @@ bool log_id_ok(const char *id);
 int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
 int copy_tree(const char *from, const char *to, struct err *err);
-int remove_tree(const char *path, struct err *err);
+int remove_path(const char *path, bool recursive, struct err *err);
 
 /* Octal digits, or one clause such as "u+x", "go-w", "a=rX", applied to old. 0 or -EINVAL. */
 int mode_parse(const char *text, uint32_t old, bool dir, uint32_t *ret);

@@ -165,7 +165,7 @@ int copy_tree(const char *from, const char *to, struct err *err)
     if (r == 0 && rename(tmp, to) < 0)
         r = -errno;
     if (r < 0) {
-        (void)remove_tree(tmp, &ignored);
+        (void)remove_path(tmp, true, &ignored);
         return file_error(err, -r, r == -ENXIO || r == -EACCES ? from : to);
     }
     return 0;

@@ -261,7 +261,7 @@ int move_call(struct call *c, struct err *err)
             return file_error(err, errno, errno == ENOENT && lstat(from, &st) == 0 ? to : from);
         /* Another filesystem, such as /tmp, or a directory of the image, which overlayfs does not
          * rename. */
-        if (copy_tree(from, to, err) < 0 || remove_tree(from, err) < 0)
+        if (copy_tree(from, to, err) < 0 || remove_path(from, true, err) < 0)
             return -1;
     }
     call_reply(c, FRAME_OK, NULL, 0);

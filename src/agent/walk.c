@@ -11,6 +11,7 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "proto/frame.h"
 
 /* Without recursion: the box's trees can be deeper than any stack. */
@@ -18,11 +19,6 @@
 #define SEARCH_MAX     100000
 #define SEARCH_PENDING (8u << 20)
 #define PATH_LIMIT     4096
-
-static bool is_dot(const char *name)
-{
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
 
 struct search {
     struct call *call;
@@ -55,7 +51,7 @@ static void send_path(struct call *c, const char *path)
 static int visit(struct search *s, int dirfd, const char *dir, const struct dirent *e,
                  struct err *err)
 {
-    unsigned char type = is_dot(e->d_name) ? DT_UNKNOWN : type_of(dirfd, e);
+    unsigned char type = str_is_dot(e->d_name) ? DT_UNKNOWN : type_of(dirfd, e);
     char path[PATH_LIMIT + 300];
     int n;
 

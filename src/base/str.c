@@ -18,6 +18,11 @@ bool str_ends(const char *s, const char *suffix)
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+bool str_is_dot(const char *name)
+{
+    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
 static int parse_digits(const char *s, unsigned base, uint64_t max, uint64_t *ret)
 {
     uint64_t v = 0;

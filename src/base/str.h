@@ -9,6 +9,9 @@ struct buf;
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 
+/* "." or "..", which every directory has. */
+bool str_is_dot(const char *name);
+
 /* Whole string, base 10 (or 8 for the octal one), no sign, no space: 0 or -EINVAL / -ERANGE. */
 int str_u64(const char *s, uint64_t *ret);
 int str_octal(const char *s, uint32_t *ret);

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "image/image_internal.h"
 #include "layer/layer.h"
@@ -43,7 +44,7 @@ static int remove_leftovers(int dirfd, struct err *err)
     if (tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
         return -1;
     for (char **name = names; *name; name++) {
-        int r = str_starts(*name, "tmp_") ? tree_remove(dirfd, *name) : 0;
+        int r = str_starts(*name, "tmp_") ? remove_tree(dirfd, *name) : 0;
 
         if (r < 0)
             return err_sys(err, -r, "remove %s, which interrupted work left", *name);

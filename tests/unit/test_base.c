@@ -1,11 +1,19 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "tap.h"
+#include "tmpdir.h"
 
 TEST(an_error_is_wrapped_from_the_inside_out)
 {
@@ -152,6 +160,95 @@ TEST(secrets_compare_by_value)
     CHECK(!str_equal_secret("token", "toke"));
     CHECK(!str_equal_secret("toke", "token"));
     CHECK(!str_equal_secret("", "token"));
+}
+
+/* ---- trees ---- */
+
+static void make_file(int dirfd, const char *name)
+{
+    auto_close int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+}
+
+/* dir/name with a folder in it, and one in that, and so on, with a file at the end. */
+static void make_deep(const char *dir, const char *name, int depth)
+{
+    auto_close int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < depth; i++) {
+        int next;
+
+        CHECK_INT(mkdirat(at, i ? "d" : name, 0700), 0);
+        next = openat(at, i ? "d" : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close_fd(&at);
+        at = next;
+    }
+    make_file(at, "f");
+}
+
+static bool is_there(int dirfd, const char *name)
+{
+    struct stat st;
+
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+TEST(a_tree_is_removed_and_what_its_links_lead_to_stays)
+{
+    auto_dir char *dir = dir_new();
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    CHECK_INT(mkdirat(fd, "kept", 0700), 0);
+    make_file(fd, "kept/f");
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    CHECK_INT(mkdirat(fd, "tree/sub", 0700), 0);
+    make_file(fd, "tree/sub/f");
+    CHECK_INT(symlinkat("../kept", fd, "tree/link"), 0);
+    CHECK_INT(symlinkat("kept", fd, "link"), 0);
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK_INT(remove_tree(fd, "link"), 0);
+    CHECK_INT(remove_tree(fd, "nothing"), 0);
+    CHECK(!is_there(fd, "tree") && !is_there(fd, "link") && is_there(fd, "kept/f"));
+    CHECK_INT(remove_tree(fd, "kept/f/x"), -ENOTDIR);
+}
+
+TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/tree", dir);
+    auto_free char *left = xasprintf("%s/.cay-removed-%d-0/full", path, getpid());
+    struct rlimit few = {200, 200};
+
+    make_deep(dir, "tree", 1000);
+    /* As a removal that was cut short would have left it. */
+    *strrchr(left, '/') = '\0';
+    CHECK_INT(mkdir(left, 0700), 0);
+    left[strlen(left)] = '/';
+    CHECK_INT(mkdir(left, 0700), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    CHECK_INT(remove_tree(AT_FDCWD, path), 0);
+    CHECK(!is_there(AT_FDCWD, path));
+}
+
+TEST(what_is_mounted_in_a_tree_is_not_removed)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *at = xasprintf("%s/tree/mount", dir);
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (unshare(CLONE_NEWNS) < 0)
+        SKIP("needs root");
+    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    CHECK_INT(mkdirat(fd, "tree/mount", 0700), 0);
+    CHECK_INT(mount("test", at, "tmpfs", 0, NULL), 0);
+    make_file(fd, "tree/mount/f");
+    CHECK_INT(remove_tree(fd, "tree"), -EBUSY);
+    CHECK(is_there(fd, "tree/mount/f"));
+    CHECK_INT(umount(at), 0);
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK(!is_there(fd, "tree"));
 }
 
 TAP_MAIN
