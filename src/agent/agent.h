@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "proto/call.h"
+#include "proto/frame.h"
 #include "proto/wire.h"
 
 struct err;
@@ -68,21 +69,14 @@ extern sigset_t agent_wait_mask;
 
 struct call {
     int fd;
-    struct buf in;  /* what arrived; the first `used` bytes are the frame last taken */
+    struct buf in;  /* what arrived; the first `at` bytes are used up */
     struct buf out; /* frames not sent yet */
-    size_t used;
+    size_t at;
     struct wire args; /* of the call's first frame */
 };
 
-struct frame {
-    unsigned type;
-    const char *data; /* valid until the next frame is taken */
-    size_t len;
-};
-
-/* One recv that does not block: bytes, 0 at the end of the stream, or -errno. */
+/* frame_fill and frame_take on what the caller sends. */
 ssize_t call_fill(struct call *c);
-/* Takes a frame from what arrived: 1, 0 if there is none yet, -EPROTO. */
 int call_take(struct call *c, struct frame *ret);
 /* Blocks for a frame, until deadline (mono_ns; 0 = for ever): as call_take, with 0 for the end. */
 int call_next(struct call *c, int64_t deadline, struct frame *ret);

@@ -133,7 +133,7 @@ int dial_call(struct call *c, struct err *err)
     call_flush(c);
 
     /* What the caller sent right behind the call belongs to the stream already. */
-    buf_shift(&c->in, c->used);
+    buf_shift(&c->in, c->at);
     if (c->in.len > 0 && write_all(fd, c->in.data, c->in.len) < 0)
         return 0;
     carry((struct lane[2]){{.from = c->fd, .to = fd, .data = up},

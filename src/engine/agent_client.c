@@ -108,41 +108,27 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd)
 {
     *r = (struct agent_reader){.sb = sb, .fd = fd};
-    buf_init(&r->in, FRAME_HEADER + FRAME_MAX + READ_SIZE);
+    buf_init(&r->in, FRAME_BUFFER_MAX(READ_SIZE));
 }
 
 int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err)
 {
-    long n;
+    struct frame f;
+    int n = frame_take(&r->in, &r->at, &f);
 
-    buf_shift(&r->in, r->used);
-    r->used = 0;
-    n = frame_parse(r->in.data, r->in.len, &ret->type);
     if (n <= 0)
-        return n == 0 ? 0 : recv_failed(r->sb, (int)n, err);
-    r->used = (size_t)n;
-    ret->data = r->in.data + FRAME_HEADER;
-    ret->len = r->used - FRAME_HEADER;
-    return ret->type == FRAME_ERROR ? agent_said_no(ret->data, ret->len, err) : 1;
+        return n == 0 ? 0 : recv_failed(r->sb, n, err);
+    *ret = (struct agent_frame){f.type, f.data, f.len};
+    return f.type == FRAME_ERROR ? agent_said_no(f.data, f.len, err) : 1;
 }
 
 int agent_fill(struct agent_reader *r, struct err *err)
 {
-    /* There is room: less than one whole frame is left after agent_take(). */
-    char *room = buf_room(&r->in, READ_SIZE);
-    size_t want = r->in.cap - r->in.len - 1;
-    ssize_t n;
+    ssize_t n = frame_fill(r->fd, &r->in, &r->at, READ_SIZE);
 
-    do
-        n = recv(r->fd, room, want, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN)
+    if (n > 0 || n == -EAGAIN)
         return 0;
-    if (n <= 0)
-        return recv_failed(r->sb, n == 0 ? 0 : -errno, err);
-    r->in.len += (size_t)n;
-    room[n] = '\0';
-    return 0;
+    return recv_failed(r->sb, (int)n, err);
 }
 
 static void bound_wait(int fd, int option, uint64_t ms)

@@ -288,7 +288,7 @@ struct agent_reader {
     struct sandbox *sb;
     int fd;
     struct buf in;
-    size_t used; /* the frame last taken, at the front of in */
+    size_t at; /* so much of in is used up */
 };
 
 struct agent_frame {

@@ -4,11 +4,11 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -30,23 +30,13 @@ struct relay {
     bool ended; /* the last frame is in to_client */
 };
 
-static void put_frame(struct buf *b, unsigned type, const void *payload, size_t len)
-{
-    unsigned char head[FRAME_HEADER] = {(unsigned char)len, (unsigned char)(len >> 8),
-                                        (unsigned char)(len >> 16), (unsigned char)(len >> 24),
-                                        (unsigned char)type};
-
-    (void)buf_add(b, head, sizeof(head));
-    (void)buf_add(b, payload, len);
-}
-
 static void put_error(struct relay *r, const struct err *err)
 {
     auto_buf struct buf payload = {0};
 
     buf_init(&payload, FRAME_MAX);
     call_error_put(&payload, err);
-    put_frame(&r->to_client, FRAME_ERROR, payload.data, payload.len);
+    (void)frame_put(&r->to_client, FRAME_ERROR, payload.data, payload.len);
     r->ended = true;
 }
 
@@ -134,7 +124,7 @@ static void put_exit(struct relay *r, const struct exec_output *out)
     }
     buf_init(&payload, FRAME_MAX);
     call_exit_put(&payload, &end);
-    put_frame(&r->to_client, FRAME_EXIT, payload.data, payload.len);
+    (void)frame_put(&r->to_client, FRAME_EXIT, payload.data, payload.len);
     r->ended = true;
 }
 
@@ -152,10 +142,10 @@ static void read_exec(struct relay *r)
     }
     switch (out.what) {
     case EXEC_STDOUT:
-        put_frame(&r->to_client, FRAME_STDOUT, out.data, out.len);
+        (void)frame_put(&r->to_client, FRAME_STDOUT, out.data, out.len);
         return;
     case EXEC_STDERR:
-        put_frame(&r->to_client, FRAME_STDERR, out.data, out.len);
+        (void)frame_put(&r->to_client, FRAME_STDERR, out.data, out.len);
         return;
     case EXEC_EXIT:
         put_exit(r, &out);
@@ -212,7 +202,7 @@ static void relay_run(struct relay *r)
 
     buf_init(&started, 16);
     wire_put_u32(&started, r->exec.pid);
-    put_frame(&r->to_client, FRAME_STARTED, started.data, started.len);
+    (void)frame_put(&r->to_client, FRAME_STARTED, started.data, started.len);
     pass_client_frames(r);
     while (!r->ended || r->to_client.len > 0)
         if (relay_step(r) < 0)
