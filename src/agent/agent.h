@@ -204,16 +204,6 @@ struct proc {
     bool in; /* of the tree asked for */
 };
 
-struct proc_stat {
-    pid_t ppid;
-    char state;
-    uint64_t cpu_ticks, start_ticks, vsz;
-    int64_t rss_pages;
-};
-
-/* The text of /proc/N/stat; the name in it is chosen by the process. 0 or -EINVAL. */
-int proc_stat_parse(const char *text, struct proc_stat *ret);
-int proc_stat_read(pid_t pid, struct proc_stat *ret);
 /* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */
 struct proc *procs_read(size_t *ret_n);
 

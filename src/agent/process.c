@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procstat.h"
 #include "base/str.h"
 #include "proto/frame.h"
 

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/procstat.h"
 #include "base/remove.h"
 #include "base/str.h"
 #include "tap.h"
@@ -160,6 +161,29 @@ TEST(secrets_compare_by_value)
     CHECK(!str_equal_secret("token", "toke"));
     CHECK(!str_equal_secret("toke", "token"));
     CHECK(!str_equal_secret("", "token"));
+}
+
+/* ---- processes ---- */
+
+TEST(a_stat_line_is_read_whatever_the_process_calls_itself)
+{
+    static const char line[] = "7 (a) R 1 (b)) S 42 7 7 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 "
+                               "123456 8192 17 18446744073709551615 1 1";
+    static const char *const bad[] = {"", "7 (a", "7 (a) S", "7 (a) S 42 7 7 0 -1 4194560 1 2 3 4"};
+    struct proc_stat st;
+
+    CHECK_INT(proc_stat_parse(line, &st), 0);
+    CHECK_INT(st.state, 'S');
+    CHECK_INT(st.ppid, 42);
+    CHECK_INT(st.cpu_ticks, 560);
+    CHECK_INT(st.start_ticks, 123456);
+    CHECK_INT(st.vsz, 8192);
+    CHECK_INT(st.rss_pages, 17);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK_INT(proc_stat_parse(bad[i], &st), -EINVAL);
+    CHECK_INT(proc_stat_read(getpid(), &st), 0);
+    CHECK_INT(st.ppid, getppid());
+    CHECK_INT(proc_stat_read(INT32_MAX, &st), -ESRCH);
 }
 
 /* ---- trees ---- */

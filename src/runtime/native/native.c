@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procstat.h"
 #include "proto/plan.h"
 #include "runtime/native/cgroup.h"
 #include "runtime/native/disk.h"
@@ -179,22 +180,12 @@ static bool recall_box(struct native *n, struct box *box)
     return true;
 }
 
-/* Start time of a process in clock ticks since boot: field 22 of its stat, counted after the name,
- * which may hold anything. 0 = no such process. */
+/* Start time of a process in clock ticks since boot. 0 = no such process. */
 static uint64_t start_time(int64_t pid)
 {
-    char path[64], text[1024];
-    char *p;
-    uint64_t start = 0;
+    struct proc_stat st;
 
-    (void)snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-    if (read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
-        return 0;
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    if (p)
-        start = strtoull(p + 1, NULL, 10);
-    return start;
+    return proc_stat_read((pid_t)pid, &st) < 0 ? 0 : st.start_ticks;
 }
 
 /* Start times are whole clock ticks, which others share; nobody else is in the box's cgroups. */
