@@ -231,16 +231,13 @@ void journal_finish(struct journal *j, const struct call_exit *how);
 void journal_discard(struct journal *j); /* the command could not be started */
 bool log_id_ok(const char *id);
 
-/* ---- files.c, remove.c, copy.c, mode.c, check.c */
+/* ---- files.c, remove.c, copy.c, check.c */
 
 /* Says what went wrong with path, in the words and codes of the API. */
 int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
 int copy_tree(const char *from, const char *to, struct err *err);
 int remove_path(const char *path, bool recursive, struct err *err);
-
-/* Octal digits, or one clause such as "u+x", "go-w", "a=rX", applied to old. 0 or -EINVAL. */
-int mode_parse(const char *text, uint32_t old, bool dir, uint32_t *ret);
 
 /* True if the fields of an exec make sense; says what does not. */
 int exec_check(const struct call_exec *e, struct err *err);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "proto/frame.h"
 
 /* Every call here runs as the user it names, in a process of its own whose root is the box's and

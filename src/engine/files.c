@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "proto/frame.h"
@@ -287,20 +288,6 @@ int engine_file_rmdir(struct engine *e, const char *id, struct file_path path, s
     return remove_path(e, id, path, true, err);
 }
 
-/* 3 or 4 octal digits, or one clause such as u+x. */
-static bool mode_valid(const char *mode)
-{
-    size_t n = strspn(mode, "01234567");
-
-    if (mode[n] == '\0')
-        return n == 3 || n == 4;
-    mode += strspn(mode, "ugoa");
-    if (!*mode || !strchr("+-=", *mode))
-        return false;
-    mode++;
-    return strlen(mode) <= 8 && mode[strspn(mode, "rwxXt")] == '\0';
-}
-
 int engine_file_chmod(struct engine *e, const char *id, struct file_path path, const char *mode,
                       struct err *err)
 {
@@ -308,12 +295,12 @@ int engine_file_chmod(struct engine *e, const char *id, struct file_path path, c
     auto_free char *what = NULL;
     auto_buf struct buf args = {0};
 
-    if (file_target(e, id, path, &sb, &what, err) < 0)
-        return -1;
-    if (!mode || !mode_valid(mode))
+    if (mode_parse(mode, 0, false, &(uint32_t){0}) < 0)
         return err_set(err, ERR_INVALID,
                        "mode must be 3 or 4 octal digits, such as 644, or one "
                        "clause, such as u+x");
+    if (file_target(e, id, path, &sb, &what, err) < 0)
+        return -1;
     put_path(&args, what);
     wire_put_str(&args, mode);
     return agent_simple(e, sb, CALL_CHMOD, &args, err);

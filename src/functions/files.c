@@ -1,12 +1,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
 #include "proto/call.h"
 
@@ -54,8 +55,8 @@ static int read_mode(const struct call *call, uint32_t *ret, struct err *err)
     const char *mode = in_str(call, "mode");
 
     *ret = CALL_MODE_KEEP;
-    if (mode && (str_octal(mode, ret) < 0 || *ret > 07777))
-        return err_set(err, ERR_INVALID, "mode must be octal digits up to 7777, such as 0644");
+    if (mode && mode_octal(mode, ret) < 0)
+        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits, such as 0644");
     return 0;
 }
 
@@ -279,25 +280,10 @@ static int remove_dirs(struct call *call, struct err *err)
     return each_path(call, engine_file_rmdir, err);
 }
 
-/* 3–4 octal digits, or one clause as chmod(1) takes it. */
-static bool mode_valid(const char *mode)
-{
-    size_t digits = strspn(mode, "01234567"), who;
-
-    if (digits > 0)
-        return !mode[digits] && (digits == 3 || digits == 4);
-    who = strspn(mode, "ugoa");
-    return mode[who] && strchr("+-=", mode[who]) &&
-           !mode[who + 1 + strspn(mode + who + 1, "rwxXt")];
-}
-
 static int change_mode(struct call *call, struct err *err)
 {
-    const char *mode = in_str(call, "mode");
-
-    if (!mode_valid(mode))
-        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits or one clause like u+x");
-    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), mode, err) < 0)
+    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), in_str(call, "mode"),
+                          err) < 0)
         return -1;
     return reply_success(call);
 }
@@ -332,8 +318,8 @@ static const struct field upload_fields[] = {
     PATH_FIELD,
     {"content", FIELD_STRING, .max = JSON_BODY_MAX,
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
-    {"mode", FIELD_STRING, .min = 1, .max = 5,
-     .help = "octal digits; kept when absent, 0644 for a new file"},
+    {"mode", FIELD_STRING, .min = 1, .max = MODE_BYTES_MAX,
+     .help = "3 or 4 octal digits; kept when absent, 0644 for a new file"},
     ANYWHERE_FIELD,
     {0},
 };
@@ -360,7 +346,7 @@ static const struct field move_fields[] = {
 
 static const struct field chmod_fields[] = {
     PATH_FIELD,
-    {"mode", FIELD_STRING, .required = true, .min = 1, .max = 32,
+    {"mode", FIELD_STRING, .required = true, .min = 1, .max = MODE_BYTES_MAX,
      .help = "3 or 4 octal digits, or one clause like u+x"},
     ANYWHERE_FIELD,
     {0},

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "base/procstat.h"
 #include "base/remove.h"
 #include "base/str.h"
@@ -161,6 +162,40 @@ TEST(secrets_compare_by_value)
     CHECK(!str_equal_secret("token", "toke"));
     CHECK(!str_equal_secret("toke", "token"));
     CHECK(!str_equal_secret("", "token"));
+}
+
+/* ---- rules ---- */
+
+TEST(a_mode_is_three_or_four_octal_digits_or_one_clause)
+{
+    static const struct {
+        const char *text;
+        uint32_t old;
+        bool dir;
+        uint32_t mode;
+    } good[] = {
+        {"644", 0, false, 0644},         {"0755", 0, false, 0755},     {"7777", 0, false, 07777},
+        {"u+x", 0640, false, 0740},      {"go-r", 0744, false, 0700},  {"a=rX", 0700, false, 0555},
+        {"a=rX", 0600, false, 0444},     {"a=rX", 0600, true, 0555},   {"+w", 0555, false, 0777},
+        {"o=", 0777, false, 0770},       {"+t", 0100755, true, 01755}, {"-t", 01777, true, 0777},
+        {"ugoa+rwxXt", 0, false, 01777},
+    };
+    static const char *const bad[] = {"",    "9",   "77",      "77777", "00644",
+                                      "u",   "u+q", "u+x,g+x", "0x1",   "+rrrrrrrrrrrrrrrr",
+                                      "u+s", "rwx"};
+    uint32_t mode;
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        CHECK_INT(mode_parse(good[i].text, good[i].old, good[i].dir, &mode), 0);
+        CHECK_INT(mode, good[i].mode);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        CHECK_INT(mode_parse(bad[i], 0, false, &mode), -EINVAL);
+        CHECK_INT(mode_octal(bad[i], &mode), -EINVAL);
+    }
+    CHECK_INT(mode_octal("0644", &mode), 0);
+    CHECK_INT(mode, 0644);
+    CHECK_INT(mode_octal("u+x", &mode), -EINVAL);
 }
 
 /* ---- processes ---- */
