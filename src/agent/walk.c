@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +54,7 @@ static int visit(struct search *s, int dirfd, const char *dir, const struct dire
     char path[PATH_LIMIT + 300];
     int n;
 
-    if (type != DT_DIR && (type != DT_REG || fnmatch(s->glob, e->d_name, 0) != 0))
+    if (type != DT_DIR && (type != DT_REG || !str_glob(s->glob, e->d_name)))
         return 0;
     n = snprintf(path, sizeof(path), "%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/",
                  e->d_name);
@@ -121,8 +120,8 @@ int search_call(struct call *c, struct err *err)
 
     if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
         return -1;
-    if (strlen(glob) > 255)
-        return err_set(err, ERR_INVALID, "the pattern is longer than a file name can be");
+    if (!glob_valid(glob))
+        return err_set(err, ERR_INVALID, "the pattern is no glob that files are searched with");
     s.most = most == 0 || most > SEARCH_MAX ? SEARCH_MAX : most;
     buf_init(&s.pending, SEARCH_PENDING);
     r = search_dir(&s, path, true, err);

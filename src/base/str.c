@@ -220,3 +220,10 @@ bool str_glob(const char *pattern, const char *s)
 {
     return fnmatch(pattern, s, FNM_NOESCAPE) == 0;
 }
+
+bool glob_valid(const char *pattern)
+{
+    size_t len = strlen(pattern);
+
+    return len > 0 && len <= GLOB_BYTES_MAX && !strpbrk(pattern, ";|$`\\");
+}

@@ -34,5 +34,11 @@ int base64_decode(struct buf *out, const char *text, size_t len);
 /* Equal strings? Takes the same time whatever they hold; only the length of b shows. */
 bool str_equal_secret(const char *a, const char *b);
 
-/* A shell glob as in contract lists: '*' matches anything, '?' one character. */
+/* A shell glob, as in lists of images and in searches: '*' matches anything, '?' one character,
+ * "[a-z]" one of these; a backslash is no more than itself. */
 bool str_glob(const char *pattern, const char *s);
+
+/* A glob that callers may search files with: 1 to GLOB_BYTES_MAX bytes without ; | $ ` and
+ * backslash. */
+#define GLOB_BYTES_MAX 200
+bool glob_valid(const char *pattern);

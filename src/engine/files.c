@@ -167,19 +167,6 @@ int engine_file_list(struct engine *e, const char *id, struct file_path path, js
     return make_list(e, sb, CALL_LIST, &args, add_info, dir, true, ret, err);
 }
 
-static int check_pattern(const char *pattern, struct err *err)
-{
-    size_t n = pattern ? strlen(pattern) : 0;
-
-    if (n == 0)
-        return err_set(err, ERR_INVALID, "pattern is required");
-    if (n > 200 || strpbrk(pattern, ";|$`\\"))
-        return err_set(err, ERR_INVALID,
-                       "pattern must be a glob on the file's name of at most 200 "
-                       "bytes, without ; | $ ` and backslash");
-    return 0;
-}
-
 int engine_file_search(struct engine *e, const char *id, struct file_path dir, const char *pattern,
                        json_t **ret, struct err *err)
 {
@@ -187,9 +174,14 @@ int engine_file_search(struct engine *e, const char *id, struct file_path dir, c
     auto_free char *root = NULL;
     auto_buf struct buf args = {0};
 
+    if (!glob_valid(pattern))
+        return err_set(err, ERR_INVALID,
+                       "pattern must be a glob on the file's name of at most %d bytes, without "
+                       "; | $ ` and backslash",
+                       GLOB_BYTES_MAX);
     if (!dir.path)
         dir.path = e->config.workspace;
-    if (file_target(e, id, dir, &sb, &root, err) < 0 || check_pattern(pattern, err) < 0)
+    if (file_target(e, id, dir, &sb, &root, err) < 0)
         return -1;
     put_path(&args, root);
     wire_put_str(&args, pattern);

@@ -1,11 +1,10 @@
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/signals.h"
 #include "engine/engine_internal.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
@@ -15,40 +14,11 @@
 #define GRACE_MS 2000
 #define LOOK_MS  10
 
-static int real_time_signal(const char *name)
-{
-    uint64_t n = 0;
-
-    if (str_starts(name, "RTMIN") &&
-        (!name[5] || (name[5] == '+' && str_u64(name + 6, &n) == 0 && n <= 30)))
-        return SIGRTMIN + (int)n;
-    if (str_starts(name, "RTMAX") &&
-        (!name[5] || (name[5] == '-' && str_u64(name + 6, &n) == 0 && n <= 30)))
-        return SIGRTMAX - (int)n;
-    return 0;
-}
-
 int stop_signal_parse(const char *text)
 {
-    uint64_t n;
-    int rt;
+    int number = text ? signal_parse(text) : -1;
 
-    if (!text || !*text)
-        return SIGTERM;
-    if (str_u64(text, &n) == 0)
-        return n > 0 && n <= 64 ? (int)n : SIGTERM;
-    if (str_starts(text, "SIG"))
-        text += 3;
-    rt = real_time_signal(text);
-    if (rt)
-        return rt;
-    for (int sig = 1; sig < 32; sig++) {
-        const char *name = sigabbrev_np(sig);
-
-        if (name && strcmp(name, text) == 0)
-            return sig;
-    }
-    return SIGTERM;
+    return number < 0 ? SIGTERM : number;
 }
 
 static bool is_running(struct sandbox *sb)

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -55,7 +56,7 @@ static bool client_frame_ok(const struct relay *r, unsigned type, const char *pa
         return wire_ok(&w) && first >= 1 && first <= 65535 && second >= 1 && second <= 65535;
     case FRAME_SIGNAL:
         first = wire_get_u32(&w);
-        return wire_ok(&w) && first >= 1 && first <= 64;
+        return wire_ok(&w) && first >= 1 && first < NSIG;
     default:
         return false;
     }

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "base/mode.h"
 #include "base/procstat.h"
 #include "base/remove.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "tap.h"
 #include "tmpdir.h"
@@ -196,6 +198,55 @@ TEST(a_mode_is_three_or_four_octal_digits_or_one_clause)
     CHECK_INT(mode_octal("0644", &mode), 0);
     CHECK_INT(mode, 0644);
     CHECK_INT(mode_octal("u+x", &mode), -EINVAL);
+}
+
+TEST(signals_have_names_and_numbers)
+{
+    const struct {
+        const char *text;
+        int number;
+    } cases[] = {
+        {"SIGQUIT", SIGQUIT},
+        {"QUIT", SIGQUIT},
+        {"3", 3},
+        {"64", 64},
+        {"RTMIN", SIGRTMIN},
+        {"SIGRTMIN+3", SIGRTMIN + 3},
+        {"SIGRTMAX-1", SIGRTMAX - 1},
+        {"", -EINVAL},
+        {"0", -EINVAL},
+        {"65", -EINVAL},
+        {"NONE", -EINVAL},
+        {"RTMIN+31", -EINVAL},
+        {"RTMINx", -EINVAL},
+        {"SIGSIGINT", -EINVAL},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        CHECK_INT(signal_parse(cases[i].text), cases[i].number);
+    for (const char *const *w = signal_words; *w; w++)
+        CHECK(signal_of_word(*w) > 0);
+    CHECK_INT(signal_of_word("KILL"), SIGKILL);
+    CHECK_INT(signal_of_word("CONT"), SIGCONT);
+    CHECK_INT(signal_of_word("QUIT"), -EINVAL);
+    CHECK_INT(signal_of_word("SIGTERM"), -EINVAL);
+    CHECK_INT(signal_of_word("9"), -EINVAL);
+}
+
+TEST(a_glob_matches_names_and_has_bounds)
+{
+    static const char *const bad[] = {"", "a;b", "a|b", "$a", "`a`", "a\\*"};
+    char longest[GLOB_BYTES_MAX + 2];
+
+    CHECK(str_glob("*.py", "a.py") && str_glob("?.py", "a.py") && str_glob("[ab].py", "a.py"));
+    CHECK(!str_glob("*.py", "a.pyc") && !str_glob("?", "ab") && !str_glob("", "a"));
+    CHECK(str_glob("\\*", "\\a"));
+    CHECK(glob_valid("*.p[yx]?") && glob_valid("ü"));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK(!glob_valid(bad[i]));
+    memset(longest, 'a', sizeof(longest));
+    longest[GLOB_BYTES_MAX + 1] = '\0';
+    CHECK(!glob_valid(longest) && glob_valid(longest + 1));
 }
 
 /* ---- processes ---- */
