@@ -323,7 +323,6 @@ json_t *json_cstr(const char *s);
 
 /* ---- env.c ---- */
 
-bool env_key_valid(const char *key);
 /* "", "root", "0", and these with a group. */
 bool user_is_root(const char *user);
 /* Every key is usable and every value a string without NUL; ERR_INVALID names the first that is

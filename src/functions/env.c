@@ -1,39 +1,16 @@
-#include <string.h>
-
 #include "functions/functions_internal.h"
-#include "base/err.h"
 #include "engine/engine.h"
-
-#define KEY_BYTES_MAX 256
-
-static int check_key(const char *key, struct err *err)
-{
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-    size_t len = strlen(key);
-
-    if (len == 0 || len > KEY_BYTES_MAX || key[strspn(key, allowed)])
-        return err_set(err, ERR_INVALID,
-                       "the name of a variable must be 1 to %d of the characters A-Z a-z 0-9 _",
-                       KEY_BYTES_MAX);
-    return 0;
-}
+#include "model/env.h"
 
 static int get(struct call *call, struct err *err)
 {
-    if (check_key(in_str(call, "key"), err) < 0)
-        return -1;
     return engine_env_get(call->engine, in_id(call), in_str(call, "key"), &call->out, err);
 }
 
 static int set(struct call *call, struct err *err)
 {
-    json_t *vars = json_object_get(call->in, "vars"), *value;
-    const char *key;
-
-    if (json_object_size(vars) == 0)
-        return err_set(err, ERR_INVALID, "vars is required and must not be empty");
-    json_object_foreach(vars, key, value) if (check_key(key, err) < 0) return -1;
-    return engine_env_set(call->engine, in_id(call), vars, &call->out, err);
+    return engine_env_set(call->engine, in_id(call), json_object_get(call->in, "vars"), &call->out,
+                          err);
 }
 
 static int list(struct call *call, struct err *err)
@@ -43,13 +20,11 @@ static int list(struct call *call, struct err *err)
 
 static int delete_key(struct call *call, struct err *err)
 {
-    if (check_key(in_str(call, "key"), err) < 0)
-        return -1;
     return engine_env_delete(call->engine, in_id(call), in_str(call, "key"), &call->out, err);
 }
 
 static const struct field key_fields[] = {
-    {"key", FIELD_STRING, .required = true, .min = 1, .max = KEY_BYTES_MAX,
+    {"key", FIELD_STRING, .required = true, .min = 1, .max = ENV_KEY_MAX,
      .help = "name of the variable"},
     {0},
 };

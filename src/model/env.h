@@ -1,0 +1,8 @@
+#pragma once
+
+#include <stdbool.h>
+
+/* The name of a variable of a sandbox's environment, as callers may set it: letters, digits and _,
+ * no digit first, 1 to ENV_KEY_MAX bytes. What an image brings along may have other names. */
+#define ENV_KEY_MAX 255
+bool env_key_valid(const char *key);
