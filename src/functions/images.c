@@ -9,9 +9,8 @@
 #include "engine/engine.h"
 #include "http/server.h"
 
-#define NAME_BYTES_MAX 512
-#define EXPORT_CHUNK   (256u << 10)
-#define MB             (1 << 20)
+#define EXPORT_CHUNK (256u << 10)
+#define MB           (1 << 20)
 
 /* ---- what an image looks like ---- */
 
@@ -271,9 +270,9 @@ static int commit(struct call *call, struct err *err)
     "image} or {event: error, status, error, code}"
 
 static const struct field pull_fields[] = {
-    {"reference", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"reference", FIELD_STRING, .required = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "what to pull: python:3.12-slim, ghcr.io/team/app:1, or a name of the catalog"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "what to call it here; as the reference when absent"},
     REGISTRY_AUTH_FIELD,
     {"insecure", FIELD_BOOL, .help = "over plain http; only with a token or on the unix socket"},
@@ -287,13 +286,13 @@ static const struct field import_fields[] = {
     {"path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "on the daemon's machine: a root directory, a tar archive of one, what docker save or "
              "an export wrote, or an OCI layout"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "of the image; what the archive calls it when absent"},
     {0},
 };
 
 static const struct field tag_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .required = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "the new name"},
     {0},
 };
@@ -308,7 +307,7 @@ static const struct field prune_fields[] = {
 };
 
 static const struct field commit_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .required = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "of the image"},
     {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the image's"},
     {"workdir", FIELD_STRING, .max = PATH_BYTES_MAX, .help = "where commands start"},

@@ -71,10 +71,10 @@ static int clone_sandbox(struct call *call, struct err *err)
 }
 
 static const struct field create_fields[] = {
-    {"image", FIELD_STRING, .required = true, .min = 1, .max = 512,
+    {"image", FIELD_STRING, .required = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
              "host"},
-    {"name", FIELD_STRING, .max = 255, .help = "for people; the id when absent"},
+    {"name", FIELD_STRING, .max = SANDBOX_NAME_MAX, .help = "for people; the id when absent"},
     {"timeout", FIELD_INT, .clamp = true, .min = TIMEOUT_S_MIN, .max = TIMEOUT_S_MAX,
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
     {"memory", FIELD_INT, .clamp = true, .min = MEMORY_MB_MIN, .max = MEMORY_MB_MAX,
@@ -87,7 +87,8 @@ static const struct field create_fields[] = {
     {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "environment of every command"},
     {"workdir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,
      .help = "where commands start; else where the image says, else the workspace"},
-    {"metadata", FIELD_STRING_MAP, .max = 65536, .help = "kept with the sandbox, for the caller"},
+    {"metadata", FIELD_STRING_MAP, .max = METADATA_BYTES_MAX,
+     .help = "kept with the sandbox, for the caller"},
     {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "main process, as arguments"},
     {"runEntrypoint", FIELD_BOOL,
      .help = "the image's own entrypoint and command are the main process"},
@@ -115,7 +116,7 @@ static const struct field renew_fields[] = {
 };
 
 static const struct field clone_fields[] = {
-    {"name", FIELD_STRING, .max = 255, .help = "of the new sandbox"},
+    {"name", FIELD_STRING, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     {0},
 };
 

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "oci/reference.h"
+
 struct err;
 struct image_store;
 
@@ -22,6 +24,8 @@ struct image_store;
  * Whatever reads what strangers wrote (registries, archives) runs in a process of its own, the
  * image worker (src/worker), which makes layers under temporary names; the store puts them in
  * place. */
+
+#define IMAGE_NAME_MAX REFERENCE_MAX /* bytes of a name or an id that a caller gives */
 
 struct image {
     char *name;

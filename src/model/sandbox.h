@@ -37,6 +37,9 @@ int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct er
 #define DISK_MB_MIN    64
 #define DISK_MB_MAX    (1 << 20)
 
+#define SANDBOX_NAME_MAX   255
+#define METADATA_BYTES_MAX (64u << 10)
+
 struct sandbox_limits {
     uint32_t memory_mb;
     uint32_t cpu_millis; /* thousandths of a core */
