@@ -57,6 +57,19 @@ int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err
     return 0;
 }
 
+json_t *command_line_json(const struct args *args)
+{
+    json_t *line = json_array();
+
+    for (size_t i = 0; line && i < args->n_rest; i++) {
+        if (json_array_append_new(line, json_string(args->rest[i])) < 0) {
+            json_decref(line);
+            line = NULL;
+        }
+    }
+    return line;
+}
+
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err)
 {
     struct stat st;
@@ -81,10 +94,9 @@ void attach_done(struct attach_options *o)
     o->command = o->env = NULL;
 }
 
-static json_t *request_json(const struct attach_options *o)
+json_t *exec_request_json(const struct attach_options *o)
 {
     json_t *body = json_object();
-    uint32_t rows, cols;
 
     (void)json_object_set(body, "command", o->command);
     if (o->cwd)
@@ -95,6 +107,14 @@ static json_t *request_json(const struct attach_options *o)
         (void)json_object_set(body, "env", o->env);
     if (o->timeout_s > 0)
         (void)json_object_set_new(body, "timeout", json_real(o->timeout_s));
+    return body;
+}
+
+static json_t *attach_request_json(const struct attach_options *o)
+{
+    json_t *body = exec_request_json(o);
+    uint32_t rows, cols;
+
     (void)json_object_set_new(body, "stdin", json_boolean(o->want_stdin));
     if (o->tty) {
         term_size(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDIN_FILENO, &rows, &cols);
@@ -345,7 +365,7 @@ static int loop(struct session *s, struct err *err)
 static int open_stream(struct api *api, const char *id, const struct attach_options *o, int *ret_fd,
                        struct err *err)
 {
-    json_t *body = request_json(o);
+    json_t *body = attach_request_json(o);
     auto_free char *text = json_dumps(body, JSON_COMPACT);
     auto_free char *path = xasprintf("/sandbox/sandboxes/%s/exec/attach", id);
     struct http_response response;
