@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -21,7 +20,6 @@
 #include "worker/worker.h"
 
 #define AT_ONCE    3
-#define TELL_NS    100000000L
 #define BYTES_NOTE "trusted.cay.bytes" /* on a layer's root: what it takes unpacked */
 
 struct make {
@@ -210,15 +208,7 @@ static int run_threads(struct make *m, struct err *err)
         m->running++;
     }
     while (m->running > 0) {
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += TELL_NS;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000L;
-        }
-        (void)pthread_cond_timedwait(&m->ended, &m->lock, &until);
+        event_pause(&m->ended, &m->lock);
         (void)pthread_mutex_unlock(&m->lock);
         check_sum(m);
         tell(m);

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <openssl/types.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,6 +60,9 @@ int harden(struct err *err);
 
 /* Takes the event. */
 void event_send(json_t *event);
+/* Waits until ended is signalled, or it is time to tell again how far the work is. held is given
+ * back meanwhile. */
+void event_pause(pthread_cond_t *ended, pthread_mutex_t *held);
 /* Says why, and ends the process, also while other threads work. */
 _Noreturn void event_fail(const struct err *err);
 
