@@ -44,7 +44,6 @@ int host_copy_etc(struct host_tree *t, struct err *err);
 
 /* ---- json.c: small files and lists of strings ---- */
 
-json_t *strings_json(char *const *v);
 /* NULL unless it is an array of strings. */
 char **strings_load(const json_t *a);
 /* -1 with kind ERR_NOT_FOUND when there is none, ERR_INTERNAL when it is not JSON. */

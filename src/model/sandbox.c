@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #define TO(s) (1u << SANDBOX_##s)
@@ -84,13 +85,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_map(o, "env", spec->env);
     (void)json_object_set_new(o, "workdir", json_string(spec->workdir));
     set_map(o, "metadata", spec->metadata);
-    if (spec->entrypoint) {
-        json_t *list = json_array();
-
-        for (char **arg = spec->entrypoint; *arg; arg++)
-            (void)json_array_append_new(list, json_string(*arg));
-        (void)json_object_set_new(o, "entrypoint", list);
-    }
+    if (spec->entrypoint)
+        (void)json_object_set_new(o, "entrypoint", json_of_strings(spec->entrypoint));
     return o;
 }
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/mode.h"
 #include "base/procstat.h"
@@ -164,6 +165,22 @@ TEST(secrets_compare_by_value)
     CHECK(!str_equal_secret("token", "toke"));
     CHECK(!str_equal_secret("toke", "token"));
     CHECK(!str_equal_secret("", "token"));
+}
+
+TEST(a_list_of_strings_becomes_an_array)
+{
+    char *list[] = {"a", "\xff", "", NULL}, *none[] = {NULL};
+    json_t *some = json_of_strings(list), *empty = json_of_strings(none);
+    json_t *missing = json_of_strings(NULL);
+
+    CHECK_INT(json_array_size(some), 2);
+    CHECK_STR(json_string_value(json_array_get(some, 0)), "a");
+    CHECK_STR(json_string_value(json_array_get(some, 1)), "");
+    CHECK(json_is_array(empty) && json_array_size(empty) == 0);
+    CHECK(json_is_array(missing) && json_array_size(missing) == 0);
+    json_decref(some);
+    json_decref(empty);
+    json_decref(missing);
 }
 
 /* ---- rules ---- */
