@@ -36,8 +36,9 @@ static int read_image(struct engine *e, const json_t *in, struct sandbox_spec *r
     if (!image || !*image)
         return err_set(err, ERR_INVALID, "image is required");
     if (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$'))
-        return err_set(err, ERR_INVALID,
-                       "image must be a name of at most %d bytes without .. and $", IMAGE_NAME_MAX);
+        return err_code(err, ERR_INVALID, "bad_image",
+                        "image must be a name of at most %d bytes without .. and $",
+                        IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
     name = image_of_id(e, image);
     if (policy_check(e->policy, name && *name ? name : image, err) < 0)
