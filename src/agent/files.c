@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/mode.h"
+#include "base/str.h"
 #include "proto/frame.h"
 
 /* Every call here runs as the user it names, in a process of its own whose root is the box's and
@@ -184,7 +185,7 @@ static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret
     size_t n = 0;
 
     for (errno = 0; (e = readdir(dir)); errno = 0) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+        if (str_is_dot(e->d_name))
             continue;
         if (n++ == LIST_MAX || buf_add(names, e->d_name, strlen(e->d_name) + 1) < 0)
             return err_set(err, ERR_TOO_LARGE,
@@ -193,11 +194,6 @@ static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret
     }
     *ret_n = n;
     return errno ? file_error(err, errno, path) : 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
@@ -211,7 +207,7 @@ static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
         names[i] = p;
         p += strlen(p) + 1;
     }
-    qsort(names, n, sizeof(*names), by_name);
+    strings_sort(names, n);
     for (size_t i = 0; i < n; i++) {
         struct stat st;
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -21,6 +22,17 @@ bool str_ends(const char *s, const char *suffix)
 bool str_is_dot(const char *name)
 {
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strings_sort(char **v, size_t n)
+{
+    if (n > 0)
+        qsort(v, n, sizeof(*v), by_name);
 }
 
 static int parse_digits(const char *s, unsigned base, uint64_t max, uint64_t *ret)

@@ -12,6 +12,9 @@ bool str_ends(const char *s, const char *suffix);
 /* "." or "..", which every directory has. */
 bool str_is_dot(const char *name);
 
+/* Puts n strings in the order of their bytes. */
+void strings_sort(char **v, size_t n);
+
 /* Whole string, base 10 (or 8 for the octal one), no sign, no space: 0 or -EINVAL / -ERANGE. */
 int str_u64(const char *s, uint64_t *ret);
 int str_octal(const char *s, uint32_t *ret);

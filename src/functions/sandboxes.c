@@ -4,7 +4,6 @@
 #include "engine/engine.h"
 #include "model/sandbox.h"
 
-
 static int create(struct call *call, struct err *err)
 {
     struct engine_watch watch;

@@ -64,11 +64,6 @@ static int read_failed(const struct copy *c, int errnum, struct err *err)
     return err_sys(err, errnum, "read %s", printable(c->path[0] ? c->path : ".", shown));
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* In an order that does not depend on the filesystem. */
 static char **sorted(char *names, size_t len)
 {
@@ -77,7 +72,7 @@ static char **sorted(char *names, size_t len)
 
     for (char *name = names; name < names + len; name += strlen(name) + 1)
         v[n++] = name;
-    qsort(v, n, sizeof(*v), by_name);
+    strings_sort(v, n);
     return v;
 }
 

@@ -51,11 +51,6 @@ int tree_replace_file(int dirfd, const char *name, const void *data, size_t len,
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
 {
     auto_strv char **names = NULL;
@@ -86,7 +81,7 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
                         max);
     if (!names)
         names = xcalloc(1, sizeof(*names));
-    qsort(names, n, sizeof(*names), by_name);
+    strings_sort(names, n);
     *ret = steal_ptr(names);
     return 0;
 }

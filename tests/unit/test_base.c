@@ -159,6 +159,21 @@ TEST(a_string_vector_grows)
     CHECK_STR(v[0], "0");
 }
 
+TEST(strings_are_sorted_by_their_bytes)
+{
+    char *v[] = {"b", "a", "B", "", "\xc3\xbc"};
+
+    strings_sort(v, ARRAY_LEN(v));
+    CHECK_STR(v[0], "");
+    CHECK_STR(v[1], "B");
+    CHECK_STR(v[2], "a");
+    CHECK_STR(v[3], "b");
+    CHECK_STR(v[4], "\xc3\xbc");
+    strings_sort(NULL, 0);
+    CHECK(str_is_dot(".") && str_is_dot("..") && !str_is_dot("") && !str_is_dot("...") &&
+          !str_is_dot(".a"));
+}
+
 TEST(secrets_compare_by_value)
 {
     CHECK(str_equal_secret("token", "token"));
