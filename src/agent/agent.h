@@ -28,12 +28,12 @@ struct err;
  *  4. All signals are blocked, except SIGCHLD while a loop waits in ppoll(). */
 
 #define HANDLERS_MAX 96
-#define DIALS_MAX    64 /* of the handlers: streams live long and must not use up all of them */
+#define STREAMS_MAX  64 /* of the handlers: streams live long and must not use up all of them */
 #define EXECS_MAX    400
 
 enum slot_mark {
     SLOT_PLAIN,
-    SLOT_DIAL,    /* a handler that carries a stream */
+    SLOT_STREAM,  /* a handler that carries a stream: a dialled port, or a log that is followed */
     SLOT_LINGERS, /* a supervisor whose exec has ended; it only drains what leftovers write */
     SLOT_WAITS,   /* a spare, see pool.c */
 };
@@ -60,6 +60,8 @@ size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 bool agents_has(pid_t pid);    /* main included */
 void agents_forget(pid_t pid); /* it was reaped */
 void agent_mark_self(enum slot_mark mark);
+/* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
+int agent_become_stream(struct err *err);
 
 /* The mask of rule 4 while a loop waits: all blocked but SIGCHLD. */
 extern sigset_t agent_wait_mask;
@@ -141,6 +143,7 @@ int chmod_call(struct call *c, struct err *err);
 int ps_call(struct call *c, struct err *err);
 int kill_call(struct call *c, struct err *err);
 int dial_call(struct call *c, struct err *err);
+int follow_call(struct call *c, struct err *err);
 
 /* ---- user.c */
 
@@ -231,7 +234,7 @@ void tree_signal(const pid_t *roots, size_t nroots, int sig);
 /* For a subreaper: ends everything below this process and reaps it. */
 void tree_kill(void);
 
-/* ---- log.c: output and end of background execs */
+/* ---- log.c: output and end of background execs; follow.c reads along */
 
 struct journal {
     int dir, log, state;
@@ -246,6 +249,22 @@ void journal_write(struct journal *j, const void *data, size_t len);
 void journal_finish(struct journal *j, const struct call_exit *how);
 void journal_discard(struct journal *j); /* the command could not be started */
 bool log_id_ok(const char *id);
+
+/* A log that somebody reads. */
+struct log_reader {
+    const char *id;
+    int fd;              /* of the output; -1 until log_look() was called */
+    uint64_t offset;     /* of the next byte to send */
+    struct call_log now; /* how it was when last looked at; now.size is what there is to send */
+    pid_t supervisor;    /* who writes it, while it runs */
+};
+
+/* Fills now and supervisor. "log_not_found" when there is no such exec. */
+int log_look(struct log_reader *l, struct err *err);
+/* Sends what there was at the last look, from offset on, but at most `most` bytes. */
+void log_send(struct call *c, struct log_reader *l, uint64_t most);
+/* END, with how it was at the last look. */
+void log_send_end(struct call *c, const struct log_reader *l);
 
 /* ---- files.c, remove.c, copy.c, mode.c, check.c */
 

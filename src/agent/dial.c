@@ -117,10 +117,8 @@ int dial_call(struct call *c, struct err *err)
         return -1;
     if (port < 1 || port > 65535)
         return err_set(err, ERR_INVALID, "%u is not a TCP port; they go from 1 to 65535", port);
-    if (slot_count(agents->handlers, HANDLERS_MAX, SLOT_DIAL) >= DIALS_MAX)
-        return err_set(err, ERR_LIMIT, "the sandbox has %d open streams already; close some",
-                       DIALS_MAX);
-    agent_mark_self(SLOT_DIAL);
+    if (agent_become_stream(err) < 0)
+        return -1;
     fd = dial_loopback((uint16_t)port);
     if (fd < 0) {
         (void)err_set(err, ERR_UNAVAILABLE,

@@ -50,6 +50,7 @@ static const struct {
     [CALL_PS] = {ps_call},
     [CALL_KILL] = {kill_call},
     [CALL_DIAL] = {dial_call},
+    [CALL_FOLLOW] = {follow_call, .logs = true},
 };
 
 ssize_t call_fill(struct call *c)

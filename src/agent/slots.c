@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "base/err.h"
+
 struct agents *agents;
 sigset_t agent_wait_mask;
 
@@ -63,4 +65,18 @@ void agent_mark_self(enum slot_mark mark)
 
     if (slot)
         slot->mark = mark;
+}
+
+int agent_become_stream(struct err *err)
+{
+    /* Counted after it is marked: of two that come together both may be refused, but never are
+     * there too many. */
+    agent_mark_self(SLOT_STREAM);
+    if (slot_count(agents->handlers, HANDLERS_MAX, SLOT_STREAM) <= STREAMS_MAX)
+        return 0;
+    agent_mark_self(SLOT_PLAIN);
+    return err_code(err, ERR_LIMIT, "too_many_streams",
+                    "the sandbox has %d open streams (logs followed, ports dialled) already; close "
+                    "some",
+                    STREAMS_MAX);
 }

@@ -1,0 +1,181 @@
+/* Handlers of the agent that live long, and those that must wait for their turn. */
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "agent_rig.h"
+
+#define STREAMS 64 /* as many as the agent carries */
+
+static void make_fifo(const char *name)
+{
+    CHECK_INT(mkfifo(in_files(name), 0600), 0);
+}
+
+/* Lets a script go on that waits in `read x < name`. */
+static void let_go(const char *name)
+{
+    int fd = open(in_files(name), O_WRONLY | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    CHECK_INT(write_all(fd, "x\n", 2), 0);
+    (void)close(fd);
+}
+
+static pid_t start_background(const char *name, const char *script)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, script);
+    int fd;
+    pid_t pid;
+
+    e.flags = EXEC_BACKGROUND;
+    e.id = (char *)(uintptr_t)name;
+    e.cwd = rig.files;
+    fd = send_exec(&e);
+    pid = expect_started(fd);
+    (void)close(fd);
+    return pid;
+}
+
+static int follow(const char *name, uint64_t offset)
+{
+    int fd = ctl(CALL_FOLLOW, "sU", name, offset);
+
+    expect(fd, FRAME_OK, NULL);
+    return fd;
+}
+
+/* Reads until so much has come; output may be cut anywhere. */
+static void expect_text(int fd, const char *want)
+{
+    struct buf all;
+
+    buf_init(&all, 4096);
+    (void)buf_add_str(&all, "");
+    while (all.len < strlen(want)) {
+        struct buf part;
+
+        expect(fd, FRAME_DATA, &part);
+        CHECK_INT(buf_add(&all, part.data, part.len), 0);
+        buf_done(&part);
+    }
+    CHECK_STR(all.data, want);
+    buf_done(&all);
+}
+
+static struct call_log expect_end(int fd)
+{
+    struct call_log log;
+    struct wire w;
+    struct buf b;
+
+    expect(fd, FRAME_END, &b);
+    wire_init(&w, b.data, b.len);
+    call_log_get(&w, &log);
+    CHECK(wire_ok(&w));
+    buf_done(&b);
+    (void)close(fd);
+    return log;
+}
+
+TEST(a_followed_log_comes_as_it_is_written_and_ends_with_the_exec)
+{
+    struct call_log log;
+    int fd, late;
+
+    rig_start();
+    make_fifo("more");
+    make_fifo("end");
+    (void)start_background("bg_1", "echo one; read x < more; echo two; read x < end; exit 3");
+    fd = follow("bg_1", 0);
+    expect_text(fd, "one\n");
+    let_go("more");
+    expect_text(fd, "two\n");
+    late = follow("bg_1", 4);
+    expect_text(late, "two\n");
+    let_go("end");
+    log = expect_end(fd);
+    CHECK_INT(log.running, 0);
+    CHECK_INT(log.size, 8);
+    CHECK_INT(log.exit.how, EXIT_CODE);
+    CHECK_INT(log.exit.code, 3);
+    CHECK_INT(expect_end(late).exit.code, 3);
+}
+
+TEST(a_log_that_has_ended_is_followed_to_its_end_at_once)
+{
+    rig_start();
+    (void)start_background("bg_1", "echo all");
+    CHECK_INT(expect_end(follow("bg_1", UINT64_MAX)).size, 4);
+    {
+        int fd = follow("bg_1", 0);
+
+        expect_text(fd, "all\n");
+        CHECK_INT(expect_end(fd).running, 0);
+    }
+    expect_error(ctl(CALL_FOLLOW, "sU", "nope", (uint64_t)0), ERR_NOT_FOUND, "log_not_found");
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[1024];
+    int parent = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    CHECK(read_file_at(-1, path, text, sizeof(text)) > 0);
+    CHECK_INT(sscanf(strrchr(text, ')') + 1, " %*c %d", &parent), 1);
+    return parent;
+}
+
+TEST(a_follower_hears_that_the_supervisor_was_killed)
+{
+    pid_t pid;
+    int fd;
+
+    rig_start();
+    make_fifo("never");
+    pid = start_background("bg_1", "echo up; read x < never");
+    fd = follow("bg_1", 0);
+    expect_text(fd, "up\n");
+    CHECK_INT(kill(parent_of(pid), SIGKILL), 0);
+    CHECK_INT(expect_end(fd).exit.how, EXIT_LOST);
+}
+
+TEST(followers_leave_handlers_for_other_calls)
+{
+    int fds[STREAMS], more;
+    struct buf b;
+
+    rig_start();
+    make_fifo("end");
+    (void)start_background("bg_1", "read x < end");
+    for (int i = 0; i < STREAMS; i++)
+        fds[i] = follow("bg_1", 0);
+    expect_error(ctl(CALL_FOLLOW, "sU", "bg_1", (uint64_t)0), ERR_LIMIT, "too_many_streams");
+    expect_error(ctl(CALL_DIAL, "u", 1u), ERR_LIMIT, "too_many_streams");
+    more = ctl(CALL_HELLO, "");
+    expect(more, FRAME_OK, &b);
+    buf_done(&b);
+    (void)close(more);
+    /* One that its caller leaves makes room; when the agent has seen that is up to it. */
+    (void)close(fds[0]);
+    for (;;) {
+        struct buf answer = {0};
+        unsigned type = 0;
+
+        more = ctl(CALL_FOLLOW, "sU", "bg_1", (uint64_t)0);
+        CHECK_INT(frame_recv(more, &type, &answer), 1);
+        buf_done(&answer);
+        if (type == FRAME_OK)
+            break;
+        (void)close(more);
+        (void)sched_yield();
+    }
+    let_go("end");
+    for (int i = 1; i < STREAMS; i++)
+        CHECK_INT(expect_end(fds[i]).running, 0);
+    CHECK_INT(expect_end(more).running, 0);
+}
+
+TAP_MAIN
