@@ -30,6 +30,7 @@ struct err;
 #define HANDLERS_MAX 96
 #define STREAMS_MAX  64 /* of the handlers: streams live long and must not use up all of them */
 #define EXECS_MAX    400
+#define HEAVY_MAX    2 /* handlers that may hold megabytes at a time, see heavy.c */
 
 enum slot_mark {
     SLOT_PLAIN,
@@ -50,6 +51,8 @@ struct agents {
     _Atomic uint32_t ready; /* the daemon knows that the box is up */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
+    _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
+    _Atomic uint32_t heavy_ended;   /* how many have ended: what others wait for */
 };
 
 extern struct agents *agents;
@@ -144,6 +147,16 @@ int ps_call(struct call *c, struct err *err);
 int kill_call(struct call *c, struct err *err);
 int dial_call(struct call *c, struct err *err);
 int follow_call(struct call *c, struct err *err);
+
+/* ---- heavy.c: memory of the calls that need much */
+
+#define HEAVY_FROM (64u << 10)
+
+/* For a handler that is about to hold more than HEAVY_FROM bytes of what it was asked for: returns
+ * when it is its turn, which it then has until it exits. Costs nothing when it has it already.
+ * ERR_UNAVAILABLE "sandbox_busy" when it does not come. */
+int heavy_turn(struct call *c, struct err *err);
+void heavy_forget(pid_t pid); /* it was reaped */
 
 /* ---- user.c */
 

@@ -16,6 +16,7 @@
 
 #define LIST_MAX       100000
 #define LIST_BYTES_MAX (16u << 20)
+#define CHUNK          (64u << 10) /* of a file that is read: every handler may hold one */
 
 int file_error(struct err *err, int errnum, const char *path)
 {
@@ -113,7 +114,7 @@ static int open_regular(const char *path, struct stat *ret, struct err *err)
 static int send_bytes(struct call *c, int fd, const char *path, uint64_t offset, uint64_t most,
                       struct err *err)
 {
-    static char chunk[FRAME_MAX];
+    static char chunk[CHUNK];
 
     while (most > 0) {
         size_t want = most < sizeof(chunk) ? (size_t)most : sizeof(chunk);
@@ -177,7 +178,8 @@ int stat_call(struct call *c, struct err *err)
 }
 
 /* Names one after the other, each with its NUL. */
-static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret_n, struct err *err)
+static int read_names(struct call *c, DIR *dir, const char *path, struct buf *names, size_t *ret_n,
+                      struct err *err)
 {
     struct dirent *e;
     size_t n = 0;
@@ -185,6 +187,8 @@ static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret
     for (errno = 0; (e = readdir(dir)); errno = 0) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
+        if (names->len > HEAVY_FROM && heavy_turn(c, err) < 0)
+            return -1;
         if (n++ == LIST_MAX || buf_add(names, e->d_name, strlen(e->d_name) + 1) < 0)
             return err_set(err, ERR_TOO_LARGE,
                            "%.100s has more than %d entries; run a command to list it", path,
@@ -236,7 +240,7 @@ int list_call(struct call *c, struct err *err)
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir)
         return file_error(err, errno, path);
-    r = read_names(dir, path, &text, &n, err);
+    r = read_names(c, dir, path, &text, &n, err);
     if (r == 0) {
         send_names(c, fd, &text, n);
         call_reply(c, FRAME_END, NULL, 0);

@@ -57,6 +57,7 @@ void agents_forget(pid_t pid)
         slot->mark = SLOT_PLAIN;
         slot->pid = 0;
     }
+    heavy_forget(pid);
 }
 
 void agent_mark_self(enum slot_mark mark)

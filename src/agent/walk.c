@@ -66,6 +66,8 @@ static int visit(struct search *s, int dirfd, const char *dir, const struct dire
     if (n >= PATH_LIMIT)
         return 0;
     if (type == DT_DIR) {
+        if (s->pending.len > HEAVY_FROM && heavy_turn(s->call, err) < 0)
+            return -1;
         if (buf_add(&s->pending, path, (size_t)n + 1) < 0)
             return err_set(err, ERR_TOO_LARGE,
                            "the tree has too many directories to search; start further down");

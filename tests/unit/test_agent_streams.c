@@ -178,4 +178,72 @@ TEST(followers_leave_handlers_for_other_calls)
     CHECK_INT(expect_end(more).running, 0);
 }
 
+/* ---- turns of large lists ---- */
+
+#define TURNS 2 /* as many as the agent gives at a time */
+#define NAMES 4000
+
+static void make_names(const char *dir, unsigned n)
+{
+    char path[600], name[256];
+
+    CHECK_INT(mkdir(in_files(dir), 0755), 0);
+    memset(name, 'n', sizeof(name) - 1);
+    name[255] = '\0';
+    for (unsigned i = 0; i < n; i++) {
+        int at = snprintf(name, sizeof(name), "%06u", i);
+
+        name[at] = 'n';
+        snprintf(path, sizeof(path), "%s/%s", in_files(dir), name);
+        CHECK_INT(mknod(path, S_IFREG | 0644, 0), 0);
+    }
+}
+
+static size_t read_items(int fd)
+{
+    struct buf b = {0};
+    unsigned type = 0;
+    size_t n = 0;
+
+    for (;;) {
+        CHECK_INT(frame_recv(fd, &type, &b), 1);
+        if (type == FRAME_END)
+            break;
+        CHECK_INT(type, FRAME_ITEM);
+        n++;
+    }
+    buf_done(&b);
+    (void)close(fd);
+    return n;
+}
+
+static void expect_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    CHECK_INT(poll(&p, 1, 10000), 1);
+}
+
+TEST(large_lists_take_turns_and_small_ones_do_not_wait)
+{
+    struct pollfd third;
+    int fds[TURNS], small;
+
+    rig_start();
+    make_names("large", NAMES); /* a megabyte: more than a socket takes at once */
+    make_names("small", 3);
+    for (int i = 0; i < TURNS; i++) {
+        fds[i] = ctl(CALL_LIST, "ss", in_files("large"), "");
+        expect_readable(fds[i]); /* it has its turn, and keeps it until all is read */
+    }
+    third = (struct pollfd){.fd = ctl(CALL_LIST, "ss", in_files("large"), ""), .events = POLLIN};
+    small = ctl(CALL_LIST, "ss", in_files("small"), "");
+    CHECK_INT(read_items(small), 3);
+    CHECK_INT(poll(&third, 1, 200), 0);
+    /* One that is left by its caller gives its turn on, as one that is read does. */
+    (void)close(fds[0]);
+    CHECK_INT(read_items(third.fd), NAMES);
+    CHECK_INT(read_items(fds[1]), NAMES);
+}
+
 TAP_MAIN
