@@ -15,7 +15,7 @@
  *  2. A turn ends with its process. Main gives it on when it reaps, so that a handler which is
  * killed does not keep its turn. */
 
-#define TURN_NS (10ll * 1000 * 1000 * 1000)
+#define TURN_NS (20ll * 1000 * 1000 * 1000)
 
 static bool take_turn(void)
 {

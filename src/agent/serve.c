@@ -249,16 +249,31 @@ static int prepare(struct call *c, int sock, bool exec)
     return queue;
 }
 
+/* There is no descriptor for the caller. If that is our own limit, which somebody lowered, another
+ * process has to serve: our parent forks one when we are gone. Slowly, since it may fare no better.
+ */
+static void out_of_descriptors(int error)
+{
+    (void)poll(NULL, 0, 100);
+    if (error == EMFILE)
+        _exit(1);
+}
+
 static int wait_for_caller(int sock, int queue)
 {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     struct epoll_event e;
-    int conn;
 
-    do
+    for (;;) {
+        int conn;
+
         (void)(queue < 0 ? poll(&p, 1, -1) : epoll_wait(queue, &e, 1, -1));
-    while ((conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) < 0);
-    return conn;
+        conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC);
+        if (conn >= 0)
+            return conn;
+        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+            out_of_descriptors(errno);
+    }
 }
 
 static void leave_pool(const struct pool *p, struct slot *slot)
