@@ -22,7 +22,7 @@
 #include "proto/plan.h"
 #include "runtime/native/cgroup.h"
 #include "runtime/native/disk.h"
-#include "runtime/native/slots.h"
+#include "runtime/native/id_ranges.h"
 #include "runtime/runtime.h"
 
 #define BUCKETS      1024
@@ -222,7 +222,7 @@ static int park(struct native *n, struct berth *b, struct box *box, struct err *
         .op = PLAN_PARK,
         .id = box->id,
         .stage = n->stage,
-        .ids_base = slot_base(b->slot),
+        .ids_base = id_range_base(b->slot),
         .work = work,
         .agent = agent,
         .cgroup_v2 = n->cgroup.ops->v2,
@@ -247,12 +247,13 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     struct native *n = native_of(rt);
     struct berth *b;
 
-    if (slot_take(n->data_dir, &box->slot, err) < 0)
+    if (id_range_take(n->data_dir, &box->slot, err) < 0)
         return -1;
     b = add(n, box->id);
     b->slot = box->slot;
     b->limits = *limits;
-    if (disk_make(n->disk, box->id, limits->disk_mb, slot_base(box->slot), &b->scratch, err) < 0 ||
+    if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch, err) <
+            0 ||
         n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || make_sockets(n, b, err) < 0 ||
         park(n, b, box, err) < 0) {
         (void)native_destroy(rt, box, NULL);
@@ -268,7 +269,8 @@ static int fit(struct native *n, struct berth *b, const struct sandbox_limits *l
     if (b->limits.disk_mb != limits->disk_mb) {
         close_fd(&b->scratch);
         if (disk_remove(n->disk, b->id, err) < 0 ||
-            disk_make(n->disk, b->id, limits->disk_mb, slot_base(b->slot), &b->scratch, err) < 0)
+            disk_make(n->disk, b->id, limits->disk_mb, id_range_base(b->slot), &b->scratch, err) <
+                0)
             return -1;
     }
     if ((b->limits.memory_mb != limits->memory_mb || b->limits.cpu_millis != limits->cpu_millis ||
@@ -358,8 +360,8 @@ static int launch(struct native *n, struct berth *b, struct box *box, const stru
 static int make_dirs(const struct berth *b, const struct box_root *root, struct err *err)
 {
     for (unsigned i = 0; i < root->n_dirs; i++)
-        if (disk_make_dir(b->scratch, root->dirs[i].path, root->dirs[i].mode, slot_base(b->slot),
-                          err) < 0)
+        if (disk_make_dir(b->scratch, root->dirs[i].path, root->dirs[i].mode,
+                          id_range_base(b->slot), err) < 0)
             return -1;
     return 0;
 }
@@ -432,7 +434,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     if (disk_remove(n->disk, box->id, err) < 0)
         return -1;
     if (box->slot != BOX_NO_SLOT)
-        slot_release(box->slot);
+        id_range_release(box->slot);
     return 0;
 }
 
@@ -446,7 +448,7 @@ static int native_adopt(struct runtime *rt, struct box *box, struct err *err)
         b = add(n, box->id);
     b->slot = box->slot;
     if (box->slot != BOX_NO_SLOT)
-        slot_retake(n->data_dir, box->slot);
+        id_range_retake(n->data_dir, box->slot);
     if (box->pid == 0) {
         struct box noted = *box;
 
@@ -514,7 +516,7 @@ static int native_disk_open(struct runtime *rt, const struct box *box, int *ret_
 {
     if (box->slot == BOX_NO_SLOT)
         return err_set(err, ERR_CONFLICT, "it has no disk");
-    *ret_ids_base = slot_base(box->slot);
+    *ret_ids_base = id_range_base(box->slot);
     return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
 }
 
@@ -561,7 +563,7 @@ static void stray_slot(uint32_t slot, void *arg)
     for (unsigned i = 0; i < s->n_known; i++)
         if (s->known[i].slot == slot)
             return;
-    slot_release(slot);
+    id_range_release(slot);
 }
 
 static void native_each(struct runtime *rt, void (*found)(const struct box *box, void *arg),
@@ -599,7 +601,7 @@ static int native_remove_strays(struct runtime *rt, const struct box *known, uns
         (void)closedir(d);
     n->cgroup.ops->each(&n->cgroup, stray_id, &s);
     disk_each(n->disk, stray_id, &s);
-    slot_each(n->data_dir, stray_slot, &s);
+    id_range_each(n->data_dir, stray_slot, &s);
     return s.failed ? err_set(err, ERR_INTERNAL, "%d leftovers could not be removed", s.failed) : 0;
 }
 
