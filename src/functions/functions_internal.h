@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/mem.h"
 #include "functions/function.h"
 
 /* Shared by the files that hold rows. Input has been checked when these are asked. */
@@ -26,6 +27,17 @@ static inline double in_number(const struct call *call, const char *name)
 static inline bool in_bool(const struct call *call, const char *name)
 {
     return json_is_true(json_object_get(call->in, name));
+}
+
+/* A list of its own, which the caller frees; NULL when absent. */
+static inline char **in_strings(const struct call *call, const char *name)
+{
+    const json_t *array = json_object_get(call->in, name);
+    char **list = array ? xcalloc(1, sizeof(*list)) : NULL;
+
+    for (size_t i = 0; i < json_array_size(array); i++)
+        list = strv_add(list, json_string_value(json_array_get(array, i)));
+    return list;
 }
 
 static inline const char *in_id(const struct call *call)

@@ -8,7 +8,6 @@
 #include "engine/pull_policy.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
-#include "image/image.h"
 #include "http/server.h"
 #include "rest/progress.h"
 
@@ -16,109 +15,21 @@
 #define EXPORT_CHUNK   (256u << 10)
 #define MB             (1 << 20)
 
-/* ---- what an image looks like ---- */
-
-static json_t *strings_json(char *const *list)
-{
-    json_t *array = json_array();
-
-    for (; list && *list; list++)
-        (void)json_array_append_new(array, json_string(*list));
-    return array;
-}
-
-static const char *or_empty(const char *s)
-{
-    return s ? s : "";
-}
-
-/* The lowest is cay's own: the mount points of every box, or what the host image stands on. */
-static int own_layers(const struct image *image)
-{
-    size_t n = image->layers ? strv_len(image->layers) : 0;
-
-    return n > 0 ? (int)n - 1 : 0;
-}
-
-static json_t *image_json(struct engine *e, const struct image *image)
-{
-    auto_free char *name = engine_image_name(e, image);
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", name, "id", image->id,
-                  "digest", or_empty(image->digest), "origin", or_empty(image->origin), "platform",
-                  or_empty(image->platform), "workdir", or_empty(image->workdir), "user",
-                  or_empty(image->user), "stopSignal", or_empty(image->stop_signal));
-    json_t *more =
-        json_pack("{s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:o, s:o, s:o}", "size",
-                  (json_int_t)image->size, "createdAt", (json_int_t)image->created_ms, "pulledAt",
-                  (json_int_t)image->pulled_ms, "usedAt", (json_int_t)image->used_ms, "layers",
-                  own_layers(image), "inUse", engine_image_in_use(e, image->id), "env",
-                  strings_json(image->env), "entrypoint", strings_json(image->entrypoint), "cmd",
-                  strings_json(image->cmd), "ports", strings_json(image->ports));
-
-    (void)json_object_update(o, more);
-    json_decref(more);
-    (void)json_object_set_new(o, "labels",
-                              image->labels ? json_deep_copy(image->labels) : json_object());
-    return o;
-}
-
-/* Takes the images and the array of them. */
-static json_t *images_json(struct engine *e, struct image **all, unsigned n)
-{
-    json_t *images = json_array();
-
-    for (unsigned i = 0; i < n; i++) {
-        (void)json_array_append_new(images, image_json(e, all[i]));
-        image_free(all[i]);
-    }
-    free(all);
-    return images;
-}
-
-/* Takes it. */
-static int answer(struct call *call, struct image *image)
-{
-    call->out = image_json(call->engine, image);
-    image_free(image);
-    return 0;
-}
-
-static int answer_progress(struct progress *p, int r, struct image *image, struct err *err)
-{
-    json_t *result = r == 0 ? image_json(p->call->engine, image) : NULL;
-
-    image_free(image);
-    return progress_end(p, r, "done", "image", result, err);
-}
-
 /* ---- look ---- */
 
 static int list(struct call *call, struct err *err)
 {
-    struct image **all;
-    unsigned n;
-
-    if (engine_image_list(call->engine, &all, &n, err) < 0)
-        return -1;
-    call->out = json_pack("{s:o}", "images", images_json(call->engine, all, n));
-    return 0;
+    return engine_image_list(call->engine, &call->out, err);
 }
 
 static int get(struct call *call, struct err *err)
 {
-    struct image *image;
-
-    if (engine_image_get(call->engine, in_str(call, "name"), &image, err) < 0)
-        return -1;
-    return answer(call, image);
+    return engine_image_get(call->engine, in_str(call, "name"), &call->out, err);
 }
 
 static int catalog(struct call *call, struct err *err)
 {
-    (void)err;
-    call->out = json_pack("{s:o}", "images", engine_image_catalog(call->engine));
-    return 0;
+    return engine_image_catalog(call->engine, &call->out, err);
 }
 
 /* ---- pull, import, export ---- */
@@ -146,7 +57,7 @@ static int check_insecure(const struct call *call, struct err *err)
 static int pull(struct call *call, struct err *err)
 {
     const json_t *auth = json_object_get(call->in, "registry_auth");
-    struct image_pull what = {
+    struct pull_request req = {
         .reference = in_str(call, "reference"),
         .name = in_str(call, "name"),
         .username = json_string_value(json_object_get(auth, "username")),
@@ -154,33 +65,32 @@ static int pull(struct call *call, struct err *err)
         .insecure = in_bool(call, "insecure"),
         .platform = in_str(call, "platform"),
     };
-    struct image *image = NULL;
-    enum pull_policy policy;
     struct engine_watch watch;
     struct progress progress;
+    json_t *image = NULL;
     int r;
 
-    if (read_policy(call, &policy, err) < 0 || registry_auth_check(call, err) < 0 ||
+    if (read_policy(call, &req.policy, err) < 0 || registry_auth_check(call, err) < 0 ||
         check_insecure(call, err) < 0)
         return -1;
     watch = progress_begin(&progress, call);
-    r = engine_image_pull(call->engine, &what, policy, &watch, &image, err);
-    return answer_progress(&progress, r, image, err);
+    r = engine_image_pull(call->engine, &req, &watch, &image, err);
+    return progress_end(&progress, r, "done", "image", image, err);
 }
 
 static int import(struct call *call, struct err *err)
 {
     const char *path = in_str(call, "path");
-    struct image *image = NULL;
     struct engine_watch watch;
     struct progress progress;
+    json_t *image = NULL;
     int r;
 
     if (path[0] != '/')
         return err_set(err, ERR_INVALID, "path must be absolute, on the daemon's machine");
     watch = progress_begin(&progress, call);
     r = engine_image_import(call->engine, path, in_str(call, "name"), &watch, &image, err);
-    return answer_progress(&progress, r, image, err);
+    return progress_end(&progress, r, "done", "image", image, err);
 }
 
 /* Passes the archive on: 0 at its end, -1 when the client has gone. */
@@ -222,12 +132,8 @@ static int export(struct call *call, struct err *err)
 
 static int tag(struct call *call, struct err *err)
 {
-    struct image *image;
-
-    if (engine_image_tag(call->engine, in_str(call, "image"), in_str(call, "name"), &image, err) <
-        0)
-        return -1;
-    return answer(call, image);
+    return engine_image_tag(call->engine, in_str(call, "image"), in_str(call, "name"), &call->out,
+                            err);
 }
 
 static int remove_image(struct call *call, struct err *err)
@@ -242,29 +148,29 @@ static int remove_image(struct call *call, struct err *err)
 
 static int prune(struct call *call, struct err *err)
 {
-    struct image_prune what = {
+    struct prune_request req = {
         .unused_ms = in_int(call, "unusedFor") * 1000,
         .keep_bytes = in_int(call, "keepMb") * MB,
         .dry_run = in_bool(call, "dryRun"),
     };
-    struct image **removed;
-    int64_t bytes;
-    unsigned n;
 
-    if (engine_image_prune(call->engine, &what, &removed, &n, &bytes, err) < 0)
-        return -1;
-    call->out = json_pack("{s:o, s:I, s:b}", "removed", images_json(call->engine, removed, n),
-                          "bytes", (json_int_t)bytes, "dryRun", what.dry_run);
-    return 0;
+    return engine_image_prune(call->engine, &req, &call->out, err);
 }
 
 static int commit(struct call *call, struct err *err)
 {
-    struct image *image;
+    auto_strv char **entrypoint = in_strings(call, "entrypoint"), **cmd = in_strings(call, "cmd");
+    struct commit_request req = {
+        .name = in_str(call, "name"),
+        .env = json_object_get(call->in, "env"),
+        .workdir = in_str(call, "workdir"),
+        .user = in_str(call, "user"),
+        .entrypoint = entrypoint,
+        .cmd = cmd,
+        .labels = json_object_get(call->in, "labels"),
+    };
 
-    if (engine_commit(call->engine, in_id(call), call->in, &image, err) < 0)
-        return -1;
-    return answer(call, image);
+    return engine_commit(call->engine, in_id(call), &req, &call->out, err);
 }
 
 /* ---- rows ---- */

@@ -1,15 +1,56 @@
-#include "engine/sandboxes.h"
+#include <string.h>
+
 #include "base/err.h"
+#include "base/mem.h"
+#include "engine/pull_policy.h"
+#include "engine/sandboxes.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
 #include "rest/progress.h"
 
-#include <string.h>
+static struct maybe_number in_maybe(const struct call *call, const char *name)
+{
+    const json_t *value = json_object_get(call->in, name);
+
+    return (struct maybe_number){.given = value, .value = json_number_value(value)};
+}
+
+/* The texts and lists in it stay the input's, or entrypoint's. */
+static int read_request(const struct call *call, char *const *entrypoint,
+                        struct sandbox_request *ret, struct err *err)
+{
+    const json_t *auth = json_object_get(call->in, "registry_auth");
+    const char *pull = in_str(call, "pull");
+
+    *ret = (struct sandbox_request){
+        .image = in_str(call, "image"),
+        .name = in_str(call, "name"),
+        .timeout_s = in_maybe(call, "timeout"),
+        .memory_mb = in_maybe(call, "memory"),
+        .cpu_cores = in_maybe(call, "cpu"),
+        .disk_mb = in_maybe(call, "disk"),
+        .network = in_bool(call, "network"),
+        .env = json_object_get(call->in, "env"),
+        .metadata = json_object_get(call->in, "metadata"),
+        .workdir = in_str(call, "workdir"),
+        .entrypoint = entrypoint,
+        .run_entrypoint = in_bool(call, "runEntrypoint"),
+        .pull_given = pull,
+        .platform = in_str(call, "platform"),
+        .username = json_string_value(json_object_get(auth, "username")),
+        .password = json_string_value(json_object_get(auth, "password")),
+    };
+    if (pull && pull_policy_parse(pull, &ret->pull) < 0)
+        return err_set(err, ERR_INVALID, "pull must be missing, always or never");
+    return 0;
+}
 
 static int create(struct call *call, struct err *err)
 {
+    auto_strv char **entrypoint = in_strings(call, "entrypoint");
     const char *image = in_str(call, "image");
+    struct sandbox_request req;
     struct engine_watch watch;
     struct progress progress;
     json_t *sandbox = NULL;
@@ -21,10 +62,10 @@ static int create(struct call *call, struct err *err)
                        "and env instead");
     if (strstr(image, "..") || strchr(image, '$'))
         return err_code(err, ERR_INVALID, "bad_image", "image must not contain \"..\" or \"$\"");
-    if (registry_auth_check(call, err) < 0)
+    if (registry_auth_check(call, err) < 0 || read_request(call, entrypoint, &req, err) < 0)
         return -1;
     watch = progress_begin(&progress, call);
-    r = engine_create(call->engine, call->in, &watch, &sandbox, err);
+    r = engine_create(call->engine, &req, &watch, &sandbox, err);
     return progress_end(&progress, r, "sandbox", "sandbox", sandbox, err);
 }
 

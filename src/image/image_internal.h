@@ -164,7 +164,7 @@ int work_run(struct work *w, json_t *request, int fd, image_progress progress, v
 int work_publish(struct work *w, const json_t *made, const char *origin, char *const *names,
                  struct image **ret, struct err *err);
 
-/* ---- process.c ---- */
+/* ---- worker_process.c ---- */
 
 /* Runs the worker's program with that request: src/worker/worker.h has what is said. *ret_done is
  * its last event. */

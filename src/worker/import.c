@@ -120,7 +120,7 @@ static json_t *names_json(const struct bundle_image *image)
     return a;
 }
 
-static int import_bundle(const struct request *q, const struct bundle *b, json_t **ret,
+static int import_bundle(const struct worker_request *q, const struct bundle *b, json_t **ret,
                          struct err *err)
 {
     const char *name = request_string(q, "name");
@@ -152,7 +152,7 @@ static int import_bundle(const struct request *q, const struct bundle *b, json_t
 }
 
 /* The process ends with its work: what is small is left to that. */
-int worker_import(const struct request *q, json_t **ret, struct err *err)
+int worker_import(const struct worker_request *q, json_t **ret, struct err *err)
 {
     struct bundle *b = NULL;
     struct stat st;

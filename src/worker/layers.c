@@ -25,7 +25,7 @@
 #define BYTES_NOTE "trusted.cay.bytes" /* on a layer's root: what it takes unpacked */
 
 struct make {
-    const struct request *request;
+    const struct worker_request *request;
     struct layer_job *jobs;
     size_t n;
     pthread_mutex_t lock;
@@ -78,7 +78,7 @@ void layers_look(struct layer_job *jobs, size_t n)
 
 /* ---- one layer ---- */
 
-int layer_begin(const struct request *q, const char *made, struct layer *l, int *ret_root,
+int layer_begin(const struct worker_request *q, const char *made, struct layer *l, int *ret_root,
                 struct err *err)
 {
     if (tree_open_dir(q->tmp, made, 0755, ret_root, err) < 0)
@@ -250,7 +250,7 @@ static int resolve(struct layer_job *jobs, size_t n, struct err *err)
     return layer_check_points(roots, n, err);
 }
 
-int layers_make(const struct request *q, struct layer_job *jobs, size_t n, struct err *err)
+int layers_make(const struct worker_request *q, struct layer_job *jobs, size_t n, struct err *err)
 {
     struct make m = {.request = q,
                      .jobs = jobs,
@@ -285,8 +285,8 @@ json_t *layers_json(const struct layer_job *jobs, size_t n)
     return a;
 }
 
-int layer_made(const struct request *q, struct layer *l, const char *made, const char *diff_id,
-               json_t **ret, struct err *err)
+int layer_made(const struct worker_request *q, struct layer *l, const char *made,
+               const char *diff_id, json_t **ret, struct err *err)
 {
     event_send(json_pack("{s:s}", "event", "storing"));
     if (note_bytes(l->root, l->bytes, err) < 0 || layer_sync(q->tmp, err) < 0)

@@ -14,6 +14,7 @@
 #include "engine/sandboxes.h"
 #include "fake_images.h"
 #include "fake_runtime.h"
+#include "sandbox_request.h"
 #include "store/store.h"
 #include "tap.h"
 #include "tmpdir.h"
@@ -88,13 +89,7 @@ static void world_up(struct world *w)
 
 static int try_create(struct world *w, const char *text, json_t **ret, struct err *err)
 {
-    json_t *in = json_loads(text, 0, NULL);
-    int r;
-
-    CHECK(in);
-    r = engine_create(w->engine, in, NULL, ret, err);
-    json_decref(in);
-    return r;
+    return create_from(w->engine, text, NULL, ret, err);
 }
 
 /* The id, to be freed. */

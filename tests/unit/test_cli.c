@@ -657,12 +657,12 @@ TEST(places_of_cp_are_told_apart)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct place p = {0};
+        struct location p = {0};
 
-        place_parse(&p, rows[i].text);
+        location_parse(&p, rows[i].text);
         CHECK_STR(p.sandbox ? p.sandbox : "(here)", rows[i].sandbox ? rows[i].sandbox : "(here)");
         CHECK_STR(p.path, rows[i].path);
-        place_done(&p);
+        location_done(&p);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "engine/sandboxes.h"
 #include "fake_images.h"
 #include "runtime/runtime.h"
+#include "sandbox_request.h"
 #include "store/store.h"
 #include "tmpdir.h"
 
@@ -85,7 +86,7 @@ static char id[ID_SIZE];
 
 static void up(const char *create)
 {
-    json_t *in = json_loads(create, 0, NULL), *out;
+    json_t *out;
     struct engine_config config = {
         .default_image = "host",
         .default_timeout_s = 3600,
@@ -104,10 +105,9 @@ static void up(const char *create)
     data_dir = dir_new();
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
-        engine_start(engine, &err) < 0 || engine_create(engine, in, NULL, &out, &err) < 0)
+        engine_start(engine, &err) < 0 || create_from(engine, create, NULL, &out, &err) < 0)
         TAP_FAIL("%s", err.text);
     snprintf(id, sizeof(id), "%s", json_string_value(json_object_get(out, "id")));
-    json_decref(in);
     json_decref(out);
 }
 

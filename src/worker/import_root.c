@@ -97,8 +97,8 @@ static int copy_root(struct layer *l, char ret_diff_id[DIGEST_HEX], struct err *
     return r;
 }
 
-static int fill(const struct request *q, bool is_dir, char ret_diff_id[DIGEST_HEX], json_t **ret,
-                struct err *err)
+static int fill(const struct worker_request *q, bool is_dir, char ret_diff_id[DIGEST_HEX],
+                json_t **ret, struct err *err)
 {
     char name[DIGEST_HEX];
     auto_close int root = -1;
@@ -118,7 +118,7 @@ static int fill(const struct request *q, bool is_dir, char ret_diff_id[DIGEST_HE
     return layer_made(q, &l, ONLY_LAYER, name, ret, err);
 }
 
-int worker_import_root(const struct request *q, bool is_dir, json_t **ret, struct err *err)
+int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret, struct err *err)
 {
     auto_free char *text = NULL;
     char diff_id[DIGEST_HEX];
