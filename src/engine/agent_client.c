@@ -100,8 +100,11 @@ static int agent_said_no(const char *data, size_t len, struct err *err)
 
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload, struct err *err)
 {
-    int r = frame_recv(fd, ret_type, payload);
+    int r;
 
+    if (sb && agent_await(sb, fd, err) < 0)
+        return -1;
+    r = frame_recv(fd, ret_type, payload);
     if (r <= 0)
         return recv_failed(sb, r, err);
     if (*ret_type == FRAME_ERROR)
@@ -162,6 +165,18 @@ void agent_bound_sends(int fd, uint64_t ms)
     bound_wait(fd, SO_SNDTIMEO, ms);
 }
 
+/* For a whole frame, so that an agent which does not read holds up nobody who sends one. Without
+ * the right to more than the machine's maximum it may not be enough; then there is still a limit.
+ */
+static void make_room(int fd)
+{
+    int room = FRAME_HEADER + FRAME_MAX; /* the kernel doubles it, for what it adds itself */
+
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    bound_wait(fd, SO_SNDTIMEO, AGENT_SILENT_MS);
+}
+
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err)
 {
@@ -178,7 +193,7 @@ int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, e
         return -1;
     }
     if (args && args->len > SENT_AT_ONCE)
-        bound_wait(fd, SO_SNDTIMEO, AGENT_WAIT_MS);
+        make_room(fd);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
     if (r < 0)
         return recv_failed(sb, r, err);
@@ -189,7 +204,7 @@ int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, e
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err)
 {
-    if (agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
+    if (agent_admit(sb, err) < 0 || agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
         return -1;
     bound_wait(*ret_fd, SO_RCVTIMEO, AGENT_WAIT_MS);
     bound_wait(*ret_fd, SO_SNDTIMEO, AGENT_WAIT_MS);
@@ -216,34 +231,56 @@ int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const st
     return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
-int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
-                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
-                struct err *err)
+/* The next frame, waiting for it. */
+static int reader_next(struct agent_reader *r, struct agent_frame *ret, struct err *err)
 {
-    auto_close int fd = -1;
-    auto_buf struct buf payload = {0};
-    size_t items = 0, bytes = 0;
+    int got;
 
-    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
-        return -1;
-    for (;;) {
-        unsigned type;
-
-        if (agent_next(sb, fd, &type, &payload, err) < 0)
+    while ((got = agent_take(r, ret, err)) == 0)
+        if (agent_await(r->sb, r->fd, err) < 0 || agent_fill(r, err) < 0)
             return -1;
-        if (type == FRAME_END)
+    return got < 0 ? -1 : 0;
+}
+
+static int read_items(struct agent_reader *r,
+                      int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                      struct err *err)
+{
+    size_t items = 0, bytes = 0;
+    struct agent_frame f;
+
+    for (;;) {
+        if (reader_next(r, &f, err) < 0)
+            return -1;
+        if (f.type == FRAME_END)
             return 0;
-        if (type != FRAME_ITEM)
+        if (f.type != FRAME_ITEM)
             return agent_broken(err, "an answer of the wrong kind");
-        bytes += payload.len;
+        bytes += f.len;
         if (++items > ITEMS_MAX || bytes > ITEMS_BYTES_MAX)
             return err_set(err, ERR_TOO_LARGE,
                            "the list is too long: more than %d entries or %u MiB; "
                            "ask for a smaller part",
                            ITEMS_MAX, ITEMS_BYTES_MAX >> 20);
-        if (each(&payload, arg, err) < 0)
+        if (each(&(struct buf){.data = (char *)(uintptr_t)f.data, .len = f.len}, arg, err) < 0)
             return -1;
     }
+}
+
+int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                struct err *err)
+{
+    auto_close int fd = -1;
+    struct agent_reader r;
+    int done;
+
+    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
+        return -1;
+    agent_reader_init(&r, sb, fd);
+    done = read_items(&r, each, arg, err);
+    buf_done(&r.in);
+    return done;
 }
 
 int agent_hello(struct engine *e, struct sandbox *sb, struct err *err)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "engine/agent_wait_internal.h"
 #include "proto/call.h"
 #include "runtime/runtime.h"
 
@@ -11,10 +12,8 @@ struct engine;
 struct err;
 struct sandbox;
 
-#define AGENT_WAIT_MS 30000
-
-/* Connects and sends the first frame. Everything afterwards waits at most AGENT_WAIT_MS for bytes.
- */
+/* Connects and sends the first frame, neither of which waits for the agent. Everything afterwards
+ * waits as agent_wait_internal.h says, whose limits are looked at first. */
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
 /* As input of a command may have to wait for as long as the command may run. */
@@ -23,7 +22,8 @@ void agent_bound_sends(int fd, uint64_t ms);
  * with why it ended; sb may be NULL, then only that it did. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
                struct err *err);
-/* As agent_call, for a caller that bounds its waits with poll(): without limits on the socket. */
+/* As agent_call, for a caller that bounds its waits with poll() and is not counted among the
+ * threads that wait: without limits on the socket. */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/agent_wait_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -11,6 +12,7 @@ struct err;
 
 /* One sandbox as the engine knows it. engine_internal.h says in which order its locks are taken. */
 struct sandbox {
+    struct engine *engine;
     atomic_uint refs;
     uint64_t serial; /* names it in the watcher, where a pointer could be stale */
     struct sandbox *prev, *next, *bucket_next; /* roster.lock */
@@ -38,10 +40,12 @@ struct sandbox {
     uint64_t sample_cpu_ns;
     int64_t sample_ns;
     double cpu_percent;
+
+    struct agent_waits waits; /* has its own lock */
 };
 
 /* With one reference, which is the caller's. */
-struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box);
+struct sandbox *sandbox_alloc(struct engine *e, const struct box *box);
 struct sandbox *sandbox_ref(struct sandbox *sb);
 void sandbox_unref(struct sandbox *sb);
 

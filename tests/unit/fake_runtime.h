@@ -58,7 +58,8 @@ static struct fake {
     atomic_bool fail_prepare, fail_create, fail_pause, hold_destroy;
     atomic_uint oom_kills, prepared, destroyed, killed, strays_known;
     atomic_bool strays_asked;
-    atomic_bool main_runs; /* until a signal comes */
+    atomic_bool main_runs;     /* until a signal comes */
+    pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
 } fake;
@@ -291,10 +292,21 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
             (void)frame_send(conn->fd, FRAME_DATA, "caf\xc3", 4); /* ends inside a character */
         answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
         break;
+    case CALL_FOLLOW:
+        answer(conn->fd, FRAME_OK, NULL);
+        pthread_mutex_lock(&fake.lock);
+        while (atomic_load(&fake.main_runs) && conn->box->alive)
+            (void)pthread_cond_wait(&fake.main_ended, &fake.lock);
+        pthread_mutex_unlock(&fake.lock);
+        answer_log(conn->fd, false, 5);
+        break;
     case CALL_KILL:
         (void)wire_get_u32(w);
         atomic_store(&fake.main_signal, wire_get_u32(w));
+        pthread_mutex_lock(&fake.lock);
         atomic_store(&fake.main_runs, false);
+        (void)pthread_cond_broadcast(&fake.main_ended);
+        pthread_mutex_unlock(&fake.lock);
         answer(conn->fd, FRAME_OK, NULL);
         break;
     case CALL_READ:
@@ -402,6 +414,7 @@ static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
     b = fake_find(box->id);
     if (b) {
         b->alive = false;
+        (void)pthread_cond_broadcast(&fake.main_ended);
         for (int i = 0; i < FAKE_CONNS; i++)
             if (b->conns[i].used)
                 (void)shutdown(b->conns[i].fd, SHUT_RDWR);
@@ -578,6 +591,7 @@ static struct runtime *fake_runtime(void)
 {
     fake.base.ops = &fake_ops;
     pthread_mutex_init(&fake.lock, NULL);
+    pthread_cond_init(&fake.main_ended, NULL);
     return &fake.base;
 }
 

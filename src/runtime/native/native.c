@@ -152,8 +152,13 @@ static int native_connect(struct runtime *rt, const struct box *box, enum box_ch
 {
     struct native *n = native_of(rt);
     auto_free char *path = run_path(n, box->id, channel == BOX_EXEC ? "exec.sock" : "agent.sock");
-    int fd = unix_connect(path);
+    int fd = unix_connect_now(path);
 
+    if (fd == -EAGAIN)
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                        "%s has too many calls that it has not taken yet; try again later, or "
+                        "remove it if that goes on",
+                        box->id);
     if (fd < 0)
         return err_code(err, ERR_UNAVAILABLE, "agent_lost",
                         "the agent of %s does not answer (%s); the sandbox may have ended", box->id,
@@ -231,6 +236,7 @@ static const struct runtime_ops native_ops = {
     .adopt = native_adopt,
     .watch_fd = native_watch_fd,
     .connect = native_connect,
+    .look = native_look,
     .pause = native_pause,
     .stats = native_stats,
     .disk_open = native_disk_open,

@@ -92,6 +92,10 @@ void box_forget(struct native *n, const struct berth *b);
 uint64_t process_start_time(int64_t pid);
 int native_adopt(struct runtime *rt, struct box *box, struct err *err);
 
+/* ---- look.c ---- */
+
+enum box_look native_look(struct runtime *rt, const struct box *box);
+
 /* ---- strays.c ---- */
 
 void native_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);

@@ -11,6 +11,10 @@
 #include "base/mem.h"
 #include "runtime/native/native_internal.h"
 
+/* How many calls may wait until an agent takes them; the next is refused. More than one sandbox can
+ * have at a time (engine/agent_client_internal.h), so only one that takes none fills it. */
+#define BACKLOG 640
+
 char *run_path(const struct native *n, const char *id, const char *name)
 {
     return xasprintf("%s/%s/%s", n->run_dir, id, name);
@@ -24,10 +28,10 @@ int run_dir_make(struct native *n, struct berth *b, struct err *err)
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return err_sys(err, errno, "make %s", dir);
-    b->ctl = unix_listen(ctl, 128);
+    b->ctl = unix_listen(ctl, BACKLOG);
     if (b->ctl < 0)
         return err_sys(err, -b->ctl, "listen on %s", ctl);
-    b->exec = unix_listen(exec, 128);
+    b->exec = unix_listen(exec, BACKLOG);
     if (b->exec < 0)
         return err_sys(err, -b->exec, "listen on %s", exec);
     return 0;
