@@ -62,6 +62,11 @@ static struct fake {
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
+    atomic_bool old;           /* agents that know no CALL_FOLLOW */
+    atomic_bool silent;        /* no agent answers a ctl call until this is over */
+    atomic_bool unread;        /* no agent reads anything until it is hung up */
+    _Atomic enum box_look look;
+    atomic_uint looks; /* how often it was looked at */
 } fake;
 
 /* ---- the agent ---- */
@@ -293,6 +298,11 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
         answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
         break;
     case CALL_FOLLOW:
+        if (atomic_load(&fake.old)) {
+            call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "no such call"});
+            answer(conn->fd, FRAME_ERROR, &b);
+            break;
+        }
         answer(conn->fd, FRAME_OK, NULL);
         pthread_mutex_lock(&fake.lock);
         while (atomic_load(&fake.main_runs) && conn->box->alive)
@@ -328,6 +338,16 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
     }
 }
 
+/* True when the caller has gone meanwhile. */
+static bool keep_silent(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+    while (atomic_load(&fake.silent) && p.revents == 0)
+        (void)poll(&p, 1, 1);
+    return p.revents != 0;
+}
+
 static void *conn_main(void *arg)
 {
     struct fake_conn *conn = arg;
@@ -335,11 +355,15 @@ static void *conn_main(void *arg)
     unsigned type;
     struct wire w;
 
-    if (frame_recv(conn->fd, &type, &payload) == 1 && type >= FRAME_CALL) {
+    if (atomic_load(&fake.unread)) {
+        struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
+
+        (void)poll(&p, 1, -1);
+    } else if (frame_recv(conn->fd, &type, &payload) == 1 && type >= FRAME_CALL) {
         wire_init(&w, payload.data, payload.len);
         if (conn->channel == BOX_EXEC)
             serve_exec(conn, &w);
-        else if (!tell_lie(conn->fd, atomic_load(&fake.lie)))
+        else if (!keep_silent(conn->fd) && !tell_lie(conn->fd, atomic_load(&fake.lie)))
             serve_ctl(conn, type - FRAME_CALL, &w);
     }
     (void)shutdown(conn->fd, SHUT_RDWR);
@@ -527,6 +551,18 @@ static int fake_connect(struct runtime *rt, const struct box *box, enum box_chan
     return r;
 }
 
+static enum box_look fake_look_at(struct runtime *rt, const struct box *box)
+{
+    enum box_look found = atomic_load(&fake.look);
+
+    (void)rt;
+    (void)box;
+    if (found == BOX_WOKEN)
+        atomic_store(&fake.silent, false);
+    atomic_fetch_add(&fake.looks, 1);
+    return found;
+}
+
 static int fake_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err)
 {
     (void)rt;
@@ -581,6 +617,7 @@ static const struct runtime_ops fake_ops = {
     .adopt = fake_adopt,
     .watch_fd = fake_watch_fd,
     .connect = fake_connect,
+    .look = fake_look_at,
     .pause = fake_pause,
     .stats = fake_stats,
     .disk_open = fake_disk_open,
