@@ -59,6 +59,7 @@ extern struct agents *agents;
 
 struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken */
 size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
+size_t slot_count_used(const struct slot *slots, size_t n);
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 bool agents_has(pid_t pid);    /* main included */
 void agents_forget(pid_t pid); /* it was reaped */

@@ -12,10 +12,13 @@
  *
  *  1. A call holds little (HEAVY_FROM), or it has one of HEAVY_MAX turns. HEAVY_MAX lists and
  *     HANDLERS_MAX calls that hold little fit into the limit together.
- *  2. A turn ends with its process. Main gives it on when it reaps, so that a handler which is
+ *  2. Who waits for a turn keeps a handler meanwhile. The last HANDLERS_LEFT of them are for other
+ *     calls: when only those are left nobody waits.
+ *  3. A turn ends with its process. Main gives it on when it reaps, so that a handler which is
  * killed does not keep its turn. */
 
-#define TURN_NS (20ll * 1000 * 1000 * 1000)
+#define TURN_NS       (20ll * 1000 * 1000 * 1000)
+#define HANDLERS_LEFT 16
 
 static bool take_turn(void)
 {
@@ -42,7 +45,8 @@ int heavy_turn(struct call *c, struct err *err)
 
         if (take_turn())
             break;
-        if (left <= 0)
+        if (left <= 0 ||
+            slot_count_used(agents->handlers, HANDLERS_MAX) > HANDLERS_MAX - HANDLERS_LEFT)
             return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
                             "the sandbox works on other large lists and searches; try again when "
                             "some have ended");

@@ -24,6 +24,15 @@ size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark)
     return count;
 }
 
+size_t slot_count_used(const struct slot *slots, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += slots[i].pid != 0;
+    return count;
+}
+
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent)
 {
     size_t count = 0;

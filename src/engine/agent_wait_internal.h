@@ -33,7 +33,7 @@ struct agent_waits {
     atomic_uint threads, tasks;
     atomic_bool silent; /* rule 3 */
     /* Held for as long as a judgement takes, AGENT_SILENT_MS - AGENT_LOOK_MS: who comes meanwhile
-     * gets the same one. Nothing else is locked under it but sandbox.lock. */
+     * gets the same one. Nothing of the engine's is locked under it. */
     pthread_mutex_t judging;
     int64_t judged_ns;
     bool guilty; /* what the last judgement was */

@@ -246,4 +246,45 @@ TEST(large_lists_take_turns_and_small_ones_do_not_wait)
     CHECK_INT(read_items(fds[1]), NAMES);
 }
 
+/* The type of the frame that is there to be read. */
+static unsigned peek_type(int fd)
+{
+    unsigned char h[FRAME_HEADER];
+
+    CHECK_INT(recv(fd, h, sizeof(h), MSG_PEEK | MSG_WAITALL), sizeof(h));
+    return h[4];
+}
+
+TEST(lists_that_wait_leave_handlers_for_other_calls)
+{
+    struct pollfd lists[24]; /* with the streams more than may wait, and less than there are */
+    bool refused = false;
+    int hello;
+
+    rig_start();
+    make_fifo("end");
+    make_names("large", NAMES);
+    (void)start_background("bg_1", "read x < end");
+    for (int i = 0; i < STREAMS; i++)
+        (void)follow("bg_1", 0);
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        lists[i] =
+            (struct pollfd){.fd = ctl(CALL_LIST, "ss", in_files("large"), ""), .events = POLLIN};
+    while (!refused) {
+        CHECK(poll(lists, ARRAY_LEN(lists), 10000) > 0);
+        for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+            if (!lists[i].revents)
+                continue;
+            if (peek_type(lists[i].fd) == FRAME_ERROR) {
+                expect_error(lists[i].fd, ERR_UNAVAILABLE, "sandbox_busy");
+                refused = true;
+            }
+            lists[i].fd = -1; /* else it has a turn, and keeps it */
+        }
+    }
+    hello = ctl(CALL_HELLO, "");
+    expect(hello, FRAME_OK, NULL);
+    (void)close(hello);
+}
+
 TAP_MAIN
