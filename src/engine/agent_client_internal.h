@@ -16,14 +16,16 @@ struct sandbox;
  * waits as agent_wait_internal.h says, whose limits are looked at first. */
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
-/* As input of a command may have to wait for as long as the command may run. */
+/* How long one send may wait: a command that does not read its input lets the sender wait, at most
+ * for as long as it may run. */
 void agent_bound_sends(int fd, uint64_t ms);
-/* The next frame. FRAME_ERROR comes back as -1 with the agent's error, the end of the stream as -1
- * with why it ended; sb may be NULL, then only that it did. */
+/* The next frame. -1 with the agent's own error after FRAME_ERROR, and at the end of the stream
+ * with why it ended, for which sb is asked. With sb NULL err only says that it ended, and the wait
+ * is not watched over, only bounded by AGENT_WAIT_MS: for a stream that has begun. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
                struct err *err);
-/* As agent_call, for a caller that bounds its waits with poll() and is not counted among the
- * threads that wait: without limits on the socket. */
+/* As agent_call, but sets no limits on the socket and is not counted: for a caller that bounds its
+ * waits with poll() and counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
 
@@ -42,11 +44,11 @@ struct agent_frame {
 };
 
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd);
-/* A frame of what was read: 1, 0 when there is no whole one, or as agent_next -1. */
+/* The next frame of what was read: 1; 0 when it is not all there yet; -1 as agent_next(). */
 int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err);
 /* Reads what is there, after poll() has said so. */
 int agent_fill(struct agent_reader *r, struct err *err);
-/* The agent did not answer in time. */
+/* Fills err: the agent did not answer in time; returns -1. */
 int agent_silent(struct err *err);
 
 /* As agent_next, where only one type will do. */
@@ -58,6 +60,7 @@ int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const st
 int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
                 int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
                 struct err *err);
+/* Is an agent there, and of our version? */
 int agent_hello(struct engine *e, struct sandbox *sb, struct err *err);
-/* "the agent of … broke the protocol" */
+/* Fills err with "the sandbox's agent sent WHAT; …"; returns -1. */
 int agent_broken(struct err *err, const char *what);

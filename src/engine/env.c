@@ -18,7 +18,7 @@
 #define ENV_FILE_MAX  (1u << 20)
 #define DEFAULT_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-bool env_key_valid(const char *key)
+static bool env_key_valid(const char *key)
 {
     static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
 

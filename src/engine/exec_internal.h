@@ -14,5 +14,5 @@ struct sandbox;
 int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *req,
                const char *log_id, uint64_t output_max, int *ret_fd, uint32_t *ret_pid,
                struct err *err);
-/* How shells would say it. */
+/* The number that a shell would give: 128 + signal, 124 after a timeout. */
 int exit_code_of(const struct call_exit *x);
