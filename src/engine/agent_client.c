@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -102,7 +103,7 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
 {
     int r;
 
-    if (sb && agent_await(sb, fd, err) < 0)
+    if (sb && agent_await(sb, fd, POLLIN, err) < 0)
         return -1;
     r = frame_recv(fd, ret_type, payload);
     if (r <= 0)
@@ -110,6 +111,50 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
     if (*ret_type == FRAME_ERROR)
         return agent_said_no(payload->data, payload->len, err);
     return 0;
+}
+
+/* The agent hung up: it has usually said why before. */
+static int hung_up(struct sandbox *sb, int fd, struct err *err)
+{
+    auto_buf struct buf payload = {0};
+    unsigned type;
+
+    if (agent_next(sb, fd, &type, &payload, err) < 0)
+        return -1;
+    return agent_broken(err, "an answer before the question was complete");
+}
+
+static int send_all(struct sandbox *sb, int fd, const void *data, size_t len, struct err *err)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = send(fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n >= 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            if (agent_await(sb, fd, POLLOUT, err) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return hung_up(sb, fd, err);
+        }
+    }
+    return 0;
+}
+
+int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, size_t len,
+               struct err *err)
+{
+    unsigned char header[FRAME_HEADER];
+
+    if (!sb)
+        return frame_send(fd, type, payload, len) < 0 ? hung_up(sb, fd, err) : 0;
+    frame_header(header, type, len);
+    if (send_all(sb, fd, header, sizeof(header), err) < 0)
+        return -1;
+    return send_all(sb, fd, payload, len, err);
 }
 
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd)
@@ -237,7 +282,7 @@ static int reader_next(struct agent_reader *r, struct agent_frame *ret, struct e
     int got;
 
     while ((got = agent_take(r, ret, err)) == 0)
-        if (agent_await(r->sb, r->fd, err) < 0 || agent_fill(r, err) < 0)
+        if (agent_await(r->sb, r->fd, POLLIN, err) < 0 || agent_fill(r, err) < 0)
             return -1;
     return got < 0 ? -1 : 0;
 }

@@ -24,6 +24,10 @@ void agent_bound_sends(int fd, uint64_t ms);
  * is not watched over, only bounded by AGENT_WAIT_MS: for a stream that has begun. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
                struct err *err);
+/* Sends a frame of at most FRAME_MAX bytes, and waits for the agent to take it as agent_next waits
+ * for one. If the agent has hung up, err is what it said before. */
+int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, size_t len,
+               struct err *err);
 /* As agent_call, but sets no limits on the socket and is not counted: for a caller that bounds its
  * waits with poll() and counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,

@@ -80,10 +80,10 @@ static int ms_until(int64_t deadline_ns)
     return left > 0 ? (int)left : 0;
 }
 
-/* True when there is something to read, or the end of the stream. */
-static bool readable(int fd, int64_t deadline_ns)
+/* True also at the end of the stream. */
+static bool ready(int fd, short events, int64_t deadline_ns)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct pollfd p = {.fd = fd, .events = events};
     int n;
 
     do
@@ -128,12 +128,12 @@ static bool is_guilty(struct engine *e, struct sandbox *sb)
     bool busy = look(e, sb) == BOX_BUSY, gone;
     auto_close int fd = say_hello(e, sb, deadline, &gone);
 
-    if (gone || (fd >= 0 && readable(fd, deadline))) {
+    if (gone || (fd >= 0 && ready(fd, POLLIN, deadline))) {
         agent_answered(sb);
         return false;
     }
     busy |= look(e, sb) == BOX_BUSY;
-    if (fd >= 0 && readable(fd, 0))
+    if (fd >= 0 && ready(fd, POLLIN, 0))
         return false;
     atomic_store(&sb->waits.silent, true);
     return !busy;
@@ -178,12 +178,12 @@ static int64_t next_look(int64_t waited_ms)
     return (waited_ms / AGENT_SILENT_MS + 1) * AGENT_SILENT_MS;
 }
 
-static int wait_and_judge(struct sandbox *sb, int fd, struct err *err)
+static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *err)
 {
     int64_t began = mono_ns(), waited = 0;
 
     while (waited < AGENT_WAIT_MS) {
-        if (readable(fd, began + next_look(waited) * 1000000)) {
+        if (ready(fd, events, began + next_look(waited) * 1000000)) {
             agent_answered(sb);
             return 0;
         }
@@ -194,17 +194,17 @@ static int wait_and_judge(struct sandbox *sb, int fd, struct err *err)
     return agent_silent(err);
 }
 
-int agent_await(struct sandbox *sb, int fd, struct err *err)
+int agent_await(struct sandbox *sb, int fd, short events, struct err *err)
 {
     int r;
 
-    if (readable(fd, 0)) {
+    if (ready(fd, events, 0)) {
         agent_answered(sb);
         return 0;
     }
     (void)atomic_fetch_add(&sb->waits.threads, 1);
     (void)atomic_fetch_add(&threads_waiting, 1);
-    r = wait_and_judge(sb, fd, err);
+    r = wait_and_judge(sb, fd, events, err);
     (void)atomic_fetch_sub(&threads_waiting, 1);
     (void)atomic_fetch_sub(&sb->waits.threads, 1);
     return r;

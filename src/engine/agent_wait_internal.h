@@ -46,8 +46,9 @@ void agent_waits_done(struct agent_waits *w);
  * together have too many. */
 int agent_admit(struct sandbox *sb, struct err *err);
 
-/* Waits until there is something to read from fd, a connection to sb: rule 1. */
-int agent_await(struct sandbox *sb, int fd, struct err *err);
+/* Waits until fd, a connection to sb, is ready for events (POLLIN, POLLOUT) or has ended: rule 1.
+ */
+int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
 
 /* Something came from the agent of sb. agent_await() says so itself. */
 void agent_answered(struct sandbox *sb);

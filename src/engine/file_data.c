@@ -44,12 +44,13 @@ static int open_read(struct engine *e, struct sandbox *sb, const char *path, int
     return 0;
 }
 
-ssize_t engine_file_next(int fd, struct buf *payload, struct err *err)
+/* sb NULL: as for agent_next. */
+static ssize_t next_bytes(struct sandbox *sb, int fd, struct buf *payload, struct err *err)
 {
     for (int i = 0; i < EMPTY_FRAMES_MAX; i++) {
         unsigned type;
 
-        if (agent_next(NULL, fd, &type, payload, err) < 0)
+        if (agent_next(sb, fd, &type, payload, err) < 0)
             return -1;
         if (type == FRAME_END)
             return 0;
@@ -82,7 +83,7 @@ int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf
         return -1;
     if (size > max)
         return too_large(max, err);
-    while ((n = engine_file_next(fd, &payload, err)) > 0) {
+    while ((n = next_bytes(sb, fd, &payload, err)) > 0) {
         /* The size was a claim; a file may also grow while it is read. */
         if (out->len + (size_t)n > max || buf_add(out, payload.data, (size_t)n) < 0)
             return too_large(max, err);
@@ -103,42 +104,28 @@ static int open_write(struct engine *e, struct sandbox *sb, const char *path, ui
     return agent_call(e, sb, BOX_CTL, CALL_WRITE, &args, ret_fd, err);
 }
 
-/* The agent hung up: it has usually said why before. */
-static int send_failed(int fd, struct err *err)
-{
-    auto_buf struct buf payload = {0};
-    unsigned type;
-
-    if (agent_next(NULL, fd, &type, &payload, err) < 0)
-        return -1;
-    return agent_broken(err, "an answer before the question was complete");
-}
-
-int engine_file_write_some(int fd, const void *data, size_t len, struct err *err)
+static int write_some(struct sandbox *sb, int fd, const void *data, size_t len, struct err *err)
 {
     const char *p = data;
 
     while (len > 0) {
         size_t n = len < FRAME_MAX ? len : FRAME_MAX;
 
-        if (frame_send(fd, FRAME_DATA, p, n) < 0)
-            return send_failed(fd, err);
+        if (agent_send(sb, fd, FRAME_DATA, p, n, err) < 0)
+            return -1;
         p += n;
         len -= n;
     }
     return 0;
 }
 
-int engine_file_write_end(int fd, struct err *err)
+static int write_end(struct sandbox *sb, int fd, struct err *err)
 {
     auto_buf struct buf payload = {0};
-    unsigned type;
 
-    if (frame_send(fd, FRAME_END, NULL, 0) < 0)
-        return send_failed(fd, err);
-    if (agent_next(NULL, fd, &type, &payload, err) < 0)
+    if (agent_send(sb, fd, FRAME_END, NULL, 0, err) < 0)
         return -1;
-    return type == FRAME_OK ? 0 : agent_broken(err, "an answer of the wrong kind");
+    return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
@@ -147,9 +134,26 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
     auto_close int fd = -1;
 
     if (open_write(e, sb, path, CALL_MODE_KEEP, &fd, err) < 0 ||
-        engine_file_write_some(fd, data, len, err) < 0)
+        write_some(sb, fd, data, len, err) < 0)
         return -1;
-    return engine_file_write_end(fd, err);
+    return write_end(sb, fd, err);
+}
+
+/* ---- for callers that hold a stream ---- */
+
+ssize_t engine_file_next(int fd, struct buf *payload, struct err *err)
+{
+    return next_bytes(NULL, fd, payload, err);
+}
+
+int engine_file_write_some(int fd, const void *data, size_t len, struct err *err)
+{
+    return write_some(NULL, fd, data, len, err);
+}
+
+int engine_file_write_end(int fd, struct err *err)
+{
+    return write_end(NULL, fd, err);
 }
 
 /* ---- for callers that know a sandbox by its id ---- */

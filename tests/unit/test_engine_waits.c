@@ -4,6 +4,7 @@
 #include "engine/agent_client_internal.h"
 #include "engine/agent_wait_internal.h"
 #include "engine/background_internal.h"
+#include "engine/files_internal.h"
 
 static int hello(struct world *w, struct sandbox *sb, struct err *err)
 {
@@ -178,6 +179,23 @@ TEST(a_long_call_is_sent_without_waiting_for_its_reader)
     CHECK_INT(agent_open(w.engine, sb, BOX_EXEC, CALL_EXEC, &args, &fd, &err), 0);
     CHECK(mono_ns() - began < AGENT_SILENT_MS * 1000000ll);
     (void)close(fd);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+/* A file of more than a socket takes, to an agent that reads nothing. */
+TEST(sending_to_a_silent_agent_is_given_up_too)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    auto_free char *data = xcalloc(1, 4 << 20);
+    int64_t began = mono_ns();
+    struct err err = {0};
+
+    atomic_store(&fake.unread, true);
+    CHECK_INT(file_write(w.engine, sb, "/workspace/x", data, 4 << 20, &err), -1);
+    check_refused(&err, "agent_timeout");
+    CHECK(mono_ns() - began < 15ll * 1000000000);
     sandbox_unref(sb);
     world_done(&w);
 }
