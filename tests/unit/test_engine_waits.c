@@ -1,6 +1,9 @@
 /* Boxes that do not answer: who waits for them, for how long, and how many at a time. */
 #include "engine_world.h"
 
+#include <errno.h>
+#include <fcntl.h>
+
 #include "engine/agent_client_internal.h"
 #include "engine/agent_wait_internal.h"
 #include "engine/background_internal.h"
@@ -60,6 +63,25 @@ static void await_silent(struct sandbox *sb)
 {
     while (!atomic_load(&sb->waits.silent))
         (void)poll(NULL, 0, 1);
+}
+
+TEST(connecting_now_does_not_wait_for_one_who_does_not_accept)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/sock", dir);
+    int server = unix_listen(path, 1), fds[8], n = 0, r;
+
+    CHECK(server >= 0);
+    while ((r = unix_connect_now(path)) >= 0) {
+        CHECK_INT(fcntl(r, F_GETFL) & O_NONBLOCK, 0);
+        CHECK(n < 8);
+        fds[n++] = r;
+    }
+    CHECK_INT(r, -EAGAIN);
+    CHECK(n > 0);
+    while (n > 0)
+        (void)close(fds[--n]);
+    (void)close(server);
 }
 
 TEST(an_agent_that_does_not_answer_is_given_up_after_three_seconds)
