@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "model/shapes.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 
@@ -80,22 +80,6 @@ int engine_processes(struct engine *e, const char *id, json_t **ret, struct err 
 int engine_processes_top(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     return list(e, id, true, ret, err);
-}
-
-static int signal_number(const char *name)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } signals[] = {
-        {"TERM", SIGTERM}, {"KILL", SIGKILL}, {"INT", SIGINT},   {"HUP", SIGHUP},
-        {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"STOP", SIGSTOP}, {"CONT", SIGCONT},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        if (strcmp(signals[i].name, name) == 0)
-            return signals[i].number;
-    return -1;
 }
 
 int engine_process_kill(struct engine *e, const char *id, uint32_t pid, const char *signal,
