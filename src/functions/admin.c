@@ -1,7 +1,7 @@
-#include "rest/rest.h"
-#include "functions/functions_internal.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "model/sandbox.h"
+#include "rest/rest.h"
 
 static int sweep(struct call *call, struct err *err)
 {
@@ -40,11 +40,10 @@ static int openapi(struct call *call, struct err *err)
 
 const struct function admin_functions[] = {
     {"lifecycle::sweep", "POST", "/admin/sweep", NULL, sweep, NULL, SCOPE_ADMIN,
-     .help = "Removes expired sandboxes now", .result = "{swept: n}"},
+     .help = "Removes expired sandboxes now", .gives = &sweep_shape},
     {"system::info", "GET", "/info", NULL, info, NULL, SCOPE_READ,
-     .help = "Says what this daemon is",
-     .result = "{version, runtime, isolation, workspace, defaultImage, limits}"},
+     .help = "Says what this daemon is", .gives = &info_shape},
     {"system::openapi", "GET", "/openapi.json", NULL, openapi, NULL, SCOPE_READ,
-     .help = "Gives this description; also outside of the prefix", .result = "OpenAPI 3.1"},
+     .help = "Gives this description; also outside of the prefix", .gives = &openapi_shape},
     {0},
 };

@@ -1,13 +1,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "functions/functions_internal.h"
-#include "rest/sse.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
+#include "rest/sse.h"
 
 /* What the input asks for; the strings belong to it, argv to the caller. */
 static struct exec_request read_request(const struct call *call, char ***argv)
@@ -137,12 +137,12 @@ static int background(struct call *call, struct err *err)
 
 static int background_status(struct call *call, struct err *err)
 {
-    return engine_background_status(call->engine, in_id(call), &call->out, err);
+    return engine_background_status(call->engine, in_exec_id(call), &call->out, err);
 }
 
 static int background_logs(struct call *call, struct err *err)
 {
-    return engine_background_logs(call->engine, in_id(call), (uint64_t)in_int(call, "cursor"),
+    return engine_background_logs(call->engine, in_exec_id(call), (uint64_t)in_int(call, "cursor"),
                                   &call->out, err);
 }
 
@@ -156,31 +156,37 @@ static int interrupt(struct call *call, struct err *err)
 #define COMMAND_FIELDS                                                                             \
     {"command",                                                                                    \
      FIELD_COMMAND,                                                                                \
-     .required = true,                                                                             \
      .min = 1,                                                                                     \
      .max = ARG_BYTES_MAX,                                                                         \
+     .example = "\"echo hello\"",                                                                  \
      .help = "a string for the shell, or an array of arguments run as it is"},                     \
-        {"cwd", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,                                     \
+        {"cwd",                                                                                    \
+         FIELD_STRING,                                                                             \
+         .optional = true,                                                                         \
+         .min = 1,                                                                                 \
+         .max = PATH_BYTES_MAX,                                                                    \
          .help = "where it starts; the sandbox's workdir when absent"},                            \
-        {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the sandbox's"},         \
+        {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,                          \
+         .help = "added to the sandbox's"},                                                        \
     {                                                                                              \
-        "user", FIELD_STRING, .min = 1, .max = 64,                                                 \
+        "user", FIELD_STRING, .optional = true, .min = 1, .max = 64,                               \
                               .help = "name or uid, with :group or :gid; the image's"              \
     }
 
 #define TIMEOUT_FIELD                                                                              \
     {                                                                                              \
         "timeout", FIELD_NUMBER,                                                                   \
-            .max = 1e9, .help = "seconds; 0 or absent = CAY_MAX_CMD_TIMEOUT, more is cut to it"    \
+            .optional = true, .max = 1e9,                                                          \
+            .help = "seconds; 0 or absent = CAY_MAX_CMD_TIMEOUT, more is cut to it"                \
     }
 
 static const struct field run_fields[] = {COMMAND_FIELDS, TIMEOUT_FIELD, {0}};
 
 static const struct field attach_fields[] = {
     COMMAND_FIELDS,
-    {"timeout", FIELD_NUMBER, .max = 1e9, .help = "seconds; 0 or absent = none"},
-    {"tty", FIELD_BOOL, .help = "run on a terminal; output is then one stream"},
-    {"stdin", FIELD_BOOL, .help = "STDIN frames will come"},
+    {"timeout", FIELD_NUMBER, .optional = true, .max = 1e9, .help = "seconds; 0 or absent = none"},
+    {"tty", FIELD_BOOL, .optional = true, .help = "run on a terminal; output is then one stream"},
+    {"stdin", FIELD_BOOL, .optional = true, .help = "STDIN frames will come"},
     {"rows", FIELD_INT, .min = 1, .max = 65535, .preset = "24", .help = "of the terminal"},
     {"cols", FIELD_INT, .min = 1, .max = 65535, .preset = "80", .help = "of the terminal"},
     {0},
@@ -188,7 +194,7 @@ static const struct field attach_fields[] = {
 
 static const struct field background_fields[] = {
     COMMAND_FIELDS,
-    {"timeout", FIELD_NUMBER, .max = 1e9, .help = "seconds; 0 or absent = none"},
+    {"timeout", FIELD_NUMBER, .optional = true, .max = 1e9, .help = "seconds; 0 or absent = none"},
     {0},
 };
 
@@ -199,31 +205,32 @@ static const struct field logs_fields[] = {
 };
 
 static const struct field interrupt_fields[] = {
-    {"pid", FIELD_INT, .min = 1, .max = PID_NUMBER_MAX,
+    {"pid", FIELD_INT, .optional = true, .min = 1, .max = PID_NUMBER_MAX,
      .help = "in the sandbox; every running command when absent"},
     {0},
 };
 
 const struct function exec_functions[] = {
-    {"cmd::run", "POST", "/sandboxes/:id/exec", run_fields, run, "sandbox_exec", SCOPE_EXEC,
-     .help = "Runs a command and waits for it",
-     .result = "{exitCode, stdout, stderr, duration, reason, truncated}"},
-    {"cmd::run_stream", "POST", "/sandboxes/:id/exec/stream", run_fields, stream, NULL, SCOPE_EXEC,
-     .flags = FUNCTION_STREAM, .help = "Runs a command and streams its output",
-     .result =
-         "events {type: stdout | stderr | exit, data, timestamp}; exit has the code, -1 after "
-         "a timeout"},
-    {"cmd::attach", "POST", "/sandboxes/:id/exec/attach", attach_fields, attach, NULL, SCOPE_EXEC,
-     .flags = FUNCTION_UPGRADE,
+    {"cmd::run", "POST", "/sandboxes/:sandboxId/exec", run_fields, run, "sandbox_exec", SCOPE_EXEC,
+     .help = "Runs a command and waits for it", .gives = &exec_result_shape,
+     .errors = ERRORS_COMMAND " command_timeout cancelled"},
+    {"cmd::run_stream", "POST", "/sandboxes/:sandboxId/exec/stream", run_fields, stream, NULL,
+     SCOPE_EXEC, .flags = FUNCTION_STREAM, .help = "Runs a command and streams its output",
+     .events = &exec_event_shape, .errors = ERRORS_COMMAND},
+    {"cmd::attach", "POST", "/sandboxes/:sandboxId/exec/attach", attach_fields, attach, NULL,
+     SCOPE_EXEC, .flags = FUNCTION_UPGRADE,
      .help = "Runs a command with input, output and signals over an upgraded connection",
-     .result = "frames STARTED, STDOUT, STDERR, EXIT; takes STDIN, RESIZE, SIGNAL"},
-    {"cmd::background", "POST", "/sandboxes/:id/exec/background", background_fields, background,
-     NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running", .result = "Background"},
-    {"cmd::background_status", "GET", "/exec/background/:id/status", NULL, background_status, NULL,
-     SCOPE_READ, .help = "Shows a background command", .result = "Background"},
-    {"cmd::background_logs", "GET", "/exec/background/:id/logs", logs_fields, background_logs, NULL,
-     SCOPE_READ, .help = "Reads the output of a background command", .result = "{output, cursor}"},
-    {"cmd::interrupt", "POST", "/sandboxes/:id/exec/interrupt", interrupt_fields, interrupt, NULL,
-     SCOPE_EXEC, .help = "Sends SIGINT", .result = "{success: true}"},
+     .errors = ERRORS_COMMAND " upgrade_required"},
+    {"cmd::background", "POST", "/sandboxes/:sandboxId/exec/background", background_fields,
+     background, NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running",
+     .gives = &background_exec_shape, .errors = ERRORS_COMMAND " no_space conflict"},
+    {"cmd::background_status", "GET", "/exec/background/:execId/status", NULL, background_status,
+     NULL, SCOPE_READ, .help = "Shows a background command", .gives = &background_exec_shape,
+     .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+    {"cmd::background_logs", "GET", "/exec/background/:execId/logs", logs_fields, background_logs,
+     NULL, SCOPE_READ, .help = "Reads the output of a background command",
+     .gives = &exec_logs_shape, .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+    {"cmd::interrupt", "POST", "/sandboxes/:sandboxId/exec/interrupt", interrupt_fields, interrupt,
+     NULL, SCOPE_EXEC, .help = "Sends SIGINT", .gives = &success_shape, .errors = ERRORS_AGENT},
     {0},
 };

@@ -1,12 +1,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "functions/functions_internal.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
 #include "proto/call.h"
 
@@ -181,12 +181,8 @@ static int list(struct call *call, struct err *err)
 
 static int search(struct call *call, struct err *err)
 {
-    const char *pattern = in_str(call, "pattern");
-
-    if (strpbrk(pattern, ";|$`\\"))
-        return err_set(err, ERR_INVALID, "pattern must not contain any of ; | $ ` \\");
-    return engine_file_search(call->engine, in_id(call), in_path(call, "dir"), pattern, &call->out,
-                              err);
+    return engine_file_search(call->engine, in_id(call), in_path(call, "dir"),
+                              in_str(call, "pattern"), &call->out, err);
 }
 
 /* paths, or path as a list of one; the caller frees it. */
@@ -221,26 +217,10 @@ static int info(struct call *call, struct err *err)
     return r;
 }
 
-static int check_moves(const json_t *moves, struct err *err)
-{
-    if (json_array_size(moves) == 0)
-        return err_set(err, ERR_INVALID, "moves is required: an array of {from, to}");
-    for (size_t i = 0; i < json_array_size(moves); i++) {
-        json_t *move = json_array_get(moves, i);
-
-        if (json_string_length(json_object_get(move, "from")) == 0 ||
-            json_string_length(json_object_get(move, "to")) == 0)
-            return err_set(err, ERR_INVALID, "moves[%zu] must be an object {from, to} of paths", i);
-    }
-    return 0;
-}
-
 static int move(struct call *call, struct err *err)
 {
     const json_t *moves = json_object_get(call->in, "moves");
 
-    if (check_moves(moves, err) < 0)
-        return -1;
     for (size_t i = 0; i < json_array_size(moves); i++) {
         const json_t *m = json_array_get(moves, i);
         const char *from = json_string_value(json_object_get(m, "from"));
@@ -279,38 +259,30 @@ static int remove_dirs(struct call *call, struct err *err)
     return each_path(call, engine_file_rmdir, err);
 }
 
-/* 3–4 octal digits, or one clause as chmod(1) takes it. */
-static bool mode_valid(const char *mode)
-{
-    size_t digits = strspn(mode, "01234567"), who;
-
-    if (digits > 0)
-        return !mode[digits] && (digits == 3 || digits == 4);
-    who = strspn(mode, "ugoa");
-    return mode[who] && strchr("+-=", mode[who]) &&
-           !mode[who + 1 + strspn(mode + who + 1, "rwxXt")];
-}
-
 static int change_mode(struct call *call, struct err *err)
 {
-    const char *mode = in_str(call, "mode");
-
-    if (!mode_valid(mode))
-        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits or one clause like u+x");
-    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), mode, err) < 0)
+    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), in_str(call, "mode"),
+                          err) < 0)
         return -1;
     return reply_success(call);
 }
 
 #define PATH_FIELD                                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,                   \
+        "path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",             \
                               .help = "absolute, or relative to the workspace"                     \
     }
 #define PATHS_FIELDS                                                                               \
-    {"paths", FIELD_STRINGS, .min = 1, .max = PATH_BYTES_MAX, .help = "one or more paths"},        \
+    {"paths",                                                                                      \
+     FIELD_STRINGS,                                                                                \
+     .optional = true,                                                                             \
+     .min = 1,                                                                                     \
+     .max = PATH_BYTES_MAX,                                                                        \
+     .example = "[\"a.txt\"]",                                                                     \
+     .help = "one or more paths"},                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "instead of paths: one"     \
+        "path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,                   \
+                              .help = "instead of paths: one"                                      \
     }
 #define ANYWHERE_FIELD                                                                             \
     {                                                                                              \
@@ -323,78 +295,88 @@ static const struct field paths_fields[] = {PATHS_FIELDS, ANYWHERE_FIELD, {0}};
 
 static const struct field write_fields[] = {
     PATH_FIELD,
-    {"content", FIELD_STRING, .required = true, .max = JSON_BODY_MAX, .help = "text"},
+    {"content", FIELD_STRING, .max = JSON_BODY_MAX, .example = "\"hello\\n\"", .help = "text"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field upload_fields[] = {
     PATH_FIELD,
-    {"content", FIELD_STRING, .max = JSON_BODY_MAX,
+    {"content", FIELD_STRING, .optional = true, .max = JSON_BODY_MAX, .example = "\"aGVsbG8K\"",
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
-    {"mode", FIELD_STRING, .min = 1, .max = 5,
+    {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5,
      .help = "octal digits; kept when absent, 0644 for a new file"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field list_fields[] = {
-    {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "the workspace when absent"},
+    {"path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+     .example = "\"/workspace\"", .help = "the workspace when absent"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field search_fields[] = {
-    {"pattern", FIELD_STRING, .required = true, .min = 1, .max = 200,
-     .help = "glob on the base name, without ; | $ ` \\"},
-    {"dir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "the workspace when absent"},
+    {"pattern", FIELD_STRING, .min = 1, .max = 200, .pattern = "^[^;|$`\\\\]+$",
+     .example = "\"*.txt\"", .help = "glob on the base name, without ; | $ ` \\"},
+    {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+     .help = "the workspace when absent"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field move_fields[] = {
-    {"moves", FIELD_ARRAY, .required = true, .help = "[{from, to}], done in order"},
+    {"moves", FIELD_ARRAY, .filled = true, .of = &file_move_shape, .help = "done in order"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field chmod_fields[] = {
     PATH_FIELD,
-    {"mode", FIELD_STRING, .required = true, .min = 1, .max = 32,
+    {"mode", FIELD_STRING, .min = 1, .max = 32, .example = "\"u+x\"",
      .help = "3 or 4 octal digits, or one clause like u+x"},
     ANYWHERE_FIELD,
     {0},
 };
 
 const struct function file_functions[] = {
-    {"fs::read", "POST", "/sandboxes/:id/files/read", path_fields, read_text, "sandbox_read_file",
-     SCOPE_READ, .help = "Reads a file as text", .result = "the text as a JSON string"},
-    {"fs::write", "POST", "/sandboxes/:id/files/write", write_fields, write_text,
+    {"fs::read", "POST", "/sandboxes/:sandboxId/files/read", path_fields, read_text,
+     "sandbox_read_file", SCOPE_READ, .help = "Reads a file as text", .gives = &file_text_shape,
+     .errors = ERRORS_FILE " file_too_large"},
+    {"fs::write", "POST", "/sandboxes/:sandboxId/files/write", write_fields, write_text,
      "sandbox_write_file", SCOPE_WRITE, .body_max = JSON_BODY_MAX,
-     .help = "Replaces a file with text; parents are made", .result = "{success: true}"},
-    {"fs::delete", "POST", "/sandboxes/:id/files/delete", path_fields, delete_file, NULL,
-     SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .result = "{success: true}"},
-    {"fs::list", "POST", "/sandboxes/:id/files/list", list_fields, list, "sandbox_list_files",
-     SCOPE_READ, .help = "Lists a directory", .result = "[FileInfo]"},
-    {"fs::search", "POST", "/sandboxes/:id/files/search", search_fields, search, NULL, SCOPE_READ,
-     .help = "Finds regular files by name, in all folders below", .result = "[path]"},
-    {"fs::upload", "POST", "/sandboxes/:id/files/upload", upload_fields, upload, NULL, SCOPE_WRITE,
-     .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
+     .help = "Replaces a file with text; parents are made", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::delete", "POST", "/sandboxes/:sandboxId/files/delete", path_fields, delete_file, NULL,
+     SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::list", "POST", "/sandboxes/:sandboxId/files/list", list_fields, list,
+     "sandbox_list_files", SCOPE_READ, .help = "Lists a directory", .gives = &file_list_shape,
+     .errors = ERRORS_FILE},
+    {"fs::search", "POST", "/sandboxes/:sandboxId/files/search", search_fields, search, NULL,
+     SCOPE_READ, .help = "Finds regular files by name, in all folders below",
+     .gives = &file_paths_shape, .errors = ERRORS_FILE},
+    {"fs::upload", "POST", "/sandboxes/:sandboxId/files/upload", upload_fields, upload, NULL,
+     SCOPE_WRITE, .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
      .help = "Replaces a file with bytes; a stream has no size limit but the sandbox's disk",
-     .result = "{success: true}"},
-    {"fs::download", "POST", "/sandboxes/:id/files/download", path_fields, download, NULL,
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
+    {"fs::download", "POST", "/sandboxes/:sandboxId/files/download", path_fields, download, NULL,
      SCOPE_READ, .flags = FUNCTION_RAW_OUT,
      .help = "Reads a file's bytes; with Accept: application/octet-stream as they are",
-     .result = "base64 as a JSON string, or the bytes"},
-    {"fs::info", "POST", "/sandboxes/:id/files/info", paths_fields, info, NULL, SCOPE_READ,
-     .help = "Shows what paths are", .result = "[FileMeta] for paths, FileMeta for path"},
-    {"fs::move", "POST", "/sandboxes/:id/files/move", move_fields, move, NULL, SCOPE_WRITE,
-     .help = "Moves files; stops at the first failure", .result = "{success: true}"},
-    {"fs::mkdir", "POST", "/sandboxes/:id/files/mkdir", paths_fields, make_dirs, NULL, SCOPE_WRITE,
-     .help = "Makes directories and their parents", .result = "{success: true}"},
-    {"fs::rmdir", "POST", "/sandboxes/:id/files/rmdir", paths_fields, remove_dirs, NULL,
-     SCOPE_WRITE, .help = "Removes directories and what is in them", .result = "{success: true}"},
-    {"fs::chmod", "POST", "/sandboxes/:id/files/chmod", chmod_fields, change_mode, NULL,
-     SCOPE_WRITE, .help = "Changes a file's mode", .result = "{success: true}"},
+     .gives = &file_bytes_shape, .errors = ERRORS_FILE " file_too_large"},
+    {"fs::info", "POST", "/sandboxes/:sandboxId/files/info", paths_fields, info, NULL, SCOPE_READ,
+     .help = "Shows what paths are", .gives = &file_meta_answer_shape, .errors = ERRORS_FILE},
+    {"fs::move", "POST", "/sandboxes/:sandboxId/files/move", move_fields, move, NULL, SCOPE_WRITE,
+     .help = "Moves files; stops at the first failure", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::mkdir", "POST", "/sandboxes/:sandboxId/files/mkdir", paths_fields, make_dirs, NULL,
+     SCOPE_WRITE, .help = "Makes directories and their parents", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::rmdir", "POST", "/sandboxes/:sandboxId/files/rmdir", paths_fields, remove_dirs, NULL,
+     SCOPE_WRITE, .help = "Removes directories and what is in them", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::chmod", "POST", "/sandboxes/:sandboxId/files/chmod", chmod_fields, change_mode, NULL,
+     SCOPE_WRITE, .help = "Changes a file's mode", .gives = &success_shape, .errors = ERRORS_FILE},
     {0},
 };

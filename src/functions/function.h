@@ -4,36 +4,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "model/shape.h"
+
 struct rest;
 struct engine;
 struct err;
 struct http_req;
 
 /* The one table of functions. Routing, input checking, /openapi.json, MCP tools and iii schemas
- * come from these rows; a new endpoint is one row and one function. */
-
-enum field_type {
-    FIELD_STRING,
-    FIELD_INT,
-    FIELD_NUMBER,
-    FIELD_BOOL,
-    FIELD_STRINGS,    /* array of strings */
-    FIELD_STRING_MAP, /* object of strings */
-    FIELD_OBJECT,
-    FIELD_ARRAY,
-    FIELD_COMMAND, /* string (shell) or array of strings (argv) */
-};
-
-struct field {
-    const char *name;
-    enum field_type type;
-    bool required;
-    bool clamp;      /* a number outside min…max is moved to the nearer end, not refused */
-    double min, max; /* of numbers (both 0 = any); of strings: length in bytes (0 = 1 MiB) */
-    const char
-        *preset; /* the default as JSON text, for the docs and filled in when absent; or NULL */
-    const char *help; /* one line */
-};
+ * come from these rows; a new endpoint is one row and one function. What a row takes and gives is
+ * told in fields and shapes (model/shape.h). */
 
 enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_EXEC, SCOPE_WRITE, SCOPE_ADMIN };
 
@@ -64,16 +44,25 @@ enum function_flags {
 struct function {
     const char *id;             /* "cmd::run" */
     const char *method;         /* "POST" */
-    const char *route;          /* below the prefix: "/sandboxes/:id/exec" */
+    const char *route;          /* below the prefix: "/sandboxes/:sandboxId/exec" */
     const struct field *fields; /* ends with {0}; path parameters are not repeated here */
     int (*run)(struct call *call, struct err *err);
     const char *tool; /* the MCP tool it backs, or NULL */
     enum scope scope;
     unsigned flags;
-    size_t body_max;    /* 0 = 1 MiB */
+    size_t body_max;            /* 0 = 1 MiB */
+    const struct shape *gives;  /* its answer; NULL = bytes or events only */
+    const struct shape *events; /* each of its events; NULL = there are none */
+    const char *errors; /* the codes that it can fail with beside the general ones, with spaces
+                           between them; NULL = none (functions/error_codes.h) */
     const char *help;   /* one line: what it does */
-    const char *result; /* one line: what it answers */
 };
+
+/* Every parameter that a route can have in its path, ended by {0}. */
+extern const struct field path_params[];
+
+/* The one that is called that; the name need not end at its end. NULL when there is none. */
+const struct field *path_param(const char *name, size_t len);
 
 /* One array a resource, each ended by {0}. */
 extern const struct function sandbox_functions[], exec_functions[], file_functions[],

@@ -3,7 +3,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "functions/error_codes.h"
 #include "functions/function.h"
+#include "model/shapes.h"
 
 /* Shared by the files that hold rows. Input has been checked when these are asked. */
 
@@ -28,9 +30,16 @@ static inline bool in_bool(const struct call *call, const char *name)
     return json_is_true(json_object_get(call->in, name));
 }
 
+/* Of the sandbox that the path names. */
 static inline const char *in_id(const struct call *call)
 {
-    return in_str(call, "id");
+    return in_str(call, "sandboxId");
+}
+
+/* Of the background command that the path names. */
+static inline const char *in_exec_id(const struct call *call)
+{
+    return in_str(call, "execId");
 }
 
 /* Answers {"success": true}; returns 0. */
@@ -52,3 +61,15 @@ json_t *api_error(struct http_req *req, const struct err *err);
 #define PATH_BYTES_MAX 4096
 #define ARG_BYTES_MAX  131071 /* the kernel takes no longer argument */
 #define PID_NUMBER_MAX 4194304
+
+/* Fields of several rows. */
+#define REGISTRY_AUTH_FIELD                                                                        \
+    {                                                                                              \
+        "registry_auth", FIELD_OBJECT, .optional = true, .of = &registry_auth_shape,               \
+                                       .help = "for the image's registry; else the daemon's own"   \
+    }
+#define PLATFORM_FIELD                                                                             \
+    {                                                                                              \
+        "platform", FIELD_STRING, .optional = true, .min = 3, .max = 64,                           \
+                                  .help = "as linux/arm64; this machine's when absent"             \
+    }

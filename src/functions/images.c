@@ -1,13 +1,13 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "functions/functions_internal.h"
-#include "rest/progress.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
+#include "rest/progress.h"
 
 #define NAME_BYTES_MAX 512
 #define EXPORT_CHUNK   (256u << 10)
@@ -120,16 +120,6 @@ static int catalog(struct call *call, struct err *err)
 
 /* ---- pull, import, export ---- */
 
-static int read_policy(const struct call *call, enum pull_policy *ret, struct err *err)
-{
-    const char *word = in_str(call, "policy");
-
-    *ret = PULL_ALWAYS;
-    if (word && pull_policy_parse(word, ret) < 0)
-        return err_set(err, ERR_INVALID, "policy must be always, missing or never");
-    return 0;
-}
-
 /* Over plain http the daemon would talk to whatever somebody names, with no proof of who it is. */
 static int check_insecure(const struct call *call, struct err *err)
 {
@@ -152,14 +142,14 @@ static int pull(struct call *call, struct err *err)
         .platform = in_str(call, "platform"),
     };
     struct image *image = NULL;
-    enum pull_policy policy;
+    enum pull_policy policy = PULL_ALWAYS;
     struct engine_watch watch;
     struct progress progress;
     int r;
 
-    if (read_policy(call, &policy, err) < 0 || registry_auth_check(call, err) < 0 ||
-        check_insecure(call, err) < 0)
+    if (check_insecure(call, err) < 0)
         return -1;
+    (void)pull_policy_parse(in_str(call, "policy"), &policy);
     watch = progress_begin(&progress, call);
     r = engine_image_pull(call->engine, &what, policy, &watch, &image, err);
     return answer_progress(&progress, r, image, err);
@@ -266,87 +256,94 @@ static int commit(struct call *call, struct err *err)
 
 /* ---- rows ---- */
 
-#define EVENTS_RESULT                                                                                \
-    "the image; as events {event: resolving | resolved | layer | storing, …}, then {event: done, " \
-    "image} or {event: error, status, error, code}"
-
 static const struct field pull_fields[] = {
-    {"reference", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"reference", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"python:3.12-slim\"",
      .help = "what to pull: python:3.12-slim, ghcr.io/team/app:1, or a name of the catalog"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = NAME_BYTES_MAX,
      .help = "what to call it here; as the reference when absent"},
     REGISTRY_AUTH_FIELD,
-    {"insecure", FIELD_BOOL, .help = "over plain http; only with a token or on the unix socket"},
+    {"insecure", FIELD_BOOL, .optional = true,
+     .help = "over plain http; only with a token or on the unix socket"},
     PLATFORM_FIELD,
-    {"policy", FIELD_STRING, .min = 1, .max = 16, .preset = "\"always\"",
-     .help = "always, missing or never: whether to look for a newer one"},
+    {"policy", FIELD_STRING, .choices = pull_policy_words, .preset = "\"always\"",
+     .help = "whether to look for a newer one"},
     {0},
 };
 
 static const struct field import_fields[] = {
-    {"path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,
+    {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"/srv/rootfs.tar\"",
      .help = "on the daemon's machine: a root directory, a tar archive of one, what docker save or "
              "an export wrote, or an OCI layout"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = NAME_BYTES_MAX,
      .help = "of the image; what the archive calls it when absent"},
     {0},
 };
 
 static const struct field tag_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"my-app:1\"",
      .help = "the new name"},
     {0},
 };
 
 static const struct field prune_fields[] = {
-    {"unusedFor", FIELD_INT, .max = 1e9,
+    {"unusedFor", FIELD_INT, .optional = true, .max = 1e9, .example = "86400",
      .help = "seconds: only those not used for that long; 0 or absent = any"},
-    {"keepMb", FIELD_INT, .max = 1e9,
+    {"keepMb", FIELD_INT, .optional = true, .max = 1e9,
      .help = "the least recently used, until the rest takes no more; 0 or absent = all"},
-    {"dryRun", FIELD_BOOL, .help = "only tell what would go"},
+    {"dryRun", FIELD_BOOL, .optional = true, .help = "only tell what would go"},
     {0},
 };
 
 static const struct field commit_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"my-app:1\"",
      .help = "of the image"},
-    {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the image's"},
-    {"workdir", FIELD_STRING, .max = PATH_BYTES_MAX, .help = "where commands start"},
-    {"user", FIELD_STRING, .max = 256, .help = "who runs them: name, uid, or either with :group"},
-    {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
-    {"cmd", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
-    {"labels", FIELD_STRING_MAP, .max = 65536, .help = "of the image"},
+    {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
+     .help = "added to the image's"},
+    {"workdir", FIELD_STRING, .optional = true, .max = PATH_BYTES_MAX,
+     .help = "where commands start"},
+    {"user", FIELD_STRING, .optional = true, .max = 256,
+     .help = "who runs them: name, uid, or either with :group"},
+    {"entrypoint", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"cmd", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"labels", FIELD_STRING_MAP, .optional = true, .max = 65536, .help = "of the image"},
     {0},
 };
 
 const struct function image_functions[] = {
     {"image::list", "GET", "/images", NULL, list, NULL, SCOPE_READ, .help = "Lists images",
-     .result = "{images: [Image]}"},
+     .gives = &image_list_shape},
     {"image::catalog", "GET", "/images/catalog", NULL, catalog, NULL, SCOPE_READ,
      .help = "Lists the short names of images and what they stand for",
-     .result = "{images: [{name, reference, kind: preset | custom}]}"},
+     .gives = &image_catalog_shape},
     {"image::pull", "POST", "/images/pull", pull_fields, pull, NULL, SCOPE_WRITE,
-     .flags = FUNCTION_EVENTS, .help = "Gets an image from its registry", .result = EVENTS_RESULT},
+     .flags = FUNCTION_EVENTS, .help = "Gets an image from its registry", .gives = &image_shape,
+     .events = &pull_event_shape, .errors = ERRORS_PULL " insecure_not_allowed image_reserved"},
     {"image::import", "POST", "/images/import", import_fields, import, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_LOCAL | FUNCTION_EVENTS,
      .help = "Makes an image from a directory or an archive; only for root, on the unix socket",
-     .result = EVENTS_RESULT},
+     .gives = &image_shape, .events = &pull_event_shape,
+     .errors = ERRORS_WORKER " local_only bad_path name_missing several_images bad_image_name "
+                             "image_reserved bad_platform no_platform"},
     {"image::prune", "POST", "/images/prune", prune_fields, prune, NULL, SCOPE_ADMIN,
-     .help = "Removes images that no sandbox uses",
-     .result = "{removed: [Image], bytes: what that frees, dryRun}"},
+     .help = "Removes images that no sandbox uses", .gives = &image_prune_shape},
     {"image::get", "GET", "/images/:name", NULL, get, NULL, SCOPE_READ, .flags = FUNCTION_DECODE,
-     .help = "Shows an image; / and : of its name are percent-encoded", .result = "Image"},
+     .help = "Shows an image; / and : of its name are percent-encoded", .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME},
     {"image::remove", "DELETE", "/images/:name", NULL, remove_image, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .help = "Removes an image that no sandbox uses",
-     .result = "{deleted: name}"},
+     .gives = &image_deleted_shape, .errors = ERRORS_IMAGE_NAME " image_in_use image_reserved"},
     {"image::tag", "POST", "/images/:image/tag", tag_fields, tag, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .result = "Image"},
+     .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME " image_reserved"},
     {"image::export", "GET", "/images/:name/export", NULL, export, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE | FUNCTION_TAR,
      .help = "Gives an image as an OCI layout in a tar archive, which docker load takes too",
-     .result = "application/x-tar"},
-    {"image::commit", "POST", "/sandboxes/:id/commit", commit_fields, commit, NULL, SCOPE_WRITE,
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " host_image"},
+    {"image::commit", "POST", "/sandboxes/:sandboxId/commit", commit_fields, commit, NULL,
+     SCOPE_WRITE,
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
-     .result = "Image"},
+     .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER
+                                 " sandbox_not_found conflict image_reserved too_many_layers"},
     {0},
 };

@@ -1,11 +1,11 @@
 #include <string.h>
 
-#include "rest/rest.h"
-#include "functions/functions_internal.h"
-#include "rest/sse.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "functions/functions_internal.h"
+#include "rest/rest.h"
+#include "rest/sse.h"
 
 #define LOG_CHUNK    (256u << 10) /* read at a time */
 #define LOG_TAIL_MAX (8u << 20)   /* kept while looking for the last lines */
@@ -165,11 +165,12 @@ static const struct field metrics_fields[] = {
 };
 
 const struct function stream_functions[] = {
-    {"stream::logs", "GET", "/sandboxes/:id/stream/logs", logs_fields, logs, "sandbox_stream_logs",
-     SCOPE_READ, .flags = FUNCTION_STREAM, .help = "Streams the output of the main process",
-     .result = "events {type: stdout, data: line, timestamp}, then type end"},
-    {"stream::metrics", "GET", "/sandboxes/:id/stream/metrics", metrics_fields, metrics, NULL,
-     SCOPE_READ, .flags = FUNCTION_STREAM, .help = "Streams what a sandbox uses",
-     .result = "one Metrics object an event, the first at once"},
+    {"stream::logs", "GET", "/sandboxes/:sandboxId/stream/logs", logs_fields, logs,
+     "sandbox_stream_logs", SCOPE_READ, .flags = FUNCTION_STREAM,
+     .help = "Streams the output of the main process", .events = &log_event_shape,
+     .errors = ERRORS_AGENT " log_not_found"},
+    {"stream::metrics", "GET", "/sandboxes/:sandboxId/stream/metrics", metrics_fields, metrics,
+     NULL, SCOPE_READ, .flags = FUNCTION_STREAM, .help = "Streams what a sandbox uses",
+     .events = &metrics_shape, .errors = "sandbox_not_found"},
     {0},
 };

@@ -1,11 +1,9 @@
 #include "rest/progress.h"
 
-#include <string.h>
-
-#include "functions/functions_internal.h"
-#include "rest/errors.h"
 #include "base/err.h"
+#include "functions/functions_internal.h"
 #include "http/server.h"
+#include "rest/errors.h"
 
 static int begin(struct progress *p)
 {
@@ -72,19 +70,5 @@ int progress_end(struct progress *p, int r, const char *event, const char *key, 
     }
     json_decref(result);
     sse_done(&p->sse);
-    return 0;
-}
-
-int registry_auth_check(const struct call *call, struct err *err)
-{
-    const json_t *auth = json_object_get(call->in, "registry_auth");
-    const char *username = json_string_value(json_object_get(auth, "username"));
-    const char *password = json_string_value(json_object_get(auth, "password"));
-
-    if (!auth)
-        return 0;
-    if (!username || !*username || !password || strlen(username) > 1024 || strlen(password) > 65536)
-        return err_set(err, ERR_INVALID,
-                       "registry_auth must be {\"username\": text, \"password\": text}");
     return 0;
 }

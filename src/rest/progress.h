@@ -3,8 +3,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "rest/sse.h"
 #include "engine/engine.h"
+#include "rest/sse.h"
 
 struct call;
 struct err;
@@ -25,16 +25,3 @@ struct engine_watch progress_begin(struct progress *p, struct call *call);
  * the event of that name. Returns what the function of the row must return. */
 int progress_end(struct progress *p, int r, const char *event, const char *key, json_t *result,
                  struct err *err);
-
-/* registry_auth is absent, or has a user name and a password. */
-int registry_auth_check(const struct call *call, struct err *err);
-
-#define REGISTRY_AUTH_FIELD                                                                        \
-    {                                                                                              \
-        "registry_auth", FIELD_OBJECT,                                                             \
-            .help = "{username, password} for the image's registry; else the daemon's own"         \
-    }
-#define PLATFORM_FIELD                                                                             \
-    {                                                                                              \
-        "platform", FIELD_STRING, .min = 3, .max = 64, .help = "as linux/arm64; this machine's"    \
-    }

@@ -215,7 +215,7 @@ static int read_input(struct call *call, const struct function *f, const char *p
     params = route_params(f, path, err);
     if (!params)
         return -1;
-    r = input_check(&call->in, f->fields, params, err);
+    r = input_check(call->in, f->fields, params, err);
     json_decref(params);
     return r;
 }
