@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "model/limits.h"
 
 #define ENV_VARS_MAX  1024
 #define ENV_BYTES_MAX (128u << 10)
@@ -16,7 +17,7 @@ bool env_key_valid(const char *key)
 {
     static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
 
-    if (!*key || strlen(key) > 255 || (*key >= '0' && *key <= '9'))
+    if (!*key || strlen(key) > ENV_KEY_MAX || (*key >= '0' && *key <= '9'))
         return false;
     return key[strspn(key, more)] == '\0';
 }

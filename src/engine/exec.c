@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "model/limits.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 
@@ -38,8 +39,8 @@ static int check_request(const struct exec_request *req, struct err *err)
         return err_set(err, ERR_INVALID, "command is required");
     if (req->argv && strv_len(req->argv) > CALL_ARGS_MAX)
         return err_set(err, ERR_TOO_LARGE, "command must have at most %d arguments", CALL_ARGS_MAX);
-    if (req->cwd && strlen(req->cwd) >= 4096)
-        return err_set(err, ERR_INVALID, "cwd must be at most 4095 bytes");
+    if (req->cwd && strlen(req->cwd) > PATH_BYTES_MAX)
+        return err_set(err, ERR_INVALID, "cwd must be at most %d bytes", PATH_BYTES_MAX);
     return req->env ? env_check(req->env, err) : 0;
 }
 

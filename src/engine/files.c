@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "model/limits.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
 
@@ -172,10 +173,11 @@ static int check_pattern(const char *pattern, struct err *err)
 
     if (n == 0)
         return err_set(err, ERR_INVALID, "pattern is required");
-    if (n > 200 || strpbrk(pattern, ";|$`\\"))
+    if (n > GLOB_BYTES_MAX || strpbrk(pattern, ";|$`\\"))
         return err_set(err, ERR_INVALID,
-                       "pattern must be a glob on the file's name of at most 200 "
-                       "bytes, without ; | $ ` and backslash");
+                       "pattern must be a glob on the file's name of at most %d bytes, without ; | "
+                       "$ ` and backslash",
+                       GLOB_BYTES_MAX);
     return 0;
 }
 

@@ -5,11 +5,13 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/policy.h"
+#include "model/limits.h"
+#include "oci/reference.h"
 
-#define NAME_MAX_BYTES     256
-#define IMAGE_MAX_BYTES    255
 #define METADATA_MAX_BYTES (64u << 10)
 #define ENTRYPOINT_MAX     1024
+
+_Static_assert(IMAGE_NAME_MAX == REFERENCE_MAX, "one length of image names");
 
 static uint32_t clamp(double v, uint32_t min, uint32_t max)
 {
@@ -38,10 +40,9 @@ static int read_image(struct engine *e, const json_t *in, struct sandbox_spec *r
 
     if (!image || !*image)
         return err_set(err, ERR_INVALID, "image is required");
-    if (strlen(image) > IMAGE_MAX_BYTES || strstr(image, "..") || strchr(image, '$'))
+    if (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$'))
         return err_set(err, ERR_INVALID,
-                       "image must be a name of at most %d bytes without .. and $",
-                       IMAGE_MAX_BYTES);
+                       "image must be a name of at most %d bytes without .. and $", IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
     name = image_of_id(e, image);
     if (policy_check(e->policy, name && *name ? name : image, err) < 0)
@@ -56,8 +57,8 @@ static int read_texts(const struct engine *e, const json_t *in, struct sandbox_s
 {
     const char *name = text(in, "name"), *workdir = text(in, "workdir");
 
-    if (name && strlen(name) > NAME_MAX_BYTES)
-        return err_set(err, ERR_INVALID, "name must be at most %d bytes", NAME_MAX_BYTES);
+    if (name && strlen(name) > SANDBOX_NAME_MAX)
+        return err_set(err, ERR_INVALID, "name must be at most %d bytes", SANDBOX_NAME_MAX);
     ret->name = name && *name ? xstrdup(name) : NULL;
     if (workdir && *workdir &&
         path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)

@@ -1,8 +1,6 @@
 #include "engine/engine.h"
 #include "functions/functions_internal.h"
 
-#define KEY_BYTES_MAX 255
-
 static int get(struct call *call, struct err *err)
 {
     return engine_env_get(call->engine, in_id(call), in_str(call, "key"), &call->out, err);
@@ -25,7 +23,7 @@ static int delete_key(struct call *call, struct err *err)
 }
 
 static const struct field key_fields[] = {
-    {"key", FIELD_STRING, .min = 1, .max = KEY_BYTES_MAX, .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
+    {"key", FIELD_STRING, .min = 1, .max = ENV_KEY_MAX, .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
      .example = "\"LANG\"", .help = "name of the variable"},
     {0},
 };

@@ -22,9 +22,9 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
 #define ERRORS_COMMAND                                                                             \
     ERRORS_AGENT                                                                                   \
     " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"
+#define ERRORS_PATH "file_not_found not_a_file not_a_directory is_a_directory"
 #define ERRORS_FILE                                                                                \
-    ERRORS_AGENT " path_traversal file_not_found not_a_file not_a_directory is_a_directory "       \
-                 "permission_denied no_space conflict"
+    ERRORS_AGENT " " ERRORS_PATH " path_traversal permission_denied no_space conflict"
 #define ERRORS_IMAGE_NAME "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \
     "bad_image bad_config bad_manifest digest_mismatch image_too_large no_space cancelled "        \

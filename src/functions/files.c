@@ -318,7 +318,7 @@ static const struct field list_fields[] = {
 };
 
 static const struct field search_fields[] = {
-    {"pattern", FIELD_STRING, .min = 1, .max = 200, .pattern = "^[^;|$`\\\\]+$",
+    {"pattern", FIELD_STRING, .min = 1, .max = GLOB_BYTES_MAX, .pattern = "^[^;|$`\\\\]+$",
      .example = "\"*.txt\"", .help = "glob on the base name, without ; | $ ` \\"},
     {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "the workspace when absent"},

@@ -5,6 +5,7 @@
 
 #include "functions/error_codes.h"
 #include "functions/function.h"
+#include "model/limits.h"
 #include "model/shapes.h"
 
 /* Shared by the files that hold rows. Input has been checked when these are asked. */
@@ -58,8 +59,6 @@ int exec_attach(struct call *call, const struct exec_request *req, struct err *e
 /* What a failure looks like from outside; one of ours is logged (rest/router.c). */
 json_t *api_error(struct http_req *req, const struct err *err);
 
-#define PATH_BYTES_MAX 4096
-#define ARG_BYTES_MAX  131071 /* the kernel takes no longer argument */
 #define PID_NUMBER_MAX 4194304
 
 /* Fields of several rows. */

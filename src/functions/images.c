@@ -9,9 +9,8 @@
 #include "http/server.h"
 #include "rest/progress.h"
 
-#define NAME_BYTES_MAX 512
-#define EXPORT_CHUNK   (256u << 10)
-#define MB             (1 << 20)
+#define EXPORT_CHUNK (256u << 10)
+#define MB           (1 << 20)
 
 /* ---- what an image looks like ---- */
 
@@ -257,9 +256,9 @@ static int commit(struct call *call, struct err *err)
 /* ---- rows ---- */
 
 static const struct field pull_fields[] = {
-    {"reference", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"python:3.12-slim\"",
+    {"reference", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "what to pull: python:3.12-slim, ghcr.io/team/app:1, or a name of the catalog"},
-    {"name", FIELD_STRING, .optional = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "what to call it here; as the reference when absent"},
     REGISTRY_AUTH_FIELD,
     {"insecure", FIELD_BOOL, .optional = true,
@@ -274,13 +273,13 @@ static const struct field import_fields[] = {
     {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"/srv/rootfs.tar\"",
      .help = "on the daemon's machine: a root directory, a tar archive of one, what docker save or "
              "an export wrote, or an OCI layout"},
-    {"name", FIELD_STRING, .optional = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "of the image; what the archive calls it when absent"},
     {0},
 };
 
 static const struct field tag_fields[] = {
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"my-app:1\"",
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"my-app:1\"",
      .help = "the new name"},
     {0},
 };
@@ -295,7 +294,7 @@ static const struct field prune_fields[] = {
 };
 
 static const struct field commit_fields[] = {
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX, .example = "\"my-app:1\"",
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"my-app:1\"",
      .help = "of the image"},
     {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
      .help = "added to the image's"},

@@ -69,10 +69,10 @@ static int clone_sandbox(struct call *call, struct err *err)
 }
 
 static const struct field create_fields[] = {
-    {"image", FIELD_STRING, .min = 1, .max = 512, .example = "\"python:3.12-slim\"",
+    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
              "host"},
-    {"name", FIELD_STRING, .optional = true, .max = 255, .example = "\"demo\"",
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .example = "\"demo\"",
      .help = "for people; the id when absent"},
     {"timeout", FIELD_INT, .optional = true, .clamp = true, .min = TIMEOUT_S_MIN,
      .max = TIMEOUT_S_MAX, .example = "300",
@@ -120,7 +120,7 @@ static const struct field renew_fields[] = {
 };
 
 static const struct field clone_fields[] = {
-    {"name", FIELD_STRING, .optional = true, .max = 255, .help = "of the new sandbox"},
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     {0},
 };
 
@@ -128,7 +128,7 @@ const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
      .flags = FUNCTION_EVENTS, .help = "Makes a sandbox and starts it", .gives = &sandbox_shape,
      .events = &create_event_shape,
-     .errors = ERRORS_PULL " " ERRORS_COMMAND
+     .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit network_unsupported path_traversal conflict"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,

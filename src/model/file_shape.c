@@ -1,3 +1,4 @@
+#include "model/limits.h"
 #include "model/shapes.h"
 
 static const struct field text_value = {.type = FIELD_STRING, .example = "\"hello\\n\""};
@@ -49,9 +50,9 @@ const struct shape file_paths_shape = {"FilePaths", .value = &paths_value,
                                        .help = "absolute paths; at most 10000"};
 
 static const struct field move_fields[] = {
-    {"from", FIELD_STRING, .min = 1, .max = 4096, .example = "\"a.txt\"",
+    {"from", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",
      .help = "absolute, or relative to the workspace"},
-    {"to", FIELD_STRING, .min = 1, .max = 4096, .example = "\"b.txt\"",
+    {"to", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"b.txt\"",
      .help = "an existing directory takes it in"},
     {0},
 };
