@@ -12,8 +12,6 @@ enum walk { TAKE, CHECK };
 
 #define NAME_BYTES 160 /* "moves[12].from" in a message; a longer one is cut */
 
-static int check_fields(const struct field *fields, const char *name, json_t *object,
-                        enum walk walk, struct err *err);
 static int check_shape(const struct shape *shape, const char *name, json_t **v, enum walk walk,
                        struct err *err);
 
