@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "proto/call.h"
+#include "proto/frame.h"
 #include "proto/wire.h"
 
 struct err;
@@ -28,12 +29,13 @@ struct err;
  *  4. All signals are blocked, except SIGCHLD while a loop waits in ppoll(). */
 
 #define HANDLERS_MAX 96
-#define DIALS_MAX    64 /* of the handlers: streams live long and must not use up all of them */
+#define STREAMS_MAX  64 /* of the handlers: streams live long and must not use up all of them */
 #define EXECS_MAX    400
+#define HEAVY_MAX    2 /* handlers that may hold megabytes at a time, see heavy.c */
 
 enum slot_mark {
     SLOT_PLAIN,
-    SLOT_DIAL,    /* a handler that carries a stream */
+    SLOT_STREAM,  /* a handler that carries a stream: a dialled port, or a log that is followed */
     SLOT_LINGERS, /* a supervisor whose exec has ended; it only drains what leftovers write */
     SLOT_WAITS,   /* a spare, see pool.c */
 };
@@ -50,16 +52,21 @@ struct agents {
     _Atomic uint32_t ready; /* the daemon knows that the box is up */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
+    _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
+    _Atomic uint32_t heavy_ended;   /* how many have ended: what others wait for */
 };
 
 extern struct agents *agents;
 
 struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken */
 size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
+size_t slot_count_used(const struct slot *slots, size_t n);
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 bool agents_has(pid_t pid);    /* main included */
 void agents_forget(pid_t pid); /* it was reaped */
 void agent_mark_self(enum slot_mark mark);
+/* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
+int agent_become_stream(struct err *err);
 
 /* The mask of rule 4 while a loop waits: all blocked but SIGCHLD. */
 extern sigset_t agent_wait_mask;
@@ -68,21 +75,14 @@ extern sigset_t agent_wait_mask;
 
 struct call {
     int fd;
-    struct buf in;  /* what arrived; the first `used` bytes are the frame last taken */
+    struct buf in;  /* what arrived; the first `at` bytes are used up */
     struct buf out; /* frames not sent yet */
-    size_t used;
+    size_t at;
     struct wire args; /* of the call's first frame */
 };
 
-struct frame {
-    unsigned type;
-    const char *data; /* valid until the next frame is taken */
-    size_t len;
-};
-
-/* One recv that does not block: bytes, 0 at the end of the stream, or -errno. */
+/* frame_fill and frame_take on what the caller sends. */
 ssize_t call_fill(struct call *c);
-/* Takes a frame from what arrived: 1, 0 if there is none yet, -EPROTO. */
 int call_take(struct call *c, struct frame *ret);
 /* Blocks for a frame, until deadline (mono_ns; 0 = for ever): as call_take, with 0 for the end. */
 int call_next(struct call *c, int64_t deadline, struct frame *ret);
@@ -141,6 +141,17 @@ int chmod_call(struct call *c, struct err *err);
 int ps_call(struct call *c, struct err *err);
 int kill_call(struct call *c, struct err *err);
 int dial_call(struct call *c, struct err *err);
+int follow_call(struct call *c, struct err *err);
+
+/* ---- heavy.c: memory of the calls that need much */
+
+#define HEAVY_FROM (64u << 10)
+
+/* For a handler that is about to hold more than HEAVY_FROM bytes of what it was asked for: returns
+ * when it is its turn, which it then has until it exits. Costs nothing when it has it already.
+ * ERR_UNAVAILABLE "sandbox_busy" when it does not come. */
+int heavy_turn(struct call *c, struct err *err);
+void heavy_forget(pid_t pid); /* it was reaped */
 
 /* ---- user.c */
 
@@ -210,16 +221,6 @@ struct proc {
     bool in; /* of the tree asked for */
 };
 
-struct proc_stat {
-    pid_t ppid;
-    char state;
-    uint64_t cpu_ticks, start_ticks, vsz;
-    int64_t rss_pages;
-};
-
-/* The text of /proc/N/stat; the name in it is chosen by the process. 0 or -EINVAL. */
-int proc_stat_parse(const char *text, struct proc_stat *ret);
-int proc_stat_read(pid_t pid, struct proc_stat *ret);
 /* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */
 struct proc *procs_read(size_t *ret_n);
 
@@ -231,7 +232,7 @@ void tree_signal(const pid_t *roots, size_t nroots, int sig);
 /* For a subreaper: ends everything below this process and reaps it. */
 void tree_kill(void);
 
-/* ---- log.c: output and end of background execs */
+/* ---- log.c: output and end of background execs; follow.c reads along */
 
 struct journal {
     int dir, log, state;
@@ -247,16 +248,29 @@ void journal_finish(struct journal *j, const struct call_exit *how);
 void journal_discard(struct journal *j); /* the command could not be started */
 bool log_id_ok(const char *id);
 
-/* ---- files.c, remove.c, copy.c, mode.c, check.c */
+/* A log that somebody reads. */
+struct log_reader {
+    const char *id;
+    int fd;              /* of the output; -1 until log_look() was called */
+    uint64_t offset;     /* of the next byte to send */
+    struct call_log now; /* how it was when last looked at; now.size is what there is to send */
+    pid_t supervisor;    /* who writes it, while it runs */
+};
+
+/* Fills now and supervisor. "log_not_found" when there is no such exec. */
+int log_look(struct log_reader *l, struct err *err);
+/* Sends what there was at the last look, from offset on, but at most `most` bytes. */
+void log_send(struct call *c, struct log_reader *l, uint64_t most);
+/* END, with how it was at the last look. */
+void log_send_end(struct call *c, const struct log_reader *l);
+
+/* ---- files.c, remove.c, copy.c, check.c */
 
 /* Says what went wrong with path, in the words and codes of the API. */
 int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
 int copy_tree(const char *from, const char *to, struct err *err);
-int remove_tree(const char *path, struct err *err);
-
-/* Octal digits, or one clause such as "u+x", "go-w", "a=rX", applied to old. 0 or -EINVAL. */
-int mode_parse(const char *text, uint32_t old, bool dir, uint32_t *ret);
+int remove_path(const char *path, bool recursive, struct err *err);
 
 /* True if the fields of an exec make sense; says what does not. */
 int exec_check(const struct call_exec *e, struct err *err);

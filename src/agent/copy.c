@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 /* The copy behind a move between filesystems: regular files, directories and links, with mode,
  * owner and times. Each level holds both its directories open; nothing is looked up by path below
@@ -141,7 +142,7 @@ static int copy_all(struct copy *c, const char *from, const char *to)
 
         if (!e)
             r = leave(c);
-        else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        else if (!str_is_dot(e->d_name))
             r = copy_entry(c, dirfd(l->from), e->d_name, l->to, e->d_name);
     }
     while (c->depth > 0)
@@ -165,7 +166,7 @@ int copy_tree(const char *from, const char *to, struct err *err)
     if (r == 0 && rename(tmp, to) < 0)
         r = -errno;
     if (r < 0) {
-        (void)remove_tree(tmp, &ignored);
+        (void)remove_path(tmp, true, &ignored);
         return file_error(err, -r, r == -ENXIO || r == -EACCES ? from : to);
     }
     return 0;

@@ -117,10 +117,8 @@ int dial_call(struct call *c, struct err *err)
         return -1;
     if (port < 1 || port > 65535)
         return err_set(err, ERR_INVALID, "%u is not a TCP port; they go from 1 to 65535", port);
-    if (slot_count(agents->handlers, HANDLERS_MAX, SLOT_DIAL) >= DIALS_MAX)
-        return err_set(err, ERR_LIMIT, "the sandbox has %d open streams already; close some",
-                       DIALS_MAX);
-    agent_mark_self(SLOT_DIAL);
+    if (agent_become_stream(err) < 0)
+        return -1;
     fd = dial_loopback((uint16_t)port);
     if (fd < 0) {
         (void)err_set(err, ERR_UNAVAILABLE,
@@ -133,7 +131,7 @@ int dial_call(struct call *c, struct err *err)
     call_flush(c);
 
     /* What the caller sent right behind the call belongs to the stream already. */
-    buf_shift(&c->in, c->used);
+    buf_shift(&c->in, c->at);
     if (c->in.len > 0 && write_all(fd, c->in.data, c->in.len) < 0)
         return 0;
     carry((struct lane[2]){{.from = c->fd, .to = fd, .data = up},

@@ -263,7 +263,7 @@ static int on_frame(struct exec *x, const struct frame *f)
         return 0;
     case FRAME_SIGNAL:
         a = wire_get_u32(&w);
-        if (!wire_ok(&w) || a < 1 || a > 64)
+        if (!wire_ok(&w) || a < 1 || a >= NSIG)
             return -EPROTO;
         tree_signal(&self, 1, (int)a);
         return 0;

@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/mode.h"
+#include "base/str.h"
 #include "proto/frame.h"
 
 /* Every call here runs as the user it names, in a process of its own whose root is the box's and
@@ -16,6 +18,7 @@
 
 #define LIST_MAX       100000
 #define LIST_BYTES_MAX (16u << 20)
+#define CHUNK          (64u << 10) /* of a file that is read: every handler may hold one */
 
 int file_error(struct err *err, int errnum, const char *path)
 {
@@ -113,7 +116,7 @@ static int open_regular(const char *path, struct stat *ret, struct err *err)
 static int send_bytes(struct call *c, int fd, const char *path, uint64_t offset, uint64_t most,
                       struct err *err)
 {
-    static char chunk[FRAME_MAX];
+    static char chunk[CHUNK];
 
     while (most > 0) {
         size_t want = most < sizeof(chunk) ? (size_t)most : sizeof(chunk);
@@ -177,14 +180,17 @@ int stat_call(struct call *c, struct err *err)
 }
 
 /* Names one after the other, each with its NUL. */
-static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret_n, struct err *err)
+static int read_names(struct call *c, DIR *dir, const char *path, struct buf *names, size_t *ret_n,
+                      struct err *err)
 {
     struct dirent *e;
     size_t n = 0;
 
     for (errno = 0; (e = readdir(dir)); errno = 0) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+        if (str_is_dot(e->d_name))
             continue;
+        if (names->len > HEAVY_FROM && heavy_turn(c, err) < 0)
+            return -1;
         if (n++ == LIST_MAX || buf_add(names, e->d_name, strlen(e->d_name) + 1) < 0)
             return err_set(err, ERR_TOO_LARGE,
                            "%.100s has more than %d entries; run a command to list it", path,
@@ -192,11 +198,6 @@ static int read_names(DIR *dir, const char *path, struct buf *names, size_t *ret
     }
     *ret_n = n;
     return errno ? file_error(err, errno, path) : 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
@@ -210,7 +211,7 @@ static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
         names[i] = p;
         p += strlen(p) + 1;
     }
-    qsort(names, n, sizeof(*names), by_name);
+    strings_sort(names, n);
     for (size_t i = 0; i < n; i++) {
         struct stat st;
 
@@ -236,7 +237,7 @@ int list_call(struct call *c, struct err *err)
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir)
         return file_error(err, errno, path);
-    r = read_names(dir, path, &text, &n, err);
+    r = read_names(c, dir, path, &text, &n, err);
     if (r == 0) {
         send_names(c, fd, &text, n);
         call_reply(c, FRAME_END, NULL, 0);
@@ -261,7 +262,7 @@ int move_call(struct call *c, struct err *err)
             return file_error(err, errno, errno == ENOENT && lstat(from, &st) == 0 ? to : from);
         /* Another filesystem, such as /tmp, or a directory of the image, which overlayfs does not
          * rename. */
-        if (copy_tree(from, to, err) < 0 || remove_tree(from, err) < 0)
+        if (copy_tree(from, to, err) < 0 || remove_path(from, true, err) < 0)
             return -1;
     }
     call_reply(c, FRAME_OK, NULL, 0);

@@ -14,11 +14,12 @@
 #include "proto/plan.h"
 
 /* A background exec leaves two files in the logs folder: <id>.log, its output, and <id>.state, a
- * packed struct call_log.
+ * packed struct call_log and the pid of its supervisor.
  *
  *  1. <id>.state exists before the caller hears of the exec, and is replaced once, at the end.
  *  2. While the exec runs its supervisor holds a lock on <id>.state. A state that says "running"
- * and can be locked is therefore a lie: the supervisor died. */
+ * and can be locked is therefore a lie: the supervisor died.
+ *  3. The supervisor of a background exec ends right after it has written the end. */
 
 #define LOG_MAX   (64ull << 20)
 #define STATE_MAX 256
@@ -35,6 +36,7 @@ static int write_state(int fd, const struct call_log *now)
 
     buf_init(&b, STATE_MAX);
     call_log_put(&b, now);
+    wire_put_u32(&b, (uint32_t)getpid());
     n = pwrite(fd, b.data, b.len, 0);
     if (n < 0)
         return -errno;
@@ -174,9 +176,9 @@ static int open_regular(const char *id, const char *suffix)
 }
 
 /* *ret_locked: its supervisor holds it. */
-static int read_state(const char *id, struct call_log *ret, bool *ret_locked)
+static int read_state(struct log_reader *l, bool *ret_locked)
 {
-    auto_close int fd = open_regular(id, ".state");
+    auto_close int fd = open_regular(l->id, ".state");
     char data[STATE_MAX];
     struct wire w;
     ssize_t n;
@@ -187,68 +189,81 @@ static int read_state(const char *id, struct call_log *ret, bool *ret_locked)
     if (n < 0)
         return -errno;
     wire_init(&w, data, (size_t)n);
-    call_log_get(&w, ret);
+    call_log_get(&w, &l->now);
+    l->supervisor = (pid_t)wire_get_u32(&w);
     *ret_locked = flock(fd, LOCK_SH | LOCK_NB) < 0;
     return wire_ok(&w) ? 0 : -EIO;
 }
 
-static int current_state(const char *id, struct call_log *ret)
+static int current_state(struct log_reader *l)
 {
     bool locked;
-    int r = read_state(id, ret, &locked);
+    int r = read_state(l, &locked);
 
     /* It may have ended between our open and our lock; then there is another file now. */
-    if (r == 0 && ret->running && !locked)
-        r = read_state(id, ret, &locked);
-    if (r == 0 && ret->running && !locked) {
-        ret->running = 0;
-        ret->exit = (struct call_exit){.how = EXIT_LOST};
+    if (r == 0 && l->now.running && !locked)
+        r = read_state(l, &locked);
+    if (r == 0 && l->now.running && !locked) {
+        l->now.running = 0;
+        l->now.exit = (struct call_exit){.how = EXIT_LOST};
     }
     return r;
 }
 
-static void send_range(struct call *c, int fd, uint64_t offset, uint64_t most)
+int log_look(struct log_reader *l, struct err *err)
+{
+    int r = log_id_ok(l->id) ? current_state(l) : -ENOENT;
+    struct stat st;
+
+    /* In this order: a state that says "ended" is only read together with the whole log. */
+    if (r == 0 && l->fd < 0)
+        l->fd = r = open_regular(l->id, ".log");
+    if (r == -ENOENT)
+        return err_code(err, ERR_NOT_FOUND, "log_not_found",
+                        "the sandbox has no background exec \"%.40s\"", l->id);
+    if (r < 0)
+        return err_sys(err, -r, "read the log of background exec %s", l->id);
+    l->now.size = fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return 0;
+}
+
+void log_send(struct call *c, struct log_reader *l, uint64_t most)
 {
     static char chunk[64 << 10];
 
-    while (most > 0) {
-        size_t want = most < sizeof(chunk) ? (size_t)most : sizeof(chunk);
-        ssize_t n = offset > INT64_MAX ? 0 : pread(fd, chunk, want, (off_t)offset);
+    while (most > 0 && l->offset < l->now.size) {
+        uint64_t left = l->now.size - l->offset;
+        size_t want = left < most ? (size_t)left : (size_t)most;
+        ssize_t n =
+            pread(l->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk), (off_t)l->offset);
 
         if (n <= 0)
             return;
         call_reply(c, FRAME_DATA, chunk, (size_t)n);
-        offset += (uint64_t)n;
+        l->offset += (uint64_t)n;
         most -= (uint64_t)n;
     }
+}
+
+void log_send_end(struct call *c, const struct log_reader *l)
+{
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, STATE_MAX);
+    call_log_put(&b, &l->now);
+    call_reply_buf(c, FRAME_END, &b);
 }
 
 int log_call(struct call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
     uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);
-    auto_close int fd = -1;
-    struct call_log now = {0};
-    auto_buf struct buf b = {0};
-    struct stat st;
-    int r;
+    struct log_reader l = {.id = id, .fd = -1, .offset = offset};
 
-    buf_init(&b, STATE_MAX);
-    if (call_args_ok(c, err) < 0)
+    if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0)
         return -1;
-    r = log_id_ok(id) ? current_state(id, &now) : -ENOENT;
-    /* In this order: a state that says "ended" is only read together with the whole log. */
-    if (r == 0)
-        fd = r = open_regular(id, ".log");
-    if (r == -ENOENT)
-        return err_code(err, ERR_NOT_FOUND, "log_not_found",
-                        "the sandbox has no background exec \"%.40s\"", id);
-    if (r < 0)
-        return err_sys(err, -r, "read the log of background exec %s", id);
-    now.size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-    if (offset < now.size)
-        send_range(c, fd, offset, most < now.size - offset ? most : now.size - offset);
-    call_log_put(&b, &now);
-    call_reply_buf(c, FRAME_END, &b);
+    log_send(c, &l, most);
+    log_send_end(c, &l);
+    close_fd(&l.fd);
     return 0;
 }

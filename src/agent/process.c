@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procstat.h"
 #include "base/str.h"
 #include "proto/frame.h"
 
@@ -128,7 +129,7 @@ int kill_call(struct call *c, struct err *err)
 
     if (call_args_ok(c, err) < 0)
         return -1;
-    if (sig > 64 || pid > INT32_MAX)
+    if (sig >= NSIG || pid > INT32_MAX)
         return err_set(err, ERR_INVALID, "no such signal or process number: signal %u, process %u",
                        sig, pid);
     if (pid == 0)

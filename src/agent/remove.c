@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,106 +7,9 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
+#include "base/str.h"
 #include "proto/frame.h"
-
-/* Removing without recursion. Each level holds its directory open and removes entries relative to
- * it, so no link is ever followed. What lies deeper than DEPTH_MAX is moved up to the top of the
- * tree and met there again. */
-
-#define DEPTH_MAX   128
-#define RETRIES_MAX 100
-
-struct level {
-    DIR *dir;
-    char name[256]; /* in the level above */
-};
-
-struct removal {
-    struct level levels[DEPTH_MAX];
-    size_t depth;
-    unsigned moved, retries;
-};
-
-static int enter(struct removal *r, int parent, const char *name)
-{
-    struct level *l = &r->levels[r->depth];
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (fd < 0)
-        return -errno;
-    l->dir = fdopendir(fd);
-    if (!l->dir) {
-        (void)close(fd);
-        return -ENOMEM;
-    }
-    (void)snprintf(l->name, sizeof(l->name), "%s", name);
-    r->depth++;
-    return 0;
-}
-
-static int lift(struct removal *r, int fd, const char *name)
-{
-    char to[48];
-
-    (void)snprintf(to, sizeof(to), ".cay-removed-%d-%u", getpid(), r->moved++);
-    return renameat(fd, name, dirfd(r->levels[0].dir), to) < 0 ? -errno : 0;
-}
-
-/* Something in the way: gone afterwards, or entered. */
-static int remove_entry(struct removal *r, int fd, const char *name)
-{
-    if (unlinkat(fd, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    if (unlinkat(fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != ENOTEMPTY && errno != EEXIST)
-        return -errno;
-    return r->depth < DEPTH_MAX ? enter(r, fd, name) : lift(r, fd, name);
-}
-
-/* The deepest level has no more entries: take it off and remove it from the one above. */
-static int leave(struct removal *r, int parent)
-{
-    struct level *l = &r->levels[--r->depth];
-    int above = r->depth > 0 ? dirfd(r->levels[r->depth - 1].dir) : parent;
-    char name[sizeof(l->name)];
-
-    (void)closedir(l->dir);
-    if (unlinkat(above, l->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != ENOTEMPTY && errno != EEXIST)
-        return -errno;
-    /* Directories were lifted to it, or somebody makes new entries as we go. */
-    if (r->retries++ > RETRIES_MAX + r->moved)
-        return -ENOTEMPTY;
-    memcpy(name, l->name, sizeof(name));
-    return enter(r, above, name);
-}
-
-static bool is_dot(const char *name)
-{
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
-static int remove_below(struct removal *r, int parent, const char *name)
-{
-    int res = enter(r, parent, name);
-
-    while (res == 0 && r->depth > 0) {
-        DIR *dir = r->levels[r->depth - 1].dir;
-        struct dirent *e = readdir(dir);
-
-        if (!e)
-            res = leave(r, parent);
-        else if (!is_dot(e->d_name))
-            res = remove_entry(r, dirfd(dir), e->d_name);
-    }
-    while (r->depth > 0)
-        (void)closedir(r->levels[--r->depth].dir);
-    return res;
-}
 
 /* The directory that holds path, and path's name in it without trailing slashes. */
 static int open_parent(const char *path, char name[256], struct err *err)
@@ -120,7 +22,7 @@ static int open_parent(const char *path, char name[256], struct err *err)
     while (len > 1 && dir[len - 1] == '/')
         dir[--len] = '\0';
     slash = strrchr(dir, '/');
-    if (!slash[1] || is_dot(slash + 1))
+    if (!slash[1] || str_is_dot(slash + 1))
         return err_set(err, ERR_INVALID, "%.100s cannot be removed; name a file or directory",
                        path);
     if (strlen(slash + 1) > 255)
@@ -131,9 +33,8 @@ static int open_parent(const char *path, char name[256], struct err *err)
     return fd < 0 ? file_error(err, errno, path) : fd;
 }
 
-static int remove_path(const char *path, bool recursive, struct err *err)
+int remove_path(const char *path, bool recursive, struct err *err)
 {
-    static struct removal removal;
     auto_close int parent = -1;
     char name[256];
     struct stat st;
@@ -147,16 +48,8 @@ static int remove_path(const char *path, bool recursive, struct err *err)
     if (S_ISDIR(st.st_mode) && !recursive)
         return err_code(err, ERR_INVALID, "is_a_directory",
                         "%.120s is a directory; ask for a recursive removal", path);
-    if (S_ISDIR(st.st_mode))
-        r = remove_below(&removal, parent, name);
-    else
-        r = unlinkat(parent, name, 0) < 0 ? -errno : 0;
+    r = remove_tree(parent, name);
     return r < 0 ? file_error(err, -r, path) : 0;
-}
-
-int remove_tree(const char *path, struct err *err)
-{
-    return remove_path(path, true, err);
 }
 
 int remove_call(struct call *c, struct err *err)

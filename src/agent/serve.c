@@ -50,48 +50,17 @@ static const struct {
     [CALL_PS] = {ps_call},
     [CALL_KILL] = {kill_call},
     [CALL_DIAL] = {dial_call},
+    [CALL_FOLLOW] = {follow_call, .logs = true},
 };
 
 ssize_t call_fill(struct call *c)
 {
-    size_t want = FILL;
-    unsigned char *h = (unsigned char *)c->in.data;
-    char *room;
-    ssize_t n;
-
-    /* The rest of a frame whose length is known, so that a long one takes few calls. */
-    if (c->in.len >= FRAME_HEADER) {
-        size_t body = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
-
-        if (body <= FRAME_MAX && FRAME_HEADER + body > c->in.len)
-            want = FRAME_HEADER + body - c->in.len;
-    }
-    room = buf_room(&c->in, want);
-    if (!room)
-        return -EMSGSIZE;
-    do
-        n = recv(c->fd, room, want, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    c->in.len += (size_t)n;
-    return n;
+    return frame_fill(c->fd, &c->in, &c->at, FILL);
 }
 
 int call_take(struct call *c, struct frame *ret)
 {
-    long n;
-
-    if (c->used > 0)
-        buf_shift(&c->in, c->used);
-    c->used = 0;
-    n = frame_parse(c->in.data, c->in.len, &ret->type);
-    if (n <= 0)
-        return (int)n;
-    c->used = (size_t)n;
-    ret->data = c->in.data + FRAME_HEADER;
-    ret->len = c->used - FRAME_HEADER;
-    return 1;
+    return frame_take(&c->in, &c->at, ret);
 }
 
 int call_next(struct call *c, int64_t deadline, struct frame *ret)
@@ -153,13 +122,7 @@ int call_flush_try(struct call *c)
 
 int call_queue(struct call *c, unsigned type, const void *payload, size_t len)
 {
-    unsigned char header[FRAME_HEADER];
-
-    if (len > FRAME_MAX || c->out.len + len + FRAME_HEADER > c->out.max)
-        return -EMSGSIZE;
-    frame_header(header, type, len);
-    (void)buf_add(&c->out, header, sizeof(header));
-    return buf_add(&c->out, payload, len);
+    return frame_put(&c->out, type, payload, len);
 }
 
 void call_reply(struct call *c, unsigned type, const void *payload, size_t len)
@@ -238,7 +201,7 @@ static int prepare(struct call *c, int sock, bool exec)
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
             _exit(1); /* without it a timeout could be escaped */
     }
-    buf_init(&c->in, FRAME_MAX + FRAME_HEADER + FILL);
+    buf_init(&c->in, FRAME_BUFFER_MAX(FILL));
     buf_init(&c->out, FRAME_MAX + FRAME_HEADER + BATCH);
     (void)buf_room(&c->in, FILL);
     (void)buf_room(&c->out, FILL);
@@ -248,16 +211,31 @@ static int prepare(struct call *c, int sock, bool exec)
     return queue;
 }
 
+/* There is no descriptor for the caller. If that is our own limit, which somebody lowered, another
+ * process has to serve: our parent forks one when we are gone. Slowly, since it may fare no better.
+ */
+static void out_of_descriptors(int error)
+{
+    (void)poll(NULL, 0, 100);
+    if (error == EMFILE)
+        _exit(1);
+}
+
 static int wait_for_caller(int sock, int queue)
 {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     struct epoll_event e;
-    int conn;
 
-    do
+    for (;;) {
+        int conn;
+
         (void)(queue < 0 ? poll(&p, 1, -1) : epoll_wait(queue, &e, 1, -1));
-    while ((conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) < 0);
-    return conn;
+        conn = accept4(sock, NULL, NULL, SOCK_CLOEXEC);
+        if (conn >= 0)
+            return conn;
+        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+            out_of_descriptors(errno);
+    }
 }
 
 static void leave_pool(const struct pool *p, struct slot *slot)
@@ -275,7 +253,7 @@ static bool reset(struct call *c)
         return false;
     buf_clear(&c->in);
     buf_clear(&c->out);
-    c->used = 0;
+    c->at = 0;
     return true;
 }
 

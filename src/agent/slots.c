@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "base/err.h"
+
 struct agents *agents;
 sigset_t agent_wait_mask;
 
@@ -19,6 +21,15 @@ size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark)
 
     for (size_t i = 0; i < n; i++)
         count += slots[i].pid != 0 && slots[i].mark == (unsigned)mark;
+    return count;
+}
+
+size_t slot_count_used(const struct slot *slots, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += slots[i].pid != 0;
     return count;
 }
 
@@ -55,6 +66,7 @@ void agents_forget(pid_t pid)
         slot->mark = SLOT_PLAIN;
         slot->pid = 0;
     }
+    heavy_forget(pid);
 }
 
 void agent_mark_self(enum slot_mark mark)
@@ -63,4 +75,18 @@ void agent_mark_self(enum slot_mark mark)
 
     if (slot)
         slot->mark = mark;
+}
+
+int agent_become_stream(struct err *err)
+{
+    /* Counted after it is marked: of two that come together both may be refused, but never are
+     * there too many. */
+    agent_mark_self(SLOT_STREAM);
+    if (slot_count(agents->handlers, HANDLERS_MAX, SLOT_STREAM) <= STREAMS_MAX)
+        return 0;
+    agent_mark_self(SLOT_PLAIN);
+    return err_code(err, ERR_LIMIT, "too_many_streams",
+                    "the sandbox has %d open streams (logs followed, ports dialled) already; close "
+                    "some",
+                    STREAMS_MAX);
 }

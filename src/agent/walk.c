@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "proto/frame.h"
 
 /* Without recursion: the box's trees can be deeper than any stack. */
@@ -18,11 +18,6 @@
 #define SEARCH_MAX     100000
 #define SEARCH_PENDING (8u << 20)
 #define PATH_LIMIT     4096
-
-static bool is_dot(const char *name)
-{
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
 
 struct search {
     struct call *call;
@@ -55,17 +50,19 @@ static void send_path(struct call *c, const char *path)
 static int visit(struct search *s, int dirfd, const char *dir, const struct dirent *e,
                  struct err *err)
 {
-    unsigned char type = is_dot(e->d_name) ? DT_UNKNOWN : type_of(dirfd, e);
+    unsigned char type = str_is_dot(e->d_name) ? DT_UNKNOWN : type_of(dirfd, e);
     char path[PATH_LIMIT + 300];
     int n;
 
-    if (type != DT_DIR && (type != DT_REG || fnmatch(s->glob, e->d_name, 0) != 0))
+    if (type != DT_DIR && (type != DT_REG || !str_glob(s->glob, e->d_name)))
         return 0;
     n = snprintf(path, sizeof(path), "%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/",
                  e->d_name);
     if (n >= PATH_LIMIT)
         return 0;
     if (type == DT_DIR) {
+        if (s->pending.len > HEAVY_FROM && heavy_turn(s->call, err) < 0)
+            return -1;
         if (buf_add(&s->pending, path, (size_t)n + 1) < 0)
             return err_set(err, ERR_TOO_LARGE,
                            "the tree has too many directories to search; start further down");
@@ -125,8 +122,8 @@ int search_call(struct call *c, struct err *err)
 
     if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
         return -1;
-    if (strlen(glob) > 255)
-        return err_set(err, ERR_INVALID, "the pattern is longer than a file name can be");
+    if (!glob_valid(glob))
+        return err_set(err, ERR_INVALID, "the pattern is no glob that files are searched with");
     s.most = most == 0 || most > SEARCH_MAX ? SEARCH_MAX : most;
     buf_init(&s.pending, SEARCH_PENDING);
     r = search_dir(&s, path, true, err);

@@ -30,6 +30,7 @@ static void fill(struct err *e, enum err_kind kind, int sys, const char *code, c
     e->kind = kind;
     e->sys = sys;
     e->code = code;
+    e->retry_s = 0;
     (void)vsnprintf(e->text, sizeof(e->text), fmt, ap);
 }
 

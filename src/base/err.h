@@ -25,6 +25,7 @@ struct err {
     enum err_kind kind;
     int sys;          /* errno of the failed call, or 0 */
     const char *code; /* stable word for programs, a string literal; NULL = err_kind_code(kind) */
+    unsigned retry_s; /* of ERR_LIMIT and ERR_UNAVAILABLE: when to try again; 0 = soon */
     char text[240];
 };
 

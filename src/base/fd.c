@@ -194,7 +194,7 @@ int unix_listen(const char *path, int backlog)
     return steal_fd(fd);
 }
 
-int unix_connect(const char *path)
+static int connect_to(const char *path, int flags)
 {
     struct sockaddr_un sa;
     auto_close int dir = -1;
@@ -203,12 +203,25 @@ int unix_connect(const char *path)
 
     if (r < 0)
         return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd < 0)
         return -errno;
     if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
         return -errno;
     return steal_fd(fd);
+}
+
+int unix_connect(const char *path)
+{
+    return connect_to(path, 0);
+}
+
+int unix_connect_now(const char *path)
+{
+    auto_close int fd = connect_to(path, SOCK_NONBLOCK);
+    int r = fd < 0 ? fd : fd_set_nonblock(fd, false);
+
+    return r < 0 ? r : steal_fd(fd);
 }
 
 int write_file_at(int dirfd, const char *path, const char *text)

@@ -28,6 +28,9 @@ ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
  * than sun_path work through /proc/self/fd. */
 int unix_listen(const char *path, int backlog);
 int unix_connect(const char *path);
+/* As unix_connect, but it never waits: -EAGAIN when so many wait to be accepted that there is no
+ * room for another. The descriptor it gives is a blocking one. */
+int unix_connect_now(const char *path);
 
 /* A memfd with that content, which nobody can change any more: the descriptor, CLOEXEC. */
 int fd_sealed(const char *name, const void *data, size_t len, mode_t mode);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -16,6 +17,22 @@ bool str_ends(const char *s, const char *suffix)
     size_t n = strlen(s), m = strlen(suffix);
 
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
+}
+
+bool str_is_dot(const char *name)
+{
+    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strings_sort(char **v, size_t n)
+{
+    if (n > 0)
+        qsort(v, n, sizeof(*v), by_name);
 }
 
 static int parse_digits(const char *s, unsigned base, uint64_t max, uint64_t *ret)
@@ -214,4 +231,11 @@ bool str_equal_secret(const char *a, const char *b)
 bool str_glob(const char *pattern, const char *s)
 {
     return fnmatch(pattern, s, FNM_NOESCAPE) == 0;
+}
+
+bool glob_valid(const char *pattern)
+{
+    size_t len = strlen(pattern);
+
+    return len > 0 && len <= GLOB_BYTES_MAX && !strpbrk(pattern, ";|$`\\");
 }

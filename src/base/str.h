@@ -9,6 +9,12 @@ struct buf;
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 
+/* "." or "..", which every directory has. */
+bool str_is_dot(const char *name);
+
+/* Puts n strings in the order of their bytes. */
+void strings_sort(char **v, size_t n);
+
 /* Whole string, base 10 (or 8 for the octal one), no sign, no space: 0 or -EINVAL / -ERANGE. */
 int str_u64(const char *s, uint64_t *ret);
 int str_octal(const char *s, uint32_t *ret);
@@ -31,5 +37,11 @@ int base64_decode(struct buf *out, const char *text, size_t len);
 /* Equal strings? Takes the same time whatever they hold; only the length of b shows. */
 bool str_equal_secret(const char *a, const char *b);
 
-/* A shell glob as in contract lists: '*' matches anything, '?' one character. */
+/* A shell glob, as in lists of images and in searches: '*' matches anything, '?' one character,
+ * "[a-z]" one of these; a backslash is no more than itself. */
 bool str_glob(const char *pattern, const char *s);
+
+/* A glob that callers may search files with: 1 to GLOB_BYTES_MAX bytes without ; | $ ` and
+ * backslash. */
+#define GLOB_BYTES_MAX 200
+bool glob_valid(const char *pattern);

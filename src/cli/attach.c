@@ -34,6 +34,7 @@ struct session {
     unsigned n_signals; /* that asked to end */
     bool ended;         /* EXIT or a reason to stop has been seen */
     struct buf in, out; /* bytes from and for the stream */
+    size_t at;          /* so much of in is used up */
     struct escape shown[2];
     bool escapes[2];
 };
@@ -54,6 +55,19 @@ int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err
     }
     *ret = object;
     return 0;
+}
+
+json_t *command_line_json(const struct args *args)
+{
+    json_t *line = json_array();
+
+    for (size_t i = 0; line && i < args->n_rest; i++) {
+        if (json_array_append_new(line, json_string(args->rest[i])) < 0) {
+            json_decref(line);
+            line = NULL;
+        }
+    }
+    return line;
 }
 
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err)
@@ -80,10 +94,9 @@ void attach_done(struct attach_options *o)
     o->command = o->env = NULL;
 }
 
-static json_t *request_json(const struct attach_options *o)
+json_t *exec_request_json(const struct attach_options *o)
 {
     json_t *body = json_object();
-    uint32_t rows, cols;
 
     (void)json_object_set(body, "command", o->command);
     if (o->cwd)
@@ -94,6 +107,14 @@ static json_t *request_json(const struct attach_options *o)
         (void)json_object_set(body, "env", o->env);
     if (o->timeout_s > 0)
         (void)json_object_set_new(body, "timeout", json_real(o->timeout_s));
+    return body;
+}
+
+static json_t *attach_request_json(const struct attach_options *o)
+{
+    json_t *body = exec_request_json(o);
+    uint32_t rows, cols;
+
     (void)json_object_set_new(body, "stdin", json_boolean(o->want_stdin));
     if (o->tty) {
         term_size(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDIN_FILENO, &rows, &cols);
@@ -109,13 +130,7 @@ static json_t *request_json(const struct attach_options *o)
 /* out has room for a few frames: stdin is only read while it is empty, and the rest is small. */
 static void queue_frame(struct session *s, unsigned type, const void *payload, size_t len)
 {
-    unsigned char header[FRAME_HEADER] = {0};
-
-    for (int i = 0; i < 4; i++)
-        header[i] = (unsigned char)(len >> (8 * i));
-    header[4] = (unsigned char)type;
-    if (buf_add(&s->out, header, sizeof(header)) == 0)
-        (void)buf_add(&s->out, payload, len);
+    (void)frame_put(&s->out, type, payload, len);
 }
 
 static void queue_numbers(struct session *s, unsigned type, const uint32_t *numbers, size_t n)
@@ -278,64 +293,47 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
                    "stopped?");
 }
 
-static int handle_frame(struct session *s, unsigned type, const char *payload, size_t len,
-                        struct err *err)
+static int handle_frame(struct session *s, const struct frame *f, struct err *err)
 {
-    switch (type) {
+    switch (f->type) {
     case FRAME_STARTED:
         return 0;
     case FRAME_STDOUT:
-        return write_output(s, 0, payload, len, err);
+        return write_output(s, 0, f->data, f->len, err);
     case FRAME_STDERR:
-        return write_output(s, 1, payload, len, err);
+        return write_output(s, 1, f->data, f->len, err);
     case FRAME_EXIT:
-        return handle_exit(s, payload, len, err);
+        return handle_exit(s, f->data, f->len, err);
     case FRAME_ERROR:
-        return call_error_get(payload, len, err);
+        return call_error_get(f->data, f->len, err);
     default:
         return err_set(err, ERR_INTERNAL,
                        "the daemon sent a frame of unknown type %u: is it of "
                        "another version? (`cay version`)",
-                       type);
+                       f->type);
     }
 }
 
 static int handle_frames(struct session *s, struct err *err)
 {
-    size_t done = 0;
+    struct frame f;
+    int r = 0;
 
-    while (!s->ended) {
-        unsigned type;
-        long n = frame_parse(s->in.data + done, s->in.len - done, &type);
-
-        if (n == 0)
-            break;
-        if (n < 0)
-            return err_set(err, ERR_INTERNAL, "the daemon's stream is broken");
-        if (handle_frame(s, type, s->in.data + done + FRAME_HEADER, (size_t)n - FRAME_HEADER, err) <
-            0)
+    while (!s->ended && (r = frame_take(&s->in, &s->at, &f)) == 1)
+        if (handle_frame(s, &f, err) < 0)
             return -1;
-        done += (size_t)n;
-    }
-    if (done > 0)
-        buf_shift(&s->in, done);
-    return 0;
+    return r < 0 ? err_set(err, ERR_INTERNAL, "the daemon's stream is broken") : 0;
 }
 
 static int receive(struct session *s, struct err *err)
 {
-    char *room = buf_room(&s->in, CHUNK);
-    ssize_t n;
+    ssize_t n = frame_fill(s->fd, &s->in, &s->at, CHUNK);
 
-    if (!room)
-        return err_set(err, ERR_INTERNAL, "the daemon sent a frame that is too long");
-    n = read(s->fd, room, CHUNK);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (n == -EAGAIN)
         return 0;
     if (n <= 0)
         return err_set(err, ERR_UNAVAILABLE,
                        "the connection to the daemon ended before the command did");
-    s->in.len += (size_t)n;
     return handle_frames(s, err);
 }
 
@@ -367,7 +365,7 @@ static int loop(struct session *s, struct err *err)
 static int open_stream(struct api *api, const char *id, const struct attach_options *o, int *ret_fd,
                        struct err *err)
 {
-    json_t *body = request_json(o);
+    json_t *body = attach_request_json(o);
     auto_free char *text = json_dumps(body, JSON_COMPACT);
     auto_free char *path = xasprintf("/sandbox/sandboxes/%s/exec/attach", id);
     struct http_response response;
@@ -419,7 +417,7 @@ int attach_exec(struct api *api, const char *id, const struct attach_options *o,
     s.fd = fd;
     s.signals = signals;
     (void)fd_set_nonblock(fd, true);
-    buf_init(&s.in, FRAME_MAX + FRAME_HEADER + 2 * CHUNK);
+    buf_init(&s.in, FRAME_BUFFER_MAX(2 * CHUNK));
     buf_init(&s.out, 4 * CHUNK);
     for (int i = 0; i < 2; i++)
         s.escapes[i] = !o->tty && !o->raw && isatty(i ? STDERR_FILENO : STDOUT_FILENO) == 1;

@@ -34,8 +34,14 @@ struct attach_result {
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err);
 void attach_done(struct attach_options *o);
 
+/* The command line that follows "--", as an array; NULL when it is not UTF-8. */
+json_t *command_line_json(const struct args *args);
+
 /* K=V strings as an object; what names the flag in the error. */
 int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err *err);
+
+/* What is asked of the daemon, attached or in the background. */
+json_t *exec_request_json(const struct attach_options *o);
 
 /* Runs it to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; a second one ends the
  * connection, which ends the command. 0 with *ret filled, or -1 when cay failed. */

@@ -8,12 +8,12 @@
 #include "cli/transfer.h"
 #include "cli/ui.h"
 
-static int copy(struct args *args, const struct place *from, const struct place *to,
+static int copy(struct args *args, const struct location *from, const struct location *to,
                 struct err *err)
 {
     auto_api struct api api = {0};
     auto_free char *id = NULL;
-    struct copy c = {.api = &api};
+    struct cp c = {.api = &api};
     int r;
 
     if (api_open(&api, args, err) < 0 ||
@@ -32,18 +32,18 @@ static int copy(struct args *args, const struct place *from, const struct place 
 
 int cmd_cp(struct args *args)
 {
-    struct place from = {0}, to = {0};
+    struct location from = {0}, to = {0};
     struct err err = {0};
     int status = STATUS_OK;
 
-    place_parse(&from, args->words[0]);
-    place_parse(&to, args->words[1]);
+    location_parse(&from, args->words[0]);
+    location_parse(&to, args->words[1]);
     if (!from.sandbox == !to.sandbox)
         status = ui_usage(args, "one of the two must be in a sandbox, as ID:path, and the other "
                                 "here; a file with \":\" in its name is written ./a:b");
     else if (copy(args, &from, &to, &err) < 0)
         status = ui_fail(&err);
-    place_done(&from);
-    place_done(&to);
+    location_done(&from);
+    location_done(&to);
     return status;
 }

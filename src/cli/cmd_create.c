@@ -88,10 +88,12 @@ int cmd_create(struct args *args)
         (void)json_object_set_new(body, "metadata", metadata);
     }
     if (args->n_rest > 0) {
-        json_t *entrypoint = json_array();
+        json_t *entrypoint = command_line_json(args);
 
-        for (size_t i = 0; i < args->n_rest; i++)
-            (void)json_array_append_new(entrypoint, json_string(args->rest[i]));
+        if (!entrypoint) {
+            json_decref(body);
+            return ui_usage(args, "the command is not valid UTF-8 text");
+        }
         (void)json_object_set_new(body, "entrypoint", entrypoint);
     }
     if (api_open(&api, args, &err) < 0) {

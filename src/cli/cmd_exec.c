@@ -7,37 +7,12 @@
 #include "cli/command.h"
 #include "cli/ui.h"
 
-static json_t *command_json(const struct args *args)
-{
-    json_t *argv;
-
-    if (!args->rest)
-        return json_string(args->words[1]);
-    argv = json_array();
-    for (size_t i = 0; i < args->n_rest; i++) {
-        if (json_array_append_new(argv, json_string(args->rest[i])) < 0) {
-            json_decref(argv);
-            return NULL;
-        }
-    }
-    return argv;
-}
-
 /* In the background: prints the id under which `cay logs` and `cay inspect` know it. */
 static int detach(struct api *api, const char *id, const struct attach_options *o, bool as_json)
 {
-    json_t *body = json_object(), *answer = NULL;
+    json_t *body = exec_request_json(o), *answer = NULL;
     struct err err = {0};
 
-    (void)json_object_set(body, "command", o->command);
-    if (o->cwd)
-        (void)json_object_set_new(body, "cwd", json_string(o->cwd));
-    if (o->user)
-        (void)json_object_set_new(body, "user", json_string(o->user));
-    if (o->env)
-        (void)json_object_set(body, "env", o->env);
-    if (o->timeout_s > 0)
-        (void)json_object_set_new(body, "timeout", json_real(o->timeout_s));
     if (api_call(api, "POST", body, &answer, &err, "/sandboxes/%s/exec/background", id) < 0) {
         (void)ui_fail(&err);
         return attach_fail_status(&err);
@@ -98,7 +73,7 @@ int cmd_exec(struct args *args)
     if (attach_read_args(&o, args, &err) < 0)
         return ui_usage(args, "%s", err.text);
     o.cwd = args_text(args, "cwd");
-    o.command = command_json(args);
+    o.command = args->rest ? command_line_json(args) : json_string(args->words[1]);
     if (o.command)
         status = run(args, &o);
     else

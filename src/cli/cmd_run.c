@@ -222,19 +222,6 @@ static int run_job(struct job *job)
     return status;
 }
 
-/* What follows "--"; none leaves it to the image. */
-static int take_command(struct attach_options *o, const struct args *args)
-{
-    if (args->n_rest == 0)
-        return 0;
-    o->command = json_array();
-    for (size_t i = 0; i < args->n_rest; i++) {
-        if (json_array_append_new(o->command, json_string(args->rest[i])) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 int cmd_run(struct args *args)
 {
     struct job job = {.args = args, .daemon = PRIVATE_DAEMON_NONE};
@@ -254,7 +241,9 @@ int cmd_run(struct args *args)
         return ui_usage(args, "%s", err.text);
     json_decref(job.options.env); /* it goes into the sandbox's own environment */
     job.options.env = NULL;
-    if (take_command(&job.options, args) < 0) {
+    /* None leaves it to the image. */
+    job.options.command = args->n_rest > 0 ? command_line_json(args) : NULL;
+    if (args->n_rest > 0 && !job.options.command) {
         attach_done(&job.options);
         return ui_usage(args, "the command is not valid UTF-8 text");
     }

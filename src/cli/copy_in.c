@@ -22,7 +22,7 @@ char *remote_join(const char *dir, const char *name)
     return xasprintf("%s%s%s", dir, str_ends(dir, "/") ? "" : "/", name);
 }
 
-static int file_in(struct copy *c, int fd, const struct stat *st, const char *to, struct err *err)
+static int file_in(struct cp *c, int fd, const struct stat *st, const char *to, struct err *err)
 {
     if (remote_upload(c->api, c->id, to, true, fd, st->st_size, (int)(st->st_mode & 0777), err) < 0)
         return err_wrap(err, "copy to %s", to);
@@ -30,9 +30,9 @@ static int file_in(struct copy *c, int fd, const struct stat *st, const char *to
     return 0;
 }
 
-static int dir_in(struct copy *c, int fd, const char *to, unsigned depth, struct err *err);
+static int dir_in(struct cp *c, int fd, const char *to, unsigned depth, struct err *err);
 
-static int entry_in(struct copy *c, int dirfd, const char *name, const char *dir, unsigned depth,
+static int entry_in(struct cp *c, int dirfd, const char *name, const char *dir, unsigned depth,
                     struct err *err)
 {
     auto_free char *to = remote_join(dir, name);
@@ -52,7 +52,7 @@ static int entry_in(struct copy *c, int dirfd, const char *name, const char *dir
     return dir_in(c, fd, to, depth + 1, err);
 }
 
-static int dir_in(struct copy *c, int fd, const char *to, unsigned depth, struct err *err)
+static int dir_in(struct cp *c, int fd, const char *to, unsigned depth, struct err *err)
 {
     struct dirent *entry;
     DIR *dir;
@@ -76,8 +76,7 @@ static int dir_in(struct copy *c, int fd, const char *to, unsigned depth, struct
 }
 
 /* Into a directory that is there under its own name, else to exactly that path. */
-static int find_target(struct copy *c, const char *from, const char *to, char **ret,
-                       struct err *err)
+static int find_target(struct cp *c, const char *from, const char *to, char **ret, struct err *err)
 {
     auto_free char *dir = NULL;
     auto_free char *name = NULL;
@@ -99,7 +98,7 @@ static int find_target(struct copy *c, const char *from, const char *to, char **
     return 0;
 }
 
-int copy_in(struct copy *c, const char *from, const char *to, struct err *err)
+int copy_in(struct cp *c, const char *from, const char *to, struct err *err)
 {
     auto_close int fd = -1;
     auto_free char *target = NULL;

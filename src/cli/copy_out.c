@@ -15,7 +15,7 @@
 #define DEPTH_MAX 100
 #define BATCH     256
 
-static int file_out(struct copy *c, const char *from, int dirfd, const char *name, mode_t mode,
+static int file_out(struct cp *c, const char *from, int dirfd, const char *name, mode_t mode,
                     struct err *err)
 {
     struct host_file f;
@@ -32,11 +32,11 @@ static int file_out(struct copy *c, const char *from, int dirfd, const char *nam
     return 0;
 }
 
-static int dir_out(struct copy *c, const char *from, int dirfd, unsigned depth, struct err *err);
+static int dir_out(struct cp *c, const char *from, int dirfd, unsigned depth, struct err *err);
 
 /* One entry of a listing. The name came from the sandbox. */
-static int entry_out(struct copy *c, const char *dir, const char *name, const json_t *meta,
-                     int dirfd, unsigned depth, struct err *err)
+static int entry_out(struct cp *c, const char *dir, const char *name, const json_t *meta, int dirfd,
+                     unsigned depth, struct err *err)
 {
     auto_free char *from = remote_join(dir, name);
     auto_close int fd = -1;
@@ -57,7 +57,7 @@ static int entry_out(struct copy *c, const char *dir, const char *name, const js
 }
 
 /* Types and modes of up to BATCH entries; an array in their order. */
-static int stat_batch(struct copy *c, const char *dir, const json_t *entries, size_t first,
+static int stat_batch(struct cp *c, const char *dir, const json_t *entries, size_t first,
                       json_t **ret, struct err *err)
 {
     json_t *paths = json_array();
@@ -71,7 +71,7 @@ static int stat_batch(struct copy *c, const char *dir, const json_t *entries, si
                     err, "/sandboxes/%s/files/info", c->id);
 }
 
-static int entries_out(struct copy *c, const char *from, const json_t *entries, int dirfd,
+static int entries_out(struct cp *c, const char *from, const json_t *entries, int dirfd,
                        unsigned depth, struct err *err)
 {
     for (size_t first = 0; first < json_array_size(entries); first += BATCH) {
@@ -88,7 +88,7 @@ static int entries_out(struct copy *c, const char *from, const json_t *entries, 
     return 0;
 }
 
-static int dir_out(struct copy *c, const char *from, int dirfd, unsigned depth, struct err *err)
+static int dir_out(struct cp *c, const char *from, int dirfd, unsigned depth, struct err *err)
 {
     json_t *entries = NULL;
     int r;
@@ -130,7 +130,7 @@ static int find_target(const char *from, const char *to, int *ret_dirfd, char **
     return 0;
 }
 
-int copy_out(struct copy *c, const char *from, const char *to, struct err *err)
+int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
 {
     struct remote_info info = {.type = 'd'};
     auto_close int dirfd = -1;

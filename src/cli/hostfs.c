@@ -11,13 +11,13 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 bool host_name_ok(const char *name)
 {
-    return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           strlen(name) <= 255;
+    return *name && !strchr(name, '/') && !str_is_dot(name) && strlen(name) <= 255;
 }
 
 void host_split(const char *path, char **ret_dir, char **ret_name)

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "cli/ui.h"
 
 #define STOP_MS  20000
@@ -103,15 +103,6 @@ int private_start(struct private_daemon *d, struct err *err)
                    "is above; `cay doctor` says more)");
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    (void)remove(path);
-    return 0;
-}
-
 /* The daemon ends its sandboxes first; one that hangs is not waited for for ever. */
 static void reap(pid_t pid)
 {
@@ -132,9 +123,8 @@ void private_stop(struct private_daemon *d)
     close_fd(&d->alive);
     if (d->pid > 0)
         reap(d->pid);
-    /* FTW_MOUNT: if a sandbox's filesystem is still mounted there, its contents are not ours. */
     if (d->folder)
-        (void)nftw(d->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+        (void)remove_tree(AT_FDCWD, d->folder);
     free(d->folder);
     free(d->target);
     *d = (struct private_daemon)PRIVATE_DAEMON_NONE;

@@ -20,24 +20,24 @@
 #define METER_NS  100000000
 #define OCTETS    "application/octet-stream"
 
-void place_parse(struct place *p, const char *text)
+void location_parse(struct location *p, const char *text)
 {
     const char *colon = strchr(text, ':');
     const char *slash = strchr(text, '/');
 
     if (!colon || colon == text || (slash && slash < colon) || text[0] == '.') {
-        *p = (struct place){.path = xstrdup(text)};
+        *p = (struct location){.path = xstrdup(text)};
         return;
     }
     p->sandbox = xstrndup(text, (size_t)(colon - text));
     p->path = xstrdup(colon[1] ? colon + 1 : ".");
 }
 
-void place_done(struct place *p)
+void location_done(struct location *p)
 {
     free(p->sandbox);
     free(p->path);
-    *p = (struct place){0};
+    *p = (struct location){0};
 }
 
 /* A line on stderr that grows, for transfers of more than 1 MiB on a terminal; total -1 = not

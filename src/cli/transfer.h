@@ -12,12 +12,12 @@ struct http_response;
 
 /* "ID:path" or a path here. The part before ':' must be able to be an id or name: "./a:b" and
  * "dir/a:b" are paths, and so is "-". */
-struct place {
+struct location {
     char *sandbox; /* NULL = here */
     char *path;
 };
-void place_parse(struct place *p, const char *text);
-void place_done(struct place *p);
+void location_parse(struct location *p, const char *text);
+void location_done(struct location *p);
 
 /* What a path in a sandbox is. */
 struct remote_info {

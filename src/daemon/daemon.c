@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rest/rest.h"
+#include "base/budget.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -20,12 +20,17 @@
 #include "daemon/process.h"
 #include "daemon/sockets.h"
 #include "engine/engine.h"
+#include "functions/function.h"
 #include "http/server.h"
 #include "image/image.h"
 #include "launch/launch.h"
+#include "rest/rest.h"
 #include "runtime/native/native.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
+
+/* What strangers can make the daemon hold at once: bodies, outputs, streams that are not read. */
+#define MEMORY_MAX (128u << 20)
 
 #define DRAIN_MS        10000
 #define LAUNCHER_END_MS 2000
@@ -42,6 +47,7 @@ struct daemon {
     char *socket_path, *port_path;
     int launcher_fd, launcher_pidfd, signal_fd, tcp_fd, unix_fd;
     uint32_t port;
+    struct budget memory;
     struct store *store;
     struct image_store *images;
     struct runtime *runtime;
@@ -191,6 +197,7 @@ static int start_engine(struct daemon *d, struct err *err)
         .sweep_s = c->sweep,
         .prepared = c->prepared,
         .keep_strays = d->rebuilt,
+        .memory = &d->memory,
     };
     set_registries(d);
     d->runtime = native_new(&native, err);
@@ -241,7 +248,9 @@ static int start_http(struct daemon *d, struct err *err)
         .rate_burst = c->rate_burst,
         .runtime = d->runtime->ops->name,
         .boundary = d->runtime->ops->boundary,
+        .memory = &d->memory,
     };
+    limits.memory = &d->memory;
     d->rest = rest_new(&d->rest_config, d->engine);
     d->http = http_server_new(&limits, rest_handle, d->rest);
     if (d->tcp_fd >= 0 && http_server_listen(d->http, steal_fd(d->tcp_fd), true, err) < 0)
@@ -355,8 +364,8 @@ static void end_launcher(struct daemon *d)
 static void stop(struct daemon *d, bool stop_sandboxes)
 {
     process_notify("STOPPING=1");
-    if (d->rest)
-        rest_drain(d->rest);
+    if (d->http)
+        http_server_drain(d->http);
     if (d->engine)
         engine_drain(d->engine);
     if (d->http)
@@ -387,7 +396,7 @@ static void stop(struct daemon *d, bool stop_sandboxes)
 
 static int print_openapi(const struct daemon_config *c)
 {
-    json_t *doc = rest_openapi(c->prefix);
+    json_t *doc = functions_openapi(c->prefix);
     int r = json_dumpf(doc, stdout, JSON_INDENT(2));
 
     json_decref(doc);
@@ -399,6 +408,7 @@ static int run(struct daemon *d)
     struct err err = {0};
     int status = 1;
 
+    budget_init(&d->memory, MEMORY_MAX);
     log_setup(d->config.log_level, d->config.log_format == LOG_AS_JSON);
     if (start(d, &err) < 0) {
         log_error("cannot start", "error", err.text);
@@ -407,6 +417,7 @@ static int run(struct daemon *d)
         status = serve(d) < 0;
     }
     stop(d, status == 0 && d->config.stop_sandboxes);
+    budget_done(&d->memory);
     if (status == 0)
         log_info("stopped");
     return status;

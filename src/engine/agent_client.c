@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -35,7 +36,7 @@ int agent_broken(struct err *err, const char *what)
 /* Why the stream ended: mostly because the sandbox did. */
 static int stream_ended(struct sandbox *sb, struct err *err)
 {
-    if (sb && sandbox_check_running(sb, err) < 0)
+    if (sandbox_check_running(sb, err) < 0)
         return -1;
     return err_code(err, ERR_UNAVAILABLE, "agent_lost",
                     "the sandbox ended before the call did; look at its status");
@@ -100,8 +101,11 @@ static int agent_said_no(const char *data, size_t len, struct err *err)
 
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload, struct err *err)
 {
-    int r = frame_recv(fd, ret_type, payload);
+    int r;
 
+    if (agent_await(sb, fd, POLLIN, err) < 0)
+        return -1;
+    r = frame_recv(fd, ret_type, payload);
     if (r <= 0)
         return recv_failed(sb, r, err);
     if (*ret_type == FRAME_ERROR)
@@ -109,44 +113,77 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
     return 0;
 }
 
+/* The agent hung up: it has usually said why before. */
+static int hung_up(struct sandbox *sb, int fd, struct err *err)
+{
+    auto_buf struct buf payload = {0};
+    unsigned type;
+
+    if (agent_next(sb, fd, &type, &payload, err) < 0)
+        return -1;
+    return agent_broken(err, "an answer before the question was complete");
+}
+
+static int send_all(struct sandbox *sb, int fd, const void *data, size_t len, struct err *err)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = send(fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n >= 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            if (agent_await(sb, fd, POLLOUT, err) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return hung_up(sb, fd, err);
+        }
+    }
+    return 0;
+}
+
+int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, size_t len,
+               struct err *err)
+{
+    auto_buf struct buf frame = {0};
+
+    buf_init(&frame, FRAME_HEADER + FRAME_MAX);
+    (void)frame_put(&frame, type, payload, len);
+    return send_all(sb, fd, frame.data, frame.len, err);
+}
+
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd)
 {
     *r = (struct agent_reader){.sb = sb, .fd = fd};
-    buf_init(&r->in, FRAME_HEADER + FRAME_MAX + READ_SIZE);
+    buf_init(&r->in, FRAME_BUFFER_MAX(READ_SIZE));
 }
 
-int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err)
+int agent_take(struct agent_reader *r, struct frame *ret, struct err *err)
 {
-    long n;
+    int n = frame_take(&r->in, &r->at, ret);
 
-    buf_shift(&r->in, r->used);
-    r->used = 0;
-    n = frame_parse(r->in.data, r->in.len, &ret->type);
     if (n <= 0)
-        return n == 0 ? 0 : recv_failed(r->sb, (int)n, err);
-    r->used = (size_t)n;
-    ret->data = r->in.data + FRAME_HEADER;
-    ret->len = r->used - FRAME_HEADER;
+        return n == 0 ? 0 : recv_failed(r->sb, n, err);
     return ret->type == FRAME_ERROR ? agent_said_no(ret->data, ret->len, err) : 1;
 }
 
 int agent_fill(struct agent_reader *r, struct err *err)
 {
-    /* There is room: less than one whole frame is left after agent_take(). */
-    char *room = buf_room(&r->in, READ_SIZE);
-    size_t want = r->in.cap - r->in.len - 1;
-    ssize_t n;
+    ssize_t n = frame_fill(r->fd, &r->in, &r->at, READ_SIZE);
 
-    do
-        n = recv(r->fd, room, want, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN)
+    if (n > 0 || n == -EAGAIN)
         return 0;
-    if (n <= 0)
-        return recv_failed(r->sb, n == 0 ? 0 : -errno, err);
-    r->in.len += (size_t)n;
-    room[n] = '\0';
-    return 0;
+    return recv_failed(r->sb, (int)n, err);
+}
+
+void agent_rest(struct agent_reader *r)
+{
+    if (r->at < r->in.len)
+        return;
+    buf_done(&r->in);
+    r->at = 0;
 }
 
 static void bound_wait(int fd, int option, uint64_t ms)
@@ -157,9 +194,16 @@ static void bound_wait(int fd, int option, uint64_t ms)
     (void)setsockopt(fd, SOL_SOCKET, option, &wait, sizeof(wait));
 }
 
-void agent_bound_sends(int fd, uint64_t ms)
+/* For a whole frame, so that an agent which does not read holds up nobody who sends one. Without
+ * the right to more than the machine's maximum it may not be enough; then there is still a limit.
+ */
+static void make_room(int fd)
 {
-    bound_wait(fd, SO_SNDTIMEO, ms);
+    int room = FRAME_HEADER + FRAME_MAX; /* the kernel doubles it, for what it adds itself */
+
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    bound_wait(fd, SO_SNDTIMEO, AGENT_SILENT_MS);
 }
 
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
@@ -178,7 +222,7 @@ int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, e
         return -1;
     }
     if (args && args->len > SENT_AT_ONCE)
-        bound_wait(fd, SO_SNDTIMEO, AGENT_WAIT_MS);
+        make_room(fd);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
     if (r < 0)
         return recv_failed(sb, r, err);
@@ -189,7 +233,7 @@ int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, e
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err)
 {
-    if (agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
+    if (agent_admit(sb, err) < 0 || agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
         return -1;
     bound_wait(*ret_fd, SO_RCVTIMEO, AGENT_WAIT_MS);
     bound_wait(*ret_fd, SO_SNDTIMEO, AGENT_WAIT_MS);
@@ -216,34 +260,56 @@ int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const st
     return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
-int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
-                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
-                struct err *err)
+/* The next frame, waiting for it. */
+static int reader_next(struct agent_reader *r, struct frame *ret, struct err *err)
 {
-    auto_close int fd = -1;
-    auto_buf struct buf payload = {0};
-    size_t items = 0, bytes = 0;
+    int got;
 
-    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
-        return -1;
-    for (;;) {
-        unsigned type;
-
-        if (agent_next(sb, fd, &type, &payload, err) < 0)
+    while ((got = agent_take(r, ret, err)) == 0)
+        if (agent_await(r->sb, r->fd, POLLIN, err) < 0 || agent_fill(r, err) < 0)
             return -1;
-        if (type == FRAME_END)
+    return got < 0 ? -1 : 0;
+}
+
+static int read_items(struct agent_reader *r,
+                      int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                      struct err *err)
+{
+    size_t items = 0, bytes = 0;
+    struct frame f;
+
+    for (;;) {
+        if (reader_next(r, &f, err) < 0)
+            return -1;
+        if (f.type == FRAME_END)
             return 0;
-        if (type != FRAME_ITEM)
+        if (f.type != FRAME_ITEM)
             return agent_broken(err, "an answer of the wrong kind");
-        bytes += payload.len;
+        bytes += f.len;
         if (++items > ITEMS_MAX || bytes > ITEMS_BYTES_MAX)
             return err_set(err, ERR_TOO_LARGE,
                            "the list is too long: more than %d entries or %u MiB; "
                            "ask for a smaller part",
                            ITEMS_MAX, ITEMS_BYTES_MAX >> 20);
-        if (each(&payload, arg, err) < 0)
+        if (each(&(struct buf){.data = (char *)(uintptr_t)f.data, .len = f.len}, arg, err) < 0)
             return -1;
     }
+}
+
+int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
+                struct err *err)
+{
+    auto_close int fd = -1;
+    struct agent_reader r;
+    int done;
+
+    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
+        return -1;
+    agent_reader_init(&r, sb, fd);
+    done = read_items(&r, each, arg, err);
+    buf_done(&r.in);
+    return done;
 }
 
 int agent_hello(struct engine *e, struct sandbox *sb, struct err *err)

@@ -4,26 +4,29 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "engine/agent_wait_internal.h"
 #include "proto/call.h"
 #include "runtime/runtime.h"
 
 struct engine;
 struct err;
+struct frame;
 struct sandbox;
 
-#define AGENT_WAIT_MS 30000
-
-/* Connects and sends the first frame. Everything afterwards waits at most AGENT_WAIT_MS for bytes.
- */
+/* Connects and sends the first frame, neither of which waits for the agent. Everything afterwards
+ * waits as agent_wait_internal.h says, whose limits are looked at first. */
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
-/* As input of a command may have to wait for as long as the command may run. */
-void agent_bound_sends(int fd, uint64_t ms);
-/* The next frame. FRAME_ERROR comes back as -1 with the agent's error, the end of the stream as -1
- * with why it ended; sb may be NULL, then only that it did. */
+/* The next frame. -1 with the agent's own error after FRAME_ERROR, and at the end of the stream
+ * with why it ended. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
                struct err *err);
-/* As agent_call, for a caller that bounds its waits with poll(): without limits on the socket. */
+/* Sends a frame of at most FRAME_MAX bytes, and waits for the agent to take it as agent_next waits
+ * for one. If the agent has hung up, err is what it said before. */
+int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, size_t len,
+               struct err *err);
+/* As agent_call, but sets no limits on the socket and is not counted: for a caller that bounds its
+ * waits with poll() and counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
 
@@ -32,21 +35,17 @@ struct agent_reader {
     struct sandbox *sb;
     int fd;
     struct buf in;
-    size_t used; /* the frame last taken, at the front of in */
-};
-
-struct agent_frame {
-    unsigned type;
-    const char *data; /* valid until the next is taken */
-    size_t len;
+    size_t at; /* so much of in is used up */
 };
 
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd);
-/* A frame of what was read: 1, 0 when there is no whole one, or as agent_next -1. */
-int agent_take(struct agent_reader *r, struct agent_frame *ret, struct err *err);
+/* The next frame of what was read: 1; 0 when it is not all there yet; -1 as agent_next(). */
+int agent_take(struct agent_reader *r, struct frame *ret, struct err *err);
 /* Reads what is there, after poll() has said so. */
 int agent_fill(struct agent_reader *r, struct err *err);
-/* The agent did not answer in time. */
+/* For a stream that waits: an empty buffer is given back. */
+void agent_rest(struct agent_reader *r);
+/* Fills err: the agent did not answer in time; returns -1. */
 int agent_silent(struct err *err);
 
 /* As agent_next, where only one type will do. */
@@ -58,6 +57,7 @@ int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const st
 int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
                 int (*each)(const struct buf *payload, void *arg, struct err *err), void *arg,
                 struct err *err);
+/* Is an agent there, and of our version? */
 int agent_hello(struct engine *e, struct sandbox *sb, struct err *err);
-/* "the agent of … broke the protocol" */
+/* Fills err with "the sandbox's agent sent WHAT; …"; returns -1. */
 int agent_broken(struct err *err, const char *what);

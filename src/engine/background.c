@@ -56,6 +56,31 @@ int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t 
     return wire_ok(&w) ? 0 : agent_broken(err, "a log in a form that cannot be read");
 }
 
+int log_follow(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
+               int *ret_fd, struct err *err)
+{
+    auto_close int fd = -1;
+    auto_buf struct buf args = {0}, payload = {0};
+    struct err why = {0};
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_str(&args, log_id);
+    wire_put_u64(&args, offset);
+    if (agent_call(e, sb, BOX_CTL, CALL_FOLLOW, &args, &fd, err) < 0)
+        return -1;
+    if (agent_expect(sb, fd, FRAME_OK, &payload, &why) == 0) {
+        *ret_fd = steal_fd(fd);
+        return 0;
+    }
+    if (why.kind == ERR_INVALID) { /* it does not know this call */
+        wire_put_u64(&args, UINT64_MAX);
+        return agent_open(e, sb, BOX_CTL, CALL_LOG, &args, ret_fd, err);
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
 static json_t *background_json(const struct exec_record *exec, const struct call_log *log)
 {
     json_t *o = json_object();

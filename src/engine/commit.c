@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
+#include "engine/image_json_internal.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
@@ -37,27 +38,38 @@ static json_t *merged_env(const struct sandbox *sb, const json_t *more)
     return list;
 }
 
-static json_t *config_of(const struct sandbox *sb, const json_t *changes)
+static void set_new(json_t *o, const char *key, json_t *value)
 {
-    static const char *const plain[] = {"workdir", "user", "entrypoint", "cmd", "labels"};
-    const json_t *env = json_object_get(changes, "env");
+    (void)json_object_set_new(o, key, value);
+}
+
+/* The part of the configuration that changes, as image_commit() takes it. */
+static json_t *config_of(const struct sandbox *sb, const struct commit_request *req)
+{
     json_t *config = json_object();
 
-    for (size_t i = 0; i < ARRAY_LEN(plain); i++)
-        if (json_object_get(changes, plain[i]))
-            (void)json_object_set(config, plain[i], json_object_get(changes, plain[i]));
-    if (env)
-        (void)json_object_set_new(config, "env", merged_env(sb, env));
+    if (req->env)
+        set_new(config, "env", merged_env(sb, req->env));
+    if (req->workdir)
+        set_new(config, "workdir", json_cstr(req->workdir));
+    if (req->user)
+        set_new(config, "user", json_cstr(req->user));
+    if (req->entrypoint)
+        set_new(config, "entrypoint", json_of_strings(req->entrypoint));
+    if (req->cmd)
+        set_new(config, "cmd", json_of_strings(req->cmd));
+    if (req->labels)
+        set_new(config, "labels", json_deep_copy(req->labels));
     return config;
 }
 
-static int write_image(struct engine *e, struct sandbox *sb, const json_t *changes,
+static int write_image(struct engine *e, struct sandbox *sb, const struct commit_request *req,
                        struct image **ret, struct err *err)
 {
-    json_t *config = config_of(sb, changes);
+    json_t *config = config_of(sb, req);
     struct image_commit commit = {
         .base_id = sb->image_id,
-        .name = json_string_value(json_object_get(changes, "name")),
+        .name = req->name,
         .config = config,
     };
     auto_close int disk = -1;
@@ -80,7 +92,7 @@ static void stays_paused(struct engine *e, struct sandbox *sb, const struct err 
 
 /* Nothing runs meanwhile, so that the image is the sandbox of one moment. Its state stays: calls on
  * it wait, and if the daemon dies here the next start lets it go on. */
-static int commit_in_turn(struct engine *e, struct sandbox *sb, const json_t *changes,
+static int commit_in_turn(struct engine *e, struct sandbox *sb, const struct commit_request *req,
                           struct image **ret, struct err *err)
 {
     enum sandbox_state state;
@@ -94,45 +106,43 @@ static int commit_in_turn(struct engine *e, struct sandbox *sb, const json_t *ch
         return sandbox_check_running(sb, err);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
         return -1;
-    r = write_image(e, sb, changes, ret, err);
+    r = write_image(e, sb, req, ret, err);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, false, &why) < 0)
         stays_paused(e, sb, &why);
     return r;
 }
 
-static int check(struct engine *e, const json_t *changes, struct err *err)
+static int check(struct engine *e, const struct commit_request *req, struct err *err)
 {
-    const char *name = json_string_value(json_object_get(changes, "name"));
-    const char *workdir = json_string_value(json_object_get(changes, "workdir"));
-    const json_t *env = json_object_get(changes, "env");
-
-    if (!name)
+    if (!req->name)
         return err_set(err, ERR_INVALID, "name is required");
-    if (workdir && *workdir && *workdir != '/')
+    if (req->workdir && *req->workdir && *req->workdir != '/')
         return err_set(err, ERR_INVALID, "workdir must be an absolute path");
-    if (env && env_check(env, err) < 0)
+    if (req->env && env_check(req->env, err) < 0)
         return -1;
-    return policy_check_new_name(e->policy, name, true, err);
+    return policy_check_new_name(e->policy, req->name, true, err);
 }
 
-int engine_commit(struct engine *e, const char *id, const json_t *changes, struct image **ret,
+int engine_commit(struct engine *e, const char *id, const struct commit_request *req, json_t **ret,
                   struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    struct image *image;
     int r;
 
-    if (sandbox_get(e, id, &sb, err) < 0 || check(e, changes, err) < 0)
+    if (sandbox_get(e, id, &sb, err) < 0 || check(e, req, err) < 0)
         return -1;
     if (!sb->image_id || !*sb->image_id)
         return err_set(err, ERR_CONFLICT,
                        "what %s was made from is not known any more, so it cannot become an image",
                        id);
     pthread_mutex_lock(&sb->turn);
-    r = commit_in_turn(e, sb, changes, ret, err);
+    r = commit_in_turn(e, sb, req, &image, err);
     pthread_mutex_unlock(&sb->turn);
-    if (r == 0) {
-        images_collect(e); /* it may have replaced one */
-        images_keep_budget(e, (*ret)->id);
-    }
-    return r;
+    if (r < 0)
+        return -1;
+    images_collect(e); /* it may have replaced one */
+    images_keep_budget(e, image->id);
+    *ret = image_json(e, image);
+    return 0;
 }

@@ -7,7 +7,9 @@ struct engine;
 struct err;
 struct sandbox;
 
-/* What the box surely lacks is made before it starts, which costs nothing; what only the box can
- * tell is left to its agent: false. */
+/* Adds to root the directories that the image surely lacks: the runtime makes them before the box
+ * starts, which costs nothing. false = for some of them only the box can tell whether they are
+ * there, and dirs_make() has to follow. */
 bool dirs_plan(const struct engine *e, const struct sandbox *sb, struct box_root *root);
+/* Has the agent make what is missing. */
 int dirs_make(struct engine *e, struct sandbox *sb, struct err *err);

@@ -6,6 +6,7 @@
 #include "engine/pull_policy.h"
 #include "model/sandbox.h"
 
+struct budget;
 struct engine;
 struct err;
 struct image_store;
@@ -35,6 +36,7 @@ struct engine_config {
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
     bool keep_strays;             /* the database was lost: boxes that it does not know stay */
+    struct budget *memory;        /* that long outputs are taken from; NULL = no bound */
 };
 
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,

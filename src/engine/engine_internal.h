@@ -18,8 +18,8 @@ struct policy;
  * done under it, but nothing that waits for an agent that runs someone's code.
  *  3. engine.roster.lock: which sandboxes exist. Never held during blocking work.
  *  4. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, prepared, reaper, pulls) and images_used have locks of their own, below all
- * of these. */
+ * The queues (writer, prepared, reaper, pulls), images_used and agent_waits have locks of their
+ * own, below all of these. */
 
 struct engine {
     struct engine_config config;

@@ -11,6 +11,8 @@
 #include "engine/json_text_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
+#include "model/env.h"
+#include "model/limits.h"
 
 #define ENV_VARS_MAX  1024
 #define ENV_BYTES_MAX (128u << 10)
@@ -18,21 +20,15 @@
 #define ENV_FILE_MAX  (1u << 20)
 #define DEFAULT_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-bool env_key_valid(const char *key)
-{
-    static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-
-    if (!*key || strlen(key) > 255 || (*key >= '0' && *key <= '9'))
-        return false;
-    return key[strspn(key, more)] == '\0';
-}
-
 static int check_key(const char *key, struct err *err)
 {
-    if (key && env_key_valid(key))
+    if (env_key_valid(key))
         return 0;
-    return err_set(err, ERR_INVALID,
-                   "key must be a name of letters, digits and _ that does not start with a digit");
+    return err_set(
+        err, ERR_INVALID,
+        "the name of a variable must be 1 to %d of the characters A-Z a-z 0-9 _ and must "
+        "not start with a digit",
+        ENV_KEY_MAX);
 }
 
 int env_check(const json_t *vars, struct err *err)
@@ -110,7 +106,7 @@ int engine_env_get(struct engine *e, const char *id, const char *key, json_t **r
     auto_sandbox struct sandbox *sb = NULL;
     json_t *env, *value, *o;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0 || check_key(key, err) < 0)
+    if (check_key(key, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
     env = env_build(sb, NULL, false, NULL);
     value = json_object_get(env, key);
@@ -237,11 +233,9 @@ int engine_env_set(struct engine *e, const char *id, const json_t *vars, json_t 
     json_t *value, *keys, *copy;
     int r;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0)
-        return -1;
     if (json_object_size(vars) == 0)
         return err_set(err, ERR_INVALID, "vars is required: an object of at least one variable");
-    if (env_check(vars, err) < 0)
+    if (env_check(vars, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
     /* Of its own: the sandbox keeps the values, the caller its object. */
     copy = json_deep_copy(vars);
@@ -268,7 +262,7 @@ int engine_env_delete(struct engine *e, const char *id, const char *key, json_t 
     bool fixed;
     int r;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0 || check_key(key, err) < 0)
+    if (check_key(key, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
     base = env_base(sb, NULL, false);
     fixed = json_object_get(base, key) != NULL;

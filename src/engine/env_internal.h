@@ -6,8 +6,7 @@
 struct err;
 struct sandbox;
 
-bool env_key_valid(const char *key);
-/* "", "root", "0", and these with a group. */
+/* "", "root" or "0", also with a group after it. */
 bool user_is_root(const char *user);
 /* Every key is usable and every value a string without NUL; ERR_INVALID names the first that is
  * not. */

@@ -18,26 +18,32 @@ struct exec_request {
     const json_t *env;   /* added to the sandbox's, object of strings; NULL = none */
     uint64_t timeout_ms; /* 0 = the configured maximum; more is cut to it (background: 0 = none) */
     bool tty, want_stdin;
+    bool collect;  /* the output is wanted whole, at the end */
     bool attached; /* somebody is there and can end it: no maximum, and timeout_ms 0 = none */
     uint32_t rows, cols;
 };
 
-/* One running command: frames of proto/frame.h on fd, which the caller polls and reads with
- * engine_exec_next() and writes (STDIN, RESIZE, SIGNAL) with frame_send(). Closing cancels. */
-struct exec_stream {
+/* One command in the foreground. Once it is open nothing here blocks: who wants to wait asks what
+ * for (engine_exec_wait) and calls again then. */
+struct exec;
+
+/* Closing ends the command and all that it started, unless it has ended. */
+int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
+                     struct exec **ret, struct err *err);
+void engine_exec_close(struct exec *x);
+
+struct exec_wait {
     int fd;
-    uint32_t pid;
-    struct sandbox *sandbox; /* held until close */
-    struct engine *engine;
-    struct buf *payload; /* of the last frame */
-    int64_t opened_ns;
-    int64_t deadline_ns; /* an agent that is silent past its own timeout is given up; 0 = none */
+    uint32_t events;  /* EPOLLIN, EPOLLOUT; 0 = it waits for the time only */
+    int64_t until_ns; /* mono_ns; 0 = no time */
 };
+void engine_exec_wait(const struct exec *x, struct exec_wait *ret);
 
 struct exec_output {
-    enum { EXEC_STDOUT, EXEC_STDERR, EXEC_EXIT } what;
+    enum { EXEC_STARTED, EXEC_STDOUT, EXEC_STDERR, EXEC_EXIT } what;
     const char *data; /* valid until the next call */
     size_t len;
+    uint32_t pid; /* of EXEC_STARTED, as the box sees it */
     /* of EXEC_EXIT */
     int exit_code; /* as shells say it: 128 + signal, 124 after a timeout */
     const char
@@ -46,18 +52,30 @@ struct exec_output {
     uint64_t lost_stdout, lost_stderr;
 };
 
-int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
-                     struct exec_stream *ret, struct err *err);
-int engine_exec_next(struct exec_stream *x, struct exec_output *ret, struct err *err);
-void engine_exec_close(struct exec_stream *x);
+/* What has come: EXEC_STARTED first, EXEC_EXIT last. 1 = something, 0 = nothing now, -1. */
+int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err);
 
-/* Runs to the end and collects: {exitCode, stdout, stderr, duration, reason, truncated}. A timeout
- * is ERR_TIMEOUT "Command timed out after <n>ms". cancel_fd (-1 = none): POLLIN/POLLRDHUP there
- * together with cancelled(arg) ends it early. */
-int engine_exec_run(struct engine *e, const char *id, const struct exec_request *req, int cancel_fd,
-                    bool (*cancelled)(void *arg), void *arg, json_t **ret, struct err *err);
+/* For who wants the output whole, instead of engine_exec_next(); the request must have said so
+ * (collect). 1 = wait and call again, 0 = it has ended and the result is there, -1. A timeout is
+ * ERR_TIMEOUT "Command timed out after <n>ms". */
+struct exec_result {
+    const struct buf *out, *errors; /* the exec's, until it is closed */
+    struct exec_output end;
+    bool truncated;
+};
+int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err);
 
-#define EXEC_OUTPUT_MAX (10u << 20) /* of each stream, for engine_exec_run; more is counted */
+#define EXEC_OUTPUT_MAX (10u << 20) /* of each stream that is collected; more is counted */
+
+/* Input. What the command does not take yet is kept, so ask whether it takes more first. */
+bool engine_exec_takes_input(const struct exec *x);
+void engine_exec_stdin(struct exec *x, const void *data, size_t len); /* none = the end of input */
+void engine_exec_resize(struct exec *x, uint32_t rows, uint32_t cols);
+void engine_exec_signal(struct exec *x, uint32_t signal);
+/* Sends on what was kept; so does engine_exec_next(). */
+void engine_exec_flush(struct exec *x);
+
+/* ---- in the background ---- */
 
 int engine_exec_background(struct engine *e, const char *id, const struct exec_request *req,
                            json_t **ret, struct err *err);

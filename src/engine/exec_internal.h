@@ -1,6 +1,11 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/buf.h"
+#include "engine/agent_client_internal.h"
+#include "proto/frame.h"
 
 struct call_exit;
 struct engine;
@@ -8,11 +13,30 @@ struct err;
 struct exec_request;
 struct sandbox;
 
+struct exec {
+    struct engine *engine;
+    struct sandbox *sandbox; /* held until close */
+    struct agent_reader reader;
+    uint64_t timeout_ms; /* 0 = none */
+    int64_t opened_ns, started_ns;
+    int64_t look_ns; /* when to ask why the agent is silent, until it has started */
+    bool started;
+    struct buf input; /* frames that the agent has not taken yet */
+
+    /* of one that is collected */
+    struct buf streams[2];
+    uint64_t lost;
+    size_t reserved; /* of the memory budget */
+    bool wants_memory;
+};
+
+#define INPUT_MAX (FRAME_MAX + (64u << 10)) /* the longest frame, and some small ones */
+
 #define EXEC_LOG_MAX (64u << 20) /* of each stream of a background exec; more is counted */
 
 /* Connects, sends CALL_EXEC with that log id ("" = not background), reads STARTED. */
 int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *req,
                const char *log_id, uint64_t output_max, int *ret_fd, uint32_t *ret_pid,
                struct err *err);
-/* How shells would say it. */
+/* The number that a shell would give: 128 + signal, 124 after a timeout. */
 int exit_code_of(const struct call_exit *x);

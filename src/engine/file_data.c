@@ -16,6 +16,8 @@
 
 #define EMPTY_FRAMES_MAX 16
 
+_Static_assert(FILE_MODE_KEEP == CALL_MODE_KEEP, "the agent is told as the engine is");
+
 static int open_read(struct engine *e, struct sandbox *sb, const char *path, int *ret_fd,
                      uint64_t *ret_size, struct err *err)
 {
@@ -44,12 +46,12 @@ static int open_read(struct engine *e, struct sandbox *sb, const char *path, int
     return 0;
 }
 
-ssize_t engine_file_next(int fd, struct buf *payload, struct err *err)
+static ssize_t next_bytes(struct sandbox *sb, int fd, struct buf *payload, struct err *err)
 {
     for (int i = 0; i < EMPTY_FRAMES_MAX; i++) {
         unsigned type;
 
-        if (agent_next(NULL, fd, &type, payload, err) < 0)
+        if (agent_next(sb, fd, &type, payload, err) < 0)
             return -1;
         if (type == FRAME_END)
             return 0;
@@ -61,18 +63,16 @@ ssize_t engine_file_next(int fd, struct buf *payload, struct err *err)
     return agent_broken(err, "file data in a form that cannot be read");
 }
 
-static int too_large(uint64_t max, struct err *err)
+static int too_large(size_t max, struct err *err)
 {
-    return err_code(err, ERR_TOO_LARGE, "file_too_large",
-                    "the file is larger than %llu MiB; use download with Accept: "
-                    "application/octet-stream",
-                    (unsigned long long)(max >> 20));
+    return err_code(err, ERR_TOO_LARGE, "file_too_large", "the file is larger than %zu KiB",
+                    max >> 10);
 }
 
 int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
               struct err *err)
 {
-    size_t max = out->max < FILE_READ_MAX ? out->max : FILE_READ_MAX;
+    size_t max = out->max;
     auto_close int fd = -1;
     auto_buf struct buf payload = {0};
     uint64_t size;
@@ -82,7 +82,7 @@ int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf
         return -1;
     if (size > max)
         return too_large(max, err);
-    while ((n = engine_file_next(fd, &payload, err)) > 0) {
+    while ((n = next_bytes(sb, fd, &payload, err)) > 0) {
         /* The size was a claim; a file may also grow while it is read. */
         if (out->len + (size_t)n > max || buf_add(out, payload.data, (size_t)n) < 0)
             return too_large(max, err);
@@ -103,42 +103,28 @@ static int open_write(struct engine *e, struct sandbox *sb, const char *path, ui
     return agent_call(e, sb, BOX_CTL, CALL_WRITE, &args, ret_fd, err);
 }
 
-/* The agent hung up: it has usually said why before. */
-static int send_failed(int fd, struct err *err)
-{
-    auto_buf struct buf payload = {0};
-    unsigned type;
-
-    if (agent_next(NULL, fd, &type, &payload, err) < 0)
-        return -1;
-    return agent_broken(err, "an answer before the question was complete");
-}
-
-int engine_file_write_some(int fd, const void *data, size_t len, struct err *err)
+static int write_some(struct sandbox *sb, int fd, const void *data, size_t len, struct err *err)
 {
     const char *p = data;
 
     while (len > 0) {
         size_t n = len < FRAME_MAX ? len : FRAME_MAX;
 
-        if (frame_send(fd, FRAME_DATA, p, n) < 0)
-            return send_failed(fd, err);
+        if (agent_send(sb, fd, FRAME_DATA, p, n, err) < 0)
+            return -1;
         p += n;
         len -= n;
     }
     return 0;
 }
 
-int engine_file_write_end(int fd, struct err *err)
+static int write_end(struct sandbox *sb, int fd, struct err *err)
 {
     auto_buf struct buf payload = {0};
-    unsigned type;
 
-    if (frame_send(fd, FRAME_END, NULL, 0) < 0)
-        return send_failed(fd, err);
-    if (agent_next(NULL, fd, &type, &payload, err) < 0)
+    if (agent_send(sb, fd, FRAME_END, NULL, 0, err) < 0)
         return -1;
-    return type == FRAME_OK ? 0 : agent_broken(err, "an answer of the wrong kind");
+    return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
@@ -147,22 +133,77 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
     auto_close int fd = -1;
 
     if (open_write(e, sb, path, CALL_MODE_KEEP, &fd, err) < 0 ||
-        engine_file_write_some(fd, data, len, err) < 0)
+        write_some(sb, fd, data, len, err) < 0)
         return -1;
-    return engine_file_write_end(fd, err);
+    return write_end(sb, fd, err);
 }
 
 /* ---- for callers that know a sandbox by its id ---- */
 
-int engine_file_read(struct engine *e, const char *id, struct file_path path, struct buf *out,
-                     struct err *err)
+struct file_stream {
+    struct sandbox *sandbox; /* held until close */
+    int fd;
+};
+
+static struct file_stream *stream_new(struct sandbox *sb, int fd)
+{
+    struct file_stream *f = xcalloc(1, sizeof(*f));
+
+    f->sandbox = sandbox_ref(sb);
+    f->fd = fd;
+    return f;
+}
+
+void engine_file_close(struct file_stream *f)
+{
+    if (!f)
+        return;
+    close_fd(&f->fd);
+    sandbox_unref(f->sandbox);
+    free(f);
+}
+
+int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
+                          struct file_stream **ret, uint64_t *ret_size, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_free char *real = NULL;
+    int fd;
 
-    if (file_target(e, id, path, &sb, &real, err) < 0)
+    if (file_target(e, id, path, &sb, &real, err) < 0 ||
+        open_read(e, sb, real, &fd, ret_size, err) < 0)
         return -1;
-    return file_read(e, sb, real, out, err);
+    *ret = stream_new(sb, fd);
+    return 0;
+}
+
+ssize_t engine_file_next(struct file_stream *f, struct buf *payload, struct err *err)
+{
+    return next_bytes(f->sandbox, f->fd, payload, err);
+}
+
+int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
+                           struct file_stream **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *real = NULL;
+    int fd;
+
+    if (file_target(e, id, path, &sb, &real, err) < 0 ||
+        open_write(e, sb, real, mode, &fd, err) < 0)
+        return -1;
+    *ret = stream_new(sb, fd);
+    return 0;
+}
+
+int engine_file_write_some(struct file_stream *f, const void *data, size_t len, struct err *err)
+{
+    return write_some(f->sandbox, f->fd, data, len, err);
+}
+
+int engine_file_write_end(struct file_stream *f, struct err *err)
+{
+    return write_end(f->sandbox, f->fd, err);
 }
 
 int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
@@ -174,26 +215,4 @@ int engine_file_write(struct engine *e, const char *id, struct file_path path, c
     if (file_target(e, id, path, &sb, &real, err) < 0)
         return -1;
     return file_write(e, sb, real, data, len, err);
-}
-
-int engine_file_open_read(struct engine *e, const char *id, struct file_path path, int *ret_fd,
-                          uint64_t *ret_size, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-    auto_free char *real = NULL;
-
-    if (file_target(e, id, path, &sb, &real, err) < 0)
-        return -1;
-    return open_read(e, sb, real, ret_fd, ret_size, err);
-}
-
-int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
-                           int *ret_fd, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-    auto_free char *real = NULL;
-
-    if (file_target(e, id, path, &sb, &real, err) < 0)
-        return -1;
-    return open_write(e, sb, real, mode, ret_fd, err);
 }

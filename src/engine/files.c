@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "base/str.h"
 #include "engine/agent_client_internal.h"
 #include "engine/engine_internal.h"
@@ -77,7 +78,8 @@ static int read_file(const struct buf *payload, struct call_file *ret, struct er
 }
 
 struct listing {
-    json_t *items;
+    engine_item each;
+    void *arg;
     const char *dir;
 };
 
@@ -97,9 +99,8 @@ static int add_info(const struct buf *payload, void *arg, struct err *err)
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
     (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
-    (void)json_array_append_new(l->items, o);
     call_file_done(&f);
-    return 0;
+    return l->each(o, l->arg, err);
 }
 
 static int add_meta(const struct buf *payload, void *arg, struct err *err)
@@ -121,9 +122,8 @@ static int add_meta(const struct buf *payload, void *arg, struct err *err)
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
     (void)json_object_set_new(o, "isSymlink", json_boolean(f.kind == FILE_LINK));
     (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
-    (void)json_array_append_new(l->items, o);
     call_file_done(&f);
-    return 0;
+    return l->each(o, l->arg, err);
 }
 
 static int add_path(const struct buf *payload, void *arg, struct err *err)
@@ -136,72 +136,70 @@ static int add_path(const struct buf *payload, void *arg, struct err *err)
     path = wire_get_str(&w);
     if (!wire_ok(&w))
         return agent_broken(err, "a path in a form that cannot be read");
-    (void)json_array_append_new(l->items, json_cstr(path));
-    return 0;
+    return l->each(json_cstr(path), l->arg, err);
 }
 
-/* missing_is_empty: a directory that is not there has nothing in it, says the contract. */
-static int make_list(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
-                     int (*each)(const struct buf *payload, void *arg, struct err *err),
-                     const char *dir, bool missing_is_empty, json_t **ret, struct err *err)
+/* A directory that is not there has nothing in it, says the contract. */
+static int missing_is_empty(struct sandbox *sb, const struct err *why, struct err *err)
 {
-    struct listing l = {.items = json_array(), .dir = dir};
-    struct err why = {0};
-
-    if (agent_items(e, sb, op, args, each, &l, &why) < 0 &&
-        !(missing_is_empty && why.kind == ERR_NOT_FOUND && sandbox_check_running(sb, NULL) == 0)) {
-        json_decref(l.items);
-        if (err)
-            *err = why;
-        return -1;
-    }
-    *ret = l.items;
-    return 0;
+    if (why->kind == ERR_NOT_FOUND && sandbox_check_running(sb, NULL) == 0)
+        return 0;
+    if (err)
+        *err = *why;
+    return -1;
 }
 
-int engine_file_list(struct engine *e, const char *id, struct file_path path, json_t **ret,
-                     struct err *err)
+int engine_file_list(struct engine *e, const char *id, struct file_path path, engine_item each,
+                     void *arg, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    struct listing l = {.each = each, .arg = arg};
     auto_free char *dir = NULL;
     auto_buf struct buf args = {0};
+    struct err why = {0};
 
     if (!path.path)
         path.path = e->config.workspace;
     if (file_target(e, id, path, &sb, &dir, err) < 0)
         return -1;
     put_path(&args, dir);
-    return make_list(e, sb, CALL_LIST, &args, add_info, dir, true, ret, err);
-}
-
-static int check_pattern(const char *pattern, struct err *err)
-{
-    size_t n = pattern ? strlen(pattern) : 0;
-
-    if (n == 0)
-        return err_set(err, ERR_INVALID, "pattern is required");
-    if (n > 200 || strpbrk(pattern, ";|$`\\"))
-        return err_set(err, ERR_INVALID,
-                       "pattern must be a glob on the file's name of at most 200 "
-                       "bytes, without ; | $ ` and backslash");
+    l.dir = dir;
+    if (agent_items(e, sb, CALL_LIST, &args, add_info, &l, &why) < 0)
+        return missing_is_empty(sb, &why, err);
     return 0;
 }
 
 int engine_file_search(struct engine *e, const char *id, struct file_path dir, const char *pattern,
-                       json_t **ret, struct err *err)
+                       engine_item each, void *arg, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    struct listing l = {.each = each, .arg = arg};
     auto_free char *root = NULL;
     auto_buf struct buf args = {0};
+    struct err why = {0};
 
+    if (!glob_valid(pattern))
+        return err_set(err, ERR_INVALID,
+                       "pattern must be a glob on the file's name of at most %d bytes, without "
+                       "; | $ ` and backslash",
+                       GLOB_BYTES_MAX);
     if (!dir.path)
         dir.path = e->config.workspace;
-    if (file_target(e, id, dir, &sb, &root, err) < 0 || check_pattern(pattern, err) < 0)
+    if (file_target(e, id, dir, &sb, &root, err) < 0)
         return -1;
     put_path(&args, root);
     wire_put_str(&args, pattern);
     wire_put_u32(&args, SEARCH_MAX);
-    return make_list(e, sb, CALL_SEARCH, &args, add_path, root, true, ret, err);
+    if (agent_items(e, sb, CALL_SEARCH, &args, add_path, &l, &why) < 0)
+        return missing_is_empty(sb, &why, err);
+    return 0;
+}
+
+static int append(json_t *item, void *array, struct err *err)
+{
+    (void)err;
+    (void)json_array_append_new(array, item);
+    return 0;
 }
 
 int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool anywhere,
@@ -210,8 +208,10 @@ int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool
     auto_sandbox struct sandbox *sb = NULL;
     auto_strv char **list = NULL;
     auto_buf struct buf args = {0};
+    struct listing l = {.each = append};
     size_t i;
     json_t *item;
+    int r;
 
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
@@ -230,13 +230,15 @@ int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool
     buf_init(&args, FRAME_MAX);
     wire_put_str(&args, "");
     wire_put_list(&args, list);
-    if (make_list(e, sb, CALL_STAT, &args, add_meta, "", false, ret, err) < 0)
-        return -1;
-    if (json_array_size(*ret) == json_array_size(paths))
-        return 0;
-    json_decref(*ret);
-    *ret = NULL;
-    return agent_broken(err, "a list of the wrong length");
+    l.arg = json_array();
+    r = agent_items(e, sb, CALL_STAT, &args, add_meta, &l, err);
+    if (r == 0 && json_array_size(l.arg) != json_array_size(paths))
+        r = agent_broken(err, "a list of the wrong length");
+    if (r == 0)
+        *ret = l.arg;
+    else
+        json_decref(l.arg);
+    return r;
 }
 
 /* ---- changes ---- */
@@ -295,20 +297,6 @@ int engine_file_rmdir(struct engine *e, const char *id, struct file_path path, s
     return remove_path(e, id, path, true, err);
 }
 
-/* 3 or 4 octal digits, or one clause such as u+x. */
-static bool mode_valid(const char *mode)
-{
-    size_t n = strspn(mode, "01234567");
-
-    if (mode[n] == '\0')
-        return n == 3 || n == 4;
-    mode += strspn(mode, "ugoa");
-    if (!*mode || !strchr("+-=", *mode))
-        return false;
-    mode++;
-    return strlen(mode) <= 8 && mode[strspn(mode, "rwxXt")] == '\0';
-}
-
 int engine_file_chmod(struct engine *e, const char *id, struct file_path path, const char *mode,
                       struct err *err)
 {
@@ -316,12 +304,12 @@ int engine_file_chmod(struct engine *e, const char *id, struct file_path path, c
     auto_free char *what = NULL;
     auto_buf struct buf args = {0};
 
-    if (file_target(e, id, path, &sb, &what, err) < 0)
-        return -1;
-    if (!mode || !mode_valid(mode))
+    if (mode_parse(mode, 0, false, &(uint32_t){0}) < 0)
         return err_set(err, ERR_INVALID,
                        "mode must be 3 or 4 octal digits, such as 644, or one "
                        "clause, such as u+x");
+    if (file_target(e, id, path, &sb, &what, err) < 0)
+        return -1;
     put_path(&args, what);
     wire_put_str(&args, mode);
     return agent_simple(e, sb, CALL_CHMOD, &args, err);

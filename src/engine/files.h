@@ -17,28 +17,43 @@ struct file_path {
     bool anywhere;
 };
 
-#define FILE_READ_MAX (16u << 20) /* for engine_file_read, or less if out has a smaller maximum */
-
-/* ERR_TOO_LARGE past that: the text says to use download with Accept: application/octet-stream. */
-int engine_file_read(struct engine *e, const char *id, struct file_path path, struct buf *out,
-                     struct err *err);
 int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
                       size_t len, struct err *err);
-/* Streams. read: a descriptor that carries FRAME_DATA…FRAME_END; size is the file's.
- * write: send FRAME_DATA, then engine_file_write_end(); closing before that leaves the old file. */
-int engine_file_open_read(struct engine *e, const char *id, struct file_path path, int *ret_fd,
-                          uint64_t *ret_size, struct err *err);
-ssize_t engine_file_next(int fd, struct buf *payload, struct err *err); /* 0 = end */
+
+/* A file that is read or written piece by piece. */
+struct file_stream;
+
+/* size is what the file has now; it may grow, and a kernel file says 0. */
+int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
+                          struct file_stream **ret, uint64_t *ret_size, struct err *err);
+/* The next bytes, into payload: how many, 0 at the end. */
+ssize_t engine_file_next(struct file_stream *f, struct buf *payload, struct err *err);
+
+#define FILE_MODE_KEEP UINT32_MAX /* as it is, or 0644 when the file is new */
+/* The file is replaced by engine_file_write_end(); closing before that leaves the old one. */
 int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
-                           int *ret_fd, struct err *err);
-int engine_file_write_some(int fd, const void *data, size_t len, struct err *err);
-int engine_file_write_end(int fd, struct err *err);
+                           struct file_stream **ret, struct err *err);
+int engine_file_write_some(struct file_stream *f, const void *data, size_t len, struct err *err);
+int engine_file_write_end(struct file_stream *f, struct err *err);
+
+void engine_file_close(struct file_stream *f);
+
+static inline void cleanup_file_streamp(struct file_stream **f)
+{
+    engine_file_close(*f);
+}
+#define auto_file_stream __attribute__((cleanup(cleanup_file_streamp)))
 
 int engine_file_delete(struct engine *e, const char *id, struct file_path path, struct err *err);
-int engine_file_list(struct engine *e, const char *id, struct file_path path, json_t **ret,
-                     struct err *err);
+
+/* Lists may be long, so they are given item by item, as they come: FileInfo objects, sorted, or
+ * paths. each takes the item; -1 ends the list. A folder that is not there is empty. */
+typedef int (*engine_item)(json_t *item, void *arg, struct err *err);
+int engine_file_list(struct engine *e, const char *id, struct file_path path, engine_item each,
+                     void *arg, struct err *err);
 int engine_file_search(struct engine *e, const char *id, struct file_path dir, const char *pattern,
-                       json_t **ret, struct err *err);
+                       engine_item each, void *arg, struct err *err);
+
 /* Array of FileMeta, one for each path; any missing path fails all. */
 int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool anywhere,
                      json_t **ret, struct err *err);

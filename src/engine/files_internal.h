@@ -6,9 +6,11 @@
 
 struct sandbox;
 
-/* A running sandbox and the real form of a path in it. */
+/* Finds the sandbox, which must run, and the absolute form of a path in it; free that. */
 int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
                 char **ret_path, struct err *err);
+/* As engine_file_read() and engine_file_write(), for a path that is absolute and may be anywhere.
+ */
 int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
               struct err *err);
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,

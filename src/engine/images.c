@@ -1,15 +1,13 @@
 #include "engine/images.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/image_json_internal.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/policy.h"
@@ -17,6 +15,7 @@
 #include "engine/pulls_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
 #include "engine/watch.h"
 #include "image/image.h"
 #include "oci/digest.h"
@@ -24,27 +23,33 @@
 
 /* ---- look ---- */
 
-int engine_image_get(struct engine *e, const char *name, struct image **ret, struct err *err)
+int engine_image_get(struct engine *e, const char *name, json_t **ret, struct err *err)
 {
     auto_free char *reference = policy_reference(e->policy, name);
+    struct image *image;
 
-    return image_get(e->images, reference, ret, err);
+    if (image_get(e->images, reference, &image, err) < 0)
+        return -1;
+    *ret = image_json(e, image);
+    return 0;
 }
 
-int engine_image_list(struct engine *e, struct image ***ret, unsigned *ret_n, struct err *err)
+int engine_image_list(struct engine *e, json_t **ret, struct err *err)
 {
-    return image_list(e->images, ret, ret_n, err);
+    struct image **all;
+    unsigned n;
+
+    if (image_list(e->images, &all, &n, err) < 0)
+        return -1;
+    *ret = json_pack("{s:o}", "images", images_json(e, all, n));
+    return 0;
 }
 
-char *engine_image_name(const struct engine *e, const struct image *image)
+int engine_image_catalog(struct engine *e, json_t **ret, struct err *err)
 {
-    return xasprintf("%s%s", image->name,
-                     policy_is_short_name(e->policy, image->name) ? ":latest" : "");
-}
-
-json_t *engine_image_catalog(const struct engine *e)
-{
-    return policy_catalog(e->policy);
+    (void)err;
+    *ret = json_pack("{s:o}", "images", policy_catalog(e->policy));
+    return 0;
 }
 
 static bool made_from(struct sandbox *sb, const void *id)
@@ -52,7 +57,7 @@ static bool made_from(struct sandbox *sb, const void *id)
     return sb->image_id && strcmp(sb->image_id, id) == 0;
 }
 
-bool engine_image_in_use(struct engine *e, const char *image_id)
+bool image_in_use(struct engine *e, const char *image_id)
 {
     size_t n, total;
 
@@ -114,59 +119,65 @@ static int pull_whole(struct engine *e, const struct image_pull *pull,
     return pulls_run(e, &what, watch, err);
 }
 
-static int check_pull(struct engine *e, const struct image_pull *pull, struct err *err)
+static int check_pull(struct engine *e, const struct pull_request *req, struct err *err)
 {
-    if (policy_check(e->policy, pull->reference, err) < 0)
+    if (policy_check(e->policy, req->reference, err) < 0)
         return -1;
-    if (is_local(pull->reference))
+    if (is_local(req->reference))
         return err_code(err, ERR_INVALID, "bad_image_name",
-                        "%s cannot be pulled: it is on this machine or nowhere", pull->reference);
-    return pull->name ? policy_check_new_name(e->policy, pull->name, true, err) : 0;
+                        "%s cannot be pulled: it is on this machine or nowhere", req->reference);
+    return req->name ? policy_check_new_name(e->policy, req->name, true, err) : 0;
 }
 
-int engine_image_pull(struct engine *e, const struct image_pull *pull, enum pull_policy policy,
+static int pull_image(struct engine *e, const struct pull_request *req,
                       const struct engine_watch *watch, struct image **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, pull->reference);
-    struct image_pull what = *pull;
-    const char *name = pull->name ? pull->name : reference;
+    auto_free char *reference = policy_reference(e->policy, req->reference);
+    const char *name = req->name ? req->name : reference;
+    struct image_pull what = {
+        .reference = reference,
+        .name = req->name,
+        .username = req->username,
+        .password = req->password,
+        .insecure = req->insecure,
+        .platform = req->platform,
+    };
     struct image *image;
 
-    what.reference = reference;
-    if (check_pull(e, pull, err) < 0)
+    if (check_pull(e, req, err) < 0)
         return -1;
-    if (policy != PULL_ALWAYS && image_get(e->images, name, &image, NULL) == 0) {
-        if (fits(image, pull->platform)) {
+    if (req->policy != PULL_ALWAYS && image_get(e->images, name, &image, NULL) == 0) {
+        if (fits(image, req->platform)) {
             *ret = image;
             return 0;
         }
         image_free(image);
     }
-    if (policy == PULL_NEVER)
-        return image_get(e->images, name, ret, err);
-    if (pull_whole(e, &what, watch, err) < 0)
+    if (req->policy != PULL_NEVER && pull_whole(e, &what, watch, err) < 0)
         return -1;
     return image_get(e->images, name, ret, err);
 }
 
-/* ---- the image of a create ---- */
-
-static const char *text(const json_t *in, const char *key)
+int engine_image_pull(struct engine *e, const struct pull_request *req,
+                      const struct engine_watch *watch, json_t **ret, struct err *err)
 {
-    return json_string_value(json_object_get(in, key));
+    struct image *image;
+
+    if (pull_image(e, req, watch, &image, err) < 0)
+        return -1;
+    *ret = image_json(e, image);
+    return 0;
 }
 
-static int read_pull_policy(const struct engine *e, const json_t *in, enum pull_policy *ret,
-                            struct err *err)
-{
-    const char *word = text(in, "pull");
+/* ---- the image of a create ---- */
 
-    *ret = e->config.pull_policy;
-    if (word && pull_policy_parse(word, ret) < 0)
-        return err_set(err, ERR_INVALID, "pull must be missing, always or never");
+static int choose_policy(const struct engine *e, const struct sandbox_request *req,
+                         enum pull_policy *ret, struct err *err)
+{
+    *ret = req->pull_given ? req->pull : e->config.pull_policy;
     if (e->config.auto_install)
         return 0;
-    if (word && *ret == PULL_ALWAYS)
+    if (req->pull_given && *ret == PULL_ALWAYS)
         return err_code(err, ERR_FORBIDDEN, "image_not_installed",
                         "a create does not pull here (CAY_AUTO_INSTALL is false): run `cay image "
                         "pull` first");
@@ -193,25 +204,24 @@ static int take_local(struct engine *e, const char *reference, const char *platf
                     platform);
 }
 
-int image_obtain(struct engine *e, const char *name, const json_t *in,
+int image_obtain(struct engine *e, const struct sandbox_request *req,
                  const struct engine_watch *watch, struct image **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, name);
-    const json_t *auth = json_object_get(in, "registry_auth");
+    auto_free char *reference = policy_reference(e->policy, req->image);
     struct image_pull pull = {.reference = reference,
-                              .username = text(auth, "username"),
-                              .password = text(auth, "password"),
-                              .platform = text(in, "platform")};
+                              .username = req->username,
+                              .password = req->password,
+                              .platform = req->platform};
     enum pull_policy policy;
     struct err why = {0};
 
-    if (read_pull_policy(e, in, &policy, err) < 0)
+    if (choose_policy(e, req, &policy, err) < 0)
         return -1;
     if (policy != PULL_ALWAYS || is_local(reference)) {
         if (take_local(e, reference, pull.platform, ret, &why) == 0)
             return 0;
         if (!e->config.auto_install && why.kind == ERR_NOT_FOUND && !is_local(reference))
-            return not_installed(name, err);
+            return not_installed(req->image, err);
         if (policy == PULL_NEVER || why.kind != ERR_NOT_FOUND || is_local(reference)) {
             if (err)
                 *err = why;
@@ -223,7 +233,7 @@ int image_obtain(struct engine *e, const char *name, const json_t *in,
     return images_take(e, reference, ret, err);
 }
 
-/* ---- import and export ---- */
+/* ---- import ---- */
 
 /* An import tells its caller by itself; whether that one is still there is asked here. */
 static int on_import(const json_t *event, void *arg)
@@ -237,87 +247,34 @@ static int on_import(const json_t *event, void *arg)
 }
 
 int engine_image_import(struct engine *e, const char *path, const char *name,
-                        const struct engine_watch *watch, struct image **ret, struct err *err)
+                        const struct engine_watch *watch, json_t **ret, struct err *err)
 {
+    struct image *image;
+
     if (name && policy_check_new_name(e->policy, name, false, err) < 0)
         return -1;
-    if (image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch, ret,
-                     err) < 0)
+    if (image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
+                     &image, err) < 0)
         return -1;
     images_collect(e); /* it may have replaced one */
-    images_keep_budget(e, (*ret)->id);
+    images_keep_budget(e, image->id);
+    *ret = image_json(e, image);
     return 0;
-}
-
-struct image_exporter {
-    struct engine *engine;
-    char *name;
-    int out_fd;
-    pthread_t thread;
-    int result;
-    struct err err;
-};
-
-static void *export_main(void *arg)
-{
-    struct image_exporter *x = arg;
-
-    x->result = image_export(x->engine->images, x->name, x->out_fd, &x->err);
-    close_fd(&x->out_fd);
-    return NULL;
-}
-
-int engine_export_open(struct engine *e, const char *name, struct image_export *ret,
-                       struct err *err)
-{
-    struct image_exporter *x;
-    int fds[2], r;
-
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return err_sys(err, errno, "make a pipe");
-    x = xcalloc(1, sizeof(*x));
-    x->engine = e;
-    x->name = policy_reference(e->policy, name);
-    x->out_fd = fds[1];
-    r = pthread_create(&x->thread, NULL, export_main, x);
-    if (r != 0) {
-        (void)close(fds[0]);
-        close_fd(&x->out_fd);
-        free(x->name);
-        free(x);
-        return err_sys(err, r, "start the thread of an export");
-    }
-    *ret = (struct image_export){.fd = fds[0], .exporter = x};
-    return 0;
-}
-
-int engine_export_close(struct image_export *export, struct err *err)
-{
-    struct image_exporter *x = export->exporter;
-    int r;
-
-    close_fd(&export->fd);
-    (void)pthread_join(x->thread, NULL);
-    r = x->result;
-    if (r < 0 && err)
-        *err = x->err;
-    free(x->name);
-    free(x);
-    export->exporter = NULL;
-    return r;
 }
 
 /* ---- names ---- */
 
-int engine_image_tag(struct engine *e, const char *name, const char *new_name, struct image **ret,
+int engine_image_tag(struct engine *e, const char *name, const char *new_name, json_t **ret,
                      struct err *err)
 {
     auto_free char *reference = policy_reference(e->policy, name);
+    struct image *image;
 
     if (policy_check_new_name(e->policy, new_name, false, err) < 0 ||
-        image_tag(e->images, reference, new_name, ret, err) < 0)
+        image_tag(e->images, reference, new_name, &image, err) < 0)
         return -1;
     images_collect(e);
+    *ret = image_json(e, image);
     return 0;
 }
 
@@ -329,7 +286,7 @@ int engine_image_remove(struct engine *e, const char *name, struct err *err)
     bool in_use = false;
 
     if (image_get(e->images, reference, &image, &why) == 0)
-        in_use = engine_image_in_use(e, image->id);
+        in_use = image_in_use(e, image->id);
     image_free(image); /* what is wrong with one that was not found is said by image_remove */
     if (image_remove(e->images, reference, in_use, err) < 0)
         return -1;
@@ -337,9 +294,21 @@ int engine_image_remove(struct engine *e, const char *name, struct err *err)
     return 0;
 }
 
-int engine_image_prune(struct engine *e, const struct image_prune *prune,
-                       struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes,
+int engine_image_prune(struct engine *e, const struct prune_request *req, json_t **ret,
                        struct err *err)
 {
-    return images_prune(e, prune, NULL, ret_removed, ret_n, ret_bytes, err);
+    struct image_prune prune = {
+        .unused_ms = req->unused_ms,
+        .keep_bytes = req->keep_bytes,
+        .dry_run = req->dry_run,
+    };
+    struct image **removed;
+    int64_t bytes;
+    unsigned n;
+
+    if (images_prune(e, &prune, NULL, &removed, &n, &bytes, err) < 0)
+        return -1;
+    *ret = json_pack("{s:o, s:I, s:b}", "removed", images_json(e, removed, n), "bytes",
+                     (json_int_t)bytes, "dryRun", req->dry_run);
+    return 0;
 }

@@ -9,35 +9,49 @@
 struct engine;
 struct engine_watch;
 struct err;
-struct image;
-struct image_prune;
-struct image_pull;
 
-/* Names may be short ones (engine/policy.h): the store does not know those. */
+/* Names may be short ones (engine/policy.h): the store does not know those. Image is the object of
+ * the contract; its name is what to ask for to get exactly this image. */
 
-int engine_image_get(struct engine *e, const char *name, struct image **ret, struct err *err);
-int engine_image_list(struct engine *e, struct image ***ret, unsigned *ret_n, struct err *err);
-/* What to ask for to get exactly this image; free it. */
-char *engine_image_name(const struct engine *e, const struct image *image);
-/* Is any sandbox made from the image of that id? Removed ones do not count. */
-bool engine_image_in_use(struct engine *e, const char *image_id);
-/* [{name, reference, kind: "preset" or "custom"}] */
-json_t *engine_image_catalog(const struct engine *e);
+/* Image */
+int engine_image_get(struct engine *e, const char *name, json_t **ret, struct err *err);
+/* {images: [Image]} */
+int engine_image_list(struct engine *e, json_t **ret, struct err *err);
+/* {images: [{name, reference, kind: "preset" or "custom"}]} */
+int engine_image_catalog(struct engine *e, json_t **ret, struct err *err);
+
+struct pull_request {
+    const char *reference;           /* required */
+    const char *name;                /* what to call it here; NULL = as the reference */
+    const char *username, *password; /* for the reference's registry; NULL = the daemon's own */
+    bool insecure;                   /* over plain http */
+    const char *platform;            /* NULL = this machine's */
+    enum pull_policy policy;         /* PULL_MISSING takes what is there, PULL_NEVER nothing else */
+};
 
 /* One pull of a reference at a time: whoever wants the same waits for the one that runs and is told
  * how it goes; when the last of them leaves it ends. With credentials of its own a pull is never
- * shared. policy PULL_MISSING takes what is there, PULL_NEVER takes nothing else. */
-int engine_image_pull(struct engine *e, const struct image_pull *pull, enum pull_policy policy,
-                      const struct engine_watch *watch, struct image **ret, struct err *err);
+ * shared. Gives an Image, as import and tag do. */
+int engine_image_pull(struct engine *e, const struct pull_request *req,
+                      const struct engine_watch *watch, json_t **ret, struct err *err);
+/* path is on the daemon's machine; name NULL = what the archive says (image/image.h). */
 int engine_image_import(struct engine *e, const char *path, const char *name,
-                        const struct engine_watch *watch, struct image **ret, struct err *err);
-int engine_image_tag(struct engine *e, const char *name, const char *new_name, struct image **ret,
+                        const struct engine_watch *watch, json_t **ret, struct err *err);
+int engine_image_tag(struct engine *e, const char *name, const char *new_name, json_t **ret,
                      struct err *err);
-/* These two also delete what nothing needs any more, now or when the last box of it is gone. */
+/* Also deletes the layers that nothing needs any more: now, or when the last box of them is gone.
+ */
 int engine_image_remove(struct engine *e, const char *name, struct err *err);
-/* prune->used_ids is filled in here. */
-int engine_image_prune(struct engine *e, const struct image_prune *prune,
-                       struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes,
+
+struct prune_request {
+    int64_t unused_ms;  /* those not used for that long; 0 = any age */
+    int64_t keep_bytes; /* the least recently used, until this much is left; 0 = no budget */
+    bool dry_run;
+};
+
+/* Never those that sandboxes were made from; layers go as with a remove. Gives {removed: [Image],
+ * bytes, dryRun}. */
+int engine_image_prune(struct engine *e, const struct prune_request *req, json_t **ret,
                        struct err *err);
 
 /* The archive of an image, written by a thread of its own into the pipe that fd reads. Closing
@@ -50,7 +64,15 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
                        struct err *err);
 int engine_export_close(struct image_export *x, struct err *err);
 
-/* The sandbox as it is becomes an image; one that runs stands still meanwhile. changes: name, and
- * optionally env (object, added to the image's), workdir, user, entrypoint, cmd, labels. */
-int engine_commit(struct engine *e, const char *id, const json_t *changes, struct image **ret,
+/* How the new image differs from the sandbox's own; NULL = not at all. */
+struct commit_request {
+    const char *name;  /* required */
+    const json_t *env; /* object of strings, added to the image's */
+    const char *workdir, *user;
+    char *const *entrypoint, *const *cmd; /* without items: none */
+    const json_t *labels;                 /* object of strings */
+};
+
+/* The sandbox as it is becomes an image; one that runs stands still meanwhile. Gives an Image. */
+int engine_commit(struct engine *e, const char *id, const struct commit_request *req, json_t **ret,
                   struct err *err);

@@ -20,3 +20,12 @@ json_t *json_cstr(const char *s)
 {
     return json_of_bytes(s, strlen(s));
 }
+
+json_t *json_of_strings(char *const *list)
+{
+    json_t *array = json_array();
+
+    for (; list && *list; list++)
+        (void)json_array_append_new(array, json_cstr(*list));
+    return array;
+}

@@ -111,15 +111,15 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
 }
 
 /* Nothing is held but a place among the sandboxes while the image is pulled. */
-static int take_parts(struct engine *e, const json_t *in, const struct engine_watch *watch,
-                      struct sandbox_spec *spec, struct image **ret, struct box *box,
-                      struct err *err)
+static int take_parts(struct engine *e, const struct sandbox_request *req,
+                      const struct engine_watch *watch, struct sandbox_spec *spec,
+                      struct image **ret, struct box *box, struct err *err)
 {
     struct image *image;
 
-    if (image_obtain(e, spec->image, in, watch, &image, err) < 0)
+    if (image_obtain(e, req, watch, &image, err) < 0)
         return -1;
-    if (spec_take_image(e, in, image, spec, err) < 0 || prepared_take(e, box, err) < 0) {
+    if (spec_take_image(e, req, image, spec, err) < 0 || prepared_take(e, box, err) < 0) {
         images_release(e, image->id);
         images_drop(e, image->id, spec->image);
         image_free(image);
@@ -129,8 +129,8 @@ static int take_parts(struct engine *e, const json_t *in, const struct engine_wa
     return 0;
 }
 
-int engine_create(struct engine *e, const json_t *in, const struct engine_watch *watch,
-                  json_t **ret, struct err *err)
+int engine_create(struct engine *e, const struct sandbox_request *req,
+                  const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct sandbox_spec spec;
@@ -138,13 +138,13 @@ int engine_create(struct engine *e, const json_t *in, const struct engine_watch 
     struct box box;
     int r;
 
-    if (spec_read(e, in, &spec, err) < 0)
+    if (spec_read(e, req, &spec, err) < 0)
         return -1;
     if (roster_reserve(e, err) < 0) {
         sandbox_spec_done(&spec);
         return -1;
     }
-    if (take_parts(e, in, watch, &spec, &image, &box, err) < 0) {
+    if (take_parts(e, req, watch, &spec, &image, &box, err) < 0) {
         roster_unreserve(e);
         sandbox_spec_done(&spec);
         return -1;

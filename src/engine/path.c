@@ -4,8 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/path_internal.h"
-
-#define PATH_BYTES_MAX 4095 /* what the kernel takes */
+#include "model/limits.h"
 
 static int traversal(struct err *err, const char *path)
 {

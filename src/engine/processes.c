@@ -1,12 +1,12 @@
 #include "engine/processes.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "engine/agent_client_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/sandbox_internal.h"
@@ -87,36 +87,29 @@ int engine_processes_top(struct engine *e, const char *id, json_t **ret, struct 
     return list(e, id, true, ret, err);
 }
 
-static int signal_number(const char *name)
+static int bad_signal(struct err *err)
 {
-    static const struct {
-        const char *name;
-        int number;
-    } signals[] = {
-        {"TERM", SIGTERM}, {"KILL", SIGKILL}, {"INT", SIGINT},   {"HUP", SIGHUP},
-        {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"STOP", SIGSTOP}, {"CONT", SIGCONT},
-    };
+    auto_buf struct buf words = {0};
 
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        if (strcmp(signals[i].name, name) == 0)
-            return signals[i].number;
-    return -1;
+    buf_init(&words, 200);
+    for (const char *const *w = signal_words; *w; w++)
+        (void)buf_addf(&words, "%s%s", words.len > 0 ? ", " : "", *w);
+    return err_set(err, ERR_INVALID, "signal must be one of %s", words.data);
 }
 
 int engine_process_kill(struct engine *e, const char *id, uint32_t pid, const char *signal,
                         struct err *err)
 {
-    int number = signal_number(signal ? signal : "TERM");
+    int number = signal_of_word(signal ? signal : "TERM");
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
 
+    if (number < 0)
+        return bad_signal(err);
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
     if (pid == 0)
         return err_set(err, ERR_INVALID, "pid is required: a process id of the sandbox");
-    if (number < 0)
-        return err_set(err, ERR_INVALID,
-                       "signal must be one of TERM, KILL, INT, HUP, USR1, USR2, STOP and CONT");
     buf_init(&args, FRAME_MAX);
     wire_put_u32(&args, pid);
     wire_put_u32(&args, (uint32_t)number);

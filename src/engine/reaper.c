@@ -82,11 +82,9 @@ static void *destroyer_main(void *arg)
         r->head = sb->doomed_next;
         if (!r->head)
             r->tail = NULL;
-        r->current = sb;
         pthread_mutex_unlock(&r->lock);
         destroy(e, sb);
         pthread_mutex_lock(&r->lock);
-        r->current = NULL;
         sandbox_unref(sb);
     }
     pthread_mutex_unlock(&r->lock);

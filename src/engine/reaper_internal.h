@@ -13,7 +13,6 @@ struct reaper {
     pthread_mutex_t lock;
     pthread_cond_t more, tick;
     struct sandbox *head, *tail;
-    const struct sandbox *current;
     bool stop, drain, running;
     int epoll_fd, wake_fd;
     pthread_t destroyer, sweeper, watcher;
@@ -25,5 +24,6 @@ int reaper_start(struct engine *e, struct err *err);
 void reaper_stop(struct engine *e); /* after the queue is empty */
 /* Destroys the box and deletes the row, later. Takes a reference. */
 void reaper_doom(struct engine *e, struct sandbox *sb);
+/* From here on the watcher sees when the box ends, until reaper_unwatch(). */
 void reaper_watch(struct engine *e, struct sandbox *sb);
 void reaper_unwatch(struct engine *e, struct sandbox *sb);

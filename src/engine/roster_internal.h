@@ -21,22 +21,23 @@ struct roster {
     bool stopping;     /* none is made any more */
 };
 
-void roster_init(struct roster *t);
-/* Gives up what is in it. */
+void roster_init(struct roster *all);
+/* Gives back the references to all that are in it. */
 void roster_done(struct engine *e);
 /* From here on none can be reserved. */
 void roster_close(struct engine *e);
 /* Counts one against the limit before anything is made for it; ERR_LIMIT. */
 int roster_reserve(struct engine *e, struct err *err);
 void roster_unreserve(struct engine *e);
-/* Takes a reference of its own. reserved: turns a reservation into an entry. */
+/* Keeps a reference of its own. reserved: it takes the place that roster_reserve() has kept. */
 void roster_add(struct engine *e, struct sandbox *sb, bool reserved);
 /* Gives the roster's reference back. */
 void roster_remove(struct engine *e, struct sandbox *sb);
 /* A new reference, or NULL. */
 struct sandbox *roster_find(struct engine *e, const char *id);
 struct sandbox *roster_find_serial(struct engine *e, uint64_t serial);
-/* References to those that match, oldest first; frees nothing. *ret_total counts all matches. */
+/* Those that match, oldest first: at most max of them, after the first skip. The caller gives back
+ * the reference to each and frees the array. *ret_total (may be NULL) counts all that match. */
 struct sandbox **roster_select(struct engine *e, bool (*match)(struct sandbox *sb, const void *arg),
                                const void *arg, size_t skip, size_t max, size_t *ret_n,
                                size_t *ret_total);

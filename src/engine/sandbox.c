@@ -12,7 +12,7 @@
 
 /* ---- the object ---- */
 
-struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box)
+struct sandbox *sandbox_alloc(struct engine *e, const struct box *box)
 {
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
@@ -20,6 +20,8 @@ struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box)
     pthread_mutex_init(&sb->env_turn, NULL);
     pthread_mutex_init(&sb->turn, NULL);
     pthread_mutex_init(&sb->lock, NULL);
+    sb->engine = e;
+    agent_waits_init(&sb->waits);
     sb->box = *box;
     sb->boot_id = xstrdup(e->boot_id);
     sb->watched_fd = -1;
@@ -39,6 +41,7 @@ void sandbox_unref(struct sandbox *sb)
     pthread_mutex_destroy(&sb->env_turn);
     pthread_mutex_destroy(&sb->turn);
     pthread_mutex_destroy(&sb->lock);
+    agent_waits_done(&sb->waits);
     sandbox_spec_done(&sb->spec);
     free(sb->reason);
     free(sb->boot_id);

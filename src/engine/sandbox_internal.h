@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/agent_wait_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -11,11 +12,12 @@ struct err;
 
 /* One sandbox as the engine knows it. engine_internal.h says in which order its locks are taken. */
 struct sandbox {
+    struct engine *engine;
     atomic_uint refs;
-    uint64_t serial; /* names it in the watcher, where a pointer could be stale */
-    struct sandbox *prev, *next, *bucket_next; /* roster.lock */
-    struct sandbox *doomed_next;               /* queue of the reaper */
-    unsigned attempts;                         /* to destroy it */
+    uint64_t serial; /* by which the reaper's watcher knows it: a pointer could be of a freed one */
+    struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock */
+    struct sandbox *doomed_next;               /* in the reaper's queue */
+    unsigned attempts;                         /* of the reaper, to destroy its box */
 
     pthread_mutex_t env_turn, turn, lock;
 
@@ -27,7 +29,7 @@ struct sandbox {
     char *image_user;
     int stop_signal; /* what asks the main process to end */
 
-    /* lock; state, reason and expiry are also changed only under turn */
+    /* Protected by lock. Who changes state, reason or expiry also has turn. */
     struct sandbox_spec spec; /* env changes, the rest is fixed */
     enum sandbox_state state;
     char *reason;
@@ -38,26 +40,29 @@ struct sandbox {
     uint64_t sample_cpu_ns;
     int64_t sample_ns;
     double cpu_percent;
+
+    struct agent_waits waits; /* has its own lock */
 };
 
 /* With one reference, which is the caller's. */
-struct sandbox *sandbox_alloc(const struct engine *e, const struct box *box);
+struct sandbox *sandbox_alloc(struct engine *e, const struct box *box);
 struct sandbox *sandbox_ref(struct sandbox *sb);
 void sandbox_unref(struct sandbox *sb);
 
-static inline void cleanup_unrefp(struct sandbox **sb)
+static inline void cleanup_sandboxp(struct sandbox **sb)
 {
     sandbox_unref(*sb);
 }
-#define auto_sandbox __attribute__((cleanup(cleanup_unrefp)))
+#define auto_sandbox __attribute__((cleanup(cleanup_sandboxp)))
 
+/* A new reference; ERR_NOT_FOUND for an unknown id. */
 int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
 /* ERR_CONFLICT "Sandbox is not running: …" unless it is. */
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
 int sandbox_check_running(struct sandbox *sb, struct err *err);
-/* Under turn. The only writer of a state; reason is copied. */
+/* The caller has turn. Nothing else writes a state; reason is copied. */
 int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err);
-/* "paused", "stopped (agent_lost)" */
+/* "paused", "stopped (agent_lost)"; free it. */
 char *sandbox_status(struct sandbox *sb);
 json_t *sandbox_json(const struct engine *e, struct sandbox *sb);
 void sandbox_set_expiry(struct sandbox *sb, int64_t now, int64_t expires_ms);

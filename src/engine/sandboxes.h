@@ -1,18 +1,45 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "engine/pull_policy.h"
 
 struct engine;
 struct engine_watch;
 struct err;
 
-/* in is the flat, type-checked input of sandbox::create (image, name, timeout, memory, cpu, disk,
- * network, env, workdir, metadata, entrypoint, runEntrypoint, pull, platform, registry_auth);
- * numbers are clamped to the contract's ranges. Pulls the image when that is asked for or needed;
- * watch (NULL = nobody) is told. Returns the Sandbox object of the contract. */
-int engine_create(struct engine *e, const json_t *in, const struct engine_watch *watch,
-                  json_t **ret, struct err *err);
+/* What the engine gives is JSON in the shape that the contract has for it; what it takes are plain
+ * structs and arguments. */
+
+/* A number that may be left out. */
+struct maybe_number {
+    bool given;
+    double value;
+};
+
+/* What a new sandbox shall be. What is NULL or not given takes its default; numbers are brought
+ * into the contract's ranges. */
+struct sandbox_request {
+    const char *image; /* required */
+    const char *name;  /* NULL = the id */
+    struct maybe_number timeout_s, memory_mb, cpu_cores, disk_mb;
+    bool network;
+    const json_t *env, *metadata; /* objects of strings */
+    const char *workdir;
+    char *const *entrypoint; /* the main process */
+    bool run_entrypoint;     /* the main process is the image's own; not together with entrypoint */
+    bool pull_given;
+    enum pull_policy pull;           /* not given = as the engine is configured */
+    const char *platform;            /* NULL = this machine's */
+    const char *username, *password; /* for the image's registry; NULL = the daemon's own */
+};
+
+/* Pulls the image when that is asked for or needed; watch (NULL = nobody) is told. Gives a Sandbox,
+ * as do the others here. */
+int engine_create(struct engine *e, const struct sandbox_request *req,
+                  const struct engine_watch *watch, json_t **ret, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* {items, total, page, pageSize}, newest last. status and metadata (object) filter; NULL = any. */
 int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,

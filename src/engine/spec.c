@@ -8,15 +8,14 @@
 #include "engine/images_internal.h"
 #include "engine/path_internal.h"
 #include "engine/policy.h"
+#include "engine/sandboxes.h"
 #include "engine/spec_internal.h"
 #include "image/image.h"
+#include "model/limits.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
-#define NAME_MAX_BYTES     256
-#define IMAGE_MAX_BYTES    255
-#define METADATA_MAX_BYTES (64u << 10)
-#define ENTRYPOINT_MAX     1024
+#define ENTRYPOINT_MAX 1024
 
 static uint32_t clamp(double v, uint32_t min, uint32_t max)
 {
@@ -25,46 +24,40 @@ static uint32_t clamp(double v, uint32_t min, uint32_t max)
     return v < max ? (uint32_t)(v + 0.5) : max;
 }
 
-static uint32_t number(const json_t *in, const char *key, double scale, uint32_t preset,
-                       uint32_t min, uint32_t max)
+static uint32_t number(struct maybe_number n, double scale, uint32_t preset, uint32_t min,
+                       uint32_t max)
 {
-    const json_t *v = json_object_get(in, key);
-
-    return json_is_number(v) ? clamp(json_number_value(v) * scale, min, max) : preset;
+    return n.given ? clamp(n.value * scale, min, max) : preset;
 }
 
-static const char *text(const json_t *in, const char *key)
+static int read_image(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
+                      struct err *err)
 {
-    return json_string_value(json_object_get(in, key));
-}
-
-static int read_image(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
-{
-    const char *image = text(in, "image");
+    const char *image = req->image;
     auto_free char *name = NULL;
 
     if (!image || !*image)
         return err_set(err, ERR_INVALID, "image is required");
-    if (strlen(image) > IMAGE_MAX_BYTES || strstr(image, "..") || strchr(image, '$'))
-        return err_set(err, ERR_INVALID,
-                       "image must be a name of at most %d bytes without .. and $",
-                       IMAGE_MAX_BYTES);
+    if (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$'))
+        return err_code(err, ERR_INVALID, "bad_image",
+                        "image must be a name of at most %d bytes without .. and $",
+                        IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
     name = image_of_id(e, image);
     if (policy_check(e->policy, name && *name ? name : image, err) < 0)
         return -1;
     ret->image = xstrdup(image);
-    return policy_limit(e->policy, name && *name ? name : image, json_object_get(in, "cpu"),
-                        json_object_get(in, "memory"), &ret->limits, err);
+    return policy_limit(e->policy, name && *name ? name : image, req->cpu_cores.given,
+                        req->memory_mb.given, &ret->limits, err);
 }
 
-static int read_texts(const struct engine *e, const json_t *in, struct sandbox_spec *ret,
-                      struct err *err)
+static int read_texts(const struct engine *e, const struct sandbox_request *req,
+                      struct sandbox_spec *ret, struct err *err)
 {
-    const char *name = text(in, "name"), *workdir = text(in, "workdir");
+    const char *name = req->name, *workdir = req->workdir;
 
-    if (name && strlen(name) > NAME_MAX_BYTES)
-        return err_set(err, ERR_INVALID, "name must be at most %d bytes", NAME_MAX_BYTES);
+    if (name && strlen(name) > SANDBOX_NAME_MAX)
+        return err_set(err, ERR_INVALID, "name must be at most %d bytes", SANDBOX_NAME_MAX);
     ret->name = name && *name ? xstrdup(name) : NULL;
     if (workdir && *workdir &&
         path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)
@@ -72,72 +65,65 @@ static int read_texts(const struct engine *e, const json_t *in, struct sandbox_s
     return 0;
 }
 
-static int read_maps(const json_t *in, struct sandbox_spec *ret, struct err *err)
+static int read_maps(const struct sandbox_request *req, struct sandbox_spec *ret, struct err *err)
 {
-    const json_t *env = json_object_get(in, "env"), *metadata = json_object_get(in, "metadata");
     const char *key;
     size_t size = 0;
     json_t *value;
 
-    if (json_is_object(env)) {
-        if (env_check(env, err) < 0)
-            return -1;
-        ret->env = json_deep_copy(env);
-    } else {
-        ret->env = json_object();
-    }
-    ret->metadata = json_is_object(metadata) ? json_deep_copy(metadata) : json_object();
+    if (req->env && env_check(req->env, err) < 0)
+        return -1;
+    ret->env = req->env ? json_deep_copy(req->env) : json_object();
+    ret->metadata = req->metadata ? json_deep_copy(req->metadata) : json_object();
     json_object_foreach(ret->metadata, key, value)
     {
         if (!json_is_string(value))
             return err_set(err, ERR_INVALID, "metadata.%.80s must be a string", key);
         size += strlen(key) + json_string_length(value);
     }
-    if (size > METADATA_MAX_BYTES)
+    if (size > METADATA_BYTES_MAX)
         return err_set(err, ERR_TOO_LARGE, "metadata must be at most %u bytes in total",
-                       METADATA_MAX_BYTES);
+                       METADATA_BYTES_MAX);
     return 0;
 }
 
-static int read_entrypoint(const json_t *in, struct sandbox_spec *ret, struct err *err)
+static int read_entrypoint(const struct sandbox_request *req, struct sandbox_spec *ret,
+                           struct err *err)
 {
-    const json_t *list = json_object_get(in, "entrypoint");
-    size_t i;
-    json_t *item;
-
-    if (json_array_size(list) > ENTRYPOINT_MAX)
+    if (!req->entrypoint || !*req->entrypoint)
+        return 0;
+    if (strv_len(req->entrypoint) > ENTRYPOINT_MAX)
         return err_set(err, ERR_TOO_LARGE, "entrypoint must have at most %d items", ENTRYPOINT_MAX);
-    json_array_foreach(list, i, item)
-    {
-        if (!json_is_string(item))
-            return err_set(err, ERR_INVALID, "entrypoint must be an array of strings");
-        ret->entrypoint = strv_add(ret->entrypoint, json_string_value(item));
-    }
-    if (ret->entrypoint && json_is_true(json_object_get(in, "runEntrypoint")))
+    if (req->run_entrypoint)
         return err_set(err, ERR_INVALID, "send entrypoint or runEntrypoint, not both");
+    for (char *const *arg = req->entrypoint; *arg; arg++)
+        ret->entrypoint = strv_add(ret->entrypoint, *arg);
     return 0;
 }
 
-static void read_numbers(const struct engine_config *c, const json_t *in, struct sandbox_spec *ret)
+static void read_numbers(const struct engine_config *c, const struct sandbox_request *req,
+                         struct sandbox_spec *ret)
 {
+    struct sandbox_limits *limits = &ret->limits;
+
     ret->timeout_s =
-        number(in, "timeout", 1, clamp(c->default_timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
+        number(req->timeout_s, 1, clamp(c->default_timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
                TIMEOUT_S_MIN, TIMEOUT_S_MAX);
-    ret->limits = c->default_limits;
-    ret->limits.memory_mb =
-        number(in, "memory", 1, ret->limits.memory_mb, MEMORY_MB_MIN, MEMORY_MB_MAX);
-    ret->limits.cpu_millis =
-        number(in, "cpu", 1000, ret->limits.cpu_millis, CPU_MILLIS_MIN, CPU_MILLIS_MAX);
-    ret->limits.disk_mb = number(in, "disk", 1, ret->limits.disk_mb, DISK_MB_MIN, DISK_MB_MAX);
+    *limits = c->default_limits;
+    limits->memory_mb = number(req->memory_mb, 1, limits->memory_mb, MEMORY_MB_MIN, MEMORY_MB_MAX);
+    limits->cpu_millis =
+        number(req->cpu_cores, 1000, limits->cpu_millis, CPU_MILLIS_MIN, CPU_MILLIS_MAX);
+    limits->disk_mb = number(req->disk_mb, 1, limits->disk_mb, DISK_MB_MIN, DISK_MB_MAX);
 }
 
-static int read_spec(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
+static int read_spec(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
+                     struct err *err)
 {
-    read_numbers(&e->config, in, ret);
-    if (read_image(e, in, ret, err) < 0 || read_texts(e, in, ret, err) < 0 ||
-        read_maps(in, ret, err) < 0 || read_entrypoint(in, ret, err) < 0)
+    read_numbers(&e->config, req, ret);
+    if (read_image(e, req, ret, err) < 0 || read_texts(e, req, ret, err) < 0 ||
+        read_maps(req, ret, err) < 0 || read_entrypoint(req, ret, err) < 0)
         return -1;
-    if (json_is_true(json_object_get(in, "network")))
+    if (req->network)
         return err_code(
             err, ERR_UNSUPPORTED, "network_unsupported",
             "network access is not available with the %s runtime yet; create the sandbox "
@@ -146,11 +132,12 @@ static int read_spec(struct engine *e, const json_t *in, struct sandbox_spec *re
     return 0;
 }
 
-int spec_read(struct engine *e, const json_t *in, struct sandbox_spec *ret, struct err *err)
+int spec_read(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
+              struct err *err)
 {
     struct sandbox_spec spec = {0};
 
-    if (read_spec(e, in, &spec, err) < 0) {
+    if (read_spec(e, req, &spec, err) < 0) {
         sandbox_spec_done(&spec);
         return -1;
     }
@@ -185,11 +172,10 @@ static int take_entrypoint(const struct image *image, struct sandbox_spec *spec,
                     "%s has no command of its own: say what to run with entrypoint", image->name);
 }
 
-int spec_take_image(const struct engine *e, const json_t *in, const struct image *image,
-                    struct sandbox_spec *spec, struct err *err)
+int spec_take_image(const struct engine *e, const struct sandbox_request *req,
+                    const struct image *image, struct sandbox_spec *spec, struct err *err)
 {
     if (take_workdir(e, image, spec, err) < 0)
         return -1;
-    return json_is_true(json_object_get(in, "runEntrypoint")) ? take_entrypoint(image, spec, err)
-                                                              : 0;
+    return req->run_entrypoint ? take_entrypoint(image, spec, err) : 0;
 }

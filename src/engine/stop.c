@@ -1,11 +1,10 @@
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/signals.h"
 #include "engine/agent_client_internal.h"
 #include "engine/background_internal.h"
 #include "engine/sandbox_internal.h"
@@ -18,42 +17,13 @@
 /* How a main process is asked to end before its box is taken away. */
 
 #define GRACE_MS 2000
-#define LOOK_MS  10
-
-static int real_time_signal(const char *name)
-{
-    uint64_t n = 0;
-
-    if (str_starts(name, "RTMIN") &&
-        (!name[5] || (name[5] == '+' && str_u64(name + 6, &n) == 0 && n <= 30)))
-        return SIGRTMIN + (int)n;
-    if (str_starts(name, "RTMAX") &&
-        (!name[5] || (name[5] == '-' && str_u64(name + 6, &n) == 0 && n <= 30)))
-        return SIGRTMAX - (int)n;
-    return 0;
-}
+#define LOOK_MS  50
 
 int stop_signal_parse(const char *text)
 {
-    uint64_t n;
-    int rt;
+    int number = text ? signal_parse(text) : -1;
 
-    if (!text || !*text)
-        return SIGTERM;
-    if (str_u64(text, &n) == 0)
-        return n > 0 && n <= 64 ? (int)n : SIGTERM;
-    if (str_starts(text, "SIG"))
-        text += 3;
-    rt = real_time_signal(text);
-    if (rt)
-        return rt;
-    for (int sig = 1; sig < 32; sig++) {
-        const char *name = sigabbrev_np(sig);
-
-        if (name && strcmp(name, text) == 0)
-            return sig;
-    }
-    return SIGTERM;
+    return number < 0 ? SIGTERM : number;
 }
 
 static bool is_running(struct sandbox *sb)
@@ -76,18 +46,69 @@ static int signal_main(struct engine *e, struct sandbox *sb, uint32_t pid)
     return agent_simple(e, sb, CALL_KILL, &args, NULL);
 }
 
+static int read_end(const struct frame *f)
+{
+    struct call_log log;
+    struct wire w;
+
+    wire_init(&w, f->data, f->len);
+    call_log_get(&w, &log);
+    return f->type == FRAME_END && wire_ok(&w) ? !log.running : -1;
+}
+
+/* 1 = it has ended, 0 = it had not when the agent said how it was, -1 = that cannot be told, or the
+ * time is up. */
+static int wait_end(struct sandbox *sb, int fd, int64_t until)
+{
+    struct agent_reader r;
+    struct frame f;
+    int got = 0;
+
+    agent_reader_init(&r, sb, fd);
+    while (got == 0) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t left = (until - mono_ns()) / 1000000;
+
+        if (left <= 0 || poll(&p, 1, (int)left) == 0 || agent_fill(&r, NULL) < 0)
+            got = -1;
+        else
+            got = agent_take(&r, &f, NULL);
+    }
+    if (got == 1)
+        got = read_end(&f);
+    buf_done(&r.in);
+    return got;
+}
+
+/* Where there is no stream to be had, because the agent is older or has too many, it is asked. */
+static int ask_end(struct engine *e, struct sandbox *sb)
+{
+    struct call_log log;
+
+    if (log_read(e, sb, "main", 0, 1, NULL, &log, NULL) < 0)
+        return -1;
+    return !log.running;
+}
+
 void main_stop(struct engine *e, struct sandbox *sb)
 {
     int64_t until = mono_ns() + GRACE_MS * 1000000ll;
     struct call_log log;
+    int ended;
 
     if (!sb->spec.entrypoint || !is_running(sb) ||
         log_read(e, sb, "main", 0, 1, NULL, &log, NULL) < 0 || !log.running ||
         signal_main(e, sb, log.pid) < 0)
         return;
-    while (mono_ns() < until && is_running(sb)) {
-        if (log_read(e, sb, "main", 0, 1, NULL, &log, NULL) < 0 || !log.running)
-            return;
-        (void)poll(NULL, 0, LOOK_MS);
-    }
+    do {
+        auto_close int fd = -1;
+
+        /* From past its end: only how it ends is of interest. */
+        if (log_follow(e, sb, "main", UINT64_MAX, &fd, NULL) == 0)
+            ended = wait_end(sb, fd, until);
+        else
+            ended = ask_end(e, sb);
+        if (ended == 0)
+            (void)poll(NULL, 0, LOOK_MS);
+    } while (ended == 0 && mono_ns() < until && is_running(sb));
 }

@@ -152,12 +152,10 @@ void writer_stop(struct engine *e)
 
 static char *image_config(const struct sandbox *sb)
 {
-    json_t *o = json_object(), *env = json_array();
+    json_t *o = json_object();
     char *text;
 
-    for (char **var = sb->image_env; var && *var; var++)
-        (void)json_array_append_new(env, json_cstr(*var));
-    (void)json_object_set_new(o, "env", env);
+    (void)json_object_set_new(o, "env", json_of_strings(sb->image_env));
     (void)json_object_set_new(o, "user", json_cstr(sb->image_user ? sb->image_user : ""));
     (void)json_object_set_new(o, "stopSignal", json_sprintf("%d", sb->stop_signal));
     text = json_dumps(o, JSON_COMPACT);

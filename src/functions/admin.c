@@ -2,7 +2,6 @@
 #include "engine/sandboxes.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
-#include "rest/rest.h"
 
 static int sweep(struct call *call, struct err *err)
 {
@@ -16,7 +15,6 @@ static int sweep(struct call *call, struct err *err)
 
 static int info(struct call *call, struct err *err)
 {
-    const struct rest_config *rest = rest_config(call->rest);
     const struct engine_config *c = engine_config(call->engine);
     json_t *limits;
 
@@ -27,25 +25,24 @@ static int info(struct call *call, struct err *err)
                        TIMEOUT_S_MAX, "maxSandboxes", (int)c->max_sandboxes, "maxCommandSeconds",
                        (json_int_t)c->max_command_s);
     call->out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "version", CAY_VERSION, "runtime",
-                          rest->runtime, "isolation", rest->boundary, "workspace", c->workspace,
-                          "defaultImage", c->default_image, "limits", limits);
+                          call->about->runtime, "isolation", call->about->boundary, "workspace",
+                          c->workspace, "defaultImage", c->default_image, "limits", limits);
     return 0;
 }
 
 static int openapi(struct call *call, struct err *err)
 {
     (void)err;
-    call->out = rest_openapi(rest_config(call->rest)->prefix);
+    call->out = functions_openapi(call->about->prefix);
     return 0;
 }
 
 const struct function admin_functions[] = {
     {"lifecycle::sweep", "POST", "/admin/sweep", NULL, sweep, NULL, SCOPE_ADMIN,
-     .help = "Removes expired sandboxes now", .result = "{swept: n}"},
+     .help = "Removes expired sandboxes now", .gives = &sweep_shape},
     {"system::info", "GET", "/info", NULL, info, NULL, SCOPE_READ,
-     .help = "Says what this daemon is",
-     .result = "{version, runtime, isolation, workspace, defaultImage, limits}"},
+     .help = "Says what this daemon is", .gives = &info_shape},
     {"system::openapi", "GET", "/openapi.json", NULL, openapi, NULL, SCOPE_READ,
-     .help = "Gives this description; also outside of the prefix", .result = "OpenAPI 3.1"},
+     .help = "Gives this description; also outside of the prefix", .gives = &openapi_shape},
     {0},
 };

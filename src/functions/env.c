@@ -1,39 +1,16 @@
-#include <string.h>
-
-#include "base/err.h"
 #include "engine/env.h"
 #include "functions/functions_internal.h"
-
-#define KEY_BYTES_MAX 256
-
-static int check_key(const char *key, struct err *err)
-{
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-    size_t len = strlen(key);
-
-    if (len == 0 || len > KEY_BYTES_MAX || key[strspn(key, allowed)])
-        return err_set(err, ERR_INVALID,
-                       "the name of a variable must be 1 to %d of the characters A-Z a-z 0-9 _",
-                       KEY_BYTES_MAX);
-    return 0;
-}
+#include "model/env.h"
 
 static int get(struct call *call, struct err *err)
 {
-    if (check_key(in_str(call, "key"), err) < 0)
-        return -1;
     return engine_env_get(call->engine, in_id(call), in_str(call, "key"), &call->out, err);
 }
 
 static int set(struct call *call, struct err *err)
 {
-    json_t *vars = json_object_get(call->in, "vars"), *value;
-    const char *key;
-
-    if (json_object_size(vars) == 0)
-        return err_set(err, ERR_INVALID, "vars is required and must not be empty");
-    json_object_foreach(vars, key, value) if (check_key(key, err) < 0) return -1;
-    return engine_env_set(call->engine, in_id(call), vars, &call->out, err);
+    return engine_env_set(call->engine, in_id(call), json_object_get(call->in, "vars"), &call->out,
+                          err);
 }
 
 static int list(struct call *call, struct err *err)
@@ -43,30 +20,33 @@ static int list(struct call *call, struct err *err)
 
 static int delete_key(struct call *call, struct err *err)
 {
-    if (check_key(in_str(call, "key"), err) < 0)
-        return -1;
     return engine_env_delete(call->engine, in_id(call), in_str(call, "key"), &call->out, err);
 }
 
 static const struct field key_fields[] = {
-    {"key", FIELD_STRING, .required = true, .min = 1, .max = KEY_BYTES_MAX,
-     .help = "name of the variable"},
+    {"key", FIELD_STRING, .min = 1, .max = ENV_KEY_MAX, .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
+     .example = "\"LANG\"", .help = "name of the variable"},
     {0},
 };
 
 static const struct field set_fields[] = {
-    {"vars", FIELD_STRING_MAP, .required = true, .max = ARG_BYTES_MAX, .help = "names and values"},
+    {"vars", FIELD_STRING_MAP, .filled = true, .max = ARG_BYTES_MAX,
+     .example = "{\"LANG\": \"C.UTF-8\"}", .help = "names and values"},
     {0},
 };
 
 const struct function env_functions[] = {
-    {"env::get", "POST", "/sandboxes/:id/env/get", key_fields, get, "sandbox_env_get", SCOPE_READ,
-     .help = "Reads a variable of the environment", .result = "{key, value, exists}"},
-    {"env::set", "POST", "/sandboxes/:id/env", set_fields, set, "sandbox_env_set", SCOPE_WRITE,
-     .help = "Sets variables for every later command", .result = "{set: [key], count}"},
-    {"env::list", "GET", "/sandboxes/:id/env", NULL, list, "sandbox_env_list", SCOPE_READ,
-     .help = "Lists the environment of commands", .result = "{vars, count}"},
-    {"env::delete", "POST", "/sandboxes/:id/env/delete", key_fields, delete_key, NULL, SCOPE_WRITE,
-     .help = "Removes a variable", .result = "{deleted: key}"},
+    {"env::get", "POST", "/sandboxes/:sandboxId/env/get", key_fields, get, "sandbox_env_get",
+     SCOPE_READ, .help = "Reads a variable of the environment", .gives = &env_value_shape,
+     .errors = "sandbox_not_found sandbox_not_running"},
+    {"env::set", "POST", "/sandboxes/:sandboxId/env", set_fields, set, "sandbox_env_set",
+     SCOPE_WRITE, .help = "Sets variables for every later command", .gives = &env_set_shape,
+     .errors = ERRORS_FILE " file_too_large"},
+    {"env::list", "GET", "/sandboxes/:sandboxId/env", NULL, list, "sandbox_env_list", SCOPE_READ,
+     .help = "Lists the environment of commands", .gives = &env_list_shape,
+     .errors = "sandbox_not_found sandbox_not_running"},
+    {"env::delete", "POST", "/sandboxes/:sandboxId/env/delete", key_fields, delete_key, NULL,
+     SCOPE_WRITE, .help = "Removes a variable", .gives = &env_deleted_shape,
+     .errors = ERRORS_FILE " file_too_large"},
     {0},
 };

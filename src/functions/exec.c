@@ -6,8 +6,7 @@
 #include "base/mem.h"
 #include "engine/exec.h"
 #include "functions/functions_internal.h"
-#include "http/server.h"
-#include "rest/sse.h"
+#include "functions/output.h"
 
 /* What the input asks for; the strings belong to it, argv to the caller. */
 static struct exec_request read_request(const struct call *call, char ***argv)
@@ -31,92 +30,206 @@ static struct exec_request read_request(const struct call *call, char ***argv)
     return req;
 }
 
-static bool client_gone(void *req)
+/* ---- commands that are waited for: tasks ---- */
+
+struct exec_task {
+    struct task task;
+    struct exec *exec;
+    struct output_text text[2]; /* of a stream */
+    bool started;
+};
+
+static void set_wait(struct exec_task *t)
 {
-    return http_client_gone(req);
+    struct exec_wait wait;
+
+    engine_exec_wait(t->exec, &wait);
+    t->task.fd = wait.fd;
+    t->task.events = wait.events;
+    t->task.until_ns = wait.until_ns;
 }
+
+/* Ends the command, if it still runs. */
+static void exec_task_free(struct task *task)
+{
+    struct exec_task *t = (struct exec_task *)task;
+
+    engine_exec_close(t->exec);
+    free(t);
+}
+
+static int open_task(struct call *call, const struct exec_request *req, const struct task_ops *ops,
+                     struct err *err)
+{
+    struct exec_task *t;
+    struct exec *exec;
+
+    if (engine_exec_open(call->engine, in_id(call), req, &exec, err) < 0)
+        return -1;
+    t = xcalloc(1, sizeof(*t));
+    t->task.ops = ops;
+    t->exec = exec;
+    set_wait(t);
+    call->task = &t->task;
+    return 0;
+}
+
+/* ---- run: the output whole ---- */
+
+static int run_step(struct task *task, struct call *call, struct err *err)
+{
+    struct exec_task *t = (struct exec_task *)task;
+    struct exec_result result;
+    int r = engine_exec_collect(t->exec, &result, err);
+
+    set_wait(t);
+    if (r != 0)
+        return r < 0 ? -1 : TASK_WAITS;
+    call->out = json_pack("{s:i, s:f, s:s, s:b}", "exitCode", result.end.exit_code, "duration",
+                          result.end.duration_ms, "reason", result.end.reason, "truncated",
+                          result.truncated);
+    call->texts[0] = (struct text){"stdout", result.out};
+    call->texts[1] = (struct text){"stderr", result.errors};
+    return TASK_DONE;
+}
+
+static const struct task_ops run_ops = {.step = run_step, .free = exec_task_free};
 
 static int run(struct call *call, struct err *err)
 {
     auto_strv char **argv = NULL;
     struct exec_request req = read_request(call, &argv);
 
-    return engine_exec_run(call->engine, in_id(call), &req, call->req ? http_req_fd(call->req) : -1,
-                           call->req ? client_gone : NULL, call->req, &call->out, err);
+    req.collect = true;
+    return open_task(call, &req, &run_ops, err);
 }
 
-/* One of the two output streams as events. */
-static int send_text(struct sse *sse, const char *type, struct sse_text *text, const char *data,
-                     size_t len, bool last)
-{
-    auto_buf struct buf clean = {0};
+/* ---- stream: the output as events ---- */
 
-    buf_init(&clean, 3 * (len + sizeof(text->rest)));
-    sse_text_add(text, data, len, last, &clean);
-    if (clean.len == 0)
-        return 0;
-    return sse_send(sse, sse_output(type, clean.data, clean.len));
-}
-
-static int send_exit(struct sse *sse, struct sse_text text[2], const char *code)
+static int send_exit(struct call *call, struct exec_task *t, const char *code, struct err *err)
 {
-    if (send_text(sse, "stdout", &text[0], "", 0, true) < 0 ||
-        send_text(sse, "stderr", &text[1], "", 0, true) < 0 ||
-        sse_send(sse, sse_output("exit", code, strlen(code))) < 0)
+    if (output_send(call, "stdout", &t->text[0], "", 0, true, err) < 0 ||
+        output_send(call, "stderr", &t->text[1], "", 0, true, err) < 0)
         return -1;
-    sse_end(sse);
-    return 0;
+    return sink_event(call, output_event("exit", code, strlen(code)), err);
 }
 
-/* Passes one piece of output on: 1 = more to come, 0 = that was the exit, -1 = the client has gone.
- */
-static int pass_output(struct sse *sse, struct sse_text text[2], struct exec_stream *x)
+/* The stream has begun, so the failure is an event too. */
+static int send_lost(struct call *call, struct exec_task *t, struct err *err)
 {
-    struct exec_output out;
-    struct err err = {0};
-    char code[16];
+    static const char lost[] = "the sandbox ended before the command did";
 
-    if (engine_exec_next(x, &out, &err) < 0) {
-        const char *lost = "the sandbox ended before the command did";
-
-        log_error("exec stream lost", "error", err.text);
-        (void)sse_send(sse, sse_output("error", lost, strlen(lost)));
-        return send_exit(sse, text, "-1");
-    }
-    switch (out.what) {
-    case EXEC_STDOUT:
-        return send_text(sse, "stdout", &text[0], out.data, out.len, false) < 0 ? -1 : 1;
-    case EXEC_STDERR:
-        return send_text(sse, "stderr", &text[1], out.data, out.len, false) < 0 ? -1 : 1;
-    case EXEC_EXIT:
-        break;
-    }
-    (void)snprintf(code, sizeof(code), "%d",
-                   strcmp(out.reason, "timeout") == 0 ? -1 : out.exit_code);
-    return send_exit(sse, text, code);
+    log_error("exec stream lost", "error", err->text);
+    if (sink_event(call, output_event("error", lost, sizeof(lost) - 1), err) < 0)
+        return -1;
+    return send_exit(call, t, "-1", err);
 }
+
+static int send_output(struct call *call, struct exec_task *t, const struct exec_output *out,
+                       struct err *err)
+{
+    char code[16];
+    int r;
+
+    switch (out->what) {
+    case EXEC_STARTED:
+        t->started = true;
+        return sink_event(call, NULL, err) < 0 ? -1 : TASK_AGAIN;
+    case EXEC_STDOUT:
+    case EXEC_STDERR:
+        r = output_send(call, out->what == EXEC_STDOUT ? "stdout" : "stderr",
+                        &t->text[out->what == EXEC_STDERR], out->data, out->len, false, err);
+        return r < 0 ? -1 : TASK_AGAIN;
+    case EXEC_EXIT:
+        (void)snprintf(code, sizeof(code), "%d",
+                       strcmp(out->reason, "timeout") == 0 ? -1 : out->exit_code);
+        return send_exit(call, t, code, err);
+    }
+    abort();
+}
+
+/* One piece a step: the face calls again when the caller has taken it. */
+static int stream_step(struct task *task, struct call *call, struct err *err)
+{
+    struct exec_task *t = (struct exec_task *)task;
+    struct exec_output out;
+    int r = engine_exec_next(t->exec, &out, err);
+
+    if (r < 0)
+        return t->started ? send_lost(call, t, err) : -1;
+    set_wait(t);
+    return r > 0 ? send_output(call, t, &out, err) : TASK_WAITS;
+}
+
+static const struct task_ops stream_ops = {.step = stream_step, .free = exec_task_free};
 
 static int stream(struct call *call, struct err *err)
 {
     auto_strv char **argv = NULL;
     struct exec_request req = read_request(call, &argv);
-    struct sse_text text[2] = {0};
-    struct exec_stream x;
-    struct sse sse;
-    int r;
 
-    if (engine_exec_open(call->engine, in_id(call), &req, &x, err) < 0)
-        return -1;
-    r = sse_begin(&sse, call->req) < 0 ? -1 : 1;
-    while (r > 0) {
-        r = sse_wait(&sse, x.fd, -1);
-        if (r > 0)
-            r = pass_output(&sse, text, &x);
+    return open_task(call, &req, &stream_ops, err);
+}
+
+/* ---- attach: output as it is, while input comes ---- */
+
+static int pass_output(struct call *call, const struct exec_output *out, struct err *err)
+{
+    int r = 0;
+
+    switch (out->what) {
+    case EXEC_STARTED:
+        r = sink_event(call, json_pack("{s:I}", "pid", (json_int_t)out->pid), err);
+        break;
+    case EXEC_STDOUT:
+        r = sink_bytes(call, CHANNEL_STDOUT, out->data, out->len, err);
+        break;
+    case EXEC_STDERR:
+        r = sink_bytes(call, CHANNEL_STDERR, out->data, out->len, err);
+        break;
+    case EXEC_EXIT:
+        call->out =
+            json_pack("{s:i, s:s, s:f, s:I, s:I}", "exitCode", out->exit_code, "reason",
+                      out->reason, "duration", out->duration_ms, "lostStdout",
+                      (json_int_t)out->lost_stdout, "lostStderr", (json_int_t)out->lost_stderr);
+        return TASK_DONE;
     }
-    sse_done(&sse);
-    engine_exec_close(&x); /* cancels what still runs, when the client left early */
+    return r < 0 ? -1 : TASK_AGAIN;
+}
+
+static int attach_step(struct task *task, struct call *call, struct err *err)
+{
+    struct exec_task *t = (struct exec_task *)task;
+    struct exec_output out;
+    int r = engine_exec_next(t->exec, &out, err);
+
+    if (r < 0)
+        return -1;
+    set_wait(t);
+    task->takes_input = engine_exec_takes_input(t->exec);
+    return r > 0 ? pass_output(call, &out, err) : TASK_WAITS;
+}
+
+static int attach_input(struct task *task, const struct input *in, struct err *err)
+{
+    struct exec_task *t = (struct exec_task *)task;
+
+    (void)err;
+    if (!in)
+        engine_exec_flush(t->exec);
+    else if (in->what == INPUT_STDIN)
+        engine_exec_stdin(t->exec, in->data, in->len);
+    else if (in->what == INPUT_RESIZE)
+        engine_exec_resize(t->exec, in->first, in->second);
+    else
+        engine_exec_signal(t->exec, in->first);
+    set_wait(t);
+    task->takes_input = engine_exec_takes_input(t->exec);
     return 0;
 }
+
+static const struct task_ops attach_ops = {
+    .step = attach_step, .input = attach_input, .free = exec_task_free};
 
 static int attach(struct call *call, struct err *err)
 {
@@ -124,8 +237,13 @@ static int attach(struct call *call, struct err *err)
     struct exec_request req = read_request(call, &argv);
 
     req.attached = true;
-    return exec_attach(call, &req, err);
+    if (open_task(call, &req, &attach_ops, err) < 0)
+        return -1;
+    call->task->takes_input = true;
+    return 0;
 }
+
+/* ---- in the background ---- */
 
 static int background(struct call *call, struct err *err)
 {
@@ -137,12 +255,12 @@ static int background(struct call *call, struct err *err)
 
 static int background_status(struct call *call, struct err *err)
 {
-    return engine_background_status(call->engine, in_id(call), &call->out, err);
+    return engine_background_status(call->engine, in_exec_id(call), &call->out, err);
 }
 
 static int background_logs(struct call *call, struct err *err)
 {
-    return engine_background_logs(call->engine, in_id(call), (uint64_t)in_int(call, "cursor"),
+    return engine_background_logs(call->engine, in_exec_id(call), (uint64_t)in_int(call, "cursor"),
                                   &call->out, err);
 }
 
@@ -156,31 +274,37 @@ static int interrupt(struct call *call, struct err *err)
 #define COMMAND_FIELDS                                                                             \
     {"command",                                                                                    \
      FIELD_COMMAND,                                                                                \
-     .required = true,                                                                             \
      .min = 1,                                                                                     \
      .max = ARG_BYTES_MAX,                                                                         \
+     .example = "\"echo hello\"",                                                                  \
      .help = "a string for the shell, or an array of arguments run as it is"},                     \
-        {"cwd", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,                                     \
+        {"cwd",                                                                                    \
+         FIELD_STRING,                                                                             \
+         .optional = true,                                                                         \
+         .min = 1,                                                                                 \
+         .max = PATH_BYTES_MAX,                                                                    \
          .help = "where it starts; the sandbox's workdir when absent"},                            \
-        {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the sandbox's"},         \
+        {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,                          \
+         .help = "added to the sandbox's"},                                                        \
     {                                                                                              \
-        "user", FIELD_STRING, .min = 1, .max = 64,                                                 \
+        "user", FIELD_STRING, .optional = true, .min = 1, .max = 64,                               \
                               .help = "name or uid, with :group or :gid; the image's"              \
     }
 
 #define TIMEOUT_FIELD                                                                              \
     {                                                                                              \
         "timeout", FIELD_NUMBER,                                                                   \
-            .max = 1e9, .help = "seconds; 0 or absent = CAY_MAX_CMD_TIMEOUT, more is cut to it"    \
+            .optional = true, .max = 1e9,                                                          \
+            .help = "seconds; 0 or absent = CAY_MAX_CMD_TIMEOUT, more is cut to it"                \
     }
 
 static const struct field run_fields[] = {COMMAND_FIELDS, TIMEOUT_FIELD, {0}};
 
 static const struct field attach_fields[] = {
     COMMAND_FIELDS,
-    {"timeout", FIELD_NUMBER, .max = 1e9, .help = "seconds; 0 or absent = none"},
-    {"tty", FIELD_BOOL, .help = "run on a terminal; output is then one stream"},
-    {"stdin", FIELD_BOOL, .help = "STDIN frames will come"},
+    {"timeout", FIELD_NUMBER, .optional = true, .max = 1e9, .help = "seconds; 0 or absent = none"},
+    {"tty", FIELD_BOOL, .optional = true, .help = "run on a terminal; output is then one stream"},
+    {"stdin", FIELD_BOOL, .optional = true, .help = "STDIN frames will come"},
     {"rows", FIELD_INT, .min = 1, .max = 65535, .preset = "24", .help = "of the terminal"},
     {"cols", FIELD_INT, .min = 1, .max = 65535, .preset = "80", .help = "of the terminal"},
     {0},
@@ -188,7 +312,7 @@ static const struct field attach_fields[] = {
 
 static const struct field background_fields[] = {
     COMMAND_FIELDS,
-    {"timeout", FIELD_NUMBER, .max = 1e9, .help = "seconds; 0 or absent = none"},
+    {"timeout", FIELD_NUMBER, .optional = true, .max = 1e9, .help = "seconds; 0 or absent = none"},
     {0},
 };
 
@@ -199,31 +323,34 @@ static const struct field logs_fields[] = {
 };
 
 static const struct field interrupt_fields[] = {
-    {"pid", FIELD_INT, .min = 1, .max = PID_NUMBER_MAX,
+    {"pid", FIELD_INT, .optional = true, .min = 1, .max = PID_NUMBER_MAX,
      .help = "in the sandbox; every running command when absent"},
     {0},
 };
 
 const struct function exec_functions[] = {
-    {"cmd::run", "POST", "/sandboxes/:id/exec", run_fields, run, "sandbox_exec", SCOPE_EXEC,
-     .help = "Runs a command and waits for it",
-     .result = "{exitCode, stdout, stderr, duration, reason, truncated}"},
-    {"cmd::run_stream", "POST", "/sandboxes/:id/exec/stream", run_fields, stream, NULL, SCOPE_EXEC,
-     .flags = FUNCTION_STREAM, .help = "Runs a command and streams its output",
-     .result =
-         "events {type: stdout | stderr | exit, data, timestamp}; exit has the code, -1 after "
-         "a timeout"},
-    {"cmd::attach", "POST", "/sandboxes/:id/exec/attach", attach_fields, attach, NULL, SCOPE_EXEC,
-     .flags = FUNCTION_UPGRADE,
+    {"cmd::run", "POST", "/sandboxes/:sandboxId/exec", run_fields, run, "sandbox_exec", SCOPE_EXEC,
+     .flags = FUNCTION_WAITS, .help = "Runs a command and waits for it",
+     .gives = &exec_result_shape, .errors = ERRORS_COMMAND " command_timeout cancelled"},
+    {"cmd::run_stream", "POST", "/sandboxes/:sandboxId/exec/stream", run_fields, stream, NULL,
+     SCOPE_EXEC, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
+     .help = "Runs a command and streams its output", .events = &exec_event_shape,
+     .errors = ERRORS_COMMAND},
+    {"cmd::attach", "POST", "/sandboxes/:sandboxId/exec/attach", attach_fields, attach, NULL,
+     SCOPE_EXEC, .flags = FUNCTION_WAITS, .answer = ANSWER_ATTACH,
      .help = "Runs a command with input, output and signals over an upgraded connection",
-     .result = "frames STARTED, STDOUT, STDERR, EXIT; takes STDIN, RESIZE, SIGNAL"},
-    {"cmd::background", "POST", "/sandboxes/:id/exec/background", background_fields, background,
-     NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running", .result = "Background"},
-    {"cmd::background_status", "GET", "/exec/background/:id/status", NULL, background_status, NULL,
-     SCOPE_READ, .help = "Shows a background command", .result = "Background"},
-    {"cmd::background_logs", "GET", "/exec/background/:id/logs", logs_fields, background_logs, NULL,
-     SCOPE_READ, .help = "Reads the output of a background command", .result = "{output, cursor}"},
-    {"cmd::interrupt", "POST", "/sandboxes/:id/exec/interrupt", interrupt_fields, interrupt, NULL,
-     SCOPE_EXEC, .help = "Sends SIGINT", .result = "{success: true}"},
+     .gives = &attach_end_shape, .events = &attach_event_shape,
+     .errors = ERRORS_COMMAND " upgrade_required bad_frame"},
+    {"cmd::background", "POST", "/sandboxes/:sandboxId/exec/background", background_fields,
+     background, NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running",
+     .gives = &background_exec_shape, .errors = ERRORS_COMMAND " no_space conflict"},
+    {"cmd::background_status", "GET", "/exec/background/:execId/status", NULL, background_status,
+     NULL, SCOPE_READ, .help = "Shows a background command", .gives = &background_exec_shape,
+     .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+    {"cmd::background_logs", "GET", "/exec/background/:execId/logs", logs_fields, background_logs,
+     NULL, SCOPE_READ, .help = "Reads the output of a background command",
+     .gives = &exec_logs_shape, .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+    {"cmd::interrupt", "POST", "/sandboxes/:sandboxId/exec/interrupt", interrupt_fields, interrupt,
+     NULL, SCOPE_EXEC, .help = "Sends SIGINT", .gives = &success_shape, .errors = ERRORS_AGENT},
     {0},
 };

@@ -4,12 +4,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/mode.h"
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/files.h"
 #include "functions/functions_internal.h"
-#include "http/server.h"
-#include "proto/call.h"
 
 #define JSON_FILE_MAX (16u << 20) /* what is read into one JSON answer */
 #define JSON_BODY_MAX (24u << 20) /* base64 of as much, with room for the rest */
@@ -27,16 +26,31 @@ static struct file_path in_path(const struct call *call, const char *name)
     return path_of(call, path ? path : engine_config(call->engine)->workspace);
 }
 
-static int read_text(struct call *call, struct err *err)
+/* What was there when it was opened is sent: a file that grows meanwhile is cut there. Kernel files
+ * say that they are empty and are not, so those are sent to their end. */
+static int send_file(struct call *call, struct err *err)
 {
-    auto_buf struct buf data, text;
+    auto_file_stream struct file_stream *file = NULL;
+    auto_buf struct buf piece = {0};
+    uint64_t size, left;
+    ssize_t n;
 
-    buf_init(&data, JSON_FILE_MAX);
-    buf_init(&text, 3 * (size_t)JSON_FILE_MAX);
-    if (engine_file_read(call->engine, in_id(call), in_path(call, "path"), &data, err) < 0)
+    if (engine_file_open_read(call->engine, in_id(call), in_path(call, "path"), &file, &size, err) <
+        0)
         return -1;
-    (void)utf8_clean(&text, data.data, data.len);
-    call->out = json_stringn_nocheck(text.data ? text.data : "", text.len);
+    if (size > 0 && sink_size(call, size, err) < 0)
+        return -1;
+    left = size > 0 ? size : JSON_FILE_MAX;
+    while (left > 0 && (n = engine_file_next(file, &piece, err)) != 0) {
+        size_t part = n > 0 && (uint64_t)n < left ? (size_t)n : (size_t)left;
+
+        if (n < 0 || sink_bytes(call, CHANNEL_ANSWER, piece.data, part, err) < 0)
+            return -1;
+        left -= part;
+    }
+    if (size > 0 && left > 0)
+        return err_code(err, ERR_CONFLICT, "file_changed",
+                        "the file became shorter while it was read; read it again");
     return 0;
 }
 
@@ -54,30 +68,30 @@ static int read_mode(const struct call *call, uint32_t *ret, struct err *err)
 {
     const char *mode = in_str(call, "mode");
 
-    *ret = CALL_MODE_KEEP;
-    if (mode && (str_octal(mode, ret) < 0 || *ret > 07777))
-        return err_set(err, ERR_INVALID, "mode must be octal digits up to 7777, such as 0644");
+    *ret = FILE_MODE_KEEP;
+    if (mode && mode_octal(mode, ret) < 0)
+        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits, such as 0644");
     return 0;
 }
 
 /* The body as it comes, in pieces; the file is replaced when all of it has come. */
-static int copy_body(struct call *call, int fd, struct err *err)
+static int copy_body(struct call *call, struct file_stream *file, struct err *err)
 {
     auto_free char *piece = xmalloc(PIECE_BYTES);
 
     for (;;) {
-        ssize_t n = http_req_read(call->req, piece, PIECE_BYTES, err);
+        ssize_t n = call->source->read(call->source, piece, PIECE_BYTES, err);
 
         if (n < 0)
             return -1;
         if (n == 0)
             return 0;
-        if (engine_file_write_some(fd, piece, (size_t)n, err) < 0)
+        if (engine_file_write_some(file, piece, (size_t)n, err) < 0)
             return -1;
     }
 }
 
-static int copy_base64(struct call *call, int fd, struct err *err)
+static int copy_base64(struct call *call, struct file_stream *file, struct err *err)
 {
     const json_t *content = json_object_get(call->in, "content");
     auto_buf struct buf data = {0};
@@ -90,7 +104,7 @@ static int copy_base64(struct call *call, int fd, struct err *err)
     for (size_t at = 0; at < data.len; at += PIECE_BYTES) {
         size_t len = data.len - at < PIECE_BYTES ? data.len - at : PIECE_BYTES;
 
-        if (engine_file_write_some(fd, data.data + at, len, err) < 0)
+        if (engine_file_write_some(file, data.data + at, len, err) < 0)
             return -1;
     }
     return 0;
@@ -98,74 +112,23 @@ static int copy_base64(struct call *call, int fd, struct err *err)
 
 static int upload(struct call *call, struct err *err)
 {
-    auto_close int fd = -1;
+    auto_file_stream struct file_stream *file = NULL;
     uint32_t mode;
 
     if (read_mode(call, &mode, err) < 0)
         return -1;
-    if (!call->raw_in && !json_object_get(call->in, "content"))
+    if (!call->source && !json_object_get(call->in, "content"))
         return err_set(err, ERR_INVALID,
                        "content is required: base64, or send the bytes as the body with "
                        "Content-Type: application/octet-stream");
-    if (engine_file_open_write(call->engine, in_id(call), in_path(call, "path"), mode, &fd, err) <
+    if (engine_file_open_write(call->engine, in_id(call), in_path(call, "path"), mode, &file, err) <
         0)
         return -1;
-    if ((call->raw_in ? copy_body(call, fd, err) : copy_base64(call, fd, err)) < 0)
+    if ((call->source ? copy_body(call, file, err) : copy_base64(call, file, err)) < 0)
         return -1;
-    if (engine_file_write_end(fd, err) < 0)
+    if (engine_file_write_end(file, err) < 0)
         return -1;
     return reply_success(call);
-}
-
-/* Once the head is out a failure can only be shown by breaking off before Content-Length. */
-static void send_pieces(struct call *call, int fd, uint64_t size)
-{
-    auto_buf struct buf piece = {0};
-    uint64_t sent = 0;
-
-    buf_init(&piece, PIECE_BYTES);
-    for (;;) {
-        ssize_t n = engine_file_next(fd, &piece, NULL);
-
-        if (n < 0 || (uint64_t)n > size - sent)
-            return;
-        if (n == 0)
-            break;
-        if (http_stream_write(call->req, piece.data, (size_t)n) < 0)
-            return;
-        sent += (uint64_t)n;
-    }
-    if (sent == size)
-        http_stream_end(call->req);
-}
-
-static int download_raw(struct call *call, struct err *err)
-{
-    auto_close int fd = -1;
-    uint64_t size;
-
-    if (engine_file_open_read(call->engine, in_id(call), in_path(call, "path"), &fd, &size, err) <
-        0)
-        return -1;
-    http_reply_header(call->req, "X-Content-Type-Options", "nosniff");
-    if (http_stream_begin(call->req, 200, "application/octet-stream", (int64_t)size) == 0)
-        send_pieces(call, fd, size);
-    return 0;
-}
-
-static int download(struct call *call, struct err *err)
-{
-    auto_buf struct buf data, text;
-
-    buf_init(&data, JSON_FILE_MAX);
-    buf_init(&text, 2 * (size_t)JSON_FILE_MAX);
-    if (call->raw_out)
-        return download_raw(call, err);
-    if (engine_file_read(call->engine, in_id(call), in_path(call, "path"), &data, err) < 0)
-        return -1;
-    (void)base64_encode(&text, data.data, data.len);
-    call->out = json_stringn_nocheck(text.data ? text.data : "", text.len);
-    return 0;
 }
 
 static int delete_file(struct call *call, struct err *err)
@@ -175,19 +138,20 @@ static int delete_file(struct call *call, struct err *err)
     return reply_success(call);
 }
 
+static int send_item(json_t *item, void *call, struct err *err)
+{
+    return sink_item(call, item, err);
+}
+
 static int list(struct call *call, struct err *err)
 {
-    return engine_file_list(call->engine, in_id(call), in_path(call, "path"), &call->out, err);
+    return engine_file_list(call->engine, in_id(call), in_path(call, "path"), send_item, call, err);
 }
 
 static int search(struct call *call, struct err *err)
 {
-    const char *pattern = in_str(call, "pattern");
-
-    if (strpbrk(pattern, ";|$`\\"))
-        return err_set(err, ERR_INVALID, "pattern must not contain any of ; | $ ` \\");
-    return engine_file_search(call->engine, in_id(call), in_path(call, "dir"), pattern, &call->out,
-                              err);
+    return engine_file_search(call->engine, in_id(call), in_path(call, "dir"),
+                              in_str(call, "pattern"), send_item, call, err);
 }
 
 /* paths, or path as a list of one; the caller frees it. */
@@ -280,38 +244,30 @@ static int remove_dirs(struct call *call, struct err *err)
     return each_path(call, engine_file_rmdir, err);
 }
 
-/* 3–4 octal digits, or one clause as chmod(1) takes it. */
-static bool mode_valid(const char *mode)
-{
-    size_t digits = strspn(mode, "01234567"), who;
-
-    if (digits > 0)
-        return !mode[digits] && (digits == 3 || digits == 4);
-    who = strspn(mode, "ugoa");
-    return mode[who] && strchr("+-=", mode[who]) &&
-           !mode[who + 1 + strspn(mode + who + 1, "rwxXt")];
-}
-
 static int change_mode(struct call *call, struct err *err)
 {
-    const char *mode = in_str(call, "mode");
-
-    if (!mode_valid(mode))
-        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits or one clause like u+x");
-    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), mode, err) < 0)
+    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), in_str(call, "mode"),
+                          err) < 0)
         return -1;
     return reply_success(call);
 }
 
 #define PATH_FIELD                                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,                   \
+        "path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",             \
                               .help = "absolute, or relative to the workspace"                     \
     }
 #define PATHS_FIELDS                                                                               \
-    {"paths", FIELD_STRINGS, .min = 1, .max = PATH_BYTES_MAX, .help = "one or more paths"},        \
+    {"paths",                                                                                      \
+     FIELD_STRINGS,                                                                                \
+     .optional = true,                                                                             \
+     .min = 1,                                                                                     \
+     .max = PATH_BYTES_MAX,                                                                        \
+     .example = "[\"a.txt\"]",                                                                     \
+     .help = "one or more paths"},                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "instead of paths: one"     \
+        "path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,                   \
+                              .help = "instead of paths: one"                                      \
     }
 #define ANYWHERE_FIELD                                                                             \
     {                                                                                              \
@@ -324,78 +280,88 @@ static const struct field paths_fields[] = {PATHS_FIELDS, ANYWHERE_FIELD, {0}};
 
 static const struct field write_fields[] = {
     PATH_FIELD,
-    {"content", FIELD_STRING, .required = true, .max = JSON_BODY_MAX, .help = "text"},
+    {"content", FIELD_STRING, .max = JSON_BODY_MAX, .example = "\"hello\\n\"", .help = "text"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field upload_fields[] = {
     PATH_FIELD,
-    {"content", FIELD_STRING, .max = JSON_BODY_MAX,
+    {"content", FIELD_STRING, .optional = true, .max = JSON_BODY_MAX, .example = "\"aGVsbG8K\"",
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
-    {"mode", FIELD_STRING, .min = 1, .max = 5,
+    {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5,
      .help = "octal digits; kept when absent, 0644 for a new file"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field list_fields[] = {
-    {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "the workspace when absent"},
+    {"path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+     .example = "\"/workspace\"", .help = "the workspace when absent"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field search_fields[] = {
-    {"pattern", FIELD_STRING, .required = true, .min = 1, .max = 200,
-     .help = "glob on the base name, without ; | $ ` \\"},
-    {"dir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .help = "the workspace when absent"},
+    {"pattern", FIELD_STRING, .min = 1, .max = GLOB_BYTES_MAX, .pattern = "^[^;|$`\\\\]+$",
+     .example = "\"*.txt\"", .help = "glob on the base name, without ; | $ ` \\"},
+    {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+     .help = "the workspace when absent"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field move_fields[] = {
-    {"moves", FIELD_ARRAY, .required = true, .help = "[{from, to}], done in order"},
+    {"moves", FIELD_ARRAY, .filled = true, .of = &file_move_shape, .help = "done in order"},
     ANYWHERE_FIELD,
     {0},
 };
 
 static const struct field chmod_fields[] = {
     PATH_FIELD,
-    {"mode", FIELD_STRING, .required = true, .min = 1, .max = 32,
+    {"mode", FIELD_STRING, .min = 1, .max = 32, .example = "\"u+x\"",
      .help = "3 or 4 octal digits, or one clause like u+x"},
     ANYWHERE_FIELD,
     {0},
 };
 
 const struct function file_functions[] = {
-    {"fs::read", "POST", "/sandboxes/:id/files/read", path_fields, read_text, "sandbox_read_file",
-     SCOPE_READ, .help = "Reads a file as text", .result = "the text as a JSON string"},
-    {"fs::write", "POST", "/sandboxes/:id/files/write", write_fields, write_text,
+    {"fs::read", "POST", "/sandboxes/:sandboxId/files/read", path_fields, send_file,
+     "sandbox_read_file", SCOPE_READ, .answer = ANSWER_TEXT, .help = "Reads a file as text",
+     .gives = &file_text_shape, .errors = ERRORS_FILE " file_too_large file_changed"},
+    {"fs::write", "POST", "/sandboxes/:sandboxId/files/write", write_fields, write_text,
      "sandbox_write_file", SCOPE_WRITE, .body_max = JSON_BODY_MAX,
-     .help = "Replaces a file with text; parents are made", .result = "{success: true}"},
-    {"fs::delete", "POST", "/sandboxes/:id/files/delete", path_fields, delete_file, NULL,
-     SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .result = "{success: true}"},
-    {"fs::list", "POST", "/sandboxes/:id/files/list", list_fields, list, "sandbox_list_files",
-     SCOPE_READ, .help = "Lists a directory", .result = "[FileInfo]"},
-    {"fs::search", "POST", "/sandboxes/:id/files/search", search_fields, search, NULL, SCOPE_READ,
-     .help = "Finds regular files by name, in all folders below", .result = "[path]"},
-    {"fs::upload", "POST", "/sandboxes/:id/files/upload", upload_fields, upload, NULL, SCOPE_WRITE,
-     .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
+     .help = "Replaces a file with text; parents are made", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::delete", "POST", "/sandboxes/:sandboxId/files/delete", path_fields, delete_file, NULL,
+     SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::list", "POST", "/sandboxes/:sandboxId/files/list", list_fields, list,
+     "sandbox_list_files", SCOPE_READ, .answer = ANSWER_LIST, .help = "Lists a directory",
+     .gives = &file_list_shape, .errors = ERRORS_FILE},
+    {"fs::search", "POST", "/sandboxes/:sandboxId/files/search", search_fields, search, NULL,
+     SCOPE_READ, .answer = ANSWER_LIST, .help = "Finds regular files by name, in all folders below",
+     .gives = &file_paths_shape, .errors = ERRORS_FILE},
+    {"fs::upload", "POST", "/sandboxes/:sandboxId/files/upload", upload_fields, upload, NULL,
+     SCOPE_WRITE, .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
      .help = "Replaces a file with bytes; a stream has no size limit but the sandbox's disk",
-     .result = "{success: true}"},
-    {"fs::download", "POST", "/sandboxes/:id/files/download", path_fields, download, NULL,
-     SCOPE_READ, .flags = FUNCTION_RAW_OUT,
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
+    {"fs::download", "POST", "/sandboxes/:sandboxId/files/download", path_fields, send_file, NULL,
+     SCOPE_READ, .answer = ANSWER_BYTES,
      .help = "Reads a file's bytes; with Accept: application/octet-stream as they are",
-     .result = "base64 as a JSON string, or the bytes"},
-    {"fs::info", "POST", "/sandboxes/:id/files/info", paths_fields, info, NULL, SCOPE_READ,
-     .help = "Shows what paths are", .result = "[FileMeta] for paths, FileMeta for path"},
-    {"fs::move", "POST", "/sandboxes/:id/files/move", move_fields, move, NULL, SCOPE_WRITE,
-     .help = "Moves files; stops at the first failure", .result = "{success: true}"},
-    {"fs::mkdir", "POST", "/sandboxes/:id/files/mkdir", paths_fields, make_dirs, NULL, SCOPE_WRITE,
-     .help = "Makes directories and their parents", .result = "{success: true}"},
-    {"fs::rmdir", "POST", "/sandboxes/:id/files/rmdir", paths_fields, remove_dirs, NULL,
-     SCOPE_WRITE, .help = "Removes directories and what is in them", .result = "{success: true}"},
-    {"fs::chmod", "POST", "/sandboxes/:id/files/chmod", chmod_fields, change_mode, NULL,
-     SCOPE_WRITE, .help = "Changes a file's mode", .result = "{success: true}"},
+     .gives = &file_bytes_shape, .errors = ERRORS_FILE " file_too_large file_changed"},
+    {"fs::info", "POST", "/sandboxes/:sandboxId/files/info", paths_fields, info, NULL, SCOPE_READ,
+     .help = "Shows what paths are", .gives = &file_meta_answer_shape, .errors = ERRORS_FILE},
+    {"fs::move", "POST", "/sandboxes/:sandboxId/files/move", move_fields, move, NULL, SCOPE_WRITE,
+     .help = "Moves files; stops at the first failure", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::mkdir", "POST", "/sandboxes/:sandboxId/files/mkdir", paths_fields, make_dirs, NULL,
+     SCOPE_WRITE, .help = "Makes directories and their parents", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::rmdir", "POST", "/sandboxes/:sandboxId/files/rmdir", paths_fields, remove_dirs, NULL,
+     SCOPE_WRITE, .help = "Removes directories and what is in them", .gives = &success_shape,
+     .errors = ERRORS_FILE},
+    {"fs::chmod", "POST", "/sandboxes/:sandboxId/files/chmod", chmod_fields, change_mode, NULL,
+     SCOPE_WRITE, .help = "Changes a file's mode", .gives = &success_shape, .errors = ERRORS_FILE},
     {0},
 };

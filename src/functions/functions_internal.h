@@ -3,7 +3,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/mem.h"
+#include "functions/error_codes.h"
 #include "functions/function.h"
+#include "model/limits.h"
+#include "model/shapes.h"
 
 /* Shared by the files that hold rows. Input has been checked when these are asked. */
 
@@ -28,9 +32,27 @@ static inline bool in_bool(const struct call *call, const char *name)
     return json_is_true(json_object_get(call->in, name));
 }
 
+/* A list of its own, which the caller frees; NULL when absent. */
+static inline char **in_strings(const struct call *call, const char *name)
+{
+    const json_t *array = json_object_get(call->in, name);
+    char **list = array ? xcalloc(1, sizeof(*list)) : NULL;
+
+    for (size_t i = 0; i < json_array_size(array); i++)
+        list = strv_add(list, json_string_value(json_array_get(array, i)));
+    return list;
+}
+
+/* Of the sandbox that the path names. */
 static inline const char *in_id(const struct call *call)
 {
-    return in_str(call, "id");
+    return in_str(call, "sandboxId");
+}
+
+/* Of the background command that the path names. */
+static inline const char *in_exec_id(const struct call *call)
+{
+    return in_str(call, "execId");
 }
 
 /* Answers {"success": true}; returns 0. */
@@ -40,15 +62,23 @@ static inline int reply_success(struct call *call)
     return 0;
 }
 
+struct engine_watch;
 struct err;
-struct exec_request;
 
-/* Runs a command over an upgraded connection (rest/attach.c). */
-int exec_attach(struct call *call, const struct exec_request *req, struct err *err);
+/* Who waits for work that takes time: its events go to the call's sink, and it ends when nobody
+ * wants the answer any more. */
+struct engine_watch call_watch(struct call *call);
 
-/* What a failure looks like from outside; one of ours is logged (rest/router.c). */
-json_t *api_error(struct http_req *req, const struct err *err);
-
-#define PATH_BYTES_MAX 4096
-#define ARG_BYTES_MAX  131071 /* the kernel takes no longer argument */
 #define PID_NUMBER_MAX 4194304
+
+/* Fields of several rows. */
+#define REGISTRY_AUTH_FIELD                                                                        \
+    {                                                                                              \
+        "registry_auth", FIELD_OBJECT, .optional = true, .of = &registry_auth_shape,               \
+                                       .help = "for the image's registry; else the daemon's own"   \
+    }
+#define PLATFORM_FIELD                                                                             \
+    {                                                                                              \
+        "platform", FIELD_STRING, .optional = true, .min = 3, .max = 64,                           \
+                                  .help = "as linux/arm64; this machine's when absent"             \
+    }

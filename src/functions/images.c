@@ -8,135 +8,34 @@
 #include "engine/pull_policy.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
-#include "image/image.h"
-#include "http/server.h"
-#include "rest/progress.h"
+#include "model/sandbox.h"
 
-#define NAME_BYTES_MAX 512
-#define EXPORT_CHUNK   (256u << 10)
-#define MB             (1 << 20)
-
-/* ---- what an image looks like ---- */
-
-static json_t *strings_json(char *const *list)
-{
-    json_t *array = json_array();
-
-    for (; list && *list; list++)
-        (void)json_array_append_new(array, json_string(*list));
-    return array;
-}
-
-static const char *or_empty(const char *s)
-{
-    return s ? s : "";
-}
-
-/* The lowest is cay's own: the mount points of every box, or what the host image stands on. */
-static int own_layers(const struct image *image)
-{
-    size_t n = image->layers ? strv_len(image->layers) : 0;
-
-    return n > 0 ? (int)n - 1 : 0;
-}
-
-static json_t *image_json(struct engine *e, const struct image *image)
-{
-    auto_free char *name = engine_image_name(e, image);
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", name, "id", image->id,
-                  "digest", or_empty(image->digest), "origin", or_empty(image->origin), "platform",
-                  or_empty(image->platform), "workdir", or_empty(image->workdir), "user",
-                  or_empty(image->user), "stopSignal", or_empty(image->stop_signal));
-    json_t *more =
-        json_pack("{s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:o, s:o, s:o}", "size",
-                  (json_int_t)image->size, "createdAt", (json_int_t)image->created_ms, "pulledAt",
-                  (json_int_t)image->pulled_ms, "usedAt", (json_int_t)image->used_ms, "layers",
-                  own_layers(image), "inUse", engine_image_in_use(e, image->id), "env",
-                  strings_json(image->env), "entrypoint", strings_json(image->entrypoint), "cmd",
-                  strings_json(image->cmd), "ports", strings_json(image->ports));
-
-    (void)json_object_update(o, more);
-    json_decref(more);
-    (void)json_object_set_new(o, "labels",
-                              image->labels ? json_deep_copy(image->labels) : json_object());
-    return o;
-}
-
-/* Takes the images and the array of them. */
-static json_t *images_json(struct engine *e, struct image **all, unsigned n)
-{
-    json_t *images = json_array();
-
-    for (unsigned i = 0; i < n; i++) {
-        (void)json_array_append_new(images, image_json(e, all[i]));
-        image_free(all[i]);
-    }
-    free(all);
-    return images;
-}
-
-/* Takes it. */
-static int answer(struct call *call, struct image *image)
-{
-    call->out = image_json(call->engine, image);
-    image_free(image);
-    return 0;
-}
-
-static int answer_progress(struct progress *p, int r, struct image *image, struct err *err)
-{
-    json_t *result = r == 0 ? image_json(p->call->engine, image) : NULL;
-
-    image_free(image);
-    return progress_end(p, r, "done", "image", result, err);
-}
+#define EXPORT_CHUNK (256u << 10)
+#define MB           (1 << 20)
 
 /* ---- look ---- */
 
 static int list(struct call *call, struct err *err)
 {
-    struct image **all;
-    unsigned n;
-
-    if (engine_image_list(call->engine, &all, &n, err) < 0)
-        return -1;
-    call->out = json_pack("{s:o}", "images", images_json(call->engine, all, n));
-    return 0;
+    return engine_image_list(call->engine, &call->out, err);
 }
 
 static int get(struct call *call, struct err *err)
 {
-    struct image *image;
-
-    if (engine_image_get(call->engine, in_str(call, "name"), &image, err) < 0)
-        return -1;
-    return answer(call, image);
+    return engine_image_get(call->engine, in_str(call, "name"), &call->out, err);
 }
 
 static int catalog(struct call *call, struct err *err)
 {
-    (void)err;
-    call->out = json_pack("{s:o}", "images", engine_image_catalog(call->engine));
-    return 0;
+    return engine_image_catalog(call->engine, &call->out, err);
 }
 
 /* ---- pull, import, export ---- */
 
-static int read_policy(const struct call *call, enum pull_policy *ret, struct err *err)
-{
-    const char *word = in_str(call, "policy");
-
-    *ret = PULL_ALWAYS;
-    if (word && pull_policy_parse(word, ret) < 0)
-        return err_set(err, ERR_INVALID, "policy must be always, missing or never");
-    return 0;
-}
-
 /* Over plain http the daemon would talk to whatever somebody names, with no proof of who it is. */
 static int check_insecure(const struct call *call, struct err *err)
 {
-    if (!in_bool(call, "insecure") || call->admin)
+    if (!in_bool(call, "insecure") || call->caller->admin)
         return 0;
     return err_code(err, ERR_FORBIDDEN, "insecure_not_allowed",
                     "insecure is for callers with a token or on the unix socket: add the registry "
@@ -146,7 +45,7 @@ static int check_insecure(const struct call *call, struct err *err)
 static int pull(struct call *call, struct err *err)
 {
     const json_t *auth = json_object_get(call->in, "registry_auth");
-    struct image_pull what = {
+    struct pull_request req = {
         .reference = in_str(call, "reference"),
         .name = in_str(call, "name"),
         .username = json_string_value(json_object_get(auth, "username")),
@@ -154,80 +53,52 @@ static int pull(struct call *call, struct err *err)
         .insecure = in_bool(call, "insecure"),
         .platform = in_str(call, "platform"),
     };
-    struct image *image = NULL;
-    enum pull_policy policy;
-    struct engine_watch watch;
-    struct progress progress;
-    int r;
+    struct engine_watch watch = call_watch(call);
 
-    if (read_policy(call, &policy, err) < 0 || registry_auth_check(call, err) < 0 ||
-        check_insecure(call, err) < 0)
+    if (check_insecure(call, err) < 0)
         return -1;
-    watch = progress_begin(&progress, call);
-    r = engine_image_pull(call->engine, &what, policy, &watch, &image, err);
-    return answer_progress(&progress, r, image, err);
+    (void)pull_policy_parse(in_str(call, "policy"), &req.policy);
+    return engine_image_pull(call->engine, &req, &watch, &call->out, err);
 }
 
 static int import(struct call *call, struct err *err)
 {
     const char *path = in_str(call, "path");
-    struct image *image = NULL;
-    struct engine_watch watch;
-    struct progress progress;
-    int r;
+    struct engine_watch watch = call_watch(call);
 
     if (path[0] != '/')
         return err_set(err, ERR_INVALID, "path must be absolute, on the daemon's machine");
-    watch = progress_begin(&progress, call);
-    r = engine_image_import(call->engine, path, in_str(call, "name"), &watch, &image, err);
-    return answer_progress(&progress, r, image, err);
+    return engine_image_import(call->engine, path, in_str(call, "name"), &watch, &call->out, err);
 }
 
-/* Passes the archive on: 0 at its end, -1 when the client has gone. */
-static int send_archive(struct call *call, int fd, char *chunk, ssize_t n)
-{
-    if (http_stream_begin(call->req, 200, "application/x-tar", -1) < 0)
-        return -1;
-    while (n > 0) {
-        if (http_stream_write(call->req, chunk, (size_t)n) < 0)
-            return -1;
-        n = read_some(fd, chunk, EXPORT_CHUNK);
-    }
-    return 0;
-}
-
-/* The head waits for the first bytes: until then a failure can still be told as one. */
+/* What goes wrong after the first bytes shows as an archive without its end. */
 static int export(struct call *call, struct err *err)
 {
     auto_free char *chunk = xmalloc(EXPORT_CHUNK);
     struct image_export archive;
-    int sent = 0;
+    bool any = false;
     ssize_t n;
+    int r = 0;
 
     if (engine_export_open(call->engine, in_str(call, "name"), &archive, err) < 0)
         return -1;
-    n = read_some(archive.fd, chunk, EXPORT_CHUNK);
-    if (n > 0)
-        sent = send_archive(call, archive.fd, chunk, n);
-    if (engine_export_close(&archive, err) < 0)
-        return n > 0 ? 0 : -1; /* a stream without its end is seen to be broken */
-    if (n <= 0)
+    while (r == 0 && (n = read_some(archive.fd, chunk, EXPORT_CHUNK)) > 0) {
+        r = sink_bytes(call, CHANNEL_ANSWER, chunk, (size_t)n, err);
+        any = true;
+    }
+    if (engine_export_close(&archive, r == 0 ? err : NULL) < 0)
+        return -1;
+    if (!any)
         return err_set(err, ERR_INTERNAL, "the archive is empty");
-    if (sent == 0)
-        http_stream_end(call->req);
-    return 0;
+    return r;
 }
 
 /* ---- names ---- */
 
 static int tag(struct call *call, struct err *err)
 {
-    struct image *image;
-
-    if (engine_image_tag(call->engine, in_str(call, "image"), in_str(call, "name"), &image, err) <
-        0)
-        return -1;
-    return answer(call, image);
+    return engine_image_tag(call->engine, in_str(call, "image"), in_str(call, "name"), &call->out,
+                            err);
 }
 
 static int remove_image(struct call *call, struct err *err)
@@ -242,114 +113,122 @@ static int remove_image(struct call *call, struct err *err)
 
 static int prune(struct call *call, struct err *err)
 {
-    struct image_prune what = {
+    struct prune_request req = {
         .unused_ms = in_int(call, "unusedFor") * 1000,
         .keep_bytes = in_int(call, "keepMb") * MB,
         .dry_run = in_bool(call, "dryRun"),
     };
-    struct image **removed;
-    int64_t bytes;
-    unsigned n;
 
-    if (engine_image_prune(call->engine, &what, &removed, &n, &bytes, err) < 0)
-        return -1;
-    call->out = json_pack("{s:o, s:I, s:b}", "removed", images_json(call->engine, removed, n),
-                          "bytes", (json_int_t)bytes, "dryRun", what.dry_run);
-    return 0;
+    return engine_image_prune(call->engine, &req, &call->out, err);
 }
 
 static int commit(struct call *call, struct err *err)
 {
-    struct image *image;
+    auto_strv char **entrypoint = in_strings(call, "entrypoint"), **cmd = in_strings(call, "cmd");
+    struct commit_request req = {
+        .name = in_str(call, "name"),
+        .env = json_object_get(call->in, "env"),
+        .workdir = in_str(call, "workdir"),
+        .user = in_str(call, "user"),
+        .entrypoint = entrypoint,
+        .cmd = cmd,
+        .labels = json_object_get(call->in, "labels"),
+    };
 
-    if (engine_commit(call->engine, in_id(call), call->in, &image, err) < 0)
-        return -1;
-    return answer(call, image);
+    return engine_commit(call->engine, in_id(call), &req, &call->out, err);
 }
 
 /* ---- rows ---- */
 
-#define EVENTS_RESULT                                                                                \
-    "the image; as events {event: resolving | resolved | layer | storing, …}, then {event: done, " \
-    "image} or {event: error, status, error, code}"
-
 static const struct field pull_fields[] = {
-    {"reference", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"reference", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "what to pull: python:3.12-slim, ghcr.io/team/app:1, or a name of the catalog"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "what to call it here; as the reference when absent"},
     REGISTRY_AUTH_FIELD,
-    {"insecure", FIELD_BOOL, .help = "over plain http; only with a token or on the unix socket"},
+    {"insecure", FIELD_BOOL, .optional = true,
+     .help = "over plain http; only with a token or on the unix socket"},
     PLATFORM_FIELD,
-    {"policy", FIELD_STRING, .min = 1, .max = 16, .preset = "\"always\"",
-     .help = "always, missing or never: whether to look for a newer one"},
+    {"policy", FIELD_STRING, .choices = pull_policy_words, .preset = "\"always\"",
+     .help = "whether to look for a newer one"},
     {0},
 };
 
 static const struct field import_fields[] = {
-    {"path", FIELD_STRING, .required = true, .min = 1, .max = PATH_BYTES_MAX,
+    {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"/srv/rootfs.tar\"",
      .help = "on the daemon's machine: a root directory, a tar archive of one, what docker save or "
              "an export wrote, or an OCI layout"},
-    {"name", FIELD_STRING, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
      .help = "of the image; what the archive calls it when absent"},
     {0},
 };
 
 static const struct field tag_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"my-app:1\"",
      .help = "the new name"},
     {0},
 };
 
 static const struct field prune_fields[] = {
-    {"unusedFor", FIELD_INT, .max = 1e9,
+    {"unusedFor", FIELD_INT, .optional = true, .max = 1e9, .example = "86400",
      .help = "seconds: only those not used for that long; 0 or absent = any"},
-    {"keepMb", FIELD_INT, .max = 1e9,
+    {"keepMb", FIELD_INT, .optional = true, .max = 1e9,
      .help = "the least recently used, until the rest takes no more; 0 or absent = all"},
-    {"dryRun", FIELD_BOOL, .help = "only tell what would go"},
+    {"dryRun", FIELD_BOOL, .optional = true, .help = "only tell what would go"},
     {0},
 };
 
 static const struct field commit_fields[] = {
-    {"name", FIELD_STRING, .required = true, .min = 1, .max = NAME_BYTES_MAX,
+    {"name", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"my-app:1\"",
      .help = "of the image"},
-    {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "added to the image's"},
-    {"workdir", FIELD_STRING, .max = PATH_BYTES_MAX, .help = "where commands start"},
-    {"user", FIELD_STRING, .max = 256, .help = "who runs them: name, uid, or either with :group"},
-    {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
-    {"cmd", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "of the image"},
-    {"labels", FIELD_STRING_MAP, .max = 65536, .help = "of the image"},
+    {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
+     .help = "added to the image's"},
+    {"workdir", FIELD_STRING, .optional = true, .max = PATH_BYTES_MAX,
+     .help = "where commands start"},
+    {"user", FIELD_STRING, .optional = true, .max = 256,
+     .help = "who runs them: name, uid, or either with :group"},
+    {"entrypoint", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"cmd", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX, .help = "of the image"},
+    {"labels", FIELD_STRING_MAP, .optional = true, .max = 65536, .help = "of the image"},
     {0},
 };
 
 const struct function image_functions[] = {
     {"image::list", "GET", "/images", NULL, list, NULL, SCOPE_READ, .help = "Lists images",
-     .result = "{images: [Image]}"},
+     .gives = &image_list_shape},
     {"image::catalog", "GET", "/images/catalog", NULL, catalog, NULL, SCOPE_READ,
      .help = "Lists the short names of images and what they stand for",
-     .result = "{images: [{name, reference, kind: preset | custom}]}"},
+     .gives = &image_catalog_shape},
     {"image::pull", "POST", "/images/pull", pull_fields, pull, NULL, SCOPE_WRITE,
-     .flags = FUNCTION_EVENTS, .help = "Gets an image from its registry", .result = EVENTS_RESULT},
+     .flags = FUNCTION_EVENTS, .done = "done", .key = "image",
+     .help = "Gets an image from its registry", .gives = &image_shape, .events = &pull_event_shape,
+     .errors = ERRORS_PULL " insecure_not_allowed image_reserved"},
     {"image::import", "POST", "/images/import", import_fields, import, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_LOCAL | FUNCTION_EVENTS,
+     .flags = FUNCTION_LOCAL | FUNCTION_EVENTS, .done = "done", .key = "image",
      .help = "Makes an image from a directory or an archive; only for root, on the unix socket",
-     .result = EVENTS_RESULT},
+     .gives = &image_shape, .events = &pull_event_shape,
+     .errors = ERRORS_WORKER " local_only bad_path name_missing several_images bad_image_name "
+                             "image_reserved bad_platform no_platform"},
     {"image::prune", "POST", "/images/prune", prune_fields, prune, NULL, SCOPE_ADMIN,
-     .help = "Removes images that no sandbox uses",
-     .result = "{removed: [Image], bytes: what that frees, dryRun}"},
+     .help = "Removes images that no sandbox uses", .gives = &image_prune_shape},
     {"image::get", "GET", "/images/:name", NULL, get, NULL, SCOPE_READ, .flags = FUNCTION_DECODE,
-     .help = "Shows an image; / and : of its name are percent-encoded", .result = "Image"},
+     .help = "Shows an image; / and : of its name are percent-encoded", .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME},
     {"image::remove", "DELETE", "/images/:name", NULL, remove_image, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .help = "Removes an image that no sandbox uses",
-     .result = "{deleted: name}"},
+     .gives = &image_deleted_shape, .errors = ERRORS_IMAGE_NAME " image_in_use image_reserved"},
     {"image::tag", "POST", "/images/:image/tag", tag_fields, tag, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .result = "Image"},
+     .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME " image_reserved"},
     {"image::export", "GET", "/images/:name/export", NULL, export, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_DECODE | FUNCTION_TAR,
+     .flags = FUNCTION_DECODE, .answer = ANSWER_TAR,
      .help = "Gives an image as an OCI layout in a tar archive, which docker load takes too",
-     .result = "application/x-tar"},
-    {"image::commit", "POST", "/sandboxes/:id/commit", commit_fields, commit, NULL, SCOPE_WRITE,
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " host_image"},
+    {"image::commit", "POST", "/sandboxes/:sandboxId/commit", commit_fields, commit, NULL,
+     SCOPE_WRITE,
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
-     .result = "Image"},
+     .gives = &image_shape,
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER
+                                 " sandbox_not_found conflict image_reserved too_many_layers"},
     {0},
 };

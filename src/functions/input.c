@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "functions/function.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "functions/function.h"
 
 static int hex_digit(char c)
 {
@@ -176,5 +176,13 @@ int input_add_body(json_t *in, const char *text, size_t len, struct err *err)
     }
     (void)json_object_update(in, body);
     json_decref(body);
+    return 0;
+}
+
+int input_check(json_t *in, const struct field *fields, json_t *params, struct err *err)
+{
+    if (fields_take(fields, in, err) < 0)
+        return -1;
+    (void)json_object_update(in, params);
     return 0;
 }

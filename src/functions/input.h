@@ -13,8 +13,6 @@ struct field;
 
 #define INPUT_DEPTH_MAX  64
 #define INPUT_VALUES_MAX 65536 /* in one body: a small text must not become a huge tree */
-#define INPUT_ITEMS_MAX  4096  /* in one array or map */
-#define INPUT_STRING_MAX (1u << 20)
 
 /* Percent-decoding of a path parameter or, with plus, of a query: a new string, or NULL when it is
  * malformed, has a NUL in it or is not UTF-8. */
@@ -27,6 +25,5 @@ int input_add_query(json_t *in, const char *query, const struct field *fields, s
 /* A JSON object, or nothing at all. */
 int input_add_body(json_t *in, const char *text, size_t len, struct err *err);
 
-/* Replaces *in with what the fields name (and the path parameters, which params lists): nulls and
- * unknown keys are gone, defaults are filled in, clamped numbers are clamped. */
-int input_check(json_t **in, const struct field *fields, json_t *params, struct err *err);
+/* Makes the input follow the fields, as fields_take() says, and adds the path parameters. */
+int input_check(json_t *in, const struct field *fields, json_t *params, struct err *err);

@@ -1,110 +1,66 @@
-#include "rest/rest.h"
-
 #include <string.h>
 
-#include "functions/function.h"
-#include "functions/input.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "functions/error_codes.h"
+#include "functions/function.h"
+#include "functions/schema.h"
+#include "model/shapes.h"
 
-static json_t *string_list_schema(const struct field *f)
+#define SERVER "http://127.0.0.1:3111" /* where a daemon listens that is not told otherwise */
+
+static void set(json_t *o, const char *key, json_t *value)
 {
-    json_t *items = json_pack("{s:s}", "type", "string");
-
-    if (f->max > 0)
-        (void)json_object_set_new(items, "maxLength", json_integer((json_int_t)f->max));
-    return json_pack("{s:s, s:o}", "type", "array", "items", items);
+    (void)json_object_set_new(o, key, value);
 }
 
-static json_t *type_schema(const struct field *f)
+static bool takes_body(const struct function *f)
 {
-    switch (f->type) {
-    case FIELD_STRING:
-        return json_pack("{s:s}", "type", "string");
-    case FIELD_INT:
-        return json_pack("{s:s}", "type", "integer");
-    case FIELD_NUMBER:
-        return json_pack("{s:s}", "type", "number");
-    case FIELD_BOOL:
-        return json_pack("{s:s}", "type", "boolean");
-    case FIELD_STRINGS:
-        return string_list_schema(f);
-    case FIELD_STRING_MAP:
-        return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
-                         "string");
-    case FIELD_OBJECT:
-        return json_pack("{s:s}", "type", "object");
-    case FIELD_ARRAY:
-        return json_pack("{s:s}", "type", "array");
-    case FIELD_COMMAND:
-        return json_pack("{s:[{s:s, s:i}, {s:s, s:{s:s}, s:i}]}", "oneOf", "type", "string",
-                         "minLength", 1, "type", "array", "items", "type", "string", "minItems", 1);
-    }
-    abort();
+    return f->fields && strcmp(f->method, "GET") != 0 && strcmp(f->method, "DELETE") != 0;
 }
 
-static void add_bound(json_t *schema, const struct field *f, const char *key, double bound)
+static bool is_required(const struct field *f)
 {
-    json_t *value = f->type == FIELD_NUMBER ? json_real(bound) : json_integer((json_int_t)bound);
-
-    (void)json_object_set_new(schema, key, value);
+    return !f->optional && !f->preset;
 }
 
-/* A clamped number is accepted whatever it is, so its range is told in words. */
-static void add_range(json_t *schema, const struct field *f)
+static bool needs_body(const struct function *f)
 {
-    if (f->type == FIELD_STRING) {
-        if (f->min > 0)
-            add_bound(schema, f, "minLength", f->min);
-        if (f->max > 0)
-            add_bound(schema, f, "maxLength", f->max);
-    } else if ((f->type == FIELD_INT || f->type == FIELD_NUMBER) && !f->clamp && f->max > f->min) {
-        add_bound(schema, f, "minimum", f->min);
-        add_bound(schema, f, "maximum", f->max);
-    }
+    for (const struct field *field = f->fields; field && field->name; field++)
+        if (is_required(field))
+            return true;
+    return false;
 }
 
-static json_t *field_schema(const struct field *f)
-{
-    json_t *schema = type_schema(f);
+/* ---- parameters ---- */
 
-    add_range(schema, f);
-    if (f->preset)
-        (void)json_object_set_new(schema, "default", json_loads(f->preset, JSON_DECODE_ANY, NULL));
-    if (f->help && f->clamp)
-        (void)json_object_set_new(
-            schema, "description",
-            json_sprintf("%s; moved to the nearer end of %.15g to %.15g", f->help, f->min, f->max));
-    else if (f->help)
-        (void)json_object_set_new(schema, "description", json_string(f->help));
-    return schema;
+/* Lists and maps are JSON text in a query. */
+static bool is_json_text(const struct field *f)
+{
+    return f->type == FIELD_STRINGS || f->type == FIELD_STRING_MAP || f->type == FIELD_OBJECT ||
+           f->type == FIELD_ARRAY;
 }
 
-static json_t *body_schema(const struct function *f)
+static json_t *parameter(const struct field *f, const char *where)
 {
-    json_t *properties = json_object(), *required = json_array();
-    json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+    bool in_path = strcmp(where, "path") == 0;
+    json_t *p = json_pack("{s:s, s:s, s:b, s:s}", "name", f->name, "in", where, "required",
+                          in_path || is_required(f), "description", f->help);
 
-    for (const struct field *field = f->fields; field && field->name; field++) {
-        (void)json_object_set_new(properties, field->name, field_schema(field));
-        if (field->required)
-            (void)json_array_append_new(required, json_string(field->name));
-    }
-    if (json_array_size(required) > 0)
-        (void)json_object_set(schema, "required", required);
-    json_decref(required);
-    return schema;
+    if (is_json_text(f))
+        set(p, "content", json_pack("{s:{s:o}}", "application/json", "schema", field_schema(f)));
+    else
+        set(p, "schema", field_schema(f));
+    return p;
 }
 
 static void add_query_parameters(json_t *parameters, const struct function *f)
 {
     for (const struct field *field = f->fields; field && field->name; field++)
-        (void)json_array_append_new(
-            parameters, json_pack("{s:s, s:s, s:b, s:o}", "name", field->name, "in", "query",
-                                  "required", field->required, "schema", field_schema(field)));
+        (void)json_array_append_new(parameters, parameter(field, "query"));
 }
 
-/* "/sandboxes/:id/exec" → "/sandbox/sandboxes/{id}/exec", with the parameters it names. */
+/* "/sandboxes/:sandboxId/exec" → "/sandbox/sandboxes/{sandboxId}/exec", with what it names. */
 static char *path_template(const char *prefix, const char *route, json_t *parameters)
 {
     struct buf path;
@@ -116,12 +72,12 @@ static char *path_template(const char *prefix, const char *route, json_t *parame
         size_t len = strcspn(++route, "/");
 
         if (*route == ':') {
-            auto_free char *name = xstrndup(route + 1, len - 1);
+            const struct field *param = path_param(route + 1, len - 1);
 
-            (void)buf_addf(&path, "/{%s}", name);
-            (void)json_array_append_new(parameters, json_pack("{s:s, s:s, s:b, s:{s:s}}", "name",
-                                                              name, "in", "path", "required", 1,
-                                                              "schema", "type", "string"));
+            if (!param)
+                abort(); /* a route names a parameter that path_params lacks */
+            (void)buf_addf(&path, "/{%s}", param->name);
+            (void)json_array_append_new(parameters, parameter(param, "path"));
         } else {
             (void)buf_addf(&path, "/%.*s", (int)len, route);
         }
@@ -130,65 +86,153 @@ static char *path_template(const char *prefix, const char *route, json_t *parame
     return buf_steal(&path);
 }
 
+/* ---- what comes and goes ---- */
+
+static json_t *json_media(json_t *schema, json_t *example)
+{
+    return json_pack("{s:o, s:o}", "schema", schema, "example", example);
+}
+
 static json_t *bytes_media(void)
 {
     return json_pack("{s:{s:s, s:s}}", "schema", "type", "string", "format", "binary");
+}
+
+/* A stream is text to OpenAPI 3.1, and so to what is generated from it; what the data of each event
+ * is stands beside that, as 3.2 will have it (itemSchema). */
+static json_t *events_media(const struct shape *events)
+{
+    json_t *example = shape_example(events);
+    auto_free char *line = json_dumps(example, 0);
+
+    json_decref(example);
+    return json_pack("{s:{s:s}, s:o, s:o}", "schema", "type", "string", "x-itemSchema",
+                     shape_ref(events), "example", json_sprintf("data: %s\n\n", line));
 }
 
 static json_t *request_body(const struct function *f)
 {
     json_t *content = json_object();
 
-    (void)json_object_set_new(content, "application/json",
-                              json_pack("{s:o}", "schema", body_schema(f)));
+    set(content, "application/json",
+        json_media(fields_schema(f->fields), fields_example(f->fields)));
     if (f->flags & FUNCTION_RAW_IN)
-        (void)json_object_set_new(content, "application/octet-stream", bytes_media());
-    return json_pack("{s:o}", "content", content);
+        set(content, "application/octet-stream", bytes_media());
+    return json_pack("{s:b, s:o}", "required", needs_body(f), "content", content);
 }
 
-static json_t *responses(const struct function *f)
+static const char *success_text(const struct function *f)
 {
-    const char *status = f->flags & FUNCTION_UPGRADE ? "101" : "200";
-    json_t *ok = json_pack("{s:s}", "description", f->result);
-    json_t *content = json_object();
+    if (f->answer == ANSWER_ATTACH)
+        return "the connection becomes a stream of frames";
+    if (f->gives)
+        return f->gives->help;
+    if (f->events)
+        return f->events->help;
+    return "an archive";
+}
 
-    if (f->flags & FUNCTION_TAR)
-        (void)json_object_set_new(content, "application/x-tar", bytes_media());
-    else if (!(f->flags & FUNCTION_STREAM))
-        (void)json_object_set_new(content, "application/json", json_pack("{s:{}}", "schema"));
-    if (f->flags & (FUNCTION_STREAM | FUNCTION_EVENTS))
-        (void)json_object_set_new(content, "text/event-stream",
-                                  json_pack("{s:{s:s}}", "schema", "type", "string"));
-    if (f->flags & FUNCTION_RAW_OUT)
-        (void)json_object_set_new(content, "application/octet-stream", bytes_media());
-    if (!(f->flags & FUNCTION_UPGRADE))
+static json_t *success(const struct function *f)
+{
+    json_t *ok = json_pack("{s:s}", "description", success_text(f)), *content;
+
+    if (f->answer == ANSWER_ATTACH)
+        return ok;
+    content = json_object();
+    /* JSON is first: that is what a client gets that asks for nothing else. */
+    if (f->gives)
+        set(content, "application/json", json_media(shape_ref(f->gives), shape_example(f->gives)));
+    if (f->events)
+        set(content, "text/event-stream", events_media(f->events));
+    if (f->answer == ANSWER_BYTES)
+        set(content, "application/octet-stream", bytes_media());
+    if (f->answer == ANSWER_TAR)
+        set(content, "application/x-tar", bytes_media());
+    if (json_object_size(content) > 0)
         (void)json_object_set(ok, "content", content);
     json_decref(content);
-    return json_pack("{s:o, s:{s:s}}", status, ok, "default", "$ref",
-                     "#/components/responses/Error");
+    return ok;
+}
+
+/* ---- errors ---- */
+
+/* Adds a code to the answer of a status, which it makes if it is the first. */
+static void add_code(json_t *responses, int status, const struct error_code *e)
+{
+    char key[8];
+    json_t *response;
+    const char *before;
+
+    (void)snprintf(key, sizeof(key), "%d", status);
+    response = json_object_get(responses, key);
+    if (!response) {
+        response = json_pack("{s:{s:{s:o}}, s:[]}", "content", "application/json", "schema",
+                             shape_ref(&error_shape), "x-codes");
+        set(responses, key, response);
+    }
+    (void)json_array_append_new(json_object_get(response, "x-codes"), json_string(e->code));
+    before = json_string_value(json_object_get(response, "description"));
+    set(response, "description",
+        json_sprintf("%s%s%s: %s", before ? before : "", before ? "; " : "", e->code, e->help));
+}
+
+/* Lists the codes, and adds an answer for each of their statuses. */
+static json_t *add_errors(json_t *responses, const char *codes)
+{
+    json_t *list = json_array();
+
+    while (codes && *codes) {
+        size_t len = strcspn(codes, " ");
+        const struct error_code *e = error_code_find(codes, len);
+
+        if (!e)
+            abort(); /* a row names a code that error_codes lacks */
+        codes += len;
+        codes += strspn(codes, " ");
+        (void)json_array_append_new(list, json_string(e->code));
+        add_code(responses, e->status, e);
+        if (e->also)
+            add_code(responses, e->also, e);
+    }
+    return list;
+}
+
+/* ---- the document ---- */
+
+/* "cmd::run" → "cmd_run": generators make names of it. */
+static char *operation_id(const char *id)
+{
+    const char *colons = strstr(id, "::");
+
+    return xasprintf("%.*s_%s", (int)(colons - id), id, colons + 2);
 }
 
 static json_t *operation(const struct function *f, json_t *parameters)
 {
     auto_free char *tag = xstrndup(f->id, strcspn(f->id, ":"));
-    json_t *op = json_pack("{s:s, s:s, s:[s], s:o}", "operationId", f->id, "summary", f->help,
-                           "tags", tag, "responses", responses(f));
-    bool has_body = strcmp(f->method, "GET") != 0 && strcmp(f->method, "DELETE") != 0;
+    auto_free char *id = operation_id(f->id);
+    json_t *op = json_pack("{s:s, s:s, s:s, s:[s]}", "operationId", id, "x-function", f->id,
+                           "summary", f->help, "tags", tag);
+    json_t *responses = json_object();
 
-    if (has_body && f->fields)
-        (void)json_object_set_new(op, "requestBody", request_body(f));
+    if (takes_body(f))
+        set(op, "requestBody", request_body(f));
     else
         add_query_parameters(parameters, f);
     if (json_array_size(parameters) > 0)
         (void)json_object_set(op, "parameters", parameters);
+    set(responses, f->answer == ANSWER_ATTACH ? "101" : "200", success(f));
+    set(op, "x-errors", add_errors(responses, f->errors));
+    set(responses, "default", json_pack("{s:s}", "$ref", "#/components/responses/Error"));
+    set(op, "responses", responses);
     if (f->flags & FUNCTION_OPEN)
-        (void)json_object_set_new(op, "security", json_array());
+        set(op, "security", json_array());
     return op;
 }
 
 struct document {
     const char *prefix;
-    json_t *paths;
+    json_t *paths, *schemas;
 };
 
 static int add_function(const struct function *f, void *arg)
@@ -205,29 +249,51 @@ static int add_function(const struct function *f, void *arg)
     item = json_object_get(d->paths, path);
     if (!item) {
         item = json_object();
-        (void)json_object_set_new(d->paths, path, item);
+        set(d->paths, path, item);
     }
-    (void)json_object_set_new(item, method, operation(f, parameters));
+    set(item, method, operation(f, parameters));
     json_decref(parameters);
+    fields_collect(f->fields, d->schemas);
+    shape_collect(f->gives, d->schemas);
+    shape_collect(f->events, d->schemas);
     return 0;
 }
 
-json_t *rest_openapi(const char *prefix)
+/* Every code, so that programs need not gather them. */
+static json_t *all_codes(void)
 {
-    struct document d = {.prefix = prefix, .paths = json_object()};
-    json_t *error = json_pack("{s:s, s:[s, s], s:{s:{s:s, s:s}, s:{s:s, s:s}}}", "type", "object",
-                              "required", "error", "code", "properties", "error", "type", "string",
-                              "description", "what was wrong and what to do", "code", "type",
-                              "string", "description", "a stable word for programs");
-    json_t *response =
-        json_pack("{s:s, s:{s:{s:{s:s}}}}", "description", "any failure", "content",
-                  "application/json", "schema", "$ref", "#/components/schemas/Error");
-    json_t *components = json_pack("{s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}}}", "schemas", "Error",
-                                   error, "responses", "Error", response, "securitySchemes",
-                                   "token", "type", "http", "scheme", "bearer");
+    json_t *list = json_array();
+
+    for (const struct error_code *e = error_codes; e->code; e++) {
+        json_t *statuses = json_pack("[i]", e->status);
+
+        if (e->also)
+            (void)json_array_append_new(statuses, json_integer(e->also));
+        (void)json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:s}", "code", e->code,
+                                                    "statuses", statuses, "general", e->general,
+                                                    "description", e->help));
+    }
+    return list;
+}
+
+static json_t *components(json_t *schemas)
+{
+    json_t *error = json_pack("{s:s, s:{s:{s:o}}}", "description",
+                              "any failure; x-errors lists the codes that are general", "content",
+                              "application/json", "schema", shape_ref(&error_shape));
+
+    shape_collect(&error_shape, schemas);
+    return json_pack("{s:o, s:{s:o}, s:{s:{s:s, s:s}}}", "schemas", schemas, "responses", "Error",
+                     error, "securitySchemes", "token", "type", "http", "scheme", "bearer");
+}
+
+json_t *functions_openapi(const char *prefix)
+{
+    struct document d = {.prefix = prefix, .paths = json_object(), .schemas = json_object()};
 
     (void)functions_each(add_function, &d);
-    return json_pack("{s:s, s:{s:s, s:s}, s:[{s:[]}], s:o, s:o}", "openapi", "3.1.0", "info",
-                     "title", "cay", "version", CAY_VERSION, "security", "token", "paths", d.paths,
-                     "components", components);
+    return json_pack("{s:s, s:{s:s, s:s}, s:[{s:s}], s:[{s:[]}], s:o, s:o, s:o}", "openapi",
+                     "3.1.0", "info", "title", "cay", "version", CAY_VERSION, "servers", "url",
+                     SERVER, "security", "token", "paths", d.paths, "components",
+                     components(d.schemas), "x-errors", all_codes());
 }

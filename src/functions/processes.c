@@ -1,8 +1,5 @@
-#include <string.h>
-
-#include "base/err.h"
-#include "base/mem.h"
 #include "engine/processes.h"
+#include "base/signals.h"
 #include "functions/functions_internal.h"
 
 static int list(struct call *call, struct err *err)
@@ -17,17 +14,9 @@ static int top(struct call *call, struct err *err)
 
 static int kill_process(struct call *call, struct err *err)
 {
-    static const char *const signals[] = {"TERM", "KILL", "INT",  "HUP",
-                                          "USR1", "USR2", "STOP", "CONT"};
     const char *signal = in_str(call, "signal");
     json_int_t pid = in_int(call, "pid");
-    size_t i = 0;
 
-    while (i < ARRAY_LEN(signals) && strcmp(signals[i], signal) != 0)
-        i++;
-    if (i == ARRAY_LEN(signals))
-        return err_set(err, ERR_INVALID,
-                       "signal must be one of TERM KILL INT HUP USR1 USR2 STOP CONT");
     if (engine_process_kill(call->engine, in_id(call), (uint32_t)pid, signal, err) < 0)
         return -1;
     call->out = json_pack("{s:I, s:s}", "killed", pid, "signal", signal);
@@ -35,21 +24,20 @@ static int kill_process(struct call *call, struct err *err)
 }
 
 static const struct field kill_fields[] = {
-    {"pid", FIELD_INT, .required = true, .min = 1, .max = PID_NUMBER_MAX, .help = "in the sandbox"},
-    {"signal", FIELD_STRING, .min = 1, .max = 8, .preset = "\"TERM\"",
-     .help = "TERM, KILL, INT, HUP, USR1, USR2, STOP or CONT"},
+    {"pid", FIELD_INT, .min = 1, .max = PID_NUMBER_MAX, .example = "7", .help = "in the sandbox"},
+    {"signal", FIELD_STRING, .choices = signal_words, .preset = "\"TERM\"", .help = "what to send"},
     {0},
 };
 
 const struct function process_functions[] = {
-    {"proc::list", "GET", "/sandboxes/:id/processes", NULL, list, "sandbox_process_list",
-     SCOPE_READ, .help = "Lists the processes of a sandbox",
-     .result = "{processes: [{pid, user, cpu, memory, command}]}"},
-    {"proc::kill", "POST", "/sandboxes/:id/processes/kill", kill_fields, kill_process,
+    {"proc::list", "GET", "/sandboxes/:sandboxId/processes", NULL, list, "sandbox_process_list",
+     SCOPE_READ, .help = "Lists the processes of a sandbox", .gives = &process_list_shape,
+     .errors = ERRORS_AGENT},
+    {"proc::kill", "POST", "/sandboxes/:sandboxId/processes/kill", kill_fields, kill_process,
      "sandbox_process_kill", SCOPE_EXEC, .help = "Sends a signal; fine if the process is gone",
-     .result = "{killed: pid, signal}"},
-    {"proc::top", "GET", "/sandboxes/:id/processes/top", NULL, top, NULL, SCOPE_READ,
-     .help = "Lists the processes with what they use",
-     .result = "{processes: [{pid, cpu, mem, vsz, rss, command}]}"},
+     .gives = &process_killed_shape, .errors = ERRORS_AGENT},
+    {"proc::top", "GET", "/sandboxes/:sandboxId/processes/top", NULL, top, NULL, SCOPE_READ,
+     .help = "Lists the processes with what they use", .gives = &process_top_shape,
+     .errors = ERRORS_AGENT},
     {0},
 };

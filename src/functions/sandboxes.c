@@ -1,31 +1,59 @@
 #include "engine/sandboxes.h"
 #include "base/err.h"
+#include "base/mem.h"
+#include "engine/pull_policy.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
-#include "rest/progress.h"
 
-#include <string.h>
+static struct maybe_number in_maybe(const struct call *call, const char *name)
+{
+    const json_t *value = json_object_get(call->in, name);
+
+    return (struct maybe_number){.given = value, .value = json_number_value(value)};
+}
+
+/* The texts and lists in it stay the input's, or entrypoint's. */
+static void read_request(const struct call *call, char *const *entrypoint,
+                         struct sandbox_request *ret)
+{
+    const json_t *auth = json_object_get(call->in, "registry_auth");
+    const char *pull = in_str(call, "pull");
+
+    *ret = (struct sandbox_request){
+        .image = in_str(call, "image"),
+        .name = in_str(call, "name"),
+        .timeout_s = in_maybe(call, "timeout"),
+        .memory_mb = in_maybe(call, "memory"),
+        .cpu_cores = in_maybe(call, "cpu"),
+        .disk_mb = in_maybe(call, "disk"),
+        .network = in_bool(call, "network"),
+        .env = json_object_get(call->in, "env"),
+        .metadata = json_object_get(call->in, "metadata"),
+        .workdir = in_str(call, "workdir"),
+        .entrypoint = entrypoint,
+        .run_entrypoint = in_bool(call, "runEntrypoint"),
+        .pull_given = pull,
+        .platform = in_str(call, "platform"),
+        .username = json_string_value(json_object_get(auth, "username")),
+        .password = json_string_value(json_object_get(auth, "password")),
+    };
+    if (pull)
+        (void)pull_policy_parse(pull, &ret->pull);
+}
 
 static int create(struct call *call, struct err *err)
 {
-    const char *image = in_str(call, "image");
-    struct engine_watch watch;
-    struct progress progress;
-    json_t *sandbox = NULL;
-    int r;
+    auto_strv char **entrypoint = in_strings(call, "entrypoint");
+    struct engine_watch watch = call_watch(call);
+    struct sandbox_request req;
 
     if (json_object_get(call->in, "template"))
         return err_set(err, ERR_UNSUPPORTED,
                        "templates are not available in this version: send image, memory, timeout "
                        "and env instead");
-    if (strstr(image, "..") || strchr(image, '$'))
-        return err_code(err, ERR_INVALID, "bad_image", "image must not contain \"..\" or \"$\"");
-    if (registry_auth_check(call, err) < 0)
-        return -1;
-    watch = progress_begin(&progress, call);
-    r = engine_create(call->engine, call->in, &watch, &sandbox, err);
-    return progress_end(&progress, r, "sandbox", "sandbox", sandbox, err);
+    read_request(call, entrypoint, &req);
+    return engine_create(call->engine, &req, &watch, &call->out, err);
 }
 
 static int list(struct call *call, struct err *err)
@@ -72,37 +100,44 @@ static int clone_sandbox(struct call *call, struct err *err)
 }
 
 static const struct field create_fields[] = {
-    {"image", FIELD_STRING, .required = true, .min = 1, .max = 512,
+    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
              "host"},
-    {"name", FIELD_STRING, .max = 255, .help = "for people; the id when absent"},
-    {"timeout", FIELD_INT, .clamp = true, .min = TIMEOUT_S_MIN, .max = TIMEOUT_S_MAX,
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .example = "\"demo\"",
+     .help = "for people; the id when absent"},
+    {"timeout", FIELD_INT, .optional = true, .clamp = true, .min = TIMEOUT_S_MIN,
+     .max = TIMEOUT_S_MAX, .example = "300",
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
-    {"memory", FIELD_INT, .clamp = true, .min = MEMORY_MB_MIN, .max = MEMORY_MB_MAX,
-     .help = "MB of memory (default CAY_DEFAULT_MEMORY)"},
-    {"cpu", FIELD_NUMBER, .clamp = true, .min = CPU_MILLIS_MIN / 1000.0,
+    {"memory", FIELD_INT, .optional = true, .clamp = true, .min = MEMORY_MB_MIN,
+     .max = MEMORY_MB_MAX, .example = "512", .help = "MB of memory (default CAY_DEFAULT_MEMORY)"},
+    {"cpu", FIELD_NUMBER, .optional = true, .clamp = true, .min = CPU_MILLIS_MIN / 1000.0,
      .max = CPU_MILLIS_MAX / 1000.0, .help = "cores (default CAY_DEFAULT_CPU)"},
-    {"disk", FIELD_INT, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
+    {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
      .help = "MB of disk (default CAY_DEFAULT_DISK)"},
-    {"network", FIELD_BOOL, .help = "access to the network; off by default"},
-    {"env", FIELD_STRING_MAP, .max = ARG_BYTES_MAX, .help = "environment of every command"},
-    {"workdir", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX,
+    {"network", FIELD_BOOL, .optional = true, .help = "access to the network; off by default"},
+    {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
+     .help = "environment of every command"},
+    {"workdir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "where commands start; else where the image says, else the workspace"},
-    {"metadata", FIELD_STRING_MAP, .max = 65536, .help = "kept with the sandbox, for the caller"},
-    {"entrypoint", FIELD_STRINGS, .max = ARG_BYTES_MAX, .help = "main process, as arguments"},
-    {"runEntrypoint", FIELD_BOOL,
+    {"metadata", FIELD_STRING_MAP, .optional = true, .max = 65536,
+     .example = "{\"team\": \"blue\"}", .help = "kept with the sandbox, for the caller"},
+    {"entrypoint", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX,
+     .help = "main process, as arguments"},
+    {"runEntrypoint", FIELD_BOOL, .optional = true,
      .help = "the image's own entrypoint and command are the main process"},
-    {"pull", FIELD_STRING, .min = 1, .max = 16,
-     .help = "pull the image: missing, always or never (default CAY_PULL_POLICY)"},
+    {"pull", FIELD_STRING, .optional = true, .choices = pull_policy_words,
+     .help = "when to pull the image (default CAY_PULL_POLICY)"},
     PLATFORM_FIELD,
     REGISTRY_AUTH_FIELD,
-    {"template", FIELD_STRING, .max = 255, .help = "not available in this version"},
+    {"template", FIELD_STRING, .optional = true, .max = 255,
+     .help = "not available in this version"},
     {0},
 };
 
 static const struct field list_fields[] = {
-    {"status", FIELD_STRING, .max = 32, .help = "only those with this status"},
-    {"metadata", FIELD_STRING_MAP, .help = "only those with all of these entries"},
+    {"status", FIELD_STRING, .optional = true, .max = 32, .help = "only those with this status"},
+    {"metadata", FIELD_STRING_MAP, .optional = true,
+     .help = "only those with all of these entries"},
     {"page", FIELD_INT, .min = 1, .max = 1000000, .preset = "1", .help = "counted from 1"},
     {"pageSize", FIELD_INT, .clamp = true, .min = 1, .max = 200, .preset = "20",
      .help = "sandboxes on a page"},
@@ -110,33 +145,42 @@ static const struct field list_fields[] = {
 };
 
 static const struct field renew_fields[] = {
-    {"expiresAt", FIELD_INT, .required = true, .max = 9007199254740991,
+    {"expiresAt", FIELD_INT, .max = 9007199254740991, .example = "1767225900000",
      .help = "Unix milliseconds; at least 60 seconds and at most 24 hours from now"},
     {0},
 };
 
 static const struct field clone_fields[] = {
-    {"name", FIELD_STRING, .max = 255, .help = "of the new sandbox"},
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     {0},
 };
 
 const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
-     .flags = FUNCTION_EVENTS, .help = "Makes a sandbox and starts it",
-     .result = "Sandbox; as events what a pull of its image does, then {event: sandbox, sandbox}"},
+     .flags = FUNCTION_EVENTS, .done = "sandbox", .key = "sandbox",
+     .help = "Makes a sandbox and starts it", .gives = &sandbox_shape,
+     .events = &create_event_shape,
+     .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
+                           " image_cap_exceeded image_not_installed no_default_command "
+                           "sandbox_limit network_unsupported path_traversal conflict"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
-     .help = "Lists sandboxes", .result = "{items: [Sandbox], total, page, pageSize}"},
-    {"sandbox::get", "GET", "/sandboxes/:id", NULL, get, NULL, SCOPE_READ,
-     .help = "Shows a sandbox", .result = "Sandbox"},
-    {"sandbox::kill", "DELETE", "/sandboxes/:id", NULL, kill_sandbox, "sandbox_kill", SCOPE_WRITE,
-     .help = "Ends a sandbox and removes it", .result = "{success: true}"},
-    {"sandbox::pause", "POST", "/sandboxes/:id/pause", NULL, pause_sandbox, NULL, SCOPE_WRITE,
-     .help = "Freezes every process of a sandbox", .result = "Sandbox"},
-    {"sandbox::resume", "POST", "/sandboxes/:id/resume", NULL, resume, NULL, SCOPE_WRITE,
-     .help = "Lets a paused sandbox go on", .result = "Sandbox"},
-    {"sandbox::renew", "POST", "/sandboxes/:id/renew", renew_fields, renew, NULL, SCOPE_WRITE,
-     .help = "Sets when a sandbox expires", .result = "Sandbox"},
-    {"sandbox::clone", "POST", "/sandboxes/:id/clone", clone_fields, clone_sandbox, "sandbox_clone",
-     SCOPE_WRITE, .help = "Not available in this version", .result = "501"},
+     .help = "Lists sandboxes", .gives = &sandbox_list_shape},
+    {"sandbox::get", "GET", "/sandboxes/:sandboxId", NULL, get, NULL, SCOPE_READ,
+     .help = "Shows a sandbox", .gives = &sandbox_shape, .errors = "sandbox_not_found"},
+    {"sandbox::kill", "DELETE", "/sandboxes/:sandboxId", NULL, kill_sandbox, "sandbox_kill",
+     SCOPE_WRITE, .help = "Ends a sandbox and removes it", .gives = &success_shape,
+     .errors = "sandbox_not_found"},
+    {"sandbox::pause", "POST", "/sandboxes/:sandboxId/pause", NULL, pause_sandbox, NULL,
+     SCOPE_WRITE, .help = "Freezes every process of a sandbox", .gives = &sandbox_shape,
+     .errors = "sandbox_not_found sandbox_not_running no_space"},
+    {"sandbox::resume", "POST", "/sandboxes/:sandboxId/resume", NULL, resume, NULL, SCOPE_WRITE,
+     .help = "Lets a paused sandbox go on", .gives = &sandbox_shape,
+     .errors = "sandbox_not_found sandbox_not_paused no_space"},
+    {"sandbox::renew", "POST", "/sandboxes/:sandboxId/renew", renew_fields, renew, NULL,
+     SCOPE_WRITE, .help = "Sets when a sandbox expires", .gives = &sandbox_shape,
+     .errors = "sandbox_not_found no_space"},
+    {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
+     "sandbox_clone", SCOPE_WRITE, .help = "Not available in this version",
+     .gives = &sandbox_shape},
     {0},
 };

@@ -1,64 +1,47 @@
 #include <string.h>
+#include <sys/epoll.h>
 
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
 #include "base/str.h"
-#include "engine/exec.h"
+#include "engine/logs.h"
 #include "engine/metrics.h"
 #include "functions/functions_internal.h"
-#include "rest/rest.h"
-#include "rest/sse.h"
+#include "functions/output.h"
 
-#define LOG_CHUNK    (256u << 10) /* read at a time */
-#define LOG_TAIL_MAX (8u << 20)   /* kept while looking for the last lines */
-#define LOG_LINE_MAX (64u << 10)  /* a longer line is cut into events of this size */
-#define LOG_POLL_MS  250
+#define LINE_MAX (64u << 10) /* a longer line is cut into events of this size */
 
-/* The log has only an offset to ask from, so the tail is found by reading on and forgetting all but
- * the last lines. */
-static void keep_tail(struct buf *text, size_t lines)
+/* ---- logs ---- */
+
+struct logs_task {
+    struct task task;
+    struct log_stream *log;
+    struct buf line; /* the start of a line whose end has not come */
+};
+
+static void logs_free(struct task *task)
 {
-    size_t at = text->len, seen = 0;
+    struct logs_task *t = (struct logs_task *)task;
 
-    if (lines == 0) {
-        buf_clear(text);
-        return;
-    }
-    /* The end of the last line is not a beginning. */
-    if (at > 0 && text->data[at - 1] == '\n')
-        at--;
-    while (at > 0 && (text->data[at - 1] != '\n' || ++seen < lines))
-        at--;
-    if (text->len - at > LOG_TAIL_MAX)
-        at = text->len - LOG_TAIL_MAX;
-    if (at > 0)
-        buf_shift(text, at);
+    log_stream_close(t->log);
+    buf_done(&t->line);
+    free(t);
 }
 
-/* Appends what is new. 1 = there may be more right now, 0 = caught up. */
-static int read_chunk(struct call *call, uint64_t *cursor, struct buf *text, bool *running,
-                      struct err *err)
+static int send_line(struct call *call, const char *line, size_t len, struct err *err)
 {
-    auto_buf struct buf chunk = {0};
+    struct output_text whole = {0};
 
-    buf_init(&chunk, LOG_CHUNK);
-    if (engine_main_log(call->engine, in_id(call), cursor, &chunk, running, err) < 0)
-        return -1;
-    if (chunk.len > 0)
-        (void)buf_add(text, chunk.data, chunk.len);
-    return chunk.len > 0;
-}
-
-static int send_line(struct sse *sse, const char *line, size_t len)
-{
-    auto_buf struct buf clean = {0};
-
-    buf_init(&clean, 3 * len + 1);
-    (void)utf8_clean(&clean, line, len);
-    return sse_send(sse, sse_output("stdout", clean.data, clean.len));
+    if (len == 0)
+        return sink_event(call, output_event("stdout", "", 0), err);
+    return output_send(call, "stdout", &whole, line, len, true, err);
 }
 
 /* Sends whole lines and takes them out; at the end also a line without its newline. */
-static int send_lines(struct sse *sse, struct buf *text, bool last)
+static int send_lines(struct call *call, struct buf *text, bool last, struct err *err)
 {
     size_t at = 0;
 
@@ -68,87 +51,107 @@ static int send_lines(struct sse *sse, struct buf *text, bool last)
         size_t len = newline ? (size_t)(newline - start) : text->len - at;
         size_t skip = newline ? len + 1 : len;
 
-        if (len > LOG_LINE_MAX)
-            len = skip = utf8_cut(start, LOG_LINE_MAX);
+        if (len > LINE_MAX)
+            len = skip = utf8_cut(start, LINE_MAX);
         else if (!newline && !last)
             break;
-        if (send_line(sse, start, len) < 0)
+        if (send_line(call, start, len, err) < 0)
             return -1;
         at += skip;
     }
-    if (at > 0)
-        buf_shift(text, at);
+    buf_shift(text, at);
+    if (text->len == 0)
+        buf_done(text);
     return 0;
 }
 
-/* Until the source ends: 0, or -1 when the client has gone. */
-static int follow_log(struct call *call, struct sse *sse, uint64_t cursor, struct buf *text,
-                      bool running)
+static int logs_end(struct logs_task *t, struct call *call, struct err *err)
 {
-    while (running) {
-        int r = sse_wait(sse, rest_drain_fd(call->rest), LOG_POLL_MS);
-
-        if (r != 0)
-            return r < 0 ? -1 : 0;
-        do {
-            r = read_chunk(call, &cursor, text, &running, NULL);
-            if (send_lines(sse, text, false) < 0)
-                return -1;
-        } while (r > 0);
-        if (r < 0) /* the sandbox is gone */
-            return 0;
-    }
-    return 0;
+    if (send_lines(call, &t->line, true, err) < 0)
+        return -1;
+    return sink_event(call, output_event("end", "", 0), err);
 }
+
+/* A piece of the log a step. When the sandbox goes, so does its log: that is an end too. */
+static int logs_step(struct task *task, struct call *call, struct err *err)
+{
+    struct logs_task *t = (struct logs_task *)task;
+    const char *data;
+    size_t len;
+    int r = t->log ? log_stream_next(t->log, &data, &len, NULL) : LOG_ENDED;
+
+    if (r == LOG_ENDED || r < 0 || (r == LOG_WAITS && call->draining))
+        return logs_end(t, call, err);
+    if (r == LOG_WAITS)
+        return sink_event(call, NULL, err) < 0 ? -1 : TASK_WAITS;
+    (void)buf_add(&t->line, data, len);
+    return send_lines(call, &t->line, false, err) < 0 ? -1 : TASK_AGAIN;
+}
+
+static const struct task_ops logs_ops = {.step = logs_step, .free = logs_free};
 
 static int logs(struct call *call, struct err *err)
 {
-    bool running = false;
-    auto_buf struct buf text = {0};
-    uint64_t cursor = 0;
-    struct sse sse;
-    int r;
+    struct log_stream *log = NULL;
+    struct logs_task *t;
 
-    buf_init(&text, LOG_TAIL_MAX + LOG_CHUNK);
-    while ((r = read_chunk(call, &cursor, &text, &running, err)) > 0)
-        keep_tail(&text, (size_t)in_int(call, "tail"));
-    if (r < 0)
+    if (engine_log_open(call->engine, in_id(call), (uint64_t)in_int(call, "tail"),
+                        in_bool(call, "follow"), &log, err) < 0)
         return -1;
-    r = sse_begin(&sse, call->req);
-    if (r == 0)
-        r = send_lines(&sse, &text, false);
-    if (r == 0 && in_bool(call, "follow"))
-        r = follow_log(call, &sse, cursor, &text, running);
-    if (r == 0)
-        r = send_lines(&sse, &text, true);
-    if (r == 0 && sse_send(&sse, sse_output("end", "", 0)) == 0)
-        sse_end(&sse);
-    sse_done(&sse);
+    t = xcalloc(1, sizeof(*t));
+    t->task = (struct task){
+        .ops = &logs_ops, .fd = log ? log_stream_fd(log) : -1, .events = log ? EPOLLIN : 0};
+    t->log = log;
+    buf_init(&t->line, LOG_PIECE_MAX + LINE_MAX);
+    call->task = &t->task;
     return 0;
 }
 
+/* ---- metrics ---- */
+
+struct metrics_task {
+    struct task task;
+    char id[ID_SIZE];
+    int64_t interval_ns;
+};
+
+static void metrics_free(struct task *task)
+{
+    free(task);
+}
+
+static int metrics_step(struct task *task, struct call *call, struct err *err)
+{
+    struct metrics_task *t = (struct metrics_task *)task;
+    json_t *now;
+
+    if (call->draining)
+        return TASK_DONE;
+    if (mono_ns() < task->until_ns)
+        return TASK_WAITS;
+    if (engine_sandbox_metrics(call->engine, t->id, &now, NULL) < 0)
+        return TASK_DONE; /* the sandbox is gone */
+    task->until_ns = mono_ns() + t->interval_ns;
+    return sink_event(call, now, err) < 0 ? -1 : TASK_WAITS;
+}
+
+static const struct task_ops metrics_ops = {.step = metrics_step, .free = metrics_free};
+
 static int metrics(struct call *call, struct err *err)
 {
-    int interval_ms = (int)(in_number(call, "interval") * 1000);
-    json_t *now;
-    struct sse sse;
-    int r;
+    struct metrics_task *t;
+    json_t *first;
 
-    if (engine_sandbox_metrics(call->engine, in_id(call), &now, err) < 0)
+    if (engine_sandbox_metrics(call->engine, in_id(call), &first, err) < 0)
         return -1;
-    r = sse_begin(&sse, call->req);
-    if (r < 0)
-        json_decref(now);
-    while (r == 0) {
-        r = sse_send(&sse, now);
-        if (r == 0)
-            r = sse_wait(&sse, rest_drain_fd(call->rest), interval_ms);
-        if (r == 0 && engine_sandbox_metrics(call->engine, in_id(call), &now, NULL) < 0)
-            r = 1; /* the sandbox is gone */
-    }
-    if (r > 0)
-        sse_end(&sse);
-    sse_done(&sse);
+    if (sink_event(call, first, err) < 0)
+        return -1;
+    t = xcalloc(1, sizeof(*t));
+    t->task = (struct task){.ops = &metrics_ops, .fd = -1};
+    (void)snprintf(t->id, sizeof(t->id), "%s", in_id(call));
+    t->interval_ns = (int64_t)(in_number(call, "interval") * 1e9);
+    t->task.until_ns = mono_ns() + t->interval_ns;
+    call->task = &t->task;
     return 0;
 }
 
@@ -166,11 +169,13 @@ static const struct field metrics_fields[] = {
 };
 
 const struct function stream_functions[] = {
-    {"stream::logs", "GET", "/sandboxes/:id/stream/logs", logs_fields, logs, "sandbox_stream_logs",
-     SCOPE_READ, .flags = FUNCTION_STREAM, .help = "Streams the output of the main process",
-     .result = "events {type: stdout, data: line, timestamp}, then type end"},
-    {"stream::metrics", "GET", "/sandboxes/:id/stream/metrics", metrics_fields, metrics, NULL,
-     SCOPE_READ, .flags = FUNCTION_STREAM, .help = "Streams what a sandbox uses",
-     .result = "one Metrics object an event, the first at once"},
+    {"stream::logs", "GET", "/sandboxes/:sandboxId/stream/logs", logs_fields, logs,
+     "sandbox_stream_logs", SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
+     .help = "Streams the output of the main process", .events = &log_event_shape,
+     .errors = ERRORS_AGENT " log_not_found too_many_streams"},
+    {"stream::metrics", "GET", "/sandboxes/:sandboxId/stream/metrics", metrics_fields, metrics,
+     NULL, SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
+     .help = "Streams what a sandbox uses", .events = &metrics_shape,
+     .errors = "sandbox_not_found"},
     {0},
 };

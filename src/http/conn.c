@@ -73,14 +73,12 @@ static void put_aside(struct worker *w, struct conn *c)
 }
 
 /* After the answer: true when the connection stays with us for a next request. */
-static bool settle(struct worker *w, struct conn *c)
+static bool settle(struct worker *w, struct conn *c, struct http_req *req)
 {
-    struct http_req *req = &w->req;
-
     if (req->reply == REPLY_DONE && !req->peer_gone) {
         if (req->keep_alive && request_drain(req) == 0)
             return true;
-        if (req->body_done && w->off == w->len)
+        if (req->body_done && w->off == w->len && !c->kept)
             server_close_conn(w->server, c);
         else
             linger(w, c);
@@ -99,11 +97,14 @@ static bool settle(struct worker *w, struct conn *c)
 static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
 {
     struct http_server *s = w->server;
-    struct http_req *req = &w->req;
     const struct refusal *why;
+    struct http_req *req;
     bool stays;
 
     c->head_deadline = 0;
+    if (!w->req)
+        w->req = xcalloc(1, sizeof(*w->req));
+    req = w->req;
     req->head.headers = w->headers;
     req->head.max = s->limits.headers_max;
     why = head_parse(&req->head, w->data, head_len);
@@ -115,9 +116,13 @@ static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
     request_begin(req, w, c);
     server_want_worker(s);
     s->handler(req, s->arg);
+    if (req->parked) {
+        park_begin(w, req);
+        return false;
+    }
     if (req->reply == REPLY_NONE)
         reply_refusal(req, &no_answer);
-    stays = settle(w, c);
+    stays = settle(w, c, req);
     request_done(req);
     return stays;
 }
@@ -164,22 +169,9 @@ static void serve(struct worker *w, struct conn *c, size_t scanned)
     }
 }
 
-void conn_wake(struct worker *w, struct conn *c)
+/* A turn that begins with what was put aside, of which so much has been looked at. */
+static void go_on(struct worker *w, struct conn *c, size_t scanned)
 {
-    bool overdue = atomic_exchange(&c->deadline, 0) == OVERDUE;
-    size_t scanned = c->kept_len;
-
-    /* At a stop the mark only ends the waiting: a request that is here already is served. */
-    if (overdue && !atomic_load(&w->server->stopping)) {
-        if (c->kept && !c->lingering)
-            reply_refusal_raw(c->watched.fd, &too_slow);
-        server_close_conn(w->server, c);
-        return;
-    }
-    if (c->lingering) {
-        linger(w, c);
-        return;
-    }
     w->len = c->kept_len;
     if (c->kept) {
         memcpy(w->data, c->kept, c->kept_len);
@@ -189,4 +181,35 @@ void conn_wake(struct worker *w, struct conn *c)
     }
     if (take_input(w, c))
         serve(w, c, scanned);
+}
+
+void conn_request_ended(struct worker *w, struct http_req *req)
+{
+    struct conn *c = req->conn;
+    bool stays;
+
+    if (req->reply == REPLY_NONE && !req->peer_gone)
+        reply_refusal(req, &no_answer);
+    stays = settle(w, c, req);
+    request_done(req);
+    free(req);
+    if (stays)
+        go_on(w, c, 0);
+}
+
+void conn_wake(struct worker *w, struct conn *c)
+{
+    bool overdue = atomic_exchange(&c->deadline, 0) == OVERDUE;
+
+    /* At a stop the mark only ends the waiting: a request that is here already is served. */
+    if (overdue && !atomic_load(&w->server->stopping)) {
+        if (c->kept && !c->lingering)
+            reply_refusal_raw(c->watched.fd, &too_slow);
+        server_close_conn(w->server, c);
+        return;
+    }
+    if (c->lingering)
+        linger(w, c);
+    else
+        go_on(w, c, c->kept_len);
 }

@@ -140,7 +140,8 @@ static int on_headers_complete(llhttp_t *p)
     h->method = (llhttp_method_t)llhttp_get_method(p);
     h->upgrade = llhttp_get_upgrade(p) != 0;
     h->keep_alive = llhttp_should_keep_alive(p) != 0;
-    return HPE_PAUSED;
+    h->whole = true;
+    return 0;
 }
 
 static const llhttp_settings_t head_settings = {
@@ -237,7 +238,9 @@ static const struct refusal *check_meaning(struct head *h)
     return NULL;
 }
 
-/* NULL when the parser has taken the whole head, and nothing was wrong with it. */
+/* NULL when the parser has taken the whole head. It judges codings only after the last line, so it
+ * must not be stopped there: what it does not take for chunked, though a trimmed value says so, has
+ * two readings. */
 static const struct refusal *run_parser(struct head *h, const char *data, size_t len)
 {
     llhttp_t parser;
@@ -245,8 +248,9 @@ static const struct refusal *run_parser(struct head *h, const char *data, size_t
     llhttp_init(&parser, HTTP_REQUEST, &head_settings);
     parser.data = h;
     switch ((unsigned)llhttp_execute(&parser, data, len)) {
-    case HPE_PAUSED: /* by on_headers_complete() */
-        return llhttp_get_error_pos(&parser) == data + len ? NULL : &bad_bytes;
+    case HPE_OK:
+    case HPE_PAUSED_UPGRADE: /* http_upgrade() goes on from here, or nobody */
+        return h->whole ? NULL : &bad_bytes;
     case HPE_INVALID_METHOD:
     case HPE_INVALID_CONSTANT: /* a method of RTSP */
     case HPE_INVALID_VERSION:  /* PRI, which is HTTP/2's: the version has been checked */

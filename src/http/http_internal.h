@@ -21,7 +21,10 @@
  *    and shut the reading side down, which wakes an owner; it never closes.
  * 3. Closing happens only while owned, when EPOLLONESHOT has disabled the entry: a descriptor that
  * a forking child still holds for a moment can then not deliver an event for a freed struct.
- * 4. server.lock guards the list of connections, the listeners and the number of workers. */
+ * 4. server.lock guards the list of connections, the listeners and the number of workers.
+ * 5. A parked request has an epoll set of its own with all that it waits for. That set is the only
+ *    entry by which the server's epoll knows it, so again one worker wakes and owns it; the
+ *    connection's own entry stays disabled meanwhile. */
 
 #define BODY_ROOM (16u << 10) /* of a worker's buffer, past the longest head */
 
@@ -41,7 +44,7 @@ struct head {
     const char *path, *query;
     int64_t length; /* of the body; 0 when chunked */
     bool chunked, keep_alive, http10, expects_continue, upgrade;
-    bool overflow; /* more headers than max */
+    bool whole, overflow; /* the parser saw its end; it has more headers than max */
 };
 
 struct refusal {
@@ -75,7 +78,7 @@ int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_us
 
 /* ---- connections and workers ---- */
 
-enum watched_kind { WATCHED_CONN, WATCHED_LISTENER, WATCHED_TICK, WATCHED_STOP };
+enum watched_kind { WATCHED_CONN, WATCHED_PARKED, WATCHED_LISTENER, WATCHED_TICK, WATCHED_STOP };
 
 /* What epoll's data points to. */
 struct watched {
@@ -108,7 +111,9 @@ struct http_server {
     void *arg;
     int epoll_fd;
     struct watched tick, stop;
+    int drain_fd; /* an eventfd in the set of every parked request */
 
+    _Atomic unsigned seats;   /* requests that are parked or may be */
     _Atomic unsigned waiting; /* workers in epoll_wait, or about to be */
     _Atomic unsigned stalled; /* workers that wait for a peer's bytes or buffer */
     _Atomic bool stopping;
@@ -140,9 +145,17 @@ struct http_req {
     int64_t body_left;
     bool body_done, body_failed, expects_continue;
     enum reply_state reply;
+    int status;         /* of the answer */
     int64_t reply_left; /* REPLY_LENGTH */
     bool keep_alive, peer_gone;
+    bool seated;
     int64_t stalled_ns, moved; /* time spent waiting for the peer; bytes moved */
+    size_t reserved;           /* of the memory budget, for the body */
+
+    /* of one that is parked */
+    struct parked *parked;
+    struct buf unsent;
+    int64_t sent_ns; /* when the client last took something, or had nothing to take */
 };
 
 /* A thread and what it reuses from request to request. The buffer holds [0, len); [off, len) has
@@ -152,22 +165,34 @@ struct worker {
     char *data;
     size_t cap, len, off, head_len;
     struct header *headers;
-    struct http_req req;
+    struct http_req *req; /* NULL after it was parked: the next gets another */
     time_t date_second;
     char date[40];
 };
 
 /* conn.c */
 void conn_wake(struct worker *w, struct conn *c);
+/* The request has ended, and with it the connection, or its next turn comes. */
+void conn_request_ended(struct worker *w, struct http_req *req);
+
+/* park.c */
+struct parked;
+void park_wake(struct worker *w, struct parked *p);
+/* After the handler: leaves the request to its steps. */
+void park_begin(struct worker *w, struct http_req *req);
 
 /* server.c */
 void server_close_conn(struct http_server *s, struct conn *c);
 void server_arm(struct http_server *s, struct conn *c, int64_t deadline);
 void server_want_worker(struct http_server *s);
+/* epoll_ctl() as ThreadSanitizer should see it, see server_arm(). */
+int server_watch(int epoll_fd, int op, int fd, uint32_t events, uint64_t data);
 
 /* request.c */
 void request_begin(struct http_req *req, struct worker *w, struct conn *c);
 void request_done(struct http_req *req);
+/* Its strings point into the buffer of a worker that goes on with others. */
+void request_forget_head(struct http_req *req);
 /* Throws the rest of the body away; -1 when the connection cannot be used again. */
 int request_drain(struct http_req *req);
 /* Would keeping the connection mean reading more of a body than is worth it? */
@@ -176,6 +201,10 @@ bool request_body_is_in_the_way(const struct http_req *req);
 int request_wait(struct http_req *req, short events);
 
 /* reply.c */
+/* Sends what is unsent, as far as the client takes it now; -1 when it has gone. */
+int reply_send_unsent(struct http_req *req);
+/* Sends all of it, waiting for the client. */
+void reply_send_rest(struct http_req *req);
 void reply_refusal(struct http_req *req, const struct refusal *why);
 /* The same for a connection that has no request. Does not wait. */
 void reply_refusal_raw(int fd, const struct refusal *why);

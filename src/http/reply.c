@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http/http_internal.h"
@@ -13,9 +14,79 @@
 #define FIRST_LINES_MAX 512
 #define TYPE_MAX        128
 
+#define UNSENT_MAX (32u << 20) /* steps look at http_unsent() first, so this is not reached */
+
+/* What was sent of v is taken off; returns how many parts are left. */
+static size_t advance(struct iovec **v, size_t count, size_t sent)
+{
+    while (count > 0 && sent >= (*v)->iov_len) {
+        sent -= (*v)->iov_len;
+        (*v)++;
+        count--;
+    }
+    if (count > 0) {
+        (*v)->iov_base = (char *)(*v)->iov_base + sent;
+        (*v)->iov_len -= sent;
+    }
+    return count;
+}
+
+static void took(struct http_req *req, size_t n)
+{
+    req->moved += (int64_t)n;
+    req->sent_ns = mono_ns();
+}
+
+int reply_send_unsent(struct http_req *req)
+{
+    while (req->unsent.len > 0 && !req->peer_gone) {
+        ssize_t n = send(req->conn->watched.fd, req->unsent.data, req->unsent.len,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0 && errno != EINTR)
+            req->peer_gone = true;
+        if (n > 0) {
+            took(req, (size_t)n);
+            buf_shift(&req->unsent, (size_t)n);
+        }
+    }
+    if (req->unsent.len == 0)
+        buf_done(&req->unsent); /* a stream that is silent again holds nothing */
+    return req->peer_gone ? -1 : 0;
+}
+
+/* In a step: sends what the socket takes and keeps the rest. */
+static int send_or_keep(struct http_req *req, struct iovec *v, size_t count)
+{
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = count};
+    ssize_t n = -1;
+
+    if (req->peer_gone)
+        return -1;
+    if (req->unsent.len == 0) {
+        do
+            n = sendmsg(req->conn->watched.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && errno != EAGAIN) {
+            req->peer_gone = true;
+            return -1;
+        }
+        took(req, n > 0 ? (size_t)n : 0);
+        count = advance(&v, count, n > 0 ? (size_t)n : 0);
+    }
+    for (req->unsent.max = UNSENT_MAX; count > 0; v++, count--)
+        if (buf_add(&req->unsent, v->iov_base, v->iov_len) < 0)
+            req->peer_gone = true;
+    return req->peer_gone ? -1 : 0;
+}
+
 /* Sends it all, in as few calls as the socket takes. */
 static int send_all(struct http_req *req, struct iovec *v, size_t count)
 {
+    if (req->parked)
+        return send_or_keep(req, v, count);
     while (count > 0 && !req->peer_gone) {
         struct msghdr m = {.msg_iov = v, .msg_iovlen = count};
         ssize_t n = sendmsg(req->conn->watched.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -27,17 +98,18 @@ static int send_all(struct http_req *req, struct iovec *v, size_t count)
             break;
         }
         req->moved += n;
-        while (count > 0 && (size_t)n >= v->iov_len) {
-            n -= (ssize_t)v->iov_len;
-            v++;
-            count--;
-        }
-        if (count > 0) {
-            v->iov_base = (char *)v->iov_base + n;
-            v->iov_len -= (size_t)n;
-        }
+        count = advance(&v, count, (size_t)n);
     }
     return req->peer_gone ? -1 : 0;
+}
+
+void reply_send_rest(struct http_req *req)
+{
+    struct iovec v = {req->unsent.data, req->unsent.len};
+
+    if (v.iov_len > 0)
+        (void)send_all(req, &v, 1);
+    buf_done(&req->unsent);
 }
 
 /* Not strftime: its names of days follow the locale. */
@@ -89,6 +161,7 @@ static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int s
     int n;
 
     assert(status >= 100 && status < 600);
+    req->status = status;
     assert(!type || (strlen(type) < TYPE_MAX && is_one_line(type)));
     if (request_body_is_in_the_way(req) || atomic_load(&req->worker->server->stopping))
         req->keep_alive = false;
@@ -104,6 +177,11 @@ static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int s
                  type ? type : "", type ? "\r\n" : "", length_line, connection);
     assert(n > 0 && n < FIRST_LINES_MAX);
     return (size_t)n;
+}
+
+int http_req_status(const struct http_req *req)
+{
+    return req->status;
 }
 
 static bool is_head(const struct http_req *req)
@@ -200,10 +278,10 @@ int http_stream_write(struct http_req *req, const void *data, size_t len)
         req->reply_left -= (int64_t)len;
         return send_all(req, v + 1, 1);
     case REPLY_UNTIL_CLOSE:
+    case REPLY_UPGRADED:
         return send_all(req, v + 1, 1);
     case REPLY_NONE:
     case REPLY_DONE:
-    case REPLY_UPGRADED:
         break;
     }
     assert(!"a stream is written that was not begun");
@@ -239,33 +317,30 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-int http_upgrade(struct http_req *req, const char *protocol, int *ret_fd, const char **ret_early,
-                 size_t *ret_early_len, struct err *err)
+bool http_upgrade_asked(struct http_req *req, const char *protocol)
 {
     const char *wanted = http_req_header(req, "upgrade");
-    struct worker *w = req->worker;
+
+    return req->head.upgrade && !req->head.http10 && wanted && list_has(wanted, protocol);
+}
+
+int http_upgrade(struct http_req *req, const char *protocol)
+{
     char lines[FIRST_LINES_MAX];
     struct iovec v[3];
     int n;
 
     assert(req->reply == REPLY_NONE && is_one_line(protocol));
-    if (!req->head.upgrade || req->head.http10 || !wanted || !list_has(wanted, protocol))
-        return err_set(err, ERR_INVALID,
-                       "this path needs the headers Connection: Upgrade and Upgrade: %s", protocol);
     if (request_drain(req) < 0)
-        return err_set(err, ERR_INVALID, "the body before the upgrade could not be read");
+        return -1;
     n = snprintf(lines, sizeof(lines),
                  "HTTP/1.1 101 Switching Protocols\r\nDate: %s\r\nConnection: Upgrade\r\n"
                  "Upgrade: %.100s\r\n",
-                 date(w), protocol);
+                 date(req->worker), protocol);
     v[0] = (struct iovec){lines, (size_t)n};
     v[1] = (struct iovec){req->extra.data, req->extra.len};
     v[2] = (struct iovec){(char *)"\r\n", 2};
     req->reply = REPLY_UPGRADED;
-    if (send_all(req, v, 3) < 0)
-        return err_set(err, ERR_UNAVAILABLE, "the client left during the upgrade");
-    *ret_fd = req->conn->watched.fd;
-    *ret_early = w->data + w->off;
-    *ret_early_len = w->len - w->off;
-    return 0;
+    req->status = 101;
+    return send_all(req, v, 3);
 }

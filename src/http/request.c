@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -16,6 +17,9 @@
 #define CROWDED_GRACE_NS    (250 * 1000000ll)
 #define CROWDED_NS_PER_BYTE 15625 /* 64 KiB a second */
 
+#define BODY_FREE        (128u << 10) /* twice a body that the memory budget is not asked for */
+#define BODY_PATIENCE_NS (5 * 1000000000ll)
+
 void request_begin(struct http_req *req, struct worker *w, struct conn *c)
 {
     /* All but head, which is parsed already. */
@@ -28,18 +32,41 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c)
     req->body_failed = false;
     req->expects_continue = req->head.expects_continue;
     req->reply = REPLY_NONE;
+    req->status = 0;
     req->reply_left = 0;
     req->keep_alive = req->head.keep_alive;
     req->peer_gone = false;
     req->stalled_ns = req->moved = 0;
+    req->seated = false;
+    req->reserved = 0;
+    req->parked = NULL;
+    buf_init(&req->unsent, 0);
     if (req->head.chunked)
         chunked_init(&req->chunked);
+}
+
+static void body_release(struct http_req *req)
+{
+    buf_done(&req->body);
+    budget_give(req->worker->server->limits.memory, req->reserved);
+    req->reserved = 0;
 }
 
 void request_done(struct http_req *req)
 {
     buf_done(&req->extra);
-    buf_done(&req->body);
+    buf_done(&req->unsent);
+    body_release(req);
+    if (req->seated)
+        atomic_fetch_sub(&req->worker->server->seats, 1);
+}
+
+void request_forget_head(struct http_req *req)
+{
+    req->head.headers = NULL;
+    req->head.count = 0;
+    req->head.path = req->head.query = req->head.target = "";
+    body_release(req);
 }
 
 const char *http_req_method(const struct http_req *req)
@@ -91,6 +118,28 @@ bool http_client_gone(struct http_req *req)
     if (!req->peer_gone && poll(&p, 1, 0) > 0)
         req->peer_gone = true;
     return req->peer_gone;
+}
+
+ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len)
+{
+    struct conn *c = req->conn;
+    ssize_t n;
+
+    if (c->kept) {
+        n = (ssize_t)(c->kept_len < len ? c->kept_len : len);
+        memcpy(data, c->kept, (size_t)n);
+        c->kept_len -= (size_t)n;
+        memmove(c->kept, c->kept + n, c->kept_len);
+        if (c->kept_len == 0) {
+            free(c->kept);
+            c->kept = NULL;
+        }
+        return n;
+    }
+    n = recv(c->watched.fd, data, len, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return n > 0 ? n : -1;
 }
 
 static int patience_ms(struct http_req *req, unsigned stalled)
@@ -241,6 +290,25 @@ static int too_large(struct http_req *req, size_t max, struct err *err)
     return err_set(err, ERR_TOO_LARGE, "the body is larger than the %zu bytes allowed here", max);
 }
 
+/* Room for want more bytes of the body. One of the usual size costs no bookkeeping. */
+static char *body_room(struct http_req *req, size_t want, struct err *err)
+{
+    struct budget *memory = req->worker->server->limits.memory;
+    size_t need = 2 * (req->body.len + want);
+
+    if (need > BODY_FREE && need > req->reserved) {
+        if (!budget_wait(memory, need - req->reserved, mono_ns() + BODY_PATIENCE_NS)) {
+            (void)body_fail(req);
+            (void)err_code(err, ERR_UNAVAILABLE, "busy",
+                           "the daemon holds as much of other callers' data as it may; send it "
+                           "again, or stream it as application/octet-stream where that is taken");
+            return NULL;
+        }
+        req->reserved = need;
+    }
+    return buf_room(&req->body, want);
+}
+
 int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
                   struct err *err)
 {
@@ -252,13 +320,16 @@ int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *re
     b->max = max + 1;
     while (!req->body_done) {
         size_t want = req->head.chunked ? BODY_ROOM : (size_t)req->body_left;
-        ssize_t n;
+        ssize_t n = -1;
+        char *room;
 
         if (want > 256 << 10)
             want = 256 << 10; /* a claimed length alone takes no memory */
         if (want > b->max - b->len)
             want = b->max - b->len;
-        n = http_req_read(req, buf_room(b, want), want, err);
+        room = body_room(req, want, err);
+        if (room)
+            n = http_req_read(req, room, want, err);
         if (n < 0)
             return -1;
         b->len += (size_t)n;

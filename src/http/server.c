@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -26,6 +27,8 @@
 #define WORKER_STACK   (256u << 10)
 #define WORKER_IDLE_MS 10000
 #define ACCEPT_BATCH   64
+#define FILES_A_SEAT   4
+#define FILES_KEPT     512         /* for all else */
 #define HEAD_MAX_LIMIT (64u << 10) /* of the buffer that each worker has */
 
 static const struct refusal full = {
@@ -36,6 +39,28 @@ static int watch(struct http_server *s, int op, struct watched *what, uint32_t e
     struct epoll_event e = {.events = events, .data.ptr = what};
 
     return epoll_ctl(s->epoll_fd, op, what->fd, &e);
+}
+
+/* The bare system call is for ThreadSanitizer, which knows that ADD hands a descriptor on, but
+ * takes the next owner's close() for a race with the MOD that armed it. */
+int server_watch(int epoll_fd, int op, int fd, uint32_t events, uint64_t data)
+{
+    struct epoll_event e = {.events = events, .data.u64 = data};
+
+    return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, &e);
+}
+
+/* Each parked request needs its client's socket, its set, a timer and mostly a source; one that
+ * could not get them would fail half-way. */
+static unsigned seats_for(unsigned wanted)
+{
+    struct rlimit files;
+    rlim_t room;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+        return wanted;
+    room = files.rlim_cur > FILES_KEPT ? (files.rlim_cur - FILES_KEPT) / FILES_A_SEAT : 0;
+    return room < wanted ? (unsigned)room : wanted;
 }
 
 struct http_server *http_server_new(const struct http_limits *limits, http_handler handler,
@@ -49,8 +74,10 @@ struct http_server *http_server_new(const struct http_limits *limits, http_handl
         s->limits.head_max = HEAD_MAX_LIMIT;
     if (s->limits.workers_max < WORKERS_MIN)
         s->limits.workers_max = WORKERS_MIN;
+    s->limits.seats_max = seats_for(limits->seats_max);
     s->handler = handler;
     s->arg = arg;
+    s->drain_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     s->tick =
         (struct watched){WATCHED_TICK, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
@@ -77,6 +104,7 @@ void http_server_free(struct http_server *s)
     close_fd(&s->epoll_fd);
     close_fd(&s->tick.fd);
     close_fd(&s->stop.fd);
+    close_fd(&s->drain_fd);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
@@ -172,14 +200,10 @@ void server_close_conn(struct http_server *s, struct conn *c)
 
 void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
 {
-    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, .data.ptr = &c->watched};
-    int fd = c->watched.fd;
-
-    /* The last touch: from here on another worker may own it. The bare system call is for
-     * ThreadSanitizer, which knows that ADD hands a descriptor on, but takes the next owner's
-     * close() for a race with the MOD that armed it. */
+    /* The last touch: from here on another worker may own it. */
     atomic_store(&c->deadline, deadline);
-    if (syscall(SYS_epoll_ctl, s->epoll_fd, EPOLL_CTL_MOD, fd, &e) < 0) {
+    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, c->watched.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT,
+                     (uint64_t)(uintptr_t)&c->watched) < 0) {
         log_error("a connection cannot be watched, closing it", "error", strerror(errno));
         server_close_conn(s, c);
     }
@@ -278,6 +302,7 @@ static void worker_free(struct worker *w)
 {
     free(w->data);
     free(w->headers);
+    free(w->req);
     free(w);
 }
 
@@ -317,6 +342,8 @@ static bool work(struct worker *w)
         atomic_fetch_sub(&s->waiting, 1);
         if (what->kind == WATCHED_CONN)
             conn_wake(w, (struct conn *)what);
+        else if (what->kind == WATCHED_PARKED)
+            park_wake(w, (struct parked *)what);
         else if (what->kind == WATCHED_LISTENER)
             accept_some(s, (struct listener *)what);
         else

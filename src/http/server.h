@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct budget;
 struct err;
 struct http_req;
 struct http_server;
@@ -14,7 +15,8 @@ struct http_server;
  * All workers wait in one epoll set (EPOLLONESHOT). The one that wakes owns the connection until it
  * has answered: it reads the head, calls the handler, writes the answer and gives the connection
  * back. An idle connection is a descriptor and a small struct; a busy one is a thread. Workers are
- * added while all are busy, up to a maximum, and leave again after a while.
+ * added while all are busy, up to a maximum, and leave again after a while. A request that waits
+ * for something that may take long gives its thread back: it is parked (below).
  * Parsing is llhttp's, in its strict mode; what even that is lenient about (bare LF, folded
  * headers, several spaces in the first line, two Host, Authorization or Origin headers) is refused
  * before a handler runs. */
@@ -27,13 +29,15 @@ struct http_limits {
     int idle_timeout_ms;      /* of a kept-alive connection; 75 s */
     unsigned workers_max;     /* 512 */
     unsigned connections_max; /* 10,000; more are refused with 503 */
+    unsigned seats_max;       /* 4,096, or fewer when descriptors are few: see http_seat_take() */
+    struct budget *memory;    /* that long bodies are taken from; NULL = no bound */
 };
 
 #define HTTP_LIMITS_DEFAULT                                                                        \
     {                                                                                              \
         .head_max = 32 << 10, .headers_max = 100, .head_timeout_ms = 10000,                        \
         .body_timeout_ms = 30000, .idle_timeout_ms = 75000, .workers_max = 512,                    \
-        .connections_max = 10000                                                                   \
+        .connections_max = 10000, .seats_max = 4096                                                \
     }
 
 /* Answers the request with http_reply(), a stream or an upgrade. Returning without having answered
@@ -67,7 +71,9 @@ bool http_req_is_tcp(const struct http_req *req);
 uid_t http_req_peer_uid(const struct http_req *req);
 
 /* The whole body, NUL-terminated, owned by the request. ERR_TOO_LARGE past max (before reading it
- * when Content-Length says so); answers "Expect: 100-continue" by itself. */
+ * when Content-Length says so); answers "Expect: 100-continue" by itself. A long one takes twice
+ * its length from the memory budget until the request ends, since what it is parsed into is as long
+ * again: ERR_UNAVAILABLE when there is none for some seconds. */
 int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
                   struct err *err);
 /* The body piece by piece instead: bytes, 0 at the end, -1 with err. */
@@ -77,6 +83,8 @@ ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *
 
 /* Extra header for the answer, before it is begun. Values with CR or LF are refused by assert. */
 void http_reply_header(struct http_req *req, const char *name, const char *value);
+/* Of the answer that was begun; 0 = none. */
+int http_req_status(const struct http_req *req);
 void http_reply(struct http_req *req, int status, const char *type, const void *body, size_t len);
 
 /* A streamed answer: begin, write any number of times, end. type e.g. "text/event-stream"; for that
@@ -92,8 +100,51 @@ void http_stream_end(struct http_req *req);
 int http_req_fd(const struct http_req *req);
 bool http_client_gone(struct http_req *req);
 
-/* Answers 101 with "Upgrade: protocol" and hands over the socket, blocking, without timeouts. Bytes
- * that came after the head already are in *ret_early (owned by the request). The handler owns the
- * stream until it returns, when the server closes it. -1 when the request does not ask for it. */
-int http_upgrade(struct http_req *req, const char *protocol, int *ret_fd, const char **ret_early,
-                 size_t *ret_early_len, struct err *err);
+/* Does the request ask for the connection to become that? */
+bool http_upgrade_asked(struct http_req *req, const char *protocol);
+/* For one that does: answers 101, afterwards http_stream_write() sends bytes as they are and
+ * http_upgraded_read() takes them; the server closes the connection when the request ends. -1 when
+ * the client has gone. */
+int http_upgrade(struct http_req *req, const char *protocol);
+/* Bytes that are here already: how many, 0 = none now, -1 = there will be none any more. */
+ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len);
+
+/* ---- waiting without a thread ---- */
+
+/* What a parked request is told when it is woken. */
+enum http_news {
+    HTTP_READY = 1 << 0, /* the descriptor it waits for is ready */
+    HTTP_INPUT = 1 << 1, /* the client of an upgraded connection has sent bytes */
+    HTTP_TIME = 1 << 2,  /* the time it waits for has come */
+    HTTP_SENT = 1 << 3,  /* the client has taken all that was written */
+    HTTP_GONE = 1 << 4,  /* the client is gone, or takes nothing for too long */
+    HTTP_DRAIN = 1 << 5, /* told once: the daemon is about to end */
+};
+
+/* What a parked request waits for, beside its client. */
+struct http_wait {
+    int fd;           /* -1 = none; it must stay open until another wait, or the end */
+    uint32_t events;  /* EPOLLIN, EPOLLOUT */
+    bool input;       /* also for bytes of the client (upgraded connections) */
+    int64_t until_ns; /* mono_ns; 0 = no time */
+};
+
+/* Called by some worker, one at a time, when there is news. Writes do not block in it: what the
+ * client does not take is kept, so look at http_unsent() before writing more. Fills *wait and
+ * returns true to go on waiting; returns false when it has answered or given up (it must after
+ * HTTP_GONE), and has freed arg. */
+typedef bool (*http_step)(struct http_req *req, unsigned news, struct http_wait *wait, void *arg);
+
+/* Makes sure that this request may be parked: there is a bound on how many are. ERR_UNAVAILABLE
+ * past it. To be asked for before the work is begun; given back when the request ends. */
+int http_seat_take(struct http_req *req, struct err *err);
+/* The handler must return after this; step goes on. From here on the head of the request (path,
+ * query, headers, body) is gone. -1 when it cannot be parked: then nothing has changed. */
+int http_park(struct http_req *req, const struct http_wait *wait, http_step step, void *arg,
+              struct err *err);
+/* In a step: bytes that were written and that the client has not taken. */
+size_t http_unsent(const struct http_req *req);
+/* In the last step, to answer at length: from here on writes wait for the client again. */
+void http_unpark(struct http_req *req);
+/* Tells every parked request that the daemon is about to end. */
+void http_server_drain(struct http_server *s);

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "image/image.h"
 #include "image/image_internal.h"
@@ -157,7 +158,7 @@ static int purge(int dirfd, char *const *names, struct err *err)
     int failed = 0;
 
     for (; names && *names; names++) {
-        int r = tree_remove(dirfd, *names);
+        int r = remove_tree(dirfd, *names);
 
         if (r < 0)
             failed = err_sys(err, -r, "remove the unused layer %s", *names);

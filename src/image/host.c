@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "image/image.h"
 #include "layer/layer.h"
 #include "layer/tree.h"
@@ -210,7 +211,7 @@ int host_layer(int hostfd, char **ret_name, char ***ret_binds, struct err *err)
             id_new(tmp, "tmp");
             r = write_tree(&t, hostfd, tmp, name, err);
             if (r < 0)
-                (void)tree_remove(hostfd, tmp);
+                (void)remove_tree(hostfd, tmp);
         }
     }
     host_tree_done(&t);

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static const char *const unwanted[] = {"*.gz", "ssl-cert-snakeoil.pem", "*.bak",
 static bool is_unwanted(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(unwanted); i++)
-        if (fnmatch(unwanted[i], name, 0) == 0)
+        if (str_glob(unwanted[i], name))
             return true;
     return false;
 }
@@ -155,7 +154,7 @@ static int copy_wanted(struct host_tree *t, const char *folder, const char *cons
         auto_free char *path = xasprintf("%s/%s", folder, *name);
 
         for (size_t i = 0; i < n; i++)
-            if (fnmatch(patterns[i], *name, 0) == 0) {
+            if (str_glob(patterns[i], *name)) {
                 if (copy_any(t, fd, *name, path, path, 0, err) < 0)
                     return -1;
                 break;

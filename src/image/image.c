@@ -28,10 +28,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "image/image_internal.h"
 #include "layer/layer.h"
 #include "layer/tree.h"
+#include "model/limits.h"
+#include "model/sandbox.h"
+#include "oci/reference.h"
+
+_Static_assert(IMAGE_NAME_MAX == REFERENCE_MAX, "a caller may name what a registry may");
 
 #define WORKER_FD_MIN 10 /* out of the way of those that a worker gets */
 
@@ -43,7 +49,7 @@ static int remove_leftovers(int dirfd, struct err *err)
     if (tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
         return -1;
     for (char **name = names; *name; name++) {
-        int r = str_starts(*name, "tmp_") ? tree_remove(dirfd, *name) : 0;
+        int r = str_starts(*name, "tmp_") ? remove_tree(dirfd, *name) : 0;
 
         if (r < 0)
             return err_sys(err, -r, "remove %s, which interrupted work left", *name);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "oci/reference.h"
+
 struct err;
 struct image_store;
 

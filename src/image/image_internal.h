@@ -44,7 +44,6 @@ int host_copy_etc(struct host_tree *t, struct err *err);
 
 /* ---- json.c: small files and lists of strings ---- */
 
-json_t *strings_json(char *const *v);
 /* NULL unless it is an array of strings. */
 char **strings_load(const json_t *a);
 /* -1 with kind ERR_NOT_FOUND when there is none, ERR_INTERNAL when it is not JSON. */
@@ -164,7 +163,7 @@ int work_run(struct work *w, json_t *request, int fd, image_progress progress, v
 int work_publish(struct work *w, const json_t *made, const char *origin, char *const *names,
                  struct image **ret, struct err *err);
 
-/* ---- process.c ---- */
+/* ---- worker_process.c ---- */
 
 /* Runs the worker's program with that request: src/worker/worker.h has what is said. *ret_done is
  * its last event. */

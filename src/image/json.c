@@ -14,15 +14,6 @@
 #define FILE_SIZE_MAX (16u << 20)
 #define STRINGS_MAX   100000
 
-json_t *strings_json(char *const *v)
-{
-    json_t *a = json_array();
-
-    for (; v && *v; v++)
-        (void)json_array_append_new(a, json_string(*v));
-    return a;
-}
-
 char **strings_load(const json_t *a)
 {
     auto_strv char **v = NULL;

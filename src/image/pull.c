@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
@@ -16,8 +17,8 @@ static void set_string(json_t *o, const char *key, const char *value)
 
 void image_set_registries(struct image_store *s, const struct image_registries *r)
 {
-    json_t *o = json_pack("{s:o, s:o}", "insecure", strings_json(r->insecure), "mirrors",
-                          strings_json(r->mirrors));
+    json_t *o = json_pack("{s:o, s:o}", "insecure", json_of_strings(r->insecure), "mirrors",
+                          json_of_strings(r->mirrors));
 
     set_string(o, "ca_file", r->ca_file);
     set_string(o, "docker_config", r->docker_config);

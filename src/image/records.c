@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "layer/tree.h"
@@ -121,10 +122,11 @@ static json_t *record_json(const struct record *r)
 
     return json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:O, s:s, s:s, s:s, s:s, s:I}",
                      "version", 1, "id", r->id, "host", r->host, "layers", layers_json(r), "env",
-                     strings_json(i->env), "entrypoint", strings_json(i->entrypoint), "cmd",
-                     strings_json(i->cmd), "ports", strings_json(i->ports), "labels", i->labels,
-                     "workdir", i->workdir, "user", i->user, "stop_signal", i->stop_signal,
-                     "platform", i->platform, "created_ms", (json_int_t)i->created_ms);
+                     json_of_strings(i->env), "entrypoint", json_of_strings(i->entrypoint), "cmd",
+                     json_of_strings(i->cmd), "ports", json_of_strings(i->ports), "labels",
+                     i->labels, "workdir", i->workdir, "user", i->user, "stop_signal",
+                     i->stop_signal, "platform", i->platform, "created_ms",
+                     (json_int_t)i->created_ms);
 }
 
 int records_read(int recordsfd, const char *id, struct record *ret, struct err *err)

@@ -12,10 +12,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "image/image.h"
 #include "image/image_internal.h"
 #include "layer/layer.h"
-#include "layer/tree.h"
 
 int work_begin(struct image_store *s, struct work *w, struct err *err)
 {
@@ -34,7 +34,7 @@ int work_begin(struct image_store *s, struct work *w, struct err *err)
 void work_end(struct work *w)
 {
     struct image_store *s = w->store;
-    int r = tree_remove(s->layers, w->tmp);
+    int r = remove_tree(s->layers, w->tmp);
 
     if (r < 0)
         log_warn("what an image worker left is still on disk; the next start tries again", "folder",

@@ -44,17 +44,17 @@ static int compare_fds(const void *a, const void *b)
 
 /* The launcher's other descriptors (other parked boxes, the daemon's socket) are none of ours;
  * holding one would keep a neighbour waiting after the launcher is gone. */
-static int close_others(struct box *box)
+static int close_others(struct child *child)
 {
     int keep[3 + 2 + 2 * CGROUPS_MAX] = {0, 1, 2};
     unsigned n = 3;
 
-    keep[n++] = box->sync;
-    keep[n++] = box->l->agent;
-    for (unsigned i = 0; i < box->cgroups.n_agent; i++)
-        keep[n++] = box->cgroups.agent[i];
-    for (unsigned i = 0; i < box->cgroups.n_work; i++)
-        keep[n++] = box->cgroups.work[i];
+    keep[n++] = child->sync;
+    keep[n++] = child->l->agent;
+    for (unsigned i = 0; i < child->cgroups.n_agent; i++)
+        keep[n++] = child->cgroups.agent[i];
+    for (unsigned i = 0; i < child->cgroups.n_work; i++)
+        keep[n++] = child->cgroups.work[i];
     qsort(keep, n, sizeof(keep[0]), compare_fds);
     for (unsigned i = 0; i < n; i++) {
         unsigned first = (unsigned)keep[i] + 1;
@@ -67,11 +67,11 @@ static int close_others(struct box *box)
 }
 
 /* The launcher's standard descriptors are the daemon's; the box gets /dev/null. */
-static int close_standard(struct box *box)
+static int close_standard(struct child *child)
 {
     auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    (void)box;
+    (void)child;
     for (int fd = 0; fd < 3; fd++)
         if (null < 0 || dup2(null, fd) < 0)
             return -errno;
@@ -79,9 +79,9 @@ static int close_standard(struct box *box)
 }
 
 /* What the launcher ignores, the box does not. */
-static int reset_signals(struct box *box)
+static int reset_signals(struct child *child)
 {
-    (void)box;
+    (void)child;
     return signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGINT, SIG_DFL) == SIG_ERR ||
                    signal(SIGTERM, SIG_DFL) == SIG_ERR
                ? -errno
@@ -89,17 +89,17 @@ static int reset_signals(struct box *box)
 }
 
 /* Before become_root(): the folders above it are the host's root's alone, who we still are. */
-static int open_stage(struct box *box)
+static int open_stage(struct child *child)
 {
-    box->stage = open(box->plan->stage, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return box->stage < 0 ? -errno : 0;
+    child->stage = open(child->plan->stage, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->stage < 0 ? -errno : 0;
 }
 
-static int wait_for_ids(struct box *box)
+static int wait_for_ids(struct child *child)
 {
     size_t n = 1;
     char word;
-    ssize_t r = recv_fds(box->sync, &word, 1, &box->dev, &n);
+    ssize_t r = recv_fds(child->sync, &word, 1, &child->dev, &n);
 
     if (r < 0)
         return (int)r;
@@ -108,9 +108,9 @@ static int wait_for_ids(struct box *box)
     return 0;
 }
 
-static int become_root(struct box *box)
+static int become_root(struct child *child)
 {
-    (void)box;
+    (void)child;
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return -errno;
     /* Changing ids made us non-dumpable, which would hide our own /proc files from us. */
@@ -118,73 +118,73 @@ static int become_root(struct box *box)
 }
 
 /* Rooted at the workload's cgroup, which we are in now: inside, /proc/self/cgroup says "/". */
-static int own_cgroup_view(struct box *box)
+static int own_cgroup_view(struct child *child)
 {
-    (void)box;
+    (void)child;
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
 /* When the machine as a whole runs out, sandboxes go before anything else. */
-static int prefer_for_oom(struct box *box)
+static int prefer_for_oom(struct child *child)
 {
-    (void)box;
+    (void)child;
     return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "500");
 }
 
 /* ---- from here on the image and the limits are known ---- */
 
-static int wait_for_start(struct box *box)
+static int wait_for_start(struct child *child)
 {
     static char text[PLAN_MAX];
     int fds[PARTS_FDS];
     size_t n = PARTS_FDS;
     struct wire w;
-    ssize_t len = recv_fds(box->sync, text, sizeof(text), fds, &n);
+    ssize_t len = recv_fds(child->sync, text, sizeof(text), fds, &n);
 
     if (len < 0)
         return (int)len;
     if (len == 0) /* not wanted any more, or the launcher is gone */
         _exit(1);
     wire_init(&w, text, (size_t)len);
-    plan_get(&w, &box->start);
-    box->plan = &box->start;
-    if (!wire_ok(&w) || strv_len(box->start.binds) + 5 != n)
+    plan_get(&w, &child->start);
+    child->plan = &child->start;
+    if (!wire_ok(&w) || strv_len(child->start.binds) + 5 != n)
         return -EPROTO;
-    return parts_from(&box->parts, fds, n);
+    return parts_from(&child->parts, fds, n);
 }
 
-static int raise_loopback(struct box *box)
+static int raise_loopback(struct child *child)
 {
     struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP};
     auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    (void)box;
+    (void)child;
     return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
-static int set_hostname(struct box *box)
+static int set_hostname(struct child *child)
 {
-    return sethostname(box->plan->hostname, strlen(box->plan->hostname)) < 0 ? -errno : 0;
+    return sethostname(child->plan->hostname, strlen(child->plan->hostname)) < 0 ? -errno : 0;
 }
 
 /* So that nproc and thread pools inside see what the quota gives. A move to another CPU takes
  * longer than all the rest of a start, so the child parks where most boxes are to be. */
-static int choose_cpus(struct box *box)
+static int choose_cpus(struct child *child)
 {
     cpu_set_t mine;
     unsigned n, seen = 0;
 
-    if (box->cpus > 0 && box->cpus == box->plan->cpus)
+    if (child->cpus > 0 && child->cpus == child->plan->cpus)
         return 0;
-    if (box->cpus == 0 && sched_getaffinity(0, sizeof(box->host_cpus), &box->host_cpus) < 0)
+    if (child->cpus == 0 && sched_getaffinity(0, sizeof(child->host_cpus), &child->host_cpus) < 0)
         return -errno;
-    n = (unsigned)CPU_COUNT(&box->host_cpus);
-    box->cpus = box->plan->cpus > 0 && box->plan->cpus < n ? box->plan->cpus : n;
+    n = (unsigned)CPU_COUNT(&child->host_cpus);
+    child->cpus = child->plan->cpus > 0 && child->plan->cpus < n ? child->plan->cpus : n;
     CPU_ZERO(&mine);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &box->host_cpus))
+        if (!CPU_ISSET(cpu, &child->host_cpus))
             continue;
-        if ((seen++ + n - box->plan->cpu_first % n) % n < box->cpus)
+        if ((seen++ + n - child->plan->cpu_first % n) % n < child->cpus)
             CPU_SET(cpu, &mine);
     }
     return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : 0;
@@ -205,7 +205,7 @@ static int set_rlimit(int resource, rlim_t soft, rlim_t hard)
     return setrlimit(resource, &want) < 0 ? -errno : 0;
 }
 
-static int set_rlimits(struct box *box)
+static int set_rlimits(struct child *child)
 {
     static const struct {
         int resource;
@@ -222,21 +222,21 @@ static int set_rlimits(struct box *box)
     };
     int r = 0;
 
-    (void)box;
+    (void)child;
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(limits); i++)
         r = set_rlimit(limits[i].resource, limits[i].soft, limits[i].hard);
     return r;
 }
 
-static int limit_files(struct box *box)
+static int limit_files(struct child *child)
 {
-    return set_rlimit(RLIMIT_FSIZE, box->plan->file_max, box->plan->file_max);
+    return set_rlimit(RLIMIT_FSIZE, child->plan->file_max, child->plan->file_max);
 }
 
 /* A keyring of the daemon's session must not be searched from inside. */
-static int new_keyring(struct box *box)
+static int new_keyring(struct child *child)
 {
-    (void)box;
+    (void)child;
     if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
         return -errno;
     return 0;
@@ -249,9 +249,9 @@ static const uint64_t kept_capabilities =
     CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID);
 
 /* Takes nothing from us now: it bounds what an exec can give. */
-static int bound_capabilities(struct box *box)
+static int bound_capabilities(struct child *child)
 {
-    (void)box;
+    (void)child;
     for (int cap = 0; cap < 64; cap++)
         if (!(kept_capabilities & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
             if (errno != EINVAL)
@@ -261,7 +261,7 @@ static int bound_capabilities(struct box *box)
     return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-static int drop_capabilities(struct box *box)
+static int drop_capabilities(struct child *child)
 {
     const uint64_t kept = kept_capabilities;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -270,32 +270,32 @@ static int drop_capabilities(struct box *box)
         {.effective = (uint32_t)(kept >> 32), .permitted = (uint32_t)(kept >> 32)},
     };
 
-    (void)box;
+    (void)child;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-static int no_new_privileges(struct box *box)
+static int no_new_privileges(struct child *child)
 {
-    (void)box;
+    (void)child;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 /* The agent finds its descriptors by number (enum agent_fd). Moving them up first keeps one from
  * landing on another that is still to be moved. */
-static int arrange_descriptors(struct box *box)
+static int arrange_descriptors(struct child *child)
 {
     int fds[4 + 2 * CGROUPS_MAX];
     unsigned n = 0;
-    struct parts *p = &box->parts;
+    struct parts *p = &child->parts;
 
     fds[n++] = p->ctl;
     fds[n++] = p->exec;
     fds[n++] = p->logs;
     fds[n++] = p->status;
-    for (unsigned i = 0; i < box->cgroups.n_agent; i++)
-        fds[n++] = box->cgroups.agent[i];
-    for (unsigned i = 0; i < box->cgroups.n_work; i++)
-        fds[n++] = box->cgroups.work[i];
+    for (unsigned i = 0; i < child->cgroups.n_agent; i++)
+        fds[n++] = child->cgroups.agent[i];
+    for (unsigned i = 0; i < child->cgroups.n_work; i++)
+        fds[n++] = child->cgroups.work[i];
     for (unsigned i = 0; i < n; i++) {
         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
         if (fds[i] < 0)
@@ -308,14 +308,14 @@ static int arrange_descriptors(struct box *box)
     return 0;
 }
 
-static int load_filter(struct box *box)
+static int load_filter(struct child *child)
 {
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &box->l->filter) < 0 ? -errno : 0;
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &child->l->filter) < 0 ? -errno : 0;
 }
 
 struct step {
     const char *name;
-    int (*run)(struct box *box);
+    int (*run)(struct child *child);
 };
 
 static const struct step park_steps[] = {
@@ -362,9 +362,9 @@ static const struct step start_steps[] = {
 };
 
 /* Runs the agent with just its descriptors: CLOEXEC takes all others. */
-static int run_agent(const struct box *box)
+static int run_agent(const struct child *child)
 {
-    const struct cgroup_fds *c = &box->cgroups;
+    const struct cgroup_fds *c = &child->cgroups;
     unsigned n = AGENT_FD_CGROUPS + c->n_agent + c->n_work;
     char n_agent[12], n_work[12];
     char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, NULL};
@@ -378,7 +378,7 @@ static int run_agent(const struct box *box)
         if (r < 0)
             return r;
     }
-    (void)syscall(SYS_execveat, box->l->agent, "", argv, envp, AT_EMPTY_PATH);
+    (void)syscall(SYS_execveat, child->l->agent, "", argv, envp, AT_EMPTY_PATH);
     return -errno;
 }
 
@@ -392,11 +392,11 @@ static void tell(int fd, const char *step, int error)
 
 /* Does the steps, or ends with a report of the one that failed: to the launcher while parked, to
  * the daemon afterwards. */
-static void run_steps(struct box *box, const struct step *steps, size_t n, const int *report)
+static void run_steps(struct child *child, const struct step *steps, size_t n, const int *report)
 {
     for (size_t i = 0; i < n; i++) {
-        const char *fault = box->l->fault;
-        int r = fault && strcmp(fault, steps[i].name) == 0 ? -EIO : steps[i].run(box);
+        const char *fault = child->l->fault;
+        int r = fault && strcmp(fault, steps[i].name) == 0 ? -EIO : steps[i].run(child);
 
         if (r == 0)
             continue;
@@ -408,13 +408,13 @@ static void run_steps(struct box *box, const struct step *steps, size_t n, const
 void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
              int sync)
 {
-    static struct box box;
+    static struct child child;
 
-    box = (struct box){.l = l, .plan = plan, .cgroups = *cgroups, .sync = sync};
-    run_steps(&box, park_steps, ARRAY_LEN(park_steps), &box.sync);
-    tell(box.sync, "", 0);
-    run_steps(&box, wait_steps, ARRAY_LEN(wait_steps), &box.sync);
-    run_steps(&box, start_steps, ARRAY_LEN(start_steps), &box.parts.status);
-    tell(box.parts.status, "start the agent", -run_agent(&box));
+    child = (struct child){.l = l, .plan = plan, .cgroups = *cgroups, .sync = sync};
+    run_steps(&child, park_steps, ARRAY_LEN(park_steps), &child.sync);
+    tell(child.sync, "", 0);
+    run_steps(&child, wait_steps, ARRAY_LEN(wait_steps), &child.sync);
+    run_steps(&child, start_steps, ARRAY_LEN(start_steps), &child.parts.status);
+    tell(child.parts.status, "start the agent", -run_agent(&child));
     _exit(1);
 }

@@ -5,7 +5,7 @@
 #include "launch/launch_internal.h"
 
 /* The child that becomes a box, shared by box.c (its steps in order) and mounts.c. */
-struct box {
+struct child {
     const struct launcher *l;
     const struct plan *plan; /* of the PARK, later of the START */
     struct plan start;
@@ -20,19 +20,19 @@ struct box {
 };
 
 /* mounts.c: steps of the tables in box.c. Before the start, on the stage: */
-int enter_stage(struct box *box);
-int make_proc(struct box *box);
-int make_sys(struct box *box);
-int stage_proc(struct box *box);
-int stage_sys(struct box *box);
-int stage_cgroups(struct box *box);
-int stage_dev(struct box *box);
-int mask_paths(struct box *box);
-int set_sysctls(struct box *box);
-int close_proc(struct box *box);
+int enter_stage(struct child *child);
+int make_proc(struct child *child);
+int make_sys(struct child *child);
+int stage_proc(struct child *child);
+int stage_sys(struct child *child);
+int stage_cgroups(struct child *child);
+int stage_dev(struct child *child);
+int mask_paths(struct child *child);
+int set_sysctls(struct child *child);
+int close_proc(struct child *child);
 /* After it, with the image's root: */
-int attach_root(struct box *box);
-int bind_host_folders(struct box *box);
-int move_kernel_folders(struct box *box);
-int limit_shm(struct box *box);
-int enter_root(struct box *box);
+int attach_root(struct child *child);
+int bind_host_folders(struct child *child);
+int move_kernel_folders(struct child *child);
+int limit_shm(struct child *child);
+int enter_root(struct child *child);

@@ -18,32 +18,33 @@
 
 /* Rule 2. Mounts that came with the namespace are locked in place; a clone of one folder is our
  * own. */
-int enter_stage(struct box *box)
+int enter_stage(struct child *child)
 {
-    box->top = open_tree(box->stage, "box", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (box->top < 0 || move_mount(box->top, "", box->stage, "box", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
-        fchdir(box->top) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+    child->top = open_tree(child->stage, "box", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (child->top < 0 ||
+        move_mount(child->top, "", child->stage, "box", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+        fchdir(child->top) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
         umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -errno;
     return 0;
 }
 
 /* Rule 4. A folder of the image's root that is missing is made (in the upper layer). */
-static int open_inside(const struct box *box, const char *path, int flags, bool make)
+static int open_inside(const struct child *child, const char *path, int flags, bool make)
 {
     struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
-    int fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
+    int fd = (int)syscall(SYS_openat2, child->top, path, &how, sizeof(how));
 
     if (fd < 0 && errno == ENOENT && make && !strchr(path, '/') &&
-        mkdirat(box->top, path, 0755) == 0)
-        fd = (int)syscall(SYS_openat2, box->top, path, &how, sizeof(how));
+        mkdirat(child->top, path, 0755) == 0)
+        fd = (int)syscall(SYS_openat2, child->top, path, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
 }
 
-static int attach(const struct box *box, int mount, const char *path)
+static int attach(const struct child *child, int mount, const char *path)
 {
-    auto_close int at = open_inside(box, path, O_DIRECTORY, true);
+    auto_close int at = open_inside(child, path, O_DIRECTORY, true);
 
     if (at < 0)
         return at;
@@ -69,61 +70,61 @@ static int make_mount(const char *type, unsigned attrs, const char *const *optio
     return m < 0 ? -errno : m;
 }
 
-static int mount_new(const struct box *box, const char *type, const char *path, unsigned attrs,
+static int mount_new(const struct child *child, const char *type, const char *path, unsigned attrs,
                      const char *const *options)
 {
     auto_close int m = make_mount(type, attrs, options);
 
-    return m < 0 ? m : attach(box, m, path);
+    return m < 0 ? m : attach(child, m, path);
 }
 
 #define SHM_SIZE "67108864"
 
 #define SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
-int make_proc(struct box *box)
+int make_proc(struct child *child)
 {
-    box->proc = make_mount("proc", SAFE, NULL);
-    return box->proc < 0 ? box->proc : 0;
+    child->proc = make_mount("proc", SAFE, NULL);
+    return child->proc < 0 ? child->proc : 0;
 }
 
-int make_sys(struct box *box)
+int make_sys(struct child *child)
 {
-    box->sys = make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return box->sys < 0 ? box->sys : 0;
+    child->sys = make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
+    return child->sys < 0 ? child->sys : 0;
 }
 
-int stage_proc(struct box *box)
+int stage_proc(struct child *child)
 {
-    return attach(box, box->proc, "proc");
+    return attach(child, child->proc, "proc");
 }
 
-int stage_sys(struct box *box)
+int stage_sys(struct child *child)
 {
-    return attach(box, box->sys, "sys");
+    return attach(child, child->sys, "sys");
 }
 
-int stage_cgroups(struct box *box)
+int stage_cgroups(struct child *child)
 {
     static const char *const empty[] = {"size", "0", "mode", "0555", NULL};
 
-    if (box->plan->cgroup_v2)
-        return mount_new(box, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return mount_new(box, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
+    if (child->plan->cgroup_v2)
+        return mount_new(child, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
+    return mount_new(child, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
 }
 
-int stage_dev(struct box *box)
+int stage_dev(struct child *child)
 {
     static const char *const pts[] = {"ptmxmode", "0666", "mode", "0620", NULL};
     static const char *const shm[] = {"mode", "1777", "size", SHM_SIZE, NULL};
-    int r = attach(box, box->dev, "dev");
+    int r = attach(child, child->dev, "dev");
 
     if (r == 0)
-        r = mount_new(box, "devpts", "dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, pts);
+        r = mount_new(child, "devpts", "dev/pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, pts);
     if (r == 0)
-        r = mount_new(box, "tmpfs", "dev/shm", SAFE, shm);
+        r = mount_new(child, "tmpfs", "dev/shm", SAFE, shm);
     if (r == 0)
-        r = mount_new(box, "mqueue", "dev/mqueue", SAFE, NULL);
+        r = mount_new(child, "mqueue", "dev/mqueue", SAFE, NULL);
     return r;
 }
 
@@ -162,10 +163,10 @@ static bool others_may_look(int at)
 
 /* Puts a read-only clone of what `from` names (relative to dir) over path; from "" is path itself.
  */
-static int cover(const struct box *box, const char *path, int flags, int dir, const char *from)
+static int cover(const struct child *child, const char *path, int flags, int dir, const char *from)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    auto_close int at = open_inside(box, path, flags, false);
+    auto_close int at = open_inside(child, path, flags, false);
     auto_close int copy = -1;
 
     if (at == -ENOENT || at == -ENOTDIR)
@@ -182,19 +183,19 @@ static int cover(const struct box *box, const char *path, int flags, int dir, co
 }
 
 /* A masked file becomes /dev/null, a masked folder the stage's empty one. */
-int mask_paths(struct box *box)
+int mask_paths(struct child *child)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_files); i++)
-        r = cover(box, masked_files[i], 0, box->top, "dev/null");
+        r = cover(child, masked_files[i], 0, child->top, "dev/null");
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_folders); i++)
-        r = cover(box, masked_folders[i], O_DIRECTORY, box->top, "empty");
+        r = cover(child, masked_folders[i], O_DIRECTORY, child->top, "empty");
     return r;
 }
 
 /* Settings that belong to the box's own namespaces, before /proc/sys is closed. */
-int set_sysctls(struct box *box)
+int set_sysctls(struct child *child)
 {
     static const struct {
         const char *path, *value;
@@ -206,7 +207,7 @@ int set_sysctls(struct box *box)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
-        int r = write_file_at(box->top, sysctls[i].path, sysctls[i].value);
+        int r = write_file_at(child->top, sysctls[i].path, sysctls[i].value);
 
         if (r < 0 && sysctls[i].needed)
             return r;
@@ -214,28 +215,28 @@ int set_sysctls(struct box *box)
     return 0;
 }
 
-int close_proc(struct box *box)
+int close_proc(struct child *child)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(read_only); i++)
-        r = cover(box, read_only[i], 0, -1, "");
+        r = cover(child, read_only[i], 0, -1, "");
     return r;
 }
 
 /* The root goes over the stage, which thereby is out of reach. */
-int attach_root(struct box *box)
+int attach_root(struct child *child)
 {
-    if (move_mount(box->parts.root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (move_mount(child->parts.root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
-    box->top = box->parts.root;
+    child->top = child->parts.root;
     return 0;
 }
 
-int bind_host_folders(struct box *box)
+int bind_host_folders(struct child *child)
 {
-    for (unsigned i = 0; i < box->parts.n_binds; i++) {
-        int r = attach(box, box->parts.binds[i], box->plan->binds[i] + 1);
+    for (unsigned i = 0; i < child->parts.n_binds; i++) {
+        int r = attach(child, child->parts.binds[i], child->plan->binds[i] + 1);
 
         if (r < 0)
             return r;
@@ -244,35 +245,35 @@ int bind_host_folders(struct box *box)
 }
 
 /* With everything that is mounted below them. */
-int move_kernel_folders(struct box *box)
+int move_kernel_folders(struct child *child)
 {
-    int r = attach(box, box->proc, "proc");
+    int r = attach(child, child->proc, "proc");
 
     if (r == 0)
-        r = attach(box, box->sys, "sys");
+        r = attach(child, child->sys, "sys");
     if (r == 0)
-        r = attach(box, box->dev, "dev");
+        r = attach(child, child->dev, "dev");
     return r;
 }
 
 /* A small box has a small one: it could otherwise fill its memory with files, and nothing could run
  * any more that would remove them. */
-int limit_shm(struct box *box)
+int limit_shm(struct child *child)
 {
     auto_close int fs = -1;
     char size[32];
 
-    if (box->plan->shm_max >= strtoull(SHM_SIZE, NULL, 10))
+    if (child->plan->shm_max >= strtoull(SHM_SIZE, NULL, 10))
         return 0;
-    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)box->plan->shm_max);
-    fs = fspick(box->top, "dev/shm", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
+    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)child->plan->shm_max);
+    fs = fspick(child->top, "dev/shm", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
     if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
         return -errno;
     return 0;
 }
 
-int enter_root(struct box *box)
+int enter_root(struct child *child)
 {
-    return fchdir(box->parts.root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;
+    return fchdir(child->parts.root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;
 }

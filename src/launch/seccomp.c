@@ -149,21 +149,23 @@ static const struct sock_filter prologue[] = {
     ALLOW,
     REFUSE(EPERM),
 
-    /* The core limit stays as it is, and says it was set: 1 means that no handler is piped to. */
-    IF_EQ(__NR_prlimit64, 0, 8),
+    /* Looking at limits is free. Those of others cannot be set: root inside has the agent's own
+     * uid, and could take all its descriptors away. Programs name themselves by 0; the filter
+     * cannot know their pids. The core limit stays as it is, and says it was set: 1 means that no
+     * handler is piped to. */
+    IF_EQ(__NR_prlimit64, 0, 12),
+    LOAD_ARG_LOW(2),
+    IF_EQ(0, 0, 3),
+    LOAD_ARG_HIGH(2),
+    IF_EQ(0, 0, 1),
+    ALLOW,
+    LOAD_ARG_LOW(0),
+    IF_EQ(0, 1, 0),
+    REFUSE(EPERM),
     LOAD_ARG_LOW(1),
     IF_EQ(RLIMIT_CORE, 1, 0),
     ALLOW,
-    LOAD_ARG_LOW(2),
-    IF_EQ(0, 0, 2),
-    LOAD_ARG_HIGH(2),
-    IF_EQ(0, 1, 0),
     REFUSE(0),
-    /* A query falls through with a zero in the accumulator; load the number again for what follows.
-     */
-    LOAD(nr),
-    IF_EQ(__NR_prlimit64, 0, 1),
-    ALLOW,
 
     IF_EQ(__NR_setrlimit, 0, 4),
     LOAD_ARG_LOW(0),

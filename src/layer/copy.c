@@ -23,7 +23,7 @@
 #define COPY_SIZE (64u << 10)
 #define XATTR_MAX (64u << 10)
 
-struct copy {
+struct folder_copy {
     struct layer *layer;
     EVP_MD_CTX *sha;
     struct stat images; /* the store itself, which must not be copied into itself */
@@ -47,7 +47,8 @@ struct layer_meta meta_of_stat(const struct stat *st, uint32_t ids_base)
 
 /* The digest's canonical form: a line and a NUL for each entry, then what it holds. Times are not
  * in it: the same tree copied twice is the same image. */
-static void digest_entry(struct copy *c, char type, const struct stat *st, const char *target)
+static void digest_entry(struct folder_copy *c, char type, const struct stat *st,
+                         const char *target)
 {
     auto_free char *line =
         xasprintf("%c %o %u %u %s", type, (unsigned)st->st_mode & 07777,
@@ -57,16 +58,11 @@ static void digest_entry(struct copy *c, char type, const struct stat *st, const
     digest_add(c->sha, target, strlen(target) + 1);
 }
 
-static int read_failed(const struct copy *c, int errnum, struct err *err)
+static int read_failed(const struct folder_copy *c, int errnum, struct err *err)
 {
     char shown[96];
 
     return err_sys(err, errnum, "read %s", printable(c->path[0] ? c->path : ".", shown));
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* In an order that does not depend on the filesystem. */
@@ -77,7 +73,7 @@ static char **sorted(char *names, size_t len)
 
     for (char *name = names; name < names + len; name += strlen(name) + 1)
         v[n++] = name;
-    qsort(v, n, sizeof(*v), by_name);
+    strings_sort(v, n);
     return v;
 }
 
@@ -113,7 +109,7 @@ int copy_attributes(int from, int to, const char *path, EVP_MD_CTX *sha, struct 
 
 /* An upper directory is whole by itself only without these; cay mounts overlays so that they are
  * never made. */
-static int check_upper(const struct copy *c, int fd, struct err *err)
+static int check_upper(const struct folder_copy *c, int fd, struct err *err)
 {
     static const char *const parts[] = {"trusted.overlay.redirect", "trusted.overlay.metacopy"};
     char shown[96];
@@ -127,7 +123,7 @@ static int check_upper(const struct copy *c, int fd, struct err *err)
     return 0;
 }
 
-static int copy_bytes(struct copy *c, int from, int to, struct err *err)
+static int copy_bytes(struct folder_copy *c, int from, int to, struct err *err)
 {
     uint64_t total = 0;
     ssize_t n;
@@ -150,7 +146,7 @@ static int copy_bytes(struct copy *c, int from, int to, struct err *err)
 }
 
 /* 1 when an earlier name of the same file was linked. */
-static int link_seen(struct copy *c, const struct stat *st, struct err *err)
+static int link_seen(struct folder_copy *c, const struct stat *st, struct err *err)
 {
     const char *first = seen_add(&c->seen, st, c->path);
 
@@ -160,7 +156,7 @@ static int link_seen(struct copy *c, const struct stat *st, struct err *err)
     return layer_link(c->layer, c->path, first, err) < 0 ? -1 : 1;
 }
 
-static int copy_file(struct copy *c, int dirfd, const char *name, struct err *err)
+static int copy_file(struct folder_copy *c, int dirfd, const char *name, struct err *err)
 {
     /* O_NONBLOCK: a fifo that was swapped in must not hold us. */
     auto_close int from =
@@ -189,7 +185,7 @@ static int copy_file(struct copy *c, int dirfd, const char *name, struct err *er
     return layer_file_done(to, c->path, &meta, err);
 }
 
-static int copy_symlink(struct copy *c, int dirfd, const char *name, const struct stat *st,
+static int copy_symlink(struct folder_copy *c, int dirfd, const char *name, const struct stat *st,
                         struct err *err)
 {
     char target[PATH_MAX];
@@ -203,11 +199,11 @@ static int copy_symlink(struct copy *c, int dirfd, const char *name, const struc
     return layer_symlink(c->layer, c->path, target, &meta, err);
 }
 
-static int copy_dir(struct copy *c, int dirfd, struct err *err);
+static int copy_dir(struct folder_copy *c, int dirfd, struct err *err);
 
 /* What is mounted below (a /proc of a chroot) is not part of the tree and becomes an empty folder.
  */
-static int enter_dir(struct copy *c, int dirfd, const char *name, const struct stat *st,
+static int enter_dir(struct folder_copy *c, int dirfd, const char *name, const struct stat *st,
                      struct err *err)
 {
     struct open_how how = {
@@ -228,7 +224,7 @@ static int enter_dir(struct copy *c, int dirfd, const char *name, const struct s
 }
 
 /* Devices, fifos, sockets; in an upper directory the device 0/0 hides a name. */
-static int copy_special(struct copy *c, const struct stat *st, struct err *err)
+static int copy_special(struct folder_copy *c, const struct stat *st, struct err *err)
 {
     struct stat none = {0};
 
@@ -239,7 +235,7 @@ static int copy_special(struct copy *c, const struct stat *st, struct err *err)
     return layer_whiteout(c->layer, c->path, err);
 }
 
-static int copy_entry(struct copy *c, int dirfd, const char *name, struct err *err)
+static int copy_entry(struct folder_copy *c, int dirfd, const char *name, struct err *err)
 {
     struct stat st;
 
@@ -258,7 +254,7 @@ static int copy_entry(struct copy *c, int dirfd, const char *name, struct err *e
 }
 
 /* The folder itself. */
-static int copy_folder(struct copy *c, int dirfd, struct err *err)
+static int copy_folder(struct folder_copy *c, int dirfd, struct err *err)
 {
     bool opaque = c->upper && c->path[0] && is_opaque(dirfd);
     const char *path = c->path[0] ? c->path : ".";
@@ -281,7 +277,7 @@ static int copy_folder(struct copy *c, int dirfd, struct err *err)
     return opaque ? layer_opaque(c->layer, path, err) : 0;
 }
 
-static int copy_dir(struct copy *c, int dirfd, struct err *err)
+static int copy_dir(struct folder_copy *c, int dirfd, struct err *err)
 {
     auto_strv char **names = NULL;
     size_t len = strlen(c->path);
@@ -300,7 +296,8 @@ static int copy_dir(struct copy *c, int dirfd, struct err *err)
     return 0;
 }
 
-static int copy_all(struct copy *c, int dirfd, struct layer *l, EVP_MD_CTX *sha, struct err *err)
+static int copy_all(struct folder_copy *c, int dirfd, struct layer *l, EVP_MD_CTX *sha,
+                    struct err *err)
 {
     int r;
 
@@ -314,7 +311,7 @@ static int copy_all(struct copy *c, int dirfd, struct layer *l, EVP_MD_CTX *sha,
 
 int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err)
 {
-    auto_free struct copy *c = xcalloc(1, sizeof(*c));
+    auto_free struct folder_copy *c = xcalloc(1, sizeof(*c));
 
     if (fstat(images, &c->images) < 0)
         return err_sys(err, errno, "look at the image store");
@@ -323,7 +320,7 @@ int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct er
 
 int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, struct err *err)
 {
-    auto_free struct copy *c = xcalloc(1, sizeof(*c));
+    auto_free struct folder_copy *c = xcalloc(1, sizeof(*c));
 
     c->upper = true;
     c->ids_base = ids_base;

@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "layer/layer_internal.h"
-#include "layer/tree.h"
 
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -221,7 +221,7 @@ int place_hide(struct layer *l, const char *path, struct place *ret, struct err 
 
 int place_clear(struct layer *l, const struct place *p, struct err *err)
 {
-    int r = tree_remove(p->dir, p->name);
+    int r = remove_tree(p->dir, p->name);
 
     l->parent.changed = true;
     return r < 0 ? layer_sys_error(err, -r, p->full) : 0;

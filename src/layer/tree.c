@@ -12,51 +12,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
-
-static bool is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* The folder is not read while it shrinks from under us: entries are removed until a whole pass
- * finds nothing more. */
-static int remove_contents(DIR *d)
-{
-    struct dirent *e;
-    int r = 0;
-
-    while (r == 0 && (e = readdir(d)))
-        if (!is_dot(e->d_name))
-            r = tree_remove(dirfd(d), e->d_name);
-    return r;
-}
-
-int tree_remove(int dirfd, const char *name)
-{
-    DIR *d;
-    int fd, r;
-
-    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    do {
-        if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-            return 0;
-        if (errno != ENOTEMPTY && errno != EEXIST)
-            return -errno;
-        fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        d = fd < 0 ? NULL : fdopendir(fd);
-        if (!d) {
-            r = -errno;
-            close_fd(&fd);
-            return r;
-        }
-        r = remove_contents(d);
-        (void)closedir(d);
-    } while (r == 0);
-    return r;
-}
+#include "base/str.h"
 
 int tree_open_dir(int dirfd, const char *name, mode_t mode, int *ret_fd, struct err *err)
 {
@@ -95,11 +51,6 @@ int tree_replace_file(int dirfd, const char *name, const void *data, size_t len,
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
 {
     auto_strv char **names = NULL;
@@ -115,7 +66,7 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
         return err_sys(err, saved, "read a folder");
     }
     while ((e = readdir(d)) && n < max) {
-        if (is_dot(e->d_name))
+        if (str_is_dot(e->d_name))
             continue;
         if (n + 1 >= cap) {
             cap = cap ? cap * 2 : 16;
@@ -130,7 +81,7 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
                         max);
     if (!names)
         names = xcalloc(1, sizeof(*names));
-    qsort(names, n, sizeof(*names), by_name);
+    strings_sort(names, n);
     *ret = steal_ptr(names);
     return 0;
 }

@@ -7,8 +7,6 @@ struct err;
 
 /* Directories and files, always relative to a descriptor. */
 
-/* Removes dirfd/name, whatever it is. Fine if it is not there. 0 or -errno. */
-int tree_remove(int dirfd, const char *name);
 /* mkdir unless it exists, and opens it. mode is applied also to one that exists. */
 int tree_open_dir(int dirfd, const char *name, mode_t mode, int *ret_fd, struct err *err);
 /* Replaces dirfd/name: a reader sees the old file or the new one, never a part, also after a power

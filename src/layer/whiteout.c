@@ -130,7 +130,7 @@ int layer_marker(struct layer *l, const char *path, struct err *err)
     }
     if (str_starts(name, META))
         return layer_drop(l, err) < 0 ? -1 : 1;
-    if (hidden[0] == '\0' || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
+    if (hidden[0] == '\0' || str_is_dot(hidden))
         return layer_bad(err, path, "is a whiteout of nothing");
     memmove(name, hidden, strlen(hidden) + 1);
     return layer_whiteout(l, clean, err) < 0 ? -1 : 1;

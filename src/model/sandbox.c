@@ -4,32 +4,36 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #define TO(s) (1u << SANDBOX_##s)
 
-/* The whole lifecycle. */
-static const struct {
-    const char *name;
-    unsigned next;
-} states[SANDBOX_STATES] = {
-    [SANDBOX_PREPARED] = {"prepared", TO(CREATING) | TO(REMOVING)},
-    [SANDBOX_CREATING] = {"creating", TO(RUNNING) | TO(REMOVING)},
-    [SANDBOX_RUNNING] = {"running", TO(PAUSED) | TO(STOPPED) | TO(REMOVING)},
-    [SANDBOX_PAUSED] = {"paused", TO(RUNNING) | TO(STOPPED) | TO(REMOVING)},
-    [SANDBOX_STOPPED] = {"stopped", TO(REMOVING)},
-    [SANDBOX_REMOVING] = {"removing", 0},
+const char *const sandbox_state_words[SANDBOX_STATES + 1] = {
+    [SANDBOX_PREPARED] = "prepared", [SANDBOX_CREATING] = "creating",
+    [SANDBOX_RUNNING] = "running",   [SANDBOX_PAUSED] = "paused",
+    [SANDBOX_STOPPED] = "stopped",   [SANDBOX_REMOVING] = "removing",
+};
+
+/* The whole lifecycle: what may follow. */
+static const unsigned next_states[SANDBOX_STATES] = {
+    [SANDBOX_PREPARED] = TO(CREATING) | TO(REMOVING),
+    [SANDBOX_CREATING] = TO(RUNNING) | TO(REMOVING),
+    [SANDBOX_RUNNING] = TO(PAUSED) | TO(STOPPED) | TO(REMOVING),
+    [SANDBOX_PAUSED] = TO(RUNNING) | TO(STOPPED) | TO(REMOVING),
+    [SANDBOX_STOPPED] = TO(REMOVING),
+    [SANDBOX_REMOVING] = 0,
 };
 
 const char *sandbox_state_name(enum sandbox_state state)
 {
-    return states[state].name;
+    return sandbox_state_words[state];
 }
 
 int sandbox_state_parse(const char *name, enum sandbox_state *ret)
 {
     for (int i = 0; i < SANDBOX_STATES; i++) {
-        if (strcmp(states[i].name, name) == 0) {
+        if (strcmp(sandbox_state_words[i], name) == 0) {
             *ret = (enum sandbox_state)i;
             return 0;
         }
@@ -39,10 +43,10 @@ int sandbox_state_parse(const char *name, enum sandbox_state *ret)
 
 int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct err *err)
 {
-    if (states[from].next & (1u << to))
+    if (next_states[from] & (1u << to))
         return 0;
-    return err_set(err, ERR_CONFLICT, "a %s sandbox cannot become %s", states[from].name,
-                   states[to].name);
+    return err_set(err, ERR_CONFLICT, "a %s sandbox cannot become %s", sandbox_state_words[from],
+                   sandbox_state_words[to]);
 }
 
 void sandbox_spec_done(struct sandbox_spec *spec)
@@ -84,13 +88,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_map(o, "env", spec->env);
     (void)json_object_set_new(o, "workdir", json_string(spec->workdir));
     set_map(o, "metadata", spec->metadata);
-    if (spec->entrypoint) {
-        json_t *list = json_array();
-
-        for (char **arg = spec->entrypoint; *arg; arg++)
-            (void)json_array_append_new(list, json_string(*arg));
-        (void)json_object_set_new(o, "entrypoint", list);
-    }
+    if (spec->entrypoint)
+        (void)json_object_set_new(o, "entrypoint", json_of_strings(spec->entrypoint));
     return o;
 }
 

@@ -22,6 +22,9 @@ enum sandbox_state {
     SANDBOX_STATES,
 };
 
+/* By state, ended by NULL. Clients see those from SANDBOX_CREATING on. */
+extern const char *const sandbox_state_words[SANDBOX_STATES + 1];
+
 const char *sandbox_state_name(enum sandbox_state state);
 int sandbox_state_parse(const char *name, enum sandbox_state *ret); /* 0 or -EINVAL */
 

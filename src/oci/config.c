@@ -14,7 +14,7 @@
 
 #define LIST_MAX 4096 /* strings in one list */
 
-static const struct document doc = {"bad_config", "image's configuration"};
+static const struct document_kind doc = {"bad_config", "image's configuration"};
 
 /* ---- reading ---- */
 

@@ -17,7 +17,7 @@ void make_printable(char *text)
             *text = '?';
 }
 
-int document_bad(const struct document *doc, struct err *err, const char *fmt, ...)
+int document_bad(const struct document_kind *doc, struct err *err, const char *fmt, ...)
 {
     char why[200];
     va_list ap;
@@ -58,7 +58,7 @@ static bool costs_too_much(const char *bytes, size_t len)
     return false;
 }
 
-int document_load(const struct document *doc, const char *bytes, size_t len, size_t max,
+int document_load(const struct document_kind *doc, const char *bytes, size_t len, size_t max,
                   json_t **ret, struct err *err)
 {
     json_error_t why;
@@ -80,7 +80,7 @@ int document_load(const struct document *doc, const char *bytes, size_t len, siz
     return 0;
 }
 
-int document_string(const struct document *doc, const json_t *object, const char *key,
+int document_string(const struct document_kind *doc, const json_t *object, const char *key,
                     const char **ret, struct err *err)
 {
     const json_t *value = json_object_get(object, key);

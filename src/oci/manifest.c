@@ -24,7 +24,7 @@
 
 const char manifest_accept[] = OCI_INDEX ", " OCI_MANIFEST ", " DOCKER_LIST ", " DOCKER_MANIFEST;
 
-static const struct document doc = {"bad_manifest", "manifest"};
+static const struct document_kind doc = {"bad_manifest", "manifest"};
 
 static const struct {
     const char *media_type;

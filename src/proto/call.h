@@ -13,7 +13,11 @@ struct wire;
  *
  * An agent listens on two sockets. `exec` is served inside the workload's limits and takes
  * CALL_EXEC only; `ctl` is served beside them and takes everything else, so that a full box can be
- * looked into. */
+ * looked into.
+ *
+ * A sandbox keeps the agent that it was made with when cay is replaced by a newer one. New calls
+ * are therefore added at the end and CALL_VERSION stays: an agent that does not know a call answers
+ * ERR_INVALID, and whoever makes the call says what is done then. */
 enum call_op {
     CALL_HELLO, /* → OK: u32 CALL_VERSION */
     CALL_EXEC, /* struct call_exec → STARTED, (STDOUT | STDERR)*, EXIT; background: STARTED only */
@@ -36,6 +40,8 @@ enum call_op {
     CALL_KILL, /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone */
     CALL_DIAL, /* u32 TCP port on the box's loopback → OK; afterwards the stream is that connection
                 */
+    CALL_FOLLOW, /* str exec id, u64 offset → OK; then DATA* as the log grows, and END (struct
+                  * call_log, not running) when the exec has ended and all of it was sent */
     CALL_OPS,
 };
 

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 
-void frame_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
+static void put_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
 {
     h[0] = (unsigned char)len;
     h[1] = (unsigned char)(len >> 8);
@@ -29,6 +29,17 @@ static int read_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, 
     return 0;
 }
 
+int frame_put(struct buf *b, unsigned type, const void *payload, size_t len)
+{
+    unsigned char h[FRAME_HEADER];
+
+    if (len > FRAME_MAX || !buf_room(b, sizeof(h) + len))
+        return -EMSGSIZE;
+    put_header(h, type, len);
+    (void)buf_add(b, h, sizeof(h));
+    return buf_add(b, payload, len);
+}
+
 int frame_send(int fd, unsigned type, const void *payload, size_t len)
 {
     unsigned char h[FRAME_HEADER];
@@ -37,7 +48,7 @@ int frame_send(int fd, unsigned type, const void *payload, size_t len)
 
     if (len > FRAME_MAX)
         return -EMSGSIZE;
-    frame_header(h, type, len);
+    put_header(h, type, len);
     while (iov[0].iov_len + iov[1].iov_len > 0) {
         ssize_t n = sendmsg(fd, &msg, MSG_NOSIGNAL);
 
@@ -97,4 +108,43 @@ long frame_parse(const void *data, size_t len, unsigned *ret_type)
     if (read_header(data, ret_type, &body) < 0)
         return -EPROTO;
     return len < FRAME_HEADER + body ? 0 : (long)(FRAME_HEADER + body);
+}
+
+ssize_t frame_fill(int fd, struct buf *in, size_t *at, size_t piece)
+{
+    size_t left, want;
+    char *room;
+    ssize_t n;
+
+    buf_shift(in, *at);
+    *at = 0;
+    left = in->max - in->len;
+    want = in->len > piece ? in->len : piece; /* doubles it */
+    room = left == 0 ? NULL : buf_room(in, want < left ? want : left);
+    if (!room)
+        return -EMSGSIZE;
+    want = in->cap - in->len - 1;
+    do
+        n = recv(fd, room, want < left ? want : left, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    in->len += (size_t)n;
+    room[n] = '\0';
+    return n;
+}
+
+int frame_take(const struct buf *in, size_t *at, struct frame *ret)
+{
+    long n;
+
+    if (in->len - *at < FRAME_HEADER)
+        return 0;
+    n = frame_parse(in->data + *at, in->len - *at, &ret->type);
+    if (n <= 0)
+        return (int)n;
+    ret->data = in->data + *at + FRAME_HEADER;
+    ret->len = (size_t)n - FRAME_HEADER;
+    *at += (size_t)n;
+    return 1;
 }

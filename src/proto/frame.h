@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buf;
 struct err;
@@ -40,9 +41,9 @@ enum frame_type {
     FRAME_CALL = 32, /* + enum call_op: the first frame of a connection */
 };
 
-/* The header of a payload of len bytes (at most FRAME_MAX), for those who queue frames themselves.
- */
-void frame_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len);
+/* Adds a whole frame to what is to be sent: 0, or -EMSGSIZE when the payload is too long or b has
+ * no room; then nothing was added. */
+int frame_put(struct buf *b, unsigned type, const void *payload, size_t len);
 
 /* Blocking. 0 or -errno; -EMSGSIZE for a payload that is too long. */
 int frame_send(int fd, unsigned type, const void *payload, size_t len);
@@ -51,6 +52,25 @@ int frame_send(int fd, unsigned type, const void *payload, size_t len);
  * the end of the stream between frames, -EPROTO for a broken one, or -errno. */
 int frame_recv(int fd, unsigned *ret_type, struct buf *payload);
 
+/* ---- for loops that poll ---- */
+
+struct frame {
+    unsigned type;
+    const char *data; /* in the buffer it was taken from, valid until that is filled again */
+    size_t len;
+};
+
+/* What arrived is kept in a buffer of which the first *at bytes are used up. Its maximum is
+ * FRAME_BUFFER_MAX(piece), so that there is room while the next frame is not whole. */
+#define FRAME_BUFFER_MAX(piece) (FRAME_HEADER + FRAME_MAX + (piece))
+
+/* One recv that does not block, of at least piece bytes if they are there: the count, 0 at the end
+ * of the stream, or -errno. The buffer grows with what has come, not with the length that a frame
+ * claims to have. */
+ssize_t frame_fill(int fd, struct buf *in, size_t *at, size_t piece);
+/* Takes the next frame: 1, 0 if it is not whole yet, -EPROTO if it is a broken one. */
+int frame_take(const struct buf *in, size_t *at, struct frame *ret);
+
 /* A frame from bytes that arrived so far: its whole length including the header, 0 if more bytes
- * are needed, or -EPROTO. The payload starts at data + FRAME_HEADER. For loops that poll. */
+ * are needed, or -EPROTO. The payload starts at data + FRAME_HEADER. */
 long frame_parse(const void *data, size_t len, unsigned *ret_type);

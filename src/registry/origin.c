@@ -78,11 +78,11 @@ bool origin_is_insecure(char *const *insecure, const char *host_port)
     return is_listed(insecure, host, colon ? colon + 1 : "80");
 }
 
-struct parts {
+struct url_parts {
     char *scheme, *host, *port, *user;
 };
 
-static void parts_done(struct parts *p)
+static void url_parts_done(struct url_parts *p)
 {
     curl_free(p->scheme);
     curl_free(p->host);
@@ -90,7 +90,7 @@ static void parts_done(struct parts *p)
     curl_free(p->user);
 }
 
-static int split(const char *url, struct parts *p)
+static int split(const char *url, struct url_parts *p)
 {
     CURLU *u = curl_url();
     int r = -1;
@@ -106,7 +106,7 @@ static int split(const char *url, struct parts *p)
     return r;
 }
 
-static int check(char *const *insecure, const char *url, const struct parts *p, struct err *err)
+static int check(char *const *insecure, const char *url, const struct url_parts *p, struct err *err)
 {
     if (strcmp(p->scheme, "https") != 0 && strcmp(p->scheme, "http") != 0)
         return err_code(err, ERR_UNAVAILABLE, "image_pull_failed",
@@ -127,7 +127,7 @@ static int check(char *const *insecure, const char *url, const struct parts *p, 
 
 int origin_check(char *const *insecure, const char *url, char **ret_origin, struct err *err)
 {
-    struct parts p = {0};
+    struct url_parts p = {0};
     int r;
 
     if (split(url, &p) < 0)
@@ -141,6 +141,6 @@ int origin_check(char *const *insecure, const char *url, char **ret_origin, stru
             if (*c >= 'A' && *c <= 'Z')
                 *c = (char)(*c - 'A' + 'a');
     }
-    parts_done(&p);
+    url_parts_done(&p);
     return r < 0 ? problem_printable(err) : 0;
 }

@@ -30,8 +30,7 @@ int auth_check_source(const struct auth_config *c, const struct auth_request *r,
 /* ERR_UNAUTHORIZED without a token where one is needed, ERR_FORBIDDEN with a wrong one. */
 int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err);
 
-/* For functions that act on the host's own files: only root, and only where the kernel says so. A
- * token is no proof of that. ERR_FORBIDDEN local_only. */
-int auth_check_local(const struct auth_request *r, struct err *err);
+/* Is it root on this machine, by the kernel's word? A token is no proof of that. */
+bool auth_is_local_root(const struct auth_request *r);
 
 bool auth_origin_listed(const struct auth_config *c, const char *origin);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 
 struct rest;
+struct budget;
 struct engine;
 struct http_req;
 
@@ -17,20 +17,11 @@ struct rest_config {
     bool rate_enabled;
     unsigned rate_rpm, rate_burst;
     const char *runtime, *boundary; /* what GET /info says about the walls */
+    struct budget *memory;          /* that streams take what is unsent from; NULL = no bound */
 };
 
 /* Copies nothing: config and what it points to must outlive the face. */
 struct rest *rest_new(const struct rest_config *config, struct engine *engine);
 void rest_free(struct rest *rest);
-const struct rest_config *rest_config(const struct rest *rest);
-
-/* The daemon is about to end: streams that have no end of their own should end now, so that only
- * work is waited for. drain_fd becomes readable then. */
-void rest_drain(struct rest *rest);
-int rest_drain_fd(const struct rest *rest);
-
 /* The http_handler; arg is the struct rest. */
 void rest_handle(struct http_req *req, void *arg);
-
-/* The OpenAPI 3.1 document of the table of functions. */
-json_t *rest_openapi(const char *prefix);

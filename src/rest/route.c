@@ -3,11 +3,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "functions/function.h"
-#include "functions/input.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "functions/function.h"
+#include "functions/input.h"
 
 struct routes {
     const struct function **rows;
@@ -75,7 +75,8 @@ static size_t count_params(const struct function *f)
 static bool method_matches(const struct function *f, const char *method)
 {
     if (strcmp(method, "HEAD") == 0)
-        return strcmp(f->method, "GET") == 0 && !(f->flags & (FUNCTION_STREAM | FUNCTION_TAR));
+        return strcmp(f->method, "GET") == 0 && f->answer != ANSWER_EVENTS &&
+               f->answer != ANSWER_TAR;
     return strcmp(f->method, method) == 0;
 }
 

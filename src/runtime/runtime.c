@@ -62,6 +62,11 @@ int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel 
     return rt->ops->connect(rt, box, channel, ret_fd, err);
 }
 
+enum box_look runtime_look(struct runtime *rt, const struct box *box)
+{
+    return rt->ops->look ? rt->ops->look(rt, box) : BOX_BUSY;
+}
+
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err)
 {
     if (!rt->ops->pause)

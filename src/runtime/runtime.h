@@ -43,6 +43,13 @@ struct box_stats {
 
 enum box_channel { BOX_EXEC, BOX_CTL }; /* see proto/call.h */
 
+/* What a look at a box finds whose agent does not answer. */
+enum box_look {
+    BOX_QUIET, /* nothing holds it up that would pass: it should have answered */
+    BOX_BUSY, /* it waits for a processor, a disk or memory, or is frozen; or that cannot be told */
+    BOX_WOKEN, /* a signal had stopped it, and it goes on from now */
+};
+
 /* One kind of box. Every op blocks and may be called from any thread, for one id by one thread at a
  * time. A failed op leaves nothing behind on the host. Ops may be NULL; callers use the runtime_*()
  * wrappers, which refuse those with ERR_UNSUPPORTED. */
@@ -79,9 +86,14 @@ struct runtime_ops {
     int (*watch_fd)(struct runtime *rt, const struct box *box);
 
     /* Gives a connected stream to the agent inside; the caller closes it. Exec, files, terminals
-     * and ports ride on it, so no backend implements them. */
+     * and ports ride on it, so no backend implements them. Never waits: ERR_UNAVAILABLE
+     * "sandbox_busy" while the agent does not take connections. */
     int (*connect)(struct runtime *rt, const struct box *box, enum box_channel channel, int *ret_fd,
                    struct err *err);
+
+    /* Is there a reason why the agent does not answer? One that was stopped by a signal, which only
+     * somebody outside can have sent, is sent on. */
+    enum box_look (*look)(struct runtime *rt, const struct box *box);
 
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
@@ -117,6 +129,7 @@ int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);
 int runtime_watch_fd(struct runtime *rt, const struct box *box);
 int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
                     int *ret_fd, struct err *err);
+enum box_look runtime_look(struct runtime *rt, const struct box *box);
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);

@@ -133,7 +133,7 @@ static bool is_bomb(struct archive *a, uint64_t written, uint64_t max_bytes)
 }
 
 /* What is behind the entry goes to the end of fd. */
-static int unpack_entry(const struct request *q, struct archive *a, int fd, uint64_t *end,
+static int unpack_entry(const struct worker_request *q, struct archive *a, int fd, uint64_t *end,
                         struct err *err)
 {
     const void *data;
@@ -156,7 +156,7 @@ static int unpack_entry(const struct request *q, struct archive *a, int fd, uint
 }
 
 /* 1 when the entry is not one of a bundle. */
-static int index_entry(const struct request *q, struct archive *a, struct archive_entry *e,
+static int index_entry(const struct worker_request *q, struct archive *a, struct archive_entry *e,
                        struct bundle *b, uint64_t *end, struct err *err)
 {
     const char *path = archive_entry_pathname(e), *hard = archive_entry_hardlink(e);
@@ -195,7 +195,7 @@ static int index_entry(const struct request *q, struct archive *a, struct archiv
     return 0;
 }
 
-static int index_entries(const struct request *q, struct archive *a, struct bundle *b,
+static int index_entries(const struct worker_request *q, struct archive *a, struct bundle *b,
                          struct err *err)
 {
     struct archive_entry *e;
@@ -238,7 +238,7 @@ static struct archive *open_tar(int fd)
     return NULL;
 }
 
-int bundle_of_archive(const struct request *q, int fd, struct bundle **ret, struct err *err)
+int bundle_of_archive(const struct worker_request *q, int fd, struct bundle **ret, struct err *err)
 {
     struct bundle *b = xcalloc(1, sizeof(*b));
     struct archive *a = open_tar(fd);

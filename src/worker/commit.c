@@ -12,8 +12,8 @@
 
 #define NEW_LAYER "0"
 
-static int copy_changes(const struct request *q, struct layer *l, char ret_diff_id[DIGEST_HEX],
-                        struct err *err)
+static int copy_changes(const struct worker_request *q, struct layer *l,
+                        char ret_diff_id[DIGEST_HEX], struct err *err)
 {
     /* The sandbox wrote all that is below, but not this folder itself. */
     auto_close int upper =
@@ -31,7 +31,7 @@ static int copy_changes(const struct request *q, struct layer *l, char ret_diff_
 }
 
 /* The document of the image below with this layer; on the host there is none below. */
-static int new_document(const struct request *q, bool host, const char *diff_id, char **ret,
+static int new_document(const struct worker_request *q, bool host, const char *diff_id, char **ret,
                         struct err *err)
 {
     const char *below = request_string(q, "document");
@@ -50,7 +50,7 @@ static int new_document(const struct request *q, bool host, const char *diff_id,
     return r;
 }
 
-int worker_commit(const struct request *q, json_t **ret, struct err *err)
+int worker_commit(const struct worker_request *q, json_t **ret, struct err *err)
 {
     bool host = json_is_true(json_object_get(q->json, "host"));
     json_t *layers = json_deep_copy(json_object_get(q->json, "layers")), *layer, *image;

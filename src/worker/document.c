@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "oci/config.h"
 #include "worker/worker.h"
@@ -107,15 +108,6 @@ char *document_text(const json_t *document)
     return text;
 }
 
-static json_t *strings(char *const *v)
-{
-    json_t *a = json_array();
-
-    for (; v && *v; v++)
-        (void)json_array_append_new(a, json_string(*v));
-    return a;
-}
-
 static json_t *platform_json(const struct oci_config *c)
 {
     return json_sprintf("%s/%s%s%s", c->os[0] ? c->os : "linux", c->arch[0] ? c->arch : "unknown",
@@ -134,8 +126,8 @@ int document_image(const char *text, size_t len, json_t **ret, struct err *err)
     image = json_pack("{s:s, s:s%, s:s, s:b, s:[], s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, "
                       "s:I}",
                       "id", id, "document", text, len, "digest", "", "host", 0, "names", "env",
-                      strings(c.env), "entrypoint", strings(c.entrypoint), "cmd", strings(c.cmd),
-                      "ports", strings(c.ports), "labels",
+                      json_of_strings(c.env), "entrypoint", json_of_strings(c.entrypoint), "cmd",
+                      json_of_strings(c.cmd), "ports", json_of_strings(c.ports), "labels",
                       c.labels ? json_deep_copy(c.labels) : json_object(), "workdir", c.workdir,
                       "user", c.user, "stop_signal", c.stop_signal, "platform", platform_json(&c),
                       "created_ms", (json_int_t)c.created_ms);

@@ -1,5 +1,6 @@
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -8,6 +9,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "worker/worker.h"
+
+#define PAUSE_NS 100000000L
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -31,6 +34,19 @@ void event_send(json_t *event)
     (void)pthread_mutex_lock(&lock);
     write_event(event);
     (void)pthread_mutex_unlock(&lock);
+}
+
+void event_pause(pthread_cond_t *ended, pthread_mutex_t *held)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PAUSE_NS;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    (void)pthread_cond_timedwait(ended, held, &until);
 }
 
 void event_fail(const struct err *err)

@@ -104,7 +104,8 @@ static int write_packed(void *arg, const void *data, size_t len, struct err *err
     return r < 0 ? err_sys(err, -r, "pack a layer") : 0;
 }
 
-static int add_layer(const struct request *q, struct out *o, const char *dir, struct err *err)
+static int add_layer(const struct worker_request *q, struct out *o, const char *dir,
+                     struct err *err)
 {
     auto_close int root = openat(FD_LAYERS, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int packed = openat(q->tmp, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -129,7 +130,7 @@ static int add_layer(const struct request *q, struct out *o, const char *dir, st
     return add_file(o, name, packed, (uint64_t)st.st_size, err);
 }
 
-static int add_layers(const struct request *q, struct out *o, struct err *err)
+static int add_layers(const struct worker_request *q, struct out *o, struct err *err)
 {
     const json_t *layers = json_object_get(q->json, "layers");
 
@@ -175,7 +176,7 @@ static int add_docker(struct out *o, const char *config_digest, const char *name
     return add_text(o, "manifest.json", text, err);
 }
 
-static int add_all(const struct request *q, struct out *o, struct err *err)
+static int add_all(const struct worker_request *q, struct out *o, struct err *err)
 {
     json_t *document = json_loads(request_string(q, "document"), 0, NULL);
     json_t *manifest, *config, *described;
@@ -197,7 +198,7 @@ static int add_all(const struct request *q, struct out *o, struct err *err)
     return add_docker(o, config_digest, name, err);
 }
 
-int worker_export(const struct request *q, json_t **ret, struct err *err)
+int worker_export(const struct worker_request *q, json_t **ret, struct err *err)
 {
     struct out o = {
         .tar = archive_write_new(),

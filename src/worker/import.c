@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "oci/config.h"
 #include "worker/worker.h"
@@ -111,16 +112,7 @@ static struct layer_job *make_jobs(const struct bundle *b, const struct bundle_i
     return jobs;
 }
 
-static json_t *names_json(const struct bundle_image *image)
-{
-    json_t *a = json_array();
-
-    for (char **name = image->names; *name; name++)
-        (void)json_array_append_new(a, json_string(*name));
-    return a;
-}
-
-static int import_bundle(const struct request *q, const struct bundle *b, json_t **ret,
+static int import_bundle(const struct worker_request *q, const struct bundle *b, json_t **ret,
                          struct err *err)
 {
     const char *name = request_string(q, "name");
@@ -144,7 +136,7 @@ static int import_bundle(const struct request *q, const struct bundle *b, json_t
     if (layers_make(q, jobs, found.n_layers, err) < 0)
         return -1;
     (void)json_object_set_new(image, "layers", layers_json(jobs, found.n_layers));
-    (void)json_object_set_new(image, "names", names_json(&found));
+    (void)json_object_set_new(image, "names", json_of_strings(found.names));
     if (found.digest[0])
         (void)json_object_set_new(image, "digest", json_sprintf(DIGEST_PREFIX "%s", found.digest));
     *ret = image;
@@ -152,7 +144,7 @@ static int import_bundle(const struct request *q, const struct bundle *b, json_t
 }
 
 /* The process ends with its work: what is small is left to that. */
-int worker_import(const struct request *q, json_t **ret, struct err *err)
+int worker_import(const struct worker_request *q, json_t **ret, struct err *err)
 {
     struct bundle *b = NULL;
     struct stat st;

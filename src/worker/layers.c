@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -21,11 +20,10 @@
 #include "worker/worker.h"
 
 #define AT_ONCE    3
-#define TELL_NS    100000000L
 #define BYTES_NOTE "trusted.cay.bytes" /* on a layer's root: what it takes unpacked */
 
 struct make {
-    const struct request *request;
+    const struct worker_request *request;
     struct layer_job *jobs;
     size_t n;
     pthread_mutex_t lock;
@@ -78,7 +76,7 @@ void layers_look(struct layer_job *jobs, size_t n)
 
 /* ---- one layer ---- */
 
-int layer_begin(const struct request *q, const char *made, struct layer *l, int *ret_root,
+int layer_begin(const struct worker_request *q, const char *made, struct layer *l, int *ret_root,
                 struct err *err)
 {
     if (tree_open_dir(q->tmp, made, 0755, ret_root, err) < 0)
@@ -210,15 +208,7 @@ static int run_threads(struct make *m, struct err *err)
         m->running++;
     }
     while (m->running > 0) {
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += TELL_NS;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000L;
-        }
-        (void)pthread_cond_timedwait(&m->ended, &m->lock, &until);
+        event_pause(&m->ended, &m->lock);
         (void)pthread_mutex_unlock(&m->lock);
         check_sum(m);
         tell(m);
@@ -250,7 +240,7 @@ static int resolve(struct layer_job *jobs, size_t n, struct err *err)
     return layer_check_points(roots, n, err);
 }
 
-int layers_make(const struct request *q, struct layer_job *jobs, size_t n, struct err *err)
+int layers_make(const struct worker_request *q, struct layer_job *jobs, size_t n, struct err *err)
 {
     struct make m = {.request = q,
                      .jobs = jobs,
@@ -285,8 +275,8 @@ json_t *layers_json(const struct layer_job *jobs, size_t n)
     return a;
 }
 
-int layer_made(const struct request *q, struct layer *l, const char *made, const char *diff_id,
-               json_t **ret, struct err *err)
+int layer_made(const struct worker_request *q, struct layer *l, const char *made,
+               const char *diff_id, json_t **ret, struct err *err)
 {
     event_send(json_pack("{s:s}", "event", "storing"));
     if (note_bytes(l->root, l->bytes, err) < 0 || layer_sync(q->tmp, err) < 0)

@@ -17,7 +17,7 @@
 
 static const struct {
     const char *op;
-    int (*run)(const struct request *q, json_t **ret, struct err *err);
+    int (*run)(const struct worker_request *q, json_t **ret, struct err *err);
 } operations[] = {
     {"pull", worker_pull},
     {"import", worker_import},
@@ -25,7 +25,7 @@ static const struct {
     {"commit", worker_commit},
 };
 
-const char *request_string(const struct request *q, const char *key)
+const char *request_string(const struct worker_request *q, const char *key)
 {
     return json_string_value(json_object_get(q->json, key));
 }
@@ -50,7 +50,7 @@ static int read_request(json_t **ret, struct err *err)
     return *ret ? 0 : err_set(err, ERR_INTERNAL, "the request is not JSON");
 }
 
-static int take_request(struct request *q, struct err *err)
+static int take_request(struct worker_request *q, struct err *err)
 {
     json_int_t max_bytes, max_entries;
     const char *tmp;
@@ -78,7 +78,7 @@ static void *watch(void *arg)
     _exit(0);
 }
 
-static int run(struct request *q, json_t **ret, struct err *err)
+static int run(struct worker_request *q, json_t **ret, struct err *err)
 {
     const char *op;
     pthread_t thread;
@@ -98,7 +98,7 @@ static int run(struct request *q, json_t **ret, struct err *err)
 
 int main(void)
 {
-    struct request q = {.tmp = -1};
+    struct worker_request q = {.tmp = -1};
     struct err err = {0};
     json_t *image = NULL;
 

@@ -111,7 +111,7 @@ static char **string_list(const json_t *a)
     return v;
 }
 
-static int open_registry(const struct request *q, const struct reference *ref,
+static int open_registry(const struct worker_request *q, const struct reference *ref,
                          struct registry **ret, struct err *err)
 {
     auto_strv char **insecure = string_list(json_object_get(q->json, "insecure"));
@@ -227,9 +227,10 @@ static int check_platform(const struct oci_config *config, const char *platform,
                     theirs, platform);
 }
 
-static int get_layers(const struct request *q, struct registry *r, const struct reference *ref,
-                      const char *platform, const char *digest, const struct manifest *m,
-                      const char *text, size_t len, json_t **ret, struct err *err)
+static int get_layers(const struct worker_request *q, struct registry *r,
+                      const struct reference *ref, const char *platform, const char *digest,
+                      const struct manifest *m, const char *text, size_t len, json_t **ret,
+                      struct err *err)
 {
     struct oci_config config;
     struct layer_job *jobs;
@@ -258,7 +259,7 @@ static int get_layers(const struct request *q, struct registry *r, const struct 
 }
 
 /* The process ends with its work, one way or the other: only what could run away is freed. */
-int worker_pull(const struct request *q, json_t **ret, struct err *err)
+int worker_pull(const struct worker_request *q, json_t **ret, struct err *err)
 {
     const char *text = request_string(q, "reference"), *asked = request_string(q, "platform");
     const char *platform = asked ? asked : platform_here();

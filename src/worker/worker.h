@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <openssl/types.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,23 +33,23 @@ struct err;
 
 enum { FD_LAYERS = 3, FD_OTHER = 4 };
 
-struct request {
+struct worker_request {
     json_t *json;
     int tmp; /* the worker's folder */
     uint64_t max_bytes, max_entries;
 };
 
 /* NULL when the request has no such string. */
-const char *request_string(const struct request *q, const char *key);
+const char *request_string(const struct worker_request *q, const char *key);
 
 /* ---- the work; each returns the image of "done" ---- */
 
-int worker_pull(const struct request *q, json_t **ret, struct err *err);
-int worker_import(const struct request *q, json_t **ret, struct err *err);
-/* root.c: what is no bundle of images is a root. */
-int worker_import_root(const struct request *q, bool is_dir, json_t **ret, struct err *err);
-int worker_export(const struct request *q, json_t **ret, struct err *err);
-int worker_commit(const struct request *q, json_t **ret, struct err *err);
+int worker_pull(const struct worker_request *q, json_t **ret, struct err *err);
+int worker_import(const struct worker_request *q, json_t **ret, struct err *err);
+/* import_root.c: what is no bundle of images is a root. */
+int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret, struct err *err);
+int worker_export(const struct worker_request *q, json_t **ret, struct err *err);
+int worker_commit(const struct worker_request *q, json_t **ret, struct err *err);
 
 /* ---- harden.c ---- */
 
@@ -59,6 +60,9 @@ int harden(struct err *err);
 
 /* Takes the event. */
 void event_send(json_t *event);
+/* Waits until ended is signalled, or it is time to tell again how far the work is. held is given
+ * back meanwhile. */
+void event_pause(pthread_cond_t *ended, pthread_mutex_t *held);
 /* Says why, and ends the process, also while other threads work. */
 _Noreturn void event_fail(const struct err *err);
 
@@ -114,13 +118,13 @@ struct layer_job *layer_jobs_new(size_t n);
 void layers_look(struct layer_job *jobs, size_t n);
 /* Makes the others, checks them, and puts all on disk. Does not come back when one of its threads
  * fails. */
-int layers_make(const struct request *q, struct layer_job *jobs, size_t n, struct err *err);
+int layers_make(const struct worker_request *q, struct layer_job *jobs, size_t n, struct err *err);
 json_t *layers_json(const struct layer_job *jobs, size_t n);
 /* A single layer was filled in the worker's folder; its entry in "layers". */
-int layer_made(const struct request *q, struct layer *l, const char *made, const char *diff_id,
-               json_t **ret, struct err *err);
+int layer_made(const struct worker_request *q, struct layer *l, const char *made,
+               const char *diff_id, json_t **ret, struct err *err);
 /* A new empty layer in the worker's folder, within the request's caps. */
-int layer_begin(const struct request *q, const char *made, struct layer *l, int *ret_root,
+int layer_begin(const struct worker_request *q, const char *made, struct layer *l, int *ret_root,
                 struct err *err);
 
 /* ---- bundle.c: files by name, in a folder or in an archive ---- */
@@ -138,7 +142,7 @@ void part_done(struct part *p);
 struct bundle *bundle_of_dir(int dirfd);
 /* *ret is NULL when the archive is no bundle: then it is that of a root. fd is read from its start
  * on; what must be unpacked goes to files without a name below the worker's folder. */
-int bundle_of_archive(const struct request *q, int fd, struct bundle **ret, struct err *err);
+int bundle_of_archive(const struct worker_request *q, int fd, struct bundle **ret, struct err *err);
 void bundle_free(struct bundle *b);
 
 bool bundle_has(const struct bundle *b, const char *name);

@@ -7,6 +7,8 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/mode.h"
+#include "base/procstat.h"
 #include "proto/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

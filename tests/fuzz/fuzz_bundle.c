@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     auto_close int tar = memfd_create("tar", MFD_CLOEXEC);
     auto_close int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct request q = {.tmp = tmp, .max_bytes = 1 << 20, .max_entries = 200};
+    struct worker_request q = {.tmp = tmp, .max_bytes = 1 << 20, .max_entries = 200};
     struct bundle *b = NULL;
     struct err err = {0};
 

@@ -5,25 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "functions/function.h"
-#include "functions/input.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "functions/function.h"
+#include "functions/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct field fields[] = {
-    {"text", FIELD_STRING, .min = 1, .max = 8},
-    {"count", FIELD_INT, .min = 1, .max = 100},
-    {"size", FIELD_INT, .clamp = true, .min = 64, .max = 4096},
-    {"cpu", FIELD_NUMBER, .clamp = true, .min = 0.5, .max = 4},
-    {"flag", FIELD_BOOL},
-    {"names", FIELD_STRINGS, .max = 8},
-    {"env", FIELD_STRING_MAP},
-    {"data", FIELD_OBJECT},
-    {"items", FIELD_ARRAY},
-    {"command", FIELD_COMMAND, .min = 1},
+    {"text", FIELD_STRING, .optional = true, .min = 1, .max = 8},
+    {"count", FIELD_INT, .optional = true, .min = 1, .max = 100},
+    {"size", FIELD_INT, .optional = true, .clamp = true, .min = 64, .max = 4096},
+    {"cpu", FIELD_NUMBER, .optional = true, .clamp = true, .min = 0.5, .max = 4},
+    {"flag", FIELD_BOOL, .optional = true},
+    {"names", FIELD_STRINGS, .optional = true, .max = 8},
+    {"env", FIELD_STRING_MAP, .optional = true},
+    {"data", FIELD_OBJECT, .optional = true},
+    {"items", FIELD_ARRAY, .optional = true},
+    {"command", FIELD_COMMAND, .optional = true, .min = 1},
     {"page", FIELD_INT, .min = 1, .max = 10, .preset = "3"},
     {0},
 };
@@ -74,8 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(body, newline + 1, body_len);
     body[body_len] = '\0';
     if (input_add_query(in, query, fields, &err) == 0 &&
-        input_add_body(in, body, body_len, &err) == 0 &&
-        input_check(&in, fields, params, &err) == 0)
+        input_add_body(in, body, body_len, &err) == 0 && input_check(in, fields, params, &err) == 0)
         check_promises(in);
     else
         require(err.kind == ERR_INVALID && err.text[0]);

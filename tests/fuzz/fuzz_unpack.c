@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "layer/layer.h"
 #include "layer/tree.h"
 #include "oci/digest.h"
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tree_names(outer, 10, &names, NULL) < 0 || strv_len(names) != 1 ||
         strcmp(names[0], "layer") != 0)
         abort();
-    if (tree_remove(outer, "layer") < 0 || rmdir(path) < 0)
+    if (remove_tree(outer, "layer") < 0 || rmdir(path) < 0)
         abort();
     return 0;
 }

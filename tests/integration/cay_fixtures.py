@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+import cay_shapes
 from cay_harness import CAY, Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
@@ -56,6 +57,14 @@ def shared():
     finally:
         daemon.destroy()
         Daemon.everyone.remove(daemon)
+
+
+@pytest.fixture(autouse=True)
+def answers_follow_their_shapes():
+    """Whatever the test was about."""
+    yield
+    found, cay_shapes.deviations[:] = cay_shapes.deviations[:], []
+    assert not found, "answers that are not what /openapi.json says:\n" + "\n".join(found[:20])
 
 
 @pytest.fixture(autouse=True)

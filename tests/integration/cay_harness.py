@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import cay_shapes
+
 REPO = Path(__file__).resolve().parents[2]
 # What a sanitizer keeps of memory that was freed comes on top of what a test allows.
 RSS_SLACK_KIB = 131072 if os.environ.get("CAY_TEST_SANITIZER") else 0
@@ -152,7 +154,15 @@ class Api:
         return self.connection
 
     def start(self, method, path, body=None, raw=None, type=None, headers=None):
-        """Sends a request and returns the http.client response, unread."""
+        """Sends a request and returns the http.client response, unread; its head has been checked."""
+        path = path[1:] if path.startswith("//") else self.prefix + path
+        response = self._send(method, path, body, raw, type, headers)
+        response.answer = cay_shapes.Answer(CAY, method, cay_shapes.below(self.prefix, path))
+        response.kind = cay_shapes.media_type(response.headers["Content-Type"])
+        response.answer.head(response.status, response.kind)
+        return response
+
+    def _send(self, method, path, body, raw, type, headers):
         send = dict(headers or {})
         data = raw
         if body is not None:
@@ -162,10 +172,6 @@ class Api:
             send.setdefault("Content-Type", type)
         if self.token is not None:
             send.setdefault("Authorization", f"Bearer {self.token}")
-        if not path.startswith("//"):
-            path = self.prefix + path
-        else:
-            path = path[1:]
         connection = self._connection()
         fresh = connection.sock is None
         try:
@@ -186,6 +192,7 @@ class Api:
         response = self.start(method, path, body, **how)
         data = response.read()
         reply = Reply(response.status, response.headers, data)
+        response.answer.body(response.status, response.kind, data)
         if response.will_close:
             self.close()
         return reply
@@ -302,7 +309,9 @@ def read_events(response):
             continue
         assert line.startswith(b"data: "), line
         assert line.isascii(), line
-        yield json.loads(line[6:])
+        event = json.loads(line[6:])
+        response.answer.event(event)
+        yield event
         assert response.readline() == b"\n"
 
 
@@ -324,6 +333,7 @@ def raw_http(port, data, timeout=10, unix=None):
                 if not piece:
                     break
                 out += piece
+        cay_shapes.check_raw(CAY, "/sandbox", data, out)
         return out
 
 

@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from cay_harness import wait_until
+import cay_shapes
+from cay_harness import CAY, wait_until
 
 STARTED, STDOUT, STDERR, EXIT, ERROR = 3, 4, 5, 6, 2
 STDIN, RESIZE, SIGNAL = 10, 11, 12
@@ -26,6 +27,12 @@ class Attached:
         while (line := self.file.readline()) not in (b"\r\n", b""):
             name, value = line.decode().split(":", 1)
             self.headers[name.lower()] = value.strip()
+        answer = cay_shapes.Answer(CAY, "POST", f"/sandboxes/{id}/exec/attach")
+        kind = cay_shapes.media_type(self.headers.get("content-type"))
+        answer.head(self.status, kind)
+        if self.status != 101:
+            self.body = self.file.read(int(self.headers["content-length"]))
+            answer.body(self.status, kind, self.body)
 
     def send(self, type, payload=b""):
         self.s.sendall(struct.pack("<IB3x", len(payload), type) + payload)

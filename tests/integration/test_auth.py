@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from cay_harness import Daemon, raw_http
+import cay_shapes
+from cay_harness import CAY, Daemon, raw_http
 
 TOKEN = "a-token-of-this-test"
 
@@ -363,4 +364,6 @@ def test_the_openapi_document_is_whole(api):
             assert operation["operationId"] not in ids
             ids.add(operation["operationId"])
             assert operation["summary"] and "responses" in operation
+            assert operation["x-function"] == operation["operationId"].replace("_", "::", 1)
     assert len(ids) >= 35
+    assert document == cay_shapes.document(CAY).document, "what answers are held against"

@@ -27,22 +27,14 @@ def table(api):
                 schema = {}
                 with_body = operation.get("requestBody", {}).get("content", {})
                 if "application/json" in with_body:
-                    schema = with_body["application/json"].get("schema", {})
+                    schema = {"example": with_body["application/json"]["example"],
+                              **with_body["application/json"]["schema"]}
                 out.append((method.upper(), path, schema))
     return out
 
 
 def fill(path, id=NOBODY):
     return "/" + re.sub(r"\{[^}]*\}", id, path)
-
-
-def example(field):
-    """A value of the field's type that a handler would accept the shape of."""
-    kinds = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": ["x"],
-             "object": {"x": "y"}}
-    if "oneOf" in field or "anyOf" in field:
-        return "x"
-    return kinds.get(field.get("type"), "x")
 
 
 WRONG = {"string": [5, ["x"], {"a": 1}, True], "integer": ["x", [1], {}, 1.5],
@@ -52,7 +44,7 @@ WRONG = {"string": [5, ["x"], {"a": 1}, True], "integer": ["x", [1], {}, 1.5],
 
 def bodies(schema):
     properties = schema.get("properties", {})
-    good = {name: example(f) for name, f in properties.items() if name in schema.get("required", [])}
+    good = {name: schema["example"][name] for name in schema.get("required", [])}
     return properties, good
 
 

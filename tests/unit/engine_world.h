@@ -12,8 +12,10 @@
 #include "engine/exec.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
+#include "exec_rig.h"
 #include "fake_images.h"
 #include "fake_runtime.h"
+#include "sandbox_request.h"
 #include "store/store.h"
 #include "tap.h"
 #include "tmpdir.h"
@@ -88,13 +90,7 @@ static void world_up(struct world *w)
 
 static int try_create(struct world *w, const char *text, json_t **ret, struct err *err)
 {
-    json_t *in = json_loads(text, 0, NULL);
-    int r;
-
-    CHECK(in);
-    r = engine_create(w->engine, in, NULL, ret, err);
-    json_decref(in);
-    return r;
+    return create_from(w->engine, text, NULL, ret, err);
 }
 
 /* The id, to be freed. */
@@ -167,7 +163,7 @@ static json_t *run(struct world *w, const char *id, const char *command)
     struct err err = {0};
     json_t *out;
 
-    if (engine_exec_run(w->engine, id, &req, -1, NULL, NULL, &out, &err) < 0)
+    if (exec_run_here(w->engine, id, &req, &out, &err) < 0)
         TAP_FAIL("%s: %s", command, err.text);
     return out;
 }
@@ -179,7 +175,7 @@ static void run_fails(struct world *w, const char *id, const char *command, enum
     struct err err = {0};
     json_t *out;
 
-    CHECK_INT(engine_exec_run(w->engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(exec_run_here(w->engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, kind);
     if (code)
         CHECK_STR(err.code ? err.code : "", code);

@@ -58,9 +58,15 @@ static struct fake {
     atomic_bool fail_prepare, fail_create, fail_pause, hold_destroy;
     atomic_uint oom_kills, prepared, destroyed, killed, strays_known;
     atomic_bool strays_asked;
-    atomic_bool main_runs; /* until a signal comes */
+    atomic_bool main_runs;     /* until a signal comes */
+    pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
+    atomic_bool old;           /* agents that know no CALL_FOLLOW */
+    atomic_bool silent;        /* no agent answers a ctl call until this is over */
+    atomic_bool unread;        /* no agent reads anything until it is hung up */
+    _Atomic enum box_look look;
+    atomic_uint looks; /* how often it was looked at */
 } fake;
 
 /* ---- the agent ---- */
@@ -291,10 +297,26 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
             (void)frame_send(conn->fd, FRAME_DATA, "caf\xc3", 4); /* ends inside a character */
         answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
         break;
+    case CALL_FOLLOW:
+        if (atomic_load(&fake.old)) {
+            call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "no such call"});
+            answer(conn->fd, FRAME_ERROR, &b);
+            break;
+        }
+        answer(conn->fd, FRAME_OK, NULL);
+        pthread_mutex_lock(&fake.lock);
+        while (atomic_load(&fake.main_runs) && conn->box->alive)
+            (void)pthread_cond_wait(&fake.main_ended, &fake.lock);
+        pthread_mutex_unlock(&fake.lock);
+        answer_log(conn->fd, false, 5);
+        break;
     case CALL_KILL:
         (void)wire_get_u32(w);
         atomic_store(&fake.main_signal, wire_get_u32(w));
+        pthread_mutex_lock(&fake.lock);
         atomic_store(&fake.main_runs, false);
+        (void)pthread_cond_broadcast(&fake.main_ended);
+        pthread_mutex_unlock(&fake.lock);
         answer(conn->fd, FRAME_OK, NULL);
         break;
     case CALL_READ:
@@ -316,6 +338,16 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
     }
 }
 
+/* True when the caller has gone meanwhile. */
+static bool keep_silent(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+    while (atomic_load(&fake.silent) && p.revents == 0)
+        (void)poll(&p, 1, 1);
+    return p.revents != 0;
+}
+
 static void *conn_main(void *arg)
 {
     struct fake_conn *conn = arg;
@@ -323,11 +355,15 @@ static void *conn_main(void *arg)
     unsigned type;
     struct wire w;
 
-    if (frame_recv(conn->fd, &type, &payload) == 1 && type >= FRAME_CALL) {
+    if (atomic_load(&fake.unread)) {
+        struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
+
+        (void)poll(&p, 1, -1);
+    } else if (frame_recv(conn->fd, &type, &payload) == 1 && type >= FRAME_CALL) {
         wire_init(&w, payload.data, payload.len);
         if (conn->channel == BOX_EXEC)
             serve_exec(conn, &w);
-        else if (!tell_lie(conn->fd, atomic_load(&fake.lie)))
+        else if (!keep_silent(conn->fd) && !tell_lie(conn->fd, atomic_load(&fake.lie)))
             serve_ctl(conn, type - FRAME_CALL, &w);
     }
     (void)shutdown(conn->fd, SHUT_RDWR);
@@ -402,6 +438,7 @@ static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
     b = fake_find(box->id);
     if (b) {
         b->alive = false;
+        (void)pthread_cond_broadcast(&fake.main_ended);
         for (int i = 0; i < FAKE_CONNS; i++)
             if (b->conns[i].used)
                 (void)shutdown(b->conns[i].fd, SHUT_RDWR);
@@ -514,6 +551,18 @@ static int fake_connect(struct runtime *rt, const struct box *box, enum box_chan
     return r;
 }
 
+static enum box_look fake_look_at(struct runtime *rt, const struct box *box)
+{
+    enum box_look found = atomic_load(&fake.look);
+
+    (void)rt;
+    (void)box;
+    if (found == BOX_WOKEN)
+        atomic_store(&fake.silent, false);
+    atomic_fetch_add(&fake.looks, 1);
+    return found;
+}
+
 static int fake_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err)
 {
     (void)rt;
@@ -568,6 +617,7 @@ static const struct runtime_ops fake_ops = {
     .adopt = fake_adopt,
     .watch_fd = fake_watch_fd,
     .connect = fake_connect,
+    .look = fake_look_at,
     .pause = fake_pause,
     .stats = fake_stats,
     .disk_open = fake_disk_open,
@@ -578,6 +628,7 @@ static struct runtime *fake_runtime(void)
 {
     fake.base.ops = &fake_ops;
     pthread_mutex_init(&fake.lock, NULL);
+    pthread_cond_init(&fake.main_ended, NULL);
     return &fake.base;
 }
 

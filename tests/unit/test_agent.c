@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 TEST(a_command_s_output_and_exit_code_come_back)
 {
@@ -652,6 +653,26 @@ TEST(a_stopped_spawner_is_woken)
     rig_start();
     CHECK_INT(kill(find_spawner(), SIGSTOP), 0);
     CHECK_STR(run_shell("echo awake").out.data, "awake\n");
+}
+
+TEST(a_spawner_that_lost_its_descriptors_is_replaced)
+{
+    struct rlimit none = {0};
+    pid_t spawner;
+
+    rig_start();
+    spawner = find_spawner();
+    CHECK_STR(run_shell("echo before").out.data, "before\n");
+    CHECK_INT(prlimit(spawner, RLIMIT_NOFILE, &none, NULL), 0);
+    /* More than there are supervisors from before. */
+    for (int i = 0; i < 3; i++) {
+        char *argv[4];
+        struct call_exec e = shell(argv, "echo up; read x");
+
+        e.flags = EXEC_STDIN;
+        (void)expect_started(send_exec(&e));
+    }
+    CHECK(find_spawner() != spawner);
 }
 
 TEST(processes_are_listed_without_those_of_the_agent)

@@ -343,8 +343,8 @@ TEST(modes_are_octal_or_one_clause)
         const char *text;
         uint32_t mode;
     } steps[] = {{"640", 0640}, {"u+x", 0740}, {"go-r", 0700},  {"a=rX", 0555},
-                 {"+w", 0777},  {"o=", 0770},  {"1777", 01777}, {"g+s", 03777}};
-    static const char *const bad[] = {"", "9", "77", "77777", "u", "u+q", "u+x,g+x", "0x1"};
+                 {"+w", 0777},  {"o=", 0770},  {"3777", 03777}, {"-t", 02777}};
+    static const char *const bad[] = {"", "9", "77", "77777", "u", "u+q", "g+s", "u+x,g+x", "0x1"};
     char *path;
 
     rig_start();

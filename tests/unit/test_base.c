@@ -1,11 +1,24 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/id.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "base/mode.h"
+#include "base/procstat.h"
+#include "base/remove.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "tap.h"
+#include "tmpdir.h"
 
 TEST(an_error_is_wrapped_from_the_inside_out)
 {
@@ -146,12 +159,238 @@ TEST(a_string_vector_grows)
     CHECK_STR(v[0], "0");
 }
 
+TEST(strings_are_sorted_by_their_bytes)
+{
+    char *v[] = {"b", "a", "B", "", "\xc3\xbc"};
+
+    strings_sort(v, ARRAY_LEN(v));
+    CHECK_STR(v[0], "");
+    CHECK_STR(v[1], "B");
+    CHECK_STR(v[2], "a");
+    CHECK_STR(v[3], "b");
+    CHECK_STR(v[4], "\xc3\xbc");
+    strings_sort(NULL, 0);
+    CHECK(str_is_dot(".") && str_is_dot("..") && !str_is_dot("") && !str_is_dot("...") &&
+          !str_is_dot(".a"));
+}
+
 TEST(secrets_compare_by_value)
 {
     CHECK(str_equal_secret("token", "token"));
     CHECK(!str_equal_secret("token", "toke"));
     CHECK(!str_equal_secret("toke", "token"));
     CHECK(!str_equal_secret("", "token"));
+}
+
+TEST(a_list_of_strings_becomes_an_array)
+{
+    char *list[] = {"a", "\xff", "", NULL}, *none[] = {NULL};
+    json_t *some = json_of_strings(list), *empty = json_of_strings(none);
+    json_t *missing = json_of_strings(NULL);
+
+    CHECK_INT(json_array_size(some), 2);
+    CHECK_STR(json_string_value(json_array_get(some, 0)), "a");
+    CHECK_STR(json_string_value(json_array_get(some, 1)), "");
+    CHECK(json_is_array(empty) && json_array_size(empty) == 0);
+    CHECK(json_is_array(missing) && json_array_size(missing) == 0);
+    json_decref(some);
+    json_decref(empty);
+    json_decref(missing);
+}
+
+/* ---- rules ---- */
+
+TEST(a_mode_is_three_or_four_octal_digits_or_one_clause)
+{
+    static const struct {
+        const char *text;
+        uint32_t old;
+        bool dir;
+        uint32_t mode;
+    } good[] = {
+        {"644", 0, false, 0644},         {"0755", 0, false, 0755},     {"7777", 0, false, 07777},
+        {"u+x", 0640, false, 0740},      {"go-r", 0744, false, 0700},  {"a=rX", 0700, false, 0555},
+        {"a=rX", 0600, false, 0444},     {"a=rX", 0600, true, 0555},   {"+w", 0555, false, 0777},
+        {"o=", 0777, false, 0770},       {"+t", 0100755, true, 01755}, {"-t", 01777, true, 0777},
+        {"ugoa+rwxXt", 0, false, 01777},
+    };
+    static const char *const bad[] = {"",    "9",   "77",      "77777", "00644",
+                                      "u",   "u+q", "u+x,g+x", "0x1",   "+rrrrrrrrrrrrrrrr",
+                                      "u+s", "rwx"};
+    uint32_t mode;
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        CHECK_INT(mode_parse(good[i].text, good[i].old, good[i].dir, &mode), 0);
+        CHECK_INT(mode, good[i].mode);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        CHECK_INT(mode_parse(bad[i], 0, false, &mode), -EINVAL);
+        CHECK_INT(mode_octal(bad[i], &mode), -EINVAL);
+    }
+    CHECK_INT(mode_octal("0644", &mode), 0);
+    CHECK_INT(mode, 0644);
+    CHECK_INT(mode_octal("u+x", &mode), -EINVAL);
+}
+
+TEST(signals_have_names_and_numbers)
+{
+    const struct {
+        const char *text;
+        int number;
+    } cases[] = {
+        {"SIGQUIT", SIGQUIT},
+        {"QUIT", SIGQUIT},
+        {"3", 3},
+        {"64", 64},
+        {"RTMIN", SIGRTMIN},
+        {"SIGRTMIN+3", SIGRTMIN + 3},
+        {"SIGRTMAX-1", SIGRTMAX - 1},
+        {"", -EINVAL},
+        {"0", -EINVAL},
+        {"65", -EINVAL},
+        {"NONE", -EINVAL},
+        {"RTMIN+31", -EINVAL},
+        {"RTMINx", -EINVAL},
+        {"SIGSIGINT", -EINVAL},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        CHECK_INT(signal_parse(cases[i].text), cases[i].number);
+    for (const char *const *w = signal_words; *w; w++)
+        CHECK(signal_of_word(*w) > 0);
+    CHECK_INT(signal_of_word("KILL"), SIGKILL);
+    CHECK_INT(signal_of_word("CONT"), SIGCONT);
+    CHECK_INT(signal_of_word("QUIT"), -EINVAL);
+    CHECK_INT(signal_of_word("SIGTERM"), -EINVAL);
+    CHECK_INT(signal_of_word("9"), -EINVAL);
+}
+
+TEST(a_glob_matches_names_and_has_bounds)
+{
+    static const char *const bad[] = {"", "a;b", "a|b", "$a", "`a`", "a\\*"};
+    char longest[GLOB_BYTES_MAX + 2];
+
+    CHECK(str_glob("*.py", "a.py") && str_glob("?.py", "a.py") && str_glob("[ab].py", "a.py"));
+    CHECK(!str_glob("*.py", "a.pyc") && !str_glob("?", "ab") && !str_glob("", "a"));
+    CHECK(str_glob("\\*", "\\a"));
+    CHECK(glob_valid("*.p[yx]?") && glob_valid("ü"));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK(!glob_valid(bad[i]));
+    memset(longest, 'a', sizeof(longest));
+    longest[GLOB_BYTES_MAX + 1] = '\0';
+    CHECK(!glob_valid(longest) && glob_valid(longest + 1));
+}
+
+/* ---- processes ---- */
+
+TEST(a_stat_line_is_read_whatever_the_process_calls_itself)
+{
+    static const char line[] = "7 (a) R 1 (b)) S 42 7 7 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 "
+                               "123456 8192 17 18446744073709551615 1 1";
+    static const char *const bad[] = {"", "7 (a", "7 (a) S", "7 (a) S 42 7 7 0 -1 4194560 1 2 3 4"};
+    struct proc_stat st;
+
+    CHECK_INT(proc_stat_parse(line, &st), 0);
+    CHECK_INT(st.state, 'S');
+    CHECK_INT(st.ppid, 42);
+    CHECK_INT(st.cpu_ticks, 560);
+    CHECK_INT(st.start_ticks, 123456);
+    CHECK_INT(st.vsz, 8192);
+    CHECK_INT(st.rss_pages, 17);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK_INT(proc_stat_parse(bad[i], &st), -EINVAL);
+    CHECK_INT(proc_stat_read(getpid(), &st), 0);
+    CHECK_INT(st.ppid, getppid());
+    CHECK_INT(proc_stat_read(INT32_MAX, &st), -ESRCH);
+}
+
+/* ---- trees ---- */
+
+static void make_file(int dirfd, const char *name)
+{
+    auto_close int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+}
+
+/* dir/name with a folder in it, and one in that, and so on, with a file at the end. */
+static void make_deep(const char *dir, const char *name, int depth)
+{
+    auto_close int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < depth; i++) {
+        int next;
+
+        CHECK_INT(mkdirat(at, i ? "d" : name, 0700), 0);
+        next = openat(at, i ? "d" : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close_fd(&at);
+        at = next;
+    }
+    make_file(at, "f");
+}
+
+static bool is_there(int dirfd, const char *name)
+{
+    struct stat st;
+
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+TEST(a_tree_is_removed_and_what_its_links_lead_to_stays)
+{
+    auto_dir char *dir = dir_new();
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    CHECK_INT(mkdirat(fd, "kept", 0700), 0);
+    make_file(fd, "kept/f");
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    CHECK_INT(mkdirat(fd, "tree/sub", 0700), 0);
+    make_file(fd, "tree/sub/f");
+    CHECK_INT(symlinkat("../kept", fd, "tree/link"), 0);
+    CHECK_INT(symlinkat("kept", fd, "link"), 0);
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK_INT(remove_tree(fd, "link"), 0);
+    CHECK_INT(remove_tree(fd, "nothing"), 0);
+    CHECK(!is_there(fd, "tree") && !is_there(fd, "link") && is_there(fd, "kept/f"));
+    CHECK_INT(remove_tree(fd, "kept/f/x"), -ENOTDIR);
+}
+
+TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/tree", dir);
+    auto_free char *left = xasprintf("%s/.cay-removed-%d-0/full", path, getpid());
+    struct rlimit few = {200, 200};
+
+    make_deep(dir, "tree", 1000);
+    /* As a removal that was cut short would have left it. */
+    *strrchr(left, '/') = '\0';
+    CHECK_INT(mkdir(left, 0700), 0);
+    left[strlen(left)] = '/';
+    CHECK_INT(mkdir(left, 0700), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    CHECK_INT(remove_tree(AT_FDCWD, path), 0);
+    CHECK(!is_there(AT_FDCWD, path));
+}
+
+TEST(what_is_mounted_in_a_tree_is_not_removed)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *at = xasprintf("%s/tree/mount", dir);
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (unshare(CLONE_NEWNS) < 0)
+        SKIP("needs root");
+    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    CHECK_INT(mkdirat(fd, "tree/mount", 0700), 0);
+    CHECK_INT(mount("test", at, "tmpfs", 0, NULL), 0);
+    make_file(fd, "tree/mount/f");
+    CHECK_INT(remove_tree(fd, "tree"), -EBUSY);
+    CHECK(is_there(fd, "tree/mount/f"));
+    CHECK_INT(umount(at), 0);
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK(!is_there(fd, "tree"));
 }
 
 TAP_MAIN

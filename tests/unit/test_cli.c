@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/args.h"
+#include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/create.h"
@@ -657,12 +658,12 @@ TEST(places_of_cp_are_told_apart)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct place p = {0};
+        struct location p = {0};
 
-        place_parse(&p, rows[i].text);
+        location_parse(&p, rows[i].text);
         CHECK_STR(p.sandbox ? p.sandbox : "(here)", rows[i].sandbox ? rows[i].sandbox : "(here)");
         CHECK_STR(p.path, rows[i].path);
-        place_done(&p);
+        location_done(&p);
     }
 }
 
@@ -865,6 +866,19 @@ TEST(durations_and_sizes_read_well)
     CHECK_STR(text, "1023 B");
     ui_size(1536, text);
     CHECK_STR(text, "1.5 KiB");
+}
+
+TEST(a_command_line_is_an_array_of_text)
+{
+    char *good[] = {"sh", "-c", "ü"}, *bad[] = {"sh", "\xff"};
+    struct args args = {.rest = good, .n_rest = 3};
+    json_t *line = command_line_json(&args);
+
+    CHECK_INT(json_array_size(line), 3);
+    CHECK_STR(json_string_value(json_array_get(line, 2)), "ü");
+    json_decref(line);
+    args = (struct args){.rest = bad, .n_rest = 2};
+    CHECK(!command_line_json(&args));
 }
 
 TAP_MAIN

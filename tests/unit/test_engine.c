@@ -4,6 +4,8 @@
 #include "engine/exec.h"
 #include "engine/files.h"
 #include "engine/images.h"
+#include "engine/images_internal.h"
+#include "engine/logs.h"
 #include "engine/metrics.h"
 #include "engine/path_internal.h"
 #include "engine/processes.h"
@@ -69,7 +71,6 @@ TEST(bad_input_is_refused_before_anything_is_made)
         {"{\"image\":\"host\",\"env\":{\"A\":1}}", ERR_INVALID, "must be a string"},
         {"{\"image\":\"host\",\"metadata\":{\"A\":1}}", ERR_INVALID, "must be a string"},
         {"{\"image\":\"host\",\"workdir\":\"/a/../b\"}", ERR_INVALID, "workdir"},
-        {"{\"image\":\"host\",\"entrypoint\":[1]}", ERR_INVALID, "entrypoint"},
     };
     struct world w;
 
@@ -143,18 +144,21 @@ TEST(without_a_prepared_box_a_create_says_why_it_failed)
 TEST(an_entrypoint_is_started_and_its_output_can_be_read)
 {
     struct world w;
-    auto_buf struct buf out = {0};
     auto_free char *id = NULL;
-    uint64_t cursor = 0;
-    bool running = true;
+    struct log_stream *log;
+    const char *data;
+    size_t len;
+    int r;
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"server\"]}");
     CHECK(fake_look(id)->main_started);
-    buf_init(&out, 1 << 20);
-    CHECK_INT(engine_main_log(w.engine, id, &cursor, &out, &running, NULL), 0);
-    CHECK_INT(out.len, 4);
-    CHECK_INT(cursor, 4);
+    CHECK_INT(engine_log_open(w.engine, id, 10, false, &log, NULL), 0);
+    while ((r = log_stream_next(log, &data, &len, NULL)) == LOG_WAITS)
+        (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+    CHECK_INT(r, LOG_PIECE);
+    CHECK_INT(len, 4);
+    log_stream_close(log);
     world_done(&w);
 }
 
@@ -312,13 +316,13 @@ TEST(an_image_is_in_use_until_the_last_sandbox_of_it_is_removed)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"py\"}");
-    CHECK(engine_image_in_use(w.engine, "sha256:1"));
-    CHECK(!engine_image_in_use(w.engine, "host"));
+    CHECK(image_in_use(w.engine, "sha256:1"));
+    CHECK(!image_in_use(w.engine, "host"));
     CHECK_INT(engine_image_remove(w.engine, "py", &err), -1);
     CHECK_STR(err.code, "image_in_use");
     atomic_store(&fake.hold_destroy, true);
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
-    CHECK(!engine_image_in_use(w.engine, "sha256:1"));
+    CHECK(!image_in_use(w.engine, "sha256:1"));
     atomic_store(&fake.hold_destroy, false);
     world_done(&w);
 }
@@ -749,11 +753,11 @@ TEST(a_timeout_is_an_error_with_the_time_in_it)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, ERR_TIMEOUT);
     CHECK_STR(err.text, "Command timed out after 1500ms");
     req.timeout_ms = 0;
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_STR(err.text, "Command timed out after 300000ms");
     world_done(&w);
 }
@@ -769,7 +773,7 @@ TEST(the_environment_is_the_images_then_the_sandboxs_then_the_requests)
     world_up(&w);
     id = create(&w, "{\"image\":\"host\",\"env\":{\"A\":\"sandbox\",\"B\":\"sandbox\"},"
                     "\"workdir\":\"/data\"}");
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, NULL), 0);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, NULL), 0);
     CHECK_STR(str(out, "stdout"), "B=request");
     json_decref(out);
     static const struct {
@@ -805,7 +809,7 @@ TEST(commands_that_make_no_sense_are_refused)
     id = create(&w, "{\"image\":\"host\"}");
     run_fails(&w, id, "", ERR_INVALID, NULL);
     run_fails(&w, "sbx_000000000000000000000000", "echo x", ERR_NOT_FOUND, "sandbox_not_found");
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, ERR_INVALID);
     memset(huge, 'x', FRAME_MAX + 1);
     run_fails(&w, id, huge, ERR_TOO_LARGE, NULL);
@@ -827,33 +831,6 @@ TEST(output_past_the_maximum_is_cut_and_said_to_be)
     world_done(&w);
 }
 
-static bool yes(void *arg)
-{
-    atomic_fetch_add((atomic_int *)arg, 1);
-    return true;
-}
-
-TEST(a_caller_that_leaves_ends_the_command)
-{
-    struct world w;
-    auto_free char *id = NULL;
-    struct exec_request req = {.command = "hang"};
-    struct err err = {0};
-    atomic_int asked = 0;
-    int pair[2];
-    json_t *out;
-
-    world_up(&w);
-    id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    close(pair[1]);
-    CHECK_INT(engine_exec_run(w.engine, id, &req, pair[0], yes, &asked, &out, &err), -1);
-    CHECK_STR(err.code, "cancelled");
-    CHECK_INT(atomic_load(&asked), 1);
-    close(pair[0]);
-    world_done(&w);
-}
-
 struct hanging {
     struct world *w;
     const char *id;
@@ -864,15 +841,16 @@ struct hanging {
 static void *hang(void *arg)
 {
     struct hanging *h = arg;
-    struct exec_stream x;
     struct exec_output out;
+    struct exec *x;
+    uint32_t pid;
 
-    h->result = engine_exec_open(h->w->engine, h->id, &(struct exec_request){.command = "hang"}, &x,
-                                 &h->err);
+    h->result = exec_open_here(h->w->engine, h->id, &(struct exec_request){.command = "hang"}, &x,
+                               &pid, &h->err);
     if (h->result < 0)
         return NULL;
-    h->result = engine_exec_next(&x, &out, &h->err);
-    engine_exec_close(&x);
+    h->result = exec_next_here(x, &out, &h->err);
+    engine_exec_close(x);
     return NULL;
 }
 
@@ -917,7 +895,7 @@ TEST(a_command_that_takes_its_supervisor_with_it_has_ended)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, NULL), 0);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, NULL), 0);
     CHECK_INT(json_integer_value(json_object_get(out, "exitCode")), 137);
     CHECK_STR(str(out, "reason"), "lost");
     json_decref(out);
@@ -934,7 +912,7 @@ TEST(endless_output_ends_with_the_timeout)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(engine_exec_run(w.engine, id, &req, -1, NULL, NULL, &out, &err), -1);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, ERR_TIMEOUT);
     CHECK_STR(err.code, "agent_timeout");
     world_done(&w);
@@ -956,14 +934,14 @@ TEST(no_lie_of_an_agent_gets_past_any_call)
 
         buf_init(&data, 1 << 20);
         atomic_store(&fake.lie, (enum lie)lie);
-        CHECK_INT(engine_file_list(w.engine, id, path, &out, &errs[0]), -1);
-        CHECK_INT(engine_file_read(w.engine, id, path, &data, &errs[1]), -1);
+        CHECK_INT(file_list_here(w.engine, id, path, &out, &errs[0]), -1);
+        CHECK_INT(file_read_here(w.engine, id, path, &data, &errs[1]), -1);
         CHECK_INT(engine_file_write(w.engine, id, path, "x", 1, &errs[2]), -1);
         CHECK_INT(engine_processes(w.engine, id, &out, &errs[3]), -1);
         CHECK_INT(engine_env_set(w.engine, id, vars, &out, &errs[4]), -1);
         CHECK_INT(engine_interrupt(w.engine, id, 0, &errs[5]), -1);
         CHECK_INT(engine_file_mkdir(w.engine, id, path, &errs[6]), -1);
-        CHECK_INT(engine_file_search(w.engine, id, path, "*", &out, &errs[7]), -1);
+        CHECK_INT(file_search_here(w.engine, id, path, "*", &out, &errs[7]), -1);
         for (size_t i = 0; i < ARRAY_LEN(errs); i++) {
             CHECK(errs[i].kind == ERR_INTERNAL || errs[i].kind == ERR_UNAVAILABLE ||
                   errs[i].kind == ERR_TOO_LARGE);
@@ -1039,7 +1017,7 @@ TEST(lists_of_files_have_the_shape_of_the_contract)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(engine_file_list(w.engine, id, (struct file_path){0}, &out, NULL), 0);
+    CHECK_INT(file_list_here(w.engine, id, (struct file_path){0}, &out, NULL), 0);
     f = json_array_get(out, 0);
     CHECK_STR(str(f, "path"), "/workspace/a.txt");
     CHECK_INT(num(f, "size"), 5);
@@ -1054,7 +1032,7 @@ TEST(lists_of_files_have_the_shape_of_the_contract)
     json_decref(paths);
     CHECK_INT(engine_file_chmod(w.engine, id, (struct file_path){"a", false}, "u+x", NULL), 0);
     CHECK_INT(engine_file_chmod(w.engine, id, (struct file_path){"a", false}, "99", NULL), -1);
-    CHECK_INT(engine_file_search(w.engine, id, (struct file_path){0}, "a;b", &out, NULL), -1);
+    CHECK_INT(file_search_here(w.engine, id, (struct file_path){0}, "a;b", &out, NULL), -1);
     world_done(&w);
 }
 

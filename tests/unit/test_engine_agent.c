@@ -1,11 +1,16 @@
+#include <sys/pidfd.h>
+
 #include "agent_rig.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/files.h"
+#include "engine/logs.h"
 #include "engine/processes.h"
 #include "engine/sandboxes.h"
+#include "exec_rig.h"
 #include "fake_images.h"
 #include "runtime/runtime.h"
+#include "sandbox_request.h"
 #include "store/store.h"
 #include "tmpdir.h"
 
@@ -85,7 +90,7 @@ static char id[ID_SIZE];
 
 static void up(const char *create)
 {
-    json_t *in = json_loads(create, 0, NULL), *out;
+    json_t *out;
     struct engine_config config = {
         .default_image = "host",
         .default_timeout_s = 3600,
@@ -104,10 +109,9 @@ static void up(const char *create)
     data_dir = dir_new();
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
-        engine_start(engine, &err) < 0 || engine_create(engine, in, NULL, &out, &err) < 0)
+        engine_start(engine, &err) < 0 || create_from(engine, create, NULL, &out, &err) < 0)
         TAP_FAIL("%s", err.text);
     snprintf(id, sizeof(id), "%s", json_string_value(json_object_get(out, "id")));
-    json_decref(in);
     json_decref(out);
 }
 
@@ -131,8 +135,7 @@ static json_t *run(const char *command)
     struct err err = {0};
     json_t *out;
 
-    if (engine_exec_run(engine, id, &(struct exec_request){.command = command}, -1, NULL, NULL,
-                        &out, &err) < 0)
+    if (exec_run_here(engine, id, &(struct exec_request){.command = command}, &out, &err) < 0)
         TAP_FAIL("%s: %s", command, err.text);
     return out;
 }
@@ -169,9 +172,9 @@ TEST(a_timeout_is_told_with_its_time)
     json_t *out;
 
     up("{\"image\":\"x\"}");
-    CHECK_INT(engine_exec_run(engine, id,
-                              &(struct exec_request){.command = "sleep 60", .timeout_ms = 20}, -1,
-                              NULL, NULL, &out, &err),
+    CHECK_INT(exec_run_here(engine, id,
+                            &(struct exec_request){.command = "sleep 60", .timeout_ms = 20}, &out,
+                            &err),
               -1);
     CHECK_STR(err.text, "Command timed out after 20ms");
     down();
@@ -184,13 +187,10 @@ TEST(a_missing_program_and_a_missing_cwd_are_the_callers_errors)
     json_t *out;
 
     up("{\"image\":\"x\"}");
-    CHECK_INT(engine_exec_run(engine, id, &(struct exec_request){.argv = argv}, -1, NULL, NULL,
-                              &out, &err),
-              -1);
+    CHECK_INT(exec_run_here(engine, id, &(struct exec_request){.argv = argv}, &out, &err), -1);
     CHECK_STR(err.code, "command_not_found");
-    CHECK_INT(engine_exec_run(engine, id,
-                              &(struct exec_request){.command = "x", .cwd = "/no/where"}, -1, NULL,
-                              NULL, &out, &err),
+    CHECK_INT(exec_run_here(engine, id, &(struct exec_request){.command = "x", .cwd = "/no/where"},
+                            &out, &err),
               -1);
     CHECK_STR(err.code, "bad_cwd");
     down();
@@ -200,24 +200,44 @@ TEST(a_stream_takes_input_and_ends_with_the_exit)
 {
     struct exec_request req = {.command = "cat", .want_stdin = true};
     auto_buf struct buf got = {0};
-    struct exec_stream x;
     struct exec_output out;
+    struct exec *x;
+    uint32_t pid;
 
     up("{\"image\":\"x\"}");
     buf_init(&got, 100);
-    CHECK_INT(engine_exec_open(engine, id, &req, &x, NULL), 0);
-    CHECK(x.pid > 0);
-    CHECK_INT(frame_send(x.fd, FRAME_STDIN, "ping", 4), 0);
-    CHECK_INT(frame_send(x.fd, FRAME_STDIN, NULL, 0), 0);
+    CHECK_INT(exec_open_here(engine, id, &req, &x, &pid, NULL), 0);
+    CHECK(pid > 0);
+    engine_exec_stdin(x, "ping", 4);
+    engine_exec_stdin(x, NULL, 0);
     for (;;) {
-        CHECK_INT(engine_exec_next(&x, &out, NULL), 0);
+        CHECK_INT(exec_next_here(x, &out, NULL), 0);
         if (out.what == EXEC_EXIT)
             break;
         CHECK_INT(buf_add(&got, out.data, out.len), 0);
     }
     CHECK_INT(out.exit_code, 0);
     CHECK_STR(got.data, "ping");
-    engine_exec_close(&x);
+    engine_exec_close(x);
+    down();
+}
+
+TEST(closing_an_exec_ends_the_command)
+{
+    auto_close int process = -1;
+    struct pollfd p;
+    struct exec *x;
+    uint32_t pid;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(exec_open_here(engine, id, &(struct exec_request){.command = "exec sleep 77"}, &x,
+                             &pid, NULL),
+              0);
+    process = pidfd_open((pid_t)pid, 0);
+    CHECK(process >= 0);
+    engine_exec_close(x);
+    p = (struct pollfd){.fd = process, .events = POLLIN};
+    CHECK_INT(poll(&p, 1, 10000), 1);
     down();
 }
 
@@ -248,19 +268,35 @@ TEST(a_background_exec_is_followed_to_its_end)
     down();
 }
 
-TEST(the_entrypoint_writes_the_main_log)
+static void check_log(uint64_t lines, bool follow, const char *want)
 {
-    auto_buf struct buf out = {0};
-    uint64_t cursor = 0;
-    bool running;
+    auto_buf struct buf got = {0};
+    struct log_stream *log;
+    const char *data;
+    size_t len;
+    int r;
 
-    up("{\"image\":\"x\",\"entrypoint\":[\"echo\",\"main\"]}");
-    buf_init(&out, 1 << 20);
-    do
-        CHECK_INT(engine_main_log(engine, id, &cursor, &out, &running, NULL), 0);
-    while (running);
-    CHECK_STR(out.data, "main\n");
-    CHECK_INT(cursor, 5);
+    buf_init(&got, 1 << 20);
+    CHECK_INT(engine_log_open(engine, id, lines, follow, &log, NULL), 0);
+    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+        if (r == LOG_PIECE)
+            CHECK_INT(buf_add(&got, data, len), 0);
+        else
+            (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+    }
+    CHECK_INT(r, LOG_ENDED);
+    CHECK_STR(got.data ? got.data : "", want);
+    log_stream_close(log);
+}
+
+TEST(the_entrypoint_writes_the_main_log_and_the_last_lines_of_it_can_be_had)
+{
+    up("{\"image\":\"x\",\"entrypoint\":[\"sh\",\"-c\",\"echo a; echo b; printf c\"]}");
+    check_log(100, true, "a\nb\nc");
+    check_log(3, false, "a\nb\nc");
+    check_log(2, false, "b\nc");
+    check_log(1, false, "c");
+    check_log(0, false, "");
     down();
 }
 
@@ -280,10 +316,10 @@ TEST(files_are_written_read_listed_and_removed)
     memset(big, 'b', 700000);
     buf_init(&data, 1 << 20);
     CHECK_INT(engine_file_write(engine, id, at("d/big"), big, 700000, NULL), 0);
-    CHECK_INT(engine_file_read(engine, id, at("d/big"), &data, NULL), 0);
+    CHECK_INT(file_read_here(engine, id, at("d/big"), &data, NULL), 0);
     CHECK_INT(data.len, 700000);
     CHECK(memcmp(data.data, big, 700000) == 0);
-    CHECK_INT(engine_file_list(engine, id, at("d"), &out, NULL), 0);
+    CHECK_INT(file_list_here(engine, id, at("d"), &out, NULL), 0);
     path = xasprintf("%s/d/big", rig.files);
     CHECK_STR(str(json_array_get(out, 0), "name"), "big");
     CHECK_STR(str(json_array_get(out, 0), "path"), path);
@@ -294,11 +330,11 @@ TEST(files_are_written_read_listed_and_removed)
     CHECK_STR(str(json_array_get(out, 0), "path"), path);
     CHECK_INT(json_integer_value(json_object_get(json_array_get(out, 0), "size")), 700000);
     json_decref(out);
-    CHECK_INT(engine_file_search(engine, id, at("."), "b*", &out, NULL), 0);
+    CHECK_INT(file_search_here(engine, id, at("."), "b*", &out, NULL), 0);
     CHECK_STR(json_string_value(json_array_get(out, 0)), path);
     json_decref(out);
     CHECK_INT(engine_file_move(engine, id, at("d/big"), at("moved"), NULL), 0);
-    CHECK_INT(engine_file_read(engine, id, at("d/big"), &data, &err), -1);
+    CHECK_INT(file_read_here(engine, id, at("d/big"), &data, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
     CHECK_INT(engine_file_delete(engine, id, at("moved"), NULL), 0);
     CHECK_INT(engine_file_delete(engine, id, at("moved"), NULL), 0);
@@ -306,7 +342,7 @@ TEST(files_are_written_read_listed_and_removed)
     CHECK_STR(err.code, "is_a_directory");
     CHECK_INT(engine_file_mkdir(engine, id, at("d/e/f"), NULL), 0);
     CHECK_INT(engine_file_rmdir(engine, id, at("d"), NULL), 0);
-    CHECK_INT(engine_file_list(engine, id, at("d"), &out, NULL), 0);
+    CHECK_INT(file_list_here(engine, id, at("d"), &out, NULL), 0);
     CHECK_INT(json_array_size(out), 0);
     json_decref(out);
     CHECK_INT(engine_file_info(engine, id, paths, false, &out, &err), -1);
@@ -318,19 +354,15 @@ TEST(files_are_written_read_listed_and_removed)
 TEST(a_write_that_is_not_ended_leaves_the_old_file)
 {
     auto_buf struct buf data = {0};
-    struct pollfd p;
-    int fd;
+    struct file_stream *file;
 
     up("{\"image\":\"x\"}");
     buf_init(&data, 100);
     CHECK_INT(engine_file_write(engine, id, at("f"), "old", 3, NULL), 0);
-    CHECK_INT(engine_file_open_write(engine, id, at("f"), CALL_MODE_KEEP, &fd, NULL), 0);
-    CHECK_INT(engine_file_write_some(fd, "new", 3, NULL), 0);
-    CHECK_INT(shutdown(fd, SHUT_WR), 0);
-    p = (struct pollfd){.fd = fd, .events = POLLIN};
-    CHECK_INT(poll(&p, 1, 10000), 1); /* the agent has given up */
-    close(fd);
-    CHECK_INT(engine_file_read(engine, id, at("f"), &data, NULL), 0);
+    CHECK_INT(engine_file_open_write(engine, id, at("f"), FILE_MODE_KEEP, &file, NULL), 0);
+    CHECK_INT(engine_file_write_some(file, "new", 3, NULL), 0);
+    engine_file_close(file);
+    CHECK_INT(file_read_here(engine, id, at("f"), &data, NULL), 0);
     CHECK_STR(data.data, "old");
     down();
 }
@@ -349,29 +381,30 @@ TEST(a_write_that_cannot_be_is_refused_with_the_agents_reason)
 
 TEST(processes_are_listed_and_signalled)
 {
-    struct exec_stream x;
     struct exec_output out;
     json_t *list, *p;
+    struct exec *x;
+    uint32_t pid;
     size_t i;
     bool found = false;
 
     up("{\"image\":\"x\"}");
-    CHECK_INT(
-        engine_exec_open(engine, id, &(struct exec_request){.command = "exec sleep 77"}, &x, NULL),
-        0);
+    CHECK_INT(exec_open_here(engine, id, &(struct exec_request){.command = "exec sleep 77"}, &x,
+                             &pid, NULL),
+              0);
     CHECK_INT(engine_processes(engine, id, &list, NULL), 0);
     json_array_foreach(json_object_get(list, "processes"), i, p)
     {
-        found = found || json_integer_value(json_object_get(p, "pid")) == x.pid;
+        found = found || json_integer_value(json_object_get(p, "pid")) == pid;
     }
     CHECK(found);
     json_decref(list);
-    CHECK_INT(engine_process_kill(engine, id, x.pid, "KILL", NULL), 0);
-    CHECK_INT(engine_exec_next(&x, &out, NULL), 0);
+    CHECK_INT(engine_process_kill(engine, id, pid, "KILL", NULL), 0);
+    CHECK_INT(exec_next_here(x, &out, NULL), 0);
     CHECK_INT(out.what, EXEC_EXIT);
     CHECK_INT(out.exit_code, 137);
     CHECK_STR(out.reason, "signal");
-    engine_exec_close(&x);
+    engine_exec_close(x);
     down();
 }
 

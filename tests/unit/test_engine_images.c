@@ -249,7 +249,7 @@ TEST(names_with_a_meaning_are_not_given_away)
 
 struct caller {
     struct world *w;
-    struct image_pull pull;
+    struct pull_request pull;
     const char *create; /* instead of a pull */
     struct engine_watch watch;
     pthread_t thread;
@@ -276,18 +276,13 @@ static int on_event(const json_t *event, void *arg)
 static void *call_main(void *arg)
 {
     struct caller *c = arg;
-    struct image *image = NULL;
-    json_t *in, *out = NULL;
+    json_t *out = NULL;
 
-    if (c->create) {
-        in = json_loads(c->create, 0, NULL);
-        c->r = engine_create(c->w->engine, in, &c->watch, &out, &c->err);
-        json_decref(in);
-        json_decref(out);
-    } else {
-        c->r = engine_image_pull(c->w->engine, &c->pull, PULL_MISSING, &c->watch, &image, &c->err);
-        image_free(image);
-    }
+    if (c->create)
+        c->r = create_from(c->w->engine, c->create, &c->watch, &out, &c->err);
+    else
+        c->r = engine_image_pull(c->w->engine, &c->pull, &c->watch, &out, &c->err);
+    json_decref(out);
     return NULL;
 }
 
@@ -426,10 +421,10 @@ TEST(credentials_are_not_shared)
 
 TEST(there_is_an_end_to_pulls_at_a_time)
 {
-    struct image_pull pull = {.reference = "far:more"};
+    struct pull_request pull = {.reference = "far:more", .policy = PULL_ALWAYS};
     struct caller callers[16];
     struct err err = {0};
-    struct image *image;
+    json_t *image;
     struct world w;
 
     pulls_up(&w);
@@ -440,7 +435,7 @@ TEST(there_is_an_end_to_pulls_at_a_time)
         caller_go(&callers[i]);
     }
     await_count(&fake_images.pulls, ARRAY_LEN(callers));
-    CHECK_INT(engine_image_pull(w.engine, &pull, PULL_ALWAYS, NULL, &image, &err), -1);
+    CHECK_INT(engine_image_pull(w.engine, &pull, NULL, &image, &err), -1);
     CHECK_INT(err.kind, ERR_LIMIT);
     CHECK_STR(err.code, "pull_limit");
     fake_images_hold(false);
@@ -566,6 +561,7 @@ TEST(a_create_that_waits_has_a_place_but_no_box)
 
 TEST(a_daemon_that_stops_ends_pulls_and_says_so)
 {
+    struct pull_request late = {.reference = "far:2", .policy = PULL_ALWAYS};
     struct caller c;
     struct world w;
 
@@ -578,9 +574,7 @@ TEST(a_daemon_that_stops_ends_pulls_and_says_so)
     caller_end(&c);
     CHECK_INT(c.err.kind, ERR_UNAVAILABLE);
     CHECK(strstr(c.err.text, "stopping"));
-    CHECK_INT(engine_image_pull(w.engine, &(struct image_pull){.reference = "far:2"}, PULL_ALWAYS,
-                                NULL, NULL, &c.err),
-              -1);
+    CHECK_INT(engine_image_pull(w.engine, &late, NULL, NULL, &c.err), -1);
     world_done(&w);
 }
 
@@ -600,7 +594,6 @@ TEST(policies_decide_when_a_create_pulls)
         {true, "{\"image\":\"host\",\"pull\":\"always\"}", 0, NULL},
         {true, "{\"image\":\"docker.io/library/host\",\"pull\":\"always\"}", 0, NULL},
         {true, "{\"image\":\"far:1\",\"pull\":\"never\"}", 0, "image_not_found"},
-        {true, "{\"image\":\"far:1\",\"pull\":\"perhaps\"}", 0, ""},
         {false, "{\"image\":\"far:1\"}", 0, "image_not_installed"},
         {false, "{\"image\":\"far:1\",\"pull\":\"missing\"}", 0, "image_not_installed"},
         {false, "{\"image\":\"here:1\",\"pull\":\"always\"}", 0, "image_not_installed"},
@@ -666,11 +659,12 @@ TEST(pulls_are_for_allowed_images_and_free_names)
 
     world_up(&w);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct image_pull pull = {.reference = bad[i].reference, .name = bad[i].name};
+        struct pull_request pull = {
+            .reference = bad[i].reference, .name = bad[i].name, .policy = PULL_ALWAYS};
         struct err err = {0};
-        struct image *image;
+        json_t *image;
 
-        CHECK_INT(engine_image_pull(w.engine, &pull, PULL_ALWAYS, NULL, &image, &err), -1);
+        CHECK_INT(engine_image_pull(w.engine, &pull, NULL, &image, &err), -1);
         CHECK_STR(err.code, bad[i].code);
     }
     CHECK_INT(fake_images.pulls, 0);
@@ -679,8 +673,8 @@ TEST(pulls_are_for_allowed_images_and_free_names)
 
 TEST(a_pull_beyond_the_budget_makes_room_but_keeps_what_is_used)
 {
-    struct image_pull pull = {.reference = "far:1"};
-    struct image *image;
+    struct pull_request pull = {.reference = "far:1", .policy = PULL_ALWAYS};
+    json_t *image;
     struct world w;
 
     world_new(&w);
@@ -690,8 +684,8 @@ TEST(a_pull_beyond_the_budget_makes_room_but_keeps_what_is_used)
     world_open(&w);
     world_start(&w);
     free(create(&w, "{\"image\":\"host\"}"));
-    CHECK_INT(engine_image_pull(w.engine, &pull, PULL_ALWAYS, NULL, &image, NULL), 0);
-    image_free(image);
+    CHECK_INT(engine_image_pull(w.engine, &pull, NULL, &image, NULL), 0);
+    json_decref(image);
     world_close(&w, true); /* waits for what follows a pull */
     CHECK_INT(fake_images.keep_bytes, 7 << 20);
     CHECK(fake_has(fake_images.pruned_but, "host"));
@@ -878,12 +872,17 @@ static void look_at_commit(void)
 
 static int commit(struct world *w, const char *id, const char *text, struct err *err)
 {
-    json_t *changes = json_loads(text, 0, NULL);
-    struct image *image = NULL;
-    int r = engine_commit(w->engine, id, changes, &image, err);
+    json_t *in = json_loads(text, 0, NULL), *image = NULL;
+    struct commit_request req = {
+        .name = request_text(in, "name"),
+        .env = json_object_get(in, "env"),
+        .workdir = request_text(in, "workdir"),
+        .user = request_text(in, "user"),
+    };
+    int r = engine_commit(w->engine, id, &req, &image, err);
 
-    image_free(image);
-    json_decref(changes);
+    json_decref(image);
+    json_decref(in);
     return r;
 }
 
@@ -987,19 +986,18 @@ TEST(an_export_comes_through_a_pipe_and_says_how_it_ended)
 
 TEST(an_image_whose_name_has_another_meaning_is_shown_with_its_tag)
 {
-    struct image **all;
+    json_t *list, *image;
     struct world w;
-    unsigned n;
+    size_t i;
 
     world_up(&w);
-    CHECK_INT(engine_image_list(w.engine, &all, &n, NULL), 0);
-    for (unsigned i = 0; i < n; i++) {
-        auto_free char *name = engine_image_name(w.engine, all[i]);
-
-        CHECK_STR(name, i == 0 ? "host" : "python:latest");
-        image_free(all[i]);
+    CHECK_INT(engine_image_list(w.engine, &list, NULL), 0);
+    CHECK_INT(json_array_size(json_object_get(list, "images")), 2);
+    json_array_foreach(json_object_get(list, "images"), i, image)
+    {
+        CHECK_STR(request_text(image, "name"), i == 0 ? "host" : "python:latest");
     }
-    free(all);
+    json_decref(list);
     world_done(&w);
 }
 

@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -40,7 +42,10 @@ static void await_pipe(const int p[2])
 
 static void reply_err(struct http_req *req, const struct err *err)
 {
-    int status = err->kind == ERR_TOO_LARGE ? 413 : err->kind == ERR_TIMEOUT ? 408 : 400;
+    int status = err->kind == ERR_TOO_LARGE     ? 413
+                 : err->kind == ERR_TIMEOUT     ? 408
+                 : err->kind == ERR_UNAVAILABLE ? 503
+                                                : 400;
 
     http_reply(req, status, "text/plain", err->text, strlen(err->text));
 }
@@ -51,10 +56,11 @@ static void echo(struct http_req *req)
     const char *body;
     size_t len;
 
-    if (http_req_body(req, 1000, &body, &len, &err) < 0)
+    if (http_req_body(req, strcmp(http_req_path(req), "/long") == 0 ? 1 << 20 : 1000, &body, &len,
+                      &err) < 0)
         reply_err(req, &err);
     else
-        http_reply(req, 200, "text/plain", body, len);
+        http_reply(req, 200, "text/plain", body, len < 1000 ? len : 0);
 }
 
 static void count_body(struct http_req *req)
@@ -104,25 +110,122 @@ static void stream_until_gone(struct http_req *req)
     signal_pipe(entered);
 }
 
-static void upgrade(struct http_req *req)
+static bool echo_input(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
 {
-    struct err err = {0};
-    const char *early, *body;
-    size_t early_len, body_len;
     char data[100];
     ssize_t n;
-    int fd;
+
+    (void)arg;
+    if (news & HTTP_GONE)
+        return false;
+    while (http_unsent(req) == 0 && (n = http_upgraded_read(req, data, sizeof(data))) != 0)
+        if (n < 0 || http_stream_write(req, data, (size_t)n) < 0)
+            return false;
+    wait->input = http_unsent(req) == 0;
+    return true;
+}
+
+static void upgrade(struct http_req *req)
+{
+    struct http_wait wait = {.fd = -1, .input = true};
+    struct err err = {0};
+    const char *body;
+    size_t body_len;
 
     if (http_req_body(req, 1000, &body, &body_len, &err) < 0 ||
-        http_upgrade(req, "echo", &fd, &early, &early_len, &err) < 0) {
+        (!http_upgrade_asked(req, "echo") &&
+         err_set(&err, ERR_INVALID, "this path needs an upgrade to echo") < 0)) {
         reply_err(req, &err);
         return;
     }
-    CHECK_INT(write_all(fd, body, body_len), 0);
-    CHECK_INT(write_all(fd, early, early_len), 0);
-    while ((n = read_some(fd, data, sizeof(data))) > 0)
-        if (write_all(fd, data, (size_t)n) < 0)
-            break;
+    CHECK_INT(http_upgrade(req, "echo"), 0);
+    CHECK_INT(http_stream_write(req, body, body_len), 0);
+    CHECK_INT(http_park(req, &wait, echo_input, NULL, NULL), 0);
+}
+
+/* ---- parked requests. What they wait for is a pipe of the test: each byte is told on as it is,
+ * '.' ends the answer ---- */
+
+static int news_pipe[2];
+static _Atomic unsigned news_seen, parked_ended;
+
+static bool pass_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    char c = 0;
+
+    (void)arg;
+    atomic_fetch_or(&news_seen, news);
+    if (news & HTTP_GONE) {
+        atomic_fetch_add(&parked_ended, 1);
+        signal_pipe(entered);
+        return false;
+    }
+    if ((news & HTTP_READY) && read(news_pipe[0], &c, 1) == 1 && c != '.')
+        (void)http_stream_write(req, &c, 1);
+    if (c == '.' || (news & (HTTP_TIME | HTTP_DRAIN))) {
+        http_unpark(req);
+        (void)http_stream_write(req, (news & HTTP_TIME) ? "time" : "end",
+                                (news & HTTP_TIME) ? 4 : 3);
+        http_stream_end(req);
+        atomic_fetch_add(&parked_ended, 1);
+        return false;
+    }
+    wait->fd = news_pipe[0];
+    wait->events = EPOLLIN;
+    return true;
+}
+
+static void park(struct http_req *req)
+{
+    struct http_wait wait = {.fd = news_pipe[0], .events = EPOLLIN};
+    struct err err = {0};
+
+    if (http_seat_take(req, &err) < 0) {
+        reply_err(req, &err);
+        return;
+    }
+    if (strcmp(http_req_query(req), "time") == 0)
+        wait = (struct http_wait){.fd = -1, .until_ns = mono_ns() + 20 * 1000000};
+    CHECK_INT(http_stream_begin(req, 200, "text/plain", -1), 0);
+    CHECK_INT(http_park(req, &wait, pass_news, NULL, &err), 0);
+    signal_pipe(entered);
+}
+
+/* Writes more than any socket holds, in steps, each when the one before was taken. */
+static bool pour(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    static char piece[1 << 20];
+    unsigned *left = arg;
+
+    if (news & HTTP_GONE) {
+        free(left);
+        atomic_fetch_add(&parked_ended, 1);
+        signal_pipe(entered);
+        return false;
+    }
+    while (*left > 0 && http_unsent(req) == 0) {
+        memset(piece, 'a' + (int)(*left % 26), sizeof(piece));
+        --*left;
+        (void)http_stream_write(req, piece, sizeof(piece));
+    }
+    if (*left > 0 || http_unsent(req) > 0) {
+        *wait = (struct http_wait){.fd = -1};
+        return true;
+    }
+    http_stream_end(req);
+    free(left);
+    atomic_fetch_add(&parked_ended, 1);
+    return false;
+}
+
+static void park_and_pour(struct http_req *req)
+{
+    struct http_wait wait = {.fd = -1, .until_ns = mono_ns()};
+    unsigned *left = xmalloc(sizeof(*left));
+
+    *left = 24;
+    CHECK_INT(http_stream_begin(req, 200, "text/plain", -1), 0);
+    CHECK_INT(http_park(req, &wait, pour, left, NULL), 0);
 }
 
 static void handle(struct http_req *req, void *arg)
@@ -131,7 +234,7 @@ static void handle(struct http_req *req, void *arg)
 
     (void)arg;
     atomic_fetch_add(&calls, 1);
-    if (strcmp(path, "/echo") == 0)
+    if (strcmp(path, "/echo") == 0 || strcmp(path, "/long") == 0)
         echo(req);
     else if (strcmp(path, "/count") == 0)
         count_body(req);
@@ -141,6 +244,10 @@ static void handle(struct http_req *req, void *arg)
         stream_until_gone(req);
     else if (strcmp(path, "/upgrade") == 0)
         upgrade(req);
+    else if (strcmp(path, "/park") == 0)
+        park(req);
+    else if (strcmp(path, "/pour") == 0)
+        park_and_pour(req);
     else if (strcmp(path, "/query") == 0)
         http_reply(req, 200, "text/plain", http_req_query(req), strlen(http_req_query(req)));
     else if (strcmp(path, "/meet") == 0) {
@@ -179,6 +286,7 @@ static void start_with(struct http_limits limits)
 
     CHECK_INT(pipe(entered), 0);
     CHECK_INT(pipe(leave), 0);
+    CHECK_INT(pipe2(news_pipe, O_NONBLOCK), 0);
     server = http_server_new(&limits, handle, NULL);
     CHECK_INT(http_server_listen(server, tcp_listener(), true, &err), 0);
     CHECK_INT(http_server_start(server, &err), 0);
@@ -459,6 +567,7 @@ static const struct {
     {"identity coding", 400, OK_HEAD "Transfer-Encoding: identity\r\n\r\n"},
     {"two codings", 400, OK_HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n"},
     {"coding twice", 400, CHUNKED "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+    {"coding with a tab behind", 400, OK_HEAD "Transfer-Encoding: chunked\t\r\n\r\n0\r\n\r\n"},
     {"coding on 1.0", 400, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
     {"two hosts", 400, OK_HEAD "Host: a\r\n\r\n"},
     {"no host", 400, "GET / HTTP/1.1\r\n\r\n"},
@@ -902,6 +1011,168 @@ TEST(a_streamed_answer_is_read_whole_and_the_connection_kept)
     CHECK_INT(http_server_connections(server), 1);
     http_client_free(c);
     finish();
+}
+
+TEST(a_parked_request_is_answered_as_its_news_comes_and_the_connection_kept)
+{
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    /* The second request is there before the first has its answer. */
+    put(fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\nGET /query?next HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    CHECK_INT(write(news_pipe[1], "a", 1), 1);
+    (void)get(fd, "1\r\na\r\n");
+    CHECK_INT(write(news_pipe[1], ".", 1), 1);
+    (void)get(fd, "next");
+    CHECK_INT(http_server_connections(server), 1);
+    finish();
+}
+
+TEST(many_parked_requests_keep_no_thread)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct http_client *c;
+    int fds[100];
+
+    limits.workers_max = 3;
+    start_with(limits);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = dial();
+        put(fds[i], "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+        await_pipe(entered);
+    }
+    c = new_client();
+    check_fetch(c, "/query?free", "free");
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        CHECK_INT(write(news_pipe[1], ".", 1), 1);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        (void)get(fds[i], "end\r\n0\r\n");
+        (void)close(fds[i]);
+    }
+    CHECK_INT(parked_ended, ARRAY_LEN(fds));
+    http_client_free(c);
+    finish();
+}
+
+TEST(a_parked_request_is_woken_at_its_time)
+{
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    put(fd, "GET /park?time HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(fd, "time\r\n0\r\n");
+    CHECK(news_seen & HTTP_TIME);
+    finish();
+}
+
+TEST(a_parked_request_hears_that_its_client_has_gone)
+{
+    int fd;
+
+    start();
+    fd = dial();
+    put(fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    (void)close(fd);
+    await_pipe(entered);
+    CHECK(news_seen & HTTP_GONE);
+    finish();
+}
+
+TEST(parked_requests_hear_that_the_server_is_about_to_end)
+{
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    put(fd, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    http_server_drain(server);
+    (void)get(fd, "end\r\n0\r\n");
+    CHECK(news_seen & HTTP_DRAIN);
+    finish();
+}
+
+TEST(what_a_slow_client_does_not_take_waits_and_comes_whole)
+{
+    auto_close int fd = -1;
+    static char data[1 << 16];
+    size_t total = 0;
+    ssize_t n;
+
+    start();
+    fd = dial();
+    put(fd, "GET /pour HTTP/1.0\r\n\r\n");
+    while ((n = read_some(fd, data, sizeof(data))) > 0)
+        total += (size_t)n;
+    CHECK_INT(n, 0);
+    CHECK(total > 24u << 20 && total < (24u << 20) + 1000);
+    finish();
+}
+
+TEST(a_client_that_takes_nothing_is_given_up)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int fd = -1;
+
+    limits.body_timeout_ms = 50;
+    start_with(limits);
+    fd = dial();
+    put(fd, "GET /pour HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    CHECK_INT(parked_ended, 1);
+    finish();
+}
+
+TEST(a_request_past_the_last_seat_is_refused_and_a_seat_is_given_back)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int first = -1, second = -1;
+
+    limits.seats_max = 1;
+    start_with(limits);
+    first = dial();
+    put(first, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    second = dial();
+    put(second, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_INT(status_of(get(second, "try again")), 503);
+    CHECK_INT(write(news_pipe[1], ".", 1), 1);
+    (void)get(first, "end\r\n0\r\n");
+    (void)close(steal_fd(first));
+    while (http_server_connections(server) > 1)
+        (void)poll(NULL, 0, 1);
+    put(second, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    finish();
+}
+
+TEST(a_long_body_waits_for_memory_and_is_refused_without)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_free char *body = xcalloc(1, 200000);
+    struct http_response r;
+    struct http_client *c;
+    struct budget memory;
+    struct err err = {0};
+
+    budget_init(&memory, 300000);
+    limits.memory = &memory;
+    start_with(limits);
+    c = new_client();
+    CHECK_INT(http_client_send(c, "POST", "/long", NULL, body, 100000, &r, &err), 0);
+    CHECK_INT(r.status, 200);
+    http_client_free(c);
+    c = new_client();
+    CHECK_INT(http_client_send(c, "POST", "/long", NULL, body, 200000, &r, &err), 0);
+    CHECK_INT(r.status, 503);
+    http_client_free(c);
+    finish();
+    CHECK_INT(memory.used, 0);
+    budget_done(&memory);
 }
 
 TEST(a_stream_that_was_not_ended_looks_broken)

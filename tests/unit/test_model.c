@@ -1,5 +1,7 @@
 #include "base/err.h"
 #include "base/mem.h"
+#include "model/env.h"
+#include "model/limits.h"
 #include "model/sandbox.h"
 #include "tap.h"
 
@@ -117,6 +119,21 @@ TEST(a_damaged_configuration_is_an_error_that_names_the_part)
         json_decref(in);
     }
     CHECK_INT(sandbox_spec_load(NULL, &(struct sandbox_spec){0}, NULL), -1);
+}
+
+TEST(a_variable_has_a_name_that_a_shell_can_use)
+{
+    static const char *const good[] = {"A", "_", "a1", "PATH_2"};
+    static const char *const bad[] = {"", "1", "1A", "A B", "A-B", "A=B", "A\n", "ü"};
+    char longest[ENV_KEY_MAX + 2];
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        CHECK(env_key_valid(good[i]));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK(!env_key_valid(bad[i]));
+    memset(longest, 'A', sizeof(longest));
+    longest[ENV_KEY_MAX + 1] = '\0';
+    CHECK(!env_key_valid(longest) && env_key_valid(longest + 1));
 }
 
 TAP_MAIN

@@ -112,6 +112,83 @@ TEST(frames_cross_a_socket_whole)
     CHECK_INT(frame_recv(sv[1], &type, &b), 0);
 }
 
+TEST(a_frame_is_queued_whole_or_not_at_all)
+{
+    static char big[FRAME_MAX + 1];
+    auto_buf struct buf b = {0};
+    unsigned type;
+
+    buf_init(&b, 2 * FRAME_HEADER + 5);
+    CHECK_INT(frame_put(&b, FRAME_STDOUT, "hello", 5), 0);
+    CHECK_INT(frame_parse(b.data, b.len, &type), FRAME_HEADER + 5);
+    CHECK_INT(type, FRAME_STDOUT);
+    CHECK_INT(frame_put(&b, FRAME_STDOUT, "x", 1), -EMSGSIZE);
+    CHECK_INT(b.len, FRAME_HEADER + 5);
+    CHECK_INT(frame_put(&b, FRAME_END, NULL, 0), 0);
+    b.max = 2 * FRAME_MAX;
+    CHECK_INT(frame_put(&b, FRAME_DATA, big, FRAME_MAX + 1), -EMSGSIZE);
+    CHECK_INT(frame_put(&b, FRAME_DATA, big, FRAME_MAX), 0);
+}
+
+TEST(frames_are_taken_as_they_become_whole)
+{
+    auto_buf struct buf in = {0}, out = {0};
+    size_t at = 0;
+    struct frame f;
+    int sv[2];
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+    buf_init(&in, FRAME_BUFFER_MAX(64));
+    buf_init(&out, 1000);
+    CHECK_INT(frame_take(&in, &at, &f), 0);
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), -EAGAIN);
+    (void)frame_put(&out, FRAME_STDOUT, "one", 3);
+    (void)frame_put(&out, FRAME_STDERR, NULL, 0);
+    (void)frame_put(&out, FRAME_STDOUT, "three", 5);
+    CHECK_INT(send(sv[0], out.data, out.len - 2, 0), out.len - 2);
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), out.len - 2);
+    CHECK_INT(frame_take(&in, &at, &f), 1);
+    CHECK(f.type == FRAME_STDOUT && f.len == 3 && memcmp(f.data, "one", 3) == 0);
+    CHECK_INT(frame_take(&in, &at, &f), 1);
+    CHECK(f.type == FRAME_STDERR && f.len == 0);
+    CHECK_INT(frame_take(&in, &at, &f), 0);
+    CHECK_INT(send(sv[0], out.data + out.len - 2, 2, 0), 2);
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), 2);
+    CHECK_INT(frame_take(&in, &at, &f), 1);
+    CHECK(f.type == FRAME_STDOUT && f.len == 5 && memcmp(f.data, "three", 5) == 0);
+    CHECK_INT(send(sv[0], "xxxxxxxx", 8, 0), 8);
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), 8);
+    CHECK_INT(frame_take(&in, &at, &f), -EPROTO);
+    CHECK_INT(shutdown(sv[0], SHUT_WR), 0);
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), 0);
+}
+
+TEST(a_buffer_of_frames_grows_with_what_came_and_takes_the_longest)
+{
+    static char big[FRAME_MAX];
+    auto_buf struct buf in = {0}, out = {0};
+    size_t at = 0, sent = 0;
+    struct frame f;
+    int sv[2];
+
+    memset(big, 'x', sizeof(big));
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+    buf_init(&in, FRAME_BUFFER_MAX(64));
+    buf_init(&out, FRAME_HEADER + FRAME_MAX);
+    CHECK_INT(frame_put(&out, FRAME_DATA, big, sizeof(big)), 0);
+    CHECK_INT(send(sv[0], out.data, FRAME_HEADER, 0), FRAME_HEADER);
+    sent = FRAME_HEADER;
+    CHECK_INT(frame_fill(sv[1], &in, &at, 64), FRAME_HEADER);
+    CHECK(in.cap < 1024);
+    while (frame_take(&in, &at, &f) == 0) {
+        ssize_t n = send(sv[0], out.data + sent, out.len - sent, MSG_DONTWAIT);
+
+        sent += n > 0 ? (size_t)n : 0;
+        CHECK(frame_fill(sv[1], &in, &at, 64) > 0);
+    }
+    CHECK(f.type == FRAME_DATA && f.len == FRAME_MAX && memcmp(f.data, big, FRAME_MAX) == 0);
+}
+
 TEST(a_frame_that_is_too_long_ends_the_connection)
 {
     static const unsigned char huge[] = {0xff, 0xff, 0xff, 0xff, 4, 0, 0, 0};

@@ -1,9 +1,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "rest/rest.h"
 #include "engine_world.h"
 #include "http/server.h"
+#include "rest/rest.h"
 
 /* The routes of images over a real server and an engine on fakes. */
 
@@ -211,9 +211,9 @@ TEST(bad_input_is_refused_by_name)
         {"/images/pull", "{\"reference\":\"x\",\"policy\":\"maybe\"}", "policy must be"},
         {"/images/pull", "{\"reference\":\"x\",\"registry_auth\":\"x\"}", "registry_auth must be"},
         {"/images/pull", "{\"reference\":\"x\",\"registry_auth\":{\"username\":\"a\"}}",
-         "registry_auth must be"},
+         "registry_auth.password is required"},
         {"/sandboxes", "{\"image\":\"x\",\"registry_auth\":{\"password\":\"hidden\"}}",
-         "registry_auth must be"},
+         "registry_auth.username is required"},
         {"/sandboxes", "{\"image\":\"x\",\"pull\":\"maybe\"}", "pull must be"},
         {"/sandboxes", "{\"image\":\"x\",\"runEntrypoint\":1}", "runEntrypoint must be"},
         {"/images/x/tag", "{}", "name is required"},

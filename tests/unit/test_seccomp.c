@@ -102,6 +102,23 @@ TEST(the_core_limit_cannot_be_changed)
     CHECK_INT(now.rlim_cur, 100);
 }
 
+TEST(limits_of_others_can_be_looked_at_but_not_set)
+{
+    struct rlimit limit = {100, 100}, now;
+    pid_t self = getpid(), parent = getppid();
+
+    /* The control: without the filter it may. */
+    CHECK_INT(prlimit(self, RLIMIT_NOFILE, &limit, NULL), 0);
+    load();
+    limit = (struct rlimit){50, 50};
+    CHECK_ERRNO(syscall(SYS_prlimit64, self, RLIMIT_NOFILE, &limit, NULL), EPERM);
+    CHECK_ERRNO(syscall(SYS_prlimit64, parent, RLIMIT_CORE, &limit, NULL), EPERM);
+    CHECK_INT(syscall(SYS_prlimit64, self, RLIMIT_NOFILE, NULL, &now), 0);
+    CHECK_INT(now.rlim_cur, 100);
+    CHECK_INT(syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, &now), 0);
+    CHECK_INT(now.rlim_cur, 100);
+}
+
 TEST(dangerous_calls_are_refused_and_unknown_ones_do_not_exist)
 {
     static const long refused[] = {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -18,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/remove.h"
 
 /* quotactl_fd() names the filesystem by a descriptor (5.14), so no device path is needed. */
 static int quota_call(int fd, unsigned cmd, uint32_t id, void *arg)
@@ -85,27 +85,20 @@ int quota_make(const char *path, const char *const *folders, size_t n, uint32_t 
     return m < 0 ? err_sys(err, errno, "open %s", path) : m;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-/* The tree is the box's own, and nobody is in it any more: FTW_PHYS never follows a link. */
 int quota_remove(const char *dir, const char *id, struct err *err)
 {
     auto_free char *path = xasprintf("%s/%s", dir, id);
     auto_close int fd = -1;
     struct fsxattr attr = {0};
+    int r;
 
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_sys(err, errno, "open %s", path);
     (void)ioctl(fd, FS_IOC_FSGETXATTR, &attr);
-    if (nftw(path, remove_entry, 64, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) < 0)
-        return err_sys(err, errno, "remove %s", path);
+    r = remove_tree(AT_FDCWD, path);
+    if (r < 0)
+        return err_sys(err, -r, "remove %s", path);
     if (attr.fsx_projid)
         (void)set_limit(fd, attr.fsx_projid, 0);
     return 0;

@@ -8,17 +8,17 @@ struct err;
  * link in a folder that all daemons of this host share, to the data directory of its owner; a
  * reboot empties the folder, and with it all ranges are free. */
 
-#define SLOTS_DIR "/run/cay.ids"
+#define ID_RANGES_DIR "/run/cay.ids"
 
 /* Host id of the box's root. The pool is what systemd's table of ids lists as unused. */
-static inline uint32_t slot_base(uint32_t slot)
+static inline uint32_t id_range_base(uint32_t slot)
 {
     return 0x70000000u + slot * 65536u;
 }
 
-int slot_take(const char *owner, uint32_t *ret, struct err *err);
+int id_range_take(const char *owner, uint32_t *ret, struct err *err);
 /* The range of a sandbox that was there before this daemon; taken back even if the file is gone. */
-void slot_retake(const char *owner, uint32_t slot);
-void slot_release(uint32_t slot);
+void id_range_retake(const char *owner, uint32_t slot);
+void id_range_release(uint32_t slot);
 /* Calls each for every range that owner has; it may release it. */
-void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);
+void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);

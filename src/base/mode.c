@@ -1,10 +1,11 @@
+#include "base/mode.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "base/str.h"
 
-static int octal(const char *text, uint32_t *ret)
+int mode_octal(const char *text, uint32_t *ret)
 {
     size_t n = strlen(text);
     uint32_t v;
@@ -47,8 +48,6 @@ static int read_bits(const char *p, uint32_t old, bool dir, uint32_t *ret)
             bits |= 0111;
         else if (*p == 'X')
             bits |= dir || (old & 0111) ? 0111 : 0;
-        else if (*p == 's')
-            bits |= 06000;
         else if (*p == 't')
             bits |= 01000;
         else
@@ -65,8 +64,10 @@ int mode_parse(const char *text, uint32_t old, bool dir, uint32_t *ret)
     char op;
 
     old &= 07777;
-    if (octal(text, ret) == 0)
+    if (mode_octal(text, ret) == 0)
         return 0;
+    if (strlen(text) > MODE_BYTES_MAX)
+        return -EINVAL;
     who = read_who(&p);
     op = *p;
     if (!op || !strchr("+-=", op) || read_bits(p + 1, old, dir, &bits) < 0)

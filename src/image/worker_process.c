@@ -30,7 +30,7 @@
 #define CODES_MAX  64
 #define CODE_BYTES 40
 
-struct worker {
+struct worker_process {
     pid_t pid;
     int pidfd;
     int request, events, log;
@@ -157,7 +157,7 @@ static void close_all(int fds[5])
 }
 
 /* Its side of each descriptor, in order; ours are in w. */
-static int make_fds(struct worker *w, int layersfd, int fd, int theirs[5])
+static int make_fds(struct worker_process *w, int layersfd, int fd, int theirs[5])
 {
     int request[2], events[2], log[2], r = 0;
 
@@ -184,7 +184,7 @@ static int make_fds(struct worker *w, int layersfd, int fd, int theirs[5])
     return r;
 }
 
-static void send_request(struct worker *w, const json_t *request)
+static void send_request(struct worker_process *w, const json_t *request)
 {
     auto_free char *text = json_dumps(request, JSON_COMPACT);
     size_t len, done = 0;
@@ -206,7 +206,7 @@ static void send_request(struct worker *w, const json_t *request)
     explicit_bzero(text, len + 1);
 }
 
-static int start(struct worker *w, int program, int layersfd, int fd, struct err *err)
+static int start(struct worker_process *w, int program, int layersfd, int fd, struct err *err)
 {
     int theirs[5] = {-1, -1, -1, -1, -1};
     int r = make_fds(w, layersfd, fd, theirs);
@@ -222,13 +222,13 @@ static int start(struct worker *w, int program, int layersfd, int fd, struct err
 
 /* ---- what it says ---- */
 
-static void tell(struct worker *w, const json_t *event)
+static void tell(struct worker_process *w, const json_t *event)
 {
     if (w->progress && !w->cancelled && w->progress(event, w->arg) < 0)
         w->cancelled = true;
 }
 
-static int take_event(struct worker *w, const char *line, size_t len, struct err *err)
+static int take_event(struct worker_process *w, const char *line, size_t len, struct err *err)
 {
     json_t *event = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -247,7 +247,7 @@ static int take_event(struct worker *w, const char *line, size_t len, struct err
 }
 
 /* Whole lines of b; what is left waits for its end. */
-static int take_events(struct worker *w, struct err *err)
+static int take_events(struct worker_process *w, struct err *err)
 {
     struct buf *b = &w->event_line;
     size_t start = 0;
@@ -266,7 +266,7 @@ static int take_events(struct worker *w, struct err *err)
 }
 
 /* 1 at the end. */
-static int read_events(struct worker *w, struct err *err)
+static int read_events(struct worker_process *w, struct err *err)
 {
     char *room = buf_room(&w->event_line, 65536);
     ssize_t n;
@@ -297,7 +297,7 @@ static void log_lines(struct buf *b, bool rest)
     buf_shift(b, start);
 }
 
-static void read_log(struct worker *w)
+static void read_log(struct worker_process *w)
 {
     for (;;) {
         size_t want = LOG_MAX - w->log_line.len;
@@ -316,7 +316,7 @@ static void read_log(struct worker *w)
 }
 
 /* Until it has said its last, or ended without. */
-static int listen_to(struct worker *w, struct err *err)
+static int listen_to(struct worker_process *w, struct err *err)
 {
     int r = 0;
 
@@ -340,7 +340,7 @@ static int listen_to(struct worker *w, struct err *err)
 /* ---- end ---- */
 
 /* Waits a moment for one that is about to end by itself, so that its status says why. */
-static int end(struct worker *w)
+static int end(struct worker_process *w)
 {
     struct pollfd p = {.fd = w->pidfd, .events = POLLIN};
     int status = 0;
@@ -368,7 +368,7 @@ static int ended_early(int status, struct err *err)
                     WEXITSTATUS(status));
 }
 
-static void worker_done(struct worker *w)
+static void worker_process_done(struct worker_process *w)
 {
     close_fd(&w->pidfd);
     close_fd(&w->request);
@@ -379,7 +379,7 @@ static void worker_done(struct worker *w)
     json_decref(w->last);
 }
 
-static int run(struct worker *w, int program, int layersfd, int fd, const json_t *request,
+static int run(struct worker_process *w, int program, int layersfd, int fd, const json_t *request,
                json_t **ret_done, struct err *err)
 {
     int r, status;
@@ -404,13 +404,13 @@ static int run(struct worker *w, int program, int layersfd, int fd, const json_t
 int worker_run(int program, int layersfd, int fd, const json_t *request, image_progress progress,
                void *arg, json_t **ret_done, struct err *err)
 {
-    struct worker w = {
+    struct worker_process w = {
         .pidfd = -1, .request = -1, .events = -1, .log = -1, .progress = progress, .arg = arg};
     int r;
 
     buf_init(&w.event_line, EVENT_MAX);
     buf_init(&w.log_line, LOG_MAX);
     r = run(&w, program, layersfd, fd, request, ret_done, err);
-    worker_done(&w);
+    worker_process_done(&w);
     return r;
 }

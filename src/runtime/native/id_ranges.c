@@ -1,4 +1,4 @@
-#include "runtime/native/slots.h"
+#include "runtime/native/id_ranges.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,16 +14,16 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define SLOTS 4094
+#define ID_RANGES 4094
 
 static int open_dir(struct err *err)
 {
     int fd;
 
-    if (mkdir(SLOTS_DIR, 0700) < 0 && errno != EEXIST)
-        return err_sys(err, errno, "make %s", SLOTS_DIR);
-    fd = open(SLOTS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? err_sys(err, errno, "open %s", SLOTS_DIR) : fd;
+    if (mkdir(ID_RANGES_DIR, 0700) < 0 && errno != EEXIST)
+        return err_sys(err, errno, "make %s", ID_RANGES_DIR);
+    fd = open(ID_RANGES_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? err_sys(err, errno, "open %s", ID_RANGES_DIR) : fd;
 }
 
 /* The owner is the target of a link: it is there with the mark or not at all, so that a daemon that
@@ -38,29 +38,30 @@ static int try_take(int dir, const char *owner, uint32_t slot)
     return 1;
 }
 
-int slot_take(const char *owner, uint32_t *ret, struct err *err)
+int id_range_take(const char *owner, uint32_t *ret, struct err *err)
 {
     static atomic_uint next;
     auto_close int dir = open_dir(err);
 
     if (dir < 0)
         return -1;
-    for (unsigned tries = 0; tries < SLOTS; tries++) {
-        uint32_t slot = atomic_fetch_add(&next, 1) % SLOTS;
+    for (unsigned tries = 0; tries < ID_RANGES; tries++) {
+        uint32_t slot = atomic_fetch_add(&next, 1) % ID_RANGES;
         int r = try_take(dir, owner, slot);
 
         if (r < 0)
-            return err_sys(err, -r, "reserve an id range in %s", SLOTS_DIR);
+            return err_sys(err, -r, "reserve an id range in %s", ID_RANGES_DIR);
         if (r > 0) {
             *ret = slot;
             return 0;
         }
     }
     return err_set(err, ERR_LIMIT,
-                   "all %d id ranges of this machine are in use; remove sandboxes first", SLOTS);
+                   "all %d id ranges of this machine are in use; remove sandboxes first",
+                   ID_RANGES);
 }
 
-void slot_retake(const char *owner, uint32_t slot)
+void id_range_retake(const char *owner, uint32_t slot)
 {
     auto_close int dir = open_dir(NULL);
 
@@ -68,17 +69,17 @@ void slot_retake(const char *owner, uint32_t slot)
         (void)try_take(dir, owner, slot);
 }
 
-void slot_release(uint32_t slot)
+void id_range_release(uint32_t slot)
 {
     char path[64];
 
-    (void)snprintf(path, sizeof(path), "%s/%u", SLOTS_DIR, slot);
+    (void)snprintf(path, sizeof(path), "%s/%u", ID_RANGES_DIR, slot);
     (void)unlink(path);
 }
 
-void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg)
+void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg)
 {
-    DIR *d = opendir(SLOTS_DIR);
+    DIR *d = opendir(ID_RANGES_DIR);
     struct dirent *e;
 
     while (d && (e = readdir(d))) {
@@ -86,7 +87,7 @@ void slot_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *
         uint64_t slot;
         ssize_t n;
 
-        if (str_u64(e->d_name, &slot) < 0 || slot >= SLOTS)
+        if (str_u64(e->d_name, &slot) < 0 || slot >= ID_RANGES)
             continue;
         n = readlinkat(dirfd(d), e->d_name, text, sizeof(text) - 1);
         text[n < 0 ? 0 : n] = '\0';

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -15,7 +14,6 @@
 #include "worker/worker.h"
 
 #define ONLY_LAYER "0"
-#define TELL_NS    100000000L
 
 /* Tells how far it is, on a thread of its own. */
 struct teller {
@@ -43,16 +41,8 @@ static void *keep_telling(void *arg)
 
     (void)pthread_mutex_lock(&t->lock);
     while (!t->end) {
-        struct timespec until;
-
         tell(t, "unpacking");
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += TELL_NS;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000L;
-        }
-        (void)pthread_cond_timedwait(&t->ended, &t->lock, &until);
+        event_pause(&t->ended, &t->lock);
     }
     (void)pthread_mutex_unlock(&t->lock);
     return NULL;
@@ -97,8 +87,8 @@ static int copy_root(struct layer *l, char ret_diff_id[DIGEST_HEX], struct err *
     return r;
 }
 
-static int fill(const struct request *q, bool is_dir, char ret_diff_id[DIGEST_HEX], json_t **ret,
-                struct err *err)
+static int fill(const struct worker_request *q, bool is_dir, char ret_diff_id[DIGEST_HEX],
+                json_t **ret, struct err *err)
 {
     char name[DIGEST_HEX];
     auto_close int root = -1;
@@ -118,7 +108,7 @@ static int fill(const struct request *q, bool is_dir, char ret_diff_id[DIGEST_HE
     return layer_made(q, &l, ONLY_LAYER, name, ret, err);
 }
 
-int worker_import_root(const struct request *q, bool is_dir, json_t **ret, struct err *err)
+int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret, struct err *err)
 {
     auto_free char *text = NULL;
     char diff_id[DIGEST_HEX];

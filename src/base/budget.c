@@ -1,0 +1,54 @@
+#include "base/budget.h"
+
+#include <time.h>
+
+void budget_init(struct budget *b, size_t max)
+{
+    pthread_condattr_t attr;
+
+    (void)pthread_mutex_init(&b->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&b->freed, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    b->max = max;
+    b->used = 0;
+}
+
+void budget_done(struct budget *b)
+{
+    (void)pthread_cond_destroy(&b->freed);
+    (void)pthread_mutex_destroy(&b->lock);
+}
+
+bool budget_take(struct budget *b, size_t n)
+{
+    return budget_wait(b, n, 0);
+}
+
+bool budget_wait(struct budget *b, size_t n, int64_t until_ns)
+{
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    bool room;
+
+    if (!b)
+        return true;
+    (void)pthread_mutex_lock(&b->lock);
+    while (!(room = n <= b->max - b->used))
+        if (until_ns == 0 || pthread_cond_timedwait(&b->freed, &b->lock, &until) != 0)
+            break;
+    if (room)
+        b->used += n;
+    (void)pthread_mutex_unlock(&b->lock);
+    return room;
+}
+
+void budget_give(struct budget *b, size_t n)
+{
+    if (!b || n == 0)
+        return;
+    (void)pthread_mutex_lock(&b->lock);
+    b->used -= n;
+    (void)pthread_cond_broadcast(&b->freed);
+    (void)pthread_mutex_unlock(&b->lock);
+}

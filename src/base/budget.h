@@ -1,0 +1,26 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory that many callers share: each may be small, but what strangers can make all of them hold
+ * together has this bound. Who cannot have its share now waits or is told to come again; nobody
+ * holds a part of what it needs while it waits for the rest, so nobody waits for ever.
+ * Any thread may call anything here. */
+
+struct budget {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    size_t max, used;
+};
+
+void budget_init(struct budget *b, size_t max);
+void budget_done(struct budget *b);
+
+/* True when there was room for n bytes. A NULL budget always has room. */
+bool budget_take(struct budget *b, size_t n);
+/* As that, but waits for room until then (mono_ns). */
+bool budget_wait(struct budget *b, size_t n, int64_t until_ns);
+void budget_give(struct budget *b, size_t n);

@@ -1,0 +1,155 @@
+#include "base/remove.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+/* Each level holds its directory open and removes entries relative to it, so no link is ever
+ * followed. A directory that lies deeper than DEPTH_MAX is moved up to the top of the tree and met
+ * there again. */
+
+#define DEPTH_MAX   128
+#define RETRIES_MAX 100
+
+struct level {
+    DIR *dir;
+    char name[256]; /* in the level above; of the first level unused */
+};
+
+struct removal {
+    const char *top; /* name of the whole tree, which may be a path */
+    struct level levels[DEPTH_MAX];
+    size_t depth;
+    dev_t dev; /* of the whole tree */
+    unsigned moved, retries;
+};
+
+/* A mount is never entered, so what is in it stays. */
+static int check_device(struct removal *r, int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (r->depth == 0)
+        r->dev = st.st_dev;
+    return st.st_dev == r->dev ? 0 : -EBUSY;
+}
+
+/* Opens one more level. */
+static int open_level(struct removal *r, int parent, const char *name)
+{
+    auto_close int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int res = fd < 0 ? -errno : check_device(r, fd);
+    DIR *dir;
+
+    if (res < 0)
+        return res;
+    dir = fdopendir(fd);
+    if (!dir)
+        return -errno;
+    fd = -1; /* closedir() closes it */
+    r->levels[r->depth++].dir = dir;
+    return 0;
+}
+
+static int enter(struct removal *r, int parent, const char *name)
+{
+    struct level *l = &r->levels[r->depth];
+
+    (void)snprintf(l->name, sizeof(l->name), "%s", name);
+    return open_level(r, parent, name);
+}
+
+static int lift(struct removal *r, int fd, const char *name)
+{
+    char to[48];
+
+    /* A removal that was cut short may have left names like these. */
+    for (unsigned tries = 0; tries < RETRIES_MAX; tries++) {
+        (void)snprintf(to, sizeof(to), ".cay-removed-%d-%u", getpid(), r->moved++);
+        if (renameat(fd, name, dirfd(r->levels[0].dir), to) == 0)
+            return 0;
+        if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
+            return -errno;
+    }
+    return -ENOTEMPTY;
+}
+
+/* Removes the entry, unless it is a directory with something in it: 1 for that. */
+static int remove_one(int fd, const char *name)
+{
+    if (unlinkat(fd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    if (unlinkat(fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    if (errno == ENOTDIR)
+        return -EPERM; /* a file that may not be removed */
+    return errno == ENOTEMPTY || errno == EEXIST ? 1 : -errno;
+}
+
+static int remove_entry(struct removal *r, int fd, const char *name)
+{
+    int res = remove_one(fd, name);
+
+    if (res <= 0)
+        return res;
+    return r->depth < DEPTH_MAX ? enter(r, fd, name) : lift(r, fd, name);
+}
+
+/* The deepest level has no more entries: take it off and remove it from the one above. */
+static int leave(struct removal *r, int parent)
+{
+    struct level *l = &r->levels[--r->depth];
+    int above = r->depth > 0 ? dirfd(r->levels[r->depth - 1].dir) : parent;
+    const char *name = r->depth > 0 ? l->name : r->top;
+
+    (void)closedir(l->dir);
+    if (unlinkat(above, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return -errno;
+    /* Directories were lifted to it, or somebody makes new entries as we go. */
+    if (r->retries++ > RETRIES_MAX + r->moved)
+        return -ENOTEMPTY;
+    return open_level(r, above, name);
+}
+
+static int remove_below(struct removal *r, int parent)
+{
+    int res = open_level(r, parent, r->top);
+
+    while (res == 0 && r->depth > 0) {
+        DIR *dir = r->levels[r->depth - 1].dir;
+        struct dirent *e = readdir(dir);
+
+        if (!e)
+            res = leave(r, parent);
+        else if (!str_is_dot(e->d_name))
+            res = remove_entry(r, dirfd(dir), e->d_name);
+    }
+    while (r->depth > 0)
+        (void)closedir(r->levels[--r->depth].dir);
+    return res;
+}
+
+int remove_tree(int dirfd, const char *name)
+{
+    auto_free struct removal *r = NULL;
+    int res = remove_one(dirfd, name);
+
+    if (res <= 0)
+        return res;
+    r = xcalloc(1, sizeof(*r));
+    r->top = name;
+    return remove_below(r, dirfd);
+}

@@ -1,0 +1,9 @@
+#pragma once
+
+/* Removes what dirfd has at name: a file, a link (never what it leads to), or a directory with
+ * all that is in it. 0, also when there is nothing of that name, or -errno: what could be removed
+ * before the failure is gone.
+ *  1. Depth costs neither stack nor more than 128 descriptors.
+ *  2. What is mounted somewhere in the tree is left alone, and the answer is -EBUSY.
+ *  3. Somebody who adds entries meanwhile cannot keep it busy for ever: -ENOTEMPTY. */
+int remove_tree(int dirfd, const char *name);

@@ -1,0 +1,224 @@
+#include "engine/agent_wait_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/agent_client_internal.h"
+#include "engine/engine_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
+#include "proto/frame.h"
+#include "runtime/runtime.h"
+
+#define PROBE_MS (AGENT_SILENT_MS - AGENT_LOOK_MS)
+#define RETRY_MS 100  /* between two attempts to reach an agent that takes no connection */
+#define FRESH_MS 1000 /* so long a judgement holds for others who wait */
+
+static atomic_uint threads_waiting; /* of this process, for all sandboxes */
+
+void agent_waits_init(struct agent_waits *w)
+{
+    (void)pthread_mutex_init(&w->judging, NULL);
+}
+
+void agent_waits_done(struct agent_waits *w)
+{
+    (void)pthread_mutex_destroy(&w->judging);
+}
+
+/* ---- how many ---- */
+
+int agent_admit(struct sandbox *sb, struct err *err)
+{
+    bool silent = atomic_load(&sb->waits.silent);
+
+    if (atomic_load(&sb->waits.threads) >= (silent ? AGENT_SILENT_MAX : AGENT_WAITS_MAX))
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                        silent ? "the sandbox does not answer, and enough calls wait for it; try "
+                                 "again later, or remove it if that goes on"
+                               : "the sandbox has too many calls that it has not answered yet; try "
+                                 "again when some have ended");
+    if (atomic_load(&threads_waiting) >= AGENT_THREADS_MAX)
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "too many calls wait for sandboxes; try again later");
+    return 0;
+}
+
+int agent_task_begin(struct sandbox *sb, struct err *err)
+{
+    if (atomic_fetch_add(&sb->waits.tasks, 1) < AGENT_TASKS_MAX)
+        return 0;
+    agent_task_end(sb);
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    "the sandbox runs %d commands that somebody waits for; try again when some "
+                    "have ended",
+                    AGENT_TASKS_MAX);
+}
+
+void agent_task_end(struct sandbox *sb)
+{
+    (void)atomic_fetch_sub(&sb->waits.tasks, 1);
+}
+
+void agent_answered(struct sandbox *sb)
+{
+    if (atomic_load(&sb->waits.silent))
+        atomic_store(&sb->waits.silent, false);
+}
+
+/* ---- who is to blame ---- */
+
+static int ms_until(int64_t deadline_ns)
+{
+    int64_t left = (deadline_ns - mono_ns() + 999999) / 1000000;
+
+    return left > 0 ? (int)left : 0;
+}
+
+/* True also at the end of the stream. */
+static bool ready(int fd, short events, int64_t deadline_ns)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+
+    do
+        n = poll(&p, 1, ms_until(deadline_ns));
+    while (n < 0 && errno == EINTR);
+    return n != 0;
+}
+
+/* A CALL_HELLO under way. -1 while the agent takes no connections; a box that is gone is not
+ * silent: whoever waits for it hears of that. */
+static int say_hello(struct engine *e, struct sandbox *sb, int64_t deadline_ns, bool *ret_gone)
+{
+    struct err why = {0};
+    int fd;
+
+    *ret_gone = false;
+    while (runtime_connect(e->runtime, &sb->box, BOX_CTL, &fd, &why) < 0) {
+        *ret_gone = !why.code || strcmp(why.code, "sandbox_busy") != 0;
+        if (*ret_gone || ms_until(deadline_ns) == 0)
+            return -1;
+        (void)poll(NULL, 0, RETRY_MS);
+    }
+    (void)frame_send(fd, FRAME_CALL + CALL_HELLO, NULL, 0);
+    return fd;
+}
+
+static enum box_look look(struct engine *e, struct sandbox *sb)
+{
+    enum box_look found = runtime_look(e->runtime, &sb->box);
+
+    if (found == BOX_WOKEN)
+        log_warn("the agent of a sandbox was stopped by a signal and has been continued", "id",
+                 sb->box.id);
+    return found;
+}
+
+/* False also for one that is merely slow. Looks twice, since a process that starves is not in a
+ * queue at every moment; what came until after the second look counts. */
+static bool is_guilty(struct engine *e, struct sandbox *sb)
+{
+    int64_t deadline = mono_ns() + PROBE_MS * 1000000ll;
+    bool busy = look(e, sb) == BOX_BUSY, gone;
+    auto_close int fd = say_hello(e, sb, deadline, &gone);
+
+    if (gone || (fd >= 0 && ready(fd, POLLIN, deadline))) {
+        agent_answered(sb);
+        return false;
+    }
+    busy |= look(e, sb) == BOX_BUSY;
+    if (fd >= 0 && ready(fd, POLLIN, 0))
+        return false;
+    atomic_store(&sb->waits.silent, true);
+    return !busy;
+}
+
+static bool is_running(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_CREATING;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+/* With judging held, which it gives up. */
+static int judge(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    struct agent_waits *w = &sb->waits;
+    bool guilty;
+
+    if (!w->judged_ns || mono_ns() - w->judged_ns > FRESH_MS * 1000000ll) {
+        w->guilty = is_guilty(e, sb);
+        w->judged_ns = mono_ns();
+    }
+    guilty = w->guilty;
+    pthread_mutex_unlock(&w->judging);
+    if (!guilty)
+        return 0;
+    return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
+                    "the sandbox does not answer; try again, or remove it if that goes on");
+}
+
+int agent_judge(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    if (!is_running(sb))
+        return 0; /* paused, or on its way out: both end by themselves */
+    pthread_mutex_lock(&sb->waits.judging);
+    return judge(e, sb, err);
+}
+
+int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    if (!is_running(sb) || pthread_mutex_trylock(&sb->waits.judging) != 0)
+        return 0;
+    return judge(e, sb, err);
+}
+
+/* ---- how long ---- */
+
+static int64_t next_look(int64_t waited_ms)
+{
+    if (waited_ms < AGENT_LOOK_MS)
+        return AGENT_LOOK_MS;
+    return (waited_ms / AGENT_SILENT_MS + 1) * AGENT_SILENT_MS;
+}
+
+static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *err)
+{
+    int64_t began = mono_ns(), waited = 0;
+
+    while (waited < AGENT_WAIT_MS) {
+        if (ready(fd, events, began + next_look(waited) * 1000000)) {
+            agent_answered(sb);
+            return 0;
+        }
+        if (agent_judge(sb->engine, sb, err) < 0)
+            return -1;
+        waited = (mono_ns() - began) / 1000000;
+    }
+    return agent_silent(err);
+}
+
+int agent_await(struct sandbox *sb, int fd, short events, struct err *err)
+{
+    int r;
+
+    if (ready(fd, events, 0)) {
+        agent_answered(sb);
+        return 0;
+    }
+    (void)atomic_fetch_add(&sb->waits.threads, 1);
+    (void)atomic_fetch_add(&threads_waiting, 1);
+    r = wait_and_judge(sb, fd, events, err);
+    (void)atomic_fetch_sub(&threads_waiting, 1);
+    (void)atomic_fetch_sub(&sb->waits.threads, 1);
+    return r;
+}

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct sandbox;
+
+/* Waiting for agents: how long, how many at a time, and who is to blame for a silence.
+ *
+ *  1. A call waits at most AGENT_WAIT_MS for the next bytes. When none have come for AGENT_LOOK_MS,
+ *     the waiting thread asks agent_judge(), and again at twice that time and then every
+ *     AGENT_SILENT_MS.
+ *  2. Counted are threads that wait for an agent at this moment, not calls: one that reads the
+ * answer or sends it on to a client holds nobody up. The count is looked at before a call is sent,
+ * so a burst can pass the limit by those who looked at the same moment.
+ *  3. A sandbox that does not answer may hold only AGENT_SILENT_MAX threads, until it answers
+ *     anything. */
+
+#define AGENT_WAIT_MS   30000
+#define AGENT_LOOK_MS   1500
+#define AGENT_SILENT_MS 3000
+
+#define AGENT_WAITS_MAX   64  /* threads that wait for one sandbox */
+#define AGENT_SILENT_MAX  4   /* the same, for a sandbox that does not answer */
+#define AGENT_THREADS_MAX 256 /* threads that wait for any sandbox */
+#define AGENT_TASKS_MAX   512 /* calls on one sandbox that hold no thread while they wait */
+
+struct agent_waits {
+    atomic_uint threads, tasks;
+    atomic_bool silent; /* rule 3 */
+    /* Held for as long as a judgement takes, AGENT_SILENT_MS - AGENT_LOOK_MS: who comes meanwhile
+     * gets the same one. Nothing of the engine's is locked under it. */
+    pthread_mutex_t judging;
+    int64_t judged_ns;
+    bool guilty; /* what the last judgement was */
+};
+
+void agent_waits_init(struct agent_waits *w);
+void agent_waits_done(struct agent_waits *w);
+
+/* May another thread begin to wait? ERR_UNAVAILABLE "sandbox_busy", or "busy" when all sandboxes
+ * together have too many. */
+int agent_admit(struct sandbox *sb, struct err *err);
+
+/* Waits until fd, a connection to sb, is ready for events (POLLIN, POLLOUT) or has ended: rule 1.
+ */
+int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
+
+/* Something came from the agent of sb. agent_await() says so itself. */
+void agent_answered(struct sandbox *sb);
+
+/* Is the silence of an agent its own fault? For a caller that has waited AGENT_LOOK_MS without a
+ * byte. It lets an agent go on that a signal has stopped, and asks for a CALL_HELLO. 0 = wait on:
+ * it answered that, or the machine is merely slow, or the sandbox is paused. -1 = ERR_UNAVAILABLE
+ * "agent_timeout". Takes up to AGENT_SILENT_MS - AGENT_LOOK_MS: not for a thread that serves others
+ * meanwhile. */
+int agent_judge(struct engine *e, struct sandbox *sb, struct err *err);
+
+/* As that, for a task, of which many may wait for one sandbox: while another judges, or has just
+ * done so, it takes no time. */
+int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);
+
+/* Calls that wait without a thread are counted apart from the others: at most AGENT_TASKS_MAX a
+ * sandbox, ERR_UNAVAILABLE "sandbox_busy" beyond. Each begin that succeeds needs an end. */
+int agent_task_begin(struct sandbox *sb, struct err *err);
+void agent_task_end(struct sandbox *sb);

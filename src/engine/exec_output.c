@@ -1,0 +1,272 @@
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/budget.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/agent_client_internal.h"
+#include "engine/agent_wait_internal.h"
+#include "engine/engine_internal.h"
+#include "engine/exec.h"
+#include "engine/exec_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+#include "runtime/runtime.h"
+
+/* What a command puts out, and how it ends. */
+
+#define GRACE_MS 5000 /* past its timeout, which the agent sees to; then the agent is broken */
+
+/* Output up to this is kept without asking the memory budget; past it, room for all that it can
+ * become is taken at once. While there is none the output is left in the box, and the command waits
+ * as it would for any slow reader. */
+#define OUTPUT_FREE     (256u << 10)
+#define MEMORY_AGAIN_NS (50 * 1000000ll)
+
+int exit_code_of(const struct call_exit *x)
+{
+    switch (x->how) {
+    case EXIT_CODE:
+        return (int)(x->code & 0xff);
+    case EXIT_TIMEOUT:
+        return 124;
+    case EXIT_SIGNAL:
+        return 128 + (int)(x->code & 0x7f);
+    default:
+        return 128 + 9;
+    }
+}
+
+/* Was it the kernel, for lack of memory? A shell passes on the death of its child as 137. */
+static bool was_oom(struct engine *e, struct sandbox *sb, int exit_code)
+{
+    struct box_stats stats;
+    bool grew;
+
+    if (exit_code != 128 + 9 || runtime_stats(e->runtime, &sb->box, &stats, NULL) < 0)
+        return false;
+    pthread_mutex_lock(&sb->lock);
+    grew = stats.oom_kills > sb->oom_seen;
+    sb->oom_seen = stats.oom_kills;
+    pthread_mutex_unlock(&sb->lock);
+    return grew;
+}
+
+static int read_exit(struct engine *e, struct sandbox *sb, const char *data, size_t len,
+                     struct exec_output *ret, struct err *err)
+{
+    static const char *const reasons[] = {
+        [EXIT_CODE] = "exit",           [EXIT_SIGNAL] = "signal", [EXIT_TIMEOUT] = "timeout",
+        [EXIT_CANCELLED] = "cancelled", [EXIT_LOST] = "signal",
+    };
+    struct call_exit end;
+    struct wire w;
+
+    wire_init(&w, data, len);
+    call_exit_get(&w, &end);
+    if (!wire_ok(&w) || end.how >= ARRAY_LEN(reasons))
+        return agent_broken(err, "the end of a command in a form that cannot be read");
+    *ret = (struct exec_output){
+        .what = EXEC_EXIT,
+        .data = "",
+        .exit_code = exit_code_of(&end),
+        .reason = reasons[end.how],
+        .duration_ms = end.duration_ns ? (double)end.duration_ns / 1e6 : 0.001,
+        .lost_stdout = end.lost_stdout,
+        .lost_stderr = end.lost_stderr,
+    };
+    if ((end.how == EXIT_CODE || end.how == EXIT_SIGNAL) && was_oom(e, sb, ret->exit_code))
+        ret->reason = "oom";
+    return 0;
+}
+
+/* The stream broke off, but the box lives: the command took its supervisor with it (kill -1), or
+ * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. */
+static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct err *why,
+                           struct err *err)
+{
+    struct engine *e = x->engine;
+    struct sandbox *sb = x->sandbox;
+    struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
+
+    if (!why->code || strcmp(why->code, "agent_lost") != 0 || box.fd < 0 || poll(&box, 1, 0) != 0) {
+        if (err)
+            *err = *why;
+        return -1;
+    }
+    *ret = (struct exec_output){
+        .what = EXEC_EXIT,
+        .data = "",
+        .exit_code = 128 + SIGKILL,
+        .reason = was_oom(e, sb, 128 + SIGKILL) ? "oom" : "lost",
+        .duration_ms = (double)(mono_ns() - x->opened_ns) / 1e6,
+    };
+    return 0;
+}
+
+/* When an agent that says nothing is given up. */
+static int64_t given_up_ns(const struct exec *x)
+{
+    if (!x->started)
+        return x->opened_ns + AGENT_WAIT_MS * 1000000ll;
+    return x->timeout_ms ? x->started_ns + (int64_t)(x->timeout_ms + GRACE_MS) * 1000000 : 0;
+}
+
+void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
+{
+    *ret = (struct exec_wait){
+        .fd = x->reader.fd,
+        .events = EPOLLIN | (x->input.len > 0 ? EPOLLOUT : 0),
+        .until_ns = x->started ? given_up_ns(x) : x->look_ns,
+    };
+    if (x->wants_memory)
+        *ret = (struct exec_wait){.fd = -1, .until_ns = mono_ns() + MEMORY_AGAIN_NS};
+}
+
+static int give_up(const struct exec *x, struct err *err)
+{
+    if (!x->started)
+        return agent_silent(err);
+    return err_code(err, ERR_TIMEOUT, "agent_timeout",
+                    "the sandbox did not end the command after its timeout; remove the sandbox");
+}
+
+static int read_started(struct exec *x, const struct frame *f, struct exec_output *ret,
+                        struct err *err)
+{
+    struct wire w;
+
+    wire_init(&w, f->data, f->len);
+    *ret = (struct exec_output){.what = EXEC_STARTED, .data = "", .pid = wire_get_u32(&w)};
+    if (!wire_ok(&w))
+        return agent_broken(err, "a process id that cannot be read");
+    x->started = true;
+    x->started_ns = mono_ns();
+    return 0;
+}
+
+static int read_frame(struct exec *x, const struct frame *f, struct exec_output *ret,
+                      struct err *err)
+{
+    if (!x->started && f->type == FRAME_STARTED)
+        return read_started(x, f, ret, err);
+    if (x->started && f->type == FRAME_EXIT)
+        return read_exit(x->engine, x->sandbox, f->data, f->len, ret, err);
+    if (!x->started || (f->type != FRAME_STDOUT && f->type != FRAME_STDERR))
+        return agent_broken(err, "output of the wrong kind");
+    *ret = (struct exec_output){
+        .what = f->type == FRAME_STDOUT ? EXEC_STDOUT : EXEC_STDERR,
+        .data = f->data,
+        .len = f->len,
+    };
+    return 0;
+}
+
+/* A command that does not start: whose fault is that? */
+static int look(struct exec *x, struct err *err)
+{
+    if (x->started || mono_ns() < x->look_ns)
+        return 0;
+    x->look_ns = mono_ns() + AGENT_LOOK_MS * 1000000ll;
+    return agent_judge_try(x->engine, x->sandbox, err);
+}
+
+/* 1, 0 or -1 as agent_take(), having read what there is. */
+static int take_frame(struct exec *x, struct frame *f, struct err *err)
+{
+    int r = agent_take(&x->reader, f, err);
+
+    if (r != 0)
+        return r;
+    if (agent_fill(&x->reader, err) < 0)
+        return -1;
+    return agent_take(&x->reader, f, err);
+}
+
+int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
+{
+    int64_t given_up = given_up_ns(x);
+    struct err why = {0};
+    struct frame f;
+    int r;
+
+    engine_exec_flush(x);
+    r = take_frame(x, &f, &why);
+    if (r < 0)
+        return lost_supervisor(x, ret, &why, err) < 0 ? -1 : 1;
+    /* Also while output comes: an agent that floods must not outlive the timeout. */
+    if (given_up && mono_ns() >= given_up)
+        return give_up(x, err);
+    if (r == 0) {
+        agent_rest(&x->reader);
+        return look(x, err);
+    }
+    agent_answered(x->sandbox);
+    return read_frame(x, &f, ret, err) < 0 ? -1 : 1;
+}
+
+/* ---- the output whole ---- */
+
+static bool has_room(struct exec *x)
+{
+    struct budget *memory = x->engine->config.memory;
+
+    if (x->reserved == 0 && x->streams[0].len + x->streams[1].len >= OUTPUT_FREE &&
+        budget_take(memory, 2 * EXEC_OUTPUT_MAX))
+        x->reserved = 2 * EXEC_OUTPUT_MAX;
+    x->wants_memory = x->reserved == 0 && x->streams[0].len + x->streams[1].len >= OUTPUT_FREE;
+    return !x->wants_memory;
+}
+
+static void keep(struct exec *x, const struct exec_output *out)
+{
+    struct buf *b = &x->streams[out->what == EXEC_STDERR];
+    size_t room = EXEC_OUTPUT_MAX - b->len;
+    size_t n = out->len < room ? out->len : room;
+
+    (void)buf_add(b, out->data, n);
+    x->lost += out->len - n;
+}
+
+static int end_collecting(struct exec *x, const struct exec_output *end, struct exec_result *ret,
+                          struct err *err)
+{
+    if (strcmp(end->reason, "timeout") == 0)
+        return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
+                        (unsigned long long)x->timeout_ms);
+    *ret = (struct exec_result){
+        .out = &x->streams[0],
+        .errors = &x->streams[1],
+        .end = *end,
+        .truncated = x->lost + end->lost_stdout + end->lost_stderr > 0,
+    };
+    return 0;
+}
+
+int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err)
+{
+    struct exec_output out;
+    int r;
+
+    for (;;) {
+        if (!has_room(x)) {
+            int64_t given_up = given_up_ns(x);
+
+            return given_up && mono_ns() >= given_up ? give_up(x, err) : 1;
+        }
+        r = engine_exec_next(x, &out, err);
+        if (r <= 0)
+            return r < 0 ? -1 : 1;
+        if (out.what == EXEC_EXIT)
+            return end_collecting(x, &out, ret, err);
+        if (out.what != EXEC_STARTED)
+            keep(x, &out);
+    }
+}

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+
+/* The output of a sandbox's main process (its entrypoint), read as it comes. Only opening waits for
+ * the sandbox. */
+struct log_stream;
+
+#define LOG_PIECE_MAX (256u << 10)
+
+/* From the last `lines` lines on, or from 8 MiB before the end when they are longer; with follow
+ * until the process has ended, else to where the log ends now. *ret is NULL when there is no main
+ * process, and so no log. */
+int engine_log_open(struct engine *e, const char *id, uint64_t lines, bool follow,
+                    struct log_stream **ret, struct err *err);
+void log_stream_close(struct log_stream *r);
+
+/* Readable when there is more. */
+int log_stream_fd(const struct log_stream *r);
+
+enum log_state { LOG_ENDED, LOG_PIECE, LOG_WAITS };
+/* A piece, valid until the next call; that there is none now; that it has ended; or -1. */
+int log_stream_next(struct log_stream *r, const char **ret, size_t *ret_len, struct err *err);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <stdbool.h>
+
+/* Every code that an answer can have. Rows list those of their own, by name; the others can come
+ * from any row: from the way to it, from its input or from the daemon's own trouble. */
+struct error_code {
+    const char *code;
+    int status, also; /* of the answers that have it; also: 0 = always the same */
+    bool general;     /* from any row */
+    const char *help; /* one line: what it means */
+};
+
+extern const struct error_code error_codes[]; /* ends with {0} */
+
+/* NULL when there is none. The name need not end at its end. */
+const struct error_code *error_code_find(const char *code, unsigned long len);
+
+/* What rows have in common, for .errors. */
+#define ERRORS_AGENT                                                                               \
+    "sandbox_not_found sandbox_not_running agent_lost agent_timeout agent_protocol sandbox_busy "  \
+    "limit"
+#define ERRORS_COMMAND                                                                             \
+    ERRORS_AGENT                                                                                   \
+    " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"
+#define ERRORS_PATH "file_not_found not_a_file not_a_directory is_a_directory"
+#define ERRORS_FILE                                                                                \
+    ERRORS_AGENT " " ERRORS_PATH " path_traversal permission_denied no_space conflict"
+#define ERRORS_IMAGE_NAME "image_not_found bad_image_name ambiguous_image"
+#define ERRORS_WORKER                                                                              \
+    "bad_image bad_config bad_manifest digest_mismatch image_too_large no_space cancelled "        \
+    "image_worker_died"
+#define ERRORS_PULL                                                                                \
+    ERRORS_IMAGE_NAME " " ERRORS_WORKER " image_not_allowed image_pull_failed registry_denied "    \
+                      "bad_registry_auth bad_registry_config bad_docker_config bad_platform "      \
+                      "no_platform pull_limit"

@@ -1,0 +1,293 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/http_internal.h"
+
+/* Requests that wait without a thread. Each has an epoll set with its client's socket, the one
+ * descriptor it waits for, a timer and the server's drain_fd; the set is watched in the server's
+ * epoll as a connection is. Whoever wakes asks the set what has happened, calls the step, brings
+ * the set in line with the new wait and arms it again. */
+
+enum slot { SLOT_CLIENT, SLOT_SOURCE, SLOT_TIMER, SLOT_DRAIN, SLOTS };
+
+struct parked {
+    struct watched watched; /* its fd is the set */
+    struct http_req *req;
+    http_step step;
+    void *arg;
+    struct http_wait wait;
+    bool ended; /* the step has answered; only what is unsent is waited for */
+
+    /* what the set has now */
+    int source_fd, timer_fd;
+    uint32_t source_events, client_events;
+    int64_t timer_ns;
+};
+
+/* ---- seats ---- */
+
+int http_seat_take(struct http_req *req, struct err *err)
+{
+    struct http_server *s = req->worker->server;
+
+    if (req->seated)
+        return 0;
+    if (atomic_fetch_add(&s->seats, 1) >= s->limits.seats_max) {
+        atomic_fetch_sub(&s->seats, 1);
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "as many long calls and streams as this daemon may have are open; try "
+                        "again when some have ended");
+    }
+    req->seated = true;
+    return 0;
+}
+
+/* ---- the set ---- */
+
+static int set_watch(struct parked *p, int op, int fd, uint32_t events, enum slot slot)
+{
+    return server_watch(p->watched.fd, op, fd, events, slot);
+}
+
+static int set_client(struct parked *p)
+{
+    bool input = p->wait.input && !p->ended;
+    uint32_t events = EPOLLRDHUP | (input ? EPOLLIN : 0) | (p->req->unsent.len ? EPOLLOUT : 0);
+
+    if (events == p->client_events)
+        return 0;
+    p->client_events = events;
+    return set_watch(p, EPOLL_CTL_MOD, p->req->conn->watched.fd, events, SLOT_CLIENT);
+}
+
+/* A descriptor without events is taken out: epoll would tell of its hang-up unasked. */
+static int set_source(struct parked *p)
+{
+    int fd = p->ended || !p->wait.events ? -1 : p->wait.fd;
+    int op = EPOLL_CTL_MOD;
+
+    if (fd == p->source_fd && (fd < 0 || p->source_events == p->wait.events))
+        return 0;
+    if (p->source_fd >= 0 && fd != p->source_fd)
+        (void)set_watch(p, EPOLL_CTL_DEL, p->source_fd, 0, SLOT_SOURCE);
+    if (fd != p->source_fd)
+        op = EPOLL_CTL_ADD;
+    p->source_fd = fd;
+    p->source_events = p->wait.events;
+    return fd < 0 ? 0 : set_watch(p, op, fd, p->wait.events, SLOT_SOURCE);
+}
+
+/* The time that was asked for, or when a client that takes nothing is given up. */
+static int64_t next_time(const struct parked *p)
+{
+    int64_t until = p->ended ? 0 : p->wait.until_ns;
+    int64_t slow;
+
+    if (p->req->unsent.len == 0)
+        return until;
+    slow = p->req->sent_ns + (int64_t)p->req->worker->server->limits.body_timeout_ms * 1000000;
+    return until && until < slow ? until : slow;
+}
+
+static int set_timer(struct parked *p)
+{
+    int64_t at = next_time(p);
+    struct itimerspec t = {.it_value = {at / 1000000000, at % 1000000000}};
+
+    if (at == p->timer_ns)
+        return 0;
+    if (p->timer_fd < 0) {
+        p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (p->timer_fd < 0 || set_watch(p, EPOLL_CTL_ADD, p->timer_fd, EPOLLIN, SLOT_TIMER) < 0)
+            return -1;
+    }
+    p->timer_ns = at;
+    return timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static int set_all(struct parked *p)
+{
+    return set_client(p) < 0 || set_source(p) < 0 || set_timer(p) < 0 ? -1 : 0;
+}
+
+static unsigned read_news(struct parked *p)
+{
+    static const unsigned news_of[SLOTS] = {
+        [SLOT_SOURCE] = HTTP_READY, [SLOT_TIMER] = HTTP_TIME, [SLOT_DRAIN] = HTTP_DRAIN};
+    struct epoll_event e[SLOTS];
+    int n = epoll_wait(p->watched.fd, e, SLOTS, 0);
+    unsigned news = 0;
+
+    for (int i = 0; i < n; i++) {
+        enum slot slot = (enum slot)e[i].data.u64;
+
+        news |= news_of[slot];
+        if (slot == SLOT_CLIENT && (e[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+            news |= HTTP_GONE;
+        else if (slot == SLOT_CLIENT && (e[i].events & EPOLLIN))
+            news |= HTTP_INPUT;
+        else if (slot == SLOT_DRAIN) /* once: it stays readable */
+            (void)set_watch(p, EPOLL_CTL_DEL, p->req->worker->server->drain_fd, 0, SLOT_DRAIN);
+    }
+    if (news & HTTP_TIME) {
+        uint64_t count;
+
+        (void)!read(p->timer_fd, &count, sizeof(count));
+        p->timer_ns = 0;
+    }
+    return news;
+}
+
+/* ---- life ---- */
+
+static void parked_free(struct parked *p)
+{
+    close_fd(&p->timer_fd);
+    close_fd(&p->watched.fd);
+    free(p);
+}
+
+static struct parked *parked_new(struct http_req *req)
+{
+    struct parked *p = xcalloc(1, sizeof(*p));
+    int client = req->conn->watched.fd, drain = req->worker->server->drain_fd;
+
+    p->req = req;
+    p->source_fd = p->timer_fd = -1;
+    p->client_events = EPOLLRDHUP;
+    p->watched = (struct watched){WATCHED_PARKED, epoll_create1(EPOLL_CLOEXEC)};
+    if (p->watched.fd < 0 ||
+        set_watch(p, EPOLL_CTL_ADD, client, p->client_events, SLOT_CLIENT) < 0 ||
+        set_watch(p, EPOLL_CTL_ADD, drain, EPOLLIN, SLOT_DRAIN) < 0) {
+        int error = errno;
+
+        parked_free(p);
+        errno = error;
+        return NULL;
+    }
+    return p;
+}
+
+int http_park(struct http_req *req, const struct http_wait *wait, http_step step, void *arg,
+              struct err *err)
+{
+    struct parked *p = parked_new(req);
+
+    if (!p)
+        return err_sys(err, errno, "park a request");
+    p->step = step;
+    p->arg = arg;
+    p->wait = *wait;
+    req->parked = p;
+    req->sent_ns = mono_ns();
+    return 0;
+}
+
+size_t http_unsent(const struct http_req *req)
+{
+    return req->unsent.len;
+}
+
+void http_unpark(struct http_req *req)
+{
+    if (!req->parked)
+        return;
+    req->parked = NULL; /* the step still has it, and says that it was the last */
+    server_want_worker(req->worker->server);
+    reply_send_rest(req);
+}
+
+void http_server_drain(struct http_server *s)
+{
+    (void)eventfd_write(s->drain_fd, 1);
+}
+
+static void finish(struct worker *w, struct parked *p)
+{
+    struct http_req *req = p->req;
+
+    parked_free(p);
+    req->parked = NULL;
+    conn_request_ended(w, req);
+}
+
+static void take_step(struct parked *p, unsigned news)
+{
+    if (!p->ended && !p->step(p->req, news, &p->wait, p->arg))
+        p->ended = true;
+}
+
+/* Puts it back to wait. From the last call on another worker may own it. */
+static bool arm(struct http_server *s, struct parked *p, int op)
+{
+    return set_all(p) == 0 && server_watch(s->epoll_fd, op, p->watched.fd, EPOLLIN | EPOLLONESHOT,
+                                           (uint64_t)(uintptr_t)&p->watched) == 0;
+}
+
+static void go_on(struct worker *w, struct parked *p, unsigned news, int op)
+{
+    struct http_req *req = p->req;
+
+    if (news)
+        take_step(p, news);
+    if (!req->peer_gone && (!p->ended || req->unsent.len > 0)) {
+        if (arm(w->server, p, op))
+            return;
+        log_error("a request cannot wait, ending it", "error", strerror(errno));
+        req->peer_gone = true;
+    }
+    if (req->peer_gone && !(news & HTTP_GONE))
+        take_step(p, HTTP_GONE);
+    finish(w, p);
+}
+
+void park_begin(struct worker *w, struct http_req *req)
+{
+    struct parked *p = req->parked;
+    struct conn *c = req->conn;
+
+    w->req = NULL;
+    if (!req->body_done && (request_body_is_in_the_way(req) || request_drain(req) < 0))
+        req->keep_alive = false;
+    request_forget_head(req);
+    /* What came behind the request: the start of the next one, or of an upgraded stream. */
+    c->kept_len = w->len - w->off;
+    if (c->kept_len > 0) {
+        c->kept = xmalloc(c->kept_len);
+        memcpy(c->kept, w->data + w->off, c->kept_len);
+    }
+    w->len = w->off = 0;
+    go_on(w, p, c->kept && p->wait.input ? HTTP_INPUT : 0, EPOLL_CTL_ADD);
+}
+
+void park_wake(struct worker *w, struct parked *p)
+{
+    struct http_req *req = p->req;
+    int64_t patience = (int64_t)w->server->limits.body_timeout_ms * 1000000;
+    unsigned news;
+
+    req->worker = w;
+    w->len = w->off = 0;
+    news = read_news(p);
+    if (req->unsent.len > 0) {
+        (void)reply_send_unsent(req);
+        if (req->unsent.len == 0)
+            news |= HTTP_SENT;
+        else if (mono_ns() - req->sent_ns >= patience)
+            req->peer_gone = true;
+    }
+    if (news & HTTP_GONE)
+        req->peer_gone = true;
+    if (req->peer_gone)
+        news |= HTTP_GONE;
+    go_on(w, p, news, EPOLL_CTL_MOD);
+}

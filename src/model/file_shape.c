@@ -1,0 +1,59 @@
+#include "model/limits.h"
+#include "model/shapes.h"
+
+static const struct field text_value = {.type = FIELD_STRING, .example = "\"hello\\n\""};
+const struct shape file_text_shape = {"FileText", .value = &text_value,
+                                      .help = "a file's text; bytes that are none are replaced"};
+
+static const struct field bytes_value = {.type = FIELD_STRING, .example = "\"aGVsbG8K\""};
+const struct shape file_bytes_shape = {"FileBytes", .value = &bytes_value,
+                                       .help = "a file's bytes in base64 with padding"};
+
+static const struct field info_fields[] = {
+    {"name", FIELD_STRING, .example = "\"a.txt\"", .help = "in its directory"},
+    {"path", FIELD_STRING, .example = "\"/workspace/a.txt\"", .help = "absolute"},
+    {"size", FIELD_INT, .example = "6", .help = "bytes"},
+    {"isDirectory", FIELD_BOOL, .example = "false", .help = "links are none"},
+    {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {0},
+};
+const struct shape file_info_shape = {"FileInfo", info_fields, .help = "an entry of a directory"};
+
+static const struct field list_value = {.type = FIELD_ARRAY, .of = &file_info_shape};
+const struct shape file_list_shape = {"FileList", .value = &list_value,
+                                      .help = "a directory; empty when there is none"};
+
+static const struct field meta_fields[] = {
+    {"path", FIELD_STRING, .example = "\"/workspace/a.txt\"", .help = "absolute"},
+    {"size", FIELD_INT, .example = "6", .help = "bytes"},
+    {"permissions", FIELD_STRING, .example = "\"-rw-r--r--\"", .help = "as ls shows them"},
+    {"owner", FIELD_STRING, .example = "\"root\"", .help = "name, or number when it has none"},
+    {"group", FIELD_STRING, .example = "\"root\"", .help = "name, or number when it has none"},
+    {"isDirectory", FIELD_BOOL, .example = "false", .help = "links are none"},
+    {"isSymlink", FIELD_BOOL, .example = "false", .help = "is it a symbolic link"},
+    {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {0},
+};
+const struct shape file_meta_shape = {"FileMeta", meta_fields, .help = "what a path is"};
+
+static const struct field meta_list_value = {.type = FIELD_ARRAY, .of = &file_meta_shape};
+const struct shape file_meta_list_shape = {"FileMetaList", .value = &meta_list_value,
+                                           .help = "in the order of the paths"};
+
+static const struct shape *const meta_answers[] = {&file_meta_list_shape, &file_meta_shape, NULL};
+const struct shape file_meta_answer_shape = {"FileMetaAnswer", .one_of = meta_answers,
+                                             .help = "a list for paths, one for path"};
+
+static const struct field paths_value = {.type = FIELD_STRINGS,
+                                         .example = "[\"/workspace/a.txt\"]"};
+const struct shape file_paths_shape = {"FilePaths", .value = &paths_value,
+                                       .help = "absolute paths; at most 10000"};
+
+static const struct field move_fields[] = {
+    {"from", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",
+     .help = "absolute, or relative to the workspace"},
+    {"to", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"b.txt\"",
+     .help = "an existing directory takes it in"},
+    {0},
+};
+const struct shape file_move_shape = {"FileMove", move_fields, .help = "what goes where"};

@@ -1,0 +1,11 @@
+#pragma once
+
+/* How long a text of input may be, in bytes: for the table, which refuses what is longer, and for
+ * the engine, whose other callers it has not passed. */
+
+#define PATH_BYTES_MAX     4095   /* what the kernel takes */
+#define ARG_BYTES_MAX      131071 /* the kernel takes no longer argument */
+#define SANDBOX_NAME_MAX   255
+#define METADATA_BYTES_MAX (64u << 10)
+#define IMAGE_NAME_MAX     255 /* as registries have it */
+#define ENV_KEY_MAX        255

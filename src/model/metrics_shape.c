@@ -1,0 +1,24 @@
+#include "model/shapes.h"
+
+static const struct field metrics_fields[] = {
+    {"sandboxId", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "whose"},
+    {"cpuPercent", FIELD_NUMBER, .example = "12.5", .help = "of a core, since the last look"},
+    {"memoryUsageMb", FIELD_NUMBER, .example = "18.25", .help = "MB in use"},
+    {"memoryLimitMb", FIELD_NUMBER, .example = "512.0", .help = "MB that it may use"},
+    {"networkRxBytes", FIELD_INT, .example = "0", .help = "received"},
+    {"networkTxBytes", FIELD_INT, .example = "0", .help = "sent"},
+    {"pids", FIELD_INT, .example = "3", .help = "processes and threads"},
+    {0},
+};
+const struct shape metrics_shape = {"Metrics", metrics_fields, .help = "what a sandbox uses"};
+
+static const struct field global_fields[] = {
+    {"activeSandboxes", FIELD_INT, .example = "1", .help = "that run or are paused"},
+    {"totalCreated", FIELD_INT, .example = "42", .help = "since the data folder is there"},
+    {"totalKilled", FIELD_INT, .example = "40", .help = "by a call"},
+    {"totalExpired", FIELD_INT, .example = "1", .help = "because their time was over"},
+    {"uptimeSeconds", FIELD_INT, .example = "3600", .help = "of the daemon"},
+    {0},
+};
+const struct shape global_metrics_shape = {"GlobalMetrics", global_fields,
+                                           .help = "counters of the daemon"};

@@ -1,0 +1,74 @@
+#include "model/sandbox.h"
+#include "model/shapes.h"
+
+static const struct field config_fields[] = {
+    {"image", FIELD_STRING, .example = "\"python:3.12-slim\"", .help = "as it was asked for"},
+    {"name", FIELD_STRING, .optional = true, .help = "as it was asked for"},
+    {"timeout", FIELD_INT, .example = "300", .help = "seconds"},
+    {"memory", FIELD_INT, .example = "512", .help = "MB"},
+    {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
+    {"disk", FIELD_INT, .example = "1024", .help = "MB"},
+    {"pids", FIELD_INT, .example = "512", .help = "processes and threads at a time"},
+    {"network", FIELD_BOOL, .optional = true, .help = "true when it has access to the network"},
+    {"env", FIELD_STRING_MAP, .optional = true, .help = "environment of every command"},
+    {"workdir", FIELD_STRING, .example = "\"/workspace\"", .help = "where commands start"},
+    {"metadata", FIELD_STRING_MAP, .optional = true, .help = "of the caller"},
+    {"entrypoint", FIELD_STRINGS, .optional = true, .help = "main process, as arguments"},
+    {0},
+};
+const struct shape sandbox_config_shape = {"SandboxConfig", config_fields,
+                                           .help = "what a sandbox was made from"};
+
+static const struct field sandbox_fields[] = {
+    {"id", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "sbx_ and 24 hex digits"},
+    {"name", FIELD_STRING, .example = "\"demo\"", .help = "for people; the id when none was given"},
+    {"image", FIELD_STRING, .example = "\"python:3.12-slim\"", .help = "as it was asked for"},
+    {"status", FIELD_STRING, .choices = sandbox_state_words + SANDBOX_CREATING,
+     .example = "\"running\"", .help = "what it does"},
+    {"reason", FIELD_STRING, .optional = true, .help = "why it is stopped"},
+    {"createdAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {"expiresAt", FIELD_INT, .example = "1767225900000", .help = "Unix milliseconds"},
+    {"metadata", FIELD_STRING_MAP, .example = "{\"team\": \"blue\"}", .help = "of the caller"},
+    {"entrypoint", FIELD_STRINGS, .optional = true, .help = "main process, as arguments"},
+    {"config", FIELD_OBJECT, .of = &sandbox_config_shape, .help = "what it was made from"},
+    {"runtime", FIELD_STRING, .example = "\"native\"", .help = "what runs it"},
+    {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",
+     .help = "what stands between it and the host"},
+    {0},
+};
+const struct shape sandbox_shape = {"Sandbox", sandbox_fields, .help = "one box"};
+
+static const struct field list_fields[] = {
+    {"items", FIELD_ARRAY, .of = &sandbox_shape, .help = "the newest first"},
+    {"total", FIELD_INT, .example = "1", .help = "on all pages"},
+    {"page", FIELD_INT, .example = "1", .help = "counted from 1"},
+    {"pageSize", FIELD_INT, .example = "20", .help = "the most on a page"},
+    {0},
+};
+const struct shape sandbox_list_shape = {"SandboxList", list_fields,
+                                         .help = "one page of sandboxes"};
+
+/* ---- events of a create whose image must come first ---- */
+
+static const char *const sandbox_word[] = {"sandbox", NULL};
+
+static const struct field sandbox_event_fields[] = {
+    {"event", FIELD_STRING, .choices = sandbox_word, .help = "the last one"},
+    {"sandbox", FIELD_OBJECT, .of = &sandbox_shape, .help = "it runs"},
+    {0},
+};
+static const struct shape sandbox_event_shape = {"SandboxEvent", sandbox_event_fields,
+                                                 .help = "the sandbox runs"};
+
+static const struct shape *const create_events[] = {
+    &resolving_event_shape,
+    &resolved_event_shape,
+    &layer_event_shape,
+    &storing_event_shape,
+    &sandbox_event_shape,
+    &error_event_shape,
+    NULL,
+};
+const struct shape create_event_shape = {
+    "CreateEvent", .one_of = create_events,
+    .help = "what a pull of the image does, then the sandbox or an error"};

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "model/shape.h"
+
+/* The nouns and the events of the API, a family a file: <family>_shape.c. */
+
+#define EXAMPLE_SANDBOX_ID "\"sbx_5f0c1e6b2a9d4c7e8f013b52\""
+#define EXAMPLE_EXEC_ID    "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
+
+/* sandboxes */
+extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shape,
+    create_event_shape;
+
+/* commands */
+extern const struct shape exec_result_shape, exec_event_shape, background_exec_shape,
+    attach_event_shape, attach_end_shape, exec_logs_shape, log_event_shape;
+
+/* files */
+extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,
+    file_meta_shape, file_meta_list_shape, file_meta_answer_shape, file_paths_shape,
+    file_move_shape;
+
+/* the environment of commands */
+extern const struct shape env_value_shape, env_set_shape, env_list_shape, env_deleted_shape;
+
+/* processes */
+extern const struct shape process_list_shape, process_top_shape, process_killed_shape;
+
+/* images and what is told while one comes */
+extern const struct shape registry_auth_shape, image_shape, image_list_shape, image_catalog_shape,
+    image_deleted_shape, image_prune_shape, pull_event_shape;
+extern const struct shape resolving_event_shape, resolved_event_shape, layer_event_shape,
+    storing_event_shape, error_event_shape;
+
+/* what is used */
+extern const struct shape metrics_shape, global_metrics_shape;
+
+/* the daemon itself, and what is common */
+extern const struct shape health_shape, info_shape, openapi_shape, sweep_shape, success_shape,
+    error_shape;

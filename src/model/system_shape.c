@@ -1,0 +1,62 @@
+#include "model/shapes.h"
+
+static const char *const healthy[] = {"healthy", NULL};
+
+static const struct field health_fields[] = {
+    {"status", FIELD_STRING, .choices = healthy, .help = "it answers"},
+    {"version", FIELD_STRING, .example = "\"0.1.0\"", .help = "of the daemon"},
+    {0},
+};
+const struct shape health_shape = {"Health", health_fields, .help = "the daemon answers"};
+
+static const struct field limits_fields[] = {
+    {"memoryMinMb", FIELD_INT, .example = "64", .help = "MB"},
+    {"memoryMaxMb", FIELD_INT, .example = "4096", .help = "MB"},
+    {"cpuMin", FIELD_NUMBER, .example = "0.5", .help = "cores"},
+    {"cpuMax", FIELD_NUMBER, .example = "4.0", .help = "cores"},
+    {"timeoutMin", FIELD_INT, .example = "60", .help = "seconds"},
+    {"timeoutMax", FIELD_INT, .example = "86400", .help = "seconds"},
+    {"maxSandboxes", FIELD_INT, .example = "50", .help = "at a time"},
+    {"maxCommandSeconds", FIELD_INT, .example = "300", .help = "of a command that is waited for"},
+    {0},
+};
+static const struct shape limits_shape = {"Limits", limits_fields,
+                                          .help = "what a sandbox can be given"};
+
+static const struct field info_fields[] = {
+    {"version", FIELD_STRING, .example = "\"0.1.0\"", .help = "of the daemon"},
+    {"runtime", FIELD_STRING, .example = "\"native\"", .help = "what runs sandboxes"},
+    {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",
+     .help = "what stands between a sandbox and the host"},
+    {"workspace", FIELD_STRING, .example = "\"/workspace\"", .help = "where files belong"},
+    {"defaultImage", FIELD_STRING, .example = "\"host\"", .help = "of `cay run` without one"},
+    {"limits", FIELD_OBJECT, .of = &limits_shape, .help = "what a sandbox can be given"},
+    {0},
+};
+const struct shape info_shape = {"Info", info_fields, .help = "what this daemon is"};
+
+static const struct field openapi_value = {.type = FIELD_OBJECT,
+                                           .example = "{\"openapi\": \"3.1.0\"}"};
+const struct shape openapi_shape = {"OpenApi", .value = &openapi_value,
+                                    .help = "an OpenAPI 3.1 document"};
+
+static const struct field sweep_fields[] = {
+    {"swept", FIELD_INT, .example = "2", .help = "how many were removed"},
+    {0},
+};
+const struct shape sweep_shape = {"Sweep", sweep_fields, .help = "expired sandboxes that are gone"};
+
+static const struct field success_fields[] = {
+    {"success", FIELD_BOOL, .example = "true", .help = "always true"},
+    {0},
+};
+const struct shape success_shape = {"Success", success_fields, .help = "it is done"};
+
+static const struct field error_fields[] = {
+    {"error", FIELD_STRING, .example = "\"Sandbox not found: sbx_0\"",
+     .help = "what was wrong and what to do"},
+    {"code", FIELD_STRING, .example = "\"sandbox_not_found\"",
+     .help = "a stable word for programs; each operation lists its own"},
+    {0},
+};
+const struct shape error_shape = {"Error", error_fields, .help = "any failure"};

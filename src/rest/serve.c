@@ -1,0 +1,531 @@
+#include "rest/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/budget.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "functions/function.h"
+#include "functions/input.h"
+#include "http/server.h"
+#include "rest/answer.h"
+#include "rest/attached.h"
+#include "rest/errors.h"
+#include "rest/rest.h"
+#include "rest/rest_internal.h"
+#include "rest/route.h"
+#include "rest/sse.h"
+
+/* What the REST face does with a call: how its input comes and its answer leaves is decided by the
+ * row and by what the client accepts; the function sees only the sink and the source.
+ *
+ * A function that leaves a task is not done. Most commands are done within milliseconds, so the
+ * worker waits for those a moment itself, if not too many do; everything else is parked. */
+
+#define BODY_MAX        (1u << 20)
+#define JSON_FILE_MAX   (16u << 20) /* of a file that is sent inside JSON */
+#define PATIENCE_NS     (20 * 1000000ll)
+#define PATIENT_MAX     16
+#define STEP_MEMORY     (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
+#define MEMORY_AGAIN_NS (50 * 1000000ll)
+
+enum mode { MODE_ANSWER, MODE_BYTES, MODE_EVENTS, MODE_ATTACH };
+
+struct served {
+    struct sink sink; /* first: the sink's functions get it */
+    struct source source;
+    struct call call;
+    struct caller caller;
+    struct rest *rest;
+    struct http_req *req;
+    const struct function *function;
+    enum mode mode;
+    struct answer answer;
+    struct sse sse;
+    struct attached attached;
+    char *path;      /* of the request, for the log, once it is parked */
+    size_t reserved; /* of the memory budget, while something is unsent */
+};
+
+/* ---- failures ---- */
+
+static json_t *error_json(const struct err *err, const char *method, const char *path)
+{
+    int status = error_status(err->kind);
+    char id[ID_SIZE] = "";
+
+    if (status >= 500) {
+        id_new(id, "req");
+        log_event(status == 500 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "request failed", "request", id,
+                  "method", method, "path", path, "error", err->text, (char *)0);
+    }
+    return error_body(err, id);
+}
+
+static void send_error(struct http_req *req, const struct err *err, const char *path)
+{
+    int status = error_status(err->kind);
+    json_t *body = error_json(err, http_req_method(req), path);
+    struct answer a;
+
+    if (status == 401)
+        http_reply_header(req, "WWW-Authenticate", "Bearer");
+    if (status == 429 || status == 503) {
+        char wait[16];
+
+        (void)snprintf(wait, sizeof(wait), "%u", err->retry_s ? err->retry_s : 1);
+        http_reply_header(req, "Retry-After", wait);
+    }
+    answer_init(&a, req, NULL);
+    (void)answer_json(&a, body, NULL);
+    answer_end(&a, status);
+    answer_done(&a);
+    json_decref(body);
+}
+
+void serve_error(struct http_req *req, const struct err *err)
+{
+    send_error(req, err, http_req_path(req));
+}
+
+/* ---- the sink and the source ---- */
+
+static int on_event(struct sink *sink, json_t *event)
+{
+    struct served *s = (struct served *)sink;
+    int r = 0;
+
+    if (s->mode == MODE_EVENTS)
+        return event ? sse_send(&s->sse, event) : sse_ping(&s->sse);
+    if (s->mode == MODE_ATTACH && event)
+        r = attached_started(&s->attached,
+                             (uint32_t)json_integer_value(json_object_get(event, "pid")));
+    json_decref(event);
+    return r;
+}
+
+static int on_bytes(struct sink *sink, enum channel channel, const void *data, size_t len)
+{
+    struct served *s = (struct served *)sink;
+
+    if (s->mode == MODE_ATTACH)
+        return attached_output(&s->attached, channel, data, len);
+    if (s->mode == MODE_BYTES)
+        return answer_raw(&s->answer, data, len);
+    if (s->function->answer == ANSWER_TEXT)
+        return answer_text(&s->answer, data, len);
+    return answer_base64(&s->answer, data, len);
+}
+
+static int on_size(struct sink *sink, uint64_t bytes, struct err *err)
+{
+    struct served *s = (struct served *)sink;
+
+    if (s->mode == MODE_BYTES)
+        s->answer.length = (int64_t)bytes;
+    else if (bytes > JSON_FILE_MAX)
+        return err_code(err, ERR_TOO_LARGE, "file_too_large",
+                        "the file is larger than %u MiB; use download with Accept: "
+                        "application/octet-stream",
+                        JSON_FILE_MAX >> 20);
+    return 0;
+}
+
+static int on_item(struct sink *sink, json_t *item)
+{
+    struct served *s = (struct served *)sink;
+    int r = answer_item(&s->answer, item);
+
+    json_decref(item);
+    return r;
+}
+
+static const struct sink_ops sink_ops = {
+    .event = on_event, .bytes = on_bytes, .size = on_size, .item = on_item};
+
+static ssize_t read_body(struct source *source, void *data, size_t len, struct err *err)
+{
+    struct served *s = (struct served *)((char *)source - offsetof(struct served, source));
+
+    return http_req_read(s->req, data, len, err);
+}
+
+/* ---- input ---- */
+
+static bool is_type(const char *header, const char *type)
+{
+    size_t len = strlen(type);
+
+    return header && strncasecmp(header, type, len) == 0 && strchr(";, \t", header[len]);
+}
+
+static enum mode choose_mode(const struct function *f, const char *accept)
+{
+    switch (f->answer) {
+    case ANSWER_EVENTS:
+        return MODE_EVENTS;
+    case ANSWER_ATTACH:
+        return MODE_ATTACH;
+    case ANSWER_TAR:
+        return MODE_BYTES;
+    case ANSWER_BYTES:
+        return http_prefers(accept, "application/octet-stream", "application/json") ? MODE_BYTES
+                                                                                    : MODE_ANSWER;
+    case ANSWER_JSON:
+    case ANSWER_LIST:
+    case ANSWER_TEXT:
+        break;
+    }
+    if ((f->flags & FUNCTION_EVENTS) &&
+        http_prefers(accept, "text/event-stream", "application/json"))
+        return MODE_EVENTS;
+    return MODE_ANSWER;
+}
+
+static int add_body(struct served *s, struct err *err)
+{
+    const struct function *f = s->function;
+    const char *type = http_req_header(s->req, "Content-Type"), *text;
+    size_t len;
+
+    if ((f->flags & FUNCTION_RAW_IN) && is_type(type, "application/octet-stream")) {
+        s->source.read = read_body;
+        s->call.source = &s->source;
+        return 0;
+    }
+    if (http_req_body(s->req, f->body_max ? f->body_max : BODY_MAX, &text, &len, err) < 0)
+        return -1;
+    /* A web page can send other types without asking first; JSON it cannot. */
+    if (len > 0 && type && !is_type(type, "application/json"))
+        return err_code(err, ERR_INVALID, "bad_content_type",
+                        "the body must be sent with Content-Type: application/json");
+    return input_add_body(s->call.in, text, len, err);
+}
+
+static int read_input(struct served *s, const char *path, struct err *err)
+{
+    const struct function *f = s->function;
+    json_t *params;
+    int r;
+
+    if (input_add_query(s->call.in, http_req_query(s->req), f->fields, err) < 0 ||
+        add_body(s, err) < 0)
+        return -1;
+    params = route_params(f, path, err);
+    if (!params)
+        return -1;
+    r = input_check(s->call.in, f->fields, params, err);
+    json_decref(params);
+    return r;
+}
+
+static int prepare(struct served *s, const char *path, struct err *err)
+{
+    const struct function *f = s->function;
+
+    if (read_input(s, path, err) < 0 ||
+        (f->answer == ANSWER_ATTACH && attached_check(s->req, err) < 0) ||
+        ((f->flags & FUNCTION_WAITS) && http_seat_take(s->req, err) < 0))
+        return -1;
+    if (s->mode == MODE_BYTES) {
+        s->answer.type = f->answer == ANSWER_TAR ? "application/x-tar" : "application/octet-stream";
+        http_reply_header(s->req, "X-Content-Type-Options", "nosniff");
+    }
+    if (s->mode == MODE_ATTACH)
+        attached_init(&s->attached, s->req, json_is_true(json_object_get(s->call.in, "stdin")));
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static void end_answer(struct served *s)
+{
+    struct answer *a = &s->answer;
+    int r = 0;
+
+    if (s->mode == MODE_BYTES) {
+        r = 0;
+    } else if (s->function->answer == ANSWER_TEXT) {
+        r = answer_end_text(a);
+    } else if (s->function->answer == ANSWER_BYTES) {
+        r = answer_end_base64(a);
+    } else if (s->function->answer == ANSWER_LIST) {
+        r = answer_end_list(a);
+    } else {
+        r = answer_json(a, s->call.out, s->call.texts);
+    }
+    if (r == 0)
+        answer_end(a, 200);
+}
+
+static void end_events(struct served *s)
+{
+    const struct function *f = s->function;
+    int r = 0;
+
+    if (f->flags & FUNCTION_EVENTS)
+        r = sse_send(&s->sse, json_pack("{s:s, s:O}", "event", f->done, f->key, s->call.out));
+    if (r == 0)
+        sse_end(&s->sse);
+}
+
+static void end_well(struct served *s)
+{
+    if (s->mode == MODE_EVENTS)
+        end_events(s);
+    else if (s->mode == MODE_ATTACH)
+        attached_exit(&s->attached, s->call.out);
+    else
+        end_answer(s);
+}
+
+/* What was begun cannot become a failure any more; where events tell of failures, it is one. */
+static void end_badly(struct served *s, const struct err *err)
+{
+    const char *path = s->path ? s->path : http_req_path(s->req);
+
+    if (s->attached.upgraded) {
+        log_error("an attached command was lost", "error", err->text);
+        attached_error(&s->attached, err);
+    } else if (s->sse.begun) {
+        json_t *event = error_json(err, http_req_method(s->req), path);
+
+        if (s->function->flags & FUNCTION_EVENTS) {
+            (void)json_object_set_new(event, "event", json_string("error"));
+            (void)json_object_set_new(event, "status", json_integer(error_status(err->kind)));
+            if (sse_send(&s->sse, json_incref(event)) == 0)
+                sse_end(&s->sse);
+        }
+        json_decref(event);
+    } else if (!s->answer.begun) {
+        send_error(s->req, err, path);
+    }
+}
+
+static void served_free(struct served *s)
+{
+    call_done(&s->call);
+    answer_done(&s->answer);
+    attached_done(&s->attached);
+    budget_give(s->rest->config->memory, s->reserved);
+    free(s->path);
+    free(s);
+}
+
+static void finish(struct served *s, int r, const struct err *err)
+{
+    if (r < 0)
+        end_badly(s, err);
+    else
+        end_well(s);
+    served_free(s);
+}
+
+/* ---- tasks ---- */
+
+/* As far as it goes without waiting. Only while the client has taken everything: nothing piles up.
+ */
+static int step(struct served *s, struct err *err)
+{
+    struct task *t = s->call.task;
+    int r;
+
+    do
+        r = t->ops->step(t, &s->call, err);
+    while (r == TASK_AGAIN && http_unsent(s->req) == 0);
+    return r;
+}
+
+/* A moment, for a command that is over at once: TASK_WAITS when it is not. */
+static int wait_here(struct served *s, struct err *err)
+{
+    int64_t until = mono_ns() + PATIENCE_NS;
+    int r;
+
+    while ((r = step(s, err)) == TASK_WAITS) {
+        struct task *t = s->call.task;
+        struct pollfd p[2] = {
+            /* The events of epoll and of poll are the same bits. */
+            {.fd = t->events ? t->fd : -1, .events = (short)t->events},
+            {.fd = http_req_fd(s->req), .events = POLLRDHUP},
+        };
+        int64_t left = until - mono_ns();
+
+        if (left <= 0 || (poll(p, ARRAY_LEN(p), (int)(left / 1000000) + 1) < 0 && errno != EINTR))
+            break;
+        if (p[1].revents)
+            return err_code(err, ERR_CONFLICT, "cancelled",
+                            "the caller went away and the command was ended");
+    }
+    return r;
+}
+
+static void set_wait(const struct served *s, struct http_wait *wait)
+{
+    const struct task *t = s->call.task;
+
+    *wait = (struct http_wait){
+        .fd = t->fd,
+        .events = http_unsent(s->req) ? t->events & EPOLLOUT : t->events,
+        .input = s->attached.upgraded && t->takes_input,
+        .until_ns = t->until_ns,
+    };
+    if (s->mode == MODE_EVENTS && s->sse.begun &&
+        (!wait->until_ns || sse_ping_ns(&s->sse) < wait->until_ns))
+        wait->until_ns = sse_ping_ns(&s->sse);
+}
+
+/* Room for what a step may leave unsent; without it the step waits. */
+static bool take_memory(struct served *s)
+{
+    if (s->reserved == 0 && budget_take(s->rest->config->memory, STEP_MEMORY))
+        s->reserved = STEP_MEMORY;
+    return s->reserved > 0;
+}
+
+static void give_memory(struct served *s)
+{
+    if (http_unsent(s->req) > 0)
+        return;
+    budget_give(s->rest->config->memory, s->reserved);
+    s->reserved = 0;
+}
+
+/* The client's input first: it may be what the command waits for. It goes on while the client does
+ * not read, as output does while the command does not. */
+static int pass_input(struct served *s, struct err *err)
+{
+    struct task *t = s->call.task;
+
+    if (!s->attached.upgraded)
+        return 0;
+    if (!t->takes_input && t->ops->input(t, NULL, err) < 0)
+        return -1;
+    return t->takes_input ? attached_input(&s->attached, t, err) : 0;
+}
+
+static int go_ahead(struct served *s, struct err *err)
+{
+    const struct task *t = s->call.task;
+    int r = TASK_WAITS;
+
+    do {
+        if (pass_input(s, err) < 0)
+            return -1;
+        if (http_unsent(s->req) > 0)
+            return TASK_WAITS;
+        r = step(s, err);
+    } while (r > 0 && t->takes_input && attached_has_frame(&s->attached));
+    return r;
+}
+
+static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    struct served *s = arg;
+    struct err err = {0};
+    int r;
+
+    if (news & HTTP_GONE) {
+        served_free(s); /* ends what it waited for */
+        return false;
+    }
+    s->call.draining |= (news & HTTP_DRAIN) != 0;
+    if (!take_memory(s)) {
+        *wait = (struct http_wait){.fd = -1, .until_ns = mono_ns() + MEMORY_AGAIN_NS};
+        return true;
+    }
+    r = go_ahead(s, &err);
+    give_memory(s);
+    if (r > 0) {
+        if (s->mode == MODE_EVENTS && s->sse.begun && http_unsent(req) == 0)
+            (void)sse_ping(&s->sse);
+        set_wait(s, wait);
+        return true;
+    }
+    http_unpark(req);
+    finish(s, r, &err);
+    return false;
+}
+
+/* The rest is up to on_news(). */
+static int park(struct served *s, struct err *err)
+{
+    struct http_wait wait;
+
+    s->path = xstrdup(http_req_path(s->req));
+    json_decref(s->call.in);
+    s->call.in = NULL;
+    set_wait(s, &wait);
+    return http_park(s->req, &wait, on_news, s, err);
+}
+
+/* 0 or -1 when the call is over, TASK_WAITS when it was parked. */
+static int go_on(struct served *s, struct err *err)
+{
+    int r = TASK_WAITS;
+
+    if (s->mode == MODE_ANSWER) {
+        if (atomic_fetch_add(&s->rest->patient, 1) < PATIENT_MAX)
+            r = wait_here(s, err);
+        atomic_fetch_sub(&s->rest->patient, 1);
+    } else if (s->mode == MODE_EVENTS) {
+        r = step(s, err);
+    }
+    if (r <= 0)
+        return r;
+    return park(s, err) < 0 ? -1 : TASK_WAITS;
+}
+
+/* ---- one call ---- */
+
+static bool client_gone(void *req)
+{
+    return http_client_gone(req);
+}
+
+static struct served *served_new(struct rest *rest, struct http_req *req, const struct function *f,
+                                 const struct caller *caller)
+{
+    struct served *s = xcalloc(1, sizeof(*s));
+
+    s->sink.ops = &sink_ops;
+    s->rest = rest;
+    s->req = req;
+    s->function = f;
+    s->caller = *caller;
+    s->mode = choose_mode(f, http_req_header(req, "Accept"));
+    s->sse.req = req;
+    answer_init(&s->answer, req, NULL);
+    s->call = (struct call){
+        .engine = rest->engine,
+        .about = &rest->about,
+        .caller = &s->caller,
+        .in = json_object(),
+        .sink = &s->sink,
+        .gone_fd = http_req_fd(req),
+        .gone = client_gone,
+        .gone_arg = req,
+    };
+    return s;
+}
+
+void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
+                const struct caller *caller)
+{
+    struct served *s = served_new(rest, req, f, caller);
+    struct err err = {0};
+    int r = prepare(s, path, &err);
+
+    if (r == 0)
+        r = function_run(f, &s->call, &err);
+    if (r == 0 && s->call.task)
+        r = go_on(s, &err);
+    if (r <= 0)
+        finish(s, r, &err);
+}

@@ -1,0 +1,15 @@
+#pragma once
+
+struct caller;
+struct err;
+struct function;
+struct http_req;
+struct rest;
+
+/* One call over HTTP, from the row on: reads the input, runs the function, sends the answer. path
+ * is below the prefix. Returns when the answer is sent or the request is parked. */
+void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
+                const struct caller *caller);
+
+/* Answers a failure. */
+void serve_error(struct http_req *req, const struct err *err);

@@ -1,0 +1,71 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "runtime/native/native_internal.h"
+
+/* What this process holds of each box, by id. */
+
+static struct berth **bucket(struct native *n, const char *id)
+{
+    unsigned hash = 5381;
+
+    for (; *id; id++)
+        hash = hash * 33 + (unsigned char)*id;
+    return &n->berths[hash % BERTH_BUCKETS];
+}
+
+struct berth *berth_find(struct native *n, const char *id)
+{
+    struct berth *b;
+
+    (void)pthread_mutex_lock(&n->lock);
+    for (b = *bucket(n, id); b && strcmp(b->id, id) != 0; b = b->next)
+        ;
+    (void)pthread_mutex_unlock(&n->lock);
+    return b;
+}
+
+struct berth *berth_add(struct native *n, const char *id)
+{
+    struct berth *b = xcalloc(1, sizeof(*b));
+    struct berth **at;
+
+    (void)snprintf(b->id, sizeof(b->id), "%s", id);
+    b->scratch = b->ctl = b->exec = b->pidfd = -1;
+    (void)pthread_mutex_lock(&n->lock);
+    at = bucket(n, id);
+    b->next = *at;
+    *at = b;
+    (void)pthread_mutex_unlock(&n->lock);
+    return b;
+}
+
+void berth_drop(struct native *n, const char *id)
+{
+    struct berth **at, *b;
+
+    (void)pthread_mutex_lock(&n->lock);
+    for (at = bucket(n, id); *at && strcmp((*at)->id, id) != 0; at = &(*at)->next)
+        ;
+    b = *at;
+    if (b)
+        *at = b->next;
+    (void)pthread_mutex_unlock(&n->lock);
+    if (!b)
+        return;
+    close_fd(&b->scratch);
+    close_fd(&b->ctl);
+    close_fd(&b->exec);
+    close_fd(&b->pidfd);
+    free(b);
+}
+
+void berths_done(struct native *n)
+{
+    for (unsigned i = 0; i < BERTH_BUCKETS; i++)
+        while (n->berths[i])
+            berth_drop(n, n->berths[i]->id);
+}

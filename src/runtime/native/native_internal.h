@@ -1,0 +1,103 @@
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "model/sandbox.h"
+#include "runtime/native/cgroup.h"
+#include "runtime/runtime.h"
+
+struct disk;
+struct err;
+
+/* What the files of the native runtime share. */
+
+#define BERTH_BUCKETS 1024
+
+/* What this process knows of a box beyond struct box. */
+struct berth {
+    struct berth *next;
+    char id[ID_SIZE];
+    uint32_t slot;
+    struct sandbox_limits limits;
+    int scratch;   /* root of its disk; not known for a box that was adopted */
+    int ctl, exec; /* until create has handed them on */
+    bool parked;   /* the launcher has a child waiting for it */
+    int64_t pid;   /* of that child, which becomes the agent */
+    uint64_t pid_start;
+    int pidfd;
+};
+
+struct native {
+    struct runtime runtime;
+    char *data_dir, *run_dir, *stage;
+    struct cgroup cgroup;
+    struct disk *disk;
+    int launcher;
+    pthread_mutex_t launcher_lock; /* one plan and its answer at a time */
+    pthread_mutex_t lock;          /* of the berths */
+    struct berth *berths[BERTH_BUCKETS];
+};
+
+static inline struct native *native_of(struct runtime *rt)
+{
+    return (struct native *)rt;
+}
+
+/* ---- native.c ---- */
+
+int native_destroy(struct runtime *rt, const struct box *box, struct err *err);
+
+/* ---- berths.c ---- */
+
+/* NULL = this process knows nothing of it. Good until berth_drop: for one id one thread at a time
+ * calls the runtime. */
+struct berth *berth_find(struct native *n, const char *id);
+/* An empty one, without descriptors. */
+struct berth *berth_add(struct native *n, const char *id);
+/* Closes its descriptors and forgets it. Fine if there is none. */
+void berth_drop(struct native *n, const char *id);
+void berths_done(struct native *n);
+
+/* ---- run_dir.c: <run>/<id>, with the sockets of a box and the note of its process ---- */
+
+/* "agent.sock", "exec.sock"; free it. */
+char *run_path(const struct native *n, const char *id, const char *name);
+/* The sockets that the agent will listen on, into b->ctl and b->exec. */
+int run_dir_make(struct native *n, struct berth *b, struct err *err);
+void run_dir_remove(struct native *n, const char *id);
+void run_dir_each(const struct native *n, void (*found)(const char *id, void *arg), void *arg);
+/* What a daemon that comes after us must know of a box whose row is unfinished or lost: pid,
+ * pid_start and slot. */
+void note_box(struct native *n, const struct box *box);
+/* The same back again; false = there is no note. */
+bool recall_box(const struct native *n, struct box *box);
+
+/* ---- launching.c: what the launcher does for us ---- */
+
+/* Has the launcher make the child that will become the box, and waits for no more than its pid,
+ * which is filled into b and box. */
+int box_park(struct native *n, struct berth *b, struct box *box, struct err *err);
+/* Lets the parked child become the box, and waits until its agent serves. */
+int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
+              const char *hostname, struct err *err);
+/* The parked child is not wanted any more. */
+void box_forget(struct native *n, const struct berth *b);
+
+/* ---- adopt.c ---- */
+
+/* Start time of a process in clock ticks since boot. 0 = no such process. */
+uint64_t process_start_time(int64_t pid);
+int native_adopt(struct runtime *rt, struct box *box, struct err *err);
+
+/* ---- look.c ---- */
+
+enum box_look native_look(struct runtime *rt, const struct box *box);
+
+/* ---- strays.c ---- */
+
+void native_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
+int native_remove_strays(struct runtime *rt, const struct box *known, unsigned n_known,
+                         struct err *err);

@@ -1,0 +1,259 @@
+/* Boxes that do not answer: who waits for them, for how long, and how many at a time. */
+#include "engine_world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "engine/agent_client_internal.h"
+#include "engine/agent_wait_internal.h"
+#include "engine/background_internal.h"
+#include "engine/files_internal.h"
+
+static int hello(struct world *w, struct sandbox *sb, struct err *err)
+{
+    return agent_hello(w->engine, sb, err);
+}
+
+static void check_refused(const struct err *err, const char *code)
+{
+    CHECK_INT(err->kind, ERR_UNAVAILABLE);
+    CHECK_STR(err->code, code);
+}
+
+/* A world with one sandbox, whose id is freed with it. */
+static struct sandbox *world_with_box(struct world *w)
+{
+    auto_free char *id = NULL;
+
+    world_up(w);
+    id = create(w, "{\"image\": \"host\"}");
+    return roster_find(w->engine, id);
+}
+
+/* Someone who greets a sandbox on a thread of his own. */
+struct caller {
+    struct world *w;
+    struct sandbox *sb;
+    pthread_t thread;
+    struct err err;
+    int result;
+};
+
+static void *caller_main(void *arg)
+{
+    struct caller *c = arg;
+
+    c->result = hello(c->w, c->sb, &c->err);
+    return NULL;
+}
+
+static void caller_start(struct caller *c, struct world *w, struct sandbox *sb)
+{
+    *c = (struct caller){.w = w, .sb = sb};
+    CHECK_INT(pthread_create(&c->thread, NULL, caller_main, c), 0);
+}
+
+static void await_waiting(struct sandbox *sb, unsigned n)
+{
+    while (atomic_load(&sb->waits.threads) < n)
+        (void)poll(NULL, 0, 1);
+}
+
+static void await_silent(struct sandbox *sb)
+{
+    while (!atomic_load(&sb->waits.silent))
+        (void)poll(NULL, 0, 1);
+}
+
+TEST(connecting_now_does_not_wait_for_one_who_does_not_accept)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/sock", dir);
+    int server = unix_listen(path, 1), fds[8], n = 0, r;
+
+    CHECK(server >= 0);
+    while ((r = unix_connect_now(path)) >= 0) {
+        CHECK_INT(fcntl(r, F_GETFL) & O_NONBLOCK, 0);
+        CHECK(n < 8);
+        fds[n++] = r;
+    }
+    CHECK_INT(r, -EAGAIN);
+    CHECK(n > 0);
+    while (n > 0)
+        (void)close(fds[--n]);
+    (void)close(server);
+}
+
+TEST(an_agent_that_does_not_answer_is_given_up_after_three_seconds)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    int64_t began = mono_ns();
+    struct err err = {0};
+
+    atomic_store(&fake.silent, true);
+    CHECK_INT(hello(&w, sb, &err), -1);
+    check_refused(&err, "agent_timeout");
+    CHECK(mono_ns() - began < 15ll * 1000000000); /* and not the 30 s of one that is slow */
+    CHECK(atomic_load(&sb->waits.silent));
+    atomic_store(&fake.silent, false);
+    CHECK_INT(hello(&w, sb, &err), 0);
+    CHECK(!atomic_load(&sb->waits.silent));
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(an_agent_that_is_merely_slow_is_waited_for)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct caller c;
+
+    atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_BUSY);
+    caller_start(&c, &w, sb);
+    await_silent(sb); /* it was judged, and not given up */
+    atomic_store(&fake.silent, false);
+    CHECK_INT(pthread_join(c.thread, NULL), 0);
+    CHECK_INT(c.result, 0);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(a_stopped_agent_goes_on_and_its_callers_get_their_answer)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct err err = {0};
+
+    atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_WOKEN);
+    CHECK_INT(hello(&w, sb, &err), 0);
+    CHECK_INT(atomic_load(&fake.looks), 1);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(a_silent_sandbox_holds_few_callers_and_the_others_many)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct caller c[AGENT_SILENT_MAX];
+    struct err err = {0};
+
+    atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_BUSY);
+    for (unsigned i = 0; i < AGENT_SILENT_MAX; i++)
+        caller_start(&c[i], &w, sb);
+    await_waiting(sb, AGENT_SILENT_MAX);
+    CHECK_INT(agent_admit(sb, &err), 0); /* it may still answer in time */
+    await_silent(sb);
+    CHECK_INT(hello(&w, sb, &err), -1);
+    check_refused(&err, "sandbox_busy");
+    atomic_store(&fake.silent, false);
+    for (unsigned i = 0; i < AGENT_SILENT_MAX; i++) {
+        CHECK_INT(pthread_join(c[i].thread, NULL), 0);
+        CHECK_INT(c[i].result, 0);
+    }
+    CHECK_INT(hello(&w, sb, &err), 0);
+    CHECK_INT(atomic_load(&sb->waits.threads), 0);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(threads_and_tasks_of_a_sandbox_are_bounded)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct err err = {0};
+
+    atomic_store(&sb->waits.threads, AGENT_WAITS_MAX - 1);
+    CHECK_INT(agent_admit(sb, &err), 0);
+    atomic_store(&sb->waits.threads, AGENT_WAITS_MAX);
+    CHECK_INT(agent_admit(sb, &err), -1);
+    check_refused(&err, "sandbox_busy");
+    atomic_store(&sb->waits.threads, 0);
+    for (unsigned i = 0; i < AGENT_TASKS_MAX; i++)
+        CHECK_INT(agent_task_begin(sb, &err), 0);
+    CHECK_INT(agent_task_begin(sb, &err), -1);
+    check_refused(&err, "sandbox_busy");
+    agent_task_end(sb);
+    CHECK_INT(agent_task_begin(sb, &err), 0);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+/* More than a socket takes by default, to an agent that reads nothing. */
+TEST(a_long_call_is_sent_without_waiting_for_its_reader)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    auto_buf struct buf args = {0};
+    struct err err = {0};
+    int64_t began;
+    int fd;
+
+    atomic_store(&fake.unread, true);
+    buf_init(&args, FRAME_MAX);
+    while (buf_add(&args, "0123456789abcdef", 16) == 0)
+        ;
+    began = mono_ns();
+    CHECK_INT(agent_open(w.engine, sb, BOX_EXEC, CALL_EXEC, &args, &fd, &err), 0);
+    CHECK(mono_ns() - began < AGENT_SILENT_MS * 1000000ll);
+    (void)close(fd);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+/* A file of more than a socket takes, to an agent that reads nothing. */
+TEST(sending_to_a_silent_agent_is_given_up_too)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    auto_free char *data = xcalloc(1, 4 << 20);
+    int64_t began = mono_ns();
+    struct err err = {0};
+
+    atomic_store(&fake.unread, true);
+    CHECK_INT(file_write(w.engine, sb, "/workspace/x", data, 4 << 20, &err), -1);
+    check_refused(&err, "agent_timeout");
+    CHECK(mono_ns() - began < 15ll * 1000000000);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+/* The last frame of a log that is followed. */
+static struct call_log read_end(struct sandbox *sb, int fd)
+{
+    auto_buf struct buf payload = {0};
+    struct call_log log = {0};
+    unsigned type = FRAME_DATA;
+    struct wire wire;
+
+    while (type == FRAME_DATA)
+        CHECK_INT(agent_next(sb, fd, &type, &payload, NULL), 0);
+    CHECK_INT(type, FRAME_END);
+    wire_init(&wire, payload.data, payload.len);
+    call_log_get(&wire, &log);
+    CHECK(wire_ok(&wire));
+    (void)close(fd);
+    return log;
+}
+
+TEST(an_agent_that_cannot_follow_tells_how_a_log_is_now)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct err err = {0};
+    int fd;
+
+    CHECK_INT(log_follow(w.engine, sb, "bg_1", 0, &fd, &err), 0);
+    CHECK_INT(read_end(sb, fd).running, 0);
+    atomic_store(&fake.old, true);
+    CHECK_INT(log_follow(w.engine, sb, "bg_1", 0, &fd, &err), 0);
+    CHECK_INT(read_end(sb, fd).running, 1);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TAP_MAIN
