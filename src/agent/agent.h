@@ -73,7 +73,7 @@ extern sigset_t agent_wait_mask;
 
 /* ---- serve.c: one call on one connection */
 
-struct call {
+struct agent_call {
     int fd;
     struct buf in;  /* what arrived; the first `at` bytes are used up */
     struct buf out; /* frames not sent yet */
@@ -82,25 +82,26 @@ struct call {
 };
 
 /* frame_fill and frame_take on what the caller sends. */
-ssize_t call_fill(struct call *c);
-int call_take(struct call *c, struct frame *ret);
+ssize_t call_fill(struct agent_call *c);
+int call_take(struct agent_call *c, struct frame *ret);
 /* Blocks for a frame, until deadline (mono_ns; 0 = for ever): as call_take, with 0 for the end. */
-int call_next(struct call *c, int64_t deadline, struct frame *ret);
+int call_next(struct agent_call *c, int64_t deadline, struct frame *ret);
 
 /* Sent in batches. When the caller is gone the process exits: a handler has nothing left to do. One
  * that must clean up first uses call_send_try. */
-void call_reply(struct call *c, unsigned type, const void *payload, size_t len);
-void call_reply_buf(struct call *c, unsigned type, const struct buf *payload);
-void call_flush(struct call *c);
-int call_queue(struct call *c, unsigned type, const void *payload, size_t len); /* or -EMSGSIZE */
+void call_reply(struct agent_call *c, unsigned type, const void *payload, size_t len);
+void call_reply_buf(struct agent_call *c, unsigned type, const struct buf *payload);
+void call_flush(struct agent_call *c);
+int call_queue(struct agent_call *c, unsigned type, const void *payload,
+               size_t len); /* or -EMSGSIZE */
 /* Queues a frame and sends what the socket takes now: 0 or -errno (never -EAGAIN). */
-int call_send_try(struct call *c, unsigned type, const void *payload, size_t len);
-int call_flush_try(struct call *c);
-void call_fail(struct call *c, const struct err *err);
-bool call_gone(struct call *c);
+int call_send_try(struct agent_call *c, unsigned type, const void *payload, size_t len);
+int call_flush_try(struct agent_call *c);
+void call_fail(struct agent_call *c, const struct err *err);
+bool call_gone(struct agent_call *c);
 
 /* -1 unless every argument was there and nothing else. */
-int call_args_ok(const struct call *c, struct err *err);
+int call_args_ok(const struct agent_call *c, struct err *err);
 
 struct pool;
 /* The life of a process of the pool: waits for a connection and serves it; then it exits, or, as a
@@ -127,21 +128,21 @@ bool pool_run(struct pool *p, pid_t watch, bool retry);
 
 /* ---- the calls: 0, or -1 with err, which becomes the answer */
 
-int exec_call(struct call *c, struct err *err); /* returns when nothing is left of the exec */
-int log_call(struct call *c, struct err *err);
-int read_call(struct call *c, struct err *err);
-int write_call(struct call *c, struct err *err);
-int stat_call(struct call *c, struct err *err);
-int list_call(struct call *c, struct err *err);
-int search_call(struct call *c, struct err *err);
-int move_call(struct call *c, struct err *err);
-int mkdir_call(struct call *c, struct err *err);
-int remove_call(struct call *c, struct err *err);
-int chmod_call(struct call *c, struct err *err);
-int ps_call(struct call *c, struct err *err);
-int kill_call(struct call *c, struct err *err);
-int dial_call(struct call *c, struct err *err);
-int follow_call(struct call *c, struct err *err);
+int exec_call(struct agent_call *c, struct err *err); /* returns when nothing is left of the exec */
+int log_call(struct agent_call *c, struct err *err);
+int read_call(struct agent_call *c, struct err *err);
+int write_call(struct agent_call *c, struct err *err);
+int stat_call(struct agent_call *c, struct err *err);
+int list_call(struct agent_call *c, struct err *err);
+int search_call(struct agent_call *c, struct err *err);
+int move_call(struct agent_call *c, struct err *err);
+int mkdir_call(struct agent_call *c, struct err *err);
+int remove_call(struct agent_call *c, struct err *err);
+int chmod_call(struct agent_call *c, struct err *err);
+int ps_call(struct agent_call *c, struct err *err);
+int kill_call(struct agent_call *c, struct err *err);
+int dial_call(struct agent_call *c, struct err *err);
+int follow_call(struct agent_call *c, struct err *err);
 
 /* ---- heavy.c: memory of the calls that need much */
 
@@ -150,7 +151,7 @@ int follow_call(struct call *c, struct err *err);
 /* For a handler that is about to hold more than HEAVY_FROM bytes of what it was asked for: returns
  * when it is its turn, which it then has until it exits. Costs nothing when it has it already.
  * ERR_UNAVAILABLE "sandbox_busy" when it does not come. */
-int heavy_turn(struct call *c, struct err *err);
+int heavy_turn(struct agent_call *c, struct err *err);
 void heavy_forget(pid_t pid); /* it was reaped */
 
 /* ---- user.c */
@@ -260,9 +261,9 @@ struct log_reader {
 /* Fills now and supervisor. "log_not_found" when there is no such exec. */
 int log_look(struct log_reader *l, struct err *err);
 /* Sends what there was at the last look, from offset on, but at most `most` bytes. */
-void log_send(struct call *c, struct log_reader *l, uint64_t most);
+void log_send(struct agent_call *c, struct log_reader *l, uint64_t most);
 /* END, with how it was at the last look. */
-void log_send_end(struct call *c, const struct log_reader *l);
+void log_send_end(struct agent_call *c, const struct log_reader *l);
 
 /* ---- files.c, remove.c, copy.c, check.c */
 

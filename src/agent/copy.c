@@ -17,14 +17,14 @@
 
 #define DEPTH_MAX 128
 
-struct level {
+struct copy_level {
     DIR *from;
     int to;
     struct stat st; /* of from, set on to when all is in it */
 };
 
 struct copy {
-    struct level levels[DEPTH_MAX];
+    struct copy_level levels[DEPTH_MAX];
     size_t depth;
 };
 
@@ -88,7 +88,7 @@ static int copy_link(int from_dir, const char *from, int to_dir, const char *to,
 
 static int enter(struct copy *c, int from_dir, const char *from, int to_dir, const char *to)
 {
-    struct level *l = &c->levels[c->depth];
+    struct copy_level *l = &c->levels[c->depth];
     auto_close int fd = -1;
 
     if (c->depth == DEPTH_MAX)
@@ -124,7 +124,7 @@ static int copy_entry(struct copy *c, int from_dir, const char *from, int to_dir
 
 static int leave(struct copy *c)
 {
-    struct level *l = &c->levels[--c->depth];
+    struct copy_level *l = &c->levels[--c->depth];
     int r = copy_marks(l->to, &l->st);
 
     (void)closedir(l->from);
@@ -137,7 +137,7 @@ static int copy_all(struct copy *c, const char *from, const char *to)
     int r = copy_entry(c, AT_FDCWD, from, AT_FDCWD, to);
 
     while (r == 0 && c->depth > 0) {
-        struct level *l = &c->levels[c->depth - 1];
+        struct copy_level *l = &c->levels[c->depth - 1];
         struct dirent *e = readdir(l->from);
 
         if (!e)

@@ -107,7 +107,7 @@ static void carry(struct lane lanes[2])
     }
 }
 
-int dial_call(struct call *c, struct err *err)
+int dial_call(struct agent_call *c, struct err *err)
 {
     static char up[CHUNK], down[CHUNK];
     uint32_t port = wire_get_u32(&c->args);

@@ -35,7 +35,7 @@ struct output {
 };
 
 struct exec {
-    struct call *call;
+    struct agent_call *call;
     struct call_exec in;
     struct identity user;
     struct journal journal; /* of a background exec */
@@ -510,7 +510,7 @@ static void run(struct exec *x)
     call_exec_done(&x->in);
 }
 
-int exec_call(struct call *c, struct err *err)
+int exec_call(struct agent_call *c, struct err *err)
 {
     static struct exec x;
 

@@ -76,7 +76,7 @@ static enum call_file_kind kind_of(mode_t mode)
 }
 
 /* path is what the answer calls it; link, below dirfd, is read when it is one. */
-static void send_file(struct call *c, unsigned type, int dirfd, const char *path,
+static void send_file(struct agent_call *c, unsigned type, int dirfd, const char *path,
                       const struct stat *st, struct accounts *names)
 {
     char target[4096];
@@ -113,8 +113,8 @@ static int open_regular(const char *path, struct stat *ret, struct err *err)
     return steal_fd(fd);
 }
 
-static int send_bytes(struct call *c, int fd, const char *path, uint64_t offset, uint64_t most,
-                      struct err *err)
+static int send_bytes(struct agent_call *c, int fd, const char *path, uint64_t offset,
+                      uint64_t most, struct err *err)
 {
     static char chunk[CHUNK];
 
@@ -136,7 +136,7 @@ static int send_bytes(struct call *c, int fd, const char *path, uint64_t offset,
     return 0;
 }
 
-int read_call(struct call *c, struct err *err)
+int read_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
@@ -157,7 +157,7 @@ int read_call(struct call *c, struct err *err)
     return send_bytes(c, fd, path, offset, most ? most : UINT64_MAX, err);
 }
 
-int stat_call(struct call *c, struct err *err)
+int stat_call(struct agent_call *c, struct err *err)
 {
     auto_free char *user = wire_get_str(&c->args);
     auto_strv char **paths = wire_get_list(&c->args, CALL_PATHS_MAX);
@@ -180,8 +180,8 @@ int stat_call(struct call *c, struct err *err)
 }
 
 /* Names one after the other, each with its NUL. */
-static int read_names(struct call *c, DIR *dir, const char *path, struct buf *names, size_t *ret_n,
-                      struct err *err)
+static int read_names(struct agent_call *c, DIR *dir, const char *path, struct buf *names,
+                      size_t *ret_n, struct err *err)
 {
     struct dirent *e;
     size_t n = 0;
@@ -200,7 +200,7 @@ static int read_names(struct call *c, DIR *dir, const char *path, struct buf *na
     return errno ? file_error(err, errno, path) : 0;
 }
 
-static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
+static void send_names(struct agent_call *c, int dirfd, struct buf *text, size_t n)
 {
     auto_accounts struct accounts accounts = {0};
     auto_free char **names = xcalloc(n, sizeof(*names));
@@ -221,7 +221,7 @@ static void send_names(struct call *c, int dirfd, struct buf *text, size_t n)
     }
 }
 
-int list_call(struct call *c, struct err *err)
+int list_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
@@ -246,7 +246,7 @@ int list_call(struct call *c, struct err *err)
     return r;
 }
 
-int move_call(struct call *c, struct err *err)
+int move_call(struct agent_call *c, struct err *err)
 {
     auto_free char *from = wire_get_str(&c->args);
     auto_free char *to = wire_get_str(&c->args);
@@ -269,7 +269,7 @@ int move_call(struct call *c, struct err *err)
     return 0;
 }
 
-int chmod_call(struct call *c, struct err *err)
+int chmod_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);

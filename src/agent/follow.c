@@ -19,7 +19,7 @@
 #define LOOK_MS 250
 
 struct follow {
-    struct call *call;
+    struct agent_call *call;
     struct log_reader log;
     int grew, ended;
 };
@@ -74,7 +74,7 @@ static int follow(struct follow *f, struct err *err)
     }
 }
 
-int follow_call(struct call *c, struct err *err)
+int follow_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
     struct follow f = {.call = c, .log = {.id = id, .fd = -1}, .grew = -1, .ended = -1};

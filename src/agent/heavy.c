@@ -31,7 +31,7 @@ static bool take_turn(void)
     return false;
 }
 
-int heavy_turn(struct call *c, struct err *err)
+int heavy_turn(struct agent_call *c, struct err *err)
 {
     static bool mine;
     int64_t until = mono_ns() + TURN_NS;

@@ -227,7 +227,7 @@ int log_look(struct log_reader *l, struct err *err)
     return 0;
 }
 
-void log_send(struct call *c, struct log_reader *l, uint64_t most)
+void log_send(struct agent_call *c, struct log_reader *l, uint64_t most)
 {
     static char chunk[64 << 10];
 
@@ -245,7 +245,7 @@ void log_send(struct call *c, struct log_reader *l, uint64_t most)
     }
 }
 
-void log_send_end(struct call *c, const struct log_reader *l)
+void log_send_end(struct agent_call *c, const struct log_reader *l)
 {
     auto_buf struct buf b = {0};
 
@@ -254,7 +254,7 @@ void log_send_end(struct call *c, const struct log_reader *l)
     call_reply_buf(c, FRAME_END, &b);
 }
 
-int log_call(struct call *c, struct err *err)
+int log_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
     uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);

@@ -58,7 +58,7 @@ static void proc_command(pid_t pid, char text[COMMAND_MAX])
     text[n] = '\0';
 }
 
-static void send_process(struct call *c, const struct proc *p, struct accounts *names)
+static void send_process(struct agent_call *c, const struct proc *p, struct accounts *names)
 {
     uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), page = (uint64_t)sysconf(_SC_PAGESIZE);
     static char command[COMMAND_MAX];
@@ -88,7 +88,7 @@ static void send_process(struct call *c, const struct proc *p, struct accounts *
     free(out.user);
 }
 
-int ps_call(struct call *c, struct err *err)
+int ps_call(struct agent_call *c, struct err *err)
 {
     auto_accounts struct accounts names = {0};
     auto_free struct proc *procs = NULL;
@@ -123,7 +123,7 @@ static void kill_execs(int sig)
         tree_signal(roots, n, sig);
 }
 
-int kill_call(struct call *c, struct err *err)
+int kill_call(struct agent_call *c, struct err *err)
 {
     uint32_t pid = wire_get_u32(&c->args), sig = wire_get_u32(&c->args);
 

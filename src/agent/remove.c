@@ -52,7 +52,7 @@ int remove_path(const char *path, bool recursive, struct err *err)
     return r < 0 ? file_error(err, -r, path) : 0;
 }
 
-int remove_call(struct call *c, struct err *err)
+int remove_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);

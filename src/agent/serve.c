@@ -18,7 +18,7 @@
 #define BATCH          (64u << 10)
 #define KEEP_MAX       (32u << 10)
 
-static int hello_call(struct call *c, struct err *err)
+static int hello_call(struct agent_call *c, struct err *err)
 {
     auto_buf struct buf b = {0};
 
@@ -31,7 +31,7 @@ static int hello_call(struct call *c, struct err *err)
 }
 
 static const struct {
-    int (*run)(struct call *c, struct err *err);
+    int (*run)(struct agent_call *c, struct err *err);
     bool exec; /* served on the exec socket, not on ctl */
     bool logs; /* needs the logs folder; for the others it is closed (rule 2) */
 } ops[CALL_OPS] = {
@@ -53,17 +53,17 @@ static const struct {
     [CALL_FOLLOW] = {follow_call, .logs = true},
 };
 
-ssize_t call_fill(struct call *c)
+ssize_t call_fill(struct agent_call *c)
 {
     return frame_fill(c->fd, &c->in, &c->at, FILL);
 }
 
-int call_take(struct call *c, struct frame *ret)
+int call_take(struct agent_call *c, struct frame *ret)
 {
     return frame_take(&c->in, &c->at, ret);
 }
 
-int call_next(struct call *c, int64_t deadline, struct frame *ret)
+int call_next(struct agent_call *c, int64_t deadline, struct frame *ret)
 {
     for (;;) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
@@ -89,7 +89,7 @@ int call_next(struct call *c, int64_t deadline, struct frame *ret)
 }
 
 /* Sends what is queued; with MSG_DONTWAIT as much as fits. */
-static int flush(struct call *c, int flags)
+static int flush(struct agent_call *c, int flags)
 {
     size_t sent = 0;
     int r = 0;
@@ -109,23 +109,23 @@ static int flush(struct call *c, int flags)
     return r == -EAGAIN ? 0 : r;
 }
 
-void call_flush(struct call *c)
+void call_flush(struct agent_call *c)
 {
     if (flush(c, 0) < 0)
         _exit(0);
 }
 
-int call_flush_try(struct call *c)
+int call_flush_try(struct agent_call *c)
 {
     return flush(c, MSG_DONTWAIT);
 }
 
-int call_queue(struct call *c, unsigned type, const void *payload, size_t len)
+int call_queue(struct agent_call *c, unsigned type, const void *payload, size_t len)
 {
     return frame_put(&c->out, type, payload, len);
 }
 
-void call_reply(struct call *c, unsigned type, const void *payload, size_t len)
+void call_reply(struct agent_call *c, unsigned type, const void *payload, size_t len)
 {
     if (call_queue(c, type, payload, len) < 0)
         _exit(1);
@@ -133,19 +133,19 @@ void call_reply(struct call *c, unsigned type, const void *payload, size_t len)
         call_flush(c);
 }
 
-void call_reply_buf(struct call *c, unsigned type, const struct buf *payload)
+void call_reply_buf(struct agent_call *c, unsigned type, const struct buf *payload)
 {
     call_reply(c, type, payload->data, payload->len);
 }
 
-int call_send_try(struct call *c, unsigned type, const void *payload, size_t len)
+int call_send_try(struct agent_call *c, unsigned type, const void *payload, size_t len)
 {
     int r = call_queue(c, type, payload, len);
 
     return r < 0 ? r : call_flush_try(c);
 }
 
-void call_fail(struct call *c, const struct err *err)
+void call_fail(struct agent_call *c, const struct err *err)
 {
     auto_buf struct buf b = {0};
 
@@ -155,21 +155,21 @@ void call_fail(struct call *c, const struct err *err)
     call_flush(c);
 }
 
-bool call_gone(struct call *c)
+bool call_gone(struct agent_call *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
 
     return poll(&p, 1, 0) > 0;
 }
 
-int call_args_ok(const struct call *c, struct err *err)
+int call_args_ok(const struct agent_call *c, struct err *err)
 {
     if (!wire_ok(&c->args))
         return err_set(err, ERR_INVALID, "the call's arguments cannot be read");
     return 0;
 }
 
-static int answer(struct call *c, bool exec, struct err *err)
+static int answer(struct agent_call *c, bool exec, struct err *err)
 {
     struct frame f;
     unsigned op;
@@ -187,7 +187,7 @@ static int answer(struct call *c, bool exec, struct err *err)
 
 /* All that can be done before somebody is waiting for it. Returns what to wait on, or -1 when there
  * is no memory for it: poll() does too, but wakes every spare for each caller. */
-static int prepare(struct call *c, int sock, bool exec)
+static int prepare(struct agent_call *c, int sock, bool exec)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE};
     int queue;
@@ -246,7 +246,7 @@ static void leave_pool(const struct pool *p, struct slot *slot)
 }
 
 /* Ready for another call, if it is worth it: what one call made large stays large. */
-static bool reset(struct call *c)
+static bool reset(struct agent_call *c)
 {
     close_fd(&c->fd);
     if (c->in.cap > KEEP_MAX || c->out.cap > KEEP_MAX)
@@ -259,7 +259,7 @@ static bool reset(struct call *c)
 
 /* The listening socket stays open meanwhile. A command does not get it (rule 2), and no path leads
  * to it: sockets cannot be opened through /proc. */
-static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struct call *c,
+static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struct agent_call *c,
                                   int queue)
 {
     struct err err = {0};
@@ -279,7 +279,7 @@ static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struc
 void serve(const struct pool *p, struct slot *slot)
 {
     bool exec = p->sock == AGENT_FD_EXEC;
-    struct call c = {0};
+    struct agent_call c = {0};
     struct err err = {0};
     int queue = prepare(&c, p->sock, exec);
 
@@ -297,7 +297,7 @@ void serve(const struct pool *p, struct slot *slot)
 
 void refuse(int conn, const struct err *err)
 {
-    struct call c = {.fd = conn};
+    struct agent_call c = {.fd = conn};
     static char sink[4096];
     auto_buf struct buf b = {0};
 

@@ -20,7 +20,7 @@
 #define PATH_LIMIT     4096
 
 struct search {
-    struct call *call;
+    struct agent_call *call;
     const char *glob;
     size_t found, most;
     struct buf pending; /* directories still to read, each with its NUL */
@@ -37,7 +37,7 @@ static unsigned char type_of(int dirfd, const struct dirent *e)
     return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
 }
 
-static void send_path(struct call *c, const char *path)
+static void send_path(struct agent_call *c, const char *path)
 {
     auto_buf struct buf b = {0};
 
@@ -110,7 +110,7 @@ static bool take_pending(struct search *s, char path[PATH_LIMIT])
     return true;
 }
 
-int search_call(struct call *c, struct err *err)
+int search_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);

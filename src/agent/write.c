@@ -43,7 +43,7 @@ static int make_dirs(const char *path, mode_t mode, struct err *err)
     return S_ISDIR(st.st_mode) ? 0 : file_error(err, ENOTDIR, path);
 }
 
-int mkdir_call(struct call *c, struct err *err)
+int mkdir_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
@@ -153,7 +153,7 @@ static int upload_commit(struct upload *u, struct err *err)
 }
 
 /* 1 when all of it is there, 0 when the caller went away or broke the protocol, -1 with err. */
-static int receive(struct call *c, struct upload *u, struct err *err)
+static int receive(struct agent_call *c, struct upload *u, struct err *err)
 {
     struct frame f;
 
@@ -172,7 +172,7 @@ static int receive(struct call *c, struct upload *u, struct err *err)
 }
 
 /* The caller may look for an answer only after it has sent everything. */
-static void swallow(struct call *c)
+static void swallow(struct agent_call *c)
 {
     struct frame f;
 
@@ -180,7 +180,7 @@ static void swallow(struct call *c)
         ;
 }
 
-int write_call(struct call *c, struct err *err)
+int write_call(struct agent_call *c, struct err *err)
 {
     __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1};
     auto_free char *path = wire_get_str(&c->args);
