@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "functions/function.h"
-#include "functions/input.h"
+#include "rest/query.h"
 
 struct routes {
     const struct function **rows;
@@ -116,7 +116,7 @@ static int add_param(json_t *params, const struct function *f, const char *name,
     auto_free char *text = NULL;
 
     if (f->flags & FUNCTION_DECODE)
-        text = input_decode(value, len, false);
+        text = query_decode(value, len, false);
     else if (utf8_valid(value, len))
         text = xstrndup(value, len);
     if (!text || len > 1024)

@@ -17,6 +17,7 @@
 #include "rest/answer.h"
 #include "rest/attached.h"
 #include "rest/errors.h"
+#include "rest/query.h"
 #include "rest/rest.h"
 #include "rest/rest_internal.h"
 #include "rest/route.h"
@@ -28,12 +29,14 @@
  * A function that leaves a task is not done. Most commands are done within milliseconds, so the
  * worker waits for those a moment itself, if not too many do; everything else is parked. */
 
-#define BODY_MAX        (1u << 20)
-#define JSON_FILE_MAX   (16u << 20) /* of a file that is sent inside JSON */
-#define PATIENCE_NS     (20 * 1000000ll)
-#define PATIENT_MAX     16
-#define STEP_MEMORY     (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
-#define MEMORY_AGAIN_NS (50 * 1000000ll)
+#define BODY_MAX          (1u << 20)
+#define JSON_FILE_MAX     (16u << 20) /* of a file that is sent inside JSON */
+#define INPUT_FREE        (64u << 10) /* what the memory budget is not asked for */
+#define INPUT_PATIENCE_NS (5 * 1000000000ll)
+#define PATIENCE_NS       (20 * 1000000ll)
+#define PATIENT_MAX       16
+#define STEP_MEMORY       (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
+#define MEMORY_AGAIN_NS   (50 * 1000000ll)
 
 enum mode { MODE_ANSWER, MODE_BYTES, MODE_EVENTS, MODE_ATTACH };
 
@@ -49,8 +52,9 @@ struct served {
     struct answer answer;
     struct sse sse;
     struct attached attached;
-    char *path;      /* of the request, for the log, once it is parked */
-    size_t reserved; /* of the memory budget, while something is unsent */
+    char *path;          /* of the request, for the log, once it is parked */
+    size_t reserved;     /* of the memory budget, while something is unsent */
+    size_t input_memory; /* of it, for call.in */
 };
 
 /* ---- failures ---- */
@@ -188,6 +192,26 @@ static enum mode choose_mode(const struct function *f, const char *accept)
     return MODE_ANSWER;
 }
 
+/* A body with many small values becomes much larger than its text. */
+static int take_input_memory(struct served *s, size_t bytes, struct err *err)
+{
+    if (bytes <= INPUT_FREE)
+        return 0;
+    if (!budget_wait(s->rest->config->memory, bytes, mono_ns() + INPUT_PATIENCE_NS))
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "the daemon holds as much of other callers' data as it may; send it again");
+    s->input_memory = bytes;
+    return 0;
+}
+
+static void drop_input(struct served *s)
+{
+    json_decref(s->call.in);
+    s->call.in = NULL;
+    budget_give(s->rest->config->memory, s->input_memory);
+    s->input_memory = 0;
+}
+
 static int add_body(struct served *s, struct err *err)
 {
     const struct function *f = s->function;
@@ -205,7 +229,9 @@ static int add_body(struct served *s, struct err *err)
     if (len > 0 && type && !is_type(type, "application/json"))
         return err_code(err, ERR_INVALID, "bad_content_type",
                         "the body must be sent with Content-Type: application/json");
-    return input_add_body(s->call.in, text, len, err);
+    if (take_input_memory(s, input_weight(text, len), err) < 0)
+        return -1;
+    return body_add(s->call.in, text, len, err);
 }
 
 static int read_input(struct served *s, const char *path, struct err *err)
@@ -214,8 +240,7 @@ static int read_input(struct served *s, const char *path, struct err *err)
     json_t *params;
     int r;
 
-    if (input_add_query(s->call.in, http_req_query(s->req), f->fields, err) < 0 ||
-        add_body(s, err) < 0)
+    if (query_add(s->call.in, http_req_query(s->req), f->fields, err) < 0 || add_body(s, err) < 0)
         return -1;
     params = route_params(f, path, err);
     if (!params)
@@ -310,6 +335,7 @@ static void end_badly(struct served *s, const struct err *err)
 
 static void served_free(struct served *s)
 {
+    drop_input(s);
     call_done(&s->call);
     answer_done(&s->answer);
     attached_done(&s->attached);
@@ -459,8 +485,7 @@ static int park(struct served *s, struct err *err)
     struct http_wait wait;
 
     s->path = xstrdup(http_req_path(s->req));
-    json_decref(s->call.in);
-    s->call.in = NULL;
+    drop_input(s);
     set_wait(s, &wait);
     return http_park(s->req, &wait, on_news, s, err);
 }

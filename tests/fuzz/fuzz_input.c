@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "functions/function.h"
 #include "functions/input.h"
+#include "rest/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -73,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (body_len > 0)
         memcpy(body, newline + 1, body_len);
     body[body_len] = '\0';
-    if (input_add_query(in, query, fields, &err) == 0 &&
-        input_add_body(in, body, body_len, &err) == 0 && input_check(in, fields, params, &err) == 0)
+    if (query_add(in, query, fields, &err) == 0 && body_add(in, body, body_len, &err) == 0 &&
+        input_check(in, fields, params, &err) == 0)
         check_promises(in);
     else
         require(err.kind == ERR_INVALID && err.text[0]);

@@ -10,6 +10,7 @@
 #include "functions/schema.h"
 #include "rest/auth.h"
 #include "rest/errors.h"
+#include "rest/query.h"
 #include "rest/ratelimit.h"
 #include "rest/rest.h"
 #include "rest/route.h"
@@ -47,8 +48,7 @@ static const char *checked(const char *query, const char *body, const struct fie
     struct err err = {0};
     char *text = NULL;
 
-    if (input_add_query(in, query, fields, &err) == 0 &&
-        input_add_body(in, body, strlen(body), &err) == 0 &&
+    if (query_add(in, query, fields, &err) == 0 && body_add(in, body, strlen(body), &err) == 0 &&
         input_check(in, fields, params, &err) == 0)
         text = json_dumps(in, JSON_COMPACT | JSON_SORT_KEYS);
     if (!text)
