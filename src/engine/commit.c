@@ -9,6 +9,7 @@
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
+#include "engine/long_work_internal.h"
 #include "engine/policy.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
@@ -136,8 +137,13 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
         return err_set(err, ERR_CONFLICT,
                        "what %s was made from is not known any more, so it cannot become an image",
                        id);
-    pthread_mutex_lock(&sb->turn);
-    r = commit_in_turn(e, sb, req, &image, err);
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
+    r = long_work_begin(e, err);
+    if (r == 0) {
+        r = commit_in_turn(e, sb, req, &image, err);
+        long_work_end(e);
+    }
     pthread_mutex_unlock(&sb->turn);
     if (r < 0)
         return -1;

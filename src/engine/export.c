@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/images.h"
+#include "engine/long_work_internal.h"
 #include "engine/policy.h"
 #include "image/image.h"
 
@@ -36,8 +37,12 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
     struct image_exporter *x;
     int fds[2], r;
 
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    if (long_work_begin(e, err) < 0)
+        return -1;
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        long_work_end(e);
         return err_sys(err, errno, "make a pipe");
+    }
     x = xcalloc(1, sizeof(*x));
     x->engine = e;
     x->name = policy_reference(e->policy, name);
@@ -48,6 +53,7 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
         close_fd(&x->out_fd);
         free(x->name);
         free(x);
+        long_work_end(e);
         return err_sys(err, r, "start the thread of an export");
     }
     *ret = (struct image_export){.fd = fds[0], .exporter = x};
@@ -62,6 +68,7 @@ int engine_export_close(struct image_export *export, struct err *err)
     close_fd(&export->fd);
     (void)pthread_join(x->thread, NULL);
     r = x->result;
+    long_work_end(x->engine);
     if (r < 0 && err)
         *err = x->err;
     free(x->name);

@@ -10,6 +10,7 @@
 #include "engine/image_json_internal.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/long_work_internal.h"
 #include "engine/policy.h"
 #include "engine/pull_policy.h"
 #include "engine/pulls_internal.h"
@@ -250,11 +251,15 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
                         const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct image *image;
+    int r;
 
-    if (name && policy_check_new_name(e->policy, name, false, err) < 0)
+    if ((name && policy_check_new_name(e->policy, name, false, err) < 0) ||
+        long_work_begin(e, err) < 0)
         return -1;
-    if (image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
-                     &image, err) < 0)
+    r = image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
+                     &image, err);
+    long_work_end(e);
+    if (r < 0)
         return -1;
     images_collect(e); /* it may have replaced one */
     images_keep_budget(e, image->id);

@@ -11,6 +11,7 @@
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
+#include "engine/long_work_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -256,7 +257,10 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
 
     if (why == REMOVED_BY_CALL)
         main_stop(e, sb); /* before its turn: it waits for an agent */
-    pthread_mutex_lock(&sb->turn);
+    if (why == REMOVED_BY_STOP)
+        pthread_mutex_lock(&sb->turn);
+    else if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
     r = remove_in_turn(e, sb, why, err);
     pthread_mutex_unlock(&sb->turn);
     if (r < 0)
@@ -328,7 +332,8 @@ static int change(struct engine *e, const char *id,
 
     if (sandbox_get(e, id, &sb, err) < 0)
         return -1;
-    pthread_mutex_lock(&sb->turn);
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
     r = in_turn(e, sb, err);
     if (r == 0)
         *ret = sandbox_json(e, sb);
@@ -359,7 +364,8 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
         expires_ms = now + RENEW_MIN_MS;
     if (expires_ms > now + RENEW_MAX_MS)
         expires_ms = now + RENEW_MAX_MS;
-    pthread_mutex_lock(&sb->turn);
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
     if (sb->state == SANDBOX_REMOVING) {
         r = sandbox_check_running(sb, err);
     } else {

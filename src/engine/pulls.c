@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/long_work_internal.h"
 #include "engine/pulls_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/watch.h"
@@ -370,13 +371,16 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
 
     if (wake_fd < 0)
         return err_sys(err, errno, "make a descriptor to wait for a pull");
+    if (long_work_begin(e, err) < 0)
+        return -1;
     pthread_mutex_lock(&e->pulls.lock);
     r = join(e, what, &w, &p, err);
     pthread_mutex_unlock(&e->pulls.lock);
-    if (r < 0)
-        return -1;
-    r = wait_for(e, p, &w, watch, err);
-    leave(e, p, &w);
+    if (r == 0) {
+        r = wait_for(e, p, &w, watch, err);
+        leave(e, p, &w);
+    }
+    long_work_end(e);
     return r;
 }
 

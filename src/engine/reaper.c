@@ -117,7 +117,8 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 
         if (sandbox_remove(e, found[i], REMOVED_BY_EXPIRY, &one) == 0) {
             swept++;
-        } else if (one.kind != ERR_NOT_FOUND && one.kind != ERR_CONFLICT) {
+        } else if (one.kind != ERR_NOT_FOUND && one.kind != ERR_CONFLICT &&
+                   one.kind != ERR_UNAVAILABLE) {
             failure = one;
             r = -1;
         }

@@ -229,6 +229,7 @@ const struct function image_functions[] = {
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
      .gives = &image_shape,
      .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER
-                                 " sandbox_not_found conflict image_reserved too_many_layers"},
+                                 " sandbox_not_found sandbox_busy conflict image_reserved "
+                                 "too_many_layers"},
     {0},
 };

@@ -6,6 +6,7 @@
 #include "engine/images.h"
 #include "engine/images_internal.h"
 #include "engine/logs.h"
+#include "engine/long_work_internal.h"
 #include "engine/metrics.h"
 #include "engine/path_internal.h"
 #include "engine/processes.h"
@@ -868,6 +869,44 @@ TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
     pthread_join(thread, NULL);
     CHECK_INT(h.result, -1);
     CHECK_INT(h.err.kind, ERR_NOT_FOUND);
+    world_done(&w);
+}
+
+TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
+{
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct sandbox *sb;
+    struct world w;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(sandbox_get(w.engine, id, &sb, NULL), 0);
+    pthread_mutex_lock(&sb->turn); /* as a commit has it */
+    CHECK_INT(engine_pause(w.engine, id, &out, &err), -1);
+    CHECK_STR(err.code, "sandbox_busy");
+    pthread_mutex_unlock(&sb->turn);
+    CHECK_INT(engine_pause(w.engine, id, &out, &err), 0);
+    json_decref(out);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(long_work_has_a_bound)
+{
+    struct err err = {0};
+    struct world w;
+
+    world_up(&w);
+    for (int i = 0; i < LONG_WORK_MAX; i++)
+        CHECK_INT(long_work_begin(w.engine, NULL), 0);
+    CHECK_INT(long_work_begin(w.engine, &err), -1);
+    CHECK_STR(err.code, "busy");
+    for (int i = 0; i < LONG_WORK_MAX; i++)
+        long_work_end(w.engine);
+    CHECK_INT(long_work_begin(w.engine, NULL), 0);
+    long_work_end(w.engine);
     world_done(&w);
 }
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <pthread.h>
+
+struct engine;
+struct err;
+
+/* Work that keeps the thread of its caller for long: pulls, imports, exports, commits, and waiting
+ * for a turn behind one of them. Only so many threads may be in it at once, so that it never keeps
+ * short calls from being answered: with those that wait for agents (AGENT_THREADS_MAX) they are
+ * fewer than the HTTP server has. ERR_UNAVAILABLE "busy" past that. */
+
+#define LONG_WORK_MAX 160
+
+int long_work_begin(struct engine *e, struct err *err);
+void long_work_end(struct engine *e);
+
+/* Locks a turn of a sandbox, or ERR_UNAVAILABLE "sandbox_busy" when another has it for seconds. */
+int turn_take(struct engine *e, pthread_mutex_t *turn, struct err *err);
