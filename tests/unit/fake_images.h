@@ -191,13 +191,15 @@ static int fake_steps(const struct image_pull *pull, image_progress progress, vo
                   json_pack("{s:s, s:s}", "event", "resolving", "reference", pull->reference)) <
             0 ||
         fake_tell(progress, arg,
-                  json_pack("{s:s, s:s, s:i}", "event", "resolved", "reference", pull->reference,
-                            "layers", 2)) < 0)
+                  json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "event", "resolved", "reference",
+                            pull->reference, "digest", FAKE_ID, "platform", "linux/amd64", "layers",
+                            2, "bytes", 8)) < 0)
         return -1;
     for (int n = 0; n < 4; n++)
         if (fake_tell(progress, arg,
-                      json_pack("{s:s, s:i, s:s, s:i}", "event", "layer", "index", n % 2, "state",
-                                "downloading", "downloaded", n)) < 0)
+                      json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:i}", "event", "layer", "index",
+                                n % 2, "digest", FAKE_ID, "state", "downloading", "downloaded", n,
+                                "total", 4, "unpacked", 0)) < 0)
             return -1;
     while (fake_held()) {
         if (progress && progress(NULL, arg) < 0)

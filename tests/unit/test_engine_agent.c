@@ -1,6 +1,6 @@
 #include <sys/pidfd.h>
 
-#include "agent_rig.h"
+#include "agent_runtime.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/files.h"
@@ -9,7 +9,6 @@
 #include "engine/sandboxes.h"
 #include "exec_rig.h"
 #include "fake_images.h"
-#include "runtime/runtime.h"
 #include "sandbox_request.h"
 #include "store/store.h"
 #include "tmpdir.h"
@@ -17,72 +16,6 @@
 /* The engine and the real agent, which runs as an ordinary process: do the two ends of proto/call.h
  * mean the same? The workspace is a folder of the test. */
 
-static int rig_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
-                       struct err *err)
-{
-    (void)rt, (void)limits, (void)err;
-    box->slot = 0;
-    return 0;
-}
-
-static int rig_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                      const struct sandbox_limits *limits, const char *hostname, struct err *err)
-{
-    (void)rt, (void)root, (void)limits, (void)hostname, (void)err;
-    box->pid = rig.agent;
-    return 0;
-}
-
-static int rig_kill(struct runtime *rt, const struct box *box, struct err *err)
-{
-    (void)rt, (void)box, (void)err;
-    (void)kill(rig.agent, SIGKILL);
-    return 0;
-}
-
-static int rig_nothing(struct runtime *rt, const struct box *box, struct err *err)
-{
-    (void)rt, (void)box, (void)err;
-    return 0;
-}
-
-static int rig_watch(struct runtime *rt, const struct box *box)
-{
-    (void)rt, (void)box;
-    return -1;
-}
-
-static int rig_open(struct runtime *rt, const struct box *box, enum box_channel channel,
-                    int *ret_fd, struct err *err)
-{
-    int fd = unix_connect(channel == BOX_EXEC ? rig.exec : rig.ctl);
-
-    (void)rt, (void)box;
-    if (fd < 0)
-        return err_sys(err, -fd, "connect to the agent");
-    *ret_fd = fd;
-    return 0;
-}
-
-static int rig_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
-{
-    (void)rt, (void)known, (void)n, (void)err;
-    return 0;
-}
-
-static const struct runtime_ops rig_ops = {
-    .name = "native",
-    .boundary = "none",
-    .prepare = rig_prepare,
-    .create = rig_create,
-    .kill = rig_kill,
-    .destroy = rig_nothing,
-    .watch_fd = rig_watch,
-    .connect = rig_open,
-    .remove_strays = rig_strays,
-};
-
-static struct runtime rig_runtime = {&rig_ops};
 static struct store *store;
 static struct engine *engine;
 static char *data_dir;
