@@ -1,0 +1,357 @@
+#include "test_face.h"
+
+/* Every row of the table, called by a face that knows no HTTP: its answer and its events are what
+ * the row says, so are its failures, and it needs the scope that it names. */
+
+#define NO_SANDBOX "sbx_000000000000000000000000"
+#define NO_EXEC    "bg_000000000000000000000000"
+
+static json_int_t last_pid; /* of the last background command */
+
+static void add_pid(json_t *in)
+{
+    (void)json_object_set_new(in, "pid", json_integer(last_pid));
+}
+
+static void add_expiry(json_t *in)
+{
+    (void)json_object_set_new(in, "expiresAt", json_integer((json_int_t)now_ms() + 600000));
+}
+
+/* How a row is called here. A new row needs one too. */
+static const struct example {
+    const char *id;
+    const char *in;          /* with which it succeeds; NULL = {} */
+    void (*add)(json_t *in); /* what is only known when it is called */
+    const char *sandbox;     /* what its sandbox is made with, where that matters */
+    struct {
+        const char *id, *in;
+    } first[2];           /* calls that come before */
+    bool draining;        /* it has no end of its own */
+    const char *cannot;   /* the code with which it fails in this version, whatever it is given */
+    const char *bad;      /* with which it fails; NULL = with the id of a sandbox that is not */
+    const char *bad_code; /* with this; NULL = sandbox_not_found */
+    bool never_fails;     /* nobody can give it anything wrong */
+} examples[] = {
+    {"sandbox::create", "{\"image\": \"far:1\", \"env\": {\"A\": \"b\"}}",
+     .bad = "{\"image\": \"gone\", \"pull\": \"never\"}", .bad_code = "image_not_found"},
+    {"sandbox::list", .bad = "{\"page\": 0}", .bad_code = "invalid"},
+    {"sandbox::get"},
+    {"sandbox::kill"},
+    {"sandbox::pause"},
+    {"sandbox::resume", .first = {{"sandbox::pause", "{}"}}},
+    {"sandbox::renew", .add = add_expiry},
+    {"sandbox::clone", .cannot = "unsupported", .bad_code = "unsupported"},
+
+    {"cmd::run", "{\"command\": \"echo out; printf '\\\\377' >&2\"}"},
+    {"cmd::run_stream", "{\"command\": \"echo out; echo err >&2; exit 3\"}"},
+    {"cmd::attach", "{\"command\": [\"echo\", \"out\"]}"},
+    {"cmd::background", "{\"command\": \"true\"}"},
+    {"cmd::background_status", .first = {{"cmd::background", "{\"command\": \"true\"}"}},
+     .bad = "{\"execId\": \"" NO_EXEC "\"}", .bad_code = "exec_not_found"},
+    {"cmd::background_logs", .first = {{"cmd::background", "{\"command\": \"true\"}"}},
+     .bad = "{\"execId\": \"" NO_EXEC "\"}", .bad_code = "exec_not_found"},
+    {"cmd::interrupt", .first = {{"cmd::background", "{\"command\": \"sleep 1000\"}"}}},
+
+    {"fs::read", "{\"path\": \"read\"}",
+     .first = {{"fs::write", "{\"path\": \"read\", \"content\": \"text\"}"}}},
+    {"fs::write", "{\"path\": \"new/file\", \"content\": \"text\"}"},
+    {"fs::delete", "{\"path\": \"deleted\"}",
+     .first = {{"fs::write", "{\"path\": \"deleted\", \"content\": \"\"}"}}},
+    {"fs::list", .first = {{"fs::write", "{\"path\": \"listed\", \"content\": \"\"}"}}},
+    {"fs::search", "{\"pattern\": \"fou*\"}",
+     .first = {{"fs::write", "{\"path\": \"found\", \"content\": \"\"}"}}},
+    {"fs::upload", "{\"path\": \"up\", \"content\": \"aGVsbG8K\", \"mode\": \"0600\"}"},
+    {"fs::download", "{\"path\": \"down\"}",
+     .first = {{"fs::upload", "{\"path\": \"down\", \"content\": \"AP8=\"}"}}},
+    {"fs::info", "{\"paths\": [\".\", \"known\"]}",
+     .first = {{"fs::write", "{\"path\": \"known\", \"content\": \"\"}"}}},
+    {"fs::move", "{\"moves\": [{\"from\": \"here\", \"to\": \"there\"}]}",
+     .first = {{"fs::write", "{\"path\": \"here\", \"content\": \"\"}"}}},
+    {"fs::mkdir", "{\"paths\": [\"a/b\", \"c\"]}"},
+    {"fs::rmdir", "{\"path\": \"dir\"}", .first = {{"fs::mkdir", "{\"path\": \"dir/below\"}"}}},
+    {"fs::chmod", "{\"path\": \"run\", \"mode\": \"u+x\"}",
+     .first = {{"fs::write", "{\"path\": \"run\", \"content\": \"\"}"}}},
+
+    {"env::get", "{\"key\": \"PATH\"}"},
+    {"env::set", "{\"vars\": {\"A\": \"b\"}}"},
+    {"env::list"},
+    {"env::delete", "{\"key\": \"A\"}", .first = {{"env::set", "{\"vars\": {\"A\": \"b\"}}"}}},
+
+    {"proc::list"},
+    {"proc::kill", "{\"signal\": \"KILL\"}", .add = add_pid,
+     .first = {{"cmd::background", "{\"command\": \"exec sleep 1000\"}"}}},
+    {"proc::top"},
+
+    {"metrics::sandbox"},
+    {"metrics::global", .never_fails = true},
+    {"metrics::health", .never_fails = true},
+
+    {"stream::logs", "{\"follow\": true}",
+     .sandbox = "{\"image\": \"host\", \"entrypoint\": [\"echo\", \"said\"]}"},
+    {"stream::metrics", .draining = true},
+
+    {"image::list", .never_fails = true},
+    {"image::catalog", .never_fails = true},
+    {"image::pull", "{\"reference\": \"far:2\"}", .bad = "{\"reference\": \"host\"}",
+     .bad_code = "bad_image_name"},
+    {"image::import", "{\"path\": \"/srv/rootfs.tar\", \"name\": \"mine:1\"}",
+     .bad = "{\"path\": \"rootfs.tar\"}", .bad_code = "invalid"},
+    {"image::prune", "{\"dryRun\": true}", .bad = "{\"keepMb\": -1}", .bad_code = "invalid"},
+    {"image::get", "{\"name\": \"py:3\"}", .bad = "{\"name\": \"gone\"}",
+     .bad_code = "image_not_found"},
+    {"image::remove", "{\"name\": \"far:3\"}",
+     .first = {{"image::pull", "{\"reference\": \"far:3\"}"}}, .bad = "{\"name\": \"py\"}",
+     .bad_code = "image_in_use"},
+    {"image::tag", "{\"image\": \"py:3\", \"name\": \"mine:2\"}",
+     .bad = "{\"image\": \"py:3\", \"name\": \"host\"}", .bad_code = "image_reserved"},
+    {"image::export", "{\"name\": \"py:3\"}", .bad = "{\"name\": \"host\"}",
+     .bad_code = "unsupported"},
+    {"image::commit", "{\"name\": \"mine:3\", \"env\": {\"A\": \"b\"}}"},
+
+    {"lifecycle::sweep", .never_fails = true},
+    {"system::info", .never_fails = true},
+    {"system::openapi", .never_fails = true},
+};
+
+static const struct example *example_of(const struct function *row)
+{
+    for (size_t i = 0; i < ARRAY_LEN(examples); i++)
+        if (strcmp(examples[i].id, row->id) == 0)
+            return &examples[i];
+    TAP_FAIL("%s has no example in the table of this test", row->id);
+}
+
+static json_t *input_of(const struct example *x)
+{
+    json_t *in = json_loads(x->in ? x->in : "{}", 0, NULL);
+
+    CHECK(in);
+    if (x->add)
+        x->add(in);
+    return in;
+}
+
+/* ---- success ---- */
+
+static void call_first(const struct example *x)
+{
+    for (size_t i = 0; i < ARRAY_LEN(x->first) && x->first[i].id; i++) {
+        json_t *out = ask(x->first[i].id, x->first[i].in);
+
+        if (strcmp(x->first[i].id, "cmd::background") == 0) {
+            (void)snprintf(exec_id, sizeof(exec_id), "%s", str(out, "id"));
+            last_pid = num(out, "pid");
+        }
+        json_decref(out);
+    }
+}
+
+/* Each has a sandbox of its own; with the one scope that it names it must do. */
+static int call_row(const struct function *row, void *count)
+{
+    const struct example *x = example_of(row);
+    struct caller caller = full_caller;
+    struct face f;
+
+    sandbox_new(x->sandbox ? x->sandbox : "{\"image\": \"host\"}");
+    call_first(x);
+    caller.scopes = 1u << row->scope;
+    face_init(&f, row->id, input_of(x));
+    f.call.caller = &caller;
+    f.call.draining = x->draining;
+    if (x->cannot) {
+        face_fails(&f, x->cannot);
+    } else {
+        face_succeeds(&f);
+        face_check(&f);
+    }
+    if (strcmp(row->id, "sandbox::kill") != 0)
+        do_call("sandbox::kill", "{}");
+    if (strcmp(row->id, "sandbox::create") == 0) {
+        (void)snprintf(sandbox, sizeof(sandbox), "%s", str(f.call.out, "id"));
+        do_call("sandbox::kill", "{}");
+    }
+    face_done(&f);
+    fake_images_reset();
+    ++*(unsigned *)count;
+    return 0;
+}
+
+TEST(every_row_gives_what_it_says)
+{
+    unsigned count = 0;
+
+    up("{\"image\": \"host\"}");
+    CHECK_INT(functions_each(call_row, &count), 0);
+    CHECK_INT(count, ARRAY_LEN(examples)); /* none is left of a row that is gone */
+    down();
+}
+
+/* ---- failures ---- */
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *p = words; p && (p = strstr(p, word)); p += len)
+        if ((p == words || p[-1] == ' ') && strchr(" ", p[len]))
+            return true;
+    return false;
+}
+
+static bool may_fail_with(const struct function *row, const char *code)
+{
+    const struct error_code *known = error_code_find(code, strlen(code));
+
+    return known && (known->general || has_word(row->errors, code));
+}
+
+static bool takes_nothing(const struct function *row)
+{
+    return !strchr(row->route, ':') && !row->fields;
+}
+
+static json_t *bad_input_of(const struct example *x)
+{
+    json_t *in = x->bad ? json_loads(x->bad, 0, NULL) : input_of(x);
+
+    CHECK(in);
+    if (!x->bad)
+        (void)json_object_set_new(in, "sandboxId", json_string(NO_SANDBOX));
+    return in;
+}
+
+static int fail_row(const struct function *row, void *arg)
+{
+    const struct example *x = example_of(row);
+    struct face f;
+
+    (void)arg;
+    if (x->never_fails) {
+        CHECK(takes_nothing(row));
+        return 0;
+    }
+    last_pid = 1;
+    face_init(&f, row->id, bad_input_of(x));
+    face_fails(&f, x->bad_code ? x->bad_code : "sandbox_not_found");
+    if (!may_fail_with(row, code_of(&f)))
+        TAP_FAIL("%s fails with %s, which is not in its row", row->id, code_of(&f));
+    CHECK(f.err.text[0]);
+    CHECK(!f.call.out);
+    face_done(&f);
+    return 0;
+}
+
+TEST(every_row_fails_with_a_code_that_it_names)
+{
+    up("{\"image\": \"py\"}");
+    CHECK_INT(functions_each(fail_row, NULL), 0);
+    down();
+}
+
+/* ---- who may ---- */
+
+/* All that a call could change. */
+static json_t *state_of_all(void)
+{
+    json_t *global = ask("metrics::global", "{}"), *state;
+
+    (void)json_object_del(global, "uptimeSeconds");
+    state = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:b}", "global", global, "sandboxes",
+                      ask("sandbox::list", "{}"), "files", ask("fs::search", "{\"pattern\":\"*\"}"),
+                      "env", ask("env::list", "{}"), "images", ask("image::list", "{}"), "pulls",
+                      (int)fake_images_count(&fake_images.pulls), "collected",
+                      (int)fake_images_collected(), "committed", fake_images.committed != NULL);
+    CHECK(state);
+    return state;
+}
+
+static void check_refused(struct face *f, const char *code)
+{
+    face_fails(f, code);
+    CHECK_INT(f->err.kind, ERR_FORBIDDEN);
+    CHECK(!f->call.out && !f->call.task);
+    CHECK_INT(json_array_size(f->events) + json_array_size(f->items), 0);
+}
+
+static int refuse_row(const struct function *row, void *arg)
+{
+    struct caller caller = full_caller;
+    struct face f;
+
+    (void)arg;
+    last_pid = getpid(); /* a signal that is sent all the same ends the test */
+    face_init(&f, row->id, input_of(example_of(row)));
+    f.call.caller = &caller;
+    if (row->scope == SCOPE_NONE) {
+        caller.scopes = 0;
+        face_succeeds(&f);
+    } else {
+        caller.scopes &= ~(1u << row->scope);
+        check_refused(&f, "scope_missing");
+    }
+    face_done(&f);
+    return 0;
+}
+
+TEST(without_its_scope_no_row_does_anything)
+{
+    json_t *before, *after;
+
+    up("{\"image\": \"py\"}");
+    do_call("fs::write", "{\"path\": \"deleted\", \"content\": \"\"}");
+    before = state_of_all();
+    CHECK_INT(functions_each(refuse_row, NULL), 0);
+    after = state_of_all();
+    CHECK(json_equal(before, after));
+    json_decref(before);
+    json_decref(after);
+    down();
+}
+
+static int local_row(const struct function *row, void *count)
+{
+    struct caller caller = full_caller;
+    struct face f;
+
+    if (!(row->flags & FUNCTION_LOCAL))
+        return 0;
+    caller.local = false;
+    face_init(&f, row->id, input_of(example_of(row)));
+    f.call.caller = &caller;
+    check_refused(&f, "local_only");
+    face_done(&f);
+    ++*(unsigned *)count;
+    return 0;
+}
+
+TEST(who_is_not_root_here_names_no_files_of_the_host)
+{
+    unsigned count = 0;
+
+    up("{\"image\": \"py\"}");
+    CHECK_INT(functions_each(local_row, &count), 0);
+    CHECK(count > 0);
+    down();
+}
+
+TEST(a_pull_over_plain_http_is_for_who_has_proved_more)
+{
+    static const char in[] = "{\"reference\": \"far:1\", \"insecure\": true}";
+    struct caller caller = full_caller;
+    struct face f;
+
+    up("{\"image\": \"py\"}");
+    caller.admin = false;
+    face_text(&f, "image::pull", in);
+    f.call.caller = &caller;
+    check_refused(&f, "insecure_not_allowed");
+    face_done(&f);
+    CHECK_INT(fake_images_count(&fake_images.pulls), 0);
+    do_call("image::pull", in);
+    CHECK_INT(fake_images_count(&fake_images.pulls), 1);
+    down();
+}
+
+TAP_MAIN
