@@ -381,8 +381,7 @@ static void sandbox_new(const char *in)
     json_decref(out);
 }
 
-/* An engine with one sandbox. */
-static void up(const char *create)
+static void engine_up(void)
 {
     struct engine_config config = {
         .default_image = "host",
@@ -406,6 +405,12 @@ static void up(const char *create)
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
         engine_start(engine, &err) < 0)
         TAP_FAIL("%s", err.text);
+}
+
+/* An engine with one sandbox. */
+static void up(const char *create)
+{
+    engine_up();
     sandbox_new(create);
 }
 
