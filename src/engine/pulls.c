@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -318,16 +319,34 @@ static int tell(const struct engine_watch *watch, const json_t *event, struct er
     return 0;
 }
 
+/* How long to wait for news at once. */
+static int patience_ms(const struct engine_watch *watch)
+{
+    int64_t left;
+
+    if (!watch || !watch->until_ns)
+        return TICK_MS;
+    left = (watch->until_ns - mono_ns() + 999999) / 1000000;
+    return left < 0 ? 0 : left < TICK_MS ? (int)left : TICK_MS;
+}
+
+static bool is_late(const struct engine_watch *watch)
+{
+    return watch && watch->until_ns && mono_ns() >= watch->until_ns;
+}
+
 /* Until there is news, looking at the caller's connection meanwhile. */
 static int wait_news(struct waiter *w, const struct engine_watch *watch, struct pollfd *caller,
                      struct err *err)
 {
     struct pollfd p[2] = {{.fd = w->wake_fd, .events = POLLIN}, *caller};
     eventfd_t count;
-    int n = poll(p, 2, TICK_MS);
+    int n = poll(p, 2, patience_ms(watch));
 
     if (n < 0)
         return errno == EINTR ? 0 : err_sys(err, errno, "wait for a pull");
+    if (is_late(watch))
+        return gone(err);
     if (n == 0)
         return tell(watch, NULL, err);
     if (p[1].revents) {

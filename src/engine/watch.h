@@ -2,13 +2,16 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Who waits for something that takes time. progress is called from the calling thread with what
  * image/image.h lists, and with NULL now and then while nothing happens; -1 ends the wait, as does
- * cancelled(arg) once cancel_fd (-1 = none) has POLLRDHUP. Each of them may be NULL. */
+ * cancelled(arg) once cancel_fd (-1 = none) has POLLRDHUP, and the time until_ns. Each of them may
+ * be NULL. */
 struct engine_watch {
     int (*progress)(const json_t *event, void *arg);
     bool (*cancelled)(void *arg);
     void *arg;
     int cancel_fd;
+    int64_t until_ns; /* mono_ns; 0 = no time */
 };

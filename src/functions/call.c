@@ -10,9 +10,14 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+static bool is_late(const struct call *call)
+{
+    return call->deadline_ns && mono_ns() >= call->deadline_ns;
+}
+
 bool call_is_wanted(const struct call *call)
 {
-    if (call->deadline_ns && mono_ns() >= call->deadline_ns)
+    if (is_late(call))
         return false;
     return !call->gone || !call->gone(call->gone_arg);
 }
@@ -81,19 +86,30 @@ void call_fold_texts(struct call *call)
     }
 }
 
+/* What is sent after the deadline nobody takes. */
 int sink_event(struct call *call, json_t *event, struct err *err)
 {
+    if (is_late(call)) {
+        json_decref(event);
+        return nobody_waits(err);
+    }
     return call->sink->ops->event(call->sink, event) < 0 ? nobody_waits(err) : 0;
 }
 
 int sink_bytes(struct call *call, enum channel channel, const void *data, size_t len,
                struct err *err)
 {
-    return call->sink->ops->bytes(call->sink, channel, data, len) < 0 ? nobody_waits(err) : 0;
+    if (is_late(call) || call->sink->ops->bytes(call->sink, channel, data, len) < 0)
+        return nobody_waits(err);
+    return 0;
 }
 
 int sink_item(struct call *call, json_t *item, struct err *err)
 {
+    if (is_late(call)) {
+        json_decref(item);
+        return nobody_waits(err);
+    }
     return call->sink->ops->item(call->sink, item) < 0 ? nobody_waits(err) : 0;
 }
 

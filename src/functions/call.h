@@ -144,7 +144,7 @@ int call_finish(struct call *call, struct err *err);
 /* For faces without a way to write long texts: they become members of out. */
 void call_fold_texts(struct call *call);
 
-/* -1 with err when the caller is gone. */
+/* -1 with err when the caller is gone, or its deadline has passed. */
 int sink_event(struct call *call, json_t *event, struct err *err);
 int sink_bytes(struct call *call, enum channel channel, const void *data, size_t len,
                struct err *err);

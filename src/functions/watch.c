@@ -21,5 +21,6 @@ struct engine_watch call_watch(struct call *call)
         .cancelled = is_cancelled,
         .arg = call,
         .cancel_fd = call->gone_fd,
+        .until_ns = call->deadline_ns,
     };
 }

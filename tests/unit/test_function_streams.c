@@ -158,6 +158,40 @@ TEST(a_sink_that_takes_no_more_ends_the_call_and_its_command)
     down();
 }
 
+TEST(a_deadline_ends_a_wait_for_a_pull)
+{
+    struct face f;
+
+    up("{\"image\": \"host\"}");
+    fake_images_hold(true);
+    face_text(&f, "image::pull", "{\"reference\": \"far:1\"}");
+    f.call.deadline_ns = mono_ns() + 10000000;
+    face_fails(&f, "cancelled");
+    CHECK(mono_ns() - f.call.deadline_ns < 4000000000); /* well before the waiter's own tick */
+    face_done(&f);
+    fake_images_hold(false);
+    down();
+}
+
+static void time_is_over(struct face *f)
+{
+    f->call.deadline_ns = mono_ns();
+}
+
+TEST(a_deadline_ends_what_is_being_sent)
+{
+    struct face f;
+
+    up("{\"image\": \"host\"}");
+    do_call("fs::write", "{\"path\": \"a\", \"content\": \"text\"}");
+    face_text(&f, "fs::download", "{\"path\": \"a\"}");
+    f.on_size = time_is_over;
+    face_fails(&f, "cancelled");
+    CHECK_INT(f.bytes[CHANNEL_ANSWER].len, 0);
+    face_done(&f);
+    down();
+}
+
 TEST(a_daemon_that_is_about_to_end_ends_streams_but_no_commands)
 {
     auto_close int go = -1;
