@@ -37,10 +37,22 @@ static int rig_watch(struct runtime *rt, const struct box *box)
     return -1;
 }
 
+static bool rig_lost; /* from now on the agent hangs up on every call */
+
+static int rig_open_lost(void)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    (void)close(pair[1]);
+    return pair[0];
+}
+
 static int rig_open(struct runtime *rt, const struct box *box, enum box_channel channel,
                     int *ret_fd, struct err *err)
 {
-    int fd = unix_connect(channel == BOX_EXEC ? rig.exec : rig.ctl);
+    int fd = rig_lost ? rig_open_lost() : unix_connect(channel == BOX_EXEC ? rig.exec : rig.ctl);
 
     (void)rt, (void)box;
     if (fd < 0)

@@ -207,6 +207,13 @@ static bool may_fail_with(const struct function *row, const char *code)
     return known && (known->general || has_word(row->errors, code));
 }
 
+static void check_named(const struct face *f)
+{
+    if (!may_fail_with(f->function, code_of(f)))
+        TAP_FAIL("%s fails with %s (%s), which is not in its row", f->function->id, code_of(f),
+                 f->err.text);
+}
+
 static bool takes_nothing(const struct function *row)
 {
     return !strchr(row->route, ':') && !row->fields;
@@ -235,8 +242,7 @@ static int fail_row(const struct function *row, void *arg)
     last_pid = 1;
     face_init(&f, row->id, bad_input_of(x));
     face_fails(&f, x->bad_code ? x->bad_code : "sandbox_not_found");
-    if (!may_fail_with(row, code_of(&f)))
-        TAP_FAIL("%s fails with %s, which is not in its row", row->id, code_of(&f));
+    check_named(&f);
     CHECK(f.err.text[0]);
     CHECK(!f.call.out);
     face_done(&f);
@@ -247,6 +253,125 @@ TEST(every_row_fails_with_a_code_that_it_names)
 {
     up("{\"image\": \"py\"}");
     CHECK_INT(functions_each(fail_row, NULL), 0);
+    down();
+}
+
+/* What else can be wrong, where the sandbox is there. */
+static const struct {
+    const char *id, *in, *code;
+} mistakes[] = {
+    {"sandbox::create", "{\"image\": \"py\", \"workdir\": \"a/../..\"}", "path_traversal"},
+    {"sandbox::create", "{\"image\": \"py\", \"network\": true}", "network_unsupported"},
+    {"sandbox::create", "{\"image\": \"py\", \"runEntrypoint\": true}", "no_default_command"},
+    {"sandbox::create", "{\"image\": \"py\", \"template\": \"x\"}", "unsupported"},
+    {"sandbox::create", "{\"image\": \"py\", \"entrypoint\": [\"/no/program\"]}",
+     "command_not_found"},
+    {"sandbox::resume", "{}", "sandbox_not_paused"},
+    {"cmd::run", "{\"command\": [\"/no/program\"]}", "command_not_found"},
+    {"cmd::run", "{\"command\": \"x\", \"cwd\": \"/no/where\"}", "bad_cwd"},
+    {"cmd::run", "{\"command\": \"x\", \"user\": \"nobody-at-all\"}", "bad_user"},
+    {"cmd::run", "{\"command\": \"sleep 1000\", \"timeout\": 0.01}", "command_timeout"},
+    {"cmd::run_stream", "{\"command\": [\"/etc/passwd\"]}", "not_executable"},
+    {"cmd::attach", "{\"command\": [\"/no/program\"]}", "command_not_found"},
+    {"cmd::background", "{\"command\": [\"/no/program\"]}", "command_not_found"},
+    {"fs::read", "{\"path\": \"nothing\"}", "file_not_found"},
+    {"fs::read", "{\"path\": \".\"}", "is_a_directory"},
+    {"fs::download", "{\"path\": \"/dev/null\", \"anywhere\": true}", "not_a_file"},
+    {"fs::write", "{\"path\": \"../x\", \"content\": \"\"}", "path_traversal"},
+    {"fs::write", "{\"path\": \"file/below\", \"content\": \"\"}", "not_a_directory"},
+    {"fs::upload", "{\"path\": \"a\", \"content\": \"=\"}", "bad_base64"},
+    {"fs::upload", "{\"path\": \"a\"}", "invalid"},
+    {"fs::upload", "{\"path\": \"a\", \"content\": \"\", \"mode\": \"9\"}", "invalid"},
+    {"fs::delete", "{\"path\": \".\"}", "is_a_directory"},
+    {"fs::list", "{\"path\": \"file\"}", "not_a_directory"},
+    {"fs::search", "{\"pattern\": \"$x\"}", "invalid"},
+    {"fs::info", "{\"path\": \"nothing\"}", "file_not_found"},
+    {"fs::info", "{}", "invalid"},
+    {"fs::move", "{\"moves\": [{\"from\": \"nothing\", \"to\": \"x\"}]}", "file_not_found"},
+    {"fs::mkdir", "{\"path\": \"file\"}", "not_a_directory"},
+    {"fs::chmod", "{\"path\": \"nothing\", \"mode\": \"644\"}", "file_not_found"},
+    {"fs::chmod", "{\"path\": \"file\", \"mode\": \"x\"}", "invalid"},
+    {"env::get", "{\"key\": \"1\"}", "invalid"},
+    {"env::delete", "{\"key\": \"PATH\"}", "invalid"},
+    {"proc::kill", "{\"pid\": 4194304, \"signal\": \"NONE\"}", "invalid"},
+    {"image::pull", "{\"reference\": \"A b\"}", "bad_image_name"},
+    {"image::import", "{\"path\": \"/a\", \"name\": \"host\"}", "image_reserved"},
+    {"image::commit", "{\"name\": \"host\"}", "image_reserved"},
+    {"image::commit", "{\"name\": \"mine\", \"workdir\": \"a\"}", "invalid"},
+};
+
+TEST(mistakes_are_told_with_codes_of_the_row)
+{
+    up("{\"image\": \"py\"}");
+    do_call("fs::write", "{\"path\": \"file\", \"content\": \"\"}");
+    for (size_t i = 0; i < ARRAY_LEN(mistakes); i++) {
+        struct face f;
+
+        face_text(&f, mistakes[i].id, mistakes[i].in);
+        face_fails(&f, mistakes[i].code);
+        check_named(&f);
+        face_done(&f);
+    }
+    down();
+}
+
+/* ---- sandboxes that do not do what they are told ---- */
+
+struct trouble {
+    const char *code; /* what most rows fail with now */
+    unsigned times;   /* how many did */
+};
+
+/* What pause and resume have changed is changed back. */
+static void undo(const struct function *row)
+{
+    if (strcmp(row->id, "sandbox::pause") == 0)
+        do_call("sandbox::resume", "{}");
+    else if (strcmp(row->id, "sandbox::resume") == 0)
+        do_call("sandbox::pause", "{}");
+}
+
+/* Whatever it does now, it keeps to its row. */
+static int try_row(const struct function *row, void *arg)
+{
+    struct trouble *trouble = arg;
+    struct face f;
+
+    if (!has_param(row, "sandboxId") || strcmp(row->id, "sandbox::kill") == 0)
+        return 0;
+    last_pid = getpid(); /* a signal that is sent all the same ends the test */
+    face_init(&f, row->id, input_of(example_of(row)));
+    f.call.draining = true;
+    if (face_run(&f) == 0) {
+        face_check(&f);
+        undo(row);
+    } else {
+        check_named(&f);
+        trouble->times += strcmp(code_of(&f), trouble->code) == 0;
+    }
+    face_done(&f);
+    return 0;
+}
+
+TEST(every_row_keeps_to_its_codes_while_the_sandbox_is_paused)
+{
+    struct trouble trouble = {"sandbox_not_running", 0};
+
+    up("{\"image\": \"host\"}");
+    do_call("sandbox::pause", "{}");
+    CHECK_INT(functions_each(try_row, &trouble), 0);
+    CHECK(trouble.times > 20);
+    down();
+}
+
+TEST(every_row_keeps_to_its_codes_when_the_agent_hangs_up)
+{
+    struct trouble trouble = {"agent_lost", 0};
+
+    up("{\"image\": \"host\"}");
+    rig_lost = true;
+    CHECK_INT(functions_each(try_row, &trouble), 0);
+    CHECK(trouble.times > 20);
     down();
 }
 
