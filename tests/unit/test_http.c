@@ -1051,7 +1051,8 @@ TEST(many_parked_requests_keep_no_thread)
         (void)get(fds[i], "end\r\n0\r\n");
         (void)close(fds[i]);
     }
-    CHECK_INT(parked_ended, ARRAY_LEN(fds));
+    while (parked_ended < ARRAY_LEN(fds)) /* the answer is there a moment before that */
+        (void)poll(NULL, 0, 1);
     http_client_free(c);
     finish();
 }
