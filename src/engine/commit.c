@@ -139,10 +139,10 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
                        id);
     if (turn_take(e, &sb->turn, err) < 0)
         return -1;
-    r = long_work_begin(e, err);
+    r = worker_begin(e, err);
     if (r == 0) {
         r = commit_in_turn(e, sb, req, &image, err);
-        long_work_end(e);
+        worker_end(e);
     }
     pthread_mutex_unlock(&sb->turn);
     if (r < 0)

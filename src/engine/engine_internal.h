@@ -31,7 +31,7 @@ struct engine {
     char boot_id[40];
     int64_t start_ns;
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
-    atomic_uint long_work;                 /* threads that are in it */
+    atomic_uint long_work, workers;        /* threads that are in it; those of them with a worker */
 
     struct roster roster;
     struct images_used images_used;

@@ -37,10 +37,10 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
     struct image_exporter *x;
     int fds[2], r;
 
-    if (long_work_begin(e, err) < 0)
+    if (worker_begin(e, err) < 0)
         return -1;
     if (pipe2(fds, O_CLOEXEC) < 0) {
-        long_work_end(e);
+        worker_end(e);
         return err_sys(err, errno, "make a pipe");
     }
     x = xcalloc(1, sizeof(*x));
@@ -53,7 +53,7 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
         close_fd(&x->out_fd);
         free(x->name);
         free(x);
-        long_work_end(e);
+        worker_end(e);
         return err_sys(err, r, "start the thread of an export");
     }
     *ret = (struct image_export){.fd = fds[0], .exporter = x};
@@ -68,7 +68,7 @@ int engine_export_close(struct image_export *export, struct err *err)
     close_fd(&export->fd);
     (void)pthread_join(x->thread, NULL);
     r = x->result;
-    long_work_end(x->engine);
+    worker_end(x->engine);
     if (r < 0 && err)
         *err = x->err;
     free(x->name);

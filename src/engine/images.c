@@ -254,11 +254,11 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     int r;
 
     if ((name && policy_check_new_name(e->policy, name, false, err) < 0) ||
-        long_work_begin(e, err) < 0)
+        worker_begin(e, err) < 0)
         return -1;
     r = image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
                      &image, err);
-    long_work_end(e);
+    worker_end(e);
     if (r < 0)
         return -1;
     images_collect(e); /* it may have replaced one */

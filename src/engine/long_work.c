@@ -22,6 +22,25 @@ void long_work_end(struct engine *e)
     (void)atomic_fetch_sub(&e->long_work, 1);
 }
 
+int worker_begin(struct engine *e, struct err *err)
+{
+    if (long_work_begin(e, err) < 0)
+        return -1;
+    if (atomic_fetch_add(&e->workers, 1) < WORKERS_MAX)
+        return 0;
+    worker_end(e);
+    return err_code(
+        err, ERR_UNAVAILABLE, "busy",
+        "%d images are being imported, exported or committed; try again when one is done",
+        WORKERS_MAX);
+}
+
+void worker_end(struct engine *e)
+{
+    (void)atomic_fetch_sub(&e->workers, 1);
+    long_work_end(e);
+}
+
 int turn_take(struct engine *e, pthread_mutex_t *turn, struct err *err)
 {
     int64_t until = mono_ns() + TURN_NS;

@@ -15,5 +15,12 @@ struct err;
 int long_work_begin(struct engine *e, struct err *err);
 void long_work_end(struct engine *e);
 
+/* The same for imports, exports and commits, of which each is a process of its own (as are pulls,
+ * which are counted in pulls.c). */
+#define WORKERS_MAX 16
+
+int worker_begin(struct engine *e, struct err *err);
+void worker_end(struct engine *e);
+
 /* Locks a turn of a sandbox, or ERR_UNAVAILABLE "sandbox_busy" when another has it for seconds. */
 int turn_take(struct engine *e, pthread_mutex_t *turn, struct err *err);
