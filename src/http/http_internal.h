@@ -105,22 +105,25 @@ struct conn {
     struct conn *prev, *next;
 };
 
+struct parked;
+
 struct http_server {
     struct http_limits limits;
     http_handler handler;
     void *arg;
     int epoll_fd;
     struct watched tick, stop;
-    int drain_fd; /* an eventfd in the set of every parked request */
 
     _Atomic unsigned seats;   /* requests that are parked or may be */
     _Atomic unsigned waiting; /* workers in epoll_wait, or about to be */
     _Atomic unsigned stalled; /* workers that wait for a peer's bytes or buffer */
     _Atomic bool stopping;
+    _Atomic bool draining; /* parked requests are to be told that the daemon is about to end */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* fewer connections or workers */
     struct conn *conns;
+    struct parked *parked;
     struct listener *listeners;
     unsigned conn_count, workers;
     bool ticking, started;
@@ -176,7 +179,6 @@ void conn_wake(struct worker *w, struct conn *c);
 void conn_request_ended(struct worker *w, struct http_req *req);
 
 /* park.c */
-struct parked;
 void park_wake(struct worker *w, struct parked *p);
 /* After the handler: leaves the request to its steps. */
 void park_begin(struct worker *w, struct http_req *req);

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -13,11 +12,15 @@
 #include "http/http_internal.h"
 
 /* Requests that wait without a thread. Each has an epoll set with its client's socket, the one
- * descriptor it waits for, a timer and the server's drain_fd; the set is watched in the server's
- * epoll as a connection is. Whoever wakes asks the set what has happened, calls the step, brings
- * the set in line with the new wait and arms it again. */
+ * descriptor it waits for, and a timer; the set is watched in the server's epoll as a connection
+ * is. Whoever wakes asks the set what has happened, calls the step, brings the set in line with the
+ * new wait and arms it again.
+ *
+ * No descriptor may be in many sets: the kernel lets one be watched by at most 500 sets that are
+ * watched themselves, and refuses (EINVAL) the next. So what concerns all of them, the end of the
+ * daemon, rings each one's timer. */
 
-enum slot { SLOT_CLIENT, SLOT_SOURCE, SLOT_TIMER, SLOT_DRAIN, SLOTS };
+enum slot { SLOT_CLIENT, SLOT_SOURCE, SLOT_TIMER, SLOTS };
 
 struct parked {
     struct watched watched; /* its fd is the set */
@@ -25,7 +28,9 @@ struct parked {
     http_step step;
     void *arg;
     struct http_wait wait;
-    bool ended; /* the step has answered; only what is unsent is waited for */
+    bool ended;                 /* the step has answered; only what is unsent is waited for */
+    bool told;                  /* that the daemon is about to end */
+    struct parked *prev, *next; /* of the server, under its lock */
 
     /* what the set has now */
     int source_fd, timer_fd;
@@ -98,20 +103,27 @@ static int64_t next_time(const struct parked *p)
     return until && until < slow ? until : slow;
 }
 
+static int ring_at(struct parked *p, int64_t ns)
+{
+    struct itimerspec t = {.it_value = {ns / 1000000000, ns % 1000000000}};
+
+    return timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static bool must_be_told(const struct parked *p)
+{
+    return !p->told && atomic_load(&p->req->worker->server->draining);
+}
+
 static int set_timer(struct parked *p)
 {
     int64_t at = next_time(p);
-    struct itimerspec t = {.it_value = {at / 1000000000, at % 1000000000}};
 
-    if (at == p->timer_ns)
-        return 0;
-    if (p->timer_fd < 0) {
-        p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        if (p->timer_fd < 0 || set_watch(p, EPOLL_CTL_ADD, p->timer_fd, EPOLLIN, SLOT_TIMER) < 0)
-            return -1;
-    }
+    if (at != p->timer_ns && ring_at(p, at) < 0)
+        return -1;
     p->timer_ns = at;
-    return timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+    /* Looked at after the timer is set, which may have undone what http_server_drain() did. */
+    return must_be_told(p) ? ring_at(p, 1) : 0;
 }
 
 static int set_all(struct parked *p)
@@ -121,8 +133,7 @@ static int set_all(struct parked *p)
 
 static unsigned read_news(struct parked *p)
 {
-    static const unsigned news_of[SLOTS] = {
-        [SLOT_SOURCE] = HTTP_READY, [SLOT_TIMER] = HTTP_TIME, [SLOT_DRAIN] = HTTP_DRAIN};
+    static const unsigned news_of[SLOTS] = {[SLOT_SOURCE] = HTTP_READY, [SLOT_TIMER] = HTTP_TIME};
     struct epoll_event e[SLOTS];
     int n = epoll_wait(p->watched.fd, e, SLOTS, 0);
     unsigned news = 0;
@@ -135,19 +146,45 @@ static unsigned read_news(struct parked *p)
             news |= HTTP_GONE;
         else if (slot == SLOT_CLIENT && (e[i].events & EPOLLIN))
             news |= HTTP_INPUT;
-        else if (slot == SLOT_DRAIN) /* once: it stays readable */
-            (void)set_watch(p, EPOLL_CTL_DEL, p->req->worker->server->drain_fd, 0, SLOT_DRAIN);
     }
     if (news & HTTP_TIME) {
         uint64_t count;
 
         (void)!read(p->timer_fd, &count, sizeof(count));
+        if (p->timer_ns == 0 || mono_ns() < p->timer_ns)
+            news &= ~(unsigned)HTTP_TIME; /* it was rung */
         p->timer_ns = 0;
+    }
+    if (must_be_told(p)) {
+        p->told = true;
+        news |= HTTP_DRAIN;
     }
     return news;
 }
 
 /* ---- life ---- */
+
+static void enlist(struct http_server *s, struct parked *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    p->next = s->parked;
+    if (p->next)
+        p->next->prev = p;
+    s->parked = p;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void delist(struct http_server *s, struct parked *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (p->prev)
+        p->prev->next = p->next;
+    else
+        s->parked = p->next;
+    if (p->next)
+        p->next->prev = p->prev;
+    (void)pthread_mutex_unlock(&s->lock);
+}
 
 static void parked_free(struct parked *p)
 {
@@ -159,21 +196,22 @@ static void parked_free(struct parked *p)
 static struct parked *parked_new(struct http_req *req)
 {
     struct parked *p = xcalloc(1, sizeof(*p));
-    int client = req->conn->watched.fd, drain = req->worker->server->drain_fd;
 
     p->req = req;
-    p->source_fd = p->timer_fd = -1;
+    p->source_fd = -1;
     p->client_events = EPOLLRDHUP;
     p->watched = (struct watched){WATCHED_PARKED, epoll_create1(EPOLL_CLOEXEC)};
-    if (p->watched.fd < 0 ||
-        set_watch(p, EPOLL_CTL_ADD, client, p->client_events, SLOT_CLIENT) < 0 ||
-        set_watch(p, EPOLL_CTL_ADD, drain, EPOLLIN, SLOT_DRAIN) < 0) {
+    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (p->watched.fd < 0 || p->timer_fd < 0 ||
+        set_watch(p, EPOLL_CTL_ADD, req->conn->watched.fd, p->client_events, SLOT_CLIENT) < 0 ||
+        set_watch(p, EPOLL_CTL_ADD, p->timer_fd, EPOLLIN, SLOT_TIMER) < 0) {
         int error = errno;
 
         parked_free(p);
         errno = error;
         return NULL;
     }
+    enlist(req->worker->server, p);
     return p;
 }
 
@@ -208,13 +246,18 @@ void http_unpark(struct http_req *req)
 
 void http_server_drain(struct http_server *s)
 {
-    (void)eventfd_write(s->drain_fd, 1);
+    atomic_store(&s->draining, true);
+    (void)pthread_mutex_lock(&s->lock);
+    for (struct parked *p = s->parked; p; p = p->next)
+        (void)ring_at(p, 1);
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void finish(struct worker *w, struct parked *p)
 {
     struct http_req *req = p->req;
 
+    delist(w->server, p);
     parked_free(p);
     req->parked = NULL;
     conn_request_ended(w, req);

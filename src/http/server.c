@@ -77,7 +77,6 @@ struct http_server *http_server_new(const struct http_limits *limits, http_handl
     s->limits.seats_max = seats_for(limits->seats_max);
     s->handler = handler;
     s->arg = arg;
-    s->drain_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     s->tick =
         (struct watched){WATCHED_TICK, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
@@ -104,7 +103,6 @@ void http_server_free(struct http_server *s)
     close_fd(&s->epoll_fd);
     close_fd(&s->tick.fd);
     close_fd(&s->stop.fd);
-    close_fd(&s->drain_fd);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);

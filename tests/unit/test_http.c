@@ -186,6 +186,8 @@ static void park(struct http_req *req)
     }
     if (strcmp(http_req_query(req), "time") == 0)
         wait = (struct http_wait){.fd = -1, .until_ns = mono_ns() + 20 * 1000000};
+    else if (strcmp(http_req_query(req), "alone") == 0)
+        wait = (struct http_wait){.fd = -1};
     CHECK_INT(http_stream_begin(req, 200, "text/plain", -1), 0);
     CHECK_INT(http_park(req, &wait, pass_news, NULL, &err), 0);
     signal_pipe(entered);
@@ -1054,6 +1056,31 @@ TEST(many_parked_requests_keep_no_thread)
     while (parked_ended < ARRAY_LEN(fds)) /* the answer is there a moment before that */
         (void)poll(NULL, 0, 1);
     http_client_free(c);
+    finish();
+}
+
+/* The kernel allows a descriptor 500 nested sets, so the parked may not share one. */
+TEST(a_thousand_requests_can_be_parked_and_all_hear_of_the_end)
+{
+    struct rlimit files;
+    static int fds[1000];
+
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_max < 8 * ARRAY_LEN(fds))
+        SKIP("needs 8,000 descriptors");
+    files.rlim_cur = files.rlim_max;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &files), 0);
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = dial();
+        put(fds[i], "GET /park?alone HTTP/1.1\r\nHost: a\r\n\r\n");
+        await_pipe(entered);
+    }
+    http_server_drain(server);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        (void)get(fds[i], "end\r\n0\r\n");
+        (void)close(fds[i]);
+    }
     finish();
 }
 
