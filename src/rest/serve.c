@@ -316,7 +316,8 @@ static void end_badly(struct served *s, const struct err *err)
     const char *path = s->path ? s->path : http_req_path(s->req);
 
     if (s->attached.upgraded) {
-        log_error("an attached command was lost", "error", err->text);
+        if (error_status(err->kind) >= 500) /* else the sandbox was removed, or the like */
+            log_error("an attached command was lost", "error", err->text);
         attached_error(&s->attached, err);
     } else if (s->sse.begun) {
         json_t *event = error_json(err, http_req_method(s->req), path);
