@@ -178,6 +178,13 @@ int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err)
     return 0;
 }
 
+bool engine_has(struct engine *e, const char *id)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    return sandbox_get(e, id, &sb, NULL) == 0;
+}
+
 struct filter {
     const char *status;
     const json_t *metadata;

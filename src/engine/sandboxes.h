@@ -41,6 +41,7 @@ struct sandbox_request {
 int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
+bool engine_has(struct engine *e, const char *id);
 /* {items, total, page, pageSize}, newest last. status and metadata (object) filter; NULL = any. */
 int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
                 uint32_t page_size, json_t **ret, struct err *err);

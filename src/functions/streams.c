@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "engine/logs.h"
 #include "engine/metrics.h"
+#include "engine/sandboxes.h"
 #include "functions/functions_internal.h"
 #include "functions/output.h"
 
@@ -125,12 +126,13 @@ static int metrics_step(struct task *task, struct call *call, struct err *err)
     struct metrics_task *t = (struct metrics_task *)task;
     json_t *now;
 
-    if (call->draining)
+    /* Asked with every ping too: with a long interval it would outlive the sandbox by an hour. */
+    if (call->draining || !engine_has(call->engine, t->id))
         return TASK_DONE;
     if (mono_ns() < task->until_ns)
         return TASK_WAITS;
     if (engine_sandbox_metrics(call->engine, t->id, &now, NULL) < 0)
-        return TASK_DONE; /* the sandbox is gone */
+        return TASK_DONE; /* it went this moment */
     task->until_ns = mono_ns() + t->interval_ns;
     return sink_event(call, now, err) < 0 ? -1 : TASK_WAITS;
 }
