@@ -17,7 +17,7 @@
 #define CROWDED_GRACE_NS    (250 * 1000000ll)
 #define CROWDED_NS_PER_BYTE 15625 /* 64 KiB a second */
 
-#define BODY_FREE        (128u << 10) /* twice a body that the memory budget is not asked for */
+#define BODY_FREE        (64u << 10) /* of a body, that the memory budget is not asked for */
 #define BODY_PATIENCE_NS (5 * 1000000000ll)
 
 void request_begin(struct http_req *req, struct worker *w, struct conn *c)
@@ -290,23 +290,33 @@ static int too_large(struct http_req *req, size_t max, struct err *err)
     return err_set(err, ERR_TOO_LARGE, "the body is larger than the %zu bytes allowed here", max);
 }
 
-/* Room for want more bytes of the body. One of the usual size costs no bookkeeping. */
-static char *body_room(struct http_req *req, size_t want, struct err *err)
+/* Past the usual size, room for all that the body can become is taken at once: callers who each
+ * held a part and waited for the rest would wait for each other. */
+static int body_reserve(struct http_req *req, struct err *err)
 {
-    struct budget *memory = req->worker->server->limits.memory;
-    size_t need = 2 * (req->body.len + want);
+    size_t most = req->head.chunked ? req->body.max : (size_t)req->head.length;
 
-    if (need > BODY_FREE && need > req->reserved) {
-        if (!budget_wait(memory, need - req->reserved, mono_ns() + BODY_PATIENCE_NS)) {
-            (void)body_fail(req);
-            (void)err_code(err, ERR_UNAVAILABLE, "busy",
-                           "the daemon holds as much of other callers' data as it may; send it "
-                           "again, or stream it as application/octet-stream where that is taken");
-            return NULL;
-        }
-        req->reserved = need;
+    if (req->reserved > 0 || req->body.len < BODY_FREE)
+        return 0;
+    if (budget_wait(req->worker->server->limits.memory, 2 * most, mono_ns() + BODY_PATIENCE_NS)) {
+        req->reserved = 2 * most;
+        return 0;
     }
-    return buf_room(&req->body, want);
+    (void)body_fail(req);
+    return err_code(err, ERR_UNAVAILABLE, "busy",
+                    "the daemon holds as much of other callers' data as it may; send it again, or "
+                    "stream it as application/octet-stream where that is taken");
+}
+
+/* How much to read next. A claimed length alone takes no memory. */
+static size_t body_step(const struct http_req *req)
+{
+    size_t want = req->head.chunked ? BODY_ROOM : (size_t)req->body_left;
+    size_t most = req->reserved > 0 ? 256u << 10 : BODY_FREE - req->body.len;
+
+    if (most > req->body.max - req->body.len)
+        most = req->body.max - req->body.len;
+    return want < most ? want : most;
 }
 
 int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
@@ -319,17 +329,13 @@ int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *re
     /* One more than is allowed, so that a body of max bytes sees its end. */
     b->max = max + 1;
     while (!req->body_done) {
-        size_t want = req->head.chunked ? BODY_ROOM : (size_t)req->body_left;
-        ssize_t n = -1;
-        char *room;
+        size_t want;
+        ssize_t n;
 
-        if (want > 256 << 10)
-            want = 256 << 10; /* a claimed length alone takes no memory */
-        if (want > b->max - b->len)
-            want = b->max - b->len;
-        room = body_room(req, want, err);
-        if (room)
-            n = http_req_read(req, room, want, err);
+        if (body_reserve(req, err) < 0)
+            return -1;
+        want = body_step(req);
+        n = http_req_read(req, buf_room(b, want), want, err);
         if (n < 0)
             return -1;
         b->len += (size_t)n;

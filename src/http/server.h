@@ -72,8 +72,8 @@ uid_t http_req_peer_uid(const struct http_req *req);
 
 /* The whole body, NUL-terminated, owned by the request. ERR_TOO_LARGE past max (before reading it
  * when Content-Length says so); answers "Expect: 100-continue" by itself. A long one takes twice
- * its length from the memory budget until the request ends, since what it is parsed into is as long
- * again: ERR_UNAVAILABLE when there is none for some seconds. */
+ * its length (a chunked one: twice max) from the memory budget until the request ends, since what
+ * it is parsed into is as long again: ERR_UNAVAILABLE when there is none for some seconds. */
 int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
                   struct err *err);
 /* The body piece by piece instead: bytes, 0 at the end, -1 with err. */

@@ -319,9 +319,14 @@ static int dial(void)
     return fd;
 }
 
+static void put_bytes(int fd, const char *data, size_t len)
+{
+    CHECK(send(fd, data, len, MSG_NOSIGNAL) == (ssize_t)len);
+}
+
 static void put(int fd, const char *text)
 {
-    CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
+    put_bytes(fd, text, strlen(text));
 }
 
 /* Reads until the answer has this text, or to the end when it is NULL. */
@@ -1200,6 +1205,45 @@ TEST(a_long_body_waits_for_memory_and_is_refused_without)
     http_client_free(c);
     finish();
     CHECK_INT(memory.used, 0);
+    budget_done(&memory);
+}
+
+static bool is_used(struct budget *memory)
+{
+    bool used;
+
+    (void)pthread_mutex_lock(&memory->lock);
+    used = memory->used > 0;
+    (void)pthread_mutex_unlock(&memory->lock);
+    return used;
+}
+
+TEST(long_bodies_that_come_together_do_not_wait_for_each_other)
+{
+    enum { LONG = 1000000, START = 200000 };
+    static char body[LONG];
+    static const char head[] = "POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int first = -1, second = -1;
+    struct budget memory;
+
+    memset(body, 'x', sizeof(body));
+    budget_init(&memory, 2 * LONG + START); /* one, and no two */
+    limits.memory = &memory;
+    start_with(limits);
+    first = dial();
+    put(first, head);
+    put_bytes(first, body, START);
+    while (!is_used(&memory))
+        (void)poll(NULL, 0, 1);
+    second = dial();
+    put(second, head);
+    put_bytes(second, body, START);
+    put_bytes(first, body + START, LONG - START);
+    CHECK_INT(status_of(get(first, "\r\n\r\n")), 200);
+    put_bytes(second, body + START, LONG - START);
+    CHECK_INT(status_of(get(second, "\r\n\r\n")), 200);
+    finish();
     budget_done(&memory);
 }
 
