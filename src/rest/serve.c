@@ -35,6 +35,7 @@
 #define INPUT_PATIENCE_NS (5 * 1000000000ll)
 #define PATIENCE_NS       (20 * 1000000ll)
 #define PATIENT_MAX       16
+#define TURN_NS           (1 * 1000000ll)
 #define STEP_MEMORY       (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
 #define MEMORY_AGAIN_NS   (50 * 1000000ll)
 
@@ -357,25 +358,27 @@ static void finish(struct served *s, int r, const struct err *err)
 /* ---- tasks ---- */
 
 /* As far as it goes without waiting. Only while the client has taken everything: nothing piles up.
- */
+ * And not for long: a command that floods would keep its worker, and hundreds of them would keep
+ * everybody else waiting for their turn. */
 static int step(struct served *s, struct err *err)
 {
+    int64_t end = mono_ns() + TURN_NS;
     struct task *t = s->call.task;
     int r;
 
     do
         r = t->ops->step(t, &s->call, err);
-    while (r == TASK_AGAIN && http_unsent(s->req) == 0);
+    while (r == TASK_AGAIN && http_unsent(s->req) == 0 && mono_ns() < end);
     return r;
 }
 
-/* A moment, for a command that is over at once: TASK_WAITS when it is not. */
+/* A moment, for a command that is over at once: TASK_WAITS or TASK_AGAIN when it is not. */
 static int wait_here(struct served *s, struct err *err)
 {
     int64_t until = mono_ns() + PATIENCE_NS;
     int r;
 
-    while ((r = step(s, err)) == TASK_WAITS) {
+    while ((r = step(s, err)) > 0) {
         struct task *t = s->call.task;
         struct pollfd p[2] = {
             /* The events of epoll and of poll are the same bits. */
@@ -384,6 +387,8 @@ static int wait_here(struct served *s, struct err *err)
         };
         int64_t left = until - mono_ns();
 
+        if (r == TASK_AGAIN && left > 0)
+            continue;
         if (left <= 0 || (poll(p, ARRAY_LEN(p), (int)(left / 1000000) + 1) < 0 && errno != EINTR))
             break;
         if (p[1].revents)
@@ -393,7 +398,8 @@ static int wait_here(struct served *s, struct err *err)
     return r;
 }
 
-static void set_wait(const struct served *s, struct http_wait *wait)
+/* After a step that said r. */
+static void set_wait(const struct served *s, int r, struct http_wait *wait)
 {
     const struct task *t = s->call.task;
 
@@ -406,6 +412,8 @@ static void set_wait(const struct served *s, struct http_wait *wait)
     if (s->mode == MODE_EVENTS && s->sse.begun &&
         (!wait->until_ns || sse_ping_ns(&s->sse) < wait->until_ns))
         wait->until_ns = sse_ping_ns(&s->sse);
+    if (r == TASK_AGAIN && http_unsent(s->req) == 0)
+        wait->until_ns = 1; /* at once, behind those who wait for their turn */
 }
 
 /* Room for what a step may leave unsent; without it the step waits. */
@@ -472,7 +480,7 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
     if (r > 0) {
         if (s->mode == MODE_EVENTS && s->sse.begun && http_unsent(req) == 0)
             (void)sse_ping(&s->sse);
-        set_wait(s, wait);
+        set_wait(s, r, wait);
         return true;
     }
     http_unpark(req);
@@ -481,13 +489,13 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
 }
 
 /* The rest is up to on_news(). */
-static int park(struct served *s, struct err *err)
+static int park(struct served *s, int r, struct err *err)
 {
     struct http_wait wait;
 
     s->path = xstrdup(http_req_path(s->req));
     drop_input(s);
-    set_wait(s, &wait);
+    set_wait(s, r, &wait);
     return http_park(s->req, &wait, on_news, s, err);
 }
 
@@ -505,7 +513,7 @@ static int go_on(struct served *s, struct err *err)
     }
     if (r <= 0)
         return r;
-    return park(s, err) < 0 ? -1 : TASK_WAITS;
+    return park(s, r, err) < 0 ? -1 : TASK_WAITS;
 }
 
 /* ---- one call ---- */
