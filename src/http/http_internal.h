@@ -78,7 +78,7 @@ int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_us
 
 /* ---- connections and workers ---- */
 
-enum watched_kind { WATCHED_CONN, WATCHED_PARKED, WATCHED_LISTENER, WATCHED_TICK, WATCHED_STOP };
+enum watched_kind { WATCHED_CONN, WATCHED_TURNS, WATCHED_LISTENER, WATCHED_TICK, WATCHED_STOP };
 
 /* What epoll's data points to. */
 struct watched {
@@ -113,6 +113,7 @@ struct http_server {
     void *arg;
     int epoll_fd;
     struct watched tick, stop;
+    struct watched turns; /* an epoll of the parked, see park.c */
 
     _Atomic unsigned seats;   /* requests that are parked or may be */
     _Atomic unsigned waiting; /* workers in epoll_wait, or about to be */
@@ -179,7 +180,8 @@ void conn_wake(struct worker *w, struct conn *c);
 void conn_request_ended(struct worker *w, struct http_req *req);
 
 /* park.c */
-void park_wake(struct worker *w, struct parked *p);
+/* One of the parked that have news is taken on. */
+void park_turn(struct worker *w);
 /* After the handler: leaves the request to its steps. */
 void park_begin(struct worker *w, struct http_req *req);
 

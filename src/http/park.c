@@ -12,9 +12,12 @@
 #include "http/http_internal.h"
 
 /* Requests that wait without a thread. Each has an epoll set with its client's socket, the one
- * descriptor it waits for, and a timer; the set is watched in the server's epoll as a connection
- * is. Whoever wakes asks the set what has happened, calls the step, brings the set in line with the
- * new wait and arms it again.
+ * descriptor it waits for, and a timer. Whoever wakes asks the set what has happened, calls the
+ * step, brings the set in line with the new wait and arms it again.
+ *
+ * The sets are watched in an epoll of their own (turns), and that one in the server's, where it is
+ * one of many: a worker takes one of the parked, and then whatever came meanwhile. So a new request
+ * waits for one turn, and not for those of all who are parked and have news.
  *
  * No descriptor may be in many sets: the kernel lets one be watched by at most 500 sets that are
  * watched themselves, and refuses (EINVAL) the next. So what concerns all of them, the end of the
@@ -23,7 +26,7 @@
 enum slot { SLOT_CLIENT, SLOT_SOURCE, SLOT_TIMER, SLOTS };
 
 struct parked {
-    struct watched watched; /* its fd is the set */
+    int set_fd;
     struct http_req *req;
     http_step step;
     void *arg;
@@ -60,7 +63,7 @@ int http_seat_take(struct http_req *req, struct err *err)
 
 static int set_watch(struct parked *p, int op, int fd, uint32_t events, enum slot slot)
 {
-    return server_watch(p->watched.fd, op, fd, events, slot);
+    return server_watch(p->set_fd, op, fd, events, slot);
 }
 
 static int set_client(struct parked *p)
@@ -135,7 +138,7 @@ static unsigned read_news(struct parked *p)
 {
     static const unsigned news_of[SLOTS] = {[SLOT_SOURCE] = HTTP_READY, [SLOT_TIMER] = HTTP_TIME};
     struct epoll_event e[SLOTS];
-    int n = epoll_wait(p->watched.fd, e, SLOTS, 0);
+    int n = epoll_wait(p->set_fd, e, SLOTS, 0);
     unsigned news = 0;
 
     for (int i = 0; i < n; i++) {
@@ -189,7 +192,7 @@ static void delist(struct http_server *s, struct parked *p)
 static void parked_free(struct parked *p)
 {
     close_fd(&p->timer_fd);
-    close_fd(&p->watched.fd);
+    close_fd(&p->set_fd);
     free(p);
 }
 
@@ -200,9 +203,9 @@ static struct parked *parked_new(struct http_req *req)
     p->req = req;
     p->source_fd = -1;
     p->client_events = EPOLLRDHUP;
-    p->watched = (struct watched){WATCHED_PARKED, epoll_create1(EPOLL_CLOEXEC)};
+    p->set_fd = epoll_create1(EPOLL_CLOEXEC);
     p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (p->watched.fd < 0 || p->timer_fd < 0 ||
+    if (p->set_fd < 0 || p->timer_fd < 0 ||
         set_watch(p, EPOLL_CTL_ADD, req->conn->watched.fd, p->client_events, SLOT_CLIENT) < 0 ||
         set_watch(p, EPOLL_CTL_ADD, p->timer_fd, EPOLLIN, SLOT_TIMER) < 0) {
         int error = errno;
@@ -272,8 +275,8 @@ static void take_step(struct parked *p, unsigned news)
 /* Puts it back to wait. From the last call on another worker may own it. */
 static bool arm(struct http_server *s, struct parked *p, int op)
 {
-    return set_all(p) == 0 && server_watch(s->epoll_fd, op, p->watched.fd, EPOLLIN | EPOLLONESHOT,
-                                           (uint64_t)(uintptr_t)&p->watched) == 0;
+    return set_all(p) == 0 && server_watch(s->turns.fd, op, p->set_fd, EPOLLIN | EPOLLONESHOT,
+                                           (uint64_t)(uintptr_t)p) == 0;
 }
 
 static void go_on(struct worker *w, struct parked *p, unsigned news, int op)
@@ -312,7 +315,7 @@ void park_begin(struct worker *w, struct http_req *req)
     go_on(w, p, c->kept && p->wait.input ? HTTP_INPUT : 0, EPOLL_CTL_ADD);
 }
 
-void park_wake(struct worker *w, struct parked *p)
+static void wake(struct worker *w, struct parked *p)
 {
     struct http_req *req = p->req;
     int64_t patience = (int64_t)w->server->limits.body_timeout_ms * 1000000;
@@ -333,4 +336,13 @@ void park_wake(struct worker *w, struct parked *p)
     if (req->peer_gone)
         news |= HTTP_GONE;
     go_on(w, p, news, EPOLL_CTL_MOD);
+}
+
+void park_turn(struct worker *w)
+{
+    struct epoll_event e;
+
+    /* None when another worker was quicker. */
+    if (epoll_wait(w->server->turns.fd, &e, 1, 0) == 1)
+        wake(w, e.data.ptr);
 }

@@ -81,6 +81,7 @@ struct http_server *http_server_new(const struct http_limits *limits, http_handl
     s->tick =
         (struct watched){WATCHED_TICK, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
     s->stop = (struct watched){WATCHED_STOP, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    s->turns = (struct watched){WATCHED_TURNS, epoll_create1(EPOLL_CLOEXEC)};
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -103,6 +104,7 @@ void http_server_free(struct http_server *s)
     close_fd(&s->epoll_fd);
     close_fd(&s->tick.fd);
     close_fd(&s->stop.fd);
+    close_fd(&s->turns.fd);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
@@ -340,8 +342,8 @@ static bool work(struct worker *w)
         atomic_fetch_sub(&s->waiting, 1);
         if (what->kind == WATCHED_CONN)
             conn_wake(w, (struct conn *)what);
-        else if (what->kind == WATCHED_PARKED)
-            park_wake(w, (struct parked *)what);
+        else if (what->kind == WATCHED_TURNS)
+            park_turn(w);
         else if (what->kind == WATCHED_LISTENER)
             accept_some(s, (struct listener *)what);
         else
@@ -420,7 +422,8 @@ void server_want_worker(struct http_server *s)
 int http_server_start(struct http_server *s, struct err *err)
 {
     if (s->epoll_fd < 0 || watch(s, EPOLL_CTL_ADD, &s->tick, EPOLLIN | EPOLLONESHOT) < 0 ||
-        watch(s, EPOLL_CTL_ADD, &s->stop, EPOLLIN) < 0)
+        watch(s, EPOLL_CTL_ADD, &s->stop, EPOLLIN) < 0 ||
+        watch(s, EPOLL_CTL_ADD, &s->turns, EPOLLIN) < 0)
         return err_sys(err, errno, "make the event queue of the HTTP server");
     s->started = true;
     for (int i = 0; i < WORKERS_MIN; i++) {

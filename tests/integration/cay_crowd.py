@@ -128,7 +128,7 @@ class Crowd:
 
 
 def parked(pid):
-    """Requests that wait without a thread: each has an epoll set, and the server has one."""
+    """Requests that wait without a thread, each with an epoll set, and the few sets of the server itself."""
     sets = 0
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
