@@ -189,8 +189,11 @@ void park_begin(struct worker *w, struct http_req *req);
 void server_close_conn(struct http_server *s, struct conn *c);
 void server_arm(struct http_server *s, struct conn *c, int64_t deadline);
 void server_want_worker(struct http_server *s);
-/* epoll_ctl() as ThreadSanitizer should see it, see server_arm(). */
+/* epoll_ctl() as ThreadSanitizer should see it: not at all, see there. What a worker hands on by it
+ * and the next one takes over from epoll_wait() is told with these two. */
 int server_watch(int epoll_fd, int op, int fd, uint32_t events, uint64_t data);
+void server_hand_on(void *what);
+void server_take_over(void *what);
 
 /* request.c */
 void request_begin(struct http_req *req, struct worker *w, struct conn *c);

@@ -275,8 +275,12 @@ static void take_step(struct parked *p, unsigned news)
 /* Puts it back to wait. From the last call on another worker may own it. */
 static bool arm(struct http_server *s, struct parked *p, int op)
 {
-    return set_all(p) == 0 && server_watch(s->turns.fd, op, p->set_fd, EPOLLIN | EPOLLONESHOT,
-                                           (uint64_t)(uintptr_t)p) == 0;
+    int fd = p->set_fd;
+
+    if (set_all(p) < 0)
+        return false;
+    server_hand_on(p);
+    return server_watch(s->turns.fd, op, fd, EPOLLIN | EPOLLONESHOT, (uint64_t)(uintptr_t)p) == 0;
 }
 
 static void go_on(struct worker *w, struct parked *p, unsigned news, int op)
@@ -343,6 +347,8 @@ void park_turn(struct worker *w)
     struct epoll_event e;
 
     /* None when another worker was quicker. */
-    if (epoll_wait(w->server->turns.fd, &e, 1, 0) == 1)
-        wake(w, e.data.ptr);
+    if (epoll_wait(w->server->turns.fd, &e, 1, 0) != 1)
+        return;
+    server_take_over(e.data.ptr);
+    wake(w, e.data.ptr);
 }

@@ -11,6 +11,9 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -49,6 +52,28 @@ int server_watch(int epoll_fd, int op, int fd, uint32_t events, uint64_t data)
 
     return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, &e);
 }
+
+#ifdef __SANITIZE_THREAD__
+void server_hand_on(void *what)
+{
+    __tsan_release(what);
+}
+
+void server_take_over(void *what)
+{
+    __tsan_acquire(what);
+}
+#else
+void server_hand_on(void *what)
+{
+    (void)what;
+}
+
+void server_take_over(void *what)
+{
+    (void)what;
+}
+#endif
 
 /* Each parked request needs its client's socket, its set, a timer and mostly a source; one that
  * could not get them would fail half-way. */
@@ -200,9 +225,12 @@ void server_close_conn(struct http_server *s, struct conn *c)
 
 void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
 {
+    int fd = c->watched.fd;
+
     /* The last touch: from here on another worker may own it. */
     atomic_store(&c->deadline, deadline);
-    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, c->watched.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT,
+    server_hand_on(&c->watched);
+    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT,
                      (uint64_t)(uintptr_t)&c->watched) < 0) {
         log_error("a connection cannot be watched, closing it", "error", strerror(errno));
         server_close_conn(s, c);
@@ -337,6 +365,7 @@ static bool work(struct worker *w)
         if (n <= 0)
             continue;
         what = e.data.ptr;
+        server_take_over(what);
         if (what->kind == WATCHED_STOP)
             return true;
         atomic_fetch_sub(&s->waiting, 1);
