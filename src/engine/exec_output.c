@@ -88,7 +88,8 @@ static int read_exit(struct engine *e, struct sandbox *sb, const char *data, siz
 }
 
 /* The stream broke off, but the box lives: the command took its supervisor with it (kill -1), or
- * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. */
+ * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. The
+ * start of one that is collected is told late; of any other that was not told it did not happen. */
 static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct err *why,
                            struct err *err)
 {
@@ -96,7 +97,8 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
     struct sandbox *sb = x->sandbox;
     struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
 
-    if (!why->code || strcmp(why->code, "agent_lost") != 0 || box.fd < 0 || poll(&box, 1, 0) != 0) {
+    if ((!x->started && !x->collected) || !why->code || strcmp(why->code, "agent_lost") != 0 ||
+        box.fd < 0 || poll(&box, 1, 0) != 0) {
         if (err)
             *err = *why;
         return -1;

@@ -173,7 +173,8 @@ static void serve_exec(struct fake_conn *conn, struct wire *w)
     if (wire_ok(w)) {
         if (strcmp(c.id, "main") == 0)
             conn->box->main_started = true;
-        answer(conn->fd, FRAME_STARTED, &b);
+        if (!c.argv[1] || !c.argv[2] || strcmp(c.argv[2], "unborn") != 0)
+            answer(conn->fd, FRAME_STARTED, &b);
         if (!(c.flags & EXEC_BACKGROUND))
             run_command(conn->fd, &c);
     }

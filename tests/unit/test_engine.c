@@ -941,6 +941,22 @@ TEST(a_command_that_takes_its_supervisor_with_it_has_ended)
     world_done(&w);
 }
 
+TEST(a_command_that_did_not_start_has_no_end)
+{
+    struct exec_request req = {.command = "unborn"};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(exec_open_here(w.engine, id, &req, &x, &pid, &err), -1);
+    CHECK_STR(err.code, "agent_lost");
+    world_done(&w);
+}
+
 TEST(endless_output_ends_with_the_timeout)
 {
     struct world w;
