@@ -150,7 +150,7 @@ static bool line_sets(const char *line, size_t len, const json_t *vars)
  * value with a line break has no form there and is left out; commands get it all the same. */
 static void rewrite(struct buf *out, const struct buf *old, const json_t *changed)
 {
-    const char *p = old->data, *end = old->data + old->len, *key;
+    const char *p = old->data ? old->data : "", *end = p + old->len, *key;
     json_t *value;
 
     while (p < end) {
