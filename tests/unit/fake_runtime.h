@@ -67,6 +67,7 @@ static struct fake {
     atomic_bool unread;        /* no agent reads anything until it is hung up */
     _Atomic enum box_look look;
     atomic_uint looks; /* how often it was looked at */
+    atomic_uint watch_asked;
 } fake;
 
 /* ---- the agent ---- */
@@ -507,6 +508,7 @@ static int fake_watch_fd(struct runtime *rt, const struct box *box)
     b = fake_find(box->id);
     fd = b ? b->watch_fd : -1;
     pthread_mutex_unlock(&fake.lock);
+    atomic_fetch_add(&fake.watch_asked, 1);
     return fd;
 }
 

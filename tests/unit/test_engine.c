@@ -872,6 +872,30 @@ TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
     world_done(&w);
 }
 
+/* Its box is being destroyed meanwhile, and what the runtime knows of it freed. */
+TEST(a_command_whose_sandbox_was_removed_does_not_ask_for_its_box)
+{
+    auto_free char *id = NULL;
+    struct exec_output out;
+    struct err err = {0};
+    unsigned asked;
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(
+        exec_open_here(w.engine, id, &(struct exec_request){.command = "hang"}, &x, &pid, &err), 0);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    asked = atomic_load(&fake.watch_asked);
+    CHECK_INT(exec_next_here(x, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_INT(atomic_load(&fake.watch_asked), asked);
+    engine_exec_close(x);
+    world_done(&w);
+}
+
 TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
 {
     struct err err = {0};
