@@ -9,8 +9,8 @@
 #include "engine/env_internal.h"
 #include "engine/files_internal.h"
 #include "engine/json_text_internal.h"
-#include "engine/long_work_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
 #include "model/env.h"
 #include "model/limits.h"
@@ -223,7 +223,7 @@ static int change_in_turn(struct engine *e, struct sandbox *sb, const json_t *ch
     if (turn_take(e, &sb->env_turn, err) < 0)
         return -1;
     r = change_env(e, sb, changed, err);
-    pthread_mutex_unlock(&sb->env_turn);
+    turn_give(&sb->env_turn);
     return r;
 }
 

@@ -907,10 +907,10 @@ TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
     CHECK_INT(sandbox_get(w.engine, id, &sb, NULL), 0);
-    pthread_mutex_lock(&sb->turn); /* as a commit has it */
+    turn_await(&sb->turn); /* as a commit has it */
     CHECK_INT(engine_pause(w.engine, id, &out, &err), -1);
     CHECK_STR(err.code, "sandbox_busy");
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     CHECK_INT(engine_pause(w.engine, id, &out, &err), 0);
     json_decref(out);
     sandbox_unref(sb);
