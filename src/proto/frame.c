@@ -18,7 +18,7 @@ static void put_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
     h[5] = h[6] = h[7] = 0;
 }
 
-static int read_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len)
+int frame_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len)
 {
     size_t len = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
 
@@ -85,7 +85,7 @@ int frame_recv(int fd, unsigned *ret_type, struct buf *payload)
         if (r < 0)
             return r;
     }
-    r = read_header(h, ret_type, &len);
+    r = frame_header(h, ret_type, &len);
     if (r < 0)
         return r;
     buf_clear(payload);
@@ -105,7 +105,7 @@ long frame_parse(const void *data, size_t len, unsigned *ret_type)
 
     if (len < FRAME_HEADER)
         return 0;
-    if (read_header(data, ret_type, &body) < 0)
+    if (frame_header(data, ret_type, &body) < 0)
         return -EPROTO;
     return len < FRAME_HEADER + body ? 0 : (long)(FRAME_HEADER + body);
 }

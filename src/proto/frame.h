@@ -54,6 +54,9 @@ int frame_recv(int fd, unsigned *ret_type, struct buf *payload);
 
 /* ---- for loops that poll ---- */
 
+/* What the header of a frame says: 0, or -EPROTO. */
+int frame_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len);
+
 struct frame {
     unsigned type;
     const char *data; /* in the buffer it was taken from, valid until that is filled again */
