@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
