@@ -1,7 +1,9 @@
 #include "engine_world.h"
 
+#include "base/budget.h"
 #include "engine/env.h"
 #include "engine/exec.h"
+#include "engine/exec_internal.h"
 #include "engine/files.h"
 #include "engine/images.h"
 #include "engine/images_internal.h"
@@ -853,6 +855,38 @@ static void *hang(void *arg)
     h->result = exec_next_here(x, &out, &h->err);
     engine_exec_close(x);
     return NULL;
+}
+
+TEST(a_command_whose_output_found_no_memory_is_not_the_sandboxs_fault)
+{
+    struct exec_request req = {.command = "flood", .collect = true, .timeout_ms = 60000};
+    struct exec_result result;
+    auto_free char *id = NULL;
+    struct budget memory;
+    struct err err = {0};
+    struct world w;
+    struct exec *x;
+
+    world_new(&w);
+    world_close(&w, false);
+    budget_init(&memory, 1);
+    w.config.memory = &memory;
+    world_open(&w);
+    world_start(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_open(w.engine, id, &req, &x, &err), 0);
+    while (!x->wants_memory) {
+        CHECK_INT(engine_exec_collect(x, &result, &err), 1);
+        exec_wait_here(x);
+    }
+    CHECK_INT(engine_exec_collect(x, &result, &err), 1);
+    x->started_ns -= 120 * 1000000000ll;
+    CHECK_INT(engine_exec_collect(x, &result, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    CHECK_STR(err.code, "busy");
+    engine_exec_close(x);
+    world_done(&w);
+    budget_done(&memory);
 }
 
 TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
