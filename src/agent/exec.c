@@ -342,8 +342,14 @@ static int serve_events(struct exec *x, const struct pollfd p[WAIT_COUNT])
         if (p[i].revents && x->out[i].fd >= 0 && pump(x, &x->out[i], CHUNK) == -EPIPE)
             return -EPIPE;
     feed(x);
-    /* Frames that had to wait for room. */
-    return is_background(x) || take_frames(x) >= 0 ? 0 : -EPIPE;
+    if (is_background(x))
+        return 0;
+    /* Frames that had to wait for room. If the end of input is the last of them, nothing else comes
+     * that would have it passed on. */
+    if (take_frames(x) < 0)
+        return -EPIPE;
+    feed(x);
+    return 0;
 }
 
 /* When the loop has to do something even if nothing happens; 0 = never. */

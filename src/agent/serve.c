@@ -266,8 +266,9 @@ static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struc
 
     do {
         c->fd = wait_for_caller(p->sock, queue);
+        /* They survive their spawner. First, since what leave_pool() tells it may be its last. */
+        (void)prctl(PR_SET_PDEATHSIG, 0);
         leave_pool(p, slot);
-        (void)prctl(PR_SET_PDEATHSIG, 0); /* they survive a spawner that somebody kills */
         if (answer(c, true, &err) < 0) {
             call_fail(c, &err);
             break;

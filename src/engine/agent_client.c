@@ -99,15 +99,44 @@ static int agent_said_no(const char *data, size_t len, struct err *err)
     return -1;
 }
 
+/* Exactly that many bytes. Who sends a part of a frame and then nothing is waited for as one who
+ * sends nothing at all. */
+static int recv_all(struct sandbox *sb, int fd, void *data, size_t len, struct err *err)
+{
+    char *p = data;
+
+    while (len > 0) {
+        ssize_t n = recv(fd, p, len, MSG_DONTWAIT);
+
+        if (n > 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            if (agent_await(sb, fd, POLLIN, err) < 0)
+                return -1;
+        } else if (n == 0 || errno != EINTR) {
+            return stream_ended(sb, err);
+        }
+    }
+    return 0;
+}
+
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload, struct err *err)
 {
-    int r;
+    unsigned char header[FRAME_HEADER];
+    size_t len;
 
-    if (agent_await(sb, fd, POLLIN, err) < 0)
+    if (recv_all(sb, fd, header, sizeof(header), err) < 0)
         return -1;
-    r = frame_recv(fd, ret_type, payload);
-    if (r <= 0)
-        return recv_failed(sb, r, err);
+    agent_answered(sb);
+    if (frame_header(header, ret_type, &len) < 0)
+        return recv_failed(sb, -EPROTO, err);
+    buf_clear(payload);
+    payload->max = FRAME_MAX;
+    if (recv_all(sb, fd, buf_room(payload, len), len, err) < 0)
+        return -1;
+    payload->len = len;
+    payload->data[len] = '\0';
     if (*ret_type == FRAME_ERROR)
         return agent_said_no(payload->data, payload->len, err);
     return 0;
@@ -186,24 +215,17 @@ void agent_rest(struct agent_reader *r)
     r->at = 0;
 }
 
-static void bound_wait(int fd, int option, uint64_t ms)
-{
-    struct timeval wait = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-
-    (void)setsockopt(fd, SOL_SOCKET, option, &wait, sizeof(wait));
-}
-
 /* For a whole frame, so that an agent which does not read holds up nobody who sends one. Without
  * the right to more than the machine's maximum it may not be enough; then there is still a limit.
  */
 static void make_room(int fd)
 {
     int room = FRAME_HEADER + FRAME_MAX; /* the kernel doubles it, for what it adds itself */
+    struct timeval limit = {.tv_sec = AGENT_SILENT_MS / 1000};
 
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-    bound_wait(fd, SO_SNDTIMEO, AGENT_SILENT_MS);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
@@ -233,11 +255,7 @@ int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, e
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err)
 {
-    if (agent_admit(sb, err) < 0 || agent_open(e, sb, channel, op, args, ret_fd, err) < 0)
-        return -1;
-    bound_wait(*ret_fd, SO_RCVTIMEO, AGENT_WAIT_MS);
-    bound_wait(*ret_fd, SO_SNDTIMEO, AGENT_WAIT_MS);
-    return 0;
+    return agent_admit(sb, err) < 0 ? -1 : agent_open(e, sb, channel, op, args, ret_fd, err);
 }
 
 int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err)

@@ -25,8 +25,8 @@ int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *paylo
  * for one. If the agent has hung up, err is what it said before. */
 int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, size_t len,
                struct err *err);
-/* As agent_call, but sets no limits on the socket and is not counted: for a caller that bounds its
- * waits with poll() and counts itself (agent_task_begin). */
+/* As agent_call, but the limits are not looked at: for a caller that waits without a thread and
+ * counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
 

@@ -144,7 +144,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
         r = commit_in_turn(e, sb, req, &image, err);
         worker_end(e);
     }
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     if (r < 0)
         return -1;
     images_collect(e); /* it may have replaced one */

@@ -9,8 +9,8 @@
 #include "engine/env_internal.h"
 #include "engine/files_internal.h"
 #include "engine/json_text_internal.h"
-#include "engine/long_work_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
 #include "model/env.h"
 #include "model/limits.h"
@@ -150,7 +150,7 @@ static bool line_sets(const char *line, size_t len, const json_t *vars)
  * value with a line break has no form there and is left out; commands get it all the same. */
 static void rewrite(struct buf *out, const struct buf *old, const json_t *changed)
 {
-    const char *p = old->data, *end = old->data + old->len, *key;
+    const char *p = old->data ? old->data : "", *end = p + old->len, *key;
     json_t *value;
 
     while (p < end) {
@@ -223,7 +223,7 @@ static int change_in_turn(struct engine *e, struct sandbox *sb, const json_t *ch
     if (turn_take(e, &sb->env_turn, err) < 0)
         return -1;
     r = change_env(e, sb, changed, err);
-    pthread_mutex_unlock(&sb->env_turn);
+    turn_give(&sb->env_turn);
     return r;
 }
 

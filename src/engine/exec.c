@@ -138,6 +138,7 @@ int engine_exec_open(struct engine *e, const char *id, const struct exec_request
     x = xcalloc(1, sizeof(*x));
     x->engine = e;
     x->timeout_ms = capped.timeout_ms;
+    x->collected = req->collect;
     x->opened_ns = mono_ns();
     x->look_ns = x->opened_ns + AGENT_LOOK_MS * 1000000ll;
     agent_reader_init(&x->reader, sb, fd);

@@ -20,7 +20,7 @@ struct exec {
     uint64_t timeout_ms; /* 0 = none */
     int64_t opened_ns, started_ns;
     int64_t look_ns; /* when to ask why the agent is silent, until it has started */
-    bool started;
+    bool started, collected;
     struct buf input; /* frames that the agent has not taken yet */
 
     /* of one that is collected */

@@ -87,16 +87,25 @@ static int read_exit(struct engine *e, struct sandbox *sb, const char *data, siz
     return 0;
 }
 
+/* Asked only of a sandbox that runs: the descriptor of one that is removed goes with its box. */
+static bool box_lives(struct engine *e, struct sandbox *sb)
+{
+    struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
+
+    return box.fd >= 0 && poll(&box, 1, 0) == 0;
+}
+
 /* The stream broke off, but the box lives: the command took its supervisor with it (kill -1), or
- * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. */
+ * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. The
+ * start of one that is collected is told late; of any other that was not told it did not happen. */
 static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct err *why,
                            struct err *err)
 {
     struct engine *e = x->engine;
     struct sandbox *sb = x->sandbox;
-    struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
 
-    if (!why->code || strcmp(why->code, "agent_lost") != 0 || box.fd < 0 || poll(&box, 1, 0) != 0) {
+    if ((!x->started && !x->collected) || !why->code || strcmp(why->code, "agent_lost") != 0 ||
+        !box_lives(e, sb)) {
         if (err)
             *err = *why;
         return -1;
@@ -190,9 +199,15 @@ static int take_frame(struct exec *x, struct frame *f, struct err *err)
     return agent_take(&x->reader, f, err);
 }
 
-int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
+static bool is_over(const struct exec *x)
 {
     int64_t given_up = given_up_ns(x);
+
+    return given_up && mono_ns() >= given_up;
+}
+
+int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
+{
     struct err why = {0};
     struct frame f;
     int r;
@@ -202,7 +217,7 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
     if (r < 0)
         return lost_supervisor(x, ret, &why, err) < 0 ? -1 : 1;
     /* Also while output comes: an agent that floods must not outlive the timeout. */
-    if (given_up && mono_ns() >= given_up)
+    if (is_over(x))
         return give_up(x, err);
     if (r == 0) {
         agent_rest(&x->reader);
@@ -223,6 +238,14 @@ static bool has_room(struct exec *x)
         x->reserved = 2 * EXEC_OUTPUT_MAX;
     x->wants_memory = x->reserved == 0 && x->streams[0].len + x->streams[1].len >= OUTPUT_FREE;
     return !x->wants_memory;
+}
+
+/* The command has long been ended, and its output is still in the box: our fault. */
+static int no_memory(struct err *err)
+{
+    return err_code(err, ERR_UNAVAILABLE, "busy",
+                    "the daemon holds as much of other commands' output as it may, until the "
+                    "command's time was up; run it again later");
 }
 
 static void keep(struct exec *x, const struct exec_output *out)
@@ -256,11 +279,8 @@ int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err
     int r;
 
     for (;;) {
-        if (!has_room(x)) {
-            int64_t given_up = given_up_ns(x);
-
-            return given_up && mono_ns() >= given_up ? give_up(x, err) : 1;
-        }
+        if (!has_room(x))
+            return is_over(x) ? no_memory(err) : 1;
         r = engine_exec_next(x, &out, err);
         if (r <= 0)
             return r < 0 ? -1 : 1;

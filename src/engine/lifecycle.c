@@ -11,7 +11,6 @@
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
-#include "engine/long_work_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -19,6 +18,7 @@
 #include "engine/sandboxes.h"
 #include "engine/spec_internal.h"
 #include "engine/stop_internal.h"
+#include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "model/sandbox.h"
@@ -93,7 +93,7 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
 {
     int r;
 
-    pthread_mutex_lock(&sb->turn);
+    turn_await(&sb->turn);
     roster_add(e, sb, true);
     r = launch(e, sb, image, err);
     if (r == 0)
@@ -107,7 +107,7 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
         atomic_fetch_add(&e->created, 1);
         writer_count(e, "created");
     }
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     return r;
 }
 
@@ -265,11 +265,11 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
     if (why == REMOVED_BY_CALL)
         main_stop(e, sb); /* before its turn: it waits for an agent */
     if (why == REMOVED_BY_STOP)
-        pthread_mutex_lock(&sb->turn);
+        turn_await(&sb->turn);
     else if (turn_take(e, &sb->turn, err) < 0)
         return -1;
     r = remove_in_turn(e, sb, why, err);
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     if (r < 0)
         return -1;
     if (why == REMOVED_BY_EXPIRY) {
@@ -344,7 +344,7 @@ static int change(struct engine *e, const char *id,
     r = in_turn(e, sb, err);
     if (r == 0)
         *ret = sandbox_json(e, sb);
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     return r;
 }
 
@@ -381,6 +381,6 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
     }
     if (r == 0)
         *ret = sandbox_json(e, sb);
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     return r;
 }

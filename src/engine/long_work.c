@@ -1,12 +1,7 @@
 #include "engine/long_work_internal.h"
 
-#include <time.h>
-
-#include "base/clock.h"
 #include "base/err.h"
 #include "engine/engine_internal.h"
-
-#define TURN_NS (5 * 1000000000ll)
 
 int long_work_begin(struct engine *e, struct err *err)
 {
@@ -39,22 +34,4 @@ void worker_end(struct engine *e)
 {
     (void)atomic_fetch_sub(&e->workers, 1);
     long_work_end(e);
-}
-
-int turn_take(struct engine *e, pthread_mutex_t *turn, struct err *err)
-{
-    int64_t until = mono_ns() + TURN_NS;
-    struct timespec ts = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    int r;
-
-    if (pthread_mutex_trylock(turn) == 0)
-        return 0;
-    if (long_work_begin(e, err) < 0)
-        return -1;
-    r = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &ts);
-    long_work_end(e);
-    if (r == 0)
-        return 0;
-    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
-                    "another call changes this sandbox, and is not done yet; try again later");
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <pthread.h>
-
 struct engine;
 struct err;
 
@@ -21,6 +19,3 @@ void long_work_end(struct engine *e);
 
 int worker_begin(struct engine *e, struct err *err);
 void worker_end(struct engine *e);
-
-/* Locks a turn of a sandbox, or ERR_UNAVAILABLE "sandbox_busy" when another has it for seconds. */
-int turn_take(struct engine *e, pthread_mutex_t *turn, struct err *err);

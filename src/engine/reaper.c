@@ -17,6 +17,7 @@
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "engine/threads_internal.h"
+#include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
@@ -193,7 +194,7 @@ static void box_ended(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
-    pthread_mutex_lock(&sb->turn);
+    turn_await(&sb->turn);
     reaper_unwatch(e, sb);
     if (sandbox_move(sb, SANDBOX_STOPPED, "agent_lost", NULL) == 0) {
         struct write_job *job = writer_put(e, sb);
@@ -204,7 +205,7 @@ static void box_ended(struct engine *e, struct sandbox *sb)
                       err.text);
         writer_leave(e, job);
     }
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
 }
 
 static void *watcher_main(void *arg)

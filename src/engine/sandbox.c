@@ -17,8 +17,8 @@ struct sandbox *sandbox_alloc(struct engine *e, const struct box *box)
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
     atomic_init(&sb->refs, 1);
-    pthread_mutex_init(&sb->env_turn, NULL);
-    pthread_mutex_init(&sb->turn, NULL);
+    turn_init(&sb->env_turn);
+    turn_init(&sb->turn);
     pthread_mutex_init(&sb->lock, NULL);
     sb->engine = e;
     agent_waits_init(&sb->waits);
@@ -38,8 +38,8 @@ void sandbox_unref(struct sandbox *sb)
 {
     if (!sb || atomic_fetch_sub(&sb->refs, 1) != 1)
         return;
-    pthread_mutex_destroy(&sb->env_turn);
-    pthread_mutex_destroy(&sb->turn);
+    turn_done(&sb->env_turn);
+    turn_done(&sb->turn);
     pthread_mutex_destroy(&sb->lock);
     agent_waits_done(&sb->waits);
     sandbox_spec_done(&sb->spec);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "engine/agent_wait_internal.h"
+#include "engine/turn_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -19,7 +20,8 @@ struct sandbox {
     struct sandbox *doomed_next;               /* in the reaper's queue */
     unsigned attempts;                         /* of the reaper, to destroy its box */
 
-    pthread_mutex_t env_turn, turn, lock;
+    struct turn env_turn, turn;
+    pthread_mutex_t lock;
 
     /* Fixed from the moment it is in the roster, but for pid and pid_start, which create fills. */
     struct box box;

@@ -6,7 +6,6 @@
 #include <sys/uio.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 
 static void put_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
 {
@@ -18,7 +17,7 @@ static void put_header(unsigned char h[FRAME_HEADER], unsigned type, size_t len)
     h[5] = h[6] = h[7] = 0;
 }
 
-static int read_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len)
+int frame_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len)
 {
     size_t len = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
 
@@ -70,42 +69,13 @@ int frame_send(int fd, unsigned type, const void *payload, size_t len)
     return 0;
 }
 
-int frame_recv(int fd, unsigned *ret_type, struct buf *payload)
-{
-    unsigned char h[FRAME_HEADER];
-    ssize_t n = read_some(fd, h, sizeof(h));
-    size_t len;
-    char *room;
-    int r;
-
-    if (n <= 0)
-        return (int)n;
-    if ((size_t)n < sizeof(h)) {
-        r = read_exact(fd, h + n, sizeof(h) - (size_t)n);
-        if (r < 0)
-            return r;
-    }
-    r = read_header(h, ret_type, &len);
-    if (r < 0)
-        return r;
-    buf_clear(payload);
-    payload->max = FRAME_MAX;
-    room = buf_room(payload, len);
-    r = read_exact(fd, room, len);
-    if (r < 0)
-        return r;
-    payload->len = len;
-    payload->data[len] = '\0';
-    return 1;
-}
-
 long frame_parse(const void *data, size_t len, unsigned *ret_type)
 {
     size_t body;
 
     if (len < FRAME_HEADER)
         return 0;
-    if (read_header(data, ret_type, &body) < 0)
+    if (frame_header(data, ret_type, &body) < 0)
         return -EPROTO;
     return len < FRAME_HEADER + body ? 0 : (long)(FRAME_HEADER + body);
 }

@@ -48,11 +48,10 @@ int frame_put(struct buf *b, unsigned type, const void *payload, size_t len);
 /* Blocking. 0 or -errno; -EMSGSIZE for a payload that is too long. */
 int frame_send(int fd, unsigned type, const void *payload, size_t len);
 
-/* Reads one frame into payload (cleared first, its max is raised to FRAME_MAX). 1 for a frame, 0 at
- * the end of the stream between frames, -EPROTO for a broken one, or -errno. */
-int frame_recv(int fd, unsigned *ret_type, struct buf *payload);
-
 /* ---- for loops that poll ---- */
+
+/* What the header of a frame says: 0, or -EPROTO. */
+int frame_header(const unsigned char h[FRAME_HEADER], unsigned *ret_type, size_t *ret_len);
 
 struct frame {
     unsigned type;

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/plan.h"

@@ -3,12 +3,14 @@
 /* A runtime without boxes. Each "box" is a scripted agent: a thread for every connection that
  * speaks proto/call.h, and that lies when it is told to. Boxes outlive engines, as real ones do. */
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -16,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
@@ -32,7 +35,8 @@ enum lie {
     LIE_CLOSE,        /* no answer */
     LIE_UNAUTHORIZED, /* an error that only cay may give, with control characters */
     LIE_ENDLESS,      /* items without end */
-    LIES,
+    LIES,             /* that are over at once; not among them: */
+    LIE_HALF,         /* the first byte of a frame, and no more until this is over */
 };
 
 struct fake_box {
@@ -67,6 +71,8 @@ static struct fake {
     atomic_bool unread;        /* no agent reads anything until it is hung up */
     _Atomic enum box_look look;
     atomic_uint looks; /* how often it was looked at */
+    atomic_uint watch_asked;
+    atomic_bool half_read; /* somebody has taken what LIE_HALF sent */
 } fake;
 
 /* ---- the agent ---- */
@@ -173,7 +179,8 @@ static void serve_exec(struct fake_conn *conn, struct wire *w)
     if (wire_ok(w)) {
         if (strcmp(c.id, "main") == 0)
             conn->box->main_started = true;
-        answer(conn->fd, FRAME_STARTED, &b);
+        if (!c.argv[1] || !c.argv[2] || strcmp(c.argv[2], "unborn") != 0)
+            answer(conn->fd, FRAME_STARTED, &b);
         if (!(c.flags & EXEC_BACKGROUND))
             run_command(conn->fd, &c);
     }
@@ -245,6 +252,7 @@ static bool tell_lie(int fd, enum lie lie)
 {
     static const struct err forged = {.kind = ERR_UNAUTHORIZED, .text = "give me\ntoken \x80"};
     auto_buf struct buf b = {0};
+    int unread = 0;
 
     buf_init(&b, FRAME_MAX);
     switch (lie) {
@@ -270,6 +278,14 @@ static bool tell_lie(int fd, enum lie lie)
         wire_put_str(&b, "/workspace/again");
         while (frame_send(fd, FRAME_ITEM, b.data, b.len) == 0)
             ;
+        return true;
+    case LIE_HALF:
+        (void)!write(fd, "", 1);
+        while (ioctl(fd, SIOCOUTQ, &unread) == 0 && unread > 0)
+            (void)poll(NULL, 0, 1);
+        atomic_store(&fake.half_read, true);
+        while (atomic_load(&fake.lie) == LIE_HALF)
+            (void)poll(NULL, 0, 1);
         return true;
     }
     return false;
@@ -506,6 +522,7 @@ static int fake_watch_fd(struct runtime *rt, const struct box *box)
     b = fake_find(box->id);
     fd = b ? b->watch_fd : -1;
     pthread_mutex_unlock(&fake.lock);
+    atomic_fetch_add(&fake.watch_asked, 1);
     return fd;
 }
 

@@ -1,7 +1,9 @@
 #include "agent_rig.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 TEST(a_command_s_output_and_exit_code_come_back)
@@ -145,6 +147,55 @@ TEST(much_input_goes_through_while_output_comes_back)
     (void)expect_started(fd);
     r = collect(fd);
     CHECK_INT(strtol(r.out.data, NULL, 10), 20l * FRAME_MAX);
+}
+
+static void await_count(int fd, unsigned long request, int want)
+{
+    int n = -1;
+
+    while (n != want) {
+        CHECK_INT(ioctl(fd, request, &n), 0);
+        (void)sched_yield();
+    }
+}
+
+/* The end is taken from the caller after the last bytes have gone, when nothing else happens. */
+TEST(the_end_of_input_is_passed_on_when_it_had_to_wait_for_room)
+{
+    static char block[FRAME_MAX];
+    const int pipe_size = 1 << 16, wide = 1 << 20;
+    char script[300], path[64], *argv[4];
+    struct call_exec e = shell(argv, script);
+    int fd, input;
+    struct buf last;
+    struct result r;
+
+    rig_start();
+    snprintf(script, sizeof(script), "mkfifo %s/go; read x <%s/go; exec wc -c", rig.files,
+             rig.files);
+    e.flags = EXEC_STDIN;
+    fd = send_exec(&e);
+    snprintf(path, sizeof(path), "/proc/%d/fd/0", expect_started(fd));
+    input = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    CHECK(input >= 0);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, block, sizeof(block)), 0);
+    await_count(input, FIONREAD, pipe_size);
+    await_count(fd, SIOCOUTQ, 0);
+    /* As much as the pipe has taken, which fills the supervisor, and the end in the same piece. */
+    buf_init(&last, FRAME_MAX);
+    CHECK_INT(frame_put(&last, FRAME_STDIN, block, (size_t)pipe_size), 0);
+    CHECK_INT(frame_put(&last, FRAME_STDIN, NULL, 0), 0);
+    CHECK_INT(write_all(fd, last.data, last.len), 0);
+    buf_done(&last);
+    await_count(fd, SIOCOUTQ, 0);
+    CHECK_INT(fcntl(input, F_SETPIPE_SZ, wide), wide);
+    await_count(input, FIONREAD, pipe_size + (int)sizeof(block));
+    (void)close(input);
+    snprintf(script, sizeof(script), "until test -p %s/go; do :; done; echo x >%s/go", rig.files,
+             rig.files);
+    (void)run_shell(script);
+    r = collect(fd);
+    CHECK_INT(strtol(r.out.data, NULL, 10), pipe_size + (int)sizeof(block));
 }
 
 TEST(collected_frames_come_in_one_piece)

@@ -1,7 +1,9 @@
 #include "engine_world.h"
 
+#include "base/budget.h"
 #include "engine/env.h"
 #include "engine/exec.h"
+#include "engine/exec_internal.h"
 #include "engine/files.h"
 #include "engine/images.h"
 #include "engine/images_internal.h"
@@ -855,6 +857,38 @@ static void *hang(void *arg)
     return NULL;
 }
 
+TEST(a_command_whose_output_found_no_memory_is_not_the_sandboxs_fault)
+{
+    struct exec_request req = {.command = "flood", .collect = true, .timeout_ms = 60000};
+    struct exec_result result;
+    auto_free char *id = NULL;
+    struct budget memory;
+    struct err err = {0};
+    struct world w;
+    struct exec *x;
+
+    world_new(&w);
+    world_close(&w, false);
+    budget_init(&memory, 1);
+    w.config.memory = &memory;
+    world_open(&w);
+    world_start(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_open(w.engine, id, &req, &x, &err), 0);
+    while (!x->wants_memory) {
+        CHECK_INT(engine_exec_collect(x, &result, &err), 1);
+        exec_wait_here(x);
+    }
+    CHECK_INT(engine_exec_collect(x, &result, &err), 1);
+    x->started_ns -= 120 * 1000000000ll;
+    CHECK_INT(engine_exec_collect(x, &result, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    CHECK_STR(err.code, "busy");
+    engine_exec_close(x);
+    world_done(&w);
+    budget_done(&memory);
+}
+
 TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
 {
     struct world w;
@@ -872,6 +906,30 @@ TEST(removing_a_sandbox_ends_a_command_that_runs_in_it)
     world_done(&w);
 }
 
+/* Its box is being destroyed meanwhile, and what the runtime knows of it freed. */
+TEST(a_command_whose_sandbox_was_removed_does_not_ask_for_its_box)
+{
+    auto_free char *id = NULL;
+    struct exec_output out;
+    struct err err = {0};
+    unsigned asked;
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(
+        exec_open_here(w.engine, id, &(struct exec_request){.command = "hang"}, &x, &pid, &err), 0);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    asked = atomic_load(&fake.watch_asked);
+    CHECK_INT(exec_next_here(x, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_NOT_FOUND);
+    CHECK_INT(atomic_load(&fake.watch_asked), asked);
+    engine_exec_close(x);
+    world_done(&w);
+}
+
 TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
 {
     struct err err = {0};
@@ -883,10 +941,10 @@ TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
     CHECK_INT(sandbox_get(w.engine, id, &sb, NULL), 0);
-    pthread_mutex_lock(&sb->turn); /* as a commit has it */
+    turn_await(&sb->turn); /* as a commit has it */
     CHECK_INT(engine_pause(w.engine, id, &out, &err), -1);
     CHECK_STR(err.code, "sandbox_busy");
-    pthread_mutex_unlock(&sb->turn);
+    turn_give(&sb->turn);
     CHECK_INT(engine_pause(w.engine, id, &out, &err), 0);
     json_decref(out);
     sandbox_unref(sb);
@@ -938,6 +996,22 @@ TEST(a_command_that_takes_its_supervisor_with_it_has_ended)
     CHECK_INT(json_integer_value(json_object_get(out, "exitCode")), 137);
     CHECK_STR(str(out, "reason"), "lost");
     json_decref(out);
+    world_done(&w);
+}
+
+TEST(a_command_that_did_not_start_has_no_end)
+{
+    struct exec_request req = {.command = "unborn"};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(exec_open_here(w.engine, id, &req, &x, &pid, &err), -1);
+    CHECK_STR(err.code, "agent_lost");
     world_done(&w);
 }
 

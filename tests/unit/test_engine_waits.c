@@ -37,6 +37,7 @@ struct caller {
     pthread_t thread;
     struct err err;
     int result;
+    atomic_bool done;
 };
 
 static void *caller_main(void *arg)
@@ -44,6 +45,7 @@ static void *caller_main(void *arg)
     struct caller *c = arg;
 
     c->result = hello(c->w, c->sb, &c->err);
+    atomic_store(&c->done, true);
     return NULL;
 }
 
@@ -156,6 +158,28 @@ TEST(a_silent_sandbox_holds_few_callers_and_the_others_many)
         CHECK_INT(c[i].result, 0);
     }
     CHECK_INT(hello(&w, sb, &err), 0);
+    CHECK_INT(atomic_load(&sb->waits.threads), 0);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(who_waits_for_the_rest_of_an_answer_is_counted_too)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct caller c;
+
+    atomic_store(&fake.lie, LIE_HALF);
+    caller_start(&c, &w, sb);
+    while (!atomic_load(&fake.half_read))
+        (void)poll(NULL, 0, 1);
+    while (atomic_load(&sb->waits.threads) == 0 && !atomic_load(&c.done))
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&sb->waits.threads), 1);
+    atomic_store(&fake.lie, LIE_NOT);
+    CHECK_INT(pthread_join(c.thread, NULL), 0);
+    CHECK_INT(c.result, -1);
+    check_refused(&c.err, "agent_lost");
     CHECK_INT(atomic_load(&sb->waits.threads), 0);
     sandbox_unref(sb);
     world_done(&w);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/plan.h"
