@@ -118,6 +118,13 @@ static bool must_be_told(const struct parked *p)
     return !p->told && atomic_load(&p->req->worker->server->draining);
 }
 
+/* Bytes of an upgraded connection that came with its request: they are not in the socket, so epoll
+ * does not tell of them. */
+static bool has_early_input(const struct parked *p)
+{
+    return p->wait.input && !p->ended && p->req->conn->kept;
+}
+
 static int set_timer(struct parked *p)
 {
     int64_t at = next_time(p);
@@ -126,7 +133,7 @@ static int set_timer(struct parked *p)
         return -1;
     p->timer_ns = at;
     /* Looked at after the timer is set, which may have undone what http_server_drain() did. */
-    return must_be_told(p) ? ring_at(p, 1) : 0;
+    return must_be_told(p) || has_early_input(p) ? ring_at(p, 1) : 0;
 }
 
 static int set_all(struct parked *p)
@@ -158,6 +165,8 @@ static unsigned read_news(struct parked *p)
             news &= ~(unsigned)HTTP_TIME; /* it was rung */
         p->timer_ns = 0;
     }
+    if (has_early_input(p))
+        news |= HTTP_INPUT;
     if (must_be_told(p)) {
         p->told = true;
         news |= HTTP_DRAIN;
@@ -316,7 +325,7 @@ void park_begin(struct worker *w, struct http_req *req)
         memcpy(c->kept, w->data + w->off, c->kept_len);
     }
     w->len = w->off = 0;
-    go_on(w, p, c->kept && p->wait.input ? HTTP_INPUT : 0, EPOLL_CTL_ADD);
+    go_on(w, p, 0, EPOLL_CTL_ADD);
 }
 
 static void wake(struct worker *w, struct parked *p)

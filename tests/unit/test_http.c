@@ -143,6 +143,25 @@ static void upgrade(struct http_req *req)
     CHECK_INT(http_park(req, &wait, echo_input, NULL, NULL), 0);
 }
 
+/* Upgrades not before its first step, as one does that waits for its command to start. */
+static bool upgrade_late(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    (void)arg;
+    if (news & HTTP_GONE)
+        return false;
+    if (http_req_status(req))
+        return echo_input(req, news, wait, NULL);
+    *wait = (struct http_wait){.fd = -1, .input = true};
+    return http_upgrade(req, "echo") == 0;
+}
+
+static void park_and_upgrade(struct http_req *req)
+{
+    struct http_wait wait = {.fd = -1, .until_ns = mono_ns()};
+
+    CHECK_INT(http_park(req, &wait, upgrade_late, NULL, NULL), 0);
+}
+
 /* ---- parked requests. What they wait for is a pipe of the test: each byte is told on as it is,
  * '.' ends the answer ---- */
 
@@ -246,6 +265,8 @@ static void handle(struct http_req *req, void *arg)
         stream_until_gone(req);
     else if (strcmp(path, "/upgrade") == 0)
         upgrade(req);
+    else if (strcmp(path, "/upgrade-late") == 0)
+        park_and_upgrade(req);
     else if (strcmp(path, "/park") == 0)
         park(req);
     else if (strcmp(path, "/pour") == 0)
@@ -1348,6 +1369,18 @@ TEST(an_upgraded_connection_echoes_with_its_body_and_early_bytes)
     put(raw, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n"
              "Upgrade: tea, Echo\r\n\r\nearly");
     CHECK_INT(status_of(get(raw, "early")), 101);
+    finish();
+}
+
+TEST(bytes_that_come_with_a_request_are_there_when_a_step_upgrades_it)
+{
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    put(fd, "GET /upgrade-late HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n"
+            "Upgrade: echo\r\n\r\nearly");
+    CHECK_INT(status_of(get(fd, "early")), 101);
     finish();
 }
 
