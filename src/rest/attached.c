@@ -9,7 +9,8 @@
 #include "proto/frame.h"
 #include "proto/wire.h"
 
-#define READ_BYTES (64u << 10)
+#define READ_BYTES    (64u << 10)
+#define READS_AT_ONCE 16 /* of a client that sends without end; epoll tells of the rest */
 
 int attached_check(struct http_req *req, struct err *err)
 {
@@ -146,7 +147,7 @@ int attached_input(struct attached *a, struct task *task, struct err *err)
 
     if (pass_frames(a, task, err) < 0)
         return -1;
-    while (n > 0 && task->takes_input) {
+    for (int i = 0; i < READS_AT_ONCE && n > 0 && task->takes_input; i++) {
         char *room = buf_room(&a->in, READ_BYTES);
 
         n = http_upgraded_read(a->req, room, READ_BYTES);
