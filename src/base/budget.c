@@ -52,3 +52,15 @@ void budget_give(struct budget *b, size_t n)
     (void)pthread_cond_broadcast(&b->freed);
     (void)pthread_mutex_unlock(&b->lock);
 }
+
+bool budget_is_tight(struct budget *b)
+{
+    bool tight;
+
+    if (!b)
+        return false;
+    (void)pthread_mutex_lock(&b->lock);
+    tight = b->used > b->max / 2;
+    (void)pthread_mutex_unlock(&b->lock);
+    return tight;
+}

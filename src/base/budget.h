@@ -24,3 +24,5 @@ bool budget_take(struct budget *b, size_t n);
 /* As that, but waits for room until then (mono_ns). */
 bool budget_wait(struct budget *b, size_t n, int64_t until_ns);
 void budget_give(struct budget *b, size_t n);
+/* Is more than half of it taken? */
+bool budget_is_tight(struct budget *b);

@@ -29,8 +29,10 @@
 #include "runtime/runtime.h"
 #include "store/store.h"
 
-/* What strangers can make the daemon hold at once: bodies, outputs, streams that are not read. */
-#define MEMORY_MAX (128u << 20)
+/* What strangers can make the daemon hold at once: bodies and outputs; what streams have not sent.
+ * Apart, so that streams that nobody reads do not keep commands and uploads waiting. */
+#define MEMORY_MAX  (112u << 20)
+#define STREAMS_MAX (48u << 20)
 
 #define DRAIN_MS        10000
 #define LAUNCHER_END_MS 2000
@@ -47,7 +49,7 @@ struct daemon {
     char *socket_path, *port_path;
     int launcher_fd, launcher_pidfd, signal_fd, tcp_fd, unix_fd;
     uint32_t port;
-    struct budget memory;
+    struct budget memory, streams;
     struct store *store;
     struct image_store *images;
     struct runtime *runtime;
@@ -249,6 +251,7 @@ static int start_http(struct daemon *d, struct err *err)
         .runtime = d->runtime->ops->name,
         .boundary = d->runtime->ops->boundary,
         .memory = &d->memory,
+        .streams = &d->streams,
     };
     limits.memory = &d->memory;
     d->rest = rest_new(&d->rest_config, d->engine);
@@ -409,6 +412,7 @@ static int run(struct daemon *d)
     int status = 1;
 
     budget_init(&d->memory, MEMORY_MAX);
+    budget_init(&d->streams, STREAMS_MAX);
     log_setup(d->config.log_level, d->config.log_format == LOG_AS_JSON);
     if (start(d, &err) < 0) {
         log_error("cannot start", "error", err.text);
@@ -418,6 +422,7 @@ static int run(struct daemon *d)
     }
     stop(d, status == 0 && d->config.stop_sandboxes);
     budget_done(&d->memory);
+    budget_done(&d->streams);
     if (status == 0)
         log_info("stopped");
     return status;

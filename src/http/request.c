@@ -16,6 +16,8 @@
  * a rate: the other half stays free for everyone else. */
 #define CROWDED_GRACE_NS    (250 * 1000000ll)
 #define CROWDED_NS_PER_BYTE 15625 /* 64 KiB a second */
+/* The same for one whose body holds memory, while that is scarce: others wait for it. */
+#define HOLDER_GRACE_NS (5 * 1000000000ll)
 
 #define BODY_FREE        (64u << 10) /* of a body, that the memory budget is not asked for */
 #define BODY_PATIENCE_NS (5 * 1000000000ll)
@@ -145,11 +147,13 @@ ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len)
 static int patience_ms(struct http_req *req, unsigned stalled)
 {
     const struct http_limits *limits = &req->worker->server->limits;
+    bool crowded = stalled > limits->workers_max / 2;
     int64_t left;
 
-    if (stalled <= limits->workers_max / 2)
+    if (!crowded && (req->reserved == 0 || !budget_is_tight(limits->memory)))
         return limits->body_timeout_ms;
-    left = CROWDED_GRACE_NS + req->moved * CROWDED_NS_PER_BYTE - req->stalled_ns;
+    left = crowded ? CROWDED_GRACE_NS : HOLDER_GRACE_NS;
+    left += req->moved * CROWDED_NS_PER_BYTE - req->stalled_ns;
     if (left <= 0)
         return 0;
     left = left / 1000000 + 1;

@@ -17,7 +17,8 @@ struct rest_config {
     bool rate_enabled;
     unsigned rate_rpm, rate_burst;
     const char *runtime, *boundary; /* what GET /info says about the walls */
-    struct budget *memory;          /* that streams take what is unsent from; NULL = no bound */
+    struct budget *memory;          /* that input is taken from; NULL = no bound */
+    struct budget *streams;         /* that what is unsent of streams is taken from */
 };
 
 /* Copies nothing: config and what it points to must outlive the face. */

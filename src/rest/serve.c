@@ -54,8 +54,8 @@ struct served {
     struct sse sse;
     struct attached attached;
     char *path;          /* of the request, for the log, once it is parked */
-    size_t reserved;     /* of the memory budget, while something is unsent */
-    size_t input_memory; /* of it, for call.in */
+    size_t reserved;     /* of the budget of streams, while something is unsent */
+    size_t input_memory; /* of the budget of memory, for call.in */
 };
 
 /* ---- failures ---- */
@@ -341,7 +341,7 @@ static void served_free(struct served *s)
     call_done(&s->call);
     answer_done(&s->answer);
     attached_done(&s->attached);
-    budget_give(s->rest->config->memory, s->reserved);
+    budget_give(s->rest->config->streams, s->reserved);
     free(s->path);
     free(s);
 }
@@ -416,20 +416,27 @@ static void set_wait(const struct served *s, int r, struct http_wait *wait)
         wait->until_ns = 1; /* at once, behind those who wait for their turn */
 }
 
-/* Room for what a step may leave unsent; without it the step waits. */
+/* Room for what a step may leave unsent; without it the step waits. One that collects an answer
+ * leaves nothing. */
 static bool take_memory(struct served *s)
 {
-    if (s->reserved == 0 && budget_take(s->rest->config->memory, STEP_MEMORY))
-        s->reserved = STEP_MEMORY;
-    return s->reserved > 0;
+    if (s->mode == MODE_ANSWER || http_unsent(s->req) > 0)
+        return true;
+    if (!budget_take(s->rest->config->streams, STEP_MEMORY - s->reserved))
+        return false;
+    s->reserved = STEP_MEMORY;
+    return true;
 }
 
+/* But for what is unsent. */
 static void give_memory(struct served *s)
 {
-    if (http_unsent(s->req) > 0)
+    size_t keep = http_unsent(s->req);
+
+    if (keep >= s->reserved)
         return;
-    budget_give(s->rest->config->memory, s->reserved);
-    s->reserved = 0;
+    budget_give(s->rest->config->streams, s->reserved - keep);
+    s->reserved = keep;
 }
 
 /* The client's input first: it may be what the command waits for. It goes on while the client does

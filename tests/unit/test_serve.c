@@ -20,7 +20,7 @@
 #define WORKERS 3
 
 static struct budget memory;
-static struct rest_config config = {.prefix = "sandbox", .memory = &memory};
+static struct rest_config config = {.prefix = "sandbox", .streams = &memory};
 static struct rest *rest;
 static struct http_server *server;
 static char *folder, *socket_path;
@@ -53,6 +53,24 @@ static int pour(struct call *call, struct err *err)
     return leave_task(call, &ops, mono_ns());
 }
 
+static int answer_in_time(struct task *task, struct call *call, struct err *err)
+{
+    (void)err;
+    if (mono_ns() < task->until_ns)
+        return TASK_WAITS;
+    call->out = json_pack("{s:b}", "late", 1);
+    return TASK_DONE;
+}
+
+/* Longer than a worker waits for a command itself. */
+static int answer_late(struct call *call, struct err *err)
+{
+    static const struct task_ops ops = {.step = answer_in_time, .free = free_task};
+
+    (void)err;
+    return leave_task(call, &ops, mono_ns() + 60 * 1000000);
+}
+
 static int answer_now(struct call *call, struct err *err)
 {
     (void)err;
@@ -63,6 +81,7 @@ static int answer_now(struct call *call, struct err *err)
 static const struct function rows[] = {
     {"test::pour", "GET", "/pour", NULL, pour, NULL, SCOPE_READ, .flags = FUNCTION_WAITS,
      .answer = ANSWER_EVENTS},
+    {"test::late", "GET", "/late", NULL, answer_late, NULL, SCOPE_READ, .flags = FUNCTION_WAITS},
     {"test::now", "GET", "/now", NULL, answer_now, NULL, SCOPE_READ},
 };
 
@@ -161,6 +180,15 @@ TEST(streams_that_always_have_more_leave_workers_for_others)
         (void)pthread_join(readers[i], NULL);
         (void)close(fds[i]);
     }
+    finish();
+}
+
+TEST(an_answer_that_is_waited_for_needs_no_memory_of_streams)
+{
+    start();
+    CHECK(budget_take(&memory, 64 << 20));
+    CHECK(answers("/late", "{\"late\":true}"));
+    budget_give(&memory, 64 << 20);
     finish();
 }
 
