@@ -9,7 +9,7 @@
 
 #define WEIGHT_MAX 1000 /* in thousandths: the standard allows three digits after the point */
 
-struct part {
+struct media_range {
     const char *at;
     size_t len;
 };
@@ -23,7 +23,7 @@ struct wish {
     const char *place; /* of that range in the header */
 };
 
-static struct part trim(const char *at, size_t len)
+static struct media_range trim(const char *at, size_t len)
 {
     while (len > 0 && strchr(" \t", at[len - 1]))
         len--;
@@ -31,11 +31,11 @@ static struct part trim(const char *at, size_t len)
         at++;
         len--;
     }
-    return (struct part){at, len};
+    return (struct media_range){at, len};
 }
 
 /* Takes what comes before the separator, outside of quotes, off the rest. */
-static struct part cut(struct part *rest, char separator)
+static struct media_range cut(struct media_range *rest, char separator)
 {
     const char *start = rest->at;
     bool quoted = false;
@@ -47,7 +47,8 @@ static struct part cut(struct part *rest, char separator)
         else if (quoted && start[n] == '\\' && n + 1 < rest->len)
             n++;
     }
-    *rest = n < rest->len ? (struct part){start + n + 1, rest->len - n - 1} : (struct part){0};
+    *rest = n < rest->len ? (struct media_range){start + n + 1, rest->len - n - 1}
+                          : (struct media_range){0};
     return trim(start, n);
 }
 
@@ -67,10 +68,10 @@ static int read_weight(const char *s, size_t len)
     return weight <= WEIGHT_MAX ? weight : -1;
 }
 
-static int weight_of(struct part parameters)
+static int weight_of(struct media_range parameters)
 {
     while (parameters.len > 0) {
-        struct part p = cut(&parameters, ';');
+        struct media_range p = cut(&parameters, ';');
 
         if (p.len >= 2 && strncasecmp(p.at, "q=", 2) == 0)
             return read_weight(p.at + 2, p.len - 2);
@@ -78,7 +79,7 @@ static int weight_of(struct part parameters)
     return WEIGHT_MAX;
 }
 
-static enum match match(struct part range, const char *type)
+static enum match match(struct media_range range, const char *type)
 {
     size_t family = strcspn(type, "/") + 1;
 
@@ -94,12 +95,12 @@ static enum match match(struct part range, const char *type)
 
 static struct wish wish_for(const char *accept, const char *type)
 {
-    struct part rest = {accept, strlen(accept)};
+    struct media_range rest = {accept, strlen(accept)};
     struct wish wish = {.match = MATCH_NONE};
 
     while (rest.len > 0) {
-        struct part parameters = cut(&rest, ',');
-        struct part range = cut(&parameters, ';');
+        struct media_range parameters = cut(&rest, ',');
+        struct media_range range = cut(&parameters, ';');
         enum match m = match(range, type);
         int weight = weight_of(parameters);
 
