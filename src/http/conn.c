@@ -84,6 +84,10 @@ static bool settle(struct worker *w, struct conn *c, struct http_req *req)
             linger(w, c);
         return false;
     }
+    if (req->reply == REPLY_UPGRADED && !req->peer_gone) {
+        linger(w, c); /* its client may still be sending */
+        return false;
+    }
     if (req->reply == REPLY_UNTIL_CLOSE) {
         /* Its end is the only end mark: a stream that was not ended must not look whole. */
         struct linger reset = {.l_onoff = 1, .l_linger = 0};

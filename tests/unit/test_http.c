@@ -162,6 +162,15 @@ static void park_and_upgrade(struct http_req *req)
     CHECK_INT(http_park(req, &wait, upgrade_late, NULL, NULL), 0);
 }
 
+/* Ends with what the client sent meanwhile unread. */
+static void upgrade_and_end(struct http_req *req)
+{
+    CHECK_INT(http_upgrade(req, "echo"), 0);
+    signal_pipe(entered);
+    await_pipe(leave);
+    CHECK_INT(http_stream_write(req, "bye", 3), 0);
+}
+
 /* ---- parked requests. What they wait for is a pipe of the test: each byte is told on as it is,
  * '.' ends the answer ---- */
 
@@ -267,6 +276,8 @@ static void handle(struct http_req *req, void *arg)
         upgrade(req);
     else if (strcmp(path, "/upgrade-late") == 0)
         park_and_upgrade(req);
+    else if (strcmp(path, "/upgrade-and-end") == 0)
+        upgrade_and_end(req);
     else if (strcmp(path, "/park") == 0)
         park(req);
     else if (strcmp(path, "/pour") == 0)
@@ -1381,6 +1392,28 @@ TEST(bytes_that_come_with_a_request_are_there_when_a_step_upgrades_it)
     put(fd, "GET /upgrade-late HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n"
             "Upgrade: echo\r\n\r\nearly");
     CHECK_INT(status_of(get(fd, "early")), 101);
+    finish();
+}
+
+/* Closing with unread bytes resets the connection, and the client loses what is on its way. */
+TEST(the_end_of_an_upgraded_connection_is_no_reset)
+{
+    char text[512];
+    size_t len = 0;
+    ssize_t n;
+    auto_close int fd = -1;
+
+    start();
+    fd = dial();
+    put(fd, "GET /upgrade-and-end HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n"
+            "Upgrade: echo\r\n\r\n");
+    await_pipe(entered);
+    put(fd, "never read");
+    signal_pipe(leave);
+    while ((n = read(fd, text + len, sizeof(text) - len)) > 0)
+        len += (size_t)n;
+    CHECK_INT(n, 0);
+    CHECK(len > 3 && memcmp(text + len - 3, "bye", 3) == 0);
     finish();
 }
 
