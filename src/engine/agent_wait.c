@@ -49,6 +49,19 @@ int agent_admit(struct sandbox *sb, struct err *err)
     return 0;
 }
 
+/* Around the wait of a thread. */
+static void thread_begin(struct sandbox *sb)
+{
+    (void)atomic_fetch_add(&sb->waits.threads, 1);
+    (void)atomic_fetch_add(&threads_waiting, 1);
+}
+
+static void thread_end(struct sandbox *sb)
+{
+    (void)atomic_fetch_sub(&threads_waiting, 1);
+    (void)atomic_fetch_sub(&sb->waits.threads, 1);
+}
+
 int agent_task_begin(struct sandbox *sb, struct err *err)
 {
     if (atomic_fetch_add(&sb->waits.tasks, 1) < AGENT_TASKS_MAX)
@@ -177,9 +190,15 @@ int agent_judge(struct engine *e, struct sandbox *sb, struct err *err)
 
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    if (!is_running(sb) || pthread_mutex_trylock(&sb->waits.judging) != 0)
+    int r;
+
+    if (!is_running(sb) || atomic_load(&threads_waiting) >= AGENT_THREADS_MAX ||
+        pthread_mutex_trylock(&sb->waits.judging) != 0)
         return 0;
-    return judge(e, sb, err);
+    thread_begin(sb);
+    r = judge(e, sb, err);
+    thread_end(sb);
+    return r;
 }
 
 /* ---- how long ---- */
@@ -215,10 +234,8 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err)
         agent_answered(sb);
         return 0;
     }
-    (void)atomic_fetch_add(&sb->waits.threads, 1);
-    (void)atomic_fetch_add(&threads_waiting, 1);
+    thread_begin(sb);
     r = wait_and_judge(sb, fd, events, err);
-    (void)atomic_fetch_sub(&threads_waiting, 1);
-    (void)atomic_fetch_sub(&sb->waits.threads, 1);
+    thread_end(sb);
     return r;
 }

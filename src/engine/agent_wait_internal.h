@@ -61,7 +61,8 @@ void agent_answered(struct sandbox *sb);
 int agent_judge(struct engine *e, struct sandbox *sb, struct err *err);
 
 /* As that, for a task, of which many may wait for one sandbox: while another judges, or has just
- * done so, it takes no time. */
+ * done so, it takes no time. The thread that judges counts as one that waits; when all of those are
+ * taken nobody is judged. */
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);
 
 /* Calls that wait without a thread are counted apart from the others: at most AGENT_TASKS_MAX a
