@@ -180,7 +180,8 @@ static int judge(struct engine *e, struct sandbox *sb, struct err *err)
                     "the sandbox does not answer; try again, or remove it if that goes on");
 }
 
-int agent_judge(struct engine *e, struct sandbox *sb, struct err *err)
+/* As agent_judge_try(), for a thread that waits: with another it waits for that one's judgement. */
+static int judge_or_wait(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (!is_running(sb))
         return 0; /* paused, or on its way out: both end by themselves */
@@ -219,7 +220,7 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
             agent_answered(sb);
             return 0;
         }
-        if (agent_judge(sb->engine, sb, err) < 0)
+        if (judge_or_wait(sb->engine, sb, err) < 0)
             return -1;
         waited = (mono_ns() - began) / 1000000;
     }
