@@ -33,7 +33,7 @@ struct launcher {
     int dev;                  /* template of /dev: a tmpfs with the device nodes; -1 at first */
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */
-    struct parked *parked;
+    struct parked_child *parked;
 };
 
 /* cgroup.procs of a box, opened for writing. */
@@ -43,8 +43,8 @@ struct cgroup_fds {
 };
 
 /* A child that waits for its START. */
-struct parked {
-    struct parked *next;
+struct parked_child {
+    struct parked_child *next;
     char *id;
     pid_t pid;
     int sync;   /* SOCK_SEQPACKET to the child; closing it ends the child */

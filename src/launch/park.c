@@ -118,7 +118,7 @@ static int join_cgroups(pid_t pid, const struct cgroup_fds *c)
 
 /* What only the host's privileges can do for the child, then the word that it is done. */
 static int equip(const struct launcher *l, const struct plan *plan,
-                 const struct cgroup_fds *cgroups, struct parked *p, const char **step)
+                 const struct cgroup_fds *cgroups, struct parked_child *p, const char **step)
 {
     auto_close int dev = -1;
     char path[64];
@@ -143,7 +143,7 @@ static int equip(const struct launcher *l, const struct plan *plan,
     return send_fds(p->sync, "d", 1, &dev, 1);
 }
 
-static void parked_free(struct parked *p)
+static void parked_free(struct parked_child *p)
 {
     close_fd(&p->sync);
     close_fd(&p->userns);
@@ -152,7 +152,7 @@ static void parked_free(struct parked *p)
 }
 
 static int clone_parked(const struct launcher *l, const struct plan *plan,
-                        const struct cgroup_fds *cgroups, struct parked *p, const char **step)
+                        const struct cgroup_fds *cgroups, struct parked_child *p, const char **step)
 {
     auto_close int v2 = -1;
     int sync[2];
@@ -175,7 +175,7 @@ static int clone_parked(const struct launcher *l, const struct plan *plan,
 
 /* What the child says of its being parked; *step is named if it could not be. flags as for recv().
  * -EAGAIN when it has not said anything yet. */
-static int parked_report(const struct parked *p, int flags, const char **step)
+static int parked_report(const struct parked_child *p, int flags, const char **step)
 {
     static struct launch_report report;
     ssize_t n = recv(p->sync, &report, sizeof(report), flags);
@@ -197,7 +197,7 @@ static int parked_report(const struct parked *p, int flags, const char **step)
 }
 
 /* The child may have died of its own step, which then is the one to name. */
-static int end_child(const struct parked *p, int r, const char **step)
+static int end_child(const struct parked_child *p, int r, const char **step)
 {
     int own = p->sync < 0 ? 0 : parked_report(p, MSG_DONTWAIT, step);
 
@@ -209,7 +209,7 @@ static int end_child(const struct parked *p, int r, const char **step)
 int park(struct launcher *l, const struct plan *plan, const char **step)
 {
     struct cgroup_fds cgroups = {0};
-    struct parked *p;
+    struct parked_child *p;
     int r = l->dev < 0 ? root_setup(l, plan->stage, step) : 0;
 
     if (r < 0)
@@ -238,9 +238,9 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
 
 /* ---- START, FORGET ---- */
 
-static struct parked *take(struct launcher *l, const char *id)
+static struct parked_child *take(struct launcher *l, const char *id)
 {
-    struct parked **at = &l->parked, *p;
+    struct parked_child **at = &l->parked, *p;
 
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
@@ -252,7 +252,7 @@ static struct parked *take(struct launcher *l, const char *id)
 
 int park_forget(struct launcher *l, const char *id)
 {
-    struct parked *p = take(l, id);
+    struct parked_child *p = take(l, id);
     int pid = p ? p->pid : 0;
 
     if (p)
@@ -268,7 +268,7 @@ static void close_parts(struct parts *parts)
         (void)close(parts->binds[--parts->n_binds]);
 }
 
-static int start(const struct launcher *l, struct parked *p, const struct plan *plan,
+static int start(const struct launcher *l, struct parked_child *p, const struct plan *plan,
                  const void *text, size_t len, const int fds[PLAN_FDS], const char **step)
 {
     struct parts parts = {.root = -1,
@@ -295,7 +295,7 @@ static int start(const struct launcher *l, struct parked *p, const struct plan *
 int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
                const int fds[PLAN_FDS], const char **step)
 {
-    struct parked *p = take(l, plan->id);
+    struct parked_child *p = take(l, plan->id);
     int r;
 
     *step = "find the parked box";
