@@ -34,7 +34,7 @@ struct output {
     uint64_t kept, lost;
 };
 
-struct supervision {
+struct supervised {
     struct agent_call *call;
     struct call_exec in;
     struct identity user;
@@ -50,23 +50,23 @@ struct supervision {
     int64_t hold_until; /* 0 once it has passed */
 };
 
-static bool is_background(const struct supervision *x)
+static bool is_background(const struct supervised *x)
 {
     return x->in.flags & EXEC_BACKGROUND;
 }
 
-static bool is_tty(const struct supervision *x)
+static bool is_tty(const struct supervised *x)
 {
     return x->in.flags & EXEC_TTY;
 }
 
-static bool collects(const struct supervision *x)
+static bool collects(const struct supervised *x)
 {
     return x->in.flags & EXEC_COLLECT;
 }
 
 /* So much waits for the caller that nothing is added to it. */
-static bool is_full(const struct supervision *x)
+static bool is_full(const struct supervised *x)
 {
     return !is_background(x) && x->call->out.len >= (collects(x) ? HOLD : 1);
 }
@@ -83,7 +83,7 @@ static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
     return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int make_pipes(struct supervision *x, int fds[3])
+static int make_pipes(struct supervised *x, int fds[3])
 {
     int r = make_pipe(&x->out[0].fd, &fds[1], 0);
 
@@ -96,7 +96,7 @@ static int make_pipes(struct supervision *x, int fds[3])
     return r;
 }
 
-static int start(struct supervision *x, struct err *err)
+static int start(struct supervised *x, struct err *err)
 {
     struct spawn s = {.argv = x->in.argv,
                       .env = x->in.env,
@@ -130,7 +130,7 @@ static int start(struct supervision *x, struct err *err)
     return 0;
 }
 
-static void reap(struct supervision *x)
+static void reap(struct supervised *x)
 {
     pid_t pid;
     int status;
@@ -145,7 +145,7 @@ static void reap(struct supervision *x)
 /* ---- output */
 
 /* The part of len bytes that output_max still lets through. */
-static size_t within_limit(const struct supervision *x, struct output *o, size_t len)
+static size_t within_limit(const struct supervised *x, struct output *o, size_t len)
 {
     uint64_t room = x->in.output_max > o->kept ? x->in.output_max - o->kept : 0;
     size_t part = x->in.output_max == 0 || len < room ? len : (size_t)room;
@@ -157,7 +157,7 @@ static size_t within_limit(const struct supervision *x, struct output *o, size_t
 
 /* Reads at most want bytes and passes them on. Bytes read, 0 at the end of the stream (it is closed
  * then), or -errno. */
-static ssize_t pump(struct supervision *x, struct output *o, size_t want)
+static ssize_t pump(struct supervised *x, struct output *o, size_t want)
 {
     static char chunk[CHUNK];
     ssize_t n = read_some(o->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk));
@@ -183,7 +183,7 @@ static ssize_t pump(struct supervision *x, struct output *o, size_t want)
 }
 
 /* What is there now and no more: a process that goes on writing must not keep the call open. */
-static void drain(struct supervision *x)
+static void drain(struct supervised *x)
 {
     for (size_t i = 0; i < ARRAY_LEN(x->out); i++) {
         struct output *o = &x->out[i];
@@ -209,7 +209,7 @@ static void drain(struct supervision *x)
 
 /* ---- input: what the caller sends while the command runs */
 
-static void feed(struct supervision *x)
+static void feed(struct supervised *x)
 {
     while (x->input >= 0 && x->pending.len > 0) {
         ssize_t n = write(x->input, x->pending.data, x->pending.len);
@@ -233,7 +233,7 @@ static void feed(struct supervision *x)
         close_fd(&x->input);
 }
 
-static int on_input(struct supervision *x, const struct frame *f)
+static int on_input(struct supervised *x, const struct frame *f)
 {
     if (!(x->in.flags & (EXEC_STDIN | EXEC_TTY)) || x->input_ends)
         return 0; /* late, or never announced: dropped */
@@ -243,7 +243,7 @@ static int on_input(struct supervision *x, const struct frame *f)
     return is_tty(x) ? buf_add(&x->pending, "\x04", 1) : 0;
 }
 
-static int on_frame(struct supervision *x, const struct frame *f)
+static int on_frame(struct supervised *x, const struct frame *f)
 {
     pid_t self = getpid();
     struct wire w;
@@ -273,12 +273,12 @@ static int on_frame(struct supervision *x, const struct frame *f)
 }
 
 /* Room for one more frame of input must be left before another is taken. */
-static bool wants_frames(const struct supervision *x)
+static bool wants_frames(const struct supervised *x)
 {
     return x->pending.len < FRAME_MAX;
 }
 
-static int take_frames(struct supervision *x)
+static int take_frames(struct supervised *x)
 {
     while (wants_frames(x)) {
         struct frame f;
@@ -294,7 +294,7 @@ static int take_frames(struct supervision *x)
 }
 
 /* 0, or negative when the caller is gone or does not speak our protocol. */
-static int listen_caller(struct supervision *x, short revents)
+static int listen_caller(struct supervised *x, short revents)
 {
     int r;
 
@@ -318,7 +318,7 @@ static int listen_caller(struct supervision *x, short revents)
 
 enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_COUNT };
 
-static void poll_set(const struct supervision *x, struct pollfd p[WAIT_COUNT])
+static void poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT])
 {
     bool full = is_full(x);
 
@@ -332,7 +332,7 @@ static void poll_set(const struct supervision *x, struct pollfd p[WAIT_COUNT])
         p[WAIT_CALLER].events |= POLLIN;
 }
 
-static int serve_events(struct supervision *x, const struct pollfd p[WAIT_COUNT])
+static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
 {
     if (p[WAIT_CALLER].revents && listen_caller(x, p[WAIT_CALLER].revents) < 0)
         return -EPIPE;
@@ -353,14 +353,14 @@ static int serve_events(struct supervision *x, const struct pollfd p[WAIT_COUNT]
 }
 
 /* When the loop has to do something even if nothing happens; 0 = never. */
-static int64_t next_time(const struct supervision *x)
+static int64_t next_time(const struct supervised *x)
 {
     if (x->hold_until && (!x->deadline || x->hold_until < x->deadline))
         return x->hold_until;
     return x->deadline;
 }
 
-static bool time_is_up(struct supervision *x, int64_t now)
+static bool time_is_up(struct supervised *x, int64_t now)
 {
     if (x->hold_until && now >= x->hold_until) {
         x->hold_until = 0;
@@ -370,7 +370,7 @@ static bool time_is_up(struct supervision *x, int64_t now)
 }
 
 /* Until the command ends, time is up, or the caller is gone. */
-static enum call_exit_how watch(struct supervision *x)
+static enum call_exit_how watch(struct supervised *x)
 {
     struct pollfd p[WAIT_COUNT];
 
@@ -403,7 +403,7 @@ static enum call_exit_how watch(struct supervision *x)
     }
 }
 
-static void finish(struct supervision *x, enum call_exit_how how)
+static void finish(struct supervised *x, enum call_exit_how how)
 {
     struct call_exit e = {.how = how, .duration_ns = (uint64_t)(mono_ns() - x->started)};
     auto_buf struct buf b = {0};
@@ -427,7 +427,7 @@ static void finish(struct supervision *x, enum call_exit_how how)
 }
 
 /* Rule 2: for as long as somebody holds the other ends. */
-static void linger(struct supervision *x)
+static void linger(struct supervised *x)
 {
     static char sink[CHUNK];
     bool marked = false;
@@ -453,7 +453,7 @@ static void linger(struct supervision *x)
     }
 }
 
-static int tell_started(struct supervision *x, struct err *err)
+static int tell_started(struct supervised *x, struct err *err)
 {
     auto_buf struct buf b = {0};
 
@@ -473,7 +473,7 @@ static int tell_started(struct supervision *x, struct err *err)
 }
 
 /* Only the box's own passwd says where a user is at home. */
-static void add_home(struct supervision *x)
+static void add_home(struct supervised *x)
 {
     const char *home = x->user.home[0] ? x->user.home : "/";
     auto_free char *var = NULL;
@@ -485,7 +485,7 @@ static void add_home(struct supervision *x)
     x->in.env = strv_add(x->in.env, var);
 }
 
-static int find_user(struct supervision *x, struct err *err)
+static int find_user(struct supervised *x, struct err *err)
 {
     /* The common case looks up nothing. */
     if (x->in.user[0] == '\0' && x->in.cwd[0] != '\0')
@@ -497,7 +497,7 @@ static int find_user(struct supervision *x, struct err *err)
 }
 
 /* Returns when nothing is left of it, so that this process can supervise another command. */
-static void run(struct supervision *x)
+static void run(struct supervised *x)
 {
     enum call_exit_how how = watch(x);
 
@@ -518,9 +518,9 @@ static void run(struct supervision *x)
 
 int exec_call(struct agent_call *c, struct err *err)
 {
-    static struct supervision x;
+    static struct supervised x;
 
-    x = (struct supervision){
+    x = (struct supervised){
         .call = c, .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);

@@ -49,6 +49,19 @@ int agent_admit(struct sandbox *sb, struct err *err)
     return 0;
 }
 
+/* Around the wait of a thread. */
+static void thread_begin(struct sandbox *sb)
+{
+    (void)atomic_fetch_add(&sb->waits.threads, 1);
+    (void)atomic_fetch_add(&threads_waiting, 1);
+}
+
+static void thread_end(struct sandbox *sb)
+{
+    (void)atomic_fetch_sub(&threads_waiting, 1);
+    (void)atomic_fetch_sub(&sb->waits.threads, 1);
+}
+
 int agent_task_begin(struct sandbox *sb, struct err *err)
 {
     if (atomic_fetch_add(&sb->waits.tasks, 1) < AGENT_TASKS_MAX)
@@ -167,7 +180,8 @@ static int judge(struct engine *e, struct sandbox *sb, struct err *err)
                     "the sandbox does not answer; try again, or remove it if that goes on");
 }
 
-int agent_judge(struct engine *e, struct sandbox *sb, struct err *err)
+/* As agent_judge_try(), for a thread that waits: with another it waits for that one's judgement. */
+static int judge_or_wait(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (!is_running(sb))
         return 0; /* paused, or on its way out: both end by themselves */
@@ -177,9 +191,15 @@ int agent_judge(struct engine *e, struct sandbox *sb, struct err *err)
 
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    if (!is_running(sb) || pthread_mutex_trylock(&sb->waits.judging) != 0)
+    int r;
+
+    if (!is_running(sb) || atomic_load(&threads_waiting) >= AGENT_THREADS_MAX ||
+        pthread_mutex_trylock(&sb->waits.judging) != 0)
         return 0;
-    return judge(e, sb, err);
+    thread_begin(sb);
+    r = judge(e, sb, err);
+    thread_end(sb);
+    return r;
 }
 
 /* ---- how long ---- */
@@ -200,7 +220,7 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
             agent_answered(sb);
             return 0;
         }
-        if (agent_judge(sb->engine, sb, err) < 0)
+        if (judge_or_wait(sb->engine, sb, err) < 0)
             return -1;
         waited = (mono_ns() - began) / 1000000;
     }
@@ -215,10 +235,8 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err)
         agent_answered(sb);
         return 0;
     }
-    (void)atomic_fetch_add(&sb->waits.threads, 1);
-    (void)atomic_fetch_add(&threads_waiting, 1);
+    thread_begin(sb);
     r = wait_and_judge(sb, fd, events, err);
-    (void)atomic_fetch_sub(&threads_waiting, 1);
-    (void)atomic_fetch_sub(&sb->waits.threads, 1);
+    thread_end(sb);
     return r;
 }

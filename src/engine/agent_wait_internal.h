@@ -12,7 +12,7 @@ struct sandbox;
 /* Waiting for agents: how long, how many at a time, and who is to blame for a silence.
  *
  *  1. A call waits at most AGENT_WAIT_MS for the next bytes. When none have come for AGENT_LOOK_MS,
- *     the waiting thread asks agent_judge(), and again at twice that time and then every
+ *     the waiting thread asks who is to blame, and again at twice that time and then every
  *     AGENT_SILENT_MS.
  *  2. Counted are threads that wait for an agent at this moment, not calls: one that reads the
  * answer or sends it on to a client holds nobody up. The count is looked at before a call is sent,
@@ -53,15 +53,12 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
 /* Something came from the agent of sb. agent_await() says so itself. */
 void agent_answered(struct sandbox *sb);
 
-/* Is the silence of an agent its own fault? For a caller that has waited AGENT_LOOK_MS without a
- * byte. It lets an agent go on that a signal has stopped, and asks for a CALL_HELLO. 0 = wait on:
- * it answered that, or the machine is merely slow, or the sandbox is paused. -1 = ERR_UNAVAILABLE
- * "agent_timeout". Takes up to AGENT_SILENT_MS - AGENT_LOOK_MS: not for a thread that serves others
- * meanwhile. */
-int agent_judge(struct engine *e, struct sandbox *sb, struct err *err);
-
-/* As that, for a task, of which many may wait for one sandbox: while another judges, or has just
- * done so, it takes no time. */
+/* Is the silence of an agent its own fault? For a task that has waited AGENT_LOOK_MS without a
+ * byte; agent_await() asks by itself. It lets an agent go on that a signal has stopped, and asks
+ * for a CALL_HELLO. 0 = wait on: it answered that, or the machine is merely slow, or the sandbox is
+ * paused. -1 = ERR_UNAVAILABLE "agent_timeout". Takes up to AGENT_SILENT_MS - AGENT_LOOK_MS, but no
+ * time while another judges the same sandbox or has just done so. The thread that judges counts as
+ * one that waits; when all of those are taken nobody is judged. */
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);
 
 /* Calls that wait without a thread are counted apart from the others: at most AGENT_TASKS_MAX a

@@ -219,25 +219,3 @@ int engine_interrupt(struct engine *e, const char *id, uint32_t pid, struct err 
     wire_put_u32(&args, SIGINT);
     return agent_simple(e, sb, CALL_KILL, &args, err);
 }
-
-int engine_main_log(struct engine *e, const char *id, uint64_t *cursor, struct buf *out,
-                    bool *ret_running, struct err *err)
-{
-    auto_sandbox struct sandbox *sb = NULL;
-    size_t room = out->max - out->len;
-    struct call_log log = {0};
-    size_t before = out->len;
-
-    if (sandbox_get(e, id, &sb, err) < 0)
-        return -1;
-    *ret_running = false;
-    if (!sb->spec.entrypoint)
-        return 0;
-    if (sandbox_check_running(sb, err) < 0 ||
-        log_read(e, sb, "main", *cursor, room < LOG_PART_MAX ? room : LOG_PART_MAX, out, &log,
-                 err) < 0)
-        return -1;
-    *cursor += out->len - before;
-    *ret_running = log.running || *cursor < log.size;
-    return 0;
-}

@@ -85,9 +85,3 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
                            struct err *err);
 /* SIGINT to pid, or with pid 0 to every exec that runs. */
 int engine_interrupt(struct engine *e, const char *id, uint32_t pid, struct err *err);
-
-/* Output of the main process (the entrypoint), from a byte offset: raw bytes into out, new offset
- * in *cursor; *ret_running says whether more may come. Without an entrypoint: nothing, not running.
- */
-int engine_main_log(struct engine *e, const char *id, uint64_t *cursor, struct buf *out,
-                    bool *ret_running, struct err *err);

@@ -159,6 +159,7 @@ static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
 static void keep_running(struct engine *e, struct sandbox *sb)
 {
     bool paused = sb->state == SANDBOX_PAUSED;
+    struct box_stats stats;
     struct err err = {0};
 
     /* One that runs may have been stopped by a commit that did not come to its end. */
@@ -166,6 +167,9 @@ static void keep_running(struct engine *e, struct sandbox *sb)
         log_warn(paused ? "a paused sandbox could not be paused again"
                         : "a sandbox could not be made to go on",
                  "id", sb->box.id, "error", err.text);
+    /* What was killed for memory before us was told then, and is not the next command's end. */
+    if (runtime_stats(e->runtime, &sb->box, &stats, NULL) == 0)
+        sb->oom_seen = stats.oom_kills;
     reaper_watch(e, sb);
 }
 

@@ -39,7 +39,7 @@ struct bundle {
     size_t n;
 };
 
-void part_done(struct part *p)
+void bundle_file_done(struct bundle_file *p)
 {
     close_fd(&p->fd);
 }
@@ -300,7 +300,7 @@ bool bundle_has(const struct bundle *b, const char *name)
     return fstatat(b->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-int bundle_part(const struct bundle *b, const char *name, struct part *ret, struct err *err)
+int bundle_open(const struct bundle *b, const char *name, struct bundle_file *ret, struct err *err)
 {
     const struct entry *entry = b->is_dir ? NULL : find(b, name);
     auto_close int fd = -1;
@@ -314,7 +314,7 @@ int bundle_part(const struct bundle *b, const char *name, struct part *ret, stru
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_code(err, ERR_INVALID, "bad_image", "it names the file %s, which is not there",
                         printable(name, shown));
-    *ret = (struct part){
+    *ret = (struct bundle_file){
         .at = entry ? entry->at : 0,
         .size = entry ? entry->size : (uint64_t)st.st_size,
         .fd = steal_fd(fd),
@@ -325,11 +325,11 @@ int bundle_part(const struct bundle *b, const char *name, struct part *ret, stru
 int bundle_read(const struct bundle *b, const char *name, size_t max, char **ret, size_t *ret_len,
                 struct err *err)
 {
-    auto_part struct part p = {.fd = -1};
+    auto_bundle_file struct bundle_file p = {.fd = -1};
     auto_free char *text = NULL;
     char shown[96];
 
-    if (bundle_part(b, name, &p, err) < 0)
+    if (bundle_open(b, name, &p, err) < 0)
         return -1;
     if (p.size > max)
         return err_code(err, ERR_TOO_LARGE, "bad_image", "the file %s is larger than %zu MiB",

@@ -15,7 +15,7 @@
 #include "worker/worker.h"
 
 struct reading {
-    struct part part;
+    struct bundle_file part;
     uint64_t done;
     EVP_MD_CTX *sha; /* NULL = its digest is not known */
     const struct bundle *bundle;
@@ -56,7 +56,7 @@ static int reading_open(struct layer_job *job, struct unpack_source *ret, struct
     struct reading *r = job->arg;
 
     job->source_error = &r->err;
-    if (bundle_part(r->bundle, r->layer->name, &r->part, err) < 0)
+    if (bundle_open(r->bundle, r->layer->name, &r->part, err) < 0)
         return -1;
     if (r->layer->checked)
         r->sha = digest_new();
@@ -73,7 +73,7 @@ static int reading_close(struct layer_job *job, struct err *err)
 
     while ((n = read_part(r, rest, sizeof(rest))) > 0)
         ;
-    part_done(&r->part);
+    bundle_file_done(&r->part);
     if (n < 0)
         return err_sys(err, (int)-n, "read the file of a layer");
     if (!r->sha)
@@ -88,9 +88,9 @@ static int reading_close(struct layer_job *job, struct err *err)
 
 static uint64_t part_size(const struct bundle *b, const char *name)
 {
-    auto_part struct part p = {.fd = -1};
+    auto_bundle_file struct bundle_file p = {.fd = -1};
 
-    return bundle_part(b, name, &p, NULL) == 0 ? p.size : 0;
+    return bundle_open(b, name, &p, NULL) == 0 ? p.size : 0;
 }
 
 static struct layer_job *make_jobs(const struct bundle *b, const struct bundle_image *image,

@@ -131,13 +131,13 @@ int layer_begin(const struct worker_request *q, const char *made, struct layer *
 
 struct bundle;
 
-struct part {
+struct bundle_file {
     int fd; /* owned */
     uint64_t at, size;
 };
 
-void part_done(struct part *p);
-#define auto_part __attribute__((cleanup(part_done)))
+void bundle_file_done(struct bundle_file *p);
+#define auto_bundle_file __attribute__((cleanup(bundle_file_done)))
 
 struct bundle *bundle_of_dir(int dirfd);
 /* *ret is NULL when the archive is no bundle: then it is that of a root. fd is read from its start
@@ -147,7 +147,7 @@ void bundle_free(struct bundle *b);
 
 bool bundle_has(const struct bundle *b, const char *name);
 /* ERR_INVALID "bad_image" when it is not there. */
-int bundle_part(const struct bundle *b, const char *name, struct part *ret, struct err *err);
+int bundle_open(const struct bundle *b, const char *name, struct bundle_file *ret, struct err *err);
 /* The whole of a small one, with a NUL behind it. */
 int bundle_read(const struct bundle *b, const char *name, size_t max, char **ret, size_t *ret_len,
                 struct err *err);

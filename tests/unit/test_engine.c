@@ -596,6 +596,29 @@ TEST(an_adopted_sandbox_works_and_keeps_its_image_environment)
     world_done(&w);
 }
 
+TEST(an_adopted_sandbox_was_not_just_out_of_memory)
+{
+    struct exec_request req = {.command = "killed"};
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    atomic_store(&fake.oom_kills, 2);
+    world_close(&w, false);
+    world_open(&w);
+    world_start(&w);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, NULL), 0);
+    CHECK_STR(str(out, "reason"), "signal");
+    json_decref(out);
+    atomic_store(&fake.oom_kills, 3);
+    CHECK_INT(exec_run_here(w.engine, id, &req, &out, NULL), 0);
+    CHECK_STR(str(out, "reason"), "oom");
+    json_decref(out);
+    world_done(&w);
+}
+
 TEST(a_half_made_sandbox_gets_its_entrypoint)
 {
     static const char config[] = "{\"image\":\"host\",\"timeout\":60,\"memory\":64,\"cpu\":1.0,"

@@ -185,6 +185,35 @@ TEST(who_waits_for_the_rest_of_an_answer_is_counted_too)
     world_done(&w);
 }
 
+static void *judge_main(void *arg)
+{
+    struct caller *c = arg;
+
+    c->result = agent_judge_try(c->w->engine, c->sb, &c->err);
+    atomic_store(&c->done, true);
+    return NULL;
+}
+
+TEST(a_task_that_judges_is_counted_as_a_thread_that_waits)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct caller c = {.w = &w, .sb = sb};
+
+    atomic_store(&fake.silent, true);
+    CHECK_INT(pthread_create(&c.thread, NULL, judge_main, &c), 0);
+    while (atomic_load(&sb->waits.threads) == 0 && !atomic_load(&c.done))
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&sb->waits.threads), 1);
+    CHECK_INT(pthread_join(c.thread, NULL), 0);
+    CHECK_INT(c.result, -1);
+    check_refused(&c.err, "agent_timeout");
+    CHECK_INT(atomic_load(&sb->waits.threads), 0);
+    atomic_store(&fake.silent, false);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 TEST(threads_and_tasks_of_a_sandbox_are_bounded)
 {
     struct world w;
@@ -204,6 +233,26 @@ TEST(threads_and_tasks_of_a_sandbox_are_bounded)
     agent_task_end(sb);
     CHECK_INT(agent_task_begin(sb, &err), 0);
     sandbox_unref(sb);
+    world_done(&w);
+}
+
+/* As it is while a commit has frozen it. */
+TEST(removing_a_sandbox_does_not_wait_for_an_agent_that_is_slow)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    int64_t began;
+
+    world_up(&w);
+    id = create(&w, "{\"image\": \"host\", \"entrypoint\": [\"server\"]}");
+    atomic_store(&fake.main_runs, true);
+    atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_BUSY);
+    began = mono_ns();
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK(mono_ns() - began <
+          15ll * 1000000000); /* and not the 30 s of one who waits for an answer */
+    atomic_store(&fake.silent, false);
     world_done(&w);
 }
 

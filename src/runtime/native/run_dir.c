@@ -12,7 +12,7 @@
 #include "runtime/native/native_internal.h"
 
 /* How many calls may wait until an agent takes them; the next is refused. More than one sandbox can
- * have at a time (engine/agent_client_internal.h), so only one that takes none fills it. */
+ * have at a time (engine/agent_wait_internal.h), so only one that takes none fills it. */
 #define BACKLOG 640
 
 char *run_path(const struct native *n, const char *id, const char *name)
