@@ -45,8 +45,7 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
     (void)close(AGENT_FD_CTL);
     (void)err_code(&full, ERR_LIMIT, "process_limit",
-                   "the sandbox has reached its process limit; end some of its processes, or make "
-                   "a sandbox with a higher limit");
+                   "the sandbox has as many processes as it may; try again when some have ended");
     /* What somebody takes from us our children lack too: main starts another in our place. */
     while (descriptors() >= born_with)
         (void)pool_run(&pool, 0, false);

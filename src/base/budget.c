@@ -13,6 +13,7 @@ void budget_init(struct budget *b, size_t max)
     (void)pthread_condattr_destroy(&attr);
     b->max = max;
     b->used = 0;
+    b->waiting = 0;
 }
 
 void budget_done(struct budget *b)
@@ -26,21 +27,49 @@ bool budget_take(struct budget *b, size_t n)
     return budget_wait(b, n, 0);
 }
 
-bool budget_wait(struct budget *b, size_t n, int64_t until_ns)
+static bool has_room(const struct budget *b, size_t n)
+{
+    return b->used <= b->max && n <= b->max - b->used;
+}
+
+/* With the lock held. */
+static bool await_room(struct budget *b, size_t n, int64_t until_ns)
 {
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    int r = 0;
+
+    if (has_room(b, n))
+        return true;
+    if (until_ns == 0 || b->waiting >= BUDGET_WAITERS_MAX)
+        return false;
+    b->waiting++;
+    while (r == 0 && !has_room(b, n))
+        r = pthread_cond_timedwait(&b->freed, &b->lock, &until);
+    b->waiting--;
+    return has_room(b, n);
+}
+
+bool budget_wait(struct budget *b, size_t n, int64_t until_ns)
+{
     bool room;
 
     if (!b)
         return true;
     (void)pthread_mutex_lock(&b->lock);
-    while (!(room = n <= b->max - b->used))
-        if (until_ns == 0 || pthread_cond_timedwait(&b->freed, &b->lock, &until) != 0)
-            break;
+    room = await_room(b, n, until_ns);
     if (room)
         b->used += n;
     (void)pthread_mutex_unlock(&b->lock);
     return room;
+}
+
+void budget_add(struct budget *b, size_t n)
+{
+    if (!b || n == 0)
+        return;
+    (void)pthread_mutex_lock(&b->lock);
+    b->used += n;
+    (void)pthread_mutex_unlock(&b->lock);
 }
 
 void budget_give(struct budget *b, size_t n)

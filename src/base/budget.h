@@ -14,7 +14,10 @@ struct budget {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     size_t max, used;
+    unsigned waiting; /* threads */
 };
+
+#define BUDGET_WAITERS_MAX 64 /* who comes beside them is told at once */
 
 void budget_init(struct budget *b, size_t max);
 void budget_done(struct budget *b);
@@ -23,6 +26,8 @@ void budget_done(struct budget *b);
 bool budget_take(struct budget *b, size_t n);
 /* As that, but waits for room until then (mono_ns). */
 bool budget_wait(struct budget *b, size_t n, int64_t until_ns);
+/* For what is here already and cannot be put back: also past the maximum, so that others wait. */
+void budget_add(struct budget *b, size_t n);
 void budget_give(struct budget *b, size_t n);
 /* Is more than half of it taken? */
 bool budget_is_tight(struct budget *b);

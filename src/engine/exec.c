@@ -167,9 +167,9 @@ void engine_exec_close(struct exec *x)
 
 /* ---- input ---- */
 
-bool engine_exec_takes_input(const struct exec *x)
+size_t engine_exec_held(const struct exec *x)
 {
-    return x->input.len == 0;
+    return x->input.len;
 }
 
 void engine_exec_flush(struct exec *x)

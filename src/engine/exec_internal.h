@@ -26,8 +26,10 @@ struct exec {
     /* of one that is collected */
     struct buf streams[2];
     uint64_t lost;
-    size_t reserved; /* of the memory budget */
-    bool wants_memory;
+    size_t reserved;         /* of the memory budget */
+    int64_t wants_memory_ns; /* since when it waits for more of it; 0 = it does not */
+    int64_t waited_ns;       /* for memory, in all */
+    bool cut;                /* it has waited too long: no more is kept */
 };
 
 #define INPUT_MAX (FRAME_MAX + (64u << 10)) /* the longest frame, and some small ones */

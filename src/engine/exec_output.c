@@ -24,10 +24,11 @@
 
 #define GRACE_MS 5000 /* past its timeout, which the agent sees to; then the agent is broken */
 
-/* Output up to this is kept without asking the memory budget; past it, room for all that it can
- * become is taken at once. While there is none the output is left in the box, and the command waits
- * as it would for any slow reader. */
-#define OUTPUT_FREE     (256u << 10)
+/* Output up to this is kept without asking the memory budget; past it room is taken as it grows.
+ * While there is none the output is left in the box, and the command waits as it would for any slow
+ * reader; but not for ever. */
+#define OUTPUT_FREE     (512u << 10)
+#define OUTPUT_WAIT_NS  (10 * 1000000000ll)
 #define MEMORY_AGAIN_NS (50 * 1000000ll)
 
 int exit_code_of(const struct call_exit *x)
@@ -125,7 +126,9 @@ static int64_t given_up_ns(const struct exec *x)
 {
     if (!x->started)
         return x->opened_ns + AGENT_WAIT_MS * 1000000ll;
-    return x->timeout_ms ? x->started_ns + (int64_t)(x->timeout_ms + GRACE_MS) * 1000000 : 0;
+    return x->timeout_ms
+               ? x->started_ns + x->waited_ns + (int64_t)(x->timeout_ms + GRACE_MS) * 1000000
+               : 0;
 }
 
 void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
@@ -135,7 +138,7 @@ void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
         .events = EPOLLIN | (x->input.len > 0 ? EPOLLOUT : 0),
         .until_ns = x->started ? given_up_ns(x) : x->look_ns,
     };
-    if (x->wants_memory)
+    if (x->wants_memory_ns)
         *ret = (struct exec_wait){.fd = -1, .until_ns = mono_ns() + MEMORY_AGAIN_NS};
 }
 
@@ -229,29 +232,50 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
 
 /* ---- the output whole ---- */
 
-static bool has_room(struct exec *x)
+/* May this much be kept? The budget is asked for twice as much as is there, so seldom. */
+static bool grow(struct exec *x, size_t kept)
 {
-    struct budget *memory = x->engine->config.memory;
+    size_t want = x->reserved ? x->reserved : OUTPUT_FREE;
 
-    if (x->reserved == 0 && x->streams[0].len + x->streams[1].len >= OUTPUT_FREE &&
-        budget_take(memory, 2 * EXEC_OUTPUT_MAX))
-        x->reserved = 2 * EXEC_OUTPUT_MAX;
-    x->wants_memory = x->reserved == 0 && x->streams[0].len + x->streams[1].len >= OUTPUT_FREE;
-    return !x->wants_memory;
+    while (want < kept)
+        want *= 2;
+    if (want == OUTPUT_FREE || want == x->reserved)
+        return true;
+    if (!budget_take(x->engine->config.memory, want - x->reserved))
+        return false;
+    x->reserved = want;
+    return true;
 }
 
-/* The command has long been ended, and its output is still in the box: our fault. */
-static int no_memory(struct err *err)
+/* False while it waits for memory. Past OUTPUT_WAIT_NS it goes on without: what comes is counted as
+ * lost, so that the command is not held up by the outputs of others. */
+static bool has_room(struct exec *x)
 {
-    return err_code(err, ERR_UNAVAILABLE, "busy",
-                    "the daemon holds as much of other commands' output as it may, until the "
-                    "command's time was up; run it again later");
+    size_t kept = x->streams[0].len + x->streams[1].len;
+
+    if (x->cut || grow(x, kept + FRAME_MAX < 2 * EXEC_OUTPUT_MAX ? kept + FRAME_MAX : kept))
+        return true;
+    if (!x->wants_memory_ns)
+        x->wants_memory_ns = mono_ns();
+    x->cut = mono_ns() - x->wants_memory_ns >= OUTPUT_WAIT_NS;
+    return x->cut;
+}
+
+/* The time that it waited is not the agent's. */
+static bool await_room(struct exec *x)
+{
+    if (!has_room(x))
+        return false;
+    if (x->wants_memory_ns)
+        x->waited_ns += mono_ns() - x->wants_memory_ns;
+    x->wants_memory_ns = 0;
+    return true;
 }
 
 static void keep(struct exec *x, const struct exec_output *out)
 {
     struct buf *b = &x->streams[out->what == EXEC_STDERR];
-    size_t room = EXEC_OUTPUT_MAX - b->len;
+    size_t room = x->cut ? 0 : EXEC_OUTPUT_MAX - b->len;
     size_t n = out->len < room ? out->len : room;
 
     (void)buf_add(b, out->data, n);
@@ -279,8 +303,8 @@ int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err
     int r;
 
     for (;;) {
-        if (!has_room(x))
-            return is_over(x) ? no_memory(err) : 1;
+        if (!await_room(x))
+            return 1;
         r = engine_exec_next(x, &out, err);
         if (r <= 0)
             return r < 0 ? -1 : 1;

@@ -78,6 +78,7 @@ struct task {
     uint32_t events;  /* 0 = not now */
     int64_t until_ns; /* mono_ns; 0 = no time */
     bool takes_input; /* now */
+    size_t held;      /* bytes of input that it keeps, since they are not taken yet */
 };
 
 struct call;

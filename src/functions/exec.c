@@ -49,6 +49,12 @@ static void set_wait(struct exec_task *t)
     t->task.until_ns = wait.until_ns;
 }
 
+static void set_input(struct exec_task *t)
+{
+    t->task.held = engine_exec_held(t->exec);
+    t->task.takes_input = t->task.held == 0;
+}
+
 /* Ends the command, if it still runs. */
 static void exec_task_free(struct task *task)
 {
@@ -206,7 +212,7 @@ static int attach_step(struct task *task, struct call *call, struct err *err)
     if (r < 0)
         return -1;
     set_wait(t);
-    task->takes_input = engine_exec_takes_input(t->exec);
+    set_input(t);
     return r > 0 ? pass_output(call, &out, err) : TASK_WAITS;
 }
 
@@ -224,7 +230,7 @@ static int attach_input(struct task *task, const struct input *in, struct err *e
     else
         engine_exec_signal(t->exec, in->first);
     set_wait(t);
-    task->takes_input = engine_exec_takes_input(t->exec);
+    set_input(t);
     return 0;
 }
 

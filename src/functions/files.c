@@ -41,9 +41,12 @@ static int send_file(struct call *call, struct err *err)
     if (size > 0 && sink_size(call, size, err) < 0)
         return -1;
     left = size > 0 ? size : JSON_FILE_MAX;
-    while (left > 0 && (n = engine_file_next(file, &piece, err)) != 0) {
+    while ((size == 0 || left > 0) && (n = engine_file_next(file, &piece, err)) != 0) {
         size_t part = n > 0 && (uint64_t)n < left ? (size_t)n : (size_t)left;
 
+        if (size == 0 && n > 0 && (uint64_t)n > left)
+            return err_code(err, ERR_TOO_LARGE, "file_too_large",
+                            "a kernel file is read up to %u MiB", JSON_FILE_MAX >> 20);
         if (n < 0 || sink_bytes(call, CHANNEL_ANSWER, piece.data, part, err) < 0)
             return -1;
         left -= part;

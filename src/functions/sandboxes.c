@@ -146,7 +146,7 @@ static const struct field list_fields[] = {
 
 static const struct field renew_fields[] = {
     {"expiresAt", FIELD_INT, .max = 9007199254740991, .example = "1767225900000",
-     .help = "Unix milliseconds; at least 60 seconds and at most 24 hours from now"},
+     .help = "Unix milliseconds; moved to the nearer end of 60 seconds to 24 hours from now"},
     {0},
 };
 

@@ -123,7 +123,8 @@ enum http_news {
 
 /* What a parked request waits for, beside its client. */
 struct http_wait {
-    int fd;           /* -1 = none; it must stay open until another wait, or the end */
+    int fd;           /* -1 = none; it must stay open until another wait, or the end, and a
+                         new one must not take its number */
     uint32_t events;  /* EPOLLIN, EPOLLOUT */
     bool input;       /* also for bytes of the client (upgraded connections) */
     int64_t until_ns; /* mono_ns; 0 = no time */

@@ -39,7 +39,7 @@ static const struct field sandbox_fields[] = {
 const struct shape sandbox_shape = {"Sandbox", sandbox_fields, .help = "one box"};
 
 static const struct field list_fields[] = {
-    {"items", FIELD_ARRAY, .of = &sandbox_shape, .help = "the newest first"},
+    {"items", FIELD_ARRAY, .of = &sandbox_shape, .help = "the oldest first"},
     {"total", FIELD_INT, .example = "1", .help = "on all pages"},
     {"page", FIELD_INT, .example = "1", .help = "counted from 1"},
     {"pageSize", FIELD_INT, .example = "20", .help = "the most on a page"},

@@ -213,12 +213,15 @@ static int put_texts(struct answer *a, const struct text *texts)
 
 int answer_json(struct answer *a, const json_t *value, const struct text *texts)
 {
+    auto_free char *members = NULL;
+
     if (!texts || !texts[0].name)
         return put_value(a, value);
-    /* The members that come with texts are few and short; the end of the object moves. */
-    if (put_value(a, value) < 0)
+    members = json_dumps(value, JSON_COMPACT); /* few and short; the end of the object moves */
+    if (!members)
+        abort();
+    if (answer_raw(a, members, strlen(members) - 1) < 0)
         return -1;
-    a->out.data[--a->out.len] = '\0';
     return put_texts(a, texts);
 }
 

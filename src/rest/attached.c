@@ -152,7 +152,7 @@ int attached_input(struct attached *a, struct task *task, struct err *err)
 
         n = http_upgraded_read(a->req, room, READ_BYTES);
         if (n < 0)
-            return -1;
+            return err_code(err, ERR_CONFLICT, "cancelled", "the client went away");
         a->in.len += (size_t)n;
         if (pass_frames(a, task, err) < 0)
             return -1;

@@ -35,7 +35,7 @@ void attached_exit(struct attached *a, const json_t *end);
 void attached_error(struct attached *a, const struct err *err);
 
 /* Gives what the client has sent to the task, as long as that takes it: 0; -1 when the client has
- * gone or has sent what it may not, which err then says (kind ERR_NONE: gone). */
+ * gone or has sent what it may not, which err then says. */
 int attached_input(struct attached *a, struct task *task, struct err *err);
 /* Is there a frame that was read and that the task has not taken? */
 bool attached_has_frame(const struct attached *a);

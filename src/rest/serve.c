@@ -32,7 +32,6 @@
 #define BODY_MAX          (1u << 20)
 #define JSON_FILE_MAX     (16u << 20) /* of a file that is sent inside JSON */
 #define INPUT_FREE        (64u << 10) /* what the memory budget is not asked for */
-#define INPUT_PATIENCE_NS (5 * 1000000000ll)
 #define PATIENCE_NS       (20 * 1000000ll)
 #define PATIENT_MAX       16
 #define TURN_NS           (1 * 1000000ll)
@@ -198,7 +197,7 @@ static int take_input_memory(struct served *s, size_t bytes, struct err *err)
 {
     if (bytes <= INPUT_FREE)
         return 0;
-    if (!budget_wait(s->rest->config->memory, bytes, mono_ns() + INPUT_PATIENCE_NS))
+    if (!budget_take(s->rest->config->memory, bytes)) /* it holds memory for the text already */
         return err_code(err, ERR_UNAVAILABLE, "busy",
                         "the daemon holds as much of other callers' data as it may; send it again");
     s->input_memory = bytes;
@@ -422,20 +421,23 @@ static bool take_memory(struct served *s)
 {
     if (s->mode == MODE_ANSWER || http_unsent(s->req) > 0)
         return true;
-    if (!budget_take(s->rest->config->streams, STEP_MEMORY - s->reserved))
-        return false;
-    s->reserved = STEP_MEMORY;
+    if (s->reserved < STEP_MEMORY) {
+        if (!budget_take(s->rest->config->streams, STEP_MEMORY - s->reserved))
+            return false;
+        s->reserved = STEP_MEMORY;
+    }
     return true;
 }
 
-/* But for what is unsent. */
+/* But for what is there of both directions. */
 static void give_memory(struct served *s)
 {
-    size_t keep = http_unsent(s->req);
+    size_t keep = http_unsent(s->req) + s->attached.in.len + s->call.task->held;
 
-    if (keep >= s->reserved)
-        return;
-    budget_give(s->rest->config->streams, s->reserved - keep);
+    if (keep < s->reserved)
+        budget_give(s->rest->config->streams, s->reserved - keep);
+    else
+        budget_add(s->rest->config->streams, keep - s->reserved);
     s->reserved = keep;
 }
 

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "base/buf.h"
+#include "built_program.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -87,7 +88,7 @@ static int rig_high(int fd)
 
 static inline void rig_start(void)
 {
-    const char *path = getenv("CAY_AGENT");
+    const char *path = built_program("CAY_AGENT", "src/agent/cay-agent");
     struct launch_report f = {0};
     int fds[4], status[2];
 

@@ -35,7 +35,7 @@ static void set_up(void)
 
 static struct image_store *open_store(void)
 {
-    const char *worker = getenv("CAY_IMAGE_WORKER");
+    const char *worker = built_program("CAY_IMAGE_WORKER", "src/worker/cay-image");
     struct image_store *s;
     struct err err = {0};
 

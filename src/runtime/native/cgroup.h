@@ -45,7 +45,7 @@ void cgroup_done(struct cgroup *c);
 
 extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 
-#define AGENT_MEMORY_BYTES (64u << 20)
+#define AGENT_MEMORY_BYTES (128u << 20) /* 96 handlers that all send a file take half of it */
 #define AGENT_PIDS         128
 
 /* For both: a value into a file of a directory; rmdir that waits for the last members to go. */
