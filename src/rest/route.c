@@ -80,10 +80,14 @@ static bool method_matches(const struct function *f, const char *method)
     return strcmp(f->method, method) == 0;
 }
 
+/* Two routes can match one path, so a method can come twice; no method's name is part of another's.
+ */
 static void allow_method(char *allow, size_t size, const char *method)
 {
     size_t len = strlen(allow);
 
+    if (strstr(allow, method))
+        return;
     (void)snprintf(allow + len, size - len, "%s%s", len ? ", " : "", method);
 }
 
