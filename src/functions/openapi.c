@@ -41,11 +41,10 @@ static bool is_json_text(const struct field *f)
            f->type == FIELD_ARRAY;
 }
 
-static json_t *parameter(const struct field *f, const char *where)
+static json_t *parameter(const struct field *f, const char *where, bool required)
 {
-    bool in_path = strcmp(where, "path") == 0;
     json_t *p = json_pack("{s:s, s:s, s:b, s:s}", "name", f->name, "in", where, "required",
-                          in_path || is_required(f), "description", f->help);
+                          required, "description", f->help);
 
     if (is_json_text(f))
         set(p, "content", json_pack("{s:{s:o}}", "application/json", "schema", field_schema(f)));
@@ -57,7 +56,16 @@ static json_t *parameter(const struct field *f, const char *where)
 static void add_query_parameters(json_t *parameters, const struct function *f)
 {
     for (const struct field *field = f->fields; field && field->name; field++)
-        (void)json_array_append_new(parameters, parameter(field, "query"));
+        (void)json_array_append_new(parameters, parameter(field, "query", is_required(field)));
+}
+
+/* A body of bytes is what "content" would be and has no room for the other fields, so they can come
+ * in the query. None is required there: a JSON body has them all. */
+static void add_fields_beside_bytes(json_t *parameters, const struct function *f)
+{
+    for (const struct field *field = f->fields; field && field->name; field++)
+        if (strcmp(field->name, "content") != 0)
+            (void)json_array_append_new(parameters, parameter(field, "query", false));
 }
 
 /* "/sandboxes/:sandboxId/exec" → "/sandbox/sandboxes/{sandboxId}/exec", with what it names. */
@@ -77,7 +85,7 @@ static char *path_template(const char *prefix, const char *route, json_t *parame
             if (!param)
                 abort(); /* a route names a parameter that path_params lacks */
             (void)buf_addf(&path, "/{%s}", param->name);
-            (void)json_array_append_new(parameters, parameter(param, "path"));
+            (void)json_array_append_new(parameters, parameter(param, "path", true));
         } else {
             (void)buf_addf(&path, "/%.*s", (int)len, route);
         }
@@ -219,6 +227,8 @@ static json_t *operation(const struct function *f, json_t *parameters)
         set(op, "requestBody", request_body(f));
     else
         add_query_parameters(parameters, f);
+    if (f->flags & FUNCTION_RAW_IN)
+        add_fields_beside_bytes(parameters, f);
     if (json_array_size(parameters) > 0)
         (void)json_object_set(op, "parameters", parameters);
     set(responses, f->answer == ANSWER_ATTACH ? "101" : "200", success(f));

@@ -660,6 +660,28 @@ TEST(openapi_has_every_function_once)
     json_decref(doc);
 }
 
+/* A program made from the document can send bytes only if it can also say where they go. */
+TEST(openapi_has_the_fields_beside_a_body_of_bytes_in_the_query)
+{
+    json_t *doc = functions_openapi("sandbox"), *op, *parameters, *p;
+    auto_buf struct buf names;
+    size_t i;
+
+    buf_init(&names, 256);
+    op = json_object_get(json_object_get(doc, "paths"),
+                         "/sandbox/sandboxes/{sandboxId}/files/upload");
+    parameters = json_object_get(json_object_get(op, "post"), "parameters");
+    json_array_foreach(parameters, i, p)
+    {
+        bool required = json_is_true(json_object_get(p, "required"));
+
+        (void)buf_addf(&names, "%s %s%s,", json_string_value(json_object_get(p, "in")),
+                       json_string_value(json_object_get(p, "name")), required ? "!" : "");
+    }
+    CHECK_STR(names.data, "path sandboxId!,query path,query mode,query anywhere,");
+    json_decref(doc);
+}
+
 /* Is the text JSON that follows the field? */
 static void check_text(const struct function *f, const struct field *field, const char *text)
 {
