@@ -292,7 +292,7 @@ static const struct field upload_fields[] = {
     PATH_FIELD,
     {"content", FIELD_STRING, .optional = true, .max = JSON_BODY_MAX, .example = "\"aGVsbG8K\"",
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
-    {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5,
+    {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5, .pattern = "^[0-7]{3,4}$",
      .help = "octal digits; kept when absent, 0644 for a new file"},
     ANYWHERE_FIELD,
     {0},
@@ -322,8 +322,8 @@ static const struct field move_fields[] = {
 
 static const struct field chmod_fields[] = {
     PATH_FIELD,
-    {"mode", FIELD_STRING, .min = 1, .max = 32, .example = "\"u+x\"",
-     .help = "3 or 4 octal digits, or one clause like u+x"},
+    {"mode", FIELD_STRING, .min = 1, .max = 32, .pattern = "^([0-7]{3,4}|[ugoa]*[-+=][rwxXt]*)$",
+     .example = "\"u+x\"", .help = "3 or 4 octal digits, or one clause like u+x"},
     ANYWHERE_FIELD,
     {0},
 };

@@ -1,8 +1,10 @@
 #include <jansson.h>
+#include <regex.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/mode.h"
 #include "functions/error_codes.h"
 #include "functions/function.h"
 #include "functions/input.h"
@@ -680,6 +682,36 @@ TEST(openapi_has_the_fields_beside_a_body_of_bytes_in_the_query)
     }
     CHECK_STR(names.data, "path sandboxId!,query path,query mode,query anywhere,");
     json_decref(doc);
+}
+
+static bool mode_is_told(const char *id, const char *text)
+{
+    const struct function *f = file_functions;
+    const struct field *field;
+    regex_t pattern;
+    bool told;
+
+    while (strcmp(f->id, id) != 0)
+        f++;
+    for (field = f->fields; strcmp(field->name, "mode") != 0;)
+        field++;
+    if (!field->pattern || regcomp(&pattern, field->pattern, REG_EXTENDED | REG_NOSUB) != 0)
+        TAP_FAIL("%s has no pattern for mode", id);
+    told = regexec(&pattern, text, 0, NULL, 0) == 0;
+    regfree(&pattern);
+    return told;
+}
+
+TEST(patterns_of_modes_tell_what_is_taken)
+{
+    static const char *const modes[] = {"644", "0644", "4755",  "u+x", "go-w", "a=rX", "+t", "=",
+                                        "0",   "64",   "00644", "888", "u+s",  "u",    "x+x"};
+    uint32_t mode;
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        CHECK_INT(mode_is_told("fs::upload", modes[i]), mode_octal(modes[i], &mode) == 0);
+        CHECK_INT(mode_is_told("fs::chmod", modes[i]), mode_parse(modes[i], 0, false, &mode) == 0);
+    }
 }
 
 /* Is the text JSON that follows the field? */
