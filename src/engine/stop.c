@@ -46,22 +46,13 @@ static int signal_main(struct engine *e, struct sandbox *sb, uint32_t pid)
     return agent_simple(e, sb, CALL_KILL, &args, NULL);
 }
 
-static int read_end(const struct frame *f)
-{
-    struct call_log log;
-    struct wire w;
-
-    wire_init(&w, f->data, f->len);
-    call_log_get(&w, &log);
-    return f->type == FRAME_END && wire_ok(&w) ? !log.running : -1;
-}
-
-/* 1 = it has ended, 0 = it had not when the agent said how it was, -1 = that cannot be told, or the
- * time is up. */
-static int wait_end(struct sandbox *sb, int fd, int64_t until)
+/* How the main process is, which the END on fd says: 0; -1 when that cannot be told, or the time is
+ * up. */
+static int read_end(struct sandbox *sb, int fd, int64_t until, struct call_log *ret)
 {
     struct agent_reader r;
     struct frame f;
+    struct wire w;
     int got = 0;
 
     agent_reader_init(&r, sb, fd);
@@ -74,41 +65,58 @@ static int wait_end(struct sandbox *sb, int fd, int64_t until)
         else
             got = agent_take(&r, &f, NULL);
     }
-    if (got == 1)
-        got = read_end(&f);
+    if (got == 1) {
+        wire_init(&w, f.data, f.len);
+        call_log_get(&w, ret);
+        got = f.type == FRAME_END && wire_ok(&w) ? 0 : -1;
+    }
     buf_done(&r.in);
     return got;
 }
 
-/* Where there is no stream to be had, because the agent is older or has too many, it is asked. */
-static int ask_end(struct engine *e, struct sandbox *sb)
-{
-    struct call_log log;
+/* From past its end: only how the main process is, is of interest. */
+#define PAST_END UINT64_MAX
 
-    if (log_read(e, sb, "main", 0, 1, NULL, &log, NULL) < 0)
+static int look(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
+{
+    auto_buf struct buf args = {0};
+    auto_close int fd = -1;
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_str(&args, "main");
+    wire_put_u64(&args, PAST_END);
+    wire_put_u64(&args, 0);
+    if (agent_open(e, sb, BOX_CTL, CALL_LOG, &args, &fd, NULL) < 0)
         return -1;
-    return !log.running;
+    return read_end(sb, fd, until, ret);
 }
 
+/* As look(), when it has ended if it can be. Where there is no stream to be had, because the agent
+ * is older or has too many, it is asked how it is now. */
+static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
+{
+    auto_close int fd = -1;
+
+    if (log_follow(e, sb, "main", PAST_END, &fd, NULL) < 0)
+        return look(e, sb, until, ret);
+    return read_end(sb, fd, until, ret);
+}
+
+/* Its agent is not waited for as others wait: it may be frozen by a commit, and who removes a
+ * sandbox does not want to know how it is. */
 void main_stop(struct engine *e, struct sandbox *sb)
 {
-    int64_t until = mono_ns() + GRACE_MS * 1000000ll;
-    struct call_log log;
-    int ended;
+    int64_t until = mono_ns() + AGENT_SILENT_MS * 1000000ll;
+    struct call_log log = {0};
+    int r;
 
-    if (!sb->spec.entrypoint || !is_running(sb) ||
-        log_read(e, sb, "main", 0, 1, NULL, &log, NULL) < 0 || !log.running ||
+    if (!sb->spec.entrypoint || !is_running(sb) || look(e, sb, until, &log) < 0 || !log.running ||
         signal_main(e, sb, log.pid) < 0)
         return;
+    until = mono_ns() + GRACE_MS * 1000000ll;
     do {
-        auto_close int fd = -1;
-
-        /* From past its end: only how it ends is of interest. */
-        if (log_follow(e, sb, "main", UINT64_MAX, &fd, NULL) == 0)
-            ended = wait_end(sb, fd, until);
-        else
-            ended = ask_end(e, sb);
-        if (ended == 0)
+        r = follow(e, sb, until, &log);
+        if (r == 0 && log.running)
             (void)poll(NULL, 0, LOOK_MS);
-    } while (ended == 0 && mono_ns() < until && is_running(sb));
+    } while (r == 0 && log.running && mono_ns() < until && is_running(sb));
 }

@@ -236,6 +236,26 @@ TEST(threads_and_tasks_of_a_sandbox_are_bounded)
     world_done(&w);
 }
 
+/* As it is while a commit has frozen it. */
+TEST(removing_a_sandbox_does_not_wait_for_an_agent_that_is_slow)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    int64_t began;
+
+    world_up(&w);
+    id = create(&w, "{\"image\": \"host\", \"entrypoint\": [\"server\"]}");
+    atomic_store(&fake.main_runs, true);
+    atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_BUSY);
+    began = mono_ns();
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK(mono_ns() - began <
+          15ll * 1000000000); /* and not the 30 s of one who waits for an answer */
+    atomic_store(&fake.silent, false);
+    world_done(&w);
+}
+
 /* More than a socket takes by default, to an agent that reads nothing. */
 TEST(a_long_call_is_sent_without_waiting_for_its_reader)
 {
