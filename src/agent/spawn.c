@@ -179,8 +179,9 @@ pid_t spawn_run(struct spawn *s, struct err *err)
     s->error = 0;
     pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (pid < 0 && (errno == EAGAIN || errno == ENOMEM))
-        return err_code(err, ERR_LIMIT, "process_limit",
-                        "the sandbox has as many processes as it may; try again when some have ended");
+        return err_code(
+            err, ERR_LIMIT, "process_limit",
+            "the sandbox has as many processes as it may; try again when some have ended");
     if (pid < 0)
         return err_sys(err, errno, "start a process");
     if (s->error) {

@@ -68,7 +68,7 @@ int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err
 #define EXEC_OUTPUT_MAX (10u << 20) /* of each stream that is collected; more is counted */
 
 /* Input. What the command does not take yet is kept, so give it more only when nothing is. */
-size_t engine_exec_held(const struct exec *x); /* bytes */
+size_t engine_exec_held(const struct exec *x);                        /* bytes */
 void engine_exec_stdin(struct exec *x, const void *data, size_t len); /* none = the end of input */
 void engine_exec_resize(struct exec *x, uint32_t rows, uint32_t cols);
 void engine_exec_signal(struct exec *x, uint32_t signal);

@@ -51,7 +51,7 @@ static int signal_main(struct engine *e, struct sandbox *sb, uint32_t pid)
 static int read_end(struct sandbox *sb, int fd, int64_t until, struct call_log *ret)
 {
     struct agent_reader r;
-    struct frame f = {0};
+    struct frame f;
     struct wire w;
     int got = 0;
 
@@ -65,10 +65,11 @@ static int read_end(struct sandbox *sb, int fd, int64_t until, struct call_log *
         else
             got = agent_take(&r, &f, NULL);
     }
-    wire_init(&w, f.data, f.len);
-    if (got == 1)
+    if (got == 1) {
+        wire_init(&w, f.data, f.len);
         call_log_get(&w, ret);
-    got = got == 1 && f.type == FRAME_END && wire_ok(&w) ? 0 : -1;
+        got = f.type == FRAME_END && wire_ok(&w) ? 0 : -1;
+    }
     buf_done(&r.in);
     return got;
 }

@@ -25,7 +25,7 @@ static int delete_key(struct call *call, struct err *err)
 
 static const struct field key_fields[] = {
     {"key", FIELD_STRING, .min = 1, .max = ENV_KEY_MAX, .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
-     .example = "\"LANG\"", .help = "name of the variable"},
+     .example = "\"MODE\"", .help = "name of the variable"},
     {0},
 };
 

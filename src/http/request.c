@@ -195,6 +195,16 @@ static int send_continue(struct http_req *req)
                : -1;
 }
 
+/* When others were to blame for the haste, it says so. */
+static int too_slow(const struct http_req *req, struct err *err)
+{
+    if (req->stalled_ns < (int64_t)req->worker->server->limits.body_timeout_ms * 1000000)
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "too many clients send slowly, and the body did not come at once; send it "
+                        "again");
+    return err_set(err, ERR_TIMEOUT, "the body came too slowly; send it again");
+}
+
 /* Bytes from the socket, at least one. */
 static ssize_t receive(struct http_req *req, void *data, size_t len, struct err *err)
 {
@@ -215,7 +225,7 @@ static ssize_t receive(struct http_req *req, void *data, size_t len, struct err 
         }
         if (errno == EAGAIN && request_wait(req, POLLIN) < 0) {
             (void)body_fail(req);
-            return err_set(err, ERR_TIMEOUT, "the body came too slowly; send it again");
+            return too_slow(req, err);
         }
     }
 }

@@ -1,7 +1,7 @@
 #include "model/shapes.h"
 
 static const struct field value_fields[] = {
-    {"key", FIELD_STRING, .example = "\"LANG\"", .help = "name of the variable"},
+    {"key", FIELD_STRING, .example = "\"MODE\"", .help = "name of the variable"},
     {"exists", FIELD_BOOL, .example = "true", .help = "commands have it"},
     {"value", FIELD_STRING, .nullable = true, .example = "\"C.UTF-8\"",
      .help = "null when they have not"},

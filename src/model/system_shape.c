@@ -29,7 +29,8 @@ static const struct field info_fields[] = {
     {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",
      .help = "what stands between a sandbox and the host"},
     {"workspace", FIELD_STRING, .example = "\"/workspace\"", .help = "where files belong"},
-    {"defaultImage", FIELD_STRING, .example = "\"host\"", .help = "what CAY_DEFAULT_IMAGE says; clients may offer it"},
+    {"defaultImage", FIELD_STRING, .example = "\"host\"",
+     .help = "what CAY_DEFAULT_IMAGE says; clients may offer it"},
     {"limits", FIELD_OBJECT, .of = &limits_shape, .help = "what a sandbox can be given"},
     {0},
 };

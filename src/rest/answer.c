@@ -8,7 +8,8 @@
 #include "http/server.h"
 
 #define PIECE_BYTES (64u << 10)
-#define STEP_BYTES  (8u << 10) /* encoded at a time: one byte can become six */
+#define REAL_DIGITS JSON_REAL_PRECISION(15) /* more would show how 0.1 is stored */
+#define STEP_BYTES  (8u << 10)              /* encoded at a time: one byte can become six */
 
 void answer_init(struct answer *a, struct http_req *req, const char *type)
 {
@@ -182,7 +183,7 @@ static int put_dump(const char *text, size_t len, void *arg)
 
 static int put_value(struct answer *a, const json_t *value)
 {
-    return json_dump_callback(value, put_dump, a, JSON_COMPACT | JSON_ENCODE_ANY);
+    return json_dump_callback(value, put_dump, a, JSON_COMPACT | JSON_ENCODE_ANY | REAL_DIGITS);
 }
 
 int answer_item(struct answer *a, const json_t *item)
@@ -217,7 +218,8 @@ int answer_json(struct answer *a, const json_t *value, const struct text *texts)
 
     if (!texts || !texts[0].name)
         return put_value(a, value);
-    members = json_dumps(value, JSON_COMPACT); /* few and short; the end of the object moves */
+    members = json_dumps(value, JSON_COMPACT |
+                                    REAL_DIGITS); /* few and short; the end of the object moves */
     if (!members)
         abort();
     if (answer_raw(a, members, strlen(members) - 1) < 0)

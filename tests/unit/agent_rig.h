@@ -15,10 +15,10 @@
 #include <sys/syscall.h>
 
 #include "base/buf.h"
-#include "built_program.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "built_program.h"
 #include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
