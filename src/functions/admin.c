@@ -33,7 +33,7 @@ static int info(struct call *call, struct err *err)
 static int openapi(struct call *call, struct err *err)
 {
     (void)err;
-    call->out = functions_openapi(call->about->prefix);
+    call->out = json_incref(call->about->openapi);
     return 0;
 }
 

@@ -104,6 +104,7 @@ struct task_ops {
 struct about {
     const char *prefix;             /* of the REST routes: "sandbox" */
     const char *runtime, *boundary; /* "native", "shared kernel, hardened" */
+    json_t *openapi; /* functions_openapi(), made once by the face: it never changes */
 };
 
 /* A member of the answer that may be long: bytes that are shown as text. They are the task's, and

@@ -24,8 +24,10 @@ struct rest *rest_new(const struct rest_config *config, struct engine *engine)
 
     rest->config = config;
     rest->engine = engine;
-    rest->about = (struct about){
-        .prefix = config->prefix, .runtime = config->runtime, .boundary = config->boundary};
+    rest->about = (struct about){.prefix = config->prefix,
+                                 .runtime = config->runtime,
+                                 .boundary = config->boundary,
+                                 .openapi = functions_openapi(config->prefix)};
     rest->auth = (struct auth_config){
         .token = config->token,
         .hosts = config->hosts,
@@ -44,6 +46,7 @@ void rest_free(struct rest *rest)
         return;
     routes_free(rest->routes);
     ratelimit_free(rest->rate);
+    json_decref(rest->about.openapi);
     free(rest);
 }
 

@@ -50,7 +50,7 @@ static char exec_id[ID_SIZE];
 
 static const struct caller full_caller = {
     .face = "test", .scopes = SCOPES_ALL, .admin = true, .local = true};
-static const struct about about = {.prefix = "sandbox", .runtime = "native", .boundary = "none"};
+static struct about about = {.prefix = "sandbox", .runtime = "native", .boundary = "none"};
 
 /* ---- the sink and the source ---- */
 
@@ -180,6 +180,8 @@ static void face_init(struct face *f, const char *id, json_t *in)
     for (size_t i = 0; i < ARRAY_LEN(f->bytes); i++)
         buf_init(&f->bytes[i], 64 << 20);
     CHECK(in);
+    if (!about.openapi)
+        about.openapi = functions_openapi(about.prefix);
     f->call = (struct call){.engine = engine,
                             .about = &about,
                             .caller = &full_caller,

@@ -479,4 +479,21 @@ TEST(a_pull_over_plain_http_is_for_who_has_proved_more)
     down();
 }
 
+/* It takes milliseconds and a megabyte to make: asking for it often must not cost that each time.
+ */
+TEST(the_description_is_made_once)
+{
+    struct face first, second;
+
+    up("{\"image\": \"py\"}");
+    face_text(&first, "system::openapi", "{}");
+    face_text(&second, "system::openapi", "{}");
+    CHECK_INT(face_run(&first), 0);
+    CHECK_INT(face_run(&second), 0);
+    CHECK(first.call.out && first.call.out == second.call.out);
+    face_done(&first);
+    face_done(&second);
+    down();
+}
+
 TAP_MAIN
