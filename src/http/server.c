@@ -31,7 +31,9 @@
 #define WORKER_IDLE_MS 10000
 #define ACCEPT_BATCH   64
 #define FILES_A_SEAT   4
-#define FILES_KEPT     512         /* for all else */
+#define FILES_KEPT     512 /* for all else */
+#define IDLE_KEPT      64  /* when it is full: so much less patience with idle connections */
+#define ROOM_AGAIN_NS  (100 * 1000000ll)
 #define HEAD_MAX_LIMIT (64u << 10) /* of the buffer that each worker has */
 
 static const struct refusal full = {
@@ -88,6 +90,16 @@ static unsigned seats_for(unsigned wanted)
     return room < wanted ? (unsigned)room : wanted;
 }
 
+/* The engine needs descriptors too: clients that only connect must not take the last one. */
+static unsigned connections_for(unsigned wanted)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= wanted)
+        return wanted;
+    return (unsigned)(files.rlim_cur / 2);
+}
+
 struct http_server *http_server_new(const struct http_limits *limits, http_handler handler,
                                     void *arg)
 {
@@ -100,6 +112,7 @@ struct http_server *http_server_new(const struct http_limits *limits, http_handl
     if (s->limits.workers_max < WORKERS_MIN)
         s->limits.workers_max = WORKERS_MIN;
     s->limits.seats_max = seats_for(limits->seats_max);
+    s->limits.connections_max = connections_for(limits->connections_max);
     s->handler = handler;
     s->arg = arg;
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -186,6 +199,31 @@ static void set_ticking(struct http_server *s, bool on)
     (void)timerfd_settime(s->tick.fd, 0, &t, NULL);
 }
 
+/* With the lock held: wakes an owner for each connection that is due, or for all that wait. */
+static void wake_due(struct http_server *s, int64_t now, bool all)
+{
+    for (struct conn *c = s->conns; c; c = c->next) {
+        int64_t due = atomic_load(&c->deadline);
+
+        if (due > 0 && (all || due < now) &&
+            atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
+            (void)shutdown(c->watched.fd, SHUT_RD);
+    }
+}
+
+/* With the lock held: whoever has been idle for a while, or is slow with a head, goes, so that
+ * those who connect next are served. Otherwise clients that connect and say nothing would keep
+ * everyone out until they time out. */
+static void make_room(struct http_server *s)
+{
+    int64_t now = mono_ns(), idle = (int64_t)s->limits.idle_timeout_ms * 1000000;
+
+    if (now - s->room_ns < ROOM_AGAIN_NS)
+        return;
+    s->room_ns = now;
+    wake_due(s, now + idle - idle / IDLE_KEPT, false);
+}
+
 static bool add_conn(struct http_server *s, struct conn *c)
 {
     bool room;
@@ -199,6 +237,8 @@ static bool add_conn(struct http_server *s, struct conn *c)
             c->next->prev = c;
         s->conns = c;
         set_ticking(s, true);
+    } else {
+        make_room(s);
     }
     (void)pthread_mutex_unlock(&s->lock);
     return room;
@@ -273,6 +313,7 @@ static void accept_some(struct http_server *s, struct listener *l)
             (void)pthread_mutex_lock(&s->lock);
             l->paused = true;
             set_ticking(s, true);
+            make_room(s);
             (void)pthread_mutex_unlock(&s->lock);
             return;
         }
@@ -281,18 +322,6 @@ static void accept_some(struct http_server *s, struct listener *l)
     }
     if (!atomic_load(&s->stopping))
         (void)watch(s, EPOLL_CTL_MOD, &l->watched, EPOLLIN | EPOLLONESHOT);
-}
-
-/* With the lock held: wakes an owner for each connection that is due, or for all that wait. */
-static void wake_due(struct http_server *s, int64_t now, bool all)
-{
-    for (struct conn *c = s->conns; c; c = c->next) {
-        int64_t due = atomic_load(&c->deadline);
-
-        if (due > 0 && (all || due < now) &&
-            atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
-            (void)shutdown(c->watched.fd, SHUT_RD);
-    }
 }
 
 static void tick(struct http_server *s)

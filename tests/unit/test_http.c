@@ -1014,6 +1014,28 @@ TEST(connections_past_the_maximum_get_a_503)
     finish();
 }
 
+TEST(idle_connections_give_way_when_there_is_no_room)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int idle = -1;
+    int status = 503;
+    char byte;
+
+    limits.connections_max = 1;
+    start_with(limits);
+    idle = dial();
+    for (int i = 0; i < 1000 && status == 503; i++) { /* it must have been idle for a second */
+        auto_close int fd = dial();
+
+        put(fd, "GET /query?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        status = status_of(get(fd, NULL));
+        (void)poll(NULL, 0, 10);
+    }
+    CHECK_INT(status, 200);
+    CHECK_INT(read_some(idle, &byte, 1), 0);
+    finish();
+}
+
 #define MANY 40
 
 TEST(as_many_handlers_as_needed_block_at_once)
