@@ -1,6 +1,9 @@
 #include "base/budget.h"
 
+#include <malloc.h>
 #include <time.h>
+
+#define TRIM_FROM (16u << 20)
 
 void budget_init(struct budget *b, size_t max)
 {
@@ -92,4 +95,10 @@ bool budget_is_tight(struct budget *b)
     tight = b->used > b->max / 2;
     (void)pthread_mutex_unlock(&b->lock);
     return tight;
+}
+
+void memory_trim(void)
+{
+    if (mallinfo2().fordblks >= TRIM_FROM)
+        (void)malloc_trim(0);
 }

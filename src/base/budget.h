@@ -31,3 +31,8 @@ void budget_add(struct budget *b, size_t n);
 void budget_give(struct budget *b, size_t n);
 /* Is more than half of it taken? */
 bool budget_is_tight(struct budget *b);
+
+/* Gives free memory back to the kernel if there is much of it. Small blocks (JSON) come from heaps
+ * that each thread has, and a heap keeps what lies below a block that is still used. Takes
+ * milliseconds, so it is for a thread that nobody waits for. */
+void memory_trim(void);

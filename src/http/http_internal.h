@@ -127,6 +127,7 @@ struct http_server {
     struct parked *parked;
     struct listener *listeners;
     unsigned conn_count, workers;
+    unsigned ticks;  /* while there are connections, for what is done at some of them only */
     int64_t room_ns; /* when idle connections were last closed to make room */
     bool ticking, started;
 };

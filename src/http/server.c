@@ -15,6 +15,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -33,6 +34,7 @@
 #define FILES_A_SEAT   4
 #define FILES_KEPT     512 /* for all else */
 #define IDLE_KEPT      64  /* when it is full: so much less patience with idle connections */
+#define TICKS_A_TRIM   8
 #define ROOM_AGAIN_NS  (100 * 1000000ll)
 #define HEAD_MAX_LIMIT (64u << 10) /* of the buffer that each worker has */
 
@@ -327,6 +329,7 @@ static void accept_some(struct http_server *s, struct listener *l)
 static void tick(struct http_server *s)
 {
     uint64_t count;
+    bool trim;
 
     (void)!read(s->tick.fd, &count, sizeof(count));
     (void)pthread_mutex_lock(&s->lock);
@@ -336,9 +339,12 @@ static void tick(struct http_server *s)
             (void)watch(s, EPOLL_CTL_MOD, &l->watched, EPOLLIN | EPOLLONESHOT);
         l->paused = false;
     }
+    trim = s->conn_count == 0 || ++s->ticks % TICKS_A_TRIM == 0;
     if (s->conn_count == 0)
         set_ticking(s, false);
     (void)pthread_mutex_unlock(&s->lock);
+    if (trim)
+        memory_trim();
     (void)watch(s, EPOLL_CTL_MOD, &s->tick, EPOLLIN | EPOLLONESHOT);
 }
 

@@ -1,11 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -391,6 +393,38 @@ TEST(what_is_mounted_in_a_tree_is_not_removed)
     CHECK_INT(umount(at), 0);
     CHECK_INT(remove_tree(fd, "tree"), 0);
     CHECK(!is_there(fd, "tree"));
+}
+
+/* ---- memory ---- */
+
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    CHECK(f && fscanf(f, "%*d %ld", &pages) == 1);
+    (void)fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+TEST(small_blocks_that_were_freed_go_back_to_the_kernel)
+{
+    enum { BLOCKS = 64 << 10, SIZE = 1000 };
+    static void *blocks[BLOCKS];
+    auto_free char *last = NULL; /* above them, so that the heap cannot shrink */
+    long full;
+
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = memset(xmalloc(SIZE), 1, SIZE);
+    last = xmalloc(SIZE);
+    if (mallinfo2().uordblks < (size_t)BLOCKS * SIZE)
+        SKIP("this is not the memory of the C library");
+    full = resident_kib();
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    CHECK(resident_kib() > full - 8192);
+    memory_trim();
+    CHECK(resident_kib() < full - 49152);
 }
 
 TAP_MAIN

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "built_program.h"
 #include "image/image.h"
 #include "image/image_internal.h"
 #include "layer/layer.h"
