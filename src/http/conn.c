@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "http/http_internal.h"
@@ -12,6 +13,9 @@
 
 /* How long the rest of an unwanted request is swallowed, so that closing does not reset the
  * connection before the client has read why. */
+#define KEPT_FREE       4096 /* bytes that the memory budget is not asked for */
+#define REQUESTS_A_TURN 8    /* that a client sent in one go */
+
 #define LINGER_NS (2 * 1000000000ll)
 
 static const struct refusal line_too_long = {414, "uri_too_long", "the request line is too long"};
@@ -21,6 +25,8 @@ static const struct refusal bad_start = {400, "bad_request",
                                          "this is not an HTTP/1.1 request; lines must end in CRLF"};
 static const struct refusal too_slow = {
     408, "timeout", "the head of the request did not arrive in time; send it again"};
+static const struct refusal no_memory = {503, "busy",
+                                         "too many requests come slowly; send it again"};
 static const struct refusal no_answer = {
     500, "internal", "the server had no answer to this request; please report it"};
 
@@ -58,6 +64,25 @@ static void refuse(struct worker *w, struct conn *c, const struct refusal *why)
     linger(w, c);
 }
 
+void conn_keep(struct http_server *s, struct conn *c, const char *data, size_t len)
+{
+    if (len > KEPT_FREE) {
+        c->kept_memory = len;
+        budget_add(s->limits.memory, len);
+    }
+    c->kept = xmalloc(len);
+    memcpy(c->kept, data, len);
+    c->kept_len = len;
+}
+
+void conn_forget_kept(struct http_server *s, struct conn *c)
+{
+    budget_give(s->limits.memory, c->kept_memory);
+    free(c->kept);
+    c->kept = NULL;
+    c->kept_len = c->kept_memory = 0;
+}
+
 static void put_aside(struct worker *w, struct conn *c)
 {
     if (w->len == 0) {
@@ -66,10 +91,21 @@ static void put_aside(struct worker *w, struct conn *c)
     }
     if (!c->head_deadline)
         c->head_deadline = in_ms(w->server->limits.head_timeout_ms);
-    c->kept = xmalloc(w->len);
-    memcpy(c->kept, w->data, w->len);
-    c->kept_len = w->len;
+    /* Many long heads that do not end must not take what others need. */
+    if (w->len > KEPT_FREE && budget_is_tight(w->server->limits.memory)) {
+        refuse(w, c, &no_memory);
+        return;
+    }
+    conn_keep(w->server, c, w->data, w->len);
     server_arm(w->server, c, c->head_deadline);
+}
+
+/* The rest of what the client sent in one go waits until others had their turn. */
+static void yield(struct worker *w, struct conn *c)
+{
+    conn_keep(w->server, c, w->data, w->len);
+    c->has_turn = true;
+    server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
 }
 
 /* After the answer: true when the connection stays with us for a next request. */
@@ -149,7 +185,7 @@ static void serve(struct worker *w, struct conn *c, size_t scanned)
 {
     size_t head_max = w->server->limits.head_max;
 
-    for (;;) {
+    for (int served = 0;; served++) {
         ssize_t end = head_end(w->data, w->len, scanned);
 
         if (end == 0 && w->len < head_max) {
@@ -170,21 +206,27 @@ static void serve(struct worker *w, struct conn *c, size_t scanned)
         w->len -= w->off;
         memmove(w->data, w->data + w->off, w->len);
         scanned = 0;
+        if (w->len > 0 && served >= REQUESTS_A_TURN) {
+            yield(w, c);
+            return;
+        }
     }
 }
 
 /* A turn that begins with what was put aside, of which so much has been looked at. */
 static void go_on(struct worker *w, struct conn *c, size_t scanned)
 {
+    bool whole = c->has_turn;
+
+    c->has_turn = false;
     w->len = c->kept_len;
     if (c->kept) {
         memcpy(w->data, c->kept, c->kept_len);
-        free(c->kept);
-        c->kept = NULL;
-        c->kept_len = 0;
+        conn_forget_kept(w->server, c);
     }
-    if (take_input(w, c))
-        serve(w, c, scanned);
+    /* A client that has sent its requests may have closed its side: they are served first. */
+    if (whole || take_input(w, c))
+        serve(w, c, whole ? 0 : scanned);
 }
 
 void conn_request_ended(struct worker *w, struct http_req *req)

@@ -100,8 +100,10 @@ struct conn {
     bool lingering; /* answered and shut for writing: input is thrown away until it ends */
     _Atomic int64_t deadline; /* mono ns; rule 2 */
     int64_t head_deadline;    /* of a head that has begun, or 0 */
-    char *kept;               /* bytes of an incomplete head */
+    char *kept;               /* bytes that wait for more, or for its turn */
     size_t kept_len;
+    size_t kept_memory; /* of the memory budget, for them */
+    bool has_turn;      /* they may be whole requests: served when it is its turn again */
     struct conn *prev, *next;
 };
 
@@ -178,6 +180,9 @@ struct worker {
 
 /* conn.c */
 void conn_wake(struct worker *w, struct conn *c);
+/* Keeps bytes for the connection's next turn, and forgets them. */
+void conn_keep(struct http_server *s, struct conn *c, const char *data, size_t len);
+void conn_forget_kept(struct http_server *s, struct conn *c);
 /* The request has ended, and with it the connection, or its next turn comes. */
 void conn_request_ended(struct worker *w, struct http_req *req);
 

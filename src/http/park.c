@@ -319,11 +319,8 @@ void park_begin(struct worker *w, struct http_req *req)
         req->keep_alive = false;
     request_forget_head(req);
     /* What came behind the request: the start of the next one, or of an upgraded stream. */
-    c->kept_len = w->len - w->off;
-    if (c->kept_len > 0) {
-        c->kept = xmalloc(c->kept_len);
-        memcpy(c->kept, w->data + w->off, c->kept_len);
-    }
+    if (w->len > w->off)
+        conn_keep(w->server, c, w->data + w->off, w->len - w->off);
     w->len = w->off = 0;
     go_on(w, p, 0, EPOLL_CTL_ADD);
 }

@@ -132,10 +132,8 @@ ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len)
         memcpy(data, c->kept, (size_t)n);
         c->kept_len -= (size_t)n;
         memmove(c->kept, c->kept + n, c->kept_len);
-        if (c->kept_len == 0) {
-            free(c->kept);
-            c->kept = NULL;
-        }
+        if (c->kept_len == 0)
+            conn_forget_kept(req->worker->server, c);
         return n;
     }
     n = recv(c->watched.fd, data, len, MSG_DONTWAIT);

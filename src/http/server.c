@@ -32,6 +32,7 @@
 #define WORKER_IDLE_MS 10000
 #define ACCEPT_BATCH   64
 #define FILES_A_SEAT   4
+#define SEATS_MIN      16
 #define FILES_KEPT     512 /* for all else */
 #define IDLE_KEPT      64  /* when it is full: so much less patience with idle connections */
 #define TICKS_A_TRIM   8
@@ -89,6 +90,8 @@ static unsigned seats_for(unsigned wanted)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
         return wanted;
     room = files.rlim_cur > FILES_KEPT ? (files.rlim_cur - FILES_KEPT) / FILES_A_SEAT : 0;
+    if (room < SEATS_MIN)
+        room = SEATS_MIN;
     return room < wanted ? (unsigned)room : wanted;
 }
 
@@ -261,19 +264,21 @@ void server_close_conn(struct http_server *s, struct conn *c)
     if (atomic_load(&s->stopping))
         (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    free(c->kept);
+    conn_forget_kept(s, c);
     free(c);
 }
 
 void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
 {
+    /* One that has requests left is woken at once, behind the others. */
+    uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (c->has_turn ? EPOLLOUT : 0);
     int fd = c->watched.fd;
 
     /* The last touch: from here on another worker may own it. */
     atomic_store(&c->deadline, deadline);
     server_hand_on(&c->watched);
-    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT,
-                     (uint64_t)(uintptr_t)&c->watched) < 0) {
+    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, events, (uint64_t)(uintptr_t)&c->watched) <
+        0) {
         log_error("a connection cannot be watched, closing it", "error", strerror(errno));
         server_close_conn(s, c);
     }

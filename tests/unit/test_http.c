@@ -1091,6 +1091,31 @@ TEST(a_parked_request_is_answered_as_its_news_comes_and_the_connection_kept)
     finish();
 }
 
+TEST(requests_that_come_in_one_go_are_all_answered_in_order)
+{
+    auto_buf struct buf requests = {0};
+    auto_close int fd = -1;
+    const char *text, *at;
+
+    buf_init(&requests, 1 << 20);
+    for (int i = 0; i < 100; i++)
+        (void)buf_addf(&requests, "GET /query?<%02d> HTTP/1.1\r\nHost: a\r\n\r\n", i);
+    start();
+    fd = dial();
+    put(fd, requests.data);
+    CHECK_INT(shutdown(fd, SHUT_WR), 0);
+    at = text = get(fd, NULL);
+    for (int i = 0; i < 100; i++) {
+        char want[16];
+
+        snprintf(want, sizeof(want), "<%02d>", i);
+        at = strstr(at, want);
+        if (!at)
+            TAP_FAIL("there is no answer %d, or not in its place", i);
+    }
+    finish();
+}
+
 TEST(many_parked_requests_keep_no_thread)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
