@@ -57,12 +57,12 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
 {
     struct engine *e = xcalloc(1, sizeof(*e));
 
-    roster_init(&e->roster);
-    images_used_init(&e->images_used);
-    pulls_init(&e->pulls);
-    writer_init(&e->writer);
-    prepared_init(&e->prepared);
-    reaper_init(&e->reaper);
+    e->roster = roster_new();
+    e->images_used = images_used_new();
+    e->pulls = pulls_new();
+    e->writer = writer_new();
+    e->prepared = prepared_new();
+    e->reaper = reaper_new();
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
@@ -117,7 +117,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     roster_close(e);
     pulls_stop(e);
     prepared_stop(e);
-    if (stop_sandboxes && e->reaper.running)
+    if (stop_sandboxes && reaper_runs(e))
         remove_all(e);
     reaper_stop(e);
     writer_stop(e);
@@ -127,12 +127,12 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
-    roster_done(e);
-    reaper_done(&e->reaper);
-    prepared_done(&e->prepared);
-    writer_done(&e->writer);
-    pulls_done(&e->pulls);
-    images_used_done(&e->images_used);
+    roster_free(e);
+    reaper_free(e->reaper);
+    prepared_free(e->prepared);
+    writer_free(e->writer);
+    pulls_free(e->pulls);
+    images_used_free(e->images_used);
     free(e->default_image);
     policy_free(e->policy);
     free(e->workspace);

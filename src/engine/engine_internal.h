@@ -3,14 +3,14 @@
 #include <stdatomic.h>
 
 #include "engine/engine.h"
-#include "engine/images_used_internal.h"
-#include "engine/prepared_internal.h"
-#include "engine/pulls_internal.h"
-#include "engine/reaper_internal.h"
-#include "engine/roster_internal.h"
-#include "engine/writer_internal.h"
 
+struct images_used;
 struct policy;
+struct prepared;
+struct pulls;
+struct reaper;
+struct roster;
+struct writer;
 
 /* Locks, in the order in which they may be taken:
  *  1. sandbox.env_turn: changes of its environment take turns.
@@ -33,10 +33,11 @@ struct engine {
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
     atomic_uint long_work, workers;        /* threads that are in it; those of them with a worker */
 
-    struct roster roster;
-    struct images_used images_used;
-    struct pulls pulls;
-    struct writer writer;
-    struct prepared prepared;
-    struct reaper reaper;
+    /* Each is the business of one file, which says what it holds. */
+    struct roster *roster;
+    struct images_used *images_used;
+    struct pulls *pulls;
+    struct writer *writer;
+    struct prepared *prepared;
+    struct reaper *reaper;
 };

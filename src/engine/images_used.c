@@ -8,18 +8,35 @@
 #include "engine/policy.h"
 #include "image/image.h"
 
+struct image_use {
+    char *id;
+    unsigned boxes;     /* made from it and not yet destroyed: its layers stay */
+    unsigned sandboxes; /* of these, those that are not removed: its names stay */
+    struct image_use *next;
+};
+
+struct images_used {
+    pthread_mutex_t lock;
+    struct image_use *first;
+};
+
 /* A box counts from before it is made until it is destroyed, however its
  * sandbox ends, so a layer never goes while something is mounted on it. images_used.lock is held
  * while an image is looked up and counted, and while layers are picked: never while they are
  * deleted. */
 
-void images_used_init(struct images_used *u)
+struct images_used *images_used_new(void)
 {
+    struct images_used *u = xcalloc(1, sizeof(*u));
+
     pthread_mutex_init(&u->lock, NULL);
+    return u;
 }
 
-void images_used_done(struct images_used *u)
+void images_used_free(struct images_used *u)
 {
+    if (!u)
+        return;
     while (u->first) {
         struct image_use *use = u->first;
 
@@ -28,11 +45,12 @@ void images_used_done(struct images_used *u)
         free(use);
     }
     pthread_mutex_destroy(&u->lock);
+    free(u);
 }
 
 static struct image_use *find(struct engine *e, const char *id)
 {
-    struct image_use *use = e->images_used.first;
+    struct image_use *use = e->images_used->first;
 
     while (use && strcmp(use->id, id) != 0)
         use = use->next;
@@ -46,8 +64,8 @@ static void count(struct engine *e, const char *id)
     if (!use) {
         use = xcalloc(1, sizeof(*use));
         use->id = xstrdup(id);
-        use->next = e->images_used.first;
-        e->images_used.first = use;
+        use->next = e->images_used->first;
+        e->images_used->first = use;
     }
     use->boxes++;
     use->sandboxes++;
@@ -57,20 +75,20 @@ void images_count(struct engine *e, const char *id)
 {
     if (!id || !*id)
         return;
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     count(e, id);
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
 }
 
 int images_take(struct engine *e, const char *name, struct image **ret, struct err *err)
 {
     int r;
 
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     r = image_get(e->images, name, ret, err);
     if (r == 0)
         count(e, (*ret)->id);
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
     return r;
 }
 
@@ -91,27 +109,27 @@ void images_release(struct engine *e, const char *id)
 
     if (!id || !*id)
         return;
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     use = find(e, id);
     if (use && use->sandboxes > 0)
         use->sandboxes--;
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
 }
 
 void images_drop(struct engine *e, const char *id, const char *name)
 {
-    struct image_use **at = &e->images_used.first, *use = NULL;
+    struct image_use **at = &e->images_used->first, *use = NULL;
 
     if (!id || !*id)
         return;
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
     if (*at && --(*at)->boxes == 0) {
         use = *at;
         *at = use->next;
     }
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
     if (!use)
         return;
     /* The last box of an image whose name was removed or given to another one. */
@@ -126,7 +144,7 @@ static char **used_ids(struct engine *e, bool sandboxes)
 {
     char **ids = xcalloc(1, sizeof(*ids));
 
-    for (const struct image_use *use = e->images_used.first; use; use = use->next)
+    for (const struct image_use *use = e->images_used->first; use; use = use->next)
         if (!sandboxes || use->sandboxes > 0)
             ids = strv_add(ids, use->id);
     return ids;
@@ -141,10 +159,10 @@ void images_collect(struct engine *e)
     /* Boxes run that nothing is known about, and on layers that nothing is known about. */
     if (e->config.keep_strays)
         return;
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     ids = used_ids(e, false);
     r = image_collect(e->images, ids, &err);
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
     if (r < 0 || image_purge(e->images, &err) < 0)
         log_warn("layers of removed images are still on disk; the next start tries again", "error",
                  err.text);
@@ -159,13 +177,13 @@ int images_prune(struct engine *e, const struct image_prune *prune, const char *
     auto_strv char **ids = NULL;
     int r;
 
-    pthread_mutex_lock(&e->images_used.lock);
+    pthread_mutex_lock(&e->images_used->lock);
     ids = used_ids(e, true);
     if (keep_id)
         ids = strv_add(ids, keep_id);
     all.used_ids = ids;
     r = image_prune(e->images, &all, ret_removed, ret_n, ret_bytes, err);
-    pthread_mutex_unlock(&e->images_used.lock);
+    pthread_mutex_unlock(&e->images_used->lock);
     if (r == 0 && !prune->dry_run)
         images_collect(e);
     return r;

@@ -8,21 +8,11 @@ struct err;
 struct image;
 struct image_prune;
 
-struct image_use {
-    char *id;
-    unsigned boxes;     /* made from it and not yet destroyed: its layers stay */
-    unsigned sandboxes; /* of these, those that are not removed: its names stay */
-    struct image_use *next;
-};
-
 /* Which images have boxes. */
-struct images_used {
-    pthread_mutex_t lock;
-    struct image_use *first;
-};
+struct images_used;
 
-void images_used_init(struct images_used *u);
-void images_used_done(struct images_used *u);
+struct images_used *images_used_new(void);
+void images_used_free(struct images_used *u);
 /* image_get, and counts a box of it; the layers stay until images_drop. */
 int images_take(struct engine *e, const char *reference, struct image **ret, struct err *err);
 /* Counts a box that is there already. An id that is NULL or "" is none. */

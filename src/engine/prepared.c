@@ -13,6 +13,16 @@
 #include "engine/writer_internal.h"
 #include "runtime/runtime.h"
 
+struct prepared {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct box *ready;
+    unsigned n, size;
+    int64_t taken_ns; /* when a box was last taken */
+    bool stop, running;
+    pthread_t thread;
+};
+
 #define RETRY_S_MAX 30
 #define CALM_NS     10000000ll
 
@@ -50,7 +60,7 @@ static int prepare(struct engine *e, struct box *ret, struct err *err)
 
 int prepared_take(struct engine *e, struct box *ret, struct err *err)
 {
-    struct prepared *p = &e->prepared;
+    struct prepared *p = e->prepared;
     bool got = false;
 
     pthread_mutex_lock(&p->lock);
@@ -102,7 +112,7 @@ static bool wait_for_want(struct prepared *p, unsigned delay_s)
 static void *prepared_main(void *arg)
 {
     struct engine *e = arg;
-    struct prepared *p = &e->prepared;
+    struct prepared *p = e->prepared;
     unsigned delay_s = 0;
 
     thread_is_background();
@@ -126,24 +136,30 @@ static void *prepared_main(void *arg)
     return NULL;
 }
 
-void prepared_init(struct prepared *p)
+struct prepared *prepared_new(void)
 {
+    struct prepared *p = xcalloc(1, sizeof(*p));
+
     pthread_mutex_init(&p->lock, NULL);
     cond_init_monotonic(&p->more);
+    return p;
 }
 
-void prepared_done(struct prepared *p)
+void prepared_free(struct prepared *p)
 {
+    if (!p)
+        return;
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->more);
     free(p->ready);
+    free(p);
 }
 
 /* With one box ready before the first request comes; if that fails the thread says so and tries on.
  */
 int prepared_start(struct engine *e, struct err *err)
 {
-    struct prepared *p = &e->prepared;
+    struct prepared *p = e->prepared;
     int r;
 
     p->size = e->config.prepared;
@@ -159,7 +175,7 @@ int prepared_start(struct engine *e, struct err *err)
 
 void prepared_stop(struct engine *e)
 {
-    struct prepared *p = &e->prepared;
+    struct prepared *p = e->prepared;
 
     if (!p->running)
         return;

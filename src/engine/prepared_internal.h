@@ -9,18 +9,10 @@ struct engine;
 struct err;
 
 /* Boxes that are prepared ahead of the creates that will take them. */
-struct prepared {
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct box *ready;
-    unsigned n, size;
-    int64_t taken_ns; /* when a box was last taken */
-    bool stop, running;
-    pthread_t thread;
-};
+struct prepared;
 
-void prepared_init(struct prepared *p);
-void prepared_done(struct prepared *p);
+struct prepared *prepared_new(void);
+void prepared_free(struct prepared *p);
 int prepared_start(struct engine *e, struct err *err);
 void prepared_stop(struct engine *e); /* and removes what was ready */
 /* A prepared id, or one prepared now. */

@@ -17,6 +17,14 @@
 #include "image/image.h"
 #include "oci/reference.h"
 
+struct pulls {
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    struct shared_pull *first; /* those that can be joined */
+    unsigned running;          /* threads */
+    bool stop;
+};
+
 /* A pull runs in a thread of its own; requests only wait for it, so that any number of them can
  * share one and leave it at any time. What has happened is kept as the latest event of each kind
  * and layer: whoever comes late, or reads slowly, is told the state of things and then what
@@ -100,7 +108,7 @@ static void release(struct shared_pull *p)
 
 static void unlist(struct engine *e, const struct shared_pull *p)
 {
-    struct shared_pull **at = &e->pulls.first;
+    struct shared_pull **at = &e->pulls->first;
 
     while (*at && *at != p)
         at = &(*at)->next;
@@ -141,7 +149,7 @@ static void keep_event(struct shared_pull *p, const json_t *event)
 static int on_progress(const json_t *event, void *arg)
 {
     struct shared_pull *p = arg;
-    struct pulls *all = &p->engine->pulls;
+    struct pulls *all = p->engine->pulls;
     int r;
 
     pthread_mutex_lock(&all->lock);
@@ -156,7 +164,7 @@ static int on_progress(const json_t *event, void *arg)
 
 static void finish(struct shared_pull *p, int result, const struct err *err)
 {
-    struct pulls *all = &p->engine->pulls;
+    struct pulls *all = p->engine->pulls;
 
     pthread_mutex_lock(&all->lock);
     unlist(p->engine, p);
@@ -186,10 +194,10 @@ static void *pull_main(void *arg)
     if (r == 0)
         images_keep_budget(e, image->id);
     image_free(image);
-    pthread_mutex_lock(&e->pulls.lock);
-    if (--e->pulls.running == 0)
-        pthread_cond_broadcast(&e->pulls.idle);
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
+    if (--e->pulls->running == 0)
+        pthread_cond_broadcast(&e->pulls->idle);
+    pthread_mutex_unlock(&e->pulls->lock);
     return NULL;
 }
 
@@ -207,7 +215,7 @@ static int start_thread(struct shared_pull *p, struct err *err)
     if (r != 0)
         return err_sys(err, r, "start the thread of a pull");
     p->refs++;
-    e->pulls.running++;
+    e->pulls->running++;
     return 0;
 }
 
@@ -225,7 +233,7 @@ static char *key_of(const struct image_pull *what)
 
 static struct shared_pull *find(struct engine *e, const char *key)
 {
-    struct shared_pull *p = key ? e->pulls.first : NULL;
+    struct shared_pull *p = key ? e->pulls->first : NULL;
 
     while (p && (!p->key || strcmp(p->key, key) != 0))
         p = p->next;
@@ -245,7 +253,7 @@ static int join(struct engine *e, const struct image_pull *what, struct waiter *
     char *key = key_of(what);
     struct shared_pull *p = find(e, key);
 
-    if (e->pulls.stop) {
+    if (e->pulls->stop) {
         free(key);
         return err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
     }
@@ -255,7 +263,7 @@ static int join(struct engine *e, const struct image_pull *what, struct waiter *
         *ret = p;
         return 0;
     }
-    if (e->pulls.running >= PULLS_MAX) {
+    if (e->pulls->running >= PULLS_MAX) {
         free(key);
         return err_code(err, ERR_LIMIT, "pull_limit",
                         "%d images are being pulled already; try again when one is here",
@@ -267,8 +275,8 @@ static int join(struct engine *e, const struct image_pull *what, struct waiter *
         release(p);
         return -1;
     }
-    p->next = e->pulls.first;
-    e->pulls.first = p;
+    p->next = e->pulls->first;
+    e->pulls->first = p;
     *ret = p;
     return 0;
 }
@@ -277,7 +285,7 @@ static void leave(struct engine *e, struct shared_pull *p, struct waiter *w)
 {
     struct waiter **at;
 
-    pthread_mutex_lock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
     for (at = &p->waiters; *at != w; at = &(*at)->next)
         ;
     *at = w->next;
@@ -285,7 +293,7 @@ static void leave(struct engine *e, struct shared_pull *p, struct waiter *w)
     if (!p->waiters)
         unlist(e, p);
     release(p);
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_unlock(&e->pulls->lock);
 }
 
 /* The oldest event that the waiter has not seen, or NULL; *ret_done when there will be none. */
@@ -294,7 +302,7 @@ static json_t *next_event(struct engine *e, struct shared_pull *p, struct waiter
     const struct pull_event *next = NULL;
     json_t *event = NULL;
 
-    pthread_mutex_lock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
     for (size_t i = 0; i < p->n_events; i++)
         if (p->events[i].serial > w->seen && (!next || p->events[i].serial < next->serial))
             next = &p->events[i];
@@ -303,7 +311,7 @@ static json_t *next_event(struct engine *e, struct shared_pull *p, struct waiter
         event = json_deep_copy(next->event);
     }
     *ret_done = p->done;
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_unlock(&e->pulls->lock);
     return event;
 }
 
@@ -392,9 +400,9 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
         return err_sys(err, errno, "make a descriptor to wait for a pull");
     if (long_work_begin(e, err) < 0)
         return -1;
-    pthread_mutex_lock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
     r = join(e, what, &w, &p, err);
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_unlock(&e->pulls->lock);
     if (r == 0) {
         r = wait_for(e, p, &w, watch, err);
         leave(e, p, &w);
@@ -405,30 +413,36 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
 
 /* ---- start and stop ---- */
 
-void pulls_init(struct pulls *p)
+struct pulls *pulls_new(void)
 {
+    struct pulls *p = xcalloc(1, sizeof(*p));
+
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->idle, NULL);
+    return p;
 }
 
-void pulls_done(struct pulls *p)
+void pulls_free(struct pulls *p)
 {
+    if (!p)
+        return;
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->idle);
+    free(p);
 }
 
 void engine_drain(struct engine *e)
 {
-    pthread_mutex_lock(&e->pulls.lock);
-    e->pulls.stop = true;
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
+    e->pulls->stop = true;
+    pthread_mutex_unlock(&e->pulls->lock);
 }
 
 void pulls_stop(struct engine *e)
 {
     engine_drain(e);
-    pthread_mutex_lock(&e->pulls.lock);
-    while (e->pulls.running > 0)
-        pthread_cond_wait(&e->pulls.idle, &e->pulls.lock);
-    pthread_mutex_unlock(&e->pulls.lock);
+    pthread_mutex_lock(&e->pulls->lock);
+    while (e->pulls->running > 0)
+        pthread_cond_wait(&e->pulls->idle, &e->pulls->lock);
+    pthread_mutex_unlock(&e->pulls->lock);
 }

@@ -10,16 +10,10 @@ struct image_pull;
 struct shared_pull;
 
 /* The pulls that run. */
-struct pulls {
-    pthread_mutex_t lock;
-    pthread_cond_t idle;
-    struct shared_pull *first; /* those that can be joined */
-    unsigned running;          /* threads */
-    bool stop;
-};
+struct pulls;
 
-void pulls_init(struct pulls *p);
-void pulls_done(struct pulls *p);
+struct pulls *pulls_new(void);
+void pulls_free(struct pulls *p);
 /* reference must be whole: it is what pulls are shared by. */
 int pulls_run(struct engine *e, const struct image_pull *what, const struct engine_watch *watch,
               struct err *err);

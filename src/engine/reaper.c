@@ -22,6 +22,15 @@
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
+struct reaper {
+    pthread_mutex_t lock;
+    pthread_cond_t more, tick;
+    struct sandbox *head, *tail;
+    bool stop, drain, running;
+    int epoll_fd, wake_fd;
+    pthread_t destroyer, sweeper, watcher;
+};
+
 #define DESTROY_ATTEMPTS 3 /* then the row stays for the next start */
 #define WAKE_SERIAL      0 /* serials of sandboxes start at 1 */
 
@@ -29,7 +38,7 @@
 
 void reaper_doom(struct engine *e, struct sandbox *sb)
 {
-    struct reaper *r = &e->reaper;
+    struct reaper *r = e->reaper;
 
     sandbox_ref(sb);
     pthread_mutex_lock(&r->lock);
@@ -68,7 +77,7 @@ static void destroy(struct engine *e, struct sandbox *sb)
 static void *destroyer_main(void *arg)
 {
     struct engine *e = arg;
-    struct reaper *r = &e->reaper;
+    struct reaper *r = e->reaper;
 
     thread_is_background();
     pthread_mutex_lock(&r->lock);
@@ -134,7 +143,7 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 static void *sweeper_main(void *arg)
 {
     struct engine *e = arg;
-    struct reaper *r = &e->reaper;
+    struct reaper *r = e->reaper;
     unsigned every = e->config.sweep_s ? e->config.sweep_s : 1;
 
     pthread_mutex_lock(&r->lock);
@@ -167,7 +176,7 @@ void reaper_watch(struct engine *e, struct sandbox *sb)
 
     if (fd < 0)
         return;
-    if (epoll_ctl(e->reaper.epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+    if (epoll_ctl(e->reaper->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
         log_warn("a sandbox cannot be watched; its end will be seen by the next call", "id",
                  sb->box.id, "error", strerror(errno));
         return;
@@ -187,7 +196,7 @@ void reaper_unwatch(struct engine *e, struct sandbox *sb)
     sb->watched_fd = -1;
     pthread_mutex_unlock(&sb->lock);
     if (fd >= 0)
-        (void)epoll_ctl(e->reaper.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+        (void)epoll_ctl(e->reaper->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static void box_ended(struct engine *e, struct sandbox *sb)
@@ -214,7 +223,7 @@ static void *watcher_main(void *arg)
     struct epoll_event events[16];
 
     for (;;) {
-        int n = epoll_wait(e->reaper.epoll_fd, events, ARRAY_LEN(events), -1);
+        int n = epoll_wait(e->reaper->epoll_fd, events, ARRAY_LEN(events), -1);
 
         for (int i = 0; i < n; i++) {
             auto_sandbox struct sandbox *sb = NULL;
@@ -230,16 +239,21 @@ static void *watcher_main(void *arg)
 
 /* ---- start and stop ---- */
 
-void reaper_init(struct reaper *r)
+struct reaper *reaper_new(void)
 {
+    struct reaper *r = xcalloc(1, sizeof(*r));
+
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->more, NULL);
     cond_init_monotonic(&r->tick);
     r->epoll_fd = r->wake_fd = -1;
+    return r;
 }
 
-void reaper_done(struct reaper *r)
+void reaper_free(struct reaper *r)
 {
+    if (!r)
+        return;
     while (r->head) { /* removed after the stop; the next start destroys them */
         struct sandbox *sb = r->head;
 
@@ -251,11 +265,17 @@ void reaper_done(struct reaper *r)
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->more);
     pthread_cond_destroy(&r->tick);
+    free(r);
+}
+
+bool reaper_runs(const struct engine *e)
+{
+    return e->reaper->running;
 }
 
 int reaper_start(struct engine *e, struct err *err)
 {
-    struct reaper *r = &e->reaper;
+    struct reaper *r = e->reaper;
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = WAKE_SERIAL};
 
     r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -276,7 +296,7 @@ int reaper_start(struct engine *e, struct err *err)
 
 void reaper_stop(struct engine *e)
 {
-    struct reaper *r = &e->reaper;
+    struct reaper *r = e->reaper;
     uint64_t one = 1;
 
     if (!r->running)

@@ -6,23 +6,38 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 
-void roster_init(struct roster *all)
+#define ROSTER_BUCKETS 1024
+
+struct roster {
+    pthread_mutex_t lock;
+    struct sandbox *buckets[ROSTER_BUCKETS], *first, *last;
+    unsigned count;    /* in the roster */
+    unsigned reserved; /* being made, not yet in the roster */
+    uint64_t serial;   /* of the last one that was added */
+    bool stopping;     /* none is made any more */
+};
+
+struct roster *roster_new(void)
 {
+    struct roster *all = xcalloc(1, sizeof(*all));
+
     pthread_mutex_init(&all->lock, NULL);
+    return all;
 }
 
-void roster_done(struct engine *e)
+void roster_free(struct engine *e)
 {
-    while (e->roster.first)
-        roster_remove(e, e->roster.first);
-    pthread_mutex_destroy(&e->roster.lock);
+    while (e->roster->first)
+        roster_remove(e, e->roster->first);
+    pthread_mutex_destroy(&e->roster->lock);
+    free(e->roster);
 }
 
 void roster_close(struct engine *e)
 {
-    pthread_mutex_lock(&e->roster.lock);
-    e->roster.stopping = true;
-    pthread_mutex_unlock(&e->roster.lock);
+    pthread_mutex_lock(&e->roster->lock);
+    e->roster->stopping = true;
+    pthread_mutex_unlock(&e->roster->lock);
 }
 
 static struct sandbox **bucket_of(struct engine *e, const char *id)
@@ -31,12 +46,12 @@ static struct sandbox **bucket_of(struct engine *e, const char *id)
 
     for (; *id; id++)
         hash = (hash ^ (unsigned char)*id) * 16777619u;
-    return &e->roster.buckets[hash % ROSTER_BUCKETS];
+    return &e->roster->buckets[hash % ROSTER_BUCKETS];
 }
 
 int roster_reserve(struct engine *e, struct err *err)
 {
-    struct roster *all = &e->roster;
+    struct roster *all = e->roster;
     int r = 0;
 
     pthread_mutex_lock(&all->lock);
@@ -53,14 +68,14 @@ int roster_reserve(struct engine *e, struct err *err)
 
 void roster_unreserve(struct engine *e)
 {
-    pthread_mutex_lock(&e->roster.lock);
-    e->roster.reserved--;
-    pthread_mutex_unlock(&e->roster.lock);
+    pthread_mutex_lock(&e->roster->lock);
+    e->roster->reserved--;
+    pthread_mutex_unlock(&e->roster->lock);
 }
 
 void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
 {
-    struct roster *all = &e->roster;
+    struct roster *all = e->roster;
     struct sandbox **bucket = bucket_of(e, sb->box.id);
 
     pthread_mutex_lock(&all->lock);
@@ -81,7 +96,7 @@ void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
 
 void roster_remove(struct engine *e, struct sandbox *sb)
 {
-    struct roster *all = &e->roster;
+    struct roster *all = e->roster;
     struct sandbox **at;
 
     pthread_mutex_lock(&all->lock);
@@ -107,13 +122,13 @@ struct sandbox *roster_find(struct engine *e, const char *id)
 {
     struct sandbox *sb;
 
-    pthread_mutex_lock(&e->roster.lock);
+    pthread_mutex_lock(&e->roster->lock);
     sb = *bucket_of(e, id);
     while (sb && strcmp(sb->box.id, id) != 0)
         sb = sb->bucket_next;
     if (sb)
         sandbox_ref(sb);
-    pthread_mutex_unlock(&e->roster.lock);
+    pthread_mutex_unlock(&e->roster->lock);
     return sb;
 }
 
@@ -121,13 +136,13 @@ struct sandbox *roster_find_serial(struct engine *e, uint64_t serial)
 {
     struct sandbox *sb;
 
-    pthread_mutex_lock(&e->roster.lock);
-    sb = e->roster.first;
+    pthread_mutex_lock(&e->roster->lock);
+    sb = e->roster->first;
     while (sb && sb->serial != serial)
         sb = sb->next;
     if (sb)
         sandbox_ref(sb);
-    pthread_mutex_unlock(&e->roster.lock);
+    pthread_mutex_unlock(&e->roster->lock);
     return sb;
 }
 
@@ -135,7 +150,7 @@ struct sandbox **roster_select(struct engine *e, bool (*match)(struct sandbox *s
                                const void *arg, size_t skip, size_t max, size_t *ret_n,
                                size_t *ret_total)
 {
-    struct roster *all = &e->roster;
+    struct roster *all = e->roster;
     struct sandbox **found;
     size_t n = 0, total = 0;
 

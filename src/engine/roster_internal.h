@@ -9,21 +9,12 @@ struct engine;
 struct err;
 struct sandbox;
 
-#define ROSTER_BUCKETS 1024
-
 /* Which sandboxes exist: by id, and in the order in which they were made. */
-struct roster {
-    pthread_mutex_t lock;
-    struct sandbox *buckets[ROSTER_BUCKETS], *first, *last;
-    unsigned count;    /* in the roster */
-    unsigned reserved; /* being made, not yet in the roster */
-    uint64_t serial;   /* of the last one that was added */
-    bool stopping;     /* none is made any more */
-};
+struct roster;
 
-void roster_init(struct roster *all);
+struct roster *roster_new(void);
 /* Gives back the references to all that are in it. */
-void roster_done(struct engine *e);
+void roster_free(struct engine *e);
 /* From here on none can be reserved. */
 void roster_close(struct engine *e);
 /* Counts one against the limit before anything is made for it; ERR_LIMIT. */

@@ -10,6 +10,14 @@
 #include "model/sandbox.h"
 #include "store/store.h"
 
+struct writer {
+    pthread_mutex_t lock;
+    pthread_cond_t more, done;
+    struct write_job *head, *tail;
+    bool stop, running;
+    pthread_t thread;
+};
+
 struct write_job {
     enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT } what;
     struct sandbox_row row;
@@ -28,7 +36,7 @@ static void job_free(struct write_job *job)
 
 static struct write_job *push(struct engine *e, struct write_job *job)
 {
-    struct writer *w = &e->writer;
+    struct writer *w = e->writer;
 
     pthread_mutex_lock(&w->lock);
     if (w->tail)
@@ -94,7 +102,7 @@ static void finish(struct writer *w, struct write_job *first)
 static void *writer_main(void *arg)
 {
     struct engine *e = arg;
-    struct writer *w = &e->writer;
+    struct writer *w = e->writer;
 
     for (;;) {
         struct write_job *batch;
@@ -112,33 +120,39 @@ static void *writer_main(void *arg)
     }
 }
 
-void writer_init(struct writer *w)
+struct writer *writer_new(void)
 {
+    struct writer *w = xcalloc(1, sizeof(*w));
+
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->more, NULL);
     pthread_cond_init(&w->done, NULL);
+    return w;
 }
 
-void writer_done(struct writer *w)
+void writer_free(struct writer *w)
 {
+    if (!w)
+        return;
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);
     pthread_cond_destroy(&w->done);
+    free(w);
 }
 
 int writer_start(struct engine *e, struct err *err)
 {
-    int r = pthread_create(&e->writer.thread, NULL, writer_main, e);
+    int r = pthread_create(&e->writer->thread, NULL, writer_main, e);
 
     if (r != 0)
         return err_sys(err, r, "start the thread that writes to the database");
-    e->writer.running = true;
+    e->writer->running = true;
     return 0;
 }
 
 void writer_stop(struct engine *e)
 {
-    struct writer *w = &e->writer;
+    struct writer *w = e->writer;
 
     if (!w->running)
         return;
@@ -199,7 +213,7 @@ struct write_job *writer_put(struct engine *e, struct sandbox *sb)
 
 int writer_wait(struct engine *e, struct write_job *job, struct err *err)
 {
-    struct writer *w = &e->writer;
+    struct writer *w = e->writer;
     int r;
 
     pthread_mutex_lock(&w->lock);
@@ -215,7 +229,7 @@ int writer_wait(struct engine *e, struct write_job *job, struct err *err)
 
 void writer_leave(struct engine *e, struct write_job *job)
 {
-    struct writer *w = &e->writer;
+    struct writer *w = e->writer;
 
     pthread_mutex_lock(&w->lock);
     job->left = true;

@@ -11,16 +11,10 @@ struct write_job;
 
 /* Rows go to the store in the order in which they were handed over, several in one transaction when
  * they come together. */
-struct writer {
-    pthread_mutex_t lock;
-    pthread_cond_t more, done;
-    struct write_job *head, *tail;
-    bool stop, running;
-    pthread_t thread;
-};
+struct writer;
 
-void writer_init(struct writer *w);
-void writer_done(struct writer *w);
+struct writer *writer_new(void);
+void writer_free(struct writer *w);
 int writer_start(struct engine *e, struct err *err);
 void writer_stop(struct engine *e); /* after everything handed over is stored */
 /* Hands over the row of sb as it is now. The job goes to one of the two below. */

@@ -19,7 +19,6 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "built_program.h"
-#include "built_program.h"
 #include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"

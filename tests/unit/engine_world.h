@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/engine_internal.h"
 #include "engine/exec.h"
+#include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "exec_rig.h"

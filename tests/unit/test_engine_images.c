@@ -8,6 +8,8 @@
 #include "engine/dirs_internal.h"
 #include "engine/images.h"
 #include "engine/policy.h"
+#include "engine/pulls_internal.h"
+#include "engine/roster_internal.h"
 #include "engine/stop_internal.h"
 #include "engine/watch.h"
 

@@ -8,6 +8,7 @@
 #include "engine/agent_wait_internal.h"
 #include "engine/background_internal.h"
 #include "engine/files_internal.h"
+#include "engine/roster_internal.h"
 
 static int hello(struct world *w, struct sandbox *sb, struct err *err)
 {
