@@ -113,6 +113,12 @@ static bool is_expired(struct sandbox *sb, const void *now)
     return expired;
 }
 
+/* Somebody else changes it: the next sweep comes. */
+static bool is_busy(const struct err *err)
+{
+    return err->code && strcmp(err->code, "sandbox_busy") == 0;
+}
+
 int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 {
     int64_t now = mono_ns();
@@ -127,8 +133,7 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 
         if (sandbox_remove(e, found[i], REMOVED_BY_EXPIRY, &one) == 0) {
             swept++;
-        } else if (one.kind != ERR_NOT_FOUND && one.kind != ERR_CONFLICT &&
-                   one.kind != ERR_UNAVAILABLE) {
+        } else if (one.kind != ERR_NOT_FOUND && one.kind != ERR_CONFLICT && !is_busy(&one)) {
             failure = one;
             r = -1;
         }

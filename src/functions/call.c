@@ -51,26 +51,47 @@ static int64_t sooner(int64_t a, int64_t b)
     return !a || (b && b < a) ? b : a;
 }
 
-int call_finish(struct call *call, struct err *err)
+/* Until the task may go on, the caller may have gone (*ret_look), or a time. */
+static int wait_task(const struct call *call, int64_t until_ns, bool *ret_look, struct err *err)
 {
-    int r = call->task ? TASK_AGAIN : TASK_DONE;
+    const struct task *t = call->task;
+    struct pollfd p[2] = {
+        /* The events of epoll and of poll are the same bits. */
+        {.fd = t->events ? t->fd : -1, .events = (short)t->events},
+        {.fd = call->gone_fd, .events = POLLRDHUP},
+    };
+    int64_t until = sooner(sooner(t->until_ns, call->deadline_ns), until_ns);
 
-    while (r > 0) {
-        struct task *t = call->task;
-        int64_t until = sooner(t->until_ns, call->deadline_ns);
-        struct pollfd p[2] = {
-            /* The events of epoll and of poll are the same bits. */
-            {.fd = t->events ? t->fd : -1, .events = (short)t->events},
-            {.fd = call->gone_fd, .events = POLLRDHUP},
-        };
+    if (poll(p, ARRAY_LEN(p), ms_until(until)) < 0 && errno != EINTR)
+        return err_sys(err, errno, "wait for the end of a call");
+    *ret_look = call->gone_fd < 0 || p[1].revents;
+    return 0;
+}
 
-        if (r == TASK_WAITS && poll(p, ARRAY_LEN(p), ms_until(until)) < 0 && errno != EINTR)
-            return err_sys(err, errno, "wait for the end of a call");
-        if (!call_is_wanted(call))
+static bool is_unwanted(const struct call *call, bool look)
+{
+    if (call->deadline_ns && mono_ns() >= call->deadline_ns)
+        return true;
+    return look && !call_is_wanted(call);
+}
+
+int call_wait(struct call *call, int64_t until_ns, struct err *err)
+{
+    bool look = true;
+
+    while (call->task) {
+        int r;
+
+        if (is_unwanted(call, look))
             return nobody_waits(err);
-        r = t->ops->step(t, call, err);
+        r = call->task->ops->step(call->task, call, err);
+        if (r <= 0 || (until_ns && mono_ns() >= until_ns))
+            return r;
+        look = call->gone_fd < 0;
+        if (r == TASK_WAITS && wait_task(call, until_ns, &look, err) < 0)
+            return -1;
     }
-    return r;
+    return TASK_DONE;
 }
 
 void call_fold_texts(struct call *call)

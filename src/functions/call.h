@@ -140,9 +140,9 @@ struct call {
 bool call_is_wanted(const struct call *call);
 /* Frees in, out and the task. */
 void call_done(struct call *call);
-/* Waits for the task on this thread until it is done or the caller gives up: for faces and tests
- * that have a thread to spare. 0 or -1, as the function itself. */
-int call_finish(struct call *call, struct err *err);
+/* Waits for the task on this thread: TASK_DONE, or -1 when it failed or the caller gave up. With a
+ * time (mono_ns) at most until then: TASK_WAITS or TASK_AGAIN when it is not done. */
+int call_wait(struct call *call, int64_t until_ns, struct err *err);
 /* For faces without a way to write long texts: they become members of out. */
 void call_fold_texts(struct call *call);
 

@@ -123,10 +123,11 @@ static int send_exit(struct call *call, struct exec_task *t, const char *code, s
 /* The stream has begun, so the failure is an event too. */
 static int send_lost(struct call *call, struct exec_task *t, struct err *err)
 {
-    static const char lost[] = "the sandbox ended before the command did";
+    bool silent = err->code && strcmp(err->code, "agent_timeout") == 0;
+    const char *text = silent ? err->text : "the sandbox ended before the command did";
 
     log_error("exec stream lost", "error", err->text);
-    if (sink_event(call, output_event("error", lost, sizeof(lost) - 1), err) < 0)
+    if (sink_event(call, output_event("error", text, strlen(text)), err) < 0)
         return -1;
     return send_exit(call, t, "-1", err);
 }

@@ -10,9 +10,9 @@
 #include "engine/files.h"
 #include "functions/functions_internal.h"
 
-#define JSON_FILE_MAX (16u << 20) /* what is read into one JSON answer */
-#define JSON_BODY_MAX (24u << 20) /* base64 of as much, with room for the rest */
-#define PIECE_BYTES   (128u << 10)
+#define KERNEL_FILE_MAX (16u << 20) /* of a file that does not say how long it is */
+#define JSON_BODY_MAX   (24u << 20) /* base64 of as much, with room for the rest */
+#define PIECE_BYTES     (128u << 10)
 
 static struct file_path path_of(const struct call *call, const char *path)
 {
@@ -40,13 +40,13 @@ static int send_file(struct call *call, struct err *err)
         return -1;
     if (size > 0 && sink_size(call, size, err) < 0)
         return -1;
-    left = size > 0 ? size : JSON_FILE_MAX;
+    left = size > 0 ? size : KERNEL_FILE_MAX;
     while ((size == 0 || left > 0) && (n = engine_file_next(file, &piece, err)) != 0) {
         size_t part = n > 0 && (uint64_t)n < left ? (size_t)n : (size_t)left;
 
         if (size == 0 && n > 0 && (uint64_t)n > left)
             return err_code(err, ERR_TOO_LARGE, "file_too_large",
-                            "a kernel file is read up to %u MiB", JSON_FILE_MAX >> 20);
+                            "a kernel file is read up to %u MiB", KERNEL_FILE_MAX >> 20);
         if (n < 0 || sink_bytes(call, CHANNEL_ANSWER, piece.data, part, err) < 0)
             return -1;
         left -= part;

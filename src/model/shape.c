@@ -221,7 +221,7 @@ static int check_field(const struct field *f, const char *name, json_t *object, 
     return r;
 }
 
-static const struct field *find_field(const struct field *fields, const char *name)
+const struct field *field_find(const struct field *fields, const char *name)
 {
     for (const struct field *f = fields; f && f->name; f++)
         if (strcmp(f->name, name) == 0)
@@ -238,7 +238,7 @@ static int check_unknown(const struct field *fields, const char *name, json_t *o
 
     json_object_foreach_safe(object, next, key, v)
     {
-        bool known = find_field(fields, key) != NULL;
+        bool known = field_find(fields, key) != NULL;
 
         if (!known && walk == CHECK)
             return err_set(err, ERR_INVALID, "%s must not have %s", name, key);

@@ -52,6 +52,9 @@ struct shape {
  * where it is not. */
 int shape_check(const struct shape *shape, const json_t *value, struct err *err);
 
+/* NULL when there is none of that name. */
+const struct field *field_find(const struct field *fields, const char *name);
+
 #define TAKE_ITEMS_MAX  4096 /* in one array or map of input */
 #define TAKE_STRING_MAX (1u << 20)
 

@@ -49,14 +49,6 @@ char *query_decode(const char *s, size_t len, bool plus)
     return utf8_valid(out, n) ? steal_ptr(out) : NULL;
 }
 
-static const struct field *find_field(const struct field *fields, const char *name)
-{
-    for (const struct field *f = fields; f && f->name; f++)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
-}
-
 /* A text that does not read as its type stays a string, which input_check() then refuses by name.
  */
 static json_t *query_value(const struct field *f, const char *text)
@@ -87,7 +79,7 @@ static int add_pair(json_t *in, const char *pair, size_t len, const struct field
     if (!name || !text)
         return err_code(err, ERR_INVALID, "bad_query",
                         "the query is not percent-encoded UTF-8 without NUL");
-    f = find_field(fields, name);
+    f = field_find(fields, name);
     if (!f)
         return 0;
     if (json_object_get(in, name))

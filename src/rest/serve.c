@@ -1,7 +1,5 @@
 #include "rest/serve.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -371,32 +369,6 @@ static int step(struct served *s, struct err *err)
     return r;
 }
 
-/* A moment, for a command that is over at once: TASK_WAITS or TASK_AGAIN when it is not. */
-static int wait_here(struct served *s, struct err *err)
-{
-    int64_t until = mono_ns() + PATIENCE_NS;
-    int r;
-
-    while ((r = step(s, err)) > 0) {
-        struct task *t = s->call.task;
-        struct pollfd p[2] = {
-            /* The events of epoll and of poll are the same bits. */
-            {.fd = t->events ? t->fd : -1, .events = (short)t->events},
-            {.fd = http_req_fd(s->req), .events = POLLRDHUP},
-        };
-        int64_t left = until - mono_ns();
-
-        if (r == TASK_AGAIN && left > 0)
-            continue;
-        if (left <= 0 || (poll(p, ARRAY_LEN(p), (int)(left / 1000000) + 1) < 0 && errno != EINTR))
-            break;
-        if (p[1].revents)
-            return err_code(err, ERR_CONFLICT, "cancelled",
-                            "the caller went away and the command was ended");
-    }
-    return r;
-}
-
 /* After a step that said r. */
 static void set_wait(const struct served *s, int r, struct http_wait *wait)
 {
@@ -515,7 +487,7 @@ static int go_on(struct served *s, struct err *err)
 
     if (s->mode == MODE_ANSWER) {
         if (atomic_fetch_add(&s->rest->patient, 1) < PATIENT_MAX)
-            r = wait_here(s, err);
+            r = call_wait(&s->call, mono_ns() + PATIENCE_NS, err);
         atomic_fetch_sub(&s->rest->patient, 1);
     } else if (s->mode == MODE_EVENTS) {
         r = step(s, err);

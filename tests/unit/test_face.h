@@ -216,7 +216,7 @@ static int face_begin(struct face *f)
 
 static int face_run(struct face *f)
 {
-    return face_begin(f) < 0 ? -1 : call_finish(&f->call, &f->err);
+    return face_begin(f) < 0 ? -1 : call_wait(&f->call, 0, &f->err);
 }
 
 static void face_done(struct face *f)

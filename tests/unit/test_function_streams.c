@@ -98,7 +98,7 @@ TEST(a_deadline_ends_the_call_and_its_command)
     begin(&f);
     process = pidfd_from(pids);
     f.call.deadline_ns = mono_ns() + 10000000;
-    CHECK_INT(call_finish(&f.call, &f.err), -1);
+    CHECK_INT(call_wait(&f.call, 0, &f.err), -1);
     CHECK_STR(code_of(&f), "cancelled");
     CHECK(is_alive(process)); /* it is the end of the call that ends it */
     face_done(&f);
@@ -132,7 +132,7 @@ TEST(a_caller_that_goes_away_ends_the_call_and_its_command)
     CHECK(call_is_wanted(&f.call));
     gone = true;
     close_fd(&theirs);
-    CHECK_INT(call_finish(&f.call, &f.err), -1);
+    CHECK_INT(call_wait(&f.call, 0, &f.err), -1);
     CHECK_STR(code_of(&f), "cancelled");
     face_done(&f);
     check_ended(process);
@@ -150,7 +150,7 @@ TEST(a_sink_that_takes_no_more_ends_the_call_and_its_command)
     f.takes = 3;
     begin(&f);
     process = pidfd_from(pids);
-    CHECK_INT(call_finish(&f.call, &f.err), -1);
+    CHECK_INT(call_wait(&f.call, 0, &f.err), -1);
     CHECK_STR(code_of(&f), "cancelled");
     CHECK_INT(json_array_size(f.events), 4);
     face_done(&f);
@@ -216,7 +216,7 @@ TEST(a_daemon_that_is_about_to_end_ends_streams_but_no_commands)
     CHECK_INT(json_array_size(metrics.events), 1);
     CHECK_INT(step(&command, false), TASK_WAITS);
     CHECK_INT(write_all(go, "on\n", 3), 0);
-    CHECK_INT(call_finish(&command.call, &command.err), 0);
+    CHECK_INT(call_wait(&command.call, 0, &command.err), 0);
     face_check(&command);
     CHECK_STR(str(command.call.out, "stdout"), "on\n");
     face_done(&logs);
@@ -314,7 +314,7 @@ static void send_text(struct face *f, const char *text)
 
 static void check_exit(struct face *f, int code, const char *reason)
 {
-    if (call_finish(&f->call, &f->err) < 0)
+    if (call_wait(&f->call, 0, &f->err) < 0)
         TAP_FAIL("%s", f->err.text);
     face_check(f);
     CHECK_INT(num(f->call.out, "exitCode"), code);
