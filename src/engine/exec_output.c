@@ -24,11 +24,12 @@
 
 #define GRACE_MS 5000 /* past its timeout, which the agent sees to; then the agent is broken */
 
-/* Output up to this is kept without asking the memory budget; past it room is taken as it grows.
+/* Output up to this is kept without asking the memory budget; past it room is taken in two steps.
  * While there is none the output is left in the box, and the command waits as it would for any slow
  * reader; but not for ever. */
 #define OUTPUT_FREE     (512u << 10)
-#define OUTPUT_WAIT_NS  (10 * 1000000000ll)
+#define OUTPUT_STEP     (2u << 20)
+#define OUTPUT_WAIT_NS  (60 * 1000000000ll)
 #define MEMORY_AGAIN_NS (50 * 1000000ll)
 
 int exit_code_of(const struct call_exit *x)
@@ -232,14 +233,13 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
 
 /* ---- the output whole ---- */
 
-/* May this much be kept? The budget is asked for twice as much as is there, so seldom. */
+/* May this much be kept? Most outputs stay in the first step. Past that, room for all that one can
+ * become is taken at once: of many that each had a part, none would come to its end. */
 static bool grow(struct exec *x, size_t kept)
 {
-    size_t want = x->reserved ? x->reserved : OUTPUT_FREE;
+    size_t want = kept <= OUTPUT_STEP ? OUTPUT_STEP : 2 * EXEC_OUTPUT_MAX;
 
-    while (want < kept)
-        want *= 2;
-    if (want == OUTPUT_FREE || want == x->reserved)
+    if (kept <= OUTPUT_FREE || kept <= x->reserved)
         return true;
     if (!budget_take(x->engine->config.memory, want - x->reserved))
         return false;
