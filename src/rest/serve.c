@@ -31,7 +31,7 @@
 #define JSON_FILE_MAX   (16u << 20) /* of a file that is sent inside JSON */
 #define INPUT_FREE      (64u << 10) /* what the memory budget is not asked for */
 #define PATIENCE_NS     (20 * 1000000ll)
-#define PATIENT_MAX     16
+#define PATIENT_MAX     64
 #define TURN_NS         (1 * 1000000ll)
 #define STEP_MEMORY     (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
 #define MEMORY_AGAIN_NS (50 * 1000000ll)
