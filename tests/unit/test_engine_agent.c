@@ -233,6 +233,43 @@ TEST(the_entrypoint_writes_the_main_log_and_the_last_lines_of_it_can_be_had)
     down();
 }
 
+/* How many bytes it has, and what it begins with. */
+static size_t drain_log(uint64_t lines, bool follow, char first[16])
+{
+    struct log_stream *log;
+    const char *data;
+    size_t len, total = 0;
+    int r;
+
+    first[0] = '\0';
+    CHECK_INT(engine_log_open(engine, id, lines, follow, &log, NULL), 0);
+    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+        if (r == LOG_WAITS)
+            (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+        else if (total == 0)
+            snprintf(first, 16, "%.*s", (int)strcspn(data, "\n"), data);
+        if (r == LOG_PIECE)
+            total += len;
+    }
+    CHECK_INT(r, LOG_ENDED);
+    log_stream_close(log);
+    return total;
+}
+
+TEST(the_last_lines_of_a_long_log_are_found_from_its_end)
+{
+    char first[16];
+
+    up("{\"image\":\"x\",\"entrypoint\":[\"seq\",\"1000001\",\"1120000\"]}");
+    CHECK_INT(drain_log(1000000, true, first), 120000 * 8);
+    CHECK_STR(first, "1000001");
+    CHECK_INT(drain_log(100000, false, first), 100000 * 8);
+    CHECK_STR(first, "1020001");
+    CHECK_INT(drain_log(32768, false, first), 32768 * 8); /* a whole window */
+    CHECK_STR(first, "1087233");
+    down();
+}
+
 static struct file_path at(const char *path)
 {
     return (struct file_path){.path = path};
