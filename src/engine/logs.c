@@ -1,6 +1,7 @@
 #include "engine/logs.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/agent_client_internal.h"
@@ -13,10 +14,15 @@
 
 #define WINDOW_BYTES (256u << 10)
 #define TAIL_MAX     (8u << 20)
+#define AGAIN_NS     (500 * 1000000ll)
 
 struct log_stream {
+    struct engine *engine;
     struct sandbox *sandbox;
-    struct agent_reader frames;
+    struct agent_reader frames; /* without a descriptor between two parts */
+    bool follow;
+    uint64_t offset;  /* of the next byte */
+    int64_t again_ns; /* when the next part is asked for */
 };
 
 /* ---- where to begin ---- */
@@ -101,7 +107,10 @@ int engine_log_open(struct engine *e, const char *id, uint64_t lines, bool follo
                 : open_part(e, sb, from, log.size - from, &fd, err)) < 0)
         return -1;
     r = xcalloc(1, sizeof(*r));
+    r->engine = e;
     r->sandbox = sandbox_ref(sb);
+    r->follow = follow;
+    r->offset = from;
     agent_reader_init(&r->frames, sb, fd);
     *ret = r;
     return 0;
@@ -117,16 +126,52 @@ void log_stream_close(struct log_stream *r)
     free(r);
 }
 
-int log_stream_fd(const struct log_stream *r)
+void log_stream_wait(const struct log_stream *r, int *ret_fd, int64_t *ret_until_ns)
 {
-    return r->frames.fd;
+    *ret_fd = r->frames.fd;
+    *ret_until_ns = r->frames.fd < 0 ? r->again_ns : 0;
+}
+
+/* An agent that is older than CALL_FOLLOW gives what there is, and is asked again. */
+static int end_part(struct log_stream *r, const struct frame *f, struct err *err)
+{
+    struct call_log log;
+    struct wire w;
+
+    wire_init(&w, f->data, f->len);
+    call_log_get(&w, &log);
+    if (!wire_ok(&w))
+        return agent_broken(err, "a log in a form that cannot be read");
+    if (!r->follow || !log.running)
+        return LOG_ENDED;
+    close_fd(&r->frames.fd);
+    buf_done(&r->frames.in);
+    r->again_ns = mono_ns() + AGAIN_NS;
+    return LOG_WAITS;
+}
+
+static int next_part(struct log_stream *r, struct err *err)
+{
+    int fd;
+
+    if (open_part(r->engine, r->sandbox, r->offset, UINT64_MAX, &fd, err) < 0)
+        return -1;
+    agent_reader_init(&r->frames, r->sandbox, fd);
+    return 0;
 }
 
 int log_stream_next(struct log_stream *r, const char **ret, size_t *ret_len, struct err *err)
 {
     struct frame f;
-    int n = agent_take(&r->frames, &f, err);
+    int n;
 
+    if (r->frames.fd < 0) {
+        if (mono_ns() < r->again_ns)
+            return LOG_WAITS;
+        if (next_part(r, err) < 0)
+            return -1;
+    }
+    n = agent_take(&r->frames, &f, err);
     if (n == 0 && agent_fill(&r->frames, err) < 0)
         return -1;
     if (n == 0)
@@ -138,10 +183,11 @@ int log_stream_next(struct log_stream *r, const char **ret, size_t *ret_len, str
         return LOG_WAITS;
     }
     if (f.type == FRAME_END)
-        return LOG_ENDED;
+        return end_part(r, &f, err);
     if (f.type != FRAME_DATA)
         return agent_broken(err, "a log in a form that cannot be read");
     *ret = f.data;
     *ret_len = f.len;
+    r->offset += f.len;
     return LOG_PIECE;
 }

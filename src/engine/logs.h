@@ -20,8 +20,8 @@ int engine_log_open(struct engine *e, const char *id, uint64_t lines, bool follo
                     struct log_stream **ret, struct err *err);
 void log_stream_close(struct log_stream *r);
 
-/* Readable when there is more. */
-int log_stream_fd(const struct log_stream *r);
+/* When there may be more: the descriptor is readable, or, without one (-1), the time has come. */
+void log_stream_wait(const struct log_stream *r, int *ret_fd, int64_t *ret_until_ns);
 
 enum log_state { LOG_ENDED, LOG_PIECE, LOG_WAITS };
 /* A piece, valid until the next call; that there is none now; that it has ended; or -1. */

@@ -73,6 +73,14 @@ static int logs_end(struct logs_task *t, struct call *call, struct err *err)
     return sink_event(call, output_event("end", "", 0), err);
 }
 
+static void set_log_wait(struct logs_task *t)
+{
+    t->task.fd = -1;
+    if (t->log)
+        log_stream_wait(t->log, &t->task.fd, &t->task.until_ns);
+    t->task.events = t->task.fd >= 0 ? EPOLLIN : 0;
+}
+
 /* A piece of the log a step. When the sandbox goes, so does its log: that is an end too. */
 static int logs_step(struct task *task, struct call *call, struct err *err)
 {
@@ -83,8 +91,10 @@ static int logs_step(struct task *task, struct call *call, struct err *err)
 
     if (r == LOG_ENDED || r < 0 || (r == LOG_WAITS && call->draining))
         return logs_end(t, call, err);
-    if (r == LOG_WAITS)
+    if (r == LOG_WAITS) {
+        set_log_wait(t);
         return sink_event(call, NULL, err) < 0 ? -1 : TASK_WAITS;
+    }
     (void)buf_add(&t->line, data, len);
     return send_lines(call, &t->line, false, err) < 0 ? -1 : TASK_AGAIN;
 }
@@ -100,9 +110,9 @@ static int logs(struct call *call, struct err *err)
                         in_bool(call, "follow"), &log, err) < 0)
         return -1;
     t = xcalloc(1, sizeof(*t));
-    t->task = (struct task){
-        .ops = &logs_ops, .fd = log ? log_stream_fd(log) : -1, .events = log ? EPOLLIN : 0};
+    t->task.ops = &logs_ops;
     t->log = log;
+    set_log_wait(t);
     buf_init(&t->line, LOG_PIECE_MAX + LINE_MAX);
     call->task = &t->task;
     return 0;

@@ -9,6 +9,7 @@
 #include "engine/exec.h"
 #include "engine/files.h"
 #include "engine/json_text_internal.h"
+#include "engine/logs.h"
 #include "tap.h"
 
 /* Waits on the thread of the test for what an exec waits for. */
@@ -109,6 +110,17 @@ static inline int file_search_here(struct engine *e, const char *id, struct file
     else
         json_decref(items);
     return r;
+}
+
+/* ---- logs ---- */
+
+static inline void log_wait_here(const struct log_stream *log)
+{
+    struct pollfd p = {.events = POLLIN};
+    int64_t until;
+
+    log_stream_wait(log, &p.fd, &until);
+    (void)poll(&p, 1, until ? (int)((until - mono_ns()) / 1000000) + 1 : -1);
 }
 
 /* ---- a file whole ---- */

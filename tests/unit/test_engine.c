@@ -158,10 +158,38 @@ TEST(an_entrypoint_is_started_and_its_output_can_be_read)
     CHECK(fake_look(id)->main_started);
     CHECK_INT(engine_log_open(w.engine, id, 10, false, &log, NULL), 0);
     while ((r = log_stream_next(log, &data, &len, NULL)) == LOG_WAITS)
-        (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+        log_wait_here(log);
     CHECK_INT(r, LOG_PIECE);
     CHECK_INT(len, 4);
     log_stream_close(log);
+    world_done(&w);
+}
+
+TEST(a_log_is_followed_to_its_end_also_with_an_agent_that_cannot)
+{
+    auto_free char *id = NULL;
+    struct log_stream *log;
+    size_t len, waits = 0;
+    const char *data;
+    struct world w;
+    int r;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"server\"]}");
+    atomic_store(&fake.old, true);
+    atomic_store(&fake.main_runs, true);
+    CHECK_INT(engine_log_open(w.engine, id, 10, true, &log, NULL), 0);
+    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+        if (r != LOG_WAITS)
+            continue;
+        if (++waits == 3)
+            atomic_store(&fake.main_runs, false);
+        log_wait_here(log);
+    }
+    CHECK_INT(r, LOG_ENDED);
+    CHECK(waits >= 3);
+    log_stream_close(log);
+    atomic_store(&fake.old, false);
     world_done(&w);
 }
 

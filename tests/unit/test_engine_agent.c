@@ -215,7 +215,7 @@ static void check_log(uint64_t lines, bool follow, const char *want)
         if (r == LOG_PIECE)
             CHECK_INT(buf_add(&got, data, len), 0);
         else
-            (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+            log_wait_here(log);
     }
     CHECK_INT(r, LOG_ENDED);
     CHECK_STR(got.data ? got.data : "", want);
@@ -245,7 +245,7 @@ static size_t drain_log(uint64_t lines, bool follow, char first[16])
     CHECK_INT(engine_log_open(engine, id, lines, follow, &log, NULL), 0);
     while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
         if (r == LOG_WAITS)
-            (void)poll(&(struct pollfd){.fd = log_stream_fd(log), .events = POLLIN}, 1, -1);
+            log_wait_here(log);
         else if (total == 0)
             snprintf(first, 16, "%.*s", (int)strcspn(data, "\n"), data);
         if (r == LOG_PIECE)
