@@ -45,6 +45,9 @@ void cgroup_done(struct cgroup *c);
 
 extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 
+/* A process must run to stop, and on a busy machine one with little cpu waits for that. */
+#define FREEZE_LIMIT_MS 10000
+
 #define AGENT_MEMORY_BYTES (128u << 20) /* 96 handlers that all send a file take half of it */
 #define AGENT_PIDS         128
 

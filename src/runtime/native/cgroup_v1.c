@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -174,8 +175,9 @@ static int v1_freeze(const struct cgroup *c, const char *id, bool frozen, struct
     auto_free char *dir = work_dir(c, V1_FREEZER, id);
     auto_free char *file = xasprintf("%s/freezer.state", dir);
     const char *want = frozen ? "FROZEN" : "THAWED";
+    int64_t end = mono_ns() + FREEZE_LIMIT_MS * 1000000ll;
 
-    for (int tries = 0; tries < 2000; tries++) {
+    for (int tries = 0; mono_ns() < end; tries++) {
         struct timespec ts = {.tv_nsec = tries < 50 ? 20000 : 1000000};
         char state[32];
 

@@ -117,7 +117,7 @@ static int v2_freeze(const struct cgroup *c, const char *id, bool frozen, struct
     auto_free char *box = box_dir(c, id);
     auto_free char *events = xasprintf("%s/cgroup.events", box);
     auto_close int fd = open(events, O_RDONLY | O_CLOEXEC);
-    int64_t deadline = mono_ns() + 2000000000ll;
+    int64_t deadline = mono_ns() + FREEZE_LIMIT_MS * 1000000ll;
 
     if (fd < 0)
         return err_sys(err, errno, "open the cgroup of %s", id);
