@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "engine/agent_client_internal.h"
 #include "engine/background_internal.h"
-#include "engine/engine_internal.h"
 #include "engine/sandbox_internal.h"
 #include "proto/call.h"
 #include "proto/frame.h"
