@@ -233,7 +233,9 @@ int http_park(struct http_req *req, const struct http_wait *wait, http_step step
     struct parked *p = parked_new(req);
 
     if (!p)
-        return err_sys(err, errno, "park a request");
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "the daemon has no descriptor left to wait with (%s); try again later",
+                        strerror(errno));
     p->step = step;
     p->arg = arg;
     p->wait = *wait;
