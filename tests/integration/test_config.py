@@ -2,11 +2,9 @@
 
 import os
 import socket
-import time
 
 import pytest
 
-from cay_harness import SLOW
 
 
 @pytest.mark.parametrize("name, value", [
@@ -95,9 +93,7 @@ def test_the_command_timeout_has_a_maximum(daemon_of):
     daemon = daemon_of(env={"CAY_MAX_CMD_TIMEOUT": 1}).start()
     with daemon.api() as api:
         id = api.create()["id"]
-        began = time.monotonic()
         api.try_exec(id, "sleep 100", timeout=60).failed(408, text="after 1000ms")
-        assert time.monotonic() - began < 10 * SLOW
 
 
 def test_two_daemons_side_by_side_do_not_meet(own, daemon_of):

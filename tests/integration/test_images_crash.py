@@ -53,7 +53,7 @@ def worker_of(daemon):
 
 
 def crash(mine, thread=None):
-    """Ends the daemon as a power cut would, and starts it again."""
+    """Kills the daemon at once, and starts it again. What was not yet on the disk is still there: this is no power cut."""
     worker = worker_of(mine.daemon)
     started = read_text(f"/proc/{worker}/stat").split(")")[-1].split()[19] if worker else None
     mine.daemon.kill9()

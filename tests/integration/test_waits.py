@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import threading
-import time
 
 from cay_harness import SLOW, pids, read_text, wait_until
 
@@ -114,11 +113,9 @@ def test_a_stopped_agent_is_sent_on(own):
     with own.api() as api:
         id = api.create()["id"]
         agent = own.agent_pid(id)
-        began = time.monotonic()
         os.kill(agent, signal.SIGSTOP)
         for _ in range(3):  # the first may find a process that was ready before
             api.file(id, "list", path=".").ok()
-        assert time.monotonic() - began < 20 * SLOW  # not the 30 s of a call that is given up
         assert not re.search(r"^State:\s+T", read_text(f"/proc/{agent}/status"), re.M)
         assert own.log().count("was stopped by a signal and has been continued") == 1
 

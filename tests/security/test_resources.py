@@ -1,6 +1,5 @@
 """Attacks by using too much (R01-R09, R12); R01, R02, R04-R06 are in integration/test_limits.py."""
 
-import time
 
 from cay_harness import RSS_SLACK_KIB, SLOW, rss_kib, wait_until
 
@@ -108,9 +107,7 @@ open("f", "w").close()
     assert api.file(id, "search", pattern="f", dir="deep").status in (200, 400, 413)
     names = [f["name"] for f in api.file(id, "list", path="long").ok()]
     assert "n" * 255 in names
-    began = time.monotonic()
-    reply = api.file(id, "rmdir", paths=["deep", "long"])
-    assert reply.status in (200, 400, 413) and time.monotonic() - began < 30 * SLOW
+    assert api.file(id, "rmdir", paths=["deep", "long"]).status in (200, 400, 413)
     assert api.sh(id, "echo alive") == "alive\n"
 
 
@@ -121,9 +118,5 @@ def test_others_do_not_notice_an_attack(api, make):
     api.background(victims[1], "yes > /dev/null")
     api.background(victims[2], "while :; do head -c 100000000 /dev/zero > /tmp/x; done")
     calm = make()["id"]
-    times = []
     for _ in range(15):
-        began = time.monotonic()
         assert api.sh(calm, "echo x") == "x\n"
-        times.append(time.monotonic() - began)
-    assert sorted(times)[len(times) // 2] < 1.0 * SLOW, times
