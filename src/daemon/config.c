@@ -59,7 +59,7 @@ static const struct variable {
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",
-     "images that may be used: a comma list of names and globs (* and ?)"},
+     "images that may be used: a comma list of names and globs (* and ? match no /, ** does)"},
     {"CAY_CUSTOM_IMAGES", NULL, TYPE_STRING, AT(custom_images), 0, 0, NULL,
      "short names of your own: NAME=IMAGE,NAME=IMAGE"},
     {"CAY_IMAGE_CAPS", NULL, TYPE_STRING, AT(image_caps), 0, 0, NULL,

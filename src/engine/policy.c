@@ -1,6 +1,7 @@
 #include "engine/policy.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -269,9 +270,34 @@ void policy_free(struct policy *p)
 
 /* ---- matching ---- */
 
+/* Without "**": of the first len bytes of text. */
+static bool matches_part(const char *pattern, const char *text, size_t len)
+{
+    auto_free char *part = xstrndup(text, len);
+
+    return strcmp(pattern, part) == 0 || fnmatch(pattern, part, FNM_NOESCAPE | FNM_PATHNAME) == 0;
+}
+
+/* '*' and '?' stay within a part of a name: what stands between two slashes is chosen by whoever
+ * owns what is before them, so that a '*' which reached over one would admit what others publish.
+ * "**" reaches over slashes. */
 static bool matches(const char *pattern, const char *text)
 {
-    return strcmp(pattern, text) == 0 || str_glob(pattern, text);
+    const char *wide = strstr(pattern, "**");
+    auto_free char *head = wide ? xstrndup(pattern, (size_t)(wide - pattern)) : NULL;
+    size_t len = strlen(text);
+
+    if (!wide)
+        return matches_part(pattern, text, len);
+    for (size_t n = 0; n <= len; n++) {
+        if (!matches_part(head, text, n))
+            continue;
+        for (size_t rest = n; rest <= len; rest++)
+            if (matches(wide + 2, text + rest))
+                return true;
+        return false; /* a longer head leaves less for the rest */
+    }
+    return false;
 }
 
 /* The path with its tag and digest, long or short, and without the tag that goes without saying. */
@@ -301,7 +327,7 @@ static bool matches_reference(const char *pattern, const struct reference *ref)
     size_t host_len = host_length(pattern);
 
     if (strcmp(pattern, "*") == 0)
-        return true;
+        return true; /* alone it is everything */
     if (host_len > 0) {
         auto_free char *host = xstrndup(pattern, host_len);
 

@@ -25,8 +25,9 @@ struct sandbox_limits;
  */
 
 struct policy_config {
-    /* Comma list of names and globs ('*' and '?'). An entry that names a host is for that host; one
-     * that does not is for docker.io and what is made here; one that begins with '*' is for all. */
+    /* Comma list of names and globs: '*' and '?' match no '/', "**" does, and "*" alone is
+     * everything. An entry that names a host is for that host; one that does not is for docker.io
+     * and what is made here; one that begins with '*' is for all. */
     const char *allowed;
     const char *custom; /* NAME=REFERENCE,… or NULL */
     const char *caps;   /* GLOB:cpu=N,memory=MB;… or NULL; what is left out has no cap */

@@ -60,7 +60,9 @@ TEST(a_list_allows_what_it_means_however_that_is_written)
         {"python:latest", "docker.io/library/python:latest", true},
         {"library/python", "python:latest", true},
         {"docker.io/library/python:3.12", "python:3.12", true},
-        {"docker.io/*", "team/app:1", true},
+        {"docker.io/*", "python:3", true},
+        {"docker.io/*", "team/app:1", false},
+        {"docker.io/**", "team/app:1", true},
         {"docker.io/team/*", "team/app:1", true},
         {"team/*", "team/app:1", true},
         {"team/*", "ghcr.io/team/app:1", false},
@@ -74,12 +76,29 @@ TEST(a_list_allows_what_it_means_however_that_is_written)
         {"python*", "python.evil.example/x:1", false},
         {"ghcr.io*", "ghcr.io.evil.example/x:1", false},
         {"ghcr.io/*", "ghcr.io.evil.example/x:1", false},
-        {"ghcr.io/*", "ghcr.io/team/app:1", true},
-        {"GHCR.io/*", "ghcr.io/team/app:1", true},
+        {"ghcr.io/**", "ghcr.io.evil.example/x:1", false},
+        {"ghcr.io/**", "ghcr.io/team/app:1", true},
+        {"GHCR.io/**", "ghcr.io/team/app:1", true},
         {"ghcr.io/team/*", "ghcr.io/other/app:1", false},
         {"*.corp.example/app", "a.corp.example/app", true},
-        {"*.corp.example/*", "evil.example/x.corp.example/app", false},
-        {"localhost:5000/*", "localhost:5000/a/b:1", true},
+        {"*.corp.example/**", "evil.example/x.corp.example/app", false},
+        {"localhost:5000/**", "localhost:5000/a/b:1", true},
+        /* no wildcard but ** reaches over a slash */
+        {"python*", "python:3", true},
+        {"python*", "docker.io/python-evil/x", false},
+        {"python*", "python-evil/x:1", false},
+        {"python?evil/x:1", "python/evil/x:1", false},
+        {"python[!a]evil/x:1", "python/evil/x:1", false},
+        {"python**", "python-evil/x:1", true},
+        {"ghcr.io/*", "ghcr.io/app:1", true},
+        {"ghcr.io/*", "ghcr.io/team/app:1", false},
+        {"ghcr.io/*/app:*", "ghcr.io/team/app:1", true},
+        {"ghcr.io/*/app:*", "ghcr.io/a/b/app:1", false},
+        {"ghcr.io/**/app:*", "ghcr.io/a/b/app:1", true},
+        {"*/app:*", "ghcr.io/team/app:1", false},
+        {"**/app:*", "ghcr.io/team/app:1", true},
+        {"**", "ghcr.io/team/app:1", true},
+        {"**", "anything", true},
         {"localhost:5000/*", "localhost:5001/a/b:1", false},
         {"*/app", "ghcr.io/app", false}, /* its tag is latest: */
         {"*/app:*", "ghcr.io/app", true},
@@ -195,7 +214,7 @@ TEST(the_strict_rule_takes_listed_short_names_only)
 
 TEST(caps_lower_defaults_and_refuse_wishes)
 {
-    struct policy *p = policy("*", NULL, "python:cpu=0.5,memory=128; ghcr.io/*:memory=256");
+    struct policy *p = policy("*", NULL, "python:cpu=0.5,memory=128; ghcr.io/**:memory=256");
     struct sandbox_limits limits = {.memory_mb = 512, .cpu_millis = 1000};
     struct err err = {0};
 
