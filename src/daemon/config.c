@@ -74,6 +74,9 @@ static const struct variable {
      "HOST[:PORT] of registries that are asked over plain http"},
     {"CAY_REGISTRY_MIRRORS", NULL, TYPE_LIST, AT(registry_mirrors), 0, 0, NULL,
      "asked before the registry itself: docker.io=https://mirror.example;quay.io=https://…"},
+    {"CAY_REGISTRY_REALMS", NULL, TYPE_LIST, AT(registry_realms), 0, 0, NULL,
+     "token services of another domain that may see a registry's logins: "
+     "registry.example=auth.example"},
     {"CAY_REGISTRY_CA", NULL, TYPE_STRING, AT(registry_ca), 0, 0, NULL,
      "file of certificates (PEM) to trust beside the system's, for registries"},
     {"CAY_DOCKER_CONFIG", NULL, TYPE_STRING, AT(docker_config), 0, 0, NULL,

@@ -167,6 +167,7 @@ static void set_registries(struct daemon *d)
     image_set_registries(d->images, &(struct image_registries){
                                         .insecure = c->insecure_registries,
                                         .mirrors = c->registry_mirrors,
+                                        .realms = c->registry_realms,
                                         .ca_file = c->registry_ca,
                                         .docker_config = c->docker_config,
                                         .max_bytes = (uint64_t)c->max_image_mb << 20,

@@ -194,6 +194,15 @@ static int check_images(const struct daemon_config *c, struct err *err)
                            "docker.io=https://mirror.example, not \"%.80s\"",
                            *m);
     }
+    for (char *const *r = c->registry_realms; r && *r; r++) {
+        const char *host = strchr(*r, '=');
+
+        if (!host || host == *r || !host[1] || !is_visible(*r) || strpbrk(*r, "/*"))
+            return err_set(err, ERR_INVALID,
+                           "CAY_REGISTRY_REALMS must hold pairs like "
+                           "registry.example=auth.example, not \"%.80s\"",
+                           *r);
+    }
     for (char *const *r = c->insecure_registries; r && *r; r++)
         if (!is_visible(*r) || strchr(*r, '/'))
             return err_set(err, ERR_INVALID,

@@ -87,9 +87,10 @@ struct image_pull {
 /* How registries are reached, and how large images may be; set once, before the first work. Strings
  * are copied. */
 struct image_registries {
-    char *const *insecure, *const *mirrors; /* as registry/registry.h says; NULL = none */
-    const char *ca_file, *docker_config;    /* NULL = none */
-    uint64_t max_bytes;                     /* unpacked, of a whole image; 0 = 20 GiB */
+    char *const *insecure, *const *mirrors, *const *realms; /* as registry/registry.h says; NULL =
+                                                             * none */
+    const char *ca_file, *docker_config;                    /* NULL = none */
+    uint64_t max_bytes; /* unpacked, of a whole image; 0 = 20 GiB */
 };
 void image_set_registries(struct image_store *s, const struct image_registries *r);
 

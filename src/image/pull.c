@@ -17,8 +17,8 @@ static void set_string(json_t *o, const char *key, const char *value)
 
 void image_set_registries(struct image_store *s, const struct image_registries *r)
 {
-    json_t *o = json_pack("{s:o, s:o}", "insecure", json_of_strings(r->insecure), "mirrors",
-                          json_of_strings(r->mirrors));
+    json_t *o = json_pack("{s:o, s:o, s:o}", "insecure", json_of_strings(r->insecure), "mirrors",
+                          json_of_strings(r->mirrors), "realms", json_of_strings(r->realms));
 
     set_string(o, "ca_file", r->ca_file);
     set_string(o, "docker_config", r->docker_config);

@@ -165,9 +165,11 @@ static int fetch_token(struct endpoint *ep, const struct challenge *c, bool *ret
                        struct err *err)
 {
     struct response res = {0};
-    auto_buf struct buf body;
+    auto_buf struct buf body = {0};
     int r;
 
+    if (has_credentials(ep) && realm_check(ep, c->realm, err) < 0)
+        return -1;
     buf_init(&body, TOKEN_MAX);
     r = run_token_request(ep, c, &body, &res, err);
     *ret_transient = res.transient || res.status == 429 || res.status >= 500;

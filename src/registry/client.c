@@ -128,6 +128,8 @@ static int fill(struct registry *r, const struct registry_options *o, struct err
 {
     for (size_t i = 0; o->insecure && o->insecure[i]; i++)
         r->insecure = strv_add(r->insecure, o->insecure[i]);
+    for (size_t i = 0; o->realms && o->realms[i]; i++)
+        r->realms = strv_add(r->realms, o->realms[i]);
     r->ca_file = copy(o->ca_file);
     r->docker_config = copy(o->docker_config);
     r->username = copy(o->username);
@@ -192,6 +194,7 @@ void registry_free(struct registry *r)
     free(r->host);
     free(r->path);
     strv_free(r->insecure);
+    strv_free(r->realms);
     free(r->ca_file);
     free(r->docker_config);
     free(r->username);

@@ -106,6 +106,19 @@ static int split(const char *url, struct url_parts *p)
     return r;
 }
 
+int origin_host(const char *url, char **ret_host, char **ret_port)
+{
+    struct url_parts p = {0};
+    int r = split(url, &p);
+
+    if (r == 0) {
+        *ret_host = xstrdup(p.host);
+        *ret_port = xstrdup(p.port);
+    }
+    url_parts_done(&p);
+    return r;
+}
+
 static int check(char *const *insecure, const char *url, const struct url_parts *p, struct err *err)
 {
     if (strcmp(p->scheme, "https") != 0 && strcmp(p->scheme, "http") != 0)

@@ -12,8 +12,9 @@ struct registry;
  * worker links this: the daemon itself never talks to a registry.
  *
  * Credentials go to the host they belong to and nowhere else: not to a redirect's target, not to a
- * mirror, and to a token service only over TLS (or where plain http was allowed). Addresses of
- * 169.254.0.0/16 and fe80::/10, and other clouds' metadata services, are never connected to.
+ * mirror, and to a token service only if it is the registry's own (realm.c) or listed in realms,
+ * and over TLS (or where plain http was allowed). Addresses of 169.254.0.0/16 and fe80::/10, and
+ * other clouds' metadata services, are never connected to.
  *
  * A host that is listed as insecure is asked over http, not over https first; without a port the
  * entry stands for all ports of its host. The program that links this ignores SIGPIPE. */
@@ -21,6 +22,7 @@ struct registry;
 struct registry_options {
     char *const *insecure; /* HOST[:PORT] that may be asked over plain http; NULL = none */
     char *const *mirrors;  /* "docker.io=https://mirror.example": asked before the host itself */
+    char *const *realms;   /* "registry.example=auth.example": may be shown its logins */
     const char *ca_file;   /* PEM, beside the system's own; NULL = none */
     const char *docker_config; /* a config.json with auths and credential helpers; NULL = none */
     const char *username, *password; /* for the reference's own host; NULL = from docker_config */

@@ -71,7 +71,7 @@ struct endpoint {
 
 struct registry {
     char *host, *path; /* of the reference */
-    char **insecure;
+    char **insecure, **realms;
     char *ca_file, *docker_config, *username, *password;
     unsigned attempts;
     struct endpoint *endpoints;
@@ -87,10 +87,20 @@ struct registry {
 /* "https://host:443" of url. Refused are other schemes than http and https, user names in it, plain
  * http to a host that is not listed as insecure, and link-local addresses. */
 int origin_check(char *const *insecure, const char *url, char **ret_origin, struct err *err);
+/* The host, and its port also where url does not say it; -1 when it is no address. */
+int origin_host(const char *url, char **ret_host, char **ret_port);
 /* The scheme to ask HOST[:PORT] with. */
 bool origin_is_insecure(char *const *insecure, const char *host_port);
 /* Link-local, or another address of a cloud's metadata service? */
 bool address_is_forbidden(const struct sockaddr *address);
+
+/* ---- realm.c: whom a login is shown to ---- */
+
+/* Is the token service at that host the registry's own? */
+bool realm_is_own(const char *host, const char *realm);
+/* ERR_FORBIDDEN "registry_denied", naming the setting, unless the endpoint's login may go to the
+ * realm. */
+int realm_check(const struct endpoint *ep, const char *realm, struct err *err);
 
 /* ---- request.c: one request, redirects followed ---- */
 

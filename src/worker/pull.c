@@ -116,9 +116,11 @@ static int open_registry(const struct worker_request *q, const struct reference 
 {
     auto_strv char **insecure = string_list(json_object_get(q->json, "insecure"));
     auto_strv char **mirrors = string_list(json_object_get(q->json, "mirrors"));
+    auto_strv char **realms = string_list(json_object_get(q->json, "realms"));
     struct registry_options options = {
         .insecure = insecure,
         .mirrors = mirrors,
+        .realms = realms,
         .ca_file = request_string(q, "ca_file"),
         .docker_config = request_string(q, "docker_config"),
         .username = request_string(q, "username"),

@@ -113,6 +113,12 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         {"CAY_REGISTRY_MIRRORS", "https://m1",
          "CAY_REGISTRY_MIRRORS must hold pairs like docker.io=https://mirror.example, not "
          "\"https://m1\""},
+        {"CAY_REGISTRY_REALMS", "https://auth.example",
+         "CAY_REGISTRY_REALMS must hold pairs like registry.example=auth.example, not "
+         "\"https://auth.example\""},
+        {"CAY_REGISTRY_REALMS", "a.example=*",
+         "CAY_REGISTRY_REALMS must hold pairs like registry.example=auth.example, not "
+         "\"a.example=*\""},
         {"CAY_INSECURE_REGISTRIES", "http://a",
          "CAY_INSECURE_REGISTRIES must hold HOST or HOST:PORT, not \"http://a\""},
         {"CAY_REGISTRY_CA", "/none", "CAY_REGISTRY_CA: /none: No such file or directory"},
@@ -151,6 +157,10 @@ TEST(images_are_pulled_when_missing_and_any_is_allowed)
     CHECK_INT(strv_len(config.registry_mirrors), 3);
     CHECK_STR(config.registry_mirrors[1], "quay.io=http://m2");
     CHECK_INT(strv_len(config.insecure_registries), 2);
+    setenv("CAY_REGISTRY_REALMS", "a.example:5000=b.example:5001,c.example=d.example", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(strv_len(config.registry_realms), 2);
+    CHECK_STR(config.registry_realms[0], "a.example:5000=b.example:5001");
 }
 
 TEST(the_strict_list_is_empty_until_someone_fills_it)

@@ -652,6 +652,82 @@ TEST(a_password_goes_to_the_token_service_and_not_to_the_registry)
     registry_free(r);
 }
 
+TEST(a_token_service_is_the_registrys_own_within_its_domain)
+{
+    static const struct {
+        const char *host, *realm;
+        bool own;
+    } cases[] = {
+        {"ghcr.io", "ghcr.io", true},
+        {"GHCR.io", "ghcr.IO", true},
+        {"registry-1.docker.io", "auth.docker.io", true},
+        {"registry.gitlab.com", "gitlab.com", true},
+        {"docker.elastic.co", "docker-auth.elastic.co", true},
+        {"registry.example.co.uk", "auth.example.co.uk", true},
+        {"127.0.0.1", "127.0.0.1", true},
+        {"[::1]", "[::1]", true},
+        {"localhost", "localhost", true},
+        {"ghcr.io", "evil.io", false},
+        {"ghcr.io", "io", false},
+        {"ghcr.io", "evil.example", false},
+        {"registry-1.docker.io", "docker.io.evil.example", false},
+        {"registry-1.docker.io", "evildocker.io", false},
+        {"registry-1.docker.io", "ocker.io", false},
+        {"example.co.uk", "evil.co.uk", false},
+        {"example.co.uk", "co.uk", false},
+        {"10.0.0.1", "20.0.0.1", false},
+        {"127.0.0.1", "localhost", false},
+        {"localhost", "evil", false},
+        {"registry", "auth", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (realm_is_own(cases[i].host, cases[i].realm) != cases[i].own)
+            TAP_FAIL("%s is%s of %s", cases[i].realm, cases[i].own ? " not" : "", cases[i].host);
+}
+
+TEST(a_password_goes_to_no_token_service_of_another_domain_unless_it_is_listed)
+{
+    auto_free char *realm = NULL, *pair = NULL, *all_ports = NULL, *else_where = NULL;
+    struct registry_options o = {.username = "me", .password = "secret"};
+    char *insecure[] = {server.host, "localhost", NULL};
+    struct registry *r;
+
+    start(answer_guarded);
+    fake_http_start(&other, answer_guarded);
+    realm = xasprintf("localhost%s", strchr(other.host, ':'));
+    guard_with_bearer(realm);
+    o.insecure = insecure;
+    r = open_with(server.host, o);
+    check_no_manifest(r, ERR_FORBIDDEN, "registry_denied",
+                      "CAY_REGISTRY_REALMS must have 127.0.0.1:");
+    CHECK_INT(fake_requests(&other), 0);
+    registry_free(r);
+    /* Without a login there is nothing to lose. */
+    r = open_with(server.host, (struct registry_options){.insecure = insecure});
+    check_manifest(r);
+    CHECK_INT(fake_requests(&other), 1);
+    CHECK_STR(other.log[0].authorization, "");
+    registry_free(r);
+    else_where = xasprintf("%s=localhost:1", server.host);
+    pair = xasprintf("%s=%s", server.host, realm);
+    all_ports = xasprintf("%s=localhost", server.host);
+    o.realms = (char *[]){else_where, "localhost=localhost", NULL};
+    r = open_with(server.host, o);
+    check_no_manifest(r, ERR_FORBIDDEN, "registry_denied", "CAY_REGISTRY_REALMS");
+    registry_free(r);
+    CHECK_INT(fake_requests(&other), 1);
+    o.realms = (char *[]){else_where, pair, NULL};
+    r = open_with(server.host, o);
+    check_manifest(r);
+    registry_free(r);
+    CHECK_STR(other.log[1].authorization, "Basic bWU6c2VjcmV0");
+    o.realms = (char *[]){all_ports, NULL};
+    r = open_with(server.host, o);
+    check_manifest(r);
+    registry_free(r);
+}
+
 TEST(basic_credentials_are_sent_when_asked_for)
 {
     struct registry *r;
