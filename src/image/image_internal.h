@@ -149,6 +149,8 @@ struct work {
 };
 
 int work_begin(struct image_store *s, struct work *w, struct err *err);
+/* An empty folder for another worker, after one that failed. */
+int work_again(struct work *w, struct err *err);
 /* Removes what is left of the worker's folder. */
 void work_end(struct work *w);
 

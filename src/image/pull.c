@@ -1,9 +1,11 @@
 /* Images from registries. The daemon itself never talks to one. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
@@ -49,6 +51,56 @@ static json_t *pull_request(const struct image_store *s, const struct image_pull
     return o;
 }
 
+/* Takes the mirrors of the host out of the request; were there any? */
+static bool leave_out_mirrors(json_t *request, const char *host)
+{
+    json_t *mirrors = json_object_get(request, "mirrors");
+    size_t n = strlen(host), before = json_array_size(mirrors);
+
+    for (size_t i = before; i > 0; i--) {
+        const char *m = json_string_value(json_array_get(mirrors, i - 1));
+
+        if (m && strncasecmp(m, host, n) == 0 && m[n] == '=')
+            (void)json_array_remove(mirrors, i - 1);
+    }
+    return json_array_size(mirrors) < before;
+}
+
+/* It came, and it was not what it should be. What a registry's own host does not have or does not
+ * give is no such thing: that one was asked already. */
+static bool came_damaged(const struct err *err)
+{
+    static const char *const codes[] = {"digest_mismatch", "bad_manifest", "bad_config",
+                                        "bad_image"};
+
+    for (size_t i = 0; err->code && i < ARRAY_LEN(codes); i++)
+        if (strcmp(err->code, codes[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Layers are unpacked while they come, so that damage shows when it is on disk already: the worker
+ * ends with it, and another one asks the registry itself. */
+static int run_worker(struct work *w, json_t *request, const char *host, image_progress progress,
+                      void *arg, json_t **ret, struct err *err)
+{
+    struct err damage = {0};
+
+    if (work_run(w, request, -1, progress, arg, ret, &damage) == 0)
+        return 0;
+    if (!came_damaged(&damage) || !leave_out_mirrors(request, host) || work_again(w, err) < 0) {
+        *err = damage;
+        return -1;
+    }
+    log_warn("what came from a mirror is damaged, going on without it", "registry", host, "why",
+             damage.text);
+    if (work_run(w, request, -1, progress, arg, ret, err) == 0)
+        return 0;
+    if (err->kind == ERR_UNAVAILABLE && (!err->code || strcmp(err->code, "cancelled") != 0))
+        *err = damage; /* nobody else has it: what is wrong is the damage */
+    return -1;
+}
+
 static int pull_as(struct image_store *s, const struct image_pull *pull,
                    const struct reference *ref, char *name, image_progress progress, void *arg,
                    struct image **ret, struct err *err)
@@ -56,14 +108,17 @@ static int pull_as(struct image_store *s, const struct image_pull *pull,
     auto_free char *full = reference_full(ref);
     json_t *request = pull_request(s, pull, ref, full), *made = NULL;
     char *names[] = {name, NULL};
+    struct err unused = {0};
     struct work w;
     int r;
 
+    if (!err)
+        err = &unused;
     if (work_begin(s, &w, err) < 0) {
         json_decref(request);
         return -1;
     }
-    r = work_run(&w, request, -1, progress, arg, &made, err);
+    r = run_worker(&w, request, ref->host, progress, arg, &made, err);
     if (r == 0)
         r = work_publish(&w, made, full, names, ret, err);
     work_end(&w);

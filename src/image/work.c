@@ -31,6 +31,17 @@ int work_begin(struct image_store *s, struct work *w, struct err *err)
     return 0;
 }
 
+int work_again(struct work *w, struct err *err)
+{
+    int r = remove_tree(w->store->layers, w->tmp);
+
+    if (r < 0)
+        return err_sys(err, -r, "remove what an image worker left");
+    if (mkdirat(w->store->layers, w->tmp, 0700) < 0)
+        return err_sys(err, errno, "make a folder for the image worker");
+    return 0;
+}
+
 void work_end(struct work *w)
 {
     struct image_store *s = w->store;

@@ -5,7 +5,7 @@
  * 2. A server that does not know ranges sends everything again: what was seen is passed over.
  * 3. Not one byte more than the manifest promises is taken.
  * 4. What the digest is of is what the sink saw. A wrong one cannot be mended by trying again, for
- *    the sink has had its bytes. */
+ *    the sink has had its bytes: who gave them to it may begin anew, without mirrors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ int registry_blob(struct registry *r, const struct blob *blob,
 
     digest_end(s.sha, digest);
     if (result == 0 && strcmp(digest, blob->digest) != 0)
-        return err_code(err, ERR_UNAVAILABLE, "image_pull_failed",
+        return err_code(err, ERR_UNAVAILABLE, "digest_mismatch",
                         "blob %.20s... of %.80s was changed on the way: its bytes have the digest "
                         "%.20s...",
                         blob->digest, r->path, digest);

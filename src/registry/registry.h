@@ -50,7 +50,7 @@ void registry_document_done(struct registry_document *doc);
 /* Streams a blob into sink(), in order and each byte once, however often the transfer broke and
  * went on. Digest and size are checked: when it returns 0 the sink has seen exactly that blob; an
  * error may come after any number of bytes. Several threads may do this on one registry. A sink
- * that returns -1 (with err set) ends it. */
+ * that returns -1 (with err set) ends it. Bytes that are not the blob's: "digest_mismatch". */
 int registry_blob(struct registry *r, const struct blob *blob,
                   int (*sink)(const void *data, size_t len, void *arg, struct err *err), void *arg,
                   struct err *err);

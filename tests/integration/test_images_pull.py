@@ -590,6 +590,42 @@ def test_a_mirror_is_asked_first_and_then_the_host(daemon_of, registry, proxy, p
     mine.clear()
 
 
+DAMAGE = {
+    "a byte of a layer": (lambda image: BLOBS + big_blob(image)[7:], changed(flipped)),
+    "a layer that is something else": (lambda image: BLOBS + big_blob(image)[7:],
+                                       changed(lambda body: os.urandom(len(body)))),
+    "the configuration": (lambda image: BLOBS + image.id[7:], changed(flipped)),
+    "the manifest": (lambda image: "/manifests/1$", changed(flipped)),
+    "a page in place of the manifest": (lambda image: "/manifests/1$", body(b"<html></html>", "text/html")),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_mirror_whose_data_is_damaged_is_gone_on_without(daemon_of, registry, proxy, pushed, what):
+    where, act = DAMAGE[what]
+    mine = Images(daemon_of(env={
+        "CAY_REGISTRY_MIRRORS": f"{registry.host}={proxy.url}",
+        "CAY_INSECURE_REGISTRIES": f"{registry.host},{proxy.host}"}).start())
+    damaged = proxy.on(where(pushed), act)
+    ref = registry.ref("t/two:1")
+    mine.pull(ref)
+    assert damaged.hits >= 1
+    with mine.box(ref) as id:
+        assert mine.api.sh(id, "cat /two") == "second\n"
+    mine.clear()
+
+
+def test_damage_that_only_mirrors_have_is_told(daemon_of, proxy):
+    image = Image(base_layer(), layer(text("x", os.urandom(100_000))))
+    proxy.serve_image("only/here:1", image)
+    proxy.on(BLOBS + image.parts[-1]["digest"][7:], changed(flipped))
+    mine = Images(daemon_of(env={
+        "CAY_REGISTRY_MIRRORS": f"127.0.0.1:1={proxy.url}",
+        "CAY_INSECURE_REGISTRIES": f"127.0.0.1:1,{proxy.host}"}).start())
+    assert "changed on the way" in mine.try_pull("127.0.0.1:1/only/here:1").failed(503)["error"]
+    nothing_kept(mine)
+
+
 def test_credentials_are_in_no_log_and_in_no_file(images, proxy, pushed):
     token = proxy.with_tokens()
     images.pull(proxy.ref("t/two:1"), registry_auth={"username": USER, "password": PASSWORD})

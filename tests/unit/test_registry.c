@@ -123,7 +123,7 @@ static void check_blob(struct registry *r)
     CHECK(memcmp(got.data, blob_bytes, BLOB_SIZE) == 0);
 }
 
-static void check_no_blob(struct registry *r, const char *says)
+static void check_bad_blob(struct registry *r, const char *code, const char *says)
 {
     auto_buf struct buf got;
 
@@ -131,9 +131,14 @@ static void check_no_blob(struct registry *r, const char *says)
     err = (struct err){0};
     CHECK_INT(registry_blob(r, &blob, keep, &got, &err), -1);
     CHECK_INT(err.kind, ERR_UNAVAILABLE);
-    CHECK_STR(err.code, "image_pull_failed");
+    CHECK_STR(err.code, code);
     if (!strstr(err.text, says))
         TAP_FAIL("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+static void check_no_blob(struct registry *r, const char *says)
+{
+    check_bad_blob(r, "image_pull_failed", says);
 }
 
 /* ---- answers ---- */
@@ -554,7 +559,7 @@ TEST(wrong_bytes_are_not_a_blob)
     start(answer_plainly);
     blob_bytes[12345] ^= 1;
     r = open_plain();
-    check_no_blob(r, "changed on the way");
+    check_bad_blob(r, "digest_mismatch", "changed on the way");
     registry_free(r);
 }
 
