@@ -103,6 +103,7 @@ const struct error_code error_codes[] = {
     {"too_many_layers", 429, .help = "the image has as many layers as it may"},
     {"image_worker_died", 500, .help = "the image worker ended early; try again"},
     {"host_image", 501, .help = "the host image cannot be exported"},
+    {"whiteout_name", 501, .help = "a file of the image has a name that no archive can hold"},
     {"image_pull_failed", 503, .help = "the registry did not give it; try again"},
     {0},
 };

@@ -223,7 +223,7 @@ const struct function image_functions[] = {
     {"image::export", "GET", "/images/:name/export", NULL, export, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .answer = ANSWER_TAR,
      .help = "Gives an image as an OCI layout in a tar archive, which docker load takes too",
-     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " host_image"},
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " host_image whiteout_name"},
     {"image::commit", "POST", "/sandboxes/:sandboxId/commit", commit_fields, commit, NULL,
      SCOPE_WRITE,
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",

@@ -1,5 +1,6 @@
 /* Copies a directory on this machine into a layer. Someone may change it meanwhile, so everything
  * is opened without following links and judged by what was opened. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,17 +46,52 @@ struct layer_meta meta_of_stat(const struct stat *st, uint32_t ids_base)
     };
 }
 
-/* The digest's canonical form: a line and a NUL for each entry, then what it holds. Times are not
- * in it: the same tree copied twice is the same image. */
+/* The digest's canonical form, of which no two trees have the same:
+ *
+ *   a block of 0xff, which no tar archive begins with: a layer is found by its digest, and that of
+ *   a layer from an archive is the archive's own
+ *   for each entry a letter, mode and owners, its path, and what a link leads to
+ *   behind a file its letter 'c' and the digest of its content
+ *   behind either an 'x', name and value for each attribute
+ *
+ * Whatever has no fixed length has it in front. Times are not in it: the same tree copied twice is
+ * the same image. */
+static void digest_begin(EVP_MD_CTX *sha)
+{
+    unsigned char block[512];
+
+    memset(block, 0xff, sizeof(block));
+    digest_add(sha, block, sizeof(block));
+}
+
+static void digest_field(EVP_MD_CTX *sha, const void *data, size_t len)
+{
+    uint64_t n = htole64(len);
+
+    digest_add(sha, &n, sizeof(n));
+    digest_add(sha, data, len);
+}
+
 static void digest_entry(struct folder_copy *c, char type, const struct stat *st,
                          const char *target)
 {
-    auto_free char *line =
-        xasprintf("%c %o %u %u %s", type, (unsigned)st->st_mode & 07777,
-                  (unsigned)st->st_uid - c->ids_base, (unsigned)st->st_gid - c->ids_base, c->path);
+    const uint32_t meta[] = {
+        htole32(st->st_mode & 07777),
+        htole32(st->st_uid - c->ids_base),
+        htole32(st->st_gid - c->ids_base),
+    };
 
-    digest_add(c->sha, line, strlen(line) + 1);
-    digest_add(c->sha, target, strlen(target) + 1);
+    digest_add(c->sha, &type, 1);
+    digest_add(c->sha, meta, sizeof(meta));
+    digest_field(c->sha, c->path, strlen(c->path));
+    digest_field(c->sha, target, strlen(target));
+}
+
+static void digest_attribute(EVP_MD_CTX *sha, const char *name, const void *value, size_t len)
+{
+    digest_add(sha, "x", 1);
+    digest_field(sha, name, strlen(name));
+    digest_field(sha, value, len);
 }
 
 static int read_failed(const struct folder_copy *c, int errnum, struct err *err)
@@ -99,10 +135,8 @@ int copy_attributes(int from, int to, const char *path, EVP_MD_CTX *sha, struct 
             continue;
         if (layer_xattr(to, *name, value, (size_t)n, err) < 0)
             return -1;
-        if (sha && str_starts(*name, "user.") && !str_starts(*name, "user.overlay.")) {
-            digest_add(sha, *name, strlen(*name) + 1);
-            digest_add(sha, value, (size_t)n);
-        }
+        if (sha && str_starts(*name, "user.") && !str_starts(*name, "user.overlay."))
+            digest_attribute(sha, *name, value, (size_t)n);
     }
     return 0;
 }
@@ -123,9 +157,9 @@ static int check_upper(const struct folder_copy *c, int fd, struct err *err)
     return 0;
 }
 
-static int copy_bytes(struct folder_copy *c, int from, int to, struct err *err)
+static int copy_pieces(struct folder_copy *c, int from, int to, EVP_MD_CTX *content,
+                       struct err *err)
 {
-    uint64_t total = 0;
     ssize_t n;
 
     while ((n = read_some(from, c->data, sizeof(c->data))) > 0) {
@@ -133,16 +167,25 @@ static int copy_bytes(struct folder_copy *c, int from, int to, struct err *err)
 
         if (layer_grow(c->layer, (uint64_t)n, err) < 0)
             return -1;
-        digest_add(c->sha, c->data, (size_t)n);
+        digest_add(content, c->data, (size_t)n);
         r = write_all(to, c->data, (size_t)n);
         if (r < 0)
             return err_sys(err, -r, "write a file of the layer");
-        total += (uint64_t)n;
     }
-    if (n < 0)
-        return read_failed(c, (int)-n, err);
-    digest_add(c->sha, &total, sizeof(total));
-    return 0;
+    return n < 0 ? read_failed(c, (int)-n, err) : 0;
+}
+
+/* How long it is shows only at its end: someone may write to it meanwhile. */
+static int copy_bytes(struct folder_copy *c, int from, int to, struct err *err)
+{
+    EVP_MD_CTX *content = digest_new();
+    char digest[DIGEST_HEX];
+    int r = copy_pieces(c, from, to, content, err);
+
+    digest_end(content, digest);
+    digest_add(c->sha, "c", 1);
+    digest_add(c->sha, digest, sizeof(digest));
+    return r;
 }
 
 /* 1 when an earlier name of the same file was linked. */
@@ -303,6 +346,7 @@ static int copy_all(struct folder_copy *c, int dirfd, struct layer *l, EVP_MD_CT
 
     c->layer = l;
     c->sha = sha;
+    digest_begin(sha);
     r = copy_dir(c, dirfd, err);
     seen_done(c->seen);
     layer_done(l);

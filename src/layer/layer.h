@@ -135,6 +135,9 @@ int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, s
 /* Takes len bytes: 0, or -1 with err. */
 typedef int (*pack_write)(void *arg, const void *data, size_t len, struct err *err);
 
+/* Can the layer become one? ERR_UNSUPPORTED "whiteout_name" when it has a name that means something
+ * else there. Looks at names only. */
+int pack_check(int root, struct err *err);
 /* A layer as a tar archive with the whiteouts of OCI, not compressed; the same layer gives the same
  * bytes. ids_base is taken off every owner. ret_diff_id gets its SHA-256. */
 int pack_layer(int root, uint32_t ids_base, pack_write write, void *arg,

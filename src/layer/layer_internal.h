@@ -10,6 +10,8 @@
 /* What the files of layer/ share. */
 
 #define OPAQUE_XATTR "trusted.overlay.opaque"
+/* What a name of an OCI layer begins with that hides another one. */
+#define WHITEOUT_PREFIX ".wh."
 
 /* Owners that no entry can have mark what layer_resolve still has to complete: a folder that the
  * archive left out, and a file that stands for one in a layer below and holds that one's path. They

@@ -197,11 +197,27 @@ static int put_folder(struct pack *p, struct archive_entry *e, int dirfd, const 
     return r < 0 ? -1 : pack_dir(p, e, fd, err);
 }
 
+/* In an archive a name that begins so hides another one, of whatever a reader has below: such a
+ * file cannot be in it, nor can it be told that one was removed. */
+static int check_name(const struct pack *p, const char *name, struct err *err)
+{
+    char shown[96];
+
+    if (!str_starts(name, WHITEOUT_PREFIX))
+        return 0;
+    return err_code(err, ERR_UNSUPPORTED, "whiteout_name",
+                    "\"%s\" cannot be in an archive of an image: there, names that begin with "
+                    "\"" WHITEOUT_PREFIX "\" say what was removed; rename it",
+                    printable(p->path, shown));
+}
+
 static int put_entry(struct pack *p, struct archive_entry *e, int dirfd, const char *name,
                      size_t base, struct err *err)
 {
     struct stat st;
 
+    if (check_name(p, name, err) < 0)
+        return -1;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return read_failed(p, errno, err);
     if (is_whiteout(&st))
@@ -240,6 +256,33 @@ static int pack_dir(struct pack *p, struct archive_entry *e, int dirfd, struct e
     }
     p->path[base] = '\0';
     return 0;
+}
+
+static int check_dir(struct pack *p, int dirfd, struct err *err)
+{
+    auto_strv char **names = NULL;
+    size_t base = strlen(p->path);
+
+    if (tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
+        return -1;
+    for (char **name = names; *name; name++) {
+        auto_close int fd = openat(dirfd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int n = snprintf(p->path + base, sizeof(p->path) - base, "%s%s", *name, fd < 0 ? "" : "/");
+
+        if (base + (size_t)n > LAYER_MAX_PATH)
+            return read_failed(p, ENAMETOOLONG, err);
+        if (check_name(p, *name, err) < 0 || (fd >= 0 && check_dir(p, fd, err) < 0))
+            return -1;
+    }
+    p->path[base] = '\0';
+    return 0;
+}
+
+int pack_check(int root, struct err *err)
+{
+    auto_free struct pack *p = xcalloc(1, sizeof(*p));
+
+    return check_dir(p, root, err);
 }
 
 static int pack_all(struct pack *p, int root, struct err *err)

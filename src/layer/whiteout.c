@@ -15,8 +15,8 @@
 #include "base/str.h"
 #include "layer/layer_internal.h"
 
-#define PREFIX ".wh."
-#define META   PREFIX PREFIX /* of AUFS, which has left nothing but the opaque marker */
+#define META                                                                                       \
+    WHITEOUT_PREFIX WHITEOUT_PREFIX /* of AUFS, which has left nothing but the opaque marker */
 #define OPAQUE META ".opq"
 
 bool is_whiteout(const struct stat *st)
@@ -103,7 +103,7 @@ int layer_opaque(struct layer *l, const char *path, struct err *err)
 static bool goes_through_marker(const char *clean, const char *name)
 {
     for (const char *p = clean; p < name; p = strchr(p, '/') + 1)
-        if (str_starts(p, PREFIX))
+        if (str_starts(p, WHITEOUT_PREFIX))
             return true;
     return false;
 }
@@ -120,9 +120,9 @@ int layer_marker(struct layer *l, const char *path, struct err *err)
     name = name ? name + 1 : clean;
     if (goes_through_marker(clean, name))
         return layer_bad(err, path, "is in a folder whose name is that of a whiteout");
-    if (!str_starts(name, PREFIX))
+    if (!str_starts(name, WHITEOUT_PREFIX))
         return 0;
-    hidden = name + strlen(PREFIX);
+    hidden = name + strlen(WHITEOUT_PREFIX);
     if (strcmp(name, OPAQUE) == 0) {
         if (name > clean)
             name[-1] = '\0';

@@ -104,18 +104,25 @@ static int write_packed(void *arg, const void *data, size_t len, struct err *err
     return r < 0 ? err_sys(err, -r, "pack a layer") : 0;
 }
 
+static int open_layer(const char *dir, int *ret_fd, struct err *err)
+{
+    *ret_fd = openat(FD_LAYERS, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *ret_fd < 0 ? err_sys(err, errno, "open a layer") : 0;
+}
+
 static int add_layer(const struct worker_request *q, struct out *o, const char *dir,
                      struct err *err)
 {
-    auto_close int root = openat(FD_LAYERS, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int root = -1;
     auto_close int packed = openat(q->tmp, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     auto_free char *name = NULL;
     char digest[DIGEST_HEX];
     struct stat st;
 
-    if (root < 0 || packed < 0)
-        return err_sys(err, errno, "open a layer");
-    if (pack_layer(root, 0, write_packed, &packed, digest, err) < 0)
+    if (packed < 0)
+        return err_sys(err, errno, "make room for a packed layer");
+    if (open_layer(dir, &root, err) < 0 ||
+        pack_layer(root, 0, write_packed, &packed, digest, err) < 0)
         return -1;
     if (fstat(packed, &st) < 0)
         return err_sys(err, errno, "look at a packed layer");
@@ -130,18 +137,30 @@ static int add_layer(const struct worker_request *q, struct out *o, const char *
     return add_file(o, name, packed, (uint64_t)st.st_size, err);
 }
 
-static int add_layers(const struct worker_request *q, struct out *o, struct err *err)
+/* Before the first byte leaves: a refusal can still be told. */
+static int check_layers(const struct worker_request *q, struct err *err)
 {
     const json_t *layers = json_object_get(q->json, "layers");
 
     for (size_t i = 0; i < json_array_size(layers); i++) {
         const char *dir = json_string_value(json_array_get(layers, i));
+        auto_close int root = -1;
 
         if (!dir || !digest_valid(dir))
             return err_set(err, ERR_INTERNAL, "the request has a layer that cannot be");
-        if (add_layer(q, o, dir, err) < 0)
+        if (open_layer(dir, &root, err) < 0 || pack_check(root, err) < 0)
             return err_wrap(err, "layer %zu", i + 1);
     }
+    return 0;
+}
+
+static int add_layers(const struct worker_request *q, struct out *o, struct err *err)
+{
+    const json_t *layers = json_object_get(q->json, "layers");
+
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        if (add_layer(q, o, json_string_value(json_array_get(layers, i)), err) < 0)
+            return err_wrap(err, "layer %zu", i + 1);
     return 0;
 }
 
@@ -212,6 +231,8 @@ int worker_export(const struct worker_request *q, json_t **ret, struct err *err)
         abort();
     if (!request_string(q, "document"))
         return err_set(err, ERR_INTERNAL, "the request lacks a document");
+    if (check_layers(q, err) < 0)
+        return -1;
     if (archive_write_set_format_pax_restricted(o.tar) != ARCHIVE_OK ||
         archive_write_set_bytes_per_block(o.tar, WRITE_BLOCK) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(o.tar, 1) != ARCHIVE_OK ||

@@ -353,3 +353,19 @@ def test_a_second_sandbox_adds_no_disk_beyond_its_changes(images, tmp_path):
             assert grown < 1_000_000, f"{grown} bytes for nothing"
             images.api.sh(second, "dd if=/dev/zero of=/own bs=1000000 count=2; sync")
     assert images.show("big:1")["size"] >= 8_000_000
+
+
+def test_a_file_that_an_archive_would_take_for_a_whiteout_is_not_exported(images, tmp_path):
+    images.load(Image(base_layer()).layout(tmp_path / "layout"), "base:1")
+    with images.box("base:1") as id:
+        images.api.sh(id, "mkdir /d && echo 1 >/d/.wh.etc && echo 2 >/d/kept")
+        images.api.post(f"/sandboxes/{id}/commit", {"name": "odd:1"}).ok()
+        images.api.sh(id, "rm /d/.wh.etc")
+        images.api.post(f"/sandboxes/{id}/commit", {"name": "plain:1"}).ok()
+    with images.box("odd:1") as id:
+        assert images.api.sh(id, "cat /d/.wh.etc /d/kept") == "1\n2\n"
+    said = images.api.get(images.path("odd:1") + "/export").failed(501, "whiteout_name")
+    assert "d/.wh.etc" in said["error"]
+    images.load(images.export("plain:1", tmp_path / "plain.tar"), "again:1")
+    with images.box("again:1") as id:
+        assert images.api.sh(id, "ls -A /d") == "kept\n"

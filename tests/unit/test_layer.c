@@ -1160,6 +1160,51 @@ TEST(a_layer_comes_back_from_its_archive_as_it_was)
     CHECK_STR(second, first);
 }
 
+TEST(a_name_that_would_hide_another_is_not_packed)
+{
+    static const struct {
+        const char *path;
+        mode_t type;
+    } cases[] = {
+        {"2/a/.wh.x", S_IFREG},
+        {"2/.wh..wh..opq", S_IFREG},
+        {"2/a/.wh.d", S_IFDIR},
+        {"2/a/.wh.s", S_IFLNK},
+        {"2/a/.wh..wh.x", S_IFREG},
+        /* the removal of one */
+        {"2/a/.wh..opq", S_IFCHR},
+        {"2/.wh.gone", S_IFCHR},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char digest[DIGEST_HEX];
+        struct err err = {0};
+        auto_close int fd = -1;
+        int r;
+
+        set_up();
+        CHECK_INT(mkdir(in_base("2"), 0755), 0);
+        CHECK_INT(mkdir(in_base("2/a"), 0755), 0);
+        fd = open_dir(in_base("2"));
+        CHECK_INT(pack_check(fd, &err), 0);
+        CHECK_INT(pack_layer(fd, 0, take_packed, NULL, digest, &err), 0);
+        if (S_ISDIR(cases[i].type))
+            r = mkdir(in_base(cases[i].path), 0755);
+        else if (S_ISLNK(cases[i].type))
+            r = symlink("x", in_base(cases[i].path));
+        else
+            r = mknod(in_base(cases[i].path), cases[i].type | 0644, makedev(0, 0));
+        CHECK_INT(r, 0);
+        CHECK_INT(pack_check(fd, &err), -1);
+        CHECK_STR(err.code, "whiteout_name");
+        err = (struct err){0};
+        CHECK_INT(pack_layer(fd, 0, take_packed, NULL, digest, &err), -1);
+        CHECK_STR(err.code, "whiteout_name");
+        CHECK_INT(err.kind, ERR_UNSUPPORTED);
+        CHECK(strstr(err.text, cases[i].path + 2));
+    }
+}
+
 static int refuse_packed(void *arg, const void *data, size_t len, struct err *err)
 {
     (void)arg, (void)data, (void)len;
@@ -1246,6 +1291,33 @@ TEST(an_upper_folder_becomes_a_layer)
     CHECK_INT(unlink(in_base("upper/gone")), 0);
     CHECK_INT(copy_as("upper", "n", IDS, again, NULL), 0);
     CHECK(strcmp(again, digest) != 0);
+}
+
+/* The folder "x" with a file that has those attributes, copied. */
+static void digest_with(const char *to, const char *a, size_t a_len, const char *b,
+                        char ret[DIGEST_HEX])
+{
+    CHECK_INT(mkdir(in_base("x"), 0755), 0);
+    make_file("x/f", 0);
+    CHECK_INT(setxattr(in_base("x/f"), "user.a", a, a_len, 0), 0);
+    if (b)
+        CHECK_INT(setxattr(in_base("x/f"), "user.b", b, strlen(b), 0), 0);
+    CHECK_INT(copy_as("x", to, 0, ret, NULL), 0);
+    CHECK_INT(unlink(in_base("x/f")), 0);
+    CHECK_INT(rmdir(in_base("x")), 0);
+}
+
+TEST(two_folders_that_differ_have_two_digests)
+{
+    static const char both[] = "1user.b\0002";
+    char one[DIGEST_HEX], two[DIGEST_HEX], same[DIGEST_HEX];
+
+    set_up();
+    digest_with("l", "1", 1, "2", one);
+    digest_with("m", both, sizeof(both) - 1, NULL, two);
+    digest_with("n", "1", 1, "2", same);
+    CHECK_STR(one, same);
+    CHECK(strcmp(one, two) != 0);
 }
 
 TEST(an_upper_folder_that_is_only_a_part_is_refused)
