@@ -20,6 +20,7 @@
 #include "engine/watch.h"
 #include "image/image.h"
 #include "oci/digest.h"
+#include "oci/manifest.h"
 #include "oci/reference.h"
 
 /* ---- look ---- */
@@ -93,7 +94,7 @@ static int not_installed(const char *name, struct err *err)
 static bool fits(const struct image *image, const char *platform)
 {
     return !platform || !image->platform || !*image->platform ||
-           strcmp(image->platform, platform) == 0;
+           platform_fits(image->platform, platform);
 }
 
 /* Names that no registry has: what they mean is here or nowhere. */

@@ -51,6 +51,10 @@ void manifest_done(struct manifest *m);
  * ERR_INVALID "bad_platform" when platform is none. */
 int manifest_choose(const struct manifest *index, const char *platform, const struct blob **ret,
                     struct err *err);
+/* Does what is made for one platform run on the other? "linux/arm64" and "linux/arm64/v8" are the
+ * same, and what does not say for what it is may be for any. */
+bool platform_fits(const char *have, const char *platform);
+#define PLATFORM_UNSAID "unknown" /* the architecture of such a one */
 /* What this machine runs: "linux/amd64". */
 const char *platform_here(void);
 

@@ -89,18 +89,28 @@ static int read_wanted(const char *platform, struct wanted *w, struct err *err)
 }
 
 /* How well it fits: 0 is not at all, and more is better. An older variant runs too. */
-static int fit(const struct platform_blob *image, const struct wanted *w)
+static int fit(const char *os, const char *arch, const char *variant, const struct wanted *w)
 {
-    const char *arch = arch_name(image->arch);
     int have, want;
 
-    if (strcmp(image->os, w->os) != 0 || strcmp(arch, w->arch) != 0)
+    arch = arch_name(arch);
+    if (strcmp(os, w->os) != 0 || strcmp(arch, w->arch) != 0)
         return 0;
-    have = variant_level(arch, image->variant);
+    have = variant_level(arch, variant);
     want = variant_level(arch, w->variant);
     if (have < 0 || want < 0)
-        return strcmp(image->variant, w->variant) == 0;
+        return strcmp(variant, w->variant) == 0;
     return have <= want ? have + 1 : 0;
+}
+
+bool platform_fits(const char *have, const char *platform)
+{
+    struct wanted image = {0}, w = {0};
+
+    if (read_wanted(have, &image, NULL) < 0 || read_wanted(platform, &w, NULL) < 0)
+        return strcmp(have, platform) == 0;
+    return strcmp(image.arch, PLATFORM_UNSAID) == 0 ||
+           fit(image.os, image.arch, image.variant, &w) > 0;
 }
 
 /* Attestations stand in an index as images for no platform. */
@@ -144,7 +154,7 @@ int manifest_choose(const struct manifest *index, const char *platform, const st
         return -1;
     for (size_t i = 0; i < index->n_images; i++) {
         const struct platform_blob *image = &index->images[i];
-        int n = is_no_image(image) ? 0 : fit(image, &w);
+        int n = is_no_image(image) ? 0 : fit(image->os, image->arch, image->variant, &w);
 
         if (n > best_fit) {
             best = image;

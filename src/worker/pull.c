@@ -219,11 +219,10 @@ static void tell_resolved(const struct reference *ref, const char *digest, const
 /* An image without an index may be for another machine. */
 static int check_platform(const struct oci_config *config, const char *platform, struct err *err)
 {
-    auto_free char *theirs = xasprintf("%s/%s", config->os, config->arch);
-    size_t n = strlen(theirs);
+    auto_free char *theirs = xasprintf("%s/%s%s%s", config->os, config->arch,
+                                       config->variant[0] ? "/" : "", config->variant);
 
-    if (config->os[0] == '\0' || config->arch[0] == '\0' ||
-        (strncmp(platform, theirs, n) == 0 && (platform[n] == '\0' || platform[n] == '/')))
+    if (config->os[0] == '\0' || config->arch[0] == '\0' || platform_fits(theirs, platform))
         return 0;
     return err_code(err, ERR_NOT_FOUND, "no_platform", "it is there for %.60s only, not for %.60s",
                     theirs, platform);

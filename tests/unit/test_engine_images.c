@@ -612,6 +612,8 @@ TEST(policies_decide_when_a_create_pulls)
         {true, "{\"image\":\"here:1\",\"pull\":\"missing\"}", 0, NULL},
         {true, "{\"image\":\"here:1\",\"pull\":\"always\"}", 1, NULL},
         {true, "{\"image\":\"here:1\",\"platform\":\"linux/arm64\"}", 1, NULL},
+        {true, "{\"image\":\"here:1\",\"platform\":\"linux/amd64/v1\"}", 0, NULL},
+        {true, "{\"image\":\"here:1\",\"platform\":\"linux/x86_64\"}", 0, NULL},
         {true, "{\"image\":\"host\",\"pull\":\"always\"}", 0, NULL},
         {true, "{\"image\":\"docker.io/library/host\",\"pull\":\"always\"}", 0, NULL},
         {true, "{\"image\":\"far:1\",\"pull\":\"never\"}", 0, "image_not_found"},

@@ -421,6 +421,27 @@ TEST(a_platform_that_is_missing_is_answered_with_those_that_are_there)
     manifest_done(&m);
 }
 
+TEST(one_platform_has_several_names)
+{
+    static const struct {
+        const char *have, *asked;
+        bool fits;
+    } cases[] = {
+        {"linux/arm64", "linux/arm64", true},      {"linux/arm64/v8", "linux/arm64", true},
+        {"linux/arm64", "linux/arm64/v8", true},   {"linux/arm64", "linux/aarch64", true},
+        {"linux/aarch64/v8", "linux/arm64", true}, {"linux/amd64", "linux/x86_64", true},
+        {"linux/amd64", "linux/amd64/v2", true},   {"linux/arm/v6", "linux/arm", true},
+        {"linux/unknown", "linux/arm64", true},    {"linux/arm64/v9", "linux/arm64", false},
+        {"linux/amd64/v3", "linux/amd64", false},  {"linux/amd64", "linux/arm64", false},
+        {"linux/arm", "linux/arm64", false},       {"windows/arm64", "linux/arm64", false},
+        {"linux/arm64", "arm64", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (platform_fits(cases[i].have, cases[i].asked) != cases[i].fits)
+            TAP_FAIL("%s %s %s", cases[i].have, cases[i].fits ? "is not" : "is", cases[i].asked);
+}
+
 TEST(this_machine_has_a_platform)
 {
     CHECK(strncmp(platform_here(), "linux/", 6) == 0);
