@@ -99,6 +99,7 @@ const struct error_code error_codes[] = {
     {"no_platform", 404, .help = "the image is not made for this platform"},
     {"image_in_use", 409, .help = "a sandbox uses it"},
     {"image_too_large", 413, .help = "larger than an image may be"},
+    {"image_limit", 429, .help = "as many names or records of images as there may be; prune some"},
     {"pull_limit", 429, .help = "as many pulls as there may be; try again when one is done"},
     {"too_many_layers", 429, .help = "the image has as many layers as it may"},
     {"image_worker_died", 500, .help = "the image worker ended early; try again"},

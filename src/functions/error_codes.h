@@ -29,7 +29,7 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
 #define ERRORS_IMAGE_NAME "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \
     "bad_image bad_config bad_manifest digest_mismatch image_too_large no_space cancelled "        \
-    "image_worker_died"
+    "image_worker_died image_limit"
 #define ERRORS_PULL                                                                                \
     ERRORS_IMAGE_NAME " " ERRORS_WORKER " image_not_allowed image_pull_failed registry_denied "    \
                       "bad_registry_auth bad_registry_config bad_docker_config bad_platform "      \

@@ -72,7 +72,7 @@ static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret
 static int sort_records(struct image_store *s, const struct kept *ids, struct kept *layers,
                         struct err *err)
 {
-    auto_strv char **all = NULL;
+    auto_strv char **all = NULL, **unwanted = NULL;
 
     if (records_list(s->records, &all, err) < 0)
         return -1;
@@ -80,8 +80,7 @@ static int sort_records(struct image_store *s, const struct kept *ids, struct ke
         auto_record struct record r = {0};
 
         if (!is_kept(ids, *id)) {
-            if (records_remove(s->records, *id, err) < 0)
-                return -1;
+            unwanted = strv_add(unwanted, *id);
             continue;
         }
         if (records_read(s->records, *id, &r, err) < 0)
@@ -91,7 +90,7 @@ static int sort_records(struct image_store *s, const struct kept *ids, struct ke
     }
     if (layers->n > 0)
         qsort(layers->v, layers->n, sizeof(*layers->v), by_digest);
-    return 0;
+    return records_remove(s->records, unwanted, err);
 }
 
 /* Under a name that stands for nothing, and that the next start removes if we do not. */

@@ -48,7 +48,8 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     struct work w;
     int r;
 
-    if (name_check_new(commit->name, false, &name, err) < 0 || work_begin(s, &w, err) < 0)
+    if (name_check_new(commit->name, false, &name, err) < 0 || room_ask(s, name, err) < 0 ||
+        work_begin(s, &w, err) < 0)
         return -1;
     request = json_pack("{s:s, s:I, s:o}", "op", "commit", "ids_base", (json_int_t)commit->ids_base,
                         "config", commit->config ? json_deep_copy(commit->config) : json_object());

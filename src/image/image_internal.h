@@ -55,7 +55,7 @@ int json_file_write(int dirfd, const char *file, json_t *o, struct err *err);
  *
  * <hex>.json is the record, <hex>.config the configuration as it came, whose digest is the id. */
 
-#define RECORDS_MAX 20000
+#define RECORDS_MAX 20000 /* as room.c says */
 #define IMAGE_PATH  "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct record_layer {
@@ -81,8 +81,9 @@ int records_read(int recordsfd, const char *id, struct record *ret, struct err *
 /* Checks that the document's digest is the id. */
 int records_write(int recordsfd, const struct record *r, const char *document, struct err *err);
 int records_document(int recordsfd, const char *id, char **ret, struct err *err);
-/* The record first: a document alone is nothing. */
-int records_remove(int recordsfd, const char *id, struct err *err);
+/* The records first: a document alone is nothing. ids may be NULL. */
+int records_remove(int recordsfd, char *const *ids, struct err *err);
+bool records_has(int recordsfd, const char *id);
 /* The ids of all there are, sorted. */
 int records_list(int recordsfd, char ***ret, struct err *err);
 /* Documents whose record is gone. */
@@ -91,7 +92,7 @@ int records_clean(int recordsfd, struct err *err);
 /* ---- names.c: <data>/images/names/<name>.json says what a name means ---- */
 
 #define NAME_MAX_LEN 240
-#define NAMES_MAX    10000
+#define NAMES_MAX    10000 /* as room.c says */
 
 struct name {
     char *name;
@@ -107,6 +108,7 @@ int names_read(int namesfd, const char *name, struct name *ret, struct err *err)
 int names_write(int namesfd, const struct name *n, struct err *err);
 int names_remove(int namesfd, const char *name, struct err *err);
 void names_touch(int namesfd, const char *name);
+bool names_has(int namesfd, const char *name);
 /* All names there are, sorted. */
 int names_list(int namesfd, char ***ret, struct err *err);
 /* The names of an id, sorted. */
@@ -114,6 +116,14 @@ int names_of(int namesfd, const char *id, char ***ret, struct err *err);
 /* The short form of a name that is about to be given; "host", and a digest where the name does not
  * come with the image, are refused. */
 int name_check_new(const char *name, bool digest_ok, char **ret, struct err *err);
+
+/* ---- room.c: how many there may be ---- */
+
+/* ERR_LIMIT "image_limit" when there is no room for those of the names, or the record of the id
+ * (NULL = it is a new one), that are not there yet. Under the lock. */
+int room_check(const struct image_store *s, char *const *names, const char *id, struct err *err);
+/* The same, before work begins that takes time: for one name, of an image that may be new. */
+int room_ask(struct image_store *s, char *name, struct err *err);
 
 /* ---- image.c ---- */
 

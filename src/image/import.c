@@ -65,7 +65,7 @@ static int import_as(struct image_store *s, int source, const char *path, char *
     struct work w;
     int r;
 
-    if (work_begin(s, &w, err) < 0) {
+    if ((name && room_ask(s, name, err) < 0) || work_begin(s, &w, err) < 0) {
         json_decref(request);
         return -1;
     }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "layer/layer.h"
 #include "layer/tree.h"
 #include "oci/reference.h"
 
@@ -156,13 +157,20 @@ void names_touch(int namesfd, const char *name)
         (void)utimensat(namesfd, file, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
+bool names_has(int namesfd, const char *name)
+{
+    auto_free char *file = file_of(name);
+
+    return faccessat(namesfd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int names_list(int namesfd, char ***ret, struct err *err)
 {
     auto_strv char **files = NULL;
     auto_strv char **names = NULL;
     size_t n = 0;
 
-    if (tree_names(namesfd, NAMES_MAX, &files, err) < 0)
+    if (tree_names(namesfd, LAYER_MAX_ENTRIES, &files, err) < 0)
         return -1;
     names = xcalloc(strv_len(files) + 1, sizeof(*names));
     for (char **f = files; *f; f++) {

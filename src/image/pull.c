@@ -114,7 +114,7 @@ static int pull_as(struct image_store *s, const struct image_pull *pull,
 
     if (!err)
         err = &unused;
-    if (work_begin(s, &w, err) < 0) {
+    if (room_ask(s, name, err) < 0 || work_begin(s, &w, err) < 0) {
         json_decref(request);
         return -1;
     }

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "layer/layer.h"
 #include "layer/tree.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
@@ -182,15 +183,24 @@ int records_document(int recordsfd, const char *id, char **ret, struct err *err)
     return 0;
 }
 
-int records_remove(int recordsfd, const char *id, struct err *err)
+static int unlink_each(int recordsfd, char *const *ids, const char *suffix, struct err *err)
 {
-    auto_free char *file = xasprintf("%s" SUFFIX, id);
-    auto_free char *document_file = xasprintf("%s" DOCUMENT_SUFFIX, id);
+    for (; *ids; ids++) {
+        auto_free char *file = xasprintf("%s%s", *ids, suffix);
 
-    if ((unlinkat(recordsfd, file, 0) < 0 && errno != ENOENT) || fsync(recordsfd) < 0 ||
-        (unlinkat(recordsfd, document_file, 0) < 0 && errno != ENOENT))
-        return err_sys(err, errno, "remove the record of an image");
-    return 0;
+        if (unlinkat(recordsfd, file, 0) < 0 && errno != ENOENT)
+            return err_sys(err, errno, "remove the record of an image");
+    }
+    return fsync(recordsfd) < 0 ? err_sys(err, errno, "sync the records of images") : 0;
+}
+
+int records_remove(int recordsfd, char *const *ids, struct err *err)
+{
+    if (!ids || !*ids)
+        return 0;
+    if (unlink_each(recordsfd, ids, SUFFIX, err) < 0)
+        return -1;
+    return unlink_each(recordsfd, ids, DOCUMENT_SUFFIX, err);
 }
 
 /* The ids of the files that end so. */
@@ -200,7 +210,7 @@ static int ids_with(int recordsfd, const char *suffix, char ***ret, struct err *
     auto_strv char **ids = NULL;
     size_t n = 0;
 
-    if (tree_names(recordsfd, 2 * RECORDS_MAX, &files, err) < 0)
+    if (tree_names(recordsfd, LAYER_MAX_ENTRIES, &files, err) < 0)
         return -1;
     ids = xcalloc(strv_len(files) + 1, sizeof(*ids));
     for (char **f = files; *f; f++) {
@@ -216,6 +226,13 @@ static int ids_with(int recordsfd, const char *suffix, char ***ret, struct err *
     return 0;
 }
 
+bool records_has(int recordsfd, const char *id)
+{
+    auto_free char *file = xasprintf("%s" SUFFIX, id);
+
+    return faccessat(recordsfd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int records_list(int recordsfd, char ***ret, struct err *err)
 {
     return ids_with(recordsfd, SUFFIX, ret, err);
@@ -223,16 +240,15 @@ int records_list(int recordsfd, char ***ret, struct err *err)
 
 int records_clean(int recordsfd, struct err *err)
 {
-    auto_strv char **ids = NULL;
+    auto_strv char **ids = NULL, **alone = NULL;
 
     if (ids_with(recordsfd, DOCUMENT_SUFFIX, &ids, err) < 0)
         return -1;
     for (char **id = ids; *id; id++) {
         auto_free char *file = xasprintf("%s" SUFFIX, *id);
 
-        if (faccessat(recordsfd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
-            records_remove(recordsfd, *id, err) < 0)
-            return -1;
+        if (faccessat(recordsfd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+            alone = strv_add(alone, *id);
     }
-    return 0;
+    return records_remove(recordsfd, alone, err);
 }

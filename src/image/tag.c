@@ -14,7 +14,8 @@ static int tag(struct image_store *s, const char *name, const char *new_name, st
     auto_record struct record r = {0};
     auto_name struct name old = {0}, tagged = {0};
 
-    if (name_check_new(new_name, false, &kept, err) < 0 || store_find(s, name, &old, &r, err) < 0)
+    if (name_check_new(new_name, false, &kept, err) < 0 || store_find(s, name, &old, &r, err) < 0 ||
+        room_check(s, (char *[]){kept, NULL}, r.id, err) < 0)
         return -1;
     free(old.name);
     old.name = steal_ptr(kept);

@@ -126,7 +126,8 @@ static int put_all(struct work *w, struct record *r, const json_t *made, struct 
 
     if (!document)
         return err_set(err, ERR_INTERNAL, "the image worker left out the configuration");
-    if (put_layers(w, r, made, err) < 0 || records_write(s->records, r, document, err) < 0)
+    if (room_check(s, names, r->id, err) < 0 || put_layers(w, r, made, err) < 0 ||
+        records_write(s->records, r, document, err) < 0)
         return -1;
     for (size_t i = strv_len(names); i > 0; i--) { /* the first one last: it is the one told */
         free(n->name);

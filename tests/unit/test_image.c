@@ -1568,6 +1568,90 @@ static int silent_registry(char *reference, size_t size)
     return fd;
 }
 
+/* The file under n more names, more than can be added: ids, or names of images. */
+static void link_names(const char *folder, const char *file, bool ids, unsigned n)
+{
+    auto_close int fd = open(in_base(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (unsigned i = 0; i < n; i++) {
+        auto_free char *name =
+            ids ? xasprintf("%064x%s", i, strchr(file, '.')) : xasprintf("n:%u.json", i);
+
+        CHECK_INT(linkat(fd, file, fd, name, 0), 0);
+    }
+}
+
+TEST(more_names_than_can_be_added_are_listed_and_removed)
+{
+    struct image_prune prune = {.dry_run = true};
+    auto_strv char **no_ids = xcalloc(1, sizeof(*no_ids));
+    struct image **all, *image;
+    struct image_store *s;
+    struct err err = {0};
+    int64_t bytes;
+    unsigned n;
+
+    set_up();
+    s = open_store();
+    small_tar("x");
+    image_free(import(s, in_base("image.tar"), "a:1"));
+    link_names("data/images/names", "a:1.json", false, NAMES_MAX + 1);
+    CHECK_INT(image_list(s, &all, &n, &err), 0);
+    CHECK_INT(n, NAMES_MAX + 3);
+    while (n > 0)
+        image_free(all[--n]);
+    free(all);
+    CHECK_INT(image_prune(s, &prune, &all, &n, &bytes, &err), 0);
+    CHECK_INT(n, NAMES_MAX + 2);
+    while (n > 0)
+        image_free(all[--n]);
+    free(all);
+    CHECK_INT(image_collect(s, no_ids, &err), 0);
+    CHECK_INT(image_tag(s, "a:1", "b:1", &image, &err), -1);
+    CHECK_STR(err.code, "image_limit");
+    CHECK_INT(err.kind, ERR_LIMIT);
+    CHECK_INT(image_import(s, in_base("image.tar"), "b:1", NULL, NULL, &image, &err), -1);
+    CHECK_STR(err.code, "image_limit");
+    CHECK_INT(image_tag(s, "a:1", "n:5", &image, &err), 0); /* it is there already */
+    image_free(image);
+    for (unsigned i = 0; i < 3; i++) {
+        auto_free char *name = xasprintf("n:%u", i);
+
+        CHECK_INT(image_remove(s, name, false, &err), 0);
+    }
+    CHECK_INT(image_tag(s, "a:1", "b:1", &image, &err), 0);
+    image_free(image);
+    image_store_free(s);
+}
+
+TEST(more_records_than_can_be_added_do_not_keep_the_store_from_opening)
+{
+    auto_strv char **no_ids = xcalloc(1, sizeof(*no_ids));
+    auto_free char *record = NULL, *document = NULL;
+    struct image_store *s;
+    struct image *image;
+    struct err err = {0};
+
+    set_up();
+    s = open_store();
+    small_tar("x");
+    image = import(s, in_base("image.tar"), "a:1");
+    record = xasprintf("%s.json", image->id + strlen(DIGEST_PREFIX));
+    document = xasprintf("%s.config", image->id + strlen(DIGEST_PREFIX));
+    image_free(image);
+    link_names("data/images/records", record, true, RECORDS_MAX);
+    link_names("data/images/records", document, true, RECORDS_MAX);
+    image_store_free(s);
+    s = open_store();
+    small_tar("y");
+    CHECK_INT(image_import(s, in_base("image.tar"), "b:1", NULL, NULL, &image, &err), -1);
+    CHECK_STR(err.code, "image_limit");
+    CHECK_INT(image_collect(s, no_ids, &err), 0);
+    CHECK_INT(count_records(), 1);
+    image_free(import(s, in_base("image.tar"), "b:1"));
+    image_store_free(s);
+}
+
 TEST(work_that_nobody_waits_for_ends_and_leaves_nothing)
 {
     char reference[64];
