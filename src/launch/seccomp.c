@@ -1,8 +1,10 @@
 #include "launch/launch_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,9 @@
 #error "the seccomp profile knows x86_64 and aarch64"
 #endif
 
-#define NAMESPACE_FLAGS 0x7e020000u /* every CLONE_NEW* that clone() takes */
+#define NAMESPACE_FLAGS  0x7e020000u /* every CLONE_NEW* that clone() takes */
+#define SOCKET_TYPE_BITS 0xf         /* the rest of a socket's type are flags such as CLOEXEC */
+#define SET_DELEGATION   1040        /* fcntl's F_SETDELEG, of kernels after 6.18 */
 
 /* clang-format off */
 static const char *const allowed[] = {
@@ -47,7 +51,7 @@ static const char *const allowed[] = {
     "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait",
     "eventfd", "eventfd2", "execve", "execveat", "exit", "exit_group", "faccessat",
     "faccessat2", "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2",
-    "fchown", "fchownat", "fcntl", "fdatasync", "fgetxattr", "flistxattr", "flock", "fork",
+    "fchown", "fchownat", "fdatasync", "fgetxattr", "flistxattr", "flock", "fork",
     "fremovexattr", "fsetxattr", "fstat", "fstatfs", "fsync", "ftruncate", "futex",
     "futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "futimesat", "get_robust_list",
     "get_thread_area", "getcpu", "getcwd", "getdents", "getdents64", "getegid", "geteuid",
@@ -93,6 +97,7 @@ static const char *const allowed[] = {
 #define IF_EQ(v, t, f)   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (v), (t), (f))
 #define IF_SET(v, t, f)  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (v), (t), (f))
 #define IF_OVER(v, t, f) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (v), (t), (f))
+#define KEEP_BITS(v)     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, (v))
 #define RETURN(v)        BPF_STMT(BPF_RET | BPF_K, (v))
 #define ALLOW            RETURN(SECCOMP_RET_ALLOW)
 #define REFUSE(e)        RETURN(SECCOMP_RET_ERRNO | (e))
@@ -125,14 +130,44 @@ static const struct sock_filter prologue[] = {
     ALLOW,
     REFUSE(EPERM),
 
-    IF_EQ(__NR_socket, 0, 9),
+    /* Leases and dnotify act on files that others have open too: a lease on a program makes whoever
+     * runs it wait. Delegations are leases of folders. */
+    IF_EQ(__NR_fcntl, 0, 6),
+    LOAD_ARG_LOW(1),
+    IF_EQ(F_SETLEASE, 3, 0),
+    IF_EQ(F_NOTIFY, 2, 0),
+    IF_EQ(SET_DELEGATION, 1, 0),
+    ALLOW,
+    REFUSE(EPERM),
+
+    /* Unix; netlink for routes; of the internet TCP, UDP and ping. Type and protocol choose the
+     * module that serves a socket, and the kernel loads it: nothing may ask for sctp, dccp, l2tp or
+     * mptcp. Protocol 0 is the type's own, TCP or UDP. */
+    IF_EQ(__NR_socket, 0, 26),
     LOAD_ARG_LOW(0),
-    IF_EQ(AF_UNIX, 5, 0),
-    IF_EQ(AF_INET, 4, 0),
-    IF_EQ(AF_INET6, 3, 0),
-    IF_EQ(AF_NETLINK, 0, 3),
+    IF_EQ(AF_UNIX, 22, 0),
+    IF_EQ(AF_NETLINK, 0, 2),
     LOAD_ARG_LOW(2),
-    IF_EQ(0 /* NETLINK_ROUTE */, 0, 1),
+    IF_EQ(0 /* NETLINK_ROUTE */, 19, 20),
+    IF_EQ(AF_INET, 3, 0),
+    IF_EQ(AF_INET6, 0, 18),
+    LOAD_ARG_LOW(2),
+    IF_EQ(IPPROTO_ICMPV6, 2, 5),
+    LOAD_ARG_LOW(2),
+    IF_EQ(IPPROTO_ICMP, 0, 3),
+    LOAD_ARG_LOW(1), /* ping */
+    KEEP_BITS(SOCKET_TYPE_BITS),
+    IF_EQ(SOCK_DGRAM, 10, 11),
+    LOAD_ARG_LOW(1), /* anything else */
+    KEEP_BITS(SOCKET_TYPE_BITS),
+    IF_EQ(SOCK_STREAM, 0, 3),
+    LOAD_ARG_LOW(2),
+    IF_EQ(0, 5, 0),
+    IF_EQ(IPPROTO_TCP, 4, 5),
+    IF_EQ(SOCK_DGRAM, 0, 4),
+    LOAD_ARG_LOW(2),
+    IF_EQ(0, 1, 0),
+    IF_EQ(IPPROTO_UDP, 0, 1),
     ALLOW,
     REFUSE(EPERM),
 

@@ -1,6 +1,8 @@
 /* The filter as the kernel applies it: each test loads it into its own process. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -11,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "launch/launch_internal.h"
 #include "tap.h"
@@ -71,6 +74,75 @@ TEST(only_plain_socket_families_pass)
     CHECK(socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
     CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
     CHECK_ERRNO(socketpair(AF_TIPC, SOCK_STREAM, 0, (int[2]){0}), EPERM);
+}
+
+#define DCCP  33
+#define MPTCP 262
+#define FLAGS (SOCK_CLOEXEC | SOCK_NONBLOCK)
+
+TEST(of_the_internet_tcp_udp_and_ping_pass)
+{
+    static const struct {
+        int family, type, protocol;
+        bool passes;
+    } cases[] = {
+        {AF_INET, SOCK_STREAM, 0, true},
+        {AF_INET, SOCK_STREAM | FLAGS, IPPROTO_TCP, true},
+        {AF_INET6, SOCK_STREAM, IPPROTO_TCP, true},
+        {AF_INET, SOCK_DGRAM, 0, true},
+        {AF_INET6, SOCK_DGRAM | FLAGS, IPPROTO_UDP, true},
+        {AF_INET, SOCK_DGRAM, IPPROTO_ICMP, true},
+        {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMPV6, true},
+        {AF_INET, SOCK_STREAM, IPPROTO_SCTP, false},
+        {AF_INET, SOCK_SEQPACKET, 0, false},
+        {AF_INET6, SOCK_SEQPACKET, IPPROTO_SCTP, false},
+        {AF_INET, SOCK_DCCP, 0, false},
+        {AF_INET, SOCK_DCCP | FLAGS, DCCP, false},
+        {AF_INET6, SOCK_STREAM, MPTCP, false},
+        {AF_INET, SOCK_STREAM, IPPROTO_UDP, false},
+        {AF_INET, SOCK_DGRAM, IPPROTO_TCP, false},
+        {AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, false},
+        {AF_INET, SOCK_DGRAM, 115 /* l2tp */, false},
+        {AF_INET, SOCK_DGRAM, IPPROTO_ICMPV6, false},
+        {AF_INET6, SOCK_DGRAM, IPPROTO_ICMP, false},
+        {AF_INET, SOCK_STREAM, IPPROTO_ICMP, false},
+        {AF_INET, SOCK_RAW, IPPROTO_ICMP, false},
+        {AF_INET6, SOCK_RAW, IPPROTO_TCP, false},
+        {AF_INET, SOCK_PACKET, 0, false},
+    };
+
+    /* Ping is for groups in this range; the box's own namespace has all. */
+    CHECK_INT(unshare(CLONE_NEWNET), 0);
+    CHECK_INT(write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 0"), 0);
+    /* The control: the kernel has this one built in, or knows of none. */
+    CHECK(socket(AF_INET6, SOCK_STREAM, MPTCP) >= 0 || errno != EPERM);
+    CHECK(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) >= 0);
+    load();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int fd = socket(cases[i].family, cases[i].type, cases[i].protocol);
+
+        if (cases[i].passes ? fd < 0 : fd >= 0 || errno != EPERM)
+            TAP_FAIL("case %zu: %d, %s", i, fd, strerror(errno));
+    }
+}
+
+TEST(leases_and_dnotify_are_refused_and_other_fcntls_pass)
+{
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int folder = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    (void)signal(SIGIO, SIG_IGN); /* what dnotify sends */
+    /* The control: without the filter they are given. */
+    CHECK_INT(fcntl(file, F_SETLEASE, F_RDLCK), 0);
+    CHECK_INT(fcntl(file, F_SETLEASE, F_UNLCK), 0);
+    CHECK_INT(fcntl(folder, F_NOTIFY, DN_CREATE), 0);
+    load();
+    CHECK_ERRNO(fcntl(file, F_SETLEASE, F_RDLCK), EPERM);
+    CHECK_ERRNO(fcntl(folder, F_NOTIFY, DN_CREATE), EPERM);
+    CHECK_ERRNO(syscall(SYS_fcntl, file, 0x100000000ul | F_SETLEASE, F_RDLCK), EPERM);
+    CHECK_ERRNO(fcntl(folder, 1040 /* F_SETDELEG */, 0), EPERM);
+    CHECK_INT(fcntl(file, F_GETFD), FD_CLOEXEC);
+    CHECK(fcntl(file, F_DUPFD_CLOEXEC, 10) >= 10);
 }
 
 TEST(terminal_injection_is_refused_whatever_the_high_bits)
