@@ -84,3 +84,12 @@ char **strv_add(char **v, const char *s)
     v[n + 1] = NULL;
     return v;
 }
+
+char **strv_copy(char *const *v)
+{
+    char **copy = xcalloc(strv_len(v) + 1, sizeof(*copy));
+
+    for (size_t i = 0; v[i]; i++)
+        copy[i] = xstrdup(v[i]);
+    return copy;
+}

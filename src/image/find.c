@@ -13,15 +13,6 @@
 #include "oci/manifest.h"
 #include "oci/reference.h"
 
-static char **strv_copy(char *const *v)
-{
-    char **copy = xcalloc(1, sizeof(*copy));
-
-    for (; *v; v++)
-        copy = strv_add(copy, *v);
-    return copy;
-}
-
 static struct image *host_image(const struct image_store *s)
 {
     auto_free char *layer = xasprintf("%s/host/%s", s->path, s->host_layer);

@@ -29,8 +29,9 @@ enum launch_fd {
 struct launcher {
     int agent;                /* sealed memfd with the agent's program */
     struct sock_fprog filter; /* seccomp, compiled once */
-    char *stage;              /* plan.stage, once set up */
-    int dev;                  /* template of /dev: a tmpfs with the device nodes; -1 at first */
+    char *stage;              /* plan.stage, once set up; NULL at first */
+    int nothing;              /* an empty folder, detached; below what is shown of the host */
+    char **shown_last;        /* folders of the host that the last box was shown */
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */
     struct parked_child *parked;
@@ -42,6 +43,13 @@ struct cgroup_fds {
     unsigned n_agent, n_work;
 };
 
+/* Folders of the host for one box, as detached mounts. */
+struct shown {
+    char **paths; /* NULL = none were made */
+    int mounts[BINDS_MAX];
+    unsigned n;
+};
+
 /* A child that waits for its START. */
 struct parked_child {
     struct parked_child *next;
@@ -49,6 +57,7 @@ struct parked_child {
     pid_t pid;
     int sync;   /* SOCK_SEQPACKET to the child; closing it ends the child */
     int userns; /* of the child, for id-mapped mounts */
+    struct shown shown;
 };
 
 /* What a START hands to the child, as descriptors: made by the launcher with the host's privileges,
@@ -66,11 +75,23 @@ int seccomp_build(struct sock_fprog *ret, struct err *err);
 
 /* root.c, launcher side. On failure *step names what failed. */
 int root_setup(struct launcher *l, const char *stage, const char **step);
-/* A detached clone of the template of /dev with the box's ids. */
-int root_make_dev(const struct launcher *l, int userns, const char **step);
-/* The overlay and the binds of a START. */
-int root_make(const struct launcher *l, const struct plan *plan, int scratch, int userns,
-              struct parts *parts, const char **step);
+/* The overlay of a START, and what it is shown of the host. */
+int root_make(struct launcher *l, const struct plan *plan, int scratch, int userns,
+              struct shown *shown, struct parts *parts, const char **step);
+/* A detached tmpfs of the host's root; the userns's ids on a detached mount (-1: the host's), and
+ * attributes. */
+int make_tmpfs(const char *size);
+int map_mount(int mount, int userns, uint64_t attrs);
+
+/* dev.c, launcher side: /dev of one box, detached. */
+int dev_make(int userns, const char **step);
+
+/* shown.c, launcher side. What the next box is likely to be shown, ahead of time: */
+void shown_prepare(const struct launcher *l, int userns, struct shown *s);
+/* What it is shown: from s if that fits, else made now. */
+int shown_take(struct launcher *l, struct shown *s, char *const *paths, int userns,
+               struct parts *parts);
+void shown_done(struct shown *s);
 
 /* park.c, launcher side: the three plans. Each returns the pid or -errno with *step. */
 int park(struct launcher *l, const struct plan *plan, const char **step);

@@ -82,7 +82,7 @@ static int load_filter(struct sock_fprog *ret)
 
 int main(void)
 {
-    struct launcher l = {.dev = -1, .fault = getenv("CAY_FAULT")};
+    struct launcher l = {.fault = getenv("CAY_FAULT")};
 
     (void)prctl(PR_SET_NAME, "cay-launch");
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which then closes the socket */

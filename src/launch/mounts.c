@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -99,18 +100,80 @@ int stage_proc(struct child *child)
     return attach(child, child->proc, "proc");
 }
 
-int stage_sys(struct child *child)
+/* /sys is made up: of the kernel's own there is what programs ask for to know their processors,
+ * their memory and their network, and nothing of disks, drivers or other devices. Programs that
+ * walk through the rest find it empty. */
+static const char *const sys_folders[] = {
+    "block",
+    "bus",
+    "class",
+    "class/net",
+    "dev",
+    "dev/block",
+    "devices",
+    "devices/system",
+    "fs",
+    "devices/virtual",
+    "devices/virtual/net",
+    "firmware",
+    "fs/cgroup",
+    "kernel",
+    "kernel/mm",
+    "kernel/mm/hugepages",
+    "kernel/mm/transparent_hugepage",
+    "module",
+    "power",
+};
+static const char *const sys_shown[] = {
+    "class/net",
+    "devices/system",
+    "devices/virtual/net",
+    "kernel/mm/hugepages",
+    "kernel/mm/transparent_hugepage",
+};
+
+/* The box's own folder that nothing is in; whatever folder is masked shows it. */
+#define EMPTY "sys/block"
+
+/* Puts that folder of the kernel's sysfs where it is in ours. */
+static int show_of_sys(int from, int to, const char *path)
 {
-    return attach(child, child->sys, "sys");
+    auto_close int part = open_tree(from, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (part < 0)
+        return errno == ENOENT ? 0 : -errno;
+    return move_mount(part, "", to, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
+int stage_sys(struct child *child)
+{
+    static const char *const options[] = {"mode", "0555", "size", "0", NULL};
+    struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
+    auto_close int whole = child->sys;
+    int r = attach(child, whole, "sysfs");
+
+    child->sys = r < 0 ? r : make_mount("tmpfs", SAFE, options);
+    if (child->sys < 0)
+        return child->sys;
+    r = attach(child, child->sys, "sys");
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(sys_folders); i++)
+        if (mkdirat(child->sys, sys_folders[i], 0555) < 0)
+            r = -errno;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(sys_shown); i++)
+        r = show_of_sys(whole, child->sys, sys_shown[i]);
+    if (r == 0 &&
+        (mount_setattr(child->sys, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) < 0 ||
+         umount2("/sysfs", MNT_DETACH) < 0))
+        r = -errno;
+    return r;
+}
+
+/* Of cgroups v1 nothing is shown. */
 int stage_cgroups(struct child *child)
 {
-    static const char *const empty[] = {"size", "0", "mode", "0555", NULL};
-
-    if (child->plan->cgroup_v2)
-        return mount_new(child, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return mount_new(child, "tmpfs", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, empty);
+    if (!child->plan->cgroup_v2)
+        return 0;
+    return mount_new(child, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
 }
 
 int stage_dev(struct child *child)
@@ -128,31 +191,13 @@ int stage_dev(struct child *child)
     return r;
 }
 
-/* Files of the host's kernel that say too much. What is not there, or what the box's root may not
- * read anyway because the host's root owns it, needs no mask. */
-static const char *const masked_files[] = {
-    "proc/kcore",       "proc/keys",          "proc/interrupts",  "proc/timer_list",
-    "proc/sched_debug", "proc/latency_stats", "proc/timer_stats", "proc/kmsg",
-    "proc/kallsyms",    "proc/config.gz",
+/* What /proc shows beside processes: what programs need, and what is the box's own. The rest tells
+ * about the host and its neighbours: disks and who uses them, locks, devices, drivers, the kernel's
+ * command line. It is masked, whatever a kernel or a module of it may add. */
+static const char *const proc_shown[] = {
+    "cgroups", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat",
+    "sys",     "sysvipc", "tty",         "uptime",  "version", "vmstat",
 };
-static const char *const masked_folders[] = {
-    "proc/acpi",
-    "proc/asound",
-    "proc/scsi",
-    "proc/driver",
-    "sys/firmware",
-    "sys/class/dmi",
-    "sys/devices/virtual/dmi",
-    "sys/devices/virtual/powercap",
-    "sys/kernel/debug",
-    "sys/kernel/tracing",
-    "sys/kernel/security",
-    "sys/kernel/btf",
-    "sys/fs/bpf",
-    "sys/module",
-};
-static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys",
-                                        "proc/sysrq-trigger"};
 
 static bool others_may_look(int at)
 {
@@ -182,15 +227,39 @@ static int cover(const struct child *child, const char *path, int flags, int dir
     return 0;
 }
 
-/* A masked file becomes /dev/null, a masked folder the stage's empty one. */
+static bool is_shown(const struct dirent *e)
+{
+    /* Links lead to a process: self, net, mounts. */
+    if (e->d_type == DT_LNK || e->d_name[0] == '.' || (e->d_name[0] >= '0' && e->d_name[0] <= '9'))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(proc_shown); i++)
+        if (strcmp(proc_shown[i], e->d_name) == 0)
+            return true;
+    return false;
+}
+
+/* A masked file becomes /dev/null, a masked folder an empty one. What the box's root may not read,
+ * because the host's root owns it, needs no mask. */
 int mask_paths(struct child *child)
 {
+    auto_close int fd = openat(child->top, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *proc = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_files); i++)
-        r = cover(child, masked_files[i], 0, child->top, "dev/null");
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked_folders); i++)
-        r = cover(child, masked_folders[i], O_DIRECTORY, child->top, "empty");
+    if (!proc)
+        return -errno;
+    (void)steal_fd(fd);
+    while (r == 0 && (e = readdir(proc))) {
+        char path[280];
+        bool folder = e->d_type == DT_DIR;
+
+        (void)snprintf(path, sizeof(path), "proc/%s", e->d_name);
+        if (!is_shown(e))
+            r = cover(child, path, folder ? O_DIRECTORY : 0, child->top,
+                      folder ? EMPTY : "dev/null");
+    }
+    (void)closedir(proc);
     return r;
 }
 
@@ -217,11 +286,7 @@ int set_sysctls(struct child *child)
 
 int close_proc(struct child *child)
 {
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(read_only); i++)
-        r = cover(child, read_only[i], 0, -1, "");
-    return r;
+    return cover(child, "proc/sys", 0, -1, "");
 }
 
 /* The root goes over the stage, which thereby is out of reach. */

@@ -136,17 +136,21 @@ static int equip(const struct launcher *l, const struct plan *plan,
     p->userns = open(path, O_RDONLY | O_CLOEXEC);
     if (p->userns < 0)
         return -errno;
-    dev = root_make_dev(l, p->userns, step);
+    dev = dev_make(p->userns, step);
     if (dev < 0)
         return dev;
     *step = "hand /dev to the box";
-    return send_fds(p->sync, "d", 1, &dev, 1);
+    r = send_fds(p->sync, "d", 1, &dev, 1);
+    if (r == 0)
+        shown_prepare(l, p->userns, &p->shown);
+    return r;
 }
 
 static void parked_free(struct parked_child *p)
 {
     close_fd(&p->sync);
     close_fd(&p->userns);
+    shown_done(&p->shown);
     free(p->id);
     free(p);
 }
@@ -210,7 +214,7 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
 {
     struct cgroup_fds cgroups = {0};
     struct parked_child *p;
-    int r = l->dev < 0 ? root_setup(l, plan->stage, step) : 0;
+    int r = !l->stage ? root_setup(l, plan->stage, step) : 0;
 
     if (r < 0)
         return r;
@@ -268,7 +272,7 @@ static void close_parts(struct parts *parts)
         (void)close(parts->binds[--parts->n_binds]);
 }
 
-static int start(const struct launcher *l, struct parked_child *p, const struct plan *plan,
+static int start(struct launcher *l, struct parked_child *p, const struct plan *plan,
                  const void *text, size_t len, const int fds[PLAN_FDS], const char **step)
 {
     struct parts parts = {.root = -1,
@@ -281,7 +285,9 @@ static int start(const struct launcher *l, struct parked_child *p, const struct 
     *step = "open the log folder";
     parts.logs =
         openat(fds[PLAN_FD_SCRATCH], "logs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    r = parts.logs < 0 ? -errno : root_make(l, plan, fds[PLAN_FD_SCRATCH], p->userns, &parts, step);
+    r = parts.logs < 0
+            ? -errno
+            : root_make(l, plan, fds[PLAN_FD_SCRATCH], p->userns, &p->shown, &parts, step);
     if (r == 0) /* the child has said it long ago, unless it was made just now */
         r = parked_report(p, 0, step);
     if (r == 0) {

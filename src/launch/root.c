@@ -9,7 +9,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,30 +16,15 @@
 #include "base/mem.h"
 #include "launch/mount_calls.h"
 
-/* The mounts of a box that need the host's privileges: the overlay with id-mapped layers, the
- * read-only binds, /dev. They are made detached and handed to the child, which attaches them in its
- * own mount namespace. Nothing per box stays in the launcher's namespace, so that a clone costs the
- * same with one sandbox and with a thousand. */
+/* The mounts of a box that need the host's privileges: the overlay with id-mapped layers here, the
+ * host's folders in shown.c, /dev in dev.c. They are made detached and handed to the child, which
+ * attaches them in its own mount namespace. Nothing per box stays in the launcher's namespace, so
+ * that a clone costs the same with one sandbox and with a thousand. */
 
 #define MAX_LAYERS  128
 #define MAX_PARENTS 8 /* folders that hold layers */
 
-static const struct {
-    const char *name;
-    unsigned major, minor;
-} devices[] = {
-    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
-    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
-};
-
-static const struct {
-    const char *name, *target;
-} device_links[] = {
-    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
-    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
-};
-
-static int make_tmpfs(const char *size)
+int make_tmpfs(const char *size)
 {
     auto_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
     int m;
@@ -55,26 +39,6 @@ static int make_tmpfs(const char *size)
     return m < 0 ? -errno : m;
 }
 
-static int fill_dev(int dir)
-{
-    static const char *const folders[] = {"pts", "shm", "mqueue"};
-    mode_t mask = umask(0);
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(devices); i++)
-        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
-                    makedev(devices[i].major, devices[i].minor)) < 0)
-            r = -errno;
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(device_links); i++)
-        if (symlinkat(device_links[i].target, dir, device_links[i].name) < 0)
-            r = -errno;
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++)
-        if (mkdirat(dir, folders[i], 0755) < 0)
-            r = -errno;
-    (void)umask(mask);
-    return r;
-}
-
 /* Before 6.13 overlayfs takes its directories by path only, and clones mounts only of the caller's
  * own namespace. */
 static bool probe_overlay_fds(void)
@@ -87,28 +51,28 @@ static bool probe_overlay_fds(void)
 
 /* Moving a process into a cgroup more than a few milliseconds after the last move waits for an RCU
  * grace period (5 ms and more). A hierarchy mounted with favordynmods keeps the kernel out of that
- * mode; ours is private to the launcher, has no controllers and goes with it. Where the kernel has
- * no such option (before 6.0) creates are slower, and nothing else. */
+ * mode; ours has no controllers and goes with the last launcher. Its name shows in every
+ * /proc/self/cgroup, so it says nothing. Where the kernel has no such option (before 6.0) creates
+ * are slower, and nothing else. */
 static void keep_cgroup_moves_fast(const char *stage)
 {
-    char path[4200], options[64];
+    char path[4200];
 
     (void)snprintf(path, sizeof(path), "%s/cgroup", stage);
-    (void)snprintf(options, sizeof(options), "none,name=cay-%d,favordynmods", getpid());
-    (void)mount("cay", path, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
+    (void)mount("cay", path, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                "none,name=cay,favordynmods");
 }
 
-/* The stage is a tmpfs over plan.stage that only the launcher's namespace has. dev/ holds the
- * template of /dev; disk/, root/ and the numbers are mount points for kernels that need paths; box/
- * is what a parked child has for a root, with mount points and an empty folder to mask others with.
- */
-static const char *const box_folders[] = {"box/proc", "box/sys", "box/dev", "box/empty"};
+/* The stage is a tmpfs over plan.stage that only the launcher's namespace has. disk/, root/,
+ * nothing/ and the numbers are for kernels that need paths; box/ is what a parked child has for a
+ * root, with mount points. */
+static const char *const stage_folders[] = {"disk",     "root",    "nothing",   "cgroup", "box",
+                                            "box/proc", "box/sys", "box/sysfs", "box/dev"};
 
 int root_setup(struct launcher *l, const char *stage, const char **step)
 {
-    auto_close int tmpfs = -1, dev = -1;
-    char path[4200];
-    int r;
+    auto_close int tmpfs = -1;
+    char path[16];
 
     *step = "set up the stage";
     tmpfs = make_tmpfs("256k");
@@ -116,12 +80,8 @@ int root_setup(struct launcher *l, const char *stage, const char **step)
         return tmpfs;
     if (move_mount(tmpfs, "", AT_FDCWD, stage, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
-    if (mkdirat(tmpfs, "dev", 0755) < 0 || mkdirat(tmpfs, "disk", 0755) < 0 ||
-        mkdirat(tmpfs, "root", 0755) < 0 || mkdirat(tmpfs, "cgroup", 0755) < 0 ||
-        mkdirat(tmpfs, "box", 0755) < 0)
-        return -errno;
-    for (size_t i = 0; i < ARRAY_LEN(box_folders); i++)
-        if (mkdirat(tmpfs, box_folders[i], 0555) < 0)
+    for (size_t i = 0; i < ARRAY_LEN(stage_folders); i++)
+        if (mkdirat(tmpfs, stage_folders[i], 0755) < 0)
             return -errno;
     for (int i = 0; i < MAX_PARENTS; i++) {
         (void)snprintf(path, sizeof(path), "%d", i);
@@ -129,45 +89,22 @@ int root_setup(struct launcher *l, const char *stage, const char **step)
             return -errno;
     }
     keep_cgroup_moves_fast(stage);
-    *step = "make the device nodes";
-    dev = make_tmpfs("64k");
-    if (dev < 0)
-        return dev;
-    (void)snprintf(path, sizeof(path), "%s/dev", stage);
-    if (move_mount(dev, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return -errno;
-    r = fill_dev(dev);
-    if (r < 0)
-        return r;
+    l->nothing = make_tmpfs("4k");
+    if (l->nothing < 0)
+        return l->nothing;
     l->overlay_takes_fds = probe_overlay_fds();
+    l->shown_last = strv_add(NULL, "/usr"); /* the `host` image is the likeliest */
     l->stage = xstrdup(stage);
-    l->dev = steal_fd(dev);
     return 0;
 }
 
-static int set_idmap(int mount, int userns, uint64_t attrs)
+int map_mount(int mount, int userns, uint64_t attrs)
 {
     struct mount_attr attr = {.attr_set = attrs | (userns >= 0 ? MOUNT_ATTR_IDMAP : 0),
                               .userns_fd = userns >= 0 ? (uint64_t)userns : 0};
 
     return mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno
                                                                                            : 0;
-}
-
-/* A bind is the host's own tree. Its owner shows as root where the filesystem can map ids, else as
- * nobody; either way it is read-only, so that this is a matter of looks and not a protection. */
-static int open_bind(const char *path, int userns)
-{
-    const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    auto_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    int r;
-
-    if (fd < 0)
-        return -errno;
-    r = set_idmap(fd, userns, attrs);
-    if (r < 0)
-        r = set_idmap(fd, -1, attrs);
-    return r < 0 ? r : steal_fd(fd);
 }
 
 /* ---- the overlay ---- */
@@ -214,7 +151,7 @@ static int stack_parent(struct stack *s, const struct plan *plan, unsigned i, in
     r = fd < 0 ? -errno : 0;
     free(parent);
     if (r == 0)
-        r = set_idmap(fd, userns, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        r = map_mount(fd, userns, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (r < 0)
         return r;
     s->parents[s->n_parents] = steal_fd(fd);
@@ -388,37 +325,14 @@ static int make_overlay(const struct launcher *l, const struct plan *plan, int s
     return r;
 }
 
-int root_make_dev(const struct launcher *l, int userns, const char **step)
-{
-    auto_close int dev = -1;
-    int r;
-
-    *step = "make /dev";
-    dev = open_tree(l->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (dev < 0)
-        return -errno;
-    r = set_idmap(dev, userns, MOUNT_ATTR_RDONLY);
-    if (r < 0) /* tmpfs before 6.3: the nodes show as nobody's, with mode 0666 */
-        r = set_idmap(dev, -1, MOUNT_ATTR_RDONLY);
-    return r < 0 ? r : steal_fd(dev);
-}
-
-int root_make(const struct launcher *l, const struct plan *plan, int scratch, int userns,
-              struct parts *parts, const char **step)
+int root_make(struct launcher *l, const struct plan *plan, int scratch, int userns,
+              struct shown *shown, struct parts *parts, const char **step)
 {
     int r = make_overlay(l, plan, scratch, userns, step);
 
     if (r < 0)
         return r;
     parts->root = r;
-    *step = "bind a folder of the host";
-    for (char **b = plan->binds; *b; b++) {
-        if (parts->n_binds == BINDS_MAX)
-            return -E2BIG;
-        r = open_bind(*b, userns);
-        if (r < 0)
-            return r;
-        parts->binds[parts->n_binds++] = r;
-    }
-    return 0;
+    *step = "show a folder of the host";
+    return shown_take(l, shown, plan->binds, userns, parts);
 }

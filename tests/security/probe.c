@@ -9,19 +9,28 @@
  *   probe foreign                  the same calls by int $0x80 and with x32 numbers
  *   probe ioctl REQUEST            on a new pty's slave, with a byte to push
  *   probe setuid FILE              makes FILE a setuid copy of this program, for a later `info`
+ *   probe setns                    enters each namespace that a file in /proc leads to
  *   probe unix NAME                connect to an abstract socket
+ *   probe lease FILE FOLDER        a lease on one, dnotify on the other
+ *   probe hold FILE READY          locks it in two ways, makes the file READY and waits to be
+ * killed probe try FILE                 the same locks, without waiting probe watch PATH FOLDER
+ * what inotify tells of PATH: from the time that FOLDER/ready is there until somebody makes
+ * FOLDER/end
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -420,6 +429,119 @@ static int abstract(const char *name)
     return 0;
 }
 
+/* One attempt in a child; the others go on from where we are. */
+static int enter(const char *path)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+        /* A file that does not open is refused too; setns then says what it thinks of calls. */
+        _exit(setns(fd, 0) < 0 ? errno : 0);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+
+static int namespaces(void)
+{
+    static const char *const kinds[] = {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"};
+    unsigned tried = 0, entered = 0, refused = 0;
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+
+    while (d && (e = readdir(d)) && tried < 700) {
+        for (size_t i = 0; atoi(e->d_name) > 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+            char path[PATH_MAX];
+            int r;
+
+            snprintf(path, sizeof(path), "/proc/%s/ns/%s", e->d_name, kinds[i]);
+            r = enter(path);
+            tried++;
+            entered += r == 0;
+            refused += r == EPERM;
+        }
+    }
+    if (d)
+        closedir(d);
+    printf("{\"tried\": %u, \"entered\": %u, \"refused\": %u}\n", tried, entered, refused);
+    return 0;
+}
+
+static int lease(const char *file, const char *folder)
+{
+    int f = open(file, O_RDONLY | O_CLOEXEC), d = open(folder, O_RDONLY | O_CLOEXEC);
+    int r;
+
+    signal(SIGIO, SIG_IGN);
+    r = fcntl(f, F_SETLEASE, F_WRLCK);
+    printf("{\"lease\": \"%s\", ", error_name(r < 0 ? errno : 0));
+    r = fcntl(d, F_NOTIFY, DN_ACCESS | DN_CREATE);
+    printf("\"dnotify\": \"%s\"}\n", error_name(r < 0 ? errno : 0));
+    return 0;
+}
+
+static void make_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        close(fd);
+}
+
+/* An exclusive flock, and a write lock of the open file where it opens for writing. */
+static int lock(const char *path, const char *ready)
+{
+    struct flock whole = {.l_type = F_WRLCK};
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY), rw = fd >= 0, a, b = 0;
+
+    if (!rw)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    a = flock(fd, LOCK_EX | LOCK_NB) < 0 ? errno : 0;
+    if (rw && fcntl(fd, F_OFD_SETLK, &whole) < 0)
+        b = errno;
+    printf("{\"flock\": \"%s\", ", error_name(a));
+    printf("\"ofd\": \"%s\"}\n", error_name(b));
+    fflush(stdout);
+    if (!ready)
+        return 0;
+    make_file(ready);
+    alarm(120);
+    pause();
+    return 0;
+}
+
+static int watch(const char *path, const char *folder)
+{
+    _Alignas(struct inotify_event) char data[4096];
+    char ready[PATH_MAX];
+    int fd = inotify_init1(IN_CLOEXEC), seen = 0;
+    int wd = inotify_add_watch(fd, path, IN_ALL_EVENTS);
+    int end = inotify_add_watch(fd, folder, IN_CREATE);
+
+    snprintf(ready, sizeof(ready), "%s/ready", folder);
+    make_file(ready);
+    alarm(120);
+    for (;;) {
+        ssize_t n = read(fd, data, sizeof(data));
+
+        if (n <= 0 || wd < 0 || end < 0)
+            return 1;
+        for (char *at = data; at < data + n;) {
+            const struct inotify_event *e = (const struct inotify_event *)at;
+
+            at += sizeof(*e) + e->len;
+            seen += e->wd == wd;
+            if (e->wd == end && strcmp(e->name, "end") == 0) {
+                printf("{\"seen\": %d}\n", seen);
+                return 0;
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "info";
@@ -447,6 +569,16 @@ int main(int argc, char **argv)
         return copy_setuid(argv[2]);
     if (strcmp(what, "unix") == 0 && argc > 2)
         return abstract(argv[2]);
+    if (strcmp(what, "setns") == 0)
+        return namespaces();
+    if (strcmp(what, "lease") == 0 && argc > 3)
+        return lease(argv[2], argv[3]);
+    if (strcmp(what, "hold") == 0 && argc > 3)
+        return lock(argv[2], argv[3]);
+    if (strcmp(what, "try") == 0 && argc > 2)
+        return lock(argv[2], NULL);
+    if (strcmp(what, "watch") == 0 && argc > 3)
+        return watch(argv[2], argv[3]);
     fprintf(stderr, "probe: what is \"%s\"?\n", what);
     return 2;
 }

@@ -104,11 +104,11 @@ def test_namespaces_cannot_be_made(probe, api):
         assert probe.call("clone", flag | sigchld, 0, 0, 0, 0) == "EPERM", hex(flag)
 
 
-def test_no_namespace_can_be_entered(api, box):
+def test_no_namespace_can_be_entered(probe):
     """E13, by every file there is."""
-    done = api.exec(box, "for n in /proc/[0-9]*/ns/*; do nsenter --no-fork -t 1 -a true; "
-                         "nsenter --net=$n true; done 2>&1 | sort | uniq -c", timeout=60)
-    assert "ermission" in done["stdout"] or "not permitted" in done["stdout"]
+    inside, control = probe.inside("setns"), probe.outside("setns")
+    assert control["entered"] > 0, "control: outside, root may"
+    assert inside["tried"] >= 7 and inside["entered"] == 0 and inside["refused"] == inside["tried"], inside
 
 
 FAMILIES = {"AF_ALG": 38, "AF_VSOCK": 40, "AF_PACKET": 17, "AF_RDS": 21, "AF_TIPC": 30, "AF_XDP": 44,
@@ -196,11 +196,12 @@ def test_the_mounts_are_what_they_should_be(api, box):
     options, kind = mounts["/"]
     assert kind == "overlay" and {"nosuid", "nodev"} <= options
     assert {"nosuid", "nodev", "noexec"} <= mounts["/proc"][0] and mounts["/proc"][1] == "proc"
-    assert {"nosuid", "nodev", "noexec", "ro"} <= mounts["/sys"][0] and mounts["/sys"][1] == "sysfs"
+    for at in [at for at in mounts if at == "/sys" or at.startswith("/sys/")]:
+        assert {"nosuid", "nodev", "noexec", "ro"} <= mounts[at][0], at
+    assert mounts["/sys"][1] == "tmpfs" and mounts["/sys/devices/system"][1] == "sysfs"
     assert mounts["/dev"][1] == "tmpfs" and "nosuid" in mounts["/dev"][0]
     assert "ro" in mounts["/proc/sys"][0]
-    if "/usr" in mounts:
-        assert {"ro", "nosuid", "nodev"} <= mounts["/usr"][0]
+    assert {"ro", "nosuid", "nodev"} <= mounts["/usr"][0] and mounts["/usr"][1] == "overlay"
     for at, (options, _) in mounts.items():
         assert "nosuid" in options, at
 
@@ -217,28 +218,6 @@ def test_nothing_in_proc_sys_or_sys_can_be_written(api, probe):
             done = api.exec(probe.id, f"echo x > {path}")
             assert done["exitCode"] != 0 and ("ead-only" in done["stderr"]
                                               or "ermission" in done["stderr"]), (path, done)
-
-
-SECRETS = ["/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/timer_list", "/proc/sched_debug",
-           "/proc/interrupts", "/proc/kallsyms", "/proc/config.gz", "/proc/latency_stats",
-           "/proc/vmallocinfo", "/proc/slabinfo", "/proc/kpagecount", "/proc/iomem-addresses"]
-
-
-@pytest.mark.parametrize("path", SECRETS)
-def test_a_kernel_file_says_nothing(api, box, path):
-    """E19."""
-    done = api.exec(box, f"head -c 4096 {path}", timeout=10)
-    assert done["stdout"] == "", (path, done["stdout"][:200])
-
-
-@pytest.mark.parametrize("folder", ["/sys/firmware", "/sys/class/dmi", "/sys/devices/virtual/dmi",
-                                    "/sys/devices/virtual/powercap", "/sys/kernel/debug",
-                                    "/sys/kernel/tracing", "/sys/kernel/security", "/sys/kernel/btf",
-                                    "/sys/fs/bpf", "/sys/module", "/proc/acpi", "/proc/scsi",
-                                    "/proc/asound", "/proc/driver"])
-def test_a_kernel_folder_is_empty(api, box, folder):
-    done = api.exec(box, f"find {folder} -type f 2>/dev/null | head")
-    assert done["stdout"] == "", done
 
 
 def test_the_cgroup_view_shows_no_host_path(api, box):
