@@ -18,6 +18,7 @@ struct err;
  *
  *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies
  *   ├─ handler     serves one ctl call with straight-line blocking code, then it exits
+ *   ├─ syncer      while something in the box calls sync(), see sync.c
  *   └─ spawner     keeps a supervisor ready; lives inside the workload's limits
  *      └─ exec     supervisor of one command and of everything that command starts
  *
@@ -48,8 +49,10 @@ struct slot {
 
 /* In memory that all agent processes share and no other process can reach. */
 struct agents {
-    _Atomic pid_t main, spawner;
-    _Atomic uint32_t ready; /* the daemon knows that the box is up */
+    _Atomic pid_t main, spawner, syncer; /* 0 = there is none */
+    _Atomic uint64_t sync_id;            /* the call that is being answered, see sync.c */
+    _Atomic int sync_nr;                 /* which it is: that of sync() or syncfs() */
+    _Atomic uint32_t ready;              /* the daemon knows that the box is up */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
@@ -117,6 +120,8 @@ struct pool {
     struct slot *slots;
     size_t nslots;
     struct err *full; /* what a caller hears when there is no process for it */
+    int also;         /* something else to wait for; -1 = nothing */
+    bool also_ready;  /* it can be read: set by pool_run */
 };
 
 bool pool_has_spare(const struct pool *p, pid_t parent);
@@ -143,6 +148,13 @@ int ps_call(struct agent_call *c, struct err *err);
 int kill_call(struct agent_call *c, struct err *err);
 int dial_call(struct agent_call *c, struct err *err);
 int follow_call(struct agent_call *c, struct err *err);
+
+/* ---- sync.c: sync() and syncfs() of the box, in main's loop */
+
+void sync_setup(void);
+int sync_fd(void); /* what to wait for; -1 = nothing now */
+bool sync_retries(void);
+void sync_step(bool called); /* each round: called = sync_fd() can be read */
 
 /* ---- heavy.c: memory of the calls that need much */
 

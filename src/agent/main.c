@@ -144,9 +144,12 @@ int main(int argc, char **argv)
                   "the sandbox serves %d calls already; try again when some have ended",
                   HANDLERS_MAX);
     pool.slots = agents->handlers;
+    sync_setup();
     for (;;) {
-        if (pool_run(&pool, agents->spawner, agents->spawner == 0))
+        pool.also = sync_fd();
+        if (pool_run(&pool, agents->spawner, agents->spawner == 0 || sync_retries()))
             agents->spawner = 0;
+        sync_step(pool.also_ready);
         if (agents->spawner == 0)
             (void)spawner_start(true, agent_cgroups, work_cgroups);
     }

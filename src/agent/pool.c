@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
@@ -99,11 +100,13 @@ bool pool_run(struct pool *p, pid_t watch, bool retry)
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
     bool ready = pool_has_spare(p, getpid()) || refill(p), found;
-    struct pollfd sock = {.fd = ready ? -1 : p->sock, .events = POLLIN};
-    int r = ppoll(&sock, 1, ready && !retry ? NULL : &soon, &agent_wait_mask);
+    struct pollfd fds[] = {{.fd = ready ? -1 : p->sock, .events = POLLIN},
+                           {.fd = p->also, .events = POLLIN}};
+    int r = ppoll(fds, ARRAY_LEN(fds), ready && !retry ? NULL : &soon, &agent_wait_mask);
 
+    p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
-    if (r > 0 && !refill(p))
+    if (r > 0 && fds[0].revents && !refill(p))
         turn_away(p);
     return found;
 }

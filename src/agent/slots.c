@@ -55,7 +55,8 @@ static struct slot *slot_of(pid_t pid)
 
 bool agents_has(pid_t pid)
 {
-    return pid > 0 && (pid == agents->main || pid == agents->spawner || slot_of(pid));
+    return pid > 0 &&
+           (pid == agents->main || pid == agents->spawner || pid == agents->syncer || slot_of(pid));
 }
 
 void agents_forget(pid_t pid)
@@ -66,6 +67,8 @@ void agents_forget(pid_t pid)
         slot->mark = SLOT_PLAIN;
         slot->pid = 0;
     }
+    if (pid == agents->syncer)
+        agents->syncer = 0;
     heavy_forget(pid);
 }
 

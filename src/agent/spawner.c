@@ -33,8 +33,11 @@ static rlim_t descriptors(void)
 static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
 {
     struct err full = {0};
-    struct pool pool = {
-        .sock = AGENT_FD_EXEC, .slots = agents->execs, .nslots = EXECS_MAX, .full = &full};
+    struct pool pool = {.sock = AGENT_FD_EXEC,
+                        .slots = agents->execs,
+                        .nslots = EXECS_MAX,
+                        .full = &full,
+                        .also = -1};
     rlim_t born_with = descriptors();
 
     (void)prctl(PR_SET_NAME, "cay-spawn");

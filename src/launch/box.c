@@ -34,7 +34,8 @@
  *  4. Paths inside the image's root are resolved with RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, so
  *     that no image can lead a mount elsewhere.
  *  5. Capabilities, no_new_privs and the filter come last, in that order, because each of the
- *     steps before needs what they take away. The bounding set takes nothing away before an exec.
+ *     steps before needs what they take away. Only descriptors are moved afterwards. The bounding
+ * set takes nothing away before an exec.
  *  6. A step that fails ends the box: there is no half-protected one. */
 
 static int compare_fds(const void *a, const void *b)
@@ -284,7 +285,7 @@ static int no_new_privileges(struct child *child)
  * landing on another that is still to be moved. */
 static int arrange_descriptors(struct child *child)
 {
-    int fds[4 + 2 * CGROUPS_MAX];
+    int fds[5 + 2 * CGROUPS_MAX];
     unsigned n = 0;
     struct parts *p = &child->parts;
 
@@ -292,6 +293,7 @@ static int arrange_descriptors(struct child *child)
     fds[n++] = p->exec;
     fds[n++] = p->logs;
     fds[n++] = p->status;
+    fds[n++] = child->sync_calls;
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)
         fds[n++] = child->cgroups.agent[i];
     for (unsigned i = 0; i < child->cgroups.n_work; i++)
@@ -308,9 +310,12 @@ static int arrange_descriptors(struct child *child)
     return 0;
 }
 
+/* What the filter neither allows nor refuses is told on a descriptor, which the agent gets. */
 static int load_filter(struct child *child)
 {
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &child->l->filter) < 0 ? -errno : 0;
+    child->sync_calls = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                     SECCOMP_FILTER_FLAG_NEW_LISTENER, &child->l->filter);
+    return child->sync_calls < 0 ? -errno : 0;
 }
 
 struct step {
@@ -357,8 +362,8 @@ static const struct step start_steps[] = {
     {"limit the size of files", limit_files},
     {"drop capabilities", drop_capabilities},
     {"set no_new_privs", no_new_privileges},
-    {"arrange descriptors", arrange_descriptors},
     {"load the seccomp filter", load_filter},
+    {"arrange descriptors", arrange_descriptors},
 };
 
 /* Runs the agent with just its descriptors: CLOEXEC takes all others. */

@@ -15,7 +15,8 @@ struct child {
     int top;            /* where paths of mounts start: the stage's box folder, later the root */
     int proc, sys, dev; /* mounts */
     cpu_set_t host_cpus;
-    uint32_t cpus; /* how many of them were chosen; 0 = not yet */
+    uint32_t cpus;  /* how many of them were chosen; 0 = not yet */
+    int sync_calls; /* of the filter: sync() calls that wait for the agent */
     struct parts parts;
 };
 

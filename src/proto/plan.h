@@ -68,8 +68,13 @@ enum agent_fd {
     AGENT_FD_EXEC,
     AGENT_FD_LOGS,    /* directory for logs of background execs; outside the box's root */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
+    AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
     AGENT_FD_CGROUPS, /* cgroup.procs, write only: those of the agent's leaf, then the workload's */
 };
+
+/* The filter keeps syncfs() for the agent; this, as a second argument that the kernel ignores, says
+ * that it is the agent's own. Nothing is won by knowing it. */
+#define AGENT_SYNC_WORD 0x63617973u
 
 /* How a launch ended, once: error 0 when the agent serves, else the step and why. A pipe that ends
  * without one means that the child died. A parked child sends the same on its socket when it is

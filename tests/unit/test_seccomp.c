@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -143,6 +144,53 @@ TEST(leases_and_dnotify_are_refused_and_other_fcntls_pass)
     CHECK_ERRNO(fcntl(folder, 1040 /* F_SETDELEG */, 0), EPERM);
     CHECK_INT(fcntl(file, F_GETFD), FD_CLOEXEC);
     CHECK(fcntl(file, F_DUPFD_CLOEXEC, 10) >= 10);
+}
+
+/* What a child's call gives when the one who is told of it says `error`; 1000 more if nobody was
+ * told. */
+static int answered(long nr, long arg, long word, int error)
+{
+    struct seccomp_notif call = {0};
+    struct seccomp_notif_resp answer = {.error = -error};
+    struct pollfd p = {.events = POLLIN};
+    struct sock_fprog filter;
+    int status, told = 0;
+    pid_t pid;
+
+    CHECK_INT(seccomp_build(&filter, NULL), 0);
+    CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    p.fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &filter);
+    CHECK(p.fd >= 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(syscall(nr, arg, word) < 0 ? errno : 0);
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (poll(&p, 1, 10) == 0)
+            continue;
+        CHECK_INT(ioctl(p.fd, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);
+        CHECK_INT(call.data.nr, nr);
+        answer.id = call.id;
+        CHECK_INT(ioctl(p.fd, SECCOMP_IOCTL_NOTIF_SEND, &answer), 0);
+        told++;
+    }
+    free(filter.filter);
+    return told == 1 ? WEXITSTATUS(status) : told == 0 ? 1000 + WEXITSTATUS(status) : -1;
+}
+
+TEST(sync_is_told_to_the_agent)
+{
+    CHECK_INT(answered(SYS_sync, 0, 0, EIO), EIO);
+}
+
+TEST(syncfs_is_told_to_the_agent)
+{
+    CHECK_INT(answered(SYS_syncfs, 0, 0, 0), 0);
+}
+
+TEST(the_agents_own_syncfs_goes_to_the_kernel)
+{
+    CHECK_INT(answered(SYS_syncfs, -1, AGENT_SYNC_WORD, 0), 1000 + EBADF);
 }
 
 TEST(terminal_injection_is_refused_whatever_the_high_bits)

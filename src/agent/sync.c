@@ -1,0 +1,88 @@
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "proto/plan.h"
+
+/* sync() would write out every filesystem of the host, and syncfs() does nothing in a root that is
+ * a volatile overlay. The filter hands both to us: we write the box's own disk, where the upper
+ * directory and the logs are, and only then does the call return.
+ *
+ *  1. PID 1 never waits for a disk: it forks a process when a call comes, one at a time, which
+ *     answers until none is left.
+ *  2. The call being answered is noted where all agent processes see it. If the process dies of it,
+ *     the next one answers it first; the caller would wait for ever otherwise. */
+
+static bool heard; /* there is a filter that tells us */
+static bool later; /* there was no process to be had */
+
+void sync_setup(void)
+{
+    uint64_t none = 0;
+
+    heard = ioctl(AGENT_FD_SYNC, SECCOMP_IOCTL_NOTIF_ID_VALID, &none) < 0 && errno == ENOENT;
+}
+
+bool sync_retries(void)
+{
+    return later;
+}
+
+int sync_fd(void)
+{
+    return heard && !later && agents->syncer == 0 ? AGENT_FD_SYNC : -1;
+}
+
+static void answer_noted(void)
+{
+    struct seccomp_notif_resp answer = {.id = agents->sync_id};
+
+    if (syscall(SYS_syncfs, AGENT_FD_LOGS, AGENT_SYNC_WORD) < 0)
+        answer.error = -errno;
+    else if (agents->sync_nr == SYS_syncfs)
+        /* The kernel has the last word, on the descriptor: there is none of the host's inside. */
+        answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    (void)ioctl(AGENT_FD_SYNC, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* or the caller is gone */
+    agents->sync_id = 0;
+}
+
+static _Noreturn void answer_all(void)
+{
+    struct pollfd p = {.fd = AGENT_FD_SYNC, .events = POLLIN};
+
+    (void)prctl(PR_SET_NAME, "cay-sync");
+    if (agents->sync_id)
+        answer_noted();
+    while (poll(&p, 1, 0) > 0) {
+        struct seccomp_notif call = {0};
+
+        /* Waits for the next one if the caller was killed since poll() saw it. */
+        if (ioctl(AGENT_FD_SYNC, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
+            continue;
+        agents->sync_nr = call.data.nr;
+        agents->sync_id = call.id;
+        answer_noted();
+    }
+    _exit(0);
+}
+
+void sync_step(bool called)
+{
+    pid_t pid;
+
+    later = false;
+    if (agents->syncer != 0 || (!called && !agents->sync_id))
+        return;
+    pid = fork();
+    if (pid == 0)
+        answer_all();
+    if (pid > 0)
+        agents->syncer = pid;
+    later = pid < 0;
+}
