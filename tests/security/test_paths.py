@@ -1,8 +1,9 @@
-"""Where host code meets paths that a sandbox controls (E02, E03, E06-E08, E32, E33, I09-I13)."""
+"""Where host code meets paths that a sandbox controls (E02, E03, E06-E10, E32, E33, I09-I13)."""
 
 import os
 import shutil
 import socket
+import threading
 
 import pytest
 
@@ -108,6 +109,112 @@ def test_a_hostile_image_reaches_nothing(shared, api, tmp_path, case):
                        what="the end of the sandbox that used the image")
     assert [p.name for p in target.iterdir()] == ["canary"]
     assert (target / "canary").read_text() == CANARY
+
+
+FAKES = ["proc/sys/user/max_user_namespaces", "proc/sys/net/ipv4/ip_unprivileged_port_start", "proc/self/attr/exec",
+         "proc/self/oom_score_adj", "proc/self/setgroups", "proc/sys/kernel/core_pattern"]
+
+
+@pytest.mark.needs("program:busybox")
+def test_what_is_written_to_proc_goes_to_the_kernel(shared, api, make, tmp_path):
+    """E09 (CVE-2025-52881): files of the image that look like those we write are neither written nor seen."""
+    root = busybox_root(tmp_path / "root")
+    for name in FAKES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("fake")
+    cay(shared, "image", "import", root, "fakes:1", check=True)
+    try:
+        id = make(image="fakes:1")["id"]
+        for path, want in (("/proc/sys/user/max_user_namespaces", "0"),
+                           ("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")):
+            assert api.exec(id, ["/bin/cat", path])["stdout"].strip() == want, "control: the kernel has it"
+        assert api.exec(id, ["/bin/stat", "-f", "-c", "%T", "/proc"])["stdout"].strip() in ("proc", "UNKNOWN (0x9fa0)",
+                                                                                          "0x9fa0")
+        api.exec(id, ["/bin/touch", "/etc/changed"])
+        api.post(f"/sandboxes/{id}/commit", {"name": "fakes:2"}).ok()
+        layers = list((shared.data / "images/layers").iterdir())
+        assert any((layer / "etc/changed").exists() for layer in layers), "control: what is written shows"
+        fakes = [layer / name for layer in layers for name in FAKES if (layer / name).exists()]
+        assert len(fakes) == len(FAKES) and all(fake.read_text() == "fake" for fake in fakes)
+        api.remove(id)
+    finally:
+        for name in ("fakes:2", "fakes:1"):
+            wait_until(lambda: cay(shared, "image", "rm", name).returncode == 0, what=f"the end of {name}")
+
+
+def put_link(at, target):
+    if at.is_dir() and not at.is_symlink():
+        at.rmdir()
+    at.symlink_to(target)
+
+
+def put_folder(at):
+    if at.is_symlink():
+        at.unlink()
+    at.mkdir()
+
+
+def test_a_mount_point_that_flips_leads_nowhere(shared, api, make, tmp_path):
+    """E10 (CVE-2021-30465): where the host's /usr is to be mounted there is a link, at times, while sandboxes
+    start. Only the host can flip it in a layer; a sandbox cannot (below)."""
+    target = tmp_path / "target"
+    target.mkdir()
+    id = make()["id"]
+    api.sh(id, "echo x > /opt/x")
+    before = set((shared.data / "images/layers").iterdir())
+    api.post(f"/sandboxes/{id}/commit", {"name": "flips:1"}).ok()
+    [layer] = set((shared.data / "images/layers").iterdir()) - before
+    usr = layer / "usr"
+    try:
+        for where in ("/opt", target):  # there inside, and outside only
+            put_link(usr, where)
+            reply = api.try_create("flips:1")
+            assert reply.status >= 400 and "bind" in reply.json["error"], reply.json
+            usr.unlink()
+        stop = threading.Event()
+
+        def flip():
+            while not stop.is_set():
+                put_folder(usr)
+                put_link(usr, target)
+
+        flipper = threading.Thread(target=flip)
+        flipper.start()
+        try:
+            for _ in range(30):
+                reply = api.try_create("flips:1")
+                if reply.status == 200:
+                    mounts = [line.split()[4] for line in api.sh(reply.json["id"], "cat /proc/self/mountinfo").splitlines()]
+                    assert "/usr" in mounts
+                    api.remove(reply.json["id"])
+        finally:
+            stop.set()
+            flipper.join()
+        if usr.is_symlink():
+            put_folder(usr)
+        made = api.create("flips:1")["id"]
+        assert api.sh(made, "ls /usr/bin/env") == "/usr/bin/env\n", "control: with a folder it is mounted"
+        api.remove(made)
+        assert list(target.iterdir()) == []
+    finally:
+        api.remove(id)
+        wait_until(lambda: cay(shared, "image", "rm", "flips:1").returncode == 0, what="the end of the image")
+
+
+@pytest.mark.parametrize("folder", ["/usr", "/proc", "/sys", "/dev"])
+def test_a_mount_point_cannot_be_replaced_from_inside(api, box, folder):
+    """E10: so that no commit has a link there."""
+    done = api.exec(box, ["python3", "-c", f"""
+import os
+for what in (lambda: os.rename("{folder}", "/gone"), lambda: os.rmdir("{folder}"), lambda: os.unlink("{folder}")):
+    try:
+        what(); print("done")
+    except OSError as e:
+        print(e.strerror)
+os.mkdir("/other"); os.rename("/other", "/gone"); print("control")
+"""])
+    lines = done["stdout"].splitlines()
+    assert len(lines) == 4 and "done" not in lines and lines[-1] == "control", done
 
 
 @pytest.mark.parametrize("path", [
