@@ -56,6 +56,14 @@ static const struct variable {
      "MB of disk of a sandbox"},
     {"CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES", TYPE_U32, AT(max_sandboxes), 1, 20000, "50",
      "how many sandboxes there may be"},
+    {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), 0, 1 << 30, "0",
+     "MB of memory of all sandboxes together; 0 = the machine's, less a reserve"},
+    {"CAY_TOTAL_PIDS", NULL, TYPE_U32, AT(total_pids), 0, 1 << 22, "0",
+     "processes of all sandboxes together; 0 = three quarters of what the kernel allows"},
+    {"CAY_CGROUP", NULL, TYPE_STRING, AT(cgroup), 0, 0, NULL,
+     "cgroup v2 only: the group that sandboxes are in, e.g. "
+     "/system.slice/cay-sandboxes.service; else "
+     "the daemon's own if it was delegated, else the root"},
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",

@@ -25,6 +25,8 @@ struct daemon_config {
     uint32_t max_image_mb, image_budget_mb;         /* of the second 0 = any */
     uint32_t default_timeout, default_memory, default_cpu_millis, default_disk;
     uint32_t max_sandboxes, sweep, max_command, prepared;
+    uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
+    char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */
     bool rate_enabled;
     uint32_t rate_rpm, rate_burst;
     char **origins, **hosts; /* NULL = none */

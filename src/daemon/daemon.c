@@ -178,7 +178,13 @@ static int start_engine(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
     struct native_config native = {
-        .data_dir = d->data, .run_dir = d->run, .launcher_fd = d->launcher_fd};
+        .data_dir = d->data,
+        .run_dir = d->run,
+        .cgroup = c->cgroup,
+        .memory_mb = c->total_memory,
+        .pids = c->total_pids,
+        .launcher_fd = d->launcher_fd,
+    };
 
     d->engine_config = (struct engine_config){
         .default_image = c->default_image,

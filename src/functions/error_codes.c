@@ -40,6 +40,8 @@ const struct error_code error_codes[] = {
     {"sandbox_not_running", 409, .help = "it is paused or stopped"},
     {"sandbox_not_paused", 409, .help = "only a paused sandbox can go on"},
     {"sandbox_limit", 429, .help = "there are as many sandboxes as there may be"},
+    {"machine_full", 503,
+     .help = "all sandboxes together have as much memory or as many processes as they may"},
     {"network_unsupported", 501, .help = "sandboxes have no network with this runtime"},
     {"no_default_command", 400, .help = "the image has no command of its own"},
     {"conflict", 409, .help = "not in its present state"},

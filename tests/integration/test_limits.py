@@ -1,8 +1,12 @@
 """Limits are caps: memory, processes, cpu, disk. The agent lives through all of them."""
 
 import time
+from pathlib import Path
 
-from cay_harness import SLOW, wait_until
+from cay_harness import SLOW, read_text, wait_until
+
+V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
+LIMIT = "memory.max" if V2 else "memory.limit_in_bytes"
 
 EAT = "python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 20))\""
 
@@ -32,10 +36,32 @@ def test_page_cache_does_not_kill(api, make):
     assert done["stdout"].strip() == "150000000", done
 
 
-def test_there_is_no_swap_to_hide_in(api, make):
+def cgroups(parent, id):
+    """The groups with memory limits: of all boxes, of this one's workload and of its agent."""
+    if V2:
+        top = next(Path("/sys/fs/cgroup").rglob(parent))
+        return {"all": top, "work": top / id / "work", "agent": top / id / "agent"}
+    top = Path("/sys/fs/cgroup/memory") / parent
+    return {"all": top, "work": top / id, "agent": top / f"{id}.agent"}
+
+
+def number(path):
+    return int(path.read_text())
+
+
+def test_there_is_no_swap_to_hide_in(api, make, shared):
+    """Neither for the workload nor for the agent, nor for all together."""
     id = make(memory=64)["id"]
-    m = api.get(f"/sandboxes/{id}/metrics").ok()
-    assert m["memoryLimitMb"] == 64
+    assert api.get(f"/sandboxes/{id}/metrics").ok()["memoryLimitMb"] == 64
+    groups = cgroups(shared.cgroup_name(), id)
+    assert number(groups["work"] / LIMIT) == 64 << 20
+    for group in groups.values():
+        if (group / "memory.swap.max").exists():
+            assert (group / "memory.swap.max").read_text() == "0\n", group
+        elif (group / "memory.memsw.limit_in_bytes").exists():
+            assert number(group / "memory.memsw.limit_in_bytes") == number(group / LIMIT), group
+        elif group.name.startswith("sbx_"):
+            assert number(group / "memory.swappiness") == 0, group
 
 
 def test_a_fork_bomb_stays_inside_and_the_api_answers(api, make, shared):
@@ -205,3 +231,81 @@ except OSError as e:
 def test_core_dumps_are_off_and_stay_off(api, box):
     out = api.sh(box, "ulimit -Hc; ulimit -Sc; ulimit -c unlimited 2>/dev/null; ulimit -Hc")
     assert set(out.split()) <= {"0", "1"}
+
+
+# ---- all sandboxes together ----
+
+HOLD = """
+import signal
+x = bytearray(%d << 20)
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def held(api, id, mb):
+    x = api.background(id, ["python3", "-c", HOLD % mb])
+    wait_until(lambda: "held" in api.background_logs(x["id"])["output"]
+               or not api.background_status(x["id"])["running"])
+    return x
+
+
+def test_the_machine_is_not_theirs_altogether(shared, box):
+    """Without a word about it: less than the machine has."""
+    top = cgroups(shared.cgroup_name(), box)["all"]
+    total = int(next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal"))) << 10
+    assert 0 < number(top / LIMIT) < total
+    pids = top if V2 else Path("/sys/fs/cgroup/pids") / top.name
+    assert 0 < number(pids / "pids.max") < number(Path("/proc/sys/kernel/pid_max"))
+
+
+def test_at_the_cap_of_all_the_largest_dies_and_nobody_else(daemon_of):
+    own = daemon_of(env={"CAY_TOTAL_MEMORY": 256, "CAY_POOL": 0}).start()
+    with own.api() as api:
+        large, small = api.create(memory=512)["id"], api.create(memory=512)["id"]
+        big = held(api, large, 150)
+        assert api.background_status(big["id"])["running"]
+        little = held(api, small, 30)
+        assert api.background_status(little["id"])["running"]
+        # More than is left: the largest has to go.
+        held(api, small, 120)
+        wait_until(lambda: not api.background_status(big["id"])["running"])
+        assert api.background_status(little["id"])["running"]
+        assert api.sh(large, "echo alive") == api.sh(small, "echo alive") == "alive\n"
+        assert own.running()
+
+
+def test_a_create_at_the_cap_of_memory_says_so(daemon_of):
+    own = daemon_of(env={"CAY_TOTAL_MEMORY": 128, "CAY_POOL": 0}).start()
+    with own.api() as api:
+        id = api.create(memory=512)["id"]
+        x = held(api, id, 112)
+        assert api.background_status(x["id"])["running"]
+        reply = api.try_create()
+        reply.failed(503, "machine_full", "CAY_TOTAL_MEMORY")
+        assert reply.headers["Retry-After"]
+        api.remove(id)
+        api.remove(api.create()["id"])
+
+
+def test_at_the_cap_of_processes_calls_are_refused_by_name(daemon_of):
+    own = daemon_of(env={"CAY_TOTAL_PIDS": 60, "CAY_POOL": 0}).start()
+    with own.api() as api:
+        id = api.create()["id"]
+        x = api.background(id, ["python3", "-c", """
+import os, signal
+try:
+    while True:
+        if os.fork() == 0:
+            signal.pause()
+except OSError:
+    print("full", flush=True)
+    signal.pause()
+"""])
+        wait_until(lambda: "full" in api.background_logs(x["id"])["output"])
+        assert api.get(f"/sandboxes/{id}/metrics").ok()["pids"] < 60
+        api.try_create().failed(503, "machine_full", "CAY_TOTAL_PIDS")
+        reply = api.try_exec(id, "sleep 0 & sleep 0 & wait; echo done")
+        assert reply.status == 200 or reply.code == "process_limit", reply.body
+        api.remove(id)
+        api.remove(api.create()["id"])

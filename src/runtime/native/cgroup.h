@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct box_stats;
 struct cgroup;
@@ -28,20 +29,55 @@ struct cgroup_ops {
     int (*remove)(const struct cgroup *c, const char *id, struct err *err);
     /* Every id that has a group. */
     void (*each)(const struct cgroup *c, void (*found)(const char *id, void *arg), void *arg);
+    /* What all boxes together may take, at their parent. */
+    int (*cap)(const struct cgroup *c, struct err *err);
+    /* What they take of memory that the kernel could not take back. */
+    int (*held)(const struct cgroup *c, unsigned long long *ret);
     /* The parent itself, when it is empty. */
     void (*close)(const struct cgroup *c);
 };
 
 enum cgroup_v1_controller { V1_MEMORY, V1_PIDS, V1_CPU, V1_CPUACCT, V1_FREEZER, V1_CONTROLLERS };
 
+/* What all boxes of a daemon together may take. */
+struct cgroup_caps {
+    uint64_t memory; /* bytes */
+    uint32_t pids;
+};
+
 struct cgroup {
     const struct cgroup_ops *ops;
     char *dirs[V1_CONTROLLERS]; /* our parent below each controller; v2 uses the first only */
+    struct cgroup_caps caps;
 };
 
-/* Looks what this machine has and makes the parents. name: one path component. */
-int cgroup_open(struct cgroup *ret, const char *name, struct err *err);
+/* ---- cgroup_place.c: where on this machine ---- */
+
+/* Looks what this machine has, makes the parents and sets the caps (0 = what the machine can
+ * spare). name: one path component. place: on v2, the group to make it in, as a path below the
+ * mount; NULL = the one that was delegated to this process, else the root. */
+int cgroup_open(struct cgroup *ret, const char *name, const char *place,
+                const struct cgroup_caps *caps, struct err *err);
 void cgroup_done(struct cgroup *c);
+
+/* The directory that a v2 parent goes into. own: this process's group, as /proc/self/cgroup has it.
+ * Owned by the caller. */
+char *cgroup_v2_place(const char *mount, const char *own, const char *place);
+
+/* Gives the groups below dir their controllers. Processes of dir itself, which would be in the way,
+ * move into a leaf of it; only a group that is ours has any. */
+int cgroup_v2_enable(const char *dir, struct err *err);
+
+#define CGROUP_LEAF "daemon"
+
+/* ---- cgroup_caps.c: all boxes together ---- */
+
+/* Of a machine with so much memory and so many processes: all but a reserve for everything else. */
+struct cgroup_caps cgroup_caps_of(uint64_t memory, uint64_t pids);
+/* Fills in what is 0 from this machine. */
+void cgroup_caps_complete(struct cgroup_caps *caps);
+/* Fails with "machine_full" when the boxes have so much that one more could not start. */
+int cgroup_room(const struct cgroup *c, struct err *err);
 
 extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 
@@ -51,8 +87,15 @@ extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 #define AGENT_MEMORY_BYTES (128u << 20) /* 96 handlers that all send a file take half of it */
 #define AGENT_PIDS         128
 
+/* On v1 what the kernel holds for sockets of TCP and UDP is no part of the memory limit. It has a
+ * counter of its own, which gets this part of it on top; see v1_limit(). */
+#define SOCKET_PART 8
+
 /* For both: a value into a file of a directory; rmdir that waits for the last members to go. */
 int cgroup_write(const char *dir, const char *file, const char *value, struct err *err);
+int cgroup_write_number(const char *dir, const char *file, unsigned long long value,
+                        struct err *err);
+bool cgroup_has(const char *dir, const char *file);
 int cgroup_read(const char *dir, const char *file, unsigned long long *ret);
 /* The number after `key ` in a file of lines. */
 int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned long long *ret);

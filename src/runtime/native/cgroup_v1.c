@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/native/cgroup.h"
@@ -18,6 +19,9 @@
 
 /* v1: one directory <id> in each hierarchy for the workload, and <id>.agent in those with limits
  * for the agent, which must get a word in while the workload uses up all it has. */
+
+/* Beside 1024 of a box: an agent gets its turn while its box, and others, use all they can. */
+#define AGENT_SHARES 4096
 
 static bool has_agent(int controller)
 {
@@ -37,20 +41,25 @@ static char *agent_dir(const struct cgroup *c, int controller, const char *id)
 /* memsw may not be below memory at any time, so the order depends on where the values come from. */
 static int limit_memory(const char *dir, unsigned long long bytes, struct err *err)
 {
-    auto_free char *memsw = xasprintf("%s/memory.memsw.limit_in_bytes", dir);
-    char value[32];
-
-    (void)snprintf(value, sizeof(value), "%llu", bytes);
-    if (access(memsw, F_OK) < 0) {
+    if (!cgroup_has(dir, "memory.memsw.limit_in_bytes")) {
         /* No swap accounting: at least the box's pages are never chosen for it. */
         if (cgroup_write(dir, "memory.swappiness", "0", err) < 0)
             return -1;
-        return cgroup_write(dir, "memory.limit_in_bytes", value, err);
+        return cgroup_write_number(dir, "memory.limit_in_bytes", bytes, err);
     }
-    (void)cgroup_write(dir, "memory.memsw.limit_in_bytes", value, NULL);
-    if (cgroup_write(dir, "memory.limit_in_bytes", value, err) < 0)
+    (void)cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes, NULL);
+    if (cgroup_write_number(dir, "memory.limit_in_bytes", bytes, err) < 0)
         return -1;
-    return cgroup_write(dir, "memory.memsw.limit_in_bytes", value, err);
+    return cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes, err);
+}
+
+/* Sockets are charged from the first limit on, those that are open already never: so before a box
+ * runs. A kernel without the file cannot limit them. */
+static int limit_sockets(const char *dir, unsigned long long memory, struct err *err)
+{
+    if (!cgroup_has(dir, "memory.kmem.tcp.limit_in_bytes"))
+        return 0;
+    return cgroup_write_number(dir, "memory.kmem.tcp.limit_in_bytes", memory / SOCKET_PART, err);
 }
 
 static int v1_limit(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
@@ -59,28 +68,57 @@ static int v1_limit(const struct cgroup *c, const char *id, const struct sandbox
     auto_free char *memory = work_dir(c, V1_MEMORY, id);
     auto_free char *pids = work_dir(c, V1_PIDS, id);
     auto_free char *cpu = work_dir(c, V1_CPU, id);
-    char value[32];
+    unsigned long long bytes = (unsigned long long)limits->memory_mb << 20;
 
-    if (limit_memory(memory, (unsigned long long)limits->memory_mb << 20, err) < 0)
+    if (limit_memory(memory, bytes, err) < 0 || limit_sockets(memory, bytes, err) < 0 ||
+        cgroup_write_number(pids, "pids.max", limits->pids, err) < 0)
         return -1;
-    (void)snprintf(value, sizeof(value), "%u", limits->pids);
-    if (cgroup_write(pids, "pids.max", value, err) < 0)
-        return -1;
-    (void)snprintf(value, sizeof(value), "%u", limits->cpu_millis * 100);
-    return cgroup_write(cpu, "cpu.cfs_quota_us", value, err);
+    return cgroup_write_number(cpu, "cpu.cfs_quota_us", limits->cpu_millis * 100, err);
 }
 
 static int limit_agent(const struct cgroup *c, const char *id, struct err *err)
 {
     auto_free char *memory = agent_dir(c, V1_MEMORY, id);
     auto_free char *pids = agent_dir(c, V1_PIDS, id);
-    char value[32];
+    auto_free char *cpu = agent_dir(c, V1_CPU, id);
 
-    (void)snprintf(value, sizeof(value), "%u", AGENT_MEMORY_BYTES);
-    if (cgroup_write(memory, "memory.limit_in_bytes", value, err) < 0)
+    if (limit_memory(memory, AGENT_MEMORY_BYTES, err) < 0 ||
+        limit_sockets(memory, AGENT_MEMORY_BYTES, err) < 0 ||
+        cgroup_write_number(cpu, "cpu.shares", AGENT_SHARES, err) < 0)
         return -1;
-    (void)snprintf(value, sizeof(value), "%u", AGENT_PIDS);
-    return cgroup_write(pids, "pids.max", value, err);
+    return cgroup_write_number(pids, "pids.max", AGENT_PIDS, err);
+}
+
+/* Boxes that run already may have more than a cap that is new: the kernel takes back what it can,
+ * and the rest of them goes on. */
+static int v1_cap(const struct cgroup *c, struct err *err)
+{
+    const char *memory = c->dirs[V1_MEMORY];
+    struct err why = {0};
+
+    if (limit_memory(memory, c->caps.memory, &why) < 0 && why.sys != EBUSY) {
+        *err = why;
+        return -1;
+    }
+    if (why.sys == EBUSY)
+        log_warn("the sandboxes hold more memory than they may; the cap comes with the next start",
+                 "error", why.text);
+    if (limit_sockets(memory, c->caps.memory, err) < 0)
+        return -1;
+    return cgroup_write_number(c->dirs[V1_PIDS], "pids.max", c->caps.pids, err);
+}
+
+static int v1_held(const struct cgroup *c, unsigned long long *ret)
+{
+    const char *dir = c->dirs[V1_MEMORY];
+    unsigned long long used, active, inactive;
+
+    if (cgroup_read(dir, "memory.usage_in_bytes", &used) < 0 ||
+        cgroup_read_key(dir, "memory.stat", "total_active_file", &active) < 0 ||
+        cgroup_read_key(dir, "memory.stat", "total_inactive_file", &inactive) < 0)
+        return -1;
+    *ret = used > active + inactive ? used - active - inactive : 0;
+    return 0;
 }
 
 static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
@@ -252,5 +290,7 @@ const struct cgroup_ops cgroup_v1_ops = {
     .kill = v1_kill,
     .remove = v1_remove,
     .each = v1_each,
+    .cap = v1_cap,
+    .held = v1_held,
     .close = v1_close,
 };

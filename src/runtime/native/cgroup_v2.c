@@ -10,12 +10,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "runtime/native/cgroup.h"
 #include "runtime/runtime.h"
 
 /* v2: <id> holds cpu and the freezer for the box as a whole; <id>/work and <id>/agent are its
  * leaves, because a group with controllers for its children may have no processes of its own. */
+
+/* Beside 100 of the workload in the same box, so it costs no other box anything. */
+#define AGENT_WEIGHT 1000
 
 static char *box_dir(const struct cgroup *c, const char *id)
 {
@@ -27,20 +31,10 @@ static char *leaf(const struct cgroup *c, const char *id, const char *name)
     return xasprintf("%s/%s/%s", c->dirs[0], id, name);
 }
 
-static int set_number(const char *dir, const char *file, unsigned long long value, struct err *err)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%llu", value);
-    return cgroup_write(dir, file, text, err);
-}
-
 /* Without swap accounting the file is not there, and nothing is swapped per group. */
 static int forbid_swap(const char *dir, struct err *err)
 {
-    auto_free char *file = xasprintf("%s/memory.swap.max", dir);
-
-    return access(file, F_OK) < 0 ? 0 : cgroup_write(dir, "memory.swap.max", "0", err);
+    return cgroup_has(dir, "memory.swap.max") ? cgroup_write(dir, "memory.swap.max", "0", err) : 0;
 }
 
 static int v2_limit(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
@@ -51,10 +45,11 @@ static int v2_limit(const struct cgroup *c, const char *id, const struct sandbox
 
     (void)snprintf(cpu, sizeof(cpu), "%u 100000", limits->cpu_millis * 100);
     if (cgroup_write(work, "cpu.max", cpu, err) < 0 ||
-        set_number(work, "memory.max", (unsigned long long)limits->memory_mb << 20, err) < 0 ||
+        cgroup_write_number(work, "memory.max", (unsigned long long)limits->memory_mb << 20, err) <
+            0 ||
         forbid_swap(work, err) < 0)
         return -1;
-    return set_number(work, "pids.max", limits->pids, err);
+    return cgroup_write_number(work, "pids.max", limits->pids, err);
 }
 
 static int v2_remove(const struct cgroup *c, const char *id, struct err *err)
@@ -81,9 +76,13 @@ static int v2_make(const struct cgroup *c, const char *id, const struct sandbox_
     if (r == 0)
         r = cgroup_write(box, "cgroup.subtree_control", "+memory +pids +cpu", err);
     if (r == 0)
-        r = set_number(agent, "memory.max", AGENT_MEMORY_BYTES, err);
+        r = cgroup_write_number(agent, "memory.max", AGENT_MEMORY_BYTES, err);
     if (r == 0)
-        r = set_number(agent, "pids.max", AGENT_PIDS, err);
+        r = forbid_swap(agent, err);
+    if (r == 0)
+        r = cgroup_write_number(agent, "pids.max", AGENT_PIDS, err);
+    if (r == 0)
+        r = cgroup_write_number(agent, "cpu.weight", AGENT_WEIGHT, err);
     if (r == 0)
         r = v2_limit(c, id, limits, err);
     if (r < 0)
@@ -175,6 +174,34 @@ static void v2_each(const struct cgroup *c, void (*found)(const char *id, void *
         (void)closedir(d);
 }
 
+static int v2_held(const struct cgroup *c, unsigned long long *ret)
+{
+    const char *dir = c->dirs[0];
+    unsigned long long used, active, inactive;
+
+    if (cgroup_read(dir, "memory.current", &used) < 0 ||
+        cgroup_read_key(dir, "memory.stat", "active_file", &active) < 0 ||
+        cgroup_read_key(dir, "memory.stat", "inactive_file", &inactive) < 0)
+        return -1;
+    *ret = used > active + inactive ? used - active - inactive : 0;
+    return 0;
+}
+
+/* A memory.max below what is held would end processes of boxes that run already: they go on. */
+static int v2_cap(const struct cgroup *c, struct err *err)
+{
+    const char *dir = c->dirs[0];
+    unsigned long long held;
+
+    if (v2_held(c, &held) == 0 && held > c->caps.memory)
+        log_warn("the sandboxes hold more memory than they may; the cap comes with the next start");
+    else if (cgroup_write_number(dir, "memory.max", c->caps.memory, err) < 0)
+        return -1;
+    if (forbid_swap(dir, err) < 0)
+        return -1;
+    return cgroup_write_number(dir, "pids.max", c->caps.pids, err);
+}
+
 static void v2_close(const struct cgroup *c)
 {
     (void)rmdir(c->dirs[0]);
@@ -191,5 +218,7 @@ const struct cgroup_ops cgroup_v2_ops = {
     .kill = v2_kill,
     .remove = v2_remove,
     .each = v2_each,
+    .cap = v2_cap,
+    .held = v2_held,
     .close = v2_close,
 };

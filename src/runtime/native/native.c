@@ -80,8 +80,8 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
             return -1;
         b = berth_find(n, box->id);
     }
-    if (fit(n, b, limits, err) < 0 || make_dirs(b, root, err) < 0 ||
-        box_start(n, b, box, root, hostname, err) < 0) {
+    if (cgroup_room(&n->cgroup, err) < 0 || fit(n, b, limits, err) < 0 ||
+        make_dirs(b, root, err) < 0 || box_start(n, b, box, root, hostname, err) < 0) {
         (void)native_destroy(rt, box, NULL);
         return -1;
     }
@@ -248,6 +248,7 @@ static const struct runtime_ops native_ops = {
 struct runtime *native_new(const struct native_config *config, struct err *err)
 {
     struct native *n = xcalloc(1, sizeof(*n));
+    struct cgroup_caps caps = {.memory = config->memory_mb << 20, .pids = config->pids};
     unsigned hash = 2166136261u;
     char name[32];
 
@@ -264,7 +265,7 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
     (void)snprintf(name, sizeof(name), "cay-%08x", hash);
     if ((mkdir(n->stage, 0700) < 0 && errno != EEXIST)) {
         (void)err_sys(err, errno, "make %s", n->stage);
-    } else if (cgroup_open(&n->cgroup, name, err) == 0 &&
+    } else if (cgroup_open(&n->cgroup, name, config->cgroup, &caps, err) == 0 &&
                disk_open(config->data_dir, &n->disk, err) == 0) {
         return &n->runtime;
     }

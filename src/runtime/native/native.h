@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdint.h>
+
 struct err;
 struct runtime;
 
@@ -9,6 +11,9 @@ struct runtime;
 struct native_config {
     const char *data_dir; /* absolute; sandboxes/<id>.img and scratch/ live below it */
     const char *run_dir;  /* absolute; <id>/agent.sock, <id>/exec.sock */
+    const char *cgroup;   /* on v2, where its cgroups go; NULL = cgroup.h says */
+    uint64_t memory_mb;   /* of all boxes together; 0 = what the machine can spare */
+    uint32_t pids;        /* the same */
     int launcher_fd;      /* launcher_start() made it, before the first thread */
 };
 
