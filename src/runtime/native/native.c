@@ -26,7 +26,7 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     struct native *n = native_of(rt);
     struct berth *b;
 
-    if (id_range_take(n->data_dir, &box->slot, err) < 0)
+    if (cgroup_room(&n->cgroup, err) < 0 || id_range_take(n->data_dir, &box->slot, err) < 0)
         return -1;
     b = berth_add(n, box->id);
     b->slot = box->slot;
