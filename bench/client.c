@@ -2,15 +2,18 @@
  *
  *   client URL rows N           N sandboxes: create, exec, write, read, pause, resume, kill, run
  *   client URL parallel N       N times three sandboxes created at once, by three connections
- *   client URL throughput C S   execs per second by C connections on up to 8 sandboxes, for S
- * seconds client URL fill N           N sandboxes of 64 MB that stay client URL drain removes every
- * sandbox */
+ *   client URL throughput C S   execs a second by C connections on up to 8 sandboxes, for S seconds
+ *   client URL execs ID MS      execs in this sandbox with a pause after each, for so long
+ *   client URL flood ID C S     execs by C connections in this sandbox, for S seconds
+ *   client URL fill N           N sandboxes of 64 MB that stay
+ *   client URL drain            removes every sandbox */
 
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -25,6 +28,7 @@
 #define CLIENTS_MAX         32
 #define PARALLEL            3
 #define BODY_MAX            (1u << 20)
+#define EXEC_PAUSE_NS       4000000
 
 static const char *url;
 static volatile sig_atomic_t stopping;
@@ -361,6 +365,66 @@ static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *er
     return r;
 }
 
+/* What a neighbour of a noisy sandbox waits for its own commands, of which it has one now and then:
+ * one after the other they would want more of a processor than is theirs beside a bomb. */
+static int measure_execs(const char *id, uint64_t ms, struct err *err)
+{
+    struct http_client *c = connected(err);
+    int64_t until = mono_ns() + (int64_t)ms * 1000000;
+    int r = c ? 0 : -1;
+
+    while (r == 0 && mono_ns() < until && !stopping) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = EXEC_PAUSE_NS}, NULL);
+        r = timed(c, id, EXEC, "exec", echo_hello, "hello\\n", err);
+    }
+    samples_print(&rows[EXEC]);
+    http_client_free(c);
+    return r;
+}
+
+/* One caller's commands without end. It may be told that there are too many. */
+static void *flood_one(void *arg)
+{
+    struct worker *w = arg;
+    int64_t until;
+
+    (void)pthread_barrier_wait(w->start);
+    until = mono_ns() + w->seconds * 1000000000;
+    while (mono_ns() < until && !stopping) {
+        struct http_response res;
+        auto_free char *text = NULL;
+        char path[128];
+        size_t len;
+
+        (void)snprintf(path, sizeof(path), "/sandbox/sandboxes/%s/exec", w->id);
+        if (http_client_send(w->c, "POST", path, "application/json", echo_hello,
+                             sizeof(echo_hello) - 1, &res, NULL) == 0)
+            (void)http_client_body(w->c, BODY_MAX, &text, &len, NULL);
+    }
+    return NULL;
+}
+
+static int flood(const char *id, uint64_t clients, uint64_t seconds, struct err *err)
+{
+    struct worker w[CLIENTS_MAX] = {0};
+    double us;
+    int r = 0;
+
+    if (clients < 1 || clients > CLIENTS_MAX)
+        return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+    for (unsigned i = 0; i < clients && r == 0; i++) {
+        w[i].seconds = (int64_t)seconds;
+        (void)snprintf(w[i].id, ID_SIZE, "%s", id);
+        if (!(w[i].c = connected(err)))
+            r = -1;
+    }
+    if (r == 0)
+        r = run_workers(w, (unsigned)clients, flood_one, &us);
+    for (unsigned i = 0; i < clients; i++)
+        http_client_free(w[i].c);
+    return r;
+}
+
 static int fill(uint64_t n, struct err *err)
 {
     struct http_client *c = http_client_new(url, NULL);
@@ -427,9 +491,14 @@ static int measure(int argc, char **argv, struct err *err)
     if (argc == 5 && strcmp(argv[2], "throughput") == 0 && str_u64(argv[3], &n) == 0 &&
         str_u64(argv[4], &seconds) == 0)
         return measure_throughput(n, seconds, err);
+    if (argc == 5 && strcmp(argv[2], "execs") == 0 && str_u64(argv[4], &n) == 0)
+        return measure_execs(argv[3], n, err);
+    if (argc == 6 && strcmp(argv[2], "flood") == 0 && str_u64(argv[4], &n) == 0 &&
+        str_u64(argv[5], &seconds) == 0)
+        return flood(argv[3], n, seconds, err);
     return err_set(err, ERR_INVALID,
                    "usage: client URL rows N | short N | parallel N | throughput CLIENTS SECONDS | "
-                   "fill N | drain");
+                   "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
 }
 
 int main(int argc, char **argv)
