@@ -11,6 +11,7 @@
 #include "engine/json_text_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/policy.h"
+#include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
@@ -64,6 +65,15 @@ static json_t *config_of(const struct sandbox *sb, const struct commit_request *
     return config;
 }
 
+/* Not when the sandbox is removed or the daemon ends meanwhile. */
+static int goes_on(const json_t *event, void *arg)
+{
+    const struct sandbox *sb = arg;
+
+    (void)event;
+    return atomic_load(&sb->commit_off) || atomic_load(&sb->engine->draining) ? -1 : 0;
+}
+
 static int write_image(struct engine *e, struct sandbox *sb, const struct commit_request *req,
                        struct image **ret, struct err *err)
 {
@@ -72,6 +82,8 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
         .base_id = sb->image_id,
         .name = req->name,
         .config = config,
+        .progress = goes_on,
+        .arg = sb,
     };
     auto_close int disk = -1;
     int r = runtime_disk_open(e->runtime, &sb->box, &disk, &commit.ids_base, err);
@@ -91,14 +103,12 @@ static void stays_paused(struct engine *e, struct sandbox *sb, const struct err 
         writer_leave(e, writer_put(e, sb));
 }
 
-/* Nothing runs meanwhile, so that the image is the sandbox of one moment. Its state stays: calls on
- * it wait, and if the daemon dies here the next start lets it go on. */
-static int commit_in_turn(struct engine *e, struct sandbox *sb, const struct commit_request *req,
-                          struct image **ret, struct err *err)
+/* In its turn, as its end is; what takes long is between the two, in nobody's way. Nothing runs
+ * meanwhile, so that the image is the sandbox of one moment. Its state stays: who needs it to run
+ * waits for a while, and if the daemon dies here the next start lets it go on. */
+static int begin(struct engine *e, struct sandbox *sb, struct err *err)
 {
     enum sandbox_state state;
-    struct err why = {0};
-    int r;
 
     pthread_mutex_lock(&sb->lock);
     state = sb->state;
@@ -107,10 +117,56 @@ static int commit_in_turn(struct engine *e, struct sandbox *sb, const struct com
         return sandbox_check_running(sb, err);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
         return -1;
-    r = write_image(e, sb, req, ret, err);
+    pthread_mutex_lock(&sb->lock);
+    sb->committing = true;
+    pthread_mutex_unlock(&sb->lock);
+    return 0;
+}
+
+/* It may have been paused, have ended or been removed meanwhile. */
+static void end(struct engine *e, struct sandbox *sb)
+{
+    enum sandbox_state state;
+    struct err why = {0};
+
+    pthread_mutex_lock(&sb->lock);
+    sb->committing = false;
+    state = sb->state;
+    pthread_mutex_unlock(&sb->lock);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, false, &why) < 0)
         stays_paused(e, sb, &why);
-    return r;
+    if (state == SANDBOX_REMOVING)
+        reaper_doom(e, sb);
+}
+
+static int interrupted(const struct engine *e, const struct sandbox *sb, struct err *err)
+{
+    if (atomic_load(&sb->commit_off))
+        return err_code(err, ERR_CONFLICT, "commit_interrupted",
+                        "%s was removed while it was committed; there is no image of it",
+                        sb->box.id);
+    if (atomic_load(&e->draining))
+        return err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
+    return -1;
+}
+
+/* With its commit_turn. */
+static int commit(struct engine *e, struct sandbox *sb, const struct commit_request *req,
+                  struct image **ret, struct err *err)
+{
+    int r;
+
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
+    r = begin(e, sb, err);
+    turn_give(&sb->turn);
+    if (r < 0)
+        return -1;
+    r = write_image(e, sb, req, ret, err);
+    turn_await(&sb->turn);
+    end(e, sb);
+    turn_give(&sb->turn);
+    return r < 0 ? interrupted(e, sb, err) : 0;
 }
 
 static int check(struct engine *e, const struct commit_request *req, struct err *err)
@@ -137,14 +193,15 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
         return err_set(err, ERR_CONFLICT,
                        "what %s was made from is not known any more, so it cannot become an image",
                        id);
-    if (turn_take(e, &sb->turn, err) < 0)
-        return -1;
+    if (!turn_try(&sb->commit_turn))
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                        "%s is being committed already; try again when that is done", id);
     r = worker_begin(e, err);
     if (r == 0) {
-        r = commit_in_turn(e, sb, req, &image, err);
+        r = commit(e, sb, req, &image, err);
         worker_end(e);
     }
-    turn_give(&sb->turn);
+    turn_give(&sb->commit_turn);
     if (r < 0)
         return -1;
     images_collect(e); /* it may have replaced one */

@@ -7,7 +7,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/health_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
 #include "engine/policy.h"
@@ -63,6 +65,8 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->writer = writer_new();
     e->prepared = prepared_new();
     e->reaper = reaper_new();
+    e->destroyer = destroyer_new();
+    e->troubles = troubles_new();
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
@@ -129,6 +133,8 @@ void engine_free(struct engine *e)
         return;
     roster_free(e);
     reaper_free(e->reaper);
+    destroyer_free(e->destroyer);
+    troubles_free(e->troubles);
     prepared_free(e->prepared);
     writer_free(e->writer);
     pulls_free(e->pulls);

@@ -48,5 +48,6 @@ void engine_stop(struct engine *e, bool stop_sandboxes);
 void engine_free(struct engine *e);
 const struct engine_config *engine_config(const struct engine *e);
 
-/* The daemon is about to end: pulls end now, and who waits for one is told to come again. */
+/* The daemon is about to end: pulls and commits end now, and who waits for one is told to come
+ * again. */
 void engine_drain(struct engine *e);

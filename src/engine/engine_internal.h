@@ -4,22 +4,27 @@
 
 #include "engine/engine.h"
 
+struct destroyer;
 struct images_used;
 struct policy;
 struct prepared;
 struct pulls;
 struct reaper;
 struct roster;
+struct troubles;
 struct writer;
 
 /* Locks, in the order in which they may be taken:
  *  1. sandbox.env_turn: changes of its environment take turns.
- *  2. sandbox.turn: create, pause, resume, renew, remove and death take turns. Blocking work is
- * done under it, but nothing that waits for an agent that runs someone's code.
- *  3. engine.roster.lock: which sandboxes exist. Never held during blocking work.
- *  4. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, prepared, reaper, pulls), images_used and agent_waits have locks of their
- * own, below all of these. */
+ *  2. sandbox.commit_turn: one commit at a time.
+ *  3. sandbox.turn: create, pause, resume, renew, remove, death and the two ends of a commit take
+ * turns. Blocking work is done under it, but nothing that takes long by its nature, as an export
+ * does, and nothing that waits for an agent that runs someone's code. The threads that look after
+ * all sandboxes (sweeper, watcher) do not wait for a turn that another has.
+ *  4. engine.roster.lock: which sandboxes exist. Never held during blocking work.
+ *  5. sandbox.lock: its fields. Short; nothing blocks under it.
+ * The queues (writer, prepared, destroyer, pulls), images_used, troubles and agent_waits have locks
+ * of their own, below all of these. */
 
 struct engine {
     struct engine_config config;
@@ -31,6 +36,7 @@ struct engine {
     char boot_id[40];
     int64_t start_ns;
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
+    atomic_bool draining;                  /* the daemon is about to end */
     atomic_uint long_work, workers;        /* threads that are in it; those of them with a worker */
 
     /* Each is the business of one file, which says what it holds. */
@@ -40,4 +46,6 @@ struct engine {
     struct writer *writer;
     struct prepared *prepared;
     struct reaper *reaper;
+    struct destroyer *destroyer;
+    struct troubles *troubles;
 };

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -89,14 +88,6 @@ static int read_exit(struct engine *e, struct sandbox *sb, const char *data, siz
     return 0;
 }
 
-/* Asked only of a sandbox that runs: the descriptor of one that is removed goes with its box. */
-static bool box_lives(struct engine *e, struct sandbox *sb)
-{
-    struct pollfd box = {.fd = runtime_watch_fd(e->runtime, &sb->box), .events = POLLIN};
-
-    return box.fd >= 0 && poll(&box, 1, 0) == 0;
-}
-
 /* The stream broke off, but the box lives: the command took its supervisor with it (kill -1), or
  * the kernel did when memory ran out. That is an end of the command, and not of the sandbox. The
  * start of one that is collected is told late; of any other that was not told it did not happen. */
@@ -107,7 +98,7 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
     struct sandbox *sb = x->sandbox;
 
     if ((!x->started && !x->collected) || !why->code || strcmp(why->code, "agent_lost") != 0 ||
-        !box_lives(e, sb)) {
+        !runtime_lives(e->runtime, &sb->box)) {
         if (err)
             *err = *why;
         return -1;

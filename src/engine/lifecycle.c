@@ -74,9 +74,7 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
     pthread_mutex_lock(&sb->lock);
     sb->box.pid = box.pid;
     sb->box.pid_start = box.pid_start;
-    if (made < 0)
-        sb->box.slot =
-            BOX_NO_SLOT; /* destroyed by the runtime; the range may be another's by now */
+    sb->box.slot = box.slot;
     sb->started_ns = mono_ns();
     pthread_mutex_unlock(&sb->lock);
     if (made < 0)
@@ -253,9 +251,24 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
     reaper_unwatch(e, sb);
     if (writer_wait(e, writer_put(e, sb), &write_err) < 0)
         log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
-    r = runtime_kill(e->runtime, &sb->box, err);
-    reaper_doom(e, sb);
+    /* Nobody waits for one that has expired: the destroyer ends it, and the sweep goes on. */
+    r = why == REMOVED_BY_EXPIRY ? 0 : runtime_kill(e->runtime, &sb->box, err);
+    if (sandbox_is_committing(sb))
+        atomic_store(&sb->commit_off, true); /* which then dooms it */
+    else
+        reaper_doom(e, sb);
     return r;
+}
+
+static int take_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
+{
+    if (why == REMOVED_BY_CALL)
+        return turn_take(e, &sb->turn, err);
+    if (why == REMOVED_BY_STOP)
+        turn_await(&sb->turn);
+    else if (!turn_try(&sb->turn))
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy", "another call changes it");
+    return 0;
 }
 
 int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
@@ -264,9 +277,7 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
 
     if (why == REMOVED_BY_CALL)
         main_stop(e, sb); /* before its turn: it waits for an agent */
-    if (why == REMOVED_BY_STOP)
-        turn_await(&sb->turn);
-    else if (turn_take(e, &sb->turn, err) < 0)
+    if (take_turn(e, sb, why, err) < 0)
         return -1;
     r = remove_in_turn(e, sb, why, err);
     turn_give(&sb->turn);
@@ -323,6 +334,10 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return err_code(err, ERR_CONFLICT, "sandbox_not_paused", "Sandbox is not paused: %s",
                         status);
     }
+    if (sandbox_is_committing(sb))
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                        "the sandbox is being committed and stands still meanwhile; try again when "
+                        "that is done");
     if (runtime_pause(e->runtime, &sb->box, false, err) < 0)
         return -1;
     if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/prepared_internal.h"
+#include "engine/reaper_internal.h"
+#include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/writer_internal.h"
 #include "runtime/runtime.h"
@@ -28,11 +30,10 @@ struct prepared {
 
 static void discard(struct engine *e, const struct box *box)
 {
-    struct err err = {0};
+    auto_sandbox struct sandbox *sb = sandbox_alloc(e, box);
 
-    if (runtime_destroy(e->runtime, box, &err) < 0 || writer_delete(e, box->id, &err) < 0)
-        log_warn("a prepared box could not be removed; the next start will", "id", box->id, "error",
-                 err.text);
+    sb->state = SANDBOX_REMOVING;
+    reaper_doom(e, sb);
 }
 
 /* The row comes first: whatever happens next, the row leads a later start to what was made. It
@@ -44,13 +45,8 @@ static int prepare(struct engine *e, struct box *ret, struct err *err)
     id_new(box.id, "sbx");
     if (writer_put_box(e, &box, err) < 0)
         return -1;
-    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0) {
-        if (writer_delete(e, box.id, NULL) < 0)
-            log_warn("row of a box that could not be prepared stays until the next start", "id",
-                     box.id);
-        return -1;
-    }
-    if (writer_put_box(e, &box, err) < 0) {
+    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0 ||
+        writer_put_box(e, &box, err) < 0) {
         discard(e, &box);
         return -1;
     }

@@ -433,6 +433,7 @@ void pulls_free(struct pulls *p)
 
 void engine_drain(struct engine *e)
 {
+    atomic_store(&e->draining, true);
     pthread_mutex_lock(&e->pulls->lock);
     e->pulls->stop = true;
     pthread_mutex_unlock(&e->pulls->lock);

@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
-#include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -24,81 +24,19 @@
 
 struct reaper {
     pthread_mutex_t lock;
-    pthread_cond_t more, tick;
-    struct sandbox *head, *tail;
-    bool stop, drain, running;
+    pthread_cond_t tick;
+    bool stop, running;
     int epoll_fd, wake_fd;
-    pthread_t destroyer, sweeper, watcher;
+    struct sandbox *ended; /* the watcher's: those whose turn another has */
+    pthread_t sweeper, watcher;
 };
 
-#define DESTROY_ATTEMPTS 3 /* then the row stays for the next start */
-#define WAKE_SERIAL      0 /* serials of sandboxes start at 1 */
-
-/* ---- destroying ---- */
+#define WAKE_SERIAL 0  /* serials of sandboxes start at 1 */
+#define AGAIN_MS    50 /* until the watcher tries again to have a turn */
 
 void reaper_doom(struct engine *e, struct sandbox *sb)
 {
-    struct reaper *r = e->reaper;
-
-    sandbox_ref(sb);
-    pthread_mutex_lock(&r->lock);
-    sb->doomed_next = NULL;
-    if (r->tail)
-        r->tail->doomed_next = sb;
-    else
-        r->head = sb;
-    r->tail = sb;
-    pthread_cond_signal(&r->more);
-    pthread_mutex_unlock(&r->lock);
-}
-
-static void destroy(struct engine *e, struct sandbox *sb)
-{
-    struct err err = {0};
-
-    if (runtime_kill(e->runtime, &sb->box, &err) == 0 &&
-        runtime_destroy(e->runtime, &sb->box, &err) == 0) {
-        if (writer_delete(e, sb->box.id, &err) < 0)
-            log_error("row of a removed sandbox stays until the next start", "id", sb->box.id,
-                      "error", err.text);
-        images_drop(e, sb->image_id, sb->spec.image);
-        return;
-    }
-    if (++sb->attempts < DESTROY_ATTEMPTS) {
-        log_warn("a sandbox could not be destroyed; trying again", "id", sb->box.id, "error",
-                 err.text);
-        reaper_doom(e, sb);
-        return;
-    }
-    log_error("a sandbox could not be destroyed; the next start tries again", "id", sb->box.id,
-              "error", err.text);
-}
-
-static void *destroyer_main(void *arg)
-{
-    struct engine *e = arg;
-    struct reaper *r = e->reaper;
-
-    thread_is_background();
-    pthread_mutex_lock(&r->lock);
-    for (;;) {
-        struct sandbox *sb;
-
-        while (!r->head && !r->drain)
-            pthread_cond_wait(&r->more, &r->lock);
-        sb = r->head;
-        if (!sb)
-            break;
-        r->head = sb->doomed_next;
-        if (!r->head)
-            r->tail = NULL;
-        pthread_mutex_unlock(&r->lock);
-        destroy(e, sb);
-        pthread_mutex_lock(&r->lock);
-        sandbox_unref(sb);
-    }
-    pthread_mutex_unlock(&r->lock);
-    return NULL;
+    destroyer_add(e, sb);
 }
 
 /* ---- expiry ---- */
@@ -108,7 +46,9 @@ static bool is_expired(struct sandbox *sb, const void *now)
     bool expired;
 
     pthread_mutex_lock(&sb->lock);
-    expired = sb->state != SANDBOX_CREATING && sb->deadline_ns <= *(const int64_t *)now;
+    /* One that is being committed goes after that. */
+    expired = sb->state != SANDBOX_CREATING && !sb->committing &&
+              sb->deadline_ns <= *(const int64_t *)now;
     pthread_mutex_unlock(&sb->lock);
     return expired;
 }
@@ -191,25 +131,24 @@ void reaper_watch(struct engine *e, struct sandbox *sb)
     pthread_mutex_unlock(&sb->lock);
 }
 
-/* Before the runtime may close the descriptor: its number could be another's by then. */
+/* Before the runtime may close the descriptor: its number could be another's by then. So under the
+ * lock: whoever comes second finds it done. */
 void reaper_unwatch(struct engine *e, struct sandbox *sb)
 {
-    int fd;
-
     pthread_mutex_lock(&sb->lock);
-    fd = sb->watched_fd;
+    if (sb->watched_fd >= 0)
+        (void)epoll_ctl(e->reaper->epoll_fd, EPOLL_CTL_DEL, sb->watched_fd, NULL);
     sb->watched_fd = -1;
     pthread_mutex_unlock(&sb->lock);
-    if (fd >= 0)
-        (void)epoll_ctl(e->reaper->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static void box_ended(struct engine *e, struct sandbox *sb)
+/* False when another has its turn. */
+static bool box_ended(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
-    turn_await(&sb->turn);
-    reaper_unwatch(e, sb);
+    if (!turn_try(&sb->turn))
+        return false;
     if (sandbox_move(sb, SANDBOX_STOPPED, "agent_lost", NULL) == 0) {
         struct write_job *job = writer_put(e, sb);
 
@@ -220,25 +159,53 @@ static void box_ended(struct engine *e, struct sandbox *sb)
         writer_leave(e, job);
     }
     turn_give(&sb->turn);
+    return true;
+}
+
+/* Out of the set at once, where it would be told of without end; then as soon as it has its turn.
+ */
+static void note_end(struct engine *e, uint64_t serial)
+{
+    struct sandbox *sb = roster_find_serial(e, serial);
+
+    if (!sb)
+        return;
+    reaper_unwatch(e, sb);
+    sb->ended_next = e->reaper->ended;
+    e->reaper->ended = sb;
+}
+
+static void settle_ends(struct engine *e)
+{
+    struct sandbox **at = &e->reaper->ended;
+
+    while (*at) {
+        struct sandbox *sb = *at;
+
+        if (box_ended(e, sb)) {
+            *at = sb->ended_next;
+            sandbox_unref(sb);
+        } else {
+            at = &sb->ended_next;
+        }
+    }
 }
 
 static void *watcher_main(void *arg)
 {
     struct engine *e = arg;
+    struct reaper *r = e->reaper;
     struct epoll_event events[16];
 
     for (;;) {
-        int n = epoll_wait(e->reaper->epoll_fd, events, ARRAY_LEN(events), -1);
+        int n = epoll_wait(r->epoll_fd, events, ARRAY_LEN(events), r->ended ? AGAIN_MS : -1);
 
         for (int i = 0; i < n; i++) {
-            auto_sandbox struct sandbox *sb = NULL;
-
             if (events[i].data.u64 == WAKE_SERIAL)
                 return NULL;
-            sb = roster_find_serial(e, events[i].data.u64);
-            if (sb)
-                box_ended(e, sb);
+            note_end(e, events[i].data.u64);
         }
+        settle_ends(e);
     }
 }
 
@@ -249,7 +216,6 @@ struct reaper *reaper_new(void)
     struct reaper *r = xcalloc(1, sizeof(*r));
 
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->more, NULL);
     cond_init_monotonic(&r->tick);
     r->epoll_fd = r->wake_fd = -1;
     return r;
@@ -259,16 +225,15 @@ void reaper_free(struct reaper *r)
 {
     if (!r)
         return;
-    while (r->head) { /* removed after the stop; the next start destroys them */
-        struct sandbox *sb = r->head;
+    while (r->ended) { /* the next start finds out by itself */
+        struct sandbox *sb = r->ended;
 
-        r->head = sb->doomed_next;
+        r->ended = sb->ended_next;
         sandbox_unref(sb);
     }
     close_fd(&r->epoll_fd);
     close_fd(&r->wake_fd);
     pthread_mutex_destroy(&r->lock);
-    pthread_cond_destroy(&r->more);
     pthread_cond_destroy(&r->tick);
     free(r);
 }
@@ -288,9 +253,9 @@ int reaper_start(struct engine *e, struct err *err)
     if (r->epoll_fd < 0 || r->wake_fd < 0 ||
         epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, r->wake_fd, &ev) < 0)
         return err_sys(err, errno, "make the descriptors that watch sandboxes");
-    errno = pthread_create(&r->destroyer, NULL, destroyer_main, e);
-    if (errno == 0)
-        errno = pthread_create(&r->sweeper, NULL, sweeper_main, e);
+    if (destroyer_start(e, err) < 0)
+        return -1;
+    errno = pthread_create(&r->sweeper, NULL, sweeper_main, e);
     if (errno == 0)
         errno = pthread_create(&r->watcher, NULL, watcher_main, e);
     if (errno != 0)
@@ -314,10 +279,6 @@ void reaper_stop(struct engine *e)
     (void)pthread_join(r->sweeper, NULL);
     (void)pthread_join(r->watcher, NULL);
     /* Only now: a sweep that was under way has handed over its last sandbox. */
-    pthread_mutex_lock(&r->lock);
-    r->drain = true;
-    pthread_cond_broadcast(&r->more);
-    pthread_mutex_unlock(&r->lock);
-    (void)pthread_join(r->destroyer, NULL);
+    destroyer_stop(e);
     r->running = false;
 }

@@ -7,8 +7,8 @@ struct engine;
 struct err;
 struct sandbox;
 
-/* Three threads: one destroys what was removed, one looks for expired sandboxes, one waits for
- * boxes that end by themselves. */
+/* Two threads, and those of the destroyer: one looks for expired sandboxes, one waits for boxes
+ * that end by themselves. Neither waits for a sandbox that is busy. */
 struct reaper;
 
 struct reaper *reaper_new(void);

@@ -19,6 +19,7 @@ struct sandbox *sandbox_alloc(struct engine *e, const struct box *box)
     atomic_init(&sb->refs, 1);
     turn_init(&sb->env_turn);
     turn_init(&sb->turn);
+    turn_init(&sb->commit_turn);
     pthread_mutex_init(&sb->lock, NULL);
     sb->engine = e;
     agent_waits_init(&sb->waits);
@@ -40,6 +41,7 @@ void sandbox_unref(struct sandbox *sb)
         return;
     turn_done(&sb->env_turn);
     turn_done(&sb->turn);
+    turn_done(&sb->commit_turn);
     pthread_mutex_destroy(&sb->lock);
     agent_waits_done(&sb->waits);
     sandbox_spec_done(&sb->spec);
@@ -93,11 +95,35 @@ int sandbox_check_running(struct sandbox *sb, struct err *err)
     return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s", status);
 }
 
+bool sandbox_is_committing(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->committing;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    if (turn_take(e, &sb->commit_turn, NULL) < 0)
+        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                        "the sandbox is being committed and stands still meanwhile; try again when "
+                        "that is done");
+    turn_give(&sb->commit_turn);
+    return 0;
+}
+
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
 
     if (sandbox_get(e, id, &sb, err) < 0 || sandbox_check_running(sb, err) < 0)
+        return -1;
+    /* Afterwards it may have been paused or removed. */
+    if (sandbox_is_committing(sb) &&
+        (sandbox_await_commit(e, sb, err) < 0 || sandbox_check_running(sb, err) < 0))
         return -1;
     *ret = steal_ptr(sb);
     return 0;

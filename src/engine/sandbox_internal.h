@@ -17,10 +17,14 @@ struct sandbox {
     atomic_uint refs;
     uint64_t serial; /* by which the reaper's watcher knows it: a pointer could be of a freed one */
     struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock */
-    struct sandbox *doomed_next;               /* in the reaper's queue */
-    unsigned attempts;                         /* of the reaper, to destroy its box */
+    struct sandbox *ended_next;                /* in the watcher's list */
 
-    struct turn env_turn, turn;
+    /* The destroyer's: its queue, how often it has tried, and when it does again. */
+    struct sandbox *doomed_next;
+    unsigned attempts;
+    int64_t again_ns;
+
+    struct turn env_turn, turn, commit_turn;
     pthread_mutex_t lock;
 
     /* Fixed from the moment it is in the roster, but for pid and pid_start, which create fills. */
@@ -38,6 +42,10 @@ struct sandbox {
     int64_t expires_ms, deadline_ns;
     bool sealed;    /* the row that says removing was handed to the writer */
     int watched_fd; /* in the watcher's epoll set; -1 = not */
+    /* A commit reads its disk, so its processes stand still whatever its state says, and its box is
+     * not destroyed before that ends. Changed in its turn. */
+    bool committing;
+    atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
     uint64_t oom_seen;
     uint64_t sample_cpu_ns;
     int64_t sample_ns;
@@ -62,6 +70,9 @@ int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct e
 /* ERR_CONFLICT "Sandbox is not running: …" unless it is. */
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
 int sandbox_check_running(struct sandbox *sb, struct err *err);
+/* ERR_UNAVAILABLE "sandbox_busy" when a commit keeps it still for longer than some seconds. */
+int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err);
+bool sandbox_is_committing(struct sandbox *sb);
 /* The caller has turn. Nothing else writes a state; reason is copied. */
 int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err);
 /* "paused", "stopped (agent_lost)"; free it. */

@@ -31,7 +31,7 @@ static bool is_running(struct sandbox *sb)
     bool yes;
 
     pthread_mutex_lock(&sb->lock);
-    yes = sb->state == SANDBOX_RUNNING;
+    yes = sb->state == SANDBOX_RUNNING && !sb->committing;
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }
@@ -102,8 +102,8 @@ static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct ca
     return read_end(sb, fd, until, ret);
 }
 
-/* Its agent is not waited for as others wait: it may be frozen by a commit, and who removes a
- * sandbox does not want to know how it is. */
+/* Its agent is not waited for as others wait: who removes a sandbox does not want to know how it
+ * is. One that stands still for a commit is not asked. */
 void main_stop(struct engine *e, struct sandbox *sb)
 {
     int64_t until = mono_ns() + AGENT_SILENT_MS * 1000000ll;

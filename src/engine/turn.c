@@ -38,13 +38,18 @@ static bool take(struct turn *t, const struct timespec *until)
     return mine;
 }
 
+bool turn_try(struct turn *t)
+{
+    return take(t, &(struct timespec){0});
+}
+
 int turn_take(struct engine *e, struct turn *t, struct err *err)
 {
     int64_t until = mono_ns() + TURN_NS;
     struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     bool mine;
 
-    if (take(t, &(struct timespec){0}))
+    if (turn_try(t))
         return 0;
     if (long_work_begin(e, err) < 0)
         return -1;

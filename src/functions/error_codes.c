@@ -42,7 +42,9 @@ const struct error_code error_codes[] = {
     {"sandbox_limit", 429, .help = "there are as many sandboxes as there may be"},
     {"machine_full", 503,
      .help = "all sandboxes together have as much memory or as many processes as they may"},
+    {"launcher_lost", 503, .help = "what makes sandboxes is being started again"},
     {"network_unsupported", 501, .help = "sandboxes have no network with this runtime"},
+    {"commit_interrupted", 409, .help = "the sandbox was removed meanwhile"},
     {"no_default_command", 400, .help = "the image has no command of its own"},
     {"conflict", 409, .help = "not in its present state"},
     {"limit", 429, .help = "there are as many as there may be"},
@@ -51,7 +53,7 @@ const struct error_code error_codes[] = {
     {"agent_timeout", 503, 408, .help = "the sandbox does not answer"},
     {"agent_protocol", 500, .help = "the sandbox answers nonsense; remove it"},
     {"sandbox_busy", 503,
-     .help = "the sandbox has as many unanswered calls as it may; see Retry-After"},
+     .help = "it is being committed, or has as many unanswered calls as it may; see Retry-After"},
     {"too_many_streams", 429, .help = "as many follow the sandbox's logs or ports as may"},
     {"process_limit", 429, .help = "the sandbox has as many processes as it may"},
     /* commands */

@@ -230,6 +230,6 @@ const struct function image_functions[] = {
      .gives = &image_shape,
      .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER
                                  " sandbox_not_found sandbox_busy conflict image_reserved "
-                                 "too_many_layers"},
+                                 "too_many_layers commit_interrupted"},
     {0},
 };

@@ -1,4 +1,5 @@
 #include "engine/metrics.h"
+#include "engine/health.h"
 #include "functions/functions_internal.h"
 
 static int of_sandbox(struct call *call, struct err *err)
@@ -13,8 +14,12 @@ static int global(struct call *call, struct err *err)
 
 static int health(struct call *call, struct err *err)
 {
+    json_t *problems = engine_problems(call->engine, call->caller->scopes & (1u << SCOPE_READ));
+
     (void)err;
     call->out = json_pack("{s:s, s:s}", "status", "healthy", "version", CAY_VERSION);
+    if (problems)
+        (void)json_object_set_new(call->out, "problems", problems);
     return 0;
 }
 

@@ -57,7 +57,7 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     r = add_base(s, commit->base_id, request, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (r == 0)
-        r = work_run(&w, request, commit->scratch_fd, NULL, NULL, &made, err);
+        r = work_run(&w, request, commit->scratch_fd, commit->progress, commit->arg, &made, err);
     if (r == 0)
         r = work_publish(&w, made, commit->base_id, (char *[]){name, NULL}, ret, err);
     work_end(&w);

@@ -119,6 +119,8 @@ struct image_commit {
     int scratch_fd;
     uint32_t ids_base;
     const json_t *config;
+    image_progress progress; /* asked whether to go on; NULL = always */
+    void *arg;
 };
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
                  struct err *err);

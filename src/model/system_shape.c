@@ -2,9 +2,26 @@
 
 static const char *const healthy[] = {"healthy", NULL};
 
+static const char *const problems[] = {"launcher_down", "sandbox_not_removed", NULL};
+
+static const struct field problem_fields[] = {
+    {"what", FIELD_STRING, .choices = problems, .help = "is tried again until it works"},
+    {"since", FIELD_INT, .example = "1760000000000", .help = "ms since 1970"},
+    {"attempts", FIELD_INT, .example = "3", .help = "that have failed"},
+    {"sandboxId", FIELD_STRING, .optional = true, .example = EXAMPLE_SANDBOX_ID,
+     .help = "what could not be taken away; for callers who may read"},
+    {"text", FIELD_STRING, .optional = true, .example = "\"its processes do not end\"",
+     .help = "why; for callers who may read"},
+    {0},
+};
+static const struct shape problem_shape = {"HealthProblem", problem_fields,
+                                           .help = "what does not work now"};
+
 static const struct field health_fields[] = {
     {"status", FIELD_STRING, .choices = healthy, .help = "it answers"},
     {"version", FIELD_STRING, .example = "\"0.1.0\"", .help = "of the daemon"},
+    {"problems", FIELD_ARRAY, .of = &problem_shape, .optional = true,
+     .help = "what does not work and is being tried again, the oldest first; at most 100"},
     {0},
 };
 const struct shape health_shape = {"Health", health_fields, .help = "the daemon answers"};

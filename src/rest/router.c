@@ -159,6 +159,9 @@ static void handle(struct rest *rest, struct http_req *req)
     if (below)
         found = routes_find(rest->routes, http_req_method(req), below, &match);
     open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
+    /* Such a caller has proved nothing. */
+    if (open && auth_check_token(&rest->auth, &from, NULL) < 0)
+        caller = (struct caller){.face = caller.face, .scopes = 1u << SCOPE_NONE};
     if (!open &&
         (auth_check_token(&rest->auth, &from, &err) < 0 || check_rate(rest, req, &err) < 0))
         serve_error(req, &err);

@@ -54,6 +54,11 @@ int runtime_watch_fd(struct runtime *rt, const struct box *box)
     return rt->ops->watch_fd ? rt->ops->watch_fd(rt, box) : -1;
 }
 
+bool runtime_lives(struct runtime *rt, const struct box *box)
+{
+    return rt->ops->lives && rt->ops->lives(rt, box);
+}
+
 int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
                     int *ret_fd, struct err *err)
 {

@@ -51,8 +51,8 @@ enum box_look {
 };
 
 /* One kind of box. Every op blocks and may be called from any thread, for one id by one thread at a
- * time. A failed op leaves nothing behind on the host. Ops may be NULL; callers use the runtime_*()
- * wrappers, which refuse those with ERR_UNSUPPORTED. */
+ * time. What a failed prepare or create has left on the host is destroy's. Ops may be NULL; callers
+ * use the runtime_*() wrappers, which refuse those with ERR_UNSUPPORTED. */
 struct runtime_ops {
     const char *name;     /* as in config and API: "native" */
     const char *boundary; /* for people: "shared kernel, hardened" */
@@ -65,8 +65,7 @@ struct runtime_ops {
     int (*prepare)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                    struct err *err);
 
-    /* Turns a prepared id into a running box: its agent answers when this returns. On failure the
-     * box is destroyed. */
+    /* Turns a prepared id into a running box: its agent answers when this returns. */
     int (*create)(struct runtime *rt, struct box *box, const struct box_root *root,
                   const struct sandbox_limits *limits, const char *hostname, struct err *err);
 
@@ -82,8 +81,12 @@ struct runtime_ops {
      * and fills pid and pid_start when the box runs. 1 = running, 0 = not, -1 = cannot tell. */
     int (*adopt)(struct runtime *rt, struct box *box, struct err *err);
 
-    /* Becomes readable when the box ends; owned by the runtime until destroy. -1 = not running. */
+    /* Becomes readable when the box ends; owned by the runtime until destroy, so only for who sees
+     * to it that none comes meanwhile. -1 = not running. */
     int (*watch_fd)(struct runtime *rt, const struct box *box);
+
+    /* Does the box run now? Also while another thread destroys it. */
+    bool (*lives)(struct runtime *rt, const struct box *box);
 
     /* Gives a connected stream to the agent inside; the caller closes it. Exec, files, terminals
      * and ports ride on it, so no backend implements them. Never waits: ERR_UNAVAILABLE
@@ -127,6 +130,7 @@ int runtime_kill(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);
 int runtime_watch_fd(struct runtime *rt, const struct box *box);
+bool runtime_lives(struct runtime *rt, const struct box *box);
 int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
                     int *ret_fd, struct err *err);
 enum box_look runtime_look(struct runtime *rt, const struct box *box);

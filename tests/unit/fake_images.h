@@ -34,6 +34,9 @@ static struct {
     int64_t keep_bytes;
     char *committed; /* "base name ids_base config" */
     void (*on_commit)(void);
+    bool hold_commit; /* a commit waits until this is false, or it is told to end */
+    bool deaf_commit; /* and is not asked whether it is */
+    unsigned commits; /* that were begun */
 
     /* of every image */
     const char *workdir, *user, *stop_signal, *platform;
@@ -257,6 +260,26 @@ int image_export(struct image_store *s, const char *name, int out_fd, struct err
                                                      : 0;
 }
 
+/* True when it was told to end. */
+static bool fake_commit_held(const struct image_commit *commit)
+{
+    bool hold, off = false;
+
+    pthread_mutex_lock(&fake_images.lock);
+    fake_images.commits++;
+    pthread_mutex_unlock(&fake_images.lock);
+    do {
+        pthread_mutex_lock(&fake_images.lock);
+        hold = fake_images.hold_commit;
+        pthread_mutex_unlock(&fake_images.lock);
+        off =
+            !fake_images.deaf_commit && commit->progress && commit->progress(NULL, commit->arg) < 0;
+        if (hold)
+            (void)poll(NULL, 0, 1);
+    } while (hold && !off);
+    return off;
+}
+
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
                  struct err *err)
 {
@@ -264,6 +287,8 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
 
     if (fake_images.on_commit)
         fake_images.on_commit();
+    if (fake_commit_held(commit))
+        return err_code(err, ERR_UNAVAILABLE, "cancelled", "ended");
     free(fake_images.committed);
     fake_images.committed =
         xasprintf("%s %s %u %s", commit->base_id, commit->name, commit->ids_base, config);
@@ -355,6 +380,18 @@ static __attribute__((unused)) void fake_images_hold(bool hold)
     pthread_mutex_unlock(&fake_images.lock);
 }
 
+static __attribute__((unused)) void fake_images_deafen_commit(bool deaf)
+{
+    fake_images.deaf_commit = deaf; /* before one begins, or after it */
+}
+
+static __attribute__((unused)) void fake_images_hold_commit(bool hold)
+{
+    pthread_mutex_lock(&fake_images.lock);
+    fake_images.hold_commit = hold;
+    pthread_mutex_unlock(&fake_images.lock);
+}
+
 static __attribute__((unused)) void fake_images_reset(void)
 {
     pthread_mutex_lock(&fake_images.lock);
@@ -365,7 +402,8 @@ static __attribute__((unused)) void fake_images_reset(void)
     free(fake_images.committed);
     fake_images.kept = fake_images.pulled = fake_images.pruned_but = NULL;
     fake_images.last_pull = fake_images.committed = NULL;
-    fake_images.removed = fake_images.hold = false;
+    fake_images.removed = fake_images.hold = fake_images.hold_commit = false;
+    fake_images.commits = 0;
     fake_images.collected = fake_images.pulls = fake_images.cancelled = fake_images.touched = 0;
     fake_images.failure = ERR_NONE;
     pthread_mutex_unlock(&fake_images.lock);

@@ -59,8 +59,8 @@ static struct fake {
     pthread_mutex_t lock;
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
-    atomic_bool fail_prepare, fail_create, fail_pause, hold_destroy;
-    atomic_uint oom_kills, prepared, destroyed, killed, strays_known;
+    atomic_bool fail_prepare, fail_create, fail_pause, fail_destroy, hold_destroy;
+    atomic_uint oom_kills, prepared, destroys, destroyed, killed, strays_known;
     atomic_bool strays_asked;
     atomic_bool main_runs;     /* until a signal comes */
     pthread_cond_t main_ended; /* or its box was killed */
@@ -476,7 +476,9 @@ static int fake_destroy(struct runtime *rt, const struct box *box, struct err *e
     struct fake_box *b;
 
     (void)rt;
-    (void)err;
+    atomic_fetch_add(&fake.destroys, 1);
+    if (atomic_load(&fake.fail_destroy))
+        return err_set(err, ERR_INTERNAL, "the disk is busy");
     while (atomic_load(&fake.hold_destroy))
         (void)poll(NULL, 0, 1);
     pthread_mutex_lock(&fake.lock);
@@ -524,6 +526,19 @@ static int fake_watch_fd(struct runtime *rt, const struct box *box)
     pthread_mutex_unlock(&fake.lock);
     atomic_fetch_add(&fake.watch_asked, 1);
     return fd;
+}
+
+static bool fake_lives(struct runtime *rt, const struct box *box)
+{
+    struct fake_box *b;
+    bool lives;
+
+    (void)rt;
+    pthread_mutex_lock(&fake.lock);
+    b = fake_find(box->id);
+    lives = b && b->alive;
+    pthread_mutex_unlock(&fake.lock);
+    return lives;
 }
 
 /* Free, or of a call that is over. */
@@ -633,6 +648,7 @@ static const struct runtime_ops fake_ops = {
     .destroy = fake_destroy,
     .adopt = fake_adopt,
     .watch_fd = fake_watch_fd,
+    .lives = fake_lives,
     .connect = fake_connect,
     .look = fake_look_at,
     .pause = fake_pause,

@@ -1042,14 +1042,18 @@ TEST(a_command_that_takes_its_supervisor_with_it_has_ended)
 {
     struct exec_request req = {.command = "silently-gone"};
     auto_free char *id = NULL;
+    unsigned asked;
     struct world w;
     json_t *out;
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
+    asked = atomic_load(&fake.watch_asked);
     CHECK_INT(exec_run_here(w.engine, id, &req, &out, NULL), 0);
     CHECK_INT(json_integer_value(json_object_get(out, "exitCode")), 137);
     CHECK_STR(str(out, "reason"), "lost");
+    /* Its descriptor is for who has the sandbox's turn: another could destroy the box meanwhile. */
+    CHECK_INT(atomic_load(&fake.watch_asked), asked);
     json_decref(out);
     world_done(&w);
 }

@@ -19,8 +19,7 @@ uint64_t process_start_time(int64_t pid)
     return proc_stat_read((pid_t)pid, &st) < 0 ? 0 : st.start_ticks;
 }
 
-/* Start times are whole clock ticks, which others share; nobody else is in the box's cgroups. */
-static bool is_in_box(int64_t pid, const char *id)
+bool process_in_box(int64_t pid, const char *id)
 {
     char path[64], text[8192];
 
@@ -32,6 +31,7 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err)
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);
+    int pidfd;
 
     (void)err;
     if (!b)
@@ -49,13 +49,13 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err)
     }
     /* The descriptor first, then who it is: if that is right, the descriptor is of that process,
      * since its pid cannot be reused while it lives. */
-    if (b->pidfd < 0)
-        b->pidfd = pidfd_open((pid_t)box->pid, 0);
-    if (b->pidfd < 0)
+    pidfd = pidfd_open((pid_t)box->pid, 0);
+    if (pidfd < 0)
         return 0;
-    if (process_start_time(box->pid) != box->pid_start || !is_in_box(box->pid, box->id)) {
-        close_fd(&b->pidfd);
+    if (process_start_time(box->pid) != box->pid_start || !process_in_box(box->pid, box->id)) {
+        close_fd(&pidfd);
         return 0;
     }
+    berth_set_process(n, b, pidfd);
     return 1;
 }

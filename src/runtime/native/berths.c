@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,22 @@ static struct berth **bucket(struct native *n, const char *id)
     return &n->berths[hash % BERTH_BUCKETS];
 }
 
+/* With the lock held. */
+static struct berth *find(struct native *n, const char *id)
+{
+    struct berth *b = *bucket(n, id);
+
+    while (b && strcmp(b->id, id) != 0)
+        b = b->next;
+    return b;
+}
+
 struct berth *berth_find(struct native *n, const char *id)
 {
     struct berth *b;
 
     (void)pthread_mutex_lock(&n->lock);
-    for (b = *bucket(n, id); b && strcmp(b->id, id) != 0; b = b->next)
-        ;
+    b = find(n, id);
     (void)pthread_mutex_unlock(&n->lock);
     return b;
 }
@@ -61,6 +71,32 @@ void berth_drop(struct native *n, const char *id)
     close_fd(&b->exec);
     close_fd(&b->pidfd);
     free(b);
+}
+
+void berth_set_process(struct native *n, struct berth *b, int pidfd)
+{
+    int old;
+
+    (void)pthread_mutex_lock(&n->lock);
+    old = b->pidfd;
+    b->pidfd = pidfd;
+    (void)pthread_mutex_unlock(&n->lock);
+    close_fd(&old);
+}
+
+/* Asked under the lock: without it the berth could be freed, and its descriptor be another's. */
+bool berth_lives(struct native *n, const char *id)
+{
+    struct pollfd p = {.events = POLLIN};
+    struct berth *b;
+    bool lives;
+
+    (void)pthread_mutex_lock(&n->lock);
+    b = find(n, id);
+    p.fd = b ? b->pidfd : -1;
+    lives = p.fd >= 0 && poll(&p, 1, 0) == 0;
+    (void)pthread_mutex_unlock(&n->lock);
+    return lives;
 }
 
 void berths_done(struct native *n)

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/native/cgroup.h"
+#include "runtime/native/native_internal.h"
 #include "runtime/runtime.h"
 
 /* v1: one directory <id> in each hierarchy for the workload, and <id>.agent in those with limits
@@ -164,6 +166,16 @@ static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_
     return r;
 }
 
+/* The descriptor first, then whether it is still one of the box: so no other can be hit that has
+ * got its pid meanwhile. */
+static void kill_member(int pid, const char *id)
+{
+    auto_close int pidfd = pidfd_open(pid, 0);
+
+    if (pidfd >= 0 && process_in_box(pid, id))
+        (void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+}
+
 /* The freezer's group has all processes of the box. A frozen one takes the signal when it thaws. */
 static void v1_kill(const struct cgroup *c, const char *id)
 {
@@ -174,7 +186,7 @@ static void v1_kill(const struct cgroup *c, const char *id)
 
     while (f && fscanf(f, "%d", &pid) == 1)
         if (pid > 0)
-            (void)kill(pid, SIGKILL);
+            kill_member(pid, id);
     if (f)
         (void)fclose(f);
     (void)cgroup_write(dir, "freezer.state", "THAWED", NULL);

@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/pidfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -10,33 +12,81 @@
 #include "base/mem.h"
 #include "proto/plan.h"
 #include "runtime/native/id_ranges.h"
+#include "runtime/native/native.h"
 #include "runtime/native/native_internal.h"
 
-#define LAUNCH_LIMIT 30000 /* ms that a box may take to come up on a loaded machine */
+#define LAUNCH_LIMIT  30000 /* ms that a box may take to come up on a loaded machine */
+#define END_LIMIT     10000 /* ms that its processes may take to end */
+#define LAUNCHER_WAIT 5000  /* ms that who needs a launcher waits for one that is being started */
 
-/* One plan to the launcher and its answer: the pid, or -1. */
+/* With its lock held: waits for a launcher, if there is none and one should be coming. */
+static bool has_launcher(struct native *n, int wait_ms)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += wait_ms / 1000;
+    while (n->launcher < 0 && wait_ms > 0)
+        if (pthread_cond_timedwait(&n->launcher_back, &n->launcher_lock, &until) != 0)
+            break;
+    return n->launcher >= 0;
+}
+
+void native_set_launcher(struct runtime *rt, int launcher_fd)
+{
+    struct native *n = native_of(rt);
+
+    (void)pthread_mutex_lock(&n->launcher_lock);
+    close_fd(&n->launcher);
+    n->launcher = launcher_fd;
+    (void)pthread_cond_broadcast(&n->launcher_back);
+    (void)pthread_mutex_unlock(&n->launcher_lock);
+}
+
+/* One plan and its answer; -1 when the launcher has not answered. */
+static int ask(struct native *n, const struct buf *text, const int *fds, size_t n_fds, int wait_ms,
+               struct plan_answer *ret)
+{
+    size_t none = 0;
+    int r = -1;
+
+    (void)pthread_mutex_lock(&n->launcher_lock);
+    if (has_launcher(n, wait_ms)) {
+        if (send_fds(n->launcher, text->data, text->len, fds, n_fds) == 0 &&
+            recv_fds(n->launcher, ret, sizeof(*ret), NULL, &none) == sizeof(*ret))
+            r = 0;
+        else
+            close_fd(&n->launcher); /* it has ended, and nobody else need find that out */
+    }
+    (void)pthread_mutex_unlock(&n->launcher_lock);
+    return r;
+}
+
+/* What is said of a child that somebody has ended, or that ended with the launcher that made it. */
+static bool is_loss(int error)
+{
+    return error == ESRCH || error == ECHILD || error == EPIPE || error == ECONNRESET;
+}
+
+/* The pid, -1 or BOX_LOST. */
 static int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
-                         struct err *err)
+                         int wait_ms, struct err *err)
 {
     auto_buf struct buf text = {0};
     struct plan_answer answer = {0};
-    size_t none = 0;
-    ssize_t got = 0;
-    int r;
 
     buf_init(&text, PLAN_MAX);
     plan_put(&text, plan);
-    (void)pthread_mutex_lock(&n->launcher_lock);
-    r = send_fds(n->launcher, text.data, text.len, fds, n_fds);
-    if (r == 0)
-        got = recv_fds(n->launcher, &answer, sizeof(answer), NULL, &none);
-    (void)pthread_mutex_unlock(&n->launcher_lock);
-    if (r < 0 || got != sizeof(answer))
-        return err_set(err, ERR_UNAVAILABLE, "the launcher does not answer; restart the daemon");
+    if (ask(n, &text, fds, n_fds, wait_ms, &answer) < 0) {
+        (void)err_code(err, ERR_UNAVAILABLE, "launcher_lost",
+                       "the launcher has ended and is being started again; try again");
+        return BOX_LOST;
+    }
     if (answer.error == 0)
         return answer.pid;
     answer.step[sizeof(answer.step) - 1] = '\0';
-    return err_sys(err, answer.error, "cannot %s", answer.step);
+    (void)err_sys(err, answer.error, "cannot %s", answer.step);
+    return is_loss(answer.error) ? BOX_LOST : -1;
 }
 
 int box_park(struct native *n, struct berth *b, struct box *box, struct err *err)
@@ -54,14 +104,20 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
         .cpus = 1,
         .cpu_first = b->slot,
     };
-    int64_t pid = send_plan(n, &plan, NULL, 0, err);
+    int64_t pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, err);
+    int pidfd;
 
     if (pid < 0)
-        return -1;
+        return (int)pid;
     b->parked = true;
-    b->pid = box->pid = pid;
-    b->pidfd = pidfd_open((pid_t)pid, 0);
+    /* The descriptor first, then who it is: nobody but the child can be in the box's cgroups. One
+     * that has ended already is told of by the START, which knows why. */
+    pidfd = pidfd_open((pid_t)pid, 0);
     b->pid_start = box->pid_start = process_start_time(pid);
+    b->pid = box->pid = pid;
+    if (pidfd >= 0 && !process_in_box(pid, box->id))
+        close_fd(&pidfd);
+    berth_set_process(n, b, pidfd);
     note_box(n, box);
     return 0;
 }
@@ -78,8 +134,10 @@ static int await_box(int status, struct err *err)
     while (n < 0 && errno == EINTR);
     if (n == 0)
         return err_set(err, ERR_TIMEOUT, "the box did not come up in %d s", LAUNCH_LIMIT / 1000);
-    if (read_some(status, &report, sizeof(report)) != sizeof(report))
-        return err_set(err, ERR_INTERNAL, "the box broke off while it was made");
+    if (read_some(status, &report, sizeof(report)) != sizeof(report)) {
+        (void)err_set(err, ERR_INTERNAL, "the box broke off while it was made");
+        return BOX_LOST;
+    }
     report.step[sizeof(report.step) - 1] = '\0';
     return report.error ? err_sys(err, report.error, "cannot %s", report.step) : 0;
 }
@@ -99,21 +157,45 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
         .shm_max = (uint64_t)b->limits.memory_mb << 19, /* half: it counts as memory */
     };
     auto_close int status_read = -1;
-    int status[2];
+    int status[2], r;
     int64_t pid;
 
     if (pipe2(status, O_CLOEXEC) < 0)
         return err_sys(err, errno, "make a pipe");
     status_read = status[0];
-    pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, PLAN_FDS, err);
+    pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, PLAN_FDS,
+                    LAUNCHER_WAIT, err);
     (void)close(status[1]);
     b->parked = false;
     box->pid = b->pid;
     box->pid_start = b->pid_start;
-    if (pid < 0 || await_box(status_read, err) < 0)
-        return -1;
-    if (b->pidfd < 0 || box->pid_start == 0)
-        return err_set(err, ERR_INTERNAL, "the box ended as soon as it was made");
+    r = pid < 0 ? (int)pid : await_box(status_read, err);
+    if (r == 0 && (b->pidfd < 0 || box->pid_start == 0)) {
+        (void)err_set(err, ERR_INTERNAL, "the box ended as soon as it was made");
+        return BOX_LOST;
+    }
+    return r;
+}
+
+int box_end(struct native *n, struct berth *b, struct err *err)
+{
+    struct pollfd p = {.fd = b->pidfd, .events = POLLIN};
+    int r;
+
+    if (b->pidfd < 0)
+        return 0;
+    if (pidfd_send_signal(b->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+        return err_sys(err, errno, "signal the agent");
+    r = poll(&p, 1, 0);
+    if (r == 0) {
+        /* On v1 a frozen process does not even die. */
+        (void)n->cgroup.ops->freeze(&n->cgroup, b->id, false, NULL);
+        do
+            r = poll(&p, 1, END_LIMIT);
+        while (r < 0 && errno == EINTR);
+    }
+    if (r == 0)
+        return err_set(err, ERR_UNAVAILABLE, "its processes do not end (they wait in the kernel)");
     return 0;
 }
 
@@ -121,5 +203,5 @@ void box_forget(struct native *n, const struct berth *b)
 {
     struct plan plan = {.op = PLAN_FORGET, .id = (char *)(uintptr_t)b->id};
 
-    (void)send_plan(n, &plan, NULL, 0, NULL);
+    (void)send_plan(n, &plan, NULL, 0, 0, NULL);
 }

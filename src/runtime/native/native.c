@@ -1,21 +1,21 @@
 #include "runtime/native/native.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "runtime/native/disk.h"
 #include "runtime/native/id_ranges.h"
 #include "runtime/native/native_internal.h"
+
+#define CHILDREN_MORE 2 /* when the one that was parked is gone */
 
 /* A box from its preparation to its end. The other files each know one of the things that it is
  * made of. */
@@ -34,24 +34,27 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch, err) <
             0 ||
         n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || run_dir_make(n, b, err) < 0 ||
-        box_park(n, b, box, err) < 0) {
-        (void)native_destroy(rt, box, NULL);
+        box_park(n, b, box, err) < 0)
         return -1;
-    }
     return 0;
+}
+
+static int another_disk(struct native *n, struct berth *b, uint32_t disk_mb, struct err *err)
+{
+    if (b->scratch >= 0)
+        disk_abandon(n->disk, b->scratch);
+    close_fd(&b->scratch);
+    if (disk_remove(n->disk, b->id, err) < 0)
+        return -1;
+    return disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, err);
 }
 
 /* Prepared with other limits than wanted: correct what differs. */
 static int fit(struct native *n, struct berth *b, const struct sandbox_limits *limits,
                struct err *err)
 {
-    if (b->limits.disk_mb != limits->disk_mb) {
-        close_fd(&b->scratch);
-        if (disk_remove(n->disk, b->id, err) < 0 ||
-            disk_make(n->disk, b->id, limits->disk_mb, id_range_base(b->slot), &b->scratch, err) <
-                0)
-            return -1;
-    }
+    if (b->limits.disk_mb != limits->disk_mb && another_disk(n, b, limits->disk_mb, err) < 0)
+        return -1;
     if ((b->limits.memory_mb != limits->memory_mb || b->limits.cpu_millis != limits->cpu_millis ||
          b->limits.pids != limits->pids) &&
         n->cgroup.ops->limit(&n->cgroup, b->id, limits, err) < 0)
@@ -69,6 +72,32 @@ static int make_dirs(const struct berth *b, const struct box_root *root, struct 
     return 0;
 }
 
+/* Another child for one that is gone. The old one's root may have been mounted, and an overlay that
+ * was volatile is not mounted twice: so it gets another disk too. */
+static int begin_again(struct native *n, struct berth *b, struct box *box,
+                       const struct box_root *root, struct err *err)
+{
+    log_warn("the prepared child of a sandbox was gone; another takes its place", "id", b->id);
+    if (box_end(n, b, err) < 0 || another_disk(n, b, b->limits.disk_mb, err) < 0 ||
+        make_dirs(b, root, err) < 0)
+        return -1;
+    return box_park(n, b, box, err);
+}
+
+/* The parked child may have been ended by somebody, or with the launcher. */
+static int bring_up(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
+                    const char *hostname, struct err *err)
+{
+    int r = box_start(n, b, box, root, hostname, err);
+
+    for (int again = 0; r == BOX_LOST && again < CHILDREN_MORE; again++) {
+        r = begin_again(n, b, box, root, err);
+        if (r == 0)
+            r = box_start(n, b, box, root, hostname, err);
+    }
+    return r;
+}
+
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
                          const struct sandbox_limits *limits, const char *hostname, struct err *err)
 {
@@ -81,10 +110,8 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
         b = berth_find(n, box->id);
     }
     if (cgroup_room(&n->cgroup, err) < 0 || fit(n, b, limits, err) < 0 ||
-        make_dirs(b, root, err) < 0 || box_start(n, b, box, root, hostname, err) < 0) {
-        (void)native_destroy(rt, box, NULL);
+        make_dirs(b, root, err) < 0 || bring_up(n, b, box, root, hostname, err) < 0)
         return -1;
-    }
     /* The box has its own now, and a socket that only we held would still take connections. The
      * disk stays open: so the last process of the box does not have to unmount it, which takes
      * longer than all else in a kill. */
@@ -97,26 +124,10 @@ static int native_kill(struct runtime *rt, const struct box *box, struct err *er
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);
-    struct pollfd p = {.events = POLLIN};
-    int r;
 
-    if (!b || b->pidfd < 0) {
-        n->cgroup.ops->kill(&n->cgroup, box->id);
-        return 0;
-    }
-    p.fd = b->pidfd;
-    if (pidfd_send_signal(b->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
-        return err_sys(err, errno, "signal the agent");
-    r = poll(&p, 1, 0);
-    if (r == 0) {
-        /* On v1 a frozen process does not even die. */
-        (void)n->cgroup.ops->freeze(&n->cgroup, box->id, false, NULL);
-        do
-            r = poll(&p, 1, 10000);
-        while (r < 0 && errno == EINTR);
-    }
-    if (r == 0)
-        return err_set(err, ERR_UNAVAILABLE, "its processes do not end (they wait in the kernel)");
+    if (b && b->pidfd >= 0)
+        return box_end(n, b, err);
+    n->cgroup.ops->kill(&n->cgroup, box->id);
     return 0;
 }
 
@@ -145,6 +156,11 @@ static int native_watch_fd(struct runtime *rt, const struct box *box)
     struct berth *b = berth_find(native_of(rt), box->id);
 
     return b ? b->pidfd : -1;
+}
+
+static bool native_lives(struct runtime *rt, const struct box *box)
+{
+    return berth_lives(native_of(rt), box->id);
 }
 
 static int native_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
@@ -218,6 +234,7 @@ static void native_free(struct runtime *rt)
     disk_free(n->disk);
     (void)pthread_mutex_destroy(&n->lock);
     (void)pthread_mutex_destroy(&n->launcher_lock);
+    (void)pthread_cond_destroy(&n->launcher_back);
     close_fd(&n->launcher);
     free(n->data_dir);
     free(n->run_dir);
@@ -235,6 +252,7 @@ static const struct runtime_ops native_ops = {
     .destroy = native_destroy,
     .adopt = native_adopt,
     .watch_fd = native_watch_fd,
+    .lives = native_lives,
     .connect = native_connect,
     .look = native_look,
     .pause = native_pause,
@@ -259,6 +277,7 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
     n->launcher = config->launcher_fd;
     (void)pthread_mutex_init(&n->lock, NULL);
     (void)pthread_mutex_init(&n->launcher_lock, NULL);
+    (void)pthread_cond_init(&n->launcher_back, NULL);
     /* One parent a data directory, so that daemons side by side see only their own. */
     for (const char *p = config->data_dir; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 16777619u;

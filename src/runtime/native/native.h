@@ -14,7 +14,12 @@ struct native_config {
     const char *cgroup;   /* on v2, where its cgroups go; NULL = cgroup.h says */
     uint64_t memory_mb;   /* of all boxes together; 0 = what the machine can spare */
     uint32_t pids;        /* the same */
-    int launcher_fd;      /* launcher_start() made it, before the first thread */
+    int launcher_fd;      /* launcher_start() made it; the runtime's from here on */
 };
+
+/* Another launcher takes the place of one that has ended; -1 = there is none for now. Takes the
+ * descriptor. What waits for a launcher goes on, and boxes whose child ended with the old one get
+ * another child when they are created. */
+void native_set_launcher(struct runtime *rt, int launcher_fd);
 
 struct runtime *native_new(const struct native_config *config, struct err *err);

@@ -35,9 +35,10 @@ struct native {
     char *data_dir, *run_dir, *stage;
     struct cgroup cgroup;
     struct disk *disk;
-    int launcher;
+    int launcher;                  /* -1 = it has ended, and another is to come */
     pthread_mutex_t launcher_lock; /* one plan and its answer at a time */
-    pthread_mutex_t lock;          /* of the berths */
+    pthread_cond_t launcher_back;
+    pthread_mutex_t lock; /* of the berths */
     struct berth *berths[BERTH_BUCKETS];
 };
 
@@ -59,6 +60,10 @@ struct berth *berth_find(struct native *n, const char *id);
 struct berth *berth_add(struct native *n, const char *id);
 /* Closes its descriptors and forgets it. Fine if there is none. */
 void berth_drop(struct native *n, const char *id);
+/* Gives it the descriptor of another process; -1 = none. */
+void berth_set_process(struct native *n, struct berth *b, int pidfd);
+/* Does its process live? For any thread at any time, also while another drops it. */
+bool berth_lives(struct native *n, const char *id);
 void berths_done(struct native *n);
 
 /* ---- run_dir.c: <run>/<id>, with the sockets of a box and the note of its process ---- */
@@ -77,12 +82,18 @@ bool recall_box(const struct native *n, struct box *box);
 
 /* ---- launching.c: what the launcher does for us ---- */
 
+/* What these two return when the child has gone, or the launcher that knew it: it is nobody's
+ * fault, and another child may do. */
+#define BOX_LOST (-2)
+
 /* Has the launcher make the child that will become the box, and waits for no more than its pid,
  * which is filled into b and box. */
 int box_park(struct native *n, struct berth *b, struct box *box, struct err *err);
 /* Lets the parked child become the box, and waits until its agent serves. */
 int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
               const char *hostname, struct err *err);
+/* Ends the child, whatever has become of it, and waits for that. */
+int box_end(struct native *n, struct berth *b, struct err *err);
 /* The parked child is not wanted any more. */
 void box_forget(struct native *n, const struct berth *b);
 
@@ -90,6 +101,9 @@ void box_forget(struct native *n, const struct berth *b);
 
 /* Start time of a process in clock ticks since boot. 0 = no such process. */
 uint64_t process_start_time(int64_t pid);
+/* Is it in the cgroups of the box? Start times are whole clock ticks, which others share; nobody
+ * else is in there. */
+bool process_in_box(int64_t pid, const char *id);
 int native_adopt(struct runtime *rt, struct box *box, struct err *err);
 
 /* ---- look.c ---- */

@@ -1,0 +1,113 @@
+/* What the native runtime keeps of its boxes, without any. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "runtime/native/native.h"
+#include "runtime/native/native_internal.h"
+#include "tap.h"
+
+#define ID "sbx_000000000000000000000001"
+
+static struct native *bare(void)
+{
+    struct native *n = xcalloc(1, sizeof(*n));
+
+    n->launcher = -1;
+    pthread_mutex_init(&n->lock, NULL);
+    pthread_mutex_init(&n->launcher_lock, NULL);
+    pthread_cond_init(&n->launcher_back, NULL);
+    return n;
+}
+
+static void bare_free(struct native *n)
+{
+    berths_done(n);
+    pthread_mutex_destroy(&n->lock);
+    pthread_mutex_destroy(&n->launcher_lock);
+    pthread_cond_destroy(&n->launcher_back);
+    free(n);
+}
+
+TEST(a_box_lives_while_its_process_does)
+{
+    struct native *n = bare();
+    struct berth *b = berth_add(n, ID);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    CHECK(!berth_lives(n, ID)); /* nobody has said which */
+    berth_set_process(n, b, pidfd_open(pid, 0));
+    CHECK(berth_lives(n, ID));
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+    CHECK(!berth_lives(n, ID));
+    berth_drop(n, ID);
+    CHECK(!berth_lives(n, ID));
+    bare_free(n);
+}
+
+struct asker {
+    struct native *n;
+    atomic_bool stop;
+    atomic_uint asked;
+};
+
+static void *ask_on(void *arg)
+{
+    struct asker *a = arg;
+
+    while (!atomic_load(&a->stop)) {
+        (void)berth_lives(a->n, ID);
+        atomic_fetch_add(&a->asked, 1);
+    }
+    return NULL;
+}
+
+/* What the sanitizers see: nothing is read after it was freed, no descriptor asked that is closed.
+ */
+TEST(a_box_can_be_asked_for_while_another_thread_destroys_it)
+{
+    struct asker a = {.n = bare()};
+    pthread_t thread;
+
+    CHECK_INT(pthread_create(&thread, NULL, ask_on, &a), 0);
+    for (int i = 0; i < 2000 || atomic_load(&a.asked) < 2000; i++) {
+        struct berth *b = berth_add(a.n, ID);
+
+        berth_set_process(a.n, b, pidfd_open(getpid(), 0));
+        berth_drop(a.n, ID);
+    }
+    atomic_store(&a.stop, true);
+    pthread_join(thread, NULL);
+    bare_free(a.n);
+}
+
+static void *bring_launcher(void *arg)
+{
+    native_set_launcher(arg, -1); /* as when the first try of the daemon's fails */
+    return NULL;
+}
+
+TEST(without_a_launcher_a_forgotten_child_costs_no_wait)
+{
+    struct native *n = bare();
+    struct berth *b = berth_add(n, ID);
+    pthread_t thread;
+
+    CHECK_INT(pthread_create(&thread, NULL, bring_launcher, n), 0);
+    box_forget(n, b);
+    pthread_join(thread, NULL);
+    bare_free(n);
+}
+
+TAP_MAIN
