@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,13 +16,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include "daemon/launcher.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
 #include "engine/engine.h"
+#include "engine/health.h"
 #include "functions/function.h"
 #include "http/server.h"
 #include "image/image.h"
-#include "launch/launch.h"
 #include "rest/rest.h"
 #include "runtime/native/native.h"
 #include "runtime/runtime.h"
@@ -34,20 +34,19 @@
 #define MEMORY_MAX  (112u << 20)
 #define STREAMS_MAX (48u << 20)
 
-#define DRAIN_MS        10000
-#define LAUNCHER_END_MS 2000
-#define PIDS_MAX        256
+#define DRAIN_MS      10000
+#define PIDS_MAX      256
+#define LAUNCHER_DOWN "launcher_down"
 
-/* Programs that are linked in as they are. */
-extern const unsigned char _binary_cay_agent_start[], _binary_cay_agent_end[];
-extern const unsigned char _binary_cay_launch_start[], _binary_cay_launch_end[];
+/* A program that is linked in as it is. */
 extern const unsigned char _binary_cay_image_start[], _binary_cay_image_end[];
 
 struct daemon {
     struct daemon_config config;
     char *data, *run; /* real paths */
     char *socket_path, *port_path;
-    int launcher_fd, launcher_pidfd, signal_fd, tcp_fd, unix_fd;
+    struct keeper launcher;
+    int launcher_fd, signal_fd, tcp_fd, unix_fd;
     uint32_t port;
     struct budget memory, streams;
     struct store *store;
@@ -73,25 +72,7 @@ static int open_folders(struct daemon *d, struct err *err)
     return process_folder(d->config.run, 0755, &d->run, err);
 }
 
-/* Before the first thread: it forks. */
-static int start_launcher(struct daemon *d, struct err *err)
-{
-    const struct program launcher = {_binary_cay_launch_start,
-                                     (size_t)(_binary_cay_launch_end - _binary_cay_launch_start)};
-    const struct program agent = {_binary_cay_agent_start,
-                                  (size_t)(_binary_cay_agent_end - _binary_cay_agent_start)};
-    pid_t pid;
-
-    if (launcher_start(&launcher, &agent, &d->launcher_fd, &pid, err) < 0)
-        return -1;
-    d->launcher_pidfd = pidfd_open(pid, 0);
-    if (d->launcher_pidfd < 0)
-        return err_sys(err, errno, "watch the launcher");
-    return 0;
-}
-
-/* After the launcher was forked, so that it does not inherit the mask; before the first thread, so
- * that every thread does. */
+/* Before the first thread, so that every thread inherits the mask. */
 static int block_signals(struct daemon *d, struct err *err)
 {
     sigset_t set;
@@ -291,8 +272,9 @@ static int write_port(struct daemon *d, struct err *err)
 static int start(struct daemon *d, struct err *err)
 {
     if (process_check_root(err) < 0 || process_setup(err) < 0 || open_folders(d, err) < 0 ||
-        start_launcher(d, err) < 0 || block_signals(d, err) < 0 || open_state(d, err) < 0 ||
-        open_sockets(d, err) < 0 || start_engine(d, err) < 0 || start_http(d, err) < 0)
+        keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || block_signals(d, err) < 0 ||
+        open_state(d, err) < 0 || open_sockets(d, err) < 0 || start_engine(d, err) < 0 ||
+        start_http(d, err) < 0)
         return -1;
     return write_port(d, err);
 }
@@ -321,55 +303,74 @@ static bool parent_gone(int fd)
     return read_some(fd, &c, 1) <= 0;
 }
 
+/* Sandboxes go on without it; who creates one waits a moment for the next. */
+static void launcher_ended(struct daemon *d)
+{
+    native_set_launcher(d->runtime, -1);
+    keeper_ended(&d->launcher);
+    if (engine_trouble(d->engine, LAUNCHER_DOWN, "", "the launcher has ended"))
+        log_error("the launcher has ended; starting another");
+}
+
+static void launcher_again(struct daemon *d)
+{
+    struct err err = {0};
+    int fd;
+
+    if (keeper_again(&d->launcher, &fd, &err) < 0) {
+        if (engine_trouble(d->engine, LAUNCHER_DOWN, "", err.text))
+            log_error("the launcher cannot be started; trying again", "error", err.text);
+        return;
+    }
+    native_set_launcher(d->runtime, fd);
+}
+
+/* True when it is time to end. */
+static bool take_signal(struct daemon *d)
+{
+    struct signalfd_siginfo info;
+
+    if (read_exact(d->signal_fd, &info, sizeof(info)) < 0)
+        return false;
+    if (info.ssi_signo != SIGHUP) {
+        log_info("stopping", "signal", strsignal((int)info.ssi_signo));
+        return true;
+    }
+    log_info("SIGHUP: the configuration is read at start only; restart to change it");
+    return false;
+}
+
 /* Until it is time to end: 0, or -1 when something broke. */
 static int serve(struct daemon *d)
 {
-    struct pollfd p[] = {
-        {.fd = d->signal_fd, .events = POLLIN},
-        {.fd = d->launcher_pidfd, .events = POLLIN},
-        {.fd = d->config.parent_fd, .events = POLLIN},
-    };
-
     for (;;) {
-        struct signalfd_siginfo info;
+        struct pollfd p[] = {
+            {.fd = d->signal_fd, .events = POLLIN},
+            {.fd = d->launcher.pidfd, .events = POLLIN},
+            {.fd = d->config.parent_fd, .events = POLLIN},
+        };
+        int n = poll(p, ARRAY_LEN(p), keeper_wait_ms(&d->launcher));
 
-        if (poll(p, ARRAY_LEN(p), -1) < 0) {
-            if (errno == EINTR)
-                continue;
+        if (n < 0 && errno != EINTR) {
             log_error("poll failed", "error", strerror(errno));
             return -1;
         }
-        if (p[0].revents && read_exact(d->signal_fd, &info, sizeof(info)) == 0) {
-            if (info.ssi_signo != SIGHUP) {
-                log_info("stopping", "signal", strsignal((int)info.ssi_signo));
-                return 0;
-            }
-            log_info("SIGHUP: the configuration is read at start only; restart to change it");
-        }
-        if (p[2].revents && parent_gone(d->config.parent_fd)) {
+        if (n > 0 && p[0].revents && take_signal(d))
+            return 0;
+        if (n > 0 && p[2].revents && parent_gone(d->config.parent_fd)) {
             log_info("stopping: the parent has gone");
             return 0;
         }
-        if (p[1].revents) {
-            log_error("the launcher has died, so no sandbox can be made: ending, for a restart; "
-                      "sandboxes go on");
-            return -1;
-        }
+        if (n > 0 && p[1].revents)
+            launcher_ended(d);
+        if (keeper_is_due(&d->launcher))
+            launcher_again(d);
+        if (keeper_recovered(&d->launcher))
+            engine_trouble_over(d->engine, LAUNCHER_DOWN, "");
     }
 }
 
 /* ---- stop: what start made, backwards; any part of it may be missing ---- */
-
-/* It ends by itself once its socket is closed; who waits for us should not find it still there. */
-static void end_launcher(struct daemon *d)
-{
-    struct pollfd p = {.fd = d->launcher_pidfd, .events = POLLIN};
-
-    close_fd(&d->launcher_fd);
-    if (d->launcher_pidfd >= 0)
-        (void)poll(&p, 1, LAUNCHER_END_MS);
-    close_fd(&d->launcher_pidfd);
-}
 
 static void stop(struct daemon *d, bool stop_sandboxes)
 {
@@ -396,7 +397,8 @@ static void stop(struct daemon *d, bool stop_sandboxes)
     close_fd(&d->tcp_fd);
     close_fd(&d->unix_fd);
     close_fd(&d->signal_fd);
-    end_launcher(d);
+    close_fd(&d->launcher_fd);
+    keeper_end(&d->launcher);
     strv_free(d->hosts);
     free(d->socket_path);
     free(d->port_path);
@@ -438,7 +440,7 @@ static int run(struct daemon *d)
 int daemon_main(int argc, char **argv)
 {
     struct daemon d = {
-        .launcher_fd = -1, .launcher_pidfd = -1, .signal_fd = -1, .tcp_fd = -1, .unix_fd = -1};
+        .launcher = {.pidfd = -1}, .launcher_fd = -1, .signal_fd = -1, .tcp_fd = -1, .unix_fd = -1};
     struct err err = {0};
     int status;
 

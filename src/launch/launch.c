@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,41 +23,64 @@ static int sealed(const char *name, const void *data, size_t len, mode_t mode, s
     return fd < 0 ? err_sys(err, -fd, "make a sealed file of %s", name) : fd;
 }
 
-/* In the child: the descriptors in their places, by way of numbers above all of them. */
-static void become(int program, const int fds[LAUNCH_FDS]) __attribute__((noreturn));
-static void become(int program, const int fds[LAUNCH_FDS])
+/* Numbers above all that the launcher gets, so that none is stepped on. */
+#define FD_MIN 100
+
+static int copies(const int fds[LAUNCH_FDS], int ret[LAUNCH_FDS])
 {
-    static char name[] = "cay-launch";
-    char *argv[] = {name, NULL};
+    for (int i = 0; i < LAUNCH_FDS; i++) {
+        ret[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FD_MIN);
+        if (ret[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* Spawned and not forked: the daemon may have threads by now, when it starts another. */
+static int spawn(int program, const int fds[LAUNCH_FDS], pid_t *ret)
+{
+    char name[] = "cay-launch", path[64], *argv[] = {name, NULL};
     const char *fault_name = getenv("CAY_FAULT");
     auto_free char *fault = xasprintf("CAY_FAULT=%s", fault_name ? fault_name : "");
     char *envp[] = {fault, NULL};
-    int high[LAUNCH_FDS];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
     sigset_t none;
+    int r;
 
-    program = fcntl(program, F_DUPFD_CLOEXEC, 100);
-    for (int i = 0; i < LAUNCH_FDS; i++)
-        high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
-    for (int i = 0; i < LAUNCH_FDS; i++)
-        if (dup2(high[i], LAUNCH_FD_SOCKET + i) < 0)
-            _exit(1);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)fexecve(program, argv, envp);
-    _exit(1);
+    (void)posix_spawnattr_init(&attr);
+    (void)posix_spawnattr_setsigmask(&attr, &none);
+    (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    (void)posix_spawn_file_actions_init(&actions);
+    for (int i = 0; i < LAUNCH_FDS; i++)
+        (void)posix_spawn_file_actions_adddup2(&actions, fds[i], LAUNCH_FD_SOCKET + i);
+    r = posix_spawn(ret, path, &actions, &attr, argv, envp);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attr);
+    return -r;
 }
 
 static int start(const struct program *launcher, const int fds[LAUNCH_FDS], pid_t *ret,
                  struct err *err)
 {
-    auto_close int program = sealed("cay-launch", launcher->data, launcher->len, 0555, err);
+    auto_close int made = sealed("cay-launch", launcher->data, launcher->len, 0555, err);
+    auto_close int program = -1;
+    int high[LAUNCH_FDS];
+    int r;
 
-    if (program < 0)
+    for (int i = 0; i < LAUNCH_FDS; i++)
+        high[i] = -1;
+    if (made < 0)
         return -1;
-    *ret = fork();
-    if (*ret == 0)
-        become(program, fds);
-    return *ret < 0 ? err_sys(err, errno, "fork the launcher") : 0;
+    program = fcntl(made, F_DUPFD_CLOEXEC, FD_MIN);
+    r = program < 0 ? -errno : copies(fds, high);
+    if (r == 0)
+        r = spawn(program, high, ret);
+    for (int i = 0; i < LAUNCH_FDS; i++)
+        close_fd(&high[i]);
+    return r < 0 ? err_sys(err, -r, "start the launcher") : 0;
 }
 
 int launcher_start(const struct program *launcher, const struct program *agent, int *ret_fd,

@@ -5,9 +5,8 @@
 
 struct err;
 
-/* The launcher: a single-threaded process, started before the daemon starts its first thread, that
- * builds boxes from whole plans (proto/plan.h). It ends when the daemon's end of the socket closes;
- * the boxes stay. */
+/* The launcher: a single-threaded process that builds boxes from whole plans (proto/plan.h). It
+ * ends when the daemon's end of the socket closes; the boxes stay. */
 
 /* One that is embedded in cay. */
 struct program {

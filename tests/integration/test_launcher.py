@@ -1,0 +1,110 @@
+"""The launcher dies, or a child that it has parked: others take their place, and nothing else notices."""
+
+import os
+import re
+import signal
+import threading
+
+from cay_harness import pids, read_text, wait_until
+
+
+def launchers(daemon):
+    """Its launcher, which is a child of the daemon; a parked box is one of the launcher's."""
+    return [int(pid) for pid in pids()
+            if re.match(rf"\d+ \(cay-launch\) \S {daemon.pid} ", read_text(f"/proc/{pid}/stat"))]
+
+
+def launcher(daemon, other_than=None):
+    def one():
+        found = [pid for pid in launchers(daemon) if pid != other_than]
+        return found[0] if len(found) == 1 else None
+
+    return wait_until(one, what="one launcher")
+
+
+def parked(daemon):
+    """The children of prepared boxes: in cgroups of ids that no caller has."""
+    mine = launcher(daemon)
+    return [int(pid) for pid in pids()
+            if re.match(rf"\d+ \(.*\) \S {mine} ", read_text(f"/proc/{pid}/stat"))
+            and "(cay-launch)" in read_text(f"/proc/{pid}/stat")]
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not read_text(f"/proc/{pid}/cmdline"), what="its end")
+
+
+def test_a_launcher_that_is_killed_is_started_again(daemon_of):
+    daemon = daemon_of(env={"CAY_POOL": 3}).start()
+    with daemon.api() as api:
+        before = api.create()["id"]
+        assert "problems" not in api.get("/health").ok()
+        first = launcher(daemon)
+        kill(first)
+        made = [api.create()["id"] for _ in range(6)]  # also those whose child was parked by the first
+        assert launcher(daemon, first) != first
+        for id in [before, *made]:
+            assert api.sh(id, "echo on") == "on\n"
+        (problem,) = api.get("/health").ok()["problems"]
+        assert problem["what"] == "launcher_down" and problem["since"] > 0
+        assert daemon.running()
+
+
+def test_creates_under_way_when_the_launcher_dies_are_made_or_told_to_come_again(daemon_of):
+    daemon = daemon_of(env={"CAY_POOL": 2, "CAY_MAX_SANDBOXES": 200}).start()
+    replies, stop = [], threading.Event()
+
+    def make():
+        with daemon.api() as api:
+            while not stop.is_set():
+                reply = api.try_create()
+                replies.append(reply)
+                if reply.status == 200:
+                    api.remove(reply.json["id"])
+
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    [t.start() for t in threads]
+    last = None
+    for _ in range(3):
+        n = len(replies)
+        wait_until(lambda: len(replies) > n + 5, 30, "creates")
+        last = launcher(daemon, last)
+        kill(last)
+    n = len(replies)
+    wait_until(lambda: sum(r.status == 200 for r in replies[n:]) > 5, 60, "creates to work again")
+    stop.set()
+    [t.join() for t in threads]
+    for reply in replies:
+        if reply.status != 200:
+            reply.failed(503, "launcher_lost")
+            assert reply.headers["Retry-After"]
+
+
+def test_a_launcher_that_dies_again_and_again_is_started_less_and_less_often(own):
+    with own.api() as api:
+        last = None
+        for _ in range(3):
+            last = launcher(own, last)
+            kill(last)
+
+        def told():
+            return [p for p in api.get("/health").ok().get("problems", []) if p["attempts"] >= 3]
+
+        (problem,) = wait_until(told, what="health to say so")
+        assert problem["what"] == "launcher_down"
+        assert launchers(own) == []  # the third is put off
+        launcher(own, last)
+        assert api.sh(api.create()["id"], "echo on") == "on\n"
+
+
+def test_a_parked_child_that_is_gone_costs_no_create(daemon_of):
+    daemon = daemon_of(env={"CAY_POOL": 3}).start()
+    with daemon.api() as api:
+        children = wait_until(lambda: (lambda c: len(c) == 3 and c)(parked(daemon)), what="a full pool")
+        for pid in children:
+            kill(pid)
+        for _ in range(4):
+            id = api.create()["id"]
+            assert api.sh(id, "echo on") == "on\n"
+        assert "another takes its place" in daemon.log()
