@@ -60,7 +60,7 @@ _cay()
     "image inspect") flags='--host -h --help' kind=image ;;
     "image catalog") flags='--json --host -h --help' kind=none ;;
     "serve") flags='--listen --data --run --token-file --no-tcp --insecure --stop-sandboxes --openapi --host -h --help' kind=none ;;
-    "doctor") flags='--json --host -h --help' kind=none ;;
+    "doctor") flags='--repair -y --yes --json --host -h --help' kind=none ;;
     "version") flags='--json --host -h --help' kind=none ;;
     "completion") flags='--host -h --help' kind=none ;;
     "help") flags='--man --markdown --host -h --help' kind=command ;;

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/repair.h"
 #include "cli/ui.h"
 
 enum level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL };
@@ -353,6 +354,32 @@ static void check_daemon(const struct args *args, struct finding *f)
     json_decref(health);
 }
 
+static void check_strays(const struct args *args, struct finding *f)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL;
+    const json_t *strays;
+    char size[24];
+
+    if (api_open(&api, args, &err) < 0 || strays_ask(&api, &answer, &err) < 0) {
+        found(f, LEVEL_WARN, "ask a daemon of this version, as root or with its token",
+              "cannot tell which disks belong to no sandbox");
+        return;
+    }
+    strays = json_object_get(answer, "strays");
+    ui_size(json_num(answer, "bytes"), size);
+    if (json_array_size(strays) == 0)
+        found(f, LEVEL_OK, "", "every disk belongs to a sandbox");
+    else
+        found(f, LEVEL_WARN,
+              "`cay doctor --repair adopt` makes stopped sandboxes of them, `cay doctor --repair "
+              "remove` removes them; both show them first",
+              "%zu with %s belong to no sandbox, as %s", json_array_size(strays), size,
+              json_text(json_array_get(strays, 0), "path"));
+    json_decref(answer);
+}
+
 static void print_finding(const char *name, const struct finding *f)
 {
     static const char *const words[] = {"ok", "warn", "fail"};
@@ -376,18 +403,27 @@ static void add_json(json_t *all, const char *name, const struct finding *f)
 
 int cmd_doctor(struct args *args)
 {
-    json_t *all = json_array();
+    /* Those of the daemon come last. */
+    static const struct {
+        const char *name;
+        void (*run)(const struct args *args, struct finding *f);
+    } asked[] = {{"daemon", check_daemon}, {"strays", check_strays}};
+    json_t *all;
     bool failed = false;
 
-    for (size_t i = 0; i <= ARRAY_LEN(checks); i++) {
-        bool last = i == ARRAY_LEN(checks);
-        const char *name = last ? "daemon" : checks[i].name;
+    if (args_has(args, "repair"))
+        return repair(args);
+    all = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(checks) + ARRAY_LEN(asked); i++) {
+        bool here = i < ARRAY_LEN(checks);
+        size_t at = here ? i : i - ARRAY_LEN(checks);
+        const char *name = here ? checks[at].name : asked[at].name;
         struct finding f = {0};
 
-        if (last)
-            check_daemon(args, &f);
+        if (here)
+            checks[at].run(&f);
         else
-            checks[i].run(&f);
+            asked[at].run(args, &f);
         failed |= f.level == LEVEL_FAIL;
         if (args_has(args, "json"))
             add_json(all, name, &f);

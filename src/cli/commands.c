@@ -97,6 +97,15 @@ static const struct flag stop_flags[] = {
     {0},
 };
 
+static const struct flag doctor_flags[] = {
+    {"repair", 0, FLAG_TEXT, "WHAT",
+     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them, remove "
+     "removes them"},
+    {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
+    JSON_FLAG,
+    {0},
+};
+
 static const struct flag file_read_flags[] = {ANYWHERE_FLAG, RAW_FLAG, {0}};
 static const struct flag file_write_flags[] = {ANYWHERE_FLAG, QUIET_FLAG, {0}};
 static const struct flag file_ls_flags[] = {
@@ -333,9 +342,13 @@ const struct command commands[] = {
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,
      0, false, COMPLETE_NONE, NULL},
-    {"doctor", NULL, "[flags]", "check what this machine can do, and say what to do about the rest",
-     "The exit status is 1 when something fails that cay cannot work without.", NULL, json_flags, 0,
-     0, false, COMPLETE_NONE, cmd_doctor},
+    {"doctor", NULL, "[flags] [ID]...",
+     "check what this machine can do, and say what to do about the rest",
+     "The exit status is 1 when something fails that cay cannot work without. With --repair, disks "
+     "that belong to no sandbox are dealt with: those with the given ids, or all.",
+     "cay doctor\ncay doctor --repair adopt\ncay doctor --repair remove "
+     "sbx_5f0c1e6b2a9d4c7e8f013b52",
+     doctor_flags, 0, 1000, false, COMPLETE_NONE, cmd_doctor},
     {"version", NULL, "[flags]", "print the version of cay, and of the daemon if one runs", NULL,
      NULL, json_flags, 0, 0, false, COMPLETE_NONE, cmd_version},
     {"completion", NULL, "bash|zsh", "print a completion script for a shell", NULL,

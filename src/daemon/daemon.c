@@ -55,7 +55,6 @@ struct daemon {
     struct engine_config engine_config;
     struct engine *engine;
     bool engine_runs;
-    bool rebuilt; /* the database was lost */
     struct rest_config rest_config;
     char **hosts;
     struct rest *rest;
@@ -110,7 +109,6 @@ static int open_state(struct daemon *d, struct err *err)
         return -1;
     if (rebuilt)
         log_warn("the database was lost; starting with a new one", "data", d->data);
-    d->rebuilt = rebuilt;
     if (open_worker(&worker, err) < 0)
         return -1;
     return image_store_open(d->data, worker, &d->images, err);
@@ -186,7 +184,6 @@ static int start_engine(struct daemon *d, struct err *err)
         .max_command_s = c->max_command,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
-        .keep_strays = d->rebuilt,
         .memory = &d->memory,
     };
     set_registries(d);

@@ -74,6 +74,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->images = images;
     e->runtime = runtime;
     e->start_ns = mono_ns();
+    pthread_mutex_init(&e->strays_lock, NULL);
     if (read_policy(e, err) < 0 || read_boot_id(e, err) < 0 ||
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
@@ -141,6 +142,7 @@ void engine_free(struct engine *e)
     images_used_free(e->images_used);
     free(e->default_image);
     policy_free(e->policy);
+    pthread_mutex_destroy(&e->strays_lock);
     free(e->workspace);
     free(e);
 }

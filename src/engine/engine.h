@@ -35,7 +35,6 @@ struct engine_config {
     uint32_t max_command_s;       /* 300 */
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
-    bool keep_strays;             /* the database was lost: boxes that it does not know stay */
     struct budget *memory;        /* that long outputs are taken from; NULL = no bound */
 };
 

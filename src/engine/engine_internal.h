@@ -1,5 +1,6 @@
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "engine/engine.h"
@@ -37,7 +38,9 @@ struct engine {
     int64_t start_ns;
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
     atomic_bool draining;                  /* the daemon is about to end */
-    atomic_uint long_work, workers;        /* threads that are in it; those of them with a worker */
+    atomic_bool unknown_images;     /* there are boxes or disks of which nobody knows the image */
+    pthread_mutex_t strays_lock;    /* disks without an owner are dealt with one at a time */
+    atomic_uint long_work, workers; /* threads that are in it; those of them with a worker */
 
     /* Each is the business of one file, which says what it holds. */
     struct roster *roster;

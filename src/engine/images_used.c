@@ -156,8 +156,8 @@ void images_collect(struct engine *e)
     struct err err = {0};
     int r;
 
-    /* Boxes run that nothing is known about, and on layers that nothing is known about. */
-    if (e->config.keep_strays)
+    /* There are boxes or disks whose layers are not known. */
+    if (atomic_load(&e->unknown_images))
         return;
     pthread_mutex_lock(&e->images_used->lock);
     ids = used_ids(e, false);

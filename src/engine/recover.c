@@ -15,6 +15,7 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/stop_internal.h"
+#include "engine/strays_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
 #include "proto/call.h"
@@ -173,9 +174,7 @@ static void keep_running(struct engine *e, struct sandbox *sb)
     reaper_watch(e, sb);
 }
 
-/* -1 = the row cannot be read. */
-static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_discard,
-                  struct err *err)
+int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_discard, struct err *err)
 {
     bool same_boot = row->boot_id && strcmp(row->boot_id, e->boot_id) == 0;
     auto_sandbox struct sandbox *sb = load(e, row, same_boot, err);
@@ -215,57 +214,6 @@ static int revive(struct engine *e, const struct sandbox_row *row, bool *ret_dis
     return 0;
 }
 
-/* The database was lost, but the box runs: it becomes a sandbox again. What nobody knows any more
- * (its image, name, environment and limits) takes the default. */
-static void take_unknown(const struct box *box, void *arg)
-{
-    const struct rows *rows = arg;
-    struct engine *e = rows->engine;
-    struct sandbox_spec spec = {.image = (char[]){"unknown"},
-                                .timeout_s = e->config.default_timeout_s,
-                                .limits = e->config.default_limits,
-                                .workdir = (char *)(uintptr_t)e->config.workspace,
-                                .metadata = json_pack("{s:s}", "recovered", "true")};
-    json_t *object = sandbox_spec_json(&spec);
-    auto_free char *config = json_dumps(object, 0);
-    /* As if it had been made just now: that asks its agent whether it is there. */
-    struct sandbox_row row = {.state = SANDBOX_CREATING,
-                              .created_ms = now_ms(),
-                              .expires_ms = now_ms() + e->config.default_timeout_s * 1000LL,
-                              .deadline_ns = mono_ns() + e->config.default_timeout_s * 1000000000LL,
-                              .config = config,
-                              .boot_id = e->boot_id,
-                              .pid = box->pid,
-                              .pid_start = box->pid_start,
-                              .slot = box->slot};
-    struct err err = {0};
-    bool dead = false;
-
-    json_decref(object);
-    json_decref(spec.metadata);
-    for (unsigned i = 0; i < rows->n; i++)
-        if (strcmp(rows->list[i].row.id, box->id) == 0)
-            return;
-    (void)snprintf(row.id, sizeof(row.id), "%s", box->id);
-    if (revive(e, &row, &dead, &err) < 0)
-        log_error("a box without a row cannot be taken back", "id", box->id, "error", err.text);
-    else if (!dead)
-        log_warn("a sandbox was taken back without its row", "id", box->id);
-}
-
-static int remove_strays(struct engine *e, struct rows *rows, struct err *err)
-{
-    auto_free struct box *known = xcalloc(rows->n + 1, sizeof(*known));
-
-    if (e->config.keep_strays) {
-        runtime_each(e->runtime, take_unknown, rows);
-        return 0;
-    }
-    for (unsigned i = 0; i < rows->n; i++)
-        known[i] = box_of(&rows->list[i].row);
-    return runtime_remove_strays(e->runtime, known, rows->n, err);
-}
-
 /* Those that go on first: they hold their id ranges before anything else is touched. */
 static void sort_out(struct engine *e, struct rows *rows)
 {
@@ -275,7 +223,7 @@ static void sort_out(struct engine *e, struct rows *rows)
 
         if (row->state == SANDBOX_PREPARED || row->state == SANDBOX_REMOVING)
             rows->list[i].unwanted = true;
-        else if (revive(e, row, &rows->list[i].unwanted, &err) < 0)
+        else if (recover_row(e, row, &rows->list[i].unwanted, &err) < 0)
             log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
                       "error", err.text);
     }
@@ -284,16 +232,30 @@ static void sort_out(struct engine *e, struct rows *rows)
             discard(e, rows, i);
 }
 
+/* The id ranges of rows and of strays; the others that are ours are free. */
+static void keep_ranges(const struct rows *rows, const uint32_t *strays, size_t n_strays)
+{
+    auto_free uint32_t *slots = xcalloc(rows->n + n_strays + 1, sizeof(*slots));
+    size_t n = 0;
+
+    for (unsigned i = 0; i < rows->n; i++)
+        slots[n++] = rows->list[i].row.slot;
+    for (size_t i = 0; i < n_strays; i++)
+        slots[n++] = strays[i];
+    runtime_keep_ranges(rows->engine->runtime, slots, n);
+}
+
 int recover(struct engine *e, struct err *err)
 {
     struct rows rows = {.engine = e};
-    struct err why = {0};
+    auto_free uint32_t *strays = NULL;
+    size_t n_strays = 0;
     int r = store_each_sandbox(e->store, collect, &rows, err);
 
     if (r == 0) {
         sort_out(e, &rows);
-        if (remove_strays(e, &rows, &why) < 0)
-            log_error("not all leftovers of earlier runs could be removed", "error", why.text);
+        strays_sort_out(e, &strays, &n_strays);
+        keep_ranges(&rows, strays, n_strays);
         images_collect(e);
     }
     for (unsigned i = 0; i < rows.n; i++)

@@ -40,8 +40,9 @@ struct sandbox {
     enum sandbox_state state;
     char *reason;
     int64_t expires_ms, deadline_ns;
-    bool sealed;    /* the row that says removing was handed to the writer */
-    int watched_fd; /* in the watcher's epoll set; -1 = not */
+    enum sandbox_state noted; /* its state in the row that was last handed to the writer */
+    bool sealed;              /* the row that says removing was handed to the writer */
+    int watched_fd;           /* in the watcher's epoll set; -1 = not */
     /* A commit reads its disk, so its processes stand still whatever its state says, and its box is
      * not destroyed before that ends. Changed in its turn. */
     bool committing;

@@ -22,6 +22,7 @@ struct write_job {
     enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT } what;
     struct sandbox_row row;
     const char *counter;
+    bool note;       /* of WRITE_PUT: the note beside the disk changes too */
     bool done, left; /* left: nobody waits, the writer frees it */
     int result;
     struct err err;
@@ -56,12 +57,25 @@ static void run_job(struct store *store, struct write_job *job)
         job->result = store_put_sandbox(store, &job->row, &job->err);
         break;
     case WRITE_DELETE:
+        /* Before the row, which is what leads to them. */
+        store_note_remove(store, job->row.id);
         job->result = store_delete_sandbox(store, job->row.id, &job->err);
         break;
     case WRITE_COUNT:
         job->result = store_count(store, job->counter, 1, &job->err);
         break;
     }
+}
+
+/* Whoever waits for the row finds the note written too. A sandbox goes on without one: it is for
+ * the day when the database is lost. */
+static void write_note(struct store *store, const struct write_job *job)
+{
+    struct err err = {0};
+
+    if (job->note && job->result == 0 && store_note(store, &job->row, &err) < 0)
+        log_warn("what a sandbox is could not be noted beside its disk", "id", job->row.id, "error",
+                 err.text);
 }
 
 /* What came together is made durable together, so that parallel creates share one sync. When a
@@ -116,6 +130,8 @@ static void *writer_main(void *arg)
         if (!batch)
             return NULL;
         run_batch(e->store, batch);
+        for (struct write_job *job = batch; job; job = job->next)
+            write_note(e->store, job);
         finish(w, batch);
     }
 }
@@ -188,6 +204,9 @@ struct write_job *writer_put(struct engine *e, struct sandbox *sb)
     pthread_mutex_lock(&sb->lock);
     (void)snprintf(row->id, sizeof(row->id), "%s", sb->box.id);
     row->state = sb->state;
+    /* A note that it is being made is as good as one that it runs. */
+    job->note = !(sb->state == SANDBOX_RUNNING && sb->noted == SANDBOX_CREATING);
+    sb->noted = sb->state;
     row->reason = sb->reason ? xstrdup(sb->reason) : NULL;
     row->created_ms = sb->created_ms;
     row->expires_ms = sb->expires_ms;
@@ -247,6 +266,7 @@ int writer_put_box(struct engine *e, const struct box *box, struct err *err)
 
     job->what = WRITE_PUT;
     job->row.state = SANDBOX_PREPARED;
+    job->note = box->slot == BOX_NO_SLOT; /* the first time */
     (void)snprintf(job->row.id, sizeof(job->row.id), "%s", box->id);
     job->row.slot = box->slot;
     job->row.boot_id = xstrdup(e->boot_id);

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 #include "engine/sandboxes.h"
+#include "engine/strays.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
 
@@ -11,6 +12,23 @@ static int sweep(struct call *call, struct err *err)
         return -1;
     call->out = json_pack("{s:i}", "swept", (int)swept);
     return 0;
+}
+
+static int strays(struct call *call, struct err *err)
+{
+    return engine_strays(call->engine, &call->out, err);
+}
+
+static int stray_adopt(struct call *call, struct err *err)
+{
+    return engine_stray_adopt(call->engine, in_id(call), &call->out, err);
+}
+
+static int stray_remove(struct call *call, struct err *err)
+{
+    if (engine_stray_remove(call->engine, in_id(call), err) < 0)
+        return -1;
+    return reply_success(call);
 }
 
 static int info(struct call *call, struct err *err)
@@ -40,6 +58,14 @@ static int openapi(struct call *call, struct err *err)
 const struct function admin_functions[] = {
     {"lifecycle::sweep", "POST", "/admin/sweep", NULL, sweep, NULL, SCOPE_ADMIN,
      .help = "Removes expired sandboxes now", .gives = &sweep_shape},
+    {"system::strays", "GET", "/admin/strays", NULL, strays, NULL, SCOPE_ADMIN,
+     .help = "Lists what is on this machine and belongs to no sandbox", .gives = &strays_shape},
+    {"system::stray_adopt", "POST", "/admin/strays/:sandboxId/adopt", NULL, stray_adopt, NULL,
+     SCOPE_ADMIN, .help = "Makes a stopped sandbox of a disk that belongs to none",
+     .gives = &sandbox_shape, .errors = "stray_not_found conflict"},
+    {"system::stray_remove", "DELETE", "/admin/strays/:sandboxId", NULL, stray_remove, NULL,
+     SCOPE_ADMIN, .help = "Removes a disk that belongs to no sandbox", .gives = &success_shape,
+     .errors = "stray_not_found"},
     {"system::info", "GET", "/info", NULL, info, NULL, SCOPE_READ,
      .help = "Says what this daemon is", .gives = &info_shape},
     {"system::openapi", "GET", "/openapi.json", NULL, openapi, NULL, SCOPE_READ,

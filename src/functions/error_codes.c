@@ -37,6 +37,7 @@ const struct error_code error_codes[] = {
     {"scope_missing", 403, GENERAL, .help = "the token may not do this"},
     /* sandboxes */
     {"sandbox_not_found", 404, .help = "there is no sandbox with this id"},
+    {"stray_not_found", 404, .help = "nothing without an owner has this id"},
     {"sandbox_not_running", 409, .help = "it is paused or stopped"},
     {"sandbox_not_paused", 409, .help = "only a paused sandbox can go on"},
     {"sandbox_limit", 429, .help = "there are as many sandboxes as there may be"},

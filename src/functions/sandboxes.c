@@ -163,7 +163,6 @@ const struct function sandbox_functions[] = {
      .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit machine_full network_unsupported path_traversal conflict "
-
                            "launcher_lost"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes", .gives = &sandbox_list_shape},

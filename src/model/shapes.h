@@ -36,5 +36,5 @@ extern const struct shape resolving_event_shape, resolved_event_shape, layer_eve
 extern const struct shape metrics_shape, global_metrics_shape;
 
 /* the daemon itself, and what is common */
-extern const struct shape health_shape, info_shape, openapi_shape, sweep_shape, success_shape,
-    error_shape;
+extern const struct shape health_shape, info_shape, openapi_shape, sweep_shape, strays_shape,
+    success_shape, error_shape;

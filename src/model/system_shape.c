@@ -64,6 +64,24 @@ static const struct field sweep_fields[] = {
 };
 const struct shape sweep_shape = {"Sweep", sweep_fields, .help = "expired sandboxes that are gone"};
 
+static const struct field stray_fields[] = {
+    {"id", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "whose it was"},
+    {"path", FIELD_STRING, .example = "\"/var/lib/cay/sandboxes/sbx_5f0c1e6b2a9d4c7e8f013b52.img\"",
+     .help = "of its disk on the host; empty when it has none"},
+    {"bytes", FIELD_INT, .example = "1048576", .help = "that the disk takes on the host"},
+    {"processes", FIELD_INT, .example = "0", .help = "that still run"},
+    {0},
+};
+static const struct shape stray_shape = {"Stray", stray_fields,
+                                         .help = "something that belongs to no sandbox"};
+
+static const struct field strays_fields[] = {
+    {"strays", FIELD_ARRAY, .of = &stray_shape, .help = "nothing is done about them unasked"},
+    {"bytes", FIELD_INT, .example = "1048576", .help = "that all of them take"},
+    {0},
+};
+const struct shape strays_shape = {"Strays", strays_fields, .help = "what belongs to no sandbox"};
+
 static const struct field success_fields[] = {
     {"success", FIELD_BOOL, .example = "true", .help = "always true"},
     {0},

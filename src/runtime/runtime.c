@@ -1,5 +1,7 @@
 #include "runtime/runtime.h"
 
+#include <stdio.h>
+
 #include "base/err.h"
 
 static int unsupported(const struct runtime *rt, const char *what, struct err *err)
@@ -98,15 +100,24 @@ int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
     return 0;
 }
 
-void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg)
+void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg)
 {
     if (rt->ops->each)
         rt->ops->each(rt, found, arg);
 }
 
-int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
+void runtime_trace(struct runtime *rt, const char *id, struct box_trace *ret)
 {
-    return rt->ops->remove_strays ? rt->ops->remove_strays(rt, known, n, err) : 0;
+    *ret = (struct box_trace){.box.slot = BOX_NO_SLOT};
+    (void)snprintf(ret->box.id, sizeof(ret->box.id), "%s", id);
+    if (rt->ops->trace)
+        rt->ops->trace(rt, id, ret);
+}
+
+void runtime_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n)
+{
+    if (rt->ops->keep_ranges)
+        rt->ops->keep_ranges(rt, slots, n);
 }
 
 void runtime_free(struct runtime *rt)

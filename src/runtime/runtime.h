@@ -41,6 +41,16 @@ struct box_stats {
     uint64_t disk_bytes;
 };
 
+/* What an id has on this host, whoever knows of it. */
+struct box_trace {
+    struct box box;     /* as far as that can be told; pid 0 = no process is known */
+    bool running;       /* that process lives */
+    uint64_t processes; /* in its cgroups */
+    bool has_disk;
+    uint64_t disk_bytes; /* that it takes on the host */
+    char path[512];      /* of the disk; "" = none */
+};
+
 enum box_channel { BOX_EXEC, BOX_CTL }; /* see proto/call.h */
 
 /* What a look at a box finds whose agent does not answer. */
@@ -107,12 +117,12 @@ struct runtime_ops {
     int (*disk_open)(struct runtime *rt, const struct box *box, int *ret_fd, uint32_t *ret_ids_base,
                      struct err *err);
 
-    /* Every box that has left its mark on this host, running or not, with what is known of it; for
-     * a daemon that has lost its database. */
-    void (*each)(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
-
-    /* Everything of ours on this host that belongs to none of the n known ids is removed. */
-    int (*remove_strays)(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
+    /* Every id that has anything on this host, once each. */
+    void (*each)(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
+    /* What that is. destroy() removes it. */
+    void (*trace)(struct runtime *rt, const char *id, struct box_trace *ret);
+    /* Gives back the id ranges that are ours and none of these. */
+    void (*keep_ranges)(struct runtime *rt, const uint32_t *slots, size_t n);
 
     void (*free)(struct runtime *rt);
 };
@@ -139,6 +149,7 @@ int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *r
                   struct err *err);
 int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err);
-void runtime_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
-int runtime_remove_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err);
+void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
+void runtime_trace(struct runtime *rt, const char *id, struct box_trace *ret);
+void runtime_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n);
 void runtime_free(struct runtime *rt);

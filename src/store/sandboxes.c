@@ -44,6 +44,17 @@ int store_delete_sandbox(struct store *s, const char *id, struct err *err)
     return store_run(s, STMT_SANDBOX_DELETE, "delete the sandbox's row", err);
 }
 
+bool store_has_sandbox(struct store *s, const char *id)
+{
+    sqlite3_stmt *st = store_use(s, STMT_SANDBOX_HAS);
+    bool has;
+
+    (void)sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
+    has = sqlite3_step(st) == SQLITE_ROW;
+    store_done(s, STMT_SANDBOX_HAS);
+    return has;
+}
+
 static int read_row(sqlite3_stmt *st, struct sandbox_row *row)
 {
     const char *id = (const char *)sqlite3_column_text(st, 0);

@@ -33,6 +33,7 @@ static const char *const sql[STMTS] = {
     [STMT_SANDBOX_EACH] =
         "SELECT id, state, reason, created_ms, expires_ms, deadline_ns, config, boot_id, pid, "
         "pid_start, slot, image_id, image_config FROM sandbox ORDER BY created_ms, id",
+    [STMT_SANDBOX_HAS] = "SELECT 1 FROM sandbox WHERE id = ?",
     [STMT_EXEC_PUT] = "INSERT INTO exec (id, sandbox_id, command, pid, started_ms) "
                       "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET sandbox_id = ?2, "
                       "command = ?3, pid = ?4, started_ms = ?5",
@@ -258,7 +259,7 @@ int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struc
     struct err failure = {0};
     int rebuilt = 0;
 
-    s->lock_fd = -1;
+    s->lock_fd = s->notes_fd = -1;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&s->lock, &attr);
@@ -267,7 +268,8 @@ int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struc
     if (mkdir(data_dir, 0700) < 0 && errno != EEXIST)
         (void)err_sys(&failure, errno, "make the data directory %s", data_dir);
     else if (store_take_lock(data_dir, &s->lock_fd, &failure) == 0 &&
-             open_db(s, data_dir, &rebuilt, &failure) == 0 && prepare_all(s, &failure) == 0) {
+             open_db(s, data_dir, &rebuilt, &failure) == 0 && prepare_all(s, &failure) == 0 &&
+             store_open_notes(s, data_dir, &failure) == 0 && store_take_back(s, &failure) == 0) {
         *ret_rebuilt = rebuilt;
         *ret = s;
         return 0;
@@ -285,6 +287,7 @@ void store_close(struct store *s)
     for (int i = 0; i < STMTS; i++)
         (void)sqlite3_finalize(s->stmts[i]);
     (void)sqlite3_close(s->db);
+    close_fd(&s->notes_fd);
     close_fd(&s->lock_fd);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/id.h"
@@ -15,8 +16,8 @@ struct store;
 /* Opens <data>/cay.db, takes the lock on the data directory (a second daemon gets ERR_CONFLICT
  * naming the pid that has it), runs migrations (after a backup), checks integrity. A database that
  * is corrupt is moved aside to cay.db.corrupt-<time>, a new one is started, and *ret_rebuilt says
- * so, as it does for a database that is missing or empty beside the disks of sandboxes: the caller
- * must then not take what it does not know for rubbish (keep_strays of the engine). */
+ * so, as it does for a database that is missing or empty beside the disks of sandboxes. Whether or
+ * not: a sandbox that has a note and no row gets its row back. */
 int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struct err *err);
 void store_close(struct store *s);
 
@@ -46,9 +47,18 @@ void sandbox_row_done(struct sandbox_row *row);
 /* Inserts or replaces the whole row. */
 int store_put_sandbox(struct store *s, const struct sandbox_row *row, struct err *err);
 int store_delete_sandbox(struct store *s, const char *id, struct err *err); /* and its execs */
+bool store_has_sandbox(struct store *s, const char *id);
 /* Calls each for every row; stops when it returns non-zero and returns that. */
 int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *row, void *arg),
                        void *arg, struct err *err);
+
+/* What a sandbox's disk says of itself, in a file beside it (notes.c), so that a lost database
+ * costs no sandbox. store_note says what the row says, with the row's state: that the disk is spare
+ * while it is PREPARED, and that it was removed when it is REMOVING. */
+int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
+void store_note_remove(struct store *s, const char *id);
+/* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
+bool store_note_says_rubbish(struct store *s, const char *id);
 
 int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err);
 int store_get_exec(struct store *s, const char *id, struct exec_record *ret, struct err *err);

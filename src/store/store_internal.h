@@ -14,6 +14,7 @@ enum store_stmt {
     STMT_SANDBOX_PUT,
     STMT_SANDBOX_DELETE,
     STMT_SANDBOX_EACH,
+    STMT_SANDBOX_HAS,
     STMT_EXEC_PUT,
     STMT_EXEC_GET,
     STMT_COUNTER_ADD,
@@ -25,7 +26,7 @@ struct store {
     pthread_mutex_t lock; /* recursive: held from store_begin to store_commit */
     sqlite3 *db;
     sqlite3_stmt *stmts[STMTS];
-    int lock_fd;
+    int lock_fd, notes_fd; /* of notes: <data>/sandboxes */
     bool batch_failed;
 };
 
@@ -40,6 +41,11 @@ int store_migrate(sqlite3 *db, const char *path, struct err *err);
 
 /* The descriptor that holds the lock on the data directory. */
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
+
+/* The folder with the notes, which is made. */
+int store_open_notes(struct store *s, const char *data_dir, struct err *err);
+/* Every note without a row becomes one. */
+int store_take_back(struct store *s, struct err *err);
 
 /* Fills err with what SQLite says; -1. */
 int store_sql_error(sqlite3 *db, const char *what, struct err *err);

@@ -134,7 +134,7 @@ def test_a_recorded_pid_that_is_another_process_now_is_left_alone(own):
 def test_a_corrupt_database_is_put_aside_and_what_runs_is_taken_back(own):
     """F13: it says so, starts anew, and what runs is there again, also for the start after."""
     with own.api() as api:
-        id = api.create()["id"]
+        id = api.create(metadata={"a": "b"})["id"]
         api.write(id, "mark", "still here")
         own.kill9()
         for extra in ("-wal", "-shm"):
@@ -148,7 +148,7 @@ def test_a_corrupt_database_is_put_aside_and_what_runs_is_taken_back(own):
         assert "database was lost" in own.log()
         assert list(own.data.glob("cay.db.corrupt-*"))
         s = api.sandbox(id)
-        assert (s["status"], s["metadata"]) == ("running", {"recovered": "true"})
+        assert (s["status"], s["metadata"]) == ("running", {"a": "b"})
         assert api.read(id, "mark") == "still here"
         own.restart()
         assert api.sh(id, "cat /workspace/mark") == "still here"

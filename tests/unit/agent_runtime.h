@@ -84,12 +84,6 @@ static int rig_disk(struct runtime *rt, const struct box *box, int *ret_fd, uint
     return 0;
 }
 
-static int rig_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
-{
-    (void)rt, (void)known, (void)n, (void)err;
-    return 0;
-}
-
 static const struct runtime_ops rig_ops = {
     .name = "native",
     .boundary = "none",
@@ -102,7 +96,6 @@ static const struct runtime_ops rig_ops = {
     .pause = rig_pause,
     .stats = rig_stats,
     .disk_open = rig_disk,
-    .remove_strays = rig_strays,
 };
 
 static struct runtime rig_runtime = {&rig_ops};

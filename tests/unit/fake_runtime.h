@@ -42,6 +42,7 @@ enum lie {
 struct fake_box {
     char id[ID_SIZE];
     bool prepared, alive, paused;
+    bool empty; /* it has no disk */
     int watch_fd;
     struct fake_conn {
         int fd;
@@ -60,8 +61,7 @@ static struct fake {
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
     atomic_bool fail_prepare, fail_create, fail_pause, fail_destroy, hold_destroy;
-    atomic_uint oom_kills, prepared, destroys, destroyed, killed, strays_known;
-    atomic_bool strays_asked;
+    atomic_uint oom_kills, prepared, destroys, destroyed, killed, ranges_kept;
     atomic_bool main_runs;     /* until a signal comes */
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
@@ -629,14 +629,40 @@ static int fake_disk_open(struct runtime *rt, const struct box *box, int *ret_fd
     return 0;
 }
 
-static int fake_strays(struct runtime *rt, const struct box *known, unsigned n, struct err *err)
+static void fake_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg)
+{
+    char ids[FAKE_BOXES][ID_SIZE];
+
+    (void)rt;
+    pthread_mutex_lock(&fake.lock);
+    for (int i = 0; i < FAKE_BOXES; i++)
+        memcpy(ids[i], fake.boxes[i].id, ID_SIZE);
+    pthread_mutex_unlock(&fake.lock);
+    for (int i = 0; i < FAKE_BOXES; i++)
+        if (ids[i][0])
+            found(ids[i], arg);
+}
+
+static void fake_trace(struct runtime *rt, const char *id, struct box_trace *ret)
+{
+    const struct fake_box *b;
+
+    (void)rt;
+    pthread_mutex_lock(&fake.lock);
+    b = fake_find(id);
+    ret->running = b && b->alive;
+    ret->has_disk = b && !b->empty;
+    ret->disk_bytes = 4096;
+    ret->box.slot = 9;
+    pthread_mutex_unlock(&fake.lock);
+    (void)snprintf(ret->path, sizeof(ret->path), "/fake/%s", id);
+}
+
+static void fake_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n)
 {
     (void)rt;
-    (void)known;
-    (void)err;
-    atomic_store(&fake.strays_asked, true);
-    atomic_store(&fake.strays_known, n);
-    return 0;
+    (void)slots;
+    atomic_store(&fake.ranges_kept, n);
 }
 
 static const struct runtime_ops fake_ops = {
@@ -654,7 +680,9 @@ static const struct runtime_ops fake_ops = {
     .pause = fake_pause,
     .stats = fake_stats,
     .disk_open = fake_disk_open,
-    .remove_strays = fake_strays,
+    .each = fake_each,
+    .trace = fake_trace,
+    .keep_ranges = fake_keep_ranges,
 };
 
 static struct runtime *fake_runtime(void)

@@ -1,5 +1,7 @@
 #include "engine_world.h"
 
+#include <fcntl.h>
+
 #include "base/budget.h"
 #include "engine/env.h"
 #include "engine/exec.h"
@@ -13,6 +15,7 @@
 #include "engine/path_internal.h"
 #include "engine/processes.h"
 #include "engine/sandboxes.h"
+#include "engine/strays.h"
 
 /* ---- create ---- */
 
@@ -542,7 +545,7 @@ TEST(recovery_brings_each_state_to_where_it_belongs)
         if (strcmp(status, "paused") == 0)
             CHECK(fake_look(ids[i])->paused);
     }
-    CHECK(atomic_load(&fake.strays_asked));
+    CHECK_INT(atomic_load(&fake.ranges_kept), ARRAY_LEN(cases));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         free(ids[i]);
     world_done(&w);
@@ -572,18 +575,93 @@ TEST(a_start_keeps_the_layers_of_every_row_also_of_those_that_go_or_cannot_be_re
     world_done(&w);
 }
 
+/* A box as a cay left it whose database is lost and that wrote no notes. */
+static char *leave_stray(bool alive)
+{
+    auto_free char *id = xcalloc(1, ID_SIZE);
+    struct fake_box *b;
+
+    id_new(id, "sbx");
+    pthread_mutex_lock(&fake.lock);
+    b = fake_box_new(id);
+    if (alive)
+        fake_boot(b);
+    pthread_mutex_unlock(&fake.lock);
+    return steal_ptr(id);
+}
+
 TEST(no_layer_goes_while_boxes_run_that_the_database_does_not_know)
 {
+    auto_free char *id = NULL;
     struct world w;
 
     world_new(&w);
-    world_close(&w, false);
-    w.config.keep_strays = true;
-    world_open(&w);
+    id = leave_stray(true);
     world_start(&w);
     CHECK_INT(fake_images_collected(), 0);
     CHECK_INT(engine_image_remove(w.engine, "py", NULL), 0);
     CHECK_INT(fake_images_collected(), 0);
+    check_status(&w, id, "running");
+    world_done(&w);
+}
+
+TEST(a_disk_without_an_owner_stays_until_an_operator_speaks)
+{
+    auto_free char *kept = NULL, *gone = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *out;
+
+    world_new(&w);
+    kept = leave_stray(false);
+    gone = leave_stray(false);
+    for (int starts = 0; starts < 3; starts++) {
+        world_start(&w);
+        CHECK_INT(engine_strays(w.engine, &out, NULL), 0);
+        CHECK_INT(json_array_size(json_object_get(out, "strays")), 2);
+        CHECK_INT(num(out, "bytes"), 2 * 4096);
+        json_decref(out);
+        world_close(&w, false);
+        world_open(&w);
+    }
+    world_start(&w);
+    CHECK_INT(engine_stray_remove(w.engine, gone, NULL), 0);
+    CHECK(!fake_look(gone));
+    CHECK_INT(engine_stray_remove(w.engine, gone, &err), -1);
+    CHECK_STR(err.code, "stray_not_found");
+    CHECK_INT(engine_stray_adopt(w.engine, kept, &out, NULL), 0);
+    json_decref(out);
+    world_close(&w, false);
+    world_open(&w);
+    world_start(&w);
+    check_status(&w, kept, "stopped (recovered)");
+    /* It is a sandbox now, and no operator's word on strays touches one. */
+    CHECK_INT(engine_stray_remove(w.engine, kept, &err), -1);
+    world_done(&w);
+}
+
+TEST(what_was_made_ahead_or_removed_goes_without_its_row)
+{
+    auto_free char *empty = NULL;
+    static const enum sandbox_state states[] = {SANDBOX_PREPARED, SANDBOX_REMOVING};
+    struct world w;
+
+    world_new(&w);
+    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+        auto_free char *id = leave_stray(false);
+        struct sandbox_row row = {.state = SANDBOX_RUNNING, .config = (char[]){"{}"}};
+
+        (void)snprintf(row.id, sizeof(row.id), "%s", id);
+        if (states[i] == SANDBOX_REMOVING)
+            CHECK_INT(store_note(w.store, &row, NULL), 0);
+        row.state = states[i];
+        CHECK_INT(store_note(w.store, &row, NULL), 0);
+    }
+    empty = leave_stray(false);
+    fake_look(empty)->empty = true;
+    world_start(&w);
+    world_close(&w, false);
+    CHECK_INT(fake_count(), 0);
     world_done(&w);
 }
 
@@ -602,7 +680,7 @@ TEST(the_range_of_a_live_sandbox_is_not_given_back_with_a_row_that_names_it_too)
     await_gone(other);
     CHECK_INT(atomic_load(&fake.released[70]), 0);
     CHECK_INT(atomic_load(&fake.released[71]), 1);
-    CHECK_INT(atomic_load(&fake.strays_known), 3);
+    CHECK_INT(atomic_load(&fake.ranges_kept), 3);
     world_done(&w);
     CHECK_INT(atomic_load(&fake.released[70]), 1);
 }
@@ -675,7 +753,7 @@ TEST(a_row_that_cannot_be_read_is_left_alone)
     world_start(&w);
     check_status(&w, id, "none");
     CHECK_INT(rows_of(&w), 1);
-    CHECK_INT(atomic_load(&fake.strays_known), 1);
+    CHECK_INT(atomic_load(&fake.ranges_kept), 1);
     {
         struct box box = {0};
 
@@ -685,16 +763,65 @@ TEST(a_row_that_cannot_be_read_is_left_alone)
     world_done(&w);
 }
 
-TEST(a_lost_database_makes_no_box_a_stray)
+/* The files of the database, as if a disk had forgotten them. */
+static void lose_database(struct world *w)
 {
+    static const char *const names[] = {"cay.db", "cay.db-wal", "cay.db-shm"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_free char *path = xasprintf("%s/%s", w->dir, names[i]);
+
+        (void)unlink(path);
+    }
+}
+
+static void touch_disk(struct world *w, const char *id)
+{
+    auto_free char *path = xasprintf("%s/sandboxes/%s.img", w->dir, id);
+
+    close_fd(&(int){open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
+}
+
+TEST(a_lost_database_loses_no_sandbox)
+{
+    auto_free char *runs = NULL, *paused = NULL, *stopped = NULL, *removed = NULL;
+    json_t *before, *after;
     struct world w;
 
-    world_new(&w);
-    world_close(&w, false);
-    w.config.keep_strays = true;
-    world_open(&w);
-    world_start(&w);
-    CHECK(!atomic_load(&fake.strays_asked));
+    world_up(&w);
+    runs = create(&w, "{\"image\":\"host\",\"name\":\"n\",\"env\":{\"K\":\"v\"},"
+                      "\"metadata\":{\"a\":\"b\"},\"memory\":128,\"disk\":100}");
+    paused = create(&w, "{\"image\":\"host\"}");
+    stopped = create(&w, "{\"image\":\"py\"}");
+    removed = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_pause(w.engine, paused, &after, NULL), 0);
+    json_decref(after);
+    fake_die(stopped);
+    await_status(&w, stopped, "stopped (agent_lost)");
+    CHECK_INT(engine_renew(w.engine, runs, now_ms() + 7200000, &after, NULL), 0);
+    json_decref(after);
+    CHECK_INT(engine_remove(w.engine, removed, NULL), 0);
+    CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 10, &before, NULL), 0);
+    CHECK_INT(json_array_size(json_object_get(before, "items")), 3);
+    touch_disk(&w, runs);
+    touch_disk(&w, paused);
+    touch_disk(&w, stopped);
+    for (int starts = 0; starts < 3; starts++) {
+        world_close(&w, false);
+        if (starts < 2)
+            lose_database(&w);
+        world_open(&w);
+        world_start(&w);
+        CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 10, &after, NULL), 0);
+        if (!json_equal(before, after))
+            TAP_FAIL("%s\n%s", json_dumps(before, 0), json_dumps(after, 0));
+        json_decref(after);
+        CHECK(fake_look(paused)->paused);
+        after = run(&w, runs, "env K");
+        CHECK_STR(str(after, "stdout"), "K=v");
+        json_decref(after);
+    }
+    json_decref(before);
     world_done(&w);
 }
 

@@ -110,6 +110,9 @@ static const struct example {
     {"image::commit", "{\"name\": \"mine:3\", \"env\": {\"A\": \"b\"}}"},
 
     {"lifecycle::sweep", .never_fails = true},
+    {"system::strays", .never_fails = true},
+    {"system::stray_adopt", .cannot = "stray_not_found", .bad_code = "stray_not_found"},
+    {"system::stray_remove", .cannot = "stray_not_found", .bad_code = "stray_not_found"},
     {"system::info", .never_fails = true},
     {"system::openapi", .never_fails = true},
 };

@@ -290,7 +290,6 @@ TEST(an_empty_database_beside_disks_of_sandboxes_has_lost_its_rows)
 
     store_close(open_store(dir, &rebuilt));
     CHECK_INT(rebuilt, 0);
-    CHECK_INT(mkdir(sandboxes, 0700), 0);
     CHECK_INT(mkdir(one, 0700), 0);
     store_close(open_store(dir, &rebuilt));
     CHECK_INT(rebuilt, 0);

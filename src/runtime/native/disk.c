@@ -438,6 +438,26 @@ uint64_t disk_used(struct disk *d, const char *id)
     return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
+bool disk_find(const struct disk *d, const char *id, char *ret, size_t size)
+{
+    auto_free char *path = path_of(d, id);
+
+    if (access(path, F_OK) < 0)
+        return false;
+    (void)snprintf(ret, size, "%s", path);
+    return true;
+}
+
+int64_t disk_owner(struct disk *d, const char *id)
+{
+    auto_close int fd = -1;
+    struct stat st;
+
+    if (disk_view(d, id, &fd, NULL) < 0 || fstatat(fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    return st.st_uid;
+}
+
 void disk_each(struct disk *d, void (*found)(const char *id, void *arg), void *arg)
 {
     DIR *dir = opendir(d->dir);

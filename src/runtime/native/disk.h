@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct disk;
@@ -34,4 +36,8 @@ void disk_abandon(const struct disk *d, int fd);
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */
 uint64_t disk_used(struct disk *d, const char *id);
+/* Where it is, to be shown to people; false = it is not there. */
+bool disk_find(const struct disk *d, const char *id, char *path, size_t size);
+/* The host id of its box's root; -1 = cannot be told. */
+int64_t disk_owner(struct disk *d, const char *id);
 void disk_each(struct disk *d, void (*found)(const char *id, void *arg), void *arg);

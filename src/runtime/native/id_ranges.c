@@ -14,8 +14,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define ID_RANGES 4094
-
 static int open_dir(struct err *err)
 {
     int fd;

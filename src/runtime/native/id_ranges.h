@@ -9,11 +9,19 @@ struct err;
  * reboot empties the folder, and with it all ranges are free. */
 
 #define ID_RANGES_DIR "/run/cay.ids"
+#define ID_RANGES     4094
 
 /* Host id of the box's root. The pool is what systemd's table of ids lists as unused. */
 static inline uint32_t id_range_base(uint32_t slot)
 {
     return 0x70000000u + slot * 65536u;
+}
+
+/* The range that a host id is in; UINT32_MAX = in none. */
+static inline uint32_t id_range_of(uint32_t id)
+{
+    return id < id_range_base(0) || id >= id_range_base(ID_RANGES) ? UINT32_MAX
+                                                                   : (id - id_range_base(0)) >> 16;
 }
 
 int id_range_take(const char *owner, uint32_t *ret, struct err *err);

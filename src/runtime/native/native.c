@@ -259,7 +259,8 @@ static const struct runtime_ops native_ops = {
     .stats = native_stats,
     .disk_open = native_disk_open,
     .each = native_each,
-    .remove_strays = native_remove_strays,
+    .trace = native_trace,
+    .keep_ranges = native_keep_ranges,
     .free = native_free,
 };
 

@@ -112,6 +112,6 @@ enum box_look native_look(struct runtime *rt, const struct box *box);
 
 /* ---- strays.c ---- */
 
-void native_each(struct runtime *rt, void (*found)(const struct box *box, void *arg), void *arg);
-int native_remove_strays(struct runtime *rt, const struct box *known, unsigned n_known,
-                         struct err *err);
+void native_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
+void native_trace(struct runtime *rt, const char *id, struct box_trace *ret);
+void native_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n);

@@ -1,0 +1,189 @@
+"""The database is lost or damaged: no sandbox is, and no disk goes without an operator's word."""
+
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+
+from cay_harness import ID, cay, wait_until
+
+
+def lose_database(daemon):
+    assert not daemon.running()
+    for extra in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            (daemon.data / f"cay.db{extra}").unlink()
+
+
+def damage_database(daemon):
+    for extra in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            (daemon.data / f"cay.db{extra}").unlink()
+    path = daemon.data / "cay.db"
+    path.write_bytes(b"\xff" * 100 + path.read_bytes()[100:])
+
+
+def lose_notes(daemon):
+    """As a cay left it that wrote none."""
+    for note in (daemon.data / "sandboxes").glob("*.json"):
+        note.unlink()
+
+
+def disks(daemon):
+    return {p.name.removesuffix(".img") for p in (daemon.data / "sandboxes").iterdir()
+            if ID.fullmatch(p.name.removesuffix(".img"))}
+
+
+def end_agent(daemon, api, id):
+    os.kill(daemon.agent_pid(id), signal.SIGKILL)
+    wait_until(lambda: api.sandbox(id)["status"] == "stopped", what="the end to be noticed")
+
+
+def everything(api):
+    return {id: api.sandbox(id) for id in api.ids()}
+
+
+@pytest.mark.parametrize("lose", [lose_database, damage_database])
+def test_a_lost_database_loses_no_sandbox(own, lose):
+    """However often it is lost, and however often the daemon starts: the same sandboxes, whole."""
+    with own.api() as api:
+        runs = api.create(name="n", metadata={"a": "b"}, env={"K": "v"}, memory=128, disk=100,
+                          timeout=3000, entrypoint=["sleep", "1000"])["id"]
+        paused, stopped, removed = [api.create()["id"] for _ in range(3)]
+        api.write(runs, "mark", "still here")
+        api.post(f"/sandboxes/{runs}/env", {"vars": {"LATER": "w"}}).ok()
+        api.post(f"/sandboxes/{paused}/pause").ok()
+        end_agent(own, api, stopped)
+        api.remove(removed)
+        wait_until(lambda: removed not in disks(own), what="the disk of the removed to go")
+        before = everything(api)
+        assert sorted(before) == sorted([runs, paused, stopped])
+        for start in range(4):
+            own.kill9() if start == 1 else own.stop()
+            if start < 2:
+                lose(own)
+            own.start()
+            assert everything(api) == before
+            assert set(before) <= disks(own)
+            assert api.read(runs, "mark") == "still here"
+            assert api.sh(runs, "echo $K $LATER") == "v w\n"
+        assert len(list(own.data.glob("cay.db.corrupt-*"))) == (2 if lose is damage_database else 0)
+        api.post(f"/sandboxes/{paused}/resume").ok()
+        assert api.sh(paused, "echo on") == "on\n"
+        for id in before:
+            api.remove(id)
+        wait_until(lambda: not disks(own) & set(before), what="the disks to go")
+        assert not list((own.data / "sandboxes").glob("*.json"))
+
+
+def test_after_a_reboot_too(own):
+    """Another boot id in the notes, and nothing runs: the disk is there to be looked at."""
+    with own.api() as api:
+        id = api.create(name="n")["id"]
+        api.write(id, "/root/mark", "still here", anywhere=True)
+        end_agent(own, api, id)
+        own.kill9()
+        lose_database(own)
+        path = own.data / "sandboxes" / f"{id}.json"
+        note = json.loads(path.read_text())
+        note.update(bootId="00000000-0000-0000-0000-000000000000", state="running")
+        path.write_text(json.dumps(note))
+        for _ in range(2):
+            own.restart()
+            s = api.sandbox(id)
+            assert (s["status"], s["reason"], s["name"]) == ("stopped", "reboot", "n")
+            assert id in disks(own)
+        api.remove(id)
+
+
+def test_what_was_made_ahead_goes_and_nothing_else(daemon_of):
+    own = daemon_of(env={"CAY_POOL": 3}).start()
+    with own.api() as api:
+        id = api.create()["id"]
+        wait_until(lambda: len(disks(own)) == 4, what="the disks that are made ahead")
+        ahead = disks(own) - {id}
+        own.kill9()
+        lose_database(own)
+        own.start()
+        assert api.ids() == [id]
+        wait_until(lambda: not ahead & disks(own), what="the old disks made ahead to go")
+        assert api.sh(id, "echo on") == "on\n"
+        assert json.loads(cay(own, "doctor", "--json").stdout)[-1]["level"] == "ok"
+
+
+def test_a_row_is_not_taken_back_from_an_older_note(own):
+    """What the database says is right; a note only counts where it says nothing."""
+    with own.api() as api:
+        id = api.create(name="new")["id"]
+        own.stop()
+        path = own.data / "sandboxes" / f"{id}.json"
+        path.write_text(path.read_text().replace('"name":"new"', '"name":"old"'))
+        own.start()
+        assert api.sandbox(id)["name"] == "new"
+
+
+def strays_of(api):
+    return {s["id"]: s for s in api.get("/admin/strays").ok()["strays"]}
+
+
+def test_what_has_neither_row_nor_note_waits_for_an_operator(own):
+    """Disks of a cay that wrote no notes: what runs is a sandbox again, the rest is shown."""
+    with own.api() as api:
+        runs, adopted, removed = [api.create()["id"] for _ in range(3)]
+        for id in (runs, adopted, removed):
+            api.write(id, "mark", id)
+        for id in (adopted, removed):
+            end_agent(own, api, id)
+        own.stop()
+        lose_database(own)
+        lose_notes(own)
+        for _ in range(3):
+            own.start()
+            assert api.ids() == [runs]
+            assert api.sandbox(runs)["metadata"] == {"recovered": "true"}
+            assert api.read(runs, "mark") == runs
+            found = strays_of(api)
+            assert set(found) == {adopted, removed} <= disks(own)
+            for id, stray in found.items():
+                assert stray["path"].startswith(str(own.data)) and id in stray["path"]
+                assert stray["bytes"] > 0 and stray["processes"] == 0
+            own.stop()
+        own.start()
+
+        done = cay(own, "doctor")
+        assert b"belong to no sandbox" in done.stdout
+        done = cay(own, "doctor", "--repair", "remove")
+        assert done.returncode == 1 and removed.encode() in done.stderr
+        assert {adopted, removed} <= disks(own), "nobody said yes"
+        assert cay(own, "doctor", "--repair", "everything", "--yes").returncode == 2
+        done = cay(own, "doctor", "--repair", "remove", "--yes", "--json", removed, check=True)
+        assert [s["id"] for s in json.loads(done.stdout)] == [removed]
+        assert removed not in disks(own) and adopted in disks(own)
+        cay(own, "doctor", "--repair", "adopt", "--yes", check=True)
+        assert strays_of(api) == {}
+        own.restart()
+        s = api.sandbox(adopted)
+        assert (s["status"], s["reason"]) == ("stopped", "recovered")
+        api.delete(f"/admin/strays/{runs}").failed(404, "stray_not_found")
+        assert api.read(runs, "mark") == runs
+        for id in (runs, adopted):
+            api.remove(id)
+
+
+def test_a_note_that_cannot_be_read_keeps_its_disk(own):
+    with own.api() as api:
+        id = api.create()["id"]
+        end_agent(own, api, id)
+        own.stop()
+        lose_database(own)
+        (own.data / "sandboxes" / f"{id}.json").write_text('{"note": 1, "id": ')
+        for _ in range(2):
+            own.start()
+            assert set(strays_of(api)) == {id} <= disks(own)
+            own.stop()
+        assert "note that cannot be read" in own.log()
+        own.start()
+        api.delete(f"/admin/strays/{id}").ok()
+        wait_until(lambda: id not in disks(own))
