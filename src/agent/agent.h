@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/kept.h"
 #include "base/buf.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -57,6 +58,7 @@ struct agents {
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
     _Atomic uint32_t heavy_ended;   /* how many have ended: what others wait for */
+    struct board board;             /* execs and how they ended, see kept.h */
 };
 
 extern struct agents *agents;
@@ -100,6 +102,7 @@ int call_queue(struct agent_call *c, unsigned type, const void *payload,
 /* Queues a frame and sends what the socket takes now: 0 or -errno (never -EAGAIN). */
 int call_send_try(struct agent_call *c, unsigned type, const void *payload, size_t len);
 int call_flush_try(struct agent_call *c);
+int call_flush_wait(struct agent_call *c); /* blocks: 0 or -errno */
 void call_fail(struct agent_call *c, const struct err *err);
 bool call_gone(struct agent_call *c);
 

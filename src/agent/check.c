@@ -16,9 +16,10 @@ int exec_check(const struct call_exec *e, struct err *err)
         return err_set(err, ERR_INVALID, "an exec with unknown flags %#x", e->flags);
     if (!e->argv[0] || !e->argv[0][0])
         return err_set(err, ERR_INVALID, "the command is empty; give at least a program to run");
-    if ((e->flags & EXEC_BACKGROUND) && !log_id_ok(e->id))
+    if (((e->flags & EXEC_BACKGROUND) || e->id[0]) && !log_id_ok(e->id))
         return err_set(err, ERR_INVALID,
-                       "a background exec needs an id of 1 to 40 characters a-z, 0-9 and _");
+                       "the id of an exec has 1 to 40 characters a-z, 0-9 and _; one in the "
+                       "background must have one");
     if ((e->flags & EXEC_BACKGROUND) && (e->flags & EXEC_STDIN))
         return err_set(err, ERR_INVALID, "a background exec has no caller to read input from");
     if ((e->flags & EXEC_BACKGROUND) && (e->flags & EXEC_COLLECT))

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -19,7 +20,10 @@
  * holds. Output that the caller does not take stays in the pipe, and the command waits.
  *  2. The call ends when the command's own process ends. What others wrote until then is sent, what
  *     they write later is drained and dropped (linger), so that they do not die of SIGPIPE.
- *  3. On a timeout, or when the caller goes away, nothing of the tree is left. */
+ *  3. On a timeout, or when the caller cancels, nothing of the tree is left. A caller that goes
+ *     away without a word, as one that was killed does, leaves an exec that has an id running.
+ *  4. What an exec with an id puts out, and its end, are kept (kept.h): its end before anybody is
+ *     told of it. */
 
 #define CHUNK     (64u << 10)
 #define TTY_DRAIN (256u << 10)
@@ -39,9 +43,13 @@ struct supervised {
     struct call_exec in;
     struct identity user;
     struct journal journal; /* of a background exec */
-    struct output out[2];   /* the second one is closed for a tty and in the background */
-    int input;              /* write end of stdin, or the pty's master */
-    struct buf pending;     /* input that the command has not read */
+    struct kept *kept;      /* NULL = it has no id */
+    struct call_kept state;
+    struct running *seat; /* on the board; NULL = none */
+    struct watchers watchers;
+    struct output out[2]; /* the second one is closed for a tty and in the background */
+    int input;            /* write end of stdin, or the pty's master */
+    struct buf pending;   /* input that the command has not read */
     bool input_ends;
     pid_t pid;
     int status;
@@ -65,10 +73,17 @@ static bool collects(const struct supervised *x)
     return x->in.flags & EXEC_COLLECT;
 }
 
+static bool has_caller(const struct supervised *x)
+{
+    return x->call->fd >= 0;
+}
+
 /* So much waits for the caller that nothing is added to it. */
 static bool is_full(const struct supervised *x)
 {
-    return !is_background(x) && x->call->out.len >= (collects(x) ? HOLD : 1);
+    if (has_caller(x) && x->call->out.len >= (collects(x) ? HOLD : 1))
+        return true;
+    return x->watchers.n > 0 && watchers_behind(&x->watchers);
 }
 
 static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
@@ -155,6 +170,19 @@ static size_t within_limit(const struct supervised *x, struct output *o, size_t 
     return part;
 }
 
+static ssize_t pass_on(struct supervised *x, struct output *o, const char *data, size_t len)
+{
+    size_t part = within_limit(x, o, len);
+
+    if (part > 0 && x->kept)
+        kept_add(x->kept, o->type == FRAME_STDERR, data, part);
+    if (part > 0 && has_caller(x) &&
+        (call_queue(x->call, o->type, data, part) < 0 ||
+         (is_full(x) && call_flush_try(x->call) < 0)))
+        return -EPIPE;
+    return (ssize_t)len;
+}
+
 /* Reads at most want bytes and passes them on. Bytes read, 0 at the end of the stream (it is closed
  * then), or -errno. */
 static ssize_t pump(struct supervised *x, struct output *o, size_t want)
@@ -173,13 +201,23 @@ static ssize_t pump(struct supervised *x, struct output *o, size_t want)
     if (is_background(x)) {
         journal_write(&x->journal, chunk, (size_t)n);
     } else {
-        size_t part = within_limit(x, o, (size_t)n);
-
-        if (part > 0 && (call_queue(x->call, o->type, chunk, part) < 0 ||
-                         (is_full(x) && call_flush_try(x->call) < 0)))
-            return -EPIPE;
+        return pass_on(x, o, chunk, (size_t)n);
     }
     return n;
+}
+
+/* The caller has gone, and the command has not. */
+static void unwatch(struct supervised *x)
+{
+    close_fd(&x->call->fd);
+    buf_clear(&x->call->out);
+    x->hold_until = 0;
+}
+
+static void flush_or_unwatch(struct supervised *x)
+{
+    if (has_caller(x) && is_full(x) && call_flush_wait(x->call) < 0)
+        unwatch(x);
 }
 
 /* What is there now and no more: a process that goes on writing must not keep the call open. */
@@ -198,11 +236,12 @@ static void drain(struct supervised *x)
         while (left > 0 && o->fd >= 0) {
             ssize_t n = pump(x, o, (size_t)left);
 
-            if (n <= 0)
+            if (n == -EPIPE)
+                unwatch(x);
+            else if (n <= 0)
                 break;
-            left -= (int)n;
-            if (is_full(x))
-                call_flush(x->call);
+            left -= n > 0 ? (int)n : 0;
+            flush_or_unwatch(x);
         }
     }
 }
@@ -267,6 +306,8 @@ static int on_frame(struct supervised *x, const struct frame *f)
             return -EPROTO;
         tree_signal(&self, 1, (int)a);
         return 0;
+    case FRAME_CANCEL:
+        return -ECANCELED;
     default:
         return -EPROTO;
     }
@@ -293,7 +334,34 @@ static int take_frames(struct supervised *x)
     return 0;
 }
 
-/* 0, or negative when the caller is gone or does not speak our protocol. */
+/* What the caller said before it went, however much that was: -ECANCELED if it does not want the
+ * command any more. Input that there is no room for is dropped. */
+static int last_words(struct supervised *x)
+{
+    struct frame f;
+    int r;
+
+    for (;;) {
+        while ((r = call_take(x->call, &f)) == 1)
+            if (f.type != FRAME_STDIN && (r = on_frame(x, &f)) < 0)
+                return r;
+        if (r < 0)
+            return r;
+        if (call_fill(x->call) <= 0)
+            return 0;
+    }
+}
+
+/* The caller has gone, or says what it may not. 0 = the command goes on. */
+static int without_caller(struct supervised *x, int why)
+{
+    if (!x->kept || why == -EPROTO || why == -ECANCELED || last_words(x) < 0)
+        return -ECANCELED;
+    unwatch(x);
+    return 0;
+}
+
+/* 0, or negative when the caller is gone, cancels or does not speak our protocol. */
 static int listen_caller(struct supervised *x, short revents)
 {
     int r;
@@ -314,40 +382,115 @@ static int listen_caller(struct supervised *x, short revents)
     return 0;
 }
 
+/* ---- callers that came later */
+
+static bool has_caller_of(void *arg)
+{
+    return has_caller(arg);
+}
+
+static bool takes_frame(void *arg)
+{
+    const struct supervised *x = arg;
+
+    return x->ended || wants_frames(x);
+}
+
+static int on_watcher_frame(void *arg, const struct frame *f)
+{
+    struct supervised *x = arg;
+    int r = x->ended ? 0 : on_frame(x, f);
+
+    feed(x);
+    return r;
+}
+
+static void open_door(struct supervised *x)
+{
+    if (x->seat && x->seat->wanted && x->watchers.door < 0 && x->seat->door == DOOR_SHUT)
+        x->watchers.door = door_open(x->seat, x->state.id);
+}
+
+/* On the board, so that others find it by its id. */
+static void enter(struct supervised *x)
+{
+    if (x->in.id[0] == '\0')
+        return;
+    x->state = (struct call_kept){
+        .running = 1,
+        .pid = (uint32_t)x->pid,
+        .flags = x->in.flags & (EXEC_TTY | EXEC_STDIN | EXEC_BACKGROUND),
+        .started_ms = (uint64_t)now_ms(),
+    };
+    (void)snprintf(x->state.id, sizeof(x->state.id), "%s", x->in.id);
+    x->seat = board_enter(&x->state);
+}
+
+/* Rule 4. */
+static void publish(struct supervised *x, const struct call_exit *end)
+{
+    x->state.running = 0;
+    x->state.finished_ms = (uint64_t)now_ms();
+    x->state.exit = *end;
+    x->state.start = x->kept ? x->kept->start : 0;
+    x->state.end = x->kept ? x->kept->end : 0;
+    if (x->kept && x->kept->file >= 0)
+        kept_store(x->kept, &x->state);
+    else if (x->kept)
+        board_put(x->kept, &x->state);
+    if (x->seat) {
+        door_shut(x->seat, x->state.id, x->watchers.door);
+        board_leave(x->seat);
+    }
+}
+
 /* ---- the loop */
 
 enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_COUNT };
 
-static void poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT])
+static size_t poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT + WATCHERS_POLL])
 {
     bool full = is_full(x);
 
     p[WAIT_OUT] = (struct pollfd){.fd = full ? -1 : x->out[0].fd, .events = POLLIN};
     p[WAIT_ERR] = (struct pollfd){.fd = full ? -1 : x->out[1].fd, .events = POLLIN};
     p[WAIT_INPUT] = (struct pollfd){.fd = x->pending.len > 0 ? x->input : -1, .events = POLLOUT};
-    p[WAIT_CALLER] = (struct pollfd){.fd = is_background(x) ? -1 : x->call->fd};
+    p[WAIT_CALLER] = (struct pollfd){.fd = x->call->fd};
     if (full)
         p[WAIT_CALLER].events |= POLLOUT;
     if (wants_frames(x))
         p[WAIT_CALLER].events |= POLLIN;
+    return WAIT_COUNT + watchers_poll(&x->watchers, p + WAIT_COUNT);
+}
+
+/* What the caller sent or takes. */
+static int serve_caller(struct supervised *x, short revents)
+{
+    int r = revents ? listen_caller(x, revents) : 0;
+
+    if (r == 0 && (revents & POLLOUT))
+        r = call_flush_try(x->call);
+    return r < 0 ? without_caller(x, r) : 0;
 }
 
 static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
 {
-    if (p[WAIT_CALLER].revents && listen_caller(x, p[WAIT_CALLER].revents) < 0)
-        return -EPIPE;
-    if ((p[WAIT_CALLER].revents & POLLOUT) && call_flush_try(x->call) < 0)
-        return -EPIPE;
+    int r;
+
+    if (has_caller(x) && serve_caller(x, p[WAIT_CALLER].revents) < 0)
+        return -ECANCELED;
     for (size_t i = 0; i < ARRAY_LEN(x->out); i++)
-        if (p[i].revents && x->out[i].fd >= 0 && pump(x, &x->out[i], CHUNK) == -EPIPE)
-            return -EPIPE;
+        if (p[i].revents && x->out[i].fd >= 0 && pump(x, &x->out[i], CHUNK) == -EPIPE &&
+            without_caller(x, -EPIPE) < 0)
+            return -ECANCELED;
     feed(x);
-    if (is_background(x))
+    if (!has_caller(x))
         return 0;
     /* Frames that had to wait for room. If the end of input is the last of them, nothing else comes
      * that would have it passed on. */
-    if (take_frames(x) < 0)
-        return -EPIPE;
+    r = take_frames(x);
+    if (r < 0 && without_caller(x, r) < 0)
+        return -ECANCELED;
     feed(x);
     return 0;
 }
@@ -372,16 +515,17 @@ static bool time_is_up(struct supervised *x, int64_t now)
 /* Until the command ends, time is up, or the caller is gone. */
 static enum call_exit_how watch(struct supervised *x)
 {
-    struct pollfd p[WAIT_COUNT];
+    struct pollfd p[WAIT_COUNT + WATCHERS_POLL];
+    int r = has_caller(x) ? take_frames(x) : 0;
 
     /* Frames that came together with the call. */
-    if (!is_background(x) && take_frames(x) < 0)
+    if (r < 0 && without_caller(x, r) < 0)
         return EXIT_CANCELLED;
     feed(x);
     for (;;) {
         struct timespec left = {0};
         int64_t then = next_time(x), now;
-        int r;
+        size_t n;
 
         if (then) {
             now = mono_ns();
@@ -393,9 +537,14 @@ static enum call_exit_how watch(struct supervised *x)
             left = (struct timespec){.tv_sec = (then - now) / 1000000000,
                                      .tv_nsec = (then - now) % 1000000000};
         }
-        poll_set(x, p);
-        r = ppoll(p, WAIT_COUNT, then ? &left : NULL, &agent_wait_mask);
+        n = poll_set(x, p);
+        r = ppoll(p, n, then ? &left : NULL, &agent_wait_mask);
         if (r > 0 && serve_events(x, p) < 0)
+            return EXIT_CANCELLED;
+        open_door(x);
+        if (x->watchers.door >= 0)
+            watchers_serve(&x->watchers);
+        if (x->watchers.ended)
             return EXIT_CANCELLED;
         reap(x);
         if (x->ended)
@@ -412,18 +561,21 @@ static void finish(struct supervised *x, enum call_exit_how how)
         e.code = (uint32_t)WEXITSTATUS(x->status);
     else if (how == EXIT_SIGNAL)
         e.code = (uint32_t)WTERMSIG(x->status);
+    x->ended = true;
     drain(x);
     e.lost_stdout = x->out[0].lost;
     e.lost_stderr = x->out[1].lost;
-    if (is_background(x)) {
+    if (is_background(x))
         journal_finish(&x->journal, &e);
-        return;
+    publish(x, &e);
+    if (has_caller(x)) {
+        buf_init(&b, 256);
+        call_exit_put(&b, &e);
+        if (call_queue(x->call, FRAME_EXIT, b.data, b.len) == 0)
+            (void)call_flush_wait(x->call);
+        close_fd(&x->call->fd);
     }
-    buf_init(&b, 256);
-    call_exit_put(&b, &e);
-    call_reply_buf(x->call, FRAME_EXIT, &b);
-    call_flush(x->call);
-    close_fd(&x->call->fd);
+    watchers_finish(&x->watchers);
 }
 
 /* Rule 2: for as long as somebody holds the other ends. */
@@ -459,8 +611,11 @@ static int tell_started(struct supervised *x, struct err *err)
 
     if (is_background(x) && journal_started(&x->journal, x->pid, err) < 0)
         return -1;
+    enter(x);
     buf_init(&b, 16);
     wire_put_u32(&b, (uint32_t)x->pid);
+    if (x->kept)
+        wire_put_u32(&b, 1);
     /* A caller that is gone already shows in the loop. */
     (void)call_queue(x->call, FRAME_STARTED, b.data, b.len);
     if (collects(x))
@@ -503,7 +658,7 @@ static void run(struct supervised *x)
 
     if (how == EXIT_TIMEOUT || how == EXIT_CANCELLED)
         tree_kill();
-    if (how == EXIT_CANCELLED)
+    if (how == EXIT_CANCELLED && !x->seat)
         _exit(0);
     finish(x, how);
     if (is_tty(x) || is_background(x))
@@ -514,20 +669,33 @@ static void run(struct supervised *x)
     close_fd(&x->input);
     buf_done(&x->pending);
     call_exec_done(&x->in);
+    if (x->kept)
+        kept_rest(x->kept);
 }
 
 int exec_call(struct agent_call *c, struct err *err)
 {
     static struct supervised x;
+    static struct kept kept;
 
     x = (struct supervised){
         .call = c, .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
+    x.watchers = (struct watchers){.door = -1,
+                                   .kept = &kept,
+                                   .state = &x.state,
+                                   .has_caller = has_caller_of,
+                                   .takes_frame = takes_frame,
+                                   .on_frame = on_watcher_frame,
+                                   .arg = &x};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);
     if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)
         return -1;
     if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0)
         return -1;
+    kept_begin(&kept, x.in.id);
+    if (x.in.id[0] && !is_background(&x))
+        x.kept = &kept;
     if (start(&x, err) < 0 || tell_started(&x, err) < 0) {
         if (x.pid > 0)
             tree_kill();

@@ -51,6 +51,8 @@ static const struct {
     [CALL_KILL] = {kill_call},
     [CALL_DIAL] = {dial_call},
     [CALL_FOLLOW] = {follow_call, .logs = true},
+    [CALL_AGAIN] = {again_call, .logs = true},
+    [CALL_EXECS] = {execs_call, .logs = true},
 };
 
 ssize_t call_fill(struct agent_call *c)
@@ -109,15 +111,20 @@ static int flush(struct agent_call *c, int flags)
     return r == -EAGAIN ? 0 : r;
 }
 
-void call_flush(struct agent_call *c)
+int call_flush_wait(struct agent_call *c)
 {
-    if (flush(c, 0) < 0)
-        _exit(0);
+    return flush(c, 0);
 }
 
 int call_flush_try(struct agent_call *c)
 {
     return flush(c, MSG_DONTWAIT);
+}
+
+void call_flush(struct agent_call *c)
+{
+    if (call_flush_wait(c) < 0)
+        _exit(0);
 }
 
 int call_queue(struct agent_call *c, unsigned type, const void *payload, size_t len)

@@ -85,6 +85,39 @@ void call_log_get(struct wire *w, struct call_log *ret)
     call_exit_get(w, &ret->exit);
 }
 
+void call_kept_put(struct buf *b, const struct call_kept *c)
+{
+    wire_put_str(b, c->id);
+    wire_put_u32(b, c->running);
+    wire_put_u32(b, c->pid);
+    wire_put_u32(b, c->flags);
+    wire_put_u64(b, c->started_ms);
+    wire_put_u64(b, c->finished_ms);
+    wire_put_u64(b, c->start);
+    wire_put_u64(b, c->end);
+    call_exit_put(b, &c->exit);
+}
+
+void call_kept_get(struct wire *w, struct call_kept *ret)
+{
+    auto_free char *id = wire_get_str(w);
+    size_t len = strlen(id);
+
+    *ret = (struct call_kept){0};
+    if (len >= sizeof(ret->id))
+        w->bad = true;
+    else
+        memcpy(ret->id, id, len);
+    ret->running = wire_get_u32(w);
+    ret->pid = wire_get_u32(w);
+    ret->flags = wire_get_u32(w);
+    ret->started_ms = wire_get_u64(w);
+    ret->finished_ms = wire_get_u64(w);
+    ret->start = wire_get_u64(w);
+    ret->end = wire_get_u64(w);
+    call_exit_get(w, &ret->exit);
+}
+
 void call_file_put(struct buf *b, const struct call_file *c)
 {
     wire_put_str(b, c->path);
@@ -160,9 +193,10 @@ void call_process_done(struct call_process *c)
 
 /* The words an agent may use; they end up in API answers, so others are not passed on. */
 static const char *const known_codes[] = {
-    "bad_cwd",           "bad_user",      "command_not_found", "not_executable",   "process_limit",
-    "file_not_found",    "not_a_file",    "not_a_directory",   "is_a_directory",   "no_space",
-    "permission_denied", "log_not_found", "sandbox_busy",      "too_many_streams",
+    "bad_cwd",        "bad_user",         "command_not_found", "not_executable",
+    "process_limit",  "file_not_found",   "not_a_file",        "not_a_directory",
+    "is_a_directory", "no_space",         "permission_denied", "log_not_found",
+    "sandbox_busy",   "too_many_streams", "exec_not_found",    "exec_attached",
 };
 
 void call_error_put(struct buf *b, const struct err *err)

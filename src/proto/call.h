@@ -42,6 +42,11 @@ enum call_op {
                 */
     CALL_FOLLOW, /* str exec id, u64 offset → OK; then DATA* as the log grows, and END (struct
                   * call_log, not running) when the exec has ended and all of it was sent */
+    CALL_AGAIN,  /* str exec id, u64 cursor, u64 at most, u32 flags → OK: struct call_kept; then
+                  * (STDOUT | STDERR | LOST)* from the cursor on, END: struct call_kept. With FOLLOW
+                  * until the exec has ended; with INPUT the caller may send what one of CALL_EXEC
+                  * may. Closing it ends nothing. "exec_not_found", "exec_attached" */
+    CALL_EXECS,  /* → ITEM (struct call_kept)*, END: the execs with an id that run or are kept */
     CALL_OPS,
 };
 
@@ -60,9 +65,13 @@ enum call_exec_flags {
                              * are many, the command ends, or (once, for STARTED) a second passes */
 };
 
+/* An exec in the foreground that has an id is kept: its output and its end can be had by the id
+ * (CALL_AGAIN), also afterwards, and it goes on when the connection closes. FRAME_CANCEL ends it.
+ * STARTED then has a second u32, 1. An agent that is older than this takes no notice of the id: its
+ * STARTED has a pid only, and closing cancels. */
 struct call_exec {
     uint32_t flags;
-    char *id;    /* names the log of a background exec: [a-z0-9_]{1,40}; else "" */
+    char *id;    /* [a-z0-9_]{1,40}; a background exec must have one; "" = it is not kept */
     char **argv; /* at least one; found along PATH of env when it has no '/' */
     char **env;  /* the whole environment, K=V; without HOME, that of another user than "" */
     char *cwd;   /* "" = home of the user; must exist inside the box: ERR_INVALID "bad_cwd" */
@@ -78,7 +87,7 @@ enum call_exit_how {
     EXIT_CODE,      /* code is the exit status */
     EXIT_SIGNAL,    /* code is the signal */
     EXIT_TIMEOUT,   /* killed by timeout_ms */
-    EXIT_CANCELLED, /* the caller closed the connection (background: never) */
+    EXIT_CANCELLED, /* the caller did not want it any more, or somebody ended it by its id */
     EXIT_LOST,      /* its supervisor died before it could write the end */
 };
 
@@ -93,6 +102,25 @@ struct call_log {
     uint32_t running;
     uint32_t pid;
     uint64_t started_ms, finished_ms; /* wall clock; finished 0 while running */
+    struct call_exit exit;
+};
+
+enum call_again_flags {
+    AGAIN_FOLLOW = 1u << 0,
+    AGAIN_INPUT = 1u << 1, /* one caller at a time */
+    AGAIN_END = 1u << 2,   /* end it, with all that it started; the caller may leave at once */
+};
+
+#define CALL_ID_SIZE 41
+
+/* A cursor counts bytes of output, both streams together, in the order in which they came. */
+struct call_kept {
+    char id[CALL_ID_SIZE];
+    uint32_t running;
+    uint32_t pid;
+    uint32_t flags;                   /* of call_exec_flags: TTY, STDIN, BACKGROUND */
+    uint64_t started_ms, finished_ms; /* wall clock; finished 0 while running */
+    uint64_t start, end;              /* cursors: of the first byte that is kept, of the next */
     struct call_exit exit;
 };
 
@@ -126,6 +154,8 @@ void call_exit_put(struct buf *b, const struct call_exit *c);
 void call_exit_get(struct wire *w, struct call_exit *ret);
 void call_log_put(struct buf *b, const struct call_log *c);
 void call_log_get(struct wire *w, struct call_log *ret);
+void call_kept_put(struct buf *b, const struct call_kept *c);
+void call_kept_get(struct wire *w, struct call_kept *ret);
 void call_file_put(struct buf *b, const struct call_file *c);
 void call_file_get(struct wire *w, struct call_file *ret);
 void call_file_done(struct call_file *c);

@@ -14,7 +14,7 @@ struct err;
  * payload.
  *  2. A payload is at most FRAME_MAX bytes. A longer length or a non-zero pad ends the connection.
  *  3. One connection is one call: its first frame is the call (proto/call.h), and closing it
- * cancels the call, except for a background exec, which then goes on. */
+ * cancels the call, except for an exec that is kept, which then goes on (CALL_EXEC). */
 
 #define FRAME_MAX    (256u << 10)
 #define FRAME_HEADER 8
@@ -37,6 +37,10 @@ enum frame_type {
     FRAME_STDIN,  /* bytes; an empty one is the end of input */
     FRAME_RESIZE, /* u32 rows, u32 columns */
     FRAME_SIGNAL, /* u32 signal, to the whole process tree of the exec */
+    FRAME_CANCEL, /* the caller does not want an exec any more that would go on without it */
+
+    /* agent → daemon */
+    FRAME_LOST, /* u64: so many bytes of output were here and are not kept any more */
 
     FRAME_CALL = 32, /* + enum call_op: the first frame of a connection */
 };

@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+
+/* A caller that comes to an exec by its id. While it runs its supervisor answers (door.c,
+ * watchers.c); what has ended is read here, from the board or from its file. */
+
+#define PIECE   (32u << 10)
+#define TRIES   20
+#define WAIT_MS 50
+
+void again_get(struct wire *w, struct again *ret)
+{
+    ret->id = wire_get_str(w);
+    ret->cursor = wire_get_u64(w);
+    ret->most = wire_get_u64(w);
+    ret->flags = wire_get_u32(w);
+}
+
+uint64_t again_from(const struct kept *k, uint64_t cursor)
+{
+    return cursor < k->end ? cursor : k->end; /* what is lost before start is told */
+}
+
+int again_queue(struct agent_call *c, unsigned type, const struct kept *k,
+                const struct call_kept *state)
+{
+    struct call_kept now = *state;
+    auto_buf struct buf b = {0};
+
+    now.start = k->start;
+    now.end = k->end;
+    buf_init(&b, 256);
+    call_kept_put(&b, &now);
+    return call_queue(c, type, b.data, b.len);
+}
+
+static int queue_lost(struct agent_call *c, uint64_t bytes)
+{
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, 16);
+    wire_put_u64(&b, bytes);
+    return call_queue(c, FRAME_LOST, b.data, b.len);
+}
+
+ssize_t again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint64_t most)
+{
+    static char piece[PIECE];
+    uint64_t next = k->start;
+    bool is_error;
+    ssize_t n = 0;
+    int r;
+
+    if (*pos >= next) {
+        n = most > 0 ? kept_read(k, *pos, piece, most < PIECE ? (size_t)most : PIECE, &is_error)
+                     : 0;
+        if (n == 0)
+            return 0;
+        next = n > 0 ? *pos + (uint64_t)n : k->end; /* what cannot be read is lost */
+    }
+    r = n > 0 ? call_queue(c, is_error ? FRAME_STDERR : FRAME_STDOUT, piece, (size_t)n)
+              : queue_lost(c, next - *pos);
+    if (r < 0)
+        return r;
+    n = (ssize_t)(next - *pos);
+    *pos = next;
+    return n;
+}
+
+/* ---- one that has ended ---- */
+
+static int send_kept(struct agent_call *c, const struct again *a, const struct kept *k,
+                     const struct call_kept *state)
+{
+    uint64_t pos = again_from(k, a->cursor), most = a->most;
+    ssize_t n;
+
+    (void)again_queue(c, FRAME_OK, k, state);
+    while ((n = again_piece(c, k, &pos, most)) > 0) {
+        most -= (uint64_t)n < most ? (uint64_t)n : most;
+        call_flush(c);
+    }
+    if (n < 0 || again_queue(c, FRAME_END, k, state) < 0)
+        _exit(1);
+    return 0;
+}
+
+/* ---- one that runs ---- */
+
+static int cannot_pass(int error, const char *id, struct err *err)
+{
+    if (error == -ENOSPC)
+        return err_code(err, ERR_LIMIT, "no_space",
+                        "the sandbox's disk has no room for a way to exec %s; remove files", id);
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    "exec %s does not take a caller now; try again", id);
+}
+
+/* 1 when its supervisor has taken over, 0 when it does not run, -1. */
+static int pass_on(struct agent_call *c, const struct again *a, struct call_kept *state,
+                   struct err *err)
+{
+    struct running *r;
+    auto_buf struct buf args = {0};
+    int error = -EAGAIN;
+
+    buf_init(&args, 256);
+    wire_put_str(&args, a->id);
+    wire_put_u64(&args, a->cursor);
+    wire_put_u64(&args, a->most);
+    wire_put_u32(&args, a->flags);
+    for (int i = 0; i < TRIES && error == -EAGAIN; i++) {
+        if (i > 0)
+            (void)poll(NULL, 0, WAIT_MS);
+        r = board_find(a->id, state);
+        if (!r)
+            return 0;
+        error = door_pass(r, a->id, c->fd, &args);
+    }
+    return error == 0 ? 1 : cannot_pass(error, a->id, err);
+}
+
+/* The background's are in journals (log.c), which have both streams as one. */
+static int find_journal(const char *id, struct kept *k, struct call_kept *state)
+{
+    struct log_reader log = {.id = id, .fd = -1};
+
+    if (log_look(&log, NULL) < 0)
+        return 0;
+    kept_begin(k, id);
+    k->file = log.fd;
+    k->end = log.now.size;
+    *state = (struct call_kept){.running = log.now.running,
+                                .pid = log.now.pid,
+                                .flags = EXEC_BACKGROUND,
+                                .started_ms = log.now.started_ms,
+                                .finished_ms = log.now.finished_ms,
+                                .exit = log.now.exit};
+    (void)snprintf(state->id, sizeof(state->id), "%s", id);
+    return 1;
+}
+
+static bool in_journal(const struct again *a, const struct call_kept *state)
+{
+    return (state->flags & EXEC_BACKGROUND) && !(a->flags & AGAIN_END);
+}
+
+static int answer_again(struct agent_call *c, const struct again *a, struct err *err)
+{
+    static struct kept k;
+    struct call_kept state, lost = {0};
+    struct running *r = board_find(a->id, &lost);
+    int passed = 0;
+
+    if (!r || !in_journal(a, &lost))
+        passed = pass_on(c, a, &lost, err);
+    if (passed != 0)
+        return passed < 0 ? -1 : 0;
+    if (find_journal(a->id, &k, &state) || board_get(a->id, &k, &state) ||
+        kept_load(a->id, &k, &state))
+        return send_kept(c, a, &k, &state);
+    if (lost.id[0]) { /* its supervisor died, and with it what it kept */
+        kept_begin(&k, a->id);
+        return send_kept(c, a, &k, &lost);
+    }
+    return err_code(err, ERR_NOT_FOUND, "exec_not_found",
+                    "the sandbox has no exec \"%.40s\", or keeps it no more", a->id);
+}
+
+int again_call(struct agent_call *c, struct err *err)
+{
+    struct again a;
+    int r;
+
+    again_get(&c->args, &a);
+    r = call_args_ok(c, err) < 0 ? -1 : answer_again(c, &a, err);
+    free(a.id);
+    return r;
+}
+
+/* ---- all of them ---- */
+
+static void send_item(const struct call_kept *state, void *arg)
+{
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, 256);
+    call_kept_put(&b, state);
+    call_reply_buf(arg, FRAME_ITEM, &b);
+}
+
+int execs_call(struct agent_call *c, struct err *err)
+{
+    if (call_args_ok(c, err) < 0)
+        return -1;
+    board_each(send_item, c);
+    kept_each(send_item, c);
+    call_reply(c, FRAME_END, NULL, 0);
+    return 0;
+}

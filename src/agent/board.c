@@ -1,0 +1,178 @@
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/kept.h"
+#include "base/mem.h"
+
+_Static_assert(BOARD_SEATS == EXECS_MAX, "a seat for every supervisor");
+
+/* Nobody waits for anybody here, since any of these processes can be killed at any time: writers
+ * take a number, readers copy and look afterwards whether it was overwritten meanwhile. */
+
+/* ---- who runs ---- */
+
+static struct running *my_seat(void)
+{
+    static int seat = -1;
+    pid_t self = getpid();
+
+    if (seat < 0 || agents->execs[seat].pid != self)
+        for (seat = BOARD_SEATS - 1; seat >= 0 && agents->execs[seat].pid != self; seat--)
+            ;
+    return seat < 0 ? NULL : &agents->board.running[seat];
+}
+
+struct running *board_enter(const struct call_kept *state)
+{
+    struct running *r = my_seat();
+
+    if (!r)
+        return NULL;
+    r->seq |= 1; /* a predecessor may have died while it wrote */
+    r->supervisor = getpid();
+    r->state = *state;
+    r->wanted = 0;
+    r->door = DOOR_SHUT;
+    r->seq++;
+    return r;
+}
+
+void board_leave(struct running *r)
+{
+    r->supervisor = 0;
+}
+
+/* A copy, if somebody is in that seat. */
+static bool look_at(struct running *r, struct call_kept *ret, pid_t *ret_supervisor)
+{
+    uint32_t seq = r->seq;
+
+    *ret_supervisor = r->supervisor;
+    if ((seq & 1) || *ret_supervisor == 0)
+        return false;
+    *ret = r->state;
+    atomic_thread_fence(memory_order_acquire);
+    return r->seq == seq;
+}
+
+struct running *board_find(const char *id, struct call_kept *ret_state)
+{
+    struct call_kept dead = {0};
+
+    for (size_t i = 0; i < BOARD_SEATS; i++) {
+        struct running *r = &agents->board.running[i];
+        pid_t supervisor;
+
+        if (!look_at(r, ret_state, &supervisor) || strcmp(ret_state->id, id) != 0)
+            continue;
+        if (agents->execs[i].pid == supervisor)
+            return r;
+        dead = *ret_state;
+    }
+    *ret_state = dead;
+    ret_state->running = 0;
+    ret_state->exit = (struct call_exit){.how = EXIT_LOST};
+    return NULL;
+}
+
+/* ---- how the last ones ended ---- */
+
+static void copy_in(uint64_t at, const char *data, size_t len)
+{
+    size_t from = (size_t)(at % RECENT_BYTES);
+    size_t part = len < RECENT_BYTES - from ? len : RECENT_BYTES - from;
+
+    if (len == 0)
+        return;
+    memcpy(agents->board.bytes + from, data, part);
+    memcpy(agents->board.bytes, data + part, len - part);
+}
+
+static bool copy_out(uint64_t at, size_t len, struct buf *ret)
+{
+    size_t from = (size_t)(at % RECENT_BYTES);
+    size_t part = len < RECENT_BYTES - from ? len : RECENT_BYTES - from;
+
+    return buf_add(ret, agents->board.bytes + from, part) == 0 &&
+           buf_add(ret, agents->board.bytes, len - part) == 0;
+}
+
+/* The oldest, which nobody else is writing to. */
+static struct recent *take_recent(void)
+{
+    for (unsigned i = 0; i < RECENT_MAX; i++) {
+        struct recent *r =
+            &agents->board.recent[atomic_fetch_add(&agents->board.next, 1) % RECENT_MAX];
+        uint64_t seq = r->seq;
+
+        if (!(seq & 1) && atomic_compare_exchange_strong(&r->seq, &seq, seq + 1))
+            return r;
+    }
+    return NULL;
+}
+
+void board_put(const struct kept *k, const struct call_kept *state)
+{
+    struct recent *r = take_recent();
+
+    if (!r)
+        return;
+    r->state = *state;
+    r->turns = (uint32_t)k->turns.len;
+    r->memory = (uint32_t)k->memory.len;
+    r->at = atomic_fetch_add(&agents->board.written, r->turns + r->memory);
+    copy_in(r->at, k->turns.data, r->turns);
+    copy_in(r->at + r->turns, k->memory.data, r->memory);
+    r->seq++;
+}
+
+/* k NULL = the output is not wanted. */
+static bool read_recent(struct recent *r, const char *id, struct kept *k, struct call_kept *state)
+{
+    uint64_t seq = r->seq, at = r->at;
+    uint32_t turns = r->turns, memory = r->memory;
+
+    if (seq == 0 || (seq & 1))
+        return false;
+    *state = r->state;
+    state->id[sizeof(state->id) - 1] = '\0';
+    if (id && strcmp(state->id, id) != 0)
+        return false;
+    if (k) {
+        kept_begin(k, state->id);
+        k->start = state->start;
+        k->end = state->end;
+        if (memory > KEPT_MEMORY || turns % sizeof(uint64_t) || !copy_out(at, turns, &k->turns) ||
+            !copy_out(at + turns, memory, &k->memory))
+            return false;
+    }
+    atomic_thread_fence(memory_order_acquire);
+    return r->seq == seq && agents->board.written - at <= RECENT_BYTES &&
+           (!k || k->end - k->start == k->memory.len);
+}
+
+bool board_get(const char *id, struct kept *k, struct call_kept *state)
+{
+    uint64_t next = agents->board.next;
+
+    for (uint64_t i = 1; i <= RECENT_MAX; i++) /* of two with one id the newer */
+        if (read_recent(&agents->board.recent[(next + RECENT_MAX - i) % RECENT_MAX], id, k, state))
+            return true;
+    return false;
+}
+
+void board_each(void (*each)(const struct call_kept *state, void *arg), void *arg)
+{
+    struct call_kept state;
+    pid_t supervisor;
+
+    for (size_t i = 0; i < BOARD_SEATS; i++)
+        if (look_at(&agents->board.running[i], &state, &supervisor) &&
+            agents->execs[i].pid == supervisor)
+            each(&state, arg);
+    for (size_t i = 0; i < RECENT_MAX; i++)
+        if (read_recent(&agents->board.recent[i], NULL, NULL, &state))
+            each(&state, arg);
+}

@@ -1,0 +1,501 @@
+/* Execs with an id: what is kept of them, and who can come to them later. */
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "agent_rig.h"
+
+static struct call_exec kept_shell(char *argv[4], const char *id, const char *script)
+{
+    struct call_exec e = shell(argv, script);
+
+    e.id = (char *)(uintptr_t)id;
+    e.cwd = rig.files;
+    return e;
+}
+
+static pid_t expect_kept(int fd)
+{
+    struct buf b;
+    struct wire w;
+    pid_t pid;
+
+    expect(fd, FRAME_STARTED, &b);
+    wire_init(&w, b.data, b.len);
+    pid = (pid_t)wire_get_u32(&w);
+    CHECK_INT(wire_get_u32(&w), 1);
+    CHECK(wire_ok(&w) && pid > 0);
+    buf_done(&b);
+    return pid;
+}
+
+/* Starts it; the caller is still there. */
+static int start_kept(const char *id, uint32_t flags, const char *script)
+{
+    char *argv[4];
+    struct call_exec e = kept_shell(argv, id, script);
+    int fd;
+
+    e.flags = flags;
+    fd = send_exec(&e);
+    (void)expect_kept(fd);
+    return fd;
+}
+
+static struct call_kept take_state(int fd, unsigned type)
+{
+    struct call_kept state;
+    struct wire w;
+    struct buf b;
+
+    expect(fd, type, &b);
+    wire_init(&w, b.data, b.len);
+    call_kept_get(&w, &state);
+    CHECK(wire_ok(&w));
+    buf_done(&b);
+    return state;
+}
+
+static int again(const char *id, uint64_t cursor, uint32_t flags, struct call_kept *ret)
+{
+    int fd = ctl(CALL_AGAIN, "sUUu", id, cursor, (uint64_t)UINT64_MAX, flags);
+    struct call_kept state = take_state(fd, FRAME_OK);
+
+    if (ret)
+        *ret = state;
+    return fd;
+}
+
+struct seen {
+    struct buf out, err;
+    uint64_t lost;
+    struct call_kept end;
+};
+
+/* Everything until END. */
+static struct seen see(int fd)
+{
+    struct seen s = {0};
+    struct buf b = {0};
+    unsigned type = 0;
+    struct wire w;
+
+    buf_init(&s.out, 64 << 20);
+    buf_init(&s.err, 64 << 20);
+    (void)buf_add_str(&s.out, "");
+    (void)buf_add_str(&s.err, "");
+    while (type != FRAME_END) {
+        CHECK_INT(frame_recv(fd, &type, &b), 1);
+        wire_init(&w, b.data, b.len);
+        if (type == FRAME_LOST)
+            s.lost += wire_get_u64(&w);
+        else if (type == FRAME_STDOUT)
+            CHECK_INT(buf_add(&s.out, b.data, b.len), 0);
+        else if (type == FRAME_STDERR)
+            CHECK_INT(buf_add(&s.err, b.data, b.len), 0);
+        else if (type != FRAME_END)
+            TAP_FAIL("frame %u in what was kept", type);
+    }
+    call_kept_get(&w, &s.end);
+    CHECK(wire_ok(&w));
+    buf_done(&b);
+    (void)rig_keep(s.out.data);
+    (void)rig_keep(s.err.data);
+    (void)close(fd);
+    return s;
+}
+
+static struct seen see_again(const char *id, uint64_t cursor)
+{
+    return see(again(id, cursor, 0, NULL));
+}
+
+static struct seen see_end(const char *id)
+{
+    return see(again(id, 0, AGAIN_FOLLOW, NULL));
+}
+
+static void make_fifo(const char *name)
+{
+    CHECK_INT(mkfifo(in_files(name), 0600), 0);
+}
+
+/* Lets a script go on that waits in `read x < name`. */
+static void let_go(const char *name)
+{
+    int fd = open(in_files(name), O_WRONLY | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    CHECK_INT(write_all(fd, "x\n", 2), 0);
+    (void)close(fd);
+}
+
+static bool has_file(const char *id, const char *suffix)
+{
+    char path[160];
+
+    snprintf(path, sizeof(path), "%s/%s%s", rig.dir, id, suffix);
+    return access(path, F_OK) == 0;
+}
+
+TEST(a_short_exec_is_kept_without_a_file)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_a", EXEC_COLLECT, "printf one; printf two >&2; printf three; exit 3");
+    CHECK_INT(collect(fd).exit.code, 3);
+    s = see_again("ex_a", 0);
+    CHECK_STR(s.out.data, "onethree");
+    CHECK_STR(s.err.data, "two");
+    CHECK_INT(s.end.running, 0);
+    CHECK_INT(s.end.exit.how, EXIT_CODE);
+    CHECK_INT(s.end.exit.code, 3);
+    CHECK_INT(s.end.end, 11);
+    CHECK(s.end.finished_ms >= s.end.started_ms && s.end.started_ms > 0);
+    s = see_again("ex_a", 6);
+    CHECK_INT(s.out.len + s.err.len, 5);
+    CHECK_INT(see_again("ex_a", 1000).out.len, 0);
+    CHECK(!has_file("ex_a", ".out"));
+}
+
+TEST(an_exec_without_an_id_is_not_kept_and_ends_with_its_caller)
+{
+    char *argv[4];
+    struct call_exec e;
+    pid_t pid;
+    int fd;
+
+    rig_start();
+    e = shell(argv, "echo $$; exec sleep 1000");
+    fd = send_exec(&e);
+    (void)expect_started(fd);
+    pid = expect_pid(fd);
+    (void)close(fd);
+    expect_dead(pid);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "", (uint64_t)0, (uint64_t)1, 0u), ERR_NOT_FOUND,
+                 "exec_not_found");
+}
+
+TEST(an_exec_goes_on_when_its_caller_is_gone)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    fd = start_kept("ex_b", 0, "echo before; read x < go; echo after; echo bad >&2; exit 7");
+    expect(fd, FRAME_STDOUT, NULL);
+    (void)close(fd);
+    let_go("go");
+    s = see_end("ex_b");
+    CHECK_STR(s.out.data, "before\nafter\n");
+    CHECK_STR(s.err.data, "bad\n");
+    CHECK_INT(s.end.exit.code, 7);
+    s = see_again("ex_b", 7);
+    CHECK_STR(s.out.data, "after\n");
+}
+
+TEST(a_cancel_ends_it_also_behind_input_that_nobody_takes)
+{
+    static char junk[64 << 10];
+    pid_t pid;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_c", EXEC_STDIN, "echo $$; exec sleep 1000");
+    pid = expect_pid(fd);
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(frame_send(fd, FRAME_STDIN, junk, sizeof(junk)), 0);
+    CHECK_INT(frame_send(fd, FRAME_CANCEL, NULL, 0), 0);
+    (void)close(fd);
+    expect_dead(pid);
+    CHECK_INT(see_end("ex_c").end.exit.how, EXIT_CANCELLED);
+}
+
+TEST(a_cancel_that_comes_while_output_cannot_be_sent_is_heard)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_d", 0, "cat /dev/zero");
+    CHECK_INT(frame_send(fd, FRAME_CANCEL, NULL, 0), 0);
+    (void)close(fd);
+    s = see_end("ex_d");
+    CHECK_INT(s.end.exit.how, EXIT_CANCELLED);
+}
+
+TEST(a_timeout_holds_without_a_caller)
+{
+    char *argv[4];
+    struct call_exec e;
+    struct seen s;
+    int fd;
+
+    rig_start();
+    e = kept_shell(argv, "ex_e", "echo begun; sleep 1000");
+    e.timeout_ms = 300;
+    fd = send_exec(&e);
+    (void)expect_kept(fd);
+    (void)close(fd);
+    s = see_end("ex_e");
+    CHECK_INT(s.end.exit.how, EXIT_TIMEOUT);
+    CHECK_STR(s.out.data, "begun\n");
+}
+
+TEST(long_output_goes_to_a_file_and_stays_whole)
+{
+    struct seen s;
+    struct result r;
+
+    rig_start();
+    r = collect(start_kept("ex_f", 0,
+                           "i=0; while [ $i -lt 400 ]; do i=$((i+1)); "
+                           "printf '%01000d' $i; printf 'e%03d' $i >&2; done"));
+    CHECK_INT(r.out.len, 400000);
+    CHECK(has_file("ex_f", ".out") && has_file("ex_f", ".end"));
+    s = see_again("ex_f", 0);
+    CHECK_INT(s.out.len, 400000);
+    CHECK(memcmp(s.out.data, r.out.data, r.out.len) == 0);
+    CHECK_STR(s.err.data, r.err.data);
+    CHECK_INT(s.lost, 0);
+    s = see_again("ex_f", 401599);
+    CHECK_INT(s.out.len + s.err.len, 1);
+}
+
+TEST(a_flood_that_nobody_reads_keeps_its_last_part)
+{
+    struct stat st;
+    struct seen s;
+    char path[160];
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    fd = start_kept("ex_g", 0, "head -c 60000000 /dev/zero | tr '\\0' x; read x < go; printf last");
+    (void)close(fd);
+    let_go("go");
+    s = see_end("ex_g");
+    CHECK_INT(s.end.end, 60000004);
+    CHECK(s.lost + s.out.len == 60000004 && s.lost > 30000000 && s.out.len > 20000000);
+    CHECK_STR(s.out.data + s.out.len - 5, "xlast");
+    snprintf(path, sizeof(path), "%s/ex_g.out", rig.dir);
+    CHECK_INT(stat(path, &st), 0);
+    CHECK(st.st_blocks * 512 < 28 << 20);
+}
+
+/* The kernel refuses to write past that in any file: as a disk that is full, of which only the
+ * agent sees anything. */
+static struct seen flood_with_room(uint64_t bytes)
+{
+    struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+    int fd;
+
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    rig_start();
+    make_fifo("go");
+    fd = start_kept("ex_h", 0, "head -c 300000 /dev/zero | tr '\\0' x; read x < go; printf last");
+    (void)close(fd);
+    let_go("go");
+    return see_end("ex_h");
+}
+
+TEST(a_full_disk_costs_output_but_not_the_command)
+{
+    struct seen s = flood_with_room(150000);
+
+    CHECK_INT(s.end.exit.how, EXIT_CODE);
+    CHECK_INT(s.lost + s.out.len, 300004);
+    CHECK_STR(s.out.data + s.out.len - 5, "xlast");
+}
+
+TEST(without_any_disk_the_end_of_the_output_is_in_memory)
+{
+    struct seen s = flood_with_room(0);
+
+    CHECK_INT(s.end.exit.how, EXIT_CODE);
+    CHECK_INT(s.lost + s.out.len, 300004);
+    CHECK(s.out.len > 30000);
+    CHECK_STR(s.out.data + s.out.len - 5, "xlast");
+}
+
+TEST(who_comes_later_has_the_input_of_a_terminal)
+{
+    struct call_kept state;
+    struct seen s;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_i", EXEC_TTY, "stty -echo; echo ready; read a; echo got $a; exit 4");
+    expect(fd, FRAME_STDOUT, NULL);
+    (void)close(fd);
+    fd = again("ex_i", 0, AGAIN_FOLLOW | AGAIN_INPUT, &state);
+    CHECK(state.running && (state.flags & EXEC_TTY));
+    CHECK_INT(frame_send(fd, FRAME_STDIN, "word\n", 5), 0);
+    s = see(fd);
+    CHECK_STR(s.out.data, "ready\r\ngot word\r\n");
+    CHECK_INT(s.end.exit.code, 4);
+}
+
+TEST(only_one_caller_has_the_input)
+{
+    int first, second;
+
+    rig_start();
+    first = start_kept("ex_j", EXEC_STDIN, "cat");
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_j", (uint64_t)0, (uint64_t)1,
+                     (uint32_t)(AGAIN_FOLLOW | AGAIN_INPUT)),
+                 ERR_CONFLICT, "exec_attached");
+    CHECK_INT(frame_send(first, FRAME_STDIN, "one\n", 4), 0);
+    expect(first, FRAME_STDOUT, NULL);
+    (void)close(first);
+    second = again("ex_j", 0, AGAIN_FOLLOW | AGAIN_INPUT, NULL);
+    expect(second, FRAME_STDOUT, NULL);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_j", (uint64_t)0, (uint64_t)1,
+                     (uint32_t)(AGAIN_FOLLOW | AGAIN_INPUT)),
+                 ERR_CONFLICT, "exec_attached");
+    CHECK_INT(frame_send(second, FRAME_STDIN, NULL, 0), 0);
+    CHECK_INT(see(second).end.exit.code, 0);
+}
+
+TEST(who_leaves_again_ends_nothing_and_who_reads_along_is_limited)
+{
+    int many[8];
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    (void)close(start_kept("ex_k", 0, "echo up; read x < go"));
+    for (int i = 0; i < 8; i++) {
+        many[i] = again("ex_k", 0, AGAIN_FOLLOW, NULL);
+        expect(many[i], FRAME_STDOUT, NULL);
+    }
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_k", (uint64_t)0, (uint64_t)1, (uint32_t)AGAIN_FOLLOW),
+                 ERR_LIMIT, "too_many_streams");
+    for (int i = 0; i < 7; i++)
+        (void)close(many[i]);
+    do { /* until the agent has seen that some left */
+        unsigned type;
+        struct buf b = {0};
+
+        fd = ctl(CALL_AGAIN, "sUUu", "ex_k", (uint64_t)0, (uint64_t)UINT64_MAX,
+                 (uint32_t)AGAIN_FOLLOW);
+        CHECK_INT(frame_recv(fd, &type, &b), 1);
+        buf_done(&b);
+        if (type == FRAME_OK)
+            break;
+        (void)close(fd);
+    } while (1);
+    let_go("go");
+    CHECK_STR(see(fd).out.data, "up\n");
+    CHECK_INT(see(many[7]).end.exit.code, 0);
+}
+
+TEST(one_is_ended_by_its_id)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    (void)close(start_kept("ex_l", 0, "echo up; sleep 1000 & sleep 1000"));
+    fd = again("ex_l", 0, AGAIN_FOLLOW | AGAIN_END, NULL);
+    s = see(fd);
+    CHECK_INT(s.end.exit.how, EXIT_CANCELLED);
+    CHECK_INT(see_again("ex_l", 0).end.exit.how, EXIT_CANCELLED);
+    /* To one that has ended nothing happens. */
+    CHECK_INT(see(again("ex_l", 0, AGAIN_END, NULL)).end.exit.how, EXIT_CANCELLED);
+}
+
+TEST(one_in_the_background_is_read_and_ended_by_its_id)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    fd = -1;
+    {
+        char *argv[4];
+        struct call_exec e = kept_shell(argv, "bg_a", "echo out; echo err >&2; sleep 1000");
+
+        e.flags = EXEC_BACKGROUND;
+        fd = send_exec(&e);
+        (void)expect_started(fd);
+        (void)close(fd);
+    }
+    do
+        s = see_again("bg_a", 0);
+    while (s.out.len < 8);
+    CHECK_STR(s.out.data, "out\nerr\n");
+    CHECK(s.end.running && (s.end.flags & EXEC_BACKGROUND));
+    (void)see(again("bg_a", 0, AGAIN_FOLLOW | AGAIN_END, NULL));
+    CHECK_INT(see_again("bg_a", 0).end.exit.how, EXIT_CANCELLED);
+}
+
+TEST(the_oldest_are_forgotten)
+{
+    char id[16];
+
+    rig_start();
+    for (int i = 0; i < 40; i++) {
+        snprintf(id, sizeof(id), "ex_big%d", i);
+        CHECK_INT(collect(start_kept(id, EXEC_COLLECT, "head -c 70000 /dev/zero")).exit.code, 0);
+    }
+    CHECK_INT(see_again("ex_big39", 0).out.len, 70000);
+    CHECK_INT(see_again("ex_big8", 0).out.len, 70000);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_big0", (uint64_t)0, (uint64_t)1, 0u), ERR_NOT_FOUND,
+                 "exec_not_found");
+    for (int i = 0; i < 300; i++) {
+        snprintf(id, sizeof(id), "ex_%d", i);
+        CHECK_INT(collect(start_kept(id, EXEC_COLLECT, ":")).exit.code, 0);
+    }
+    CHECK_INT(see_again("ex_299", 0).end.exit.code, 0);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_0", (uint64_t)0, (uint64_t)1, 0u), ERR_NOT_FOUND,
+                 "exec_not_found");
+}
+
+TEST(what_runs_and_what_has_ended_are_listed)
+{
+    unsigned running = 0, ended = 0, type;
+    struct call_kept state;
+    struct buf b = {0};
+    struct wire w;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_runs", 0, "echo up; sleep 1000");
+    expect(fd, FRAME_STDOUT, NULL);
+    (void)collect(start_kept("ex_done", EXEC_COLLECT, ":"));
+    (void)collect(start_kept("ex_long", EXEC_COLLECT, "head -c 100000 /dev/zero"));
+    fd = ctl(CALL_EXECS, "");
+    for (;;) {
+        CHECK_INT(frame_recv(fd, &type, &b), 1);
+        if (type == FRAME_END)
+            break;
+        CHECK_INT(type, FRAME_ITEM);
+        wire_init(&w, b.data, b.len);
+        call_kept_get(&w, &state);
+        CHECK(wire_ok(&w));
+        running += state.running;
+        ended += !state.running;
+    }
+    buf_done(&b);
+    CHECK_INT(running, 1);
+    CHECK_INT(ended, 2);
+}
+
+TEST(a_supervisor_that_was_killed_leaves_one_that_is_lost)
+{
+    struct seen s;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_m", 0, "kill -9 $PPID; sleep 1000");
+    (void)close(fd);
+    do
+        s = see_again("ex_m", 0);
+    while (s.end.running);
+    CHECK_INT(s.end.exit.how, EXIT_LOST);
+}
+
+TAP_MAIN
