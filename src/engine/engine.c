@@ -10,6 +10,7 @@
 #include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/health_internal.h"
+#include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
 #include "engine/policy.h"
@@ -20,6 +21,7 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
+#include "image/image.h"
 #include "store/store.h"
 
 static int load_counter(struct engine *e, const char *name, atomic_llong *ret, struct err *err)
@@ -82,6 +84,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
         engine_free(e);
         return -1;
     }
+    image_set_name_check(images, image_check_archived, e->policy);
     *ret = e;
     return 0;
 }

@@ -1,7 +1,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/image_json_internal.h"
-#include "engine/images_internal.h"
+#include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/policy.h"
 #include "image/image.h"

@@ -14,7 +14,6 @@
 #include "engine/policy.h"
 #include "engine/pull_policy.h"
 #include "engine/pulls_internal.h"
-#include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "engine/watch.h"
@@ -22,6 +21,8 @@
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "oci/reference.h"
+
+#define TAKE_TRIES 3
 
 /* ---- look ---- */
 
@@ -52,19 +53,6 @@ int engine_image_catalog(struct engine *e, json_t **ret, struct err *err)
     (void)err;
     *ret = json_pack("{s:o}", "images", policy_catalog(e->policy));
     return 0;
-}
-
-static bool made_from(struct sandbox *sb, const void *id)
-{
-    return sb->image_id && strcmp(sb->image_id, id) == 0;
-}
-
-bool image_in_use(struct engine *e, const char *image_id)
-{
-    size_t n, total;
-
-    free(roster_select(e, made_from, image_id, 0, 0, &n, &total));
-    return total > 0;
 }
 
 char *image_of_id(struct engine *e, const char *name)
@@ -206,6 +194,25 @@ static int take_local(struct engine *e, const char *reference, const char *platf
                     platform);
 }
 
+/* Between the two someone may remove it, or make room for another one. */
+static int pull_and_take(struct engine *e, const struct image_pull *pull,
+                         const struct engine_watch *watch, struct image **ret, struct err *err)
+{
+    struct err why = {0};
+
+    for (int i = 0; i < TAKE_TRIES; i++) {
+        if (pull_whole(e, pull, watch, err) < 0)
+            return -1;
+        if (images_take(e, pull->reference, ret, &why) == 0)
+            return 0;
+        if (why.kind != ERR_NOT_FOUND)
+            break;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
 int image_obtain(struct engine *e, const struct sandbox_request *req,
                  const struct engine_watch *watch, struct image **ret, struct err *err)
 {
@@ -230,12 +237,15 @@ int image_obtain(struct engine *e, const struct sandbox_request *req,
             return -1;
         }
     }
-    if (pull_whole(e, &pull, watch, err) < 0)
-        return -1;
-    return images_take(e, reference, ret, err);
+    return pull_and_take(e, &pull, watch, ret, err);
 }
 
 /* ---- import ---- */
+
+int image_check_archived(const char *name, void *arg, struct err *err)
+{
+    return policy_check_new_name(arg, name, true, err);
+}
 
 /* An import tells its caller by itself; whether that one is still there is asked here. */
 static int on_import(const json_t *event, void *arg)
@@ -287,14 +297,8 @@ int engine_image_tag(struct engine *e, const char *name, const char *new_name, j
 int engine_image_remove(struct engine *e, const char *name, struct err *err)
 {
     auto_free char *reference = policy_reference(e->policy, name);
-    struct image *image = NULL;
-    struct err why = {0};
-    bool in_use = false;
 
-    if (image_get(e->images, reference, &image, &why) == 0)
-        in_use = image_in_use(e, image->id);
-    image_free(image); /* what is wrong with one that was not found is said by image_remove */
-    if (image_remove(e->images, reference, in_use, err) < 0)
+    if (images_remove(e, reference, err) < 0)
         return -1;
     images_collect(e);
     return 0;

@@ -15,5 +15,5 @@ int image_obtain(struct engine *e, const struct sandbox_request *req,
 /* For a name that is the id of an image here: the name of that image, or "" if it has none; else
  * NULL. Free it. */
 char *image_of_id(struct engine *e, const char *name);
-/* Is any sandbox made from the image of that id? Removed ones do not count. */
-bool image_in_use(struct engine *e, const char *image_id);
+/* May the image of an archive have the name that the archive gives it? arg is the policy. */
+int image_check_archived(const char *name, void *arg, struct err *err);

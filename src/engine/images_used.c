@@ -139,6 +139,40 @@ void images_drop(struct engine *e, const char *id, const char *name)
     free(use);
 }
 
+static bool has_sandboxes(struct engine *e, const char *id)
+{
+    const struct image_use *use = find(e, id);
+
+    return use && use->sandboxes > 0;
+}
+
+bool image_in_use(struct engine *e, const char *image_id)
+{
+    bool yes;
+
+    pthread_mutex_lock(&e->images_used->lock);
+    yes = has_sandboxes(e, image_id);
+    pthread_mutex_unlock(&e->images_used->lock);
+    return yes;
+}
+
+/* Under the lock while the name goes, as images_prune. */
+int images_remove(struct engine *e, const char *reference, struct err *err)
+{
+    struct image *image = NULL;
+    bool in_use = false;
+    int r;
+
+    pthread_mutex_lock(&e->images_used->lock);
+    /* What is wrong with one that is not found is said by image_remove. */
+    if (image_get(e->images, reference, &image, NULL) == 0)
+        in_use = has_sandboxes(e, image->id);
+    r = image_remove(e->images, reference, in_use, err);
+    pthread_mutex_unlock(&e->images_used->lock);
+    image_free(image);
+    return r;
+}
+
 /* Under the lock: those with boxes, or only those with sandboxes. */
 static char **used_ids(struct engine *e, bool sandboxes)
 {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
@@ -23,6 +24,10 @@ void images_release(struct engine *e, const char *id);
 void images_drop(struct engine *e, const char *id, const char *name);
 /* Deletes layers that have neither a name nor a box. */
 void images_collect(struct engine *e);
+/* Is any sandbox made from the image of that id, or being made? Removed ones do not count. */
+bool image_in_use(struct engine *e, const char *image_id);
+/* image_remove, unless it is in use. */
+int images_remove(struct engine *e, const char *reference, struct err *err);
 /* image_prune, but for those that have boxes and for keep_id (NULL = none). */
 int images_prune(struct engine *e, const struct image_prune *prune, const char *keep_id,
                  struct image ***ret_removed, unsigned *ret_n, int64_t *ret_bytes, struct err *err);

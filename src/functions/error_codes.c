@@ -102,6 +102,7 @@ const struct error_code error_codes[] = {
     {"image_not_found", 404, .help = "neither here nor in its registry"},
     {"image_not_installed", 404, 403, .help = "not here, and not pulled without being asked"},
     {"no_platform", 404, .help = "the image is not made for this platform"},
+    {"image_exists", 409, .help = "the archive's name for its image is that of another one here"},
     {"image_in_use", 409, .help = "a sandbox uses it"},
     {"image_too_large", 413, .help = "larger than an image may be"},
     {"image_limit", 429, .help = "as many names or records of images as there may be; prune some"},

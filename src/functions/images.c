@@ -208,7 +208,7 @@ const struct function image_functions[] = {
      .help = "Makes an image from a directory or an archive; only for root, on the unix socket",
      .gives = &image_shape, .events = &pull_event_shape,
      .errors = ERRORS_WORKER " local_only bad_path name_missing several_images bad_image_name "
-                             "image_reserved bad_platform no_platform"},
+                             "image_reserved image_exists bad_platform no_platform"},
     {"image::prune", "POST", "/images/prune", prune_fields, prune, NULL, SCOPE_ADMIN,
      .help = "Removes images that no sandbox uses", .gives = &image_prune_shape},
     {"image::get", "GET", "/images/:name", NULL, get, NULL, SCOPE_READ, .flags = FUNCTION_DECODE,

@@ -1,5 +1,9 @@
 /* Takes away what nothing needs: rule 3 of image.c. Records go first, so that none is ever without
- * its layers. */
+ * its layers.
+ *
+ * A worker may have found a layer here that goes now. Which ones it has found is known when it is
+ * done, so that what went meanwhile is remembered until then: an image that has one of those is
+ * made again. Waiting for the last worker instead would be for ever where there is always one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,7 +50,34 @@ static void kept_done(struct kept *k)
 }
 #define auto_kept __attribute__((cleanup(kept_done)))
 
-/* The ids that names and sandboxes have. A damaged name could have any, so it ends the search. */
+struct gone {
+    char dir[DIGEST_HEX];
+    uint64_t when;
+};
+
+static void note_gone(struct image_store *s, const char *dir)
+{
+    struct gone *g;
+
+    s->collected++;
+    if (!s->works)
+        return;
+    s->gone = xrealloc(s->gone, (s->n_gone + 1) * sizeof(*s->gone));
+    g = &s->gone[s->n_gone++];
+    memcpy(g->dir, dir, DIGEST_HEX);
+    g->when = s->collected;
+}
+
+bool gone_since(const struct image_store *s, const char *dir, uint64_t collected)
+{
+    for (size_t i = 0; i < s->n_gone; i++)
+        if (s->gone[i].when > collected && strcmp(s->gone[i].dir, dir) == 0)
+            return true;
+    return false;
+}
+
+/* The ids that names, sandboxes and workers have. A damaged name could have any, so it ends the
+ * search. */
 static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret, struct err *err)
 {
     auto_strv char **names = NULL;
@@ -60,6 +91,9 @@ static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret
             return -1;
         keep(ret, n.id);
     }
+    for (const struct work *w = s->works; w; w = w->next)
+        if (w->held[0])
+            keep(ret, w->held);
     for (; *used; used++)
         if (str_starts(*used, DIGEST_PREFIX) && digest_valid(*used + strlen(DIGEST_PREFIX)))
             keep(ret, *used + strlen(DIGEST_PREFIX));
@@ -94,7 +128,8 @@ static int sort_records(struct image_store *s, const struct kept *ids, struct ke
 }
 
 /* Under a name that stands for nothing, and that the next start removes if we do not. */
-static int set_aside(int dirfd, const struct kept *kept, char ***aside, struct err *err)
+static int set_aside(struct image_store *s, int dirfd, const struct kept *kept, char ***aside,
+                     struct err *err)
 {
     auto_strv char **there = NULL;
     char tmp[ID_SIZE];
@@ -108,6 +143,8 @@ static int set_aside(int dirfd, const struct kept *kept, char ***aside, struct e
         if (renameat(dirfd, *l, dirfd, tmp) < 0)
             return err_sys(err, errno, "set the unused layer %s aside", *l);
         *aside = strv_add(*aside, tmp);
+        if (dirfd == s->layers)
+            note_gone(s, *l);
     }
     return 0;
 }
@@ -133,21 +170,20 @@ static int collect(struct image_store *s, char *const *used, struct err *err)
     auto_kept struct kept ids = {0}, layers = {0}, host = {0};
 
     if (wanted_ids(s, used, &ids, err) < 0 || sort_records(s, &ids, &layers, err) < 0 ||
-        set_aside(s->layers, &layers, &s->aside_layers, err) < 0)
+        set_aside(s, s->layers, &layers, &s->aside_layers, err) < 0)
         return -1;
     if (host_in_use(s, used))
         return 0;
     keep(&host, s->host_layer);
-    return set_aside(s->host, &host, &s->aside_host, err);
+    return set_aside(s, s->host, &host, &s->aside_host, err);
 }
 
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err)
 {
-    int r = 0;
+    int r;
 
     (void)pthread_mutex_lock(&s->lock);
-    if (s->working == 0)
-        r = collect(s, image_ids, err);
+    r = collect(s, image_ids, err);
     (void)pthread_mutex_unlock(&s->lock);
     return r;
 }

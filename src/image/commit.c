@@ -15,9 +15,11 @@ static int too_many_layers(struct err *err)
                     MANIFEST_MAX_LAYERS);
 }
 
-/* What the worker needs of the image below; on the host that is nothing. Under the lock. */
-static int add_base(struct image_store *s, const char *base_id, json_t *request, struct err *err)
+/* What the worker needs of the image below, which stays meanwhile; on the host that is nothing.
+ * Under the lock. */
+static int add_base(struct work *w, const char *base_id, json_t *request, struct err *err)
 {
+    struct image_store *s = w->store;
     auto_record struct record r = {0};
     auto_name struct name n = {0};
     auto_free char *document = NULL;
@@ -30,6 +32,7 @@ static int add_base(struct image_store *s, const char *base_id, json_t *request,
     if (store_find(s, base_id, &n, &r, err) < 0 ||
         records_document(s->records, r.id, &document, err) < 0)
         return -1;
+    memcpy(w->held, r.id, DIGEST_HEX);
     if (r.n_layers >= MANIFEST_MAX_LAYERS)
         return too_many_layers(err);
     for (size_t i = 0; i < r.n_layers; i++)
@@ -54,7 +57,7 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     request = json_pack("{s:s, s:I, s:o}", "op", "commit", "ids_base", (json_int_t)commit->ids_base,
                         "config", commit->config ? json_deep_copy(commit->config) : json_object());
     (void)pthread_mutex_lock(&s->lock);
-    r = add_base(s, commit->base_id, request, err);
+    r = add_base(&w, commit->base_id, request, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (r == 0)
         r = work_run(&w, request, commit->scratch_fd, commit->progress, commit->arg, &made, err);

@@ -36,9 +36,10 @@ static json_t *layers_of(const struct record *r)
     return a;
 }
 
-/* Under the lock. */
-static int export_request(struct image_store *s, const char *name, json_t **ret, struct err *err)
+/* Under the lock; from here on nothing takes its layers away. */
+static int export_request(struct work *w, const char *name, json_t **ret, struct err *err)
 {
+    struct image_store *s = w->store;
     auto_free char *document = NULL, *full = NULL;
     auto_record struct record r = {0};
     auto_name struct name n = {0};
@@ -47,6 +48,7 @@ static int export_request(struct image_store *s, const char *name, json_t **ret,
         return -1;
     if (r.host)
         return not_portable(name, err);
+    memcpy(w->held, r.id, DIGEST_HEX);
     if (records_document(s->records, r.id, &document, err) < 0)
         return -1;
     full = full_name(n.name);
@@ -64,11 +66,10 @@ int image_export(struct image_store *s, const char *name, int out_fd, struct err
 
     if (kept && strcmp(kept, "host") == 0)
         return not_portable(name, err);
-    /* Before the image is looked up: from here on nothing takes its layers away. */
     if (work_begin(s, &w, err) < 0)
         return -1;
     (void)pthread_mutex_lock(&s->lock);
-    r = export_request(s, name, &request, err);
+    r = export_request(&w, name, &request, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (r == 0)
         r = work_run(&w, request, out_fd, NULL, NULL, &done, err);

@@ -12,8 +12,8 @@
  *    What nothing stands for any more goes in the other order.
  * 2. Everything is made under a name tmp_…, synced and renamed; what is found under such a name at
  *    the start is a leftover.
- * 3. A layer goes only when no record has it, a record only when no name and no sandbox has it, and
- *    neither while a worker may have found it present.
+ * 3. A layer goes only when no record has it, a record only when no name, no sandbox and no worker
+ *    has it. What a worker makes of a layer that it found here, and that went since, is not kept.
  *
  * The folder is closed to everyone but root: layers hold setuid programs of strangers. */
 #include "image/image.h"
@@ -138,6 +138,7 @@ void image_store_free(struct image_store *s)
     close_fd(&s->worker);
     (void)pthread_mutex_destroy(&s->lock);
     json_decref(s->registries);
+    free(s->gone);
     free(s->host_layer);
     strv_free(s->host_binds);
     strv_free(s->aside_layers);

@@ -99,9 +99,16 @@ void image_set_registries(struct image_store *s, const struct image_registries *
 int image_pull(struct image_store *s, const struct image_pull *pull, image_progress progress,
                void *arg, struct image **ret, struct err *err);
 
+/* Asked about each name that an archive brings along; -1 with err refuses it. Set once, before the
+ * first import. */
+typedef int (*image_name_check)(const char *name, void *arg, struct err *err);
+void image_set_name_check(struct image_store *s, image_name_check check, void *arg);
+
 /* From the daemon's machine: a root directory, a tar archive of one (plain, gzip, bzip2, xz, zstd),
  * what `docker save` or `cay image export` wrote, or an OCI layout (directory or archive). name
- * NULL = what the archive calls it; ERR_INVALID when it does not say, or holds several. */
+ * NULL = what the archive calls it; ERR_INVALID when it does not say, or holds several,
+ * ERR_CONFLICT "image_exists" when that is the name of another image here. A name that is given is
+ * taken from whichever image has it. */
 int image_import(struct image_store *s, const char *path, const char *name, image_progress progress,
                  void *arg, struct image **ret, struct err *err);
 
@@ -148,8 +155,8 @@ int image_prune(struct image_store *s, const struct image_prune *prune, struct i
 
 /* Sets aside the layers that no name stands for any more; image_purge deletes them, which may take
  * long. image_ids (NULL-terminated) are the ids of images that sandboxes were made from: their
- * layers stay, so the caller sees to it that none is made from another image meanwhile. While a
- * worker makes layers nothing is set aside: the work's end calls for a collection again. */
+ * layers stay, so the caller sees to it that none is made from another image meanwhile. Work that
+ * is under way is not disturbed: it is done again if it had found a layer here that went. */
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err);
 int image_purge(struct image_store *s, struct err *err);
 

@@ -133,10 +133,15 @@ struct image_store {
     char *path; /* absolute, of <data>/images */
     int dir, layers, records, names, host, base;
     int worker;           /* its program; -1 = none */
-    pthread_mutex_t lock; /* who changes names, records and layers; working */
-    unsigned working;     /* workers that make layers; nothing is collected meanwhile */
-    json_t *registries;   /* part of each pull's request */
-    char *host_layer;     /* below images/host */
+    pthread_mutex_t lock; /* who changes names, records and layers; works; gone */
+    struct work *works;   /* that are under way */
+    struct gone *gone;    /* layers that were set aside while there were any: collect.c */
+    size_t n_gone;
+    uint64_t collected;          /* how many layers were set aside */
+    json_t *registries;          /* part of each pull's request */
+    image_name_check check_name; /* NULL = none */
+    void *check_arg;
+    char *host_layer; /* below images/host */
     char **host_binds;
     char **aside_layers, **aside_host; /* set aside; the next start deletes what is forgotten */
     int64_t opened_ms;
@@ -151,16 +156,30 @@ int store_find(struct image_store *s, const char *name, struct name *ret_name,
 int store_image(const struct image_store *s, const struct name *n, struct record *r,
                 struct image **ret, struct err *err);
 
+/* ---- collect.c; under the lock ---- */
+
+/* Was the layer set aside since the store counted so many? */
+bool gone_since(const struct image_store *s, const char *dir, uint64_t collected);
+
 /* ---- work.c: what a worker makes, and how it comes into the store ---- */
 
 struct work {
     struct image_store *store;
-    char tmp[ID_SIZE]; /* the worker's own folder below layers/ */
+    struct work *next;
+    char tmp[ID_SIZE];     /* the worker's own folder below layers/ */
+    char held[DIGEST_HEX]; /* an image whose layers it reads: they stay; "" = none */
+    bool keep_names;       /* what names mean stays: none is taken from another image */
+    uint64_t began;        /* when, counted by the store's collected */
+    bool gone;             /* what the worker had found here was not, at the end */
+    unsigned lost;         /* how often that was */
 };
 
 int work_begin(struct image_store *s, struct work *w, struct err *err);
 /* An empty folder for another worker, after one that failed. */
 int work_again(struct work *w, struct err *err);
+/* After a failure: true when it was a collection that took layers away which the worker had found
+ * here, and all is ready for another try. */
+bool work_lost(struct work *w);
 /* Removes what is left of the worker's folder. */
 void work_end(struct work *w);
 

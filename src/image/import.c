@@ -37,8 +37,9 @@ static int open_source(const char *path, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* What the archive calls its image, each in its short form. */
-static int names_in(const json_t *made, char ***ret, struct err *err)
+/* What the archive calls its image, each in its short form. Who made it chose that, not who imports
+ * it: a name that has a meaning already is not given to it. */
+static int names_in(const struct image_store *s, const json_t *made, char ***ret, struct err *err)
 {
     auto_strv char **said = strings_load(json_object_get(made, "names"));
     auto_strv char **names = xcalloc(1, sizeof(*names));
@@ -46,7 +47,8 @@ static int names_in(const json_t *made, char ***ret, struct err *err)
     for (char **name = said; name && *name; name++) {
         auto_free char *kept = NULL;
 
-        if (name_check_new(*name, false, &kept, err) < 0)
+        if (name_check_new(*name, false, &kept, err) < 0 ||
+            (s->check_name && s->check_name(kept, s->check_arg, err) < 0))
             return err_wrap(err, "what the archive calls its image; give a name");
         names = strv_add(names, kept);
     }
@@ -69,15 +71,27 @@ static int import_as(struct image_store *s, int source, const char *path, char *
         json_decref(request);
         return -1;
     }
-    r = work_run(&w, request, source, progress, arg, &made, err);
-    if (r == 0 && !names)
-        r = names_in(made, &names, err);
-    if (r == 0)
-        r = work_publish(&w, made, path, names, ret, err);
+    w.keep_names = !name;
+    do {
+        json_decref(made);
+        made = NULL;
+        (void)lseek(source, 0, SEEK_SET);
+        r = work_run(&w, request, source, progress, arg, &made, err);
+        if (r == 0 && !names)
+            r = names_in(s, made, &names, err);
+        if (r == 0)
+            r = work_publish(&w, made, path, names, ret, err);
+    } while (r < 0 && work_lost(&w));
     work_end(&w);
     json_decref(made);
     json_decref(request);
     return r;
+}
+
+void image_set_name_check(struct image_store *s, image_name_check check, void *arg)
+{
+    s->check_name = check;
+    s->check_arg = arg;
 }
 
 int image_import(struct image_store *s, const char *path, const char *name, image_progress progress,

@@ -118,9 +118,13 @@ static int pull_as(struct image_store *s, const struct image_pull *pull,
         json_decref(request);
         return -1;
     }
-    r = run_worker(&w, request, ref->host, progress, arg, &made, err);
-    if (r == 0)
-        r = work_publish(&w, made, full, names, ret, err);
+    do {
+        json_decref(made);
+        made = NULL;
+        r = run_worker(&w, request, ref->host, progress, arg, &made, err);
+        if (r == 0)
+            r = work_publish(&w, made, full, names, ret, err);
+    } while (r < 0 && work_lost(&w));
     work_end(&w);
     json_decref(made);
     json_decref(request);

@@ -17,16 +17,20 @@
 #include "image/image_internal.h"
 #include "layer/layer.h"
 
+#define LOST_MAX 3
+
 int work_begin(struct image_store *s, struct work *w, struct err *err)
 {
     if (s->worker < 0)
         return err_set(err, ERR_INTERNAL, "this program has no image worker");
-    w->store = s;
+    *w = (struct work){.store = s};
     id_new(w->tmp, "tmp");
     if (mkdirat(s->layers, w->tmp, 0700) < 0)
         return err_sys(err, errno, "make a folder for the image worker");
     (void)pthread_mutex_lock(&s->lock);
-    s->working++;
+    w->began = s->collected;
+    w->next = s->works;
+    s->works = w;
     (void)pthread_mutex_unlock(&s->lock);
     return 0;
 }
@@ -39,7 +43,32 @@ int work_again(struct work *w, struct err *err)
         return err_sys(err, -r, "remove what an image worker left");
     if (mkdirat(w->store->layers, w->tmp, 0700) < 0)
         return err_sys(err, errno, "make a folder for the image worker");
+    (void)pthread_mutex_lock(&w->store->lock);
+    w->began = w->store->collected;
+    (void)pthread_mutex_unlock(&w->store->lock);
     return 0;
+}
+
+bool work_lost(struct work *w)
+{
+    bool again = w->gone && w->lost < LOST_MAX && work_again(w, NULL) == 0;
+
+    w->gone = false;
+    return again;
+}
+
+static void unlist(struct work *w)
+{
+    struct image_store *s = w->store;
+    struct work **at = &s->works;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    if (!s->works) {
+        free(steal_ptr(s->gone));
+        s->n_gone = 0;
+    }
 }
 
 void work_end(struct work *w)
@@ -51,7 +80,7 @@ void work_end(struct work *w)
         log_warn("what an image worker left is still on disk; the next start tries again", "folder",
                  w->tmp, "error", strerror(-r));
     (void)pthread_mutex_lock(&s->lock);
-    s->working--;
+    unlist(w);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -86,6 +115,11 @@ static int put_layer(struct work *w, int tmpfd, const char *dir, const json_t *m
     if (name && renameat2(tmpfd, name, w->store->layers, dir, RENAME_NOREPLACE) < 0 &&
         errno != EEXIST) /* another worker was faster: what is left here goes with the folder */
         return err_sys(err, errno, "put a layer in its place");
+    if (!name && gone_since(w->store, dir, w->began)) {
+        w->gone = true;
+        w->lost++;
+        return err_set(err, ERR_UNAVAILABLE, "a layer that was here was removed; try again");
+    }
     if (fstatat(w->store->layers, dir, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
         return err_set(err, ERR_INTERNAL, "a layer that was here is gone; try again");
     return 0;
@@ -117,6 +151,21 @@ static struct name name_of(const struct record *r, const json_t *made, const cha
     return n;
 }
 
+static int check_names(const struct image_store *s, const struct record *r, char *const *names,
+                       struct err *err)
+{
+    for (; *names; names++) {
+        auto_name struct name n = {0};
+
+        if (names_read(s->names, *names, &n, NULL) == 0 && strcmp(n.id, r->id) != 0)
+            return err_code(err, ERR_CONFLICT, "image_exists",
+                            "the archive calls its image %.100s, which is the name of another one "
+                            "here: give that name to replace it, or a new one",
+                            *names);
+    }
+    return 0;
+}
+
 /* Rule 1 of image.c. */
 static int put_all(struct work *w, struct record *r, const json_t *made, struct name *n,
                    char *const *names, struct image **ret, struct err *err)
@@ -126,6 +175,8 @@ static int put_all(struct work *w, struct record *r, const json_t *made, struct 
 
     if (!document)
         return err_set(err, ERR_INTERNAL, "the image worker left out the configuration");
+    if (w->keep_names && check_names(s, r, names, err) < 0)
+        return -1;
     if (room_check(s, names, r->id, err) < 0 || put_layers(w, r, made, err) < 0 ||
         records_write(s->records, r, document, err) < 0)
         return -1;

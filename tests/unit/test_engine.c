@@ -8,7 +8,7 @@
 #include "engine/exec_internal.h"
 #include "engine/files.h"
 #include "engine/images.h"
-#include "engine/images_internal.h"
+#include "engine/images_used_internal.h"
 #include "engine/logs.h"
 #include "engine/long_work_internal.h"
 #include "engine/metrics.h"

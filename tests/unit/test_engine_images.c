@@ -7,6 +7,7 @@
 
 #include "engine/dirs_internal.h"
 #include "engine/images.h"
+#include "engine/images_used_internal.h"
 #include "engine/policy.h"
 #include "engine/pulls_internal.h"
 #include "engine/roster_internal.h"
@@ -644,6 +645,44 @@ TEST(policies_decide_when_a_create_pulls)
         json_decref(s);
         world_done(&w);
     }
+}
+
+TEST(an_image_that_is_removed_between_its_pull_and_its_use_is_pulled_again)
+{
+    struct err err = {0};
+    struct world w;
+    json_t *s = NULL;
+
+    pulls_up(&w);
+    fake_images.vanish = 2;
+    if (try_create(&w, "{\"image\":\"far:1\"}", &s, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    json_decref(s);
+    CHECK_INT(fake_images.pulls, 3);
+    fake_images.vanish = 100; /* someone insists */
+    CHECK_INT(try_create(&w, "{\"image\":\"far:2\"}", &s, &err), -1);
+    CHECK_STR(err.code, "image_not_found");
+    CHECK_INT(fake_images.pulls, 6);
+    world_done(&w);
+}
+
+TEST(an_image_that_a_create_has_taken_is_not_removed)
+{
+    struct image *image;
+    struct err err = {0};
+    struct world w;
+
+    pulls_up(&w);
+    CHECK_INT(images_take(w.engine, "here:1", &image, &err), 0); /* no sandbox is listed yet */
+    CHECK_INT(engine_image_remove(w.engine, "here:1", &err), -1);
+    CHECK_STR(err.code, "image_in_use");
+    CHECK(image_in_use(w.engine, image->id));
+    images_release(w.engine, image->id);
+    images_drop(w.engine, image->id, "here:1");
+    CHECK(!image_in_use(w.engine, image->id));
+    CHECK_INT(engine_image_remove(w.engine, "here:1", &err), 0);
+    image_free(image);
+    world_done(&w);
 }
 
 TEST(a_create_sends_its_own_credentials_and_keeps_none_of_them)

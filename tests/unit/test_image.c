@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -1114,6 +1115,44 @@ TEST(an_archive_that_does_not_name_its_image_needs_a_name)
     image_store_free(s);
 }
 
+static int refuse_presets(const char *name, void *arg, struct err *err)
+{
+    (void)arg;
+    return strcmp(name, "python:3.12-slim") == 0
+               ? err_code(err, ERR_FORBIDDEN, "image_reserved", "%s has a meaning", name)
+               : 0;
+}
+
+TEST(an_archive_takes_no_name_from_another_image)
+{
+    struct image_store *s;
+    struct image *first, *image;
+    struct err err = {0};
+
+    set_up();
+    s = open_store();
+    image_set_name_check(s, refuse_presets, NULL);
+    small_tar("mine");
+    first = import(s, in_base("image.tar"), "app:1");
+    make_pieces();
+    docker_tar(ARCHIVE_FILTER_NONE, false, "app:1");
+    CHECK_INT(image_import(s, in_base("image.tar"), NULL, NULL, NULL, &image, &err), -1);
+    CHECK_STR(err.code, "image_exists");
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    CHECK_INT(image_get(s, "app:1", &image, &err), 0);
+    CHECK_STR(image->id, first->id);
+    image_free(image);
+    /* Who gives the name means it, and the same image again takes nothing. */
+    image_free(import(s, in_base("image.tar"), "app:1"));
+    image_free(import(s, in_base("image.tar"), NULL));
+    docker_tar(ARCHIVE_FILTER_NONE, false, "python:3.12-slim");
+    CHECK_INT(image_import(s, in_base("image.tar"), NULL, NULL, NULL, &image, &err), -1);
+    CHECK_STR(err.code, "image_reserved");
+    image_free(import(s, in_base("image.tar"), "python:3.12-slim"));
+    image_free(first);
+    image_store_free(s);
+}
+
 TEST(a_layer_that_is_not_what_the_configuration_says_is_refused)
 {
     struct image_store *s;
@@ -1743,11 +1782,12 @@ TEST(a_worker_has_only_the_rights_that_it_needs)
     image_store_free(s);
 }
 
-TEST(nothing_is_collected_while_a_worker_runs)
+TEST(a_collection_beside_a_worker_takes_nothing_that_its_image_has)
 {
     struct watch w = {.collect = true};
     struct image_store *s;
     struct image *image;
+    struct err err = {0};
 
     set_up();
     w.store = s = open_store();
@@ -1755,11 +1795,15 @@ TEST(nothing_is_collected_while_a_worker_runs)
     docker_tar(ARCHIVE_FILTER_NONE, false, "app");
     image_free(import(s, in_base("image.tar"), NULL));
     CHECK_INT(image_remove(s, "app", false, NULL), 0);
-    /* Its layers have no name now, but the worker found them here. */
-    CHECK_INT(image_import(s, in_base("image.tar"), "again", on_event, &w, &image, NULL), 0);
+    /* Its layers have no name now: they go while the worker, which found them here, is at work. */
+    if (image_import(s, in_base("image.tar"), "again", on_event, &w, &image, &err) < 0)
+        TAP_FAIL("%s", err.text);
     CHECK(w.events > 0);
     check_pieces(image);
+    CHECK(count_layers() > 2); /* those that were set aside are not yet deleted */
+    collect(s, NULL);
     CHECK_INT(count_layers(), 2);
+    check_pieces(image);
     image_free(image);
     image_store_free(s);
 }
@@ -1939,6 +1983,81 @@ TEST(what_is_exported_comes_back_the_same)
     image_free(second);
     image_free(third);
     image_store_free(s);
+}
+
+struct exporting {
+    struct image_store *store;
+    int fd, result;
+    struct err err;
+};
+
+static void *export_to_pipe(void *arg)
+{
+    struct exporting *x = arg;
+
+    x->result = image_export(x->store, "top", x->fd, &x->err);
+    close_fd(&x->fd);
+    return NULL;
+}
+
+/* Two layers that are each larger than a pipe and the blocks before it. */
+static void make_large(struct image_store *s)
+{
+    auto_free char *noise = xcalloc(1, 400000);
+    struct image_commit commit = {.name = "top", .ids_base = 100000};
+    auto_close int scratch = -1, fd = -1;
+    struct image *below, *top;
+    struct err err = {0};
+
+    memset(noise, 'x', 399999);
+    small_tar(noise);
+    below = import(s, in_base("image.tar"), "below");
+    commit.scratch_fd = scratch = make_scratch();
+    commit.base_id = below->id;
+    fd = open(in_base("scratch/upper/large"), O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+    CHECK_INT(write_all(fd, noise, 399999), 0);
+    CHECK_INT(fchown(fd, 100000, 100000), 0);
+    if (image_commit(s, &commit, &top, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    image_free(below);
+    image_free(top);
+}
+
+TEST(an_image_that_is_removed_while_it_is_exported_is_exported_whole)
+{
+    auto_close int tar = -1;
+    struct exporting x;
+    struct image *image;
+    int ends[2];
+    pthread_t thread;
+    char data[65536];
+    ssize_t n;
+
+    set_up();
+    x = (struct exporting){.store = open_store()};
+    make_large(x.store);
+    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+    x.fd = ends[1];
+    CHECK_INT(pthread_create(&thread, NULL, export_to_pipe, &x), 0);
+    n = read(ends[0], data, 1); /* it is under way, and the second layer is not yet read */
+    CHECK_INT(n, 1);
+    CHECK_INT(image_remove(x.store, "top", false, NULL), 0);
+    CHECK_INT(image_remove(x.store, "below", false, NULL), 0);
+    collect(x.store, NULL);
+    tar = open(in_base("image.tar"), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    do
+        CHECK_INT(write_all(tar, data, (size_t)n), 0);
+    while ((n = read(ends[0], data, sizeof(data))) > 0);
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    if (x.result < 0)
+        TAP_FAIL("%s", x.err.text);
+    collect(x.store, NULL); /* now they go */
+    CHECK_INT(count_layers(), 0);
+    image = import(x.store, in_base("image.tar"), NULL);
+    CHECK_INT(look(image, "large").st_size, 399999);
+    CHECK_INT(image->size, 2 * 399999 + 5);
+    image_free(image);
+    image_store_free(x.store);
 }
 
 TEST(an_export_that_nobody_reads_fails_and_leaves_nothing)
