@@ -64,6 +64,11 @@ static const struct variable {
      "cgroup v2 only: the group that sandboxes are in, e.g. "
      "/system.slice/cay-sandboxes.service; else "
      "the daemon's own if it was delegated, else the root"},
+    {"CAY_DISK_OVERCOMMIT", NULL, TYPE_U32, AT(disk_overcommit), 0, 1000000, "100",
+     "disks of sandboxes may add up to so many times what is free; 1 = all have their room, 0 = "
+     "any"},
+    {"CAY_DISK_RESERVE", NULL, TYPE_U32, AT(disk_reserve_mb), 0, 1 << 30, "0",
+     "MB of the host's disk that sandboxes do not get; 0 = a fiftieth, from 64 to 1024"},
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",

@@ -27,6 +27,7 @@ struct daemon_config {
     uint32_t max_sandboxes, sweep, max_command, prepared;
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
     char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */
+    uint32_t disk_overcommit, disk_reserve_mb; /* of both 0 has a meaning: engine.h */
     bool rate_enabled;
     uint32_t rate_rpm, rate_burst;
     char **origins, **hosts; /* NULL = none */

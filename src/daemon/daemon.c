@@ -184,6 +184,8 @@ static int start_engine(struct daemon *d, struct err *err)
         .max_command_s = c->max_command,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
+        .disk_overcommit = c->disk_overcommit,
+        .disk_reserve_mb = c->disk_reserve_mb,
         .memory = &d->memory,
     };
     set_registries(d);

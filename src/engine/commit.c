@@ -13,6 +13,7 @@
 #include "engine/policy.h"
 #include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/space_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "model/sandbox.h"
@@ -187,7 +188,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
     struct image *image;
     int r;
 
-    if (sandbox_get(e, id, &sb, err) < 0 || check(e, req, err) < 0)
+    if (sandbox_get(e, id, &sb, err) < 0 || check(e, req, err) < 0 || space_check(e, err) < 0)
         return -1;
     if (!sb->image_id || !*sb->image_id)
         return err_set(err, ERR_CONFLICT,

@@ -20,6 +20,7 @@
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/space_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "store/store.h"
@@ -69,6 +70,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->reaper = reaper_new();
     e->destroyer = destroyer_new();
     e->troubles = troubles_new();
+    e->space = space_new();
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
@@ -92,7 +94,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
 int engine_start(struct engine *e, struct err *err)
 {
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || recover(e, err) < 0 ||
-        prepared_start(e, err) < 0) {
+        space_start(e, err) < 0 || prepared_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
@@ -125,6 +127,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     roster_close(e);
     pulls_stop(e);
     prepared_stop(e);
+    space_stop(e);
     if (stop_sandboxes && reaper_runs(e))
         remove_all(e);
     reaper_stop(e);
@@ -139,6 +142,7 @@ void engine_free(struct engine *e)
     reaper_free(e->reaper);
     destroyer_free(e->destroyer);
     troubles_free(e->troubles);
+    space_free(e->space);
     prepared_free(e->prepared);
     writer_free(e->writer);
     pulls_free(e->pulls);

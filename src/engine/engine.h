@@ -35,6 +35,8 @@ struct engine_config {
     uint32_t max_command_s;       /* 300 */
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
+    uint32_t disk_overcommit;     /* 100: disks may add up to so many times what is free; 0 = any */
+    uint32_t disk_reserve_mb;     /* of the host's disk that sandboxes do not get; 0 = a share */
     struct budget *memory;        /* that long outputs are taken from; NULL = no bound */
 };
 

@@ -12,6 +12,7 @@ struct prepared;
 struct pulls;
 struct reaper;
 struct roster;
+struct space;
 struct troubles;
 struct writer;
 
@@ -49,6 +50,7 @@ struct engine {
     struct writer *writer;
     struct prepared *prepared;
     struct reaper *reaper;
+    struct space *space;
     struct destroyer *destroyer;
     struct troubles *troubles;
 };

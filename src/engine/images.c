@@ -16,6 +16,7 @@
 #include "engine/pulls_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
+#include "engine/space_internal.h"
 #include "engine/watch.h"
 #include "image/image.h"
 #include "oci/digest.h"
@@ -265,7 +266,7 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     int r;
 
     if ((name && policy_check_new_name(e->policy, name, false, err) < 0) ||
-        worker_begin(e, err) < 0)
+        space_check(e, err) < 0 || worker_begin(e, err) < 0)
         return -1;
     r = image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
                      &image, err);

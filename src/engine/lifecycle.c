@@ -16,6 +16,7 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
+#include "engine/space_internal.h"
 #include "engine/spec_internal.h"
 #include "engine/stop_internal.h"
 #include "engine/turn_internal.h"
@@ -116,12 +117,17 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
 {
     struct image *image;
 
-    if (image_obtain(e, req, watch, &image, err) < 0)
+    if (space_promise(e, spec->limits.disk_mb, req->disk_mb.given, err) < 0)
         return -1;
+    if (image_obtain(e, req, watch, &image, err) < 0) {
+        space_give(e, spec->limits.disk_mb);
+        return -1;
+    }
     if (spec_take_image(e, req, image, spec, err) < 0 || prepared_take(e, box, err) < 0) {
         images_release(e, image->id);
         images_drop(e, image->id, spec->image);
         image_free(image);
+        space_give(e, spec->limits.disk_mb);
         return -1;
     }
     *ret = image;
@@ -150,6 +156,7 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
     }
     sb = sandbox_alloc(e, &box);
     sb->spec = spec;
+    sb->promised_mb = spec.limits.disk_mb;
     sb->state = SANDBOX_CREATING;
     sb->created_ms = now_ms();
     sandbox_set_expiry(sb, sb->created_ms, sb->created_ms + spec.timeout_s * 1000LL);
@@ -338,6 +345,8 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
                         "the sandbox is being committed and stands still meanwhile; try again when "
                         "that is done");
+    if (space_check_resume(e, sb, err) < 0)
+        return -1;
     if (runtime_pause(e->runtime, &sb->box, false, err) < 0)
         return -1;
     if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)

@@ -6,6 +6,7 @@
 #include "engine/engine_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/space_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -69,6 +70,17 @@ int engine_sandbox_metrics(struct engine *e, const char *id, json_t **ret, struc
     return 0;
 }
 
+static void add_space(struct engine *e, json_t *o)
+{
+    struct space_state s;
+
+    space_look(e, &s);
+    (void)json_object_set_new(o, "diskFreeBytes", json_integer((json_int_t)s.free));
+    (void)json_object_set_new(o, "diskReserveBytes", json_integer((json_int_t)s.reserve));
+    (void)json_object_set_new(o, "diskPromisedBytes", json_integer((json_int_t)s.promised));
+    (void)json_object_set_new(o, "diskLow", json_boolean(s.low));
+}
+
 int engine_metrics(struct engine *e, json_t **ret, struct err *err)
 {
     json_int_t uptime = (mono_ns() - e->start_ns) / 1000000000;
@@ -82,6 +94,7 @@ int engine_metrics(struct engine *e, json_t **ret, struct err *err)
     (void)json_object_set_new(o, "totalKilled", json_integer(atomic_load(&e->killed)));
     (void)json_object_set_new(o, "totalExpired", json_integer(atomic_load(&e->expired)));
     (void)json_object_set_new(o, "uptimeSeconds", json_integer(uptime));
+    add_space(e, o);
     *ret = o;
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/pulls_internal.h"
+#include "engine/space_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/watch.h"
 #include "image/image.h"
@@ -398,7 +399,7 @@ int pulls_run(struct engine *e, const struct image_pull *what, const struct engi
 
     if (wake_fd < 0)
         return err_sys(err, errno, "make a descriptor to wait for a pull");
-    if (long_work_begin(e, err) < 0)
+    if (space_check(e, err) < 0 || long_work_begin(e, err) < 0)
         return -1;
     pthread_mutex_lock(&e->pulls->lock);
     r = join(e, what, &w, &p, err);

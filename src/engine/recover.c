@@ -14,6 +14,7 @@
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/space_internal.h"
 #include "engine/stop_internal.h"
 #include "engine/strays_internal.h"
 #include "engine/writer_internal.h"
@@ -96,6 +97,8 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     sb->reason = row->reason ? xstrdup(row->reason) : NULL;
     sb->created_ms = row->created_ms;
     sb->started_ns = mono_ns() - (now - row->created_ms) * 1000000;
+    sb->promised_mb = spec.limits.disk_mb;
+    space_promised(e, sb->promised_mb);
     sb->image_id = xstrdup(row->image_id ? row->image_id : "");
     load_image_config(sb, row->image_config);
     sandbox_set_expiry(sb, now, row->expires_ms);

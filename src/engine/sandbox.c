@@ -7,6 +7,7 @@
 #include "engine/json_text_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/space_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -39,6 +40,7 @@ void sandbox_unref(struct sandbox *sb)
 {
     if (!sb || atomic_fetch_sub(&sb->refs, 1) != 1)
         return;
+    space_give(sb->engine, sb->promised_mb);
     turn_done(&sb->env_turn);
     turn_done(&sb->turn);
     turn_done(&sb->commit_turn);

@@ -52,6 +52,13 @@ struct sandbox {
     int64_t sample_ns;
     double cpu_percent;
 
+    uint32_t promised_mb; /* of the host's disk (space_internal.h); set before others know of it */
+    /* Of the thread that watches the host's disk, in bytes: what was used of the disk when it last
+     * looked and when the host's disk became low, how much of that the host has not given yet, up
+     * to where it may be used; and when it was last seen to write. */
+    uint64_t disk_used, disk_mark, disk_debt, lease;
+    int64_t wrote_ns;
+
     struct agent_waits waits; /* has its own lock */
 };
 

@@ -18,6 +18,12 @@ static const struct field global_fields[] = {
     {"totalKilled", FIELD_INT, .example = "40", .help = "by a call"},
     {"totalExpired", FIELD_INT, .example = "1", .help = "because their time was over"},
     {"uptimeSeconds", FIELD_INT, .example = "3600", .help = "of the daemon"},
+    {"diskFreeBytes", FIELD_INT, .example = "80530636800", .help = "where the disks are"},
+    {"diskReserveBytes", FIELD_INT, .example = "1073741824",
+     .help = "of these, what sandboxes do not get"},
+    {"diskPromisedBytes", FIELD_INT, .example = "4294967296",
+     .help = "the sum of the sizes of all disks"},
+    {"diskLow", FIELD_BOOL, .example = "false", .help = "so that those that write are paused"},
     {0},
 };
 const struct shape global_metrics_shape = {"GlobalMetrics", global_fields,

@@ -90,6 +90,38 @@ int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *r
     return rt->ops->stats(rt, box, ret, err);
 }
 
+int runtime_room(struct runtime *rt, struct host_room *ret, struct err *err)
+{
+    return rt->ops->room ? rt->ops->room(rt, ret, err) : unsupported(rt, "tell its room", err);
+}
+
+void runtime_unwritten(struct runtime *rt, struct unwritten *ret)
+{
+    *ret = (struct unwritten){0};
+    if (rt->ops->unwritten)
+        rt->ops->unwritten(rt, ret);
+}
+
+uint64_t runtime_disk_bytes(struct runtime *rt, const struct box *box)
+{
+    return rt->ops->disk_bytes ? rt->ops->disk_bytes(rt, box) : 0;
+}
+
+int runtime_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
+                      struct err *err)
+{
+    if (!rt->ops->disk_room)
+        return unsupported(rt, "look at the disk of a sandbox", err);
+    return rt->ops->disk_room(rt, box, ret, err);
+}
+
+int runtime_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, struct err *err)
+{
+    if (!rt->ops->disk_lease)
+        return unsupported(rt, "bound what a sandbox writes", err);
+    return rt->ops->disk_lease(rt, box, more, err);
+}
+
 int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err)
 {

@@ -51,6 +51,25 @@ struct box_trace {
     char path[512];      /* of the disk; "" = none */
 };
 
+/* The filesystem of the host that holds the boxes' disks, in bytes. */
+struct host_room {
+    uint64_t free, total;
+};
+
+/* What programs wrote, anywhere on this host, and what is in memory only yet; in bytes. */
+struct unwritten {
+    uint64_t now;
+    uint64_t max; /* about what it can become before they have to wait */
+};
+
+/* A box's disk, in bytes. */
+struct disk_room {
+    uint64_t used;   /* as the box sees it: what it wrote and what it was promised */
+    uint64_t backed; /* what the host has given for it so far */
+};
+
+#define LEASE_ANY UINT64_MAX
+
 enum box_channel { BOX_EXEC, BOX_CTL }; /* see proto/call.h */
 
 /* What a look at a box finds whose agent does not answer. */
@@ -111,6 +130,17 @@ struct runtime_ops {
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
 
+    /* Quick. ERR_UNSUPPORTED where the disks of boxes are not this host's. */
+    int (*room)(struct runtime *rt, struct host_room *ret, struct err *err);
+    void (*unwritten)(struct runtime *rt, struct unwritten *ret);
+    /* What the disk of a box takes on the host; needs no turn. 0 = cannot be told. */
+    uint64_t (*disk_bytes)(struct runtime *rt, const struct box *box);
+    int (*disk_room)(struct runtime *rt, const struct box *box, struct disk_room *ret,
+                     struct err *err);
+    /* From now on the box can take so many bytes more of its disk; past that it is told that the
+     * disk is full, at once and not when it is too late. LEASE_ANY = all that its disk has. */
+    int (*disk_lease)(struct runtime *rt, const struct box *box, uint64_t more, struct err *err);
+
     /* The root of the box's own filesystem, read-only, as the box sees it now: upper/ is what it
      * wrote on top of its layers, with owners counted from *ret_ids_base. The caller closes it, and
      * sees to it that nothing runs meanwhile. */
@@ -147,6 +177,12 @@ enum box_look runtime_look(struct runtime *rt, const struct box *box);
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
+int runtime_room(struct runtime *rt, struct host_room *ret, struct err *err);
+void runtime_unwritten(struct runtime *rt, struct unwritten *ret);
+uint64_t runtime_disk_bytes(struct runtime *rt, const struct box *box);
+int runtime_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
+                      struct err *err);
+int runtime_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, struct err *err);
 int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err);
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);

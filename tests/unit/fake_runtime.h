@@ -41,8 +41,10 @@ enum lie {
 
 struct fake_box {
     char id[ID_SIZE];
-    bool prepared, alive, paused;
+    bool prepared, alive;
+    atomic_bool paused;
     bool empty; /* it has no disk */
+    atomic_ullong used, lease;
     int watch_fd;
     struct fake_conn {
         int fd;
@@ -72,6 +74,7 @@ static struct fake {
     _Atomic enum box_look look;
     atomic_uint looks; /* how often it was looked at */
     atomic_uint watch_asked;
+    atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     atomic_bool half_read; /* somebody has taken what LIE_HALF sent */
 } fake;
 
@@ -619,6 +622,35 @@ static int fake_stats(struct runtime *rt, const struct box *box, struct box_stat
     return 0;
 }
 
+static int fake_room(struct runtime *rt, struct host_room *ret, struct err *err)
+{
+    (void)rt;
+    *ret = (struct host_room){.free = atomic_load(&fake.free_mb) << 20, .total = 1ull << 40};
+    return ret->free ? 0 : err_set(err, ERR_UNSUPPORTED, "its disks are elsewhere");
+}
+
+static int fake_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
+                          struct err *err)
+{
+    (void)rt;
+    (void)err;
+    pthread_mutex_lock(&fake.lock);
+    ret->used = ret->backed = atomic_load(&fake_find(box->id)->used);
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+static int fake_disk_lease(struct runtime *rt, const struct box *box, uint64_t more,
+                           struct err *err)
+{
+    (void)rt;
+    (void)err;
+    pthread_mutex_lock(&fake.lock);
+    atomic_store(&fake_find(box->id)->lease, more);
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
 static int fake_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                           uint32_t *ret_ids_base, struct err *err)
 {
@@ -679,6 +711,9 @@ static const struct runtime_ops fake_ops = {
     .look = fake_look_at,
     .pause = fake_pause,
     .stats = fake_stats,
+    .room = fake_room,
+    .disk_room = fake_disk_room,
+    .disk_lease = fake_disk_lease,
     .disk_open = fake_disk_open,
     .each = fake_each,
     .trace = fake_trace,

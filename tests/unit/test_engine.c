@@ -15,6 +15,7 @@
 #include "engine/path_internal.h"
 #include "engine/processes.h"
 #include "engine/sandboxes.h"
+#include "engine/space_internal.h"
 #include "engine/strays.h"
 
 /* ---- create ---- */
@@ -782,6 +783,21 @@ static void touch_disk(struct world *w, const char *id)
     close_fd(&(int){open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
 }
 
+/* id → Sandbox */
+static json_t *everything(struct world *w)
+{
+    json_t *all = json_object(), *page, *sandbox;
+    size_t i;
+
+    CHECK_INT(engine_list(w->engine, NULL, NULL, 1, 200, &page, NULL), 0);
+    json_array_foreach(json_object_get(page, "items"), i, sandbox)
+    {
+        (void)json_object_set(all, str(sandbox, "id"), sandbox);
+    }
+    json_decref(page);
+    return all;
+}
+
 TEST(a_lost_database_loses_no_sandbox)
 {
     auto_free char *runs = NULL, *paused = NULL, *stopped = NULL, *removed = NULL;
@@ -801,8 +817,8 @@ TEST(a_lost_database_loses_no_sandbox)
     CHECK_INT(engine_renew(w.engine, runs, now_ms() + 7200000, &after, NULL), 0);
     json_decref(after);
     CHECK_INT(engine_remove(w.engine, removed, NULL), 0);
-    CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 10, &before, NULL), 0);
-    CHECK_INT(json_array_size(json_object_get(before, "items")), 3);
+    before = everything(&w);
+    CHECK_INT(json_object_size(before), 3);
     touch_disk(&w, runs);
     touch_disk(&w, paused);
     touch_disk(&w, stopped);
@@ -812,7 +828,7 @@ TEST(a_lost_database_loses_no_sandbox)
             lose_database(&w);
         world_open(&w);
         world_start(&w);
-        CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 10, &after, NULL), 0);
+        after = everything(&w);
         if (!json_equal(before, after))
             TAP_FAIL("%s\n%s", json_dumps(before, 0), json_dumps(after, 0));
         json_decref(after);
@@ -822,6 +838,96 @@ TEST(a_lost_database_loses_no_sandbox)
         json_decref(after);
     }
     json_decref(before);
+    world_done(&w);
+}
+
+/* ---- the host's disk ---- */
+
+TEST(no_more_disk_is_promised_than_may_be)
+{
+    auto_free char *first = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *out;
+
+    world_new(&w);
+    w.engine->config.disk_overcommit = 2;
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb, 1100);
+    world_start(&w);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":1001}", &out, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    first = create(&w, "{\"image\":\"host\",\"disk\":1000}");
+    free(create(&w, "{\"image\":\"host\",\"disk\":900}"));
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    /* Also after a start, and until its disk is gone. */
+    world_close(&w, false);
+    world_open(&w);
+    w.engine->config.disk_overcommit = 2;
+    w.engine->config.disk_reserve_mb = 100;
+    world_start(&w);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err), -1);
+    CHECK_INT(engine_remove(w.engine, first, NULL), 0);
+    await_gone(first);
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+        if (try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err) == 0)
+            break;
+    CHECK_STR(str(out, "status"), "running");
+    json_decref(out);
+    world_done(&w);
+}
+
+static void *keep_writing(void *arg)
+{
+    struct fake_box *b = arg;
+
+    while (!atomic_load(&b->paused))
+        if (atomic_load(&b->lease) > 0) {
+            atomic_fetch_add(&b->used, 1u << 20);
+            (void)poll(NULL, 0, 1);
+        }
+    return NULL;
+}
+
+TEST(who_writes_on_a_low_disk_is_paused_and_goes_on_with_room)
+{
+    auto_free char *writes = NULL, *idle = NULL, *by_user = NULL;
+    struct err err = {0};
+    pthread_t writer;
+    struct world w;
+    json_t *out;
+
+    world_new(&w);
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb, 300);
+    world_start(&w);
+    writes = create(&w, "{\"image\":\"host\"}");
+    idle = create(&w, "{\"image\":\"host\"}");
+    by_user = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_pause(w.engine, by_user, &out, NULL), 0);
+    json_decref(out);
+    pthread_create(&writer, NULL, keep_writing, fake_look(writes));
+    atomic_store(&fake.free_mb, 170);
+    await_status(&w, writes, "paused (" SPACE_REASON ")");
+    pthread_join(writer, NULL);
+    check_status(&w, idle, "running");
+    CHECK_INT(engine_resume(w.engine, writes, &out, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    CHECK_INT(engine_resume(w.engine, by_user, &out, NULL), 0); /* a user's word on a user's */
+    json_decref(out);
+    CHECK_INT(engine_pause(w.engine, by_user, &out, NULL), 0);
+    json_decref(out);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &out, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    atomic_store(&fake.free_mb, 5000);
+    await_status(&w, writes, "running");
+    check_status(&w, by_user, "paused");
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+        if (atomic_load(&fake_look(idle)->lease) == LEASE_ANY)
+            break;
+    CHECK(atomic_load(&fake_look(idle)->lease) == LEASE_ANY);
     world_done(&w);
 }
 

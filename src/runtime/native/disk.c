@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,10 +24,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/native/quota.h"
+#include "runtime/runtime.h"
 
 /* EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH; they are in no public header. */
 #define SHUTDOWN_IOCTL    _IOR('X', 125, uint32_t)
 #define SHUTDOWN_NO_FLUSH 2u
+
+#define BLOCK 4096 /* of the filesystems that are made here */
 
 struct disk {
     char *dir;     /* <data>/sandboxes */
@@ -41,6 +46,21 @@ static int make_dir(const char *path, struct err *err)
     return 0;
 }
 
+static void end_lease(const struct disk *d, const char *device);
+
+/* Of a daemon that ended while it had some out; this one gives its own. */
+static void end_leases(const struct disk *d)
+{
+    DIR *dir = opendir("/sys/fs/ext4");
+    struct dirent *e;
+
+    while (dir && (e = readdir(dir)))
+        if (str_starts(e->d_name, "loop"))
+            end_lease(d, e->d_name);
+    if (dir)
+        (void)closedir(dir);
+}
+
 int disk_open(const char *data_dir, struct disk **ret, struct err *err)
 {
     struct disk *d = xcalloc(1, sizeof(*d));
@@ -53,6 +73,8 @@ int disk_open(const char *data_dir, struct disk **ret, struct err *err)
         return -1;
     }
     d->quota = quota_works(d->dir);
+    if (!d->quota)
+        end_leases(d);
     *ret = d;
     return 0;
 }
@@ -89,7 +111,7 @@ static int run_mke2fs(const char *image, const char *root, uint32_t mb, struct e
                     (char[]){"-i"},
                     (char[]){"16384"},
                     (char[]){"-b"},
-                    (char[]){"4096"},
+                    (char[]){"4096"}, /* BLOCK */
                     (char[]){"-O"},
                     (char[]){"^has_journal,^resize_inode,sparse_super2"},
                     (char[]){"-E"},
@@ -353,6 +375,18 @@ int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struc
     return r < 0 ? err_sys(err, -r, "make %s on the disk", path) : 0;
 }
 
+/* The file that a loop device is on. */
+static bool read_backing(const char *device, char *backing, size_t size)
+{
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", device);
+    if (read_file_at(AT_FDCWD, path, backing, size) <= 0)
+        return false;
+    backing[strcspn(backing, "\n")] = '\0';
+    return true;
+}
+
 /* The loop device on a file, if there is one: its path is in name. */
 static bool find_loop(const char *file, char *name, size_t size)
 {
@@ -361,14 +395,10 @@ static bool find_loop(const char *file, char *name, size_t size)
     struct dirent *e;
 
     while (dir && !found && (e = readdir(dir))) {
-        char path[300], backing[4096];
+        char backing[4096];
 
-        if (!str_starts(e->d_name, "loop"))
+        if (!str_starts(e->d_name, "loop") || !read_backing(e->d_name, backing, sizeof(backing)))
             continue;
-        (void)snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", e->d_name);
-        if (read_file_at(AT_FDCWD, path, backing, sizeof(backing)) <= 0)
-            continue;
-        backing[strcspn(backing, "\n")] = '\0';
         found = strcmp(backing, file) == 0;
         if (found)
             (void)snprintf(name, size, "/dev/%s", e->d_name);
@@ -436,6 +466,74 @@ uint64_t disk_used(struct disk *d, const char *id)
     if (d->quota)
         return quota_used(path);
     return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+int disk_room(struct disk *d, const char *id, int fd, struct disk_room *ret, struct err *err)
+{
+    struct statvfs st;
+
+    ret->backed = disk_used(d, id);
+    ret->used = ret->backed;
+    if (d->quota)
+        return 0;
+    if (fstatvfs(fd, &st) < 0)
+        return err_sys(err, errno, "look at the disk of %s", id);
+    ret->used = (uint64_t)(st.f_blocks - st.f_bfree) * st.f_frsize;
+    return 0;
+}
+
+/* As ext4 does itself when it is mounted: two of a hundred blocks, and no more than 4,096. */
+static uint64_t usual_reserve(const char *path)
+{
+    struct stat st;
+    uint64_t blocks = stat(path, &st) < 0 ? 0 : (uint64_t)st.st_size / BLOCK / 50;
+
+    return blocks < 4096 ? blocks : 4096;
+}
+
+static int keep_blocks(const char *device, uint64_t blocks)
+{
+    char path[320], text[24];
+
+    (void)snprintf(path, sizeof(path), "/sys/fs/ext4/%s/reserved_clusters", device);
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)blocks);
+    return write_file_at(AT_FDCWD, path, text);
+}
+
+static void end_lease(const struct disk *d, const char *device)
+{
+    char backing[4096];
+
+    if (read_backing(device, backing, sizeof(backing)) && str_starts(backing, d->dir))
+        (void)keep_blocks(device, usual_reserve(backing));
+}
+
+/* Of the blocks that ext4 keeps for itself only it takes any, to write out what was accepted: what
+ * is counted as kept cannot be promised to anybody inside. */
+int disk_lease(struct disk *d, const char *id, int fd, uint64_t more, struct err *err)
+{
+    auto_free char *image = path_of(d, id);
+    uint64_t keep = usual_reserve(image);
+    char link[64], device[256];
+    struct statvfs st;
+    struct stat root;
+    ssize_t n;
+    int r;
+
+    if (d->quota)
+        return 0;
+    if (fstat(fd, &root) < 0 || fstatvfs(fd, &st) < 0)
+        return err_sys(err, errno, "look at the disk of %s", id);
+    (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(root.st_dev),
+                   minor(root.st_dev));
+    n = readlink(link, device, sizeof(device) - 1);
+    if (n < 0)
+        return err_sys(err, errno, "find the loop device of %s", id);
+    device[n] = '\0';
+    if (more / BLOCK < st.f_bfree && st.f_bfree - more / BLOCK > keep)
+        keep = st.f_bfree - more / BLOCK;
+    r = keep_blocks(strrchr(device, '/') + 1, keep);
+    return r < 0 ? err_sys(err, -r, "bound the disk of %s", id) : 0;
 }
 
 bool disk_find(const struct disk *d, const char *id, char *ret, size_t size)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct disk;
+struct disk_room;
 struct err;
 
 /* The writable filesystem of each box, with a size that it cannot pass.
@@ -36,6 +37,11 @@ void disk_abandon(const struct disk *d, int fd);
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */
 uint64_t disk_used(struct disk *d, const char *id);
+/* What a box has taken of its disk, by the disk's own account; fd is its root. */
+int disk_room(struct disk *d, const char *id, int fd, struct disk_room *ret, struct err *err);
+/* How much more it may take from now on: UINT64_MAX = all there is. A quota says no at the moment
+ * of writing already, when the host's disk is full, and needs no lease. */
+int disk_lease(struct disk *d, const char *id, int fd, uint64_t more, struct err *err);
 /* Where it is, to be shown to people; false = it is not there. */
 bool disk_find(const struct disk *d, const char *id, char *path, size_t size);
 /* The host id of its box's root; -1 = cannot be told. */

@@ -22,7 +22,7 @@ struct berth {
     char id[ID_SIZE];
     uint32_t slot;
     struct sandbox_limits limits;
-    int scratch;   /* root of its disk; not known for a box that was adopted */
+    int scratch;   /* root of its disk; of a box that was adopted only when it was asked for */
     int ctl, exec; /* until create has handed them on */
     bool parked;   /* the launcher has a child waiting for it */
     int64_t pid;   /* of that child, which becomes the agent */
@@ -109,6 +109,15 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err);
 /* ---- look.c ---- */
 
 enum box_look native_look(struct runtime *rt, const struct box *box);
+
+/* ---- room.c ---- */
+
+int native_room(struct runtime *rt, struct host_room *ret, struct err *err);
+void native_unwritten(struct runtime *rt, struct unwritten *ret);
+uint64_t native_disk_bytes(struct runtime *rt, const struct box *box);
+int native_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
+                     struct err *err);
+int native_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, struct err *err);
 
 /* ---- strays.c ---- */
 

@@ -1,0 +1,172 @@
+"""The host's disk fills: nothing that was written is lost, and who writes waits for room."""
+
+import contextlib
+import os
+import subprocess
+import textwrap
+
+import pytest
+
+from cay_harness import Daemon, wait_until
+
+REASON = "the host's disk is low"
+HOST_MB = 600
+
+# Writes files of a megabyte, each from a seed, and notes the name of one only when it is closed.
+WRITER = textwrap.dedent("""
+    import errno, os, sys, time
+    name, n = sys.argv[1], int(sys.argv[2])
+    done = open(f"/dev/shm/{name}", "w")
+    for i in range(n):
+        while True:
+            try:
+                with open(f"/root/{name}-{i}", "wb") as f:
+                    f.write((f"{name} {i}\\n".encode() * 300000)[:1 << 20])
+                break
+            except OSError as e:
+                if e.errno != errno.ENOSPC:
+                    raise
+                time.sleep(0.01)
+        done.write(f"{i}\\n")
+        done.flush()
+    done.write("end\\n")
+""")
+
+# Reads them from the disk, and not from what is still in memory.
+READER = textwrap.dedent("""
+    import os, sys
+    name, n = sys.argv[1], int(sys.argv[2])
+    for i in range(n):
+        with open(f"/root/{name}-{i}", "rb") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if f.read() != (f"{name} {i}\\n".encode() * 300000)[:1 << 20]:
+                sys.exit(f"{name}-{i} is not what was written")
+    print("whole")
+""")
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A daemon whose data folder is on a small disk of its own."""
+    image, point = tmp_path / "host.img", tmp_path / "host"
+    point.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(HOST_MB << 20)
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
+    daemon = Daemon("space", parent=str(point), env={"CAY_DISK_RESERVE": 64, "CAY_POOL": 0,
+                                                               "CAY_LOG_LEVEL": "info"})
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.destroy()
+        Daemon.everyone.remove(daemon)
+        subprocess.run(["umount", str(point)], check=True)
+
+
+def ballast(host, mb):
+    """Room that something else takes, and gives back."""
+    path = host.root / "ballast"
+    if mb:
+        with open(path, "wb") as f:
+            os.posix_fallocate(f.fileno(), 0, mb << 20)
+    else:
+        path.unlink()
+
+
+def start_writer(api, id, name, mb):
+    api.write(id, "/root/writer.py", WRITER, anywhere=True)
+    return api.background(id, f"exec python3 /root/writer.py {name} {mb}")
+
+
+def is_paused_for_room(api, id):
+    s = api.sandbox(id)
+    return s["status"] == "paused" and s.get("reason") == REASON
+
+
+def written(api, id, name):
+    """What the writer knows to be written; nothing while it is paused, also in the middle of this."""
+    lines = []
+    with api.again(timeout=3) as mine, contextlib.suppress(TimeoutError):
+        lines = (mine.try_exec(id, f"cat /dev/shm/{name}").json.get("stdout") or "").split()
+    return [int(i) for i in lines if i != "end"], "end" in lines
+
+
+def has_ended(api, id, name):
+    return api.sandbox(id)["status"] == "running" and written(api, id, name)[1]
+
+
+def check_files(api, id, name, n):
+    assert written(api, id, name)[0] == list(range(n))
+    api.write(id, "/root/reader.py", READER, anywhere=True)
+    checked = api.exec(id, f"python3 /root/reader.py {name} {n}")
+    assert checked["stdout"] == "whole\n", checked
+
+
+def test_who_writes_waits_for_room_and_nothing_is_lost(host):
+    with host.api() as api:
+        ids = {name: api.create(memory=256)["id"] for name in ("a", "b")}
+        bystander = api.create(memory=64)["id"]
+        for name, id in ids.items():
+            start_writer(api, id, name, 250)
+        wait_until(lambda: all(is_paused_for_room(api, id) or has_ended(api, id, name)
+                               for name, id in ids.items()), 60, "the writers to be paused")
+        # Together they want more than there is: one of them waits, or both.
+        name = next(name for name, id in ids.items() if is_paused_for_room(api, id))
+        waits, other = ids.pop(name), ids.popitem()[1]
+        st = os.statvfs(host.data)
+        assert st.f_bavail * st.f_frsize > 32 << 20, "the reserve was used up"
+        assert api.sh(bystander, "echo on") == "on\n", "who does not write goes on"
+        assert api.get("/metrics").ok()["diskLow"] is True
+        api.post(f"/sandboxes/{waits}/resume").failed(503, "no_space", "CAY_DISK_RESERVE")
+        api.try_create(disk=64).failed(503, "no_space")
+        host.restart()
+        assert is_paused_for_room(api, waits), "also after a restart"
+        # Room for one of them: the other is removed, and this one comes to its end.
+        api.post(f"/sandboxes/{bystander}/pause").ok()
+        api.remove(other)
+        wait_until(lambda: has_ended(api, waits, name), 60, "it to go on to its end")
+        check_files(api, waits, name, 250)
+        s = api.sandbox(bystander)
+        assert (s["status"], s.get("reason")) == ("paused", None), "a user paused it"
+        wait_until(lambda: api.get("/metrics").ok()["diskLow"] is False)
+
+
+def test_what_was_taken_from_writers_is_there_when_something_else_takes_the_room(host):
+    """Both are paused at some point, given room, and everything that they closed is whole."""
+    with host.api() as api:
+        ids = {name: api.create(memory=256)["id"] for name in ("a", "b")}
+        ballast(host, 300)
+        for name, id in ids.items():
+            start_writer(api, id, name, 100)
+        wait_until(lambda: any(is_paused_for_room(api, id) for id in ids.values()), 60,
+                   "a writer to be paused")
+        ballast(host, 0)
+        for name, id in ids.items():
+            wait_until(lambda: has_ended(api, id, name), 60, "it to go on to its end")
+            check_files(api, id, name, 100)
+
+
+def test_no_disk_is_promised_that_cannot_be(host):
+    with host.api() as api:
+        said = api.try_create(disk=1 << 20).failed(503, "no_space")
+        for word in ("1048576 MB", "free", "CAY_DISK_RESERVE", "CAY_DISK_OVERCOMMIT"):
+            assert word in said["error"], said
+        assert api.ids() == []
+        api.remove(api.create(disk=128)["id"])
+        api.remove(api.create()["id"])  # the default is a limit, not a wish
+
+
+def test_promises_end_with_their_sandboxes(host):
+    host.extra["CAY_DISK_OVERCOMMIT"] = "1"
+    host.restart()
+    with host.api() as api:
+        first = api.create(disk=250)["id"]
+        api.try_create(disk=250).failed(503, "no_space", "promised to others")
+        host.restart()
+        api.try_create(disk=250).failed(503, "no_space", "promised to others")
+        api.remove(first)
+        wait_until(lambda: api.get("/metrics").ok()["diskPromisedBytes"] == 0)
+        api.remove(api.create(disk=250)["id"])
