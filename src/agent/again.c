@@ -49,7 +49,7 @@ static int queue_lost(struct agent_call *c, uint64_t bytes)
     return call_queue(c, FRAME_LOST, b.data, b.len);
 }
 
-ssize_t again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint64_t most)
+int again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint64_t *most)
 {
     static char piece[PIECE];
     uint64_t next = k->start;
@@ -58,8 +58,8 @@ ssize_t again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, u
     int r;
 
     if (*pos >= next) {
-        n = most > 0 ? kept_read(k, *pos, piece, most < PIECE ? (size_t)most : PIECE, &is_error)
-                     : 0;
+        n = *most > 0 ? kept_read(k, *pos, piece, *most < PIECE ? (size_t)*most : PIECE, &is_error)
+                      : 0;
         if (n == 0)
             return 0;
         next = n > 0 ? *pos + (uint64_t)n : k->end; /* what cannot be read is lost */
@@ -68,9 +68,9 @@ ssize_t again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, u
               : queue_lost(c, next - *pos);
     if (r < 0)
         return r;
-    n = (ssize_t)(next - *pos);
     *pos = next;
-    return n;
+    *most -= n > 0 ? (uint64_t)n : 0;
+    return 1;
 }
 
 /* ---- one that has ended ---- */
@@ -79,14 +79,12 @@ static int send_kept(struct agent_call *c, const struct again *a, const struct k
                      const struct call_kept *state)
 {
     uint64_t pos = again_from(k, a->cursor), most = a->most;
-    ssize_t n;
+    int r;
 
     (void)again_queue(c, FRAME_OK, k, state);
-    while ((n = again_piece(c, k, &pos, most)) > 0) {
-        most -= (uint64_t)n < most ? (uint64_t)n : most;
+    while ((r = again_piece(c, k, &pos, &most)) > 0)
         call_flush(c);
-    }
-    if (n < 0 || again_queue(c, FRAME_END, k, state) < 0)
+    if (r < 0 || again_queue(c, FRAME_END, k, state) < 0)
         _exit(1);
     return 0;
 }
@@ -126,44 +124,55 @@ static int pass_on(struct agent_call *c, const struct again *a, struct call_kept
     return error == 0 ? 1 : cannot_pass(error, a->id, err);
 }
 
-/* The background's are in journals (log.c), which have both streams as one. */
-static int find_journal(const char *id, struct kept *k, struct call_kept *state)
-{
-    struct log_reader log = {.id = id, .fd = -1};
+/* ---- the background's: in journals (log.c), which have both streams as one */
 
-    if (log_look(&log, NULL) < 0)
-        return 0;
-    kept_begin(k, id);
-    k->file = log.fd;
-    k->end = log.now.size;
-    *state = (struct call_kept){.running = log.now.running,
-                                .pid = log.now.pid,
-                                .flags = EXEC_BACKGROUND,
-                                .started_ms = log.now.started_ms,
-                                .finished_ms = log.now.finished_ms,
-                                .exit = log.now.exit};
-    (void)snprintf(state->id, sizeof(state->id), "%s", id);
-    return 1;
+static void reply_log(struct agent_call *c, unsigned type, const struct log_reader *log)
+{
+    struct call_kept state = {.running = log->now.running,
+                              .pid = log->now.pid,
+                              .flags = EXEC_BACKGROUND,
+                              .started_ms = log->now.started_ms,
+                              .finished_ms = log->now.finished_ms,
+                              .end = log->now.size,
+                              .exit = log->now.exit};
+    auto_buf struct buf b = {0};
+
+    (void)snprintf(state.id, sizeof(state.id), "%s", log->id);
+    buf_init(&b, 256);
+    call_kept_put(&b, &state);
+    call_reply_buf(c, type, &b);
 }
 
-static bool in_journal(const struct again *a, const struct call_kept *state)
+static int send_log(struct agent_call *c, const struct again *a, struct log_reader *log,
+                    struct err *err)
 {
-    return (state->flags & EXEC_BACKGROUND) && !(a->flags & AGAIN_END);
+    bool follow = log->now.running && (a->flags & AGAIN_FOLLOW);
+
+    if (follow && agent_become_stream(err) < 0)
+        return -1;
+    log->offset = a->cursor < log->now.size ? a->cursor : log->now.size;
+    reply_log(c, FRAME_OK, log);
+    if (follow && log_send_all(c, log, err) < 0)
+        return -1;
+    if (!follow)
+        log_send(c, log, a->most);
+    reply_log(c, FRAME_END, log);
+    return 0;
 }
 
 static int answer_again(struct agent_call *c, const struct again *a, struct err *err)
 {
     static struct kept k;
+    struct log_reader log = {.id = a->id, .fd = -1, .type = FRAME_STDOUT};
     struct call_kept state, lost = {0};
-    struct running *r = board_find(a->id, &lost);
-    int passed = 0;
+    bool in_log = log_look(&log, NULL) == 0;
+    int passed = in_log && !(a->flags & AGAIN_END) ? 0 : pass_on(c, a, &lost, err);
 
-    if (!r || !in_journal(a, &lost))
-        passed = pass_on(c, a, &lost, err);
     if (passed != 0)
         return passed < 0 ? -1 : 0;
-    if (find_journal(a->id, &k, &state) || board_get(a->id, &k, &state) ||
-        kept_load(a->id, &k, &state))
+    if (in_log)
+        return log_look(&log, err) < 0 ? -1 : send_log(c, a, &log, err);
+    if (board_get(a->id, &k, &state) || kept_load(a->id, &k, &state))
         return send_kept(c, a, &k, &state);
     if (lost.id[0]) { /* its supervisor died, and with it what it kept */
         kept_begin(&k, a->id);

@@ -271,6 +271,7 @@ struct log_reader {
     uint64_t offset;     /* of the next byte to send */
     struct call_log now; /* how it was when last looked at; now.size is what there is to send */
     pid_t supervisor;    /* who writes it, while it runs */
+    unsigned type;       /* of the frames that it is sent in */
 };
 
 /* Fills now and supervisor. "log_not_found" when there is no such exec. */
@@ -278,7 +279,10 @@ int log_look(struct log_reader *l, struct err *err);
 /* Sends what there was at the last look, from offset on, but at most `most` bytes. */
 void log_send(struct agent_call *c, struct log_reader *l, uint64_t most);
 /* END, with how it was at the last look. */
-void log_send_end(struct agent_call *c, const struct log_reader *l);
+void log_end(struct agent_call *c, const struct log_reader *l);
+/* Sends what comes until the exec has ended: 0 then, with that as the last look, -1. The caller of
+ * the log must be a stream (agent_become_stream) and have its OK. */
+int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err);
 
 /* ---- files.c, remove.c, copy.c, check.c */
 

@@ -384,9 +384,12 @@ static int listen_caller(struct supervised *x, short revents)
 
 /* ---- callers that came later */
 
+/* One that has gone may not have been noticed yet. */
 static bool has_caller_of(void *arg)
 {
-    return has_caller(arg);
+    struct supervised *x = arg;
+
+    return has_caller(x) && !call_gone(x->call);
 }
 
 static bool takes_frame(void *arg)

@@ -18,12 +18,6 @@
 
 #define LOOK_MS 250
 
-struct follow {
-    struct agent_call *call;
-    struct log_reader log;
-    int grew, ended;
-};
-
 /* The folder is made the working directory because inotify takes a path; no other is looked at. */
 static int watch_log(const char *id)
 {
@@ -45,48 +39,49 @@ static void forget_news(int fd)
 }
 
 /* False when the caller has gone. */
-static bool wait_for_news(const struct follow *f)
+static bool wait_for_news(int caller, int grew, int ended)
 {
     struct pollfd p[] = {
-        {.fd = f->call->fd, .events = POLLIN | POLLRDHUP},
-        {.fd = f->grew, .events = POLLIN},
-        {.fd = f->ended, .events = POLLIN},
+        {.fd = caller, .events = POLLIN | POLLRDHUP},
+        {.fd = grew, .events = POLLIN},
+        {.fd = ended, .events = POLLIN},
     };
 
-    (void)poll(p, ARRAY_LEN(p), f->grew < 0 || f->ended < 0 ? LOOK_MS : -1);
-    forget_news(f->grew);
+    (void)poll(p, ARRAY_LEN(p), grew < 0 || ended < 0 ? LOOK_MS : -1);
+    forget_news(grew);
     return p[0].revents == 0;
 }
 
-static int follow(struct follow *f, struct err *err)
+int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err)
 {
+    /* Both before the next look, so that nothing falls between it and the wait. If that look still
+     * finds the exec running, the pidfd is its supervisor's: pids of the living are not reused. */
+    auto_close int grew = watch_log(l->id);
+    auto_close int ended = l->now.running ? (int)syscall(SYS_pidfd_open, l->supervisor, 0) : -1;
+
     for (;;) {
-        if (log_look(&f->log, err) < 0)
+        if (log_look(l, err) < 0)
             return -1;
-        log_send(f->call, &f->log, UINT64_MAX);
-        if (!f->log.now.running) {
-            log_send_end(f->call, &f->log);
+        log_send(c, l, UINT64_MAX);
+        if (!l->now.running)
             return 0;
-        }
-        call_flush(f->call);
-        if (!wait_for_news(f))
-            return 0;
+        call_flush(c);
+        if (!wait_for_news(c->fd, grew, ended))
+            _exit(0);
     }
 }
 
 int follow_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
-    struct follow f = {.call = c, .log = {.id = id, .fd = -1}, .grew = -1, .ended = -1};
+    struct log_reader l = {.id = id, .fd = -1, .type = FRAME_DATA};
 
-    f.log.offset = wire_get_u64(&c->args);
-    if (call_args_ok(c, err) < 0 || log_look(&f.log, err) < 0 || agent_become_stream(err) < 0)
+    l.offset = wire_get_u64(&c->args);
+    if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0 || agent_become_stream(err) < 0)
         return -1;
-    /* Both before the next look, so that nothing falls between it and the wait. If that look still
-     * finds the exec running, the pidfd is its supervisor's: pids of the living are not reused. */
-    f.grew = watch_log(id);
-    if (f.log.now.running)
-        f.ended = (int)syscall(SYS_pidfd_open, f.log.supervisor, 0);
     call_reply(c, FRAME_OK, NULL, 0);
-    return follow(&f, err);
+    if (log_send_all(c, &l, err) < 0)
+        return -1;
+    log_end(c, &l);
+    return 0;
 }

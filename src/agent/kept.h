@@ -163,9 +163,9 @@ uint64_t again_from(const struct kept *k, uint64_t cursor);
 /* Queues OK or END with how it is now. */
 int again_queue(struct agent_call *c, unsigned type, const struct kept *k,
                 const struct call_kept *state);
-/* Queues the next piece of what is kept from *pos on, at most `most` bytes, or that some was lost:
- * how many bytes, 0 = there is no more, -errno. */
-ssize_t again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint64_t most);
+/* Queues the next piece of what is kept from *pos on, at most *most bytes, or that some was lost,
+ * and moves both on: 1, 0 = there is no more, -errno. */
+int again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint64_t *most);
 
 int again_call(struct agent_call *c, struct err *err);
 int execs_call(struct agent_call *c, struct err *err);

@@ -239,13 +239,13 @@ void log_send(struct agent_call *c, struct log_reader *l, uint64_t most)
 
         if (n <= 0)
             return;
-        call_reply(c, FRAME_DATA, chunk, (size_t)n);
+        call_reply(c, l->type, chunk, (size_t)n);
         l->offset += (uint64_t)n;
         most -= (uint64_t)n;
     }
 }
 
-void log_send_end(struct agent_call *c, const struct log_reader *l)
+void log_end(struct agent_call *c, const struct log_reader *l)
 {
     auto_buf struct buf b = {0};
 
@@ -258,12 +258,12 @@ int log_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
     uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);
-    struct log_reader l = {.id = id, .fd = -1, .offset = offset};
+    struct log_reader l = {.id = id, .fd = -1, .offset = offset, .type = FRAME_DATA};
 
     if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0)
         return -1;
     log_send(c, &l, most);
-    log_send_end(c, &l);
+    log_end(c, &l);
     close_fd(&l.fd);
     return 0;
 }

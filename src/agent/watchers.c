@@ -24,7 +24,7 @@ struct watcher {
 static bool has_input(const struct watchers *w)
 {
     for (size_t i = 0; i < w->n; i++)
-        if (w->list[i]->flags & AGAIN_INPUT)
+        if ((w->list[i]->flags & AGAIN_INPUT) && !call_gone(&w->list[i]->call))
             return true;
     return false;
 }
@@ -93,8 +93,9 @@ static void take_new(struct watchers *w)
 
 static bool is_over(const struct watchers *w, const struct watcher *x)
 {
-    return x->left == 0 || (x->pos >= w->kept->end && !(x->flags & AGAIN_FOLLOW)) ||
-           (x->pos >= w->kept->end && !w->state->running);
+    bool has_all = x->left == 0 || x->pos >= w->kept->end;
+
+    return has_all && (!(x->flags & AGAIN_FOLLOW) || !w->state->running);
 }
 
 /* 0, or negative when it is done or gone. */
@@ -103,14 +104,13 @@ static int send_some(struct watchers *w, struct watcher *x)
     int r = call_flush_try(&x->call);
 
     while (r == 0 && x->call.out.len == 0) {
-        ssize_t n;
+        int n;
 
         if (x->told)
             return -EPIPE; /* it has everything */
-        n = again_piece(&x->call, w->kept, &x->pos, x->left);
+        n = again_piece(&x->call, w->kept, &x->pos, &x->left);
         if (n < 0)
-            return (int)n;
-        x->left -= (uint64_t)n < x->left ? (uint64_t)n : x->left;
+            return n;
         if (n == 0 && !is_over(w, x))
             return 0;
         if (n == 0) {

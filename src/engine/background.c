@@ -88,7 +88,8 @@ static json_t *background_json(const struct exec_record *exec, const struct call
     (void)json_object_set_new(o, "id", json_cstr(exec->id));
     (void)json_object_set_new(o, "sandboxId", json_cstr(exec->sandbox_id));
     (void)json_object_set_new(o, "command", json_cstr(exec->command));
-    (void)json_object_set_new(o, "pid", json_integer(exec->pid));
+    if (log || exec->pid) /* rows of an older cay have it; the agent knows it anyhow */
+        (void)json_object_set_new(o, "pid", json_integer(log ? log->pid : exec->pid));
     (void)json_object_set_new(o, "running", json_boolean(log && log->running));
     (void)json_object_set_new(o, "startedAt", json_integer(exec->started_ms));
     if (log && !log->running) {
@@ -104,32 +105,50 @@ static char *command_text(const struct exec_request *req)
 
     if (!req->argv)
         return xstrdup(req->command);
-    buf_init(&text, 2 * FRAME_MAX); /* exec_start() has refused what is longer */
+    buf_init(&text, 2 * FRAME_MAX); /* exec_check_request() has refused what is longer */
     for (char *const *arg = req->argv; *arg; arg++)
         (void)buf_addf(&text, "%s%s", arg == req->argv ? "" : " ", *arg);
     return buf_steal(&text);
+}
+
+/* The row first: a daemon that is killed between the two leaves one that names no exec
+ * (find_log()), and never an exec that nobody knows of. The pid is the agent's to tell. */
+static int start_with_row(struct engine *e, struct sandbox *sb, const struct exec_request *req,
+                          const struct exec_record *exec, uint32_t *ret_pid, struct err *err)
+{
+    auto_close int fd = -1;
+
+    if (store_put_exec(e->store, exec, err) < 0)
+        return -1;
+    if (exec_start(e, sb, req, exec->id, EXEC_LOG_MAX, &fd, ret_pid, err) == 0)
+        return 0;
+    (void)store_delete_exec(e->store, exec->id, NULL);
+    return -1;
 }
 
 int engine_exec_background(struct engine *e, const char *id, const struct exec_request *req,
                            json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    auto_close int fd = -1;
     struct exec_record exec = {.started_ms = now_ms()};
+    struct call_log log = {.running = 1};
     int r;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0)
         return -1;
     id_new(exec.id, "bg");
     (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", sb->box.id);
-    if (exec_start(e, sb, req, exec.id, EXEC_LOG_MAX, &fd, &exec.pid, err) < 0)
-        return -1;
     exec.command = command_text(req);
-    r = store_put_exec(e->store, &exec, err);
+    r = start_with_row(e, sb, req, &exec, &log.pid, err);
     if (r == 0)
-        *ret = background_json(&exec, &(struct call_log){.running = 1});
+        *ret = background_json(&exec, &log);
     exec_record_done(&exec);
     return r;
+}
+
+static int not_found(const char *exec_id, struct err *err)
+{
+    return err_code(err, ERR_NOT_FOUND, "exec_not_found", "Background exec not found: %s", exec_id);
 }
 
 static int get_exec(struct engine *e, const char *exec_id, struct exec_record *exec,
@@ -141,7 +160,25 @@ static int get_exec(struct engine *e, const char *exec_id, struct exec_record *e
     if (*ret_sb)
         return 0;
     exec_record_done(exec); /* its sandbox is being removed, and the row with it */
-    return err_code(err, ERR_NOT_FOUND, "exec_not_found", "Background exec not found: %s", exec_id);
+    return not_found(exec_id, err);
+}
+
+/* log_read() for the exec of a row. A row without a log is of one that was never started, because
+ * the daemon was killed before it could: it goes. */
+static int find_log(struct engine *e, struct sandbox *sb, const char *exec_id, uint64_t offset,
+                    uint64_t most, struct buf *out, struct call_log *ret, struct err *err)
+{
+    struct err why = {0};
+
+    if (log_read(e, sb, exec_id, offset, most, out, ret, &why) == 0)
+        return 0;
+    if (why.code && strcmp(why.code, "log_not_found") == 0) {
+        (void)store_delete_exec(e->store, exec_id, NULL);
+        return not_found(exec_id, err);
+    }
+    if (err)
+        *err = why;
+    return -1;
 }
 
 static bool is_stopped(struct sandbox *sb)
@@ -168,7 +205,7 @@ int engine_background_status(struct engine *e, const char *exec_id, json_t **ret
     } else {
         r = sandbox_check_running(sb, err);
         if (r == 0)
-            r = log_read(e, sb, exec.id, 0, 1, NULL, &log, err);
+            r = find_log(e, sb, exec.id, 0, 1, NULL, &log, err);
         if (r == 0)
             *ret = background_json(&exec, &log);
     }
@@ -193,7 +230,7 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
     buf_init(&out, LOG_PART_MAX);
     r = sandbox_check_running(sb, err);
     if (r == 0)
-        r = log_read(e, sb, exec.id, cursor, LOG_PART_MAX, &out, &log, err);
+        r = find_log(e, sb, exec.id, cursor, LOG_PART_MAX, &out, &log, err);
     exec_record_done(&exec);
     if (r < 0)
         return -1;

@@ -37,6 +37,7 @@ struct engine {
     struct runtime *runtime;
     char boot_id[40];
     int64_t start_ns;
+    atomic_bool draining; /* about to end: what can go on without us shall */
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
     atomic_bool draining;                  /* the daemon is about to end */
     atomic_bool unknown_images;     /* there are boxes or disks of which nobody knows the image */

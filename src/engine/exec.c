@@ -38,7 +38,7 @@ static char **env_list(json_t *env)
     return list;
 }
 
-static int check_request(const struct exec_request *req, struct err *err)
+int exec_check_request(const struct exec_request *req, struct err *err)
 {
     if (req->argv ? !req->argv[0] : !req->command || !*req->command)
         return err_set(err, ERR_INVALID, "command is required");
@@ -46,11 +46,13 @@ static int check_request(const struct exec_request *req, struct err *err)
         return err_set(err, ERR_TOO_LARGE, "command must have at most %d arguments", CALL_ARGS_MAX);
     if (req->cwd && strlen(req->cwd) > PATH_BYTES_MAX)
         return err_set(err, ERR_INVALID, "cwd must be at most %d bytes", PATH_BYTES_MAX);
+    if (req->exec_id && !id_valid(req->exec_id, "ex"))
+        return err_set(err, ERR_INVALID, "execId must be ex_ and 24 hex digits");
     return req->env ? env_check(req->env, err) : 0;
 }
 
 static void put_call(struct buf *args, struct sandbox *sb, const struct exec_request *req,
-                     const char *log_id, uint64_t output_max)
+                     const char *exec_id, bool background, uint64_t output_max)
 {
     char *shell[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
                      (char *)(uintptr_t)req->command, NULL};
@@ -58,9 +60,9 @@ static void put_call(struct buf *args, struct sandbox *sb, const struct exec_req
     auto_strv char **env = env_list(vars);
     auto_free char *cwd = NULL;
     struct call_exec call = {
-        .flags = (req->tty ? EXEC_TTY : 0) | (*log_id ? EXEC_BACKGROUND : 0) |
+        .flags = (req->tty ? EXEC_TTY : 0) | (background ? EXEC_BACKGROUND : 0) |
                  (req->want_stdin ? EXEC_STDIN : 0) | (req->collect ? EXEC_COLLECT : 0),
-        .id = (char *)(uintptr_t)log_id,
+        .id = (char *)(uintptr_t)exec_id,
         .argv = req->argv ? (char **)(uintptr_t)req->argv : shell,
         .env = env,
         .user = (char *)(uintptr_t)(req->user ? req->user : sb->image_user),
@@ -90,10 +92,10 @@ int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *
     struct wire w;
     uint32_t pid;
 
-    if (check_request(req, err) < 0)
+    if (exec_check_request(req, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
-    put_call(&args, sb, req, log_id, output_max);
+    put_call(&args, sb, req, log_id, true, output_max);
     if (agent_call(e, sb, BOX_EXEC, CALL_EXEC, &args, &fd, err) < 0 ||
         agent_expect(sb, fd, FRAME_STARTED, &payload, err) < 0)
         return -1;
@@ -113,47 +115,112 @@ static uint64_t capped_timeout(const struct engine *e, uint64_t timeout_ms)
     return timeout_ms && timeout_ms < max_ms ? timeout_ms : max_ms;
 }
 
+/* Sends the call and makes what reads its answers; sb is the new exec's then. */
+static int open_exec(struct sandbox *sb, enum box_channel channel, enum call_op op,
+                     const struct buf *args, struct exec **ret, struct err *err)
+{
+    struct exec *x;
+    int fd;
+
+    if (agent_task_begin(sb, err) < 0)
+        return -1;
+    if (agent_open(sb->engine, sb, channel, op, args, &fd, err) < 0) {
+        agent_task_end(sb);
+        return -1;
+    }
+    x = xcalloc(1, sizeof(*x));
+    x->engine = sb->engine;
+    x->sandbox = sandbox_ref(sb);
+    x->opened_ns = x->quiet_ns = mono_ns();
+    x->look_ns = x->opened_ns + AGENT_LOOK_MS * 1000000ll;
+    agent_reader_init(&x->reader, sb, fd);
+    buf_init(&x->input, INPUT_MAX);
+    buf_init(&x->streams[0], EXEC_OUTPUT_MAX);
+    buf_init(&x->streams[1], EXEC_OUTPUT_MAX);
+    *ret = x;
+    return 0;
+}
+
 int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
                      struct exec **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
     struct exec_request capped = *req;
-    struct exec *x;
-    int fd;
+    char exec_id[ID_SIZE];
 
     if (!req->attached)
         capped.timeout_ms = capped_timeout(e, req->timeout_ms);
-    if (sandbox_get_running(e, id, &sb, err) < 0 || check_request(req, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0)
         return -1;
+    if (req->exec_id)
+        (void)snprintf(exec_id, sizeof(exec_id), "%s", req->exec_id);
+    else
+        id_new(exec_id, "ex");
     buf_init(&args, FRAME_MAX);
     /* What is read as it comes, at the pace of its reader, needs no limit. */
-    put_call(&args, sb, &capped, "", req->collect ? EXEC_OUTPUT_MAX : 0);
-    if (agent_task_begin(sb, err) < 0)
+    put_call(&args, sb, &capped, exec_id, false, req->collect ? EXEC_OUTPUT_MAX : 0);
+    if (open_exec(sb, BOX_EXEC, CALL_EXEC, &args, ret, err) < 0)
         return -1;
-    if (agent_open(e, sb, BOX_EXEC, CALL_EXEC, &args, &fd, err) < 0) {
-        agent_task_end(sb);
-        return -1;
-    }
-    x = xcalloc(1, sizeof(*x));
-    x->engine = e;
-    x->timeout_ms = capped.timeout_ms;
-    x->collected = req->collect;
-    x->opened_ns = mono_ns();
-    x->look_ns = x->opened_ns + AGENT_LOOK_MS * 1000000ll;
-    agent_reader_init(&x->reader, sb, fd);
-    buf_init(&x->input, INPUT_MAX);
-    buf_init(&x->streams[0], EXEC_OUTPUT_MAX);
-    buf_init(&x->streams[1], EXEC_OUTPUT_MAX);
-    x->sandbox = steal_ptr(sb);
-    *ret = x;
+    (*ret)->timeout_ms = capped.timeout_ms;
+    (*ret)->collected = req->collect;
+    (*ret)->detached = req->detach;
+    memcpy((*ret)->id, exec_id, sizeof(exec_id));
     return 0;
+}
+
+int engine_exec_again(struct engine *e, const char *id, const char *exec_id, uint64_t cursor,
+                      bool input, struct exec **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_buf struct buf args = {0};
+
+    if (exec_check_id(exec_id, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
+    buf_init(&args, FRAME_MAX);
+    exec_put_again(&args, exec_id, cursor, UINT64_MAX, AGAIN_FOLLOW | (input ? AGAIN_INPUT : 0));
+    if (open_exec(sb, BOX_CTL, CALL_AGAIN, &args, ret, err) < 0)
+        return -1;
+    (*ret)->again = true;
+    (*ret)->cursor = cursor;
+    (void)snprintf((*ret)->id, sizeof((*ret)->id), "%s", exec_id);
+    return 0;
+}
+
+const char *engine_exec_id(const struct exec *x)
+{
+    return x->kept ? x->id : "";
+}
+
+uint64_t engine_exec_cursor(const struct exec *x)
+{
+    return x->cursor;
+}
+
+/* Nobody wants it any more. Behind input that the command does not take there is no room for a
+ * word: then it goes another way. An agent that keeps nothing takes the closing for it. */
+static void cancel(struct exec *x)
+{
+    auto_buf struct buf frame = {0}, args = {0};
+    int fd;
+
+    buf_init(&frame, FRAME_HEADER);
+    (void)frame_put(&frame, FRAME_CANCEL, NULL, 0);
+    if (x->input.len == 0 && send(x->reader.fd, frame.data, frame.len,
+                                  MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)frame.len)
+        return;
+    buf_init(&args, FRAME_MAX);
+    exec_put_again(&args, x->id, 0, 0, AGAIN_END);
+    if (agent_open(x->engine, x->sandbox, BOX_CTL, CALL_AGAIN, &args, &fd, NULL) == 0)
+        (void)close(fd);
 }
 
 void engine_exec_close(struct exec *x)
 {
     if (!x)
         return;
+    if (!x->ended && !x->again && !x->detached && !atomic_load(&x->engine->draining))
+        cancel(x);
     close_fd(&x->reader.fd);
     buf_done(&x->reader.in);
     buf_done(&x->input);

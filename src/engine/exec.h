@@ -18,8 +18,10 @@ struct exec_request {
     const json_t *env;   /* added to the sandbox's, object of strings; NULL = none */
     uint64_t timeout_ms; /* 0 = the configured maximum; more is cut to it (background: 0 = none) */
     bool tty, want_stdin;
-    bool collect;  /* the output is wanted whole, at the end */
-    bool attached; /* somebody is there and can end it: no maximum, and timeout_ms 0 = none */
+    bool collect;        /* the output is wanted whole, at the end */
+    bool attached;       /* somebody is there and can end it: no maximum, and timeout_ms 0 = none */
+    bool detach;         /* closing does not end it */
+    const char *exec_id; /* by which it is known; NULL = a new one */
     uint32_t rows, cols;
 };
 
@@ -27,10 +29,20 @@ struct exec_request {
  * for (engine_exec_wait) and calls again then. */
 struct exec;
 
-/* Closing ends the command and all that it started, unless it has ended. */
+/* Closing ends the command and all that it started, unless it has ended, the request said detach,
+ * or the engine is about to end: then it goes on, and can be had by its id. */
 int engine_exec_open(struct engine *e, const char *id, const struct exec_request *req,
                      struct exec **ret, struct err *err);
 void engine_exec_close(struct exec *x);
+/* One that was opened before, by its id: what it has put out from that cursor on, and what it will
+ * until it ends; with input also what engine_exec_stdin() and its kin send. Closing ends nothing.
+ * ERR_NOT_FOUND "exec_not_found" and ERR_CONFLICT "exec_attached" come with the first output. */
+int engine_exec_again(struct engine *e, const char *id, const char *exec_id, uint64_t cursor,
+                      bool input, struct exec **ret, struct err *err);
+/* Its id, once it has started; "" when the sandbox is too old to keep it. */
+const char *engine_exec_id(const struct exec *x);
+/* Bytes of output up to now, of both streams: where to go on. */
+uint64_t engine_exec_cursor(const struct exec *x);
 
 struct exec_wait {
     int fd;
@@ -40,10 +52,11 @@ struct exec_wait {
 void engine_exec_wait(const struct exec *x, struct exec_wait *ret);
 
 struct exec_output {
-    enum { EXEC_STARTED, EXEC_STDOUT, EXEC_STDERR, EXEC_EXIT } what;
+    enum { EXEC_STARTED, EXEC_STDOUT, EXEC_STDERR, EXEC_LOST, EXEC_EXIT } what;
     const char *data; /* valid until the next call */
     size_t len;
-    uint32_t pid; /* of EXEC_STARTED, as the box sees it */
+    uint32_t pid;  /* of EXEC_STARTED, as the box sees it */
+    uint64_t lost; /* of EXEC_LOST: bytes that are not kept any more, of one opened again */
     /* of EXEC_EXIT */
     int exit_code; /* as shells say it: 128 + signal, 124 after a timeout */
     const char
@@ -57,7 +70,7 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err);
 
 /* For who wants the output whole, instead of engine_exec_next(); the request must have said so
  * (collect). 1 = wait and call again, 0 = it has ended and the result is there, -1. A timeout is
- * ERR_TIMEOUT "Command timed out after <n>ms". */
+ * ERR_TIMEOUT "Command timed out after <n>ms"; then too the result is there, as far as it came. */
 struct exec_result {
     const struct buf *out, *errors; /* the exec's, until it is closed */
     struct exec_output end;
@@ -74,6 +87,17 @@ void engine_exec_resize(struct exec *x, uint32_t rows, uint32_t cols);
 void engine_exec_signal(struct exec *x, uint32_t signal);
 /* Sends on what was kept; so does engine_exec_next(). */
 void engine_exec_flush(struct exec *x);
+
+/* ---- those that were started before, by their ids ---- */
+
+/* ExecState: how it is, and what it put out from the cursor on, at most 1 MiB at a time. */
+int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uint64_t cursor,
+                      json_t **ret, struct err *err);
+/* ExecList: what runs and what is kept. */
+int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* Ends it with all that it started: ExecInfo. Fine if it has ended. */
+int engine_exec_end(struct engine *e, const char *id, const char *exec_id, json_t **ret,
+                    struct err *err);
 
 /* ---- in the background ---- */
 

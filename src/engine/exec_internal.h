@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "engine/agent_client_internal.h"
 #include "proto/frame.h"
 
@@ -19,8 +20,13 @@ struct exec {
     struct agent_reader reader;
     uint64_t timeout_ms; /* 0 = none */
     int64_t opened_ns, started_ns;
-    int64_t look_ns; /* when to ask why the agent is silent, until it has started */
-    bool started, collected;
+    int64_t quiet_ns; /* since when an agent that has not answered could have */
+    int64_t look_ns;  /* when to ask why the agent is silent, until it has started */
+    bool started, ended, collected;
+    char id[ID_SIZE];
+    bool kept; /* the agent keeps it by its id: only a word ends it */
+    bool detached, again;
+    uint64_t cursor;
     struct buf input; /* frames that the agent has not taken yet */
 
     /* of one that is collected */
@@ -36,9 +42,20 @@ struct exec {
 
 #define EXEC_LOG_MAX (64u << 20) /* of each stream of a background exec; more is counted */
 
-/* Connects, sends CALL_EXEC with that log id ("" = not background), reads STARTED. */
+/* ERR_INVALID or ERR_TOO_LARGE when it makes no sense. */
+int exec_check_request(const struct exec_request *req, struct err *err);
+/* In the background: connects, sends CALL_EXEC with that log id, reads STARTED. */
 int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *req,
                const char *log_id, uint64_t output_max, int *ret_fd, uint32_t *ret_pid,
                struct err *err);
+/* What an API answer says of an end; NULL when the agent made it up. */
+const char *exit_reason_of(const struct call_exit *x);
+/* Appends the arguments of CALL_AGAIN. */
+void exec_put_again(struct buf *args, const char *exec_id, uint64_t cursor, uint64_t most,
+                    uint32_t flags);
+/* Is that the form of the id of an exec? "exec_not_found" otherwise. */
+int exec_check_id(const char *exec_id, struct err *err);
+/* An agent that is older than CALL_AGAIN does not know the call. */
+void exec_explain_old(struct err *err, const char *exec_id);
 /* The number that a shell would give: 128 + signal, 124 after a timeout. */
 int exit_code_of(const struct call_exit *x);

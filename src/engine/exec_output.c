@@ -60,31 +60,44 @@ static bool was_oom(struct engine *e, struct sandbox *sb, int exit_code)
     return grew;
 }
 
-static int read_exit(struct engine *e, struct sandbox *sb, const char *data, size_t len,
-                     struct exec_output *ret, struct err *err)
+const char *exit_reason_of(const struct call_exit *x)
 {
     static const char *const reasons[] = {
         [EXIT_CODE] = "exit",           [EXIT_SIGNAL] = "signal", [EXIT_TIMEOUT] = "timeout",
-        [EXIT_CANCELLED] = "cancelled", [EXIT_LOST] = "signal",
+        [EXIT_CANCELLED] = "cancelled", [EXIT_LOST] = "lost",
     };
-    struct call_exit end;
+
+    return x->how < ARRAY_LEN(reasons) ? reasons[x->how] : NULL;
+}
+
+/* The last frame: EXIT, or of one opened again END. */
+static int read_exit(struct exec *x, const struct frame *f, struct exec_output *ret,
+                     struct err *err)
+{
+    struct call_kept state = {0};
+    struct call_exit *end = &state.exit;
     struct wire w;
 
-    wire_init(&w, data, len);
-    call_exit_get(&w, &end);
-    if (!wire_ok(&w) || end.how >= ARRAY_LEN(reasons))
+    wire_init(&w, f->data, f->len);
+    if (x->again)
+        call_kept_get(&w, &state);
+    else
+        call_exit_get(&w, end);
+    if (!wire_ok(&w) || state.running || !exit_reason_of(end))
         return agent_broken(err, "the end of a command in a form that cannot be read");
     *ret = (struct exec_output){
         .what = EXEC_EXIT,
         .data = "",
-        .exit_code = exit_code_of(&end),
-        .reason = reasons[end.how],
-        .duration_ms = end.duration_ns ? (double)end.duration_ns / 1e6 : 0.001,
-        .lost_stdout = end.lost_stdout,
-        .lost_stderr = end.lost_stderr,
+        .exit_code = exit_code_of(end),
+        .reason = exit_reason_of(end),
+        .duration_ms = end->duration_ns ? (double)end->duration_ns / 1e6 : 0.001,
+        .lost_stdout = end->lost_stdout,
+        .lost_stderr = end->lost_stderr,
     };
-    if ((end.how == EXIT_CODE || end.how == EXIT_SIGNAL) && was_oom(e, sb, ret->exit_code))
+    if (!x->again && (end->how == EXIT_CODE || end->how == EXIT_SIGNAL) &&
+        was_oom(x->engine, x->sandbox, ret->exit_code))
         ret->reason = "oom";
+    x->ended = true;
     return 0;
 }
 
@@ -103,6 +116,7 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
             *err = *why;
         return -1;
     }
+    x->ended = true;
     *ret = (struct exec_output){
         .what = EXEC_EXIT,
         .data = "",
@@ -113,14 +127,28 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
     return 0;
 }
 
+/* When its time is over; 0 = never. The agent sees to it, unless the sandbox is paused. */
+static int64_t timeout_ns(const struct exec *x)
+{
+    int64_t from = x->started ? x->started_ns : x->opened_ns;
+
+    return x->timeout_ms ? from + x->waited_ns + (int64_t)x->timeout_ms * 1000000 : 0;
+}
+
 /* When an agent that says nothing is given up. */
 static int64_t given_up_ns(const struct exec *x)
 {
     if (!x->started)
-        return x->opened_ns + AGENT_WAIT_MS * 1000000ll;
-    return x->timeout_ms
-               ? x->started_ns + x->waited_ns + (int64_t)(x->timeout_ms + GRACE_MS) * 1000000
-               : 0;
+        return x->quiet_ns + AGENT_WAIT_MS * 1000000ll;
+    return x->timeout_ms ? timeout_ns(x) + GRACE_MS * 1000000ll : 0;
+}
+
+/* When to look, if nothing comes. */
+static int64_t next_look_ns(const struct exec *x)
+{
+    if (!x->started)
+        return x->look_ns;
+    return x->timeout_ms && mono_ns() < timeout_ns(x) ? timeout_ns(x) : given_up_ns(x);
 }
 
 void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
@@ -128,14 +156,34 @@ void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
     *ret = (struct exec_wait){
         .fd = x->reader.fd,
         .events = EPOLLIN | (x->input.len > 0 ? EPOLLOUT : 0),
-        .until_ns = x->started ? given_up_ns(x) : x->look_ns,
+        .until_ns = next_look_ns(x),
     };
     if (x->wants_memory_ns)
         *ret = (struct exec_wait){.fd = -1, .until_ns = mono_ns() + MEMORY_AGAIN_NS};
 }
 
+static bool is_paused(struct sandbox *sb)
+{
+    bool paused;
+
+    pthread_mutex_lock(&sb->lock);
+    paused = sb->state == SANDBOX_PAUSED;
+    pthread_mutex_unlock(&sb->lock);
+    return paused;
+}
+
+static int timed_out(const struct exec *x, struct err *err)
+{
+    return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
+                    (unsigned long long)x->timeout_ms);
+}
+
+/* A box that is paused cannot end it: the caller's time is over all the same, and the command's
+ * when the box goes on. */
 static int give_up(const struct exec *x, struct err *err)
 {
+    if (x->timeout_ms && mono_ns() >= timeout_ns(x) && is_paused(x->sandbox))
+        return timed_out(x, err);
     if (!x->started)
         return agent_silent(err);
     return err_code(err, ERR_TIMEOUT, "agent_timeout",
@@ -149,20 +197,59 @@ static int read_started(struct exec *x, const struct frame *f, struct exec_outpu
 
     wire_init(&w, f->data, f->len);
     *ret = (struct exec_output){.what = EXEC_STARTED, .data = "", .pid = wire_get_u32(&w)};
+    x->kept = w.p < w.end && wire_get_u32(&w) == 1;
     if (!wire_ok(&w))
         return agent_broken(err, "a process id that cannot be read");
+    if (x->detached && !x->kept)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the sandbox was made by an older cay, which ends a command when nobody "
+                       "waits for it: leave detach away, or create the sandbox again");
     x->started = true;
     x->started_ns = mono_ns();
+    return 0;
+}
+
+/* The first frame of one opened again. */
+static int read_state(struct exec *x, const struct frame *f, struct exec_output *ret,
+                      struct err *err)
+{
+    struct call_kept state;
+    struct wire w;
+
+    wire_init(&w, f->data, f->len);
+    call_kept_get(&w, &state);
+    if (!wire_ok(&w))
+        return agent_broken(err, "the state of a command in a form that cannot be read");
+    *ret = (struct exec_output){.what = EXEC_STARTED, .data = "", .pid = state.pid};
+    x->started = x->kept = true;
+    x->started_ns = mono_ns();
+    if (x->cursor > state.end)
+        x->cursor = state.end;
+    return 0;
+}
+
+static int read_lost(struct exec *x, const struct frame *f, struct exec_output *ret,
+                     struct err *err)
+{
+    struct wire w;
+
+    wire_init(&w, f->data, f->len);
+    *ret = (struct exec_output){.what = EXEC_LOST, .data = "", .lost = wire_get_u64(&w)};
+    x->cursor += ret->lost;
+    if (!wire_ok(&w) || x->cursor > INT64_MAX)
+        return agent_broken(err, "a count of lost bytes that cannot be");
     return 0;
 }
 
 static int read_frame(struct exec *x, const struct frame *f, struct exec_output *ret,
                       struct err *err)
 {
-    if (!x->started && f->type == FRAME_STARTED)
-        return read_started(x, f, ret, err);
-    if (x->started && f->type == FRAME_EXIT)
-        return read_exit(x->engine, x->sandbox, f->data, f->len, ret, err);
+    if (!x->started && f->type == (x->again ? FRAME_OK : FRAME_STARTED))
+        return x->again ? read_state(x, f, ret, err) : read_started(x, f, ret, err);
+    if (x->started && f->type == (x->again ? FRAME_END : FRAME_EXIT))
+        return read_exit(x, f, ret, err);
+    if (x->started && x->again && f->type == FRAME_LOST)
+        return read_lost(x, f, ret, err);
     if (!x->started || (f->type != FRAME_STDOUT && f->type != FRAME_STDERR))
         return agent_broken(err, "output of the wrong kind");
     *ret = (struct exec_output){
@@ -170,6 +257,7 @@ static int read_frame(struct exec *x, const struct frame *f, struct exec_output 
         .data = f->data,
         .len = f->len,
     };
+    x->cursor += f->len;
     return 0;
 }
 
@@ -179,6 +267,8 @@ static int look(struct exec *x, struct err *err)
     if (x->started || mono_ns() < x->look_ns)
         return 0;
     x->look_ns = mono_ns() + AGENT_LOOK_MS * 1000000ll;
+    if (is_paused(x->sandbox))
+        x->quiet_ns = mono_ns(); /* it could not answer until now */
     return agent_judge_try(x->engine, x->sandbox, err);
 }
 
@@ -196,9 +286,11 @@ static int take_frame(struct exec *x, struct frame *f, struct err *err)
 
 static bool is_over(const struct exec *x)
 {
-    int64_t given_up = given_up_ns(x);
+    int64_t now = mono_ns(), given_up = given_up_ns(x);
 
-    return given_up && mono_ns() >= given_up;
+    if (given_up && now >= given_up && (x->started || !is_paused(x->sandbox)))
+        return true;
+    return x->timeout_ms && now >= timeout_ns(x) && is_paused(x->sandbox);
 }
 
 int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
@@ -209,6 +301,8 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
 
     engine_exec_flush(x);
     r = take_frame(x, &f, &why);
+    if (r < 0 && x->again && !x->started && why.kind == ERR_INVALID)
+        exec_explain_old(&why, x->id);
     if (r < 0)
         return lost_supervisor(x, ret, &why, err) < 0 ? -1 : 1;
     /* Also while output comes: an agent that floods must not outlive the timeout. */
@@ -273,19 +367,30 @@ static void keep(struct exec *x, const struct exec_output *out)
     x->lost += out->len - n;
 }
 
-static int end_collecting(struct exec *x, const struct exec_output *end, struct exec_result *ret,
-                          struct err *err)
+static void give_result(struct exec *x, const struct exec_output *end, struct exec_result *ret)
 {
-    if (strcmp(end->reason, "timeout") == 0)
-        return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
-                        (unsigned long long)x->timeout_ms);
     *ret = (struct exec_result){
         .out = &x->streams[0],
         .errors = &x->streams[1],
         .end = *end,
         .truncated = x->lost + end->lost_stdout + end->lost_stderr > 0,
     };
-    return 0;
+}
+
+/* The box could not say how it ended. */
+static int failed_collecting(struct exec *x, struct exec_result *ret, const struct err *err)
+{
+    struct exec_output end = {
+        .what = EXEC_EXIT,
+        .data = "",
+        .exit_code = 124,
+        .reason = "timeout",
+        .duration_ms = (double)(mono_ns() - x->opened_ns) / 1e6,
+    };
+
+    if (err && err->kind == ERR_TIMEOUT)
+        give_result(x, &end, ret);
+    return -1;
 }
 
 int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err)
@@ -298,9 +403,11 @@ int engine_exec_collect(struct exec *x, struct exec_result *ret, struct err *err
             return 1;
         r = engine_exec_next(x, &out, err);
         if (r <= 0)
-            return r < 0 ? -1 : 1;
-        if (out.what == EXEC_EXIT)
-            return end_collecting(x, &out, ret, err);
+            return r < 0 ? failed_collecting(x, ret, err) : 1;
+        if (out.what == EXEC_EXIT) {
+            give_result(x, &out, ret);
+            return strcmp(out.reason, "timeout") == 0 ? timed_out(x, err) : 0;
+        }
         if (out.what != EXEC_STARTED)
             keep(x, &out);
     }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/id.h"
+
 struct buf;
 struct engine;
 struct err;
@@ -121,8 +123,10 @@ struct call {
     const struct about *about;
     const struct caller *caller;
     json_t *in;                    /* checked and flat */
-    json_t *out;                   /* the answer, of the row's shape; the function sets it */
+    json_t *out;                   /* the answer, of the row's shape; the function sets it. One
+                                    * that fails may leave what belongs to the failure */
     struct text texts[CALL_TEXTS]; /* more of the answer; ended by one without a name */
+    char exec_id[ID_SIZE];         /* of the command that it runs, once that is known; else "" */
     struct sink *sink;
     struct source *source; /* NULL = no bytes come with the call */
     struct task *task;     /* set by a function that is not done yet */

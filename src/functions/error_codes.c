@@ -65,7 +65,8 @@ const struct error_code error_codes[] = {
     {"command_timeout", 408, .help = "the command was ended because its time was over"},
     {"cancelled", 409, 503, .help = "nobody waited for it any more"},
     {"upgrade_required", 400, .help = "send Upgrade: cay-exec"},
-    {"exec_not_found", 404, .help = "there is no background command with this id"},
+    {"exec_not_found", 404, .help = "there is no command with this id, or it is not kept any more"},
+    {"exec_attached", 409, .help = "another caller has the command's input"},
     {"log_not_found", 404, .help = "the sandbox has no such log"},
     /* files */
     {"path_traversal", 400, .help = "the path leads out of the workspace"},

@@ -1,6 +1,8 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,6 +24,8 @@ static struct exec_request read_request(const struct call *call, char ***argv)
         .want_stdin = in_bool(call, "stdin"),
         .rows = (uint32_t)in_int(call, "rows"),
         .cols = (uint32_t)in_int(call, "cols"),
+        .detach = in_bool(call, "detach"),
+        .exec_id = in_str(call, "execId"),
     };
 
     for (size_t i = 0; i < json_array_size(command); i++)
@@ -36,7 +40,8 @@ struct exec_task {
     struct task task;
     struct exec *exec;
     struct output_text text[2]; /* of a stream */
-    bool started;
+    bool started, named;        /* the first event has been sent */
+    uint32_t rows, cols;        /* that a terminal gets when somebody comes back to it; 0 = none */
 };
 
 static void set_wait(struct exec_task *t)
@@ -64,20 +69,44 @@ static void exec_task_free(struct task *task)
     free(t);
 }
 
-static int open_task(struct call *call, const struct exec_request *req, const struct task_ops *ops,
-                     struct err *err)
+static struct exec_task *task_new(struct call *call, struct exec *exec, const struct task_ops *ops)
 {
-    struct exec_task *t;
-    struct exec *exec;
+    struct exec_task *t = xcalloc(1, sizeof(*t));
 
-    if (engine_exec_open(call->engine, in_id(call), req, &exec, err) < 0)
-        return -1;
-    t = xcalloc(1, sizeof(*t));
     t->task.ops = ops;
     t->exec = exec;
     set_wait(t);
     call->task = &t->task;
+    return t;
+}
+
+static int open_task(struct call *call, const struct exec_request *req, const struct task_ops *ops,
+                     struct err *err)
+{
+    struct exec *exec;
+
+    if (engine_exec_open(call->engine, in_id(call), req, &exec, err) < 0)
+        return -1;
+    (void)task_new(call, exec, ops);
     return 0;
+}
+
+/* Comes back to one that was started before. */
+static int open_again(struct call *call, bool input, const struct task_ops *ops,
+                      struct exec_task **ret, struct err *err)
+{
+    struct exec *exec;
+
+    if (engine_exec_again(call->engine, in_id(call), in_exec_id(call),
+                          (uint64_t)in_int(call, "cursor"), input, &exec, err) < 0)
+        return -1;
+    *ret = task_new(call, exec, ops);
+    return 0;
+}
+
+static void tell_id(struct call *call, const struct exec_task *t)
+{
+    (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s", engine_exec_id(t->exec));
 }
 
 /* ---- run: the output whole ---- */
@@ -89,14 +118,22 @@ static int run_step(struct task *task, struct call *call, struct err *err)
     int r = engine_exec_collect(t->exec, &result, err);
 
     set_wait(t);
-    if (r != 0)
-        return r < 0 ? -1 : TASK_WAITS;
-    call->out = json_pack("{s:i, s:f, s:s, s:b}", "exitCode", result.end.exit_code, "duration",
-                          result.end.duration_ms, "reason", result.end.reason, "truncated",
-                          result.truncated);
+    if (r > 0)
+        return TASK_WAITS;
+    tell_id(call, t);
+    if (r < 0 && err->kind != ERR_TIMEOUT)
+        return -1;
+    call->out =
+        json_pack("{s:i, s:b}", "exitCode", result.end.exit_code, "truncated", result.truncated);
+    if (call->exec_id[0])
+        (void)json_object_set_new(call->out, "execId", json_string(call->exec_id));
+    if (r == 0)
+        (void)json_object_update_new(call->out,
+                                     json_pack("{s:f, s:s}", "duration", result.end.duration_ms,
+                                               "reason", result.end.reason));
     call->texts[0] = (struct text){"stdout", result.out};
     call->texts[1] = (struct text){"stderr", result.errors};
-    return TASK_DONE;
+    return r < 0 ? -1 : TASK_DONE;
 }
 
 static const struct task_ops run_ops = {.step = run_step, .free = exec_task_free};
@@ -112,22 +149,65 @@ static int run(struct call *call, struct err *err)
 
 /* ---- stream: the output as events ---- */
 
+/* Takes event. */
+static int send_event(struct call *call, struct exec_task *t, json_t *event, struct err *err)
+{
+    if (!t->named && call->exec_id[0])
+        (void)json_object_set_new(event, "execId", json_string(call->exec_id));
+    t->named = true;
+    return sink_event(call, event, err);
+}
+
+/* A character that is cut stays for the next event, and who goes on from here gets it again. */
+static int send_text(struct call *call, struct exec_task *t, bool is_error, const char *data,
+                     size_t len, bool last, struct err *err)
+{
+    struct output_text *text = &t->text[is_error];
+    auto_buf struct buf clean = {0};
+    json_t *event;
+
+    buf_init(&clean, 3 * (len + sizeof(text->rest))); /* U+FFFD is three bytes */
+    output_text_add(text, data, len, last, &clean);
+    if (clean.len == 0)
+        return 0;
+    event = output_event(is_error ? "stderr" : "stdout", clean.data, clean.len);
+    (void)json_object_set_new(event, "cursor",
+                              json_integer((json_int_t)(engine_exec_cursor(t->exec) - text->len)));
+    return send_event(call, t, event, err);
+}
+
 static int send_exit(struct call *call, struct exec_task *t, const char *code, struct err *err)
 {
-    if (output_send(call, "stdout", &t->text[0], "", 0, true, err) < 0 ||
-        output_send(call, "stderr", &t->text[1], "", 0, true, err) < 0)
+    if (send_text(call, t, false, "", 0, true, err) < 0 ||
+        send_text(call, t, true, "", 0, true, err) < 0)
         return -1;
-    return sink_event(call, output_event("exit", code, strlen(code)), err);
+    return send_event(call, t, output_event("exit", code, strlen(code)), err);
+}
+
+static int send_gap(struct call *call, struct exec_task *t, uint64_t lost, struct err *err)
+{
+    char count[24];
+    int n = snprintf(count, sizeof(count), "%llu", (unsigned long long)lost);
+    json_t *event = output_event("lost", count, (size_t)n);
+
+    (void)json_object_set_new(event, "cursor",
+                              json_integer((json_int_t)engine_exec_cursor(t->exec)));
+    return send_event(call, t, event, err);
 }
 
 /* The stream has begun, so the failure is an event too. */
 static int send_lost(struct call *call, struct exec_task *t, struct err *err)
 {
-    bool silent = err->code && strcmp(err->code, "agent_timeout") == 0;
-    const char *text = silent ? err->text : "the sandbox ended before the command did";
+    bool late = err->kind == ERR_TIMEOUT;
+    bool ours = late || (err->code && strcmp(err->code, "agent_timeout") == 0);
+    const char *text = ours ? err->text : "the sandbox ended before the command did";
+    json_t *event = output_event("error", text, strlen(text));
 
-    log_error("exec stream lost", "error", err->text);
-    if (sink_event(call, output_event("error", text, strlen(text)), err) < 0)
+    if (err->code)
+        (void)json_object_set_new(event, "code", json_string(err->code));
+    if (!late)
+        log_error("exec stream lost", "error", err->text);
+    if (send_event(call, t, event, err) < 0)
         return -1;
     return send_exit(call, t, "-1", err);
 }
@@ -141,12 +221,14 @@ static int send_output(struct call *call, struct exec_task *t, const struct exec
     switch (out->what) {
     case EXEC_STARTED:
         t->started = true;
+        tell_id(call, t);
         return sink_event(call, NULL, err) < 0 ? -1 : TASK_AGAIN;
     case EXEC_STDOUT:
     case EXEC_STDERR:
-        r = output_send(call, out->what == EXEC_STDOUT ? "stdout" : "stderr",
-                        &t->text[out->what == EXEC_STDERR], out->data, out->len, false, err);
+        r = send_text(call, t, out->what == EXEC_STDERR, out->data, out->len, false, err);
         return r < 0 ? -1 : TASK_AGAIN;
+    case EXEC_LOST:
+        return send_gap(call, t, out->lost, err) < 0 ? -1 : TASK_AGAIN;
     case EXEC_EXIT:
         (void)snprintf(code, sizeof(code), "%d",
                        strcmp(out->reason, "timeout") == 0 ? -1 : out->exit_code);
@@ -178,15 +260,35 @@ static int stream(struct call *call, struct err *err)
     return open_task(call, &req, &stream_ops, err);
 }
 
+static int stream_again(struct call *call, struct err *err)
+{
+    struct exec_task *t;
+
+    return open_again(call, false, &stream_ops, &t, err);
+}
+
 /* ---- attach: output as it is, while input comes ---- */
 
-static int pass_output(struct call *call, const struct exec_output *out, struct err *err)
+static int pass_started(struct call *call, struct exec_task *t, const struct exec_output *out,
+                        struct err *err)
+{
+    tell_id(call, t);
+    if (t->rows > 0)
+        engine_exec_resize(t->exec, t->rows, t->cols);
+    return sink_event(call, json_pack("{s:I}", "pid", (json_int_t)out->pid), err);
+}
+
+static int pass_output(struct call *call, struct exec_task *t, const struct exec_output *out,
+                       struct err *err)
 {
     int r = 0;
 
     switch (out->what) {
     case EXEC_STARTED:
-        r = sink_event(call, json_pack("{s:I}", "pid", (json_int_t)out->pid), err);
+        r = pass_started(call, t, out, err);
+        break;
+    case EXEC_LOST:
+        r = sink_event(call, json_pack("{s:I}", "lost", (json_int_t)out->lost), err);
         break;
     case EXEC_STDOUT:
         r = sink_bytes(call, CHANNEL_STDOUT, out->data, out->len, err);
@@ -214,7 +316,7 @@ static int attach_step(struct task *task, struct call *call, struct err *err)
         return -1;
     set_wait(t);
     set_input(t);
-    return r > 0 ? pass_output(call, &out, err) : TASK_WAITS;
+    return r > 0 ? pass_output(call, t, &out, err) : TASK_WAITS;
 }
 
 static int attach_input(struct task *task, const struct input *in, struct err *err)
@@ -250,6 +352,39 @@ static int attach(struct call *call, struct err *err)
     return 0;
 }
 
+static int attach_again(struct call *call, struct err *err)
+{
+    bool input = in_bool(call, "stdin");
+    struct exec_task *t;
+
+    if (open_again(call, input, &attach_ops, &t, err) < 0)
+        return -1;
+    if (input) {
+        t->rows = (uint32_t)in_int(call, "rows");
+        t->cols = (uint32_t)in_int(call, "cols");
+    }
+    t->task.takes_input = input;
+    return 0;
+}
+
+/* ---- those that were started before ---- */
+
+static int list(struct call *call, struct err *err)
+{
+    return engine_exec_list(call->engine, in_id(call), &call->out, err);
+}
+
+static int state(struct call *call, struct err *err)
+{
+    return engine_exec_state(call->engine, in_id(call), in_exec_id(call),
+                             (uint64_t)in_int(call, "cursor"), &call->out, err);
+}
+
+static int end(struct call *call, struct err *err)
+{
+    return engine_exec_end(call->engine, in_id(call), in_exec_id(call), &call->out, err);
+}
+
 /* ---- in the background ---- */
 
 static int background(struct call *call, struct err *err)
@@ -257,7 +392,11 @@ static int background(struct call *call, struct err *err)
     auto_strv char **argv = NULL;
     struct exec_request req = read_request(call, &argv);
 
-    return engine_exec_background(call->engine, in_id(call), &req, &call->out, err);
+    if (engine_exec_background(call->engine, in_id(call), &req, &call->out, err) < 0)
+        return -1;
+    (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s",
+                   json_string_value(json_object_get(call->out, "id")));
+    return 0;
 }
 
 static int background_status(struct call *call, struct err *err)
@@ -277,6 +416,8 @@ static int interrupt(struct call *call, struct err *err)
         return -1;
     return reply_success(call);
 }
+
+#define ERRORS_KEPT ERRORS_AGENT " exec_not_found no_space too_many_streams"
 
 #define COMMAND_FIELDS                                                                             \
     {"command",                                                                                    \
@@ -305,7 +446,21 @@ static int interrupt(struct call *call, struct err *err)
             .help = "seconds; 0 or absent = CAY_MAX_CMD_TIMEOUT, more is cut to it"                \
     }
 
-static const struct field run_fields[] = {COMMAND_FIELDS, TIMEOUT_FIELD, {0}};
+#define KEEP_FIELDS                                                                                \
+    {"detach", FIELD_BOOL, .optional = true,                                                       \
+     .help = "it goes on when the caller hangs up, which else ends it"},                           \
+    {                                                                                              \
+        "execId", FIELD_STRING, .optional = true, .pattern = "^ex_[0-9a-f]{24}$",                  \
+                                .help = "by which it shall be known; a new one when absent"        \
+    }
+
+#define CURSOR_FIELD                                                                               \
+    {                                                                                              \
+        "cursor", FIELD_INT, .max = 9007199254740991, .preset = "0",                               \
+                             .help = "where to begin: 0, or a cursor that was told"                \
+    }
+
+static const struct field run_fields[] = {COMMAND_FIELDS, TIMEOUT_FIELD, KEEP_FIELDS, {0}};
 
 static const struct field attach_fields[] = {
     COMMAND_FIELDS,
@@ -314,6 +469,17 @@ static const struct field attach_fields[] = {
     {"stdin", FIELD_BOOL, .optional = true, .help = "STDIN frames will come"},
     {"rows", FIELD_INT, .min = 1, .max = 65535, .preset = "24", .help = "of the terminal"},
     {"cols", FIELD_INT, .min = 1, .max = 65535, .preset = "80", .help = "of the terminal"},
+    KEEP_FIELDS,
+    {0},
+};
+
+static const struct field cursor_fields[] = {CURSOR_FIELD, {0}};
+
+static const struct field again_fields[] = {
+    CURSOR_FIELD,
+    {"stdin", FIELD_BOOL, .preset = "true", .help = "take over its input; false reads along"},
+    {"rows", FIELD_INT, .optional = true, .min = 1, .max = 65535, .help = "of the terminal"},
+    {"cols", FIELD_INT, .optional = true, .min = 1, .max = 65535, .help = "of the terminal"},
     {0},
 };
 
@@ -357,6 +523,24 @@ const struct function exec_functions[] = {
     {"cmd::background_logs", "GET", "/exec/background/:execId/logs", logs_fields, background_logs,
      NULL, SCOPE_READ, .help = "Reads the output of a background command",
      .gives = &exec_logs_shape, .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+    {"cmd::list", "GET", "/sandboxes/:sandboxId/exec", NULL, list, NULL, SCOPE_READ,
+     .help = "Lists commands that run, and the last that ended", .gives = &exec_list_shape,
+     .errors = ERRORS_AGENT},
+    {"cmd::get", "GET", "/sandboxes/:sandboxId/exec/:execId", cursor_fields, state, NULL,
+     SCOPE_READ, .help = "Shows a command and what it has put out", .gives = &exec_state_shape,
+     .errors = ERRORS_KEPT},
+    {"cmd::get_stream", "GET", "/sandboxes/:sandboxId/exec/:execId/stream", cursor_fields,
+     stream_again, NULL, SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
+     .help = "Streams what a command puts out, from a cursor on", .events = &exec_event_shape,
+     .errors = ERRORS_KEPT},
+    {"cmd::get_attach", "POST", "/sandboxes/:sandboxId/exec/:execId/attach", again_fields,
+     attach_again, NULL, SCOPE_EXEC, .flags = FUNCTION_WAITS, .answer = ANSWER_ATTACH,
+     .help = "Attaches to a command that runs, over an upgraded connection",
+     .gives = &attach_end_shape, .events = &attach_event_shape,
+     .errors = ERRORS_KEPT " exec_attached upgrade_required bad_frame"},
+    {"cmd::kill", "POST", "/sandboxes/:sandboxId/exec/:execId/kill", NULL, end, NULL, SCOPE_EXEC,
+     .help = "Ends a command and all that it started", .gives = &exec_info_shape,
+     .errors = ERRORS_KEPT},
     {"cmd::interrupt", "POST", "/sandboxes/:sandboxId/exec/interrupt", interrupt_fields, interrupt,
      NULL, SCOPE_EXEC, .help = "Sends SIGINT", .gives = &success_shape, .errors = ERRORS_AGENT},
     {0},

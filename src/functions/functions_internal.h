@@ -49,7 +49,7 @@ static inline const char *in_id(const struct call *call)
     return in_str(call, "sandboxId");
 }
 
-/* Of the background command that the path names. */
+/* Of the command that the path names. */
 static inline const char *in_exec_id(const struct call *call)
 {
     return in_str(call, "execId");

@@ -9,8 +9,8 @@
 const struct field path_params[] = {
     {"sandboxId", FIELD_STRING, .pattern = "^sbx_[0-9a-f]{24}$", .example = EXAMPLE_SANDBOX_ID,
      .help = "id of a sandbox"},
-    {"execId", FIELD_STRING, .pattern = "^bg_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
-     .help = "id of a background command"},
+    {"execId", FIELD_STRING, .pattern = "^(ex|bg)_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
+     .help = "id of a command; bg_ of one in the background"},
     {"name", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
      .help = "name or id of an image; its / and : are percent-encoded"},
     {"image", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",

@@ -4,8 +4,9 @@
 
 /* The nouns and the events of the API, a family a file: <family>_shape.c. */
 
-#define EXAMPLE_SANDBOX_ID "\"sbx_5f0c1e6b2a9d4c7e8f013b52\""
-#define EXAMPLE_EXEC_ID    "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
+#define EXAMPLE_SANDBOX_ID    "\"sbx_5f0c1e6b2a9d4c7e8f013b52\""
+#define EXAMPLE_EXEC_ID       "\"ex_9b1deb4d3b7d4bad9bdd2b0d\""
+#define EXAMPLE_BACKGROUND_ID "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
 
 /* sandboxes */
 extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shape,
@@ -13,7 +14,8 @@ extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shap
 
 /* commands */
 extern const struct shape exec_result_shape, exec_event_shape, background_exec_shape,
-    attach_event_shape, attach_end_shape, exec_logs_shape, log_event_shape;
+    attach_event_shape, attach_end_shape, exec_logs_shape, log_event_shape, exec_info_shape,
+    exec_state_shape, exec_list_shape;
 
 /* files */
 extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,

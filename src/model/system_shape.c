@@ -93,6 +93,13 @@ static const struct field error_fields[] = {
      .help = "what was wrong and what to do"},
     {"code", FIELD_STRING, .example = "\"sandbox_not_found\"",
      .help = "a stable word for programs; each operation lists its own"},
+    {"execId", FIELD_STRING, .optional = true, .example = EXAMPLE_EXEC_ID,
+     .help = "of command_timeout: of the command"},
+    {"exitCode", FIELD_INT, .optional = true, .help = "of command_timeout: 124"},
+    {"stdout", FIELD_STRING, .optional = true, .help = "of command_timeout: what it printed"},
+    {"stderr", FIELD_STRING, .optional = true, .help = "of command_timeout: what it printed"},
+    {"truncated", FIELD_BOOL, .optional = true,
+     .help = "of command_timeout: there was more output than is kept"},
     {0},
 };
 const struct shape error_shape = {"Error", error_fields, .help = "any failure"};

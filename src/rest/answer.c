@@ -13,7 +13,8 @@
 
 void answer_init(struct answer *a, struct http_req *req, const char *type)
 {
-    *a = (struct answer){.req = req, .type = type ? type : "application/json", .length = -1};
+    *a = (struct answer){
+        .req = req, .type = type ? type : "application/json", .status = 200, .length = -1};
     buf_init(&a->out, SIZE_MAX / 2);
 }
 
@@ -26,7 +27,7 @@ static int flush(struct answer *a)
 {
     if (!a->begun && !a->gone) {
         a->begun = true;
-        a->gone = http_stream_begin(a->req, 200, a->type, a->length) < 0;
+        a->gone = http_stream_begin(a->req, a->status, a->type, a->length) < 0;
     }
     if (!a->gone)
         a->gone = http_stream_write(a->req, a->out.data, a->out.len) < 0;
@@ -227,10 +228,10 @@ int answer_json(struct answer *a, const json_t *value, const struct text *texts)
     return put_texts(a, texts);
 }
 
-void answer_end(struct answer *a, int status)
+void answer_end(struct answer *a)
 {
     if (!a->begun) {
-        http_reply(a->req, status, a->type, a->out.data ? a->out.data : "", a->out.len);
+        http_reply(a->req, a->status, a->type, a->out.data ? a->out.data : "", a->out.len);
         return;
     }
     if (a->out.len > 0 && flush(a) < 0)

@@ -17,6 +17,7 @@ struct text;
 struct answer {
     struct http_req *req;
     const char *type;      /* application/json unless set */
+    int status;            /* 200 unless set */
     int64_t length;        /* -1 = not known */
     struct buf out;        /* not yet sent */
     bool begun, gone;      /* the first piece has left; the client has */
@@ -43,5 +44,5 @@ int answer_json(struct answer *a, const json_t *value, const struct text *texts)
 int answer_end_text(struct answer *a);
 int answer_end_base64(struct answer *a);
 int answer_end_list(struct answer *a);
-/* All is said: the rest leaves, with this status if it is the first piece. */
-void answer_end(struct answer *a, int status);
+/* All is said: the rest leaves. */
+void answer_end(struct answer *a);

@@ -55,6 +55,15 @@ int attached_started(struct attached *a, uint32_t pid)
     return put_frame(a, FRAME_STARTED, payload.data, payload.len);
 }
 
+int attached_lost(struct attached *a, uint64_t bytes)
+{
+    auto_buf struct buf payload = {0};
+
+    buf_init(&payload, 16);
+    wire_put_u64(&payload, bytes);
+    return put_frame(a, FRAME_LOST, payload.data, payload.len);
+}
+
 int attached_output(struct attached *a, enum channel channel, const void *data, size_t len)
 {
     return put_frame(a, channel == CHANNEL_STDERR ? FRAME_STDERR : FRAME_STDOUT, data, len);

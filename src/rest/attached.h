@@ -30,6 +30,7 @@ void attached_done(struct attached *a);
 
 /* Each returns -1 once the client has gone. started also upgrades the connection. */
 int attached_started(struct attached *a, uint32_t pid);
+int attached_lost(struct attached *a, uint64_t bytes);
 int attached_output(struct attached *a, enum channel channel, const void *data, size_t len);
 void attached_exit(struct attached *a, const json_t *end);
 void attached_error(struct attached *a, const struct err *err);

@@ -70,7 +70,9 @@ static json_t *error_json(const struct err *err, const char *method, const char 
     return error_body(err, id);
 }
 
-static void send_error(struct http_req *req, const struct err *err, const char *path)
+/* more: what a function has left that belongs to the failure (NULL = nothing), with its texts. */
+static void send_error(struct http_req *req, const struct err *err, const char *path, json_t *more,
+                       const struct text *texts)
 {
     int status = error_status(err->kind);
     json_t *body = error_json(err, http_req_method(req), path);
@@ -84,30 +86,50 @@ static void send_error(struct http_req *req, const struct err *err, const char *
         (void)snprintf(wait, sizeof(wait), "%u", err->retry_s ? err->retry_s : 1);
         http_reply_header(req, "Retry-After", wait);
     }
+    if (more)
+        (void)json_object_update_missing(body, more);
     answer_init(&a, req, NULL);
-    (void)answer_json(&a, body, NULL);
-    answer_end(&a, status);
+    a.status = status;
+    if (answer_json(&a, body, more ? texts : NULL) == 0)
+        answer_end(&a);
     answer_done(&a);
     json_decref(body);
 }
 
 void serve_error(struct http_req *req, const struct err *err)
 {
-    send_error(req, err, http_req_path(req));
+    send_error(req, err, http_req_path(req), NULL, NULL);
 }
 
 /* ---- the sink and the source ---- */
+
+/* Ahead of any answer: one that breaks off leaves its caller with a way back. */
+static void tell_exec_id(struct served *s)
+{
+    if (s->call.exec_id[0] && http_req_status(s->req) == 0)
+        http_reply_header(s->req, "X-Exec-Id", s->call.exec_id);
+}
+
+static int on_attached_event(struct served *s, const json_t *event)
+{
+    const json_t *pid = json_object_get(event, "pid");
+
+    if (pid)
+        return attached_started(&s->attached, (uint32_t)json_integer_value(pid));
+    return attached_lost(&s->attached,
+                         (uint64_t)json_integer_value(json_object_get(event, "lost")));
+}
 
 static int on_event(struct sink *sink, json_t *event)
 {
     struct served *s = (struct served *)sink;
     int r = 0;
 
+    tell_exec_id(s);
     if (s->mode == MODE_EVENTS)
         return event ? sse_send(&s->sse, event) : sse_ping(&s->sse);
     if (s->mode == MODE_ATTACH && event)
-        r = attached_started(&s->attached,
-                             (uint32_t)json_integer_value(json_object_get(event, "pid")));
+        r = on_attached_event(s, event);
     json_decref(event);
     return r;
 }
@@ -284,7 +306,7 @@ static void end_answer(struct served *s)
         r = answer_json(a, s->call.out, s->call.texts);
     }
     if (r == 0)
-        answer_end(a, 200);
+        answer_end(a);
 }
 
 static void end_events(struct served *s)
@@ -328,7 +350,7 @@ static void end_badly(struct served *s, const struct err *err)
         }
         json_decref(event);
     } else if (!s->answer.begun) {
-        send_error(s->req, err, path);
+        send_error(s->req, err, path, s->call.out, s->call.texts);
     }
 }
 
@@ -345,6 +367,7 @@ static void served_free(struct served *s)
 
 static void finish(struct served *s, int r, const struct err *err)
 {
+    tell_exec_id(s);
     if (r < 0)
         end_badly(s, err);
     else

@@ -45,3 +45,11 @@ int store_get_exec(struct store *s, const char *id, struct exec_record *ret, str
     store_done(s, STMT_EXEC_GET);
     return r;
 }
+
+int store_delete_exec(struct store *s, const char *id, struct err *err)
+{
+    sqlite3_stmt *st = store_use(s, STMT_EXEC_DELETE);
+
+    (void)sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
+    return store_run(s, STMT_EXEC_DELETE, "remove the background exec", err);
+}

@@ -38,6 +38,7 @@ static const char *const sql[STMTS] = {
                       "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET sandbox_id = ?2, "
                       "command = ?3, pid = ?4, started_ms = ?5",
     [STMT_EXEC_GET] = "SELECT id, sandbox_id, command, pid, started_ms FROM exec WHERE id = ?",
+    [STMT_EXEC_DELETE] = "DELETE FROM exec WHERE id = ?",
     [STMT_COUNTER_ADD] = "INSERT INTO counter (name, value) VALUES (?1, ?2) "
                          "ON CONFLICT (name) DO UPDATE SET value = value + ?2",
     [STMT_COUNTER_GET] = "SELECT value FROM counter WHERE name = ?",

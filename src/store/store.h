@@ -62,6 +62,7 @@ bool store_note_says_rubbish(struct store *s, const char *id);
 
 int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err);
 int store_get_exec(struct store *s, const char *id, struct exec_record *ret, struct err *err);
+int store_delete_exec(struct store *s, const char *id, struct err *err); /* fine if it is gone */
 void exec_record_done(struct exec_record *exec);
 
 /* Counters by name ("created", "killed", "expired"); they only grow. */

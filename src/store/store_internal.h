@@ -17,6 +17,7 @@ enum store_stmt {
     STMT_SANDBOX_HAS,
     STMT_EXEC_PUT,
     STMT_EXEC_GET,
+    STMT_EXEC_DELETE,
     STMT_COUNTER_ADD,
     STMT_COUNTER_GET,
     STMTS,

@@ -15,10 +15,11 @@ STDIN, RESIZE, SIGNAL = 10, 11, 12
 
 
 class Attached:
-    def __init__(self, api, id, **body):
+    def __init__(self, api, id, again=None, **body):
+        path = f"/sandboxes/{id}/exec/{again + '/' if again else ''}attach"
         self.s = socket.create_connection(("127.0.0.1", api.port), timeout=20)
         data = json.dumps(body).encode()
-        self.s.sendall(f"POST /sandbox/sandboxes/{id}/exec/attach HTTP/1.1\r\nHost: localhost\r\n"
+        self.s.sendall(f"POST /sandbox{path} HTTP/1.1\r\nHost: localhost\r\n"
                        "Connection: Upgrade\r\nUpgrade: cay-exec\r\nContent-Type: application/json\r\n"
                        f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
         self.file = self.s.makefile("rb")
@@ -27,7 +28,7 @@ class Attached:
         while (line := self.file.readline()) not in (b"\r\n", b""):
             name, value = line.decode().split(":", 1)
             self.headers[name.lower()] = value.strip()
-        answer = cay_shapes.Answer(CAY, "POST", f"/sandboxes/{id}/exec/attach")
+        answer = cay_shapes.Answer(CAY, "POST", path)
         kind = cay_shapes.media_type(self.headers.get("content-type"))
         answer.head(self.status, kind)
         if self.status != 101:

@@ -1,0 +1,244 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/agent_client_internal.h"
+#include "engine/exec.h"
+#include "engine/exec_internal.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "proto/call.h"
+#include "proto/frame.h"
+#include "proto/wire.h"
+
+/* Execs that were started before, asked for by their ids. Nothing of them is in the database: the
+ * agent of their sandbox knows them, as long as it lives, whatever became of the daemon. */
+
+#define PART_MAX (1u << 20)
+#define LIST_MAX 1024 /* more than an agent keeps and runs together */
+
+void exec_put_again(struct buf *args, const char *exec_id, uint64_t cursor, uint64_t most,
+                    uint32_t flags)
+{
+    wire_put_str(args, exec_id);
+    wire_put_u64(args, cursor);
+    wire_put_u64(args, most);
+    wire_put_u32(args, flags);
+}
+
+static bool is_exec_id(const char *exec_id)
+{
+    return id_valid(exec_id, "ex") || id_valid(exec_id, "bg");
+}
+
+int exec_check_id(const char *exec_id, struct err *err)
+{
+    if (is_exec_id(exec_id))
+        return 0;
+    return err_code(err, ERR_NOT_FOUND, "exec_not_found", "Exec not found: %.60s", exec_id);
+}
+
+void exec_explain_old(struct err *err, const char *exec_id)
+{
+    (void)err_code(err, ERR_NOT_FOUND, "exec_not_found",
+                   "Exec not found: %s; the sandbox was made by an older cay, which kept none",
+                   exec_id);
+}
+
+/* ---- as JSON ---- */
+
+static json_t *info_json(const struct call_kept *k)
+{
+    json_t *o = json_object();
+
+    (void)json_object_set_new(o, "id", json_cstr(k->id));
+    (void)json_object_set_new(o, "running", json_boolean(k->running));
+    (void)json_object_set_new(o, "pid", json_integer(k->pid));
+    (void)json_object_set_new(o, "tty", json_boolean(k->flags & EXEC_TTY));
+    (void)json_object_set_new(o, "startedAt", json_integer((json_int_t)k->started_ms));
+    if (k->running)
+        return o;
+    (void)json_object_set_new(o, "finishedAt", json_integer((json_int_t)k->finished_ms));
+    (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(&k->exit)));
+    (void)json_object_set_new(o, "reason", json_string(exit_reason_of(&k->exit)));
+    (void)json_object_set_new(o, "duration", json_real((double)k->exit.duration_ns / 1e6));
+    return o;
+}
+
+static int read_kept(const char *data, size_t len, struct call_kept *ret, struct err *err)
+{
+    struct wire w;
+
+    wire_init(&w, data, len);
+    call_kept_get(&w, ret);
+    if (!wire_ok(&w) || !exit_reason_of(&ret->exit) || ret->end > INT64_MAX ||
+        ret->started_ms > INT64_MAX || ret->finished_ms > INT64_MAX)
+        return agent_broken(err, "the state of a command in a form that cannot be read");
+    return 0;
+}
+
+/* ---- one of them ---- */
+
+struct part {
+    struct buf streams[2];
+    uint64_t cursor, lost;
+    bool last_is_error;
+    struct call_kept state; /* at the end of it */
+};
+
+static int add_frame(struct part *p, unsigned type, const struct buf *payload, struct err *err)
+{
+    bool is_error = type == FRAME_STDERR;
+    uint64_t lost;
+    struct wire w;
+
+    if (type == FRAME_LOST) {
+        wire_init(&w, payload->data, payload->len);
+        lost = wire_get_u64(&w);
+        p->lost += lost;
+        p->cursor += lost;
+        return wire_ok(&w) && p->cursor <= INT64_MAX
+                   ? 0
+                   : agent_broken(err, "a count of lost bytes that cannot be");
+    }
+    if ((type != FRAME_STDOUT && !is_error) || payload->len == 0 ||
+        p->streams[0].len + p->streams[1].len + payload->len > PART_MAX)
+        return agent_broken(err, "output that was not asked for");
+    (void)buf_add(&p->streams[is_error], payload->data, payload->len);
+    p->cursor += payload->len;
+    p->last_is_error = is_error;
+    return 0;
+}
+
+/* A CALL_AGAIN from its first frame to its last. */
+static int read_part(struct sandbox *sb, int fd, struct part *p, struct err *err)
+{
+    auto_buf struct buf payload = {0};
+    unsigned type;
+
+    if (agent_expect(sb, fd, FRAME_OK, &payload, err) < 0 ||
+        read_kept(payload.data, payload.len, &p->state, err) < 0)
+        return -1;
+    if (p->cursor > p->state.end)
+        p->cursor = p->state.end;
+    for (;;) {
+        if (agent_next(sb, fd, &type, &payload, err) < 0)
+            return -1;
+        if (type == FRAME_END)
+            return read_kept(payload.data, payload.len, &p->state, err);
+        if (add_frame(p, type, &payload, err) < 0)
+            return -1;
+    }
+}
+
+static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t most, uint32_t flags,
+               struct part *p, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    auto_buf struct buf args = {0};
+    auto_close int fd = -1;
+    struct err why = {0};
+    int r;
+
+    buf_init(&p->streams[0], PART_MAX);
+    buf_init(&p->streams[1], PART_MAX);
+    if (exec_check_id(exec_id, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
+    buf_init(&args, FRAME_MAX);
+    exec_put_again(&args, exec_id, p->cursor, most, flags);
+    if (agent_call(e, sb, BOX_CTL, CALL_AGAIN, &args, &fd, err) < 0)
+        return -1;
+    r = read_part(sb, fd, p, &why);
+    if (r < 0 && why.kind == ERR_INVALID)
+        exec_explain_old(&why, exec_id);
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
+static void part_done(struct part *p)
+{
+    buf_done(&p->streams[0]);
+    buf_done(&p->streams[1]);
+}
+
+/* A character that is not all there yet stays for the next call, unless nothing follows. */
+static void cut_last(struct part *p)
+{
+    struct buf *last = &p->streams[p->last_is_error];
+    size_t n = last->len ? utf8_cut(last->data, last->len) : 0;
+
+    if (!p->state.running && p->cursor >= p->state.end)
+        return;
+    p->cursor -= last->len - n;
+    last->len = n;
+}
+
+int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uint64_t cursor,
+                      json_t **ret, struct err *err)
+{
+    struct part p = {.cursor = cursor};
+    int r = ask(e, id, exec_id, PART_MAX, 0, &p, err);
+
+    if (r == 0) {
+        json_t *o = info_json(&p.state);
+
+        cut_last(&p);
+        (void)json_object_set_new(o, "stdout", json_of_bytes(p.streams[0].data, p.streams[0].len));
+        (void)json_object_set_new(o, "stderr", json_of_bytes(p.streams[1].data, p.streams[1].len));
+        (void)json_object_set_new(o, "cursor", json_integer((json_int_t)p.cursor));
+        (void)json_object_set_new(o, "lost", json_integer((json_int_t)p.lost));
+        (void)json_object_set_new(o, "more", json_boolean(p.cursor < p.state.end));
+        *ret = o;
+    }
+    part_done(&p);
+    return r;
+}
+
+int engine_exec_end(struct engine *e, const char *id, const char *exec_id, json_t **ret,
+                    struct err *err)
+{
+    struct part p = {.cursor = INT64_MAX};
+    int r = ask(e, id, exec_id, 0, AGAIN_FOLLOW | AGAIN_END, &p, err);
+
+    if (r == 0)
+        *ret = info_json(&p.state);
+    part_done(&p);
+    return r;
+}
+
+/* ---- all of them ---- */
+
+static int add_item(const struct buf *payload, void *list, struct err *err)
+{
+    struct call_kept state;
+
+    if (read_kept(payload->data, payload->len, &state, err) < 0)
+        return -1;
+    if (is_exec_id(state.id) && json_array_size(list) < LIST_MAX)
+        (void)json_array_append_new(list, info_json(&state));
+    return 0;
+}
+
+int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    json_t *list;
+    struct err why = {0};
+
+    if (sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
+    list = json_array();
+    if (agent_items(e, sb, CALL_EXECS, NULL, add_item, list, &why) < 0 && why.kind != ERR_INVALID) {
+        json_decref(list);
+        if (err)
+            *err = why;
+        return -1;
+    }
+    *ret = json_pack("{s:o}", "execs", list); /* an older agent has none */
+    return 0;
+}

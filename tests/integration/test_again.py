@@ -1,0 +1,363 @@
+"""Commands by their ids: they outlive their callers and the daemon, and can be come back to."""
+
+import contextlib
+import http.client
+import signal
+import socket
+import struct
+import threading
+
+from cay_harness import wait_until
+from test_attach import STARTED, STDIN, STDOUT, Attached
+
+# Says that it is there, and waits for a file.
+WAITS = "echo before; echo bad >&2; touch /tmp/up; until [ -e /tmp/go ]; do sleep 0.02; done; " \
+        "echo after; exit 6"
+CHOSEN = "ex_0123456789abcdef01234567"
+
+
+def state(api, box, id, cursor=0):
+    return api.get(f"/sandboxes/{box}/exec/{id}?cursor={cursor}").ok()
+
+
+def end(api, box, id):
+    def ended():
+        now = state(api, box, id)
+        return None if now["running"] else now
+
+    return wait_until(ended, what=f"end of {id}")
+
+
+def is_up(api, box):
+    wait_until(lambda: api.exec(box, "test -e /tmp/up")["exitCode"] == 0)
+
+
+def only(api, box):
+    """The one that runs."""
+    found = [x for x in api.get(f"/sandboxes/{box}/exec").ok()["execs"] if x["running"]]
+    assert len(found) == 1, found
+    return found[0]["id"]
+
+
+def check_end(api, box, id):
+    api.sh(box, "touch /tmp/go")
+    now = end(api, box, id)
+    assert (now["exitCode"], now["reason"]) == (6, "exit"), now
+    assert (now["stdout"], now["stderr"]) == ("before\nafter\n", "bad\n")
+    assert now["cursor"] == 17 and now["lost"] == 0 and not now["more"]
+    assert now["finishedAt"] >= now["startedAt"]
+    assert state(api, box, id, 11)["stdout"] == "after\n"
+
+
+@contextlib.contextmanager
+def waiting(api, box, **fields):
+    """A sync exec of WAITS in a thread; gives what it came to."""
+    got = {}
+
+    def run():
+        with api.again() as mine:
+            try:
+                got["reply"] = mine.try_exec(box, WAITS, **fields)
+            except (OSError, http.client.HTTPException) as e:
+                got["broken"] = e
+
+    t = threading.Thread(target=run)
+    t.start()
+    is_up(api, box)
+    yield got
+    t.join()
+
+
+# ---- who has which id ----
+
+
+def test_every_exec_has_an_id(api, box):
+    reply = api.try_exec(box, "echo out; echo err >&2; exit 3")
+    id = reply.headers["X-Exec-Id"]
+    assert reply.json["execId"] == id and id.startswith("ex_")
+    now = state(api, box, id)
+    assert (now["stdout"], now["stderr"], now["exitCode"]) == ("out\n", "err\n", 3)
+    assert now["running"] is False and now["id"] == id and now["tty"] is False
+    assert api.exec(box, "true", execId=CHOSEN)["execId"] == CHOSEN
+    assert state(api, box, CHOSEN)["exitCode"] == 0
+    listed = api.get(f"/sandboxes/{box}/exec").ok()["execs"]
+    assert {id, CHOSEN} <= {x["id"] for x in listed}
+    api.try_exec(box, "true", execId="mine").failed(400, "invalid")
+
+
+def test_a_stream_says_its_id_first(api, box):
+    with api.again() as own:
+        response = own.start("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo x"})
+        id = response.headers["X-Exec-Id"]
+        response.read()
+    assert state(api, box, id)["stdout"] == "x\n"
+    events = api.exec_stream(box, "echo one; echo two")
+    assert events[0]["execId"].startswith("ex_") and "execId" not in events[-1]
+    assert [e["cursor"] for e in events if e["type"] == "stdout"][-1] == 8
+
+
+def test_an_attached_one_has_its_id_in_the_head(api, box):
+    with Attached(api, box, command="echo x") as a:
+        id = a.headers["x-exec-id"]
+        assert a.frame()[0] == STARTED
+        a.rest()
+    assert state(api, box, id)["stdout"] == "x\n"
+
+
+def test_one_in_the_background_is_found_by_its_id(api, box):
+    x = api.background(box, "echo out; echo err >&2; exit 4")
+    events = list(api.events("GET", f"/sandboxes/{box}/exec/{x['id']}/stream"))
+    assert "".join(e["data"] for e in events if e["type"] == "stdout") == "out\nerr\n"
+    assert (events[-1]["type"], events[-1]["data"]) == ("exit", "4")
+    assert state(api, box, x["id"])["exitCode"] == 4
+
+
+def test_ids_that_are_not_there(api, box, make):
+    api.get(f"/sandboxes/{box}/exec/{CHOSEN[:-1]}f").failed(404, "exec_not_found")
+    api.get(f"/sandboxes/{box}/exec/main").failed(404, "exec_not_found")
+    api.get(f"/sandboxes/{box}/exec/..%2f..").failed((400, 404))
+    api.post(f"/sandboxes/{box}/exec/{CHOSEN[:-1]}f/kill").failed(404, "exec_not_found")
+    api.get(f"/sandboxes/{box}/exec/{CHOSEN[:-1]}f/stream").failed(404, "exec_not_found")
+    id = api.exec(box, "true")["execId"]
+    api.get(f"/sandboxes/{make()['id']}/exec/{id}").failed(404, "exec_not_found")
+    state(api, box, id)
+
+
+# ---- the daemon is killed ----
+
+
+def test_a_sync_exec_outlives_the_daemon(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        with waiting(api, box, execId=CHOSEN) as got:
+            assert only(api, box) == CHOSEN
+            own.kill9()
+        assert "broken" in got
+        own.start()
+        assert state(api, box, CHOSEN)["running"]
+        check_end(api, box, CHOSEN)
+
+
+def test_a_stream_outlives_the_daemon_and_is_read_on(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": WAITS})
+        first = next(stream)
+        id = first["execId"]
+        is_up(api, box)
+        own.kill9()
+        with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+            list(stream)
+        own.start()
+        rest = api.events("GET", f"/sandboxes/{box}/exec/{id}/stream?cursor={first['cursor']}")
+        second = next(rest)
+        assert (second["type"], second["data"], second["execId"]) == ("stderr", "bad\n", id)
+        api.sh(box, "touch /tmp/go")
+        last = list(rest)
+        assert [(e["type"], e["data"]) for e in last] == [("stdout", "after\n"), ("exit", "6")]
+        assert last[0]["cursor"] == 17
+        check_end(api, box, id)
+
+
+def test_a_terminal_outlives_the_daemon_and_is_typed_into_again(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        a = Attached(api, box, command="stty -echo; echo ready; read a; echo got $a; stty size; "
+                                       "read b; exit $b", tty=True, stdin=True)
+        id = a.headers["x-exec-id"]
+        assert a.frame()[0] == STARTED and a.frame() == (STDOUT, b"ready\r\n")
+        own.kill9()
+        own.start()
+        a.close()
+        with Attached(api, box, again=id, rows=33, cols=44) as b:
+            assert b.headers["x-exec-id"] == id and b.frame()[0] == STARTED
+            assert b.frame() == (STDOUT, b"ready\r\n")
+            b.send(STDIN, b"word\n")
+            out = b""
+            while b"44" not in out:
+                out += b.frame()[1]
+            assert out == b"got word\r\n33 44\r\n"
+            with Attached(api, box, again=id) as c:
+                assert c.status == 409 and b"exec_attached" in c.body
+            b.send(STDIN, b"7\n")
+            assert b.rest()[2:] == (0, 7)
+        now = end(api, box, id)
+        assert now["tty"] and now["exitCode"] == 7
+
+
+def test_a_daemon_that_is_stopped_leaves_commands_running(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": WAITS})
+        id = next(stream)["execId"]
+        is_up(api, box)
+        assert own.stop() == 0
+        with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+            list(stream)
+        own.start()
+        check_end(api, box, id)
+
+
+def test_a_flood_goes_on_without_the_daemon(own):
+    """What it put out meanwhile is there to the last byte, or counted."""
+    with own.api() as api:
+        box = api.create()["id"]
+        stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
+                            {"command": "head -c 50000000 /dev/zero | tr '\\0' x; echo end"})
+        id = next(stream)["execId"]
+        own.kill9()
+        with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+            list(stream)
+        own.start()
+        end(api, box, id)
+        now = state(api, box, id)
+        assert now["lost"] > 0 and len(now["stdout"]) == 1 << 20 and now["more"]
+        assert now["cursor"] == now["lost"] + (1 << 20)
+        last = state(api, box, id, 50_000_000)
+        assert last["stdout"] == "end\n" and last["cursor"] == 50_000_004 and not last["more"]
+        events = list(api.events("GET", f"/sandboxes/{box}/exec/{id}/stream"))
+        assert events[0]["type"] == "lost" and int(events[0]["data"]) == now["lost"]
+        got = sum(len(e["data"]) for e in events if e["type"] == "stdout")
+        assert got + now["lost"] == 50_000_004
+
+
+# ---- who hangs up, and who does not want to end it ----
+
+
+def test_a_caller_that_hangs_up_ends_its_exec(api, box):
+    s = socket.create_connection(("127.0.0.1", api.port), timeout=20)
+    body = b'{"command": "touch /tmp/up; sleep 1000", "execId": "%s"}' % CHOSEN.encode()
+    s.sendall(b"POST /sandbox/sandboxes/%s/exec HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+              b"application/json\r\nContent-Length: %d\r\n\r\n%s" % (box.encode(), len(body), body))
+    is_up(api, box)
+    s.close()
+    assert end(api, box, CHOSEN)["reason"] == "cancelled"
+
+
+def test_a_caller_that_hangs_up_in_the_middle_of_its_input_ends_its_exec(api, box):
+    """The command reads nothing, so there is no room for a word behind the input."""
+    with Attached(api, box, command="touch /tmp/up; sleep 1000", stdin=True) as a:
+        id = a.headers["x-exec-id"]
+        assert a.frame()[0] == STARTED
+        # Closed at once: else the end waits behind what the daemon does not read.
+        a.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        a.s.setblocking(False)
+        data = struct.pack("<IB3x", 65536, STDIN) + bytes(65536)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(1000):
+                sent = a.s.send(data)
+                data = data[sent:] or struct.pack("<IB3x", 65536, STDIN) + bytes(65536)
+    assert end(api, box, id)["reason"] == "cancelled"
+
+
+def test_detach_leaves_it_running(api, box):
+    stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": WAITS, "detach": True})
+    id = next(stream)["execId"]
+    is_up(api, box)
+    stream.close()
+    assert state(api, box, id)["running"]
+    check_end(api, box, id)
+
+
+def test_detach_of_an_attached_one(api, box):
+    with Attached(api, box, command="cat", stdin=True, detach=True) as a:
+        id = a.headers["x-exec-id"]
+        assert a.frame()[0] == STARTED
+    with contextlib.ExitStack() as stack:
+        def back():
+            b = Attached(api, box, again=id)
+            if b.status == 101:
+                return stack.enter_context(b)
+            assert b"exec_attached" in b.body  # the first has not been seen to go
+            b.close()
+
+        b = wait_until(back)
+        assert b.frame()[0] == STARTED
+        b.send(STDIN, b"text")
+        b.send(STDIN)
+        assert b.rest() == (b"text", b"", 0, 0)
+
+
+def test_who_comes_back_and_leaves_ends_nothing(api, box):
+    x = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": WAITS})
+    id = next(x)["execId"]
+    along = api.events("GET", f"/sandboxes/{box}/exec/{id}/stream")
+    assert next(along)["data"] == "before\n"
+    along.close()
+    api.sh(box, "touch /tmp/go")
+    assert list(x)[-1]["data"] == "6"
+
+
+def test_one_is_ended_by_its_id(api, box):
+    stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
+                        {"command": "echo up; sleep 777 & sleep 777"})
+    id = next(stream)["execId"]
+    ended = api.post(f"/sandboxes/{box}/exec/{id}/kill").ok()
+    assert (ended["running"], ended["reason"]) == (False, "cancelled")
+    assert list(stream)[-1]["type"] == "exit"
+    assert not [p for p in api.processes(box) if "sleep 777" in p["command"]]
+    assert api.post(f"/sandboxes/{box}/exec/{id}/kill").ok()["reason"] == "cancelled"
+    x = api.background(box, "sleep 778")
+    assert api.post(f"/sandboxes/{box}/exec/{x['id']}/kill").ok()["running"] is False
+    assert api.background_end(x["id"])["exitCode"] == 137
+
+
+# ---- times ----
+
+
+def test_a_timeout_returns_what_was_printed(api, box):
+    reply = api.try_exec(box, "echo out; echo err >&2; sleep 100", timeout=0.5)
+    said = reply.failed(408, "command_timeout", "timed out after 500ms")
+    assert (said["stdout"], said["stderr"]) == ("out\n", "err\n")
+    assert said["exitCode"] == 124 and said["truncated"] is False
+    assert said["execId"] == reply.headers["X-Exec-Id"]
+    assert state(api, box, said["execId"])["reason"] == "timeout"
+
+
+def test_a_timeout_returns_much_that_was_printed(api, box):
+    reply = api.try_exec(box, "head -c 3000000 /dev/zero | tr '\\0' x; sleep 100", timeout=3)
+    assert len(reply.failed(408, "command_timeout")["stdout"]) == 3_000_000
+
+
+def test_a_timeout_passes_while_the_sandbox_is_paused(api, box):
+    """The caller hears of it then; the command ends when the sandbox goes on."""
+    stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
+                        {"command": "echo up; sleep 888", "timeout": 2})
+    id = next(stream)["execId"]
+    api.post(f"/sandboxes/{box}/pause").ok()
+    error, last = list(stream)
+    assert (error["type"], error["code"]) == ("error", "command_timeout")
+    assert (last["type"], last["data"]) == ("exit", "-1")
+    api.get(f"/sandboxes/{box}/exec/{id}").failed(409, "sandbox_not_running")
+    api.post(f"/sandboxes/{box}/resume").ok()
+    assert end(api, box, id)["reason"] in ("cancelled", "timeout")
+
+
+def test_a_sync_timeout_passes_while_the_sandbox_is_paused(api, box):
+    with contextlib.ExitStack() as stack:
+        got = stack.enter_context(waiting(api, box, timeout=3))
+        api.post(f"/sandboxes/{box}/pause").ok()
+    said = got["reply"].failed(408, "command_timeout")
+    assert said["code"] == "command_timeout"
+    api.post(f"/sandboxes/{box}/resume").ok()
+
+
+# ---- rows of background commands ----
+
+
+def test_a_row_without_its_command_is_forgotten(own):
+    """As a daemon leaves it that is killed between the row and the start."""
+    with own.api() as api:
+        box = api.create()["id"]
+        real = api.background(box, "sleep 1000")
+        own.kill9()
+        with contextlib.closing(own.database()) as db:
+            db.execute("insert into exec values ('bg_000000000000000000000001', ?, 'x', 0, 1)", (box,))
+            db.commit()
+        own.start()
+        api.get("/exec/background/bg_000000000000000000000001/status").failed(404, "exec_not_found")
+        assert api.background_status(real["id"])["running"]
+        own.stop(signal.SIGTERM)
+        with contextlib.closing(own.database()) as db:
+            assert [r[0] for r in db.execute("select id from exec")] == [real["id"]]
+        own.start()
