@@ -20,6 +20,7 @@
 #include "layer/layer_internal.h"
 #include "layer/seen.h"
 #include "layer/tree.h"
+#include "layer/trusted.h"
 
 #define COPY_SIZE (64u << 10)
 #define XATTR_MAX (64u << 10)
@@ -145,15 +146,16 @@ int copy_attributes(int from, int to, const char *path, EVP_MD_CTX *sha, struct 
  * never made. */
 static int check_upper(const struct folder_copy *c, int fd, struct err *err)
 {
-    static const char *const parts[] = {"trusted.overlay.redirect", "trusted.overlay.metacopy"};
+    int found = c->upper ? trusted_look(fd) : 0;
     char shown[96];
 
-    for (size_t i = 0; c->upper && i < ARRAY_LEN(parts); i++)
-        if (fgetxattr(fd, parts[i], NULL, 0) >= 0)
-            return err_set(err, ERR_UNSUPPORTED,
-                           "%s is only a part of a file or folder below (%s); the overlay must be "
-                           "mounted with redirect_dir=off,metacopy=off",
-                           printable(c->path, shown), parts[i]);
+    if (found < 0)
+        return read_failed(c, -found, err);
+    if (found & (TRUSTED_REDIRECT | TRUSTED_METACOPY))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s is only a part of a file or folder below; the overlay must be mounted "
+                       "with redirect_dir=off,metacopy=off",
+                       printable(c->path, shown));
     return 0;
 }
 

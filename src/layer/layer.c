@@ -14,7 +14,8 @@
  *    the folder above the layers is closed to everyone but root.
  * 7. Extended attributes outside user.* are left out, and user.overlay.* too: they are rights (file
  *    capabilities, ACLs, labels), or orders to overlayfs.
- * 8. Entries and bytes are counted before they are made, and stop at the maximum.
+ * 8. Entries (folders that the archive left out too) and bytes are counted before they are made,
+ *    and stop at the maximum: that of the layer, and that of the image.
  * 9. A folder that takes the name of something else in the same layer is opaque: what took the name
  *    first had hidden the folder below. */
 #include "layer/layer.h"
@@ -79,7 +80,7 @@ int layer_count(struct layer *l, struct err *err)
                         "more than %llu entries; an image may not have more",
                         (unsigned long long)l->max_entries);
     l->entries++;
-    return 0;
+    return l->budget ? layer_budget_count(l->budget, 1, err) : 0;
 }
 
 int layer_grow(struct layer *l, uint64_t n, struct err *err)
@@ -90,7 +91,7 @@ int layer_grow(struct layer *l, uint64_t n, struct err *err)
             "more than %llu MiB unpacked; CAY_MAX_IMAGE_SIZE says how large images may be",
             (unsigned long long)(l->max_bytes >> 20));
     l->bytes += n;
-    return 0;
+    return l->budget ? layer_budget_grow(l->budget, n, err) : 0;
 }
 
 /* Rule 6. */
@@ -152,7 +153,7 @@ static int open_folder(struct layer *l, const struct place *p, int *ret_fd, stru
     }
     if (fd < 0)
         return layer_sys_error(err, errno, p->full);
-    r = replaces ? make_opaque(fd) : 0; /* rule 9 */
+    r = replaces ? make_opaque(l, fd) : 0; /* rule 9 */
     if (r < 0)
         return layer_sys_error(err, -r, p->full);
     *ret_fd = steal_fd(fd);

@@ -37,7 +37,8 @@ struct layer {
      * is not whole until layer_resolve. */
     bool oci;
     uint64_t max_bytes, max_entries;
-    _Atomic uint64_t bytes; /* written so far; other threads may look */
+    struct layer_budget *budget; /* of all layers of the image together; NULL = none */
+    _Atomic uint64_t bytes;      /* written so far; other threads may look */
     uint64_t entries;
     uint64_t dropped; /* devices, fifos, sockets */
     /* After layer_resolve: what it holds depends on the layers below, so that it may be shared only
@@ -46,8 +47,26 @@ struct layer {
     /* What layer_resolve has to do. */
     uint64_t implied, borrowed, whiteouts;
     bool root_opaque;
+    uint64_t opaques; /* folders that were marked; 0 saves asking */
     struct layer_parent parent;
 };
+
+/* What an image may take, over all of its layers, which may be written by several threads; and the
+ * room on the disk, of which a part is always left to others. */
+struct layer_budget {
+    uint64_t max_bytes, max_entries;
+    int disk; /* a descriptor on it; not owned */
+    _Atomic uint64_t bytes, entries;
+    _Atomic uint64_t looked; /* at so many bytes */
+};
+
+void layer_budget_init(struct layer_budget *b, uint64_t max_bytes, uint64_t max_entries, int disk);
+/* Counts; ERR_TOO_LARGE "image_too_large" past the maximum, ERR_UNAVAILABLE "no_space" when the
+ * disk is nearly full. */
+int layer_budget_grow(struct layer_budget *b, uint64_t bytes, struct err *err);
+int layer_budget_count(struct layer_budget *b, uint64_t entries, struct err *err);
+/* Is there room for so much more? */
+int layer_budget_room(const struct layer_budget *b, uint64_t bytes, struct err *err);
 
 struct layer_meta {
     uint32_t mode;

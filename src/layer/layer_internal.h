@@ -9,7 +9,6 @@
 
 /* What the files of layer/ share. */
 
-#define OPAQUE_XATTR "trusted.overlay.opaque"
 /* What a name of an OCI layer begins with that hides another one. */
 #define WHITEOUT_PREFIX ".wh."
 
@@ -50,7 +49,7 @@ bool is_whiteout(const struct stat *st);
 /* Has the folder the mark? */
 bool is_opaque(int dirfd);
 /* 0 or -errno. */
-int make_opaque(int dirfd);
+int make_opaque(struct layer *l, int dirfd);
 
 /* ---- lower.c: what a stack of layers shows ---- */
 

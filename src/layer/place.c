@@ -108,7 +108,7 @@ static int make_folder(struct layer *l, int at, const char *name, bool hides, bo
     if (fd < 0 || fchown(fd, marked ? OWNER_IMPLIED : 0, marked ? OWNER_IMPLIED : 0) < 0 ||
         fchmod(fd, 0755) < 0)
         return layer_sys_error(err, errno, name);
-    r = hides ? make_opaque(fd) : 0;
+    r = hides ? make_opaque(l, fd) : 0;
     if (r < 0)
         return layer_sys_error(err, -r, name);
     (void)futimens(at, (const struct timespec[2]){above.st_atim, above.st_mtim});
@@ -138,7 +138,7 @@ static int step_into(struct layer *l, int at, const char *name, bool hide, bool 
     } else if (fd < 0 && errno != ENOENT) {
         return layer_sys_error(err, errno, name);
     } else if (fd >= 0) {
-        *opaque |= is_opaque(fd);
+        *opaque |= l->opaques > 0 && is_opaque(fd);
         *ret_fd = fd;
         return 0;
     }

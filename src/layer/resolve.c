@@ -151,7 +151,7 @@ static int walk_folder(struct resolve *rs, int dirfd, const char *name, bool imp
 
     if (fd < 0)
         return layer_sys_error(err, errno, rs->path);
-    if (walk(rs, fd, hidden || is_opaque(fd), &inside, err) < 0)
+    if (walk(rs, fd, hidden || (rs->layer->opaques > 0 && is_opaque(fd)), &inside, err) < 0)
         return -1;
     if (implied && inside == 0) {
         r = below(rs, hidden, &from, err);
@@ -255,7 +255,7 @@ static int hide_root(struct resolve *rs, const char *name, struct err *err)
     if (!S_ISDIR(st.st_mode))
         return 0;
     fd = openat(l->root, name, OPEN_DIR);
-    r = fd < 0 ? -errno : make_opaque(fd);
+    r = fd < 0 ? -errno : make_opaque(l, fd);
     return r < 0 ? layer_sys_error(err, -r, name) : 0;
 }
 

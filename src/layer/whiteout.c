@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "layer/layer_internal.h"
+#include "layer/trusted.h"
 
 #define META                                                                                       \
     WHITEOUT_PREFIX WHITEOUT_PREFIX /* of AUFS, which has left nothing but the opaque marker */
@@ -26,14 +26,15 @@ bool is_whiteout(const struct stat *st)
 
 bool is_opaque(int dirfd)
 {
-    char value[2];
+    int found = trusted_look(dirfd);
 
-    return fgetxattr(dirfd, OPAQUE_XATTR, value, sizeof(value)) == 1 && value[0] == 'y';
+    return found > 0 && (found & TRUSTED_OPAQUE);
 }
 
-int make_opaque(int dirfd)
+int make_opaque(struct layer *l, int dirfd)
 {
-    return fsetxattr(dirfd, OPAQUE_XATTR, "y", 1, 0) < 0 ? -errno : 0;
+    l->opaques++;
+    return trusted_make_opaque(dirfd);
 }
 
 /* Does the file stand for the one of that path in a layer below? */
@@ -76,7 +77,7 @@ int layer_whiteout(struct layer *l, const char *path, struct err *err)
     if (!S_ISDIR(st.st_mode))
         return 0; /* this layer's own, which hides what is below anyway */
     fd = openat(p.dir, p.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    r = fd < 0 ? -errno : make_opaque(fd);
+    r = fd < 0 ? -errno : make_opaque(l, fd);
     return r < 0 ? layer_sys_error(err, -r, path) : 0;
 }
 
@@ -95,7 +96,7 @@ int layer_opaque(struct layer *l, const char *path, struct err *err)
         l->root_opaque = true;
         return 0;
     }
-    r = make_opaque(p.dir);
+    r = make_opaque(l, p.dir);
     return r < 0 ? layer_sys_error(err, -r, path) : 0;
 }
 

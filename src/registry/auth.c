@@ -29,6 +29,9 @@ static int read_credentials(struct endpoint *ep, struct err *err)
     if (ep->own && r->username) {
         ep->credentials.username = xstrdup(r->username);
         ep->credentials.password = xstrdup(r->password ? r->password : "");
+    } else if (r->credentials) {
+        if (r->credentials(r->credentials_arg, ep->host, &ep->credentials, err) < 0)
+            return -1;
     } else if (r->docker_config &&
                credentials_find(r->docker_config, ep->host, &ep->credentials, err) < 0) {
         return -1;

@@ -53,10 +53,49 @@ static struct endpoint *add_endpoint(struct registry *r)
     return ep;
 }
 
+/* As credentials are kept. */
+static const char *own_key(const char *host)
+{
+    return strcmp(host, DOCKER_HUB) == 0 ? DOCKER_HUB_KEY : host;
+}
+
+/* HOST[:PORT] of an address; free it. */
+static char *authority_of(const char *url)
+{
+    const char *authority = strstr(url, "://") + 3;
+
+    return xstrndup(authority, strcspn(authority, "/?#"));
+}
+
+/* The address of a mirror of host; NULL = of another. */
+static const char *mirror_of(const char *entry, const char *host)
+{
+    const char *equals = strchr(entry, '=');
+    size_t len = equals ? (size_t)(equals - entry) : 0;
+
+    if (!equals || strncasecmp(entry, host, len) != 0 || host[len] != '\0' ||
+        !strstr(equals, "://"))
+        return NULL;
+    return equals + 1;
+}
+
+bool registry_asks(const struct reference *ref, char *const *mirrors, const char *host)
+{
+    bool found = strcmp(host, own_key(ref->host)) == 0;
+
+    for (size_t i = 0; !found && mirrors && mirrors[i]; i++) {
+        const char *url = mirror_of(mirrors[i], ref->host);
+        auto_free char *authority = url ? authority_of(url) : NULL;
+
+        found = authority && strcmp(host, authority) == 0;
+    }
+    return found;
+}
+
 /* "docker.io=https://mirror.example/prefix" */
 static int add_mirror(struct registry *r, const char *entry, struct err *err)
 {
-    const char *equals = strchr(entry, '='), *url = equals ? equals + 1 : "", *authority;
+    const char *equals = strchr(entry, '='), *url = equals ? equals + 1 : "";
     auto_free char *origin = NULL;
     struct endpoint *ep;
     size_t len;
@@ -64,18 +103,16 @@ static int add_mirror(struct registry *r, const char *entry, struct err *err)
     if (!str_starts(url, "https://") && !str_starts(url, "http://"))
         return err_code(err, ERR_INVALID, "bad_registry_config",
                         "the mirror %.80s is not HOST=https://MIRROR", entry);
-    if (strncasecmp(entry, r->host, (size_t)(equals - entry)) != 0 ||
-        r->host[(size_t)(equals - entry)] != '\0')
+    if (!mirror_of(entry, r->host))
         return 0;
     if (origin_check(r->insecure, url, &origin, err) < 0)
         return err_wrap(err, "the mirror %.60s", entry);
     len = strlen(url);
     while (len > 0 && url[len - 1] == '/')
         len--;
-    authority = strstr(url, "://") + 3;
     ep = add_endpoint(r);
     ep->base = xstrndup(url, len);
-    ep->host = xstrndup(authority, strcspn(authority, "/?#"));
+    ep->host = authority_of(url);
     ep->name = xstrdup(ep->host);
     return 0;
 }
@@ -87,7 +124,7 @@ static void add_own(struct registry *r)
     struct endpoint *ep = add_endpoint(r);
 
     ep->base = xasprintf("%s://%s", origin_is_insecure(r->insecure, host) ? "http" : "https", host);
-    ep->host = xstrdup(hub ? DOCKER_HUB_KEY : r->host);
+    ep->host = xstrdup(own_key(r->host));
     ep->name = xstrdup(r->host);
     ep->own = true;
 }
@@ -134,6 +171,8 @@ static int fill(struct registry *r, const struct registry_options *o, struct err
     r->docker_config = copy(o->docker_config);
     r->username = copy(o->username);
     r->password = copy(o->password);
+    r->credentials = o->credentials;
+    r->credentials_arg = o->credentials_arg;
     r->attempts = o->attempts ? o->attempts : ATTEMPTS;
     if (r->username && strchr(r->username, ':'))
         return err_code(err, ERR_INVALID, "bad_registry_auth",

@@ -19,6 +19,18 @@ struct registry;
  * A host that is listed as insecure is asked over http, not over https first; without a port the
  * entry stands for all ports of its host. The program that links this ignores SIGPIPE. */
 
+/* Who we are to a host. */
+struct credentials {
+    char *username, *password; /* NULL = none */
+    char *identity;            /* a token to get tokens with; NULL = none */
+};
+
+void credentials_done(struct credentials *c);
+/* Those of host ("ghcr.io:443", or docker hub's own key) in a config.json of docker's; none is not
+ * an error. ERR_INVALID "bad_docker_config" when the file or its helper does not work. */
+int credentials_find(const char *docker_config, const char *host, struct credentials *ret,
+                     struct err *err);
+
 struct registry_options {
     char *const *insecure; /* HOST[:PORT] that may be asked over plain http; NULL = none */
     char *const *mirrors;  /* "docker.io=https://mirror.example": asked before the host itself */
@@ -26,12 +38,17 @@ struct registry_options {
     const char *ca_file;   /* PEM, beside the system's own; NULL = none */
     const char *docker_config; /* a config.json with auths and credential helpers; NULL = none */
     const char *username, *password; /* for the reference's own host; NULL = from docker_config */
-    unsigned attempts;               /* of each request before it is given up; 0 = 5 */
+    /* Instead of docker_config, where another process reads that; NULL = none. */
+    int (*credentials)(void *arg, const char *host, struct credentials *ret, struct err *err);
+    void *credentials_arg;
+    unsigned attempts; /* of each request before it is given up; 0 = 5 */
 };
 
 int registry_open(const struct reference *ref, const struct registry_options *options,
                   struct registry **ret, struct err *err);
 void registry_free(struct registry *r);
+/* Is host, as credentials are kept, one that such a registry asks: its own, or a mirror's? */
+bool registry_asks(const struct reference *ref, char *const *mirrors, const char *host);
 
 struct registry_document {
     char *bytes;

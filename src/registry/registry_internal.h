@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "registry/registry.h"
 
 struct err;
 struct sockaddr;
@@ -15,16 +16,6 @@ struct sockaddr;
 
 /* ---- credentials.c, helper.c: who we are to a host ---- */
 
-struct credentials {
-    char *username, *password; /* NULL = none */
-    char *identity;            /* a token to get tokens with; NULL = none */
-};
-
-/* Those of host ("ghcr.io:443", or DOCKER_HUB_KEY) in a config.json of docker's; none is not an
- * error. ERR_INVALID "bad_docker_config" when the file or its helper does not work. */
-int credentials_find(const char *docker_config, const char *host, struct credentials *ret,
-                     struct err *err);
-void credentials_done(struct credentials *c);
 void secret_free(char *s); /* wipes it first */
 
 #define DOCKER_HUB     "docker.io"
@@ -73,6 +64,8 @@ struct registry {
     char *host, *path; /* of the reference */
     char **insecure, **realms;
     char *ca_file, *docker_config, *username, *password;
+    int (*credentials)(void *arg, const char *host, struct credentials *ret, struct err *err);
+    void *credentials_arg;
     unsigned attempts;
     struct endpoint *endpoints;
     size_t n_endpoints;

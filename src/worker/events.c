@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -49,9 +50,15 @@ void event_pause(pthread_cond_t *ended, pthread_mutex_t *held)
     (void)pthread_cond_timedwait(ended, held, &until);
 }
 
-void event_fail(const struct err *err)
+/* A full disk has a name, wherever it was met. */
+static bool is_full(const struct err *err)
 {
-    struct buf text;
+    return !err->code && (err->sys == ENOSPC || err->sys == EDQUOT);
+}
+
+json_t *error_json(const struct err *err)
+{
+    auto_buf struct buf text = {0};
 
     /* It may quote what a stranger wrote, and may be cut within a character. */
     buf_init(&text, 4 * sizeof(err->text));
@@ -59,9 +66,31 @@ void event_fail(const struct err *err)
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
             text.data[i] = '?';
+    return json_pack("{s:s, s:s*, s:s}", "kind",
+                     err_kind_code(is_full(err) ? ERR_UNAVAILABLE : err->kind), "code",
+                     is_full(err) ? "no_space" : err->code, "text", text.len > 0 ? text.data : "");
+}
+
+void error_from_json(const json_t *o, struct err *ret)
+{
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const char *code = json_string_value(json_object_get(o, "code"));
+    const char *text = json_string_value(json_object_get(o, "text"));
+    enum err_kind found = ERR_INTERNAL;
+
+    for (int k = ERR_INVALID; kind && k < ERR_KINDS; k++)
+        if (strcmp(err_kind_code((enum err_kind)k), kind) == 0)
+            found = (enum err_kind)k;
+    /* The process ends with this error, so that the code may stay. */
+    (void)err_code(ret, found, code ? xstrdup(code) : NULL, "%s", text ? text : "");
+}
+
+void event_fail(const struct err *err)
+{
+    json_t *event = error_json(err);
+
+    (void)json_object_set_new(event, "event", json_string("error"));
     (void)pthread_mutex_lock(&lock); /* never given back: this is the last event */
-    write_event(json_pack("{s:s, s:s, s:s*, s:s}", "event", "error", "kind",
-                          err_kind_code(err->kind), "code", err->code, "text",
-                          text.len > 0 ? text.data : ""));
+    write_event(event);
     _exit(1);
 }

@@ -10,17 +10,16 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "layer/tree.h"
+#include "layer/trusted.h"
 #include "worker/worker.h"
 
-#define AT_ONCE    3
-#define BYTES_NOTE "trusted.cay.bytes" /* on a layer's root: what it takes unpacked */
+#define AT_ONCE 3
 
 struct make {
     const struct worker_request *request;
@@ -53,13 +52,14 @@ void bound_name(const char *below, const char *diff_id, char ret[DIGEST_HEX])
 
 static bool open_present(struct layer_job *job, const char *dir)
 {
-    char text[32] = "";
+    struct layer_note note = {0};
 
     job->root = openat(FD_LAYERS, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (job->root < 0)
         return false;
-    if (fgetxattr(job->root, BYTES_NOTE, text, sizeof(text) - 1) > 0)
-        (void)str_u64(text, &job->bytes);
+    (void)trusted_get_note(job->root, &note);
+    job->bytes = note.bytes;
+    job->entries = note.entries;
     memcpy(job->dir, dir, DIGEST_HEX);
     job->state = LAYER_PRESENT;
     return true;
@@ -84,17 +84,15 @@ int layer_begin(const struct worker_request *q, const char *made, struct layer *
     layer_init(l, *ret_root);
     l->max_bytes = q->max_bytes;
     l->max_entries = q->max_entries;
+    l->budget = q->budget;
     return 0;
 }
 
-static int note_bytes(int root, uint64_t bytes, struct err *err)
+static int note_size(const struct layer *l, struct err *err)
 {
-    char text[32];
+    int r = trusted_set_note(l->root, &(struct layer_note){l->bytes, l->entries});
 
-    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-    if (fsetxattr(root, BYTES_NOTE, text, strlen(text), 0) < 0)
-        return err_sys(err, errno, "note the size of a layer");
-    return 0;
+    return r < 0 ? err_sys(err, -r, "note the size of a layer") : 0;
 }
 
 static int make_one(struct make *m, struct layer_job *job, struct err *err)
@@ -103,14 +101,12 @@ static int make_one(struct make *m, struct layer_job *job, struct err *err)
     struct unpack_source source;
     char diff_id[DIGEST_HEX];
 
-    (void)snprintf(job->made, sizeof(job->made), "%zu", index);
-    if (layer_begin(m->request, job->made, &job->layer, &job->root, err) < 0)
-        return -1;
-    job->layer.oci = true;
     job->state = LAYER_DOWNLOADING;
     if (job->open(job, &source, err) < 0)
         return -1;
     if (unpack_tar(&source, &job->layer, diff_id, err) < 0) {
+        if (job->blame)
+            job->blame(job);
         if (job->source_failed)
             *err = *job->source_error;
         return err_wrap(err, "layer %zu", index + 1);
@@ -179,20 +175,28 @@ static void tell(struct make *m)
     }
 }
 
-/* Each layer has the image's cap as its own; this is for all of them. */
-static void check_sum(const struct make *m)
+/* The layers that are to be made, each empty; those that are here count as if they were. There must
+ * be room for what will come at least, though it is smaller than what comes out of it. */
+static int begin_all(const struct make *m, struct err *err)
 {
-    struct err err = {0};
-    uint64_t sum = 0;
+    uint64_t coming = 0;
 
-    for (size_t i = 0; i < m->n; i++)
-        sum += m->jobs[i].state == LAYER_PRESENT ? m->jobs[i].bytes : m->jobs[i].layer.bytes;
-    if (sum <= m->request->max_bytes)
-        return;
-    (void)err_code(&err, ERR_TOO_LARGE, "image_too_large",
-                   "more than %llu MiB unpacked; CAY_MAX_IMAGE_SIZE says how large images may be",
-                   (unsigned long long)(m->request->max_bytes >> 20));
-    event_fail(&err);
+    for (size_t i = 0; i < m->n; i++) {
+        struct layer_job *job = &m->jobs[i];
+
+        if (job->state == LAYER_PRESENT) {
+            if (layer_budget_grow(m->request->budget, job->bytes, err) < 0 ||
+                layer_budget_count(m->request->budget, job->entries, err) < 0)
+                return -1;
+            continue;
+        }
+        coming += (uint64_t)job->blob.size;
+        (void)snprintf(job->made, sizeof(job->made), "%zu", i);
+        if (layer_begin(m->request, job->made, &job->layer, &job->root, err) < 0)
+            return -1;
+        job->layer.oci = true;
+    }
+    return coming > 0 ? layer_budget_room(m->request->budget, coming, err) : 0;
 }
 
 static int run_threads(struct make *m, struct err *err)
@@ -210,7 +214,6 @@ static int run_threads(struct make *m, struct err *err)
     while (m->running > 0) {
         event_pause(&m->ended, &m->lock);
         (void)pthread_mutex_unlock(&m->lock);
-        check_sum(m);
         tell(m);
         (void)pthread_mutex_lock(&m->lock);
     }
@@ -232,7 +235,7 @@ static int resolve(struct layer_job *jobs, size_t n, struct err *err)
                 return err_wrap(err, "layer %zu", i + 1);
             job->bytes = job->layer.bytes;
             memcpy(job->dir, job->layer.bound ? job->chain : job->diff_id, DIGEST_HEX);
-            if (note_bytes(job->root, job->bytes, err) < 0)
+            if (note_size(&job->layer, err) < 0)
                 return -1;
         }
         lowers[-1] = job->root;
@@ -251,12 +254,11 @@ int layers_make(const struct worker_request *q, struct layer_job *jobs, size_t n
     if (n == 0)
         return err_code(err, ERR_INVALID, "bad_image", "the image has no layers");
     tell(&m);
-    if (run_threads(&m, err) < 0)
+    if (begin_all(&m, err) < 0 || run_threads(&m, err) < 0)
         return -1;
     event_send(json_pack("{s:s}", "event", "storing"));
     if (resolve(jobs, n, err) < 0)
         return -1;
-    check_sum(&m);
     return layer_sync(q->tmp, err);
 }
 
@@ -279,7 +281,7 @@ int layer_made(const struct worker_request *q, struct layer *l, const char *made
                const char *diff_id, json_t **ret, struct err *err)
 {
     event_send(json_pack("{s:s}", "event", "storing"));
-    if (note_bytes(l->root, l->bytes, err) < 0 || layer_sync(q->tmp, err) < 0)
+    if (note_size(l, err) < 0 || layer_sync(q->tmp, err) < 0)
         return -1;
     *ret = layer_json(diff_id, l->bytes, made);
     return 0;

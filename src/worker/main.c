@@ -1,34 +1,39 @@
+/* cay-image begins as the keeper, which is root and reads nothing that a stranger wrote. It starts
+ * the two that do, each behind its own walls, and does for them what root alone may do:
+ *
+ *   unpacker  manifests, archives, compressions, files. No network, no password, an id range that
+ *             nobody else has, and of the host's files its own folder, and the layers to read.
+ *   fetcher   registries: the network, TLS, passwords of the one that is asked. No capability, and
+ *             of the host's files what names and certificates need. Of a pull only.
+ *
+ * 1. The unpacker is forked before the request is read: passwords were never in its memory.
+ * 2. Both are the first of a pid namespace of their own, so that neither sees anybody, and whatever
+ *    either could start ends with it.
+ * 3. The keeper ends when the daemon does, or the unpacker; they end with it. How the unpacker
+ *    ended is how the keeper ends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/id.h"
 #include "base/mem.h"
+#include "layer/trusted.h"
+#include "worker/fetch.h"
+#include "worker/keeper_internal.h"
+#include "worker/secrets.h"
+#include "worker/wall.h"
 #include "worker/worker.h"
-
-#define REQUEST_MAX (32u << 20)
-
-static const struct {
-    const char *op;
-    int (*run)(const struct worker_request *q, json_t **ret, struct err *err);
-} operations[] = {
-    {"pull", worker_pull},
-    {"import", worker_import},
-    {"export", worker_export},
-    {"commit", worker_commit},
-};
-
-const char *request_string(const struct worker_request *q, const char *key)
-{
-    return json_string_value(json_object_get(q->json, key));
-}
 
 static int read_request(json_t **ret, struct err *err)
 {
@@ -50,62 +55,150 @@ static int read_request(json_t **ret, struct err *err)
     return *ret ? 0 : err_set(err, ERR_INTERNAL, "the request is not JSON");
 }
 
-static int take_request(struct worker_request *q, struct err *err)
-{
-    json_int_t max_bytes, max_entries;
-    const char *tmp;
+/* ---- the two ---- */
 
-    if (read_request(&q->json, err) < 0)
+/* Out of the way of the numbers that they get. */
+static int pair(int type, int *ret_ours, int *ret_theirs, struct err *err)
+{
+    int fds[2], *ret[2] = {ret_ours, ret_theirs};
+
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0)
+        return err_sys(err, errno, "make a socket pair");
+    for (int i = 0; i < 2; i++) {
+        *ret[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FD_KEPT);
+        (void)close(fds[i]);
+        if (*ret[i] < 0)
+            return err_sys(err, errno, "make a socket pair");
+    }
+    return 0;
+}
+
+/* fork() into a pid namespace of its own; what the keeper starts later stays in the keeper's. */
+static int fork_apart(pid_t *ret, struct err *err)
+{
+    auto_close int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+
+    if (here < 0 || unshare(CLONE_NEWPID) < 0)
+        return err_sys(err, errno, "make a pid namespace");
+    *ret = fork();
+    if (*ret < 0)
+        return err_sys(err, errno, "start a part of the image worker");
+    if (*ret > 0 && setns(here, CLONE_NEWPID) < 0)
+        return err_sys(err, errno, "go back to the pid namespace");
+    return 0;
+}
+
+static int start_unpacker(struct keeper *k, struct err *err)
+{
+    int work = -1, trusted = -1;
+
+    if (pair(SOCK_STREAM, &k->work, &work, err) < 0 ||
+        pair(SOCK_SEQPACKET, &k->trusted, &trusted, err) < 0 ||
+        pair(SOCK_SEQPACKET, &k->ask, &k->asker, err) < 0 || fork_apart(&k->unpacker, err) < 0)
         return -1;
-    if (json_unpack(q->json, "{s:s, s:I, s:I}", "tmp", &tmp, "max_bytes", &max_bytes, "max_entries",
-                    &max_entries) < 0 ||
-        !id_valid(tmp, "tmp"))
-        return err_set(err, ERR_INTERNAL, "the request lacks tmp, max_bytes or max_entries");
-    q->max_bytes = (uint64_t)max_bytes;
-    q->max_entries = (uint64_t)max_entries;
-    q->tmp = openat(FD_LAYERS, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return q->tmp < 0 ? err_sys(err, errno, "open the worker's folder") : 0;
+    if (k->unpacker == 0)
+        unpacker_run(work, trusted, k->asker);
+    (void)close(work);
+    (void)close(trusted);
+    close_fd(&k->asker);
+    return 0;
 }
 
-/* Nobody waits for us any more, or nobody is left. */
-static void *watch(void *arg)
+static int start_fetcher(struct keeper *k, struct err *err)
 {
-    char byte;
+    int secrets = -1;
+    pid_t pid;
 
-    (void)arg;
-    while (read_some(STDIN_FILENO, &byte, 1) > 0)
-        ;
-    _exit(0);
+    if (pair(SOCK_SEQPACKET, &k->secrets, &secrets, err) < 0 || fork_apart(&pid, err) < 0)
+        return -1;
+    if (pid == 0)
+        fetcher_run(k->request, k->ask, secrets);
+    (void)close(secrets);
+    return 0;
 }
 
-static int run(struct worker_request *q, json_t **ret, struct err *err)
+/* ---- serving them ---- */
+
+static void *serve_trusted(void *arg)
 {
-    const char *op;
+    const struct keeper *k = arg;
+
+    trusted_serve(k->trusted);
+    return NULL;
+}
+
+static void *serve_secrets(void *arg)
+{
+    const struct keeper *k = arg;
+
+    secrets_serve(k->secrets, k->request);
+    return NULL;
+}
+
+static int start_thread(void *(*run)(void *), struct keeper *k, struct err *err)
+{
     pthread_t thread;
-    int r;
+    int r = pthread_create(&thread, NULL, run, k);
 
-    if (harden(err) < 0 || take_request(q, err) < 0)
-        return -1;
-    r = pthread_create(&thread, NULL, watch, NULL);
     if (r != 0)
         return err_sys(err, r, "start a thread");
-    op = request_string(q, "op");
-    for (size_t i = 0; op && i < ARRAY_LEN(operations); i++)
-        if (strcmp(op, operations[i].op) == 0)
-            return operations[i].run(q, ret, err);
-    return err_set(err, ERR_INTERNAL, "the image worker cannot do what it was asked");
+    (void)pthread_detach(thread);
+    return 0;
+}
+
+/* Rule 3. */
+static _Noreturn void end_as(int status)
+{
+    if (WIFSIGNALED(status)) {
+        (void)signal(WTERMSIG(status), SIG_DFL);
+        (void)raise(WTERMSIG(status));
+        _exit(128 + WTERMSIG(status));
+    }
+    _exit(WEXITSTATUS(status));
+}
+
+static _Noreturn void wait_for_end(const struct keeper *k)
+{
+    struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                          {.fd = pidfd_open(k->unpacker, 0), .events = POLLIN}};
+    int status = 0;
+    char byte;
+
+    for (;;) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            _exit(1);
+        if (p[1].revents && waitpid(k->unpacker, &status, WNOHANG) == k->unpacker)
+            end_as(status);
+        /* Nobody waits for us any more, or nobody is left. */
+        if (p[0].revents && read_some(STDIN_FILENO, &byte, 1) <= 0)
+            _exit(0);
+    }
+}
+
+static int run(struct keeper *k, struct err *err)
+{
+    const char *op;
+
+    if (wall_limits(FD_OTHER + 1, err) < 0 || start_unpacker(k, err) < 0 ||
+        read_request(&k->request, err) < 0)
+        return -1;
+    op = json_string_value(json_object_get(k->request, "op"));
+    if (op && strcmp(op, "pull") == 0 && start_fetcher(k, err) < 0)
+        return -1;
+    close_fd(&k->ask);
+    if (keeper_give(k, err) < 0 || start_thread(serve_trusted, k, err) < 0)
+        return -1;
+    return k->secrets >= 0 ? start_thread(serve_secrets, k, err) : 0;
 }
 
 int main(void)
 {
-    struct worker_request q = {.tmp = -1};
+    struct keeper k = {.work = -1, .trusted = -1, .ask = -1, .asker = -1, .secrets = -1};
     struct err err = {0};
-    json_t *image = NULL;
 
     (void)prctl(PR_SET_NAME, "cay-image"); /* it runs from a descriptor */
     (void)signal(SIGPIPE, SIG_IGN);
-    if (run(&q, &image, &err) < 0)
+    if (run(&k, &err) < 0)
         event_fail(&err);
-    event_send(json_pack("{s:s, s:o*}", "event", "done", "image", image));
-    _exit(0); /* the watching thread waits for nothing more */
+    wait_for_end(&k);
 }

@@ -1,79 +1,75 @@
-/* An image from a registry. A thread downloads each layer into a small pipe, and whoever unpacks it
- * reads there: nothing compressed is ever on disk. */
+/* An image from a registry. The fetcher gets what is asked for, and whoever unpacks a layer reads
+ * it as it comes: nothing compressed is ever on disk. What came is what it should be when its
+ * digest says so: manifests and the configuration are checked here, a layer by its diff id, which
+ * the configuration has. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "layer/pipe.h"
 #include "oci/config.h"
 #include "oci/reference.h"
-#include "registry/registry.h"
+#include "worker/fetch.h"
 #include "worker/worker.h"
 
-#define PIPE_SIZE (256u << 10)
-
 struct download {
-    struct registry *registry;
     struct layer_job *job;
-    struct pipe *pipe;
-    pthread_t thread;
-    bool unwanted; /* it ended because nobody reads any more, which is no failure of its own */
-    struct err err;
+    struct fetch fetch;
 };
 
 /* ---- one layer ---- */
 
-static int put(const void *data, size_t len, void *arg, struct err *err)
+static ssize_t read_download(void *arg, void *data, size_t len)
 {
     struct download *d = arg;
+    ssize_t n = fetch_read(&d->fetch, data, len);
 
-    d->job->read += len;
-    if (pipe_put(d->pipe, data, len) == 0)
-        return 0;
-    d->unwanted = true;
-    return err_set(err, ERR_INTERNAL, "the layer is not wanted any more");
-}
-
-static void *download(void *arg)
-{
-    struct download *d = arg;
-    int r = registry_blob(d->registry, &d->job->blob, put, d, &d->err);
-
-    if (r < 0 && !d->unwanted)
+    if (n > 0)
+        d->job->read += (uint64_t)n;
+    if (n < 0 && !d->fetch.unwanted)
         d->job->source_failed = true;
-    pipe_end(d->pipe, r < 0 ? EIO : 0);
-    return NULL;
+    return n;
 }
 
-static ssize_t read_pipe(void *arg, void *data, size_t len)
+static bool all_came(const struct layer_job *job)
 {
-    const struct download *d = arg;
-
-    return pipe_get(d->pipe, data, len);
+    return job->read >= (uint64_t)job->blob.size;
 }
 
-static void stop_reading(void *arg)
+/* Of one that came to its end the verdict is on its way. */
+static void stop_download(void *arg)
 {
-    const struct download *d = arg;
+    struct download *d = arg;
 
-    pipe_close(d->pipe);
+    if (!all_came(d->job))
+        fetch_stop(&d->fetch);
+}
+
+static void drain(struct download *d)
+{
+    char rest[4096];
+
+    while (!d->fetch.ended && read_download(d, rest, sizeof(rest)) > 0)
+        ;
+}
+
+/* What cannot be unpacked may not be what was asked for. */
+static void download_blame(struct layer_job *job)
+{
+    if (all_came(job))
+        drain(job->arg);
 }
 
 static int download_open(struct layer_job *job, struct unpack_source *ret, struct err *err)
 {
     struct download *d = job->arg;
-    int r;
 
-    d->pipe = pipe_new(PIPE_SIZE);
-    job->source_error = &d->err;
-    r = pthread_create(&d->thread, NULL, download, d);
-    if (r != 0)
-        return err_sys(err, r, "start a thread");
-    *ret = (struct unpack_source){.read = read_pipe, .stop = stop_reading, .arg = d};
+    job->source_error = &d->fetch.err;
+    if (fetch_open(FETCH_BLOB, job->blob.digest, job->blob.size, &d->fetch, err) < 0)
+        return -1;
+    *ret = (struct unpack_source){.read = read_download, .stop = stop_download, .arg = d};
     return 0;
 }
 
@@ -81,71 +77,73 @@ static int download_open(struct layer_job *job, struct unpack_source *ret, struc
 static int download_close(struct layer_job *job, struct err *err)
 {
     struct download *d = job->arg;
-    const char *rest;
-    ssize_t n;
 
-    while ((n = pipe_peek(d->pipe, &rest)) > 0)
-        pipe_consume(d->pipe, (size_t)n);
-    (void)pthread_join(d->thread, NULL);
-    pipe_free(d->pipe);
-    d->pipe = NULL;
+    drain(d);
+    fetch_done(&d->fetch);
     if (job->source_failed) {
-        *err = d->err;
+        *err = d->fetch.err;
         return -1;
     }
     return 0;
 }
 
+/* ---- documents ---- */
+
+/* All of a small one, which has that digest; "" = any. ret_type may be NULL. */
+static int get_document(enum fetch_kind kind, const char *digest, int64_t size, struct buf *ret,
+                        char **ret_type, struct err *err)
+{
+    struct fetch f;
+    char found[DIGEST_HEX], *room;
+    ssize_t n = 0;
+
+    if (fetch_open(kind, digest, size, &f, err) < 0)
+        return -1;
+    while ((room = buf_room(ret, 4096)) && (n = fetch_read(&f, room, 4096)) > 0)
+        ret->len += (size_t)n;
+    if (n < 0)
+        *err = f.err;
+    if (!room)
+        n = err_code(err, ERR_TOO_LARGE, "bad_manifest", "the registry sent more than it may");
+    if (n == 0 && ret_type)
+        *ret_type = steal_ptr(f.media_type);
+    fetch_done(&f);
+    if (n < 0)
+        return -1;
+    text_digest(ret->data ? ret->data : "", ret->len, found);
+    if (digest[0] && strcmp(found, digest) != 0)
+        return err_code(err, ERR_UNAVAILABLE, "image_pull_failed",
+                        "what came is not what the digest %.20s... stands for", digest);
+    return 0;
+}
+
+/* digest "" = what the reference means. */
+static int get_manifest(const char *digest, struct manifest *ret, char ret_digest[DIGEST_HEX],
+                        struct err *err)
+{
+    auto_buf struct buf text = {0};
+    auto_free char *type = NULL;
+
+    buf_init(&text, MANIFEST_MAX_BYTES + 4096);
+    if (get_document(FETCH_MANIFEST, digest, 0, &text, &type, err) < 0)
+        return -1;
+    text_digest(text.data ? text.data : "", text.len, ret_digest);
+    return manifest_parse(text.data ? text.data : "", text.len, type, ret, err);
+}
+
 /* ---- which image ---- */
-
-static char **string_list(const json_t *a)
-{
-    char **v = xcalloc(1, sizeof(*v));
-
-    for (size_t i = 0; i < json_array_size(a); i++) {
-        const char *s = json_string_value(json_array_get(a, i));
-
-        if (s)
-            v = strv_add(v, s);
-    }
-    return v;
-}
-
-static int open_registry(const struct worker_request *q, const struct reference *ref,
-                         struct registry **ret, struct err *err)
-{
-    auto_strv char **insecure = string_list(json_object_get(q->json, "insecure"));
-    auto_strv char **mirrors = string_list(json_object_get(q->json, "mirrors"));
-    auto_strv char **realms = string_list(json_object_get(q->json, "realms"));
-    struct registry_options options = {
-        .insecure = insecure,
-        .mirrors = mirrors,
-        .realms = realms,
-        .ca_file = request_string(q, "ca_file"),
-        .docker_config = request_string(q, "docker_config"),
-        .username = request_string(q, "username"),
-        .password = request_string(q, "password"),
-    };
-
-    return registry_open(ref, &options, ret, err);
-}
 
 /* The manifest of the image itself: the one that the reference means, or the one for this platform
  * in the index that it means. The digest is always the reference's own. */
-static int find_manifest(struct registry *r, const struct reference *ref, const char *platform,
-                         struct manifest *ret, char ret_digest[DIGEST_HEX], struct err *err)
+static int find_manifest(const struct reference *ref, const char *platform, struct manifest *ret,
+                         char ret_digest[DIGEST_HEX], struct err *err)
 {
-    struct registry_document doc;
+    char chosen_digest[DIGEST_HEX];
     struct manifest m;
     const struct blob *chosen;
     int failed;
 
-    if (registry_manifest(r, ref->digest ? ref->digest : ref->tag, &doc, err) < 0)
-        return -1;
-    failed = manifest_parse(doc.bytes, doc.len, doc.media_type, &m, err);
-    memcpy(ret_digest, doc.digest, DIGEST_HEX);
-    registry_document_done(&doc);
-    if (failed < 0)
+    if (get_manifest(ref->digest ? ref->digest : "", &m, ret_digest, err) < 0)
         return -1;
     if (!m.is_index) {
         *ret = m;
@@ -153,50 +151,39 @@ static int find_manifest(struct registry *r, const struct reference *ref, const 
     }
     failed = manifest_choose(&m, platform, &chosen, err);
     if (failed == 0)
-        failed = registry_manifest(r, chosen->digest, &doc, err);
+        failed = get_manifest(chosen->digest, ret, chosen_digest, err);
     manifest_done(&m);
     if (failed < 0)
         return -1;
-    failed = manifest_parse(doc.bytes, doc.len, doc.media_type, ret, err);
-    registry_document_done(&doc);
-    if (failed == 0 && ret->is_index) {
+    if (ret->is_index) {
         manifest_done(ret);
         return err_code(err, ERR_INVALID, "bad_manifest",
                         "the index leads to another index, not to an image");
     }
-    return failed;
-}
-
-static int add_bytes(const void *data, size_t len, void *arg, struct err *err)
-{
-    if (buf_add(arg, data, len) < 0)
-        return err_code(err, ERR_TOO_LARGE, "bad_config", "the configuration is larger than %u MiB",
-                        CONFIG_MAX_BYTES >> 20);
     return 0;
 }
 
-static int get_config(struct registry *r, const struct manifest *m, struct buf *text,
-                      struct err *err)
+static int get_config(const struct manifest *m, struct buf *text, struct err *err)
 {
     if (m->config.size > CONFIG_MAX_BYTES)
         return err_code(err, ERR_TOO_LARGE, "bad_config", "the configuration is larger than %u MiB",
                         CONFIG_MAX_BYTES >> 20);
-    return registry_blob(r, &m->config, add_bytes, text, err);
+    return get_document(FETCH_BLOB, m->config.digest, m->config.size, text, NULL, err);
 }
 
-static struct layer_job *make_jobs(struct registry *r, const struct manifest *m,
-                                   const struct oci_config *config)
+static struct layer_job *make_jobs(const struct manifest *m, const struct oci_config *config)
 {
     struct layer_job *jobs = layer_jobs_new(m->n_layers);
     struct download *downloads = xcalloc(m->n_layers + 1, sizeof(*downloads));
 
     for (size_t i = 0; i < m->n_layers; i++) {
-        downloads[i].registry = r;
+        downloads[i].fetch.fd = -1;
         downloads[i].job = &jobs[i];
         memcpy(jobs[i].diff_id, config->diff_ids[i], DIGEST_HEX);
         jobs[i].blob = m->layers[i];
         jobs[i].open = download_open;
         jobs[i].close = download_close;
+        jobs[i].blame = download_blame;
         jobs[i].arg = &downloads[i];
     }
     return jobs;
@@ -228,10 +215,9 @@ static int check_platform(const struct oci_config *config, const char *platform,
                     theirs, platform);
 }
 
-static int get_layers(const struct worker_request *q, struct registry *r,
-                      const struct reference *ref, const char *platform, const char *digest,
-                      const struct manifest *m, const char *text, size_t len, json_t **ret,
-                      struct err *err)
+static int get_layers(const struct worker_request *q, const struct reference *ref,
+                      const char *platform, const char *digest, const struct manifest *m,
+                      const char *text, size_t len, json_t **ret, struct err *err)
 {
     struct oci_config config;
     struct layer_job *jobs;
@@ -247,7 +233,7 @@ static int get_layers(const struct worker_request *q, struct registry *r,
                         strv_len(config.diff_ids));
     if (document_image(text, len, &image, err) < 0)
         return -1;
-    jobs = make_jobs(r, m, &config);
+    jobs = make_jobs(m, &config);
     layers_look(jobs, m->n_layers);
     tell_resolved(ref, digest, json_string_value(json_object_get(image, "platform")), jobs,
                   m->n_layers);
@@ -267,17 +253,16 @@ int worker_pull(const struct worker_request *q, json_t **ret, struct err *err)
     auto_buf struct buf config = {0};
     char digest[DIGEST_HEX];
     struct reference ref;
-    struct registry *registry;
     struct manifest manifest;
 
-    buf_init(&config, CONFIG_MAX_BYTES);
+    buf_init(&config, CONFIG_MAX_BYTES + 4096);
     if (!text)
         return err_set(err, ERR_INTERNAL, "the request lacks a reference");
     event_send(json_pack("{s:s, s:s}", "event", "resolving", "reference", text));
-    if (reference_parse(text, &ref, err) < 0 || open_registry(q, &ref, &registry, err) < 0 ||
-        find_manifest(registry, &ref, platform, &manifest, digest, err) < 0 ||
-        get_config(registry, &manifest, &config, err) < 0)
+    if (reference_parse(text, &ref, err) < 0 ||
+        find_manifest(&ref, platform, &manifest, digest, err) < 0 ||
+        get_config(&manifest, &config, err) < 0)
         return -1;
-    return get_layers(q, registry, &ref, platform, digest, &manifest,
-                      config.data ? config.data : "", config.len, ret, err);
+    return get_layers(q, &ref, platform, digest, &manifest, config.data ? config.data : "",
+                      config.len, ret, err);
 }

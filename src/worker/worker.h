@@ -18,6 +18,9 @@ struct err;
 /* cay-image, the image worker: everything that reads what strangers wrote. One run is one piece of
  * work. It may fail at any point: it says why and ends, and the daemon removes what it made.
  *
+ * It is three processes (main.c): the keeper, which the daemon started, the unpacker, which does
+ * the work, and the fetcher of a pull. What follows is what the daemon has to know.
+ *
  * Descriptors:
  *   0  the request, one line of JSON; its end of file later ends the worker
  *   1  events, a line of JSON each; src/image/image.h lists them. The last one is
@@ -31,16 +34,35 @@ struct err;
  * "bytes", and "made", the name in the worker's folder, unless the layer was there before) and the
  * settings of the configuration. */
 
-enum { FD_LAYERS = 3, FD_OTHER = 4 };
+enum {
+    FD_LAYERS = 3,
+    FD_OTHER = 4,
+    /* the unpacker's; what it has as 0, 3 and 4 is not the daemon's, but the keeper's */
+    FD_TMP = 5,
+    FD_TRUSTED = 6, /* layer/trusted.h */
+    FD_FETCH = 7,   /* fetch.h */
+    FD_KEPT = 10,   /* from here on a number is nobody's */
+};
+
+#define REQUEST_MAX (32u << 20)
 
 struct worker_request {
     json_t *json;
     int tmp; /* the worker's folder */
     uint64_t max_bytes, max_entries;
+    struct layer_budget *budget; /* for all layers of the image */
 };
 
 /* NULL when the request has no such string. */
 const char *request_string(const struct worker_request *q, const char *key);
+/* The strings of an array; free them. */
+char **strings_of_json(const json_t *a);
+
+/* ---- unpacker.c ---- */
+
+/* Does not come back. work: the keeper's request, and its end; trusted, ask: FD_TRUSTED, FD_FETCH.
+ */
+_Noreturn void unpacker_run(int work, int trusted, int ask);
 
 /* ---- the work; each returns the image of "done" ---- */
 
@@ -51,11 +73,6 @@ int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret
 int worker_export(const struct worker_request *q, json_t **ret, struct err *err);
 int worker_commit(const struct worker_request *q, json_t **ret, struct err *err);
 
-/* ---- harden.c ---- */
-
-/* Gives up what the work does not need. */
-int harden(struct err *err);
-
 /* ---- events.c; from any thread ---- */
 
 /* Takes the event. */
@@ -65,6 +82,9 @@ void event_send(json_t *event);
 void event_pause(pthread_cond_t *ended, pthread_mutex_t *held);
 /* Says why, and ends the process, also while other threads work. */
 _Noreturn void event_fail(const struct err *err);
+/* An error on its way from one process to another. */
+json_t *error_json(const struct err *err);
+void error_from_json(const json_t *o, struct err *ret);
 
 /* ---- document.c: configurations, and the image that is told ---- */
 
@@ -95,6 +115,8 @@ struct layer_job {
     int (*open)(struct layer_job *job, struct unpack_source *ret, struct err *err);
     /* After all was unpacked: was it what it should be? */
     int (*close)(struct layer_job *job, struct err *err);
+    /* After unpacking failed: was it the source's fault? Then source_failed is set. May be NULL. */
+    void (*blame)(struct layer_job *job);
     void *arg;
     /* What went wrong in the source, which explains why unpacking failed. */
     struct err *source_error;
@@ -103,10 +125,10 @@ struct layer_job {
     /* by layers_make */
     _Atomic int state;
     char dir[DIGEST_HEX], chain[DIGEST_HEX];
-    char made[16]; /* "" = was there before */
+    char made[24]; /* "" = was there before */
     int root;
     struct layer layer;
-    uint64_t bytes;
+    uint64_t bytes, entries;
     /* what was told last */
     int told_state;
     uint64_t told_read;

@@ -1,0 +1,210 @@
+#include "worker/wall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+/* A backstop: the work itself needs about a tenth. Threads and the windows of zstd are in it. */
+#define DATA_MAX   (512u << 20)
+#define FILES_MAX  4096
+#define ARENAS_MAX 2
+
+#define COPY_MAX  (16u << 20) /* of a file that is shown */
+#define ROOT_SIZE "64m"
+
+#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+/* ---- limits and capabilities ---- */
+
+static int limit(int what, rlim_t most)
+{
+    struct rlimit now;
+
+    if (getrlimit((__rlimit_resource_t)what, &now) < 0)
+        return -1;
+    if (now.rlim_max == RLIM_INFINITY || now.rlim_max > most)
+        now.rlim_max = most;
+    now.rlim_cur = now.rlim_max;
+    return setrlimit((__rlimit_resource_t)what, &now);
+}
+
+int wall_limits(unsigned from, struct err *err)
+{
+    (void)umask(0);
+    (void)mallopt(M_ARENA_MAX, ARENAS_MAX);
+    if (close_range(from, ~0u, 0) < 0)
+        return err_sys(err, errno, "close what the image worker does not need");
+    if (limit(RLIMIT_NOFILE, FILES_MAX) < 0 || limit(RLIMIT_CORE, 0) < 0)
+        return err_sys(err, errno, "limit the image worker");
+#ifndef CAY_SANITIZED
+    if (limit(RLIMIT_DATA, DATA_MAX) < 0) /* a sanitizer's shadow is far larger */
+        return err_sys(err, errno, "limit the image worker");
+#endif
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return err_sys(err, errno, "give up new privileges");
+    return 0;
+}
+
+static bool is_kept(const int *kept, size_t n, int cap)
+{
+    for (size_t i = 0; i < n; i++)
+        if (kept[i] == cap)
+            return true;
+    return false;
+}
+
+/* What can be had at all. */
+static int bound(const int *kept, size_t n, struct err *err)
+{
+    for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+        if (!is_kept(kept, n, cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+            return err_sys(err, errno, "give up capability %d", cap);
+    return 0;
+}
+
+int wall_capabilities(const int *kept, size_t n, struct err *err)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+
+    if (bound(kept, n, err) < 0)
+        return -1;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        syscall(SYS_capget, &header, data) < 0)
+        return err_sys(err, errno, "look at the image worker's capabilities");
+    for (int cap = 0; cap < 64; cap++)
+        if (!is_kept(kept, n, cap))
+            data[cap / 32].permitted &= ~(1u << cap % 32);
+    for (int i = 0; i < 2; i++) {
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    if (syscall(SYS_capset, &header, data) < 0)
+        return err_sys(err, errno, "give up the image worker's capabilities");
+    return 0;
+}
+
+int wall_id(unsigned id, struct err *err)
+{
+    if (bound(NULL, 0, err) < 0)
+        return -1;
+    if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+        return err_sys(err, errno, "take an id for the image worker");
+    return 0;
+}
+
+void wall_environment(void)
+{
+    for (char **line = environ; line && *line; line++)
+        explicit_bzero(*line, strlen(*line));
+    environ = NULL;
+}
+
+/* ---- a root of its own ---- */
+
+static int root_failed(const char *what, struct err *err)
+{
+    return err_sys(err, errno, "make a root for the image worker (%s)", what);
+}
+
+int wall_root_new(int *ret_root, struct err *err)
+{
+    auto_close int fs = -1, root = -1;
+
+    /* What is mounted here is not to be seen by the host, nor the other way round. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return root_failed("part from the host's mounts", err);
+    fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_STRING, "size", ROOT_SIZE, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return root_failed("tmpfs", err);
+    root = fsmount(fs, FSMOUNT_CLOEXEC, HARMLESS);
+    if (root < 0 || move_mount(root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return root_failed("mount it", err);
+    *ret_root = steal_fd(root);
+    return 0;
+}
+
+/* The folders that path is in; path is absolute and ours or the operator's. */
+static int make_parents(int root, const char *path)
+{
+    auto_free char *part = xstrdup(path + 1);
+
+    for (char *slash = part; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        if (part[0] && mkdirat(root, part, 0755) < 0 && errno != EEXIST)
+            return -1;
+    }
+    return 0;
+}
+
+int wall_root_show(int root, const char *path, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = HARMLESS | MOUNT_ATTR_RDONLY};
+    auto_close int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (tree < 0)
+        return errno == ENOENT ? 0 : root_failed(path, err);
+    if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+        make_parents(root, path) < 0 || mkdirat(root, path + 1, 0755) < 0 ||
+        move_mount(tree, "", root, path + 1, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return root_failed(path, err);
+    return 0;
+}
+
+static int copy(int from, int to)
+{
+    char data[16384];
+    ssize_t n;
+
+    for (size_t all = 0; (n = read_some(from, data, sizeof(data))) > 0;) {
+        int r;
+
+        all += (size_t)n;
+        r = all > COPY_MAX ? -EFBIG : write_all(to, data, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+    return (int)n;
+}
+
+int wall_root_copy(int root, const char *path, struct err *err)
+{
+    auto_close int from = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), to = -1;
+    int r;
+
+    if (from < 0)
+        return 0; /* whoever needs it says so */
+    if (make_parents(root, path) < 0)
+        return root_failed(path, err);
+    to = openat(root, path + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    if (to < 0)
+        return errno == EEXIST ? 0 : root_failed(path, err);
+    r = copy(from, to);
+    return r < 0 ? err_sys(err, -r, "copy %.100s", path) : 0;
+}
+
+int wall_root_enter(int root, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = HARMLESS | MOUNT_ATTR_RDONLY};
+
+    if (mount_setattr(root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 || fchdir(root) < 0 ||
+        syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return root_failed("enter it", err);
+    return 0;
+}

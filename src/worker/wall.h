@@ -1,0 +1,34 @@
+#pragma once
+
+#include <stddef.h>
+
+struct err;
+
+/* What a process of the worker gives up before it reads anything. In this order; each step needs
+ * what the next ones take away. Of one thread. */
+
+/* Modes are the image's, limits are ours, and nothing that was started with us stays open: from
+ * descriptor `from` on. No program that we start can have more than we have. */
+int wall_limits(unsigned from, struct err *err);
+
+/* An empty root for the mount namespace that the process has made for itself: its descriptor. */
+int wall_root_new(int *ret_root, struct err *err);
+/* Shows a folder of the host there, read-only, under the same path; nothing if there is none. */
+int wall_root_show(int root, const char *path, struct err *err);
+/* A copy of a file, which everyone may read; nothing if there is none. */
+int wall_root_copy(int root, const char *path, struct err *err);
+/* From here on the process sees nothing else. */
+int wall_root_enter(int root, struct err *err);
+
+/* Keeps these capabilities and no others, now and for whatever it starts. */
+int wall_capabilities(const int *kept, size_t n, struct err *err);
+/* Becomes this user and group, who has no capability and never gets one. */
+int wall_id(unsigned id, struct err *err);
+/* The memory of what was passed to us by others is wiped: proxies may have passwords. */
+void wall_environment(void);
+
+/* ---- filter.c: the last step ---- */
+
+enum filter { FILTER_FETCH, FILTER_UNPACK };
+
+int wall_filter(enum filter which, struct err *err);
