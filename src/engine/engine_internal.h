@@ -37,9 +37,8 @@ struct engine {
     struct runtime *runtime;
     char boot_id[40];
     int64_t start_ns;
-    atomic_bool draining; /* about to end: what can go on without us shall */
+    atomic_bool draining;                  /* about to end: what can go on without us shall */
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
-    atomic_bool draining;                  /* the daemon is about to end */
     atomic_bool unknown_images;     /* there are boxes or disks of which nobody knows the image */
     pthread_mutex_t strays_lock;    /* disks without an owner are dealt with one at a time */
     atomic_uint long_work, workers; /* threads that are in it; those of them with a worker */
