@@ -28,7 +28,10 @@ struct err;
  *  2. Everything from AGENT_FD_CTL up is CLOEXEC, and a child closes all of it before it looks at a
  *     path or a cwd: /proc/self/fd/N then leads nowhere.
  *  3. Who is an agent process is decided by the table below, never by a name that anyone can take.
- *  4. All signals are blocked, except SIGCHLD while a loop waits in ppoll(). */
+ *  4. They have a uid that nothing inside can become, in a user namespace above that of the
+ *     commands (apart): root inside can neither signal, stop nor limit them. Files they touch as
+ *     root, by their fsuid.
+ *  5. All signals are blocked, except SIGCHLD while a loop waits in ppoll(). */
 
 #define HANDLERS_MAX 96
 #define STREAMS_MAX  64 /* of the handlers: streams live long and must not use up all of them */
@@ -50,6 +53,7 @@ struct slot {
 
 /* In memory that all agent processes share and no other process can reach. */
 struct agents {
+    bool apart; /* commands have a user namespace of their own, and we an id that it lacks */
     _Atomic pid_t main, spawner, syncer; /* 0 = there is none */
     _Atomic uint64_t sync_id;            /* the call that is being answered, see sync.c */
     _Atomic int sync_nr;                 /* which it is: that of sync() or syncfs() */
@@ -73,7 +77,7 @@ void agent_mark_self(enum slot_mark mark);
 /* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
 int agent_become_stream(struct err *err);
 
-/* The mask of rule 4 while a loop waits: all blocked but SIGCHLD. */
+/* The mask of rule 5 while a loop waits: all blocked but SIGCHLD. */
 extern sigset_t agent_wait_mask;
 
 /* ---- serve.c: one call on one connection */

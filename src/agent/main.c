@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -40,7 +41,7 @@ static void on_child(int sig)
     (void)sig; /* only there to end ppoll() */
 }
 
-/* Rule 4 of agent.h. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a full disk are results of
+/* Rule 5 of agent.h. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a full disk are results of
  * write(). Commands get everything back as it was (spawn.c). */
 static void setup_signals(void)
 {
@@ -81,17 +82,34 @@ static int setup_fds(void)
     return 0;
 }
 
+/* Rule 4. Capabilities are kept over the change, or it would take them. */
+static int leave_root(uint32_t uid)
+{
+    int r;
+
+    if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresuid(uid, uid, uid) < 0 ||
+        prctl(PR_SET_KEEPCAPS, 0) < 0)
+        return -errno;
+    r = caps_set(BOX_CAPABILITIES);
+    (void)setfsuid(0);
+    return r;
+}
+
 static int setup(int argc, char **argv)
 {
-    uint64_t mine = 0, work = 0;
+    uint64_t mine = 0, work = 0, uid = 0;
+    bool apart = argc == 4;
     void *shared;
     int r;
 
-    if (argc != 3 || str_u64(argv[1], &mine) < 0 || str_u64(argv[2], &work) < 0 ||
-        mine > CGROUPS_MAX || work > CGROUPS_MAX)
+    if (argc < 3 || argc > 4 || str_u64(argv[1], &mine) < 0 || str_u64(argv[2], &work) < 0 ||
+        mine > CGROUPS_MAX || work > CGROUPS_MAX || (apart && str_u64(argv[3], &uid) < 0))
         return fail("read the agent's arguments", EINVAL);
     agent_cgroups = mine;
     work_cgroups = work;
+    r = apart ? leave_root((uint32_t)uid) : 0;
+    if (r < 0)
+        return fail("take the agent's own id", -r);
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return fail("make the agent unreachable for debuggers", errno);
     (void)prctl(PR_SET_NAME, "cay-agent");
@@ -107,6 +125,7 @@ static int setup(int argc, char **argv)
     if (shared == MAP_FAILED)
         return fail("map the agent's shared memory", errno);
     agents = shared;
+    agents->apart = apart;
     agents->main = getpid();
     return 0;
 }

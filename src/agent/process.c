@@ -79,7 +79,8 @@ static void send_process(struct agent_call *c, const struct proc *p, struct acco
     out.vsz = st.vsz;
     /* The parent of a command is a supervisor, which is not listed. */
     out.ppid = (uint32_t)(agents_has(st.ppid) ? agents->main : st.ppid);
-    out.uid = proc_uid(p->pid);
+    /* The agent's own id means nothing to anybody. */
+    out.uid = p->pid == agents->main ? 0 : proc_uid(p->pid);
     out.user = xstrdup(accounts_user(names, out.uid));
     proc_command(p->pid, command);
     buf_init(&b, FRAME_MAX);

@@ -200,7 +200,7 @@ static int prepare(struct agent_call *c, int sock, bool exec)
     int queue;
 
     for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
-        if (fd != (unsigned)sock && fd != AGENT_FD_LOGS)
+        if (fd != (unsigned)sock && fd != AGENT_FD_LOGS && !(exec && fd == AGENT_FD_USERS))
             (void)close((int)fd);
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
     if (exec) {

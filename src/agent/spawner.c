@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "agent/agent.h"
@@ -23,13 +22,6 @@ void spawner_may_go(void)
     (void)syscall(SYS_futex, &agents->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static rlim_t descriptors(void)
-{
-    struct rlimit now;
-
-    return getrlimit(RLIMIT_NOFILE, &now) < 0 ? 0 : now.rlim_cur;
-}
-
 static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
 {
     struct err full = {0};
@@ -38,7 +30,6 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
                         .nslots = EXECS_MAX,
                         .full = &full,
                         .also = -1};
-    rlim_t born_with = descriptors();
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,10 +40,8 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
     (void)close(AGENT_FD_CTL);
     (void)err_code(&full, ERR_LIMIT, "process_limit",
                    "the sandbox has as many processes as it may; try again when some have ended");
-    /* What somebody takes from us our children lack too: main starts another in our place. */
-    while (descriptors() >= born_with)
+    for (;;)
         (void)pool_run(&pool, 0, false);
-    _exit(1);
 }
 
 int spawner_start(bool join, size_t agent_cgroups, size_t work_cgroups)

@@ -232,8 +232,9 @@ int identity_become(const char *spec, struct err *err)
         return 0;
     if (identity_load(spec, &id, err) < 0)
         return -1;
+    /* By way of root: capabilities go when it is left. */
     if (setgroups(id.ngroups, id.groups) < 0 || setresgid(id.gid, id.gid, id.gid) < 0 ||
-        setresuid(id.uid, id.uid, id.uid) < 0)
+        setresuid(0, 0, 0) < 0 || setresuid(id.uid, id.uid, id.uid) < 0)
         return err_code(err, ERR_INVALID, "bad_user",
                         "the sandbox cannot run as %u:%u; ids go from 0 to 65535", id.uid, id.gid);
     return 0;

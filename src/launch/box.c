@@ -1,7 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
@@ -79,20 +77,11 @@ static int close_standard(struct child *child)
     return 0;
 }
 
-/* What the launcher ignores, the box does not. */
-static int reset_signals(struct child *child)
-{
-    (void)child;
-    return signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGINT, SIG_DFL) == SIG_ERR ||
-                   signal(SIGTERM, SIG_DFL) == SIG_ERR
-               ? -errno
-               : 0;
-}
-
-/* Before become_root(): the folders above it are the host's root's alone, who we still are. */
+/* Where the launcher was when it made us: the folders above it are the host's root's alone, who we
+ * are not. */
 static int open_stage(struct child *child)
 {
-    child->stage = open(child->plan->stage, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    child->stage = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return child->stage < 0 ? -errno : 0;
 }
 
@@ -112,10 +101,8 @@ static int wait_for_ids(struct child *child)
 static int become_root(struct child *child)
 {
     (void)child;
-    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-        return -errno;
-    /* Changing ids made us non-dumpable, which would hide our own /proc files from us. */
-    return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
+    /* As in make_users(): what changes ids is not dumpable then. */
+    return setresuid(0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
 }
 
 /* Rooted at the workload's cgroup, which we are in now: inside, /proc/self/cgroup says "/". */
@@ -123,13 +110,6 @@ static int own_cgroup_view(struct child *child)
 {
     (void)child;
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
-}
-
-/* When the machine as a whole runs out, sandboxes go before anything else. */
-static int prefer_for_oom(struct child *child)
-{
-    (void)child;
-    return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "500");
 }
 
 /* ---- from here on the image and the limits are known ---- */
@@ -243,36 +223,17 @@ static int new_keyring(struct child *child)
     return 0;
 }
 
-#define CAP_BIT(c) (1ull << (c))
-
-static const uint64_t kept_capabilities =
-    CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) |
-    CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID);
-
 /* Takes nothing from us now: it bounds what an exec can give. */
 static int bound_capabilities(struct child *child)
 {
     (void)child;
-    for (int cap = 0; cap < 64; cap++)
-        if (!(kept_capabilities & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
-            if (errno != EINVAL)
-                return -errno;
-            break; /* the kernel has no more */
-        }
-    return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
+    return caps_bound(BOX_CAPABILITIES);
 }
 
 static int drop_capabilities(struct child *child)
 {
-    const uint64_t kept = kept_capabilities;
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {
-        {.effective = (uint32_t)kept, .permitted = (uint32_t)kept},
-        {.effective = (uint32_t)(kept >> 32), .permitted = (uint32_t)(kept >> 32)},
-    };
-
     (void)child;
-    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+    return caps_set(BOX_CAPABILITIES);
 }
 
 static int no_new_privileges(struct child *child)
@@ -292,6 +253,7 @@ static int arrange_descriptors(struct child *child)
     fds[n++] = p->ctl;
     fds[n++] = p->exec;
     fds[n++] = p->logs;
+    fds[n++] = child->users;
     fds[n++] = p->status;
     fds[n++] = child->sync_calls;
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)
@@ -326,15 +288,14 @@ struct step {
 static const struct step park_steps[] = {
     {"close standard descriptors", close_standard},
     {"close other descriptors", close_others},
-    {"reset signals", reset_signals},
     {"open the stage", open_stage},
     {"raise the loopback interface", raise_loopback},
     {"make /proc", make_proc},
     {"make /sys", make_sys},
     {"wait for ids", wait_for_ids},
+    {"make the commands' user namespace", make_users},
     {"become root of the box", become_root},
     {"unshare the cgroup namespace", own_cgroup_view},
-    {"set oom_score_adj", prefer_for_oom},
     {"leave the host's mounts", enter_stage},
     {"mount /proc", stage_proc},
     {"mount /sys", stage_sys},
@@ -371,12 +332,13 @@ static int run_agent(const struct child *child)
 {
     const struct cgroup_fds *c = &child->cgroups;
     unsigned n = AGENT_FD_CGROUPS + c->n_agent + c->n_work;
-    char n_agent[12], n_work[12];
-    char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, NULL};
+    char n_agent[12], n_work[12], uid[12];
+    char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, uid, NULL};
     char *envp[] = {NULL};
 
     (void)snprintf(n_agent, sizeof(n_agent), "%u", c->n_agent);
     (void)snprintf(n_work, sizeof(n_work), "%u", c->n_work);
+    (void)snprintf(uid, sizeof(uid), "%u", AGENT_UID);
     for (unsigned fd = AGENT_FD_CTL; fd < n; fd++) {
         int r = fd_set_cloexec((int)fd, false);
 

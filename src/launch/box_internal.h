@@ -14,11 +14,15 @@ struct child {
     int stage;          /* as it is in our own mount namespace */
     int top;            /* where paths of mounts start: the stage's box folder, later the root */
     int proc, sys, dev; /* mounts */
+    int users;          /* the commands' user namespace */
     cpu_set_t host_cpus;
     uint32_t cpus;  /* how many of them were chosen; 0 = not yet */
     int sync_calls; /* of the filter: sync() calls that wait for the agent */
     struct parts parts;
 };
+
+/* users.c: a step of box.c. */
+int make_users(struct child *child);
 
 /* mounts.c: steps of the tables in box.c. Before the start, on the stage: */
 int enter_stage(struct child *child);

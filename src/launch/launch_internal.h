@@ -55,6 +55,7 @@ struct parked_child {
     struct parked_child *next;
     char *id;
     pid_t pid;
+    int pidfd;
     int sync;   /* SOCK_SEQPACKET to the child; closing it ends the child */
     int userns; /* of the child, for id-mapped mounts */
     struct shown shown;

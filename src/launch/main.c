@@ -3,6 +3,7 @@
  * becomes the agent, and both take the longer the more is mapped. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,6 +90,9 @@ int main(void)
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGCHLD, SIG_IGN); /* boxes are reaped by the kernel; the daemon has pidfds */
     (void)umask(022);
+    /* Ids change without a change of capabilities: see clone_as_owner(). */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+        return 1;
     /* Out of the way of the numbers that the agent's own descriptors get. */
     l.agent = fcntl(LAUNCH_FD_AGENT, F_DUPFD_CLOEXEC, AGENT_FD_CGROUPS + 2 * CGROUPS_MAX);
     (void)close(LAUNCH_FD_AGENT);

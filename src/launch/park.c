@@ -15,8 +15,6 @@
 #include "base/mem.h"
 #include "launch/launch_internal.h"
 
-#define IDS 65536
-
 unsigned parts_list(const struct parts *p, int fds[PARTS_FDS])
 {
     unsigned n = 0;
@@ -73,12 +71,13 @@ static void close_cgroups(struct cgroup_fds *c)
 
 /* A fork with new namespaces: the child goes on here with a copy of everything. On cgroup v2 it is
  * born in its cgroup, which spares the move. */
-static pid_t clone_box(int v2_cgroup)
+static pid_t clone_box(int v2_cgroup, int *ret_pidfd)
 {
     struct clone_args args = {
-        .flags =
-            CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                 CLONE_NEWUTS | CLONE_PIDFD,
         .exit_signal = SIGCHLD,
+        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
     };
 
     if (v2_cgroup >= 0) {
@@ -88,21 +87,38 @@ static pid_t clone_box(int v2_cgroup)
     return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-static int map_ids(pid_t pid, uint32_t base)
+/* Who makes a user namespace is its owner, to whom the kernel charges what is taken in it. We are
+ * that for the one call; our capabilities stay (main.c). The child begins in the stage, which it
+ * could not get to by itself. */
+static pid_t clone_as_owner(const struct launcher *l, uint32_t owner, int v2_cgroup, int *ret_pidfd)
 {
-    static const char *const files[] = {"uid_map", "gid_map"};
-    char path[64], map[64];
+    pid_t pid = -1;
 
-    (void)snprintf(map, sizeof(map), "0 %u %u", base, IDS);
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        int r;
+    if (chdir(l->stage) == 0 && setresuid(owner, owner, owner) == 0)
+        pid = clone_box(v2_cgroup, ret_pidfd);
+    if (pid == 0)
+        return 0;
+    if (setresuid(0, 0, 0) < 0 || chdir("/") < 0)
+        abort();
+    return pid;
+}
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i]);
-        r = write_file_at(AT_FDCWD, path, map);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+static int write_proc(pid_t pid, const char *name, const char *text)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    return write_file_at(AT_FDCWD, path, text);
+}
+
+static int map_ids(pid_t pid, const struct plan *plan)
+{
+    char map[96];
+    int n = snprintf(map, sizeof(map), "0 %u %u", plan->ids_base, BOX_IDS);
+    int r = write_proc(pid, "gid_map", map);
+
+    (void)snprintf(map + n, sizeof(map) - (size_t)n, "\n%u %u 1", AGENT_UID, plan->owner);
+    return r < 0 ? r : write_proc(pid, "uid_map", map);
 }
 
 static int join_cgroups(pid_t pid, const struct cgroup_fds *c)
@@ -129,7 +145,13 @@ static int equip(const struct launcher *l, const struct plan *plan,
     if (r < 0)
         return r;
     *step = "map the ids";
-    r = map_ids(p->pid, plan->ids_base);
+    r = map_ids(p->pid, plan);
+    if (r < 0)
+        return r;
+    /* When the machine as a whole runs out, sandboxes go before anything else. Written from here,
+     * by somebody with CAP_SYS_RESOURCE, it is also the least that can be set inside. */
+    *step = "set oom_score_adj";
+    r = write_proc(p->pid, "oom_score_adj", "500");
     if (r < 0)
         return r;
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", p->pid);
@@ -151,6 +173,7 @@ static void parked_free(struct parked_child *p)
     close_fd(&p->sync);
     close_fd(&p->userns);
     shown_done(&p->shown);
+    close_fd(&p->pidfd);
     free(p->id);
     free(p);
 }
@@ -169,7 +192,7 @@ static int clone_parked(const struct launcher *l, const struct plan *plan,
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
         return -errno;
-    p->pid = clone_box(v2);
+    p->pid = clone_as_owner(l, plan->owner, v2, &p->pidfd);
     if (p->pid == 0)
         box_run(l, plan, cgroups, sync[1]);
     (void)close(sync[1]);
@@ -200,13 +223,19 @@ static int parked_report(const struct parked_child *p, int flags, const char **s
     return -report.error;
 }
 
+/* By its descriptor: nobody waits for it, so its pid may be another's by now. */
+static void end_process(const struct parked_child *p)
+{
+    if (p->pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+}
+
 /* The child may have died of its own step, which then is the one to name. */
 static int end_child(const struct parked_child *p, int r, const char **step)
 {
     int own = p->sync < 0 ? 0 : parked_report(p, MSG_DONTWAIT, step);
 
-    if (p->pid > 0)
-        (void)kill(p->pid, SIGKILL);
+    end_process(p);
     return own < 0 && own != -EAGAIN ? own : r;
 }
 
@@ -220,7 +249,7 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
         return r;
     p = xcalloc(1, sizeof(*p));
     p->id = xstrdup(plan->id);
-    p->sync = p->userns = -1;
+    p->sync = p->userns = p->pidfd = -1;
     *step = "open the cgroups";
     r = open_cgroups(plan->agent, cgroups.agent, &cgroups.n_agent);
     if (r == 0)
@@ -309,7 +338,7 @@ int park_start(struct launcher *l, const struct plan *plan, const void *text, si
         return -ESRCH;
     r = start(l, p, plan, text, len, fds, step);
     if (r < 0)
-        (void)kill(p->pid, SIGKILL);
+        end_process(p);
     else
         r = p->pid;
     parked_free(p);

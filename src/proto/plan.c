@@ -13,6 +13,7 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_str(b, plan->id);
     wire_put_str(b, plan->stage);
     wire_put_u32(b, plan->ids_base);
+    wire_put_u32(b, plan->owner);
     wire_put_list(b, plan->work);
     wire_put_list(b, plan->agent);
     wire_put_u32(b, plan->cgroup_v2);
@@ -33,6 +34,7 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->id = wire_get_str(w);
     ret->stage = wire_get_str(w);
     ret->ids_base = wire_get_u32(w);
+    ret->owner = wire_get_u32(w);
     ret->work = wire_get_list(w, PLAN_LIST_MAX);
     ret->agent = wire_get_list(w, PLAN_LIST_MAX);
     ret->cgroup_v2 = wire_get_u32(w);

@@ -2,9 +2,22 @@
 
 #include <stdint.h>
 
+#include "base/caps.h"
 #include "proto/wire.h"
 
 struct buf;
+
+/* Ids are of two kinds in a box. 0 to BOX_IDS - 1 are the commands', who know of no others. The
+ * agent has one more, which no command can become: so whoever is root inside has no say over the
+ * agent's processes. To the kernel that id is also the one that made the box, and what the box
+ * takes of things that the kernel counts by user is charged to it. */
+#define BOX_IDS   65536u
+#define AGENT_UID BOX_IDS
+
+/* What the agent and whoever is root inside may do, within the box. */
+#define BOX_CAPABILITIES                                                                           \
+    (CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) |  \
+     CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID))
 
 /* What the daemon sends to the launcher, and what the launcher gives to the agent. */
 
@@ -33,7 +46,8 @@ struct plan {
 
     /* PARK */
     char *stage;       /* an empty directory on the host that mounts may be put on */
-    uint32_t ids_base; /* host id of the box's root; 65,536 follow */
+    uint32_t ids_base; /* host id of the box's root; the first of BOX_IDS */
+    uint32_t owner;    /* host id of AGENT_UID */
     char **work;       /* cgroup directories of the workload, to join before anything else */
     char **agent;      /* cgroup directories that the agent moves to afterwards */
     uint32_t cgroup_v2;
@@ -62,11 +76,13 @@ struct plan_answer {
 };
 
 /* The agent's descriptors at start. It makes all of them CLOEXEC at once.
- * argv: "cay-agent", number of agent cgroups, number of work cgroups. */
+ * argv: "cay-agent", number of agent cgroups, number of work cgroups, and AGENT_UID unless it is to
+ * run commands as an ordinary process, which has no AGENT_FD_USERS. */
 enum agent_fd {
     AGENT_FD_CTL = 3,
     AGENT_FD_EXEC,
     AGENT_FD_LOGS,    /* directory for logs of background execs; outside the box's root */
+    AGENT_FD_USERS,   /* user namespace of the commands */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
     AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
     AGENT_FD_CGROUPS, /* cgroup.procs, write only: those of the agent's leaf, then the workload's */

@@ -22,9 +22,9 @@
 #include "worker/wall.h"
 #include "worker/worker.h"
 
-/* Above those of sandboxes (runtime/native/id_ranges.h) and what others reserve; with the owners
- * that mark what is not complete yet. */
-#define OWN_IDS     0x7fff0000u
+/* Between those of sandboxes and those of their owners (runtime/native/id_ranges.h); with the
+ * owners that mark what is not complete yet. */
+#define OWN_IDS     0x7ffe0000u
 #define OWN_IDS_LEN (LAYER_MAX_ID + 2)
 
 /* The request of a pull has what is the fetcher's alone. */

@@ -46,10 +46,11 @@ def test_many_lists_of_a_large_folder_lose_no_agent(api, make):
 
 # ---- a box that keeps its agent from serving ----
 
-TAKE_DESCRIPTORS = """python3 -c "
+TAKE_DESCRIPTORS = """exec python3 -c "
 import os, resource
 said = set()
 for pid in filter(str.isdigit, os.listdir('/proc')):
+    if int(pid) == os.getpid(): continue
     try: resource.prlimit(int(pid), resource.RLIMIT_NOFILE, (0, 0)); said.add('done')
     except OSError as e: said.add(type(e).__name__)
 resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
@@ -185,5 +186,7 @@ def test_a_follower_hears_that_its_supervisor_was_killed(own):
         job = api.background(id, "echo one; sleep 1000")
         follower = Follower(own, id, job["id"])
         follower.text("one\n")
-        api.sh(id, f"kill -9 $(cut -d' ' -f4 /proc/{job['pid']}/stat)")
+        command = next(pid for pid in pids() if id in read_text(f"/proc/{pid}/cgroup")
+                       and re.search(rf"^NSpid:.*\t{job['pid']}$", read_text(f"/proc/{pid}/status"), re.M))
+        os.kill(int(read_text(f"/proc/{command}/stat").rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
         assert follower.end()[0] == EXIT_LOST

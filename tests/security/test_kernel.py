@@ -4,12 +4,13 @@ import ctypes
 import os
 import platform
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from cay_probe import NUMBERS
-from cay_harness import read_text
+from cay_harness import pids, read_text
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers are those of x86_64")
 
@@ -17,7 +18,7 @@ GOLDEN = Path(__file__).with_name("golden_syscalls.txt")
 
 
 # Judged by their arguments; the probe's are all ones.
-BY_ARGUMENT = {"fcntl", "ioctl", "socket", "socketpair", "clone", "personality", "prlimit64", "setrlimit"}
+BY_ARGUMENT = {"fcntl", "ioctl", "socket", "socketpair", "clone", "personality", "prlimit64", "setns", "setrlimit"}
 NEWEST = 456  # of the profile; what comes after is ENOSYS
 
 HEADER = """\
@@ -99,9 +100,21 @@ def test_namespaces_cannot_be_made(probe, api):
     assert probe.call("clone", newuser | sigchld, 0, 0, 0, 0) == "EPERM"
     assert probe.call("clone3", 0, 0) == "ENOSYS"
     assert probe.call_outside("clone3", 0, 0) in ("EINVAL", "EFAULT"), "control"
-    assert api.sh(probe.id, "cat /proc/sys/user/max_user_namespaces") == "0\n"
     for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x20000000, 0x40000000):
         assert probe.call("clone", flag | sigchld, 0, 0, 0, 0) == "EPERM", hex(flag)
+
+
+def test_namespaces_cannot_be_made_without_the_filter_either(api, box, shared):
+    """E12: by a process that the host puts beside the commands, where no filter is."""
+    api.background(box, ["sleep", "1000"])
+    sleeper = next(pid for pid in pids() if box in read_text(f"/proc/{pid}/cgroup")
+                   and read_text(f"/proc/{pid}/comm") == "sleep\n")
+    enter = ["nsenter", "--user", "--target"]
+    made = subprocess.run(["unshare", "--user", "true"], capture_output=True)
+    assert made.returncode == 0, "control"
+    for pid in (sleeper, shared.agent_pid(box)):
+        made = subprocess.run([*enter, str(pid), "unshare", "--user", "true"], capture_output=True, text=True)
+        assert made.returncode != 0 and "No space left" in made.stderr, made
 
 
 def test_no_namespace_can_be_entered(probe):

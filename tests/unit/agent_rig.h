@@ -65,12 +65,13 @@ static void rig_stop(void)
     (void)nftw(rig.dir, rig_unlink, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* It runs commands as an ordinary process: without AGENT_FD_USERS. */
 static void rig_exec_agent(const char *path, const int fds[4])
 {
     /* It must not outlive a test that crashes. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 4; i++)
-        if (dup2(fds[i], AGENT_FD_CTL + i) < 0)
+        if (dup2(fds[i], i < 3 ? AGENT_FD_CTL + i : AGENT_FD_STATUS) < 0)
             _exit(1);
     (void)execl(path, "cay-agent", "0", "0", NULL);
     _exit(1);

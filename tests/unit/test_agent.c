@@ -706,26 +706,6 @@ TEST(a_stopped_spawner_is_woken)
     CHECK_STR(run_shell("echo awake").out.data, "awake\n");
 }
 
-TEST(a_spawner_that_lost_its_descriptors_is_replaced)
-{
-    struct rlimit none = {0};
-    pid_t spawner;
-
-    rig_start();
-    spawner = find_spawner();
-    CHECK_STR(run_shell("echo before").out.data, "before\n");
-    CHECK_INT(prlimit(spawner, RLIMIT_NOFILE, &none, NULL), 0);
-    /* More than there are supervisors from before. */
-    for (int i = 0; i < 3; i++) {
-        char *argv[4];
-        struct call_exec e = shell(argv, "echo up; read x");
-
-        e.flags = EXEC_STDIN;
-        (void)expect_started(send_exec(&e));
-    }
-    CHECK(find_spawner() != spawner);
-}
-
 TEST(processes_are_listed_without_those_of_the_agent)
 {
     char *argv[4];

@@ -51,6 +51,7 @@ TEST(every_cut_of_a_message_is_refused)
                       .work = list,
                       .agent = list,
                       .ids_base = 1,
+                      .owner = 2,
                       .file_max = 2};
     auto_buf struct buf b;
 

@@ -60,6 +60,11 @@ TEST(namespaces_cannot_be_made)
     CHECK_ERRNO(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0), EPERM);
     CHECK_ERRNO(syscall(SYS_clone3, NULL, 0), ENOSYS);
     CHECK_ERRNO(syscall(SYS_setns, -1, 0), EPERM);
+    /* The agent's way into the commands' namespace, and nothing like it. */
+    CHECK_ERRNO(syscall(SYS_setns, AGENT_FD_USERS, CLONE_NEWUSER), EBADF);
+    CHECK_ERRNO(syscall(SYS_setns, AGENT_FD_USERS, CLONE_NEWUSER | CLONE_NEWNS), EPERM);
+    CHECK_ERRNO(syscall(SYS_setns, AGENT_FD_USERS, 0), EPERM);
+    CHECK_ERRNO(syscall(SYS_setns, AGENT_FD_USERS + 1, CLONE_NEWUSER), EPERM);
 }
 
 TEST(only_plain_socket_families_pass)
@@ -222,21 +227,15 @@ TEST(the_core_limit_cannot_be_changed)
     CHECK_INT(now.rlim_cur, 100);
 }
 
-TEST(limits_of_others_can_be_looked_at_but_not_set)
+TEST(aio_does_not_exist)
 {
-    struct rlimit limit = {100, 100}, now;
-    pid_t self = getpid(), parent = getppid();
+    unsigned long context = 0;
 
-    /* The control: without the filter it may. */
-    CHECK_INT(prlimit(self, RLIMIT_NOFILE, &limit, NULL), 0);
+    /* The control: without the filter it does. */
+    CHECK_INT(syscall(SYS_io_setup, 1, &context), 0);
     load();
-    limit = (struct rlimit){50, 50};
-    CHECK_ERRNO(syscall(SYS_prlimit64, self, RLIMIT_NOFILE, &limit, NULL), EPERM);
-    CHECK_ERRNO(syscall(SYS_prlimit64, parent, RLIMIT_CORE, &limit, NULL), EPERM);
-    CHECK_INT(syscall(SYS_prlimit64, self, RLIMIT_NOFILE, NULL, &now), 0);
-    CHECK_INT(now.rlim_cur, 100);
-    CHECK_INT(syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, &now), 0);
-    CHECK_INT(now.rlim_cur, 100);
+    context = 0;
+    CHECK_ERRNO(syscall(SYS_io_setup, 1, &context), ENOSYS);
 }
 
 TEST(dangerous_calls_are_refused_and_unknown_ones_do_not_exist)

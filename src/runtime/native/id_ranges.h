@@ -24,6 +24,14 @@ static inline uint32_t id_range_of(uint32_t id)
                                                                    : (id - id_range_base(0)) >> 16;
 }
 
+/* Host id that owns the box itself and runs its agent: outside of all ranges, one a slot. Also
+ * unused in that table; what is between them and the ranges is the image worker's
+ * (worker/give.c). */
+static inline uint32_t id_range_owner(uint32_t slot)
+{
+    return 0x7fff8000u + slot;
+}
+
 int id_range_take(const char *owner, uint32_t *ret, struct err *err);
 /* The range of a sandbox that was there before this daemon; taken back even if the file is gone. */
 void id_range_retake(const char *owner, uint32_t slot);

@@ -98,6 +98,7 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
         .id = box->id,
         .stage = n->stage,
         .ids_base = id_range_base(b->slot),
+        .owner = id_range_owner(b->slot),
         .work = work,
         .agent = agent,
         .cgroup_v2 = n->cgroup.ops->v2,
