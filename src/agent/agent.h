@@ -48,6 +48,7 @@ enum slot_mark {
 struct slot {
     _Atomic pid_t pid; /* 0 = free */
     _Atomic pid_t parent;
+    _Atomic pid_t command; /* of a supervisor: what it started last, the first of its session */
     _Atomic unsigned mark;
 };
 
@@ -71,9 +72,11 @@ struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken
 size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
 size_t slot_count_used(const struct slot *slots, size_t n);
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
-bool agents_has(pid_t pid);    /* main included */
-void agents_forget(pid_t pid); /* it was reaped */
+bool agents_has(pid_t pid); /* main included */
+/* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
+pid_t agents_forget(pid_t pid);
 void agent_mark_self(enum slot_mark mark);
+void agent_note_command(pid_t command);
 /* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
 int agent_become_stream(struct err *err);
 
@@ -236,7 +239,7 @@ void pty_resize(int master, uint32_t rows, uint32_t cols);
 /* ---- procfs.c */
 
 struct proc {
-    pid_t pid, ppid;
+    pid_t pid, ppid, session;
     char state;
     bool in; /* of the tree asked for */
 };
@@ -251,6 +254,8 @@ void tree_mark(struct proc *procs, size_t n, const pid_t *roots, size_t nroots);
 void tree_signal(const pid_t *roots, size_t nroots, int sig);
 /* For a subreaper: ends everything below this process and reaps it. */
 void tree_kill(void);
+/* Ends a session and all that is below one of its processes; does not wait for their end. */
+void tree_kill_session(pid_t session);
 
 /* ---- log.c: output and end of background execs; follow.c reads along */
 

@@ -36,6 +36,7 @@ bool pool_return(const struct pool *p, struct slot *slot)
     if (slot_count_waiting(p->slots, p->nslots, slot->parent) >= SPARES_MAX ||
         !die_with_parent(slot))
         return false;
+    slot->command = 0;
     slot->mark = SLOT_WAITS;
     return true;
 }
@@ -68,7 +69,7 @@ static bool refill(struct pool *p)
 static bool reap(pid_t watch)
 {
     bool found = false;
-    pid_t pid;
+    pid_t pid, command;
     int status;
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
@@ -78,7 +79,10 @@ static bool reap(pid_t watch)
                 (void)kill(pid, SIGCONT);
             continue;
         }
-        agents_forget(pid);
+        command = agents_forget(pid);
+        /* Nobody inside can do that to a supervisor, but the kernel can, for want of memory. */
+        if (WIFSIGNALED(status) && command > 0)
+            tree_kill_session(command);
         found |= pid == watch;
     }
     return found;

@@ -32,7 +32,8 @@ struct proc *procs_read(size_t *ret_n)
             cap = cap ? cap * 2 : 256;
             list = xrealloc(list, cap * sizeof(*list));
         }
-        list[n++] = (struct proc){.pid = (pid_t)pid, .ppid = st.ppid, .state = st.state};
+        list[n++] = (struct proc){
+            .pid = (pid_t)pid, .ppid = st.ppid, .session = st.session, .state = st.state};
     }
     if (dir)
         (void)closedir(dir);

@@ -59,17 +59,21 @@ bool agents_has(pid_t pid)
            (pid == agents->main || pid == agents->spawner || pid == agents->syncer || slot_of(pid));
 }
 
-void agents_forget(pid_t pid)
+pid_t agents_forget(pid_t pid)
 {
     struct slot *slot = slot_of(pid);
+    pid_t command = 0;
 
     if (slot) {
+        command = slot->mark == SLOT_PLAIN ? slot->command : 0;
         slot->mark = SLOT_PLAIN;
+        slot->command = 0;
         slot->pid = 0;
     }
     if (pid == agents->syncer)
         agents->syncer = 0;
     heavy_forget(pid);
+    return command;
 }
 
 void agent_mark_self(enum slot_mark mark)
@@ -78,6 +82,14 @@ void agent_mark_self(enum slot_mark mark)
 
     if (slot)
         slot->mark = mark;
+}
+
+void agent_note_command(pid_t command)
+{
+    struct slot *slot = slot_of(getpid());
+
+    if (slot)
+        slot->command = command;
 }
 
 int agent_become_stream(struct err *err)

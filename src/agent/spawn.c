@@ -204,5 +204,6 @@ pid_t spawn_run(struct spawn *s, struct err *err)
         (void)waitpid(pid, NULL, 0);
         return explain(s, err);
     }
+    agent_note_command(pid);
     return pid;
 }

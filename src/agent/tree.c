@@ -102,6 +102,35 @@ static size_t pass(int sig)
     return hit;
 }
 
+/* As pass(), for a session and what is below it. */
+static size_t session_pass(pid_t session, int sig)
+{
+    size_t n, nroots = 0, hit = 0;
+    auto_free struct proc *procs = procs_read(&n);
+    auto_free pid_t *roots = xcalloc(n, sizeof(*roots));
+
+    for (size_t i = 0; i < n; i++)
+        if (procs[i].session == session)
+            roots[nroots++] = procs[i].pid;
+    tree_mark(procs, n, roots, nroots);
+    for (size_t i = 0; i < n; i++) {
+        if ((!procs[i].in && procs[i].session != session) || is_dead(&procs[i]) ||
+            (sig == SIGSTOP && procs[i].state == 'T'))
+            continue;
+        (void)kill(procs[i].pid, sig);
+        hit++;
+    }
+    return hit;
+}
+
+/* A stopped process cannot fork, so that one pass is enough to kill them all. */
+void tree_kill_session(pid_t session)
+{
+    for (int i = 0; i < 50 && session_pass(session, SIGSTOP) > 0; i++)
+        ;
+    (void)session_pass(session, SIGKILL);
+}
+
 /* First everything is stopped, pass after pass until one finds nothing that runs: what was forked
  * during a pass is found by the next, and stopped processes fill the process limit instead of
  * making room for more. Only then are they killed. A process that somebody keeps waking cannot hold

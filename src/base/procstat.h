@@ -5,7 +5,7 @@
 
 /* What /proc/N/stat says of a process. */
 struct proc_stat {
-    pid_t ppid;
+    pid_t ppid, session;
     char state;
     uint64_t cpu_ticks, start_ticks, vsz;
     int64_t rss_pages;
