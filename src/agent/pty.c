@@ -27,6 +27,8 @@ int pty_open(uint32_t rows, uint32_t cols, const struct identity *user, int *ret
     auto_close int slave = -1;
     int unlock = 0;
 
+    if (master < 0 && errno == ENOSPC)
+        return err_set(err, ERR_LIMIT, "the sandbox has as many terminals as it may; close some");
     if (master < 0)
         return err_sys(err, errno, "open /dev/ptmx for a terminal");
     if (ioctl(master, TIOCSPTLCK, &unlock) < 0)

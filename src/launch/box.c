@@ -22,8 +22,8 @@
 
 /* The child's side: from a fresh set of namespaces to the agent, one step at a time.
  *
- *  1. Until wait_for_ids() returns, ids are not mapped and cgroups not joined: nothing that
- *     makes an owned object happens before.
+ *  1. Until wait_for_ids() returns, ids are not mapped: nothing that makes an owned object happens
+ *     before.
  *  2. The host's mounts are left in enter_stage(), before an image is near: from then on the
  *     namespace holds an empty tmpfs and what is mounted on it. /proc, /sys and /dev are set up
  *     there.
@@ -83,6 +83,17 @@ static int open_stage(struct child *child)
 {
     child->stage = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return child->stage < 0 ? -errno : 0;
+}
+
+/* Before anything that costs memory. On v2 we were born there. */
+static int join_cgroups(struct child *child)
+{
+    if (child->plan->cgroup_v2)
+        return 0;
+    for (unsigned i = 0; i < child->cgroups.n_work; i++)
+        if (write(child->cgroups.work[i], "0", 1) < 0)
+            return -errno;
+    return 0;
 }
 
 static int wait_for_ids(struct child *child)
@@ -286,6 +297,7 @@ struct step {
 };
 
 static const struct step park_steps[] = {
+    {"join the cgroups", join_cgroups},
     {"close standard descriptors", close_standard},
     {"close other descriptors", close_others},
     {"open the stage", open_stage},

@@ -101,7 +101,7 @@ int park_start(struct launcher *l, const struct plan *plan, const void *text, si
 int park_forget(struct launcher *l, const char *id);
 
 /* box.c, in the child: does every step and does not return. On sync the launcher first sends /dev,
- * which says that ids and cgroups are in place, and later the START with its parts. */
+ * which says that the ids are in place, and later the START with its parts. */
 void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
              int sync) __attribute__((noreturn));
 

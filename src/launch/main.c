@@ -81,6 +81,18 @@ static int load_filter(struct sock_fprog *ret)
     return n == st.st_size ? 0 : -1;
 }
 
+/* The kernel counts open files for the machine as a whole, and one box could reach that number
+ * alone. Each is charged to the memory of its box, which is what bounds them; so the other bound is
+ * lifted, as systemd does at every boot. Where they are not charged it stays, and so it does where
+ * it may not be changed. */
+static void lift_open_files(void)
+{
+    char text[4096];
+
+    if (read_file_at(AT_FDCWD, "/proc/cmdline", text, sizeof(text)) > 0 && !strstr(text, "nokmem"))
+        (void)write_file_at(AT_FDCWD, "/proc/sys/fs/file-max", "9223372036854775807");
+}
+
 int main(void)
 {
     struct launcher l = {.fault = getenv("CAY_FAULT")};
@@ -99,6 +111,7 @@ int main(void)
     if (l.agent < 0 || fd_set_cloexec(LAUNCH_FD_SOCKET, true) < 0 || load_filter(&l.filter) < 0 ||
         unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return 1;
+    lift_open_files();
     serve(&l);
     return 0;
 }

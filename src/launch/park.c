@@ -103,59 +103,49 @@ static pid_t clone_as_owner(const struct launcher *l, uint32_t owner, int v2_cgr
     return pid;
 }
 
-static int write_proc(pid_t pid, const char *name, const char *text)
+/* The child's folder in /proc. Nobody waits for a child, so its pid may be another's by now; but
+ * who lives after the folder was opened lived then too, and the folder stays his. */
+static int open_proc(const struct parked_child *p)
 {
-    char path[64];
+    auto_close int fd = -1;
+    char path[32];
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-    return write_file_at(AT_FDCWD, path, text);
+    (void)snprintf(path, sizeof(path), "/proc/%d", p->pid);
+    fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || syscall(SYS_pidfd_send_signal, p->pidfd, 0, NULL, 0) < 0)
+        return -errno;
+    return steal_fd(fd);
 }
 
-static int map_ids(pid_t pid, const struct plan *plan)
+static int map_ids(int proc, const struct plan *plan)
 {
     char map[96];
     int n = snprintf(map, sizeof(map), "0 %u %u", plan->ids_base, BOX_IDS);
-    int r = write_proc(pid, "gid_map", map);
+    int r = write_file_at(proc, "gid_map", map);
 
     (void)snprintf(map + n, sizeof(map) - (size_t)n, "\n%u %u 1", AGENT_UID, plan->owner);
-    return r < 0 ? r : write_proc(pid, "uid_map", map);
-}
-
-static int join_cgroups(pid_t pid, const struct cgroup_fds *c)
-{
-    char text[16];
-    int n = snprintf(text, sizeof(text), "%d", pid);
-
-    for (unsigned i = 0; i < c->n_work; i++)
-        if (write(c->work[i], text, (size_t)n) < 0)
-            return -errno;
-    return 0;
+    return r < 0 ? r : write_file_at(proc, "uid_map", map);
 }
 
 /* What only the host's privileges can do for the child, then the word that it is done. */
-static int equip(const struct launcher *l, const struct plan *plan,
-                 const struct cgroup_fds *cgroups, struct parked_child *p, const char **step)
+static int equip(const struct launcher *l, const struct plan *plan, struct parked_child *p,
+                 const char **step)
 {
-    auto_close int dev = -1;
-    char path[64];
+    auto_close int dev = -1, proc = -1;
     int r;
 
-    *step = "join the cgroups";
-    r = plan->cgroup_v2 ? 0 : join_cgroups(p->pid, cgroups);
-    if (r < 0)
-        return r;
     *step = "map the ids";
-    r = map_ids(p->pid, plan);
+    proc = open_proc(p);
+    r = proc < 0 ? proc : map_ids(proc, plan);
     if (r < 0)
         return r;
     /* When the machine as a whole runs out, sandboxes go before anything else. Written from here,
      * by somebody with CAP_SYS_RESOURCE, it is also the least that can be set inside. */
     *step = "set oom_score_adj";
-    r = write_proc(p->pid, "oom_score_adj", "500");
+    r = write_file_at(proc, "oom_score_adj", "500");
     if (r < 0)
         return r;
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", p->pid);
-    p->userns = open(path, O_RDONLY | O_CLOEXEC);
+    p->userns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
     if (p->userns < 0)
         return -errno;
     dev = dev_make(p->userns, step);
@@ -257,7 +247,7 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
     if (r == 0)
         r = clone_parked(l, plan, &cgroups, p, step);
     if (r == 0)
-        r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, &cgroups, p, step);
+        r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, p, step);
     close_cgroups(&cgroups);
     if (r < 0) {
         r = end_child(p, r, step);
