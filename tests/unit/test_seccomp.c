@@ -227,6 +227,23 @@ TEST(the_core_limit_cannot_be_changed)
     CHECK_INT(now.rlim_cur, 100);
 }
 
+TEST(sockets_have_no_filters)
+{
+    struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, 0xffff}};
+    struct sock_fprog filter = {1, all};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+
+    /* The control: without ours it has. */
+    CHECK_INT(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+    load();
+    CHECK_ERRNO(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), EPERM);
+    CHECK_ERRNO(setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter)),
+                EPERM);
+    CHECK_INT(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    /* The same number at another level is another thing. */
+    CHECK_INT(setsockopt(fd, IPPROTO_IP, SO_ATTACH_FILTER, &on, sizeof(on)), 0);
+}
+
 TEST(aio_does_not_exist)
 {
     unsigned long context = 0;
