@@ -1,5 +1,6 @@
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,5 +88,18 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_end(ap);
     len = strlen(e->text);
     (void)snprintf(e->text + len, sizeof(e->text) - len, ": %.*s", (int)(sizeof(inner) - 1), inner);
+    return -1;
+}
+
+int err_no_space(struct err *e, const char *what_to_do)
+{
+    size_t len;
+
+    if (!e || e->code || (e->sys != ENOSPC && e->sys != EDQUOT))
+        return -1;
+    e->kind = ERR_UNAVAILABLE;
+    e->code = "no_space";
+    len = strlen(e->text);
+    (void)snprintf(e->text + len, sizeof(e->text) - len, ": %s", what_to_do);
     return -1;
 }

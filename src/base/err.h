@@ -41,5 +41,9 @@ int err_code(struct err *e, enum err_kind kind, const char *code, const char *fm
 /* Puts "fmt: " before the text already there; kind, sys and code stay. */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* A failed call that found a disk full becomes ERR_UNAVAILABLE "no_space", and what to do is added
+ * to its text; any other failure stays as it is. Returns -1. */
+int err_no_space(struct err *e, const char *what_to_do);
+
 /* The stable word of a kind: "invalid", "not_found", … */
 const char *err_kind_code(enum err_kind kind);

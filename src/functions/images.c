@@ -219,7 +219,7 @@ const struct function image_functions[] = {
      .gives = &image_deleted_shape, .errors = ERRORS_IMAGE_NAME " image_in_use image_reserved"},
     {"image::tag", "POST", "/images/:image/tag", tag_fields, tag, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .help = "Gives an image one more name", .gives = &image_shape,
-     .errors = ERRORS_IMAGE_NAME " image_reserved image_limit"},
+     .errors = ERRORS_IMAGE_NAME " image_reserved image_limit no_space"},
     {"image::export", "GET", "/images/:name/export", NULL, export, NULL, SCOPE_ADMIN,
      .flags = FUNCTION_DECODE, .answer = ANSWER_TAR,
      .help = "Gives an image as an OCI layout in a tar archive, which docker load takes too",

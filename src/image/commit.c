@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
+#include "layer/layer.h"
 #include "oci/manifest.h"
 
 static int too_many_layers(struct err *err)
@@ -64,6 +65,8 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     if (r == 0)
         r = work_publish(&w, made, commit->base_id, (char *[]){name, NULL}, ret, err);
     work_end(&w);
+    if (r < 0)
+        (void)err_no_space(err, NO_SPACE_ADVICE);
     json_decref(request);
     json_decref(made);
     return r < 0 ? err_wrap(err, "commit %.100s", commit->name) : 0;

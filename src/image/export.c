@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
+#include "layer/layer.h"
 #include "oci/reference.h"
 
 static int not_portable(const char *name, struct err *err)
@@ -74,6 +75,8 @@ int image_export(struct image_store *s, const char *name, int out_fd, struct err
     if (r == 0)
         r = work_run(&w, request, out_fd, NULL, NULL, &done, err);
     work_end(&w);
+    if (r < 0)
+        (void)err_no_space(err, NO_SPACE_ADVICE);
     json_decref(request);
     json_decref(done);
     return r;

@@ -83,6 +83,8 @@ static int import_as(struct image_store *s, int source, const char *path, char *
             r = work_publish(&w, made, path, names, ret, err);
     } while (r < 0 && work_lost(&w));
     work_end(&w);
+    if (r < 0)
+        (void)err_no_space(err, NO_SPACE_ADVICE);
     json_decref(made);
     json_decref(request);
     return r;

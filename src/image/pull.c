@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
+#include "layer/layer.h"
 #include "oci/reference.h"
 
 static void set_string(json_t *o, const char *key, const char *value)
@@ -126,6 +127,8 @@ static int pull_as(struct image_store *s, const struct image_pull *pull,
             r = work_publish(&w, made, full, names, ret, err);
     } while (r < 0 && work_lost(&w));
     work_end(&w);
+    if (r < 0)
+        (void)err_no_space(err, NO_SPACE_ADVICE);
     json_decref(made);
     json_decref(request);
     return r;

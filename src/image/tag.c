@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/image_internal.h"
+#include "layer/layer.h"
 
 static int tag(struct image_store *s, const char *name, const char *new_name, struct image **ret,
                struct err *err)
@@ -19,7 +20,9 @@ static int tag(struct image_store *s, const char *name, const char *new_name, st
         return -1;
     free(old.name);
     old.name = steal_ptr(kept);
-    if (names_write(s->names, &old, err) < 0 || names_read(s->names, old.name, &tagged, err) < 0)
+    if (names_write(s->names, &old, err) < 0)
+        return err_no_space(err, NO_SPACE_ADVICE);
+    if (names_read(s->names, old.name, &tagged, err) < 0)
         return -1;
     return store_image(s, &tagged, &r, ret, err);
 }

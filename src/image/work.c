@@ -25,8 +25,10 @@ int work_begin(struct image_store *s, struct work *w, struct err *err)
         return err_set(err, ERR_INTERNAL, "this program has no image worker");
     *w = (struct work){.store = s};
     id_new(w->tmp, "tmp");
-    if (mkdirat(s->layers, w->tmp, 0700) < 0)
-        return err_sys(err, errno, "make a folder for the image worker");
+    if (mkdirat(s->layers, w->tmp, 0700) < 0) {
+        (void)err_sys(err, errno, "make a folder for the image worker");
+        return err_no_space(err, NO_SPACE_ADVICE);
+    }
     (void)pthread_mutex_lock(&s->lock);
     w->began = s->collected;
     w->next = s->works;

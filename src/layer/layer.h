@@ -121,6 +121,9 @@ int layer_check_points(const int *layers, size_t n, struct err *err);
 /* One call for all that was written to that filesystem; a sync of each file would take minutes. */
 int layer_sync(int root, struct err *err);
 
+/* For err_no_space. */
+#define NO_SPACE_ADVICE "the disk with cay's data is full: `cay image prune` makes room"
+
 /* path as it may be shown to people: cut, and no control characters or stray bytes. */
 const char *printable(const char *path, char ret[96]);
 

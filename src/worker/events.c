@@ -50,25 +50,20 @@ void event_pause(pthread_cond_t *ended, pthread_mutex_t *held)
     (void)pthread_cond_timedwait(ended, held, &until);
 }
 
-/* A full disk has a name, wherever it was met. */
-static bool is_full(const struct err *err)
+json_t *error_json(const struct err *failure)
 {
-    return !err->code && (err->sys == ENOSPC || err->sys == EDQUOT);
-}
-
-json_t *error_json(const struct err *err)
-{
+    struct err copy = *failure, *err = &copy;
     auto_buf struct buf text = {0};
 
+    (void)err_no_space(err, NO_SPACE_ADVICE);
     /* It may quote what a stranger wrote, and may be cut within a character. */
     buf_init(&text, 4 * sizeof(err->text));
     (void)utf8_clean(&text, err->text, utf8_cut(err->text, strlen(err->text)));
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
             text.data[i] = '?';
-    return json_pack("{s:s, s:s*, s:s}", "kind",
-                     err_kind_code(is_full(err) ? ERR_UNAVAILABLE : err->kind), "code",
-                     is_full(err) ? "no_space" : err->code, "text", text.len > 0 ? text.data : "");
+    return json_pack("{s:s, s:s*, s:s}", "kind", err_kind_code(err->kind), "code", err->code,
+                     "text", text.len > 0 ? text.data : "");
 }
 
 void error_from_json(const json_t *o, struct err *ret)

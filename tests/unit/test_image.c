@@ -7,7 +7,9 @@
 #include <netinet/in.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -2058,6 +2060,71 @@ TEST(an_image_that_is_removed_while_it_is_exported_is_exported_whole)
     CHECK_INT(image->size, 2 * 399999 + 5);
     image_free(image);
     image_store_free(x.store);
+}
+
+/* The data folder on a disk of its own, in this process's mounts only. */
+static void small_disk(const char *size)
+{
+    if (unshare(CLONE_NEWNS) < 0)
+        SKIP("cannot mount");
+    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    CHECK_INT(mount("small", in_base("data"), "tmpfs", 0, size), 0);
+}
+
+static void check_full(const struct err *err)
+{
+    CHECK_STR(err->code ? err->code : "", "no_space");
+    CHECK_INT(err->kind, ERR_UNAVAILABLE);
+    CHECK(strstr(err->text, "cay image prune"));
+}
+
+TEST(a_full_disk_is_said_to_be_one_and_nothing_stays_of_what_did_not_fit)
+{
+    struct image_commit commit = {.name = "b", .ids_base = 100000};
+    auto_free char *much = xcalloc(1, 3 << 20);
+    auto_close int scratch = -1, fd = -1, null = -1;
+    struct image *image, *small;
+    struct image_store *s;
+    struct err err = {0};
+
+    set_up();
+    small_disk("size=8m");
+    s = open_store();
+    small_tar("x");
+    small = import(s, in_base("image.tar"), "small");
+    memset(much, 'x', (3 << 20) - 1);
+    small_tar(much);
+    image_free(import(s, in_base("image.tar"), "a"));
+    /* An export packs a layer of 3 MB beside itself; with what else is there that is too much. */
+    CHECK_INT(close(open(in_base("data/filler"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    fd = open(in_base("data/filler"), O_WRONLY | O_CLOEXEC);
+    CHECK_INT(posix_fallocate(fd, 0, 3 << 20), 0);
+    null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    CHECK_INT(image_export(s, "a", null, &err), -1);
+    check_full(&err);
+    much[0] = 'y';
+    small_tar(much);
+    err = (struct err){0};
+    CHECK_INT(image_import(s, in_base("image.tar"), "b", NULL, NULL, &image, &err), -1);
+    check_full(&err);
+    commit.scratch_fd = scratch = make_scratch();
+    commit.base_id = small->id;
+    {
+        auto_close int big =
+            open(in_base("scratch/upper/big"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+        CHECK_INT(write_all(big, much, (3 << 20) - 1), 0);
+        CHECK_INT(fchown(big, 100000, 100000), 0);
+    }
+    err = (struct err){0};
+    CHECK_INT(image_commit(s, &commit, &image, &err), -1);
+    check_full(&err);
+    CHECK_INT(count_layers(), 2);
+    CHECK_INT(count_records(), 2);
+    CHECK_INT(ftruncate(fd, 0), 0); /* with room it works */
+    CHECK_INT(image_export(s, "a", null, NULL), 0);
+    image_free(small);
+    image_store_free(s);
 }
 
 TEST(an_export_that_nobody_reads_fails_and_leaves_nothing)
