@@ -55,6 +55,9 @@ int manifest_choose(const struct manifest *index, const char *platform, const st
  * same, and what does not say for what it is may be for any. */
 bool platform_fits(const char *have, const char *platform);
 #define PLATFORM_UNSAID "unknown" /* the architecture of such a one */
+/* Of an image that there is no choice of: ERR_NOT_FOUND "no_platform" when it is for another
+ * architecture. Its variant is left to whoever chose it. */
+int platform_check(const char *os, const char *arch, const char *platform, struct err *err);
 /* What this machine runs: "linux/amd64". */
 const char *platform_here(void);
 

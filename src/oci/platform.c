@@ -103,6 +103,18 @@ static int fit(const char *os, const char *arch, const char *variant, const stru
     return have <= want ? have + 1 : 0;
 }
 
+int platform_check(const char *os, const char *arch, const char *platform, struct err *err)
+{
+    struct wanted w = {0};
+
+    if (read_wanted(platform, &w, err) < 0)
+        return -1;
+    if (!os[0] || !arch[0] || (strcmp(os, w.os) == 0 && strcmp(arch_name(arch), w.arch) == 0))
+        return 0;
+    return err_code(err, ERR_NOT_FOUND, "no_platform",
+                    "it is there for %.60s/%.60s only, not for %.60s", os, arch, platform);
+}
+
 bool platform_fits(const char *have, const char *platform)
 {
     struct wanted image = {0}, w = {0};

@@ -110,8 +110,9 @@ char *document_text(const json_t *document)
 
 static json_t *platform_json(const struct oci_config *c)
 {
-    return json_sprintf("%s/%s%s%s", c->os[0] ? c->os : "linux", c->arch[0] ? c->arch : PLATFORM_UNSAID,
-                        c->variant[0] ? "/" : "", c->variant);
+    return json_sprintf("%s/%s%s%s", c->os[0] ? c->os : "linux",
+                        c->arch[0] ? c->arch : PLATFORM_UNSAID, c->variant[0] ? "/" : "",
+                        c->variant);
 }
 
 int document_image(const char *text, size_t len, json_t **ret, struct err *err)

@@ -123,7 +123,8 @@ static int import_bundle(const struct worker_request *q, const struct bundle *b,
 
     if ((bundle_has(b, "manifest.json") ? saved_choose(b, name, &found, err)
                                         : layout_choose(b, name, &found, err)) < 0 ||
-        oci_config_parse(found.config, found.config_len, &config, err) < 0)
+        oci_config_parse(found.config, found.config_len, &config, err) < 0 ||
+        platform_check(config.os, config.arch, platform_here(), err) < 0)
         return -1;
     if (strv_len(config.diff_ids) != found.n_layers)
         return err_code(err, ERR_INVALID, "bad_image",

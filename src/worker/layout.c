@@ -4,10 +4,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "oci/config.h"
 #include "worker/worker.h"
 
 #define INDEX_DEPTH_MAX 4
+#define MARKER_MAX      4096 /* of oci-layout */
 
 static char *blob_file(const struct blob *blob)
 {
@@ -129,6 +131,26 @@ static void take_layers(const struct manifest *m, struct bundle_image *ret)
     }
 }
 
+/* "1.0.0" is the only one there is; what a later one means is not known here. */
+static int check_version(const struct bundle *b, struct err *err)
+{
+    auto_free char *text = NULL;
+    const char *version;
+    json_t *root;
+    size_t len;
+    bool known;
+
+    if (bundle_read(b, "oci-layout", MARKER_MAX, &text, &len, err) < 0)
+        return -1;
+    root = json_loadb(text, len, 0, NULL);
+    version = json_string_value(json_object_get(root, "imageLayoutVersion"));
+    known = version && str_starts(version, "1.");
+    json_decref(root);
+    return known ? 0
+                 : err_code(err, ERR_INVALID, "bad_image",
+                            "its oci-layout has another version than 1.x, which is not known here");
+}
+
 int layout_choose(const struct bundle *b, const char *name, struct bundle_image *ret,
                   struct err *err)
 {
@@ -139,7 +161,8 @@ int layout_choose(const struct bundle *b, const char *name, struct bundle_image 
     int r;
 
     *ret = (struct bundle_image){0};
-    if (bundle_read(b, "index.json", MANIFEST_MAX_BYTES, &text, &len, err) < 0 ||
+    if (check_version(b, err) < 0 ||
+        bundle_read(b, "index.json", MANIFEST_MAX_BYTES, &text, &len, err) < 0 ||
         manifest_parse(text, len, NULL, &index, err) < 0)
         return -1;
     r = index.is_index ? choose(&index, name, &blob, &ret->names, err)

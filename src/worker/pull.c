@@ -203,18 +203,6 @@ static void tell_resolved(const struct reference *ref, const char *digest, const
                          (json_int_t)n, "bytes", (json_int_t)bytes));
 }
 
-/* An image without an index may be for another machine. */
-static int check_platform(const struct oci_config *config, const char *platform, struct err *err)
-{
-    auto_free char *theirs = xasprintf("%s/%s%s%s", config->os, config->arch,
-                                       config->variant[0] ? "/" : "", config->variant);
-
-    if (config->os[0] == '\0' || config->arch[0] == '\0' || platform_fits(theirs, platform))
-        return 0;
-    return err_code(err, ERR_NOT_FOUND, "no_platform", "it is there for %.60s only, not for %.60s",
-                    theirs, platform);
-}
-
 static int get_layers(const struct worker_request *q, const struct reference *ref,
                       const char *platform, const char *digest, const struct manifest *m,
                       const char *text, size_t len, json_t **ret, struct err *err)
@@ -225,7 +213,8 @@ static int get_layers(const struct worker_request *q, const struct reference *re
 
     if (oci_config_parse(text, len, &config, err) < 0)
         return -1;
-    if (check_platform(&config, platform, err) < 0)
+    /* An image without an index may be for another machine. */
+    if (platform_check(config.os, config.arch, platform, err) < 0)
         return -1;
     if (strv_len(config.diff_ids) != m->n_layers)
         return err_code(err, ERR_INVALID, "bad_image",

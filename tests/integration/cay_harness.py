@@ -545,6 +545,7 @@ class Ledger:
             "loops": self.loops(),
             "ids": self.id_ranges(),
             "folders": self.folders(),
+            "images": self.images(),
         }
         self.items.update(self.processes())
         self.items["daemon fds"] = self.daemon_fds()
@@ -585,6 +586,16 @@ class Ledger:
                     with contextlib.suppress(OSError):
                         out.update(normal(str(where / n)) for n in os.listdir(where)
                                    if not n.startswith(("cay.db-", "template-")))
+        return out
+
+    def images(self):
+        """Names, records and layers, and what is half-made or set aside; host's own layer is no image."""
+        out = collections.Counter()
+        for daemon in Daemon.everyone:
+            for part in ("names", "records", "layers", "base"):
+                with contextlib.suppress(OSError):
+                    out.update(f"{daemon.data}/images/{part}/" + re.sub("^tmp_.*", "tmp_*", name)
+                               for name in os.listdir(daemon.data / "images" / part))
         return out
 
     def processes(self):

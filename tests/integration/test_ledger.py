@@ -19,6 +19,17 @@ def test_the_ledger_sees_each_kind_of_thing(own):
         api.remove(id)
 
 
+def test_the_ledger_sees_what_is_in_the_image_store(own):
+    before = Ledger()
+    for path in ("layers/" + "0" * 64, "layers/tmp_left", "records/" + "0" * 64 + ".json", "names/x:1.json"):
+        left = own.data / "images" / path
+        left.mkdir()
+        said = Ledger().compared_with(before)
+        assert said.startswith("images: 1 more: ") and said.endswith(path.replace("tmp_left", "tmp_*"))
+        left.rmdir()
+    assert Ledger() == before
+
+
 def test_the_ledger_sees_a_zombie():
     import os
     before = Ledger()

@@ -1,9 +1,10 @@
-"""Hostile images, I01 to I08 of the threat model: whatever an archive or a registry says, nothing
+"""Hostile images, I01 to I08 and I14 of the threat model: whatever an archive or a registry says, nothing
 outside the image's own layers changes, and what is refused leaves nothing behind."""
 
 import contextlib
 import copy
 import gzip
+import io
 import json
 import os
 import socket
@@ -494,14 +495,37 @@ def test_i07_credentials_do_not_follow_a_realm_into_the_clear(images, proxy, els
     assert not any(PASSWORD in s.path for s in elsewhere.seen)
 
 
-def test_i07_a_redirected_manifest_gets_no_credentials(images, proxy, elsewhere):
+def test_i07_a_token_service_elsewhere_gets_a_login_only_by_the_operators_word(daemon_of, proxy, elsewhere):
+    image = Image(BELOW)
+    ref = proxy.serve_image("hostile/realm:1", image)
+    login = {"username": USER, "password": PASSWORD}
+    hosts = {"CAY_INSECURE_REGISTRIES": f"{proxy.host},{elsewhere.host}"}
+    elsewhere.on("/token", lambda h, _: h.reply(
+        200, json.dumps({"token": proxy.token["value"]}).encode(), "application/json"))
+    proxy.with_tokens(realm=f"{elsewhere.url}/token")
+    mine = Images(daemon_of(env=hosts).start())
+    said = mine.try_pull(ref, registry_auth=login).failed(403, "registry_denied")
+    assert f"CAY_REGISTRY_REALMS must have {proxy.host}=127.0.0.2" in said["error"]
+    assert not elsewhere.seen
+    allowed = Images(daemon_of(env={**hosts, "CAY_REGISTRY_REALMS": f"{proxy.host}=127.0.0.2"}).start())
+    allowed.pull(ref, registry_auth=login)
+    assert elsewhere.asked("^/token")[0].headers["Authorization"] == basic()
+    allowed.clear()
+
+
+def test_i07_a_redirected_manifest_gets_no_credentials(daemon_of, proxy, elsewhere):
     image = Image(BELOW)
     proxy.serve_image("hostile/there:1", image)
+    elsewhere.serve_image("hostile/there:1", image)
     token = proxy.with_tokens()
     proxy.on("/manifests/", redirect(lambda path: f"{elsewhere.url}{path}"))
-    images.try_pull(proxy.ref("hostile/there:1"), registry_auth={"username": USER, "password": PASSWORD})
+    mine = Images(daemon_of(env={"CAY_INSECURE_REGISTRIES": f"{proxy.host},{elsewhere.host}"}).start())
+    mine.pull(proxy.ref("hostile/there:1"), registry_auth={"username": USER, "password": PASSWORD})
+    assert elsewhere.asked("/manifests/"), "the redirect was not followed"
+    assert any(token["value"] in str(request.headers) for request in proxy.seen)
     for request in elsewhere.seen:
         assert token["value"] not in str(request.headers) and "Authorization" not in request.headers
+    mine.clear()
 
 
 # ---- I08: the image's own programs ----
@@ -537,3 +561,104 @@ def test_i08_nothing_of_an_image_runs_on_the_host(images, registry, tmp_path):
         images.api.post(f"/sandboxes/{id}/commit", {"name": "hostile:2"})
     images.export(ref, tmp_path / "out.tar")
     assert os.listdir(mark) == []
+
+
+# ---- I14: archives that were written here, and changed before they come back ----
+
+
+def rewritten(source, to, change):
+    """The archive with each entry as change(name, data) gives it: data, a TarInfo, or None to leave it out."""
+    with tarfile.open(source) as old, tarfile.open(to, "w") as new:
+        for member in old:
+            data = old.extractfile(member).read()
+            made = change(member.name, data)
+            if isinstance(made, tarfile.TarInfo):
+                new.addfile(made)
+            elif made is not None:
+                member.size = len(made)
+                new.addfile(member, io.BytesIO(made))
+    return to
+
+
+def link_to(target):
+    def change(name):
+        made = tarfile.TarInfo(name)
+        made.type, made.linkname = tarfile.SYMTYPE, target
+        return made
+    return change
+
+
+def is_layer(name, data):
+    return name.startswith("blobs/") and data[257:262] == b"ustar"
+
+
+def is_config(name, data):
+    return name.startswith("blobs/") and b'"rootfs"' in data
+
+
+def without_saved(change):
+    """As an OCI layout alone: what `docker save` would have beside it is left out."""
+    return lambda name, data: None if name == "manifest.json" else change(name, data)
+
+
+def as_json(data, **changes):
+    return json.dumps({**json.loads(data), **changes}).encode()
+
+
+TAMPERED = {
+    "a byte of a layer": lambda c: lambda n, d: flipped(d) if is_layer(n, d) else d,
+    "a layer for another": lambda c: lambda n, d: layer(text("etc/evil", "x")) if is_layer(n, d) else d,
+    "a layer left out": lambda c: lambda n, d: None if is_layer(n, d) else d,
+    "the configuration": lambda c: without_saved(
+        lambda n, d: as_json(d, config={"User": "evil"}) if is_config(n, d) else d),
+    "a layer that is a link out": lambda c: lambda n, d: link_to(f"{c}/secret")(n) if is_layer(n, d) else d,
+    "a configuration that is a link out": lambda c: lambda n, d: link_to(f"{c}/secret")(n) if is_config(n, d) else d,
+    "an index that is a link out": lambda c: without_saved(
+        lambda n, d: link_to(f"{c}/secret")(n) if n == "index.json" else d),
+    "a newer layout": lambda c: without_saved(
+        lambda n, d: b'{"imageLayoutVersion":"2.0.0"}' if n == "oci-layout" else d),
+    "a newer index": lambda c: without_saved(
+        lambda n, d: as_json(d, schemaVersion=3) if n == "index.json" else d),
+}
+
+
+@pytest.fixture
+def exported(images, tmp_path):
+    """What was made of a sandbox here, as an archive; the store is empty again."""
+    images.load(Image(BELOW).layout(tmp_path / "layout"), "made:1")
+    images.export("made:1", tmp_path / "made.tar")
+    images.clear()
+    return tmp_path / "made.tar"
+
+
+def nothing_in_the_store(images):
+    assert images.names() == ["host"]
+    for part in ("layers", "records", "names"):
+        wait_until(lambda: not os.listdir(store_of(images.daemon) / part), what=f"no {part}")
+
+
+def test_i14_the_archive_itself_comes_back(images, exported):
+    images.load(exported)
+    assert images.names() == ["host", "made:1"]
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_i14_a_tampered_archive_has_no_effect(images, exported, canary, tmp_path, what):
+    path = rewritten(exported, tmp_path / "bad.tar", TAMPERED[what](str(canary.where)))
+    reply = images.try_import(path)
+    reply.failed(400)
+    assert b"of the host" not in reply.body
+    nothing_in_the_store(images)
+
+
+@pytest.mark.parametrize("docker", [False, True])
+def test_i14_an_archive_for_another_machine_has_no_effect(images, tmp_path, docker):
+    image = Image(BELOW, platform="s390x")
+    path = image.layout(tmp_path / "layout")
+    if docker:
+        path = tmp_path / "saved.tar"
+        path.write_bytes(layer(
+            text("c.json", json.dumps(image.config)), text("l.tar", BELOW),
+            text("manifest.json", json.dumps([{"Config": "c.json", "RepoTags": ["x:1"], "Layers": ["l.tar"]}]))))
+    images.try_import(path, "other:1").failed(404, "no_platform")
+    nothing_in_the_store(images)
