@@ -19,10 +19,10 @@ struct daemon_config {
     char *default_image, *workspace;
     char *allowed_images, *custom_images, *image_caps; /* as engine/policy.h says; NULL = none */
     bool image_strict, auto_install;
-    uint32_t pull_policy;                           /* enum pull_policy */
+    uint32_t pull_policy;                                              /* enum pull_policy */
     char **insecure_registries, **registry_mirrors, **registry_realms; /* NULL = none */
-    char *registry_ca, *docker_config;              /* NULL = none */
-    uint32_t max_image_mb, image_budget_mb;         /* of the second 0 = any */
+    char *registry_ca, *docker_config;                                 /* NULL = none */
+    uint32_t max_image_mb, image_budget_mb;                            /* of the second 0 = any */
     uint32_t default_timeout, default_memory, default_cpu_millis, default_disk;
     uint32_t max_sandboxes, sweep, max_command, prepared;
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
