@@ -30,7 +30,6 @@ struct launcher {
     int agent;                /* sealed memfd with the agent's program */
     struct sock_fprog filter; /* seccomp, compiled once */
     char *stage;              /* plan.stage, once set up; NULL at first */
-    int nothing;              /* an empty folder, detached; below what is shown of the host */
     char **shown_last;        /* folders of the host that the last box was shown */
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */

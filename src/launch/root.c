@@ -89,9 +89,6 @@ int root_setup(struct launcher *l, const char *stage, const char **step)
             return -errno;
     }
     keep_cgroup_moves_fast(stage);
-    l->nothing = make_tmpfs("4k");
-    if (l->nothing < 0)
-        return l->nothing;
     l->overlay_takes_fds = probe_overlay_fds();
     l->shown_last = strv_add(NULL, "/usr"); /* the `host` image is the likeliest */
     l->stage = xstrdup(stage);

@@ -20,17 +20,18 @@
 
 #define SHOWN_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* An overlay without an upper directory has two lower ones at least, so there is an empty one
- * below.
- */
+/* An overlay without an upper directory has two lower ones at least. The other is an empty folder
+ * above: what is asked about the filesystem as a whole is answered by that, so that the box does
+ * not see how full the host's disk is. */
+#define NOTHING "nothing"
 
-static int overlay_by_fd(const struct launcher *l, int folder)
+static int overlay_by_fd(int nothing, int folder)
 {
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     int m;
 
-    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, folder) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, l->nothing) < 0 ||
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, nothing) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, folder) < 0 ||
         fsconfig(fs, FSCONFIG_SET_STRING, "redirect_dir", "nofollow", 0) < 0 ||
         fsconfig(fs, FSCONFIG_SET_STRING, "metacopy", "off", 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
@@ -40,27 +41,27 @@ static int overlay_by_fd(const struct launcher *l, int folder)
 }
 
 /* As root.c does it for the image's root: with names on the stage, for a moment. */
-static int overlay_by_path(const struct launcher *l, int folder)
+static int overlay_by_path(int folder)
 {
-    int r = 0;
+    int r;
 
-    if (chdir(l->stage) < 0 || move_mount(folder, "", AT_FDCWD, "0", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (move_mount(folder, "", AT_FDCWD, "0", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    if (mount("overlay", "root", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+              "lowerdir=" NOTHING ":0,redirect_dir=nofollow,metacopy=off") < 0) {
         r = -errno;
-    if (r == 0 && mount("overlay", "root", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
-                        "lowerdir=0:nothing,redirect_dir=nofollow,metacopy=off") < 0)
-        r = -errno;
-    if (r == 0) {
+    } else {
         r = open_tree(AT_FDCWD, "root", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         r = r < 0 ? -errno : r;
         (void)umount2("root", MNT_DETACH);
     }
     (void)umount2("0", MNT_DETACH);
-    (void)chdir("/");
     return r;
 }
 
-/* The folder's owner shows as root where its filesystem can map ids, else as nobody. */
-static int show(const struct launcher *l, const char *path, int userns)
+/* A folder with the box's ids: its owner shows as root where the filesystem can map ids, else as
+ * nobody. */
+static int open_mapped(const char *path, int userns)
 {
     auto_close int folder = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     int r;
@@ -70,9 +71,24 @@ static int show(const struct launcher *l, const char *path, int userns)
     r = map_mount(folder, userns, SHOWN_ATTRS);
     if (r < 0)
         r = map_mount(folder, -1, SHOWN_ATTRS);
-    if (r < 0)
-        return r;
-    return l->overlay_takes_fds ? overlay_by_fd(l, folder) : overlay_by_path(l, folder);
+    return r < 0 ? r : steal_fd(folder);
+}
+
+static int show(const struct launcher *l, const char *path, int userns)
+{
+    auto_close int folder = -1, nothing = -1;
+    int r;
+
+    if (chdir(l->stage) < 0)
+        return -errno;
+    folder = open_mapped(path, userns);
+    nothing = open_mapped(NOTHING, userns);
+    if (folder < 0 || nothing < 0)
+        r = folder < 0 ? folder : nothing;
+    else
+        r = l->overlay_takes_fds ? overlay_by_fd(nothing, folder) : overlay_by_path(folder);
+    (void)chdir("/");
+    return r;
 }
 
 void shown_done(struct shown *s)

@@ -133,3 +133,11 @@ def test_the_launchers_pid_is_not_in_the_names_of_cgroups(api, box, shared):
     assert len(launcher) == 1
     assert "name=cay" in api.sh(box, "cat /proc/self/cgroup"), "control"
     assert launcher[0] not in api.sh(box, "cat /proc/self/cgroup")
+
+
+def test_how_full_the_hosts_disk_is_is_not_told(api, box):
+    blocks = os.statvfs("/usr").f_blocks
+    for path in ("/usr", "/usr/bin", "/", "/dev", "/sys"):
+        assert int(api.sh(box, f"stat -f -c %b {path}")) != blocks, path
+    assert subprocess.run(["stat", "-f", "-c", "%b", "/usr"], capture_output=True).stdout.strip() == b"%d" % blocks, \
+        "control"
