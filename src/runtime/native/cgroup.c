@@ -50,16 +50,12 @@ int cgroup_read(const char *dir, const char *file, unsigned long long *ret)
     return 0;
 }
 
-int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned long long *ret)
+/* The number after `key ` in lines of text. */
+static int find_key(const char *text, const char *key, unsigned long long *ret)
 {
-    auto_free char *path = xasprintf("%s/%s", dir, file);
-    char text[8192];
-    ssize_t n = read_file_at(AT_FDCWD, path, text, sizeof(text));
     size_t len = strlen(key);
 
-    if (n < 0)
-        return (int)n;
-    for (char *line = text; line; line = strchr(line, '\n')) {
+    for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, key, len) == 0 && line[len] == ' ') {
             *ret = strtoull(line + len + 1, NULL, 10);
@@ -67,6 +63,30 @@ int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned
         }
     }
     return -ENOENT;
+}
+
+int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned long long *ret)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, file);
+    char text[8192];
+    ssize_t n = read_file_at(AT_FDCWD, path, text, sizeof(text));
+
+    return n < 0 ? (int)n : find_key(text, key, ret);
+}
+
+int cgroup_read_held(const char *dir, const char *usage, const char *active, const char *inactive,
+                     unsigned long long *ret)
+{
+    auto_free char *path = xasprintf("%s/memory.stat", dir);
+    unsigned long long used, warm, cold;
+    char text[8192];
+
+    if (cgroup_read(dir, usage, &used) < 0 ||
+        read_file_at(AT_FDCWD, path, text, sizeof(text)) < 0 || find_key(text, active, &warm) < 0 ||
+        find_key(text, inactive, &cold) < 0)
+        return -1;
+    *ret = used > warm + cold ? used - warm - cold : 0;
+    return 0;
 }
 
 int cgroup_mkdir(const char *dir, struct err *err)

@@ -99,6 +99,9 @@ bool cgroup_has(const char *dir, const char *file);
 int cgroup_read(const char *dir, const char *file, unsigned long long *ret);
 /* The number after `key ` in a file of lines. */
 int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned long long *ret);
+/* What is used of memory, less the page cache, of which memory.stat has two lines. */
+int cgroup_read_held(const char *dir, const char *usage, const char *active, const char *inactive,
+                     unsigned long long *ret);
 /* Made with mode 0755 whatever the umask, so that a box can look at its own; fine if it exists. */
 int cgroup_mkdir(const char *dir, struct err *err);
 int cgroup_rmdir(const char *dir, struct err *err);

@@ -112,15 +112,8 @@ static int v1_cap(const struct cgroup *c, struct err *err)
 
 static int v1_held(const struct cgroup *c, unsigned long long *ret)
 {
-    const char *dir = c->dirs[V1_MEMORY];
-    unsigned long long used, active, inactive;
-
-    if (cgroup_read(dir, "memory.usage_in_bytes", &used) < 0 ||
-        cgroup_read_key(dir, "memory.stat", "total_active_file", &active) < 0 ||
-        cgroup_read_key(dir, "memory.stat", "total_inactive_file", &inactive) < 0)
-        return -1;
-    *ret = used > active + inactive ? used - active - inactive : 0;
-    return 0;
+    return cgroup_read_held(c->dirs[V1_MEMORY], "memory.usage_in_bytes", "total_active_file",
+                            "total_inactive_file", ret);
 }
 
 static int v1_remove(const struct cgroup *c, const char *id, struct err *err)

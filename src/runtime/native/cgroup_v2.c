@@ -176,15 +176,7 @@ static void v2_each(const struct cgroup *c, void (*found)(const char *id, void *
 
 static int v2_held(const struct cgroup *c, unsigned long long *ret)
 {
-    const char *dir = c->dirs[0];
-    unsigned long long used, active, inactive;
-
-    if (cgroup_read(dir, "memory.current", &used) < 0 ||
-        cgroup_read_key(dir, "memory.stat", "active_file", &active) < 0 ||
-        cgroup_read_key(dir, "memory.stat", "inactive_file", &inactive) < 0)
-        return -1;
-    *ret = used > active + inactive ? used - active - inactive : 0;
-    return 0;
+    return cgroup_read_held(c->dirs[0], "memory.current", "active_file", "inactive_file", ret);
 }
 
 /* A memory.max below what is held would end processes of boxes that run already: they go on. */
