@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/xattr.h>
 
 #include "base/err.h"
@@ -32,6 +33,14 @@ TEST(a_cap_that_was_named_stays_and_one_that_was_not_comes_from_the_machine)
     cgroup_caps_complete(&caps);
     CHECK_INT(caps.pids, 5);
     CHECK(caps.memory > 0);
+}
+
+TEST(on_each_processor_sandboxes_weigh_as_much_as_a_process)
+{
+    unsigned n = (unsigned)get_nprocs();
+
+    CHECK_INT(cgroup_cpu_weight(1024, 262144), n < 256 ? n * 1024 : 262144);
+    CHECK_INT(cgroup_cpu_weight(100, 100), 100);
 }
 
 static char *made(const char *name)

@@ -76,6 +76,8 @@ int cgroup_v2_enable(const char *dir, struct err *err);
 struct cgroup_caps cgroup_caps_of(uint64_t memory, uint64_t pids);
 /* Fills in what is 0 from this machine. */
 void cgroup_caps_complete(struct cgroup_caps *caps);
+/* The weight of all boxes together, for a controller where one process or group has `one`. */
+unsigned cgroup_cpu_weight(unsigned one, unsigned max);
 /* Fails with "machine_full" when the boxes have so much that one more could not start. */
 int cgroup_room(const struct cgroup *c, struct err *err);
 

@@ -55,6 +55,16 @@ void cgroup_caps_complete(struct cgroup_caps *caps)
         caps->pids = spare.pids;
 }
 
+/* The kernel splits the weight of a group between the processors that it is busy on. With that of
+ * one process it would be a fraction of one on each, and beside anything else on the host a bomb
+ * would leave next to nothing for the other boxes. So on each processor boxes weigh one process. */
+unsigned cgroup_cpu_weight(unsigned one, unsigned max)
+{
+    unsigned n = (unsigned)get_nprocs();
+
+    return n < max / one ? n * one : max;
+}
+
 int cgroup_room(const struct cgroup *c, struct err *err)
 {
     const char *pids_dir = c->dirs[c->ops->v2 ? 0 : V1_PIDS];

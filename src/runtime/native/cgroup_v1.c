@@ -105,7 +105,9 @@ static int v1_cap(const struct cgroup *c, struct err *err)
     if (why.sys == EBUSY)
         log_warn("the sandboxes hold more memory than they may; the cap comes with the next start",
                  "error", why.text);
-    if (limit_sockets(memory, c->caps.memory, err) < 0)
+    if (limit_sockets(memory, c->caps.memory, err) < 0 ||
+        cgroup_write_number(c->dirs[V1_CPU], "cpu.shares", cgroup_cpu_weight(1024, 262144), err) <
+            0)
         return -1;
     return cgroup_write_number(c->dirs[V1_PIDS], "pids.max", c->caps.pids, err);
 }

@@ -189,7 +189,8 @@ static int v2_cap(const struct cgroup *c, struct err *err)
         log_warn("the sandboxes hold more memory than they may; the cap comes with the next start");
     else if (cgroup_write_number(dir, "memory.max", c->caps.memory, err) < 0)
         return -1;
-    if (forbid_swap(dir, err) < 0)
+    if (forbid_swap(dir, err) < 0 ||
+        cgroup_write_number(dir, "cpu.weight", cgroup_cpu_weight(100, 10000), err) < 0)
         return -1;
     return cgroup_write_number(dir, "pids.max", c->caps.pids, err);
 }
