@@ -190,6 +190,17 @@ def test_who_wakes_up_does_not_wait_for_a_neighbour_s_whole_slice(api, box, shar
     assert time_slice(os.getpid()) > 100_000  # the control
 
 
+def test_an_agent_has_a_larger_share_of_the_processor_than_its_workload(shared, box):
+    if V2:
+        groups, file = cgroups(shared.cgroup_name(), box), "cpu.weight"
+    else:
+        top, file = Path("/sys/fs/cgroup/cpu") / shared.cgroup_name(), "cpu.shares"
+        groups = {"all": top, "work": top / box, "agent": top / f"{box}.agent"}
+    one = number(groups["work"] / file)
+    assert number(groups["agent"] / file) >= 4 * one
+    assert number(groups["all"] / file) == one * len(os.sched_getaffinity(0))
+
+
 def test_nproc_is_what_may_be_used(api, make):
     assert api.sh(make(cpu=1)["id"], "nproc") == "1\n"
 
