@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/sched.h>
-#include <linux/sched/types.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -12,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,25 +21,6 @@
  * outputs and bodies then come from its heaps, which keep what lies between other blocks. */
 #define MAPPED_FROM (1 << 20)
 
-/* The least that Linux takes, so that nobody has less. */
-#define SLICE_NS 100000
-
-/* Whoever wakes up waits until the one that runs has used up its time slice, which is 3 ms: that
- * is what a command costs beside a neighbour that uses all of its processor. Everybody of ours gets
- * a short one, the launcher and all sandboxes included, which inherit it. Those that do nothing but
- * compute still run from tick to tick. Before Linux 6.12 this does nothing, and is not needed
- * before 6.6, where who has slept goes first. */
-static void use_short_slices(void)
-{
-    struct sched_attr attr;
-
-    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 ||
-        attr.sched_policy != SCHED_NORMAL)
-        return; /* an operator has chosen another */
-    attr.sched_runtime = SLICE_NS;
-    (void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 int process_setup(struct err *err)
 {
     struct rlimit files;
@@ -53,7 +31,6 @@ int process_setup(struct err *err)
             return err_sys(err, errno, "open /dev/null as descriptor %d", fd);
     if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
         return err_sys(err, errno, "mark descriptors close-on-exec");
-    use_short_slices();
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);

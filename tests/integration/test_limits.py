@@ -1,13 +1,9 @@
 """Limits are caps: memory, processes, cpu, disk. The agent lives through all of them."""
 
-import ctypes
 import os
-import platform
-import struct
 import time
 from pathlib import Path
 
-import pytest
 from cay_harness import SLOW, read_text, wait_until
 
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
@@ -165,29 +161,6 @@ t = os.times()
 print((t.children_user + t.children_system) / (time.monotonic() - w))
 """], timeout=20)
     assert float(out) < 0.65, out
-
-
-def time_slice(pid):
-    """In nanoseconds; 0 where the kernel has none for single processes (before 6.12)."""
-    attr = ctypes.create_string_buffer(56)
-    assert ctypes.CDLL(None).syscall(315, pid, attr, len(attr), 0) == 0
-    return struct.unpack_from("=Q", attr, 24)[0]
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="knows the system call by its number")
-def test_who_wakes_up_does_not_wait_for_a_neighbour_s_whole_slice(api, box, shared):
-    """The daemon, the agent and what runs in the sandbox: a short one each, as far as the kernel knows such."""
-    if time_slice(os.getpid()) == 0:
-        pytest.skip("this kernel has no time slices of single processes")
-    api.background(box, "exec sleep 1000")
-    procs = Path("/sys/fs/cgroup/freezer") / shared.cgroup_name() / box / "cgroup.procs"
-    if V2:
-        procs = cgroups(shared.cgroup_name(), box)["work"] / "cgroup.procs"
-    inside = [int(pid) for pid in procs.read_text().split()]
-    assert any(read_text(f"/proc/{pid}/comm") == "sleep\n" for pid in inside)
-    for pid in (shared.pid, shared.agent_pid(box), *inside):
-        assert time_slice(pid) == 100_000, read_text(f"/proc/{pid}/comm")
-    assert time_slice(os.getpid()) > 100_000  # the control
 
 
 def test_an_agent_has_a_larger_share_of_the_processor_than_its_workload(shared, box):
