@@ -59,7 +59,7 @@ _cay()
     "image prune") flags='--unused-for --keep-size -n --dry-run -y --yes --json --host -h --help' kind=none ;;
     "image inspect") flags='--host -h --help' kind=image ;;
     "image catalog") flags='--json --host -h --help' kind=none ;;
-    "serve") flags='--listen --data --run --token-file --no-tcp --insecure --stop-sandboxes --openapi --host -h --help' kind=none ;;
+    "serve") flags='--listen --data --run --token-file --no-tcp --replace --detach --insecure --stop-sandboxes --openapi --host -h --help' kind=none ;;
     "doctor") flags='--repair -y --yes --json --host -h --help' kind=none ;;
     "version") flags='--json --host -h --help' kind=none ;;
     "completion") flags='--host -h --help' kind=none ;;

@@ -34,7 +34,7 @@ struct daemon_config {
     uint32_t log_level;      /* enum log_level */
     uint32_t log_format;
 
-    bool insecure, stop_sandboxes, no_tcp, openapi, help;
+    bool insecure, stop_sandboxes, no_tcp, replace, detach, openapi, help;
     int ready_fd, parent_fd; /* -1 = none */
 };
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include "daemon/handover.h"
 #include "daemon/launcher.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
@@ -46,7 +47,10 @@ struct daemon {
     char *data, *run; /* real paths */
     char *socket_path, *port_path;
     struct keeper launcher;
-    int launcher_fd, signal_fd, tcp_fd, unix_fd;
+    int launcher_fd, signal_fd;
+    int tcp_fd, unix_fd; /* the server has copies */
+    struct handover handover;
+    struct heir heir;
     uint32_t port;
     struct budget memory, streams;
     struct store *store;
@@ -114,14 +118,23 @@ static int open_state(struct daemon *d, struct err *err)
     return image_store_open(d->data, worker, &d->images, err);
 }
 
+/* d->tcp_fd is -1, or what is listened on already, by one whose place we take or by ourselves. */
 static int open_tcp(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
-    bool loopback;
+    bool loopback, beyond = c->token || c->insecure;
+    int same = 0;
 
+    if (d->tcp_fd >= 0 && !c->no_tcp)
+        same = listen_tcp_as(d->tcp_fd, c->host, c->port, beyond, &d->port, &loopback, err);
+    if (same < 0)
+        return -1;
+    if (same == 0)
+        close_fd(&d->tcp_fd);
     if (c->no_tcp)
         return 0;
-    d->tcp_fd = listen_tcp(c->host, c->port, c->token || c->insecure, &d->port, &loopback, err);
+    if (same == 0)
+        d->tcp_fd = listen_tcp(c->host, c->port, beyond, &d->port, &loopback, err);
     if (d->tcp_fd < 0)
         return -1;
     if (!loopback && !c->token)
@@ -131,12 +144,31 @@ static int open_tcp(struct daemon *d, struct err *err)
     return 0;
 }
 
-static int open_sockets(struct daemon *d, struct err *err)
+static int open_unix(struct daemon *d, struct err *err)
 {
-    if (open_tcp(d, err) < 0)
-        return -1;
+    if (d->unix_fd >= 0) {
+        free(d->socket_path);
+        d->socket_path = listen_unix_path(d->run);
+        return 0;
+    }
     d->unix_fd = listen_unix(d->run, &d->socket_path, err);
     return d->unix_fd < 0 ? -1 : 0;
+}
+
+/* Only when all that can be looked at ahead is as it should be does the other one give up. */
+static int take_over(struct daemon *d, struct err *err)
+{
+    if (!d->config.replace)
+        return 0;
+    if (heir_join(&d->heir, d->run, d->data, err) < 0)
+        return -1;
+    if (d->heir.fd < 0)
+        return 0;
+    d->unix_fd = steal_fd(d->heir.unix_fd);
+    d->tcp_fd = steal_fd(d->heir.tcp_fd);
+    if (open_tcp(d, err) < 0)
+        return -1;
+    return heir_go(&d->heir, err);
 }
 
 static void set_registries(struct daemon *d)
@@ -226,6 +258,9 @@ static int start_http(struct daemon *d, struct err *err)
     const struct daemon_config *c = &d->config;
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
 
+    int tcp_fd = d->tcp_fd < 0 ? -1 : fcntl(d->tcp_fd, F_DUPFD_CLOEXEC, 0);
+    int unix_fd = fcntl(d->unix_fd, F_DUPFD_CLOEXEC, 0);
+
     d->hosts = allowed_hosts(c);
     d->rest_config = (struct rest_config){
         .prefix = c->prefix,
@@ -243,11 +278,19 @@ static int start_http(struct daemon *d, struct err *err)
     limits.memory = &d->memory;
     d->rest = rest_new(&d->rest_config, d->engine);
     d->http = http_server_new(&limits, rest_handle, d->rest);
-    if (d->tcp_fd >= 0 && http_server_listen(d->http, steal_fd(d->tcp_fd), true, err) < 0)
+    if (tcp_fd >= 0 && http_server_listen(d->http, tcp_fd, true, err) < 0)
         return -1;
-    if (http_server_listen(d->http, steal_fd(d->unix_fd), false, err) < 0)
+    if (http_server_listen(d->http, unix_fd, false, err) < 0)
         return -1;
     return http_server_start(d->http, err);
+}
+
+static void take_all(struct daemon *d, struct conns *conns)
+{
+    while (conns->n > 0) {
+        conns->n--;
+        http_server_take(d->http, conns->list[conns->n].fd, conns->list[conns->n].is_tcp);
+    }
 }
 
 static int write_port(struct daemon *d, struct err *err)
@@ -258,6 +301,7 @@ static int write_port(struct daemon *d, struct err *err)
 
     if (d->config.no_tcp)
         return 0;
+    free(d->port_path);
     d->port_path = xasprintf("%s/port", d->run);
     n = snprintf(text, sizeof(text), "%u\n", d->port);
     fd = open(d->port_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -268,12 +312,24 @@ static int write_port(struct daemon *d, struct err *err)
     return r < 0 ? err_sys(err, -r, "write %s", d->port_path) : 0;
 }
 
+/* What is done once. */
+static int set_up(struct daemon *d, struct err *err)
+{
+    if (process_check_root(err) < 0 || process_setup(err) < 0 || open_folders(d, err) < 0)
+        return -1;
+    return block_signals(d, err);
+}
+
 static int start(struct daemon *d, struct err *err)
 {
-    if (process_check_root(err) < 0 || process_setup(err) < 0 || open_folders(d, err) < 0 ||
-        keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || block_signals(d, err) < 0 ||
-        open_state(d, err) < 0 || open_sockets(d, err) < 0 || start_engine(d, err) < 0 ||
-        start_http(d, err) < 0)
+    if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || take_over(d, err) < 0 ||
+        open_state(d, err) < 0 || open_tcp(d, err) < 0 || open_unix(d, err) < 0 ||
+        start_engine(d, err) < 0 || start_http(d, err) < 0)
+        return -1;
+    /* Those of the one before us, or that we gave to one that did not come up. */
+    take_all(d, &d->heir.conns);
+    take_all(d, &d->handover.given);
+    if (handover_listen(&d->handover, d->run, err) < 0)
         return -1;
     return write_port(d, err);
 }
@@ -290,7 +346,9 @@ static void tell_ready(struct daemon *d)
         (void)write_all(d->config.ready_fd, "ready\n", 6);
         close_fd(&d->config.ready_fd);
     }
-    process_notify("READY=1");
+    process_ready();
+    heir_serves(&d->heir);
+    d->config.replace = false; /* if we have to start again, it is in our own place */
 }
 
 /* ---- serve ---- */
@@ -339,27 +397,45 @@ static bool take_signal(struct daemon *d)
     return false;
 }
 
-/* Until it is time to end: 0, or -1 when something broke. */
-static int serve(struct daemon *d)
+/* The sooner of two times, of which -1 is never. */
+static int sooner(int a, int b)
 {
+    return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+enum ending { END_STOP, END_BROKEN, END_REPLACED };
+
+static enum ending serve(struct daemon *d)
+{
+    struct handover *h = &d->handover;
+
     for (;;) {
         struct pollfd p[] = {
             {.fd = d->signal_fd, .events = POLLIN},
             {.fd = d->launcher.pidfd, .events = POLLIN},
             {.fd = d->config.parent_fd, .events = POLLIN},
+            {.fd = h->listen_fd, .events = POLLIN},
+            {.fd = h->peer, .events = POLLIN},
         };
-        int n = poll(p, ARRAY_LEN(p), keeper_wait_ms(&d->launcher));
+        int wait_ms = sooner(keeper_wait_ms(&d->launcher), handover_wait_ms(h));
+        int n = poll(p, ARRAY_LEN(p), wait_ms);
 
         if (n < 0 && errno != EINTR) {
             log_error("poll failed", "error", strerror(errno));
-            return -1;
+            return END_BROKEN;
         }
         if (n > 0 && p[0].revents && take_signal(d))
-            return 0;
+            return END_STOP;
         if (n > 0 && p[2].revents && parent_gone(d->config.parent_fd)) {
             log_info("stopping: the parent has gone");
-            return 0;
+            return END_STOP;
         }
+        if (n > 0 && p[4].revents && handover_hear(h) == HANDOVER_GO)
+            return END_REPLACED;
+        if (n > 0 && p[3].revents)
+            handover_accept(h, d->data, d->unix_fd, d->tcp_fd);
+        if (handover_wait_ms(h) == 0)
+            handover_drop_peer(h);
         if (n > 0 && p[1].revents)
             launcher_ended(d);
         if (keeper_is_due(&d->launcher))
@@ -371,15 +447,24 @@ static int serve(struct daemon *d)
 
 /* ---- stop: what start made, backwards; any part of it may be missing ---- */
 
-static void stop(struct daemon *d, bool stop_sandboxes)
+static void stop_http(struct daemon *d, bool replaced)
 {
-    process_notify("STOPPING=1");
+    const struct http_heir heir = {handover_give, &d->handover};
+
     if (d->http)
         http_server_drain(d->http);
     if (d->engine)
         engine_drain(d->engine);
-    if (d->http)
+    if (d->http && replaced)
+        http_server_hand_over(d->http, DRAIN_MS, &heir);
+    else if (d->http)
         http_server_stop(d->http, DRAIN_MS);
+}
+
+/* All but the sockets. With replaced, connections go to the one that takes over. */
+static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
+{
+    stop_http(d, replaced);
     if (d->engine_runs)
         engine_stop(d->engine, stop_sandboxes);
     http_server_free(d->http);
@@ -389,16 +474,43 @@ static void stop(struct daemon *d, bool stop_sandboxes)
         runtime_free(d->runtime);
     image_store_free(d->images);
     store_close(d->store);
-    if (d->socket_path)
-        (void)unlink(d->socket_path);
-    if (d->port_path)
-        (void)unlink(d->port_path);
-    close_fd(&d->tcp_fd);
-    close_fd(&d->unix_fd);
-    close_fd(&d->signal_fd);
     close_fd(&d->launcher_fd);
     keeper_end(&d->launcher);
     strv_free(d->hosts);
+    /* For another start. */
+    d->engine_runs = false;
+    d->http = NULL;
+    d->rest = NULL;
+    d->engine = NULL;
+    d->runtime = NULL;
+    d->images = NULL;
+    d->store = NULL;
+    d->hosts = NULL;
+}
+
+/* True when another serves in our place. */
+static bool hand_over(struct daemon *d)
+{
+    log_info("giving up for the daemon that replaces this one");
+    end(d, false, true);
+    if (handover_finish(&d->handover, d->signal_fd))
+        return true;
+    log_error("the daemon that was to replace this one did not come up; going on");
+    return false;
+}
+
+/* What is left; with ours false the names are another's by now. */
+static void let_go(struct daemon *d, bool ours)
+{
+    if (ours && d->socket_path)
+        (void)unlink(d->socket_path);
+    if (ours && d->port_path)
+        (void)unlink(d->port_path);
+    handover_close(&d->handover, ours);
+    heir_done(&d->heir);
+    close_fd(&d->tcp_fd);
+    close_fd(&d->unix_fd);
+    close_fd(&d->signal_fd);
     free(d->socket_path);
     free(d->port_path);
     free(d->data);
@@ -414,32 +526,62 @@ static int print_openapi(const struct daemon_config *c)
     return r < 0 || putchar('\n') == EOF || fflush(stdout) != 0;
 }
 
-static int run(struct daemon *d)
+static enum ending start_and_serve(struct daemon *d)
 {
     struct err err = {0};
-    int status = 1;
+
+    if (start(d, &err) < 0) {
+        log_error("cannot start", "error", err.text);
+        return END_BROKEN;
+    }
+    tell_ready(d);
+    return serve(d);
+}
+
+static enum ending live(struct daemon *d)
+{
+    enum ending ending;
+
+    do {
+        ending = start_and_serve(d);
+        if (ending == END_REPLACED && hand_over(d))
+            return END_REPLACED;
+    } while (ending == END_REPLACED);
+    process_notify("STOPPING=1");
+    end(d, ending == END_STOP && d->config.stop_sandboxes, false);
+    return ending;
+}
+
+static int run(struct daemon *d)
+{
+    enum ending ending = END_BROKEN;
+    struct err err = {0};
 
     budget_init(&d->memory, MEMORY_MAX);
     budget_init(&d->streams, STREAMS_MAX);
     log_setup(d->config.log_level, d->config.log_format == LOG_AS_JSON);
-    if (start(d, &err) < 0) {
+    if ((d->config.detach && process_detach(&d->config.ready_fd, &err) < 0) || set_up(d, &err) < 0)
         log_error("cannot start", "error", err.text);
-    } else {
-        tell_ready(d);
-        status = serve(d) < 0;
-    }
-    stop(d, status == 0 && d->config.stop_sandboxes);
+    else
+        ending = live(d);
+    /* One that was to replace another and did not come up has borrowed them. */
+    let_go(d, ending == END_STOP || (ending == END_BROKEN && !d->config.replace));
     budget_done(&d->memory);
     budget_done(&d->streams);
-    if (status == 0)
-        log_info("stopped");
-    return status;
+    if (ending != END_BROKEN)
+        log_info(ending == END_STOP ? "stopped" : "replaced");
+    return ending == END_BROKEN;
 }
 
 int daemon_main(int argc, char **argv)
 {
-    struct daemon d = {
-        .launcher = {.pidfd = -1}, .launcher_fd = -1, .signal_fd = -1, .tcp_fd = -1, .unix_fd = -1};
+    struct daemon d = {.launcher = {.pidfd = -1},
+                       .launcher_fd = -1,
+                       .signal_fd = -1,
+                       .tcp_fd = -1,
+                       .unix_fd = -1,
+                       .handover = {.listen_fd = -1, .peer = -1},
+                       .heir = {.fd = -1, .pidfd = -1, .unix_fd = -1, .tcp_fd = -1}};
     struct err err = {0};
     int status;
 

@@ -119,6 +119,12 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
     case FLAG_NO_TCP:
         c->no_tcp = true;
         return 0;
+    case FLAG_REPLACE:
+        c->replace = true;
+        return 0;
+    case FLAG_DETACH:
+        c->detach = true;
+        return 0;
     case FLAG_READY_FD:
         return set_fd("--ready-fd", value, &c->ready_fd, err);
     case FLAG_PARENT_FD:
@@ -244,6 +250,8 @@ int config_check(const struct daemon_config *c, struct err *err)
                            "CAY_CORS_ORIGINS must hold origins like https://app.example, not "
                            "\"%s\"",
                            *o);
+    if (c->detach && c->ready_fd >= 0)
+        return err_set(err, ERR_INVALID, "--detach and --ready-fd are two ways of saying the same");
     if (has(c->hosts, "*") && !c->token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
     return check_images(c, err);

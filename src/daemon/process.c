@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/mem.h"
 
 /* From this size on memory is a mapping of its own, which goes back to the kernel when it is freed.
@@ -38,6 +40,27 @@ int process_setup(struct err *err)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
+    return 0;
+}
+
+int process_detach(int *ret_ready_fd, struct err *err)
+{
+    int ready[2];
+    char word;
+    pid_t pid;
+
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        return err_sys(err, errno, "make a pipe");
+    pid = fork();
+    if (pid < 0)
+        return err_sys(err, errno, "fork");
+    if (pid > 0) {
+        (void)close(ready[1]);
+        _exit(read_some(ready[0], &word, 1) == 1 ? 0 : 1);
+    }
+    (void)close(ready[0]);
+    (void)setsid();
+    *ret_ready_fd = ready[1];
     return 0;
 }
 
@@ -109,4 +132,12 @@ void process_notify(const char *state)
         return;
     (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sa,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}
+
+void process_ready(void)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "MAINPID=%d\nREADY=1", getpid());
+    process_notify(text);
 }

@@ -8,6 +8,11 @@ struct err;
  * descriptors is as high as it may be. */
 int process_setup(struct err *err);
 
+/* Before anything else is there: goes on in a process of its own, with *ret_ready_fd to say that it
+ * serves. Who called returns there only when it cannot be; else the first process ends when the
+ * other serves (0) or has ended (1). */
+int process_detach(int *ret_ready_fd, struct err *err);
+
 /* Root, or an explanation. */
 int process_check_root(struct err *err);
 
@@ -17,3 +22,5 @@ int process_folder(const char *path, unsigned mode, char **ret, struct err *err)
 
 /* Tells systemd, if it started us (Type=notify). */
 void process_notify(const char *state);
+/* That we serve, and are the one to look at, which another was until now when we replace it. */
+void process_ready(void);

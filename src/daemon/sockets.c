@@ -32,18 +32,34 @@ static bool is_loopback(const struct sockaddr *sa)
     return false;
 }
 
-static uint32_t bound_port(int fd)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
-    } sa = {.in6 = {0}};
-    socklen_t len = sizeof(sa);
+union address {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
 
-    if (getsockname(fd, &sa.any, &len) < 0)
-        return 0;
-    return ntohs(sa.any.sa_family == AF_INET6 ? sa.in6.sin6_port : sa.in.sin_port);
+static uint32_t port_of(const union address *a)
+{
+    return ntohs(a->any.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
+}
+
+static union address bound_address(int fd)
+{
+    union address a = {.in6 = {0}};
+    socklen_t len = sizeof(a);
+
+    (void)getsockname(fd, &a.any, &len);
+    return a;
+}
+
+static bool same_host(const union address *a, const struct sockaddr *b)
+{
+    if (a->any.sa_family != b->sa_family)
+        return false;
+    if (b->sa_family == AF_INET6)
+        return memcmp(&a->in6.sin6_addr, &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
+                      sizeof(a->in6.sin6_addr)) == 0;
+    return a->in.sin_addr.s_addr == ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
 }
 
 static int bind_tcp(const struct addrinfo *ai, const char *host, uint32_t port, struct err *err)
@@ -66,31 +82,62 @@ static int bind_tcp(const struct addrinfo *ai, const char *host, uint32_t port, 
     return steal_fd(fd);
 }
 
-int listen_tcp(const char *host, uint32_t port, bool beyond, uint32_t *ret_port, bool *ret_loopback,
-               struct err *err)
+/* Free it with freeaddrinfo(). NULL also for one that may not be listened on. */
+static struct addrinfo *find_host(const char *host, uint32_t port, bool beyond, bool *ret_loopback,
+                                  struct err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *ai;
     char service[16];
-    int r, fd;
+    int r;
 
     (void)snprintf(service, sizeof(service), "%u", port);
     r = getaddrinfo(host, service, &hints, &ai);
-    if (r != 0)
-        return err_set(err, ERR_INVALID, "cannot listen on \"%s\": %s", host, gai_strerror(r));
-    *ret_loopback = is_loopback(ai->ai_addr);
-    if (!*ret_loopback && !beyond) {
-        freeaddrinfo(ai);
-        return err_set(
-            err, ERR_INVALID,
-            "%s can be reached from other machines: set CAY_AUTH_TOKEN (or --token-file), "
-            "listen on 127.0.0.1, or pass --insecure to let everyone in",
-            host);
+    if (r != 0) {
+        (void)err_set(err, ERR_INVALID, "cannot listen on \"%s\": %s", host, gai_strerror(r));
+        return NULL;
     }
+    *ret_loopback = is_loopback(ai->ai_addr);
+    if (*ret_loopback || beyond)
+        return ai;
+    freeaddrinfo(ai);
+    (void)err_set(err, ERR_INVALID,
+                  "%s can be reached from other machines: set CAY_AUTH_TOKEN (or --token-file), "
+                  "listen on 127.0.0.1, or pass --insecure to let everyone in",
+                  host);
+    return NULL;
+}
+
+int listen_tcp(const char *host, uint32_t port, bool beyond, uint32_t *ret_port, bool *ret_loopback,
+               struct err *err)
+{
+    struct addrinfo *ai = find_host(host, port, beyond, ret_loopback, err);
+    union address bound;
+    int fd;
+
+    if (!ai)
+        return -1;
     fd = bind_tcp(ai, host, port, err);
     freeaddrinfo(ai);
-    if (fd >= 0)
-        *ret_port = bound_port(fd);
+    if (fd < 0)
+        return -1;
+    bound = bound_address(fd);
+    *ret_port = port_of(&bound);
     return fd;
+}
+
+int listen_tcp_as(int fd, const char *host, uint32_t port, bool beyond, uint32_t *ret_port,
+                  bool *ret_loopback, struct err *err)
+{
+    struct addrinfo *ai = find_host(host, port, beyond, ret_loopback, err);
+    union address bound = bound_address(fd);
+    bool same;
+
+    if (!ai)
+        return -1;
+    same = same_host(&bound, ai->ai_addr) && (port == 0 || port == port_of(&bound));
+    freeaddrinfo(ai);
+    *ret_port = port_of(&bound);
+    return same;
 }
 
 static int check_place(const char *path, struct err *err)
@@ -114,9 +161,14 @@ static int check_place(const char *path, struct err *err)
                    path);
 }
 
+char *listen_unix_path(const char *run_dir)
+{
+    return xasprintf("%s/cay.sock", run_dir);
+}
+
 int listen_unix(const char *run_dir, char **ret_path, struct err *err)
 {
-    auto_free char *path = xasprintf("%s/cay.sock", run_dir);
+    auto_free char *path = listen_unix_path(run_dir);
     const struct group *group = getgrnam("cay");
     auto_close int fd = -1;
 

@@ -12,6 +12,12 @@ struct err;
 int listen_tcp(const char *host, uint32_t port, bool beyond, uint32_t *ret_port, bool *ret_loopback,
                struct err *err);
 
+/* Is fd, which another daemon listened on, where listen_tcp() would listen? 1 as that fills it in,
+ * 0 when it is elsewhere, -1 when it may not be there. */
+int listen_tcp_as(int fd, const char *host, uint32_t port, bool beyond, uint32_t *ret_port,
+                  bool *ret_loopback, struct err *err);
+
 /* <run>/cay.sock, mode 0660, of group `cay` where there is one. Something else at that path, or
  * another daemon that answers there, is refused. *ret_path is allocated. */
 int listen_unix(const char *run_dir, char **ret_path, struct err *err);
+char *listen_unix_path(const char *run_dir);

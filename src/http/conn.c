@@ -245,10 +245,14 @@ void conn_request_ended(struct worker *w, struct http_req *req)
 
 void conn_wake(struct worker *w, struct conn *c)
 {
-    bool overdue = atomic_exchange(&c->deadline, 0) == OVERDUE;
+    int64_t was = atomic_load(&c->deadline);
 
+    do
+        if (was == GIVEN)
+            return;
+    while (!atomic_compare_exchange_weak(&c->deadline, &was, 0));
     /* At a stop the mark only ends the waiting: a request that is here already is served. */
-    if (overdue && !atomic_load(&w->server->stopping)) {
+    if (was == OVERDUE && !atomic_load(&w->server->stopping)) {
         if (c->kept && !c->lingering)
             reply_refusal_raw(c->watched.fd, &too_slow);
         server_close_conn(w->server, c);

@@ -22,6 +22,8 @@
  * 3. Closing happens only while owned, when EPOLLONESHOT has disabled the entry: a descriptor that
  * a forking child still holds for a moment can then not deliver an event for a freed struct.
  * 4. server.lock guards the list of connections, the listeners and the number of workers.
+ *    One that is GIVEN belongs to nobody any more, and a worker that is woken for it leaves it
+ * alone.
  * 5. A parked request has an epoll set of its own with all that it waits for. That set is the only
  *    entry by which the server's epoll knows it, so again one worker wakes and owns it; the
  *    connection's own entry stays disabled meanwhile. */
@@ -93,14 +95,19 @@ struct listener {
 };
 
 #define OVERDUE (-1)
+#define GIVEN   (-2)
+
+/* What a connection that nobody owns waits for. */
+enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_END };
 
 struct conn {
     struct watched watched;
     bool is_tcp;
     bool lingering; /* answered and shut for writing: input is thrown away until it ends */
-    _Atomic int64_t deadline; /* mono ns; rule 2 */
-    int64_t head_deadline;    /* of a head that has begun, or 0 */
-    char *kept;               /* bytes that wait for more, or for its turn */
+    _Atomic int64_t deadline;     /* mono ns; rule 2 */
+    _Atomic enum conn_wait waits; /* set before the deadline is */
+    int64_t head_deadline;        /* of a head that has begun, or 0 */
+    char *kept;                   /* bytes that wait for more, or for its turn */
     size_t kept_len;
     size_t kept_memory; /* of the memory budget, for them */
     bool has_turn;      /* they may be whole requests: served when it is its turn again */
@@ -126,6 +133,7 @@ struct http_server {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* fewer connections or workers */
     struct conn *conns;
+    struct conn *given; /* to a successor: freed at the end, when no worker can see them */
     struct parked *parked;
     struct listener *listeners;
     unsigned conn_count, workers;

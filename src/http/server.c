@@ -144,6 +144,10 @@ void http_server_free(struct http_server *s)
         close_fd(&l->watched.fd);
         free(l);
     }
+    for (struct conn *c = s->given, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
     close_fd(&s->epoll_fd);
     close_fd(&s->tick.fd);
     close_fd(&s->stop.fd);
@@ -274,25 +278,27 @@ void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
     uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (c->has_turn ? EPOLLOUT : 0);
     int fd = c->watched.fd;
 
-    /* The last touch: from here on another worker may own it. */
+    atomic_store(&c->waits, c->lingering ? WAITS_END : c->kept_len ? WAITS_REST : WAITS_REQUEST);
+    /* The last touch: from here on another worker may own it, or it may be given away. */
     atomic_store(&c->deadline, deadline);
     server_hand_on(&c->watched);
     if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, events, (uint64_t)(uintptr_t)&c->watched) <
-        0) {
+            0 &&
+        atomic_load(&c->deadline) != GIVEN) {
         log_error("a connection cannot be watched, closing it", "error", strerror(errno));
         server_close_conn(s, c);
     }
 }
 
-static void take(struct http_server *s, const struct listener *l, int fd)
+void http_server_take(struct http_server *s, int fd, bool is_tcp)
 {
     struct conn *c = xcalloc(1, sizeof(*c));
     int on = 1;
 
     c->watched = (struct watched){WATCHED_CONN, fd};
-    c->is_tcp = l->is_tcp;
+    c->is_tcp = is_tcp;
     atomic_store(&c->deadline, mono_ns() + (int64_t)s->limits.idle_timeout_ms * 1000000);
-    if (l->is_tcp)
+    if (is_tcp)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (!add_conn(s, c)) {
         reply_refusal_raw(fd, &full);
@@ -308,11 +314,11 @@ static void take(struct http_server *s, const struct listener *l, int fd)
 
 static void accept_some(struct http_server *s, struct listener *l)
 {
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
+    for (int i = 0; i < ACCEPT_BATCH && !atomic_load(&s->stopping); i++) {
         int fd = accept4(l->watched.fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            take(s, l, fd);
+            http_server_take(s, fd, l->is_tcp);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -521,7 +527,62 @@ static void wait_change(struct http_server *s, int64_t until)
     (void)pthread_cond_timedwait(&s->changed, &s->lock, &ts);
 }
 
-void http_server_stop(struct http_server *s, int drain_ms)
+/* With the lock held: no more connections come from here. With an heir the sockets stay as they
+ * are: who connects meanwhile waits there to be accepted. */
+static void stop_listening(struct http_server *s, bool has_heir)
+{
+    for (struct listener *l = s->listeners; l; l = l->next) {
+        if (has_heir)
+            (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, l->watched.fd, NULL);
+        else
+            (void)shutdown(l->watched.fd, SHUT_RDWR);
+    }
+}
+
+/* With the lock held: out of the list, and out of the reach of workers that are still woken. */
+static void give(struct http_server *s, struct conn *c, const struct http_heir *heir)
+{
+    (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->watched.fd, NULL);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->conns = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    s->conn_count--;
+    c->next = s->given;
+    s->given = c;
+    heir->take(c->watched.fd, c->is_tcp, heir->arg);
+}
+
+/* With the lock held: connections that wait for a request go to the heir with whatever the client
+ * sends meanwhile; those that wait for their end have it now. */
+static void give_idle(struct http_server *s, const struct http_heir *heir)
+{
+    for (struct conn *c = s->conns, *next; c; c = next) {
+        enum conn_wait waits = atomic_load(&c->waits);
+        int64_t due = atomic_load(&c->deadline);
+
+        next = c->next;
+        if (due > 0 && waits == WAITS_REQUEST &&
+            atomic_compare_exchange_strong(&c->deadline, &due, GIVEN))
+            give(s, c, heir);
+        else if (due > 0 && waits == WAITS_END &&
+                 atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
+            (void)shutdown(c->watched.fd, SHUT_RD);
+    }
+}
+
+/* When no worker is left. */
+static void drop_or_give(struct http_server *s, struct conn *c, const struct http_heir *heir)
+{
+    if (heir && atomic_load(&c->waits) == WAITS_REQUEST)
+        give(s, c, heir);
+    else
+        server_close_conn(s, c);
+}
+
+static void stop(struct http_server *s, int drain_ms, const struct http_heir *heir)
 {
     int64_t end = mono_ns() + (int64_t)drain_ms * 1000000;
     uint64_t one = 1;
@@ -531,14 +592,17 @@ void http_server_stop(struct http_server *s, int drain_ms)
     s->started = false;
     atomic_store(&s->stopping, true);
     (void)pthread_mutex_lock(&s->lock);
-    for (struct listener *l = s->listeners; l; l = l->next)
-        (void)shutdown(l->watched.fd, SHUT_RDWR);
+    stop_listening(s, heir != NULL);
     /* Again and again: a worker may have armed a connection just after we looked. */
     while (s->conn_count > 0 && mono_ns() < end) {
         int64_t soon = mono_ns() + 20 * 1000000;
 
-        wake_due(s, 0, true);
-        wait_change(s, soon < end ? soon : end);
+        if (heir)
+            give_idle(s, heir);
+        else
+            wake_due(s, 0, true);
+        if (s->conn_count > 0)
+            wait_change(s, soon < end ? soon : end);
     }
     while (s->conn_count > 0) {
         for (struct conn *c = s->conns; c; c = c->next)
@@ -551,5 +615,15 @@ void http_server_stop(struct http_server *s, int drain_ms)
     (void)pthread_mutex_unlock(&s->lock);
     /* Accepted by a worker just before the listeners were shut down. */
     while (s->conns)
-        server_close_conn(s, s->conns);
+        drop_or_give(s, s->conns, heir);
+}
+
+void http_server_stop(struct http_server *s, int drain_ms)
+{
+    stop(s, drain_ms, NULL);
+}
+
+void http_server_hand_over(struct http_server *s, int drain_ms, const struct http_heir *heir)
+{
+    stop(s, drain_ms, heir);
 }

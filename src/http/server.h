@@ -52,6 +52,16 @@ int http_server_start(struct http_server *s, struct err *err);
 /* Stops accepting, lets requests in flight finish for at most drain_ms, then shuts their sockets
  * down and waits for the workers. */
 void http_server_stop(struct http_server *s, int drain_ms);
+/* The same when a successor goes on: listening sockets are left as they are, and connections that
+ * wait for a request are given away, as they are, to who calls http_server_take() with them. The
+ * heir owns the descriptors. It must not call the server. */
+struct http_heir {
+    void (*take)(int fd, bool is_tcp, void *arg);
+    void *arg;
+};
+void http_server_hand_over(struct http_server *s, int drain_ms, const struct http_heir *heir);
+/* A connection that was accepted elsewhere; the server owns it. */
+void http_server_take(struct http_server *s, int fd, bool is_tcp);
 void http_server_free(struct http_server *s);
 unsigned http_server_connections(struct http_server *s);
 

@@ -9,6 +9,9 @@
     VALUE(RUN, "run", "DIR", "instead of CAY_RUN (/run/cay)")                                      \
     VALUE(TOKEN_FILE, "token-file", "FILE", "read the token from there")                           \
     SWITCH(NO_TCP, "no-tcp", "serve the unix socket <run>/cay.sock only")                          \
+    SWITCH(REPLACE, "replace",                                                                     \
+           "take over from the daemon that runs, if one does; no request is lost")                 \
+    SWITCH(DETACH, "detach", "return when it serves, and leave it running")                        \
     SWITCH(INSECURE, "insecure", "listen beyond this machine without a token")                     \
     SWITCH(STOP_SANDBOXES, "stop-sandboxes", "on SIGTERM, end every sandbox too")                  \
     SWITCH(OPENAPI, "openapi", "print the OpenAPI description and end")

@@ -1526,6 +1526,158 @@ TEST(a_stop_shuts_down_what_does_not_finish_in_time)
     http_server_free(server);
 }
 
+/* ---- a successor ---- */
+
+#define LOADERS 3
+
+static struct {
+    pthread_mutex_t lock;
+    int fds[1000];
+    unsigned n;
+} inherited = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void inherit(int fd, bool is_tcp, void *arg)
+{
+    (void)arg;
+    CHECK(is_tcp);
+    pthread_mutex_lock(&inherited.lock);
+    CHECK(inherited.n < ARRAY_LEN(inherited.fds));
+    inherited.fds[inherited.n++] = fd;
+    pthread_mutex_unlock(&inherited.lock);
+}
+
+static void *hand_over_thread(void *arg)
+{
+    http_server_hand_over(server, *(int *)arg, &(struct http_heir){inherit, NULL});
+    return NULL;
+}
+
+/* Another server on the same socket, with the connections of the first. */
+static void succeed(int listener)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct err err = {0};
+
+    server = http_server_new(&limits, handle, NULL);
+    CHECK_INT(http_server_listen(server, listener, true, &err), 0);
+    CHECK_INT(http_server_start(server, &err), 0);
+    while (inherited.n > 0)
+        http_server_take(server, inherited.fds[--inherited.n], true);
+}
+
+static int start_shared(void)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    int listener = tcp_listener();
+    struct err err = {0};
+
+    CHECK_INT(pipe(entered), 0);
+    CHECK_INT(pipe(leave), 0);
+    server = http_server_new(&limits, handle, NULL);
+    CHECK_INT(http_server_listen(server, fcntl(listener, F_DUPFD_CLOEXEC, 0), true, &err), 0);
+    CHECK_INT(http_server_start(server, &err), 0);
+    return listener;
+}
+
+TEST(a_successor_gets_idle_connections_and_those_that_wait_to_be_accepted)
+{
+    auto_close int busy = -1, idle = -1, fresh = -1, late = -1, partial = -1;
+    int drain_ms = 60000, listener = start_shared();
+    const char *text;
+    pthread_t t;
+
+    idle = dial();
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(idle, "{}");
+    fresh = dial();
+    busy = dial();
+    put(busy, "GET /block HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    partial = dial();
+    put(partial, "GET / HTTP/1.1\r\nHo");
+    while (http_server_connections(server) < 4)
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(pthread_create(&t, NULL, hand_over_thread, &drain_ms), 0);
+    while (http_server_connections(server) > 2)
+        (void)poll(NULL, 0, 1);
+    late = dial();
+    put(late, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    put(partial, "st: a\r\n\r\n");
+    CHECK(strstr(get(partial, NULL), "Connection: close\r\n") != NULL);
+    signal_pipe(leave);
+    text = get(busy, NULL);
+    CHECK_INT(status_of(text), 200);
+    CHECK(strstr(text, "Connection: close\r\n") && strstr(text, "late"));
+    CHECK_INT(pthread_join(t, NULL), 0);
+    http_server_free(server);
+
+    succeed(listener);
+    put(fresh, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_INT(status_of(get(idle, "{}")), 200);
+    CHECK_INT(status_of(get(fresh, "{}")), 200);
+    CHECK_INT(status_of(get(late, "{}")), 200);
+    finish();
+}
+
+/* A whole answer of this handler; get() is for one thread. Says whether another may follow. */
+static bool get_answer(int fd)
+{
+    char text[1024];
+    size_t len = 0;
+
+    do {
+        ssize_t n = read_some(fd, text + len, sizeof(text) - 1 - len);
+
+        if (n <= 0)
+            TAP_FAIL("the stream ended with %zd after %zu bytes", n, len);
+        len += (size_t)n;
+        text[len] = '\0';
+    } while (!strstr(text, "{}"));
+    return !strstr(text, "Connection: close");
+}
+
+static void *load_main(void *arg)
+{
+    atomic_uint *done = arg;
+
+    while (atomic_load(done) < 2000) {
+        auto_close int fd = dial();
+
+        /* A second one, if the first answer allows it. */
+        for (int i = 0; i < 2; i++) {
+            put(fd, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            if (!get_answer(fd))
+                break;
+        }
+        atomic_fetch_add(done, 1);
+    }
+    return NULL;
+}
+
+TEST(under_load_no_request_is_lost_on_the_way_to_a_successor)
+{
+    int drain_ms = 60000, listener = start_shared();
+    pthread_t loaders[LOADERS];
+    atomic_uint done = 0;
+
+    for (int i = 0; i < LOADERS; i++)
+        CHECK_INT(pthread_create(&loaders[i], NULL, load_main, &done), 0);
+    while (atomic_load(&done) < 1500) {
+        unsigned before = atomic_load(&done);
+
+        while (atomic_load(&done) < before + 20)
+            (void)poll(NULL, 0, 1);
+        (void)hand_over_thread(&drain_ms);
+        http_server_free(server);
+        succeed(fcntl(listener, F_DUPFD_CLOEXEC, 0));
+    }
+    for (int i = 0; i < LOADERS; i++)
+        CHECK_INT(pthread_join(loaders[i], NULL), 0);
+    (void)close(listener);
+    finish();
+}
+
 /* ---- unix sockets and the client ---- */
 
 static uid_t seen_uid;
