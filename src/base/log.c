@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,12 +61,17 @@ static void add_pair(struct buf *b, const char *key, const char *value)
         add_quoted(b, value);
 }
 
+/* One at a time: room that two have seen is there for one, and the other would wait for whoever
+ * should read. */
 static void write_line(const struct buf *b)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
+    (void)pthread_mutex_lock(&lock);
     if (poll(&p, 1, 0) <= 0 || write(STDERR_FILENO, b->data, b->len) < 0)
         atomic_fetch_add(&dropped, 1);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void log_event(enum log_level level, const char *message, ...)

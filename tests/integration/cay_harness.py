@@ -370,9 +370,10 @@ class Daemon:
             popen["pass_fds"] = (*popen["pass_fds"], write)
             popen.setdefault("stdin", subprocess.DEVNULL)
             popen.setdefault("stdout", log)
+            popen.setdefault("stderr", log)
             popen.setdefault("env", self.environment())
             self.process = subprocess.Popen(
-                [CAY, "serve", "--ready-fd", str(write), *self.args, *args], stderr=log, **popen)
+                [CAY, "serve", "--ready-fd", str(write), *self.args, *args], **popen)
         os.close(write)
         return ready
 

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/mode.h"
 #include "base/procstat.h"
@@ -425,6 +427,46 @@ TEST(small_blocks_that_were_freed_go_back_to_the_kernel)
     CHECK(resident_kib() > full - 8192);
     memory_trim();
     CHECK(resident_kib() < full - 49152);
+}
+
+/* ---- the log ---- */
+
+#define LOGGERS 8
+
+static void *log_on(void *arg)
+{
+    char text[3000];
+
+    (void)arg;
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    for (int i = 0; i < 300; i++)
+        log_info("long", "text", text);
+    return NULL;
+}
+
+/* What a pipe takes is looked at and then written: by two at once, the second would wait. */
+TEST(nobody_waits_for_a_log_that_is_not_read)
+{
+    pthread_t threads[LOGGERS];
+    char text[65536];
+    int p[2];
+
+    CHECK_INT(pipe2(p, O_CLOEXEC), 0);
+    CHECK_INT(dup2(p[1], STDERR_FILENO), STDERR_FILENO);
+    CHECK_INT(fd_set_nonblock(p[0], true), 0);
+    (void)alarm(20);
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < LOGGERS; i++)
+            CHECK_INT(pthread_create(&threads[i], NULL, log_on, NULL), 0);
+        for (int i = 0; i < LOGGERS; i++)
+            CHECK_INT(pthread_join(threads[i], NULL), 0);
+        while (read_some(p[0], text, sizeof(text)) > 0)
+            ;
+    }
+    log_info("after");
+    CHECK(read_some(p[0], text, sizeof(text)) > 0);
+    CHECK(strstr(text, "lines_lost_before=") != NULL);
 }
 
 TAP_MAIN
