@@ -41,6 +41,9 @@ bench: all
 check-vm: all
 	@tests/vm/run
 
+soak:
+	@tools/check build soak
+
 fuzz:
 	@tools/check fuzz
 
@@ -50,4 +53,4 @@ install: all
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz
 
-.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm fuzz install clean
+.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm soak fuzz install clean

@@ -5,11 +5,11 @@ import threading
 
 from cay_harness import RSS_SLACK_KIB, rss_kib, wait_until
 
-ROUNDS = int(os.environ.get("CAY_CHURN", "200"))
+ROUNDS = int(os.environ.get("CAY_CHURN", "200"))  # make soak has more
 
 
 def test_create_exec_kill_leaves_nothing(daemon_of):
-    """The ledger of the fixture is the assertion; memory may not creep either."""
+    """F24: the ledger of the fixture is the assertion; memory may not creep either."""
     daemon = daemon_of(env={"CAY_POOL": 4}).start()
     errors = []
 

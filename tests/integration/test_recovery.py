@@ -10,6 +10,7 @@ import threading
 from cay_harness import read_text, wait_until
 
 MANY = 100
+KILLS = int(os.environ.get("CAY_KILLS", "8"))  # make soak has more
 
 
 def test_kill_9_with_many_sandboxes_keeps_all_of_them(daemon_of):
@@ -157,7 +158,7 @@ def test_a_corrupt_database_is_put_aside_and_what_runs_is_taken_back(own):
 
 
 def test_kill_9_at_any_moment_leaves_whole_sandboxes_or_none(daemon_of):
-    """Rounds of mixed load with the daemon killed somewhere in between."""
+    """F04: rounds of mixed load with the daemon killed somewhere in between."""
     daemon = daemon_of(env={"CAY_POOL": 2, "CAY_MAX_SANDBOXES": 100}).start()
     rng = random.Random(20)
     acknowledged, removed = set(), set()
@@ -190,7 +191,7 @@ def test_kill_9_at_any_moment_leaves_whole_sandboxes_or_none(daemon_of):
                     if stop.is_set() or not daemon.running():
                         return
 
-    for round in range(8):
+    for _ in range(KILLS):
         stop = threading.Event()
         threads = [threading.Thread(target=load, args=(stop, rng.random())) for _ in range(3)]
         [t.start() for t in threads]
