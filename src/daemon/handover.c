@@ -97,6 +97,7 @@ int handover_listen(struct handover *h, const char *run, struct err *err)
     fd = unix_listen(h->path, BACKLOG);
     if (fd < 0)
         return err_sys(err, -fd, "listen on %s", h->path);
+    (void)fd_set_nonblock(fd, true);
     h->listen_fd = fd;
     return 0;
 }

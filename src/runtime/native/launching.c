@@ -24,6 +24,8 @@ static bool has_launcher(struct native *n, int wait_ms)
 {
     struct timespec until;
 
+    if (n->launcher >= 0)
+        return true;
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += wait_ms / 1000;
     while (n->launcher < 0 && wait_ms > 0)
