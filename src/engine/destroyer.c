@@ -162,7 +162,9 @@ static void *destroyer_main(void *arg)
         }
         if (again)
             d->retrying = false;
-        pthread_cond_broadcast(&d->more); /* the other may wait for this one's end, or too long */
+        /* The other may wait for this one's end, or for too long. */
+        if (again || !gone || d->stop)
+            pthread_cond_broadcast(&d->more);
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;
