@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -67,15 +68,48 @@ static void run_job(struct store *store, struct write_job *job)
     }
 }
 
-/* Whoever waits for the row finds the note written too. A sandbox goes on without one: it is for
- * the day when the database is lost. */
-static void write_note(struct store *store, const struct write_job *job)
+static void write_note(struct store *store, const struct sandbox_row *row)
 {
     struct err err = {0};
 
-    if (job->note && job->result == 0 && store_note(store, &job->row, &err) < 0)
-        log_warn("what a sandbox is could not be noted beside its disk", "id", job->row.id, "error",
+    /* A sandbox goes on without: it is for the day when the database is lost. */
+    if (store_note(store, row, &err) < 0)
+        log_warn("what a sandbox is could not be noted beside its disk", "id", row->id, "error",
                  err.text);
+}
+
+/* Whoever waits for a row finds that the disk is marked as spare, or no longer is; all else of the
+ * notes is written when nobody waits any more. The rows that it takes for that are the caller's. */
+static struct sandbox_row *mark_disks(struct store *store, struct write_job *first, size_t *ret_n)
+{
+    struct sandbox_row *rows = NULL;
+    size_t n = 0;
+
+    for (struct write_job *job = first; job; job = job->next) {
+        if (!job->note || job->result < 0)
+            continue;
+        if (job->row.state == SANDBOX_PREPARED) {
+            write_note(store, &job->row);
+            continue;
+        }
+        if (job->row.state == SANDBOX_CREATING)
+            store_note_claim(store, job->row.id);
+        rows = xrealloc(rows, (n + 1) * sizeof(*rows));
+        rows[n] = job->row;
+        job->row = (struct sandbox_row){0};
+        memcpy(job->row.id, rows[n++].id, ID_SIZE);
+    }
+    *ret_n = n;
+    return rows;
+}
+
+static void write_notes(struct store *store, struct sandbox_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        write_note(store, &rows[i]);
+        sandbox_row_done(&rows[i]);
+    }
+    free(rows);
 }
 
 /* What came together is made durable together, so that parallel creates share one sync. When a
@@ -120,6 +154,8 @@ static void *writer_main(void *arg)
 
     for (;;) {
         struct write_job *batch;
+        struct sandbox_row *rows;
+        size_t n;
 
         pthread_mutex_lock(&w->lock);
         while (!w->head && !w->stop)
@@ -130,9 +166,9 @@ static void *writer_main(void *arg)
         if (!batch)
             return NULL;
         run_batch(e->store, batch);
-        for (struct write_job *job = batch; job; job = job->next)
-            write_note(e->store, job);
+        rows = mark_disks(e->store, batch, &n);
         finish(w, batch);
+        write_notes(e->store, rows, n);
     }
 }
 

@@ -19,10 +19,10 @@
  *   sandboxes/<id>.json     a sandbox, with all that its row has
  *   sandboxes/<id>.doomed   a sandbox that somebody has removed
  *
- *  1. A spare disk becomes a sandbox's before anybody hears of the sandbox.
+ *  1. A disk ceases to be spare before anybody hears of its sandbox.
  *  2. Where a disk has two notes the one of the sandbox counts.
- *  3. A disk without a note is of a cay that wrote none, and is nobody's to remove but an
- *     operator's.
+ *  3. A disk without a note is nobody's to remove but an operator's: it is of a cay that wrote
+ *     none, or of one that ended at a bad moment.
  *
  * Notes are not synced: after a power cut the rows, which are, know better. A note and no row is a
  * database that was lost, or an older copy of it. */
@@ -87,8 +87,6 @@ static int write_note(int dir, const char *id, const char *text)
         r = -errno;
     if (r < 0)
         (void)unlinkat(dir, tmp.text, 0);
-    else
-        (void)unlinkat(dir, name_of(id, endings[SPARE]).text, 0);
     return r;
 }
 
@@ -124,6 +122,11 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err)
         r = write_note(s->notes_fd, row->id, text);
     }
     return r < 0 ? err_sys(err, -r, "write the note beside the disk of %s", row->id) : 0;
+}
+
+void store_note_claim(struct store *s, const char *id)
+{
+    (void)unlinkat(s->notes_fd, name_of(id, endings[SPARE]).text, 0);
 }
 
 void store_note_remove(struct store *s, const char *id)

@@ -56,6 +56,8 @@ int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *ro
  * costs no sandbox. store_note says what the row says, with the row's state: that the disk is spare
  * while it is PREPARED, and that it was removed when it is REMOVING. */
 int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
+/* The disk is not spare any more, whatever becomes of it. */
+void store_note_claim(struct store *s, const char *id);
 void store_note_remove(struct store *s, const char *id);
 /* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
 bool store_note_says_rubbish(struct store *s, const char *id);
