@@ -377,6 +377,19 @@ TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
     CHECK(!is_there(AT_FDCWD, path));
 }
 
+/* Far deeper than any path is long, and than a stack has room for a frame a level. */
+TEST(a_tree_of_50000_levels_is_removed_with_a_small_stack)
+{
+    auto_dir char *dir = dir_new_in_memory();
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct rlimit small = {512 << 10, 512 << 10};
+
+    make_deep(dir, "tree", 50000);
+    CHECK_INT(setrlimit(RLIMIT_STACK, &small), 0);
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK(!is_there(fd, "tree"));
+}
+
 TEST(what_is_mounted_in_a_tree_is_not_removed)
 {
     auto_dir char *dir = dir_new();

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "runtime/native/quota.h"
+#include "runtime/runtime.h"
 #include "tap.h"
 #include "tmpdir.h"
 
@@ -85,6 +88,78 @@ TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
     CHECK_INT(st.st_mode, S_IFDIR | 01777);
     CHECK_INT(st.st_uid, 65536);
     CHECK_INT(st.st_gid, 65536);
+    CHECK_INT(close(disk), 0);
+    CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
+    disk_free(d);
+}
+
+/* upper/ of a folder that is a disk, with what a box may have made in it. */
+static void make_folder_disk(const char *dir, const char *id, int depth)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, id);
+    auto_close int at = -1;
+
+    CHECK_INT(mkdir(path, 0700), 0);
+    at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < depth; i++) {
+        int next;
+
+        CHECK_INT(mkdirat(at, "upper", 0700), 0);
+        CHECK_INT(symlinkat("/etc", at, "link"), 0);
+        next = openat(at, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(next >= 0);
+        close_fd(&at);
+        at = next;
+    }
+}
+
+TEST(a_disk_that_is_a_folder_goes_however_deep_it_is)
+{
+    auto_dir char *dir = dir_new_in_memory();
+    auto_free char *path = xasprintf("%s/sbx_000000000000000000000001", dir);
+    struct rlimit small = {512 << 10, 512 << 10}, few = {256, 256};
+    struct err err = {0};
+
+    make_folder_disk(dir, "sbx_000000000000000000000001", 20000);
+    CHECK_INT(setrlimit(RLIMIT_STACK, &small), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    if (quota_remove(dir, "sbx_000000000000000000000001", &err) < 0)
+        TAP_FAIL("%s", err.text);
+    CHECK_INT(access(path, F_OK), -1);
+    CHECK_INT(access("/etc/passwd", F_OK), 0);
+    CHECK_INT(quota_remove(dir, "sbx_000000000000000000000001", NULL), 0);
+}
+
+TEST(a_lease_bounds_what_is_accepted_and_ends)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *data = xcalloc(1, 8 << 20);
+    struct disk_room room;
+    struct err err = {0};
+    auto_close int fd = -1;
+    int disk;
+
+    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    if (strcmp(disk_kind(d), "loop") != 0)
+        SKIP("a quota needs no lease");
+    if (disk_lease(d, "sbx_000000000000000000000001", disk, 4 << 20, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    fd = openat(disk, "upper/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    CHECK_INT(write(fd, data, 8 << 20), 4 << 20);
+    CHECK_INT(write_all(fd, data, 4096), -ENOSPC);
+    CHECK_INT(disk_room(d, "sbx_000000000000000000000001", disk, &room, NULL), 0);
+    CHECK(room.used >= 4 << 20);
+    CHECK_INT(disk_lease(d, "sbx_000000000000000000000001", disk, UINT64_MAX, NULL), 0);
+    CHECK_INT(write_all(fd, data, 8 << 20), 0);
+    /* One that was out when the daemon ended is not for ever. */
+    CHECK_INT(disk_lease(d, "sbx_000000000000000000000001", disk, 0, NULL), 0);
+    CHECK_INT(write_all(fd, data, 4096), -ENOSPC);
+    disk_free(d);
+    d = open_disks(dir);
+    CHECK_INT(write_all(fd, data, 1 << 20), 0);
+    close_fd(&fd);
     CHECK_INT(close(disk), 0);
     CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
     disk_free(d);

@@ -6,6 +6,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,4 +43,12 @@ static inline int files_like(const char *pattern)
 
     globfree(&g);
     return n;
+}
+
+/* In memory, where there is such a place: for very many files and folders. */
+static inline char *dir_new_in_memory(void)
+{
+    char path[] = "/dev/shm/cay-test-XXXXXX";
+
+    return mkdtemp(path) ? strdup(path) : dir_new();
 }
