@@ -93,6 +93,32 @@ TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
     disk_free(d);
 }
 
+TEST(sizes_that_callers_choose_do_not_pile_up)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *templates = xasprintf("%s/scratch/template-*.img", dir);
+    auto_free char *usual = xasprintf("%s/scratch/template-64.img", dir);
+    struct disk *d = open_disks(dir);
+    struct err err = {0};
+
+    for (uint32_t mb = 65; mb < 105; mb++) {
+        /* One that is used all the time stays. */
+        for (int i = 0; i < 2; i++) {
+            int disk;
+
+            if (disk_make(d, "sbx_000000000000000000000001", i ? mb : 64, 65536, &disk, &err) < 0)
+                TAP_FAIL("%s", err.text);
+            CHECK_INT(close(disk), 0);
+            CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
+        }
+    }
+    if (strcmp(disk_kind(d), "loop") == 0) {
+        CHECK_INT(files_like(templates), 32);
+        CHECK_INT(access(usual, F_OK), 0);
+    }
+    disk_free(d);
+}
+
 /* upper/ of a folder that is a disk, with what a box may have made in it. */
 static void make_folder_disk(const char *dir, const char *id, int depth)
 {

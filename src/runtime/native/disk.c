@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/loop.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -30,7 +31,9 @@
 #define SHUTDOWN_IOCTL    _IOR('X', 125, uint32_t)
 #define SHUTDOWN_NO_FLUSH 2u
 
-#define BLOCK 4096 /* of the filesystems that are made here */
+#define BLOCK         4096 /* of the filesystems that are made here */
+#define INODE         256
+#define TEMPLATES_MAX 32
 
 struct disk {
     char *dir;     /* <data>/sandboxes */
@@ -171,6 +174,33 @@ static int make_template(struct disk *d, const char *path, uint32_t mb, struct e
     return r;
 }
 
+/* Callers choose sizes: of the templates those stay that were used last. */
+static void drop_oldest_template(struct disk *d)
+{
+    struct timespec oldest = {0};
+    char name[NAME_MAX + 1] = "";
+    DIR *dir = opendir(d->scratch);
+    struct dirent *e;
+    unsigned n = 0;
+
+    while (dir && (e = readdir(dir))) {
+        struct stat st;
+
+        if (!str_starts(e->d_name, "template-") || !str_ends(e->d_name, ".img") ||
+            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        if (n++ > 0 && (st.st_mtim.tv_sec > oldest.tv_sec || (st.st_mtim.tv_sec == oldest.tv_sec &&
+                                                              st.st_mtim.tv_nsec > oldest.tv_nsec)))
+            continue;
+        oldest = st.st_mtim;
+        (void)snprintf(name, sizeof(name), "%s", e->d_name);
+    }
+    if (n > TEMPLATES_MAX)
+        (void)unlinkat(dirfd(dir), name, 0);
+    if (dir)
+        (void)closedir(dir);
+}
+
 static int open_template(struct disk *d, uint32_t mb, struct err *err)
 {
     auto_free char *path = xasprintf("%s/template-%u.img", d->scratch, mb);
@@ -181,6 +211,9 @@ static int open_template(struct disk *d, uint32_t mb, struct err *err)
     if (fd < 0 && errno == ENOENT) {
         r = make_template(d, path, mb, err);
         fd = r < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        drop_oldest_template(d);
+    } else if (fd >= 0) {
+        (void)futimens(fd, NULL);
     }
     if (fd < 0 && r == 0)
         r = err_sys(err, errno, "open %s", path);
@@ -478,7 +511,10 @@ int disk_room(struct disk *d, const char *id, int fd, struct disk_room *ret, str
         return 0;
     if (fstatvfs(fd, &st) < 0)
         return err_sys(err, errno, "look at the disk of %s", id);
-    ret->used = (uint64_t)(st.f_blocks - st.f_bfree) * st.f_frsize;
+    /* The table of files is no part of the blocks that are counted, but takes room as it is used.
+     */
+    ret->used =
+        (st.f_blocks - st.f_bfree) * st.f_frsize + (st.f_files - st.f_ffree) * (uint64_t)INODE;
     return 0;
 }
 
