@@ -203,6 +203,8 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
     if (*ret_discard)
         return 0;
     roster_add(e, sb, false);
+    if (!store_has_note(e->store, row->id))
+        writer_leave(e, writer_put(e, sb)); /* it is of a cay that wrote none */
     if (row->state == SANDBOX_STOPPED)
         return 0;
     if (alive != 1) {

@@ -140,6 +140,11 @@ static bool has_note(const struct store *s, const char *id, int which)
     return faccessat(s->notes_fd, name_of(id, endings[which]).text, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool store_has_note(struct store *s, const char *id)
+{
+    return has_note(s, id, SANDBOX);
+}
+
 bool store_note_says_rubbish(struct store *s, const char *id)
 {
     return !has_note(s, id, SANDBOX) && (has_note(s, id, SPARE) || has_note(s, id, DOOMED));

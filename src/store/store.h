@@ -59,6 +59,7 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
 /* The disk is not spare any more, whatever becomes of it. */
 void store_note_claim(struct store *s, const char *id);
 void store_note_remove(struct store *s, const char *id);
+bool store_has_note(struct store *s, const char *id); /* that it is a sandbox's */
 /* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
 bool store_note_says_rubbish(struct store *s, const char *id);
 

@@ -124,6 +124,20 @@ def test_a_row_is_not_taken_back_from_an_older_note(own):
         assert api.sandbox(id)["name"] == "new"
 
 
+def test_a_sandbox_of_a_cay_that_wrote_no_notes_gets_one(own):
+    with own.api() as api:
+        id = api.create(name="n")["id"]
+        before = api.sandbox(id)
+        own.stop()
+        lose_notes(own)
+        own.start()
+        wait_until(lambda: (own.data / "sandboxes" / f"{id}.json").exists(), what="the note")
+        own.kill9()
+        lose_database(own)
+        own.start()
+        assert api.sandbox(id) == before
+
+
 def strays_of(api):
     return {s["id"]: s for s in api.get("/admin/strays").ok()["strays"]}
 
