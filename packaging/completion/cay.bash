@@ -17,7 +17,7 @@ _cay()
         [[ ${COMP_WORDS[i]} == -- ]] && return
     done
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur"))
+        COMPREPLY=($(compgen -W 'run create exec attach ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur"))
         return
     fi
     case $command in
@@ -35,6 +35,7 @@ _cay()
     "run") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir --pull -t --tty -i --interactive --raw -u --user --timeout --keep --time --json -q --quiet --host -h --help' kind=image ;;
     "create") flags='-n --name -m --memory -c --cpu --disk -e --env -w --workdir --pull --timeout --metadata --json -q --quiet --host -h --help' kind=image ;;
     "exec") flags='-t --tty -i --interactive --raw -w --cwd -u --user -e --env --timeout -d --detach --json --host -h --help' kind=id ;;
+    "attach") flags='--no-input --end --raw --host -h --help' kind=id ;;
     "ls" | "list") flags='-a --all --status -q --quiet --json --host -h --help' kind=none ;;
     "inspect") flags='--host -h --help' kind=id ;;
     "logs") flags='-f --follow -n --tail --raw --json --host -h --help' kind=id ;;
@@ -73,7 +74,7 @@ _cay()
     id | both) COMPREPLY=($(compgen -W "$(cay ls --all -q 2>/dev/null)" -- "$cur")) ;;&
     image) _cay_images ;;
     file | both) COMPREPLY+=($(compgen -f -- "$cur")) ;;
-    command) COMPREPLY=($(compgen -W 'run create exec ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur")) ;;
+    command) COMPREPLY=($(compgen -W 'run create exec attach ls list inspect logs pause resume stop kill rm cp file ps stats image images pull commit rmi serve doctor version completion help' -- "$cur")) ;;
     esac
 }
 complete -o filenames -F _cay cay

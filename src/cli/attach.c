@@ -23,14 +23,21 @@
 #include "proto/frame.h"
 #include "proto/wire.h"
 
-#define CHUNK (64u << 10)
+#define CHUNK   (64u << 10)
+#define BACK_MS 10000 /* so long a daemon that is away is waited for */
+#define TRY_MS  200
 
 struct session {
+    struct api *api;
+    const char *id; /* of the sandbox */
+    char exec_id[ID_SIZE];
+    uint64_t cursor; /* of the output that has come */
     const struct attach_options *o;
     struct attach_result *result;
     int fd;             /* the stream, non-blocking */
     int signals;        /* signalfd */
     bool stdin_open;    /* more to forward */
+    bool has_sent;      /* some of it has been */
     unsigned n_signals; /* that asked to end */
     bool ended;         /* EXIT or a reason to stop has been seen */
     struct buf in, out; /* bytes from and for the stream */
@@ -110,18 +117,37 @@ json_t *exec_request_json(const struct attach_options *o)
     return body;
 }
 
-static json_t *attach_request_json(const struct attach_options *o)
+static void add_terminal(const struct attach_options *o, json_t *body)
 {
-    json_t *body = exec_request_json(o);
     uint32_t rows, cols;
 
+    if (!o->tty)
+        return;
+    term_size(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDIN_FILENO, &rows, &cols);
+    (void)json_object_set_new(body, "rows", json_integer(rows));
+    (void)json_object_set_new(body, "cols", json_integer(cols));
+}
+
+/* The id is ours, so that we know it whatever becomes of the answer. */
+static json_t *attach_request_json(const struct attach_options *o, const char *exec_id)
+{
+    json_t *body = exec_request_json(o);
+
     (void)json_object_set_new(body, "stdin", json_boolean(o->want_stdin));
-    if (o->tty) {
-        term_size(isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDIN_FILENO, &rows, &cols);
+    (void)json_object_set_new(body, "execId", json_string(exec_id));
+    (void)json_object_set_new(body, "detach", json_boolean(o->detach));
+    if (o->tty)
         (void)json_object_set_new(body, "tty", json_true());
-        (void)json_object_set_new(body, "rows", json_integer(rows));
-        (void)json_object_set_new(body, "cols", json_integer(cols));
-    }
+    add_terminal(o, body);
+    return body;
+}
+
+static json_t *again_request_json(const struct attach_options *o, uint64_t cursor)
+{
+    json_t *body =
+        json_pack("{s:b, s:I}", "stdin", (int)o->want_stdin, "cursor", (json_int_t)cursor);
+
+    add_terminal(o, body);
     return body;
 }
 
@@ -153,6 +179,7 @@ static void forward_stdin(struct session *s)
     /* An input that cannot be read any more has ended for the command too. */
     if (n <= 0)
         s->stdin_open = false;
+    s->has_sent |= n > 0;
     queue_frame(s, FRAME_STDIN, data, n > 0 ? (size_t)n : 0);
 }
 
@@ -293,15 +320,30 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
                    "stopped?");
 }
 
+static int handle_lost(struct session *s, const struct frame *f)
+{
+    struct wire w;
+    uint64_t lost;
+
+    wire_init(&w, f->data, f->len);
+    lost = wire_get_u64(&w);
+    s->cursor += lost;
+    s->result->truncated = true;
+    ui_warn("%llu bytes of the output are not kept any more", (unsigned long long)lost);
+    return 0;
+}
+
 static int handle_frame(struct session *s, const struct frame *f, struct err *err)
 {
     switch (f->type) {
     case FRAME_STARTED:
         return 0;
     case FRAME_STDOUT:
-        return write_output(s, 0, f->data, f->len, err);
     case FRAME_STDERR:
-        return write_output(s, 1, f->data, f->len, err);
+        s->cursor += f->len;
+        return write_output(s, f->type == FRAME_STDERR, f->data, f->len, err);
+    case FRAME_LOST:
+        return handle_lost(s, f);
     case FRAME_EXIT:
         return handle_exit(s, f->data, f->len, err);
     case FRAME_ERROR:
@@ -325,6 +367,101 @@ static int handle_frames(struct session *s, struct err *err)
     return r < 0 ? err_set(err, ERR_INTERNAL, "the daemon's stream is broken") : 0;
 }
 
+/* ---- the connection ---- */
+
+static int open_stream(struct api *api, const char *id, const struct attach_options *o,
+                       const char *exec_id, uint64_t cursor, int *ret_fd, struct err *err)
+{
+    json_t *body = o->again ? again_request_json(o, cursor) : attach_request_json(o, exec_id);
+    auto_free char *text = json_dumps(body, JSON_COMPACT);
+    auto_free char *path = o->again
+                               ? xasprintf("/sandbox/sandboxes/%s/exec/%s/attach", id, o->again)
+                               : xasprintf("/sandbox/sandboxes/%s/exec/attach", id);
+    struct http_response response;
+
+    json_decref(body);
+    if (!text)
+        return err_set(err, ERR_INVALID, "the command is not valid UTF-8 text");
+    if (http_client_upgrade(api->http, path, "cay-exec", text, strlen(text), &response, ret_fd,
+                            err) < 0)
+        return api_explain(api, err);
+    if (*ret_fd >= 0)
+        return 0;
+    if (api_check(api, &response, err) < 0)
+        return -1;
+    return err_set(err, ERR_INTERNAL, "%s does not know how to attach: is it a cay daemon?",
+                   api->target);
+}
+
+static int take_early(struct session *s, struct err *err)
+{
+    size_t n;
+
+    do {
+        char *room = buf_room(&s->in, CHUNK);
+
+        n = room ? http_client_early(s->api->http, room, CHUNK) : 0;
+        s->in.len += n;
+    } while (n > 0);
+    return handle_frames(s, err);
+}
+
+/* ---- coming back ---- */
+
+static int gone(const struct session *s, struct err *err)
+{
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the connection to the daemon ended, the command goes on: `cay attach %s %s` "
+                   "comes back to it, `cay logs %s %s` shows its output, `cay attach --end %s %s` "
+                   "ends it",
+                   s->id, s->exec_id, s->id, s->exec_id, s->id, s->exec_id);
+}
+
+/* 1 when it is there again, 0 when the daemon is still away, -1. */
+static int try_again(struct session *s, struct err *err)
+{
+    struct attach_options o = *s->o;
+    int fd;
+
+    o.again = s->exec_id;
+    if (open_stream(s->api, s->id, &o, s->exec_id, s->cursor, &fd, err) < 0) {
+        /* Nobody listens, or it does not know the sandbox yet, or the old connection has not been
+         * seen to end. */
+        return err->kind == ERR_UNAVAILABLE || err->kind == ERR_CONFLICT ? 0 : -1;
+    }
+    close_fd(&s->fd);
+    s->fd = fd;
+    (void)fd_set_nonblock(fd, true);
+    buf_clear(&s->in);
+    buf_clear(&s->out);
+    s->at = 0;
+    if (s->o->want_stdin && !s->stdin_open)
+        queue_frame(s, FRAME_STDIN, NULL, 0); /* its end may not have arrived */
+    return take_early(s, err) < 0 ? -1 : 1;
+}
+
+/* Input of a pipe that was under way may or may not have arrived, so nobody can go on with it. */
+static bool can_come_back(const struct session *s)
+{
+    return s->o->tty || !s->has_sent;
+}
+
+static int come_back(struct session *s, struct err *err)
+{
+    struct pollfd p = {.fd = s->signals, .events = POLLIN};
+    struct err why = {0};
+
+    for (int left = BACK_MS; can_come_back(s) && left > 0; left -= TRY_MS) {
+        int r = try_again(s, &why);
+
+        if (r > 0)
+            return 0;
+        if (r < 0 || poll(&p, 1, TRY_MS) > 0) /* a signal asks to stop waiting */
+            break;
+    }
+    return gone(s, err);
+}
+
 static int receive(struct session *s, struct err *err)
 {
     ssize_t n = frame_fill(s->fd, &s->in, &s->at, CHUNK);
@@ -332,8 +469,7 @@ static int receive(struct session *s, struct err *err)
     if (n == -EAGAIN)
         return 0;
     if (n <= 0)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "the connection to the daemon ended before the command did");
+        return come_back(s, err);
     return handle_frames(s, err);
 }
 
@@ -362,75 +498,56 @@ static int loop(struct session *s, struct err *err)
     return 0;
 }
 
-static int open_stream(struct api *api, const char *id, const struct attach_options *o, int *ret_fd,
-                       struct err *err)
-{
-    json_t *body = attach_request_json(o);
-    auto_free char *text = json_dumps(body, JSON_COMPACT);
-    auto_free char *path = xasprintf("/sandbox/sandboxes/%s/exec/attach", id);
-    struct http_response response;
-
-    json_decref(body);
-    if (!text)
-        return err_set(err, ERR_INVALID, "the command is not valid UTF-8 text");
-    if (http_client_upgrade(api->http, path, "cay-exec", text, strlen(text), &response, ret_fd,
-                            err) < 0)
-        return api_explain(api, err);
-    if (*ret_fd >= 0)
-        return 0;
-    if (api_check(api, &response, err) < 0)
-        return -1;
-    return err_set(err, ERR_INTERNAL, "%s does not know how to attach: is it a cay daemon?",
-                   api->target);
-}
-
-static int take_early(struct session *s, struct api *api, struct err *err)
-{
-    size_t n;
-
-    do {
-        char *room = buf_room(&s->in, CHUNK);
-
-        n = room ? http_client_early(api->http, room, CHUNK) : 0;
-        s->in.len += n;
-    } while (n > 0);
-    return handle_frames(s, err);
-}
-
 int attach_exec(struct api *api, const char *id, const struct attach_options *o,
                 struct attach_result *ret, struct err *err)
 {
-    auto_close int fd = -1;
     auto_close int signals = -1;
-    struct session s = {.o = o, .result = ret, .stdin_open = o->want_stdin};
+    struct session s = {
+        .api = api, .id = id, .o = o, .result = ret, .fd = -1, .stdin_open = o->want_stdin};
     sigset_t mask, old;
     int r;
 
     *ret = (struct attach_result){.status = STATUS_CAY};
-    if (open_stream(api, id, o, &fd, err) < 0)
+    if (o->again)
+        (void)snprintf(s.exec_id, sizeof(s.exec_id), "%s", o->again);
+    else
+        id_new(s.exec_id, "ex");
+    if (open_stream(api, id, o, s.exec_id, 0, &s.fd, err) < 0)
         return -1;
     (void)sigemptyset(&mask);
     for (size_t i = 0; i < 5; i++)
         (void)sigaddset(&mask, (int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}[i]);
     (void)sigprocmask(SIG_BLOCK, &mask, &old);
     signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    s.fd = fd;
     s.signals = signals;
-    (void)fd_set_nonblock(fd, true);
+    (void)fd_set_nonblock(s.fd, true);
     buf_init(&s.in, FRAME_BUFFER_MAX(2 * CHUNK));
     buf_init(&s.out, 4 * CHUNK);
     for (int i = 0; i < 2; i++)
         s.escapes[i] = !o->tty && !o->raw && isatty(i ? STDERR_FILENO : STDOUT_FILENO) == 1;
     if (o->tty && o->want_stdin)
         term_raw();
-    r = take_early(&s, api, err);
+    r = take_early(&s, err);
     if (r == 0)
         r = loop(&s, err);
     term_restore();
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
     buf_done(&s.in);
     buf_done(&s.out);
+    close_fd(&s.fd);
     return r;
+}
+
+int attach_leave(struct api *api, const char *id, const struct attach_options *o, char ret[ID_SIZE],
+                 struct err *err)
+{
+    int fd;
+
+    id_new(ret, "ex");
+    if (open_stream(api, id, o, ret, 0, &fd, err) < 0)
+        return -1;
+    (void)close(fd); /* it has started: else there would be no stream */
+    return 0;
 }
 
 void attach_warn_timeout(const struct attach_options *o)

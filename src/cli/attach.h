@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id.h"
+
 struct api;
 struct args;
 struct buf;
@@ -19,6 +21,8 @@ struct attach_options {
     bool tty;
     bool want_stdin;
     bool raw;                /* do not escape control bytes on a terminal */
+    bool detach;             /* hanging up does not end it */
+    const char *again;       /* the id of one that runs already, instead of command; NULL = none */
     struct buf *out, *error; /* capture instead of writing; what passes their maximum is dropped */
 };
 
@@ -44,9 +48,15 @@ int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err
 json_t *exec_request_json(const struct attach_options *o);
 
 /* Runs it to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; a second one ends the
- * connection, which ends the command. 0 with *ret filled, or -1 when cay failed. */
+ * connection, which ends the command unless it is one to come back to. When the daemon goes, the
+ * command goes on: then this comes back to it, or, where input would be lost, says how to.
+ * 0 with *ret filled, or -1 when cay failed. */
 int attach_exec(struct api *api, const char *id, const struct attach_options *o,
                 struct attach_result *ret, struct err *err);
+
+/* Starts it and leaves it with its terminal; ret is its id. */
+int attach_leave(struct api *api, const char *id, const struct attach_options *o, char ret[ID_SIZE],
+                 struct err *err);
 
 /* Says that it ran for too long, and whose limit that was. */
 void attach_warn_timeout(const struct attach_options *o);

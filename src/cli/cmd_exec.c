@@ -7,6 +7,30 @@
 #include "cli/command.h"
 #include "cli/ui.h"
 
+static int started(json_t *answer, const char *id, bool as_json)
+{
+    if (as_json)
+        ui_json(answer);
+    else
+        printf("%s\n", id);
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+/* On a terminal that `cay attach` comes back to. */
+static int detach_terminal(struct api *api, const char *id, struct attach_options o, bool as_json)
+{
+    struct err err = {0};
+    char exec_id[ID_SIZE];
+
+    o.detach = true;
+    if (attach_leave(api, id, &o, exec_id, &err) < 0) {
+        (void)ui_fail(&err);
+        return attach_fail_status(&err);
+    }
+    return started(json_pack("{s:s, s:s}", "id", exec_id, "sandboxId", id), exec_id, as_json);
+}
+
 /* In the background: prints the id under which `cay logs` and `cay inspect` know it. */
 static int detach(struct api *api, const char *id, const struct attach_options *o, bool as_json)
 {
@@ -17,12 +41,7 @@ static int detach(struct api *api, const char *id, const struct attach_options *
         (void)ui_fail(&err);
         return attach_fail_status(&err);
     }
-    if (as_json)
-        ui_json(answer);
-    else
-        printf("%s\n", json_text(answer, "id"));
-    json_decref(answer);
-    return STATUS_OK;
+    return started(answer, json_text(answer, "id"), as_json);
 }
 
 static int attached(struct api *api, const char *id, const struct attach_options *o)
@@ -50,6 +69,8 @@ static int run(struct args *args, const struct attach_options *o)
 
         return status == STATUS_FAILED ? STATUS_CAY : status;
     }
+    if (args_has(args, "detach") && o->tty)
+        return detach_terminal(&api, id, *o, args_has(args, "json"));
     if (args_has(args, "detach"))
         return detach(&api, id, o, args_has(args, "json"));
     return attached(&api, id, o);
@@ -67,9 +88,6 @@ int cmd_exec(struct args *args)
     if (args->rest ? args->n_rest == 0 : args->n_words < 2)
         return ui_usage(args,
                         "exec needs a command: cay exec ID \"ls -l\", or cay exec ID -- ls -l");
-    if (args_has(args, "detach") && args_has(args, "tty"))
-        return ui_usage(args, "--tty and --detach exclude each other: nobody would be there to "
-                              "type");
     if (attach_read_args(&o, args, &err) < 0)
         return ui_usage(args, "%s", err.text);
     o.cwd = args_text(args, "cwd");

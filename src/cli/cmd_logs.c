@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -178,6 +179,82 @@ static int background_logs(struct args *args, struct api *api, const char *id, s
     return r;
 }
 
+/* ---- a command of a sandbox, by its id ---- */
+
+static void print_output(const struct args *args, bool is_error, const json_t *text)
+{
+    FILE *to = is_error ? stderr : stdout;
+
+    if (json_string_length(text) == 0)
+        return;
+    print_text(to, json_string_value(text), json_string_length(text), wants_escape(args));
+    (void)fflush(to);
+}
+
+static void note_lost(int64_t bytes)
+{
+    if (bytes > 0)
+        ui_warn("%" PRId64 " bytes of the output are not kept any more", bytes);
+}
+
+/* What there is now. */
+static int print_exec(struct args *args, struct api *api, const char *path, struct err *err)
+{
+    bool more = true;
+    int64_t cursor = 0;
+
+    while (more && !ui_output_failed()) {
+        json_t *part = NULL;
+
+        if (api_call(api, "GET", NULL, &part, err, "%s?cursor=%" PRId64, path, cursor) < 0)
+            return -1;
+        note_lost(json_int(part, "lost"));
+        print_output(args, false, json_object_get(part, "stdout"));
+        print_output(args, true, json_object_get(part, "stderr"));
+        more = json_is_true(json_object_get(part, "more")) && json_int(part, "cursor") > cursor;
+        cursor = json_int(part, "cursor");
+        json_decref(part);
+    }
+    return 0;
+}
+
+static void print_exec_event(const struct args *args, const json_t *event)
+{
+    const char *type = json_text(event, "type");
+    const json_t *data = json_object_get(event, "data");
+
+    if (strcmp(type, "lost") == 0)
+        note_lost(strtoll(json_text(event, "data"), NULL, 10));
+    else if (strcmp(type, "error") == 0)
+        ui_warn("%s", json_text(event, "data"));
+    else if (strcmp(type, "exit") != 0)
+        print_output(args, strcmp(type, "stderr") == 0, data);
+}
+
+static int follow_exec(struct args *args, struct api *api, const char *path, struct err *err)
+{
+    auto_free char *stream = xasprintf("%s/stream", path);
+    struct sse_reader events = {0};
+    json_t *event;
+    int r = sse_open(&events, api, stream, err) < 0 ? -1 : 1;
+
+    while (r > 0 && !ui_output_failed() && (r = sse_next(&events, &event, err)) > 0) {
+        print_exec_event(args, event);
+        json_decref(event);
+    }
+    sse_close(&events);
+    return r < 0 ? -1 : 0;
+}
+
+static int exec_logs(struct args *args, struct api *api, const char *id, struct err *err)
+{
+    auto_free char *exec_id = url_encoded(args->words[1]);
+    auto_free char *path = xasprintf("/sandboxes/%s/exec/%s", id, exec_id);
+
+    return args_has(args, "follow") ? follow_exec(args, api, path, err)
+                                    : print_exec(args, api, path, err);
+}
+
 int cmd_logs(struct args *args)
 {
     auto_api struct api api = {0};
@@ -185,14 +262,17 @@ int cmd_logs(struct args *args)
     struct err err = {0};
     int r;
 
+    if (args->n_words > 1 && (args_has(args, "tail") || args_has(args, "json")))
+        return ui_usage(args, "--tail and --json are not for a command of a sandbox");
     if (api_open(&api, args, &err) < 0)
         return ui_fail(&err);
-    if (id_valid(args->words[0], "bg")) {
+    if (args->n_words == 1 && id_valid(args->words[0], "bg")) {
         r = background_logs(args, &api, args->words[0], &err);
     } else {
         r = api_sandbox_id(&api, args->words[0], &id, &err);
         if (r == 0)
-            r = sandbox_logs(args, &api, id, &err);
+            r = args->n_words > 1 ? exec_logs(args, &api, id, &err)
+                                  : sandbox_logs(args, &api, id, &err);
     }
     return r < 0 ? ui_fail(&err) : STATUS_OK;
 }

@@ -54,6 +54,7 @@ bool command_is_group(const char *word);
 int cmd_run(struct args *args);
 int cmd_create(struct args *args);
 int cmd_exec(struct args *args);
+int cmd_attach(struct args *args);
 int cmd_ls(struct args *args);
 int cmd_inspect(struct args *args);
 int cmd_logs(struct args *args);

@@ -66,8 +66,16 @@ static const struct flag exec_flags[] = {
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
     {"env", 'e', FLAG_LIST, "K=V", "environment variable"},
     {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
-    {"detach", 'd', FLAG_BOOL, NULL, "leave it running in the background and print its id"},
+    {"detach", 'd', FLAG_BOOL, NULL,
+     "leave it running and print its id; with -t `cay attach` comes back"},
     {"json", 0, FLAG_BOOL, NULL, "with --detach: print JSON"},
+    {0},
+};
+
+static const struct flag attach_flags[] = {
+    {"no-input", 0, FLAG_BOOL, NULL, "read along only; another may have the input"},
+    {"end", 0, FLAG_BOOL, NULL, "end the command and all that it started, instead"},
+    RAW_FLAG,
     {0},
 };
 
@@ -214,20 +222,33 @@ const struct command commands[] = {
      "Input is passed on when it is a pipe or a file, and from a terminal with -i or -t. The exit\n"
      "status is the command's; 124 after --timeout, 126 not executable, 127 not found, 128+n "
      "after\n"
-     "signal n, 125 when cay itself failed.",
+     "signal n, 125 when cay itself failed.\n"
+     "\n"
+     "A command goes on when the daemon ends or is replaced. cay then comes back to it, or, where\n"
+     "input from a pipe would be lost, says how to.",
      "cay exec web \"ls -l | wc -l\"\n"
      "cay exec web -- python3 -c 'print(42)'\n"
      "cay exec -t web -- bash\n"
-     "cay exec -d web \"make > build.log\"",
+     "cay exec -d web \"make > build.log\"\n"
+     "cay attach web $(cay exec -dt web -- bash)",
      exec_flags, 1, 2, true, COMPLETE_ID, cmd_exec},
+    {"attach", NULL, "[flags] ID EXEC_ID", "come back to a command that was started before",
+     "Shows what it has put out, from the beginning, and passes input on, until it ends; the exit "
+     "status\n"
+     "is the command's. Leaving (a second Ctrl-C) does not end it: --end does. One that has ended "
+     "is\n"
+     "shown as long as the sandbox keeps it.",
+     "cay attach web ex_9b1deb4d3b7d4bad9bdd2b0d\n"
+     "cay attach --end web ex_9b1deb4d3b7d4bad9bdd2b0d",
+     attach_flags, 2, 2, false, COMPLETE_ID, cmd_attach},
     {"ls", "list", "[flags]", "list sandboxes", NULL, "cay ls\ncay ls -q --status paused", ls_flags,
      0, 0, false, COMPLETE_NONE, cmd_ls},
     {"inspect", NULL, "ID...", "show all about sandboxes or background commands, as JSON",
      "One id gives one object, several give an array.", "cay inspect web", NULL, 1, ANY, false,
      COMPLETE_ID, cmd_inspect},
-    {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID",
-     "show the output of a sandbox's entrypoint or of a background command", NULL,
-     "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 1, false, COMPLETE_ID,
+    {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID\n[flags] ID EXEC_ID",
+     "show the output of a sandbox's entrypoint or of a command", NULL,
+     "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 2, false, COMPLETE_ID,
      cmd_logs},
     {"pause", NULL, "[flags] ID...", "freeze every process of sandboxes",
      "Memory is kept, time to live goes on. `cay resume` thaws them.", NULL, quiet_flags, 1, ANY,

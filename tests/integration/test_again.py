@@ -5,9 +5,10 @@ import http.client
 import signal
 import socket
 import struct
+import subprocess
 import threading
 
-from cay_harness import wait_until
+from cay_harness import CAY, cay, cli_environment, wait_until
 from test_attach import STARTED, STDIN, STDOUT, Attached
 
 # Says that it is there, and waits for a file.
@@ -361,3 +362,58 @@ def test_a_row_without_its_command_is_forgotten(own):
         with contextlib.closing(own.database()) as db:
             assert [r[0] for r in db.execute("select id from exec")] == [real["id"]]
         own.start()
+
+
+# ---- the command line ----
+
+
+def test_the_cli_comes_back_to_its_command(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        p = subprocess.Popen([CAY, "exec", box, WAITS], stdin=subprocess.DEVNULL, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli_environment(own))
+        assert p.stdout.readline() == "before\n"
+        is_up(api, box)
+        own.kill9()
+        own.start()
+        api.sh(box, "touch /tmp/go")
+        out, err = p.communicate(timeout=60)
+        assert (out, p.returncode) == ("after\n", 6) and "bad\n" in err, err
+
+
+def test_the_cli_says_how_to_come_back_where_input_would_be_lost(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        p = subprocess.Popen([CAY, "exec", box, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=cli_environment(own))
+        p.stdin.write(b"text\n")
+        p.stdin.flush()
+        assert p.stdout.readline() == b"text\n"
+        own.kill9()
+        assert p.wait(60) == 125
+        id = only_id(p.stderr.read())
+        for f in (p.stdin, p.stdout, p.stderr):
+            f.close()
+        own.start()
+        done = cay(own, "attach", box, id, input=b"more\n")
+        assert (done.stdout, done.returncode) == (b"text\nmore\n", 0), done
+        assert cay(own, "logs", box, id).stdout == b"text\nmore\n"
+        assert cay(own, "logs", "-f", box, id).stdout == b"text\nmore\n"
+
+
+def only_id(text):
+    return next(w for w in text.decode().replace("`", " ").split() if w.startswith("ex_"))
+
+
+def test_the_cli_leaves_a_terminal_and_comes_back_to_it(shared, api, box):
+    id = cay(shared, "exec", "-dt", box, "stty -echo; echo up; read a; echo got $a",
+             check=True).stdout.decode().strip()
+    wait_until(lambda: state(api, box, id)["stdout"] == "up\r\n")
+    assert state(api, box, id)["running"]
+    done = cay(shared, "attach", box, id, input=b"word\n")
+    assert done.stdout == b"up\r\ngot word\r\n" and done.returncode == 0, done
+    id = cay(shared, "exec", "-dt", box, "sleep 999", check=True).stdout.decode().strip()
+    cay(shared, "attach", "--end", box, id, check=True)
+    assert state(api, box, id)["reason"] == "cancelled"
+    assert cay(shared, "attach", box, "nonsense").returncode == 2
+    assert cay(shared, "attach", box, CHOSEN).returncode == 125
