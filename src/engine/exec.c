@@ -197,17 +197,28 @@ uint64_t engine_exec_cursor(const struct exec *x)
     return x->cursor;
 }
 
-/* Nobody wants it any more. Behind input that the command does not take there is no room for a
- * word: then it goes another way. An agent that keeps nothing takes the closing for it. */
-static void cancel(struct exec *x)
+/* False when there is no room for the word: behind input that the command does not take. Who does
+ * not listen any more needs none. */
+static bool say_cancel(struct exec *x)
 {
-    auto_buf struct buf frame = {0}, args = {0};
-    int fd;
+    auto_buf struct buf frame = {0};
+    ssize_t n;
 
+    if (x->input.len > 0)
+        return false;
     buf_init(&frame, FRAME_HEADER);
     (void)frame_put(&frame, FRAME_CANCEL, NULL, 0);
-    if (x->input.len == 0 && send(x->reader.fd, frame.data, frame.len,
-                                  MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)frame.len)
+    n = send(x->reader.fd, frame.data, frame.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n == (ssize_t)frame.len || (n < 0 && errno != EAGAIN);
+}
+
+/* Nobody wants it any more. An agent that keeps nothing takes the closing for it. */
+static void cancel(struct exec *x)
+{
+    auto_buf struct buf args = {0};
+    int fd;
+
+    if (say_cancel(x))
         return;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, x->id, 0, 0, AGAIN_END);

@@ -18,8 +18,9 @@
 /* Execs that were started before, asked for by their ids. Nothing of them is in the database: the
  * agent of their sandbox knows them, as long as it lives, whatever became of the daemon. */
 
-#define PART_MAX (1u << 20)
-#define LIST_MAX 1024 /* more than an agent keeps and runs together */
+#define PART_MAX   (1u << 20)
+#define FRAMES_MAX 65536 /* of one part */
+#define LIST_MAX   1024  /* more than an agent keeps and runs together */
 
 void exec_put_again(struct buf *args, const char *exec_id, uint64_t cursor, uint64_t most,
                     uint32_t flags)
@@ -86,6 +87,7 @@ static int read_kept(const char *data, size_t len, struct call_kept *ret, struct
 struct part {
     struct buf streams[2];
     uint64_t cursor, lost;
+    size_t frames;
     bool last_is_error;
     struct call_kept state; /* at the end of it */
 };
@@ -96,6 +98,8 @@ static int add_frame(struct part *p, unsigned type, const struct buf *payload, s
     uint64_t lost;
     struct wire w;
 
+    if (++p->frames > FRAMES_MAX)
+        return agent_broken(err, "output in more pieces than there can be");
     if (type == FRAME_LOST) {
         wire_init(&w, payload->data, payload->len);
         lost = wire_get_u64(&w);

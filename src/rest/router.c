@@ -93,6 +93,7 @@ static bool add_cors(const struct rest *rest, struct http_req *req)
     if (!auth_origin_listed(&rest->auth, origin))
         return false;
     http_reply_header(req, "Access-Control-Allow-Origin", origin);
+    http_reply_header(req, "Access-Control-Expose-Headers", "X-Exec-Id");
     http_reply_header(req, "Vary", "Origin");
     return true;
 }

@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_exec(const uint8_t *data, size_t size)
 {
+    struct call_kept kept;
     struct call_exec e;
     struct err err;
     struct wire w;
@@ -24,6 +25,10 @@ static void fuzz_exec(const uint8_t *data, size_t size)
     if (wire_ok(&w) && exec_check(&e, &err) == 0 && !e.argv[0][0])
         abort();
     call_exec_done(&e);
+    wire_init(&w, data, size);
+    call_kept_get(&w, &kept); /* also read from a file of the box's disk */
+    if (strnlen(kept.id, sizeof(kept.id)) == sizeof(kept.id))
+        abort();
 }
 
 /* Frames one after the other, as an exec's caller sends them. */

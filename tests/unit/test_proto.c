@@ -41,6 +41,42 @@ TEST(an_exec_call_survives_the_wire)
     call_exec_done(&out);
 }
 
+TEST(what_is_kept_of_an_exec_survives_the_wire)
+{
+    struct call_kept in = {.id = "ex_a",
+                           .running = 1,
+                           .pid = 7,
+                           .flags = EXEC_TTY,
+                           .started_ms = 8,
+                           .finished_ms = 9,
+                           .start = 1ull << 40,
+                           .end = (1ull << 40) + 5,
+                           .exit = {.how = EXIT_SIGNAL, .code = 9, .duration_ns = 3}},
+                     out;
+    char long_id[64];
+    struct buf b;
+    struct wire w;
+
+    buf_init(&b, 512);
+    call_kept_put(&b, &in);
+    wire_init(&w, b.data, b.len);
+    call_kept_get(&w, &out);
+    CHECK(wire_ok(&w) && memcmp(&in, &out, sizeof(in)) == 0);
+    for (size_t cut = 0; cut < b.len; cut++) {
+        wire_init(&w, b.data, cut);
+        call_kept_get(&w, &out);
+        CHECK(!wire_ok(&w));
+    }
+    memset(long_id, 'x', sizeof(long_id) - 1);
+    long_id[sizeof(long_id) - 1] = '\0';
+    buf_clear(&b);
+    wire_put_str(&b, long_id);
+    wire_init(&w, b.data, b.len);
+    call_kept_get(&w, &out);
+    CHECK(!wire_ok(&w) && out.id[0] == '\0');
+    buf_done(&b);
+}
+
 TEST(every_cut_of_a_message_is_refused)
 {
     char *list[] = {"one", "two", NULL};
