@@ -175,7 +175,7 @@ int engine_exec_again(struct engine *e, const char *id, const char *exec_id, uin
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
 
-    if (exec_check_id(exec_id, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_id(exec_id, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, cursor, UINT64_MAX, AGAIN_FOLLOW | (input ? AGAIN_INPUT : 0));

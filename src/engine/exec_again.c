@@ -150,7 +150,7 @@ static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t m
 
     buf_init(&p->streams[0], PART_MAX);
     buf_init(&p->streams[1], PART_MAX);
-    if (exec_check_id(exec_id, err) < 0 || sandbox_get_running(e, id, &sb, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_id(exec_id, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, p->cursor, most, flags);
