@@ -3,10 +3,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#include "agent/agent.h"
+#include "agent/supervised.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -25,66 +24,8 @@
  *  4. What an exec with an id puts out, and its end, are kept (kept.h): its end before anybody is
  *     told of it. */
 
-#define CHUNK     (64u << 10)
-#define TTY_DRAIN (256u << 10)
-
-/* Of EXEC_COLLECT: what is held back goes out when it is so much, and once after this long. */
-#define HOLD    (64u << 10)
+/* Of EXEC_COLLECT: what is held back goes out once after this long. */
 #define HOLD_NS (1000 * 1000000ll)
-
-struct output {
-    int fd;
-    unsigned type;
-    uint64_t kept, lost;
-};
-
-struct supervised {
-    struct agent_call *call;
-    struct call_exec in;
-    struct identity user;
-    struct journal journal; /* of a background exec */
-    struct kept *kept;      /* NULL = it has no id */
-    struct call_kept state;
-    struct running *seat; /* on the board; NULL = none */
-    struct watchers watchers;
-    struct output out[2]; /* the second one is closed for a tty and in the background */
-    int input;            /* write end of stdin, or the pty's master */
-    struct buf pending;   /* input that the command has not read */
-    bool input_ends;
-    pid_t pid;
-    int status;
-    bool ended;
-    int64_t started, deadline;
-    int64_t hold_until; /* 0 once it has passed */
-};
-
-static bool is_background(const struct supervised *x)
-{
-    return x->in.flags & EXEC_BACKGROUND;
-}
-
-static bool is_tty(const struct supervised *x)
-{
-    return x->in.flags & EXEC_TTY;
-}
-
-static bool collects(const struct supervised *x)
-{
-    return x->in.flags & EXEC_COLLECT;
-}
-
-static bool has_caller(const struct supervised *x)
-{
-    return x->call->fd >= 0;
-}
-
-/* So much waits for the caller that nothing is added to it. */
-static bool is_full(const struct supervised *x)
-{
-    if (has_caller(x) && x->call->out.len >= (collects(x) ? HOLD : 1))
-        return true;
-    return x->watchers.n > 0 && watchers_behind(&x->watchers);
-}
 
 static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
 {
@@ -157,231 +98,6 @@ static void reap(struct supervised *x)
         }
 }
 
-/* ---- output */
-
-/* The part of len bytes that output_max still lets through. */
-static size_t within_limit(const struct supervised *x, struct output *o, size_t len)
-{
-    uint64_t room = x->in.output_max > o->kept ? x->in.output_max - o->kept : 0;
-    size_t part = x->in.output_max == 0 || len < room ? len : (size_t)room;
-
-    o->kept += part;
-    o->lost += len - part;
-    return part;
-}
-
-static ssize_t pass_on(struct supervised *x, struct output *o, const char *data, size_t len)
-{
-    size_t part = within_limit(x, o, len);
-
-    if (part > 0 && x->kept)
-        kept_add(x->kept, o->type == FRAME_STDERR, data, part);
-    if (part > 0 && has_caller(x) &&
-        (call_queue(x->call, o->type, data, part) < 0 ||
-         (is_full(x) && call_flush_try(x->call) < 0)))
-        return -EPIPE;
-    return (ssize_t)len;
-}
-
-/* Reads at most want bytes and passes them on. Bytes read, 0 at the end of the stream (it is closed
- * then), or -errno. */
-static ssize_t pump(struct supervised *x, struct output *o, size_t want)
-{
-    static char chunk[CHUNK];
-    ssize_t n = read_some(o->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk));
-
-    if (n == -EAGAIN)
-        return n;
-    if (n <= 0) { /* a pty's end is EIO */
-        if (x->input == o->fd)
-            x->input = -1;
-        close_fd(&o->fd);
-        return n;
-    }
-    if (is_background(x)) {
-        journal_write(&x->journal, chunk, (size_t)n);
-    } else {
-        return pass_on(x, o, chunk, (size_t)n);
-    }
-    return n;
-}
-
-/* The caller has gone, and the command has not. */
-static void unwatch(struct supervised *x)
-{
-    close_fd(&x->call->fd);
-    buf_clear(&x->call->out);
-    x->hold_until = 0;
-}
-
-static void flush_or_unwatch(struct supervised *x)
-{
-    if (has_caller(x) && is_full(x) && call_flush_wait(x->call) < 0)
-        unwatch(x);
-}
-
-/* What is there now and no more: a process that goes on writing must not keep the call open. */
-static void drain(struct supervised *x)
-{
-    for (size_t i = 0; i < ARRAY_LEN(x->out); i++) {
-        struct output *o = &x->out[i];
-        int left = 0;
-
-        if (o->fd < 0)
-            continue;
-        if (is_tty(x))
-            left = TTY_DRAIN; /* ends with EIO or EAGAIN, unless somebody goes on writing */
-        else if (ioctl(o->fd, FIONREAD, &left) < 0)
-            left = 0;
-        while (left > 0 && o->fd >= 0) {
-            ssize_t n = pump(x, o, (size_t)left);
-
-            if (n == -EPIPE)
-                unwatch(x);
-            else if (n <= 0)
-                break;
-            left -= n > 0 ? (int)n : 0;
-            flush_or_unwatch(x);
-        }
-    }
-}
-
-/* ---- input: what the caller sends while the command runs */
-
-static void feed(struct supervised *x)
-{
-    while (x->input >= 0 && x->pending.len > 0) {
-        ssize_t n = write(x->input, x->pending.data, x->pending.len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n < 0) {
-            /* Nobody will read it. The master of a pty stays: output still comes from it. */
-            if (x->input != x->out[0].fd)
-                (void)close(x->input);
-            x->input = -1;
-            break;
-        }
-        buf_shift(&x->pending, (size_t)n);
-    }
-    if (x->input < 0)
-        buf_clear(&x->pending);
-    else if (x->input_ends && !is_tty(x))
-        close_fd(&x->input);
-}
-
-static int on_input(struct supervised *x, const struct frame *f)
-{
-    if (!(x->in.flags & (EXEC_STDIN | EXEC_TTY)) || x->input_ends)
-        return 0; /* late, or never announced: dropped */
-    if (f->len > 0)
-        return buf_add(&x->pending, f->data, f->len);
-    x->input_ends = !is_tty(x);
-    return is_tty(x) ? buf_add(&x->pending, "\x04", 1) : 0;
-}
-
-static int on_frame(struct supervised *x, const struct frame *f)
-{
-    pid_t self = getpid();
-    struct wire w;
-    uint32_t a, b;
-
-    wire_init(&w, f->data, f->len);
-    switch (f->type) {
-    case FRAME_STDIN:
-        return on_input(x, f);
-    case FRAME_RESIZE:
-        a = wire_get_u32(&w);
-        b = wire_get_u32(&w);
-        if (!wire_ok(&w))
-            return -EPROTO;
-        if (is_tty(x) && x->out[0].fd >= 0)
-            pty_resize(x->out[0].fd, a, b);
-        return 0;
-    case FRAME_SIGNAL:
-        a = wire_get_u32(&w);
-        if (!wire_ok(&w) || a < 1 || a >= NSIG)
-            return -EPROTO;
-        tree_signal(&self, 1, (int)a);
-        return 0;
-    case FRAME_CANCEL:
-        return -ECANCELED;
-    default:
-        return -EPROTO;
-    }
-}
-
-/* Room for one more frame of input must be left before another is taken. */
-static bool wants_frames(const struct supervised *x)
-{
-    return x->pending.len < FRAME_MAX;
-}
-
-static int take_frames(struct supervised *x)
-{
-    while (wants_frames(x)) {
-        struct frame f;
-        int r = call_take(x->call, &f);
-
-        if (r <= 0)
-            return r;
-        r = on_frame(x, &f);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-/* What the caller said before it went, however much that was: -ECANCELED if it does not want the
- * command any more. Input that there is no room for is dropped. */
-static int last_words(struct supervised *x)
-{
-    struct frame f;
-    int r;
-
-    for (;;) {
-        while ((r = call_take(x->call, &f)) == 1)
-            if (f.type != FRAME_STDIN && (r = on_frame(x, &f)) < 0)
-                return r;
-        if (r < 0)
-            return r;
-        if (call_fill(x->call) <= 0)
-            return 0;
-    }
-}
-
-/* The caller has gone, or says what it may not. 0 = the command goes on. */
-static int without_caller(struct supervised *x, int why)
-{
-    if (!x->kept || why == -EPROTO || why == -ECANCELED || last_words(x) < 0)
-        return -ECANCELED;
-    unwatch(x);
-    return 0;
-}
-
-/* 0, or negative when the caller is gone, cancels or does not speak our protocol. */
-static int listen_caller(struct supervised *x, short revents)
-{
-    int r;
-
-    if ((revents & POLLIN) && wants_frames(x)) {
-        ssize_t n = call_fill(x->call);
-
-        if (n == 0)
-            return -EPIPE;
-        if (n < 0 && n != -EAGAIN)
-            return (int)n;
-        r = take_frames(x);
-        if (r < 0)
-            return r;
-    } else if (revents & (POLLHUP | POLLERR)) {
-        return -EPIPE;
-    }
-    return 0;
-}
-
 /* ---- callers that came later */
 
 /* One that has gone may not have been noticed yet. */
@@ -396,15 +112,15 @@ static bool takes_frame(void *arg)
 {
     const struct supervised *x = arg;
 
-    return x->ended || wants_frames(x);
+    return x->ended || exec_wants_frames(x);
 }
 
 static int on_watcher_frame(void *arg, const struct frame *f)
 {
     struct supervised *x = arg;
-    int r = x->ended ? 0 : on_frame(x, f);
+    int r = x->ended ? 0 : exec_on_frame(x, f);
 
-    feed(x);
+    exec_feed(x);
     return r;
 }
 
@@ -461,7 +177,7 @@ static size_t poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT + 
     p[WAIT_CALLER] = (struct pollfd){.fd = x->call->fd};
     if (full)
         p[WAIT_CALLER].events |= POLLOUT;
-    if (wants_frames(x))
+    if (exec_wants_frames(x))
         p[WAIT_CALLER].events |= POLLIN;
     return WAIT_COUNT + watchers_poll(&x->watchers, p + WAIT_COUNT);
 }
@@ -469,11 +185,11 @@ static size_t poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT + 
 /* What the caller sent or takes. */
 static int serve_caller(struct supervised *x, short revents)
 {
-    int r = revents ? listen_caller(x, revents) : 0;
+    int r = revents ? exec_listen(x, revents) : 0;
 
     if (r == 0 && (revents & POLLOUT))
         r = call_flush_try(x->call);
-    return r < 0 ? without_caller(x, r) : 0;
+    return r < 0 ? exec_without_caller(x, r) : 0;
 }
 
 static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
@@ -483,18 +199,18 @@ static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
     if (has_caller(x) && serve_caller(x, p[WAIT_CALLER].revents) < 0)
         return -ECANCELED;
     for (size_t i = 0; i < ARRAY_LEN(x->out); i++)
-        if (p[i].revents && x->out[i].fd >= 0 && pump(x, &x->out[i], CHUNK) == -EPIPE &&
-            without_caller(x, -EPIPE) < 0)
+        if (p[i].revents && x->out[i].fd >= 0 && exec_pump(x, &x->out[i], CHUNK) == -EPIPE &&
+            exec_without_caller(x, -EPIPE) < 0)
             return -ECANCELED;
-    feed(x);
+    exec_feed(x);
     if (!has_caller(x))
         return 0;
     /* Frames that had to wait for room. If the end of input is the last of them, nothing else comes
      * that would have it passed on. */
-    r = take_frames(x);
-    if (r < 0 && without_caller(x, r) < 0)
+    r = exec_take_frames(x);
+    if (r < 0 && exec_without_caller(x, r) < 0)
         return -ECANCELED;
-    feed(x);
+    exec_feed(x);
     return 0;
 }
 
@@ -519,12 +235,12 @@ static bool time_is_up(struct supervised *x, int64_t now)
 static enum call_exit_how watch(struct supervised *x)
 {
     struct pollfd p[WAIT_COUNT + WATCHERS_POLL];
-    int r = has_caller(x) ? take_frames(x) : 0;
+    int r = has_caller(x) ? exec_take_frames(x) : 0;
 
     /* Frames that came together with the call. */
-    if (r < 0 && without_caller(x, r) < 0)
+    if (r < 0 && exec_without_caller(x, r) < 0)
         return EXIT_CANCELLED;
-    feed(x);
+    exec_feed(x);
     for (;;) {
         struct timespec left = {0};
         int64_t then = next_time(x), now;
@@ -565,7 +281,7 @@ static void finish(struct supervised *x, enum call_exit_how how)
     else if (how == EXIT_SIGNAL)
         e.code = (uint32_t)WTERMSIG(x->status);
     x->ended = true;
-    drain(x);
+    exec_drain(x);
     e.lost_stdout = x->out[0].lost;
     e.lost_stderr = x->out[1].lost;
     if (is_background(x))

@@ -490,8 +490,10 @@ TEST(a_supervisor_that_was_killed_leaves_one_that_is_lost)
     int fd;
 
     rig_start();
-    fd = start_kept("ex_m", 0, "kill -9 $PPID; sleep 1000");
+    make_fifo("go");
+    fd = start_kept("ex_m", 0, "read x < go; kill -9 $PPID; sleep 1000");
     (void)close(fd);
+    let_go("go");
     do
         s = see_again("ex_m", 0);
     while (s.end.running);

@@ -1,0 +1,230 @@
+#include "agent/supervised.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "proto/frame.h"
+
+#define TTY_DRAIN (256u << 10)
+
+/* ---- output */
+
+/* The part of len bytes that output_max still lets through. */
+static size_t within_limit(const struct supervised *x, struct output *o, size_t len)
+{
+    uint64_t room = x->in.output_max > o->kept ? x->in.output_max - o->kept : 0;
+    size_t part = x->in.output_max == 0 || len < room ? len : (size_t)room;
+
+    o->kept += part;
+    o->lost += len - part;
+    return part;
+}
+
+static ssize_t pass_on(struct supervised *x, struct output *o, const char *data, size_t len)
+{
+    size_t part = within_limit(x, o, len);
+
+    if (part > 0 && x->kept)
+        kept_add(x->kept, o->type == FRAME_STDERR, data, part);
+    if (part > 0 && has_caller(x) &&
+        (call_queue(x->call, o->type, data, part) < 0 ||
+         (is_full(x) && call_flush_try(x->call) < 0)))
+        return -EPIPE;
+    return (ssize_t)len;
+}
+
+ssize_t exec_pump(struct supervised *x, struct output *o, size_t want)
+{
+    static char chunk[CHUNK];
+    ssize_t n = read_some(o->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk));
+
+    if (n == -EAGAIN)
+        return n;
+    if (n <= 0) { /* a pty's end is EIO */
+        if (x->input == o->fd)
+            x->input = -1;
+        close_fd(&o->fd);
+        return n;
+    }
+    if (is_background(x)) {
+        journal_write(&x->journal, chunk, (size_t)n);
+    } else {
+        return pass_on(x, o, chunk, (size_t)n);
+    }
+    return n;
+}
+
+/* The caller has gone, and the command has not. */
+static void unwatch(struct supervised *x)
+{
+    close_fd(&x->call->fd);
+    buf_clear(&x->call->out);
+    x->hold_until = 0;
+}
+
+static void flush_or_unwatch(struct supervised *x)
+{
+    if (has_caller(x) && is_full(x) && call_flush_wait(x->call) < 0)
+        unwatch(x);
+}
+
+void exec_drain(struct supervised *x)
+{
+    for (size_t i = 0; i < ARRAY_LEN(x->out); i++) {
+        struct output *o = &x->out[i];
+        int left = 0;
+
+        if (o->fd < 0)
+            continue;
+        if (is_tty(x))
+            left = TTY_DRAIN; /* ends with EIO or EAGAIN, unless somebody goes on writing */
+        else if (ioctl(o->fd, FIONREAD, &left) < 0)
+            left = 0;
+        while (left > 0 && o->fd >= 0) {
+            ssize_t n = exec_pump(x, o, (size_t)left);
+
+            if (n == -EPIPE)
+                unwatch(x);
+            else if (n <= 0)
+                break;
+            left -= n > 0 ? (int)n : 0;
+            flush_or_unwatch(x);
+        }
+    }
+}
+
+/* ---- input: what the caller sends while the command runs */
+
+void exec_feed(struct supervised *x)
+{
+    while (x->input >= 0 && x->pending.len > 0) {
+        ssize_t n = write(x->input, x->pending.data, x->pending.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            /* Nobody will read it. The master of a pty stays: output still comes from it. */
+            if (x->input != x->out[0].fd)
+                (void)close(x->input);
+            x->input = -1;
+            break;
+        }
+        buf_shift(&x->pending, (size_t)n);
+    }
+    if (x->input < 0)
+        buf_clear(&x->pending);
+    else if (x->input_ends && !is_tty(x))
+        close_fd(&x->input);
+}
+
+static int on_input(struct supervised *x, const struct frame *f)
+{
+    if (!(x->in.flags & (EXEC_STDIN | EXEC_TTY)) || x->input_ends)
+        return 0; /* late, or never announced: dropped */
+    if (f->len > 0)
+        return buf_add(&x->pending, f->data, f->len);
+    x->input_ends = !is_tty(x);
+    return is_tty(x) ? buf_add(&x->pending, "\x04", 1) : 0;
+}
+
+int exec_on_frame(struct supervised *x, const struct frame *f)
+{
+    pid_t self = getpid();
+    struct wire w;
+    uint32_t a, b;
+
+    wire_init(&w, f->data, f->len);
+    switch (f->type) {
+    case FRAME_STDIN:
+        return on_input(x, f);
+    case FRAME_RESIZE:
+        a = wire_get_u32(&w);
+        b = wire_get_u32(&w);
+        if (!wire_ok(&w))
+            return -EPROTO;
+        if (is_tty(x) && x->out[0].fd >= 0)
+            pty_resize(x->out[0].fd, a, b);
+        return 0;
+    case FRAME_SIGNAL:
+        a = wire_get_u32(&w);
+        if (!wire_ok(&w) || a < 1 || a >= NSIG)
+            return -EPROTO;
+        tree_signal(&self, 1, (int)a);
+        return 0;
+    case FRAME_CANCEL:
+        return -ECANCELED;
+    default:
+        return -EPROTO;
+    }
+}
+
+bool exec_wants_frames(const struct supervised *x)
+{
+    return x->pending.len < FRAME_MAX;
+}
+
+int exec_take_frames(struct supervised *x)
+{
+    while (exec_wants_frames(x)) {
+        struct frame f;
+        int r = call_take(x->call, &f);
+
+        if (r <= 0)
+            return r;
+        r = exec_on_frame(x, &f);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* What the caller said before it went, however much that was: -ECANCELED if it does not want the
+ * command any more. Input that there is no room for is dropped. */
+static int last_words(struct supervised *x)
+{
+    struct frame f;
+    int r;
+
+    for (;;) {
+        while ((r = call_take(x->call, &f)) == 1)
+            if (f.type != FRAME_STDIN && (r = exec_on_frame(x, &f)) < 0)
+                return r;
+        if (r < 0)
+            return r;
+        if (call_fill(x->call) <= 0)
+            return 0;
+    }
+}
+
+int exec_without_caller(struct supervised *x, int why)
+{
+    if (!x->kept || why == -EPROTO || why == -ECANCELED || last_words(x) < 0)
+        return -ECANCELED;
+    unwatch(x);
+    return 0;
+}
+
+int exec_listen(struct supervised *x, short revents)
+{
+    int r;
+
+    if ((revents & POLLIN) && exec_wants_frames(x)) {
+        ssize_t n = call_fill(x->call);
+
+        if (n == 0)
+            return -EPIPE;
+        if (n < 0 && n != -EAGAIN)
+            return (int)n;
+        r = exec_take_frames(x);
+        if (r < 0)
+            return r;
+    } else if (revents & (POLLHUP | POLLERR)) {
+        return -EPIPE;
+    }
+    return 0;
+}
