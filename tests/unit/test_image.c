@@ -1738,6 +1738,44 @@ TEST(a_worker_that_is_killed_leaves_nothing)
     image_store_free(s);
 }
 
+/* The store on a disk of its own, of so many MiB; other tests do not see it. */
+static void small_disk(unsigned mib)
+{
+    auto_free char *size = xasprintf("size=%um", mib);
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        SKIP("needs a mount namespace");
+    CHECK_INT(mount("none", in_base("data"), "tmpfs", 0, size), 0);
+}
+
+TEST(a_disk_that_is_nearly_full_is_left_alone)
+{
+    auto_free char *much = xcalloc(1, (16u << 20) + 1);
+    struct image_store *s;
+    struct archive *a;
+    struct image *image;
+    struct err err = {0};
+
+    set_up();
+    small_disk(24);
+    s = open_store();
+    small_tar("x");
+    if (image_import(s, in_base("image.tar"), "small", NULL, NULL, &image, &err) < 0)
+        SKIP("needs a tmpfs whose mounts can translate ids (Linux 6.3)");
+    image_free(image);
+    memset(much, 'x', 16u << 20);
+    a = tar_open(ARCHIVE_FILTER_NONE);
+    put(a, entry("one", AE_IFREG, 0644), much);
+    put(a, entry("two", AE_IFREG, 0644), much);
+    tar_close(a);
+    CHECK_INT(image_import(s, in_base("image.tar"), "large", NULL, NULL, &image, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    CHECK_INT(count_layers(), 1);
+    image_store_free(s);
+    (void)umount2(in_base("data"), MNT_DETACH);
+}
+
 /* Everything in a file of the worker's in /proc. */
 static void worker_file(const char *name, char *text, size_t size)
 {

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -19,6 +20,7 @@
 #include "layer/layer.h"
 #include "layer/pipe.h"
 #include "layer/tree.h"
+#include "layer/trusted.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -927,6 +929,112 @@ TEST(entries_and_bytes_stop_at_their_maximum)
         CHECK_INT(unpack_file(tar, &l, digest, &err), -1);
         CHECK_INT(err.kind, ERR_TOO_LARGE);
     }
+}
+
+/* Unpacks the archive of make_tar() as one more layer of an image. */
+static int unpack_more(struct layer_budget *budget, const char *name, struct err *err)
+{
+    auto_close int tar = open(in_base("tar"), O_RDONLY | O_CLOEXEC), root = -1;
+    char digest[DIGEST_HEX];
+    struct layer l;
+
+    CHECK_INT(mkdir(in_base(name), 0755), 0);
+    root = open_dir(in_base(name));
+    layer_init(&l, root);
+    l.oci = true;
+    l.budget = budget;
+    return unpack_file(tar, &l, digest, err);
+}
+
+TEST(maxima_are_of_all_layers_together)
+{
+    /* Two folders that are left out, and a file: three entries, five bytes. */
+    static const char *const entries[] = {"f a/b/c=12345", NULL};
+    static const struct {
+        uint64_t entries, bytes;
+        int second;
+    } limits[] = {{6, 10, 0}, {5, 10, -1}, {6, 9, -1}};
+
+    set_up();
+    make_tar(entries);
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        struct layer_budget budget;
+        struct err err = {0};
+        char name[16];
+
+        layer_budget_init(&budget, limits[i].bytes, limits[i].entries, open_dir(base));
+        (void)snprintf(name, sizeof(name), "a%zu", i);
+        CHECK_INT(unpack_more(&budget, name, &err), 0);
+        name[0] = 'b';
+        CHECK_INT(unpack_more(&budget, name, &err), limits[i].second);
+        if (limits[i].second < 0)
+            CHECK_STR(err.code, "image_too_large");
+    }
+}
+
+TEST(a_disk_keeps_a_reserve)
+{
+    struct layer_budget budget;
+    struct err err = {0};
+    auto_close int disk = -1, file = -1;
+
+    set_up();
+    CHECK_INT(mount("none", in_base("merged"), "tmpfs", 0, "size=64m"), 0);
+    disk = open_dir(in_base("merged"));
+    layer_budget_init(&budget, 1ull << 40, 1 << 20, disk);
+    CHECK_INT(layer_budget_room(&budget, 50 << 20, &err), 0);
+    CHECK_INT(layer_budget_room(&budget, 62 << 20, &err), -1); /* of 64, less a twentieth */
+    CHECK_STR(err.code, "no_space");
+    CHECK_INT(layer_budget_grow(&budget, 32 << 20, &err), 0);
+    file = open(in_base("merged/others"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_INT(fallocate(file, 0, 0, 62 << 20), 0); /* somebody else is faster */
+    err = (struct err){0};
+    CHECK_INT(layer_budget_grow(&budget, 32 << 20, &err), -1);
+    CHECK_STR(err.code, "no_space");
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+}
+
+/* ---- trusted attributes, by way of another process ---- */
+
+static void *serve_trusted(void *arg)
+{
+    trusted_serve(*(int *)arg);
+    return NULL;
+}
+
+TEST(who_is_not_root_of_the_host_has_marks_set_and_read_for_it)
+{
+    struct layer_note note = {0};
+    auto_close int dir = -1, file = -1, cut = -1;
+    int pair[2], found;
+    pthread_t thread;
+
+    set_up();
+    CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    CHECK_INT(mkdir(in_base("d"), 0755), 0);
+    dir = open_dir(in_base("d"));
+    file = open(in_base("f"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_INT(pthread_create(&thread, NULL, serve_trusted, &pair[1]), 0);
+    trusted_ask(pair[0]);
+    CHECK_INT(trusted_look(dir), 0);
+    CHECK_INT(trusted_make_opaque(dir), 0);
+    CHECK_INT(trusted_look(dir), TRUSTED_OPAQUE);
+    CHECK_INT(trusted_get_note(dir, &note), 0);
+    CHECK_INT(note.bytes, 0);
+    CHECK_INT(trusted_set_note(dir, &(struct layer_note){1ull << 40, 7}), 0);
+    CHECK_INT(trusted_get_note(dir, &note), 0);
+    CHECK(note.bytes == 1ull << 40 && note.entries == 7);
+    /* Only folders have any, and only through what can be written to. */
+    CHECK_INT(trusted_make_opaque(file), -ENOTDIR);
+    CHECK_INT(mount(in_base("d"), in_base("merged"), NULL, MS_BIND, NULL), 0);
+    CHECK_INT(mount(NULL, in_base("merged"), NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), 0);
+    cut = open_dir(in_base("merged"));
+    CHECK_INT(trusted_set_note(cut, &note), -EROFS);
+    CHECK_INT(trusted_look(cut), TRUSTED_OPAQUE);
+    (void)shutdown(pair[0], SHUT_RDWR);
+    found = trusted_look(dir);
+    CHECK_INT(found, -EPIPE);
+    (void)pthread_join(thread, NULL);
 }
 
 TEST(the_padding_of_the_last_file_may_be_missing)

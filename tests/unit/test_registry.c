@@ -1158,6 +1158,36 @@ TEST(a_blob_can_begin_at_a_mirror_and_end_at_the_registry)
     registry_free(r);
 }
 
+TEST(only_hosts_that_are_asked_have_their_passwords_told)
+{
+    char *mirrors[] = {"docker.io=https://cache.example:8443/prefix", "ghcr.io=https://g.example",
+                       "nonsense", NULL};
+    static const struct {
+        const char *image, *host;
+        bool asked;
+    } cases[] = {
+        {"python", "https://index.docker.io/v1/", true},
+        {"python", "cache.example:8443", true},
+        {"python", "docker.io", false},
+        {"python", "ghcr.io", false},
+        {"python", "g.example", false},
+        {"python", "nonsense", false},
+        {"python", "", false},
+        {"ghcr.io/a/b", "ghcr.io", true},
+        {"ghcr.io/a/b", "g.example", true},
+        {"ghcr.io/a/b", "cache.example:8443", false},
+        {"ghcr.io/a/b", "https://index.docker.io/v1/", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct reference ref;
+
+        CHECK_INT(reference_parse(cases[i].image, &ref, NULL), 0);
+        CHECK_INT(registry_asks(&ref, mirrors, cases[i].host), cases[i].asked);
+        reference_done(&ref);
+    }
+}
+
 TEST(a_bad_mirror_or_ca_is_refused_at_once)
 {
     char *mirrors[][2] = {{"127.0.0.1:1", NULL}, {"127.0.0.1:1=http://127.0.0.1:2", NULL}};
