@@ -85,10 +85,13 @@ static int said_error(const json_t *event, struct err *err)
 static char **environment(void)
 {
     /* For credential helpers, and for where registries are behind a proxy. */
-    static const char *const passed[] = {"HOME", "PATH", "http_proxy", "https_proxy", "HTTPS_PROXY",
-                                         "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy",
-                                         /* what a build for tests listens to */
-                                         "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+    static const char *const passed[] = {
+        "HOME",         "PATH",         "http_proxy",    "https_proxy", "HTTPS_PROXY",
+        "ALL_PROXY",    "all_proxy",    "NO_PROXY",      "no_proxy",
+#ifdef CAY_SANITIZED
+        "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", /* a race in it fails its test */
+#endif
+    };
     char **env = getenv("PATH") ? NULL : strv_add(NULL, IMAGE_PATH);
 
     for (size_t i = 0; i < ARRAY_LEN(passed); i++) {

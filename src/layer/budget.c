@@ -41,7 +41,7 @@ int layer_budget_room(const struct layer_budget *b, uint64_t bytes, struct err *
 
 int layer_budget_grow(struct layer_budget *b, uint64_t bytes, struct err *err)
 {
-    uint64_t sum = b->bytes += bytes, looked = b->looked;
+    uint64_t sum = atomic_fetch_add(&b->bytes, bytes) + bytes, looked = b->looked;
 
     if (sum > b->max_bytes || sum < bytes)
         return err_code(
@@ -56,7 +56,7 @@ int layer_budget_grow(struct layer_budget *b, uint64_t bytes, struct err *err)
 
 int layer_budget_count(struct layer_budget *b, uint64_t entries, struct err *err)
 {
-    uint64_t sum = b->entries += entries;
+    uint64_t sum = atomic_fetch_add(&b->entries, entries) + entries;
 
     if (sum > b->max_entries || sum < entries)
         return err_code(err, ERR_TOO_LARGE, "image_too_large",

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,7 +178,8 @@ static void serve(struct fetcher *f)
         *job = (struct job){.fetcher = f, .fd = -1};
         n = recv_fds(FD_ASK, &job->ask, sizeof(job->ask), &job->fd, &nfds);
         if (n != (ssize_t)sizeof(job->ask) || nfds != 1 || !is_sane(&job->ask) ||
-            ++f->busy > AT_ONCE || pthread_create(&thread, NULL, fetch_thread, job) != 0)
+            atomic_fetch_add(&f->busy, 1) >= AT_ONCE ||
+            pthread_create(&thread, NULL, fetch_thread, job) != 0)
             return; /* the unpacker has ended, or is not itself any more */
         (void)pthread_detach(thread);
     }
@@ -225,8 +225,6 @@ static int see_little(const json_t *request, struct err *err)
     const char *ca_file = json_string_value(json_object_get(request, "ca_file"));
     auto_close int root = -1;
 
-    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
-        return err_sys(err, errno, "make namespaces for the fetching process");
     if (wall_root_new(&root, err) < 0)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)

@@ -161,12 +161,7 @@ int keeper_give(struct keeper *k, struct err *err)
 {
     int fds[3] = {-1, -1, -1}, r;
     size_t n;
-    char ready;
 
-    /* It has its namespaces now, or has said why not. */
-    if (read_some(k->work, &ready, 1) <= 0)
-        return err_code(err, ERR_INTERNAL, "image_worker_died",
-                        "the process that unpacks for the image worker ended early");
     r = make_views(k, fds, &n, err);
     if (r == 0)
         r = wall_capabilities(kept, ARRAY_LEN(kept), err);

@@ -21,6 +21,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,9 @@
 #include "worker/secrets.h"
 #include "worker/wall.h"
 #include "worker/worker.h"
+
+#define FETCHER_NAMESPACES  (CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
+#define UNPACKER_NAMESPACES (FETCHER_NAMESPACES | CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWCGROUP)
 
 static int read_request(json_t **ret, struct err *err)
 {
@@ -73,18 +77,15 @@ static int pair(int type, int *ret_ours, int *ret_theirs, struct err *err)
     return 0;
 }
 
-/* fork() into a pid namespace of its own; what the keeper starts later stays in the keeper's. */
-static int fork_apart(pid_t *ret, struct err *err)
+/* fork() into new namespaces. The call itself: glibc has no function for it, and whatever it would
+ * tidy up in the child concerns other threads, of which there are none. */
+static int fork_into(int namespaces, pid_t *ret, struct err *err)
 {
-    auto_close int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    long pid = syscall(SYS_clone, (long)namespaces | SIGCHLD, 0, 0, 0, 0);
 
-    if (here < 0 || unshare(CLONE_NEWPID) < 0)
-        return err_sys(err, errno, "make a pid namespace");
-    *ret = fork();
-    if (*ret < 0)
+    if (pid < 0)
         return err_sys(err, errno, "start a part of the image worker");
-    if (*ret > 0 && setns(here, CLONE_NEWPID) < 0)
-        return err_sys(err, errno, "go back to the pid namespace");
+    *ret = (pid_t)pid;
     return 0;
 }
 
@@ -94,7 +95,8 @@ static int start_unpacker(struct keeper *k, struct err *err)
 
     if (pair(SOCK_STREAM, &k->work, &work, err) < 0 ||
         pair(SOCK_SEQPACKET, &k->trusted, &trusted, err) < 0 ||
-        pair(SOCK_SEQPACKET, &k->ask, &k->asker, err) < 0 || fork_apart(&k->unpacker, err) < 0)
+        pair(SOCK_SEQPACKET, &k->ask, &k->asker, err) < 0 ||
+        fork_into(UNPACKER_NAMESPACES, &k->unpacker, err) < 0)
         return -1;
     if (k->unpacker == 0)
         unpacker_run(work, trusted, k->asker);
@@ -109,7 +111,8 @@ static int start_fetcher(struct keeper *k, struct err *err)
     int secrets = -1;
     pid_t pid;
 
-    if (pair(SOCK_SEQPACKET, &k->secrets, &secrets, err) < 0 || fork_apart(&pid, err) < 0)
+    if (pair(SOCK_SEQPACKET, &k->secrets, &secrets, err) < 0 ||
+        fork_into(FETCHER_NAMESPACES, &pid, err) < 0)
         return -1;
     if (pid == 0)
         fetcher_run(k->request, k->ask, secrets);

@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,9 +15,6 @@
 #include "layer/trusted.h"
 #include "worker/wall.h"
 #include "worker/worker.h"
-
-#define NAMESPACES                                                                                 \
-    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 static const struct {
     const char *op;
@@ -126,11 +122,6 @@ static int run(struct worker_request *q, json_t **ret, struct err *err)
     uint64_t len;
     int r;
 
-    if (unshare(NAMESPACES) < 0)
-        return err_sys(err, errno, "make namespaces for the unpacking process");
-    r = write_all(STDIN_FILENO, "", 1); /* now the keeper can map the ids */
-    if (r < 0)
-        return err_sys(err, -r, "talk to the image worker's keeper");
     if (take_descriptors(&len, err) < 0 || wall_up(err) < 0 || read_request(len, q, err) < 0)
         return -1;
     trusted_ask(FD_TRUSTED);

@@ -11,7 +11,7 @@ struct err;
  * descriptor `from` on. No program that we start can have more than we have. */
 int wall_limits(unsigned from, struct err *err);
 
-/* An empty root for the mount namespace that the process has made for itself: its descriptor. */
+/* An empty root for the process's own mount namespace: its descriptor. */
 int wall_root_new(int *ret_root, struct err *err);
 /* Shows a folder of the host there, read-only, under the same path; nothing if there is none. */
 int wall_root_show(int root, const char *path, struct err *err);

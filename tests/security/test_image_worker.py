@@ -18,6 +18,7 @@ BLOBS = r"/blobs/sha256:"
 SECRET = "wall-" + PASSWORD
 UNPACK_CAPS = 0x1b  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID
 KEEPER_CAPS = 0x200002  # DAC_OVERRIDE, SYS_ADMIN
+AREA_MAX = 512 << 20  # the worker may not have more; a sanitizer's own is far larger
 CERTIFICATES = "/etc/ssl/certs"
 
 
@@ -56,7 +57,7 @@ class Process:
             for line in read_text(f"/proc/{self.pid}/maps").splitlines():
                 area, rights = line.split()[:2]
                 start, end = (int(x, 16) for x in area.split("-"))
-                if "r" not in rights or line.endswith(("[vvar]", "[vsyscall]")):
+                if "r" not in rights or line.endswith(("[vvar]", "[vsyscall]")) or end - start > AREA_MAX:
                     continue
                 try:
                     memory.seek(start)
