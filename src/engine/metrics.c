@@ -81,14 +81,6 @@ static void add_space(struct engine *e, json_t *o)
     (void)json_object_set_new(o, "diskLow", json_boolean(s.low));
 }
 
-bool engine_disk_low(struct engine *e)
-{
-    struct space_state s;
-
-    space_look(e, &s);
-    return s.low;
-}
-
 int engine_metrics(struct engine *e, json_t **ret, struct err *err)
 {
     json_int_t uptime = (mono_ns() - e->start_ns) / 1000000000;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/health.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
@@ -425,12 +426,15 @@ static void tell(struct look *l, bool low)
     if (atomic_exchange(&l->e->space->low, low) == low)
         return;
     (void)snprintf(free_mb, sizeof(free_mb), "%llu", (unsigned long long)(l->h.free / MIB));
-    if (low)
+    if (low) {
+        (void)engine_trouble(l->e, "disk_low", "", "sandboxes that write are paused");
         log_warn("the host's disk is low: sandboxes that write are paused until there is room "
                  "(CAY_DISK_RESERVE says how much is kept)",
                  "freeMb", free_mb);
-    else
+    } else {
+        engine_trouble_over(l->e, "disk_low", "");
         log_info("there is room on the host's disk again", "freeMb", free_mb);
+    }
 }
 
 /* ---- the thread ---- */

@@ -20,8 +20,6 @@ static int health(struct call *call, struct err *err)
     call->out = json_pack("{s:s, s:s}", "status", "healthy", "version", CAY_VERSION);
     if (problems)
         (void)json_object_set_new(call->out, "problems", problems);
-    if (engine_disk_low(call->engine))
-        (void)json_object_set_new(call->out, "diskLow", json_true());
     return 0;
 }
 

@@ -2,7 +2,7 @@
 
 static const char *const healthy[] = {"healthy", NULL};
 
-static const char *const problems[] = {"launcher_down", "sandbox_not_removed", NULL};
+static const char *const problems[] = {"disk_low", "launcher_down", "sandbox_not_removed", NULL};
 
 static const struct field problem_fields[] = {
     {"what", FIELD_STRING, .choices = problems, .help = "is tried again until it works"},
@@ -22,8 +22,6 @@ static const struct field health_fields[] = {
     {"version", FIELD_STRING, .example = "\"0.1.0\"", .help = "of the daemon"},
     {"problems", FIELD_ARRAY, .of = &problem_shape, .optional = true,
      .help = "what does not work and is being tried again, the oldest first; at most 100"},
-    {"diskLow", FIELD_BOOL, .optional = true, .example = "true",
-     .help = "the host's disk is low: sandboxes that write are paused"},
     {0},
 };
 const struct shape health_shape = {"Health", health_fields, .help = "the daemon answers"};
