@@ -1,7 +1,7 @@
-/* One run of the image worker: a process of its own for whatever reads what strangers wrote. It
- * gets its request on 0, which stays open: when we close it, or die, it ends. What it says comes as
- * lines of JSON on 1, what it logs on 2. Nothing that it says is taken on trust: lines have a
- * maximum, and an error's words are checked. */
+/* One run of the image worker: processes of their own for whatever reads what strangers wrote, of
+ * which the first starts the others. It gets its request on 0, which stays open: when we close it,
+ * or die, all end. What they say comes as lines of JSON on 1, what they log on 2. Nothing of that
+ * is taken on trust: lines have a maximum, and an error's words are checked. */
 #include "image/image_internal.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@
 #define FD_MIN     10 /* out of the way of the numbers that the worker gets */
 #define IDLE_MS    1000
 #define END_MS     2000
+#define STILL_MS   10000
 #define CODES_MAX  64
 #define CODE_BYTES 40
 
@@ -343,6 +344,17 @@ static int listen_to(struct worker_process *w, struct err *err)
 
 /* ---- end ---- */
 
+/* What it started was killed with it, but may still be in the middle of a call. Whoever writes
+ * files has the events' other end: when nobody has it any more, nothing changes any more. */
+static void wait_until_still(struct worker_process *w)
+{
+    struct pollfd p = {.fd = w->events, .events = POLLIN};
+    char data[4096];
+
+    while (poll(&p, 1, STILL_MS) > 0 && read_some(w->events, data, sizeof(data)) > 0)
+        ;
+}
+
 /* Waits a moment for one that is about to end by itself, so that its status says why. */
 static int end(struct worker_process *w)
 {
@@ -356,6 +368,7 @@ static int end(struct worker_process *w)
     (void)kill(w->pid, SIGKILL);
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
         ;
+    wait_until_still(w);
     if (w->log >= 0)
         read_log(w);
     log_lines(&w->log_line, true);

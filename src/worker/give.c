@@ -64,19 +64,22 @@ static int write_maps(pid_t pid, bool own, struct err *err)
     return 0;
 }
 
-/* A mount of the folder alone. userns: whose ids its owners become; -1 = as they are. */
+/* A mount of the folder. userns: whose ids its owners become; -1 = as they are, and then what is
+ * mounted below comes along. */
 static int make_view(int dirfd, bool writable, int userns, int *ret_fd, struct err *err)
 {
+    unsigned below = userns < 0 ? AT_RECURSIVE : 0;
     struct mount_attr attr = {
         .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
                     (writable ? 0 : (unsigned)MOUNT_ATTR_RDONLY) |
                     (userns < 0 ? 0 : (unsigned)MOUNT_ATTR_IDMAP),
         .userns_fd = userns < 0 ? 0 : (uint64_t)userns,
     };
-    auto_close int tree = open_tree(dirfd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    auto_close int tree =
+        open_tree(dirfd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | below);
     auto_close int fd = -1;
 
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | below, &attr, sizeof(attr)) < 0)
         return err_sys(err, errno, "make a view of a folder for the unpacking process");
     fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

@@ -714,6 +714,35 @@ TEST(a_folder_becomes_an_image)
     image_store_free(s);
 }
 
+/* Mounts that other tests do not see. */
+static void own_mounts(void)
+{
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        SKIP("needs a mount namespace");
+}
+
+TEST(what_is_mounted_in_a_folder_is_no_part_of_it)
+{
+    struct image_store *s;
+    struct image *image;
+
+    set_up();
+    own_mounts();
+    s = open_store();
+    CHECK_INT(mkdir(in_base("root"), 0755), 0);
+    CHECK_INT(mkdir(in_base("root/kept"), 0755), 0);
+    CHECK_INT(mkdir(in_base("root/on"), 0755), 0);
+    CHECK_INT(mkdir(in_base("root/on/under"), 0755), 0);
+    CHECK_INT(mount("none", in_base("root/on"), "tmpfs", 0, NULL), 0);
+    CHECK_INT(mkdir(in_base("root/on/over"), 0755), 0);
+    image = import(s, in_base("root"), "folder");
+    CHECK(has(image, "kept") && has(image, "on"));
+    CHECK(!has(image, "on/under") && !has(image, "on/over"));
+    CHECK_INT(umount2(in_base("root/on"), MNT_DETACH), 0);
+    image_free(image);
+    image_store_free(s);
+}
+
 TEST(the_store_is_not_imported_into_itself)
 {
     struct image_store *s;
@@ -1743,8 +1772,7 @@ static void small_disk(unsigned mib)
 {
     auto_free char *size = xasprintf("size=%um", mib);
 
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        SKIP("needs a mount namespace");
+    own_mounts();
     CHECK_INT(mount("none", in_base("data"), "tmpfs", 0, size), 0);
 }
 
