@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,10 +14,16 @@
 #include "base/str.h"
 #include "proto/plan.h"
 
-/* The child shares our memory until it executes (as vfork), so it makes system calls and nothing
- * else; it has a stack of its own, and tells how far it came in struct spawn. */
+/* The child shares our memory until it executes, so it makes system calls and nothing else; it has
+ * a stack of its own, and tells how far it came in struct spawn. We wait until its end of a pipe
+ * closes, which is when it has left our memory. The kernel would wait for us (vfork), but without
+ * end: a child that has become the command's user can be stopped from inside. */
 
 enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
+
+#define FIRST_NUDGE_MS 20
+#define NUDGE_MS       2
+#define GIVE_UP_MS     20000
 
 #define STACK_SIZE   (32u << 10)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -106,10 +114,10 @@ static int child(void *arg)
     for (int fd = 0; fd < 3; fd++)
         if (s->fds[fd] >= 0 && dup2(s->fds[fd], fd) < 0)
             goto failed;
-    if (enter_users() < 0)
+    if (enter_users() < 0 || dup3(s->alive, 3, O_CLOEXEC) < 0)
         goto failed;
     /* Before any path is looked at: rule 2 of agent.h. */
-    if (syscall(SYS_close_range, 3u, ~0u, 0) < 0)
+    if (syscall(SYS_close_range, 4u, ~0u, 0) < 0)
         goto failed;
     (void)setsid();
     s->step = STEP_TTY;
@@ -186,14 +194,34 @@ static int explain(const struct spawn *s, struct err *err)
     return -1;
 }
 
+/* Who is stopped meanwhile is continued; who does not come through in the end is killed. */
+static void await_exec(int alive, pid_t pid)
+{
+    struct pollfd p = {.fd = alive}; /* its end is told unasked */
+    int r, wait = FIRST_NUDGE_MS;
+
+    for (int waited = 0; (r = poll(&p, 1, wait)) <= 0; waited += wait, wait = NUDGE_MS)
+        if (r == 0)
+            (void)kill(pid, waited < GIVE_UP_MS ? SIGCONT : SIGKILL);
+}
+
 pid_t spawn_run(struct spawn *s, struct err *err)
 {
     auto_strv char **paths = candidates(s);
+    auto_close int alive = -1;
+    int ends[2];
     pid_t pid;
 
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_sys(err, errno, "make pipes for the command");
+    alive = ends[0];
+    s->alive = ends[1];
     s->paths = paths;
     s->error = 0;
-    pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, s);
+    (void)close(ends[1]);
+    if (pid > 0)
+        await_exec(alive, pid);
     if (pid < 0 && (errno == EAGAIN || errno == ENOMEM))
         return err_code(
             err, ERR_LIMIT, "process_limit",

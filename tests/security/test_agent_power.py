@@ -134,3 +134,17 @@ def test_a_supervisor_that_the_host_ends_takes_its_command_along(api, box):
     assert last["type"] in ("exit", "error"), last
     wait_until(lambda: not [p for p in api.processes(box) if p["command"] == "sleep 1234"])
     assert api.sh(box, "echo served") == "served\n"
+
+
+def test_a_timeout_holds_while_somebody_stops_all_there_is(api, make):
+    """Also for a command that is stopped before it has begun: each of them is answered."""
+    id = make(cpu=2)["id"]
+    x = api.background(id, ["python3", "-c", """
+import os
+while True:
+    try: os.kill(-1, 19)
+    except OSError: pass
+"""])
+    said = {api.try_exec(id, ["true"], timeout=1).status for _ in range(40)}
+    assert said <= {200, 408}, said
+    assert api.background_status(x["id"])["running"], "control"
