@@ -41,14 +41,15 @@
 #define LEASE_LOW  (2 * MIB) /* at most, for those that are not paused since they do not write */
 #define LEASE_STEP (4 * MIB) /* a lease that has changed by less stays */
 
-#define WRITES     (256u << 10) /* who takes as much between two looks writes */
-#define WRITES_LOW (1u << 20)   /* as does who takes as much while the disk is low, however slowly \
-                                 */
-#define WRITER_NS 500000000ll   /* and is a writer for so long */
-#define RATE      (4096 * MIB)  /* bytes a second that all together may write */
-#define LOOK_MIN  5000000ll     /* ns */
-#define LOOK_BUSY 200000000ll   /* at most, while leases are out */
-#define LOOK_CALM 5000000000ll  /* at most */
+#define WRITES (256u << 10) /* who takes as much between two looks writes */
+#define WRITES_LOW                                                                                 \
+    (1u << 20)                 /* as does who takes as much while the disk is low, however slowly  \
+                                */
+#define WRITER_NS 500000000ll  /* and is a writer for so long */
+#define RATE      (4096 * MIB) /* bytes a second that all together may write */
+#define LOOK_MIN  5000000ll    /* ns */
+#define LOOK_BUSY 200000000ll  /* at most, while leases are out */
+#define LOOK_CALM 5000000000ll /* at most */
 
 struct space {
     pthread_mutex_t lock;
@@ -458,19 +459,20 @@ static int64_t look_once(struct engine *e)
     calm = l.spare - (int64_t)(l.unwritten.max + COMFORT);
     if (calm > 0) {
         atomic_store(&e->space->debt, 0);
+        tell(&l, false);
         if (e->space->leases_out)
             end_leases(&l);
         wait = bounded(calm / (int64_t)(RATE / 1000000) * 1000, LOOK_MIN, LOOK_CALM);
     } else {
         look_at_all(&l);
         low = is_low(&l);
+        tell(&l, low); /* first: nobody resumes one that is being paused */
         if (low)
             pause_writers(&l);
         lease_all(&l, low);
         wait = bounded(l.spare / 8 / (int64_t)(RATE / 1000000) * 1000, LOOK_MIN, LOOK_BUSY);
     }
     waiting = go_on(&l);
-    tell(&l, low);
     look_done(&l);
     return low && !l.writers ? LOOK_BUSY : waiting && wait > LOOK_BUSY ? LOOK_BUSY : wait;
 }

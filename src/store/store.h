@@ -29,7 +29,7 @@ int store_commit(struct store *s, struct err *err);
 struct sandbox_row {
     char id[ID_SIZE];
     enum sandbox_state state;
-    char *reason; /* of STOPPED: "reboot", "agent_lost", …; else NULL */
+    char *reason; /* of STOPPED and PAUSED: "reboot", "agent_lost", …; NULL = none */
     int64_t created_ms, expires_ms;
     int64_t deadline_ns; /* expires_ms on the monotonic clock of boot_id */
     char *config;        /* JSON text of sandbox_spec_json; NULL while PREPARED */

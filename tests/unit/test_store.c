@@ -302,6 +302,87 @@ TEST(an_empty_database_beside_disks_of_sandboxes_has_lost_its_rows)
     CHECK_INT(rebuilt, 1);
 }
 
+static void lose_database(const char *dir)
+{
+    static const char *const names[] = {"cay.db", "cay.db-wal", "cay.db-shm"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+
+        (void)unlink(path);
+    }
+}
+
+static void write_beside(const char *dir, const char *id, const char *ending, const char *text)
+{
+    auto_free char *path = xasprintf("%s/sandboxes/%s%s", dir, id, ending);
+    FILE *f = fopen(path, "we");
+
+    CHECK(f);
+    CHECK(fputs(text, f) >= 0);
+    CHECK_INT(fclose(f), 0);
+}
+
+TEST(a_row_comes_back_from_the_note_beside_its_disk)
+{
+    auto_dir char *dir = dir_new();
+    struct sandbox_row row = row_of('a', SANDBOX_PAUSED);
+    struct store *s = open_store(dir, NULL);
+
+    row.reason = "a \"reason\"";
+    row.config = "{\"image\":\"host\",\"env\":{\"K\":\"v\\n\"}}";
+    CHECK_INT(store_note(s, &row, NULL), 0);
+    CHECK(store_has_note(s, row.id) && !store_note_says_rubbish(s, row.id));
+    write_beside(dir, row.id, ".img", "");
+    store_close(s);
+    lose_database(dir);
+    s = open_store(dir, NULL);
+    row.pid = 0; /* is looked for */
+    row.pid_start = 0;
+    CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    /* Now the row counts, whatever the note says. */
+    row.state = SANDBOX_STOPPED;
+    CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    store_close(s);
+    s = open_store(dir, NULL);
+    CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    store_close(s);
+}
+
+TEST(only_a_whole_note_of_a_sandbox_with_a_disk_becomes_a_row)
+{
+    auto_dir char *dir = dir_new();
+    struct sandbox_row gone = row_of('a', SANDBOX_RUNNING), spare = row_of('b', SANDBOX_PREPARED),
+                       doomed = row_of('c', SANDBOX_RUNNING);
+    struct store *s = open_store(dir, NULL);
+
+    CHECK_INT(store_note(s, &gone, NULL), 0);
+    CHECK_INT(store_note(s, &spare, NULL), 0);
+    CHECK_INT(store_note(s, &doomed, NULL), 0);
+    doomed.state = SANDBOX_REMOVING;
+    CHECK_INT(store_note(s, &doomed, NULL), 0);
+    write_beside(dir, spare.id, ".img", "");
+    write_beside(dir, doomed.id, ".img", "");
+    write_beside(dir, "sbx_d00000000000000000000000", ".img", "");
+    write_beside(dir, "sbx_d00000000000000000000000", ".json", "{\"note\":1,\"id\":");
+    write_beside(dir, "sbx_e00000000000000000000000", ".img", "");
+    write_beside(dir, "sbx_e00000000000000000000000", ".json",
+                 "{\"note\":2,\"id\":\"sbx_e00000000000000000000000\"}");
+    store_close(s);
+    s = open_store(dir, NULL);
+    CHECK_INT(rows_in(s), 0);
+    CHECK(!store_has_note(s, gone.id));
+    CHECK(store_note_says_rubbish(s, spare.id) && store_note_says_rubbish(s, doomed.id));
+    CHECK(!store_note_says_rubbish(s, "sbx_d00000000000000000000000"));
+    CHECK(store_has_note(s, "sbx_d00000000000000000000000"));
+    CHECK(store_has_note(s, "sbx_e00000000000000000000000"));
+    store_note_claim(s, spare.id);
+    CHECK(!store_note_says_rubbish(s, spare.id));
+    store_note_remove(s, doomed.id);
+    CHECK(!store_note_says_rubbish(s, doomed.id));
+    store_close(s);
+}
+
 TEST(a_newer_schema_is_refused_and_left_as_it_is)
 {
     auto_dir char *dir = dir_new();
