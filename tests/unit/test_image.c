@@ -2128,15 +2128,6 @@ TEST(an_image_that_is_removed_while_it_is_exported_is_exported_whole)
     image_store_free(x.store);
 }
 
-/* The data folder on a disk of its own, in this process's mounts only. */
-static void small_disk(const char *size)
-{
-    if (unshare(CLONE_NEWNS) < 0)
-        SKIP("cannot mount");
-    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-    CHECK_INT(mount("small", in_base("data"), "tmpfs", 0, size), 0);
-}
-
 static void check_full(const struct err *err)
 {
     CHECK_STR(err->code ? err->code : "", "no_space");
@@ -2154,7 +2145,7 @@ TEST(a_full_disk_is_said_to_be_one_and_nothing_stays_of_what_did_not_fit)
     struct err err = {0};
 
     set_up();
-    small_disk("size=8m");
+    small_disk(8);
     s = open_store();
     small_tar("x");
     small = import(s, in_base("image.tar"), "small");
