@@ -145,9 +145,9 @@ def podman(work, ref):
     return best[1]
 
 
-def status_kib(pid, key):
+def status_kib(pid, key, file="status"):
     try:
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        for line in pathlib.Path(f"/proc/{pid}/{file}").read_text().splitlines():
             if line.startswith(key):
                 return int(line.split()[1])
     except (OSError, ValueError):
@@ -155,8 +155,24 @@ def status_kib(pid, key):
     return 0
 
 
+def children_of(pid):
+    for listed in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            yield from listed.read_text().split()
+        except OSError:
+            continue
+
+
+def is_worker(pid):
+    try:
+        return "cay-image" in pathlib.Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return False
+
+
 class Peak:
-    """The most that the image worker had, and what the daemon grew by meanwhile."""
+    """The most that the image worker's processes had together, what they share counted once, and what the
+    daemon grew by meanwhile."""
 
     def __init__(self, pid):
         self.pid, self.worker, self.over = pid, 0, threading.Event()
@@ -165,19 +181,10 @@ class Peak:
         self.thread = threading.Thread(target=self.watch)
 
     def watch(self):
-        children = pathlib.Path(f"/proc/{self.pid}/task")
-        while not self.over.wait(0.004):
-            for listed in children.glob("*/children"):
-                try:
-                    pids = listed.read_text().split()
-                except OSError:
-                    continue
-                for pid in pids:
-                    try:
-                        if "cay-image" in pathlib.Path(f"/proc/{pid}/comm").read_text():
-                            self.worker = max(self.worker, status_kib(pid, "VmHWM:"))
-                    except OSError:
-                        pass
+        while not self.over.wait(0.01):
+            parts = [p for first in children_of(self.pid) if is_worker(first)
+                     for p in (first, *children_of(first))]
+            self.worker = max(self.worker, sum(status_kib(p, "Pss:", "smaps_rollup") for p in parts))
 
     def __enter__(self):
         self.thread.start()
