@@ -153,7 +153,7 @@ static int find_manifest(const struct reference *ref, const char *platform, stru
     if (failed == 0)
         failed = get_manifest(chosen->digest, ret, chosen_digest, err);
     manifest_done(&m);
-    if (failed < 0)
+    if (failed != 0)
         return -1;
     if (ret->is_index) {
         manifest_done(ret);
