@@ -223,7 +223,6 @@ struct spawn {
     uint32_t nofile;
 
     /* How far the child came; it shares our memory until it executes. */
-    int alive;
     char **paths;
     int step, error;
 };

@@ -1,6 +1,5 @@
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,9 +14,9 @@
 #include "proto/plan.h"
 
 /* The child shares our memory until it executes, so it makes system calls and nothing else; it has
- * a stack of its own, and tells how far it came in struct spawn. We wait until its end of a pipe
- * closes, which is when it has left our memory. The kernel would wait for us (vfork), but without
- * end: a child that has become the command's user can be stopped from inside. */
+ * a stack of its own, and tells how far it came in struct spawn. When it leaves our memory the
+ * kernel clears `sharing` and wakes us. vfork would wait for that too, but without end: a child
+ * that has become the command's user can be stopped from inside. */
 
 enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
 
@@ -28,6 +27,7 @@ enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
 #define STACK_SIZE   (32u << 10)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+static _Atomic int sharing;
 static char stack[STACK_SIZE] __attribute__((aligned(16)));
 
 static void limit_files(uint32_t nofile)
@@ -114,10 +114,10 @@ static int child(void *arg)
     for (int fd = 0; fd < 3; fd++)
         if (s->fds[fd] >= 0 && dup2(s->fds[fd], fd) < 0)
             goto failed;
-    if (enter_users() < 0 || dup3(s->alive, 3, O_CLOEXEC) < 0)
+    if (enter_users() < 0)
         goto failed;
     /* Before any path is looked at: rule 2 of agent.h. */
-    if (syscall(SYS_close_range, 4u, ~0u, 0) < 0)
+    if (syscall(SYS_close_range, 3u, ~0u, 0) < 0)
         goto failed;
     (void)setsid();
     s->step = STEP_TTY;
@@ -195,33 +195,30 @@ static int explain(const struct spawn *s, struct err *err)
 }
 
 /* Who is stopped meanwhile is continued; who does not come through in the end is killed. */
-static void await_exec(int alive, pid_t pid)
+static void await_exec(pid_t pid)
 {
-    struct pollfd p = {.fd = alive}; /* its end is told unasked */
-    int r, wait = FIRST_NUDGE_MS;
+    int wait = FIRST_NUDGE_MS;
 
-    for (int waited = 0; (r = poll(&p, 1, wait)) <= 0; waited += wait, wait = NUDGE_MS)
-        if (r == 0)
+    for (int waited = 0; sharing; waited += wait, wait = NUDGE_MS) {
+        struct timespec time = {.tv_nsec = wait * 1000000l};
+
+        if (syscall(SYS_futex, &sharing, FUTEX_WAIT, 1, &time, NULL, 0) < 0 && errno == ETIMEDOUT)
             (void)kill(pid, waited < GIVE_UP_MS ? SIGCONT : SIGKILL);
+    }
 }
 
 pid_t spawn_run(struct spawn *s, struct err *err)
 {
     auto_strv char **paths = candidates(s);
-    auto_close int alive = -1;
-    int ends[2];
     pid_t pid;
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_sys(err, errno, "make pipes for the command");
-    alive = ends[0];
-    s->alive = ends[1];
     s->paths = paths;
     s->error = 0;
-    pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, s);
-    (void)close(ends[1]);
+    sharing = 1;
+    pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, s, NULL,
+                NULL, &sharing);
     if (pid > 0)
-        await_exec(alive, pid);
+        await_exec(pid);
     if (pid < 0 && (errno == EAGAIN || errno == ENOMEM))
         return err_code(
             err, ERR_LIMIT, "process_limit",

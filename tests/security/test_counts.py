@@ -228,7 +228,7 @@ def test_open_files_are_the_box_s_memory(api, make):
     before = int(read_text("/proc/sys/fs/file-nr").split()[0])
     limit = int(read_text("/proc/sys/fs/file-nr").split()[2])
     got, _ = hold_inside(api, greedy, "file", 15_000, 10)
-    assert got >= 100_000, "control"
+    assert got >= 20_000, "control"
     assert int(read_text("/proc/sys/fs/file-nr").split()[0]) >= before + got // 2, "control"
     assert api.get(f"/sandboxes/{greedy}/metrics").ok()["memoryUsageMb"] * (1 << 20) > got * 150
     assert limit > 1 << 40, "more than any machine has memory for"
