@@ -197,27 +197,11 @@ static int put_folder(struct pack *p, struct archive_entry *e, int dirfd, const 
     return r < 0 ? -1 : pack_dir(p, e, fd, err);
 }
 
-/* In an archive a name that begins so hides another one, of whatever a reader has below: such a
- * file cannot be in it, nor can it be told that one was removed. */
-static int check_name(const struct pack *p, const char *name, struct err *err)
-{
-    char shown[96];
-
-    if (!str_starts(name, WHITEOUT_PREFIX))
-        return 0;
-    return err_code(err, ERR_UNSUPPORTED, "whiteout_name",
-                    "\"%s\" cannot be in an archive of an image: there, names that begin with "
-                    "\"" WHITEOUT_PREFIX "\" say what was removed; rename it",
-                    printable(p->path, shown));
-}
-
 static int put_entry(struct pack *p, struct archive_entry *e, int dirfd, const char *name,
                      size_t base, struct err *err)
 {
     struct stat st;
 
-    if (check_name(p, name, err) < 0)
-        return -1;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return read_failed(p, errno, err);
     if (is_whiteout(&st))
@@ -258,6 +242,20 @@ static int pack_dir(struct pack *p, struct archive_entry *e, int dirfd, struct e
     return 0;
 }
 
+/* In an archive a name that begins so hides another one, of whatever a reader has below: such a
+ * file cannot be in it, nor can it be told that one was removed. */
+static int check_name(const struct pack *p, const char *name, struct err *err)
+{
+    char shown[96];
+
+    if (!str_starts(name, WHITEOUT_PREFIX))
+        return 0;
+    return err_code(err, ERR_UNSUPPORTED, "whiteout_name",
+                    "\"%s\" cannot be in an archive of an image: there, names that begin with "
+                    "\"" WHITEOUT_PREFIX "\" say what was removed; rename it",
+                    printable(p->path, shown));
+}
+
 static int check_dir(struct pack *p, int dirfd, struct err *err)
 {
     auto_strv char **names = NULL;
@@ -287,9 +285,12 @@ int pack_check(int root, struct err *err)
 
 static int pack_all(struct pack *p, int root, struct err *err)
 {
-    struct archive_entry *e = archive_entry_new();
+    struct archive_entry *e;
     int r;
 
+    if (pack_check(root, err) < 0)
+        return -1;
+    e = archive_entry_new();
     if (!p->archive || !e)
         abort();
     if (archive_write_set_format_pax_restricted(p->archive) != ARCHIVE_OK ||

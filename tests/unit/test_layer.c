@@ -1274,35 +1274,34 @@ TEST(a_name_that_would_hide_another_is_not_packed)
         const char *path;
         mode_t type;
     } cases[] = {
-        {"2/a/.wh.x", S_IFREG},
-        {"2/.wh..wh..opq", S_IFREG},
-        {"2/a/.wh.d", S_IFDIR},
-        {"2/a/.wh.s", S_IFLNK},
-        {"2/a/.wh..wh.x", S_IFREG},
+        {"l/a/.wh.x", S_IFREG},
+        {"l/.wh..wh..opq", S_IFREG},
+        {"l/a/.wh.d", S_IFDIR},
+        {"l/a/.wh.s", S_IFLNK},
+        {"l/a/.wh..wh.x", S_IFREG},
         /* the removal of one */
-        {"2/a/.wh..opq", S_IFCHR},
-        {"2/.wh.gone", S_IFCHR},
+        {"l/a/.wh..opq", S_IFCHR},
+        {"l/.wh.gone", S_IFCHR},
     };
+    char digest[DIGEST_HEX];
+    auto_close int fd = -1;
 
+    set_up();
+    CHECK_INT(mkdir(in_base("l"), 0755), 0);
+    CHECK_INT(mkdir(in_base("l/a"), 0755), 0);
+    fd = open_dir(in_base("l"));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        char digest[DIGEST_HEX];
+        const char *path = in_base(cases[i].path);
         struct err err = {0};
-        auto_close int fd = -1;
-        int r;
 
-        set_up();
-        CHECK_INT(mkdir(in_base("2"), 0755), 0);
-        CHECK_INT(mkdir(in_base("2/a"), 0755), 0);
-        fd = open_dir(in_base("2"));
-        CHECK_INT(pack_check(fd, &err), 0);
-        CHECK_INT(pack_layer(fd, 0, take_packed, NULL, digest, &err), 0);
+        CHECK_INT(pack_check(fd, NULL), 0);
+        CHECK_INT(pack_layer(fd, 0, take_packed, NULL, digest, NULL), 0);
         if (S_ISDIR(cases[i].type))
-            r = mkdir(in_base(cases[i].path), 0755);
+            CHECK_INT(mkdir(path, 0755), 0);
         else if (S_ISLNK(cases[i].type))
-            r = symlink("x", in_base(cases[i].path));
+            CHECK_INT(symlink("x", path), 0);
         else
-            r = mknod(in_base(cases[i].path), cases[i].type | 0644, makedev(0, 0));
-        CHECK_INT(r, 0);
+            CHECK_INT(mknod(path, cases[i].type | 0644, makedev(0, 0)), 0);
         CHECK_INT(pack_check(fd, &err), -1);
         CHECK_STR(err.code, "whiteout_name");
         err = (struct err){0};
@@ -1310,6 +1309,7 @@ TEST(a_name_that_would_hide_another_is_not_packed)
         CHECK_STR(err.code, "whiteout_name");
         CHECK_INT(err.kind, ERR_UNSUPPORTED);
         CHECK(strstr(err.text, cases[i].path + 2));
+        CHECK_INT(remove(path), 0);
     }
 }
 
