@@ -157,7 +157,7 @@ static bool is_running(struct sandbox *sb)
     bool yes;
 
     pthread_mutex_lock(&sb->lock);
-    yes = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_CREATING;
+    yes = (sb->state == SANDBOX_RUNNING && !sb->committing) || sb->state == SANDBOX_CREATING;
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }
@@ -184,7 +184,7 @@ static int judge(struct engine *e, struct sandbox *sb, struct err *err)
 static int judge_or_wait(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (!is_running(sb))
-        return 0; /* paused, or on its way out: both end by themselves */
+        return 0; /* paused, committed, or on its way out: all end by themselves */
     pthread_mutex_lock(&sb->waits.judging);
     return judge(e, sb, err);
 }
@@ -224,7 +224,7 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
             return -1;
         waited = (mono_ns() - began) / 1000000;
     }
-    return agent_silent(err);
+    return sandbox_is_committing(sb) ? sandbox_stands_still(err) : agent_silent(err);
 }
 
 int agent_await(struct sandbox *sb, int fd, short events, struct err *err)

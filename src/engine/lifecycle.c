@@ -342,9 +342,7 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
                         status);
     }
     if (sandbox_is_committing(sb))
-        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
-                        "the sandbox is being committed and stands still meanwhile; try again when "
-                        "that is done");
+        return sandbox_stands_still(err);
     if (space_check_resume(e, sb, err) < 0)
         return -1;
     if (runtime_pause(e->runtime, &sb->box, false, err) < 0)

@@ -107,12 +107,17 @@ bool sandbox_is_committing(struct sandbox *sb)
     return yes;
 }
 
+int sandbox_stands_still(struct err *err)
+{
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    "the sandbox is being committed and stands still meanwhile; try again when "
+                    "that is done");
+}
+
 int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (turn_take(e, &sb->commit_turn, NULL) < 0)
-        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
-                        "the sandbox is being committed and stands still meanwhile; try again when "
-                        "that is done");
+        return sandbox_stands_still(err);
     turn_give(&sb->commit_turn);
     return 0;
 }

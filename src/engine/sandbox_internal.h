@@ -81,6 +81,8 @@ int sandbox_check_running(struct sandbox *sb, struct err *err);
 /* ERR_UNAVAILABLE "sandbox_busy" when a commit keeps it still for longer than some seconds. */
 int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
+/* -1 with ERR_UNAVAILABLE "sandbox_busy", for those who cannot wait for that. */
+int sandbox_stands_still(struct err *err);
 /* The caller has turn. Nothing else writes a state; reason is copied. */
 int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err);
 /* "paused", "stopped (agent_lost)"; free it. */
