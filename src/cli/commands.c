@@ -107,8 +107,8 @@ static const struct flag stop_flags[] = {
 
 static const struct flag doctor_flags[] = {
     {"repair", 0, FLAG_TEXT, "WHAT",
-     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them, remove "
-     "removes them"},
+     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them (for a day, "
+     "unless they are renewed), remove removes them"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     JSON_FLAG,
     {0},

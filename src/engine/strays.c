@@ -116,7 +116,8 @@ static void sort_out(const char *id, void *arg)
     if (is_known(s->e, id))
         return;
     runtime_trace(s->e->runtime, id, &trace);
-    if (store_note_says_rubbish(s->e->store, id) || (!trace.has_disk && trace.processes == 0)) {
+    if (store_note_says_rubbish(s->e->store, id) ||
+        (!trace.has_disk && !trace.running && trace.processes == 0)) {
         remove_rubbish(s->e, &trace.box);
         return;
     }

@@ -10,7 +10,7 @@ struct err;
 
 /* {"strays": [{"id", "path", "bytes", "processes"}], "bytes"} */
 int engine_strays(struct engine *e, json_t **ret, struct err *err);
-/* It becomes a stopped sandbox, whose disk can be committed; gives a Sandbox. */
+/* It becomes a stopped sandbox, for a day unless it is renewed; gives a Sandbox. */
 int engine_stray_adopt(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* Its processes end and its disk goes. */
 int engine_stray_remove(struct engine *e, const char *id, struct err *err);

@@ -25,7 +25,7 @@ static const struct field sandbox_fields[] = {
     {"image", FIELD_STRING, .example = "\"python:3.12-slim\"", .help = "as it was asked for"},
     {"status", FIELD_STRING, .choices = sandbox_state_words + SANDBOX_CREATING,
      .example = "\"running\"", .help = "what it does"},
-    {"reason", FIELD_STRING, .optional = true, .help = "why it is stopped"},
+    {"reason", FIELD_STRING, .optional = true, .help = "why it is stopped, or was paused unasked"},
     {"createdAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {"expiresAt", FIELD_INT, .example = "1767225900000", .help = "Unix milliseconds"},
     {"metadata", FIELD_STRING_MAP, .example = "{\"team\": \"blue\"}", .help = "of the caller"},
