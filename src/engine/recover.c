@@ -219,6 +219,25 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
     return 0;
 }
 
+/* Of a row that cannot be read: the note beside its disk may be whole. */
+static int recover_note(struct engine *e, const char *id)
+{
+    struct sandbox_row row = {0};
+    auto_sandbox struct sandbox *sb = NULL;
+    bool unwanted;
+    int r = store_note_read(e->store, id, &row);
+
+    if (r == 0)
+        r = recover_row(e, &row, &unwanted, NULL);
+    sandbox_row_done(&row);
+    sb = r == 0 ? roster_find(e, id) : NULL;
+    if (sb) {
+        log_warn("the row of a sandbox cannot be read; its note was taken", "id", id);
+        writer_leave(e, writer_put(e, sb));
+    }
+    return r;
+}
+
 /* Those that go on first: they hold their id ranges before anything else is touched. */
 static void sort_out(struct engine *e, struct rows *rows)
 {
@@ -228,7 +247,8 @@ static void sort_out(struct engine *e, struct rows *rows)
 
         if (row->state == SANDBOX_PREPARED || row->state == SANDBOX_REMOVING)
             rows->list[i].unwanted = true;
-        else if (recover_row(e, row, &rows->list[i].unwanted, &err) < 0)
+        else if (recover_row(e, row, &rows->list[i].unwanted, &err) < 0 &&
+                 recover_note(e, row->id) < 0)
             log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
                       "error", err.text);
     }

@@ -42,7 +42,7 @@ static struct name name_of(const char *id, const char *ending)
 {
     struct name n;
 
-    (void)snprintf(n.text, sizeof(n.text), "%s%s", id, ending);
+    (void)snprintf(n.text, sizeof(n.text), "%.*s%s", ID_SIZE - 1, id, ending);
     return n;
 }
 
@@ -140,9 +140,14 @@ static bool has_note(const struct store *s, const char *id, int which)
     return faccessat(s->notes_fd, name_of(id, endings[which]).text, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* A power cut may have left an empty one. */
 bool store_has_note(struct store *s, const char *id)
 {
-    return has_note(s, id, SANDBOX);
+    struct stat st;
+
+    return fstatat(s->notes_fd, name_of(id, endings[SANDBOX]).text, &st, AT_SYMLINK_NOFOLLOW) ==
+               0 &&
+           st.st_size > 0;
 }
 
 bool store_note_says_rubbish(struct store *s, const char *id)
@@ -210,14 +215,22 @@ static bool has_disk(const struct store *s, const char *id)
            faccessat(s->notes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int take_back(struct store *s, const char *id, struct err *err)
+int store_note_read(struct store *s, const char *id, struct sandbox_row *ret)
 {
     auto_free char *text = slurp(s->notes_fd, name_of(id, endings[SANDBOX]).text);
     json_t *o = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    int r = o ? read_note(o, id, ret) : -1;
+
+    json_decref(o);
+    return r;
+}
+
+static int take_back(struct store *s, const char *id, struct err *err)
+{
     struct sandbox_row row = {0};
     int r = 0;
 
-    if (!o || read_note(o, id, &row) < 0) {
+    if (store_note_read(s, id, &row) < 0) {
         log_error("a sandbox without a row has a note that cannot be read; `cay doctor` shows its "
                   "disk",
                   "id", id);
@@ -231,7 +244,6 @@ static int take_back(struct store *s, const char *id, struct err *err)
                      sandbox_state_name(row.state));
     }
     sandbox_row_done(&row);
-    json_decref(o);
     return r;
 }
 

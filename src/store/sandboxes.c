@@ -77,6 +77,14 @@ static int read_row(sqlite3_stmt *st, struct sandbox_row *row)
     return 0;
 }
 
+/* Of a row that cannot be read. */
+static int read_note(struct store *s, sqlite3_stmt *st, struct sandbox_row *row)
+{
+    const char *id = (const char *)sqlite3_column_text(st, 0);
+
+    return id && id_valid(id, "sbx") ? store_note_read(s, id, row) : -1;
+}
+
 int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *row, void *arg),
                        void *arg, struct err *err)
 {
@@ -86,7 +94,7 @@ int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *ro
     while (r == 0 && (code = sqlite3_step(st)) == SQLITE_ROW) {
         struct sandbox_row row = {0};
 
-        if (read_row(st, &row) == 0)
+        if (read_row(st, &row) == 0 || read_note(s, st, &row) == 0)
             r = each(&row, arg);
         else
             log_warn("a row of the sandbox table cannot be read and is left alone", "id",

@@ -59,6 +59,8 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
 /* The disk is not spare any more, whatever becomes of it. */
 void store_note_claim(struct store *s, const char *id);
 void store_note_remove(struct store *s, const char *id);
+/* What the note says; -1 = nothing that can be read. *ret is the caller's. */
+int store_note_read(struct store *s, const char *id, struct sandbox_row *ret);
 bool store_has_note(struct store *s, const char *id); /* that it is a sandbox's */
 /* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
 bool store_note_says_rubbish(struct store *s, const char *id);

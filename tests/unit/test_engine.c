@@ -743,6 +743,38 @@ TEST(a_half_made_sandbox_gets_its_entrypoint)
     world_done(&w);
 }
 
+TEST(a_row_that_cannot_be_read_is_made_again_from_its_note)
+{
+    auto_free char *id = NULL;
+    struct sandbox_row row = {.state = SANDBOX_RUNNING,
+                              .config = "{\"image\":\"host\",\"name\":\"n\",\"timeout\":60,"
+                                        "\"memory\":64,\"cpu\":1.0,\"disk\":64,\"pids\":9,"
+                                        "\"workdir\":\"/workspace\"}"};
+    struct world w;
+    json_t *out;
+
+    world_new(&w);
+    id = leave_behind(&w,
+                      &(struct past){.state = SANDBOX_RUNNING, .alive = true, .config = "{\"im"});
+    (void)snprintf(row.id, sizeof(row.id), "%s", id);
+    row.boot_id = w.engine->boot_id;
+    row.created_ms = now_ms();
+    row.expires_ms = row.created_ms + 60000;
+    row.deadline_ns = mono_ns() + 60000000000;
+    CHECK_INT(store_note(w.store, &row, NULL), 0);
+    for (int starts = 0; starts < 2; starts++) {
+        world_start(&w);
+        check_status(&w, id, "running");
+        CHECK_INT(engine_get(w.engine, id, &out, NULL), 0);
+        CHECK_STR(str(out, "name"), "n");
+        json_decref(out);
+        world_close(&w, false);
+        world_open(&w);
+    }
+    world_start(&w);
+    world_done(&w);
+}
+
 TEST(a_row_that_cannot_be_read_is_left_alone)
 {
     struct world w;
