@@ -44,6 +44,11 @@ void board_leave(struct running *r)
     r->supervisor = 0;
 }
 
+bool board_lives(const struct running *r)
+{
+    return agents->execs[r - agents->board.running].pid == r->supervisor;
+}
+
 /* A copy, if somebody is in that seat. */
 static bool look_at(struct running *r, struct call_kept *ret, pid_t *ret_supervisor)
 {

@@ -16,6 +16,7 @@
 #include "proto/plan.h"
 
 #define WAIT_S 2
+#define LOOKS  20 /* in that time */
 
 union passed {
     struct cmsghdr head;
@@ -111,20 +112,34 @@ static int send_conn(const char *id, int conn, const struct buf *args)
     return sendmsg(fd, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* 0 when it is not shut any more, -EAGAIN when the exec of that seq has ended instead. */
+static int wait_for_door(struct running *r, uint32_t seq)
+{
+    struct timespec part = {.tv_nsec = WAIT_S * (1000000000 / LOOKS)};
+
+    for (int i = 0; i < LOOKS && r->door == DOOR_SHUT; i++) {
+        if (!board_lives(r) || r->seq != seq)
+            return -EAGAIN;
+        (void)syscall(SYS_futex, &r->door, FUTEX_WAIT, DOOR_SHUT, &part, NULL, 0);
+    }
+    if (r->seq != seq)
+        return -EAGAIN;
+    return r->door == DOOR_SHUT ? -ETIMEDOUT : 0;
+}
+
 int door_pass(struct running *r, const char *id, int conn, const struct buf *args)
 {
-    struct timespec limit = {.tv_sec = WAIT_S};
+    uint32_t seq = r->seq;
     pid_t supervisor = r->supervisor;
     int sent;
 
-    if (supervisor == 0)
-        return -EAGAIN;
+    if (supervisor == 0 || (seq & 1) || strcmp(r->state.id, id) != 0)
+        return -EAGAIN; /* it runs another one already */
     r->wanted = 1;
     (void)kill(supervisor, SIGCHLD);
-    if (r->door == DOOR_SHUT)
-        (void)syscall(SYS_futex, &r->door, FUTEX_WAIT, DOOR_SHUT, &limit, NULL, 0);
-    if (r->door == DOOR_SHUT)
-        return -ETIMEDOUT;
+    sent = wait_for_door(r, seq);
+    if (sent < 0)
+        return sent;
     if (r->door == DOOR_STUCK)
         return -ENOSPC;
     sent = send_conn(id, conn, args);

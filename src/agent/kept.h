@@ -92,6 +92,7 @@ struct board {
 /* This supervisor runs that from now on. NULL when it is none. */
 struct running *board_enter(const struct call_kept *state);
 void board_leave(struct running *r);
+bool board_lives(const struct running *r); /* its supervisor has not died */
 /* One that runs. *ret_state is how it was at its start. NULL when none does; when its supervisor
  * has died *ret_state says so, and its id is set. */
 struct running *board_find(const char *id, struct call_kept *ret_state);

@@ -139,12 +139,20 @@ static int read_part(struct sandbox *sb, int fd, struct part *p, struct err *err
     }
 }
 
+static int ask_once(struct sandbox *sb, const struct buf *args, struct part *p, struct err *err)
+{
+    auto_close int fd = -1;
+
+    if (agent_call(sb->engine, sb, BOX_CTL, CALL_AGAIN, args, &fd, err) < 0)
+        return -1;
+    return read_part(sb, fd, p, err);
+}
+
 static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t most, uint32_t flags,
                struct part *p, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
-    auto_close int fd = -1;
     struct err why = {0};
     int r;
 
@@ -154,9 +162,10 @@ static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t m
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, p->cursor, most, flags);
-    if (agent_call(e, sb, BOX_CTL, CALL_AGAIN, &args, &fd, err) < 0)
-        return -1;
-    r = read_part(sb, fd, p, &why);
+    r = ask_once(sb, &args, p, &why);
+    /* Its supervisor may have ended just as it was to answer. */
+    if (r < 0 && p->frames == 0 && why.code && strcmp(why.code, "agent_lost") == 0)
+        r = ask_once(sb, &args, p, &why);
     if (r < 0 && why.kind == ERR_INVALID)
         exec_explain_old(&why, exec_id);
     if (r < 0 && err)

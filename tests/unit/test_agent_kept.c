@@ -486,17 +486,18 @@ TEST(what_runs_and_what_has_ended_are_listed)
 
 TEST(a_supervisor_that_was_killed_leaves_one_that_is_lost)
 {
+    pid_t supervisor;
     struct seen s;
     int fd;
 
     rig_start();
     make_fifo("go");
-    fd = start_kept("ex_m", 0, "read x < go; kill -9 $PPID; sleep 1000");
+    fd = start_kept("ex_m", 0, "echo $PPID; read x < go; kill -9 $PPID; sleep 1000");
+    supervisor = expect_pid(fd);
     (void)close(fd);
     let_go("go");
-    do
-        s = see_again("ex_m", 0);
-    while (s.end.running);
+    expect_dead(supervisor);
+    s = see_again("ex_m", 0);
     CHECK_INT(s.end.exit.how, EXIT_LOST);
 }
 
