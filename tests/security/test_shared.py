@@ -41,7 +41,13 @@ def exists(probe, path):
     return probe.api.file(probe.id, "info", path=path).status == 200
 
 
-def no_lock_is_seen(a, b, paths):
+def in_layer(shared, path):
+    """Where the host has that file of the image."""
+    layers = [p for p in (shared.data / "images/layers").iterdir() if (p / "bin/busybox").exists()]
+    return max(layers, key=lambda p: p.stat().st_ctime) / path[1:]
+
+
+def no_lock_is_seen(a, b, paths, outside=lambda path: path):
     paths = [path for path in paths if a.inside("try", path)["flock"] == "0"]  # else it is not there
     assert len(paths) >= len(LOCKED_IN_LAYERS)
     for n, path in enumerate(paths):
@@ -50,7 +56,7 @@ def no_lock_is_seen(a, b, paths):
     busy = {}
     for path in paths:
         assert a.inside("try", path)["flock"] == "EAGAIN", f"control: {path} is locked"
-        for where, got in (("beside", b.inside("try", path)), ("outside", a.outside("try", path))):
+        for where, got in (("beside", b.inside("try", path)), ("outside", a.outside("try", outside(path)))):
             if "EAGAIN" in got.values():
                 busy[path] = where
     assert not busy, busy
@@ -61,8 +67,8 @@ def test_a_lock_is_seen_by_nobody_else(two):
 
 
 @pytest.mark.needs("program:busybox")
-def test_a_lock_on_a_file_of_a_layer_is_seen_by_nobody_else(layered, two):
-    no_lock_is_seen(*two(layered), LOCKED_IN_LAYERS)
+def test_a_lock_on_a_file_of_a_layer_is_seen_by_nobody_else(layered, two, shared):
+    no_lock_is_seen(*two(layered), LOCKED_IN_LAYERS, lambda path: in_layer(shared, path))
 
 
 class Watch:
@@ -80,12 +86,12 @@ class Watch:
         return json.loads(self.probe.api.background_logs(self.id)["output"])["seen"]
 
 
-def no_use_is_seen(a, b, paths, use):
+def no_use_is_seen(a, b, paths, use, outside=lambda path: path):
     """Neighbour and host use what A watches; the control is that A sees a use of its own."""
     running = {path: Watch(a, path, n) for n, path in enumerate(paths)}
     for path in paths:
         b.inside("try", path)
-        a.outside("try", path)
+        a.outside("try", outside(path))
     use()
     seen = {path: watch.end() for path, watch in running.items()}
     assert not any(seen.values()), seen
@@ -107,10 +113,11 @@ def test_what_others_do_is_not_seen(two):
 
 
 @pytest.mark.needs("program:busybox")
-def test_what_others_do_with_a_layer_is_not_seen(layered, two):
+def test_what_others_do_with_a_layer_is_not_seen(layered, two, shared):
     a, b = two(layered)
     no_use_is_seen(a, b, WATCHED_IN_LAYERS,
-                   lambda: b.api.exec(b.id, ["/bin/sh", "-c", "ls -l /bin; cat /etc/passwd"]))
+                   lambda: b.api.exec(b.id, ["/bin/sh", "-c", "ls -l /bin; cat /etc/passwd"]),
+                   lambda path: in_layer(shared, path))
 
 
 @pytest.mark.parametrize("path", ["/usr/bin/env", "/etc/passwd", "/workspace/probe"])
