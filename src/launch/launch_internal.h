@@ -94,7 +94,7 @@ int shown_take(struct launcher *l, struct shown *s, char *const *paths, int user
 void shown_done(struct shown *s);
 
 /* park.c, launcher side: the three plans. Each returns the pid or -errno with *step. */
-int park(struct launcher *l, const struct plan *plan, const char **step);
+int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char **step);
 int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
                const int fds[PLAN_FDS], const char **step);
 int park_forget(struct launcher *l, const char *id);

@@ -19,7 +19,7 @@
 #include "launch/launch_internal.h"
 
 static int run_plan(struct launcher *l, const void *data, size_t len, const int *fds, size_t n_fds,
-                    const char **step)
+                    int *ret_pidfd, const char **step)
 {
     struct plan plan;
     struct wire w;
@@ -30,7 +30,7 @@ static int run_plan(struct launcher *l, const void *data, size_t len, const int 
     plan_get(&w, &plan);
     if (wire_ok(&w)) {
         if (plan.op == PLAN_PARK)
-            r = park(l, &plan, step);
+            r = park(l, &plan, ret_pidfd, step);
         else if (plan.op == PLAN_START && n_fds == PLAN_FDS)
             r = park_start(l, &plan, data, len, fds, step);
         else if (plan.op == PLAN_FORGET)
@@ -47,14 +47,14 @@ static void serve(struct launcher *l)
     for (;;) {
         struct plan_answer answer = {0};
         const char *step = "";
-        int fds[PLAN_FDS];
+        int fds[PLAN_FDS], pidfd = -1;
         size_t n_fds = PLAN_FDS;
         ssize_t n = recv_fds(LAUNCH_FD_SOCKET, data, sizeof(data), fds, &n_fds);
         int r;
 
         if (n <= 0 && n != -EMSGSIZE) /* the daemon is gone; the boxes stay, the parked ones end */
             return;
-        r = n < 0 ? (int)n : run_plan(l, data, (size_t)n, fds, n_fds, &step);
+        r = n < 0 ? (int)n : run_plan(l, data, (size_t)n, fds, n_fds, &pidfd, &step);
         if (r < 0) {
             answer.error = -r;
             (void)snprintf(answer.step, sizeof(answer.step), "%s", step);
@@ -63,7 +63,7 @@ static void serve(struct launcher *l)
         }
         while (n_fds > 0)
             (void)close(fds[--n_fds]);
-        (void)send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), NULL, 0);
+        (void)send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), &pidfd, pidfd >= 0);
     }
 }
 

@@ -229,7 +229,7 @@ static int end_child(const struct parked_child *p, int r, const char **step)
     return own < 0 && own != -EAGAIN ? own : r;
 }
 
-int park(struct launcher *l, const struct plan *plan, const char **step)
+int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char **step)
 {
     struct cgroup_fds cgroups = {0};
     struct parked_child *p;
@@ -256,6 +256,7 @@ int park(struct launcher *l, const struct plan *plan, const char **step)
     }
     p->next = l->parked;
     l->parked = p;
+    *ret_pidfd = p->pidfd;
     return p->pid;
 }
 

@@ -27,8 +27,8 @@ struct buf;
 /* A box is made in two parts. PARK makes what every box has: a child in its own namespaces and
  * cgroups, with its ids, /proc, /sys and /dev, that waits. START gives it a root filesystem and
  * lets it become the agent. FORGET ends a parked child that is not wanted any more. Each is one
- * datagram and gets one answer, in order; what goes wrong after a START is told through
- * PLAN_FD_STATUS. */
+ * datagram and gets one answer, in order (that of a PARK comes with the child's pidfd); what goes
+ * wrong after a START is told through PLAN_FD_STATUS. */
 enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET };
 
 /* Descriptors that come with a START. */

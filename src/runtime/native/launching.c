@@ -47,18 +47,20 @@ void native_set_launcher(struct runtime *rt, int launcher_fd)
 
 /* One plan and its answer; -1 when the launcher has not answered. */
 static int ask(struct native *n, const struct buf *text, const int *fds, size_t n_fds, int wait_ms,
-               struct plan_answer *ret)
+               struct plan_answer *ret, int *ret_pidfd)
 {
-    size_t none = 0;
-    int r = -1;
+    size_t n_got = 1;
+    int got, r = -1;
 
     (void)pthread_mutex_lock(&n->launcher_lock);
     if (has_launcher(n, wait_ms)) {
         if (send_fds(n->launcher, text->data, text->len, fds, n_fds) == 0 &&
-            recv_fds(n->launcher, ret, sizeof(*ret), NULL, &none) == sizeof(*ret))
+            recv_fds(n->launcher, ret, sizeof(*ret), &got, &n_got) == sizeof(*ret)) {
+            *ret_pidfd = n_got == 1 ? got : -1;
             r = 0;
-        else
+        } else {
             close_fd(&n->launcher); /* it has ended, and nobody else need find that out */
+        }
     }
     (void)pthread_mutex_unlock(&n->launcher_lock);
     return r;
@@ -70,22 +72,26 @@ static bool is_loss(int error)
     return error == ESRCH || error == ECHILD || error == EPIPE || error == ECONNRESET;
 }
 
-/* The pid, -1 or BOX_LOST. */
+/* The pid, -1 or BOX_LOST. A PARK gives the child's pidfd too. */
 static int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
-                         int wait_ms, struct err *err)
+                         int wait_ms, int *ret_pidfd, struct err *err)
 {
     auto_buf struct buf text = {0};
+    auto_close int pidfd = -1;
     struct plan_answer answer = {0};
 
     buf_init(&text, PLAN_MAX);
     plan_put(&text, plan);
-    if (ask(n, &text, fds, n_fds, wait_ms, &answer) < 0) {
+    if (ask(n, &text, fds, n_fds, wait_ms, &answer, &pidfd) < 0) {
         (void)err_code(err, ERR_UNAVAILABLE, "launcher_lost",
                        "the launcher has ended and is being started again; try again");
         return BOX_LOST;
     }
-    if (answer.error == 0)
+    if (answer.error == 0) {
+        if (ret_pidfd)
+            *ret_pidfd = steal_fd(pidfd);
         return answer.pid;
+    }
     answer.step[sizeof(answer.step) - 1] = '\0';
     (void)err_sys(err, answer.error, "cannot %s", answer.step);
     return is_loss(answer.error) ? BOX_LOST : -1;
@@ -107,18 +113,17 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
         .cpus = 1,
         .cpu_first = b->slot,
     };
-    int64_t pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, err);
-    int pidfd;
+    int pidfd = -1;
+    int64_t pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, &pidfd, err);
 
     if (pid < 0)
         return (int)pid;
     b->parked = true;
-    /* The descriptor first, then who it is: nobody but the child can be in the box's cgroups. One
-     * that has ended already is told of by the START, which knows why. */
-    pidfd = pidfd_open((pid_t)pid, 0);
+    /* The number is the child's for as long as it lives. One that has ended already is told of by
+     * the START, which knows why. */
     b->pid_start = box->pid_start = process_start_time(pid);
     b->pid = box->pid = pid;
-    if (pidfd >= 0 && !process_in_box(pid, box->id))
+    if (pidfd >= 0 && pidfd_send_signal(pidfd, 0, NULL, 0) < 0)
         close_fd(&pidfd);
     berth_set_process(n, b, pidfd);
     note_box(n, box);
@@ -167,7 +172,7 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
         return err_sys(err, errno, "make a pipe");
     status_read = status[0];
     pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, PLAN_FDS,
-                    LAUNCHER_WAIT, err);
+                    LAUNCHER_WAIT, NULL, err);
     (void)close(status[1]);
     b->parked = false;
     box->pid = b->pid;
@@ -206,5 +211,5 @@ void box_forget(struct native *n, const struct berth *b)
 {
     struct plan plan = {.op = PLAN_FORGET, .id = (char *)(uintptr_t)b->id};
 
-    (void)send_plan(n, &plan, NULL, 0, 0, NULL);
+    (void)send_plan(n, &plan, NULL, 0, 0, NULL, NULL);
 }
