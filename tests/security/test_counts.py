@@ -13,7 +13,7 @@ from test_attach import Attached
 # Takes of one kind until it is refused or there are `most`, and says how many it got and why not more.
 # uids: taken by so many users in turn, since some counts are of a user.
 TAKE = r"""
-import ctypes, fcntl, json, os, resource, signal, socket, struct, sys, time
+import ctypes, fcntl, json, os, resource, signal, socket, struct, sys, tempfile, time
 libc = ctypes.CDLL(None, use_errno=True)
 kind, most, uids, hold = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "hold"
 held = []
@@ -29,11 +29,10 @@ def inotify():
 def watch():
     if not held:
         held.append(check(libc.inotify_init()))
-        os.makedirs("/tmp/w", exist_ok=True)
-        held.append(0)
-    held[1] += 1
-    os.mkdir(f"/tmp/w/{held[1]}")
-    check(libc.inotify_add_watch(held[0], f"/tmp/w/{held[1]}".encode(), 2))
+        held.append(tempfile.TemporaryDirectory())
+    held.append(f"{held[1].name}/{len(held)}")
+    os.mkdir(held[-1])
+    check(libc.inotify_add_watch(held[0], held[-1].encode(), 2))
 
 def queue():
     # The attributes: flags, messages, their size; 10 * 8192 bytes each.
