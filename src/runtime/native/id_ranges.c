@@ -14,6 +14,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+_Static_assert(ID_RANGES_FIRST + ID_RANGES * 65536ull <= ID_OWNERS_FIRST &&
+                   ID_OWNERS_FIRST + ID_RANGES <= INT32_MAX,
+               "owners are in no range, and ids are positive everywhere");
+
 static int open_dir(struct err *err)
 {
     int fd;

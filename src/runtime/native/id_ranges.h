@@ -9,12 +9,15 @@ struct err;
  * reboot empties the folder, and with it all ranges are free. */
 
 #define ID_RANGES_DIR "/run/cay.ids"
-#define ID_RANGES     4094
+
+#define ID_RANGES       4094
+#define ID_RANGES_FIRST 0x70000000u
+#define ID_OWNERS_FIRST 0x7fff8000u
 
 /* Host id of the box's root. The pool is what systemd's table of ids lists as unused. */
 static inline uint32_t id_range_base(uint32_t slot)
 {
-    return 0x70000000u + slot * 65536u;
+    return ID_RANGES_FIRST + slot * 65536u;
 }
 
 /* The range that a host id is in; UINT32_MAX = in none. */
@@ -29,7 +32,7 @@ static inline uint32_t id_range_of(uint32_t id)
  * (worker/give.c). */
 static inline uint32_t id_range_owner(uint32_t slot)
 {
-    return 0x7fff8000u + slot;
+    return ID_OWNERS_FIRST + slot;
 }
 
 int id_range_take(const char *owner, uint32_t *ret, struct err *err);
