@@ -29,6 +29,7 @@
 
 /* Above all ids of sandboxes and of the unpacker. */
 #define FETCHER_ID  0x80010000u
+#define TASKS_MAX   4096 /* of all pulls together */
 #define AT_ONCE     16
 #define BUFFER_SIZE (512 << 10)
 
@@ -242,7 +243,8 @@ static int see_little(const json_t *request, struct err *err)
 
 static int wall_up(const json_t *request, struct err *err)
 {
-    if (see_little(request, err) < 0 || wall_id(FETCHER_ID, err) < 0)
+    if (see_little(request, err) < 0 || wall_id(FETCHER_ID, err) < 0 ||
+        wall_tasks(TASKS_MAX, err) < 0)
         return -1;
     /* After the ids: a change of them takes it back. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

@@ -16,6 +16,8 @@
 #include "worker/wall.h"
 #include "worker/worker.h"
 
+#define TASKS_MAX 64
+
 static const struct {
     const char *op;
     int (*run)(const struct worker_request *q, json_t **ret, struct err *err);
@@ -76,7 +78,7 @@ static int wall_up(struct err *err)
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return err_sys(err, errno, "take the ids of the unpacking process");
     if (wall_root_new(&root, err) < 0 || wall_root_enter(root, err) < 0 ||
-        wall_capabilities(kept, ARRAY_LEN(kept), err) < 0)
+        wall_capabilities(kept, ARRAY_LEN(kept), err) < 0 || wall_tasks(TASKS_MAX, err) < 0)
         return -1;
     /* After the ids: a change of them takes it back. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

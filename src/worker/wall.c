@@ -107,6 +107,11 @@ int wall_id(unsigned id, struct err *err)
     return 0;
 }
 
+int wall_tasks(unsigned most, struct err *err)
+{
+    return limit(RLIMIT_NPROC, most) < 0 ? err_sys(err, errno, "limit the image worker") : 0;
+}
+
 void wall_environment(void)
 {
     for (char **line = environ; line && *line; line++)

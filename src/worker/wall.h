@@ -24,6 +24,8 @@ int wall_root_enter(int root, struct err *err);
 int wall_capabilities(const int *kept, size_t n, struct err *err);
 /* Becomes this user and group, who has no capability and never gets one. */
 int wall_id(unsigned id, struct err *err);
+/* No more threads than these, of all processes with this id in this user namespace. */
+int wall_tasks(unsigned most, struct err *err);
 /* The memory of what was passed to us by others is wiped: proxies may have passwords. */
 void wall_environment(void);
 
