@@ -315,8 +315,11 @@ const struct command commands[] = {
      "xz or\n"
      "zstd. NAME can be left out when the archive says it.\n"
      "\n"
-     "PATH is on the daemon's machine, and only root there may do this. An image of that name is\n"
-     "replaced; sandboxes made from it keep the old one.",
+     "PATH is on the daemon's machine, and only root there may do this. An image that has NAME "
+     "already\n"
+     "is replaced; sandboxes made from it keep the old one. A name that only the archive says is "
+     "taken\n"
+     "from no other image.",
      "cay image import ./rootfs alpine\n"
      "cay image import debian.tar.zst debian:12\n"
      "docker save app:1.0 > app.tar && cay image import app.tar",
