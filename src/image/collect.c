@@ -3,7 +3,9 @@
  *
  * A worker may have found a layer here that goes now. Which ones it has found is known when it is
  * done, so that what went meanwhile is remembered until then: an image that has one of those is
- * made again. Waiting for the last worker instead would be for ever where there is always one. */
+ * made again. Waiting for the last worker instead would be for ever where there is always one; only
+ * work that has lost what it found again and again is waited for, and its end brings a collection.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -178,12 +180,21 @@ static int collect(struct image_store *s, char *const *used, struct err *err)
     return set_aside(s, s->host, &host, &s->aside_host, err);
 }
 
+static bool must_wait(const struct image_store *s)
+{
+    for (const struct work *w = s->works; w; w = w->next)
+        if (w->alone)
+            return true;
+    return false;
+}
+
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err)
 {
-    int r;
+    int r = 0;
 
     (void)pthread_mutex_lock(&s->lock);
-    r = collect(s, image_ids, err);
+    if (!must_wait(s))
+        r = collect(s, image_ids, err);
     (void)pthread_mutex_unlock(&s->lock);
     return r;
 }

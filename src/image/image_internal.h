@@ -172,6 +172,7 @@ struct work {
     uint64_t began;        /* when, counted by the store's collected */
     bool gone;             /* what the worker had found here was not, at the end */
     unsigned lost;         /* how often that was */
+    bool alone;            /* nothing is collected before it ends */
 };
 
 int work_begin(struct image_store *s, struct work *w, struct err *err);

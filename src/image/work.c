@@ -17,7 +17,7 @@
 #include "image/image_internal.h"
 #include "layer/layer.h"
 
-#define LOST_MAX 3
+#define LOST_MAX 2 /* then collections wait for it */
 
 int work_begin(struct image_store *s, struct work *w, struct err *err)
 {
@@ -47,13 +47,14 @@ int work_again(struct work *w, struct err *err)
         return err_sys(err, errno, "make a folder for the image worker");
     (void)pthread_mutex_lock(&w->store->lock);
     w->began = w->store->collected;
+    w->alone = w->lost >= LOST_MAX;
     (void)pthread_mutex_unlock(&w->store->lock);
     return 0;
 }
 
 bool work_lost(struct work *w)
 {
-    bool again = w->gone && w->lost < LOST_MAX && work_again(w, NULL) == 0;
+    bool again = w->gone && work_again(w, NULL) == 0;
 
     w->gone = false;
     return again;

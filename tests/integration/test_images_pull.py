@@ -590,6 +590,36 @@ def test_a_mirror_is_asked_first_and_then_the_host(daemon_of, registry, proxy, p
     mine.clear()
 
 
+def test_images_that_share_layers_come_and_go_at_the_same_time(images, registry, pushed):
+    """Collections run beside workers that found layers here: none is lost, and none stays."""
+    wrong = []
+
+    def come_and_go(name, mark):
+        with images.daemon.again_quiet() as api:
+            for _ in range(8):
+                reply = api.post("/images/pull", {"reference": registry.ref(name)})
+                if reply.status != 200:
+                    wrong.append((name, reply.body))
+                    return
+                created = api.post("/sandboxes", {"image": registry.ref(name)})
+                if created.status not in (200, 201):
+                    wrong.append((name, created.body))
+                    return
+                id = created.json["id"]
+                if api.sh(id, "cat /two 2>/dev/null || echo first").strip() != mark:
+                    wrong.append((name, "another image"))
+                api.delete(f"/sandboxes/{id}")
+                api.delete(images.path(registry.ref(name)))
+
+    threads = [threading.Thread(target=come_and_go, args=pair)
+               for pair in (("t/one:1", "first"), ("t/two:1", "second"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 DAMAGE = {
     "a byte of a layer": (lambda image: BLOBS + big_blob(image)[7:], changed(flipped)),
     "a layer that is something else": (lambda image: BLOBS + big_blob(image)[7:],
