@@ -96,6 +96,18 @@ def test_buffers_of_sockets_have_a_cap(api, make, shared, protocol, code):
     assert api.sh(id, "echo alive") == "alive\n"
 
 
+@pytest.mark.skipif(V2, reason="on cgroup v2 they are memory like any other")
+def test_sandboxes_of_a_version_before_get_the_cap_with_the_next_start(own):
+    with own.api() as api:
+        id = api.create(memory=MEMORY)["id"]
+        file = Path("/sys/fs/cgroup/memory") / own.cgroup_name() / id / "memory.kmem.tcp.limit_in_bytes"
+        file.write_text("-1")
+        assert int(file.read_text()) > 1 << 40
+        own.restart()
+        assert int(file.read_text()) == MEMORY << 20 >> 3
+        assert api.sh(id, "echo alive") == "alive\n"
+
+
 def test_sockets_still_carry_what_they_should(api, make):
     """The control: far more than the cap goes through one connection."""
     id = make(memory=64)["id"]

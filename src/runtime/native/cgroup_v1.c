@@ -91,6 +91,25 @@ static int limit_agent(const struct cgroup *c, const char *id, struct err *err)
     return cgroup_write_number(pids, "pids.max", AGENT_PIDS, err);
 }
 
+/* Boxes of a version before, which had no such limit: it holds for sockets that they open from now
+ * on. Best effort; a box that ends meanwhile has none. */
+static void limit_old_sockets(const struct cgroup *c)
+{
+    DIR *d = opendir(c->dirs[V1_MEMORY]);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        auto_free char *dir = xasprintf("%s/%s", c->dirs[V1_MEMORY], e->d_name);
+        unsigned long long memory;
+
+        if (str_starts(e->d_name, "sbx_") &&
+            cgroup_read(dir, "memory.limit_in_bytes", &memory) == 0)
+            (void)limit_sockets(dir, memory, NULL);
+    }
+    if (d)
+        (void)closedir(d);
+}
+
 /* Boxes that run already may have more than a cap that is new: the kernel takes back what it can,
  * and the rest of them goes on. */
 static int v1_cap(const struct cgroup *c, struct err *err)
@@ -105,6 +124,7 @@ static int v1_cap(const struct cgroup *c, struct err *err)
     if (why.sys == EBUSY)
         log_warn("the sandboxes hold more memory than they may; the cap comes with the next start",
                  "error", why.text);
+    limit_old_sockets(c);
     if (limit_sockets(memory, c->caps.memory, err) < 0 ||
         cgroup_write_number(c->dirs[V1_CPU], "cpu.shares", cgroup_cpu_weight(1024, 262144), err) <
             0)
