@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/native/cgroup.h"
@@ -191,6 +192,16 @@ static int use_v2(struct cgroup *c, const char *mount, const char *name, const c
     return 0;
 }
 
+/* For an operator who wonders: where they are, and what they may take. */
+static void tell(const struct cgroup *c)
+{
+    char memory[24], pids[16];
+
+    (void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)c->caps.memory >> 20);
+    (void)snprintf(pids, sizeof(pids), "%u", c->caps.pids);
+    log_info("all sandboxes together", "cgroup", c->dirs[0], "memory_mb", memory, "pids", pids);
+}
+
 int cgroup_open(struct cgroup *ret, const char *name, const char *place,
                 const struct cgroup_caps *caps, struct err *err)
 {
@@ -213,11 +224,13 @@ int cgroup_open(struct cgroup *ret, const char *name, const char *place,
         r = use_v1(&c, err);
     if (r == 0)
         r = c.ops->cap(&c, err);
-    if (r < 0)
+    if (r < 0) {
         cgroup_done(&c);
-    else
-        *ret = c;
-    return r;
+        return r;
+    }
+    tell(&c);
+    *ret = c;
+    return 0;
 }
 
 void cgroup_done(struct cgroup *c)
