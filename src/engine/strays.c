@@ -189,7 +189,7 @@ static int find_stray(struct engine *e, const char *id, struct box_trace *ret, s
 static int adopt(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    struct box_trace trace;
+    struct box_trace trace = {0};
     bool dead = false;
 
     if (find_stray(e, id, &trace, err) < 0)
@@ -218,7 +218,7 @@ int engine_stray_adopt(struct engine *e, const char *id, json_t **ret, struct er
 
 static int remove_stray(struct engine *e, const char *id, struct err *err)
 {
-    struct box_trace trace;
+    struct box_trace trace = {0};
 
     if (find_stray(e, id, &trace, err) < 0 || runtime_destroy(e->runtime, &trace.box, err) < 0)
         return -1;

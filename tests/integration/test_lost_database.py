@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +185,27 @@ def test_what_has_neither_row_nor_note_waits_for_an_operator(own):
         assert api.read(runs, "mark") == runs
         for id in (runs, adopted):
             api.remove(id)
+
+
+def test_what_is_left_without_a_disk_goes(own):
+    """Empty folders and marks of an id that nobody knows; what is another daemon's stays."""
+    with own.api() as api:
+        stays = api.create()["id"]
+        own.stop()
+        folder, ours = own.run / ("sbx_" + "0" * 24), Path("/run/cay.ids/4090")
+        theirs = Path("/run/cay.ids/4091")
+        folder.mkdir()
+        (folder / "pid").write_text("999999999 1 4090\n")
+        ours.symlink_to(own.data)
+        theirs.symlink_to("/nowhere/cay-test")
+        try:
+            own.start()
+            wait_until(lambda: not folder.exists(), what="the folder to go")
+            wait_until(lambda: not ours.is_symlink(), what="the mark to go")
+            assert theirs.is_symlink()
+            assert api.sh(stays, "echo on") == "on\n"
+        finally:
+            theirs.unlink()
 
 
 def test_a_note_that_cannot_be_read_keeps_its_disk(own):
