@@ -35,7 +35,7 @@ int again_queue(struct agent_call *c, unsigned type, const struct kept *k,
 
     now.start = k->start;
     now.end = k->end;
-    buf_init(&b, 256);
+    buf_init(&b, 512);
     call_kept_put(&b, &now);
     return call_queue(c, type, b.data, b.len);
 }
@@ -138,7 +138,7 @@ static void reply_log(struct agent_call *c, unsigned type, const struct log_read
     auto_buf struct buf b = {0};
 
     (void)snprintf(state.id, sizeof(state.id), "%s", log->id);
-    buf_init(&b, 256);
+    buf_init(&b, 512);
     call_kept_put(&b, &state);
     call_reply_buf(c, type, &b);
 }
@@ -199,7 +199,7 @@ static void send_item(const struct call_kept *state, void *arg)
 {
     auto_buf struct buf b = {0};
 
-    buf_init(&b, 256);
+    buf_init(&b, 512);
     call_kept_put(&b, state);
     call_reply_buf(arg, FRAME_ITEM, &b);
 }

@@ -130,6 +130,17 @@ static void open_door(struct supervised *x)
         x->watchers.door = door_open(x->seat, x->state.id);
 }
 
+/* The words of the command with spaces between them, of a shell's its line: how that begins. */
+static void put_command(char *const *argv, char ret[CALL_COMMAND_SIZE])
+{
+    size_t len = 0;
+
+    if (strcmp(argv[0], "/bin/sh") == 0 && argv[1] && strcmp(argv[1], "-c") == 0 && argv[2])
+        argv += 2;
+    for (; *argv && len < CALL_COMMAND_SIZE - 1; argv++)
+        len += (size_t)snprintf(ret + len, CALL_COMMAND_SIZE - len, "%s%s", len ? " " : "", *argv);
+}
+
 /* On the board, so that others find it by its id. */
 static void enter(struct supervised *x)
 {
@@ -142,6 +153,7 @@ static void enter(struct supervised *x)
         .started_ms = (uint64_t)now_ms(),
     };
     (void)snprintf(x->state.id, sizeof(x->state.id), "%s", x->in.id);
+    put_command(x->in.argv, x->state.command);
     x->seat = board_enter(&x->state);
 }
 

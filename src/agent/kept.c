@@ -18,7 +18,7 @@
 #define SMALL_FILE  (1ull << 20)
 #define REST_BYTES  (16u << 10)
 #define TAIL        (32u << 10) /* what a full disk leaves at least, if it can */
-#define STATE_BYTES (512 + KEPT_TURNS * 8)
+#define STATE_BYTES (1024 + KEPT_TURNS * 8)
 
 /* Of execs that have ended and are in files. */
 #define FILES_MAX   32

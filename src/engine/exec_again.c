@@ -57,6 +57,8 @@ static json_t *info_json(const struct call_kept *k)
     json_t *o = json_object();
 
     (void)json_object_set_new(o, "id", json_cstr(k->id));
+    if (k->command[0])
+        (void)json_object_set_new(o, "command", json_of_bytes(k->command, strlen(k->command)));
     (void)json_object_set_new(o, "running", json_boolean(k->running));
     (void)json_object_set_new(o, "pid", json_integer(k->pid));
     (void)json_object_set_new(o, "tty", json_boolean(k->flags & EXEC_TTY));

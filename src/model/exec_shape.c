@@ -94,6 +94,8 @@ const struct shape log_event_shape = {"LogEvent", log_event_fields,
 #define INFO_FIELDS                                                                                \
     {"id", FIELD_STRING, .example = EXAMPLE_EXEC_ID,                                               \
      .help = "ex_ and 24 hex digits; bg_ of one in the background"},                               \
+        {"command", FIELD_STRING, .optional = true, .example = "\"make\"",                         \
+         .help = "how it begins; of one in the background it may be absent"},                      \
         {"running", FIELD_BOOL, .example = "true", .help = "false once it has ended"},             \
         {"pid", FIELD_INT, .example = "7", .help = "in the sandbox"},                              \
         {"tty", FIELD_BOOL, .example = "false", .help = "it runs on a terminal"},                  \

@@ -88,6 +88,7 @@ void call_log_get(struct wire *w, struct call_log *ret)
 void call_kept_put(struct buf *b, const struct call_kept *c)
 {
     wire_put_str(b, c->id);
+    wire_put_str(b, c->command);
     wire_put_u32(b, c->running);
     wire_put_u32(b, c->pid);
     wire_put_u32(b, c->flags);
@@ -98,16 +99,22 @@ void call_kept_put(struct buf *b, const struct call_kept *c)
     call_exit_put(b, &c->exit);
 }
 
-void call_kept_get(struct wire *w, struct call_kept *ret)
+static void get_text(struct wire *w, char *ret, size_t size)
 {
-    auto_free char *id = wire_get_str(w);
-    size_t len = strlen(id);
+    auto_free char *text = wire_get_str(w);
+    size_t len = strlen(text);
 
-    *ret = (struct call_kept){0};
-    if (len >= sizeof(ret->id))
+    if (len >= size)
         w->bad = true;
     else
-        memcpy(ret->id, id, len);
+        memcpy(ret, text, len);
+}
+
+void call_kept_get(struct wire *w, struct call_kept *ret)
+{
+    *ret = (struct call_kept){0};
+    get_text(w, ret->id, sizeof(ret->id));
+    get_text(w, ret->command, sizeof(ret->command));
     ret->running = wire_get_u32(w);
     ret->pid = wire_get_u32(w);
     ret->flags = wire_get_u32(w);

@@ -111,11 +111,13 @@ enum call_again_flags {
     AGAIN_END = 1u << 2,   /* end it, with all that it started; the caller may leave at once */
 };
 
-#define CALL_ID_SIZE 41
+#define CALL_ID_SIZE      41
+#define CALL_COMMAND_SIZE 121
 
 /* A cursor counts bytes of output, both streams together, in the order in which they came. */
 struct call_kept {
     char id[CALL_ID_SIZE];
+    char command[CALL_COMMAND_SIZE]; /* how it begins, for people; "" = not known */
     uint32_t running;
     uint32_t pid;
     uint32_t flags;                   /* of call_exec_flags: TTY, STDIN, BACKGROUND */

@@ -83,6 +83,7 @@ def test_every_exec_has_an_id(api, box):
     assert state(api, box, CHOSEN)["exitCode"] == 0
     listed = api.get(f"/sandboxes/{box}/exec").ok()["execs"]
     assert {id, CHOSEN} <= {x["id"] for x in listed}
+    assert {x["command"] for x in listed if x["id"] == CHOSEN} == {"true"}
     api.try_exec(box, "true", execId="mine").failed(400, "invalid")
 
 

@@ -152,6 +152,7 @@ TEST(a_short_exec_is_kept_without_a_file)
     CHECK_INT(s.end.exit.how, EXIT_CODE);
     CHECK_INT(s.end.exit.code, 3);
     CHECK_INT(s.end.end, 11);
+    CHECK_STR(s.end.command, "sh -c printf one; printf two >&2; printf three; exit 3");
     CHECK(s.end.finished_ms >= s.end.started_ms && s.end.started_ms > 0);
     s = see_again("ex_a", 6);
     CHECK_INT(s.out.len + s.err.len, 5);

@@ -44,6 +44,7 @@ TEST(an_exec_call_survives_the_wire)
 TEST(what_is_kept_of_an_exec_survives_the_wire)
 {
     struct call_kept in = {.id = "ex_a",
+                           .command = "make all",
                            .running = 1,
                            .pid = 7,
                            .flags = EXEC_TTY,
