@@ -294,6 +294,20 @@ static bool tell_lie(int fd, enum lie lie)
     return false;
 }
 
+/* An exec that loses bytes for ever. */
+static void serve_again(int fd)
+{
+    auto_buf struct buf state = {0}, lost = {0};
+
+    buf_init(&state, 512);
+    buf_init(&lost, 16);
+    call_kept_put(&state, &(struct call_kept){.id = "ex_x", .running = 1, .end = 1});
+    answer(fd, FRAME_OK, &state);
+    wire_put_u64(&lost, 1);
+    while (frame_send(fd, FRAME_LOST, lost.data, lost.len) == 0)
+        ;
+}
+
 static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
 {
     auto_free char *path = NULL;
@@ -316,10 +330,16 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
             (void)frame_send(conn->fd, FRAME_DATA, "caf\xc3", 4); /* ends inside a character */
         answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
         break;
+    case CALL_AGAIN:
+    case CALL_EXECS:
     case CALL_FOLLOW:
         if (atomic_load(&fake.old)) {
             call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "no such call"});
             answer(conn->fd, FRAME_ERROR, &b);
+            break;
+        }
+        if (op == CALL_AGAIN) {
+            serve_again(conn->fd);
             break;
         }
         answer(conn->fd, FRAME_OK, NULL);

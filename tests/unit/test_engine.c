@@ -1250,6 +1250,57 @@ TEST(a_command_whose_sandbox_was_removed_does_not_ask_for_its_box)
     world_done(&w);
 }
 
+#define SOME_EXEC "ex_000000000000000000000000"
+
+TEST(a_sandbox_with_an_older_agent_keeps_no_execs)
+{
+    struct exec_request req = {.command = "hang"};
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct exec_output end;
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+    json_t *out;
+
+    world_up(&w);
+    atomic_store(&fake.old, true);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(exec_open_here(w.engine, id, &req, &x, &pid, &err), 0);
+    CHECK_STR(engine_exec_id(x), "");
+    engine_exec_close(x); /* it hears of that: else the world would not end */
+    req.detach = true;
+    CHECK_INT(exec_open_here(w.engine, id, &req, &x, &pid, &err), -1);
+    CHECK_INT(err.kind, ERR_UNSUPPORTED);
+    CHECK_INT(engine_exec_state(w.engine, id, SOME_EXEC, 0, &out, &err), -1);
+    CHECK_STR(err.code, "exec_not_found");
+    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 0, true, &x, &err), 0);
+    CHECK_INT(exec_next_here(x, &end, &err), -1);
+    CHECK_STR(err.code, "exec_not_found");
+    engine_exec_close(x);
+    CHECK_INT(engine_exec_list(w.engine, id, &out, &err), 0);
+    CHECK_INT(json_array_size(json_object_get(out, "execs")), 0);
+    json_decref(out);
+    atomic_store(&fake.old, false);
+    world_done(&w);
+}
+
+TEST(an_agent_cannot_hold_a_reader_with_losses)
+{
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *out;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_state(w.engine, id, SOME_EXEC, 0, &out, &err), -1);
+    CHECK_STR(err.code, "agent_protocol");
+    CHECK_INT(engine_exec_state(w.engine, id, "../x", 0, &out, &err), -1);
+    CHECK_STR(err.code, "exec_not_found");
+    world_done(&w);
+}
+
 TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
 {
     struct err err = {0};
