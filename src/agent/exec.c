@@ -157,6 +157,18 @@ static void enter(struct supervised *x)
     x->seat = board_enter(&x->state);
 }
 
+/* When the disk has no room for what is long, at least the end. */
+static void put_up(const struct supervised *x)
+{
+    struct call_kept end = x->state;
+
+    if (x->kept->file >= 0 && kept_store(x->kept, &x->state))
+        return;
+    if (x->kept->file >= 0)
+        end.start = end.end;
+    board_put(x->kept, &end);
+}
+
 /* Rule 4. */
 static void publish(struct supervised *x, const struct call_exit *end)
 {
@@ -165,10 +177,8 @@ static void publish(struct supervised *x, const struct call_exit *end)
     x->state.exit = *end;
     x->state.start = x->kept ? x->kept->start : 0;
     x->state.end = x->kept ? x->kept->end : 0;
-    if (x->kept && x->kept->file >= 0)
-        kept_store(x->kept, &x->state);
-    else if (x->kept)
-        board_put(x->kept, &x->state);
+    if (x->kept)
+        put_up(x);
     if (x->seat) {
         door_shut(x->seat, x->state.id, x->watchers.door);
         board_leave(x->seat);

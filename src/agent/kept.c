@@ -328,17 +328,20 @@ static void put_state(struct buf *b, const struct kept *k, const struct call_kep
     wire_put_bytes(b, k->turns.data, k->turns.len);
 }
 
-void kept_store(struct kept *k, const struct call_kept *state)
+bool kept_store(struct kept *k, const struct call_kept *state)
 {
     auto_buf struct buf b = {0};
     auto_close int fd = new_file(k->id, ".end");
+    bool stored;
 
     put_state(&b, k, state);
-    if (fd < 0 || write_all(fd, b.data, b.len) < 0) {
+    stored = fd >= 0 && write_all(fd, b.data, b.len) == 0;
+    if (!stored) {
         remove_file(k->id, ".end");
         remove_file(k->id, ".out");
     }
     drop_oldest();
+    return stored;
 }
 
 static int open_kept(const char *id, const char *suffix)

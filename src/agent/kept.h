@@ -49,8 +49,9 @@ ssize_t kept_read(const struct kept *k, uint64_t pos, void *data, size_t want, b
 /* Not needed any more; a little memory stays for the next. */
 void kept_rest(struct kept *k);
 
-/* Ended, and too long for the board: the file stays, with <id>.end beside it. The oldest go. */
-void kept_store(struct kept *k, const struct call_kept *state);
+/* Ended, and too long for the board: the file stays, with <id>.end beside it. The oldest go. False
+ * when the disk has no room for that; then the file has lost its name. */
+bool kept_store(struct kept *k, const struct call_kept *state);
 /* One that kept_store() left; false when there is none. */
 bool kept_load(const char *id, struct kept *k, struct call_kept *state);
 /* Calls each for all of them. */

@@ -321,6 +321,21 @@ TEST(without_any_disk_the_end_of_the_output_is_in_memory)
     CHECK_STR(s.out.data + s.out.len - 5, "xlast");
 }
 
+TEST(an_end_that_the_disk_has_no_room_for_is_still_told)
+{
+    char path[160];
+    struct seen s;
+
+    rig_start();
+    snprintf(path, sizeof(path), "%s/ex_n.end", rig.dir);
+    CHECK_INT(mkdir(path, 0700), 0); /* so the file cannot be made */
+    CHECK_INT(collect(start_kept("ex_n", 0, "head -c 100000 /dev/zero; exit 5")).exit.code, 5);
+    s = see_again("ex_n", 0);
+    CHECK_INT(s.end.exit.code, 5);
+    CHECK_INT(s.lost, 100000);
+    CHECK_INT(s.end.end, 100000);
+}
+
 TEST(who_comes_later_has_the_input_of_a_terminal)
 {
     struct call_kept state;
