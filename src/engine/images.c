@@ -271,9 +271,9 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     r = image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
                      &image, err);
     worker_end(e);
+    images_collect(e); /* it may have replaced one, or have been waited for */
     if (r < 0)
         return -1;
-    images_collect(e); /* it may have replaced one */
     images_keep_budget(e, image->id);
     *ret = image_json(e, image);
     return 0;

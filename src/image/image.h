@@ -156,7 +156,8 @@ int image_prune(struct image_store *s, const struct image_prune *prune, struct i
 /* Sets aside the layers that no name stands for any more; image_purge deletes them, which may take
  * long. image_ids (NULL-terminated) are the ids of images that sandboxes were made from: their
  * layers stay, so the caller sees to it that none is made from another image meanwhile. Work that
- * is under way is not disturbed: it is done again if it had found a layer here that went. */
+ * is under way is not disturbed: it is done again if it had found a layer here that went. The
+ * caller collects after each pull and import, also one that failed: it may have been waited for. */
 int image_collect(struct image_store *s, char *const *image_ids, struct err *err);
 int image_purge(struct image_store *s, struct err *err);
 
