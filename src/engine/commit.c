@@ -140,15 +140,15 @@ static void end(struct engine *e, struct sandbox *sb)
         reaper_doom(e, sb);
 }
 
-static int interrupted(const struct engine *e, const struct sandbox *sb, struct err *err)
+/* What the worker says of its end is not what the caller should hear when we ended it. */
+static void explain(const struct engine *e, const struct sandbox *sb, struct err *err)
 {
     if (atomic_load(&sb->commit_off))
-        return err_code(err, ERR_CONFLICT, "commit_interrupted",
-                        "%s was removed while it was committed; there is no image of it",
-                        sb->box.id);
-    if (atomic_load(&e->draining))
-        return err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
-    return -1;
+        (void)err_code(err, ERR_CONFLICT, "commit_interrupted",
+                       "%s was removed while it was committed; there is no image of it",
+                       sb->box.id);
+    else if (atomic_load(&e->draining))
+        (void)err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
 }
 
 /* With its commit_turn. */
@@ -167,7 +167,9 @@ static int commit(struct engine *e, struct sandbox *sb, const struct commit_requ
     turn_await(&sb->turn);
     end(e, sb);
     turn_give(&sb->turn);
-    return r < 0 ? interrupted(e, sb, err) : 0;
+    if (r < 0)
+        explain(e, sb, err);
+    return r;
 }
 
 static int check(struct engine *e, const struct commit_request *req, struct err *err)
