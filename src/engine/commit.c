@@ -87,11 +87,12 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
         .arg = sb,
     };
     auto_close int disk = -1;
-    int r = runtime_disk_open(e->runtime, &sb->box, &disk, &commit.ids_base, err);
+    int r = -1;
 
-    commit.scratch_fd = disk;
-    if (r == 0)
+    if (runtime_disk_open(e->runtime, &sb->box, &disk, &commit.ids_base, err) == 0) {
+        commit.scratch_fd = disk;
         r = image_commit(e->images, &commit, ret, err);
+    }
     json_decref(config);
     return r;
 }
@@ -188,7 +189,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct image *image;
-    int r;
+    int r = -1;
 
     if (sandbox_get(e, id, &sb, err) < 0 || check(e, req, err) < 0 || space_check(e, err) < 0)
         return -1;
@@ -199,8 +200,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
     if (!turn_try(&sb->commit_turn))
         return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
                         "%s is being committed already; try again when that is done", id);
-    r = worker_begin(e, err);
-    if (r == 0) {
+    if (worker_begin(e, err) == 0) {
         r = commit(e, sb, req, &image, err);
         worker_end(e);
     }
