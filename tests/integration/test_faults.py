@@ -10,19 +10,54 @@ from cay_harness import Daemon
 BOX_C = pathlib.Path(__file__).parents[2] / "src/launch/box.c"
 
 
-def steps():
-    if not BOX_C.exists():
-        return []
-    return re.findall(r'^    \{"([^"]+)", \w+\},$', BOX_C.read_text(), re.M)
+# What a launch has to do, in its order. Kept here by hand: a step that is lost from the program fails this test, and so does
+# one that nobody has thought about here.
+STEPS = [
+    "join the cgroups",
+    "close standard descriptors",
+    "close other descriptors",
+    "open the stage",
+    "raise the loopback interface",
+    "make /proc",
+    "make /sys",
+    "wait for ids",
+    "make the commands' user namespace",
+    "become root of the box",
+    "unshare the cgroup namespace",
+    "leave the host's mounts",
+    "mount /proc",
+    "mount /sys",
+    "mount /sys/fs/cgroup",
+    "mount /dev",
+    "mask kernel files",
+    "set sysctls",
+    "make /proc read-only",
+    "join a new keyring",
+    "choose a cpu",
+    "set rlimits",
+    "bound capabilities",
+    "wait for the start",
+    "set the hostname",
+    "choose cpus",
+    "attach the root filesystem",
+    "bind the host's folders",
+    "move /proc, /sys and /dev",
+    "limit /dev/shm",
+    "enter the root filesystem",
+    "limit the size of files",
+    "drop capabilities",
+    "set no_new_privs",
+    "load the seccomp filter",
+    "arrange descriptors",
+]
 
 
-def test_the_steps_are_found():
-    if not BOX_C.exists():
-        pytest.skip("the sources are not here")
-    assert "mount /dev" in steps() and "load the seccomp filter" in steps()
+def test_the_steps_are_those_of_the_program():
+    assert re.findall(r'\{"([^"]+)", \w+\}', BOX_C.read_text()) == STEPS
 
 
-@pytest.mark.parametrize("step", steps() + ["equip"])
+# A child that fails to wait has nobody to tell: that it is gone is all that is known.
+@pytest.mark.parametrize("step", [s for s in STEPS if s != "wait for the start"] + ["equip"])
 def test_a_failed_step_is_named_and_leaves_nothing(step):
     daemon = Daemon("fault", env={"CAY_FAULT": step, "CAY_POOL": 0})
     try:
