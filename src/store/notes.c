@@ -19,10 +19,11 @@
  *   sandboxes/<id>.json     a sandbox, with all that its row has
  *   sandboxes/<id>.doomed   a sandbox that somebody has removed
  *
- *  1. A disk ceases to be spare before anybody hears of its sandbox.
+ *  1. A disk ceases to be spare before anybody hears of its sandbox: its mark becomes the note,
+ *     which is filled a moment later.
  *  2. Where a disk has two notes the one of the sandbox counts.
- *  3. A disk without a note is nobody's to remove but an operator's: it is of a cay that wrote
- *     none, or of one that ended at a bad moment.
+ *  3. A disk without a note, or with one that cannot be read, is nobody's to remove but an
+ *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.
  *
  * Notes are not synced: after a power cut the rows, which are, know better. A note and no row is a
  * database that was lost, or an older copy of it. */
@@ -76,6 +77,15 @@ static char *note_text(const struct sandbox_row *row)
                      row->image_config ? row->image_config : "null");
 }
 
+/* Into the empty note that a mark has become: nothing can be lost of it. */
+static int fill_note(int dir, const char *id, const char *text)
+{
+    auto_close int fd = openat(dir, name_of(id, endings[SANDBOX]).text,
+                               O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? -errno : write_all(fd, text, strlen(text));
+}
+
 static int write_note(int dir, const char *id, const char *text)
 {
     struct name tmp = name_of(id, ".tmp"), to = name_of(id, endings[SANDBOX]);
@@ -119,14 +129,18 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err)
         r = mark_doomed(s->notes_fd, row->id);
     } else {
         text = note_text(row);
-        r = write_note(s->notes_fd, row->id, text);
+        r = row->state == SANDBOX_CREATING ? fill_note(s->notes_fd, row->id, text) : -ENOENT;
+        if (r == -ENOENT)
+            r = write_note(s->notes_fd, row->id, text);
     }
     return r < 0 ? err_sys(err, -r, "write the note beside the disk of %s", row->id) : 0;
 }
 
 void store_note_claim(struct store *s, const char *id)
 {
-    (void)unlinkat(s->notes_fd, name_of(id, endings[SPARE]).text, 0);
+    int dir = s->notes_fd;
+
+    (void)renameat(dir, name_of(id, endings[SPARE]).text, dir, name_of(id, endings[SANDBOX]).text);
 }
 
 void store_note_remove(struct store *s, const char *id)

@@ -56,7 +56,7 @@ int store_each_sandbox(struct store *s, int (*each)(const struct sandbox_row *ro
  * costs no sandbox. store_note says what the row says, with the row's state: that the disk is spare
  * while it is PREPARED, and that it was removed when it is REMOVING. */
 int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
-/* The disk is not spare any more, whatever becomes of it. */
+/* The disk is not spare any more, whatever becomes of it; its note is empty until store_note. */
 void store_note_claim(struct store *s, const char *id);
 void store_note_remove(struct store *s, const char *id);
 /* What the note says; -1 = nothing that can be read. *ret is the caller's. */

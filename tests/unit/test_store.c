@@ -377,7 +377,10 @@ TEST(only_a_whole_note_of_a_sandbox_with_a_disk_becomes_a_row)
     CHECK(store_has_note(s, "sbx_d00000000000000000000000"));
     CHECK(store_has_note(s, "sbx_e00000000000000000000000"));
     store_note_claim(s, spare.id);
-    CHECK(!store_note_says_rubbish(s, spare.id));
+    CHECK(!store_note_says_rubbish(s, spare.id) && !store_has_note(s, spare.id));
+    spare.state = SANDBOX_CREATING;
+    CHECK_INT(store_note(s, &spare, NULL), 0);
+    CHECK(store_has_note(s, spare.id));
     store_note_remove(s, doomed.id);
     CHECK(!store_note_says_rubbish(s, doomed.id));
     store_close(s);
