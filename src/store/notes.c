@@ -21,7 +21,7 @@
  *
  *  1. A disk ceases to be spare before anybody hears of its sandbox: its mark becomes the note,
  *     which is filled a moment later.
- *  2. Where a disk has two notes the one of the sandbox counts.
+ *  2. Where a disk has two notes the one of the sandbox counts. A doomed one has no other.
  *  3. A disk without a note, or with one that cannot be read, is nobody's to remove but an
  *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.
  *
@@ -145,8 +145,10 @@ void store_note_claim(struct store *s, const char *id)
 
 void store_note_remove(struct store *s, const char *id)
 {
-    for (int i = 0; i < NOTES; i++)
-        (void)unlinkat(s->notes_fd, name_of(id, endings[i]).text, 0);
+    /* Mostly it is the last of them, and there is no other. */
+    for (int i = NOTES - 1; i >= 0; i--)
+        if (unlinkat(s->notes_fd, name_of(id, endings[i]).text, 0) == 0 && i == DOOMED)
+            break;
 }
 
 static bool has_note(const struct store *s, const char *id, int which)
