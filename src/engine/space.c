@@ -387,7 +387,8 @@ static void go_on_in_turn(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
-    if (!waits_for_room(sb, NULL))
+    /* One that is being committed stands still until that is done; the next look finds it again. */
+    if (!waits_for_room(sb, NULL) || sandbox_is_committing(sb))
         return;
     if (runtime_pause(e->runtime, &sb->box, false, &err) < 0) {
         log_warn("a sandbox could not be made to go on", "id", sb->box.id, "error", err.text);
