@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 /* clang-format off */
 /* Memory, threads, time, and what is open already. */
 static const char *const both[] = {
-    "brk", "clock_getres", "clock_gettime", "clock_nanosleep", "close", "close_range", "dup3",
+    "brk", "clock_getres", "clock_gettime", "clock_nanosleep", "close", "close_range",
     "exit", "exit_group", "fcntl", "fstat", "futex", "getegid", "geteuid", "getgid", "getpid",
     "getrandom", "getrlimit", "gettid", "gettimeofday", "getuid", "lseek", "madvise", "membarrier",
     "mremap", "munmap", "nanosleep", "newfstatat", "openat", "poll", "ppoll", "read", "readv",
@@ -29,15 +30,15 @@ static const char *const both[] = {
 
 static const char *const fetching[] = {
     "access", "bind", "connect", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_wait",
-    "eventfd2", "faccessat", "faccessat2", "getpeername", "getsockname", "getsockopt", "ioctl",
+    "eventfd2", "faccessat", "faccessat2", "getpeername", "getsockname", "getsockopt",
     "pipe2", "recvfrom", "select", "pselect6", "sendmmsg", "sendto", "setsockopt", "shutdown",
 };
 
 static const char *const unpacking[] = {
-    "fchmod", "fchown", "fchownat", "fgetxattr", "flistxattr", "fremovexattr", "fsetxattr",
+    "fchmod", "fchown", "fchownat", "fgetxattr", "flistxattr", "fsetxattr",
     "fstatfs", "fsync", "ftruncate", "getdents64", "linkat", "mkdirat", "mknodat", "openat2",
     "pread64", "pwrite64", "readlinkat", "renameat", "shutdown", "socketpair", "symlinkat",
-    "syncfs", "umask", "unlinkat", "utimensat",
+    "syncfs", "unlinkat", "utimensat",
 };
 
 #ifdef CAY_SANITIZED
@@ -89,12 +90,16 @@ static int allow_threads(scmp_filter_ctx ctx)
 static int allow_sockets(scmp_filter_ctx ctx)
 {
     static const int families[] = {AF_INET, AF_INET6};
+    static const unsigned long requests[] = {FIONBIO, FIONREAD};
     int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
                              SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(families); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
                              SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(requests); i++)
+        r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+                             SCMP_A1(SCMP_CMP_EQ, requests[i]));
     return r == 0 ? seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
                                      SCMP_A0(SCMP_CMP_GT, AF_INET6))
                   : r;
