@@ -99,15 +99,20 @@ static json_t *background_json(const struct exec_record *exec, const struct call
     return o;
 }
 
+/* What is kept of a command: enough to know it again, as rows are the host's to keep. */
+#define COMMAND_KEPT 4096
+
 static char *command_text(const struct exec_request *req)
 {
     struct buf text;
 
-    if (!req->argv)
-        return xstrdup(req->command);
     buf_init(&text, 2 * FRAME_MAX); /* exec_check_request() has refused what is longer */
-    for (char *const *arg = req->argv; *arg; arg++)
+    if (!req->argv)
+        (void)buf_addf(&text, "%s", req->command);
+    for (char *const *arg = req->argv; arg && *arg; arg++)
         (void)buf_addf(&text, "%s%s", arg == req->argv ? "" : " ", *arg);
+    if (text.len > COMMAND_KEPT)
+        text.data[utf8_cut(text.data, COMMAND_KEPT)] = '\0';
     return buf_steal(&text);
 }
 

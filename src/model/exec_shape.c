@@ -60,7 +60,7 @@ static const struct field background_fields[] = {
     {"id", FIELD_STRING, .example = EXAMPLE_BACKGROUND_ID, .help = "bg_ and 24 hex digits"},
     {"sandboxId", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "where it runs"},
     {"command", FIELD_STRING, .example = "\"python3 -m http.server\"",
-     .help = "as text; arguments with spaces between them"},
+     .help = "as text; arguments with spaces between them; its first 4,096 bytes"},
     {"pid", FIELD_INT, .optional = true, .example = "7",
      .help = "in the sandbox; absent when that has stopped"},
     {"running", FIELD_BOOL, .example = "true", .help = "false once it has ended"},

@@ -13,13 +13,25 @@ void exec_record_done(struct exec_record *exec)
 int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err)
 {
     sqlite3_stmt *st = store_use(s, STMT_EXEC_PUT);
+    int r = 0;
 
     (void)sqlite3_bind_text(st, 1, exec->id, -1, SQLITE_STATIC);
     (void)sqlite3_bind_text(st, 2, exec->sandbox_id, -1, SQLITE_STATIC);
     (void)sqlite3_bind_text(st, 3, exec->command, -1, SQLITE_STATIC);
     (void)sqlite3_bind_int64(st, 4, exec->pid);
     (void)sqlite3_bind_int64(st, 5, exec->started_ms);
-    return store_run(s, STMT_EXEC_PUT, "store the background exec", err);
+    (void)sqlite3_bind_int64(st, 6, STORE_EXECS_MAX);
+    if (sqlite3_step(st) != SQLITE_DONE) {
+        r = store_sql_error(s->db, "store the background exec", err);
+        s->batch_failed = true;
+    } else if (sqlite3_changes(s->db) == 0) {
+        r = err_code(err, ERR_LIMIT, "limit",
+                     "the sandbox has had %d background commands, which is as many as are kept; "
+                     "use exec with detach, or another sandbox",
+                     STORE_EXECS_MAX);
+    }
+    store_done(s, STMT_EXEC_PUT);
+    return r;
 }
 
 int store_get_exec(struct store *s, const char *id, struct exec_record *ret, struct err *err)

@@ -35,8 +35,8 @@ static const char *const sql[STMTS] = {
         "pid_start, slot, image_id, image_config FROM sandbox ORDER BY created_ms, id",
     [STMT_SANDBOX_HAS] = "SELECT 1 FROM sandbox WHERE id = ?",
     [STMT_EXEC_PUT] = "INSERT INTO exec (id, sandbox_id, command, pid, started_ms) "
-                      "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET sandbox_id = ?2, "
-                      "command = ?3, pid = ?4, started_ms = ?5",
+                      "SELECT ?1, ?2, ?3, ?4, ?5 "
+                      "WHERE (SELECT count(*) FROM exec WHERE sandbox_id = ?2) < ?6",
     [STMT_EXEC_GET] = "SELECT id, sandbox_id, command, pid, started_ms FROM exec WHERE id = ?",
     [STMT_EXEC_DELETE] = "DELETE FROM exec WHERE id = ?",
     [STMT_COUNTER_ADD] = "INSERT INTO counter (name, value) VALUES (?1, ?2) "

@@ -65,6 +65,8 @@ bool store_has_note(struct store *s, const char *id); /* that it is a sandbox's 
 /* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
 bool store_note_says_rubbish(struct store *s, const char *id);
 
+/* "limit" when the sandbox has STORE_EXECS_MAX already. */
+#define STORE_EXECS_MAX 10000
 int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err);
 int store_get_exec(struct store *s, const char *id, struct exec_record *ret, struct err *err);
 int store_delete_exec(struct store *s, const char *id, struct err *err); /* fine if it is gone */

@@ -139,6 +139,35 @@ TEST(deleting_a_sandbox_deletes_its_execs)
     store_close(s);
 }
 
+TEST(a_sandbox_has_so_many_background_execs_and_no_more)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct sandbox_row rows[2] = {row_of('1', SANDBOX_RUNNING), row_of('2', SANDBOX_RUNNING)};
+    struct exec_record exec = {.command = "true"};
+    struct err err = {0};
+
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(store_put_sandbox(s, &rows[i], NULL), 0);
+    (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", rows[0].id);
+    store_begin(s);
+    for (int i = 0; i < STORE_EXECS_MAX; i++) {
+        (void)snprintf(exec.id, sizeof(exec.id), "bg_%d", i);
+        CHECK_INT(store_put_exec(s, &exec, NULL), 0);
+    }
+    CHECK_INT(store_commit(s, NULL), 0);
+    (void)snprintf(exec.id, sizeof(exec.id), "bg_more");
+    CHECK_INT(store_put_exec(s, &exec, &err), -1);
+    CHECK_STR(err.code, "limit");
+    (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", rows[1].id);
+    CHECK_INT(store_put_exec(s, &exec, NULL), 0);
+    CHECK_INT(store_delete_exec(s, "bg_7", NULL), 0);
+    (void)snprintf(exec.id, sizeof(exec.id), "bg_room");
+    (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", rows[0].id);
+    CHECK_INT(store_put_exec(s, &exec, NULL), 0);
+    store_close(s);
+}
+
 TEST(counters_only_grow_and_survive)
 {
     auto_dir char *dir = dir_new();
