@@ -257,7 +257,7 @@ static int no_new_privileges(struct child *child)
  * landing on another that is still to be moved. */
 static int arrange_descriptors(struct child *child)
 {
-    int fds[5 + 2 * CGROUPS_MAX];
+    int fds[AGENT_FD_CGROUPS - AGENT_FD_CTL + 2 * CGROUPS_MAX];
     unsigned n = 0;
     struct parts *p = &child->parts;
 
