@@ -15,8 +15,8 @@
 
 /* The child shares our memory until it executes, so it makes system calls and nothing else; it has
  * a stack of its own, and tells how far it came in struct spawn. When it leaves our memory the
- * kernel clears `sharing` and wakes us. vfork would wait for that too, but without end: a child
- * that has become the command's user can be stopped from inside. */
+ * kernel clears `sharing` and wakes us (await_exec()). vfork would wait for that too, but without
+ * end: a child that has become the command's user can be stopped from inside. */
 
 enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
 
@@ -194,6 +194,32 @@ static int explain(const struct spawn *s, struct err *err)
     return -1;
 }
 
+/* The library's errno is the child's too while it shares our memory, and the child reads it: so we
+ * leave it alone meanwhile. Returns what the kernel does. */
+static long bare_syscall(long number, long a, long b, long c, long d)
+{
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+
+    __asm__ volatile("syscall"
+                     : "+a"(number)
+                     : "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return number;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+#else
+#error "how are system calls made here?"
+#endif
+}
+
 /* Who is stopped meanwhile is continued; who does not come through in the end is killed. */
 static void await_exec(pid_t pid)
 {
@@ -202,8 +228,8 @@ static void await_exec(pid_t pid)
     for (int waited = 0; sharing; waited += wait, wait = NUDGE_MS) {
         struct timespec time = {.tv_nsec = wait * 1000000l};
 
-        if (syscall(SYS_futex, &sharing, FUTEX_WAIT, 1, &time, NULL, 0) < 0 && errno == ETIMEDOUT)
-            (void)kill(pid, waited < GIVE_UP_MS ? SIGCONT : SIGKILL);
+        if (bare_syscall(SYS_futex, (long)&sharing, FUTEX_WAIT, 1, (long)&time) == -ETIMEDOUT)
+            (void)bare_syscall(SYS_kill, pid, waited < GIVE_UP_MS ? SIGCONT : SIGKILL, 0, 0);
     }
 }
 

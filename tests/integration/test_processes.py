@@ -7,8 +7,13 @@ from cay_harness import wait_until
 
 def test_the_list_has_the_sandbox_s_own_pids(api, box):
     pid = int(api.sh(box, "sleep 900 >/dev/null 2>&1 & echo $!"))
-    p = next(p for p in api.processes(box) if p["pid"] == pid)
-    assert p["command"] == "sleep 900" and p["user"] == "root"
+
+    def found():
+        return next(p for p in api.processes(box) if p["pid"] == pid)
+
+    wait_until(lambda: found()["command"] == "sleep 900", what="the child of the shell to become sleep")
+    p = found()
+    assert p["user"] == "root"
     assert isinstance(p["cpu"], str) and isinstance(p["memory"], str)
     float(p["cpu"]), float(p["memory"])
     top = api.get(f"/sandboxes/{box}/processes/top").ok()["processes"]
