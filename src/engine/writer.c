@@ -1,20 +1,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/threads_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
 #include "store/store.h"
+
+/* How long a note may be older than its row. Writing one keeps the next row waiting for the disk,
+ * and most sandboxes change again, or are gone, before it matters. */
+#define NOTE_DELAY_NS (1000 * 1000000ll)
+
+/* A note that is to be written; of each sandbox the latest. The writer's thread alone has them. */
+struct late_note {
+    struct late_note *next;
+    struct sandbox_row row;
+    int64_t due_ns;
+};
 
 struct writer {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
     struct write_job *head, *tail;
+    struct late_note *notes; /* the oldest first */
     bool stop, running;
     pthread_t thread;
 };
@@ -78,38 +92,72 @@ static void write_note(struct store *store, const struct sandbox_row *row)
                  err.text);
 }
 
-/* Whoever waits for a row finds that the disk is marked as spare, or no longer is; all else of the
- * notes is written when nobody waits any more. The rows that it takes for that are the caller's. */
-static struct sandbox_row *mark_disks(struct store *store, struct write_job *first, size_t *ret_n)
+static struct late_note **find_note(struct writer *w, const char *id)
 {
-    struct sandbox_row *rows = NULL;
-    size_t n = 0;
+    struct late_note **at = &w->notes;
 
+    while (*at && strcmp((*at)->row.id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop_note(struct late_note **at)
+{
+    struct late_note *note = *at;
+
+    if (!note)
+        return;
+    *at = note->next;
+    sandbox_row_done(&note->row);
+    free(note);
+}
+
+/* Takes the row out of the job; its id stays there. */
+static void note_later(struct writer *w, struct write_job *job)
+{
+    struct late_note **at = find_note(w, job->row.id);
+
+    if (!*at) {
+        *at = xcalloc(1, sizeof(**at));
+        (*at)->due_ns = mono_ns() + NOTE_DELAY_NS;
+    }
+    sandbox_row_done(&(*at)->row);
+    (*at)->row = job->row;
+    job->row = (struct sandbox_row){0};
+    memcpy(job->row.id, (*at)->row.id, ID_SIZE);
+}
+
+/* Whoever waits for a row finds that the disk is marked as spare, or no longer is, or as removed;
+ * what else there is to note is written later. */
+static void mark_disks(struct engine *e, struct write_job *first)
+{
     for (struct write_job *job = first; job; job = job->next) {
-        if (!job->note || job->result < 0)
+        if (job->result < 0)
             continue;
-        if (job->row.state == SANDBOX_PREPARED) {
-            write_note(store, &job->row);
+        if (job->what == WRITE_DELETE || job->row.state == SANDBOX_REMOVING)
+            drop_note(find_note(e->writer, job->row.id));
+        if (!job->note)
+            continue;
+        if (job->row.state == SANDBOX_PREPARED || job->row.state == SANDBOX_REMOVING) {
+            write_note(e->store, &job->row);
             continue;
         }
         if (job->row.state == SANDBOX_CREATING)
-            store_note_claim(store, job->row.id);
-        rows = xrealloc(rows, (n + 1) * sizeof(*rows));
-        rows[n] = job->row;
-        job->row = (struct sandbox_row){0};
-        memcpy(job->row.id, rows[n++].id, ID_SIZE);
+            store_note_claim(e->store, job->row.id);
+        note_later(e->writer, job);
     }
-    *ret_n = n;
-    return rows;
 }
 
-static void write_notes(struct store *store, struct sandbox_row *rows, size_t n)
+static bool is_due(const struct late_note *note)
 {
-    for (size_t i = 0; i < n; i++) {
-        write_note(store, &rows[i]);
-        sandbox_row_done(&rows[i]);
-    }
-    free(rows);
+    return note && note->due_ns <= mono_ns();
+}
+
+/* One of them, so that rows do not wait for all. */
+static void write_late_note(struct engine *e)
+{
+    write_note(e->store, &e->writer->notes->row);
+    drop_note(&e->writer->notes);
 }
 
 /* What came together is made durable together, so that parallel creates share one sync. When a
@@ -147,28 +195,45 @@ static void finish(struct writer *w, struct write_job *first)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Jobs, or NULL when it is time for a note or to end. */
+static struct write_job *next_batch(struct writer *w)
+{
+    struct write_job *batch;
+
+    pthread_mutex_lock(&w->lock);
+    while (!w->head && !w->stop && !is_due(w->notes)) {
+        struct timespec due;
+
+        if (!w->notes) {
+            pthread_cond_wait(&w->more, &w->lock);
+            continue;
+        }
+        due = (struct timespec){.tv_sec = w->notes->due_ns / 1000000000,
+                                .tv_nsec = w->notes->due_ns % 1000000000};
+        (void)pthread_cond_timedwait(&w->more, &w->lock, &due);
+    }
+    batch = w->head;
+    w->head = w->tail = NULL;
+    pthread_mutex_unlock(&w->lock);
+    return batch;
+}
+
 static void *writer_main(void *arg)
 {
     struct engine *e = arg;
-    struct writer *w = e->writer;
 
     for (;;) {
-        struct write_job *batch;
-        struct sandbox_row *rows;
-        size_t n;
+        struct write_job *batch = next_batch(e->writer);
 
-        pthread_mutex_lock(&w->lock);
-        while (!w->head && !w->stop)
-            pthread_cond_wait(&w->more, &w->lock);
-        batch = w->head;
-        w->head = w->tail = NULL;
-        pthread_mutex_unlock(&w->lock);
-        if (!batch)
+        if (batch) {
+            run_batch(e->store, batch);
+            mark_disks(e, batch);
+            finish(e->writer, batch);
+        } else if (e->writer->notes) {
+            write_late_note(e);
+        } else {
             return NULL;
-        run_batch(e->store, batch);
-        rows = mark_disks(e->store, batch, &n);
-        finish(w, batch);
-        write_notes(e->store, rows, n);
+        }
     }
 }
 
@@ -177,7 +242,7 @@ struct writer *writer_new(void)
     struct writer *w = xcalloc(1, sizeof(*w));
 
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->more, NULL);
+    cond_init_monotonic(&w->more);
     pthread_cond_init(&w->done, NULL);
     return w;
 }

@@ -20,7 +20,8 @@
  *   sandboxes/<id>.doomed   a sandbox that somebody has removed
  *
  *  1. A disk ceases to be spare before anybody hears of its sandbox: its mark becomes the note,
- *     which is filled a moment later.
+ *     which is filled a second later (engine/writer.c). Until then it says no more than that there
+ *     is a sandbox.
  *  2. Where a disk has two notes the one of the sandbox counts. A doomed one has no other.
  *  3. A disk without a note, or with one that cannot be read, is nobody's to remove but an
  *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.

@@ -461,6 +461,12 @@ class Daemon:
             self.stop()
         return self.start(**how)
 
+    def wait_for_note(self, id, text=""):
+        """What is noted beside a disk comes a moment after its row."""
+        note = self.data / "sandboxes" / f"{id}.json"
+        wait_until(lambda: note.exists() and note.stat().st_size > 0 and text in note.read_text(),
+                   what=f"the note of {id}")
+
     def database(self):
         """The database, for reading what a client cannot see or, while stopped, for changing it."""
         return sqlite3.connect(self.data / "cay.db", timeout=10)

@@ -85,6 +85,7 @@ def test_after_a_reboot_too(own):
         id = api.create(name="n")["id"]
         api.write(id, "/root/mark", "still here", anywhere=True)
         end_agent(own, api, id)
+        own.wait_for_note(id, '"stopped"')
         own.kill9()
         lose_database(own)
         path = own.data / "sandboxes" / f"{id}.json"
@@ -105,6 +106,7 @@ def test_what_was_made_ahead_goes_and_nothing_else(daemon_of):
         id = api.create()["id"]
         wait_until(lambda: len(disks(own)) == 4, what="the disks that are made ahead")
         ahead = disks(own) - {id}
+        own.wait_for_note(id)
         own.kill9()
         lose_database(own)
         own.start()
@@ -132,7 +134,7 @@ def test_a_sandbox_of_a_cay_that_wrote_no_notes_gets_one(own):
         own.stop()
         lose_notes(own)
         own.start()
-        wait_until(lambda: (own.data / "sandboxes" / f"{id}.json").exists(), what="the note")
+        own.wait_for_note(id)
         own.kill9()
         lose_database(own)
         own.start()

@@ -137,6 +137,7 @@ def test_a_corrupt_database_is_put_aside_and_what_runs_is_taken_back(own):
     with own.api() as api:
         id = api.create(metadata={"a": "b"})["id"]
         api.write(id, "mark", "still here")
+        own.wait_for_note(id)
         own.kill9()
         for extra in ("-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
