@@ -254,7 +254,10 @@ static int no_new_privileges(struct child *child)
 }
 
 /* The agent finds its descriptors by number (enum agent_fd). Moving them up first keeps one from
- * landing on another that is still to be moved. */
+ * landing on another that is still to be moved. CLOEXEC takes the copies, and all that the agent
+ * does not get. What the filter gives comes later, into the place that is kept for it. */
+#define OUT_OF_THE_WAY 256
+
 static int arrange_descriptors(struct child *child)
 {
     int fds[AGENT_FD_CGROUPS - AGENT_FD_CTL + 2 * CGROUPS_MAX];
@@ -266,19 +269,17 @@ static int arrange_descriptors(struct child *child)
     fds[n++] = p->logs;
     fds[n++] = child->users;
     fds[n++] = p->status;
-    fds[n++] = child->sync_calls;
+    fds[n++] = STDIN_FILENO; /* the place of AGENT_FD_SYNC */
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)
         fds[n++] = child->cgroups.agent[i];
     for (unsigned i = 0; i < child->cgroups.n_work; i++)
         fds[n++] = child->cgroups.work[i];
-    for (unsigned i = 0; i < n; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
-        if (fds[i] < 0)
+    for (unsigned i = 0; i < n; i++)
+        if (dup3(fds[i], OUT_OF_THE_WAY + (int)i, O_CLOEXEC) < 0)
             return -errno;
-    }
     p->status = AGENT_FD_STATUS; /* from here on failures are told there */
     for (unsigned i = 0; i < n; i++)
-        if (dup3(fds[i], AGENT_FD_CTL + (int)i, O_CLOEXEC) < 0)
+        if (dup2(OUT_OF_THE_WAY + (int)i, AGENT_FD_CTL + (int)i) < 0)
             return -errno;
     return 0;
 }
@@ -286,9 +287,10 @@ static int arrange_descriptors(struct child *child)
 /* What the filter neither allows nor refuses is told on a descriptor, which the agent gets. */
 static int load_filter(struct child *child)
 {
-    child->sync_calls = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                                     SECCOMP_FILTER_FLAG_NEW_LISTENER, &child->l->filter);
-    return child->sync_calls < 0 ? -errno : 0;
+    int calls = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                             &child->l->filter);
+
+    return calls < 0 || dup2(calls, AGENT_FD_SYNC) < 0 ? -errno : 0;
 }
 
 struct step {
@@ -335,15 +337,14 @@ static const struct step start_steps[] = {
     {"limit the size of files", limit_files},
     {"drop capabilities", drop_capabilities},
     {"set no_new_privs", no_new_privileges},
-    {"load the seccomp filter", load_filter},
     {"arrange descriptors", arrange_descriptors},
+    {"load the seccomp filter", load_filter},
 };
 
 /* Runs the agent with just its descriptors: CLOEXEC takes all others. */
 static int run_agent(const struct child *child)
 {
     const struct cgroup_fds *c = &child->cgroups;
-    unsigned n = AGENT_FD_CGROUPS + c->n_agent + c->n_work;
     char n_agent[12], n_work[12], uid[12];
     char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, uid, NULL};
     char *envp[] = {NULL};
@@ -351,12 +352,6 @@ static int run_agent(const struct child *child)
     (void)snprintf(n_agent, sizeof(n_agent), "%u", c->n_agent);
     (void)snprintf(n_work, sizeof(n_work), "%u", c->n_work);
     (void)snprintf(uid, sizeof(uid), "%u", AGENT_UID);
-    for (unsigned fd = AGENT_FD_CTL; fd < n; fd++) {
-        int r = fd_set_cloexec((int)fd, false);
-
-        if (r < 0)
-            return r;
-    }
     (void)syscall(SYS_execveat, child->l->agent, "", argv, envp, AT_EMPTY_PATH);
     return -errno;
 }

@@ -17,7 +17,6 @@ struct child {
     int users;          /* the commands' user namespace */
     cpu_set_t host_cpus;
     uint32_t cpus;  /* how many of them were chosen; 0 = not yet */
-    int sync_calls; /* of the filter: sync() calls that wait for the agent */
     struct parts parts;
 };
 

@@ -47,8 +47,8 @@ STEPS = [
     "limit the size of files",
     "drop capabilities",
     "set no_new_privs",
-    "load the seccomp filter",
     "arrange descriptors",
+    "load the seccomp filter",
 ]
 
 
