@@ -154,6 +154,7 @@ static int check_promise(struct engine *e, uint32_t disk_mb, bool asked, uint64_
 {
     uint64_t wanted = (asked ? disk_mb : DISK_MB_MIN) * MIB;
     struct host_room h;
+    uint64_t has;
     int64_t spare;
 
     if (room_of(e, &h) < 0)
@@ -164,7 +165,8 @@ static int check_promise(struct engine *e, uint32_t disk_mb, bool asked, uint64_
     if (!e->config.disk_overcommit ||
         (promised + disk_mb * MIB) / e->config.disk_overcommit <= (uint64_t)spare)
         return 0;
-    promised -= given(e);
+    has = given(e); /* of one that came meanwhile too */
+    promised -= has < promised ? has : promised;
     if ((promised + disk_mb * MIB) / e->config.disk_overcommit <= (uint64_t)spare)
         return 0;
     return refuse(e, &h, promised, disk_mb, err);
@@ -218,7 +220,8 @@ static bool is_low(const struct look *l)
 }
 
 /* Also of one that does not run any more there may be something that is not written yet, but a disk
- * that nobody has open is not opened for that. */
+ * that nobody has open is not opened for that. Asked again in its turn: one that was removed since
+ * is being destroyed, and nothing of its box may be touched. */
 static bool has_open_disk(struct sandbox *sb, const void *arg)
 {
     bool yes;
@@ -243,7 +246,7 @@ static void look_at(struct look *l, struct sandbox *sb)
 
     if (!turn_try(&sb->turn))
         return;
-    if (runtime_disk_room(l->e->runtime, &sb->box, &room, NULL) == 0) {
+    if (has_open_disk(sb, NULL) && runtime_disk_room(l->e->runtime, &sb->box, &room, NULL) == 0) {
         if (!atomic_load(&l->e->space->low) || !sb->disk_mark)
             sb->disk_mark = room.used;
         if ((sb->disk_used && room.used > sb->disk_used + WRITES) ||
@@ -306,13 +309,16 @@ static void lease(struct engine *e, struct sandbox *sb, uint64_t more)
         return;
     if (!turn_try(&sb->turn))
         return;
-    if (runtime_disk_lease(e->runtime, &sb->box, more, &err) == 0) {
+    if (!has_open_disk(sb, NULL)) {
+        sb->lease = 0;
+    } else if (runtime_disk_lease(e->runtime, &sb->box, more, &err) == 0) {
         sb->lease = until;
         if (more != LEASE_ANY)
             e->space->leases_out = true;
-    } else if (err.kind != ERR_UNSUPPORTED)
+    } else if (err.kind != ERR_UNSUPPORTED) {
         log_warn("what a sandbox writes cannot be bounded while the host's disk is low", "id",
                  sb->box.id, "error", err.text);
+    }
     turn_give(&sb->turn);
 }
 
@@ -383,40 +389,48 @@ static bool waits_for_room(struct sandbox *sb, const void *arg)
     return yes;
 }
 
-static void go_on_in_turn(struct engine *e, struct sandbox *sb)
+/* One that is being committed stands still until that is done. */
+static bool go_on_in_turn(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
-    /* One that is being committed stands still until that is done; the next look finds it again. */
     if (!waits_for_room(sb, NULL) || sandbox_is_committing(sb))
-        return;
+        return false;
     if (runtime_pause(e->runtime, &sb->box, false, &err) < 0) {
         log_warn("a sandbox could not be made to go on", "id", sb->box.id, "error", err.text);
-        return;
+        return false;
     }
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     sb->wrote_ns = mono_ns(); /* it will go on with what it did */
     writer_leave(e, writer_put(e, sb));
     log_info("a sandbox goes on: there is room on the host's disk again", "id", sb->box.id);
+    return true;
 }
 
-/* One at a look: the next one has to find room too. True = one waits. */
+static bool let_go_on(struct look *l, struct sandbox *sb)
+{
+    bool goes_on;
+
+    lease(l->e, sb, at_least((uint64_t)l->spare / 2 / (l->writers + 1), LEASE_MIN));
+    if (!turn_try(&sb->turn))
+        return false;
+    goes_on = go_on_in_turn(l->e, sb);
+    turn_give(&sb->turn);
+    return goes_on;
+}
+
+/* The first that can, and no more at a look: the next one has to find room too. True = one waits.
+ */
 static bool go_on(struct look *l)
 {
-    bool room = l->spare > 2 * low_mark(l->writers + 1);
+    bool done = l->spare <= 2 * low_mark(l->writers + 1);
     size_t n, total;
     auto_free struct sandbox **paused =
-        roster_select(l->e, waits_for_room, NULL, 0, room ? 1 : 0, &n, &total);
+        roster_select(l->e, waits_for_room, NULL, 0, done ? 0 : SIZE_MAX, &n, &total);
 
-    if (n > 0) {
-        struct sandbox *sb = paused[0];
-
-        lease(l->e, sb, at_least((uint64_t)l->spare / 2 / (l->writers + 1), LEASE_MIN));
-        if (turn_try(&sb->turn)) {
-            go_on_in_turn(l->e, sb);
-            turn_give(&sb->turn);
-        }
-        sandbox_unref(sb);
+    for (size_t i = 0; i < n; i++) {
+        done = done || let_go_on(l, paused[i]);
+        sandbox_unref(paused[i]);
     }
     return total > 0;
 }

@@ -75,7 +75,8 @@ static struct fake {
     atomic_uint looks; /* how often it was looked at */
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
-    atomic_bool half_read; /* somebody has taken what LIE_HALF sent */
+    void (*on_disk_room)(const char *id); /* before somebody is told of a disk's room */
+    atomic_bool half_read;                /* somebody has taken what LIE_HALF sent */
 } fake;
 
 /* ---- the agent ---- */
@@ -654,6 +655,8 @@ static int fake_disk_room(struct runtime *rt, const struct box *box, struct disk
 {
     (void)rt;
     (void)err;
+    if (fake.on_disk_room)
+        fake.on_disk_room(box->id);
     pthread_mutex_lock(&fake.lock);
     ret->used = ret->backed = atomic_load(&fake_find(box->id)->used);
     pthread_mutex_unlock(&fake.lock);

@@ -963,6 +963,47 @@ TEST(who_writes_on_a_low_disk_is_paused_and_goes_on_with_room)
     world_done(&w);
 }
 
+static struct {
+    struct world *w;
+    char *ids[2];
+    const char *_Atomic left;
+} pair;
+
+/* By the thread that looks at all disks, between two of them. */
+static void remove_the_other(const char *id)
+{
+    bool is_first = strcmp(id, pair.ids[0]) == 0;
+
+    if (atomic_load(&pair.left))
+        return;
+    CHECK_INT(engine_remove(pair.w->engine, pair.ids[is_first], NULL), 0);
+    await_gone(pair.ids[is_first]);
+    atomic_store(&pair.left, pair.ids[!is_first]);
+}
+
+TEST(the_disk_of_a_sandbox_that_was_just_removed_is_not_looked_at)
+{
+    struct world w;
+
+    world_new(&w);
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb, 5000);
+    world_start(&w);
+    pair.w = &w;
+    pair.ids[0] = create(&w, "{\"image\":\"host\"}");
+    pair.ids[1] = create(&w, "{\"image\":\"host\"}");
+    fake.on_disk_room = remove_the_other;
+    atomic_store(&fake.free_mb, 300);
+    /* Leases come when all have been looked at. */
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+        if (atomic_load(&pair.left) && atomic_load(&fake_look(pair.left)->lease) > 0)
+            break;
+    CHECK(atomic_load(&pair.left) && atomic_load(&fake_look(pair.left)->lease) > 0);
+    world_done(&w);
+    free(pair.ids[0]);
+    free(pair.ids[1]);
+}
+
 TEST(sandboxes_outlive_an_engine_that_stops)
 {
     struct world w;

@@ -6,6 +6,7 @@
 #include "engine/health.h"
 #include "engine/images.h"
 #include "engine/reaper_internal.h"
+#include "engine/space_internal.h"
 #include "engine_world.h"
 
 #define HOST "{\"image\":\"host\"}"
@@ -343,6 +344,45 @@ TEST(a_sandbox_that_is_committed_is_paused_renewed_and_looked_at_but_runs_nothin
     json_decref(out);
     out = run(&w, id, "echo x");
     json_decref(out);
+    world_done(&w);
+}
+
+static void pause_for_space(struct world *w, const char *id)
+{
+    struct sandbox *sb = held(w, id);
+
+    turn_await(&sb->turn);
+    CHECK_INT(runtime_pause(w->engine->runtime, &sb->box, true, NULL), 0);
+    CHECK_INT(sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL), 0);
+    turn_give(&sb->turn);
+    sandbox_unref(sb);
+}
+
+TEST(a_sandbox_that_is_committed_does_not_go_on_when_the_disk_has_room)
+{
+    auto_free char *id = NULL, *before = NULL, *after = NULL;
+    struct world w;
+    struct committing c = {.w = &w};
+
+    world_new(&w);
+    atomic_store(&fake.free_mb, 50000);
+    world_start(&w);
+    before = create(&w, HOST);
+    c.id = id = create(&w, HOST);
+    after = create(&w, HOST);
+    commit_begin(&c);
+    pause_for_space(&w, id);
+    /* Others do, on whichever side of it they are. */
+    pause_for_space(&w, before);
+    pause_for_space(&w, after);
+    await_status(&w, before, "running");
+    await_status(&w, after, "running");
+    check_status(&w, id, "paused (" SPACE_REASON ")");
+    CHECK(atomic_load(&fake_look(id)->paused));
+    commit_end(&c);
+    CHECK_INT(c.result, 0);
+    await_status(&w, id, "running");
+    CHECK(!atomic_load(&fake_look(id)->paused));
     world_done(&w);
 }
 
