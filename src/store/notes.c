@@ -26,8 +26,9 @@
  *  3. A disk without a note, or with one that cannot be read, is nobody's to remove but an
  *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.
  *
- * Notes are not synced: after a power cut the rows, which are, know better. A note and no row is a
- * database that was lost, or an older copy of it. */
+ * Notes are not synced: after a power cut the rows, which are, know better. The note of a sandbox
+ * comes after its row, so such a note and no row is a database that was lost, or an older copy of
+ * it; as is such a note and a row that says that the disk was never given to anybody. */
 
 #define NOTE_VERSION 1
 #define NOTE_MAX     (16u << 20) /* bytes; far more than the largest environment makes */
@@ -242,12 +243,14 @@ int store_note_read(struct store *s, const char *id, struct sandbox_row *ret)
     return r;
 }
 
-static int take_back(struct store *s, const char *id, struct err *err)
+static int take_back(struct store *s, const char *id, bool has_row, struct err *err)
 {
     struct sandbox_row row = {0};
     int r = 0;
 
     if (store_note_read(s, id, &row) < 0) {
+        if (has_row) /* by which its disk would go */
+            r = store_delete_sandbox(s, id, err);
         log_error("a sandbox without a row has a note that cannot be read; `cay doctor` shows its "
                   "disk",
                   "id", id);
@@ -267,6 +270,7 @@ static int take_back(struct store *s, const char *id, struct err *err)
 static int visit(struct store *s, char *name, struct err *err)
 {
     char *dot = strrchr(name, '.');
+    bool is_spare = false;
 
     if (!dot)
         return 0;
@@ -277,9 +281,9 @@ static int visit(struct store *s, char *name, struct err *err)
     if (strcmp(dot, endings[SANDBOX]) != 0)
         return 0;
     *dot = '\0';
-    if (!id_valid(name, "sbx") || store_has_sandbox(s, name))
+    if (!id_valid(name, "sbx") || (store_row_of(s, name, &is_spare) && !is_spare))
         return 0;
-    return take_back(s, name, err);
+    return take_back(s, name, is_spare, err);
 }
 
 int store_take_back(struct store *s, struct err *err)

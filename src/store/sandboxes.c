@@ -44,15 +44,27 @@ int store_delete_sandbox(struct store *s, const char *id, struct err *err)
     return store_run(s, STMT_SANDBOX_DELETE, "delete the sandbox's row", err);
 }
 
-bool store_has_sandbox(struct store *s, const char *id)
+bool store_row_of(struct store *s, const char *id, bool *ret_spare)
 {
-    sqlite3_stmt *st = store_use(s, STMT_SANDBOX_HAS);
+    sqlite3_stmt *st = store_use(s, STMT_SANDBOX_STATE);
     bool has;
 
     (void)sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
     has = sqlite3_step(st) == SQLITE_ROW;
-    store_done(s, STMT_SANDBOX_HAS);
+    if (has) {
+        const char *state = (const char *)sqlite3_column_text(st, 0);
+
+        *ret_spare = state && strcmp(state, sandbox_state_name(SANDBOX_PREPARED)) == 0;
+    }
+    store_done(s, STMT_SANDBOX_STATE);
     return has;
+}
+
+bool store_has_sandbox(struct store *s, const char *id)
+{
+    bool is_spare;
+
+    return store_row_of(s, id, &is_spare);
 }
 
 static int read_row(sqlite3_stmt *st, struct sandbox_row *row)

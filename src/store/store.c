@@ -33,7 +33,7 @@ static const char *const sql[STMTS] = {
     [STMT_SANDBOX_EACH] =
         "SELECT id, state, reason, created_ms, expires_ms, deadline_ns, config, boot_id, pid, "
         "pid_start, slot, image_id, image_config FROM sandbox ORDER BY created_ms, id",
-    [STMT_SANDBOX_HAS] = "SELECT 1 FROM sandbox WHERE id = ?",
+    [STMT_SANDBOX_STATE] = "SELECT state FROM sandbox WHERE id = ?",
     [STMT_EXEC_PUT] = "INSERT INTO exec (id, sandbox_id, command, pid, started_ms) "
                       "SELECT ?1, ?2, ?3, ?4, ?5 "
                       "WHERE (SELECT count(*) FROM exec WHERE sandbox_id = ?2) < ?6",

@@ -14,7 +14,7 @@ enum store_stmt {
     STMT_SANDBOX_PUT,
     STMT_SANDBOX_DELETE,
     STMT_SANDBOX_EACH,
-    STMT_SANDBOX_HAS,
+    STMT_SANDBOX_STATE,
     STMT_EXEC_PUT,
     STMT_EXEC_GET,
     STMT_EXEC_DELETE,
@@ -45,8 +45,11 @@ int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
 
 /* The folder with the notes, which is made. */
 int store_open_notes(struct store *s, const char *data_dir, struct err *err);
-/* Every note without a row becomes one. */
+/* The note of every sandbox without a row becomes one. */
 int store_take_back(struct store *s, struct err *err);
+
+/* Has it a row? *ret_spare: which says that its disk was never given to anybody. */
+bool store_row_of(struct store *s, const char *id, bool *ret_spare);
 
 /* Fills err with what SQLite says; -1. */
 int store_sql_error(sqlite3 *db, const char *what, struct err *err);

@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,30 @@ def test_what_was_made_ahead_goes_and_nothing_else(daemon_of):
         wait_until(lambda: not ahead & disks(own), what="the old disks made ahead to go")
         assert api.sh(id, "echo on") == "on\n"
         assert json.loads(cay(own, "doctor", "--json").stdout)[-1]["level"] == "ok"
+
+
+def test_an_older_copy_of_the_database_costs_no_sandbox(daemon_of, tmp_path):
+    """Also where it says of a disk that it was made ahead, which somebody has got since."""
+    own = daemon_of(env={"CAY_POOL": 2}).start()
+    with own.api() as api:
+        wait_until(lambda: len(disks(own)) == 2, what="the disks that are made ahead")
+        ahead = disks(own)
+        with contextlib.closing(own.database()) as live, \
+                contextlib.closing(sqlite3.connect(tmp_path / "older.db")) as older:
+            live.backup(older)
+        ids = [api.create()["id"] for _ in range(3)]
+        assert ahead & set(ids)
+        for id in ids:
+            api.write(id, "mark", "still here")
+        end_agent(own, api, ids[0])
+        own.stop()
+        lose_database(own)
+        shutil.copy(tmp_path / "older.db", own.data / "cay.db")
+        own.start()
+        assert set(api.ids()) == set(ids)
+        assert [api.sandbox(id)["status"] for id in ids] == ["stopped", "running", "running"]
+        assert [api.sh(id, "cat mark") for id in ids[1:]] == 2 * ["still here"]
+        assert set(ids) <= disks(own)
 
 
 def test_a_row_is_not_taken_back_from_an_older_note(own):
