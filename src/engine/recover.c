@@ -203,6 +203,10 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
     if (*ret_discard)
         return 0;
     roster_add(e, sb, false);
+    /* One that was taken back without its row: what it runs on is not known to this start either.
+     */
+    if (alive == 1 && !*sb->image_id)
+        atomic_store(&e->unknown_images, true);
     if (!store_has_note(e->store, row->id))
         writer_leave(e, writer_put(e, sb)); /* it is of a cay that wrote none */
     if (row->state == SANDBOX_STOPPED)

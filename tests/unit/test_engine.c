@@ -603,6 +603,12 @@ TEST(no_layer_goes_while_boxes_run_that_the_database_does_not_know)
     CHECK_INT(engine_image_remove(w.engine, "py", NULL), 0);
     CHECK_INT(fake_images_collected(), 0);
     check_status(&w, id, "running");
+    /* Now it has a row, which does not know its image any better. */
+    world_close(&w, false);
+    world_open(&w);
+    world_start(&w);
+    CHECK_INT(fake_images_collected(), 0);
+    check_status(&w, id, "running");
     world_done(&w);
 }
 
