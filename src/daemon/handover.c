@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -163,20 +165,41 @@ void handover_give(int fd, bool is_tcp, void *handover)
         close_fd(&h->peer);
 }
 
-bool handover_finish(struct handover *h, int signal_fd)
+/* SIGHUP ends no daemon. */
+static bool told_to_end(int signal_fd)
+{
+    struct signalfd_siginfo info;
+
+    return read_exact(signal_fd, &info, sizeof(info)) == 0 && info.ssi_signo != SIGHUP;
+}
+
+/* Until the other has said something, or has gone; false when we are told to end before. */
+static bool await_note(const struct handover *h, int signal_fd)
 {
     struct pollfd p[] = {{.fd = h->peer, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+
+    for (;;) {
+        int n = poll(p, ARRAY_LEN(p), -1);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || p[0].revents)
+            return true;
+        if (told_to_end(signal_fd))
+            return false;
+    }
+}
+
+bool handover_finish(struct handover *h, int signal_fd)
+{
     struct note note;
     size_t none = 0;
     bool serves = false;
 
-    if (h->peer >= 0 && send_note(h->peer, (struct note){.kind = NOTE_DONE}, NULL, 0) == 0) {
-        while (poll(p, ARRAY_LEN(p), -1) < 0 && errno == EINTR)
-            ;
-        /* Who is told to end now has nothing left to do. */
-        serves = p[0].revents == 0 ||
+    /* Who is told to end now has nothing left to do. */
+    if (h->peer >= 0 && send_note(h->peer, (struct note){.kind = NOTE_DONE}, NULL, 0) == 0)
+        serves = !await_note(h, signal_fd) ||
                  (read_note(h->peer, &note, NULL, &none) == 1 && note.kind == NOTE_SERVES);
-    }
     close_fd(&h->peer);
     if (serves)
         conns_drop(&h->given);

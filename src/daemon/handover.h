@@ -56,7 +56,8 @@ int handover_wait_ms(const struct handover *h);
 void handover_drop_peer(struct handover *h);
 /* One connection; takes the descriptor. */
 void handover_give(int fd, bool is_tcp, void *handover);
-/* All is given up. True when the new one serves; false when it has gone. */
+/* All is given up. True when the new one serves, or a signal says that we are to end; false when it
+ * has gone. */
 bool handover_finish(struct handover *h, int signal_fd);
 /* With unlink, nobody finds the socket any more. */
 void handover_close(struct handover *h, bool unlink_path);

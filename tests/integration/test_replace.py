@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from cay_harness import CAY, UnixConnection, wait_until
+from cay_harness import CAY, UnixConnection, read_text, wait_until
 
 
 @contextlib.contextmanager
@@ -211,6 +211,30 @@ def test_the_old_one_goes_on_when_the_new_one_dies(own, step):
         assert api.sh(id, "echo on") == "on\n"
         replace(own)
         assert api.sh(id, "echo on") == "on\n"
+
+
+def test_a_hangup_does_not_end_one_that_waits_for_its_successor(own):
+    """It may yet have to go on."""
+    step, held = STEPS[1], False
+    with own.api() as api:
+        while not held:
+            said = own.log().count(step)
+            with successor(own) as (process, ready):
+                wait_until(lambda: own.log().count(step) > said, what=step)
+                process.send_signal(signal.SIGSTOP)
+                held = not select.select([ready], [], [], 0)[0]
+                if held:
+                    own.process.send_signal(signal.SIGHUP)
+                    pending = f"/proc/{own.process.pid}/status"
+                    wait_until(lambda: "ShdPnd:\t0000000000000000" in read_text(pending),
+                               what="the signal to be taken")
+                    process.kill()
+                else:
+                    process.send_signal(signal.SIGCONT)
+                    own.process.wait(30)
+                    own.process = process
+        wait_until(lambda: own.log().count("did not come up; going on"), what="the old one to go on")
+        assert api.get("/health").ok()
 
 
 @pytest.mark.parametrize("step", STEPS)
