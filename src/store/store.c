@@ -144,8 +144,21 @@ static enum health quick_check(sqlite3 *db, struct err *err)
     return health;
 }
 
-/* Opens and checks, changing nothing; on anything but HEALTHY, *ret is NULL. */
-static enum health open_checked(const char *path, sqlite3 **ret, struct err *err)
+/* Else the index of the log is a file, so that other programs may read too. */
+static bool keep_to_ourselves(sqlite3 *db)
+{
+    return sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static bool is_full(sqlite3 *db)
+{
+    int code = sqlite3_extended_errcode(db);
+
+    return code == SQLITE_IOERR_SHMSIZE || code == SQLITE_FULL;
+}
+
+static enum health open_as(const char *path, bool alone, sqlite3 **ret, bool *ret_full,
+                           struct err *err)
 {
     int flags =
         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -153,18 +166,34 @@ static enum health open_checked(const char *path, sqlite3 **ret, struct err *err
     sqlite3 *db = NULL;
 
     if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK) {
+        sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK || (alone && !keep_to_ourselves(db))) {
         health = classify(db);
         (void)store_sql_error(db, "open the database", err);
     }
     if (health == HEALTHY)
         health = quick_check(db, err);
+    *ret_full = health == BROKEN && is_full(db);
     if (health != HEALTHY) {
         (void)sqlite3_close(db);
         db = NULL;
     }
     *ret = db;
     return health;
+}
+
+/* Opens and checks, changing nothing; on anything but HEALTHY, *ret is NULL. A full disk must not
+ * keep the daemon away, which is the one that can remove sandboxes. */
+static enum health open_checked(const char *path, sqlite3 **ret, struct err *err)
+{
+    bool full;
+    enum health health = open_as(path, false, ret, &full, err);
+
+    if (!full)
+        return health;
+    log_warn("the disk with the data directory is full; until the next start no other program can "
+             "read the database",
+             "file", path);
+    return open_as(path, true, ret, &full, err);
 }
 
 /* Nothing is deleted: whoever wants the rows back finds the file and its log under new names. */

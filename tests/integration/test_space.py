@@ -57,6 +57,7 @@ def host(tmp_path):
     subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
     daemon = Daemon("space", parent=str(point), env={"CAY_DISK_RESERVE": 64, "CAY_POOL": 0,
                                                                "CAY_LOG_LEVEL": "info"})
+    daemon.run = tmp_path / "run"  # as on a real host, where it is in memory
     try:
         daemon.start()
         yield daemon
@@ -172,3 +173,32 @@ def test_promises_end_with_their_sandboxes(host):
         api.remove(first)
         wait_until(lambda: api.get("/metrics").ok()["diskPromisedBytes"] == 0)
         api.remove(api.create(disk=250)["id"])
+
+
+def fill(host):
+    """Down to the last block."""
+    with open(host.root / "ballast", "wb", buffering=0) as f:
+        for size in (1 << 20, 4096):
+            with contextlib.suppress(OSError):
+                while f.write(bytes(size)) == size:
+                    pass
+
+
+def test_a_full_disk_does_not_keep_the_daemon_away(host):
+    """It is the one that can make room: by removing sandboxes."""
+    with host.api() as api:
+        id, other = api.create()["id"], api.create()["id"]
+        api.sh(id, "head -c 30000000 /dev/urandom > /root/big; sync /root/big")
+        host.stop()
+        fill(host)
+        host.start()
+        assert set(api.ids()) == {id, other}
+        api.remove(id)
+        wait_until(lambda: not (host.data / "sandboxes" / f"{id}.img").exists(),
+                   what="the disk to go")
+        ballast(host, 0)
+        host.process.terminate()  # nobody else can look into the database before
+        assert host.process.wait(30) == 0
+        host.start()
+        assert api.ids() == [other]
+        assert api.sh(other, "echo on") == "on\n"
