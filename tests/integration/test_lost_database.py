@@ -39,6 +39,11 @@ def disks(daemon):
             if ID.fullmatch(p.name.removesuffix(".img"))}
 
 
+def rows(daemon):
+    with contextlib.closing(daemon.database()) as db:
+        return db.execute("SELECT id FROM sandbox").fetchall()
+
+
 def end_agent(daemon, api, id):
     os.kill(daemon.agent_pid(id), signal.SIGKILL)
     wait_until(lambda: api.sandbox(id)["status"] == "stopped", what="the end to be noticed")
@@ -140,6 +145,40 @@ def test_an_older_copy_of_the_database_costs_no_sandbox(daemon_of, tmp_path):
         assert [api.sandbox(id)["status"] for id in ids] == ["stopped", "running", "running"]
         assert [api.sh(id, "cat mark") for id in ids[1:]] == 2 * ["still here"]
         assert set(ids) <= disks(own)
+
+
+def slot_of(daemon, id):
+    return (daemon.run / id / "pid").read_text().split()[2]
+
+
+def test_an_id_range_stays_with_who_has_it_now(daemon_of, tmp_path):
+    """An older copy of the database brings back a sandbox that is gone, and whose range is not
+    its own any more."""
+    own = daemon_of(env={"CAY_POOL": 0}).start()
+    with own.api() as api:
+        gone = api.create()["id"]
+        slot = slot_of(own, gone)
+        own.stop()
+        shutil.copy(own.data / "cay.db", tmp_path / "older.db")
+        own.start()
+        api.remove(gone)
+        wait_until(lambda: not disks(own), what="the disk to go")
+        own.restart()
+        made = [api.create()["id"]]
+        while slot_of(own, made[-1]) != slot and len(made) < 20:
+            made.append(api.create()["id"])
+        if slot_of(own, made[-1]) != slot:
+            pytest.skip("another daemon has taken the range")
+        own.stop()
+        lose_database(own)
+        shutil.copy(tmp_path / "older.db", own.data / "cay.db")
+        own.start()
+        assert api.sandbox(gone)["status"] == "stopped"
+        api.remove(gone)
+        wait_until(lambda: len(rows(own)) == len(made), what="the row to go")
+        assert os.path.islink(f"/run/cay.ids/{slot}")
+        api.remove(made[-1])
+        wait_until(lambda: not os.path.islink(f"/run/cay.ids/{slot}"), what="the range to be free")
 
 
 def test_a_row_is_not_taken_back_from_an_older_note(own):

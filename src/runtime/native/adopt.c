@@ -36,7 +36,7 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err)
     (void)err;
     if (!b)
         b = berth_add(n, box->id);
-    b->slot = box->slot;
+    berth_set_range(n, b, box->slot);
     if (box->slot != BOX_NO_SLOT)
         id_range_retake(n->data_dir, box->slot);
     if (box->pid == 0) {

@@ -44,6 +44,7 @@ struct berth *berth_add(struct native *n, const char *id)
     struct berth **at;
 
     (void)snprintf(b->id, sizeof(b->id), "%s", id);
+    b->slot = BOX_NO_SLOT;
     b->scratch = b->ctl = b->exec = b->pidfd = -1;
     (void)pthread_mutex_lock(&n->lock);
     at = bucket(n, id);
@@ -97,6 +98,25 @@ bool berth_lives(struct native *n, const char *id)
     lives = p.fd >= 0 && poll(&p, 1, 0) == 0;
     (void)pthread_mutex_unlock(&n->lock);
     return lives;
+}
+
+void berth_set_range(struct native *n, struct berth *b, uint32_t slot)
+{
+    (void)pthread_mutex_lock(&n->lock);
+    b->slot = slot;
+    (void)pthread_mutex_unlock(&n->lock);
+}
+
+bool berth_has_range(struct native *n, uint32_t slot)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&n->lock);
+    for (unsigned i = 0; i < BERTH_BUCKETS; i++)
+        for (const struct berth *b = n->berths[i]; b && !found; b = b->next)
+            found = b->slot == slot;
+    (void)pthread_mutex_unlock(&n->lock);
+    return found;
 }
 
 void berths_done(struct native *n)

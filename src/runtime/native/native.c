@@ -29,7 +29,7 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     if (cgroup_room(&n->cgroup, err) < 0 || id_range_take(n->data_dir, &box->slot, err) < 0)
         return -1;
     b = berth_add(n, box->id);
-    b->slot = box->slot;
+    berth_set_range(n, b, box->slot);
     b->limits = *limits;
     if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch, err) <
             0 ||
@@ -146,7 +146,9 @@ int native_destroy(struct runtime *rt, const struct box *box, struct err *err)
     run_dir_remove(n, box->id);
     if (disk_remove(n->disk, box->id, err) < 0)
         return -1;
-    if (box->slot != BOX_NO_SLOT)
+    /* A box that an older copy of the database brought back has a range that may be another's by
+     * now. */
+    if (box->slot != BOX_NO_SLOT && !berth_has_range(n, box->slot))
         id_range_release(box->slot);
     return 0;
 }

@@ -64,6 +64,10 @@ void berth_drop(struct native *n, const char *id);
 void berth_set_process(struct native *n, struct berth *b, int pidfd);
 /* Does its process live? For any thread at any time, also while another drops it. */
 bool berth_lives(struct native *n, const char *id);
+/* Gives it an id range; BOX_NO_SLOT = none. */
+void berth_set_range(struct native *n, struct berth *b, uint32_t slot);
+/* Has any of them that id range? */
+bool berth_has_range(struct native *n, uint32_t slot);
 void berths_done(struct native *n);
 
 /* ---- run_dir.c: <run>/<id>, with the sockets of a box and the note of its process ---- */
