@@ -17,16 +17,18 @@ struct troubles;
 struct writer;
 
 /* Locks, in the order in which they may be taken:
+ *  0. engine.strays_lock: disks without an owner. Held while one becomes a sandbox or goes.
  *  1. sandbox.env_turn: changes of its environment take turns.
  *  2. sandbox.commit_turn: one commit at a time.
  *  3. sandbox.turn: create, pause, resume, renew, remove, death and the two ends of a commit take
  * turns. Blocking work is done under it, but nothing that takes long by its nature, as an export
  * does, and nothing that waits for an agent that runs someone's code. The threads that look after
- * all sandboxes (sweeper, watcher) do not wait for a turn that another has.
+ * all sandboxes (sweeper, watcher, that of the host's disk) do not wait for a turn that another
+ * has.
  *  4. engine.roster.lock: which sandboxes exist. Never held during blocking work.
  *  5. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, prepared, destroyer, pulls), images_used, troubles and agent_waits have locks
- * of their own, below all of these. */
+ * The queues (writer, prepared, destroyer, pulls), images_used, troubles, space and agent_waits
+ * have locks of their own, below all of these. */
 
 struct engine {
     struct engine_config config;

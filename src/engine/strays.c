@@ -83,18 +83,19 @@ static bool is_known(struct engine *e, const char *id)
     return sb || store_has_sandbox(e->store, id);
 }
 
-static void remove_rubbish(struct engine *e, const struct box *box)
+static bool remove_rubbish(struct engine *e, const struct box *box)
 {
     struct box nameless = *box;
     struct err err = {0};
 
     nameless.slot = BOX_NO_SLOT; /* it may be another's by now */
     if (runtime_destroy(e->runtime, &nameless, &err) < 0) {
-        log_error("a leftover of an earlier run could not be removed", "id", box->id, "error",
-                  err.text);
-        return;
+        log_error("a leftover of an earlier run could not be removed; the next start tries again",
+                  "id", box->id, "error", err.text);
+        return false;
     }
     store_note_remove(e->store, box->id);
+    return true;
 }
 
 static void leave(struct engine *e, struct box_trace *trace)
@@ -108,6 +109,12 @@ static void leave(struct engine *e, struct box_trace *trace)
     (void)runtime_adopt(e->runtime, &trace->box, NULL); /* keeps its id range from others */
 }
 
+static void keep_range(struct sorting *s, uint32_t slot)
+{
+    s->slots = xrealloc(s->slots, (s->n + 1) * sizeof(*s->slots));
+    s->slots[s->n++] = slot;
+}
+
 static void sort_out(const char *id, void *arg)
 {
     struct sorting *s = arg;
@@ -118,14 +125,14 @@ static void sort_out(const char *id, void *arg)
     runtime_trace(s->e->runtime, id, &trace);
     if (store_note_says_rubbish(s->e->store, id) ||
         (!trace.has_disk && !trace.running && trace.processes == 0)) {
-        remove_rubbish(s->e, &trace.box);
+        if (!remove_rubbish(s->e, &trace.box))
+            keep_range(s, trace.box.slot); /* something of it may run on */
         return;
     }
     if (!trace.running || !take_running(s->e, &trace.box))
         leave(s->e, &trace);
     atomic_store(&s->e->unknown_images, true);
-    s->slots = xrealloc(s->slots, (s->n + 1) * sizeof(*s->slots));
-    s->slots[s->n++] = trace.box.slot;
+    keep_range(s, trace.box.slot);
 }
 
 void strays_sort_out(struct engine *e, uint32_t **ret, size_t *ret_n)

@@ -672,6 +672,28 @@ TEST(what_was_made_ahead_or_removed_goes_without_its_row)
     world_done(&w);
 }
 
+TEST(rubbish_that_cannot_be_removed_keeps_its_range_until_it_is)
+{
+    struct sandbox_row row = {.state = SANDBOX_PREPARED};
+    auto_free char *id = NULL;
+    struct world w;
+
+    world_new(&w);
+    id = leave_stray(false);
+    (void)snprintf(row.id, sizeof(row.id), "%s", id);
+    CHECK_INT(store_note(w.store, &row, NULL), 0);
+    atomic_store(&fake.fail_destroy, true);
+    world_start(&w);
+    CHECK_INT(atomic_load(&fake.ranges_kept), 1);
+    atomic_store(&fake.fail_destroy, false);
+    world_close(&w, false);
+    world_open(&w);
+    world_start(&w);
+    CHECK(!fake_look(id));
+    CHECK_INT(atomic_load(&fake.ranges_kept), 0);
+    world_done(&w);
+}
+
 TEST(the_range_of_a_live_sandbox_is_not_given_back_with_a_row_that_names_it_too)
 {
     struct world w;
