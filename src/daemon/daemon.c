@@ -299,10 +299,12 @@ static int write_port(struct daemon *d, struct err *err)
     char text[16];
     int n, r;
 
-    if (d->config.no_tcp)
-        return 0;
     free(d->port_path);
     d->port_path = xasprintf("%s/port", d->run);
+    if (d->config.no_tcp) {
+        (void)unlink(d->port_path); /* of one before us */
+        return 0;
+    }
     n = snprintf(text, sizeof(text), "%u\n", d->port);
     fd = open(d->port_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)

@@ -303,6 +303,18 @@ def test_another_address_is_taken_when_the_new_one_wants_it(own):
         socket.create_connection(("127.0.0.1", old))
 
 
+def test_no_port_is_told_when_the_new_one_has_none(own):
+    old = own.port
+    replace(own, "--no-tcp")
+    assert not (own.run / "port").exists()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", old))
+    connection = unix(own)()
+    connection.request("GET", "/sandbox/health")
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
 def test_detached_it_returns_when_it_serves_or_cannot(own):
     """As a unit's ExecReload runs it."""
     wrong = subprocess.run([CAY, "serve", "--replace", "--detach", "--data", str(own.run)],
