@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/images_used_internal.h"
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -223,6 +224,32 @@ int engine_stray_adopt(struct engine *e, const char *id, json_t **ret, struct er
     return r;
 }
 
+static bool stands_on_unknown(struct sandbox *sb, const void *arg)
+{
+    bool yes;
+
+    (void)arg;
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->state != SANDBOX_STOPPED && sb->image_id && !*sb->image_id;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+/* Layers may go again when nothing is left of which nobody knows what it stands on. */
+static void collect_again(struct engine *e)
+{
+    struct listing l = {.e = e, .all = json_array()};
+    size_t n, total;
+
+    runtime_each(e->runtime, list, &l);
+    free(roster_select(e, stands_on_unknown, NULL, 0, 0, &n, &total));
+    if (json_array_size(l.all) == 0 && total == 0) {
+        atomic_store(&e->unknown_images, false);
+        images_collect(e);
+    }
+    json_decref(l.all);
+}
+
 static int remove_stray(struct engine *e, const char *id, struct err *err)
 {
     struct box_trace trace = {0};
@@ -231,6 +258,7 @@ static int remove_stray(struct engine *e, const char *id, struct err *err)
         return -1;
     store_note_remove(e->store, id);
     log_info("a disk without an owner was removed", "id", id, "path", trace.path);
+    collect_again(e);
     return 0;
 }
 

@@ -612,6 +612,26 @@ TEST(no_layer_goes_while_boxes_run_that_the_database_does_not_know)
     world_done(&w);
 }
 
+TEST(layers_go_again_when_the_last_disk_without_an_owner_is_gone)
+{
+    auto_free char *one = NULL, *other = NULL, *runs = NULL;
+    struct world w;
+
+    world_new(&w);
+    one = leave_stray(false);
+    other = leave_stray(false);
+    runs = leave_stray(true);
+    world_start(&w);
+    CHECK_INT(engine_stray_remove(w.engine, one, NULL), 0);
+    CHECK_INT(fake_images_collected(), 0);
+    CHECK_INT(engine_remove(w.engine, runs, NULL), 0);
+    await_gone(runs);
+    CHECK_INT(fake_images_collected(), 0);
+    CHECK_INT(engine_stray_remove(w.engine, other, NULL), 0);
+    CHECK_INT(fake_images_collected(), 1);
+    world_done(&w);
+}
+
 TEST(a_disk_without_an_owner_stays_until_an_operator_speaks)
 {
     auto_free char *kept = NULL, *gone = NULL;
