@@ -114,7 +114,7 @@ int sandbox_stands_still(struct err *err)
                     "that is done");
 }
 
-int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err)
+static int await_commit(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (turn_take(e, &sb->commit_turn, NULL) < 0)
         return sandbox_stands_still(err);
@@ -130,7 +130,7 @@ int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, 
         return -1;
     /* Afterwards it may have been paused or removed. */
     if (sandbox_is_committing(sb) &&
-        (sandbox_await_commit(e, sb, err) < 0 || sandbox_check_running(sb, err) < 0))
+        (await_commit(e, sb, err) < 0 || sandbox_check_running(sb, err) < 0))
         return -1;
     *ret = steal_ptr(sb);
     return 0;

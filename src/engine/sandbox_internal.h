@@ -75,11 +75,10 @@ static inline void cleanup_sandboxp(struct sandbox **sb)
 
 /* A new reference; ERR_NOT_FOUND for an unknown id. */
 int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
-/* ERR_CONFLICT "Sandbox is not running: …" unless it is. */
+/* ERR_CONFLICT "Sandbox is not running: …" unless it is; ERR_UNAVAILABLE "sandbox_busy" when a
+ * commit keeps it still for longer than some seconds. */
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
 int sandbox_check_running(struct sandbox *sb, struct err *err);
-/* ERR_UNAVAILABLE "sandbox_busy" when a commit keeps it still for longer than some seconds. */
-int sandbox_await_commit(struct engine *e, struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
 /* -1 with ERR_UNAVAILABLE "sandbox_busy", for those who cannot wait for that. */
 int sandbox_stands_still(struct err *err);

@@ -131,7 +131,7 @@ static int native_kill(struct runtime *rt, const struct box *box, struct err *er
     return 0;
 }
 
-int native_destroy(struct runtime *rt, const struct box *box, struct err *err)
+static int native_destroy(struct runtime *rt, const struct box *box, struct err *err)
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);

@@ -47,10 +47,6 @@ static inline struct native *native_of(struct runtime *rt)
     return (struct native *)rt;
 }
 
-/* ---- native.c ---- */
-
-int native_destroy(struct runtime *rt, const struct box *box, struct err *err);
-
 /* ---- berths.c ---- */
 
 /* NULL = this process knows nothing of it. Good until berth_drop: for one id one thread at a time
