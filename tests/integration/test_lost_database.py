@@ -181,6 +181,24 @@ def test_an_id_range_stays_with_who_has_it_now(daemon_of, tmp_path):
         wait_until(lambda: not os.path.islink(f"/run/cay.ids/{slot}"), what="the range to be free")
 
 
+def test_an_id_range_that_another_daemon_took_after_a_reboot_stays_its(own, tmp_path):
+    with own.api() as api:
+        id = api.create()["id"]
+        end_agent(own, api, id)
+        mark = Path("/run/cay.ids") / slot_of(own, id)
+        own.stop()
+        mark.unlink()
+        mark.symlink_to(tmp_path)
+        try:
+            own.start()
+            api.remove(id)
+            wait_until(lambda: id not in disks(own), what="the disk to go")
+            own.restart()
+            assert mark.readlink() == tmp_path
+        finally:
+            mark.unlink()
+
+
 def test_a_row_is_not_taken_back_from_an_older_note(own):
     """What the database says is right; a note only counts where it says nothing."""
     with own.api() as api:

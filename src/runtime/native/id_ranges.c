@@ -71,12 +71,23 @@ void id_range_retake(const char *owner, uint32_t slot)
         (void)try_take(dir, owner, slot);
 }
 
-void id_range_release(uint32_t slot)
+static bool is_owned(int dir, const char *name, const char *owner)
 {
-    char path[64];
+    char text[PATH_MAX];
+    ssize_t n = readlinkat(dir, name, text, sizeof(text) - 1);
 
-    (void)snprintf(path, sizeof(path), "%s/%u", ID_RANGES_DIR, slot);
-    (void)unlink(path);
+    text[n < 0 ? 0 : n] = '\0';
+    return strcmp(text, owner) == 0;
+}
+
+void id_range_release(const char *owner, uint32_t slot)
+{
+    auto_close int dir = open_dir(NULL);
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "%u", slot);
+    if (dir >= 0 && is_owned(dir, name, owner))
+        (void)unlinkat(dir, name, 0);
 }
 
 void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg)
@@ -85,15 +96,10 @@ void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), vo
     struct dirent *e;
 
     while (d && (e = readdir(d))) {
-        char text[PATH_MAX];
         uint64_t slot;
-        ssize_t n;
 
-        if (str_u64(e->d_name, &slot) < 0 || slot >= ID_RANGES)
-            continue;
-        n = readlinkat(dirfd(d), e->d_name, text, sizeof(text) - 1);
-        text[n < 0 ? 0 : n] = '\0';
-        if (strcmp(text, owner) == 0)
+        if (str_u64(e->d_name, &slot) == 0 && slot < ID_RANGES &&
+            is_owned(dirfd(d), e->d_name, owner))
             each((uint32_t)slot, arg);
     }
     if (d)

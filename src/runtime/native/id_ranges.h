@@ -38,6 +38,7 @@ static inline uint32_t id_range_owner(uint32_t slot)
 int id_range_take(const char *owner, uint32_t *ret, struct err *err);
 /* The range of a sandbox that was there before this daemon; taken back even if the file is gone. */
 void id_range_retake(const char *owner, uint32_t slot);
-void id_range_release(uint32_t slot);
+/* Fine if another has it: a reboot frees all ranges, and who starts first takes any. */
+void id_range_release(const char *owner, uint32_t slot);
 /* Calls each for every range that owner has; it may release it. */
 void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);

@@ -149,7 +149,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     /* A box that an older copy of the database brought back has a range that may be another's by
      * now. */
     if (box->slot != BOX_NO_SLOT && !berth_has_range(n, box->slot))
-        id_range_release(box->slot);
+        id_range_release(n->data_dir, box->slot);
     return 0;
 }
 

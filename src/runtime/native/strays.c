@@ -69,6 +69,7 @@ void native_trace(struct runtime *rt, const char *id, struct box_trace *ret)
 }
 
 struct ranges {
+    const char *owner;
     const uint32_t *slots;
     size_t n;
 };
@@ -80,12 +81,12 @@ static void release_unless_kept(uint32_t slot, void *arg)
     for (size_t i = 0; i < kept->n; i++)
         if (kept->slots[i] == slot)
             return;
-    id_range_release(slot);
+    id_range_release(kept->owner, slot);
 }
 
 void native_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n)
 {
-    struct ranges kept = {slots, n};
+    struct ranges kept = {native_of(rt)->data_dir, slots, n};
 
-    id_range_each(native_of(rt)->data_dir, release_unless_kept, &kept);
+    id_range_each(kept.owner, release_unless_kept, &kept);
 }
