@@ -131,10 +131,13 @@ int door_pass(struct running *r, const char *id, int conn, const struct buf *arg
 {
     uint32_t seq = r->seq;
     pid_t supervisor = r->supervisor;
+    uint32_t stuck = DOOR_STUCK;
     int sent;
 
     if (supervisor == 0 || (seq & 1) || strcmp(r->state.id, id) != 0)
         return -EAGAIN; /* it runs another one already */
+    /* There may be room for it by now. */
+    (void)atomic_compare_exchange_strong(&r->door, &stuck, DOOR_SHUT);
     r->wanted = 1;
     (void)kill(supervisor, SIGCHLD);
     sent = wait_for_door(r, seq);
@@ -143,6 +146,8 @@ int door_pass(struct running *r, const char *id, int conn, const struct buf *arg
     if (r->door == DOOR_STUCK)
         return -ENOSPC;
     sent = send_conn(id, conn, args);
+    if (sent == -EAGAIN)
+        return -ETIMEDOUT; /* others wait at it, and it has not taken them in */
     /* Gone between the look and the knock. */
     return sent == -ENOENT || sent == -ECONNREFUSED ? -EAGAIN : sent;
 }

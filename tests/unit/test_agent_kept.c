@@ -518,3 +518,20 @@ TEST(a_supervisor_that_was_killed_leaves_one_that_is_lost)
 }
 
 TAP_MAIN
+
+TEST(a_door_that_found_no_room_is_tried_again)
+{
+    char path[160];
+
+    rig_start();
+    make_fifo("go");
+    snprintf(path, sizeof(path), "%s/ex_n.sock", rig.dir);
+    CHECK_INT(mkdir(path, 0700), 0); /* in its place */
+    (void)close(start_kept("ex_n", 0, "read x < go; exit 4"));
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_n", (uint64_t)0, (uint64_t)0, 0), ERR_LIMIT,
+                 "no_space");
+    CHECK_INT(rmdir(path), 0);
+    CHECK(see_again("ex_n", 0).end.running);
+    let_go("go");
+    CHECK_INT(see_end("ex_n").end.exit.code, 4);
+}
