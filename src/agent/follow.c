@@ -42,7 +42,7 @@ static void forget_news(int fd)
 static bool wait_for_news(int caller, int grew, int ended)
 {
     struct pollfd p[] = {
-        {.fd = caller, .events = POLLIN | POLLRDHUP},
+        {.fd = caller, .events = POLLRDHUP}, /* input for what has none stays unread */
         {.fd = grew, .events = POLLIN},
         {.fd = ended, .events = POLLIN},
     };

@@ -535,3 +535,23 @@ TEST(a_door_that_found_no_room_is_tried_again)
     let_go("go");
     CHECK_INT(see_end("ex_n").end.exit.code, 4);
 }
+
+TEST(one_in_the_background_has_no_input_and_goes_on_without)
+{
+    char *argv[4];
+    struct call_exec e;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    e = kept_shell(argv, "bg_b", "read x < go; exit 5");
+    e.flags = EXEC_BACKGROUND;
+    fd = send_exec(&e);
+    (void)expect_started(fd);
+    (void)close(fd);
+    fd = again("bg_b", 0, AGAIN_FOLLOW | AGAIN_INPUT, NULL);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, "lost\n", 5), 0);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, NULL, 0), 0);
+    let_go("go");
+    CHECK_INT(see(fd).end.exit.code, 5);
+}
