@@ -73,14 +73,24 @@ int again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint6
     return 1;
 }
 
+/* Who follows reads at the pace of a client, also what has ended long ago. */
+static int may_stay(const struct again *a, struct err *err)
+{
+    bool stays = (a->flags & AGAIN_FOLLOW) && !(a->flags & AGAIN_END);
+
+    return stays ? agent_become_stream(err) : 0;
+}
+
 /* ---- one that has ended ---- */
 
 static int send_kept(struct agent_call *c, const struct again *a, const struct kept *k,
-                     const struct call_kept *state)
+                     const struct call_kept *state, struct err *err)
 {
     uint64_t pos = again_from(k, a->cursor), most = a->most;
     int r;
 
+    if (may_stay(a, err) < 0)
+        return -1;
     (void)again_queue(c, FRAME_OK, k, state);
     while ((r = again_piece(c, k, &pos, &most)) > 0)
         call_flush(c);
@@ -148,7 +158,7 @@ static int send_log(struct agent_call *c, const struct again *a, struct log_read
 {
     bool follow = log->now.running && (a->flags & AGAIN_FOLLOW);
 
-    if (follow && agent_become_stream(err) < 0)
+    if (may_stay(a, err) < 0)
         return -1;
     log->offset = a->cursor < log->now.size ? a->cursor : log->now.size;
     reply_log(c, FRAME_OK, log);
@@ -173,10 +183,10 @@ static int answer_again(struct agent_call *c, const struct again *a, struct err 
     if (in_log)
         return log_look(&log, err) < 0 ? -1 : send_log(c, a, &log, err);
     if (board_get(a->id, &k, &state) || kept_load(a->id, &k, &state))
-        return send_kept(c, a, &k, &state);
+        return send_kept(c, a, &k, &state, err);
     if (lost.id[0]) { /* its supervisor died, and with it what it kept */
         kept_begin(&k, a->id);
-        return send_kept(c, a, &k, &lost);
+        return send_kept(c, a, &k, &lost, err);
     }
     return err_code(err, ERR_NOT_FOUND, "exec_not_found",
                     "the sandbox has no exec \"%.40s\", or keeps it no more", a->id);

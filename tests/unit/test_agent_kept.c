@@ -4,6 +4,8 @@
 
 #include "agent_rig.h"
 
+#define STREAMS 64 /* as many as an agent lets live long */
+
 static struct call_exec kept_shell(char *argv[4], const char *id, const char *script)
 {
     struct call_exec e = shell(argv, script);
@@ -554,4 +556,19 @@ TEST(one_in_the_background_has_no_input_and_goes_on_without)
     CHECK_INT(frame_send(fd, FRAME_STDIN, NULL, 0), 0);
     let_go("go");
     CHECK_INT(see(fd).end.exit.code, 5);
+}
+
+TEST(who_reads_slowly_what_has_ended_is_a_stream)
+{
+    int fds[STREAMS];
+
+    rig_start();
+    (void)collect(start_kept("ex_q", 0, "head -c 2000000 /dev/zero"));
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        fds[i] = again("ex_q", 0, AGAIN_FOLLOW, NULL);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_q", (uint64_t)0, (uint64_t)UINT64_MAX, AGAIN_FOLLOW),
+                 ERR_LIMIT, "too_many_streams");
+    (void)see_again("ex_q", UINT64_MAX); /* who does not stay is no stream */
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        (void)close(fds[i]);
 }
