@@ -22,7 +22,8 @@
  *  3. On a timeout, or when the caller cancels, nothing of the tree is left. A caller that goes
  *     away without a word, as one that was killed does, leaves an exec that has an id running.
  *  4. What an exec with an id puts out, and its end, are kept (kept.h): its end before anybody is
- *     told of it. */
+ *     told of it.
+ *  5. No two that run have one id. */
 
 /* Of EXEC_COLLECT: what is held back goes out once after this long. */
 #define HOLD_NS (1000 * 1000000ll)
@@ -139,6 +140,16 @@ static void put_command(char *const *argv, char ret[CALL_COMMAND_SIZE])
         argv += 2;
     for (; *argv && len < CALL_COMMAND_SIZE - 1; argv++)
         len += (size_t)snprintf(ret + len, CALL_COMMAND_SIZE - len, "%s%s", len ? " " : "", *argv);
+}
+
+/* Rule 5. */
+static int check_id(const struct supervised *x, struct err *err)
+{
+    struct call_kept other;
+
+    if (x->in.id[0] == '\0' || !board_find(x->in.id, &other))
+        return 0;
+    return err_set(err, ERR_CONFLICT, "exec %s runs already; give another id, or none", x->in.id);
 }
 
 /* On the board, so that others find it by its id. */
@@ -430,7 +441,8 @@ int exec_call(struct agent_call *c, struct err *err)
                                    .arg = &x};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);
-    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)
+    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || check_id(&x, err) < 0 ||
+        find_user(&x, err) < 0)
         return -1;
     if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0)
         return -1;

@@ -572,3 +572,33 @@ TEST(who_reads_slowly_what_has_ended_is_a_stream)
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         (void)close(fds[i]);
 }
+
+TEST(an_end_that_no_file_takes_is_kept_without_its_output)
+{
+    char path[160];
+    struct seen s;
+
+    rig_start();
+    snprintf(path, sizeof(path), "%s/ex_m.end", rig.dir);
+    CHECK_INT(mkdir(path, 0700), 0);
+    (void)collect(start_kept("ex_m", 0, "head -c 100000 /dev/zero; exit 3"));
+    s = see_again("ex_m", 0);
+    CHECK_INT(s.end.exit.how, EXIT_CODE);
+    CHECK_INT(s.end.exit.code, 3);
+    CHECK_INT(s.lost, 100000);
+    CHECK(!has_file("ex_m", ".out"));
+}
+
+TEST(no_two_that_run_have_one_id)
+{
+    char *argv[4];
+    struct call_exec e;
+
+    rig_start();
+    (void)close(start_kept("ex_p", 0, "exec sleep 1000"));
+    e = kept_shell(argv, "ex_p", "echo twice");
+    expect_error(send_exec(&e), ERR_CONFLICT, "");
+    (void)see(again("ex_p", 0, AGAIN_FOLLOW | AGAIN_END, NULL));
+    CHECK_STR(collect(start_kept("ex_p", 0, "echo later")).out.data, "later\n");
+    CHECK_STR(see_again("ex_p", 0).out.data, "later\n");
+}
