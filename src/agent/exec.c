@@ -22,7 +22,7 @@
  *  3. On a timeout, or when the caller cancels, nothing of the tree is left. A caller that goes
  *     away without a word, as one that was killed does, leaves an exec that has an id running.
  *  4. What an exec with an id puts out, and its end, are kept (kept.h): its end before anybody is
- *     told of it.
+ *     told of it, and without waiting for anybody to take what came before.
  *  5. No two that run have one id. */
 
 /* Of EXEC_COLLECT: what is held back goes out once after this long. */
@@ -307,6 +307,7 @@ static enum call_exit_how watch(struct supervised *x)
 static void finish(struct supervised *x, enum call_exit_how how)
 {
     struct call_exit e = {.how = how, .duration_ns = (uint64_t)(mono_ns() - x->started)};
+    size_t room = x->call->out.max;
     auto_buf struct buf b = {0};
 
     if (how == EXIT_CODE)
@@ -320,14 +321,12 @@ static void finish(struct supervised *x, enum call_exit_how how)
     if (is_background(x))
         journal_finish(&x->journal, &e);
     publish(x, &e);
-    if (has_caller(x)) {
-        buf_init(&b, 256);
-        call_exit_put(&b, &e);
-        if (call_queue(x->call, FRAME_EXIT, b.data, b.len) == 0)
-            (void)call_flush_wait(x->call);
+    buf_init(&b, 256);
+    call_exit_put(&b, &e);
+    if (has_caller(x) && call_queue(x->call, FRAME_EXIT, b.data, b.len) < 0)
         close_fd(&x->call->fd);
-    }
-    watchers_finish(&x->watchers);
+    watchers_finish(&x->watchers, x->call);
+    x->call->out.max = room;
 }
 
 /* Rule 2: for as long as somebody holds the other ends. */

@@ -65,12 +65,6 @@ static void unwatch(struct supervised *x)
     x->hold_until = 0;
 }
 
-static void flush_or_unwatch(struct supervised *x)
-{
-    if (has_caller(x) && is_full(x) && call_flush_wait(x->call) < 0)
-        unwatch(x);
-}
-
 void exec_drain(struct supervised *x)
 {
     for (size_t i = 0; i < ARRAY_LEN(x->out); i++) {
@@ -83,6 +77,9 @@ void exec_drain(struct supervised *x)
             left = TTY_DRAIN; /* ends with EIO or EAGAIN, unless somebody goes on writing */
         else if (ioctl(o->fd, FIONREAD, &left) < 0)
             left = 0;
+        /* What the caller does not take yet waits in memory, in frames of any length: no more than
+         * there was in the pipe. */
+        x->call->out.max += (size_t)left * (1 + FRAME_HEADER);
         while (left > 0 && o->fd >= 0) {
             ssize_t n = exec_pump(x, o, (size_t)left);
 
@@ -91,7 +88,6 @@ void exec_drain(struct supervised *x)
             else if (n <= 0)
                 break;
             left -= n > 0 ? (int)n : 0;
-            flush_or_unwatch(x);
         }
     }
 }

@@ -147,8 +147,9 @@ size_t watchers_poll(const struct watchers *w, struct pollfd p[WATCHERS_POLL]);
 void watchers_serve(struct watchers *w);
 /* Is one behind who has the input? The command waits for it, as it does for its first caller. */
 bool watchers_behind(const struct watchers *w);
-/* The exec has ended: sends them the rest and that, and returns when they have it or are gone. */
-void watchers_finish(struct watchers *w);
+/* The exec has ended: sends them the rest and that, and to its first caller (if there is one) what
+ * is queued for that; returns when they have it or are gone. None waits for another. */
+void watchers_finish(struct watchers *w, struct agent_call *first);
 
 /* ---- again.c */
 

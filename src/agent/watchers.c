@@ -188,16 +188,22 @@ bool watchers_behind(const struct watchers *w)
     return false;
 }
 
-void watchers_finish(struct watchers *w)
+void watchers_finish(struct watchers *w, struct agent_call *first)
 {
     struct pollfd p[WATCHERS_POLL];
 
     take_new(w);
     close_fd(&w->door);
     for (;;) {
+        size_t n;
+
+        if (first->fd >= 0 && (call_flush_try(first) < 0 || first->out.len == 0))
+            close_fd(&first->fd);
         watchers_serve(w);
-        if (w->n == 0)
+        if (w->n == 0 && first->fd < 0)
             return;
-        (void)poll(p, (nfds_t)watchers_poll(w, p), -1);
+        n = watchers_poll(w, p);
+        p[n++] = (struct pollfd){.fd = first->fd, .events = POLLOUT}; /* the door's place */
+        (void)poll(p, (nfds_t)n, -1);
     }
 }

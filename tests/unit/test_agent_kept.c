@@ -602,3 +602,19 @@ TEST(no_two_that_run_have_one_id)
     CHECK_STR(collect(start_kept("ex_p", 0, "echo later")).out.data, "later\n");
     CHECK_STR(see_again("ex_p", 0).out.data, "later\n");
 }
+
+TEST(one_whose_caller_does_not_read_is_ended_by_its_id)
+{
+    struct result r;
+    int fd;
+
+    rig_start();
+    fd = start_kept("ex_o", 0, "yes");
+    while (see_again("ex_o", UINT64_MAX).end.end < 200000) /* as much as nobody takes */
+        ;
+    CHECK_INT(see(again("ex_o", UINT64_MAX, AGAIN_FOLLOW | AGAIN_END, NULL)).end.exit.how,
+              EXIT_CANCELLED);
+    r = collect(fd); /* who has all of it all the same */
+    CHECK_INT(r.exit.how, EXIT_CANCELLED);
+    CHECK_INT(see_again("ex_o", UINT64_MAX).end.end, r.out.len);
+}
