@@ -58,7 +58,8 @@ static json_t *info_json(const struct call_kept *k)
 
     (void)json_object_set_new(o, "id", json_cstr(k->id));
     if (k->command[0])
-        (void)json_object_set_new(o, "command", json_of_bytes(k->command, strlen(k->command)));
+        (void)json_object_set_new(
+            o, "command", json_of_bytes(k->command, utf8_cut(k->command, strlen(k->command))));
     (void)json_object_set_new(o, "running", json_boolean(k->running));
     (void)json_object_set_new(o, "pid", json_integer(k->pid));
     (void)json_object_set_new(o, "tty", json_boolean(k->flags & EXEC_TTY));
@@ -94,22 +95,32 @@ struct part {
     struct call_kept state; /* at the end of it */
 };
 
+int exec_read_lost(const char *data, size_t len, uint64_t *cursor, uint64_t *ret, struct err *err)
+{
+    struct wire w;
+    uint64_t lost;
+
+    wire_init(&w, data, len);
+    lost = wire_get_u64(&w);
+    if (!wire_ok(&w) || *cursor > INT64_MAX || lost > INT64_MAX - *cursor)
+        return agent_broken(err, "a count of lost bytes that cannot be");
+    *cursor += lost;
+    *ret = lost;
+    return 0;
+}
+
 static int add_frame(struct part *p, unsigned type, const struct buf *payload, struct err *err)
 {
     bool is_error = type == FRAME_STDERR;
     uint64_t lost;
-    struct wire w;
 
     if (++p->frames > FRAMES_MAX)
         return agent_broken(err, "output in more pieces than there can be");
     if (type == FRAME_LOST) {
-        wire_init(&w, payload->data, payload->len);
-        lost = wire_get_u64(&w);
+        if (exec_read_lost(payload->data, payload->len, &p->cursor, &lost, err) < 0)
+            return -1;
         p->lost += lost;
-        p->cursor += lost;
-        return wire_ok(&w) && p->cursor <= INT64_MAX
-                   ? 0
-                   : agent_broken(err, "a count of lost bytes that cannot be");
+        return 0;
     }
     if ((type != FRAME_STDOUT && !is_error) || payload->len == 0 ||
         p->streams[0].len + p->streams[1].len + payload->len > PART_MAX)

@@ -53,6 +53,8 @@ const char *exit_reason_of(const struct call_exit *x);
 /* Appends the arguments of CALL_AGAIN. */
 void exec_put_again(struct buf *args, const char *exec_id, uint64_t cursor, uint64_t most,
                     uint32_t flags);
+/* What a FRAME_LOST says, added to the cursor. */
+int exec_read_lost(const char *data, size_t len, uint64_t *cursor, uint64_t *ret, struct err *err);
 /* Is that the form of the id of an exec? "exec_not_found" otherwise. */
 int exec_check_id(const char *exec_id, struct err *err);
 /* An agent that is older than CALL_AGAIN does not know the call. */

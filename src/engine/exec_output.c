@@ -231,14 +231,8 @@ static int read_state(struct exec *x, const struct frame *f, struct exec_output 
 static int read_lost(struct exec *x, const struct frame *f, struct exec_output *ret,
                      struct err *err)
 {
-    struct wire w;
-
-    wire_init(&w, f->data, f->len);
-    *ret = (struct exec_output){.what = EXEC_LOST, .data = "", .lost = wire_get_u64(&w)};
-    x->cursor += ret->lost;
-    if (!wire_ok(&w) || x->cursor > INT64_MAX)
-        return agent_broken(err, "a count of lost bytes that cannot be");
-    return 0;
+    *ret = (struct exec_output){.what = EXEC_LOST, .data = ""};
+    return exec_read_lost(f->data, f->len, &x->cursor, &ret->lost, err);
 }
 
 static int read_frame(struct exec *x, const struct frame *f, struct exec_output *ret,
@@ -303,8 +297,11 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
     r = take_frame(x, &f, &why);
     if (r < 0 && x->again && !x->started && why.kind == ERR_INVALID)
         exec_explain_old(&why, x->id);
-    if (r < 0)
+    if (r < 0) {
+        /* Refused: nothing runs that closing would have to end. By its id that is another's. */
+        x->ended |= !x->started;
         return lost_supervisor(x, ret, &why, err) < 0 ? -1 : 1;
+    }
     /* Also while output comes: an agent that floods must not outlive the timeout. */
     if (is_over(x))
         return give_up(x, err);

@@ -76,7 +76,9 @@ static struct fake {
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     void (*on_disk_room)(const char *id); /* before somebody is told of a disk's room */
-    atomic_bool half_read;                /* somebody has taken what LIE_HALF sent */
+    atomic_bool half_read; /* somebody has taken what LIE_HALF sent */
+    atomic_uint agains;    /* CALL_AGAINs that came */
+    atomic_ullong loses;   /* bytes with every frame of one; 0 = 1 */
 } fake;
 
 /* ---- the agent ---- */
@@ -172,6 +174,18 @@ static void run_command(int fd, const struct call_exec *c)
     }
 }
 
+/* Another exec has it. Nothing more is read. */
+static void refuse_id(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, FRAME_MAX);
+    call_error_put(&b, &(struct err){.kind = ERR_CONFLICT, .text = "runs already"});
+    answer(fd, FRAME_ERROR, &b);
+    (void)poll(&p, 1, -1);
+}
+
 static void serve_exec(struct fake_conn *conn, struct wire *w)
 {
     struct call_exec c;
@@ -183,7 +197,9 @@ static void serve_exec(struct fake_conn *conn, struct wire *w)
     if (wire_ok(w)) {
         if (strcmp(c.id, "main") == 0)
             conn->box->main_started = true;
-        if (!c.argv[1] || !c.argv[2] || strcmp(c.argv[2], "unborn") != 0)
+        if (c.argv[1] && c.argv[2] && strcmp(c.argv[2], "taken") == 0)
+            refuse_id(conn->fd);
+        else if (!c.argv[1] || !c.argv[2] || strcmp(c.argv[2], "unborn") != 0)
             answer(conn->fd, FRAME_STARTED, &b);
         if (!(c.flags & EXEC_BACKGROUND))
             run_command(conn->fd, &c);
@@ -304,7 +320,7 @@ static void serve_again(int fd)
     buf_init(&lost, 16);
     call_kept_put(&state, &(struct call_kept){.id = "ex_x", .running = 1, .end = 1});
     answer(fd, FRAME_OK, &state);
-    wire_put_u64(&lost, 1);
+    wire_put_u64(&lost, atomic_load(&fake.loses) ? atomic_load(&fake.loses) : 1);
     while (frame_send(fd, FRAME_LOST, lost.data, lost.len) == 0)
         ;
 }
@@ -334,6 +350,7 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
     case CALL_AGAIN:
     case CALL_EXECS:
     case CALL_FOLLOW:
+        atomic_fetch_add(&fake.agains, op == CALL_AGAIN);
         if (atomic_load(&fake.old)) {
             call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "no such call"});
             answer(conn->fd, FRAME_ERROR, &b);

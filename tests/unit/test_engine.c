@@ -1390,6 +1390,49 @@ TEST(an_agent_cannot_hold_a_reader_with_losses)
     world_done(&w);
 }
 
+TEST(an_agent_cannot_lose_more_than_there_can_be)
+{
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct exec_output out;
+    struct world w;
+    struct exec *x;
+
+    world_up(&w);
+    atomic_store(&fake.loses, UINT64_MAX); /* a cursor that it is added to wraps */
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 1, false, &x, &err), 0);
+    CHECK_INT(exec_next_here(x, &out, &err), 0);
+    CHECK_INT(out.what, EXEC_STARTED);
+    CHECK_INT(exec_next_here(x, &out, &err), -1);
+    CHECK_STR(err.code, "agent_protocol");
+    engine_exec_close(x);
+    atomic_store(&fake.loses, 0);
+    world_done(&w);
+}
+
+TEST(one_that_was_refused_ends_no_other_of_its_id)
+{
+    struct exec_request req = {.command = "taken", .want_stdin = true, .exec_id = SOME_EXEC};
+    auto_free char *input = xcalloc(1, FRAME_MAX);
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct exec_output out;
+    struct world w;
+    struct exec *x;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_exec_open(w.engine, id, &req, &x, &err), 0);
+    while (engine_exec_held(x) == 0) /* more than anybody takes */
+        engine_exec_stdin(x, input, FRAME_MAX);
+    CHECK_INT(exec_next_here(x, &out, &err), -1);
+    CHECK_INT(err.kind, ERR_CONFLICT);
+    engine_exec_close(x);
+    world_done(&w);
+    CHECK_INT(atomic_load(&fake.agains), 0);
+}
+
 TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
 {
     struct err err = {0};
