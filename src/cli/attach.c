@@ -312,6 +312,9 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
         s->result->timed_out = true;
         return 0;
     case EXIT_CANCELLED:
+        s->result->status = STATUS_SIGNAL + SIGKILL;
+        ui_warn("somebody has ended the command by its id");
+        return 0;
     case EXIT_LOST:
         break;
     }
@@ -456,6 +459,10 @@ static int come_back(struct session *s, struct err *err)
 
         if (r > 0)
             return 0;
+        if (r < 0 && strcmp(api_last_code(), "exec_not_found") == 0) { /* it does not go on */
+            *err = why;
+            return err_wrap(err, "the connection to the daemon ended");
+        }
         if (r < 0 || poll(&p, 1, TRY_MS) > 0) /* a signal asks to stop waiting */
             break;
     }

@@ -304,6 +304,29 @@ def test_one_is_ended_by_its_id(api, box):
     assert api.background_end(x["id"])["exitCode"] == 137
 
 
+def test_an_id_that_runs_is_taken(api, box):
+    stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
+                        {"command": "echo up; exec sleep 777", "execId": CHOSEN})
+    assert next(stream)["execId"] == CHOSEN
+    with api.again() as other:
+        other.try_exec(box, "true", execId=CHOSEN).failed(409, "conflict")
+        assert state(other, box, CHOSEN)["running"]
+        other.post(f"/sandboxes/{box}/exec/{CHOSEN}/kill").ok()
+    assert list(stream)[-1]["type"] == "exit"
+    assert api.exec(box, "echo later", execId=CHOSEN)["stdout"] == "later\n"
+
+
+def test_one_in_the_background_is_attached_to(shared, api, box):
+    id = api.background(box, WAITS)["id"]
+    is_up(api, box)
+    with subprocess.Popen([CAY, "attach", box, id], stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, env=cli_environment(shared)) as p:
+        assert p.stdout.readline() == "before\n"
+        api.sh(box, "touch /tmp/go")
+        assert p.stdout.read() == "bad\nafter\n"
+    assert p.returncode == 6
+
+
 # ---- times ----
 
 
@@ -380,6 +403,35 @@ def test_the_cli_comes_back_to_its_command(own):
         api.sh(box, "touch /tmp/go")
         out, err = p.communicate(timeout=60)
         assert (out, p.returncode) == ("after\n", 6) and "bad\n" in err, err
+
+
+def test_the_cli_says_that_there_is_nothing_to_come_back_to(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        p = subprocess.Popen([CAY, "exec", box, WAITS], stdin=subprocess.DEVNULL, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli_environment(own))
+        assert p.stdout.readline() == "before\n"
+        id = only(api, box)
+        p.send_signal(signal.SIGSTOP)
+        own.kill9()
+        own.start()
+        api.sh(box, "touch /tmp/go")
+        end(api, box, id)
+        for _ in range(260):  # more than are kept
+            api.exec(box, "true")
+        api.get(f"/sandboxes/{box}/exec/{id}").failed(404, "exec_not_found")
+        p.send_signal(signal.SIGCONT)
+        _, err = p.communicate(timeout=60)
+        assert p.returncode == 125 and "exec_not_found" in err and "goes on" not in err, err
+
+
+def test_the_cli_says_that_somebody_has_ended_its_command(shared, api, box):
+    p = subprocess.Popen([CAY, "exec", box, WAITS], stdin=subprocess.DEVNULL, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli_environment(shared))
+    assert p.stdout.readline() == "before\n"
+    cay(shared, "attach", "--end", box, only(api, box), check=True)
+    _, err = p.communicate(timeout=60)
+    assert p.returncode == 137 and "somebody has ended the command" in err, err
 
 
 def test_the_cli_says_how_to_come_back_where_input_would_be_lost(own):
