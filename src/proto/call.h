@@ -45,7 +45,8 @@ enum call_op {
     CALL_AGAIN,  /* str exec id, u64 cursor, u64 at most, u32 flags → OK: struct call_kept; then
                   * (STDOUT | STDERR | LOST)* from the cursor on, END: struct call_kept. With FOLLOW
                   * until the exec has ended; with INPUT the caller may send what one of CALL_EXEC
-                  * may. Closing it ends nothing. "exec_not_found", "exec_attached" */
+                  * may. Closing it ends nothing, and CANCEL only closes it. "exec_not_found",
+                  * "exec_attached" */
     CALL_EXECS,  /* → ITEM (struct call_kept)*, END: the execs with an id that run or are kept */
     CALL_OPS,
 };

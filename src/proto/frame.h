@@ -23,11 +23,11 @@ enum frame_type {
     /* agent → daemon */
     FRAME_OK = 1,  /* done; payload depends on the call */
     FRAME_ERROR,   /* u32 err_kind, u32 errno, str code, str text; nothing follows */
-    FRAME_STARTED, /* u32 pid as seen in the box */
+    FRAME_STARTED, /* u32 pid as seen in the box; u32 1 if the exec is kept */
     FRAME_STDOUT,  /* bytes */
     FRAME_STDERR,  /* bytes */
     FRAME_EXIT,    /* struct call_exit; last frame of an exec */
-    FRAME_ITEM,    /* one entry of a list: struct call_file, struct call_process or a path */
+    FRAME_ITEM,    /* one entry of a list: struct call_file, call_process, call_kept or a path */
 
     /* either way */
     FRAME_DATA, /* bytes of a file */

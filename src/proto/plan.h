@@ -81,7 +81,7 @@ struct plan_answer {
 enum agent_fd {
     AGENT_FD_CTL = 3,
     AGENT_FD_EXEC,
-    AGENT_FD_LOGS,    /* directory for logs of background execs; outside the box's root */
+    AGENT_FD_LOGS,    /* directory for what execs leave and their doors; outside the box's root */
     AGENT_FD_USERS,   /* user namespace of the commands */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
     AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
