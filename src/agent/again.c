@@ -205,21 +205,44 @@ int again_call(struct agent_call *c, struct err *err)
 
 /* ---- all of them ---- */
 
+/* What runs is listed first. It may end meanwhile, and is not listed again then. */
+struct listing {
+    struct agent_call *call;
+    char running[BOARD_SEATS][CALL_ID_SIZE];
+    size_t n;
+};
+
+static bool is_running(const struct listing *l, const char *id)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->running[i], id) == 0)
+            return true;
+    return false;
+}
+
 static void send_item(const struct call_kept *state, void *arg)
 {
+    struct listing *l = arg;
     auto_buf struct buf b = {0};
 
+    if (!state->running && is_running(l, state->id))
+        return;
+    if (state->running && l->n < BOARD_SEATS)
+        memcpy(l->running[l->n++], state->id, CALL_ID_SIZE);
     buf_init(&b, 512);
     call_kept_put(&b, state);
-    call_reply_buf(arg, FRAME_ITEM, &b);
+    call_reply_buf(l->call, FRAME_ITEM, &b);
 }
 
 int execs_call(struct agent_call *c, struct err *err)
 {
+    static struct listing l;
+
     if (call_args_ok(c, err) < 0)
         return -1;
-    board_each(send_item, c);
-    kept_each(send_item, c);
+    l.call = c;
+    board_each(send_item, &l);
+    kept_each(send_item, &l);
     call_reply(c, FRAME_END, NULL, 0);
     return 0;
 }

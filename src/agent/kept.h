@@ -100,7 +100,7 @@ struct running *board_find(const char *id, struct call_kept *ret_state);
 /* Puts up how it ended, with its output, which must be in memory. */
 void board_put(const struct kept *k, const struct call_kept *state);
 bool board_get(const char *id, struct kept *k, struct call_kept *state);
-/* Calls each for all that run or have ended. */
+/* Calls each for all that run, and then for all that have ended. */
 void board_each(void (*each)(const struct call_kept *state, void *arg), void *arg);
 
 /* ---- door.c: how a caller that comes later reaches the supervisor

@@ -481,6 +481,7 @@ TEST(what_runs_and_what_has_ended_are_listed)
     int fd;
 
     rig_start();
+    (void)collect(start_kept("ex_runs", EXEC_COLLECT, ":")); /* of one id the one that runs */
     fd = start_kept("ex_runs", 0, "echo up; sleep 1000");
     expect(fd, FRAME_STDOUT, NULL);
     (void)collect(start_kept("ex_done", EXEC_COLLECT, ":"));
