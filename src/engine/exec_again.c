@@ -212,13 +212,14 @@ int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uin
 
     if (r == 0) {
         json_t *o = info_json(&p.state);
+        bool more = p.cursor < p.state.end; /* but for what is cut off now and may never be whole */
 
         cut_last(&p);
         (void)json_object_set_new(o, "stdout", json_of_bytes(p.streams[0].data, p.streams[0].len));
         (void)json_object_set_new(o, "stderr", json_of_bytes(p.streams[1].data, p.streams[1].len));
         (void)json_object_set_new(o, "cursor", json_integer((json_int_t)p.cursor));
         (void)json_object_set_new(o, "lost", json_integer((json_int_t)p.lost));
-        (void)json_object_set_new(o, "more", json_boolean(p.cursor < p.state.end));
+        (void)json_object_set_new(o, "more", json_boolean(more));
         *ret = o;
     }
     part_done(&p);

@@ -304,6 +304,20 @@ def test_one_is_ended_by_its_id(api, box):
     assert api.background_end(x["id"])["exitCode"] == 137
 
 
+def test_a_part_of_a_character_is_not_more(api, box):
+    stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
+                        {"command": r"echo up; printf '\303'; touch /tmp/up; exec sleep 777",
+                         "execId": CHOSEN})
+    next(stream)
+    with api.again() as other:
+        is_up(other, box)
+        now = wait_until(lambda: (now := state(other, box, CHOSEN))["stdout"] and now)
+        assert (now["stdout"], now["cursor"], now["more"]) == ("up\n", 3, False), now
+        other.post(f"/sandboxes/{box}/exec/{CHOSEN}/kill").ok()
+        assert state(other, box, CHOSEN)["stdout"] == "up\n\ufffd"
+    assert list(stream)[-1]["type"] == "exit"
+
+
 def test_an_id_that_runs_is_taken(api, box):
     stream = api.events("POST", f"/sandboxes/{box}/exec/stream",
                         {"command": "echo up; exec sleep 777", "execId": CHOSEN})
