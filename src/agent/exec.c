@@ -443,6 +443,9 @@ int exec_call(struct agent_call *c, struct err *err)
     if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || check_id(&x, err) < 0 ||
         find_user(&x, err) < 0)
         return -1;
+    /* A caller that has given up told its own that there is none, and knows no id of it. */
+    if (is_background(&x) && call_gone(c))
+        _exit(0);
     if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0)
         return -1;
     kept_begin(&kept, x.in.id);

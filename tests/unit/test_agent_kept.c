@@ -619,3 +619,34 @@ TEST(one_whose_caller_does_not_read_is_ended_by_its_id)
     CHECK_INT(r.exit.how, EXIT_CANCELLED);
     CHECK_INT(see_again("ex_o", UINT64_MAX).end.end, r.out.len);
 }
+
+/* To a process and all below it, from the top. */
+static void signal_family(pid_t pid, int sig)
+{
+    char path[64], text[4096], *p = text;
+    long child;
+
+    CHECK_INT(kill(pid, sig), 0);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+    CHECK(read_file_at(-1, path, text, sizeof(text)) >= 0);
+    while ((child = strtol(p, &p, 10)) > 0)
+        signal_family((pid_t)child, sig);
+}
+
+TEST(one_in_the_background_does_not_begin_when_its_caller_has_given_up)
+{
+    char *argv[4];
+    struct call_exec e;
+
+    rig_start();
+    (void)run_shell(":"); /* all of the agent is there */
+    signal_family(rig.agent, SIGSTOP);
+    e = kept_shell(argv, "bg_c", "echo begun >began");
+    e.flags = EXEC_BACKGROUND;
+    (void)close(send_exec(&e));
+    signal_family(rig.agent, SIGCONT);
+    for (int i = 0; i < 8; i++)
+        (void)run_shell(":"); /* later than that one */
+    CHECK(access(in_files("began"), F_OK) < 0);
+    CHECK(!has_file("bg_c", ".log") && !has_file("bg_c", ".state"));
+}
