@@ -82,6 +82,24 @@ struct running *board_find(const char *id, struct call_kept *ret_state)
     return NULL;
 }
 
+/* Every exec asks: seats that nobody sits in stay untouched, and so cost no memory. */
+bool board_runs(const char *id)
+{
+    struct call_kept state;
+    pid_t supervisor, self = getpid();
+
+    for (size_t i = 0; i < BOARD_SEATS; i++) {
+        const struct slot *slot = &agents->execs[i];
+        pid_t pid = slot->pid;
+
+        if (pid != 0 && pid != self && slot->mark == SLOT_PLAIN &&
+            look_at(&agents->board.running[i], &state, &supervisor) && supervisor == pid &&
+            strcmp(state.id, id) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- how the last ones ended ---- */
 
 static void copy_in(uint64_t at, const char *data, size_t len)

@@ -145,9 +145,7 @@ static void put_command(char *const *argv, char ret[CALL_COMMAND_SIZE])
 /* Rule 5. */
 static int check_id(const struct supervised *x, struct err *err)
 {
-    struct call_kept other;
-
-    if (x->in.id[0] == '\0' || !board_find(x->in.id, &other))
+    if (x->in.id[0] == '\0' || !board_runs(x->in.id))
         return 0;
     return err_set(err, ERR_CONFLICT, "exec %s runs already; give another id, or none", x->in.id);
 }
