@@ -39,6 +39,12 @@ struct running *board_enter(const struct call_kept *state)
     return r;
 }
 
+/* At once, since who looks while it is written to finds nobody. */
+void board_begin(struct running *r, pid_t pid)
+{
+    __atomic_store_n(&r->state.pid, (uint32_t)pid, __ATOMIC_SEQ_CST);
+}
+
 void board_leave(struct running *r)
 {
     r->supervisor = 0;
@@ -70,7 +76,8 @@ struct running *board_find(const char *id, struct call_kept *ret_state)
         struct running *r = &agents->board.running[i];
         pid_t supervisor;
 
-        if (!look_at(r, ret_state, &supervisor) || strcmp(ret_state->id, id) != 0)
+        if (!look_at(r, ret_state, &supervisor) || !ret_state->pid ||
+            strcmp(ret_state->id, id) != 0)
             continue;
         if (agents->execs[i].pid == supervisor)
             return r;
@@ -192,7 +199,7 @@ void board_each(void (*each)(const struct call_kept *state, void *arg), void *ar
     pid_t supervisor;
 
     for (size_t i = 0; i < BOARD_SEATS; i++)
-        if (look_at(&agents->board.running[i], &state, &supervisor) &&
+        if (look_at(&agents->board.running[i], &state, &supervisor) && state.pid &&
             agents->execs[i].pid == supervisor)
             each(&state, arg);
     for (size_t i = 0; i < RECENT_MAX; i++)

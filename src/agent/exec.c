@@ -142,28 +142,31 @@ static void put_command(char *const *argv, char ret[CALL_COMMAND_SIZE])
         len += (size_t)snprintf(ret + len, CALL_COMMAND_SIZE - len, "%s%s", len ? " " : "", *argv);
 }
 
-/* Rule 5. */
-static int check_id(const struct supervised *x, struct err *err)
+static void leave(struct supervised *x)
 {
-    if (x->in.id[0] == '\0' || !board_runs(x->in.id))
-        return 0;
-    return err_set(err, ERR_CONFLICT, "exec %s runs already; give another id, or none", x->in.id);
+    if (x->seat)
+        board_leave(x->seat);
+    x->seat = NULL;
 }
 
-/* On the board, so that others find it by its id. */
-static void enter(struct supervised *x)
+/* Rule 5, and on the board, so that others find it by its id once it has begun. Entered first and
+ * looked at then: of two that come together both may be refused, but never do both begin. */
+static int claim_id(struct supervised *x, struct err *err)
 {
     if (x->in.id[0] == '\0')
-        return;
+        return 0;
     x->state = (struct call_kept){
         .running = 1,
-        .pid = (uint32_t)x->pid,
         .flags = x->in.flags & (EXEC_TTY | EXEC_STDIN | EXEC_BACKGROUND),
         .started_ms = (uint64_t)now_ms(),
     };
     (void)snprintf(x->state.id, sizeof(x->state.id), "%s", x->in.id);
     put_command(x->in.argv, x->state.command);
     x->seat = board_enter(&x->state);
+    if (!board_runs(x->in.id))
+        return 0;
+    leave(x);
+    return err_set(err, ERR_CONFLICT, "exec %s runs already; give another id, or none", x->in.id);
 }
 
 /* When the disk has no room for what is long, at least the end. */
@@ -360,7 +363,9 @@ static int tell_started(struct supervised *x, struct err *err)
 
     if (is_background(x) && journal_started(&x->journal, x->pid, err) < 0)
         return -1;
-    enter(x);
+    x->state.pid = (uint32_t)x->pid;
+    if (x->seat)
+        board_begin(x->seat, x->pid);
     buf_init(&b, 16);
     wire_put_u32(&b, (uint32_t)x->pid);
     if (x->kept)
@@ -438,14 +443,17 @@ int exec_call(struct agent_call *c, struct err *err)
                                    .arg = &x};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);
-    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || check_id(&x, err) < 0 ||
-        find_user(&x, err) < 0)
+    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)
         return -1;
     /* A caller that has given up told its own that there is none, and knows no id of it. */
     if (is_background(&x) && call_gone(c))
         _exit(0);
-    if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0)
+    if (claim_id(&x, err) < 0)
         return -1;
+    if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0) {
+        leave(&x);
+        return -1;
+    }
     kept_begin(&kept, x.in.id);
     if (x.in.id[0] && !is_background(&x))
         x.kept = &kept;
@@ -454,6 +462,7 @@ int exec_call(struct agent_call *c, struct err *err)
             tree_kill();
         if (is_background(&x))
             journal_discard(&x.journal);
+        leave(&x);
         return -1;
     }
     run(&x);

@@ -90,14 +90,16 @@ struct board {
     char bytes[RECENT_BYTES];
 };
 
-/* This supervisor runs that from now on. NULL when it is none. */
+/* This supervisor is about to run that, which only board_runs() sees; from board_begin() on it
+ * does. NULL when it is none. */
 struct running *board_enter(const struct call_kept *state);
+void board_begin(struct running *r, pid_t pid);
 void board_leave(struct running *r);
 bool board_lives(const struct running *r); /* its supervisor has not died */
 /* One that runs. *ret_state is how it was at its start. NULL when none does; when its supervisor
  * has died *ret_state says so, and its id is set. */
 struct running *board_find(const char *id, struct call_kept *ret_state);
-bool board_runs(const char *id); /* does another supervisor run it? */
+bool board_runs(const char *id); /* does another supervisor run it, or is about to? */
 /* Puts up how it ended, with its output, which must be in memory. */
 void board_put(const struct kept *k, const struct call_kept *state);
 bool board_get(const char *id, struct kept *k, struct call_kept *state);

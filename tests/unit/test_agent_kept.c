@@ -626,9 +626,9 @@ static void signal_family(pid_t pid, int sig)
     char path[64], text[4096], *p = text;
     long child;
 
-    CHECK_INT(kill(pid, sig), 0);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-    CHECK(read_file_at(-1, path, text, sizeof(text)) >= 0);
+    if (kill(pid, sig) < 0 || read_file_at(-1, path, text, sizeof(text)) < 0)
+        return; /* it has ended */
     while ((child = strtol(p, &p, 10)) > 0)
         signal_family((pid_t)child, sig);
 }
@@ -649,4 +649,52 @@ TEST(one_in_the_background_does_not_begin_when_its_caller_has_given_up)
         (void)run_shell(":"); /* later than that one */
     CHECK(access(in_files("began"), F_OK) < 0);
     CHECK(!has_file("bg_c", ".log") && !has_file("bg_c", ".state"));
+}
+
+/* How many of two execs with one id have begun, that come at the same moment. */
+static unsigned begun_of_two(void)
+{
+    char *argv[4];
+    struct call_exec e = kept_shell(argv, "ex_r", "sleep 1000");
+    unsigned type, begun = 0;
+    int fds[2];
+
+    signal_family(rig.agent, SIGSTOP);
+    for (int i = 0; i < 2; i++)
+        fds[i] = send_exec(&e);
+    signal_family(rig.agent, SIGCONT);
+    for (int i = 0; i < 2; i++) {
+        struct buf b = {0};
+
+        CHECK_INT(frame_recv(fds[i], &type, &b), 1);
+        CHECK(type == FRAME_STARTED || type == FRAME_ERROR);
+        begun += type == FRAME_STARTED;
+        buf_done(&b);
+    }
+    for (int i = 0; i < 2; i++)
+        (void)frame_send(fds[i], FRAME_CANCEL, NULL, 0);
+    for (int i = 0; i < 2; i++) { /* until it has ended */
+        char c[256];
+
+        while (read(fds[i], c, sizeof(c)) > 0)
+            ;
+        (void)close(fds[i]);
+    }
+    return begun;
+}
+
+TEST(of_two_that_come_together_with_one_id_one_runs_at_the_most)
+{
+    unsigned begun = 0;
+
+    rig_start();
+    (void)run_shell(":");
+    for (int i = 0; i < 20; i++) {
+        unsigned n = begun_of_two();
+
+        CHECK(n <= 1);
+        begun += n;
+    }
+    CHECK_STR(collect(start_kept("ex_r", 0, "echo free")).out.data, "free\n");
+    CHECK(begun > 0);
 }
