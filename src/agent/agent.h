@@ -241,7 +241,8 @@ void pty_resize(int master, uint32_t rows, uint32_t cols);
 struct proc {
     pid_t pid, ppid, session;
     char state;
-    bool in; /* of the tree asked for */
+    bool dead; /* all of its threads are */
+    bool in;   /* of the tree asked for */
 };
 
 /* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */

@@ -1,5 +1,7 @@
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "agent/agent.h"
 #include "base/mem.h"
@@ -13,6 +15,40 @@ static int by_pid(const void *a, const void *b)
     pid_t x = ((const struct proc *)a)->pid, y = ((const struct proc *)b)->pid;
 
     return (x > y) - (x < y);
+}
+
+static bool is_zombie(const struct proc_stat *st)
+{
+    return st->state == 'Z' || st->state == 'X';
+}
+
+static bool has_live_thread(pid_t pid)
+{
+    char path[32];
+    struct dirent *e;
+    bool found = false;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    dir = opendir(path);
+    if (!dir)
+        return errno != ENOENT;
+    while (!found && (e = readdir(dir))) {
+        struct proc_stat st;
+        uint64_t tid;
+
+        found = str_u64(e->d_name, &tid) == 0 && tid <= INT32_MAX &&
+                proc_stat_read((pid_t)tid, &st) == 0 && !is_zombie(&st);
+    }
+    (void)closedir(dir);
+    return found;
+}
+
+/* The first thread of a process can end before the others, and is a zombie until they have ended
+ * too: a command could look dead and go on. Threads that somebody traces stay as zombies too. */
+static bool is_dead(pid_t pid, const struct proc_stat *st)
+{
+    return is_zombie(st) && (st->threads <= 1 || !has_live_thread(pid));
 }
 
 struct proc *procs_read(size_t *ret_n)
@@ -32,8 +68,11 @@ struct proc *procs_read(size_t *ret_n)
             cap = cap ? cap * 2 : 256;
             list = xrealloc(list, cap * sizeof(*list));
         }
-        list[n++] = (struct proc){
-            .pid = (pid_t)pid, .ppid = st.ppid, .session = st.session, .state = st.state};
+        list[n++] = (struct proc){.pid = (pid_t)pid,
+                                  .ppid = st.ppid,
+                                  .session = st.session,
+                                  .state = st.state,
+                                  .dead = is_dead((pid_t)pid, &st)};
     }
     if (dir)
         (void)closedir(dir);

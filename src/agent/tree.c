@@ -68,11 +68,6 @@ void tree_mark(struct proc *procs, size_t n, const pid_t *roots, size_t nroots)
         procs[i].in = known[i] == INSIDE && !is_root(procs[i].pid, roots, nroots);
 }
 
-static bool is_dead(const struct proc *p)
-{
-    return p->state == 'Z' || p->state == 'X';
-}
-
 void tree_signal(const pid_t *roots, size_t nroots, int sig)
 {
     size_t n;
@@ -80,7 +75,7 @@ void tree_signal(const pid_t *roots, size_t nroots, int sig)
 
     tree_mark(procs, n, roots, nroots);
     for (size_t i = 0; i < n; i++)
-        if (procs[i].in && !is_dead(&procs[i]) && !agents_has(procs[i].pid))
+        if (procs[i].in && !procs[i].dead && !agents_has(procs[i].pid))
             (void)kill(procs[i].pid, sig);
 }
 
@@ -94,12 +89,12 @@ static size_t pass(int sig)
 
     tree_mark(procs, n, &self, 1);
     for (size_t i = 0; i < n; i++) {
-        if (!procs[i].in || is_dead(&procs[i]) || (sig == SIGSTOP && procs[i].state == 'T'))
+        if (!procs[i].in || procs[i].dead || (sig == SIGSTOP && procs[i].state == 'T'))
             continue;
         (void)kill(procs[i].pid, sig);
         hit++;
     }
-    return hit;
+    return n > 0 ? hit : 1; /* we are there, so /proc could not be read */
 }
 
 /* As pass(), for a session and what is below it. */
@@ -114,7 +109,7 @@ static size_t session_pass(pid_t session, int sig)
             roots[nroots++] = procs[i].pid;
     tree_mark(procs, n, roots, nroots);
     for (size_t i = 0; i < n; i++) {
-        if ((!procs[i].in && procs[i].session != session) || is_dead(&procs[i]) ||
+        if ((!procs[i].in && procs[i].session != session) || procs[i].dead ||
             (sig == SIGSTOP && procs[i].state == 'T'))
             continue;
         (void)kill(procs[i].pid, sig);

@@ -19,10 +19,10 @@ int proc_stat_parse(const char *text, struct proc_stat *ret)
         return -EINVAL;
     n = sscanf(p + 1,
                " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-               " %*d %*d %*d %*d %*d %*d %" SCNu64 " %" SCNu64 " %" SCNd64,
-               &ret->state, &ret->ppid, &ret->session, &utime, &stime, &ret->start_ticks, &ret->vsz,
-               &ret->rss_pages);
-    if (n != 8)
+               " %*d %*d %*d %*d %d %*d %" SCNu64 " %" SCNu64 " %" SCNd64,
+               &ret->state, &ret->ppid, &ret->session, &utime, &stime, &ret->threads,
+               &ret->start_ticks, &ret->vsz, &ret->rss_pages);
+    if (n != 9)
         return -EINVAL;
     ret->cpu_ticks = utime + stime;
     return 0;

@@ -6,7 +6,8 @@
 /* What /proc/N/stat says of a process. */
 struct proc_stat {
     pid_t ppid, session;
-    char state;
+    char state;  /* of its first thread, which can be dead while others run */
+    int threads; /* that one included */
     uint64_t cpu_ticks, start_ticks, vsz;
     int64_t rss_pages;
 };

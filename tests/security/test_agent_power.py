@@ -148,3 +148,31 @@ while True:
     said = {api.try_exec(id, ["true"], timeout=1).status for _ in range(40)}
     assert said <= {200, 408}, said
     assert api.background_status(x["id"])["running"], "control"
+
+
+# Its first thread has ended, so /proc calls it a zombie; the other one goes on.
+HEADLESS = """
+import ctypes, os, threading, time
+def work():
+    while True:
+        os.utime("/tmp/works")
+        time.sleep(0.05)
+open("/tmp/works", "w").close()
+threading.Thread(target=work).start()
+time.sleep(0.2)
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_a_timeout_ends_a_process_whose_first_thread_has_ended(api, box):
+    def last():
+        return api.sh(box, "stat -c %.Y /tmp/works")
+
+    api.try_exec(box, ["python3", "-c", HEADLESS], timeout=2).failed(408)
+    before = last()
+    assert api.sh(box, "sleep 0.5") == "" and last() == before
+    # Control: while nothing ends it, it works.
+    api.background(box, ["python3", "-c", HEADLESS])
+    wait_until(lambda: "Zsl" in api.sh(box, "ps -eo stat"))
+    before = last()
+    assert api.sh(box, "sleep 0.5") == "" and last() != before

@@ -289,7 +289,7 @@ TEST(a_glob_matches_names_and_has_bounds)
 
 TEST(a_stat_line_is_read_whatever_the_process_calls_itself)
 {
-    static const char line[] = "7 (a) R 1 (b)) S 42 7 7 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 "
+    static const char line[] = "7 (a) R 1 (b)) S 42 7 7 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 3 0 "
                                "123456 8192 17 18446744073709551615 1 1";
     static const char *const bad[] = {"", "7 (a", "7 (a) S", "7 (a) S 42 7 7 0 -1 4194560 1 2 3 4"};
     struct proc_stat st;
@@ -298,6 +298,7 @@ TEST(a_stat_line_is_read_whatever_the_process_calls_itself)
     CHECK_INT(st.state, 'S');
     CHECK_INT(st.ppid, 42);
     CHECK_INT(st.cpu_ticks, 560);
+    CHECK_INT(st.threads, 3);
     CHECK_INT(st.start_ticks, 123456);
     CHECK_INT(st.vsz, 8192);
     CHECK_INT(st.rss_pages, 17);
