@@ -55,10 +55,11 @@ struct slot {
 /* In memory that all agent processes share and no other process can reach. */
 struct agents {
     bool apart; /* commands have a user namespace of their own, and we an id that it lacks */
-    _Atomic pid_t main, spawner, syncer; /* 0 = there is none */
-    _Atomic uint64_t sync_id;            /* the call that is being answered, see sync.c */
-    _Atomic int sync_nr;                 /* which it is: that of sync() or syncfs() */
-    _Atomic uint32_t ready;              /* the daemon knows that the box is up */
+    _Atomic pid_t main, spawner, syncer;    /* 0 = there is none */
+    _Atomic uint64_t sync_id;               /* the call that is being answered, see sync.c */
+    _Atomic int sync_nr;                    /* which it is: that of sync(), syncfs() or ptrace() */
+    _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
+    _Atomic uint32_t ready;                 /* the daemon knows that the box is up */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
@@ -159,7 +160,7 @@ int kill_call(struct agent_call *c, struct err *err);
 int dial_call(struct agent_call *c, struct err *err);
 int follow_call(struct agent_call *c, struct err *err);
 
-/* ---- sync.c: sync() and syncfs() of the box, in main's loop */
+/* ---- sync.c: what the filter tells us of, in main's loop */
 
 void sync_setup(void);
 int sync_fd(void); /* what to wait for; -1 = nothing now */

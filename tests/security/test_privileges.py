@@ -222,6 +222,64 @@ os.kill(pid, 9)
     assert out == "0\n"
 
 
+def test_no_two_processes_can_wait_for_each_other_s_end(api, box):
+    """A killed process waits for the tracer that wants to hear of its end. Of two that trace each other
+    nothing could ever be removed, so only what is below the tracer is traced like that."""
+    out = api.sh(box, ["python3", "-c", """
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+SEIZE, SETOPTIONS, OLDSETOPTIONS, INTERRUPT, EXIT = 0x4206, 0x4200, 21, 0x4207, 0x40
+def trace(what, pid, options):
+    return 0 if libc.ptrace(what, pid, 0, options) == 0 else ctypes.get_errno()
+def sleeper():
+    pid = os.fork()
+    if pid == 0:
+        while True: signal.pause()
+    return pid
+mine, above, beside = sleeper(), os.getpid(), sleeper()
+print("below", trace(SEIZE, mine, EXIT), flush=True)
+pid = os.fork()
+if pid == 0:
+    for name, other in ("above", above), ("beside", beside):
+        print(name, trace(SEIZE, other, EXIT), trace(SEIZE, other, 0), flush=True)
+    libc.ptrace(INTERRUPT, beside, 0, 0)
+    os.waitpid(beside, 0x40000000)
+    print("later", trace(SETOPTIONS, beside, EXIT), trace(OLDSETOPTIONS, beside, EXIT), trace(SETOPTIONS, beside, 1), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+os.kill(beside, 9)
+os.kill(mine, 9)
+"""])
+    assert out.split("\n")[:-1] == ["below 0", "above 1 0", "beside 1 0", "later 1 1 0"], out
+
+
+def test_a_tracer_that_follows_what_it_starts_works(api, box):
+    """As strace does it: with the end of each process, also of those that are started later."""
+    out = api.sh(box, ["python3", "-c", """
+import ctypes, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+pid = os.fork()
+if pid == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    if os.fork() == 0:
+        os._exit(3)
+    os.wait()
+    os._exit(4)
+os.waitpid(pid, os.WUNTRACED)
+assert libc.ptrace(0x4206, pid, 0, 0x40 | 0x2) == 0, ctypes.get_errno()  # TRACEEXIT, TRACEFORK
+os.kill(pid, signal.SIGCONT)
+ends = []
+while True:
+    try: who, status = os.waitpid(-1, 0x40000000)
+    except ChildProcessError: break
+    if os.WIFEXITED(status): ends.append(os.WEXITSTATUS(status))
+    elif status >> 16 == 6: ends.append("exit"); libc.ptrace(7, who, 0, 0)
+    else: libc.ptrace(7, who, 0, 0 if status >> 16 else os.WSTOPSIG(status) % 128)
+print(ends)
+"""], timeout=20)
+    assert sorted(map(str, eval(out))) == ["3", "4", "exit", "exit"], out
+
+
 def test_the_agent_s_program_cannot_be_overwritten(api, box, shared):
     """E01: through /proc/1/exe, and through a script that names /proc/self/exe."""
     import hashlib
