@@ -48,7 +48,8 @@ enum slot_mark {
 struct slot {
     _Atomic pid_t pid; /* 0 = free */
     _Atomic pid_t parent;
-    _Atomic pid_t command; /* of a supervisor: what it started last, the first of its session */
+    _Atomic pid_t command;  /* of a supervisor: what it started last, the first of its session */
+    _Atomic uint64_t since; /* and when, in ticks as struct proc has them */
     _Atomic unsigned mark;
 };
 
@@ -75,9 +76,9 @@ size_t slot_count_used(const struct slot *slots, size_t n);
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 bool agents_has(pid_t pid); /* main included */
 /* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
-pid_t agents_forget(pid_t pid);
+pid_t agents_forget(pid_t pid, uint64_t *ret_since);
 void agent_mark_self(enum slot_mark mark);
-void agent_note_command(pid_t command);
+void agent_note_command(pid_t command, uint64_t since);
 /* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
 int agent_become_stream(struct err *err);
 
@@ -242,12 +243,14 @@ void pty_resize(int master, uint32_t rows, uint32_t cols);
 struct proc {
     pid_t pid, ppid, session;
     char state;
-    bool dead; /* all of its threads are */
-    bool in;   /* of the tree asked for */
+    uint64_t start; /* in ticks since the machine's start */
+    bool dead;      /* all of its threads are */
+    bool in;        /* of the tree asked for */
 };
 
 /* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */
 struct proc *procs_read(size_t *ret_n);
+uint64_t ticks_now(void);
 
 /* ---- tree.c */
 
@@ -256,8 +259,10 @@ void tree_mark(struct proc *procs, size_t n, const pid_t *roots, size_t nroots);
 void tree_signal(const pid_t *roots, size_t nroots, int sig);
 /* For a subreaper: ends everything below this process and reaps it. */
 void tree_kill(void);
-/* Ends a session and all that is below one of its processes; does not wait for their end. */
-void tree_kill_session(pid_t session);
+/* For what a dead supervisor has left: ends the session, what has lost its parents since then
+ * (which can be another exec's, if that one ended meanwhile), and all that is below one of these;
+ * does not wait for their end. */
+void tree_kill_left(pid_t session, uint64_t since);
 
 /* ---- log.c: output and end of background execs; follow.c reads along */
 

@@ -70,6 +70,7 @@ static bool reap(pid_t watch)
 {
     bool found = false;
     pid_t pid, command;
+    uint64_t since;
     int status;
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
@@ -79,10 +80,10 @@ static bool reap(pid_t watch)
                 (void)kill(pid, SIGCONT);
             continue;
         }
-        command = agents_forget(pid);
+        command = agents_forget(pid, &since);
         /* Nobody inside can do that to a supervisor, but the kernel can, for want of memory. */
         if (WIFSIGNALED(status) && command > 0)
-            tree_kill_session(command);
+            tree_kill_left(command, since);
         found |= pid == watch;
     }
     return found;

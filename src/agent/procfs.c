@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "base/mem.h"
@@ -51,6 +53,15 @@ static bool is_dead(pid_t pid, const struct proc_stat *st)
     return is_zombie(st) && (st->threads <= 1 || !has_live_thread(pid));
 }
 
+uint64_t ticks_now(void)
+{
+    uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+    struct timespec up = {0};
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &up);
+    return (uint64_t)up.tv_sec * hz + (uint64_t)up.tv_nsec / (1000000000 / hz);
+}
+
 struct proc *procs_read(size_t *ret_n)
 {
     DIR *dir = opendir("/proc");
@@ -72,6 +83,7 @@ struct proc *procs_read(size_t *ret_n)
                                   .ppid = st.ppid,
                                   .session = st.session,
                                   .state = st.state,
+                                  .start = st.start_ticks,
                                   .dead = is_dead((pid_t)pid, &st)};
     }
     if (dir)

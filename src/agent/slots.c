@@ -59,13 +59,14 @@ bool agents_has(pid_t pid)
            (pid == agents->main || pid == agents->spawner || pid == agents->syncer || slot_of(pid));
 }
 
-pid_t agents_forget(pid_t pid)
+pid_t agents_forget(pid_t pid, uint64_t *ret_since)
 {
     struct slot *slot = slot_of(pid);
     pid_t command = 0;
 
     if (slot) {
         command = slot->mark == SLOT_PLAIN ? slot->command : 0;
+        *ret_since = slot->since;
         slot->mark = SLOT_PLAIN;
         slot->command = 0;
         slot->pid = 0;
@@ -84,12 +85,14 @@ void agent_mark_self(enum slot_mark mark)
         slot->mark = mark;
 }
 
-void agent_note_command(pid_t command)
+void agent_note_command(pid_t command, uint64_t since)
 {
     struct slot *slot = slot_of(getpid());
 
-    if (slot)
-        slot->command = command;
+    if (!slot)
+        return;
+    slot->since = since;
+    slot->command = command;
 }
 
 int agent_become_stream(struct err *err)

@@ -236,6 +236,7 @@ static void await_exec(pid_t pid)
 pid_t spawn_run(struct spawn *s, struct err *err)
 {
     auto_strv char **paths = candidates(s);
+    uint64_t since = ticks_now();
     pid_t pid;
 
     s->paths = paths;
@@ -255,6 +256,6 @@ pid_t spawn_run(struct spawn *s, struct err *err)
         (void)waitpid(pid, NULL, 0);
         return explain(s, err);
     }
-    agent_note_command(pid);
+    agent_note_command(pid, since);
     return pid;
 }

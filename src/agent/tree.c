@@ -97,19 +97,26 @@ static size_t pass(int sig)
     return n > 0 ? hit : 1; /* we are there, so /proc could not be read */
 }
 
-/* As pass(), for a session and what is below it. */
-static size_t session_pass(pid_t session, int sig)
+/* PID 1 gets what has lost its parents and their supervisor. */
+static bool is_left(const struct proc *p, pid_t session, uint64_t since)
+{
+    return p->session == session ||
+           (p->ppid == agents->main && p->start >= since && !agents_has(p->pid));
+}
+
+/* As pass(), for what a supervisor has left. */
+static size_t left_pass(pid_t session, uint64_t since, int sig)
 {
     size_t n, nroots = 0, hit = 0;
     auto_free struct proc *procs = procs_read(&n);
     auto_free pid_t *roots = xcalloc(n, sizeof(*roots));
 
     for (size_t i = 0; i < n; i++)
-        if (procs[i].session == session)
+        if (is_left(&procs[i], session, since))
             roots[nroots++] = procs[i].pid;
     tree_mark(procs, n, roots, nroots);
     for (size_t i = 0; i < n; i++) {
-        if ((!procs[i].in && procs[i].session != session) || procs[i].dead ||
+        if ((!procs[i].in && !is_left(&procs[i], session, since)) || procs[i].dead ||
             (sig == SIGSTOP && procs[i].state == 'T'))
             continue;
         (void)kill(procs[i].pid, sig);
@@ -119,11 +126,11 @@ static size_t session_pass(pid_t session, int sig)
 }
 
 /* A stopped process cannot fork, so that one pass is enough to kill them all. */
-void tree_kill_session(pid_t session)
+void tree_kill_left(pid_t session, uint64_t since)
 {
-    for (int i = 0; i < 50 && session_pass(session, SIGSTOP) > 0; i++)
+    for (int i = 0; i < 50 && left_pass(session, since, SIGSTOP) > 0; i++)
         ;
-    (void)session_pass(session, SIGKILL);
+    (void)left_pass(session, since, SIGKILL);
 }
 
 /* First everything is stopped, pass after pass until one finds nothing that runs: what was forked

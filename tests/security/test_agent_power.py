@@ -118,11 +118,15 @@ def test_a_timeout_holds_whatever_the_command_does(api, box, what):
 
 
 def test_a_supervisor_that_the_host_ends_takes_its_command_along(api, box):
-    """As when the machine runs out of memory: the caller hears it, and the command does not go on."""
+    """As when the machine runs out of memory: the caller hears it, and the command does not go on. What an
+    exec left that has ended stays."""
+    api.sh(box, "setsid sleep 4321 > /dev/null 2>&1 &")
+    api.sh(box, "sleep 0.1")  # a start is known by ticks
     events = api.events("POST", f"/sandboxes/{box}/exec/stream",
-                        {"command": "(sleep 1234 & setsid sleep 1234 & wait) & echo up; sleep 1234"}, timeout=60)
+                        {"command": "(sleep 1234 & setsid sleep 1234 & wait) & (setsid sleep 1234 &) ;"
+                                    "echo up; sleep 1234"}, timeout=60)
     assert next(e for e in events if e["type"] == "stdout")["data"] == "up\n"
-    wait_until(lambda: len([p for p in api.processes(box) if p["command"] == "sleep 1234"]) == 3)
+    wait_until(lambda: len([p for p in api.processes(box) if p["command"] == "sleep 1234"]) == 4)
     supervisor = next(int(pid) for pid in pids() if box in read_text(f"/proc/{pid}/cgroup")
                       and read_text(f"/proc/{pid}/cmdline") == "sleep\x001234\x00")
     while not read_text(f"/proc/{supervisor}/comm").startswith("cay-"):
@@ -133,6 +137,7 @@ def test_a_supervisor_that_the_host_ends_takes_its_command_along(api, box):
         pass
     assert last["type"] in ("exit", "error"), last
     wait_until(lambda: not [p for p in api.processes(box) if p["command"] == "sleep 1234"])
+    assert [p for p in api.processes(box) if p["command"] == "sleep 4321"]
     assert api.sh(box, "echo served") == "served\n"
 
 
