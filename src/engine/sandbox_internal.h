@@ -58,6 +58,7 @@ struct sandbox {
      * to where it may be used; and when it was last seen to write. */
     uint64_t disk_used, disk_mark, disk_debt, lease;
     int64_t wrote_ns;
+    int64_t starved_ns; /* when it was paused last for want of room */
 
     struct agent_waits waits; /* has its own lock */
 };

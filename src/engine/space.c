@@ -362,6 +362,7 @@ static void pause_in_turn(struct engine *e, struct sandbox *sb)
         return;
     }
     (void)sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL);
+    sb->starved_ns = mono_ns();
     writer_leave(e, writer_put(e, sb));
     log_warn("a sandbox that writes was paused: the host's disk is low", "id", sb->box.id);
 }
@@ -419,8 +420,16 @@ static bool let_go_on(struct look *l, struct sandbox *sb)
     return goes_on;
 }
 
-/* The first that can, and no more at a look: the next one has to find room too. True = one waits.
- */
+static int by_wait(const void *a, const void *b)
+{
+    const struct sandbox *x = *(struct sandbox *const *)a, *y = *(struct sandbox *const *)b;
+
+    return x->starved_ns < y->starved_ns ? -1 : x->starved_ns > y->starved_ns;
+}
+
+/* The first that can, and no more at a look: the next one has to find room too. Who has waited
+ * longest comes first: one that uses up whatever room there is must not keep the others waiting for
+ * ever. True = one waits. */
 static bool go_on(struct look *l)
 {
     bool done = l->spare <= 2 * low_mark(l->writers + 1);
@@ -428,6 +437,7 @@ static bool go_on(struct look *l)
     auto_free struct sandbox **paused =
         roster_select(l->e, waits_for_room, NULL, 0, done ? 0 : SIZE_MAX, &n, &total);
 
+    qsort(paused, n, sizeof(struct sandbox *), by_wait);
     for (size_t i = 0; i < n; i++) {
         done = done || let_go_on(l, paused[i]);
         sandbox_unref(paused[i]);

@@ -288,6 +288,78 @@ TEST(the_disk_of_a_removed_sandbox_stays_while_its_commit_reads_it)
     world_done(&w);
 }
 
+static void write_until_paused(struct world *w, const char *id)
+{
+    struct fake_box *b = fake_look(id);
+
+    atomic_store(&fake.free_mb, 170);
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+        auto_free char *status = status_of(w, id);
+
+        if (strcmp(status, "paused (" SPACE_REASON ")") == 0)
+            return;
+        atomic_fetch_add(&b->used, 1u << 20);
+    }
+    check_status(w, id, "paused (" SPACE_REASON ")");
+}
+
+TEST(room_on_the_disk_lets_nobody_go_on_that_is_being_committed)
+{
+    auto_free char *id = NULL, *other = NULL;
+    struct world w;
+    struct committing c = {.w = &w};
+
+    world_new(&w);
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb, 300);
+    world_start(&w);
+    c.id = id = create(&w, HOST);
+    other = create(&w, HOST);
+    commit_begin(&c);
+    write_until_paused(&w, id);
+    write_until_paused(&w, other);
+    atomic_store(&fake.free_mb, 5000);
+    await_status(&w, other, "running");
+    CHECK(atomic_load(&fake_look(id)->paused));
+    commit_end(&c);
+    CHECK_INT(c.result, 0);
+    await_status(&w, id, "running");
+    CHECK(!atomic_load(&fake_look(id)->paused));
+    world_done(&w);
+}
+
+static int64_t went_on(struct world *w, const char *id)
+{
+    struct sandbox *sb = roster_find(w->engine, id);
+    int64_t when = sb->wrote_ns; /* it is taken to write then */
+
+    sandbox_unref(sb);
+    return when;
+}
+
+TEST(who_was_paused_first_for_want_of_room_goes_on_first)
+{
+    char *ids[3];
+    struct world w;
+
+    world_new(&w);
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb, 300);
+    world_start(&w);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        ids[i] = create(&w, HOST);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        write_until_paused(&w, ids[(i + 1) % 3]);
+    atomic_store(&fake.free_mb, 5000);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        await_status(&w, ids[i], "running");
+    CHECK(went_on(&w, ids[1]) < went_on(&w, ids[2]));
+    CHECK(went_on(&w, ids[2]) < went_on(&w, ids[0]));
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
 TEST(others_are_swept_and_watched_while_one_is_committed)
 {
     auto_free char *id = NULL, *old = NULL, *dying = NULL;
