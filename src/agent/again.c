@@ -130,6 +130,9 @@ static int pass_on(struct agent_call *c, const struct again *a, struct call_kept
         if (!r)
             return 0;
         error = door_pass(r, a->id, c->fd, &args);
+        /* Then it is asked for again, until it has ended. */
+        if (error == -ENOSPC && (a->flags & AGAIN_END) && door_stop(r, a->id) == 0)
+            error = -EAGAIN;
     }
     return error == 0 ? 1 : cannot_pass(error, a->id, err);
 }

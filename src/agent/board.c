@@ -34,6 +34,7 @@ struct running *board_enter(const struct call_kept *state)
     r->supervisor = getpid();
     r->state = *state;
     r->wanted = 0;
+    r->stop = 0;
     r->door = DOOR_SHUT;
     r->seq++;
     return r;

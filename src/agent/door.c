@@ -127,16 +127,35 @@ static int wait_for_door(struct running *r, uint32_t seq)
     return r->door == DOOR_SHUT ? -ETIMEDOUT : 0;
 }
 
+/* -EAGAIN when it runs another one already. */
+static int look(const struct running *r, const char *id, uint32_t *ret_seq, pid_t *ret_supervisor)
+{
+    *ret_seq = r->seq;
+    *ret_supervisor = r->supervisor;
+    return *ret_supervisor == 0 || (*ret_seq & 1) || strcmp(r->state.id, id) != 0 ? -EAGAIN : 0;
+}
+
+int door_stop(struct running *r, const char *id)
+{
+    uint32_t seq;
+    pid_t supervisor;
+
+    if (look(r, id, &seq, &supervisor) < 0)
+        return -EAGAIN;
+    r->stop = seq;
+    (void)kill(supervisor, SIGCHLD);
+    return 0;
+}
+
 int door_pass(struct running *r, const char *id, int conn, const struct buf *args)
 {
-    uint32_t seq = r->seq;
-    pid_t supervisor = r->supervisor;
-    uint32_t stuck = DOOR_STUCK;
+    uint32_t seq, stuck = DOOR_STUCK;
+    pid_t supervisor;
     int sent;
 
-    if (supervisor == 0 || (seq & 1) || strcmp(r->state.id, id) != 0)
-        return -EAGAIN; /* it runs another one already */
-    /* There may be room for it by now. */
+    if (look(r, id, &seq, &supervisor) < 0)
+        return -EAGAIN;
+    /* There may be room by now. */
     (void)atomic_compare_exchange_strong(&r->door, &stuck, DOOR_SHUT);
     r->wanted = 1;
     (void)kill(supervisor, SIGCHLD);

@@ -297,7 +297,7 @@ static enum call_exit_how watch(struct supervised *x)
         open_door(x);
         if (x->watchers.door >= 0)
             watchers_serve(&x->watchers);
-        if (x->watchers.ended)
+        if (x->watchers.ended || (x->seat && x->seat->stop == x->seat->seq))
             return EXIT_CANCELLED;
         reap(x);
         if (x->ended)

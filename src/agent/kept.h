@@ -66,6 +66,7 @@ struct running {
     struct call_kept state;  /* as it was at the start */
     _Atomic uint32_t wanted; /* somebody wants to come in: see door.c */
     _Atomic uint32_t door;
+    _Atomic uint32_t stop; /* the exec of that seq is to end */
 };
 
 enum door { DOOR_SHUT, DOOR_OPEN, DOOR_STUCK, DOOR_GONE };
@@ -121,6 +122,8 @@ void door_shut(struct running *r, const char *id, int door);
 int door_take(int door, struct buf *args);
 /* For a handler: 0 when the connection has been handed on; -EAGAIN when the exec has just ended. */
 int door_pass(struct running *r, const char *id, int conn, const struct buf *args);
+/* For a handler: has it end when there is no room for a door. 0, or -EAGAIN as above. */
+int door_stop(struct running *r, const char *id);
 
 /* ---- watchers.c: callers that came later, as the supervisor serves them */
 

@@ -425,6 +425,31 @@ TEST(one_is_ended_by_its_id)
     CHECK_INT(see(again("ex_l", 0, AGAIN_END, NULL)).end.exit.how, EXIT_CANCELLED);
 }
 
+TEST(without_room_for_a_door_one_is_ended_all_the_same)
+{
+    char path[200];
+
+    rig_start();
+    snprintf(path, sizeof(path), "%s/ex_m.sock", rig.dir);
+    CHECK_INT(mkdir(path, 0700), 0);
+    (void)close(start_kept("ex_m", 0, "echo up; sleep 1000 & sleep 1000"));
+    CHECK_INT(see(again("ex_m", 0, AGAIN_END, NULL)).end.exit.how, EXIT_CANCELLED);
+}
+
+TEST(a_door_opens_when_there_is_room_again)
+{
+    char path[200];
+
+    rig_start();
+    snprintf(path, sizeof(path), "%s/ex_n.sock", rig.dir);
+    CHECK_INT(mkdir(path, 0700), 0);
+    (void)close(start_kept("ex_n", 0, "echo up; sleep 1000"));
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_n", (uint64_t)0, (uint64_t)1, 0u), ERR_LIMIT,
+                 "no_space");
+    CHECK_INT(rmdir(path), 0);
+    CHECK_INT(see_again("ex_n", 0).end.running, 1);
+}
+
 TEST(one_in_the_background_is_read_and_ended_by_its_id)
 {
     struct seen s;
