@@ -106,6 +106,28 @@ TEST(an_agent_that_does_not_answer_is_given_up_after_three_seconds)
     world_done(&w);
 }
 
+TEST(a_sandbox_that_is_paused_under_a_call_holds_its_caller_for_a_moment_only)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    int64_t began = mono_ns();
+    struct caller c;
+    json_t *out;
+
+    atomic_store(&fake.silent, true);
+    caller_start(&c, &w, sb);
+    await_waiting(sb, 1);
+    CHECK_INT(engine_pause(w.engine, sb->box.id, &out, NULL), 0);
+    json_decref(out);
+    CHECK_INT(pthread_join(c.thread, NULL), 0);
+    CHECK_INT(c.result, -1);
+    CHECK_INT(c.err.kind, ERR_CONFLICT);
+    CHECK_STR(c.err.code, "sandbox_not_running");
+    CHECK(mono_ns() - began < 15ll * 1000000000); /* and not the 30 s of one that is slow */
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 TEST(an_agent_that_is_merely_slow_is_waited_for)
 {
     struct world w;
