@@ -415,9 +415,9 @@ static int gone(const struct session *s, struct err *err)
 {
     return err_set(err, ERR_UNAVAILABLE,
                    "the connection to the daemon ended, the command goes on: `cay attach %s %s` "
-                   "comes back to it, `cay logs %s %s` shows its output, `cay attach --end %s %s` "
+                   "comes back to it; `logs` instead of `attach` shows its output, `attach --end` "
                    "ends it",
-                   s->id, s->exec_id, s->id, s->exec_id, s->id, s->exec_id);
+                   s->id, s->exec_id);
 }
 
 /* 1 when it is there again, 0 when the daemon is still away, -1. */

@@ -458,7 +458,9 @@ def test_the_cli_says_how_to_come_back_where_input_would_be_lost(own):
         assert p.stdout.readline() == b"text\n"
         own.kill9()
         assert p.wait(60) == 125
-        id = only_id(p.stderr.read())
+        said = p.stderr.read()
+        assert said.endswith(b"`attach --end` ends it\n"), "all of it"
+        id = only_id(said)
         for f in (p.stdin, p.stdout, p.stderr):
             f.close()
         own.start()
