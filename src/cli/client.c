@@ -95,8 +95,12 @@ int api_address(const char *host, char **ret, bool *ret_chosen, struct err *err)
         *ret = xasprintf("unix:%s", path);
         return 0;
     }
-    if (port && (str_u64(port, &number) < 0 || number == 0 || number > 65535))
+    if (port && (str_u64(port, &number) < 0 || number > 65535))
         return err_set(err, ERR_INVALID, "CAY_REST_PORT is \"%s\", not a port number", port);
+    if (number == 0) { /* a free one, of a daemon that is at the socket too */
+        *ret = xasprintf("unix:%s", path);
+        return 0;
+    }
     *ret = xasprintf("http://127.0.0.1:%u", (unsigned)number);
     return 0;
 }
