@@ -329,6 +329,20 @@ static const struct check checks[] = {
     {"memory", check_memory},
 };
 
+/* The first of them: they are few, and /health has the others. */
+static void tell_problems(const json_t *problems, const struct api *api, struct finding *f)
+{
+    const json_t *first = json_array_get(problems, 0);
+    const char *text = json_text(first, "text"), *id = json_text(first, "sandboxId");
+    char more[48] = "";
+
+    if (json_array_size(problems) > 1)
+        (void)snprintf(more, sizeof(more), ", and %zu more", json_array_size(problems) - 1);
+    found(f, LEVEL_WARN, "`problems` of GET /sandbox/health has all, and its log says more",
+          "the daemon at %s has a problem: %.40s%s%.40s%s%.100s%s", api->target,
+          json_text(first, "what"), *id ? " " : "", id, *text ? ": " : "", text, more);
+}
+
 static void check_daemon(const struct args *args, struct finding *f)
 {
     auto_api struct api api = {0};
@@ -348,6 +362,8 @@ static void check_daemon(const struct args *args, struct finding *f)
     if (*version && strcmp(version, CAY_VERSION) != 0)
         found(f, LEVEL_WARN, "restart the daemon, so that both are the same; sandboxes go on",
               "the daemon at %s is %.40s, this is " CAY_VERSION, api.target, version);
+    else if (json_array_size(json_object_get(health, "problems")) > 0)
+        tell_problems(json_object_get(health, "problems"), &api, f);
     else
         found(f, LEVEL_OK, "", "a daemon answers at %s%s%.40s", api.target,
               *version ? ", version " : "", version);

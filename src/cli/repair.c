@@ -23,6 +23,27 @@ static bool is_wanted(const struct args *args, const char *id)
     return args->n_words == 0;
 }
 
+/* A word that names nothing is a slip; then nothing is done at all. */
+static bool are_known(const struct args *args, const json_t *answer)
+{
+    const json_t *strays = json_object_get(answer, "strays");
+    bool known = true;
+
+    for (size_t i = 0; i < args->n_words; i++) {
+        size_t at = 0;
+
+        while (at < json_array_size(strays) &&
+               strcmp(json_text(json_array_get(strays, at), "id"), args->words[i]) != 0)
+            at++;
+        if (at < json_array_size(strays))
+            continue;
+        ui_warn("nothing that belongs to no sandbox has the id \"%s\": see `cay doctor`",
+                args->words[i]);
+        known = false;
+    }
+    return known;
+}
+
 /* Those that the words name, or all; *ret_bytes is what they take. */
 static json_t *choose(const struct args *args, const json_t *answer, double *ret_bytes)
 {
@@ -108,6 +129,10 @@ int repair(const struct args *args)
     }
     if (api_open(&api, args, &err) < 0 || strays_ask(&api, &answer, &err) < 0)
         return ui_fail(&err);
+    if (!are_known(args, answer)) {
+        json_decref(answer);
+        return STATUS_FAILED;
+    }
     chosen = choose(args, answer, &bytes);
     ui_size(bytes, size);
     show(chosen);

@@ -258,6 +258,9 @@ def test_what_has_neither_row_nor_note_waits_for_an_operator(own):
         assert done.returncode == 1 and removed.encode() in done.stderr
         assert {adopted, removed} <= disks(own), "nobody said yes"
         assert cay(own, "doctor", "--repair", "everything", "--yes").returncode == 2
+        done = cay(own, "doctor", "--repair", "remove", "--yes", removed, "sbx_" + 24 * "0")
+        assert done.returncode == 1 and b"sbx_" + 24 * b"0" in done.stderr
+        assert {adopted, removed} <= disks(own), "one of the ids was a slip"
         done = cay(own, "doctor", "--repair", "remove", "--yes", "--json", removed, check=True)
         assert [s["id"] for s in json.loads(done.stdout)] == [removed]
         assert removed not in disks(own) and adopted in disks(own)

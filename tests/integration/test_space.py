@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from cay_harness import Daemon, wait_until
+from cay_harness import Daemon, cay, wait_until
 
 REASON = "the host's disk is low"
 HOST_MB = 600
@@ -122,6 +122,7 @@ def test_who_writes_waits_for_room_and_nothing_is_lost(host):
         assert api.sh(bystander, "echo on") == "on\n", "who does not write goes on"
         assert api.get("/metrics").ok()["diskLow"] is True
         assert [p["what"] for p in api.get("/health").ok()["problems"]] == ["disk_low"]
+        assert b"has a problem: disk_low" in cay(host, "doctor").stdout
         api.post(f"/sandboxes/{waits}/resume").failed(503, "no_space", "CAY_DISK_RESERVE")
         api.try_create(disk=64).failed(503, "no_space")
         host.restart()
