@@ -79,7 +79,7 @@ static int check_number(const struct field *f, const char *name, json_t **v, enu
     }
     if (f->min == 0 && f->max == 0)
         return err_set(err, ERR_INVALID, "%s must be a %s", name, kind);
-    return err_set(err, ERR_INVALID, "%s must be a %s from %.15g to %.15g", name, kind, f->min,
+    return err_set(err, ERR_INVALID, "%s must be a %s from %.16g to %.16g", name, kind, f->min,
                    f->max);
 }
 

@@ -84,6 +84,14 @@ TEST(each_type_accepts_its_own_values)
         CHECK_STR(checked("", good[i], all_types), good[i]);
 }
 
+TEST(a_large_bound_is_told_in_digits)
+{
+    static const struct field fields[] = {{"at", FIELD_INT, .max = 9007199254740991}, {0}};
+
+    CHECK_STR(checked("", "{\"at\":-1}", fields),
+              "at must be a whole number from 0 to 9007199254740991");
+}
+
 TEST(a_wrong_type_names_the_field_and_what_it_must_be)
 {
     static const struct {
