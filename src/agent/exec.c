@@ -166,7 +166,8 @@ static int claim_id(struct supervised *x, struct err *err)
     if (!board_runs(x->in.id))
         return 0;
     leave(x);
-    return err_set(err, ERR_CONFLICT, "exec %s runs already; give another id, or none", x->in.id);
+    return err_code(err, ERR_CONFLICT, "exec_exists",
+                    "exec %s runs already; give another id, or none", x->in.id);
 }
 
 /* When the disk has no room for what is long, at least the end. */

@@ -70,6 +70,8 @@ static json_t *info_json(const struct call_kept *k)
     (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(&k->exit)));
     (void)json_object_set_new(o, "reason", json_string(exit_reason_of(&k->exit)));
     (void)json_object_set_new(o, "duration", json_real((double)k->exit.duration_ns / 1e6));
+    (void)json_object_set_new(o, "truncated",
+                              json_boolean(k->exit.lost_stdout > 0 || k->exit.lost_stderr > 0));
     return o;
 }
 

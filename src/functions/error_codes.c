@@ -66,6 +66,7 @@ const struct error_code error_codes[] = {
     {"cancelled", 409, 503, .help = "nobody waited for it any more"},
     {"upgrade_required", 400, .help = "send Upgrade: cay-exec"},
     {"exec_not_found", 404, .help = "there is no command with this id, or it is not kept any more"},
+    {"exec_exists", 409, .help = "a command with this execId runs already"},
     {"exec_attached", 409, .help = "another caller has the command's input"},
     {"log_not_found", 404, .help = "the sandbox has no such log"},
     /* files */

@@ -450,9 +450,9 @@ static int interrupt(struct call *call, struct err *err)
     {"detach", FIELD_BOOL, .optional = true,                                                       \
      .help = "it goes on when the caller hangs up, which else ends it"},                           \
     {                                                                                              \
-        "execId", FIELD_STRING,                                                                    \
-            .optional = true, .pattern = "^ex_[0-9a-f]{24}$",                                      \
-            .help = "by which it shall be known, of no other that runs; a new one when absent"     \
+        "execId", FIELD_STRING, .optional = true, .pattern = "^ex_[0-9a-f]{24}$",                  \
+                                .help = "by which it shall be known: ex_ and 24 hex digits, not "  \
+                                        "those of one that runs; a new one when absent"            \
     }
 
 #define CURSOR_FIELD                                                                               \
@@ -505,16 +505,17 @@ static const struct field interrupt_fields[] = {
 const struct function exec_functions[] = {
     {"cmd::run", "POST", "/sandboxes/:sandboxId/exec", run_fields, run, "sandbox_exec", SCOPE_EXEC,
      .flags = FUNCTION_WAITS, .help = "Runs a command and waits for it",
-     .gives = &exec_result_shape, .errors = ERRORS_COMMAND " command_timeout cancelled conflict"},
+     .gives = &exec_result_shape,
+     .errors = ERRORS_COMMAND " exec_exists command_timeout cancelled"},
     {"cmd::run_stream", "POST", "/sandboxes/:sandboxId/exec/stream", run_fields, stream, NULL,
      SCOPE_EXEC, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
      .help = "Runs a command and streams its output", .events = &exec_event_shape,
-     .errors = ERRORS_COMMAND " conflict"},
+     .errors = ERRORS_COMMAND " exec_exists"},
     {"cmd::attach", "POST", "/sandboxes/:sandboxId/exec/attach", attach_fields, attach, NULL,
      SCOPE_EXEC, .flags = FUNCTION_WAITS, .answer = ANSWER_ATTACH,
      .help = "Runs a command with input, output and signals over an upgraded connection",
      .gives = &attach_end_shape, .events = &attach_event_shape,
-     .errors = ERRORS_COMMAND " conflict upgrade_required bad_frame"},
+     .errors = ERRORS_COMMAND " exec_exists upgrade_required bad_frame"},
     {"cmd::background", "POST", "/sandboxes/:sandboxId/exec/background", background_fields,
      background, NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running",
      .gives = &background_exec_shape, .errors = ERRORS_COMMAND " no_space conflict"},

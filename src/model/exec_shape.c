@@ -105,8 +105,10 @@ const struct shape log_event_shape = {"LogEvent", log_event_fields,
          .help = "once it has ended: 128 and the signal's number after a signal, 124 after a "     \
                  "timeout"},                                                                       \
         {"reason", FIELD_STRING, .optional = true, .choices = end_words, .help = "why it ended"},  \
+        {"duration", FIELD_NUMBER, .optional = true, .help = "milliseconds, once it has ended"},   \
     {                                                                                              \
-        "duration", FIELD_NUMBER, .optional = true, .help = "milliseconds, once it has ended"      \
+        "truncated", FIELD_BOOL, .optional = true,                                                 \
+                                 .help = "once it has ended: there was more output than is kept"   \
     }
 
 static const struct field info_fields[] = {INFO_FIELDS, {0}};

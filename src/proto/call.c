@@ -200,10 +200,10 @@ void call_process_done(struct call_process *c)
 
 /* The words an agent may use; they end up in API answers, so others are not passed on. */
 static const char *const known_codes[] = {
-    "bad_cwd",        "bad_user",         "command_not_found", "not_executable",
-    "process_limit",  "file_not_found",   "not_a_file",        "not_a_directory",
-    "is_a_directory", "no_space",         "permission_denied", "log_not_found",
-    "sandbox_busy",   "too_many_streams", "exec_not_found",    "exec_attached",
+    "bad_cwd",           "bad_user",      "command_not_found", "not_executable",   "process_limit",
+    "file_not_found",    "not_a_file",    "not_a_directory",   "is_a_directory",   "no_space",
+    "permission_denied", "log_not_found", "sandbox_busy",      "too_many_streams", "exec_not_found",
+    "exec_attached",     "exec_exists",
 };
 
 void call_error_put(struct buf *b, const struct err *err)

@@ -87,6 +87,23 @@ def test_every_exec_has_an_id(api, box):
     api.try_exec(box, "true", execId="mine").failed(400, "invalid")
 
 
+def test_two_that_run_do_not_share_an_id(api, box):
+    with waiting(api, box, execId=CHOSEN):
+        api.try_exec(box, "touch /tmp/second", execId=CHOSEN).failed(409, "exec_exists", CHOSEN)
+        reply = api.post(f"/sandboxes/{box}/exec/stream", {"command": "true", "execId": CHOSEN})
+        reply.failed(409, "exec_exists")
+        api.post(f"/sandboxes/{box}/exec/{CHOSEN}/kill").ok()
+    assert api.sh(box, "ls /tmp/second 2>/dev/null; true") == ""
+    assert api.exec(box, "echo again", execId=CHOSEN)["stdout"] == "again\n"
+
+
+def test_an_output_that_was_cut_says_so_later_too(api, box):
+    said = api.exec(box, "head -c 11000000 /dev/zero | tr '\\0' a", execId=CHOSEN)
+    assert said["truncated"] is True
+    assert state(api, box, CHOSEN)["truncated"] is True
+    assert state(api, box, api.exec(box, "echo x")["execId"])["truncated"] is False
+
+
 def test_a_stream_says_its_id_first(api, box):
     with api.again() as own:
         response = own.start("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo x"})
@@ -323,7 +340,7 @@ def test_an_id_that_runs_is_taken(api, box):
                         {"command": "echo up; exec sleep 777", "execId": CHOSEN})
     assert next(stream)["execId"] == CHOSEN
     with api.again() as other:
-        other.try_exec(box, "true", execId=CHOSEN).failed(409, "conflict")
+        other.try_exec(box, "true", execId=CHOSEN).failed(409, "exec_exists")
         assert state(other, box, CHOSEN)["running"]
         other.post(f"/sandboxes/{box}/exec/{CHOSEN}/kill").ok()
     assert list(stream)[-1]["type"] == "exit"

@@ -623,7 +623,7 @@ TEST(no_two_that_run_have_one_id)
     rig_start();
     (void)close(start_kept("ex_p", 0, "exec sleep 1000"));
     e = kept_shell(argv, "ex_p", "echo twice");
-    expect_error(send_exec(&e), ERR_CONFLICT, "");
+    expect_error(send_exec(&e), ERR_CONFLICT, "exec_exists");
     (void)see(again("ex_p", 0, AGAIN_FOLLOW | AGAIN_END, NULL));
     CHECK_STR(collect(start_kept("ex_p", 0, "echo later")).out.data, "later\n");
     CHECK_STR(see_again("ex_p", 0).out.data, "later\n");
