@@ -16,7 +16,7 @@ struct child {
     int proc, sys, dev; /* mounts */
     int users;          /* the commands' user namespace */
     cpu_set_t host_cpus;
-    uint32_t cpus;  /* how many of them were chosen; 0 = not yet */
+    uint32_t cpus; /* how many of them were chosen; 0 = not yet */
     struct parts parts;
 };
 
