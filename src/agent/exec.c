@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "agent/supervised.h"
@@ -87,16 +88,25 @@ static int start(struct supervised *x, struct err *err)
     return 0;
 }
 
+/* A child of ours asked to be traced by its parent, which we are not there for. */
+static void let_go_on(pid_t pid, int sig)
+{
+    (void)ptrace(PTRACE_DETACH, pid, NULL, (void *)(uintptr_t)(sig == SIGTRAP ? 0 : sig));
+}
+
 static void reap(struct supervised *x)
 {
     pid_t pid;
     int status;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == x->pid) {
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (WIFSTOPPED(status)) {
+            let_go_on(pid, WSTOPSIG(status));
+        } else if (pid == x->pid) {
             x->ended = true;
             x->status = status;
         }
+    }
 }
 
 /* ---- callers that came later */

@@ -222,6 +222,18 @@ os.kill(pid, 9)
     assert out == "0\n"
 
 
+def test_a_command_that_wants_to_be_traced_by_its_parent_goes_on(api, box):
+    """Its parent is the supervisor, which must not take a stop for the end."""
+    said = api.exec(box, ["python3", "-c", """
+import ctypes, os, signal
+print(ctypes.CDLL(None).ptrace(0, 0, 0, 0), flush=True)
+signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
+os.kill(os.getpid(), signal.SIGUSR1)
+os.execvp("sh", ["sh", "-c", "echo on; exit 3"])
+"""])
+    assert (said["stdout"], said["exitCode"], said["reason"]) == ("0\nheard\non\n", 3, "exit"), said
+
+
 def test_no_two_processes_can_wait_for_each_other_s_end(api, box):
     """A killed process waits for the tracer that wants to hear of its end. Of two that trace each other
     nothing could ever be removed, so only what is below the tracer is traced like that."""
