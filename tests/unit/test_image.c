@@ -2182,6 +2182,7 @@ TEST(a_full_disk_is_said_to_be_one_and_nothing_stays_of_what_did_not_fit)
     CHECK_INT(image_export(s, "a", null, NULL), 0);
     image_free(small);
     image_store_free(s);
+    (void)umount2(in_base("data"), MNT_DETACH);
 }
 
 TEST(an_export_that_nobody_reads_fails_and_leaves_nothing)
