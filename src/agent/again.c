@@ -209,13 +209,13 @@ int again_call(struct agent_call *c, struct err *err)
 /* ---- all of them ---- */
 
 /* What runs is listed first. It may end meanwhile, and is not listed again then. */
-struct listing {
+struct exec_listing {
     struct agent_call *call;
     char running[BOARD_SEATS][CALL_ID_SIZE];
     size_t n;
 };
 
-static bool is_running(const struct listing *l, const char *id)
+static bool is_running(const struct exec_listing *l, const char *id)
 {
     for (size_t i = 0; i < l->n; i++)
         if (strcmp(l->running[i], id) == 0)
@@ -225,7 +225,7 @@ static bool is_running(const struct listing *l, const char *id)
 
 static void send_item(const struct call_kept *state, void *arg)
 {
-    struct listing *l = arg;
+    struct exec_listing *l = arg;
     auto_buf struct buf b = {0};
 
     if (!state->running && is_running(l, state->id))
@@ -239,7 +239,7 @@ static void send_item(const struct call_kept *state, void *arg)
 
 int execs_call(struct agent_call *c, struct err *err)
 {
-    static struct listing l;
+    static struct exec_listing l;
 
     if (call_args_ok(c, err) < 0)
         return -1;

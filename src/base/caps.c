@@ -13,6 +13,17 @@ int caps_bound(uint64_t kept)
     return 0;
 }
 
+int caps_get(uint64_t *ret)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    *ret = (uint64_t)data[1].permitted << 32 | data[0].permitted;
+    return 0;
+}
+
 int caps_set(uint64_t caps)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -10,5 +10,6 @@
 
 /* Takes all others out of the bounding set, which takes nothing away before an exec. */
 int caps_bound(uint64_t kept);
+int caps_get(uint64_t *ret); /* permitted */
 /* Has just these, permitted and effective; nothing is inheritable or ambient then. */
 int caps_set(uint64_t caps);

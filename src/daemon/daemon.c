@@ -46,7 +46,7 @@ struct daemon {
     struct daemon_config config;
     char *data, *run; /* real paths */
     char *socket_path, *port_path;
-    struct keeper launcher;
+    struct launcher_keeper launcher;
     int launcher_fd, signal_fd;
     int tcp_fd, unix_fd; /* the server has copies */
     struct handover handover;

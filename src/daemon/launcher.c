@@ -19,7 +19,7 @@
 extern const unsigned char _binary_cay_agent_start[], _binary_cay_agent_end[];
 extern const unsigned char _binary_cay_launch_start[], _binary_cay_launch_end[];
 
-int keeper_start(struct keeper *k, int *ret_fd, struct err *err)
+int keeper_start(struct launcher_keeper *k, int *ret_fd, struct err *err)
 {
     const struct program launcher = {_binary_cay_launch_start,
                                      (size_t)(_binary_cay_launch_end - _binary_cay_launch_start)};
@@ -42,7 +42,7 @@ int keeper_start(struct keeper *k, int *ret_fd, struct err *err)
 }
 
 /* The first comes at once, the second after a second, and so on. */
-static void put_off(struct keeper *k)
+static void put_off(struct launcher_keeper *k)
 {
     int64_t delay_s = k->failures == 0 ? 0 : k->failures > 5 ? DELAY_S_MAX : 1 << (k->failures - 1);
 
@@ -50,14 +50,14 @@ static void put_off(struct keeper *k)
     k->again_ns = mono_ns() + delay_s * 1000000000;
 }
 
-void keeper_ended(struct keeper *k)
+void keeper_ended(struct launcher_keeper *k)
 {
     (void)waitpid(k->pid, NULL, 0);
     close_fd(&k->pidfd);
     put_off(k);
 }
 
-int keeper_wait_ms(const struct keeper *k)
+int keeper_wait_ms(const struct launcher_keeper *k)
 {
     int64_t left = (k->again_ns ? k->again_ns : k->started_ns + STEADY_NS) - mono_ns();
 
@@ -66,12 +66,12 @@ int keeper_wait_ms(const struct keeper *k)
     return left > 0 ? (int)(left / 1000000) + 1 : 0;
 }
 
-bool keeper_is_due(const struct keeper *k)
+bool keeper_is_due(const struct launcher_keeper *k)
 {
     return k->again_ns != 0 && k->again_ns <= mono_ns();
 }
 
-bool keeper_recovered(struct keeper *k)
+bool keeper_recovered(struct launcher_keeper *k)
 {
     if (k->again_ns != 0 || k->failures == 0 || k->started_ns + STEADY_NS > mono_ns())
         return false;
@@ -79,7 +79,7 @@ bool keeper_recovered(struct keeper *k)
     return true;
 }
 
-int keeper_again(struct keeper *k, int *ret_fd, struct err *err)
+int keeper_again(struct launcher_keeper *k, int *ret_fd, struct err *err)
 {
     if (keeper_start(k, ret_fd, err) == 0)
         return 0;
@@ -87,7 +87,7 @@ int keeper_again(struct keeper *k, int *ret_fd, struct err *err)
     return -1;
 }
 
-void keeper_end(struct keeper *k)
+void keeper_end(struct launcher_keeper *k)
 {
     struct pollfd p = {.fd = k->pidfd, .events = POLLIN};
 

@@ -8,7 +8,7 @@ struct err;
 
 /* The launcher that the daemon keeps. One that ends is started again: at once when it has run for a
  * while, else after a time that doubles with each, so that one that cannot live costs little. */
-struct keeper {
+struct launcher_keeper {
     pid_t pid;
     int pidfd;          /* -1 = there is none */
     int64_t started_ns; /* mono_ns */
@@ -17,17 +17,17 @@ struct keeper {
 };
 
 /* *ret_fd is the daemon's end of its socket. */
-int keeper_start(struct keeper *k, int *ret_fd, struct err *err);
+int keeper_start(struct launcher_keeper *k, int *ret_fd, struct err *err);
 /* pidfd says that it has ended: reaps it, and says when the next is due. */
-void keeper_ended(struct keeper *k);
+void keeper_ended(struct launcher_keeper *k);
 /* Milliseconds until there is something to do; -1 = one runs as it should. */
-int keeper_wait_ms(const struct keeper *k);
+int keeper_wait_ms(const struct launcher_keeper *k);
 /* Is it time to start the next? */
-bool keeper_is_due(const struct keeper *k);
+bool keeper_is_due(const struct launcher_keeper *k);
 /* As keeper_start(), and after a failure the next is due later again. */
-int keeper_again(struct keeper *k, int *ret_fd, struct err *err);
+int keeper_again(struct launcher_keeper *k, int *ret_fd, struct err *err);
 /* True once, when one that was started again has run for long enough to be trusted. */
-bool keeper_recovered(struct keeper *k);
+bool keeper_recovered(struct launcher_keeper *k);
 /* At the end of the daemon, when its socket is closed: it ends by itself, and who waits for the
  * daemon should not find it still there. */
-void keeper_end(struct keeper *k);
+void keeper_end(struct launcher_keeper *k);

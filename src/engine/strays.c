@@ -147,7 +147,7 @@ void strays_sort_out(struct engine *e, uint32_t **ret, size_t *ret_n)
 
 /* ---- by an operator's word ---- */
 
-struct listing {
+struct stray_listing {
     struct engine *e;
     json_t *all;
     uint64_t bytes;
@@ -165,7 +165,7 @@ static bool is_stray(struct engine *e, const char *id, struct box_trace *ret)
 
 static void list(const char *id, void *arg)
 {
-    struct listing *l = arg;
+    struct stray_listing *l = arg;
     struct box_trace trace;
 
     if (!is_stray(l->e, id, &trace))
@@ -178,7 +178,7 @@ static void list(const char *id, void *arg)
 
 int engine_strays(struct engine *e, json_t **ret, struct err *err)
 {
-    struct listing l = {.e = e, .all = json_array()};
+    struct stray_listing l = {.e = e, .all = json_array()};
 
     (void)err;
     runtime_each(e->runtime, list, &l);
@@ -238,7 +238,7 @@ static bool stands_on_unknown(struct sandbox *sb, const void *arg)
 /* Layers may go again when nothing is left of which nobody knows what it stands on. */
 static void collect_again(struct engine *e)
 {
-    struct listing l = {.e = e, .all = json_array()};
+    struct stray_listing l = {.e = e, .all = json_array()};
     size_t n, total;
 
     runtime_each(e->runtime, list, &l);

@@ -22,12 +22,12 @@
 #include "layer/tree.h"
 
 /* Digests that stay, sorted. */
-struct kept {
+struct kept_layers {
     char (*v)[DIGEST_HEX];
     size_t n, cap;
 };
 
-static void keep(struct kept *k, const char *digest)
+static void keep(struct kept_layers *k, const char *digest)
 {
     if (k->n == k->cap) {
         k->cap = k->cap ? 2 * k->cap : 64;
@@ -41,12 +41,12 @@ static int by_digest(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static bool is_kept(const struct kept *k, const char *digest)
+static bool is_kept(const struct kept_layers *k, const char *digest)
 {
     return k->n > 0 && bsearch(digest, k->v, k->n, sizeof(*k->v), by_digest);
 }
 
-static void kept_done(struct kept *k)
+static void kept_done(struct kept_layers *k)
 {
     free(k->v);
 }
@@ -80,7 +80,8 @@ bool gone_since(const struct image_store *s, const char *dir, uint64_t collected
 
 /* The ids that names, sandboxes and workers have. A damaged name could have any, so it ends the
  * search. */
-static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret, struct err *err)
+static int wanted_ids(struct image_store *s, char *const *used, struct kept_layers *ret,
+                      struct err *err)
 {
     auto_strv char **names = NULL;
 
@@ -105,8 +106,8 @@ static int wanted_ids(struct image_store *s, char *const *used, struct kept *ret
 }
 
 /* Removes the records that are not wanted; the layers of the others are kept. */
-static int sort_records(struct image_store *s, const struct kept *ids, struct kept *layers,
-                        struct err *err)
+static int sort_records(struct image_store *s, const struct kept_layers *ids,
+                        struct kept_layers *layers, struct err *err)
 {
     auto_strv char **all = NULL, **unwanted = NULL;
 
@@ -130,8 +131,8 @@ static int sort_records(struct image_store *s, const struct kept *ids, struct ke
 }
 
 /* Under a name that stands for nothing, and that the next start removes if we do not. */
-static int set_aside(struct image_store *s, int dirfd, const struct kept *kept, char ***aside,
-                     struct err *err)
+static int set_aside(struct image_store *s, int dirfd, const struct kept_layers *kept,
+                     char ***aside, struct err *err)
 {
     auto_strv char **there = NULL;
     char tmp[ID_SIZE];
@@ -169,7 +170,7 @@ static bool host_in_use(const struct image_store *s, char *const *used)
 
 static int collect(struct image_store *s, char *const *used, struct err *err)
 {
-    auto_kept struct kept ids = {0}, layers = {0}, host = {0};
+    auto_kept struct kept_layers ids = {0}, layers = {0}, host = {0};
 
     if (wanted_ids(s, used, &ids, err) < 0 || sort_records(s, &ids, &layers, err) < 0 ||
         set_aside(s, s->layers, &layers, &s->aside_layers, err) < 0)

@@ -12,7 +12,7 @@
 
 #define TIMEOUT_S 120L
 
-struct fetch {
+struct manifest_fetch {
     struct registry *registry;
     const char *tag, *digest; /* one of them */
     char *what;               /* for people */
@@ -23,7 +23,7 @@ struct fetch {
 static int collect(const struct response *res, const void *data, size_t len, void *arg,
                    struct err *err)
 {
-    struct fetch *f = arg;
+    struct manifest_fetch *f = arg;
 
     (void)res;
     if (buf_add(&f->bytes, data, len) < 0)
@@ -33,7 +33,7 @@ static int collect(const struct response *res, const void *data, size_t len, voi
 }
 
 /* What was asked for, or else what the registry says that it sent. */
-static int check_digest(struct fetch *f, const struct response *res, struct err *err)
+static int check_digest(struct manifest_fetch *f, const struct response *res, struct err *err)
 {
     EVP_MD_CTX *sha = digest_new();
     const char *want = f->digest;
@@ -52,7 +52,7 @@ static int check_digest(struct fetch *f, const struct response *res, struct err 
 
 static int fetch_from(struct endpoint *ep, void *arg, bool *stop, struct err *err)
 {
-    struct fetch *f = arg;
+    struct manifest_fetch *f = arg;
     auto_free char *url = xasprintf("%s/v2/%s/manifests/%s%s", ep->base, f->registry->path,
                                     f->digest ? DIGEST_PREFIX : "", f->digest ? f->digest : f->tag);
     struct request req = {
@@ -85,7 +85,7 @@ int registry_manifest(struct registry *r, const char *tag_or_digest, struct regi
     bool is_digest = digest_valid(tag_or_digest);
     auto_free char *what =
         xasprintf("%s%s%s", r->path, is_digest ? "@" DIGEST_PREFIX : ":", tag_or_digest);
-    struct fetch f = {.registry = r, .what = what};
+    struct manifest_fetch f = {.registry = r, .what = what};
     int result;
 
     if (is_digest)

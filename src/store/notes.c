@@ -37,13 +37,13 @@ enum { SPARE, SANDBOX, DOOMED, NOTES };
 static const char *const endings[NOTES] = {
     [SPARE] = ".spare", [SANDBOX] = ".json", [DOOMED] = ".doomed"};
 
-struct name {
+struct note_name {
     char text[ID_SIZE + 16];
 };
 
-static struct name name_of(const char *id, const char *ending)
+static struct note_name name_of(const char *id, const char *ending)
 {
-    struct name n;
+    struct note_name n;
 
     (void)snprintf(n.text, sizeof(n.text), "%.*s%s", ID_SIZE - 1, id, ending);
     return n;
@@ -90,7 +90,7 @@ static int fill_note(int dir, const char *id, const char *text)
 
 static int write_note(int dir, const char *id, const char *text)
 {
-    struct name tmp = name_of(id, ".tmp"), to = name_of(id, endings[SANDBOX]);
+    struct note_name tmp = name_of(id, ".tmp"), to = name_of(id, endings[SANDBOX]);
     auto_close int fd =
         openat(dir, tmp.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : write_all(fd, text, strlen(text));

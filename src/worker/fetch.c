@@ -43,7 +43,7 @@ struct fetcher {
 };
 
 /* One that was asked. */
-struct job {
+struct fetch_job {
     struct fetcher *fetcher;
     struct fetch_ask ask;
     int fd;
@@ -77,7 +77,7 @@ static int send_piece(int fd, const void *data, size_t len)
 
 static int put(const void *data, size_t len, void *arg, struct err *err)
 {
-    const struct job *job = arg;
+    const struct fetch_job *job = arg;
 
     while (len > 0) {
         size_t n = len < FETCH_PIECE_MAX ? len : FETCH_PIECE_MAX;
@@ -102,7 +102,7 @@ static void send_status(int fd, json_t *status)
 
 /* ---- one piece of work ---- */
 
-static int fetch_manifest(const struct job *job, json_t **ret, struct err *err)
+static int fetch_manifest(const struct fetch_job *job, json_t **ret, struct err *err)
 {
     const struct reference *ref = &job->fetcher->ref;
     const char *own = ref->digest ? ref->digest : ref->tag;
@@ -121,7 +121,7 @@ static int fetch_manifest(const struct job *job, json_t **ret, struct err *err)
     return r;
 }
 
-static int fetch_one(const struct job *job, json_t **ret, struct err *err)
+static int fetch_one(const struct fetch_job *job, json_t **ret, struct err *err)
 {
     struct fetcher *f = job->fetcher;
     struct blob blob = {.size = job->ask.size};
@@ -141,7 +141,7 @@ static int fetch_one(const struct job *job, json_t **ret, struct err *err)
 
 static void *fetch_thread(void *arg)
 {
-    struct job *job = arg;
+    struct fetch_job *job = arg;
     int room = BUFFER_SIZE;
     struct err err = {0};
     json_t *status = NULL;
@@ -171,12 +171,12 @@ static bool is_sane(const struct fetch_ask *ask)
 static void serve(struct fetcher *f)
 {
     for (;;) {
-        struct job *job = xcalloc(1, sizeof(*job));
+        struct fetch_job *job = xcalloc(1, sizeof(*job));
         size_t nfds = 1;
         pthread_t thread;
         ssize_t n;
 
-        *job = (struct job){.fetcher = f, .fd = -1};
+        *job = (struct fetch_job){.fetcher = f, .fd = -1};
         n = recv_fds(FD_ASK, &job->ask, sizeof(job->ask), &job->fd, &nfds);
         if (n != (ssize_t)sizeof(job->ask) || nfds != 1 || !is_sane(&job->ask) ||
             atomic_fetch_add(&f->busy, 1) >= AT_ONCE ||

@@ -7,13 +7,13 @@
  * to translate, and it has the host's ids, in its user namespace. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -32,7 +32,7 @@ static const char *const not_told[] = {"username", "password", "docker_config", 
                                        "mirrors",  "realms",   "ca_file"};
 
 /* What the keeper still needs: trusted.*, and the operator's files with passwords. */
-static const int kept[] = {CAP_SYS_ADMIN, CAP_DAC_OVERRIDE};
+#define KEPT (CAP_BIT(CAP_SYS_ADMIN) | CAP_BIT(CAP_DAC_OVERRIDE))
 
 static bool has_own_ids(const json_t *request)
 {
@@ -167,7 +167,7 @@ int keeper_give(struct keeper *k, struct err *err)
 
     r = make_views(k, fds, &n, err);
     if (r == 0)
-        r = wall_capabilities(kept, ARRAY_LEN(kept), err);
+        r = wall_capabilities(KEPT, err);
     if (r == 0)
         r = send_request(k, fds, n, err);
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)

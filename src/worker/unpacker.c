@@ -2,13 +2,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -28,14 +28,12 @@ static const struct {
     {"commit", worker_commit},
 };
 
-/* In its user namespace, over what it was handed. Without CAP_MKNOD: the kernel lets everyone make
- * whiteouts. */
-static const int kept[] = {
-    CAP_CHOWN,        /* owners */
-    CAP_FOWNER,       /* modes and times of what is not ours any more */
-    CAP_FSETID,       /* setgid bits, which a change of owner or of content would clear */
-    CAP_DAC_OVERRIDE, /* folders of others, and without any rights */
-};
+/* In its user namespace, over what it was handed: owners (CHOWN), modes and times of what is not
+ * ours any more (FOWNER), setgid bits, which a change of owner or of content would clear (FSETID),
+ * folders of others and without any rights (DAC_OVERRIDE). Not CAP_MKNOD: the kernel lets everyone
+ * make whiteouts. */
+#define KEPT                                                                                       \
+    (CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_FOWNER) | CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_DAC_OVERRIDE))
 
 /* Each to its number; nothing else stays. */
 static int place_descriptors(int work, int trusted, int ask)
@@ -78,7 +76,7 @@ static int wall_up(struct err *err)
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return err_sys(err, errno, "take the ids of the unpacking process");
     if (wall_root_new(&root, err) < 0 || wall_root_enter(root, err) < 0 ||
-        wall_capabilities(kept, ARRAY_LEN(kept), err) < 0 || wall_tasks(TASKS_MAX, err) < 0)
+        wall_capabilities(KEPT, err) < 0 || wall_tasks(TASKS_MAX, err) < 0)
         return -1;
     /* After the ids: a change of them takes it back. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

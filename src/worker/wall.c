@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/caps.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -59,48 +59,30 @@ int wall_limits(unsigned from, struct err *err)
     return 0;
 }
 
-static bool is_kept(const int *kept, size_t n, int cap)
-{
-    for (size_t i = 0; i < n; i++)
-        if (kept[i] == cap)
-            return true;
-    return false;
-}
-
 /* What can be had at all. */
-static int bound(const int *kept, size_t n, struct err *err)
+static int bound(uint64_t kept, struct err *err)
 {
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-        if (!is_kept(kept, n, cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-            return err_sys(err, errno, "give up capability %d", cap);
-    return 0;
+    int r = caps_bound(kept);
+
+    return r < 0 ? err_sys(err, -r, "give up capabilities") : 0;
 }
 
-int wall_capabilities(const int *kept, size_t n, struct err *err)
+int wall_capabilities(uint64_t kept, struct err *err)
 {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {0};
+    uint64_t had;
+    int r;
 
-    if (bound(kept, n, err) < 0)
+    if (bound(kept, err) < 0)
         return -1;
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-        syscall(SYS_capget, &header, data) < 0)
-        return err_sys(err, errno, "look at the image worker's capabilities");
-    for (int cap = 0; cap < 64; cap++)
-        if (!is_kept(kept, n, cap))
-            data[cap / 32].permitted &= ~(1u << cap % 32);
-    for (int i = 0; i < 2; i++) {
-        data[i].effective = data[i].permitted;
-        data[i].inheritable = 0;
-    }
-    if (syscall(SYS_capset, &header, data) < 0)
-        return err_sys(err, errno, "give up the image worker's capabilities");
-    return 0;
+    r = caps_get(&had);
+    if (r == 0)
+        r = caps_set(had & kept); /* a daemon in a container may lack some */
+    return r < 0 ? err_sys(err, -r, "give up the image worker's capabilities") : 0;
 }
 
 int wall_id(unsigned id, struct err *err)
 {
-    if (bound(NULL, 0, err) < 0)
+    if (bound(0, err) < 0)
         return -1;
     if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
         return err_sys(err, errno, "take an id for the image worker");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 
@@ -21,7 +22,7 @@ int wall_root_copy(int root, const char *path, struct err *err);
 int wall_root_enter(int root, struct err *err);
 
 /* Keeps these capabilities and no others, now and for whatever it starts. */
-int wall_capabilities(const int *kept, size_t n, struct err *err);
+int wall_capabilities(uint64_t kept, struct err *err); /* bits of base/caps.h */
 /* Becomes this user and group, who has no capability and never gets one. */
 int wall_id(unsigned id, struct err *err);
 /* No more threads than these, of all processes with this id in this user namespace. */
