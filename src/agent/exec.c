@@ -250,13 +250,8 @@ static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
     exec_feed(x);
     if (!has_caller(x))
         return 0;
-    /* Frames that had to wait for room. If the end of input is the last of them, nothing else comes
-     * that would have it passed on. */
-    r = exec_take_frames(x);
-    if (r < 0 && exec_without_caller(x, r) < 0)
-        return -ECANCELED;
-    exec_feed(x);
-    return 0;
+    r = exec_pass_input(x); /* frames that had to wait for room */
+    return r < 0 && exec_without_caller(x, r) < 0 ? -ECANCELED : 0;
 }
 
 /* When the loop has to do something even if nothing happens; 0 = never. */
@@ -280,12 +275,10 @@ static bool time_is_up(struct supervised *x, int64_t now)
 static enum call_exit_how watch(struct supervised *x)
 {
     struct pollfd p[WAIT_COUNT + WATCHERS_POLL];
-    int r = has_caller(x) ? exec_take_frames(x) : 0;
+    int r = has_caller(x) ? exec_pass_input(x) : 0; /* what came together with the call */
 
-    /* Frames that came together with the call. */
     if (r < 0 && exec_without_caller(x, r) < 0)
         return EXIT_CANCELLED;
-    exec_feed(x);
     for (;;) {
         struct timespec left = {0};
         int64_t then = next_time(x), now;

@@ -164,7 +164,8 @@ bool exec_wants_frames(const struct supervised *x)
     return x->pending.len < FRAME_MAX;
 }
 
-int exec_take_frames(struct supervised *x)
+/* 1 when there was no room for more; else as exec_on_frame(). */
+static int take_frames(struct supervised *x)
 {
     while (exec_wants_frames(x)) {
         struct frame f;
@@ -176,6 +177,21 @@ int exec_take_frames(struct supervised *x)
         if (r < 0)
             return r;
     }
+    return 1;
+}
+
+/* As long as the command takes what there is: frames that are left here when it has taken all would
+ * be passed on by nobody, as nothing else comes from the caller. */
+int exec_pass_input(struct supervised *x)
+{
+    int r;
+
+    do {
+        r = take_frames(x);
+        if (r < 0)
+            return r;
+        exec_feed(x);
+    } while (r > 0 && exec_wants_frames(x));
     return 0;
 }
 
@@ -216,7 +232,7 @@ int exec_listen(struct supervised *x, short revents)
             return -EPIPE;
         if (n < 0 && n != -EAGAIN)
             return (int)n;
-        r = exec_take_frames(x);
+        r = take_frames(x);
         if (r < 0)
             return r;
     } else if (revents & (POLLHUP | POLLERR)) {

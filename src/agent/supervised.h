@@ -81,7 +81,7 @@ void exec_feed(struct supervised *x);
 int exec_on_frame(struct supervised *x, const struct frame *f);
 /* Room for one more frame of input must be left before another is taken. */
 bool exec_wants_frames(const struct supervised *x);
-int exec_take_frames(struct supervised *x);
+int exec_pass_input(struct supervised *x); /* what the caller has sent, as far as there is room */
 /* Reads what the caller sends: 0, or negative when it is gone, cancels or does not speak our
  * protocol. */
 int exec_listen(struct supervised *x, short revents);
