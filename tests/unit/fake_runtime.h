@@ -76,9 +76,9 @@ static struct fake {
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     void (*on_disk_room)(const char *id); /* before somebody is told of a disk's room */
-    atomic_bool half_read; /* somebody has taken what LIE_HALF sent */
-    atomic_uint agains;    /* CALL_AGAINs that came */
-    atomic_ullong loses;   /* bytes with every frame of one; 0 = 1 */
+    atomic_bool half_read;                /* somebody has taken what LIE_HALF sent */
+    atomic_uint agains;                   /* CALL_AGAINs that came */
+    atomic_ullong loses;                  /* bytes with every frame of one; 0 = 1 */
 } fake;
 
 /* ---- the agent ---- */
