@@ -253,9 +253,9 @@ static bool add_conn(struct http_server *s, struct conn *c)
     return room;
 }
 
-void server_close_conn(struct http_server *s, struct conn *c)
+/* With the lock held. */
+static void unlist(struct http_server *s, struct conn *c)
 {
-    (void)pthread_mutex_lock(&s->lock);
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -263,6 +263,12 @@ void server_close_conn(struct http_server *s, struct conn *c)
     if (c->next)
         c->next->prev = c->prev;
     s->conn_count--;
+}
+
+void server_close_conn(struct http_server *s, struct conn *c)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    unlist(s, c);
     /* Closed under the lock, so that who counts zero connections finds no descriptor open. */
     (void)close(c->watched.fd);
     if (atomic_load(&s->stopping))
@@ -543,13 +549,7 @@ static void stop_listening(struct http_server *s, bool has_heir)
 static void give(struct http_server *s, struct conn *c, const struct http_heir *heir)
 {
     (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->watched.fd, NULL);
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        s->conns = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
-    s->conn_count--;
+    unlist(s, c);
     c->next = s->given;
     s->given = c;
     heir->take(c->watched.fd, c->is_tcp, heir->arg);
