@@ -361,8 +361,8 @@ static void pause_in_turn(struct engine *e, struct sandbox *sb)
                  sb->box.id, "error", err.text);
         return;
     }
-    (void)sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL);
     sb->starved_ns = mono_ns();
+    (void)sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL);
     writer_leave(e, writer_put(e, sb));
     log_warn("a sandbox that writes was paused: the host's disk is low", "id", sb->box.id);
 }
@@ -401,8 +401,8 @@ static bool go_on_in_turn(struct engine *e, struct sandbox *sb)
         log_warn("a sandbox could not be made to go on", "id", sb->box.id, "error", err.text);
         return false;
     }
-    (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     sb->wrote_ns = mono_ns(); /* it will go on with what it did */
+    (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     writer_leave(e, writer_put(e, sb));
     log_info("a sandbox goes on: there is room on the host's disk again", "id", sb->box.id);
     return true;
