@@ -92,11 +92,13 @@ static json_t *env_base(const struct sandbox *sb, const char *user, bool tty)
 
 json_t *env_build(struct sandbox *sb, const char *user, bool tty, const json_t *more)
 {
-    json_t *env = env_base(sb, user, tty);
+    json_t *env = env_base(sb, user, tty), *own;
 
     pthread_mutex_lock(&sb->lock);
-    (void)json_object_update(env, sb->spec.env);
+    own = json_deep_copy(sb->spec.env); /* its strings are counted by who has the lock */
     pthread_mutex_unlock(&sb->lock);
+    (void)json_object_update(env, own);
+    json_decref(own);
     if (more)
         (void)json_object_update(env, (json_t *)(uintptr_t)more);
     return env;
