@@ -3,6 +3,8 @@
  *   client URL rows N           N sandboxes: create, exec, write, read, pause, resume, kill, run
  *   client URL parallel N       N times three sandboxes created at once, by three connections
  *   client URL throughput C S   execs a second by C connections on up to 8 sandboxes, for S seconds
+ *   client URL lives C S        whole lives (create, exec, kill) a second by C connections, for S
+ * seconds client URL gets C S         looks at one sandbox a second by C connections, for S seconds
  *   client URL execs ID MS      execs in this sandbox with a pause after each, for so long
  *   client URL flood ID C S     execs by C connections in this sandbox, for S seconds
  *   client URL fill N           N sandboxes of 64 MB that stay
@@ -219,6 +221,7 @@ struct worker {
     char id[ID_SIZE]; /* the sandbox it made, or works in */
     int64_t seconds;
     uint64_t count;
+    struct samples creates;
     int r;
     struct err err;
 };
@@ -316,9 +319,70 @@ static void *exec_until(void *arg)
     return NULL;
 }
 
-static int pump(uint64_t clients, uint64_t seconds, char ids[][ID_SIZE], struct err *err)
+static int live_once(struct worker *w)
 {
-    struct samples row = {"throughput", "exec/s"};
+    auto_free char *answer = NULL;
+    double us;
+    int r;
+
+    if (create(w->c, create_body, w->id, &us, &w->err) < 0)
+        return -1;
+    samples_add(&w->creates, us);
+    r = call_sandbox(w->c, w->id, "exec", echo_hello, &answer, &w->err);
+    if (r == 0)
+        r = expect(answer, "hello\\n", &w->err);
+    if (destroy(w->c, w->id, r < 0 ? NULL : &w->err) < 0)
+        r = -1;
+    return r;
+}
+
+static void *live_until(void *arg)
+{
+    struct worker *w = arg;
+    int64_t until;
+
+    (void)pthread_barrier_wait(w->start);
+    until = mono_ns() + w->seconds * 1000000000;
+    while (w->r == 0 && mono_ns() < until && !stopping) {
+        w->r = live_once(w);
+        if (w->r == 0)
+            w->count++;
+    }
+    return NULL;
+}
+
+static void *get_until(void *arg)
+{
+    struct worker *w = arg;
+    int64_t until;
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/sandbox/sandboxes/%s", w->id);
+    (void)pthread_barrier_wait(w->start);
+    until = mono_ns() + w->seconds * 1000000000;
+    while (w->r == 0 && mono_ns() < until && !stopping) {
+        w->r = call(w->c, "GET", path, NULL, NULL, &w->err);
+        if (w->r == 0)
+            w->count++;
+    }
+    return NULL;
+}
+
+static void creates_print(struct worker *w, unsigned n)
+{
+    struct samples all = {"create", "us"};
+
+    for (unsigned i = 0; i < n; i++) {
+        for (size_t k = 0; k < w[i].creates.n; k++)
+            samples_add(&all, w[i].creates.v[k]);
+        free(w[i].creates.v);
+    }
+    samples_print(&all);
+}
+
+static int pump(struct samples *row, void *(*body)(void *), uint64_t clients, uint64_t seconds,
+                char ids[][ID_SIZE], struct err *err)
+{
     struct worker w[CLIENTS_MAX] = {0};
     uint64_t count = 0;
     double us = 0;
@@ -330,20 +394,40 @@ static int pump(uint64_t clients, uint64_t seconds, char ids[][ID_SIZE], struct 
         if (!(w[i].c = connected(err)))
             r = -1;
     }
-    if (r == 0 && run_workers(w, (unsigned)clients, exec_until, &us) < 0)
+    if (r == 0 && run_workers(w, (unsigned)clients, body, &us) < 0)
         r = first_error(w, (unsigned)clients, err);
     for (unsigned i = 0; i < clients; i++) {
         count += w[i].count;
         http_client_free(w[i].c);
     }
     if (r == 0) {
-        samples_add(&row, (double)count * 1e6 / us);
-        samples_print(&row);
+        samples_add(row, (double)count * 1e6 / us);
+        samples_print(row);
+        creates_print(w, (unsigned)clients);
     }
     return r;
 }
 
-static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *err)
+static int check_clients(uint64_t clients, struct err *err)
+{
+    if (clients >= 1 && clients <= CLIENTS_MAX)
+        return 0;
+    return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+}
+
+/* Each connection makes its own sandboxes. */
+static int measure_lives(uint64_t clients, uint64_t seconds, struct err *err)
+{
+    struct samples row = {"lives", "lives/s"};
+    char none[SANDBOXES_MAX][ID_SIZE] = {0};
+
+    if (check_clients(clients, err) < 0)
+        return -1;
+    return pump(&row, live_until, clients, seconds, none, err);
+}
+
+static int measure_throughput(struct samples *row, void *(*body)(void *), uint64_t clients,
+                              uint64_t seconds, struct err *err)
 {
     struct http_client *c = http_client_new(url, NULL);
     char ids[SANDBOXES_MAX][ID_SIZE];
@@ -351,13 +435,12 @@ static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *er
     double us;
     int r = 0;
 
-    if (clients < 1 || clients > CLIENTS_MAX)
-        r = err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+    r = check_clients(clients, err);
     while (r == 0 && made < SANDBOXES_MAX && made < clients)
         if ((r = create(c, create_body, ids[made], &us, err)) == 0)
             made++;
     if (r == 0)
-        r = pump(clients, seconds, ids, err);
+        r = pump(row, body, clients, seconds, ids, err);
     while (made > 0)
         if (destroy(c, ids[--made], r < 0 ? NULL : err) < 0)
             r = -1;
@@ -410,8 +493,8 @@ static int flood(const char *id, uint64_t clients, uint64_t seconds, struct err 
     double us;
     int r = 0;
 
-    if (clients < 1 || clients > CLIENTS_MAX)
-        return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+    if (check_clients(clients, err) < 0)
+        return -1;
     for (unsigned i = 0; i < clients && r == 0; i++) {
         w[i].seconds = (int64_t)seconds;
         (void)snprintf(w[i].id, ID_SIZE, "%s", id);
@@ -474,6 +557,7 @@ static int drain(struct err *err)
 
 static int measure(int argc, char **argv, struct err *err)
 {
+    struct samples execs = {"throughput", "exec/s"}, looks = {"gets", "get/s"};
     uint64_t n = 0, seconds;
 
     if (argc == 3 && strcmp(argv[2], "drain") == 0)
@@ -488,9 +572,14 @@ static int measure(int argc, char **argv, struct err *err)
         if (strcmp(argv[2], "fill") == 0)
             return fill(n, err);
     }
-    if (argc == 5 && strcmp(argv[2], "throughput") == 0 && str_u64(argv[3], &n) == 0 &&
-        str_u64(argv[4], &seconds) == 0)
-        return measure_throughput(n, seconds, err);
+    if (argc == 5 && str_u64(argv[3], &n) == 0 && str_u64(argv[4], &seconds) == 0) {
+        if (strcmp(argv[2], "throughput") == 0)
+            return measure_throughput(&execs, exec_until, n, seconds, err);
+        if (strcmp(argv[2], "gets") == 0)
+            return measure_throughput(&looks, get_until, n, seconds, err);
+        if (strcmp(argv[2], "lives") == 0)
+            return measure_lives(n, seconds, err);
+    }
     if (argc == 5 && strcmp(argv[2], "execs") == 0 && str_u64(argv[4], &n) == 0)
         return measure_execs(argv[3], n, err);
     if (argc == 6 && strcmp(argv[2], "flood") == 0 && str_u64(argv[4], &n) == 0 &&
@@ -498,6 +587,7 @@ static int measure(int argc, char **argv, struct err *err)
         return flood(argv[3], n, seconds, err);
     return err_set(err, ERR_INVALID,
                    "usage: client URL rows N | short N | parallel N | throughput CLIENTS SECONDS | "
+                   "lives CLIENTS SECONDS | gets CLIENTS SECONDS | "
                    "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
 }
 
