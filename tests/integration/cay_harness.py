@@ -22,7 +22,8 @@ import cay_shapes
 
 REPO = Path(__file__).resolve().parents[2]
 # What a sanitizer keeps of memory that was freed comes on top of what a test allows.
-RSS_SLACK_KIB = 131072 if os.environ.get("CAY_TEST_SANITIZER") else 0
+SANITIZER = os.environ.get("CAY_TEST_SANITIZER")  # "address" or "thread"
+RSS_SLACK_KIB = 131072 if SANITIZER else 0
 CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
