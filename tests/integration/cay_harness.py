@@ -462,6 +462,12 @@ class Daemon:
             self.stop()
         return self.start(**how)
 
+    def spares(self):
+        """The disks of sandboxes that are gone, which the next ones get."""
+        with contextlib.suppress(OSError):
+            return os.listdir(self.data / "scratch" / "spares")
+        return []
+
     def wait_for_note(self, id, text=""):
         """What is noted beside a disk comes a moment after its row."""
         note = self.data / "sandboxes" / f"{id}.json"
@@ -579,7 +585,8 @@ class Ledger:
     def loops(self):
         names = (n for n in os.listdir("/sys/block") if n.startswith("loop"))
         files = (read_text(f"/sys/block/{n}/loop/backing_file").strip() for n in names)
-        return collections.Counter(normal(f) for f in files if self.ours(f))
+        return collections.Counter(normal(f) for f in files
+                                   if self.ours(f) and "/scratch/spares/" not in f)
 
     def id_ranges(self):
         """One link a range in use, to whose it is."""
@@ -644,6 +651,7 @@ class Ledger:
         for daemon in Daemon.everyone:
             if daemon.running():
                 out.update(normal(os.path.basename(l)) for l in fd_links(daemon.pid))
+                out[""] -= len(daemon.spares())  # each is held by its root
         return out
 
     def __eq__(self, other):

@@ -1,13 +1,18 @@
 #include "runtime/native/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "runtime/native/quota.h"
 #include "runtime/runtime.h"
 #include "tap.h"
@@ -188,6 +193,212 @@ TEST(a_lease_bounds_what_is_accepted_and_ends)
     close_fd(&fd);
     CHECK_INT(close(disk), 0);
     CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
+    disk_free(d);
+}
+
+/* ---- disks that are used again ---- */
+
+#define FIRST  "sbx_000000000000000000000001"
+#define SECOND "sbx_000000000000000000000002"
+
+static int make(struct disk *d, const char *id, uint32_t mb)
+{
+    struct err err = {0};
+    int fd = -1;
+
+    if (strcmp(disk_kind(d), "loop") != 0)
+        SKIP("a quota's disk is a folder");
+    if (disk_make(d, id, mb, 65536, &fd, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    return fd;
+}
+
+static int entries(const char *dir, const char *below)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, below);
+    DIR *d = opendir(path);
+    struct dirent *e;
+    int n = 0;
+
+    while (d && (e = readdir(d)))
+        n += !str_is_dot(e->d_name);
+    if (d)
+        (void)closedir(d);
+    return d ? n : -1;
+}
+
+static int spares(const char *dir)
+{
+    return entries(dir, "scratch/spares");
+}
+
+static dev_t device(int disk)
+{
+    struct stat st;
+
+    CHECK_INT(fstat(disk, &st), 0);
+    return st.st_dev;
+}
+
+static void check_like_new(int disk)
+{
+    auto_free char *root = xasprintf("/proc/self/fd/%d", disk);
+    auto_free char *upper = xasprintf("%s/upper", root);
+    struct stat st;
+
+    CHECK_INT(entries(root, "."), 4); /* and lost+found */
+    CHECK_INT(entries(root, "upper"), 0);
+    CHECK_INT(entries(root, "work"), 0);
+    CHECK_INT(entries(root, "logs"), 0);
+    CHECK_INT(fstatat(disk, "upper", &st, 0), 0);
+    CHECK_INT(st.st_uid, 65536);
+    CHECK_INT(st.st_mode & 07777, 0755);
+    CHECK_INT(listxattr(upper, NULL, 0), 0);
+}
+
+TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+    dev_t first = device(disk);
+    auto_free char *upper = xasprintf("/proc/self/fd/%d/upper", disk);
+
+    write_upper(disk, "secret", "of the first");
+    CHECK_INT(disk_make_dir(disk, "/a/deep/folder", 0700, 65536, NULL), 0);
+    CHECK_INT(chmod(upper, 01777), 0);
+    CHECK_INT(setxattr(upper, "trusted.of_the_first", "x", 1, 0), 0);
+    CHECK_INT(mkdirat(disk, "logs/main", 0700), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 1);
+    CHECK_INT(disk_view(d, FIRST, &disk, NULL), -1);
+
+    disk = make(d, SECOND, 64);
+    CHECK(device(disk) == first);
+    CHECK_INT(spares(dir), 0);
+    check_like_new(disk);
+    write_upper(disk, "a", "of the second");
+    CHECK_INT(disk_retire(d, SECOND, disk, 0, NULL), 0); /* not again */
+    CHECK_INT(spares(dir), 0);
+    CHECK_INT(entries(dir, "sandboxes"), 0);
+    disk_free(d);
+}
+
+TEST(a_disk_of_another_size_is_no_spare)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    disk = make(d, SECOND, 65);
+    CHECK_INT(spares(dir), 1);
+    CHECK_INT(disk_retire(d, SECOND, disk, 0, NULL), 0);
+    disk_free(d);
+    CHECK_INT(spares(dir), 0); /* none outlives us */
+}
+
+TEST(a_disk_with_much_on_it_is_thrown_away)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *data = xcalloc(1, 8 << 20);
+    int disk = make(d, FIRST, 64), fd;
+
+    for (int i = 0; i < 200; i++) {
+        auto_free char *name = xasprintf("%d", i);
+
+        write_upper(disk, name, "x");
+    }
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 0);
+    CHECK_INT(entries(dir, "sandboxes"), 0);
+
+    disk = make(d, FIRST, 64);
+    fd = openat(disk, "upper/big", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    CHECK_INT(write_all(fd, data, 8 << 20), 0);
+    CHECK_INT(close(fd), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 0);
+    disk_free(d);
+}
+
+TEST(a_disk_of_which_somebody_holds_a_file_is_thrown_away)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64), held;
+
+    held = openat(disk, "upper/f", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    CHECK_INT(unlinkat(disk, "upper/f", 0), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 0);
+    CHECK_INT(close(held), 0);
+    disk_free(d);
+}
+
+/* As launch/root.c does; of a detached mount only newer kernels take them. */
+static int mount_overlay(int disk, const char *lower)
+{
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    auto_close int upper = openat(disk, "upper", O_PATH | O_CLOEXEC);
+    auto_close int work = openat(disk, "work", O_PATH | O_CLOEXEC);
+
+    if (fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work) < 0)
+        SKIP("overlays of this kernel take no descriptors");
+    CHECK_INT(fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0), 0);
+    CHECK_INT(fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0), 0);
+    return fsmount(fs, FSMOUNT_CLOEXEC, 0);
+}
+
+TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *lower = xasprintf("%s/scratch", dir);
+    int disk = make(d, FIRST, 64);
+    int root = mount_overlay(disk, lower);
+
+    CHECK(root >= 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 0);
+    CHECK_INT(close(root), 0);
+
+    /* Control: once it is gone, what it had made is no hindrance. */
+    disk = make(d, SECOND, 64);
+    root = mount_overlay(disk, lower);
+    CHECK_INT(mkdirat(root, "in the box", 0755), 0);
+    CHECK_INT(close(root), 0);
+    CHECK_INT(disk_retire(d, SECOND, disk, 64, NULL), 0);
+    CHECK_INT(spares(dir), 1);
+    disk_free(d);
+}
+
+TEST(spare_disks_have_a_bound_and_do_not_outlive_a_killed_daemon)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *left = xasprintf("%s/scratch/spares/7.img", dir);
+    int disks[20];
+
+    for (unsigned i = 0; i < ARRAY_LEN(disks); i++) {
+        auto_free char *id = xasprintf("sbx_%024u", i);
+
+        disks[i] = make(d, id, 64);
+    }
+    for (unsigned i = 0; i < ARRAY_LEN(disks); i++) {
+        auto_free char *id = xasprintf("sbx_%024u", i);
+
+        CHECK_INT(disk_retire(d, id, disks[i], 64, NULL), 0);
+    }
+    CHECK_INT(spares(dir), 16);
+    CHECK_INT(entries(dir, "sandboxes"), 0);
+    disk_free(d);
+    CHECK_INT(close(open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
+    d = open_disks(dir);
+    CHECK_INT(spares(dir), 0);
     disk_free(d);
 }
 

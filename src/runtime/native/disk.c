@@ -24,6 +24,8 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "runtime/native/disk_internal.h"
+#include "runtime/native/disk_spares.h"
 #include "runtime/native/quota.h"
 #include "runtime/runtime.h"
 
@@ -39,7 +41,8 @@ struct disk {
     char *dir;     /* <data>/sandboxes */
     char *scratch; /* <data>/scratch: templates */
     bool quota;
-    pthread_mutex_t lock; /* making of templates */
+    struct spares *spares; /* not with a quota */
+    pthread_mutex_t lock;  /* making of templates */
 };
 
 static int make_dir(const char *path, struct err *err)
@@ -67,6 +70,7 @@ static void end_leases(const struct disk *d)
 int disk_open(const char *data_dir, struct disk **ret, struct err *err)
 {
     struct disk *d = xcalloc(1, sizeof(*d));
+    auto_free char *spares = xasprintf("%s/scratch/spares", data_dir);
 
     d->dir = xasprintf("%s/sandboxes", data_dir);
     d->scratch = xasprintf("%s/scratch", data_dir);
@@ -76,8 +80,14 @@ int disk_open(const char *data_dir, struct disk **ret, struct err *err)
         return -1;
     }
     d->quota = quota_works(d->dir);
-    if (!d->quota)
+    if (!d->quota) {
         end_leases(d);
+        d->spares = spares_open(spares, err);
+        if (!d->spares) {
+            disk_free(d);
+            return -1;
+        }
+    }
     *ret = d;
     return 0;
 }
@@ -86,6 +96,7 @@ void disk_free(struct disk *d)
 {
     if (!d)
         return;
+    spares_free(d->spares);
     free(d->dir);
     free(d->scratch);
     (void)pthread_mutex_destroy(&d->lock);
@@ -150,16 +161,14 @@ static int make_empty(const char *path, struct err *err)
     return fd < 0 ? err_sys(err, errno, "make %s", path) : 0;
 }
 
-static const char *const folders[] = {"upper", "work", "logs"};
-
 static int make_template(struct disk *d, const char *path, uint32_t mb, struct err *err)
 {
     auto_free char *tmp = xasprintf("%s.tmp", path);
     auto_free char *root = xasprintf("%s/root", d->scratch);
     int r = make_dir(root, err);
 
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++) {
-        auto_free char *dir = xasprintf("%s/%s", root, folders[i]);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(disk_folders); i++) {
+        auto_free char *dir = xasprintf("%s/%s", root, disk_folders[i]);
 
         r = make_dir(dir, err);
     }
@@ -302,6 +311,54 @@ static int mount_image(int image, unsigned attrs, struct err *err)
     return mount_device(device, attrs, err);
 }
 
+int disk_device(int fd, char *name, size_t size)
+{
+    char link[64], device[256];
+    struct stat root;
+    ssize_t n;
+
+    if (fstat(fd, &root) < 0)
+        return -errno;
+    (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(root.st_dev),
+                   minor(root.st_dev));
+    n = readlink(link, device, sizeof(device) - 1);
+    if (n < 0)
+        return -errno;
+    device[n] = '\0';
+    (void)snprintf(name, size, "%s", strrchr(device, '/') + 1);
+    return 0;
+}
+
+/* The disk of a box that is gone. It gets a mount of its own: where overlays take their folders by
+ * path, the last one was attached and taken down, and cannot be attached again. */
+static int take_spare(struct disk *d, const char *path, uint32_t mb)
+{
+    auto_close int fd = spares_take(d->spares, path, mb);
+    char name[64], device[80];
+    int m = -1;
+
+    if (fd < 0)
+        return -1;
+    if (disk_device(fd, name, sizeof(name)) == 0) {
+        (void)snprintf(device, sizeof(device), "/dev/%s", name);
+        m = mount_device(device, 0, NULL);
+    }
+    if (m < 0)
+        (void)unlink(path);
+    return m;
+}
+
+/* The first folder and file of a new filesystem read its bitmaps and tables from the loop device; a
+ * mount of an overlay makes some, and somebody waits for that. */
+static void warm_up(int mount)
+{
+    if (mkdirat(mount, "work/warm", 0700) < 0)
+        return;
+    close_fd(&(int){openat(mount, "work/warm/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
+    (void)unlinkat(mount, "work/warm/f", 0);
+    (void)unlinkat(mount, "work/warm", AT_REMOVEDIR);
+}
+
 static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *err)
 {
     auto_close int from = open_template(d, mb, err);
@@ -321,6 +378,8 @@ static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *
     r = mount_image(image, 0, err);
     if (r < 0)
         (void)unlink(path);
+    else
+        warm_up(r);
     return r;
 }
 
@@ -341,25 +400,23 @@ static int give_to(int mount, uint32_t owner, struct err *err)
     return 0;
 }
 
-/* The first folder and file of a new filesystem read its bitmaps and tables from the loop device; a
- * mount of an overlay makes some, and somebody waits for that. */
-static void warm_up(int mount)
+static int make_either(struct disk *d, const char *path, uint32_t mb, uint32_t owner,
+                       struct err *err)
 {
-    if (mkdirat(mount, "work/warm", 0700) < 0)
-        return;
-    close_fd(&(int){openat(mount, "work/warm/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
-    (void)unlinkat(mount, "work/warm/f", 0);
-    (void)unlinkat(mount, "work/warm", AT_REMOVEDIR);
+    int mount;
+
+    if (d->quota)
+        return quota_make(path, disk_folders, ARRAY_LEN(disk_folders), mb, owner, err);
+    mount = take_spare(d, path, mb);
+    return mount >= 0 ? mount : make_loop(d, path, mb, err);
 }
 
 int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
               struct err *err)
 {
     auto_free char *path = path_of(d, id);
-    auto_close int mount = -1;
+    auto_close int mount = make_either(d, path, mb, owner, err);
 
-    mount = d->quota ? quota_make(path, folders, ARRAY_LEN(folders), mb, owner, err)
-                     : make_loop(d, path, mb, err);
     if (mount < 0)
         return -1;
     if (give_to(mount, owner, err) < 0) {
@@ -367,7 +424,6 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
         (void)disk_remove(d, id, NULL);
         return -1;
     }
-    warm_up(mount);
     *ret_fd = steal_fd(mount);
     return 0;
 }
@@ -471,13 +527,25 @@ int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err)
     return 0;
 }
 
-void disk_abandon(const struct disk *d, int fd)
+void disk_shut_down(int fd)
 {
-    auto_close int root = d->quota ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_close int root = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint32_t how = SHUTDOWN_NO_FLUSH;
 
     if (root >= 0)
         (void)ioctl(root, SHUTDOWN_IOCTL, &how);
+}
+
+int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, struct err *err)
+{
+    auto_free char *path = path_of(d, id);
+
+    if (!d->quota && mb > 0 && spares_put(d->spares, path, mb, fd))
+        return 0;
+    if (!d->quota)
+        disk_shut_down(fd);
+    close_fd(&fd);
+    return disk_remove(d, id, err);
 }
 
 int disk_remove(struct disk *d, const char *id, struct err *err)
@@ -550,25 +618,20 @@ int disk_lease(struct disk *d, const char *id, int fd, uint64_t more, struct err
 {
     auto_free char *image = path_of(d, id);
     uint64_t keep = usual_reserve(image);
-    char link[64], device[256];
     struct statvfs st;
-    struct stat root;
-    ssize_t n;
+    char device[64];
     int r;
 
     if (d->quota)
         return 0;
-    if (fstat(fd, &root) < 0 || fstatvfs(fd, &st) < 0)
+    if (fstatvfs(fd, &st) < 0)
         return err_sys(err, errno, "look at the disk of %s", id);
-    (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(root.st_dev),
-                   minor(root.st_dev));
-    n = readlink(link, device, sizeof(device) - 1);
-    if (n < 0)
-        return err_sys(err, errno, "find the loop device of %s", id);
-    device[n] = '\0';
+    r = disk_device(fd, device, sizeof(device));
+    if (r < 0)
+        return err_sys(err, -r, "find the loop device of %s", id);
     if (more / BLOCK < st.f_bfree && st.f_bfree - more / BLOCK > keep)
         keep = st.f_bfree - more / BLOCK;
-    r = keep_blocks(strrchr(device, '/') + 1, keep);
+    r = keep_blocks(device, keep);
     return r < 0 ? err_sys(err, -r, "bound the disk of %s", id) : 0;
 }
 

@@ -30,9 +30,10 @@ int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struc
 /* The root of a disk that exists already, as a read-only mount of its own: also of one that is
  * mounted, and then the very same filesystem. Fine without any descriptor of it. */
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
-/* Before the last descriptor of a disk that will be removed is closed: what the box wrote and
- * nobody will read is dropped instead of written out. */
-void disk_abandon(const struct disk *d, int fd);
+/* Removes the disk of a box whose processes are gone, and closes fd, its root. One of that many MB
+ * that had little on it is emptied for the next disk_make; 0 = not that. Of others what the box
+ * wrote and nobody will read is dropped instead of written out. */
+int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, struct err *err);
 /* Fine if it is gone. Freeing the blocks of a full one takes a while. */
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */

@@ -39,12 +39,18 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     return 0;
 }
 
+/* Of a disk that had a lease not all that was accepted may have been written; one that was opened
+ * for somebody else may be open still; of one that was here before us nothing is known. */
+static int retire_disk(struct native *n, struct berth *b, const char *id, struct err *err)
+{
+    if (!b || b->scratch < 0)
+        return disk_remove(n->disk, id, err);
+    return disk_retire(n->disk, id, steal_fd(b->scratch), b->once ? 0 : b->limits.disk_mb, err);
+}
+
 static int another_disk(struct native *n, struct berth *b, uint32_t disk_mb, struct err *err)
 {
-    if (b->scratch >= 0)
-        disk_abandon(n->disk, b->scratch);
-    close_fd(&b->scratch);
-    if (disk_remove(n->disk, b->id, err) < 0)
+    if (retire_disk(n, b, b->id, err) < 0)
         return -1;
     return disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, err);
 }
@@ -140,12 +146,10 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
         box_forget(n, b);
     if (native_kill(rt, box, err) < 0 || n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
-    if (b && b->scratch >= 0)
-        disk_abandon(n->disk, b->scratch);
+    if (retire_disk(n, b, box->id, err) < 0)
+        return -1;
     berth_drop(n, box->id);
     run_dir_remove(n, box->id);
-    if (disk_remove(n->disk, box->id, err) < 0)
-        return -1;
     /* A box that an older copy of the database brought back has a range that may be another's by
      * now. */
     if (box->slot != BOX_NO_SLOT && !berth_has_range(n, box->slot))
@@ -207,8 +211,12 @@ static int native_stats(struct runtime *rt, const struct box *box, struct box_st
 static int native_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                             uint32_t *ret_ids_base, struct err *err)
 {
+    struct berth *b = berth_find(native_of(rt), box->id);
+
     if (box->slot == BOX_NO_SLOT)
         return err_set(err, ERR_CONFLICT, "it has no disk");
+    if (b)
+        b->once = true;
     *ret_ids_base = id_range_base(box->slot);
     return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
 }

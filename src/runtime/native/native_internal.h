@@ -23,6 +23,7 @@ struct berth {
     uint32_t slot;
     struct sandbox_limits limits;
     int scratch;   /* root of its disk; of a box that was adopted only when it was asked for */
+    bool once;     /* its disk is for this box only: see retire_disk() */
     int ctl, exec; /* until create has handed them on */
     bool parked;   /* the launcher has a child waiting for it */
     int64_t pid;   /* of that child, which becomes the agent */

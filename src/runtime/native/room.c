@@ -74,5 +74,8 @@ int native_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, 
     struct native *n = native_of(rt);
     int fd = open_scratch(n, box, err);
 
-    return fd < 0 ? -1 : disk_lease(n->disk, box->id, fd, more, err);
+    if (fd < 0)
+        return -1;
+    berth_find(n, box->id)->once = true;
+    return disk_lease(n->disk, box->id, fd, more, err);
 }

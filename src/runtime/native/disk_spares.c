@@ -1,0 +1,215 @@
+#include "runtime/native/disk_spares.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/remove.h"
+#include "base/str.h"
+#include "runtime/native/disk.h"
+#include "runtime/native/disk_internal.h"
+
+#define SPARES_MAX 16
+
+/* Past these it takes longer to empty a disk than to make another. */
+#define FILES_MAX  48
+#define BYTES_MAX  (4u << 20) /* in the disk */
+#define BACKED_MAX (2u << 20) /* of its file on the host, once it is empty */
+
+/* What mke2fs gives a filesystem: the reserved ones, and lost+found. */
+#define FILES_EMPTY 11
+
+/* The kernel takes down the mounts of a box that has ended by itself, mostly before we look. */
+#define LOOKS        10
+#define LOOK_WAIT_NS 1000000
+
+const char *const disk_folders[3] = {"upper", "work", "logs"};
+
+struct spare {
+    int fd;
+    uint32_t mb;
+    unsigned number; /* of its file */
+};
+
+struct spares {
+    char *dir;
+    pthread_mutex_t lock;
+    struct spare list[SPARES_MAX]; /* the oldest first */
+    unsigned n, next_number;
+};
+
+static char *path_of(const struct spares *s, unsigned number)
+{
+    return xasprintf("%s/%u.img", s->dir, number);
+}
+
+/* ---- emptying one ---- */
+
+static uint64_t files_in(const struct statvfs *st)
+{
+    return st->f_files - st->f_ffree;
+}
+
+static bool has_little(int fd)
+{
+    struct statvfs st;
+
+    return fstatvfs(fd, &st) == 0 && !(st.f_flag & ST_RDONLY) &&
+           files_in(&st) <= FILES_EMPTY + FILES_MAX &&
+           (st.f_blocks - st.f_bfree) * st.f_frsize <= BYTES_MAX;
+}
+
+static bool is_empty(int fd)
+{
+    struct statvfs st;
+
+    for (int looks = 0; looks < LOOKS; looks++) {
+        if (looks > 0)
+            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_WAIT_NS}, NULL);
+        if (fstatvfs(fd, &st) < 0)
+            return false;
+        if (files_in(&st) == FILES_EMPTY)
+            return true;
+    }
+    return false;
+}
+
+/* The folders go too: so do their owners, modes, flags, times and attributes. */
+static bool empty(int fd)
+{
+    for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
+        if (remove_tree(fd, disk_folders[i]) < 0)
+            return false;
+    if (!is_empty(fd))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
+        if (mkdirat(fd, disk_folders[i], 0700) < 0)
+            return false;
+    return true;
+}
+
+/* What the kernel has found wrong with it stays with it. */
+static bool is_sound(int fd)
+{
+    char name[64], path[128], text[24];
+
+    if (disk_device(fd, name, sizeof(name)) < 0)
+        return false;
+    (void)snprintf(path, sizeof(path), "/sys/fs/ext4/%s/errors_count", name);
+    return read_file_at(AT_FDCWD, path, text, sizeof(text)) > 0 && str_starts(text, "0\n");
+}
+
+static bool is_small(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && (uint64_t)st.st_blocks * 512 <= BACKED_MAX;
+}
+
+/* ---- keeping them ---- */
+
+static void throw_away(const struct spares *s, const struct spare *spare)
+{
+    auto_free char *path = path_of(s, spare->number);
+    int fd = spare->fd;
+
+    disk_shut_down(fd);
+    close_fd(&fd);
+    (void)unlink(path);
+}
+
+/* With the lock held. */
+static struct spare take_out(struct spares *s, unsigned at)
+{
+    struct spare spare = s->list[at];
+
+    memmove(s->list + at, s->list + at + 1, (--s->n - at) * sizeof(*s->list));
+    return spare;
+}
+
+bool spares_put(struct spares *s, const char *path, uint32_t mb, int fd)
+{
+    struct spare oldest = {.fd = -1}, spare = {.fd = fd, .mb = mb};
+    auto_free char *to = NULL;
+
+    if (!has_little(fd) || !empty(fd) || !is_small(path) || !is_sound(fd))
+        return false;
+    (void)pthread_mutex_lock(&s->lock);
+    spare.number = s->next_number++;
+    (void)pthread_mutex_unlock(&s->lock);
+    to = path_of(s, spare.number);
+    if (rename(path, to) < 0)
+        return false;
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->n == SPARES_MAX)
+        oldest = take_out(s, 0);
+    s->list[s->n++] = spare;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (oldest.fd >= 0)
+        throw_away(s, &oldest);
+    return true;
+}
+
+int spares_take(struct spares *s, const char *path, uint32_t mb)
+{
+    struct spare spare = {.fd = -1};
+    auto_free char *from = NULL;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (unsigned i = s->n; i-- > 0 && spare.fd < 0;)
+        if (s->list[i].mb == mb)
+            spare = take_out(s, i);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (spare.fd < 0)
+        return -1;
+    from = path_of(s, spare.number);
+    if (rename(from, path) == 0)
+        return spare.fd;
+    throw_away(s, &spare);
+    return -1;
+}
+
+/* ---- start and end ---- */
+
+static int make_empty_dir(const char *dir, struct err *err)
+{
+    int r = remove_tree(AT_FDCWD, dir);
+
+    if (r < 0)
+        return err_sys(err, -r, "remove %s", dir);
+    return mkdir(dir, 0700) < 0 ? err_sys(err, errno, "make %s", dir) : 0;
+}
+
+struct spares *spares_open(const char *dir, struct err *err)
+{
+    struct spares *s;
+
+    if (make_empty_dir(dir, err) < 0)
+        return NULL;
+    s = xcalloc(1, sizeof(*s));
+    s->dir = xstrdup(dir);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void spares_free(struct spares *s)
+{
+    if (!s)
+        return;
+    while (s->n > 0)
+        throw_away(s, &s->list[--s->n]);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s->dir);
+    free(s);
+}

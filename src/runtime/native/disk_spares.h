@@ -1,0 +1,32 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct spares;
+
+/* Loop disks that had little on them when their boxes went: emptied, still mounted, and ready for
+ * the next. Making and mounting one costs several times as much.
+ *
+ * A disk is taken only when it is empty for certain: its filesystem counts no inode beyond those of
+ * a new one. One that somebody still holds, by whatever descriptor or mount, is counted even
+ * without a name, so that nothing of one box can come before another, and none can write to it.
+ *
+ * While a disk is here, its file is in a folder of its own, which is emptied when it is opened: a
+ * daemon that was killed leaves nothing. Only a rename makes it a sandbox's. */
+
+/* The folders of a new disk, which upper/, work/ and logs/ are. */
+extern const char *const disk_folders[3];
+
+/* dir is the folder, which is made and emptied. */
+struct spares *spares_open(const char *dir, struct err *err);
+/* Removes those that are left. */
+void spares_free(struct spares *s);
+
+/* Empties the disk of that size whose root is fd and whose file is at path, and keeps it: then
+ * true, and fd is taken and nothing is at path. false = it has to be thrown away, and nothing of
+ * what is in it counts any more. */
+bool spares_put(struct spares *s, const char *path, uint32_t mb, int fd);
+/* One of that size, whose file is moved to path: its root, owned by root. -1 = there is none. */
+int spares_take(struct spares *s, const char *path, uint32_t mb);

@@ -1,0 +1,95 @@
+"""The disk of a sandbox that is gone may be the next one's: as if it were new, and only if that is certain."""
+
+import glob
+
+from cay_harness import read_text, wait_until
+
+MARK = "of-the-one-before"
+
+
+def loop_of(daemon, id):
+    """The device, and when it got its file: one that was freed and set up again is another."""
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        if read_text(path).strip() == str(daemon.data / "sandboxes" / f"{id}.img"):
+            return path.split("/")[3], read_text(path.replace("loop/backing_file", "diskseq"))
+    return None
+
+
+def spare_loops(daemon):
+    return [path for path in glob.glob("/sys/block/loop*/loop/backing_file")
+            if read_text(path).startswith(str(daemon.data / "scratch"))]
+
+
+def create_on(daemon, api, loop):
+    """Those that were made ahead come first."""
+    for _ in range(6):
+        id = api.create()["id"]
+        if loop_of(daemon, id) == loop:
+            return id
+    raise AssertionError("no sandbox got the disk")
+
+
+def look_around(api, id):
+    return api.sh(id, "cd /; find . -xdev ! -path './usr/*' ! -path './proc/*' ! -path './sys/*' "
+                      "! -path './dev/*' -printf '%p %y %m %u %g %s\\n' | sort")
+
+
+def test_the_next_sandbox_sees_nothing_of_the_one_before(own):
+    with own.api() as api:
+        new = api.create()["id"]
+        id = api.create()["id"]
+        loop = loop_of(own, id)
+        assert loop
+        api.sh(id, f"echo {MARK} > /root/secret; mkdir -p /srv/{MARK}/deep; rm -rf /etc/passwd; "
+                   f"chmod 1777 /; ln -s {MARK} /etc/link; echo {MARK} >> /etc/profile; "
+                   f"mkfifo /root/fifo; (exec 9>/root/unlinked; rm /root/unlinked; echo {MARK} >&9; "
+                   "sleep 1000) >/dev/null 2>&1 &")
+        api.background(id, f"echo {MARK}; sleep 1000")
+        api.remove(id)
+        wait_until(own.spares, what="the disk to be kept")
+        again = create_on(own, api, loop)
+        assert look_around(api, again) == look_around(api, new)
+        assert api.try_exec(again, f"grep -r {MARK} /etc /root /srv /tmp /var").json["exitCode"] != 0
+        assert api.sh(again, "stat -fc '%b %c' /") == api.sh(new, "stat -fc '%b %c' /")
+        api.write(again, "mark", "of the second")
+        assert api.read(again, "mark") == "of the second"
+
+
+def test_a_disk_with_much_on_it_is_not_used_again(own):
+    with own.api() as api:
+        id = api.create()["id"]
+        api.sh(id, "mkdir /root/d; cd /root/d; for i in $(seq 300); do echo $i > $i; done")
+        api.remove(id)
+        wait_until(lambda: not (own.data / "sandboxes" / f"{id}.img").exists(), what="it to go")
+        assert own.spares() == []
+
+
+def test_kill_9_loses_no_sandbox_on_a_used_disk_and_leaves_no_spare(own):
+    with own.api() as api:
+        first, second = api.create()["id"], api.create()["id"]
+        loop = loop_of(own, first)
+        api.remove(first)
+        wait_until(own.spares, what="the disk to be kept")
+        kept = create_on(own, api, loop)
+        api.write(kept, "mark", "still here")
+        api.remove(second)
+        wait_until(own.spares, what="the other disk to be kept")
+        own.kill9()
+        wait_until(lambda: not spare_loops(own), what="the kernel to let go of spare disks")
+        own.start()
+        assert own.spares() == []
+        assert api.read(kept, "mark") == "still here"
+        assert api.get("/admin/strays").ok()["strays"] == []
+        api.remove(kept)  # nobody knows what it was used for before
+        wait_until(lambda: not (own.data / "sandboxes" / f"{kept}.img").exists(), what="it to go")
+        assert own.spares() == []
+
+
+def test_a_daemon_that_ends_gives_spare_disks_up(own):
+    with own.api() as api:
+        api.remove(api.create()["id"])
+        wait_until(own.spares, what="the disk to be kept")
+        assert own.stop() == 0
+        assert own.spares() == []
+        assert spare_loops(own) == []
+        own.start()
