@@ -20,8 +20,8 @@
  *   sandboxes/<id>.doomed   a sandbox that somebody has removed
  *
  *  1. A disk ceases to be spare before anybody hears of its sandbox: its mark becomes the note,
- *     which is filled a second later (engine/writer.c). Until then it says no more than that there
- *     is a sandbox.
+ *     which is written a second later (engine/writer.c). Until then it says no more than that
+ *     there is a sandbox.
  *  2. Where a disk has two notes the one of the sandbox counts. A doomed one has no other.
  *  3. A disk without a note, or with one that cannot be read, is nobody's to remove but an
  *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.
@@ -32,6 +32,9 @@
 
 #define NOTE_VERSION 1
 #define NOTE_MAX     (16u << 20) /* bytes; far more than the largest environment makes */
+
+/* The empty file that every mark of a spare disk is a link to, until there is something to note. */
+#define MARK "mark"
 
 enum { SPARE, SANDBOX, DOOMED, NOTES };
 static const char *const endings[NOTES] = {
@@ -49,6 +52,13 @@ static struct note_name name_of(const char *id, const char *ending)
     return n;
 }
 
+static int make_empty(int dir, const char *name)
+{
+    auto_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    return fd < 0 ? -errno : 0;
+}
+
 int store_open_notes(struct store *s, const char *data_dir, struct err *err)
 {
     auto_free char *path = xasprintf("%s/sandboxes", data_dir);
@@ -56,7 +66,12 @@ int store_open_notes(struct store *s, const char *data_dir, struct err *err)
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_sys(err, errno, "make %s", path);
     s->notes_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return s->notes_fd < 0 ? err_sys(err, errno, "open %s", path) : 0;
+    if (s->notes_fd < 0)
+        return err_sys(err, errno, "open %s", path);
+    /* A new one, whatever has become of the last. Without it marks are files of their own. */
+    (void)unlinkat(s->notes_fd, MARK, 0);
+    (void)make_empty(s->notes_fd, MARK);
+    return 0;
 }
 
 /* ---- writing ---- */
@@ -79,15 +94,6 @@ static char *note_text(const struct sandbox_row *row)
                      row->image_config ? row->image_config : "null");
 }
 
-/* Into the empty note that a mark has become: nothing can be lost of it. */
-static int fill_note(int dir, const char *id, const char *text)
-{
-    auto_close int fd = openat(dir, name_of(id, endings[SANDBOX]).text,
-                               O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
-
-    return fd < 0 ? -errno : write_all(fd, text, strlen(text));
-}
-
 static int write_note(int dir, const char *id, const char *text)
 {
     struct note_name tmp = name_of(id, ".tmp"), to = name_of(id, endings[SANDBOX]);
@@ -102,12 +108,16 @@ static int write_note(int dir, const char *id, const char *text)
     return r;
 }
 
+/* A link costs a fraction of a file, and most marks are gone before anything is written: what is
+ * noted comes as another file, so that the one they share stays empty. A filesystem allows so many
+ * links to one. */
 static int mark_spare(int dir, const char *id)
 {
-    auto_close int fd = openat(dir, name_of(id, endings[SPARE]).text,
-                               O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct note_name name = name_of(id, endings[SPARE]);
 
-    return fd < 0 ? -errno : 0;
+    if (linkat(dir, MARK, dir, name.text, 0) == 0 || errno == EEXIST)
+        return 0;
+    return make_empty(dir, name.text);
 }
 
 /* A sandbox of a cay that wrote no notes has none to rename. */
@@ -131,9 +141,7 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err)
         r = mark_doomed(s->notes_fd, row->id);
     } else {
         text = note_text(row);
-        r = row->state == SANDBOX_CREATING ? fill_note(s->notes_fd, row->id, text) : -ENOENT;
-        if (r == -ENOENT)
-            r = write_note(s->notes_fd, row->id, text);
+        r = write_note(s->notes_fd, row->id, text);
     }
     return r < 0 ? err_sys(err, -r, "write the note beside the disk of %s", row->id) : 0;
 }

@@ -439,6 +439,37 @@ TEST(only_a_whole_note_of_a_sandbox_with_a_disk_becomes_a_row)
     store_close(s);
 }
 
+TEST(marks_share_a_file_and_what_is_noted_of_one_is_not_noted_of_another)
+{
+    auto_dir char *dir = dir_new();
+    struct sandbox_row a = row_of('a', SANDBOX_PREPARED), b = row_of('b', SANDBOX_PREPARED);
+    auto_free char *mark = xasprintf("%s/sandboxes/mark", dir);
+    struct store *s = open_store(dir, NULL);
+    struct stat st;
+
+    CHECK_INT(store_note(s, &a, NULL), 0);
+    CHECK_INT(store_note(s, &b, NULL), 0);
+    CHECK_INT(stat(mark, &st), 0);
+    CHECK_INT(st.st_nlink, 3);
+    store_note_claim(s, a.id);
+    store_note_claim(s, b.id);
+    a.state = SANDBOX_CREATING;
+    CHECK_INT(store_note(s, &a, NULL), 0);
+    CHECK(store_has_note(s, a.id) && !store_has_note(s, b.id));
+    CHECK_INT(stat(mark, &st), 0);
+    CHECK_INT(st.st_size, 0);
+    b.state = SANDBOX_REMOVING;
+    CHECK_INT(store_note(s, &b, NULL), 0);
+    CHECK(store_note_says_rubbish(s, b.id) && !store_note_says_rubbish(s, a.id));
+    /* It is a saving only. */
+    CHECK_INT(unlink(mark), 0);
+    b.id[4] = 'c';
+    b.state = SANDBOX_PREPARED;
+    CHECK_INT(store_note(s, &b, NULL), 0);
+    CHECK(store_note_says_rubbish(s, b.id));
+    store_close(s);
+}
+
 TEST(a_newer_schema_is_refused_and_left_as_it_is)
 {
     auto_dir char *dir = dir_new();

@@ -20,11 +20,13 @@ _Static_assert(ID_RANGES_FIRST + ID_RANGES * 65536ull <= ID_OWNERS_FIRST &&
 
 static int open_dir(struct err *err)
 {
-    int fd;
+    int fd = open(ID_RANGES_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (mkdir(ID_RANGES_DIR, 0700) < 0 && errno != EEXIST)
-        return err_sys(err, errno, "make %s", ID_RANGES_DIR);
-    fd = open(ID_RANGES_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        if (mkdir(ID_RANGES_DIR, 0700) < 0 && errno != EEXIST)
+            return err_sys(err, errno, "make %s", ID_RANGES_DIR);
+        fd = open(ID_RANGES_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
     return fd < 0 ? err_sys(err, errno, "open %s", ID_RANGES_DIR) : fd;
 }
 
