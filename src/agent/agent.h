@@ -18,7 +18,8 @@ struct err;
 /* The agent is a small family of single-threaded processes:
  *
  *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies
- *   ├─ handler     serves one ctl call with straight-line blocking code, then it exits
+ *   ├─ handler     serves a ctl call with straight-line blocking code, then it exits, or, after a
+ *   │              short one, waits for another
  *   ├─ syncer      while something in the box calls sync(), see sync.c
  *   └─ spawner     keeps a supervisor ready; lives inside the workload's limits
  *      └─ exec     supervisor of one command and of everything that command starts
@@ -26,7 +27,9 @@ struct err;
  * Rules that keep the box from reaching through them:
  *  1. They are not dumpable, so nothing inside can open their /proc files or trace them.
  *  2. Everything from AGENT_FD_CTL up is CLOEXEC, and a child closes all of it before it looks at a
- *     path or a cwd: /proc/self/fd/N then leads nowhere.
+ *     path or a cwd: /proc/self/fd/N then leads nowhere. Only sockets and what waits for them may
+ *     stay, since those cannot be opened by a path. The logs folder, which is outside of the box's
+ *     root, is no handler's but while it serves a call that needs it (shelf.c).
  *  3. Who is an agent process is decided by the table below, never by a name that anyone can take.
  *  4. They have a uid that nothing inside can become, in a user namespace above that of the
  *     commands (apart): root inside can neither signal, stop nor limit them. Files they touch as
@@ -93,6 +96,7 @@ struct agent_call {
     struct buf out; /* frames not sent yet */
     size_t at;
     struct wire args; /* of the call's first frame */
+    bool again;       /* this process can serve another afterwards */
 };
 
 /* frame_fill and frame_take on what the caller sends. */
@@ -120,7 +124,7 @@ int call_args_ok(const struct agent_call *c, struct err *err);
 
 struct pool;
 /* The life of a process of the pool: waits for a connection and serves it; then it exits, or, as a
- * supervisor that nothing is left of, waits again. */
+ * supervisor that nothing is left of or a handler that is as it was, waits again. */
 _Noreturn void serve(const struct pool *p, struct slot *slot);
 /* Answers without reading, for a loop that may not block. */
 void refuse(int conn, const struct err *err);
@@ -134,6 +138,11 @@ struct pool {
     struct err *full; /* what a caller hears when there is no process for it */
     int also;         /* something else to wait for; -1 = nothing */
     bool also_ready;  /* it can be read: set by pool_run */
+    bool ahead;       /* a spare is forked before the first caller comes */
+
+    /* of pool.c */
+    bool bare;           /* there was no spare when we last looked */
+    unsigned times_bare; /* how often it came to that */
 };
 
 bool pool_has_spare(const struct pool *p, pid_t parent);
@@ -167,6 +176,12 @@ void sync_setup(void);
 int sync_fd(void); /* what to wait for; -1 = nothing now */
 bool sync_retries(void);
 void sync_step(bool called); /* each round: called = sync_fd() can be read */
+
+/* ---- shelf.c: where the logs folder is kept */
+
+int shelf_make(void); /* in main, once: 0 or -errno */
+int shelf_fd(void);   /* what a handler keeps open for it */
+int shelf_take(void); /* opens AGENT_FD_LOGS: 0 or -errno */
 
 /* ---- heavy.c: memory of the calls that need much */
 
@@ -208,8 +223,9 @@ int identity_find(const struct accounts *a, const char *spec, struct identity *r
                   struct err *err);
 /* Finds it in the box's own files. */
 int identity_load(const char *spec, struct identity *ret, struct err *err);
-/* Becomes that user for good. "" stays root and costs nothing. */
-int identity_become(const char *spec, struct err *err);
+/* Becomes that user for good, so that the call is this process's last. "" stays root and costs
+ * nothing. */
+int identity_become(struct agent_call *c, const char *spec, struct err *err);
 /* The name of an id, or its digits; valid until the next call. */
 const char *accounts_user(struct accounts *a, uint32_t uid);
 const char *accounts_group(struct accounts *a, uint32_t gid);

@@ -136,25 +136,34 @@ static int send_bytes(struct agent_call *c, int fd, const char *path, uint64_t o
     return 0;
 }
 
+/* Up to the size that the caller is told; what has none to tell, as in /proc, until it ends. */
+static uint64_t bytes_wanted(const struct stat *st, uint64_t offset, uint64_t most)
+{
+    uint64_t size = (uint64_t)st->st_size, there = offset < size ? size - offset : 0;
+
+    if (most == 0)
+        most = UINT64_MAX;
+    return size == 0 || most < there ? most : there;
+}
+
 int read_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
     uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);
-    auto_accounts struct accounts names = {0};
+    struct accounts none = {0};
     auto_close int fd = -1;
     struct stat st;
 
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     if (offset > INT64_MAX)
         return err_set(err, ERR_INVALID, "the offset is too large");
     fd = open_regular(path, &st, err);
     if (fd < 0)
         return -1;
-    accounts_load(&names);
-    send_file(c, FRAME_OK, AT_FDCWD, path, &st, &names);
-    return send_bytes(c, fd, path, offset, most ? most : UINT64_MAX, err);
+    send_file(c, FRAME_OK, AT_FDCWD, path, &st, &none);
+    return send_bytes(c, fd, path, offset, bytes_wanted(&st, offset, most), err);
 }
 
 int stat_call(struct agent_call *c, struct err *err)
@@ -163,7 +172,7 @@ int stat_call(struct agent_call *c, struct err *err)
     auto_strv char **paths = wire_get_list(&c->args, CALL_PATHS_MAX);
     auto_accounts struct accounts names = {0};
 
-    if (call_args_ok(c, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     accounts_load(&names);
     for (char **path = paths; *path; path++) {
@@ -231,7 +240,7 @@ int list_call(struct agent_call *c, struct err *err)
     int fd, r;
 
     buf_init(&text, LIST_BYTES_MAX);
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
@@ -253,7 +262,7 @@ int move_call(struct agent_call *c, struct err *err)
     auto_free char *user = wire_get_str(&c->args);
 
     if (call_args_ok(c, err) < 0 || path_check(from, err) < 0 || path_check(to, err) < 0 ||
-        identity_become(user, err) < 0)
+        identity_become(c, user, err) < 0)
         return -1;
     if (rename(from, to) < 0) {
         struct stat st;
@@ -277,7 +286,7 @@ int chmod_call(struct agent_call *c, struct err *err)
     struct stat st;
     uint32_t mode;
 
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     if (stat(path, &st) < 0)
         return file_error(err, errno, path);

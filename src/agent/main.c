@@ -150,6 +150,9 @@ int main(int argc, char **argv)
     if (setup(argc, argv) != 0)
         return 1;
     /* In this order: the spawner stays where we were started, inside the workload's limits. */
+    r = shelf_make();
+    if (r < 0)
+        return fail("put the logs on their shelf", -r);
     r = spawner_start(false, agent_cgroups, work_cgroups);
     if (r < 0)
         return fail("start the spawner", -r);

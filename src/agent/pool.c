@@ -10,8 +10,10 @@
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
- *  1. At least one spare waits for a connection (SLOT_WAITS). The last of them that takes one sends
- *     us SIGCHLD, so that the next is forked while the call is served.
+ *  1. A spare waits for a connection (SLOT_WAITS). The last of them that takes one sends us
+ * SIGCHLD, so that the next is forked while the call is served. But many a box lives for one call:
+ * the second spare is forked when the first has been taken twice, when somebody comes and finds
+ *     none, or when nobody has come for PEACE_S. In a pool that is not `ahead` the first one too.
  *  2. While no spare waits we accept ourselves, but only to refuse: this process never reads from a
  *     connection, so no caller can hold it up.
  *  3. A spare dies with its parent; a process that serves does not. Who counts spares counts those
@@ -19,7 +21,9 @@
  *  4. A process that can serve again becomes a spare again, if there are not SPARES_MAX of them:
  *     calls that come one after the other fork nothing. */
 
-#define SPARES_MAX 4
+#define SPARES_MAX    4
+#define TIMES_WITHOUT 2 /* that there is none and none is forked: at the start, and once taken */
+#define PEACE_S       1
 
 bool pool_has_spare(const struct pool *p, pid_t parent)
 {
@@ -99,19 +103,39 @@ static void turn_away(struct pool *p)
     (void)close(conn);
 }
 
+/* Rule 1: whether a spare is forked now, although nobody waits for it. */
+static bool wants_one(struct pool *p)
+{
+    if (!p->bare)
+        p->times_bare++;
+    p->bare = true;
+    return p->times_bare > TIMES_WITHOUT || (p->times_bare == 1 && p->ahead);
+}
+
 bool pool_run(struct pool *p, pid_t watch, bool retry)
 {
-    struct timespec soon = {.tv_nsec = 100 * 1000 * 1000};
+    struct timespec soon = {.tv_nsec = 100 * 1000 * 1000}, peace = {.tv_sec = PEACE_S};
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    bool ready = pool_has_spare(p, getpid()) || refill(p), found;
-    struct pollfd fds[] = {{.fd = ready ? -1 : p->sock, .events = POLLIN},
-                           {.fd = p->also, .events = POLLIN}};
-    int r = ppoll(fds, ARRAY_LEN(fds), ready && !retry ? NULL : &soon, &agent_wait_mask);
+    bool ready = pool_has_spare(p, getpid()), failed = false, found;
+    struct pollfd fds[] = {{.fd = -1, .events = POLLIN}, {.fd = p->also, .events = POLLIN}};
+    int r;
 
+    if (!ready && wants_one(p))
+        failed = !(ready = refill(p));
+    p->bare = !ready;
+    if (!ready)
+        fds[0].fd = p->sock;
+    r = ppoll(fds, ARRAY_LEN(fds),
+              retry || failed ? &soon
+              : ready         ? NULL
+                              : &peace,
+              &agent_wait_mask);
+    if (r == 0 && !retry)
+        p->times_bare = TIMES_WITHOUT + 1;
     p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
-    if (r > 0 && fds[0].revents && !refill(p))
+    if (r > 0 && fds[0].revents && !pool_has_spare(p, getpid()) && !refill(p))
         turn_away(p);
     return found;
 }

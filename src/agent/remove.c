@@ -58,7 +58,7 @@ int remove_call(struct agent_call *c, struct err *err)
     auto_free char *user = wire_get_str(&c->args);
     uint32_t recursive = wire_get_u32(&c->args);
 
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     if (remove_path(path, recursive != 0, err) < 0 && err->sys != ENOENT)
         return -1;

@@ -1,10 +1,12 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "base/clock.h"
@@ -32,19 +34,20 @@ static int hello_call(struct agent_call *c, struct err *err)
 
 static const struct {
     int (*run)(struct agent_call *c, struct err *err);
-    bool exec; /* served on the exec socket, not on ctl */
-    bool logs; /* needs the logs folder; for the others it is closed (rule 2) */
+    bool exec;  /* served on the exec socket, not on ctl */
+    bool logs;  /* needs the logs folder; the others do not have it (rule 2) */
+    bool again; /* leaves a handler as it was, which then serves another call */
 } ops[CALL_OPS] = {
-    [CALL_HELLO] = {hello_call},
+    [CALL_HELLO] = {hello_call, .again = true},
     [CALL_EXEC] = {exec_call, .exec = true, .logs = true},
     [CALL_LOG] = {log_call, .logs = true},
-    [CALL_READ] = {read_call},
-    [CALL_WRITE] = {write_call},
-    [CALL_STAT] = {stat_call},
+    [CALL_READ] = {read_call, .again = true},
+    [CALL_WRITE] = {write_call, .again = true},
+    [CALL_STAT] = {stat_call, .again = true},
     [CALL_LIST] = {list_call},
     [CALL_SEARCH] = {search_call},
     [CALL_MOVE] = {move_call},
-    [CALL_MKDIR] = {mkdir_call},
+    [CALL_MKDIR] = {mkdir_call, .again = true},
     [CALL_REMOVE] = {remove_call},
     [CALL_CHMOD] = {chmod_call},
     [CALL_PS] = {ps_call},
@@ -186,10 +189,26 @@ static int answer(struct agent_call *c, bool exec, struct err *err)
     op = f.type - FRAME_CALL;
     if (f.type < FRAME_CALL || op >= CALL_OPS || ops[op].exec != exec)
         return err_set(err, ERR_INVALID, "this socket of the agent does not serve call %u", f.type);
-    if (!ops[op].logs)
-        (void)close(AGENT_FD_LOGS);
+    if (!exec && ops[op].logs && shelf_take() < 0)
+        return err_set(err, ERR_INTERNAL, "the agent has lost the folder of logs");
+    c->again = ops[op].again;
     wire_init(&c->args, f.data, f.len);
     return ops[op].run(c, err);
+}
+
+/* A supervisor keeps what its commands need; a handler the shelf, and the place of the logs. */
+static void close_others(int sock, bool exec)
+{
+    unsigned past = (unsigned)(exec ? AGENT_FD_STATUS - 1 : shelf_fd());
+
+    for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
+        if (fd != (unsigned)sock && !(exec && (fd == AGENT_FD_LOGS || fd == AGENT_FD_USERS)))
+            (void)close((int)fd);
+    if (past > AGENT_FD_STATUS)
+        (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, past - 1, 0);
+    (void)syscall(SYS_close_range, past + 1, ~0u, 0);
+    if (!exec)
+        (void)dup3(STDIN_FILENO, AGENT_FD_LOGS, O_CLOEXEC);
 }
 
 /* All that can be done before somebody is waiting for it. Returns what to wait on, or -1 when there
@@ -199,10 +218,7 @@ static int prepare(struct agent_call *c, int sock, bool exec)
     struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE};
     int queue;
 
-    for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
-        if (fd != (unsigned)sock && fd != AGENT_FD_LOGS && !(exec && fd == AGENT_FD_USERS))
-            (void)close((int)fd);
-    (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
+    close_others(sock, exec);
     if (exec) {
         (void)prctl(PR_SET_NAME, "cay-exec");
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -264,8 +280,8 @@ static bool reset(struct agent_call *c)
     return true;
 }
 
-/* The listening socket stays open meanwhile. A command does not get it (rule 2), and no path leads
- * to it: sockets cannot be opened through /proc. */
+/* The listening socket stays open meanwhile, here and below. A command does not get it (rule 2),
+ * and no path leads to it: sockets cannot be opened through /proc. */
 static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struct agent_call *c,
                                   int queue)
 {
@@ -284,23 +300,32 @@ static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struc
     _exit(0);
 }
 
+static _Noreturn void serve_calls(const struct pool *p, struct slot *slot, struct agent_call *c,
+                                  int queue)
+{
+    struct err err = {0};
+
+    do {
+        c->fd = wait_for_caller(p->sock, queue);
+        leave_pool(p, slot);
+        if (answer(c, false, &err) < 0) {
+            call_fail(c, &err);
+            break;
+        }
+        call_flush(c);
+    } while (c->again && reset(c) && pool_return(p, slot));
+    _exit(0);
+}
+
 void serve(const struct pool *p, struct slot *slot)
 {
     bool exec = p->sock == AGENT_FD_EXEC;
     struct agent_call c = {0};
-    struct err err = {0};
     int queue = prepare(&c, p->sock, exec);
 
     if (exec)
         serve_execs(p, slot, &c, queue);
-    c.fd = wait_for_caller(p->sock, queue);
-    leave_pool(p, slot);
-    (void)close(p->sock); /* rule 2: the connection and the logs are left */
-    (void)close(queue);
-    if (answer(&c, false, &err) < 0)
-        call_fail(&c, &err);
-    call_flush(&c);
-    _exit(0);
+    serve_calls(p, slot, &c, queue);
 }
 
 void refuse(int conn, const struct err *err)

@@ -29,7 +29,8 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
                         .slots = agents->execs,
                         .nslots = EXECS_MAX,
                         .full = &full,
-                        .also = -1};
+                        .also = -1,
+                        .ahead = true};
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

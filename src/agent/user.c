@@ -224,12 +224,13 @@ int identity_load(const char *spec, struct identity *ret, struct err *err)
     return identity_find(&a, spec, ret, err);
 }
 
-int identity_become(const char *spec, struct err *err)
+int identity_become(struct agent_call *c, const char *spec, struct err *err)
 {
     struct identity id;
 
     if (spec[0] == '\0')
         return 0;
+    c->again = false;
     if (identity_load(spec, &id, err) < 0)
         return -1;
     /* By way of root: capabilities go when it is left. */

@@ -120,7 +120,7 @@ int search_call(struct agent_call *c, struct err *err)
     char dir[PATH_LIMIT];
     int r;
 
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     if (!glob_valid(glob))
         return err_set(err, ERR_INVALID, "the pattern is no glob that files are searched with");

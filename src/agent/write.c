@@ -49,7 +49,7 @@ int mkdir_call(struct agent_call *c, struct err *err)
     auto_free char *user = wire_get_str(&c->args);
     uint32_t mode = wire_get_u32(&c->args);
 
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
     if (make_dirs(path, mode == CALL_MODE_KEEP ? 0755 : mode & 07777, err) < 0)
         return -1;
@@ -123,9 +123,12 @@ static int upload_begin(struct upload *u, const char *path, bool parents, struct
 {
     if (resolve(u, path, err) < 0)
         return -1;
-    if (parents && make_dirs(u->parent, 0755, err) < 0)
-        return -1;
     u->dir = open(u->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (u->dir < 0 && parents) { /* mostly they are there */
+        if (make_dirs(u->parent, 0755, err) < 0)
+            return -1;
+        u->dir = open(u->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
     if (u->dir < 0)
         return file_error(err, errno, u->parent);
     if (look_at_old(u, err) < 0)
@@ -189,8 +192,8 @@ int write_call(struct agent_call *c, struct err *err)
     int r;
 
     u.mode = mode;
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(user, err) < 0 ||
-        upload_begin(&u, path, parents != 0, err) < 0)
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 ||
+        identity_become(c, user, err) < 0 || upload_begin(&u, path, parents != 0, err) < 0)
         r = -1;
     else
         r = receive(c, &u, err);

@@ -105,7 +105,7 @@ int send_fds(int sock, const void *data, size_t len, const int *fds, size_t nfds
     return (size_t)n == len ? 0 : -EMSGSIZE;
 }
 
-ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
+static ssize_t receive_fds(int sock, void *data, size_t len, int *fds, size_t *nfds, int flags)
 {
     union {
         struct cmsghdr align;
@@ -122,7 +122,7 @@ ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
 
     *nfds = 0;
     do
-        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+        n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
@@ -151,6 +151,16 @@ ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
     }
     *nfds = got;
     return n;
+}
+
+ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
+{
+    return receive_fds(sock, data, len, fds, nfds, 0);
+}
+
+ssize_t peek_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
+{
+    return receive_fds(sock, data, len, fds, nfds, MSG_PEEK | MSG_DONTWAIT);
 }
 
 /* sun_path holds 107 bytes; a longer path goes through a descriptor of its folder. */

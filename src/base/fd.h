@@ -23,6 +23,8 @@ int fd_set_nonblock(int fd, bool on);
  * descriptors than there is room for are closed and give -EMSGSIZE. */
 int send_fds(int sock, const void *data, size_t len, const int *fds, size_t nfds);
 ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
+/* As recv_fds(), of a message that is there and stays there. */
+ssize_t peek_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
 
 /* A unix stream socket, listening at path (replacing a stale one), or connected to it. Paths longer
  * than sun_path work through /proc/self/fd. */

@@ -23,7 +23,8 @@ enum call_op {
     CALL_EXEC, /* struct call_exec → STARTED, (STDOUT | STDERR)*, EXIT; background: STARTED only */
     CALL_LOG,  /* str exec id, u64 offset, u64 at most → DATA*, END: struct call_log */
     CALL_READ,  /* str path, str user, u64 offset, u64 at most (0 = all) → OK: struct call_file;
-                 * DATA*, END. A file that is not regular is refused */
+                 * DATA*, END. A file that is not regular is refused. Owner and group are digits
+                 */
     CALL_WRITE, /* str path, str user, u32 mode (~0 = keep, or 0644 when new), u32 make parents;
                  * then DATA*, END from the caller → OK. The file appears whole, on END, or not at
                  * all */

@@ -407,7 +407,7 @@ TEST(a_background_exec_whose_supervisor_died_is_lost)
     CHECK_INT(kill(ppid, SIGKILL), 0);
     expect_dead(ppid);
     CHECK_INT(wait_log("orphan", &text).exit.how, EXIT_LOST);
-    CHECK_INT(kill(pid, SIGKILL), 0);
+    expect_dead(pid);
 }
 
 TEST(an_unknown_log_and_a_bad_id_are_refused)

@@ -10,12 +10,12 @@ static void put(const char *path, const char *text, uint32_t mode, uint32_t pare
 }
 
 /* The content, in memory that lives until the next call. */
-static const char *get(const char *path, uint64_t offset, uint64_t most)
+static const char *get_as(const char *path, const char *user, uint64_t offset, uint64_t most)
 {
     static struct buf text;
     struct buf b = {0};
     unsigned type = 0;
-    int fd = ctl(CALL_READ, "ssUU", path, "", offset, most);
+    int fd = ctl(CALL_READ, "ssUU", path, user, offset, most);
 
     buf_done(&text);
     buf_init(&text, 64 << 20);
@@ -31,6 +31,11 @@ static const char *get(const char *path, uint64_t offset, uint64_t most)
     buf_done(&b);
     (void)close(fd);
     return text.data;
+}
+
+static const char *get(const char *path, uint64_t offset, uint64_t most)
+{
+    return get_as(path, "", offset, most);
 }
 
 static uint32_t mode_of(const char *path)
@@ -160,9 +165,57 @@ TEST(what_is_not_a_regular_file_is_refused_at_once)
     expect_error(ctl(CALL_READ, "ssUU", "relative", "", (uint64_t)0, (uint64_t)0), ERR_INVALID, "");
 }
 
+/* Adds the agent's children (spawner and handlers) to those seen so far. */
+static unsigned children_seen(pid_t seen[256], unsigned n)
+{
+    char path[64], text[512], *p = text;
+    long pid;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", rig.agent, rig.agent);
+    CHECK(read_file_at(-1, path, text, sizeof(text)) > 0);
+    while ((pid = strtol(p, &p, 10)) > 0) {
+        unsigned i = 0;
+
+        while (i < n && seen[i] != pid)
+            i++;
+        if (i == n && n < 256)
+            seen[n++] = (pid_t)pid;
+    }
+    return n;
+}
+
+/* How many come about depends on how fast one is ready again; but they are kept. */
+TEST(short_calls_one_after_the_other_are_served_by_a_few_processes)
+{
+    pid_t seen[256];
+    unsigned n = 0;
+    char *path;
+
+    rig_start();
+    path = in_files("file");
+    for (int i = 0; i < 40; i++) {
+        put(path, i % 2 ? "hello" : "world", CALL_MODE_KEEP, 0);
+        n = children_seen(seen, n);
+        CHECK_STR(get(path, 0, 0), i % 2 ? "hello" : "world");
+        n = children_seen(seen, n);
+    }
+    CHECK(n <= 12);
+}
+
+TEST(a_file_that_has_no_size_is_read_to_its_end)
+{
+    rig_start();
+    CHECK(strstr(get("/proc/version", 0, 0), "Linux"));
+}
+
 TEST(no_descriptor_of_the_agent_leads_out_of_the_box)
 {
     rig_start();
+    /* Also not in a handler that has served a call, or after one that had the logs. */
+    put(in_files("file"), "x", CALL_MODE_KEEP, 0);
+    expect_error(ctl(CALL_LOG, "sUU", "nope", (uint64_t)0, (uint64_t)1), ERR_NOT_FOUND,
+                 "log_not_found");
+    put(in_files("file"), "y", CALL_MODE_KEEP, 0);
     for (int fd = 3; fd < 16; fd++) {
         char path[64];
         int conn;
@@ -366,6 +419,11 @@ TEST(files_are_touched_as_the_user_asked_for)
     if (getuid() != 0)
         SKIP("needs root");
     put(in_files("secret"), "x", 0600, 0);
+    put(in_files("shared"), "x", 0644, 0);
+    for (int i = 0; i < 6; i++) { /* who was somebody else serves nobody after that */
+        CHECK_STR(get_as(in_files("shared"), "1000", 0, 0), "x");
+        CHECK_STR(get(in_files("secret"), 0, 0), "x");
+    }
     expect_error(ctl(CALL_READ, "ssUU", in_files("secret"), "1000", (uint64_t)0, (uint64_t)0),
                  ERR_FORBIDDEN, "permission_denied");
     fd = ctl(CALL_WRITE, "ssuu", in_files("mine"), "1000", CALL_MODE_KEEP, 0u);
