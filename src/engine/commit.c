@@ -102,7 +102,7 @@ static void stays_paused(struct engine *e, struct sandbox *sb, const struct err 
 {
     log_error("a sandbox stays paused after its commit", "id", sb->box.id, "error", why->text);
     if (sandbox_move(sb, SANDBOX_PAUSED, NULL, NULL) == 0)
-        writer_leave(e, writer_put(e, sb));
+        writer_leave(e, writer_put_state(e, sb));
 }
 
 /* In its turn, as its end is; what takes long is between the two, in nobody's way. Nothing runs

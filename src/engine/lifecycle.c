@@ -69,9 +69,11 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
     struct write_job *intent = writer_put(e, sb);
     struct err write_err = {0};
     struct box box = sb->box;
-    int made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, box.id, err);
-    int written = writer_wait(e, intent, &write_err);
+    int made, written;
 
+    writer_begin(e, intent);
+    made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, box.id, err);
+    written = writer_wait(e, intent, &write_err);
     pthread_mutex_lock(&sb->lock);
     sb->box.pid = box.pid;
     sb->box.pid_start = box.pid_start;
@@ -102,9 +104,9 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
     } else {
         reaper_watch(e, sb);
         /* Not waited for: recovery takes a CREATING row whose box is alive for a running one. */
-        writer_leave(e, writer_put(e, sb));
         atomic_fetch_add(&e->created, 1);
         writer_count(e, "created");
+        writer_leave(e, writer_put_state(e, sb));
     }
     turn_give(&sb->turn);
     return r;
@@ -241,9 +243,40 @@ int engine_list(struct engine *e, const char *status, const json_t *metadata, ui
 
 /* ---- remove ---- */
 
-static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
+static void count_removed(struct engine *e, enum removal why)
+{
+    atomic_fetch_add(why == REMOVED_BY_EXPIRY ? &e->expired : &e->killed, 1);
+    writer_count(e, why == REMOVED_BY_EXPIRY ? "expired" : "killed");
+}
+
+/* From here on nobody can find it; if the row cannot be written, removing goes on all the same, and
+ * at worst a later start finds a sandbox whose processes are gone. The disk is synced while the box
+ * is killed: that the row is written leads a later start to the same end, and a power cut, which a
+ * row that is not synced does not outlive, ends the box too. Then nobody was told that it is
+ * removed, and the sandbox is there, stopped. */
+static int end_removed(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
 {
     struct err write_err = {0};
+    struct write_job *row;
+    int r = 0;
+
+    roster_remove(e, sb);
+    images_release(e, sb->image_id);
+    reaper_unwatch(e, sb);
+    count_removed(e, why);
+    row = writer_put(e, sb);
+    /* Nobody waits for one that has expired: the destroyer ends it, and the sweep goes on. */
+    if (why != REMOVED_BY_EXPIRY) {
+        writer_write(e, row);
+        r = runtime_kill(e->runtime, &sb->box, err);
+    }
+    if (writer_wait(e, row, &write_err) < 0)
+        log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
+    return r;
+}
+
+static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
+{
     int r;
 
     if (why == REMOVED_BY_EXPIRY && sb->deadline_ns > mono_ns())
@@ -251,15 +284,7 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
     if (sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL) < 0)
         return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
                         sb->box.id);
-    /* From here on nobody can find it; if the row cannot be written, removing goes on all the same,
-     * and at worst a later start finds a sandbox whose processes are gone. */
-    roster_remove(e, sb);
-    images_release(e, sb->image_id);
-    reaper_unwatch(e, sb);
-    if (writer_wait(e, writer_put(e, sb), &write_err) < 0)
-        log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
-    /* Nobody waits for one that has expired: the destroyer ends it, and the sweep goes on. */
-    r = why == REMOVED_BY_EXPIRY ? 0 : runtime_kill(e->runtime, &sb->box, err);
+    r = end_removed(e, sb, why, err);
     if (sandbox_is_committing(sb))
         atomic_store(&sb->commit_off, true); /* which then dooms it */
     else
@@ -288,17 +313,9 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
         return -1;
     r = remove_in_turn(e, sb, why, err);
     turn_give(&sb->turn);
-    if (r < 0)
-        return -1;
-    if (why == REMOVED_BY_EXPIRY) {
+    if (r == 0 && why == REMOVED_BY_EXPIRY)
         log_info("sandbox expired", "id", sb->box.id);
-        atomic_fetch_add(&e->expired, 1);
-        writer_count(e, "expired");
-    } else {
-        atomic_fetch_add(&e->killed, 1);
-        writer_count(e, "killed");
-    }
-    return 0;
+    return r;
 }
 
 int engine_remove(struct engine *e, const char *id, struct err *err)
@@ -318,11 +335,11 @@ static int pause_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, NULL, err) < 0)
         return -1;
-    if (writer_wait(e, writer_put(e, sb), err) == 0 &&
+    if (writer_wait(e, writer_put_state(e, sb), err) == 0 &&
         runtime_pause(e->runtime, &sb->box, true, err) == 0)
         return 0;
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
-    writer_leave(e, writer_put(e, sb));
+    writer_leave(e, writer_put_state(e, sb));
     return -1;
 }
 
@@ -349,7 +366,7 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return -1;
     if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)
         return -1;
-    return writer_wait(e, writer_put(e, sb), err);
+    return writer_wait(e, writer_put_state(e, sb), err);
 }
 
 static int change(struct engine *e, const char *id,

@@ -363,7 +363,7 @@ static void pause_in_turn(struct engine *e, struct sandbox *sb)
     }
     sb->starved_ns = mono_ns();
     (void)sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL);
-    writer_leave(e, writer_put(e, sb));
+    writer_leave(e, writer_put_state(e, sb));
     log_warn("a sandbox that writes was paused: the host's disk is low", "id", sb->box.id);
 }
 
@@ -403,7 +403,7 @@ static bool go_on_in_turn(struct engine *e, struct sandbox *sb)
     }
     sb->wrote_ns = mono_ns(); /* it will go on with what it did */
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
-    writer_leave(e, writer_put(e, sb));
+    writer_leave(e, writer_put_state(e, sb));
     log_info("a sandbox goes on: there is room on the host's disk again", "id", sb->box.id);
     return true;
 }

@@ -17,17 +17,30 @@
  * and most sandboxes change again, or are gone, before it matters. */
 #define NOTE_DELAY_NS (1000 * 1000000ll)
 
-/* A note that is to be written; of each sandbox the latest. The writer's thread alone has them. */
+/* A note that is to be written; of each sandbox the latest. */
 struct late_note {
     struct late_note *next;
     struct sandbox_row row;
+    uint64_t serial; /* of the job it is from */
     int64_t due_ns;
 };
 
-struct writer {
-    pthread_mutex_t lock;
-    pthread_cond_t more, done;
+struct jobs {
     struct write_job *head, *tail;
+};
+
+/* A row is first written, which outlives the daemon, then synced if it must outlive a power cut.
+ * Whoever waits for a row does both with its own hands, for all that are queued, unless another
+ * does so already: handing over to the thread would take longer than the writing. The thread does
+ * what nobody waits for. */
+struct writer {
+    pthread_mutex_t files; /* before lock: held while notes are written, so that none comes late */
+    pthread_mutex_t lock;  /* all below */
+    pthread_cond_t more, done;
+    struct jobs queued, written; /* written: to be synced */
+    bool writing, syncing;       /* somebody does; one at a time */
+    unsigned owed;               /* jobs not done that the thread is to see to */
+    uint64_t serial;
     struct late_note *notes; /* the oldest first */
     bool stop, running;
     pthread_t thread;
@@ -37,8 +50,12 @@ struct write_job {
     enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT } what;
     struct sandbox_row row;
     const char *counter;
-    bool note;       /* of WRITE_PUT: the note beside the disk changes too */
-    bool done, left; /* left: nobody waits, the writer frees it */
+    uint64_t serial;
+    bool note;          /* of WRITE_PUT: the note beside the disk changes too */
+    bool sync;          /* it is to outlive a power cut */
+    bool written, done; /* done: there is a result */
+    bool owed;          /* the thread sees to it */
+    bool left;          /* nobody waits, who ends it frees it */
     int result;
     struct err err;
     struct write_job *next;
@@ -50,17 +67,31 @@ static void job_free(struct write_job *job)
     free(job);
 }
 
+static void append(struct jobs *jobs, struct write_job *job)
+{
+    job->next = NULL;
+    if (jobs->tail)
+        jobs->tail->next = job;
+    else
+        jobs->head = job;
+    jobs->tail = job;
+}
+
+static struct write_job *take_all(struct jobs *jobs)
+{
+    struct write_job *first = jobs->head;
+
+    *jobs = (struct jobs){0};
+    return first;
+}
+
 static struct write_job *push(struct engine *e, struct write_job *job)
 {
     struct writer *w = e->writer;
 
     pthread_mutex_lock(&w->lock);
-    if (w->tail)
-        w->tail->next = job;
-    else
-        w->head = job;
-    w->tail = job;
-    pthread_cond_signal(&w->more);
+    job->serial = ++w->serial;
+    append(&w->queued, job);
     pthread_mutex_unlock(&w->lock);
     return job;
 }
@@ -112,55 +143,84 @@ static void drop_note(struct late_note **at)
     free(note);
 }
 
-/* Takes the row out of the job; its id stays there. */
+/* Takes the row out of the job; its id stays there. With the lock held. */
 static void note_later(struct writer *w, struct write_job *job)
 {
     struct late_note **at = find_note(w, job->row.id);
 
+    if (*at && (*at)->serial > job->serial)
+        return; /* that one had not to wait for a sync */
     if (!*at) {
         *at = xcalloc(1, sizeof(**at));
         (*at)->due_ns = mono_ns() + NOTE_DELAY_NS;
+        pthread_cond_signal(&w->more);
     }
     sandbox_row_done(&(*at)->row);
     (*at)->row = job->row;
+    (*at)->serial = job->serial;
     job->row = (struct sandbox_row){0};
     memcpy(job->row.id, (*at)->row.id, ID_SIZE);
 }
 
-/* Whoever waits for a row finds that the disk is marked as spare, or no longer is, or as removed;
- * what else there is to note is written later. */
-static void mark_disks(struct engine *e, struct write_job *first)
+static void mark_disk(struct engine *e, struct write_job *job)
 {
-    for (struct write_job *job = first; job; job = job->next) {
-        if (job->result < 0)
-            continue;
-        if (job->what == WRITE_DELETE || job->row.state == SANDBOX_REMOVING)
-            drop_note(find_note(e->writer, job->row.id));
-        if (!job->note)
-            continue;
-        if (job->row.state == SANDBOX_PREPARED || job->row.state == SANDBOX_REMOVING) {
-            write_note(e->store, &job->row);
-            continue;
-        }
-        if (job->row.state == SANDBOX_CREATING)
-            store_note_claim(e->store, job->row.id);
-        note_later(e->writer, job);
+    struct writer *w = e->writer;
+
+    if (job->what == WRITE_DELETE || job->row.state == SANDBOX_REMOVING) {
+        pthread_mutex_lock(&w->lock);
+        drop_note(find_note(w, job->row.id));
+        pthread_mutex_unlock(&w->lock);
     }
+    if (!job->note)
+        return;
+    if (job->row.state == SANDBOX_PREPARED || job->row.state == SANDBOX_REMOVING) {
+        write_note(e->store, &job->row);
+        return;
+    }
+    if (job->row.state == SANDBOX_CREATING)
+        store_note_claim(e->store, job->row.id);
+    pthread_mutex_lock(&w->lock);
+    note_later(w, job);
+    pthread_mutex_unlock(&w->lock);
 }
 
-static bool is_due(const struct late_note *note)
+/* Whoever waits for a row finds that the disk is marked as spare, or no longer is, or as removed;
+ * what else there is to note is written later. Of those that are synced, afterwards. */
+static void mark_disks(struct engine *e, struct write_job *first, bool synced)
 {
-    return note && note->due_ns <= mono_ns();
+    pthread_mutex_lock(&e->writer->files);
+    for (struct write_job *job = first; job; job = job->next)
+        if (job->result == 0 && job->sync == synced)
+            mark_disk(e, job);
+    pthread_mutex_unlock(&e->writer->files);
+}
+
+static bool is_due(const struct writer *w)
+{
+    return w->notes && (w->stop || w->notes->due_ns <= mono_ns());
 }
 
 /* One of them, so that rows do not wait for all. */
 static void write_late_note(struct engine *e)
 {
-    write_note(e->store, &e->writer->notes->row);
-    drop_note(&e->writer->notes);
+    struct writer *w = e->writer;
+    struct late_note *note = NULL;
+
+    pthread_mutex_lock(&w->files);
+    pthread_mutex_lock(&w->lock);
+    if (is_due(w)) {
+        note = w->notes;
+        w->notes = note->next;
+        note->next = NULL;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (note)
+        write_note(e->store, &note->row);
+    drop_note(&note);
+    pthread_mutex_unlock(&w->files);
 }
 
-/* What came together is made durable together, so that parallel creates share one sync. When a
+/* What came together is written together. When a
  * batch fails, each job is tried alone: one bad row must not fail its neighbours. */
 static void run_batch(struct store *store, struct write_job *first)
 {
@@ -178,69 +238,136 @@ static void run_batch(struct store *store, struct write_job *first)
         run_job(store, job);
 }
 
-static void finish(struct writer *w, struct write_job *first)
+static void log_failure(const struct write_job *job)
 {
-    pthread_mutex_lock(&w->lock);
-    for (struct write_job *job = first, *next; job; job = next) {
-        next = job->next;
-        job->next = NULL;
-        job->done = true;
-        if (!job->left)
-            continue;
-        if (job->result < 0)
-            log_error("state could not be stored", "id", job->row.id, "error", job->err.text);
-        job_free(job);
-    }
-    pthread_cond_broadcast(&w->done);
-    pthread_mutex_unlock(&w->lock);
+    if (job->result < 0)
+        log_error("state could not be stored", "id", job->row.id, "error", job->err.text);
 }
 
-/* Jobs, or NULL when it is time for a note or to end. */
-static struct write_job *next_batch(struct writer *w)
+/* With the lock held. */
+static void finish(struct writer *w, struct write_job *job)
 {
-    struct write_job *batch;
+    job->done = true;
+    if (job->owed)
+        w->owed--;
+    if (!job->left)
+        return;
+    log_failure(job);
+    job_free(job);
+}
 
-    pthread_mutex_lock(&w->lock);
-    while (!w->head && !w->stop && !is_due(w->notes)) {
-        struct timespec due;
+/* With the lock held: others who wait go on, or do the next step. */
+static void pass_on(struct writer *w)
+{
+    pthread_cond_broadcast(&w->done);
+    if (w->owed > 0)
+        pthread_cond_signal(&w->more);
+}
 
-        if (!w->notes) {
-            pthread_cond_wait(&w->more, &w->lock);
-            continue;
-        }
-        due = (struct timespec){.tv_sec = w->notes->due_ns / 1000000000,
-                                .tv_nsec = w->notes->due_ns % 1000000000};
-        (void)pthread_cond_timedwait(&w->more, &w->lock, &due);
-    }
-    batch = w->head;
-    w->head = w->tail = NULL;
+/* With the lock held, which is given up meanwhile. */
+static void write_queued(struct engine *e)
+{
+    struct writer *w = e->writer;
+    struct write_job *first = take_all(&w->queued);
+
+    w->writing = true;
     pthread_mutex_unlock(&w->lock);
-    return batch;
+    run_batch(e->store, first);
+    mark_disks(e, first, false);
+    pthread_mutex_lock(&w->lock);
+    w->writing = false;
+    for (struct write_job *job = first, *next; job; job = next) {
+        next = job->next;
+        job->written = true;
+        if (job->sync && job->result == 0)
+            append(&w->written, job);
+        else
+            finish(w, job);
+    }
+    pass_on(w);
+}
+
+/* As write_queued(). Rows that come together share one sync. */
+static void sync_written(struct engine *e)
+{
+    struct writer *w = e->writer;
+    struct write_job *first = take_all(&w->written);
+    struct err err = {0};
+    int r;
+
+    w->syncing = true;
+    pthread_mutex_unlock(&w->lock);
+    r = store_sync(e->store, &err);
+    for (struct write_job *job = first; job && r < 0; job = job->next) {
+        job->result = r;
+        job->err = err;
+    }
+    mark_disks(e, first, true);
+    pthread_mutex_lock(&w->lock);
+    w->syncing = false;
+    for (struct write_job *job = first, *next; job; job = next) {
+        next = job->next;
+        finish(w, job);
+    }
+    pass_on(w);
+}
+
+/* With the lock held. One step of the two; false when others are at it, or there is nothing. */
+static bool step(struct engine *e)
+{
+    struct writer *w = e->writer;
+
+    if (w->queued.head && !w->writing)
+        write_queued(e);
+    else if (w->written.head && !w->syncing)
+        sync_written(e);
+    else
+        return false;
+    return true;
+}
+
+/* With the lock held. */
+static void sleep_on(struct writer *w)
+{
+    struct timespec due;
+
+    if (!w->notes) {
+        pthread_cond_wait(&w->more, &w->lock);
+        return;
+    }
+    due = (struct timespec){.tv_sec = w->notes->due_ns / 1000000000,
+                            .tv_nsec = w->notes->due_ns % 1000000000};
+    (void)pthread_cond_timedwait(&w->more, &w->lock, &due);
 }
 
 static void *writer_main(void *arg)
 {
     struct engine *e = arg;
+    struct writer *w = e->writer;
 
+    pthread_mutex_lock(&w->lock);
     for (;;) {
-        struct write_job *batch = next_batch(e->writer);
-
-        if (batch) {
-            run_batch(e->store, batch);
-            mark_disks(e, batch);
-            finish(e->writer, batch);
-        } else if (e->writer->notes) {
+        if ((w->owed > 0 || w->stop) && step(e))
+            continue;
+        if (is_due(w)) {
+            pthread_mutex_unlock(&w->lock);
             write_late_note(e);
+            pthread_mutex_lock(&w->lock);
+        } else if (w->stop && !w->writing && !w->syncing) {
+            break;
         } else {
-            return NULL;
+            sleep_on(w);
         }
     }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
 }
 
 struct writer *writer_new(void)
 {
     struct writer *w = xcalloc(1, sizeof(*w));
 
+    pthread_mutex_init(&w->files, NULL);
     pthread_mutex_init(&w->lock, NULL);
     cond_init_monotonic(&w->more);
     pthread_cond_init(&w->done, NULL);
@@ -251,6 +378,7 @@ void writer_free(struct writer *w)
 {
     if (!w)
         return;
+    pthread_mutex_destroy(&w->files);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);
     pthread_cond_destroy(&w->done);
@@ -294,13 +422,14 @@ static char *image_config(const struct sandbox *sb)
     return text;
 }
 
-struct write_job *writer_put(struct engine *e, struct sandbox *sb)
+static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync)
 {
     struct write_job *job = xcalloc(1, sizeof(*job));
     struct sandbox_row *row = &job->row;
     json_t *config;
 
     job->what = WRITE_PUT;
+    job->sync = sync;
     row->image_config = image_config(sb);
     pthread_mutex_lock(&sb->lock);
     (void)snprintf(row->id, sizeof(row->id), "%s", sb->box.id);
@@ -331,14 +460,62 @@ struct write_job *writer_put(struct engine *e, struct sandbox *sb)
     return job;
 }
 
+struct write_job *writer_put(struct engine *e, struct sandbox *sb)
+{
+    return put(e, sb, true);
+}
+
+struct write_job *writer_put_state(struct engine *e, struct sandbox *sb)
+{
+    return put(e, sb, false);
+}
+
+/* With the lock held: the thread sees to it. */
+static void owe(struct writer *w, struct write_job *job)
+{
+    if (job->done || job->owed)
+        return;
+    job->owed = true;
+    w->owed++;
+    pthread_cond_signal(&w->more);
+}
+
+void writer_begin(struct engine *e, struct write_job *job)
+{
+    pthread_mutex_lock(&e->writer->lock);
+    owe(e->writer, job);
+    pthread_mutex_unlock(&e->writer->lock);
+}
+
+void writer_write(struct engine *e, struct write_job *job)
+{
+    struct writer *w = e->writer;
+
+    pthread_mutex_lock(&w->lock);
+    while (!job->written && !job->done) {
+        if (!w->writing)
+            write_queued(e);
+        else
+            pthread_cond_wait(&w->done, &w->lock);
+    }
+    owe(w, job);
+    pthread_mutex_unlock(&w->lock);
+}
+
 int writer_wait(struct engine *e, struct write_job *job, struct err *err)
 {
     struct writer *w = e->writer;
     int r;
 
     pthread_mutex_lock(&w->lock);
-    while (!job->done)
-        pthread_cond_wait(&w->done, &w->lock);
+    while (!job->done) {
+        if (!job->written && !w->writing)
+            write_queued(e);
+        else if (job->written && !w->syncing)
+            sync_written(e);
+        else
+            pthread_cond_wait(&w->done, &w->lock);
+    }
     pthread_mutex_unlock(&w->lock);
     r = job->result;
     if (r < 0 && err)
@@ -353,9 +530,9 @@ void writer_leave(struct engine *e, struct write_job *job)
 
     pthread_mutex_lock(&w->lock);
     job->left = true;
+    owe(w, job);
     if (job->done) {
-        if (job->result < 0)
-            log_error("state could not be stored", "id", job->row.id, "error", job->err.text);
+        log_failure(job);
         job_free(job);
     }
     pthread_mutex_unlock(&w->lock);
@@ -366,6 +543,7 @@ int writer_put_box(struct engine *e, const struct box *box, struct err *err)
     struct write_job *job = xcalloc(1, sizeof(*job));
 
     job->what = WRITE_PUT;
+    job->sync = true;
     job->row.state = SANDBOX_PREPARED;
     job->note = box->slot == BOX_NO_SLOT; /* the first time */
     (void)snprintf(job->row.id, sizeof(job->row.id), "%s", box->id);
@@ -389,5 +567,6 @@ void writer_count(struct engine *e, const char *name)
 
     job->what = WRITE_COUNT;
     job->counter = name;
-    writer_leave(e, push(e, job));
+    job->left = true;
+    (void)push(e, job);
 }

@@ -10,22 +10,32 @@ struct sandbox;
 struct write_job;
 
 /* Rows go to the store in the order in which they were handed over, several in one transaction when
- * they come together. */
+ * they come together. A row that is stored outlives this process and, unless said otherwise, a
+ * power cut. */
 struct writer;
 
 struct writer *writer_new(void);
 void writer_free(struct writer *w);
 int writer_start(struct engine *e, struct err *err);
 void writer_stop(struct engine *e); /* after everything handed over is stored */
-/* Hands over the row of sb as it is now. The job goes to one of the two below. */
+/* Hands over the row of sb as it is now. The job goes to writer_wait() or writer_leave(). */
 struct write_job *writer_put(struct engine *e, struct sandbox *sb);
+/* The same when nothing has changed but that it runs, or is paused: a power cut ends every box and
+ * makes it stopped whatever its row says, so this one need not outlive that and waits for no disk.
+ */
+struct write_job *writer_put_state(struct engine *e, struct sandbox *sb);
+/* Has it stored by another thread, while the caller does something else and then waits. */
+void writer_begin(struct engine *e, struct write_job *job);
+/* The same, but returns when it outlives this process (or cannot be stored). */
+void writer_write(struct engine *e, struct write_job *job);
 /* Waits until it is stored; -1 when it could not be. */
 int writer_wait(struct engine *e, struct write_job *job, struct err *err);
 /* Does not wait: a failure is logged, and recovery finds its way without that write. */
 void writer_leave(struct engine *e, struct write_job *job);
 /* The row of a box that is prepared and no sandbox yet; waits until it is stored. */
 int writer_put_box(struct engine *e, const struct box *box, struct err *err);
-/* Waits until the row is gone. */
+/* Waits until the row is gone; a power cut may bring it back, as one that is being removed. */
 int writer_delete(struct engine *e, const char *id, struct err *err);
-/* One more of that counter, whose name is a literal. Does not wait. */
+/* One more of that counter, whose name is a literal. Stored with the row that the caller hands over
+ * next. */
 void writer_count(struct engine *e, const char *name);

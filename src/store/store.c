@@ -245,8 +245,10 @@ static bool has_sandboxes(const char *data_dir)
 
 static int open_db(struct store *s, const char *data_dir, int *ret_rebuilt, struct err *err)
 {
-    static const char setup[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
-                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;";
+    /* NORMAL: a commit is written to the log; store_sync() makes it outlive a power cut. */
+    static const char setup[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
+                                "PRAGMA wal_autocheckpoint = " LOG_PAGES_TEXT
+                                "; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;";
     auto_free char *path = xasprintf("%s/cay.db", data_dir);
     struct err why = {0};
     enum health health;
@@ -289,7 +291,7 @@ int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struc
     struct err failure = {0};
     int rebuilt = 0;
 
-    s->lock_fd = s->notes_fd = -1;
+    s->lock_fd = s->notes_fd = s->log_fd = -1;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&s->lock, &attr);
@@ -299,7 +301,8 @@ int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struc
         (void)err_sys(&failure, errno, "make the data directory %s", data_dir);
     else if (store_take_lock(data_dir, &s->lock_fd, &failure) == 0 &&
              open_db(s, data_dir, &rebuilt, &failure) == 0 && prepare_all(s, &failure) == 0 &&
-             store_open_notes(s, data_dir, &failure) == 0 && store_take_back(s, &failure) == 0) {
+             store_open_notes(s, data_dir, &failure) == 0 && store_take_back(s, &failure) == 0 &&
+             store_open_log(s, data_dir, &failure) == 0 && store_sync(s, &failure) == 0) {
         *ret_rebuilt = rebuilt;
         *ret = s;
         return 0;
@@ -317,6 +320,7 @@ void store_close(struct store *s)
     for (int i = 0; i < STMTS; i++)
         (void)sqlite3_finalize(s->stmts[i]);
     (void)sqlite3_close(s->db);
+    close_fd(&s->log_fd);
     close_fd(&s->notes_fd);
     close_fd(&s->lock_fd);
     pthread_mutex_destroy(&s->lock);

@@ -10,8 +10,9 @@
 struct err;
 struct store;
 
-/* State that must survive: SQLite in WAL mode with synchronous=FULL, one connection behind one
- * lock. Callable from any thread. A call returns when what it wrote is on disk. */
+/* State that must survive: SQLite in WAL mode, one connection behind one lock. Callable from any
+ * thread. What a call wrote when it returns outlives this process; a power cut it outlives after
+ * store_sync(). */
 
 /* Opens <data>/cay.db, takes the lock on the data directory (a second daemon gets ERR_CONFLICT
  * naming the pid that has it), runs migrations (after a backup), checks integrity. A database that
@@ -21,10 +22,13 @@ struct store;
 int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struct err *err);
 void store_close(struct store *s);
 
-/* Writes between begin and commit, by the same thread, become durable together, with one sync;
- * other threads wait. Commit fails when any of it could not be kept; then none of it was. */
+/* Writes between begin and commit, by the same thread, are kept together; other threads wait.
+ * Commit fails when any of it could not be kept; then none of it was. */
 void store_begin(struct store *s);
 int store_commit(struct store *s, struct err *err);
+
+/* Waits for the disk; takes no lock, so others read and write meanwhile. */
+int store_sync(struct store *s, struct err *err);
 
 struct sandbox_row {
     char id[ID_SIZE];

@@ -28,6 +28,7 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *stmts[STMTS];
     int lock_fd, notes_fd; /* of notes: <data>/sandboxes */
+    int log_fd;            /* cay.db-wal, to sync it */
     bool batch_failed;
 };
 
@@ -42,6 +43,13 @@ int store_migrate(sqlite3 *db, const char *path, struct err *err);
 
 /* The descriptor that holds the lock on the data directory. */
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
+
+/* SQLite empties the log into the database when it has so many pages. */
+#define LOG_PAGES      256
+#define LOG_PAGES_TEXT "256"
+
+/* After a transaction, for which SQLite has made it. */
+int store_open_log(struct store *s, const char *data_dir, struct err *err);
 
 /* The folder with the notes, which is made. */
 int store_open_notes(struct store *s, const char *data_dir, struct err *err);

@@ -39,6 +39,22 @@ def test_kill_9_with_many_sandboxes_keeps_all_of_them(daemon_of):
         assert api.read(ids[-1], "mark") == ids[-1]
 
 
+def test_kill_9_right_after_a_pause_a_resume_or_a_removal(own):
+    """Who was told keeps what it was told."""
+    with own.api() as api:
+        id = api.create()["id"]
+        for what, status in [("pause", "paused"), ("resume", "running")] * 2:
+            api.post(f"/sandboxes/{id}/{what}").ok()
+            own.kill9()
+            own.start()
+            assert api.sandbox(id)["status"] == status
+        assert api.sh(id, "echo on") == "on\n"
+        api.remove(id)
+        own.kill9()
+        own.start()
+        assert id not in api.ids()
+
+
 def test_sigterm_keeps_sandboxes(own):
     with own.api() as api:
         id = api.create()["id"]

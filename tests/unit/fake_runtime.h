@@ -76,6 +76,7 @@ static struct fake {
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     void (*on_disk_room)(const char *id); /* before somebody is told of a disk's room */
+    void (*on_kill)(const char *id);      /* before a box is killed */
     atomic_bool half_read;                /* somebody has taken what LIE_HALF sent */
     atomic_uint agains;                   /* CALL_AGAINs that came */
     atomic_ullong loses;                  /* bytes with every frame of one; 0 = 1 */
@@ -491,6 +492,8 @@ static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
 
     (void)rt;
     (void)err;
+    if (fake.on_kill)
+        fake.on_kill(box->id);
     pthread_mutex_lock(&fake.lock);
     b = fake_find(box->id);
     if (b) {

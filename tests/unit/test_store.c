@@ -1,7 +1,9 @@
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -94,6 +96,45 @@ TEST(a_row_is_there_after_reopening)
     store_close(s);
     s = open_store(dir, NULL);
     CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    store_close(s);
+}
+
+TEST(a_row_outlives_the_process_that_wrote_it_without_a_sync)
+{
+    auto_dir char *dir = dir_new();
+    struct sandbox_row row = row_of('1', SANDBOX_RUNNING);
+    struct store *s;
+    pid_t child = fork();
+
+    if (child == 0) {
+        s = open_store(dir, NULL);
+        if (store_put_sandbox(s, &row, NULL) == 0)
+            (void)kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    CHECK_INT(waitpid(child, &(int){0}, 0), child);
+    s = open_store(dir, NULL);
+    CHECK_INT(store_each_sandbox(s, check_row, &row, NULL), 5);
+    store_close(s);
+}
+
+TEST(the_log_does_not_grow_with_the_rows_that_are_written)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/cay.db-wal", dir);
+    struct store *s = open_store(dir, NULL);
+    struct stat before, after;
+
+    CHECK_INT(stat(path, &before), 0);
+    for (int i = 0; i < 1000; i++) {
+        struct sandbox_row row = row_of((char)('0' + i % 10), SANDBOX_RUNNING);
+
+        CHECK_INT(store_put_sandbox(s, &row, NULL), 0);
+    }
+    CHECK_INT(store_sync(s, NULL), 0);
+    CHECK_INT(stat(path, &after), 0);
+    CHECK_INT(after.st_size, before.st_size);
+    CHECK_INT(rows_in(s), 10);
     store_close(s);
 }
 

@@ -1,0 +1,222 @@
+/* What the row of a sandbox says, and when: as another program reads it from the database. */
+
+#include <sqlite3.h>
+#include <string.h>
+
+#include "engine_world.h"
+
+#define HOST "{\"image\":\"host\"}"
+
+static sqlite3 *look_into(const char *dir)
+{
+    auto_free char *path = xasprintf("%s/cay.db", dir);
+    sqlite3 *db;
+
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_busy_timeout(db, 5000), SQLITE_OK);
+    return db;
+}
+
+static void run_sql(const char *dir, const char *sql)
+{
+    sqlite3 *db = look_into(dir);
+
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    (void)sqlite3_close(db);
+}
+
+static int first_text(void *arg, int n, char **values, char **names)
+{
+    (void)n;
+    (void)names;
+    *(char **)arg = xstrdup(values[0]);
+    return 0;
+}
+
+static char *ask(const char *dir, const char *sql)
+{
+    sqlite3 *db = look_into(dir);
+    char *text = NULL;
+
+    CHECK_INT(sqlite3_exec(db, sql, first_text, &text, NULL), SQLITE_OK);
+    (void)sqlite3_close(db);
+    return text ? text : xstrdup("none");
+}
+
+static char *row_state(const char *dir, const char *id)
+{
+    auto_free char *sql = xasprintf("SELECT state FROM sandbox WHERE id = '%s'", id);
+
+    return ask(dir, sql);
+}
+
+static void check_row(struct world *w, const char *id, const char *want)
+{
+    auto_free char *state = row_state(w->dir, id);
+
+    CHECK_STR(state, want);
+}
+
+TEST(who_is_told_that_it_is_paused_or_goes_on_finds_it_in_the_row)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    check_row(&w, id, "paused");
+    CHECK_INT(engine_resume(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    check_row(&w, id, "running");
+    world_done(&w);
+}
+
+TEST(a_pause_whose_row_cannot_be_stored_leaves_it_running)
+{
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    run_sql(w.dir, "CREATE TRIGGER no BEFORE UPDATE ON sandbox WHEN NEW.state = 'paused' "
+                   "BEGIN SELECT RAISE(FAIL, 'no pause today'); END");
+    CHECK_INT(engine_pause(w.engine, id, &s, &err), -1);
+    CHECK(strstr(err.text, "no pause today"));
+    CHECK(!fake_look(id)->paused);
+    check_status(&w, id, "running");
+    run_sql(w.dir, "DROP TRIGGER no");
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(a_resume_whose_row_cannot_be_stored_says_so)
+{
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    run_sql(w.dir, "CREATE TRIGGER no BEFORE UPDATE ON sandbox WHEN NEW.state = 'running' "
+                   "BEGIN SELECT RAISE(FAIL, 'no resume today'); END");
+    CHECK_INT(engine_resume(w.engine, id, &s, &err), -1);
+    CHECK(strstr(err.text, "no resume today"));
+    run_sql(w.dir, "DROP TRIGGER no");
+    world_done(&w);
+}
+
+static const char *killing_dir;
+static _Atomic(char *) state_when_killed;
+
+static void look_at_row(const char *id)
+{
+    free(atomic_exchange(&state_when_killed, row_state(killing_dir, id)));
+}
+
+TEST(the_row_says_removing_before_the_box_is_killed)
+{
+    auto_free char *id = NULL;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    killing_dir = w.dir;
+    fake.on_kill = look_at_row;
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    fake.on_kill = NULL;
+    CHECK_STR(atomic_load(&state_when_killed), "removing");
+    free(atomic_exchange(&state_when_killed, NULL));
+    world_done(&w);
+}
+
+TEST(a_sandbox_whose_row_cannot_say_removing_is_removed_all_the_same)
+{
+    auto_free char *id = NULL;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    run_sql(w.dir, "CREATE TRIGGER no BEFORE UPDATE ON sandbox WHEN NEW.state = 'removing' "
+                   "BEGIN SELECT RAISE(FAIL, 'no'); END");
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    await_gone(id);
+    run_sql(w.dir, "DROP TRIGGER no");
+    world_done(&w);
+}
+
+TEST(what_is_counted_is_stored_with_the_row)
+{
+    auto_free char *id = NULL, *killed = NULL;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    killed = ask(w.dir, "SELECT value FROM counter WHERE name = 'killed'");
+    CHECK_STR(killed, "1");
+    world_done(&w);
+}
+
+static void *pause_and_resume(void *arg)
+{
+    struct world *w = ((void **)arg)[0];
+    const char *id = ((void **)arg)[1];
+    json_t *s;
+
+    for (int i = 0; i < 50; i++) {
+        CHECK_INT(engine_pause(w->engine, id, &s, NULL), 0);
+        json_decref(s);
+        CHECK_INT(engine_resume(w->engine, id, &s, NULL), 0);
+        json_decref(s);
+    }
+    return NULL;
+}
+
+static void *renew(void *arg)
+{
+    struct world *w = ((void **)arg)[0];
+    const char *id = ((void **)arg)[1];
+    json_t *s;
+
+    for (int i = 0; i < 50; i++) {
+        CHECK_INT(engine_renew(w->engine, id, now_ms() + 3600000, &s, NULL), 0);
+        json_decref(s);
+    }
+    return NULL;
+}
+
+/* Those that wait for the disk and those that do not, in each other's way. */
+TEST(threads_store_rows_at_once)
+{
+    struct world w;
+    char *ids[4];
+    void *args[8][2];
+    pthread_t threads[8];
+
+    world_up(&w);
+    for (int i = 0; i < 4; i++)
+        ids[i] = create(&w, HOST);
+    for (int i = 0; i < 8; i++) {
+        args[i][0] = &w;
+        args[i][1] = ids[i / 2];
+        CHECK_INT(pthread_create(&threads[i], NULL, i % 2 ? renew : pause_and_resume, args[i]), 0);
+    }
+    for (int i = 0; i < 8; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++) {
+        check_row(&w, ids[i], "running");
+        free(ids[i]);
+    }
+    world_done(&w);
+}
+
+TAP_MAIN
