@@ -1,8 +1,12 @@
 /* floor: measures the kernel work behind each row of the bench, in this process.
  *
- *   floor rows N            N boxes: create, exec, write, read, pause, resume, kill, run
- *   floor parallel N        N times three boxes created at once, by three processes
- *   floor throughput C S    execs per second, C outstanding, for S seconds
+ *   floor rows N            N boxes, parked ahead: create, exec, write, read, pause, resume, kill,
+ * run floor cold N            N boxes made with nothing parked floor parallel N        N times
+ * three boxes, parked ahead, started at once by three processes floor burst N           N boxes
+ * with nothing parked, by eight processes: until the last serves floor lives C S         whole
+ * lives a second (make, exec, kill, remove), by C processes floor fill N            N boxes with
+ * nothing parked, that stay until the end of standard input floor throughput C S    execs per
+ * second, C outstanding, for S seconds
  *
  * A scratch directory is made below $CAY_BENCH_DIR (default: /var/tmp) and removed at the end. */
 
@@ -12,7 +16,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,20 +24,20 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "floor.h"
+#include "floor_load.h"
 #include "samples.h"
 
 #define BOXES_MAX   8
 #define CLIENTS_MAX 32
-#define PARALLEL    3
 
 static const char command[] = "echo hello";
 
-static volatile sig_atomic_t stopping;
+volatile sig_atomic_t floor_stopping;
 
 static void on_signal(int sig)
 {
     (void)sig;
-    stopping = 1;
+    floor_stopping = 1;
 }
 
 static int send_request(int sock, enum floor_op op, const void *data, size_t len, struct err *err)
@@ -72,8 +75,13 @@ static int ask(int sock, enum floor_op op, const void *data, size_t len, size_t 
     return send_request(sock, op, data, len, err) < 0 ? -1 : read_answer(sock, answer, want, err);
 }
 
+int floor_echo(int sock, struct err *err)
+{
+    return ask(sock, FLOOR_EXEC, command, strlen(command), strlen("hello\n"), err);
+}
+
 /* The calls that go to the agent. *ret_us is the time of the first exec. */
-static int measure_agent(int sock, double *ret_us, struct err *err)
+static int measure_agent(int execs, int files, double *ret_us, struct err *err)
 {
     char kilobyte[FILE_SIZE];
     int64_t t;
@@ -83,18 +91,18 @@ static int measure_agent(int sock, double *ret_us, struct err *err)
         double us;
 
         t = mono_ns();
-        if (ask(sock, FLOOR_EXEC, command, strlen(command), strlen("hello\n"), err) < 0)
+        if (floor_echo(execs, err) < 0)
             return -1;
         us = samples_since(&rows[EXEC], t);
         if (i == 0)
             *ret_us = us;
     }
     t = mono_ns();
-    if (ask(sock, FLOOR_WRITE, kilobyte, sizeof(kilobyte), 0, err) < 0)
+    if (ask(files, FLOOR_WRITE, kilobyte, sizeof(kilobyte), 0, err) < 0)
         return -1;
     (void)samples_since(&rows[WRITE], t);
     t = mono_ns();
-    if (ask(sock, FLOOR_READ, "", 0, sizeof(kilobyte), err) < 0)
+    if (ask(files, FLOOR_READ, "", 0, sizeof(kilobyte), err) < 0)
         return -1;
     (void)samples_since(&rows[READ], t);
     return 0;
@@ -102,7 +110,7 @@ static int measure_agent(int sock, double *ret_us, struct err *err)
 
 static int measure_box(struct box *box, struct err *err)
 {
-    auto_close int sock = -1;
+    auto_close int execs = -1, files = -1;
     double run, exec = 0;
     int64_t t = mono_ns();
 
@@ -110,8 +118,9 @@ static int measure_box(struct box *box, struct err *err)
         return -1;
     run = samples_since(&rows[CREATE], t);
     /* Kept open: freezing would have to wait for a process that is just ending. */
-    sock = box_connect(box, err);
-    if (sock < 0 || measure_agent(sock, &exec, err) < 0)
+    execs = box_connect(box, FLOOR_EXEC, err);
+    files = execs < 0 ? -1 : box_connect(box, FLOOR_READ, err);
+    if (files < 0 || measure_agent(execs, files, &exec, err) < 0)
         return -1;
     t = mono_ns();
     if (box_freeze(box, true, err) < 0)
@@ -131,8 +140,8 @@ static int measure_box(struct box *box, struct err *err)
 
 static int measure_rows(uint64_t n, struct err *err)
 {
-    for (uint64_t i = 0; i < n && !stopping; i++) {
-        struct box *box = box_prepare(err);
+    for (uint64_t i = 0; i < n && !floor_stopping; i++) {
+        struct box *box = box_park(err);
         int r;
 
         rest();
@@ -145,71 +154,22 @@ static int measure_rows(uint64_t n, struct err *err)
     return 0;
 }
 
-/* One of the processes that create at once: waits for end of file on start, then says how it went.
- */
-static void create_one(struct box *box, int start, int done)
+static int measure_cold(uint64_t n, struct err *err)
 {
-    struct err err = {0};
-    char byte;
-
-    (void)read_some(start, &byte, 1);
-    if (box_start(box, &err) < 0)
-        (void)fprintf(stderr, "floor: %s\n", err.text);
-    else
-        (void)write_all(done, "k", 1);
-    (void)box_kill(box, NULL);
-    _exit(0);
-}
-
-static int measure_three(struct box **boxes, struct samples *row, struct err *err)
-{
-    int start[2], done[2], r = 0;
-    pid_t pids[PARALLEL];
-    int64_t t;
-
-    if (pipe(start) < 0 || pipe(done) < 0)
-        return err_sys(err, errno, "make a pipe");
-    for (int i = 0; i < PARALLEL; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            (void)close(start[1]);
-            create_one(boxes[i], start[0], done[1]);
-        }
-    }
-    (void)close(start[0]);
-    (void)close(done[1]);
-    t = mono_ns();
-    (void)close(start[1]);
-    for (int i = 0; i < PARALLEL && r == 0; i++) {
-        char byte;
-
-        if (read_some(done[0], &byte, 1) != 1)
-            r = err_set(err, ERR_INTERNAL, "a parallel create failed");
-    }
-    if (r == 0)
-        (void)samples_since(row, t);
-    (void)close(done[0]);
-    for (int i = 0; i < PARALLEL; i++)
-        if (pids[i] > 0)
-            (void)waitpid(pids[i], NULL, 0);
-    return r;
-}
-
-static int measure_parallel(uint64_t n, struct err *err)
-{
-    struct samples row = {"create_3", "us"};
+    struct samples row = {"cold", "us"};
     int r = 0;
 
-    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
-        struct box *boxes[PARALLEL] = {0};
+    for (uint64_t i = 0; i < n && r == 0 && !floor_stopping; i++) {
+        struct box *box;
+        int64_t t;
 
-        for (int k = 0; k < PARALLEL && r == 0; k++)
-            r = (boxes[k] = box_prepare(err)) ? 0 : -1;
         rest();
+        t = mono_ns();
+        box = box_park(err);
+        r = box ? box_start(box, err) : -1;
         if (r == 0)
-            r = measure_three(boxes, &row, err);
-        for (int k = 0; k < PARALLEL; k++)
-            box_free(boxes[k]);
+            (void)samples_since(&row, t);
+        box_free(box);
     }
     samples_print(&row);
     return r;
@@ -227,7 +187,7 @@ static int pump(const int *socks, unsigned clients, uint64_t seconds, uint64_t *
         if (send_request(socks[i], FLOOR_EXEC, command, strlen(command), err) < 0)
             return -1;
     }
-    for (*ret_count = 0; mono_ns() < end && !stopping;) {
+    for (*ret_count = 0; mono_ns() < end && !floor_stopping;) {
         if (poll(p, clients, 1000) <= 0)
             continue;
         for (unsigned i = 0; i < clients; i++) {
@@ -255,10 +215,10 @@ static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *er
     if (clients < 1 || clients > CLIENTS_MAX)
         return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
     for (unsigned i = 0; i < BOXES_MAX && i < clients && r == 0; i++)
-        if (!(boxes[i] = box_prepare(err)) || box_start(boxes[i], err) < 0)
+        if (!(boxes[i] = box_park(err)) || box_start(boxes[i], err) < 0)
             r = -1;
     for (; open < clients && r == 0; open++)
-        if ((socks[open] = box_connect(boxes[open % BOXES_MAX], err)) < 0)
+        if ((socks[open] = box_connect(boxes[open % BOXES_MAX], FLOOR_EXEC, err)) < 0)
             r = -1;
     t = mono_ns();
     if (r == 0)
@@ -275,21 +235,38 @@ static int measure_throughput(uint64_t clients, uint64_t seconds, struct err *er
     return r;
 }
 
+static const struct {
+    const char *name;
+    int (*once)(uint64_t n, struct err *err);
+    int (*timed)(uint64_t clients, uint64_t seconds, struct err *err);
+} modes[] = {
+    {"rows", measure_rows, NULL},
+    {"cold", measure_cold, NULL},
+    {"parallel", measure_parallel, NULL},
+    {"burst", measure_burst, NULL},
+    {"fill", fill, NULL},
+    {"lives", NULL, measure_lives},
+    {"throughput", NULL, measure_throughput},
+};
+
 static int measure(int argc, char **argv, struct err *err)
 {
-    uint64_t n, seconds;
+    uint64_t n, seconds = 0;
 
-    if (argc == 3 && str_u64(argv[2], &n) == 0) {
-        if (strcmp(argv[1], "rows") == 0)
-            return measure_rows(n, err);
-        if (strcmp(argv[1], "parallel") == 0)
-            return measure_parallel(n, err);
+    if (argc < 3 || argc > 4 || str_u64(argv[2], &n) < 0 ||
+        (argc == 4 && str_u64(argv[3], &seconds) < 0))
+        argc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(modes) && argc > 0; i++) {
+        if (strcmp(argv[1], modes[i].name) != 0)
+            continue;
+        if (argc == 3 && modes[i].once)
+            return modes[i].once(n, err);
+        if (argc == 4 && modes[i].timed)
+            return modes[i].timed(n, seconds, err);
     }
-    if (argc == 4 && strcmp(argv[1], "throughput") == 0 && str_u64(argv[2], &n) == 0 &&
-        str_u64(argv[3], &seconds) == 0)
-        return measure_throughput(n, seconds, err);
-    return err_set(err, ERR_INVALID,
-                   "usage: floor rows N | parallel N | throughput CLIENTS SECONDS");
+    return err_set(
+        err, ERR_INVALID,
+        "usage: floor rows|cold|parallel|burst|fill N | lives|throughput CLIENTS SECONDS");
 }
 
 int main(int argc, char **argv)
@@ -306,6 +283,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "floor: make %s: %s\n", dir, strerror(errno));
         return 1;
     }
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
     self[n] = '\0';

@@ -6,9 +6,11 @@
 
 struct err;
 
-/* The floor: what the kernel alone costs. A box here has the parts of a cay sandbox (namespaces,
- * overlay, mounts, cgroups, seccomp, an agent as PID 1) but is made by one small process without
- * daemon, HTTP, database, threads or checks of input. Where the two differ the floor does less. */
+/* The floor: what the kernel alone costs. A box here has the parts of a cay sandbox (namespaces, a
+ * disk with a size, overlay, mounts, cgroups, seccomp, an agent as PID 1) but is made by one small
+ * process without daemon, HTTP, database, threads or checks of input. It is made in the same two
+ * parts: what does not depend on the image is parked ahead, the rest is the start. Where the two
+ * differ the floor does less. */
 
 /* ---- requests to the agent in the box: one struct, then len bytes; the answer has the same form
  * ---- */
@@ -22,11 +24,25 @@ struct floor_head {
     uint32_t len;
 };
 
-enum { FLOOR_FD_LISTEN = 3, FLOOR_FD_STATUS = 4 };
+#define FLOOR_GROUPS_MAX  5
+#define FLOOR_AGENTS_MAX  3
+#define FLOOR_IDS         65536u
+#define FLOOR_AGENT_UID   FLOOR_IDS /* the agent's own, which no command can become */
+#define FLOOR_AGENT_READY 'k'
+
+/* The agent's descriptors. FLOOR_FD_USERS has cay's number, since the filter knows it;
+ * FLOOR_FD_CALLS is what the filter gives; the cgroup.procs files of the agent's own leaf come
+ * last, as many as its argument says. */
+enum {
+    FLOOR_FD_CTL = 3,
+    FLOOR_FD_EXEC,
+    FLOOR_FD_CALLS,
+    FLOOR_FD_USERS, /* AGENT_FD_USERS */
+    FLOOR_FD_STATUS,
+    FLOOR_FD_GROUPS,
+};
 
 /* ---- boxes ---- */
-
-#define FLOOR_GROUPS_MAX 5
 
 struct box;
 
@@ -39,15 +55,18 @@ int floor_setup(const char *dir, const char *agent, const char *root, struct err
 /* Removes what floor_setup made. */
 void floor_teardown(void);
 
-/* What cay also has ready before a create comes in: scratch directory, socket, cgroups with their
- * limits, id range. */
-struct box *box_prepare(struct err *err);
+/* In a fork that makes boxes beside others: a mount namespace and numbers of its own. */
+int floor_worker(unsigned number, struct err *err);
 
-/* From the clone to the agent's word that it serves. */
+/* What cay has ready before a create comes in: the disk, cgroups with their limits, sockets, and a
+ * child in its namespaces with its ids, /proc, /sys and /dev, that waits. */
+struct box *box_park(struct err *err);
+
+/* The rest: the root filesystem, up to the agent's word that it serves. */
 int box_start(struct box *box, struct err *err);
 
-/* A new connection to the agent; the caller closes it. */
-int box_connect(const struct box *box, struct err *err);
+/* A new connection to the agent, for execs or for files; the caller closes it. */
+int box_connect(const struct box *box, enum floor_op op, struct err *err);
 
 int box_freeze(const struct box *box, bool frozen, struct err *err);
 
@@ -61,37 +80,45 @@ void box_free(struct box *box);
 
 struct sock_fprog;
 
-/* Mounts that take the host's privileges: made outside, detached, and sent to the child. */
-enum part { PART_ROOT, PART_DEV, PART_USR, PARTS }; /* without the last, a root of its own */
-
-struct child_plan {
-    const char *root;  /* mount point for the box's root, a directory of the host */
-    const char *empty; /* an empty directory of the host */
-    int go;            /* the child's end of a socket pair: the parts come over it */
-    int listen, status, agent;
-    const struct sock_fprog *filter;
-};
-
-/* Written to the status pipe; end of file without it means that the agent serves. */
-struct child_failure {
-    int error;
-    char step[28];
-};
-
-/* In the clone; does not return. */
-void child_main(struct child_plan *plan) __attribute__((noreturn));
-
-/* Directories for one box in each hierarchy in use. */
+/* Directories for one box in each hierarchy in use: the workload's, and the agent's where there are
+ * limits. procs are their cgroup.procs, open for writing. */
 struct groups {
-    char *dirs[FLOOR_GROUPS_MAX];
-    int procs[FLOOR_GROUPS_MAX]; /* cgroup.procs, open for writing; v2: the directory */
-    unsigned n;
+    char *dirs[FLOOR_GROUPS_MAX], *agent_dirs[FLOOR_AGENTS_MAX];
+    int procs[FLOOR_GROUPS_MAX], agent_procs[FLOOR_AGENTS_MAX];
+    unsigned n, n_agent;
     bool v2;
+    char *above; /* v2: the directory that has both */
 };
 
 int groups_setup(struct err *err);
 void groups_teardown(void);
 int groups_make(struct groups *g, unsigned number, struct err *err);
-int groups_join(const struct groups *g, pid_t pid, struct err *err);
+int groups_join(const struct groups *g, pid_t pid, struct err *err); /* v1; 0 = the caller */
 int groups_freeze(const struct groups *g, bool frozen, struct err *err);
 void groups_remove(struct groups *g);
+
+/* A disk: an ext4 of a fixed size in a file, copied from a template, on a loop device. */
+int disk_setup(const char *dir, struct err *err);
+void disk_teardown(void);
+int disk_make(const char *path, uint32_t owner, struct err *err); /* the mount, detached */
+void disk_abandon(int mount, const char *path);
+
+/* Mounts that take the host's privileges: made outside, detached, and sent to the child. */
+enum part { PART_STATUS, PART_ROOT, PART_USR, PARTS }; /* without the last, a root of its own */
+
+struct child_plan {
+    int sync; /* the child's end of a socket pair: /dev comes over it, and later the parts */
+    int ctl, exec, agent;
+    unsigned cpu;
+    const struct groups *groups;
+    const struct sock_fprog *filter;
+};
+
+/* What went wrong in the child: told to its maker while it is parked, later to the status pipe. */
+struct child_failure {
+    int error;
+    char step[28];
+};
+
+/* In the clone, whose working directory is the stage; does not return. */
+void child_main(const struct child_plan *plan) __attribute__((noreturn));

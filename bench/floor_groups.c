@@ -1,4 +1,5 @@
-/* cgroups of the floor's boxes: five v1 controllers, or one v2 directory. */
+/* cgroups of the floor's boxes, as cay has them: five v1 controllers with the workload's directory
+ * in each and the agent's in those with limits, or on v2 one directory with two leaves. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,23 +17,44 @@
 #include "base/mem.h"
 #include "floor.h"
 
+#define SETTINGS_MAX 5
+
+struct setting {
+    const char *file, *value;
+};
+
 struct limit {
     const char *group; /* below /sys/fs/cgroup */
-    const char *files[3], *values[3];
+    bool agent;        /* whether the agent has a directory of its own there */
+    struct setting work[SETTINGS_MAX], agents[SETTINGS_MAX];
 };
 
 static const struct limit limits_v1[] = {
     {"memory",
-     {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
-     {"536870912", "536870912"}},
-    {"cpu", {"cpu.cfs_period_us", "cpu.cfs_quota_us"}, {"100000", "100000"}},
-    {"pids", {"pids.max"}, {"256"}},
-    {"cpuacct", {NULL}, {NULL}},
-    {"freezer", {NULL}, {NULL}},
+     true,
+     {{"memory.limit_in_bytes", "536870912"},
+      {"memory.memsw.limit_in_bytes", "536870912"},
+      {"memory.kmem.tcp.limit_in_bytes", "134217728"}},
+     {{"memory.limit_in_bytes", "67108864"},
+      {"memory.memsw.limit_in_bytes", "67108864"},
+      {"memory.kmem.tcp.limit_in_bytes", "16777216"}}},
+    {"cpu", true, {{"cpu.cfs_quota_us", "100000"}}, {{"cpu.shares", "4096"}}},
+    {"pids", true, {{"pids.max", "256"}}, {{"pids.max", "512"}}},
+    {"cpuacct", false, {{0}}, {{0}}},
+    {"freezer", false, {{0}}, {{0}}},
 };
 
 static const struct limit limits_v2[] = {
-    {".", {"memory.max", "cpu.max", "pids.max"}, {"536870912", "100000 100000", "256"}},
+    {".",
+     true,
+     {{"memory.max", "536870912"},
+      {"cpu.max", "100000 100000"},
+      {"pids.max", "256"},
+      {"memory.swap.max", "0"}},
+     {{"memory.max", "67108864"},
+      {"cpu.weight", "1000"},
+      {"pids.max", "512"},
+      {"memory.swap.max", "0"}}},
 };
 
 enum { FREEZER_V1 = 4 };
@@ -44,6 +66,14 @@ static struct {
     char *parents[FLOOR_GROUPS_MAX];
 } tree;
 
+static int delegate(const char *dir, struct err *err)
+{
+    auto_free char *control = xasprintf("%s/cgroup.subtree_control", dir);
+    int r = write_file_at(AT_FDCWD, control, "+memory +cpu +pids");
+
+    return r < 0 ? err_sys(err, -r, "write %s", control) : 0;
+}
+
 int groups_setup(struct err *err)
 {
     struct statfs fs;
@@ -54,22 +84,14 @@ int groups_setup(struct err *err)
     tree.limits = tree.v2 ? limits_v2 : limits_v1;
     tree.n = tree.v2 ? ARRAY_LEN(limits_v2) : ARRAY_LEN(limits_v1);
     if (tree.v2)
-        (void)write_file_at(AT_FDCWD, "/sys/fs/cgroup/cgroup.subtree_control",
-                            "+memory +cpu +pids");
+        (void)delegate("/sys/fs/cgroup", NULL);
     for (unsigned i = 0; i < tree.n; i++) {
         tree.parents[i] =
             xasprintf("/sys/fs/cgroup/%s/cay-floor-%d", tree.limits[i].group, (int)getpid());
         if (mkdir(tree.parents[i], 0755) < 0 && errno != EEXIST)
             return err_sys(err, errno, "make %s", tree.parents[i]);
     }
-    if (tree.v2) {
-        auto_free char *control = xasprintf("%s/cgroup.subtree_control", tree.parents[0]);
-        int r = write_file_at(AT_FDCWD, control, "+memory +cpu +pids");
-
-        if (r < 0)
-            return err_sys(err, -r, "write %s", control);
-    }
-    return 0;
+    return tree.v2 ? delegate(tree.parents[0], err) : 0;
 }
 
 void groups_teardown(void)
@@ -82,39 +104,53 @@ void groups_teardown(void)
     }
 }
 
-static int set_limits(const char *dir, const struct limit *limit, struct err *err)
+/* Makes a directory with its settings. Returns its cgroup.procs, on v2 of the workload itself. */
+static int make_group(const char *dir, const struct setting *settings, bool whole, struct err *err)
 {
-    auto_close int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    auto_close int fd = mkdir(dir, 0755) < 0 ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int procs;
 
     if (fd < 0)
-        return err_sys(err, errno, "open %s", dir);
-    for (unsigned i = 0; i < ARRAY_LEN(limit->files) && limit->files[i]; i++) {
-        int r = write_file_at(fd, limit->files[i], limit->values[i]);
+        return err_sys(err, errno, "make %s", dir);
+    for (unsigned i = 0; i < SETTINGS_MAX && settings[i].file; i++) {
+        int r = write_file_at(fd, settings[i].file, settings[i].value);
 
-        /* Kernels without swap accounting have no memsw files. */
-        if (r < 0 && !(r == -ENOENT && strstr(limit->files[i], "memsw")))
-            return err_sys(err, -r, "write %s/%s", dir, limit->files[i]);
+        /* Kernels without swap or socket accounting do not have all of the files. */
+        if (r < 0 && r != -ENOENT)
+            return err_sys(err, -r, "write %s/%s", dir, settings[i].file);
     }
-    return 0;
+    if (whole)
+        return steal_fd(fd);
+    procs = openat(fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    return procs < 0 ? err_sys(err, errno, "open %s/cgroup.procs", dir) : procs;
 }
 
 int groups_make(struct groups *g, unsigned number, struct err *err)
 {
     *g = (struct groups){.v2 = tree.v2};
-    for (unsigned i = 0; i < tree.n; i++) {
-        auto_free char *procs = NULL;
-
-        g->dirs[i] = xasprintf("%s/%u", tree.parents[i], number);
-        g->procs[i] = -1;
-        g->n++;
-        if (mkdir(g->dirs[i], 0755) < 0)
-            return err_sys(err, errno, "make %s", g->dirs[i]);
-        if (set_limits(g->dirs[i], &tree.limits[i], err) < 0)
+    if (tree.v2) {
+        g->above = xasprintf("%s/%u", tree.parents[0], number);
+        if (mkdir(g->above, 0755) < 0)
+            return err_sys(err, errno, "make %s", g->above);
+        if (delegate(g->above, err) < 0)
             return -1;
-        procs = tree.v2 ? xstrdup(g->dirs[i]) : xasprintf("%s/cgroup.procs", g->dirs[i]);
-        g->procs[i] = open(procs, (tree.v2 ? O_RDONLY | O_DIRECTORY : O_WRONLY) | O_CLOEXEC);
-        if (g->procs[i] < 0)
-            return err_sys(err, errno, "open %s", procs);
+    }
+    for (unsigned i = 0; i < tree.n; i++) {
+        const struct limit *limit = &tree.limits[i];
+        const unsigned a = g->n_agent;
+
+        g->dirs[i] =
+            tree.v2 ? xasprintf("%s/work", g->above) : xasprintf("%s/%u", tree.parents[i], number);
+        g->n++;
+        if ((g->procs[i] = make_group(g->dirs[i], limit->work, tree.v2, err)) < 0)
+            return -1;
+        if (!limit->agent)
+            continue;
+        g->agent_dirs[a] = tree.v2 ? xasprintf("%s/agent", g->above)
+                                   : xasprintf("%s/%u.agent", tree.parents[i], number);
+        g->n_agent++;
+        if ((g->agent_procs[a] = make_group(g->agent_dirs[a], limit->agents, false, err)) < 0)
+            return -1;
     }
     return 0;
 }
@@ -150,7 +186,7 @@ static int wait_state(const char *file, const char *want, struct err *err)
 
 int groups_freeze(const struct groups *g, bool frozen, struct err *err)
 {
-    const char *dir = g->dirs[g->v2 ? 0 : FREEZER_V1];
+    const char *dir = g->v2 ? g->above : g->dirs[FREEZER_V1];
     auto_free char *file = xasprintf("%s/%s", dir, g->v2 ? "cgroup.freeze" : "freezer.state");
     auto_free char *state = xasprintf("%s/%s", dir, g->v2 ? "cgroup.events" : "freezer.state");
     int r;
@@ -166,12 +202,26 @@ int groups_freeze(const struct groups *g, bool frozen, struct err *err)
     return wait_state(state, frozen ? "FROZEN" : "THAWED", err);
 }
 
+static void remove_group(char *dir, int *procs)
+{
+    if (*procs >= 0)
+        close_fd(procs);
+    (void)rmdir(dir);
+    free(dir);
+}
+
 void groups_remove(struct groups *g)
 {
-    for (unsigned i = 0; i < g->n; i++) {
-        close_fd(&g->procs[i]);
-        (void)rmdir(g->dirs[i]);
-        free(g->dirs[i]);
+    while (g->n_agent > 0) {
+        g->n_agent--;
+        remove_group(g->agent_dirs[g->n_agent], &g->agent_procs[g->n_agent]);
     }
-    g->n = 0;
+    while (g->n > 0) {
+        g->n--;
+        remove_group(g->dirs[g->n], &g->procs[g->n]);
+    }
+    if (g->above)
+        (void)rmdir(g->above);
+    free(g->above);
+    g->above = NULL;
 }
