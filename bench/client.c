@@ -3,8 +3,11 @@
  *   client URL rows N           N sandboxes: create, exec, write, read, pause, resume, kill, run
  *   client URL parallel N       N times three sandboxes created at once, by three connections
  *   client URL throughput C S   execs a second by C connections on up to 8 sandboxes, for S seconds
- *   client URL lives C S        whole lives (create, exec, kill) a second by C connections, for S
- * seconds client URL gets C S         looks at one sandbox a second by C connections, for S seconds
+ *   client URL creates N        N sandboxes, one after the other, created and removed
+ *   client URL burst N          N sandboxes created at once, by N connections: until the last is
+ * there client URL lives C S        whole lives (create, exec, kill) a second, C connections, S
+ * seconds client URL cycles C N       N whole lives by C connections: the rate of each tenth of
+ * them client URL gets C S         looks at one sandbox a second by C connections, for S seconds
  *   client URL execs ID MS      execs in this sandbox with a pause after each, for so long
  *   client URL flood ID C S     execs by C connections in this sandbox, for S seconds
  *   client URL fill N           N sandboxes of 64 MB that stay
@@ -13,6 +16,7 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,8 +31,9 @@
 
 #define HEALTHS_PER_SANDBOX 5
 #define SANDBOXES_MAX       8
-#define CLIENTS_MAX         32
+#define CLIENTS_MAX         64
 #define PARALLEL            3
+#define TENTHS              10
 #define BODY_MAX            (1u << 20)
 #define EXEC_PAUSE_NS       4000000
 
@@ -180,6 +185,27 @@ static int measure_rows(uint64_t n, struct err *err)
     return r;
 }
 
+static int measure_creates(uint64_t n, struct err *err)
+{
+    struct http_client *c = connected(err);
+    int r = c ? 0 : -1;
+
+    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+        char id[ID_SIZE];
+        double us;
+
+        rest();
+        r = create(c, create_body, id, &us, err);
+        if (r == 0) {
+            samples_add(&rows[CREATE], us);
+            r = destroy(c, id, err);
+        }
+    }
+    samples_print(&rows[CREATE]);
+    http_client_free(c);
+    return r;
+}
+
 /* Calls that must not wait for others: five of health, and the removal of a sandbox. */
 static int measure_short(uint64_t n, struct err *err)
 {
@@ -272,32 +298,51 @@ static void *create_one(void *arg)
     return NULL;
 }
 
-static int measure_parallel(uint64_t n, struct err *err)
+/* n sandboxes at once, that often. */
+static int create_at_once(struct samples *row, unsigned n, uint64_t times, struct err *err)
 {
-    struct samples row = {"create_3", "us"};
-    struct worker w[PARALLEL] = {0};
+    struct worker w[CLIENTS_MAX] = {0};
     int r = 0;
 
-    for (int i = 0; i < PARALLEL && r == 0; i++)
+    for (unsigned i = 0; i < n && r == 0; i++)
         if (!(w[i].c = connected(err)))
             r = -1;
-    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+    for (uint64_t i = 0; i < times && r == 0 && !stopping; i++) {
         double us;
 
         rest();
-        r = run_workers(w, PARALLEL, create_one, &us);
+        r = run_workers(w, n, create_one, &us);
         if (r == 0)
-            samples_add(&row, us);
+            samples_add(row, us);
         else
-            (void)first_error(w, PARALLEL, err);
-        for (int k = 0; k < PARALLEL; k++)
+            (void)first_error(w, n, err);
+        for (unsigned k = 0; k < n; k++)
             if (w[k].r == 0 && destroy(w[k].c, w[k].id, r < 0 ? NULL : err) < 0)
                 r = -1;
     }
-    samples_print(&row);
-    for (int i = 0; i < PARALLEL; i++)
+    samples_print(row);
+    for (unsigned i = 0; i < n; i++)
         http_client_free(w[i].c);
     return r;
+}
+
+static int check_clients(uint64_t clients, struct err *err)
+{
+    if (clients >= 1 && clients <= CLIENTS_MAX)
+        return 0;
+    return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
+}
+
+static int measure_parallel(uint64_t n, struct err *err)
+{
+    return create_at_once(&(struct samples){"create_3", "us"}, PARALLEL, n, err);
+}
+
+static int measure_burst(uint64_t n, struct err *err)
+{
+    if (check_clients(n, err) < 0)
+        return -1;
+    return create_at_once(&(struct samples){"burst", "us"}, (unsigned)n, 1, err);
 }
 
 static void *exec_until(void *arg)
@@ -347,6 +392,30 @@ static void *live_until(void *arg)
         w->r = live_once(w);
         if (w->r == 0)
             w->count++;
+    }
+    return NULL;
+}
+
+/* When each tenth of so many lives was over. */
+static struct {
+    uint64_t n;
+    _Atomic uint64_t taken, over;
+    int64_t marks[TENTHS + 1];
+} cycles;
+
+static void *live_some(void *arg)
+{
+    struct worker *w = arg;
+
+    (void)pthread_barrier_wait(w->start);
+    while (w->r == 0 && !stopping && atomic_fetch_add(&cycles.taken, 1) < cycles.n) {
+        uint64_t over;
+
+        w->r = live_once(w);
+        over = atomic_fetch_add(&cycles.over, 1) + 1;
+        w->count++;
+        if (over % (cycles.n / TENTHS) == 0)
+            cycles.marks[over / (cycles.n / TENTHS)] = mono_ns();
     }
     return NULL;
 }
@@ -408,13 +477,6 @@ static int pump(struct samples *row, void *(*body)(void *), uint64_t clients, ui
     return r;
 }
 
-static int check_clients(uint64_t clients, struct err *err)
-{
-    if (clients >= 1 && clients <= CLIENTS_MAX)
-        return 0;
-    return err_set(err, ERR_INVALID, "clients must be 1 to %d", CLIENTS_MAX);
-}
-
 /* Each connection makes its own sandboxes. */
 static int measure_lives(uint64_t clients, uint64_t seconds, struct err *err)
 {
@@ -424,6 +486,26 @@ static int measure_lives(uint64_t clients, uint64_t seconds, struct err *err)
     if (check_clients(clients, err) < 0)
         return -1;
     return pump(&row, live_until, clients, seconds, none, err);
+}
+
+static int measure_cycles(uint64_t clients, uint64_t n, struct err *err)
+{
+    struct samples whole = {"lives", "lives/s"}, tenths = {"cycles", "lives/s"};
+    char none[SANDBOXES_MAX][ID_SIZE] = {0};
+
+    if (n < TENTHS || n % TENTHS != 0)
+        return err_set(err, ERR_INVALID, "cycles must be a multiple of %d", TENTHS);
+    if (check_clients(clients, err) < 0)
+        return -1;
+    cycles.n = n;
+    cycles.marks[0] = mono_ns();
+    if (pump(&whole, live_some, clients, 0, none, err) < 0)
+        return -1;
+    for (int i = 0; i < TENTHS && cycles.marks[i + 1]; i++)
+        samples_add(&tenths,
+                    (double)(n / TENTHS) * 1e9 / (double)(cycles.marks[i + 1] - cycles.marks[i]));
+    samples_print(&tenths);
+    return 0;
 }
 
 static int measure_throughput(struct samples *row, void *(*body)(void *), uint64_t clients,
@@ -569,6 +651,10 @@ static int measure(int argc, char **argv, struct err *err)
             return measure_short(n, err);
         if (strcmp(argv[2], "parallel") == 0)
             return measure_parallel(n, err);
+        if (strcmp(argv[2], "creates") == 0)
+            return measure_creates(n, err);
+        if (strcmp(argv[2], "burst") == 0)
+            return measure_burst(n, err);
         if (strcmp(argv[2], "fill") == 0)
             return fill(n, err);
     }
@@ -579,6 +665,8 @@ static int measure(int argc, char **argv, struct err *err)
             return measure_throughput(&looks, get_until, n, seconds, err);
         if (strcmp(argv[2], "lives") == 0)
             return measure_lives(n, seconds, err);
+        if (strcmp(argv[2], "cycles") == 0)
+            return measure_cycles(n, seconds, err);
     }
     if (argc == 5 && strcmp(argv[2], "execs") == 0 && str_u64(argv[4], &n) == 0)
         return measure_execs(argv[3], n, err);
@@ -586,8 +674,9 @@ static int measure(int argc, char **argv, struct err *err)
         str_u64(argv[5], &seconds) == 0)
         return flood(argv[3], n, seconds, err);
     return err_set(err, ERR_INVALID,
-                   "usage: client URL rows N | short N | parallel N | throughput CLIENTS SECONDS | "
-                   "lives CLIENTS SECONDS | gets CLIENTS SECONDS | "
+                   "usage: client URL rows N | short N | parallel N | creates N | burst N | "
+                   "throughput CLIENTS SECONDS | lives CLIENTS SECONDS | cycles CLIENTS N | "
+                   "gets CLIENTS SECONDS | "
                    "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
 }
 
