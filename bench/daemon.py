@@ -8,8 +8,11 @@ import time
 
 
 class Daemon:
-    def __init__(self, program, work, max_sandboxes):
+    """pool: how many boxes it prepares ahead; None leaves that to it."""
+
+    def __init__(self, program, work, max_sandboxes, pool=None):
         self.program = program
+        self.pool = pool
         self.work = work
         self.max_sandboxes = max_sandboxes
         self.process = None
@@ -19,6 +22,8 @@ class Daemon:
         env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
                    CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
         env.pop("CAY_AUTH_TOKEN", None)
+        if self.pool is not None:
+            env["CAY_POOL"] = str(self.pool)
         with open(self.work / "cay.log", "wb") as log:
             # A session of its own: Ctrl-C is for the bench, which then ends the daemon in order.
             self.process = subprocess.Popen([str(self.program), "serve", "--stop-sandboxes"],

@@ -1,7 +1,8 @@
 """What others take for the same: bubblewrap, runc and the Docker Engine, driven as their users drive them.
 
 A peer has a name, start(), measure(n) -> {row: [microseconds]}, and stop(), which may be called at any
-time and more than once. start() raises Unavailable with the reason when this machine cannot run it.
+time and more than once. start() raises Unavailable with the reason when this machine cannot run it. One that
+keeps boxes has boxes(n): so many with create(), exec() and remove(), which threads may use side by side.
 """
 import errno
 import http.client
@@ -13,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import threading
 import time
 
 ECHO = ["sh", "-c", "echo hello"]
@@ -121,54 +123,79 @@ class Bubblewrap:
         pass
 
 
+class RuncBox:
+    """A bundle of its own, since the cgroup is named in it."""
+
+    def __init__(self, runc, number):
+        self.argv = runc.argv
+        self.bundle = runc.work / f"bundle-{number}"
+        self.bundle.mkdir()
+        spec = dict(runc.spec, linux=dict(runc.spec["linux"], cgroupsPath=f"/{runc.group}/{number}"))
+        (self.bundle / "config.json").write_text(json.dumps(spec))
+        self.name = f"cay-bench-{os.getpid()}-{number}"
+        self.live = False
+
+    def create(self):
+        self.live = True
+        run([*self.argv, "run", "--detach", "--bundle", str(self.bundle), self.name])
+
+    def exec(self):
+        run([*self.argv, "exec", self.name, *ECHO], True)
+
+    def control(self, verb):
+        run([*self.argv, verb, self.name])
+
+    def remove(self):
+        run([*self.argv, "delete", "--force", self.name])
+        self.live = False
+
+
 class Runc:
     name = "runc"
     group = f"cay-bench-runc-{os.getpid()}"
 
     def __init__(self, work):
         self.work = work / "runc"
-        self.made = 0
-        self.live = None
+        self.made = []
 
     def start(self):
         runc = need("runc")
         busybox_root(self.work / "rootfs")
         self.argv = [runc, "--root", str(self.work / "state")]
         subprocess.run([runc, "spec", "--bundle", str(self.work)], check=True)
-        path = self.work / "config.json"
-        spec = json.loads(path.read_text())
+        spec = self.spec = json.loads((self.work / "config.json").read_text())
         spec["process"].update(terminal=False, args=["sleep", "1000000"])
-        spec["root"]["readonly"] = False
+        spec["root"].update(path=str(self.work / "rootfs"), readonly=False)
         spec["linux"]["resources"].update(memory={"limit": 512 << 20}, pids={"limit": 256},
                                           cpu={"quota": 100000, "period": 100000})
-        spec["linux"]["cgroupsPath"] = f"/{self.group}/box"
-        path.write_text(json.dumps(spec))
         try:
             self.measure(1)
         except (RuntimeError, OSError) as e:
             raise Unavailable(f"runc does not run here: {e}") from e
 
+    def boxes(self, n):
+        while len(self.made) < n:
+            self.made.append(RuncBox(self, len(self.made)))
+        return self.made[:n]
+
     def measure(self, n):
         rows = {}
+        box = self.boxes(1)[0]
         for _ in range(n):
             time.sleep(REST)
-            self.made += 1
-            box = self.live = f"cay-bench-{os.getpid()}-{self.made}"
-            total = timed(rows, "create", run,
-                          [*self.argv, "run", "--detach", "--bundle", str(self.work), box])
-            execs = [timed(rows, "exec", run, [*self.argv, "exec", box, *ECHO], True)
-                     for _ in range(EXECS_PER_SANDBOX)]
-            timed(rows, "pause", run, [*self.argv, "pause", box])
-            timed(rows, "resume", run, [*self.argv, "resume", box])
-            total += timed(rows, "kill", run, [*self.argv, "delete", "--force", box])
-            self.live = None
+            total = timed(rows, "create", box.create)
+            execs = [timed(rows, "exec", box.exec) for _ in range(EXECS_PER_SANDBOX)]
+            timed(rows, "pause", box.control, "pause")
+            timed(rows, "resume", box.control, "resume")
+            total += timed(rows, "kill", box.remove)
             rows.setdefault("run", []).append(total + execs[0])
         return rows
 
     def stop(self):
-        if self.live:
-            subprocess.run([*self.argv, "delete", "--force", self.live], capture_output=True)
-            self.live = None
+        for box in self.made:
+            if box.live:
+                subprocess.run([*self.argv, "delete", "--force", box.name], capture_output=True)
+                box.live = False
         remove_cgroups(self.group)
 
 
@@ -183,60 +210,12 @@ class UnixHTTP(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-class Docker:
-    """A Docker Engine of our own, through its HTTP API on one kept connection."""
+class DockerBox:
+    """A container on a connection of its own."""
 
-    name = "docker"
-    group = f"cay-bench-docker-{os.getpid()}"
-
-    def __init__(self, work):
-        self.work = work / "docker"
-        self.process = None
-        self.live = None
-        # Docker leaves these behind, empty.
-        self.litter = [path for path in ("/run/docker/plugins", "/run/containerd/s")
-                       if not os.path.exists(path)]
-
-    def start(self):
-        dockerd = need("dockerd")
-        need("containerd")
-        self.work.mkdir()
-        for driver in ("overlay2", "vfs"):
-            if self.serve(dockerd, driver):
-                break
-            self.stop()
-        else:
-            raise Unavailable("dockerd does not start here: " + self.complaint())
-        try:
-            self.import_image()
-            self.measure(1)
-        except (RuntimeError, OSError, http.client.HTTPException) as e:
-            raise Unavailable(f"Docker cannot run a container here: {e}") from e
-
-    def serve(self, dockerd, driver):
-        sock = self.work / "sock"
-        with open(self.work / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [dockerd, "--data-root", str(self.work / "data"),
-                 "--exec-root", str(self.work / "exec"), "--pidfile", str(self.work / "pid"),
-                 "--host", f"unix://{sock}", "--storage-driver", driver, "--iptables=false",
-                 "--ip6tables=false", "--bridge=none", "--cgroup-parent", f"/{self.group}"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    def __init__(self, sock):
         self.http = UnixHTTP(str(sock))
-        for _ in range(300):
-            if self.process.poll() is not None:
-                return False
-            try:
-                self.call("GET", "/_ping")
-                return True
-            except OSError:
-                self.http.close()
-                time.sleep(0.1)
-        return False
-
-    def complaint(self):
-        lines = (self.work / "log").read_text(errors="replace").strip().splitlines()
-        return lines[-1][-200:] if lines else "no message"
+        self.live = None
 
     def call(self, method, path, body=None, kind="application/json"):
         if body is not None and kind == "application/json":
@@ -248,14 +227,6 @@ class Docker:
         if answer.status >= 400:
             raise RuntimeError(f"{method} {path}: {answer.status} {data[:200]!r}")
         return data
-
-    def import_image(self):
-        busybox_root(self.work / "rootfs")
-        data = io.BytesIO()
-        with tarfile.open(fileobj=data, mode="w") as tar:
-            tar.add(self.work / "rootfs", ".")
-        self.call("POST", "/images/create?fromSrc=-&repo=bench&tag=latest", data.getvalue(),
-                  "application/x-tar")
 
     def create(self):
         spec = {"Image": "bench", "Cmd": ["sleep", "1000000"], "NetworkDisabled": True,
@@ -292,26 +263,100 @@ class Docker:
         self.call("DELETE", f"/containers/{self.live}?force=true")
         self.live = None
 
+    def control(self, verb):
+        self.call("POST", f"/containers/{self.live}/{verb}")
+
+
+class Docker:
+    """A Docker Engine of our own, through its HTTP API, with a kept connection for each box."""
+
+    name = "docker"
+    group = f"cay-bench-docker-{os.getpid()}"
+
+    def __init__(self, work):
+        self.work = work / "docker"
+        self.process = None
+        self.sock = self.work / "sock"
+        self.made = []
+        # Docker leaves these behind, empty.
+        self.litter = [path for path in ("/run/docker/plugins", "/run/containerd/s")
+                       if not os.path.exists(path)]
+
+    def start(self):
+        dockerd = need("dockerd")
+        need("containerd")
+        self.work.mkdir()
+        for driver in ("overlay2", "vfs"):
+            if self.serve(dockerd, driver):
+                break
+            self.stop()
+        else:
+            raise Unavailable("dockerd does not start here: " + self.complaint())
+        try:
+            self.import_image()
+            self.measure(1)
+        except (RuntimeError, OSError, http.client.HTTPException) as e:
+            raise Unavailable(f"Docker cannot run a container here: {e}") from e
+
+    def serve(self, dockerd, driver):
+        with open(self.work / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [dockerd, "--data-root", str(self.work / "data"),
+                 "--exec-root", str(self.work / "exec"), "--pidfile", str(self.work / "pid"),
+                 "--host", f"unix://{self.sock}", "--storage-driver", driver, "--iptables=false",
+                 "--ip6tables=false", "--bridge=none", "--cgroup-parent", f"/{self.group}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        first = self.boxes(1)[0]
+        for _ in range(300):
+            if self.process.poll() is not None:
+                return False
+            try:
+                first.call("GET", "/_ping")
+                return True
+            except OSError:
+                first.http.close()
+                time.sleep(0.1)
+        return False
+
+    def complaint(self):
+        lines = (self.work / "log").read_text(errors="replace").strip().splitlines()
+        return lines[-1][-200:] if lines else "no message"
+
+    def import_image(self):
+        busybox_root(self.work / "rootfs")
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as tar:
+            tar.add(self.work / "rootfs", ".")
+        self.made[0].call("POST", "/images/create?fromSrc=-&repo=bench&tag=latest", data.getvalue(),
+                          "application/x-tar")
+
+    def boxes(self, n):
+        while len(self.made) < n:
+            self.made.append(DockerBox(self.sock))
+        return self.made[:n]
+
     def measure(self, n):
         rows = {}
+        box = self.boxes(1)[0]
         for _ in range(n):
             time.sleep(REST)
-            total = timed(rows, "create", self.create)
-            execs = [timed(rows, "exec", self.exec) for _ in range(EXECS_PER_SANDBOX)]
-            timed(rows, "write", self.write)
-            timed(rows, "read", self.read)
-            timed(rows, "pause", self.call, "POST", f"/containers/{self.live}/pause")
-            timed(rows, "resume", self.call, "POST", f"/containers/{self.live}/unpause")
-            total += timed(rows, "kill", self.remove)
+            total = timed(rows, "create", box.create)
+            execs = [timed(rows, "exec", box.exec) for _ in range(EXECS_PER_SANDBOX)]
+            timed(rows, "write", box.write)
+            timed(rows, "read", box.read)
+            timed(rows, "pause", box.control, "pause")
+            timed(rows, "resume", box.control, "unpause")
+            total += timed(rows, "kill", box.remove)
             rows.setdefault("run", []).append(total + execs[0])
         return rows
 
     def stop(self):
         if self.process and self.process.poll() is None:
-            if self.live:
-                self.http.close()  # an interrupted request may be half read
+            for box in self.made:
+                box.http.close()  # an interrupted request may be half read
                 try:
-                    self.remove()
+                    if box.live:
+                        box.remove()
                 except (RuntimeError, OSError, http.client.HTTPException):
                     pass  # dockerd ends what is left
             self.process.terminate()
@@ -330,3 +375,63 @@ class Docker:
 
 
 ALL = [Bubblewrap, Runc, Docker]
+
+
+# ---- many boxes of a peer ----
+
+def at_once(function, boxes):
+    """Calls function(box, stopped) in a thread for each, and gives the seconds until the last was done. When it is
+    interrupted, the event stopped is set and waited for, so that nothing is made any more after it."""
+    failed = []
+    stopped = threading.Event()
+
+    def body(box):
+        ready.wait()
+        try:
+            function(box, stopped)
+        except Exception as e:  # any: it is told in the thread that measures
+            failed.append(e)
+
+    ready = threading.Barrier(len(boxes) + 1)
+    threads = [threading.Thread(target=body, args=(box,), daemon=True) for box in boxes]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    start = time.monotonic()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+        raise
+    if failed:
+        raise RuntimeError(f"{failed[0]}")
+    return time.monotonic() - start
+
+
+def lives(peer, clients, seconds):
+    """{"lives": [a second], "create": [microseconds]} of so many threads that each make whole lives."""
+    rows = {"create": []}
+    done = []
+    end = time.monotonic() + seconds
+
+    def live(box, stopped):
+        while time.monotonic() < end and not stopped.is_set():
+            timed(rows, "create", box.create)
+            box.exec()
+            box.remove()
+            done.append(box)
+
+    took = at_once(live, peer.boxes(clients))
+    rows["lives"] = [len(done) / took]
+    return rows
+
+
+def burst(peer, n):
+    """Microseconds until the last of n that were created at once was there."""
+    boxes = peer.boxes(n)
+    took = at_once(lambda box, _: box.create(), boxes)
+    at_once(lambda box, _: box.remove(), boxes)
+    return took * 1e6

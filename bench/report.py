@@ -2,9 +2,20 @@
 
 COLUMNS = ["cay", "floor", "bubblewrap", "runc", "docker"]
 
+LIVES = (1, 2, 4, 8, 16, 32)  # clients
+CROWDS = (1, 100, 250, 500)  # sandboxes on the machine
+BURST = 50
+CYCLES = 10000
+
+
+def plural(n, word):
+    return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('x') else 's'}"
+
+
 # key of the measuring programs, name in bench.json and in the table, unit
 ROWS = [
     ("create", "create", "us"),
+    ("cold", "create, cold", "us"),
     ("exec", "exec echo hello", "us"),
     ("write", "write a 1 KiB file", "us"),
     ("read", "read a 1 KiB file", "us"),
@@ -13,13 +24,19 @@ ROWS = [
     ("kill", "kill", "us"),
     ("run", "create, exec, kill", "us"),
     ("create_3", "3 parallel creates", "us"),
+    ("burst", f"burst of {BURST} creates", "us"),
+    ("cpu_create", "CPU per create", "ms"),
+    *((f"lives_{n}", "lives, " + plural(n, "client"), "lives/s") for n in LIVES),
+    *((f"cpu_life_{n}", "CPU per life, " + plural(n, "client"), "ms") for n in (1, 8)),
+    ("create_lives_8", "create during lives, 8 clients", "us"),
+    ("cycles_first", "lives, first tenth of 10,000", "lives/s"),
+    ("cycles_last", "lives, last tenth of 10,000", "lives/s"),
+    ("gets", "GET of a sandbox, 32 connections", "get/s"),
     ("throughput_1", "exec throughput, 1 client", "exec/s"),
     ("throughput_8", "exec throughput, 8 clients", "exec/s"),
     ("throughput_32", "exec throughput, 32 clients", "exec/s"),
-    ("create_1", "create with 1 sandbox", "us"),
-    ("create_500", "create with 500 sandboxes", "us"),
-    ("exec_1", "exec with 1 sandbox", "us"),
-    ("exec_500", "exec with 500 sandboxes", "us"),
+    *((f"create_{n}", "create with " + plural(n, "sandbox"), "us") for n in CROWDS),
+    *((f"exec_{n}", "exec with " + plural(n, "sandbox"), "us") for n in CROWDS),
     ("create_host", "create, host image", "us"),
     ("exec_host", "exec, host image", "us"),
     ("rss", "daemon idle, RSS", "MiB"),
@@ -28,6 +45,12 @@ ROWS = [
     ("memory_cgroup", "of it in its cgroup", "MiB"),
 ]
 NAMES = {key: name for key, name, _ in ROWS}
+RATES = ("exec/s", "lives/s", "get/s")
+
+# Those of the README.
+CHOSEN = ["create", "cold", "exec", "write", "read", "pause", "resume", "kill", "run", "burst", "cpu_create",
+          "lives_1", "lives_8", "cpu_life_8", "create_lives_8", "gets", "throughput_32", "create_500", "exec_500",
+          "rss", "memory"]
 
 
 def percentile(values, p):
@@ -45,9 +68,9 @@ def results(samples, missing):
             if values:
                 # For a rate the bad end is the low one.
                 row[column] = {"p50": round(percentile(values, 50), 3),
-                               "p99": round(percentile(values, 1 if unit == "exec/s" else 99), 3),
+                               "p99": round(percentile(values, 1 if unit in RATES else 99), 3),
                                "n": len(values)}
-            elif column in missing and key in ("create", "exec", "run"):
+            elif column in missing and key in ("create", "cold", "exec", "run"):
                 row[column] = {"unavailable": missing[column]}
         if len(row) > 2:
             out.append(row)
@@ -57,7 +80,9 @@ def results(samples, missing):
 def number(value, unit):
     if unit == "us":
         return f"{value / 1000:.2f} ms" if value < 99950 else f"{value / 1000:.0f} ms"
-    return f"{value:.0f}/s" if unit == "exec/s" else f"{value:.1f} MiB"
+    if unit == "ms":
+        return f"{value:.1f} ms"
+    return f"{value:,.0f}/s" if unit in RATES else f"{value:.1f} MiB"
 
 
 def cell(row, column, which="p50"):
@@ -69,7 +94,9 @@ def ratio(row, slow, fast):
     if "p50" not in row.get(slow, {}) or "p50" not in row.get(fast, {}):
         return None
     a, b = row[slow]["p50"], row[fast]["p50"]
-    return b / a if row["unit"] == "exec/s" else a / b
+    if row["unit"] in RATES:
+        a, b = b, a
+    return a / b if b else None
 
 
 def times(value):
@@ -106,11 +133,21 @@ def text(rows):
     return "\n".join([aligned(table(rows)), *notes(rows)])
 
 
-def markdown(rows):
-    lines = table(rows)
+def markdown(rows, whole=False):
+    """All rows, or those that are chosen for the README."""
+    chosen = {NAMES[key] for key in CHOSEN}
+    lines = table([row for row in rows if whole or row["name"] in chosen])
     out = ["| " + " | ".join(line) + " |" for line in lines]
     out.insert(1, "|---" + "|---:" * (len(lines[0]) - 1) + "|")
     return "\n".join(out + [""] + notes(rows)).rstrip()
+
+
+def rate(value):
+    return f"{value:,.0f}/s"
+
+
+FLOOR_BARS = {"create": 2, "cold": 1.5, "exec": 1.15, "pause": 2, "resume": 2, "kill": 2, "write": 2, "read": 6}
+DOCKER_BARS = {"create": 40, "cold": 5, "exec": 40}
 
 
 def bars(rows):
@@ -127,15 +164,26 @@ def bars(rows):
     def p50(key):
         return by_name.get(NAMES[key], {}).get("cay", {}).get("p50")
 
-    def grown(many, one):
-        return p50(many) / p50(one) if p50(many) and p50(one) else None
+    def apart(key, slow, fast):
+        return ratio(by_name.get(NAMES[key], {"unit": "us"}), slow, fast)
 
+    def part(one, other):
+        return p50(one) / p50(other) if p50(one) and p50(other) else None
+
+    for key, limit in FLOOR_BARS.items():
+        check(f"{NAMES[key]}: at most {limit}× the floor", apart(key, "cay", "floor"), limit)
+    for key in ("create", "cold", "exec"):
+        check(f"{NAMES[key]}: at least {DOCKER_BARS[key]}× faster than Docker's API",
+              apart(key, "docker", "cay"), DOCKER_BARS[key], True)
     for key in ("create", "exec"):
-        row = by_name.get(NAMES[key], {"unit": "us"})
-        check(f"{key}: at most 1.5× the floor", ratio(row, "cay", "floor"), 1.5)
-        check(f"{key}: at least 40× faster than Docker's API", ratio(row, "docker", "cay"), 40, True)
-        check(f"{key}: with 500 sandboxes at most 1.3× of with one",
-              grown(f"{key}_500", f"{key}_1"), 1.3)
+        check(f"{key}: with 500 sandboxes at most 1.3× of with one", part(f"{key}_500", f"{key}_1"), 1.3)
+    check("lives with 8 clients: at least 260 a second", p50("lives_8"), 260, True, rate)
+    check("CPU per life: at most 6.5 ms", p50("cpu_life_8"), 6.5, show=lambda v: f"{v:.1f} ms")
+    check("create during lives with 8 clients: at most 20 ms", p50("create_lives_8"), 20000,
+          show=lambda v: number(v, "us"))
+    check("10,000 lives: the last tenth at least 0.9 of the first's rate",
+          part("cycles_last", "cycles_first"), 0.9, True)
+    check("GET of a sandbox: at least 60,000 a second", p50("gets"), 60000, True, rate)
     check("daemon: at most 20 MiB idle", p50("rss"), 20, show=lambda v: f"{v:.1f} MiB")
     check("with launcher and prepared boxes too", p50("pss"), 20, show=lambda v: f"{v:.1f} MiB")
     check("idle sandbox: at most 2 MiB", p50("memory"), 2, show=lambda v: f"{v:.2f} MiB")

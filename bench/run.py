@@ -8,15 +8,19 @@ import sys
 import time
 
 import daemon
+import loads
 import peers
 import report
 import session
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-CROWD = 500
+CROWD = report.CROWDS[-1]
 SETTLE_S = 0.5  # what one column leaves running is not measured as part of the next
 IDLE_CROWD = 200
+LIVES_S = 3
 IMAGE = "bench"
+CREATES = 40  # whose CPU is counted together, since the clock of /proc/stat is coarse
+PEER_CLIENTS = (1, 4, 8)
 
 
 class Bench:
@@ -28,7 +32,7 @@ class Bench:
         self.samples = {}
         self.missing = {}
         self.started = []  # what has to be stopped, in order
-        self.cay = None
+        self.cay = self.cold = None
 
     def say(self, text):
         print(f"[{time.monotonic() - self.began:4.0f} s] {text}", file=sys.stderr, flush=True)
@@ -36,25 +40,32 @@ class Bench:
     def add(self, column, key, values):
         self.samples.setdefault(column, {}).setdefault(key, []).extend(values)
 
-    def measure(self, column, *argv, rename=lambda key: key, host=False):
-        """Runs the program of a column, floor or client, and keeps the rows it prints. The boxes show the
-        same small root as those of the peers, or with host the machine's own /usr."""
-        if column in self.missing:
-            return
+    def command(self, column, argv, host=False):
+        """(argv, environment) of the program of a column, floor or client. The boxes show the same small root
+        as those of the peers, or with host the machine's own /usr."""
+        env = dict(os.environ)
+        if not host:
+            env.update(CAY_BENCH_ROOT=str(self.root), CAY_BENCH_IMAGE=IMAGE)
         if column == "floor":
-            argv = [str(self.programs / "floor"), *argv]
-        else:
-            argv = [str(self.programs / "client"), self.cay.url, *argv]
-        env = dict(os.environ, CAY_BENCH_ROOT=str(self.root), CAY_BENCH_IMAGE=IMAGE)
-        if host:
-            del env["CAY_BENCH_ROOT"], env["CAY_BENCH_IMAGE"]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+            return [str(self.programs / "floor"), *argv], env
+        daemon_of = self.cold if column == "cold" else self.cay
+        return [str(self.programs / "client"), daemon_of.url, *argv], env
+
+    def measure(self, column, *argv, rename=lambda key: key, host=False):
+        """Runs it and keeps the rows it prints; gives them too. The column cold is cay without its pool."""
+        owner = "cay" if column == "cold" else column
+        if owner in self.missing:
+            return {}
+        argv, env = self.command(column, argv, host)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env=env)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(argv[-3:])}: {done.stderr.strip()}")
-        for line in done.stdout.splitlines():
-            row = json.loads(line)
-            if rename(row["name"]):
-                self.add(column, rename(row["name"]), row["samples"])
+        found = {row["name"]: row["samples"] for row in map(json.loads, done.stdout.splitlines())}
+        for key, values in found.items():
+            if rename(key):
+                self.add(owner, rename(key), values)
+        return found
 
     def start(self):
         self.began = time.monotonic()
@@ -65,11 +76,8 @@ class Bench:
                 self.missing[column] = "left out on request"
         peers.busybox_root(self.root)
         if "cay" not in self.missing:
-            (self.work / "cay").mkdir()
-            self.cay = daemon.Daemon(self.args.build / "cay", self.work / "cay", CROWD + 100)
-            self.started.append(self.cay)
-            self.cay.start()
-            self.cay.import_image(self.root, IMAGE)
+            self.cay = self.start_daemon("cay")
+            self.cold = self.start_daemon("cold", pool=0)
         self.peers = []
         for kind in peers.ALL:
             if kind.name in self.missing:
@@ -84,6 +92,14 @@ class Bench:
                 self.say(f"without {kind.name}: {e}")
                 peer.stop()
 
+    def start_daemon(self, name, pool=None):
+        (self.work / name).mkdir()
+        cay = daemon.Daemon(self.args.build / "cay", self.work / name, CROWD + 100, pool)
+        self.started.append(cay)
+        cay.start()
+        cay.import_image(self.root, IMAGE)
+        return cay
+
     def rounds(self):
         for i in range(self.args.rounds):
             self.say(f"round {i + 1} of {self.args.rounds}")
@@ -93,36 +109,113 @@ class Bench:
                 self.measure(column, "rows", "10", host=True,
                              rename=lambda key: f"{key}_host" if key in ("create", "exec") else None)
                 time.sleep(SETTLE_S)
+            self.measure("floor", "cold", "10")
+            self.measure("cold", "creates", "10", rename=lambda _: "cold")
+            time.sleep(SETTLE_S)
             for peer in self.peers:
                 for key, values in peer.measure(2).items():
                     self.add(peer.name, key, values)
+                    if key == "create":  # they have nothing ready
+                        self.add(peer.name, "cold", values)
                 time.sleep(SETTLE_S)
 
     def throughput(self):
-        for i in range(max(1, self.args.rounds // 4)):
+        for _ in range(max(1, self.args.rounds // 4)):
             self.say("throughput")
             for clients in (1, 8, 32):
                 for column in ("floor", "cay"):
                     self.measure(column, "throughput", str(clients), "1",
                                  rename=lambda key, n=clients: f"{key}_{n}")
 
-    def crowd_rows(self, suffix):
-        self.measure("cay", "rows", "100",
-                     rename=lambda key: f"{key}_{suffix}" if key in ("create", "exec") else None)
+    # ---- many at once ----
+
+    def holders(self):
+        """The peers that keep boxes."""
+        return [peer for peer in self.peers if hasattr(peer, "boxes")]
+
+    def fill_floor(self):
+        """Its boxes end with the process, which waits for the end of its input."""
+        argv, env = self.command("floor", ["fill", str(CREATES)])
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as filled:
+            try:
+                with loads.Meter() as meter:
+                    filled.stdout.readline()
+            finally:
+                filled.stdin.close()
+                filled.wait()
+        if filled.returncode != 0:
+            raise RuntimeError(f"floor fill ended with {filled.returncode}")
+        return meter.ms / CREATES
+
+    def fill_cay(self):
+        with loads.Meter() as meter:
+            self.measure("cay", "fill", str(CREATES), rename=lambda _: None)
+        self.measure("cay", "drain")
+        return meter.ms / CREATES
+
+    def creates(self):
+        self.say(f"CPU per create, and bursts of {report.BURST}")
+        for _ in range(2):
+            if "floor" not in self.missing:
+                self.add("floor", "cpu_create", [self.fill_floor()])
+            if self.cay:
+                self.add("cay", "cpu_create", [self.fill_cay()])
+            for peer in self.holders():
+                self.add(peer.name, "cpu_create", [loads.peer_creates(peer, CREATES // 4)])
+            for column in ("floor", "cay"):
+                self.measure(column, "burst", str(report.BURST))
+                time.sleep(SETTLE_S)
+        for peer in self.holders():
+            self.add(peer.name, "burst", [peers.burst(peer, report.BURST)])
+            time.sleep(SETTLE_S)
+
+    def keep_lives(self, column, clients, rows, cpu):
+        self.add(column, f"lives_{clients}", rows["lives"])
+        self.add(column, f"create_lives_{clients}", rows["create"])
+        self.add(column, f"cpu_life_{clients}", [cpu / max(1, len(rows["create"]))])
+
+    def lives(self):
+        for clients in report.LIVES:
+            self.say(f"whole lives, {clients} at a time")
+            for column in ("floor", "cay"):
+                if column in self.missing:
+                    continue
+                with loads.Meter() as meter:
+                    rows = self.measure(column, "lives", str(clients), str(LIVES_S), rename=lambda _: None)
+                self.keep_lives(column, clients, rows, meter.ms)
+            for peer in self.holders() if clients in PEER_CLIENTS else []:
+                self.keep_lives(peer.name, clients, *loads.peer_lives(peer, clients, LIVES_S))
+
+    def cycles(self):
+        """Whether the rate stays what it is."""
+        if not self.cay or not self.args.cycles:
+            return
+        self.say(f"{self.args.cycles} whole lives, 8 at a time")
+        rows = self.measure("cay", "cycles", "8", str(self.args.cycles), rename=lambda _: None)
+        self.add("cay", "cycles_first", rows["cycles"][:1])
+        self.add("cay", "cycles_last", rows["cycles"][-1:])
+
+    # ---- beside many others ----
+
+    def crowd_rows(self, n):
+        self.say("create and exec with " + report.plural(n, "sandbox"))
+        self.measure("cay", "rows", "60",
+                     rename=lambda key: f"{key}_{n}" if key in ("create", "exec") else None)
 
     def crowd(self):
-        """What 200 idle sandboxes take, and what 500 do to the others."""
+        """What 200 idle sandboxes take, and what up to 500 do to the others."""
         self.crowd_rows(1)
-        self.say(f"memory of {IDLE_CROWD} idle sandboxes")
         before = daemon.available_mib()
-        self.measure("cay", "fill", str(IDLE_CROWD), rename=lambda key: None)
-        self.add("cay", "memory", [(before - daemon.available_mib()) / IDLE_CROWD])
-        self.add("cay", "memory_cgroup", [self.cay.cgroup_mib()])
-        self.say(f"with {CROWD} sandboxes")
-        self.measure("cay", "fill", str(CROWD - IDLE_CROWD), rename=lambda key: None)
-        self.crowd_rows(CROWD)
+        there = 0
+        for n in sorted({IDLE_CROWD, *report.CROWDS[1:]}):
+            self.measure("cay", "fill", str(n - there), rename=lambda _: None)
+            there = n
+            if n in report.CROWDS:
+                self.crowd_rows(n)
+            if n == IDLE_CROWD:
+                self.add("cay", "memory", [(before - daemon.available_mib()) / IDLE_CROWD])
+                self.add("cay", "memory_cgroup", [self.cay.cgroup_mib()])
         self.measure("cay", "drain")
-        self.say("without them again")
         self.crowd_rows(1)
 
     def run(self):
@@ -131,7 +224,12 @@ class Bench:
             self.cay_rss()
         self.rounds()
         self.throughput()
+        self.creates()
+        self.lives()
         if self.cay:
+            for _ in range(3):
+                self.measure("cay", "gets", "32", "1")
+            self.cycles()
             self.crowd()
             self.cay_rss()
         return report.results(self.samples, self.missing)
@@ -151,17 +249,19 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description="cay beside its floor and peers")
     parser.add_argument("--build", type=pathlib.Path, default=TOP / "build", help="build folder")
-    parser.add_argument("--rounds", type=int, default=24, help="rounds, a few seconds each (24)")
+    parser.add_argument("--rounds", type=int, default=16, help="rounds, some eight seconds each (16)")
+    parser.add_argument("--cycles", type=int, default=report.CYCLES,
+                        help=f"whole lives in a row, to see whether the rate stays; 0 = none ({report.CYCLES})")
     parser.add_argument("--columns", type=lambda s: s.split(","), default=report.COLUMNS,
                         help="which of " + ",".join(report.COLUMNS))
-    parser.add_argument("--markdown", action="store_true",
-                        help="print the table of the last run for the README, without a new run")
+    parser.add_argument("--markdown", nargs="?", const="chosen", choices=["chosen", "all"],
+                        help="print the table of the last run, without a new run: the rows of the README, or all")
     args = parser.parse_args()
     results = args.build / "bench.json"
     if args.markdown:
         if not results.exists():
             sys.exit(f"bench: {results} does not exist: run tools/bench first")
-        print(report.markdown(json.loads(results.read_text())))
+        print(report.markdown(json.loads(results.read_text()), args.markdown == "all"))
         return 0
     rows = session.run(lambda work: Bench(args, work))
     results.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
