@@ -57,11 +57,8 @@ class Bench:
         if owner in self.missing:
             return {}
         argv, env = self.command(column, argv, host)
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, env=env)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(argv[-3:])}: {done.stderr.strip()}")
-        found = {row["name"]: row["samples"] for row in map(json.loads, done.stdout.splitlines())}
+        output = run_program(argv, env)
+        found = {row["name"]: row["samples"] for row in map(json.loads, output.splitlines())}
         for key, values in found.items():
             if rename(key):
                 self.add(owner, rename(key), values)
@@ -244,6 +241,24 @@ class Bench:
                 thing.stop()
             except Exception as e:  # the others have to be stopped too
                 print(f"bench: {type(thing).__name__} was not cleaned up: {e}", file=sys.stderr)
+
+
+def run_program(argv, env):
+    """What it printed. When we are interrupted, it has the time to remove what it made."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, env=env) as program:
+        try:
+            output, errors = program.communicate()
+        except BaseException:
+            program.terminate()
+            try:
+                program.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                program.kill()
+            raise
+    if program.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv[-3:])}: {errors.strip()}")
+    return output
 
 
 def main():
