@@ -142,6 +142,16 @@ def markdown(rows, whole=False):
     return "\n".join(out + [""] + notes(rows)).rstrip()
 
 
+def put_table(page, mark, rows, whole):
+    """The text of a page with the table between its marks <!-- mark --> and <!-- /bench --> replaced."""
+    start, end = f"<!-- {mark} -->\n", "<!-- /bench -->"
+    before, found, rest = page.partition(start)
+    after = rest.partition(end)[2]
+    if not found or end not in rest:
+        raise ValueError(f"there is no table between {start.strip()} and {end}")
+    return before + start + markdown(rows, whole) + "\n" + end + after
+
+
 def rate(value):
     return f"{value:,.0f}/s"
 

@@ -243,6 +243,11 @@ class Bench:
                 print(f"bench: {type(thing).__name__} was not cleaned up: {e}", file=sys.stderr)
 
 
+def write_tables(rows):
+    for page, mark, whole in ((TOP / "README.md", "bench", False), (TOP / "docs/benchmarks.md", "bench all", True)):
+        page.write_text(report.put_table(page.read_text(), mark, rows, whole))
+
+
 def run_program(argv, env):
     """What it printed. When we are interrupted, it has the time to remove what it made."""
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -269,14 +274,19 @@ def main():
                         help=f"whole lives in a row, to see whether the rate stays; 0 = none ({report.CYCLES})")
     parser.add_argument("--columns", type=lambda s: s.split(","), default=report.COLUMNS,
                         help="which of " + ",".join(report.COLUMNS))
-    parser.add_argument("--markdown", nargs="?", const="chosen", choices=["chosen", "all"],
-                        help="print the table of the last run, without a new run: the rows of the README, or all")
+    parser.add_argument("--markdown", nargs="?", const="chosen", choices=["chosen", "all", "write"],
+                        help="print the table of the last run, without a new run: the rows of the README, or all; "
+                        "or write both, to the README and docs/benchmarks.md")
     args = parser.parse_args()
     results = args.build / "bench.json"
     if args.markdown:
         if not results.exists():
             sys.exit(f"bench: {results} does not exist: run tools/bench first")
-        print(report.markdown(json.loads(results.read_text()), args.markdown == "all"))
+        rows = json.loads(results.read_text())
+        if args.markdown == "write":
+            write_tables(rows)
+        else:
+            print(report.markdown(rows, args.markdown == "all"))
         return 0
     rows = session.run(lambda work: Bench(args, work))
     results.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

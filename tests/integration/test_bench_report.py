@@ -2,6 +2,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import report  # noqa: E402
@@ -71,3 +73,13 @@ def test_the_readme_has_some_of_the_rows():
     assert len(report.markdown(rows, whole=True).splitlines()) == len(report.ROWS) + 2
     assert len(report.markdown(rows).splitlines()) == len(report.CHOSEN) + 2
     assert len({row["name"] for row in rows}) == len(report.ROWS)
+
+
+def test_a_page_gets_the_new_table_and_keeps_the_rest():
+    rows = report.results({"cay": {"create": [1000.0]}}, {})
+    page = "above\n<!-- bench -->\nold\n<!-- /bench -->\nbelow\n"
+    new = report.put_table(page, "bench", rows, True)
+    assert new == f"above\n<!-- bench -->\n{report.markdown(rows, True)}\n<!-- /bench -->\nbelow\n"
+    assert report.put_table(new, "bench", rows, True) == new
+    with pytest.raises(ValueError):
+        report.put_table(page, "bench all", rows, True)
