@@ -269,7 +269,7 @@ def run_program(argv, env):
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description="cay beside its floor and peers")
     parser.add_argument("--build", type=pathlib.Path, default=TOP / "build", help="build folder")
-    parser.add_argument("--rounds", type=int, default=16, help="rounds, some eight seconds each (16)")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds, some eight seconds each (12)")
     parser.add_argument("--cycles", type=int, default=report.CYCLES,
                         help=f"whole lives in a row, to see whether the rate stays; 0 = none ({report.CYCLES})")
     parser.add_argument("--columns", type=lambda s: s.split(","), default=report.COLUMNS,
