@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -281,6 +282,31 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
     CHECK_INT(disk_retire(d, SECOND, disk, 0, NULL), 0); /* not again */
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
+    disk_free(d);
+}
+
+/* As the launcher does where overlays take paths. */
+TEST(a_disk_whose_mount_was_attached_can_be_attached_again_when_it_is_used_again)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *point = xasprintf("%s/point", dir);
+    const char *const ids[] = {FIRST, SECOND};
+    dev_t devices[2];
+
+    CHECK_INT(unshare(CLONE_NEWNS), 0);
+    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    CHECK_INT(mkdir(point, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        int disk = make(d, ids[i], 64);
+
+        devices[i] = device(disk);
+        CHECK_INT(move_mount(disk, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH), 0);
+        CHECK_INT(umount2(point, MNT_DETACH), 0);
+        CHECK_INT(disk_retire(d, ids[i], disk, 64, NULL), 0);
+        CHECK_INT(spares(dir), 1);
+    }
+    CHECK(devices[0] == devices[1]);
     disk_free(d);
 }
 

@@ -329,20 +329,36 @@ int disk_device(int fd, char *name, size_t size)
     return 0;
 }
 
-/* The disk of a box that is gone. It gets a mount of its own: where overlays take their folders by
- * path, the last one was attached and taken down, and cannot be attached again. */
+/* Can the mount be attached somewhere? Where overlays take their folders by path, the launcher
+ * attached it and took it down, and it cannot be again. What is set here is set already. */
+static bool is_whole(int mount)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
+
+    return mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0;
+}
+
+/* Another mount of the same filesystem. */
+static int mount_again(int mount)
+{
+    char name[64], device[80];
+
+    if (disk_device(mount, name, sizeof(name)) < 0)
+        return -1;
+    (void)snprintf(device, sizeof(device), "/dev/%s", name);
+    return mount_device(device, 0, NULL);
+}
+
+/* The disk of a box that is gone, with its mount if that will do: closing one waits for an RCU
+ * grace period. */
 static int take_spare(struct disk *d, const char *path, uint32_t mb)
 {
     auto_close int fd = spares_take(d->spares, path, mb);
-    char name[64], device[80];
-    int m = -1;
+    int m;
 
-    if (fd < 0)
-        return -1;
-    if (disk_device(fd, name, sizeof(name)) == 0) {
-        (void)snprintf(device, sizeof(device), "/dev/%s", name);
-        m = mount_device(device, 0, NULL);
-    }
+    if (fd < 0 || is_whole(fd))
+        return steal_fd(fd);
+    m = mount_again(fd);
     if (m < 0)
         (void)unlink(path);
     return m;
