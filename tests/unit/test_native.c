@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "runtime/native/id_ranges.h"
 #include "runtime/native/native.h"
 #include "runtime/native/native_internal.h"
 #include "tap.h"
@@ -108,6 +109,59 @@ TEST(without_a_launcher_a_forgotten_child_costs_no_wait)
     box_forget(n, b);
     pthread_join(thread, NULL);
     bare_free(n);
+}
+
+/* ---- id ranges ---- */
+
+struct found {
+    uint32_t slots[4];
+    unsigned n;
+};
+
+static void note_range(uint32_t slot, void *arg)
+{
+    struct found *f = arg;
+
+    CHECK(f->n < ARRAY_LEN(f->slots));
+    f->slots[f->n++] = slot;
+}
+
+static unsigned ranges_of(const char *owner)
+{
+    struct found f = {0};
+
+    id_range_each(owner, note_range, &f);
+    return f.n;
+}
+
+TEST(a_range_is_its_owners_until_it_is_given_back)
+{
+    auto_free char *mine = xasprintf("/nowhere/%d/a", getpid());
+    auto_free char *others = xasprintf("/nowhere/%d/b", getpid());
+    uint32_t a, b, c;
+
+    if (getuid() != 0)
+        SKIP("needs root");
+    CHECK_INT(id_range_take(mine, &a, NULL), 0);
+    CHECK_INT(id_range_take(mine, &b, NULL), 0);
+    CHECK_INT(id_range_take(others, &c, NULL), 0);
+    CHECK(a != b && b != c && a != c);
+    CHECK_INT(ranges_of(mine), 2);
+    CHECK_INT(ranges_of(others), 1);
+    id_range_release(others, a); /* not theirs */
+    id_range_retake(others, a);
+    CHECK_INT(ranges_of(mine), 2);
+    id_ranges_done(mine);
+    CHECK_INT(ranges_of(mine), 2); /* who comes after us finds them */
+    id_range_release(mine, a);
+    id_range_retake(others, a);
+    CHECK_INT(ranges_of(mine), 1);
+    CHECK_INT(ranges_of(others), 2);
+    id_range_release(mine, b);
+    id_range_release(others, a);
+    id_range_release(others, c);
+    id_ranges_done(others);
+    CHECK_INT(ranges_of(mine) + ranges_of(others), 0);
 }
 
 TAP_MAIN

@@ -30,13 +30,51 @@ static int open_dir(struct err *err)
     return fd < 0 ? err_sys(err, errno, "open %s", ID_RANGES_DIR) : fd;
 }
 
+static bool is_owned(int dir, const char *name, const char *owner)
+{
+    char text[PATH_MAX];
+    ssize_t n = readlinkat(dir, name, text, sizeof(text) - 1);
+
+    text[n < 0 ? 0 : n] = '\0';
+    return strcmp(text, owner) == 0;
+}
+
+struct model {
+    char name[16];
+};
+
+/* A mark of an owner that stands for no range. The others are the same link by another name, which
+ * costs a fraction of one more. */
+static struct model model_of(const char *owner)
+{
+    unsigned hash = 2166136261u;
+    struct model m;
+
+    for (; *owner; owner++)
+        hash = (hash ^ (unsigned char)*owner) * 16777619u;
+    (void)snprintf(m.name, sizeof(m.name), ".%08x", hash);
+    return m;
+}
+
+static bool has_model(int dir, const struct model *m, const char *owner)
+{
+    return is_owned(dir, m->name, owner) || symlinkat(owner, dir, m->name) == 0;
+}
+
 /* The owner is the target of a link: it is there with the mark or not at all, so that a daemon that
  * is killed here leaves no mark without an owner. 1 = taken, 0 = somebody has it, -errno. */
 static int try_take(int dir, const char *owner, uint32_t slot)
 {
+    struct model m = model_of(owner);
     char name[16];
 
     (void)snprintf(name, sizeof(name), "%u", slot);
+    if (has_model(dir, &m, owner)) {
+        if (linkat(dir, m.name, dir, name, 0) == 0)
+            return 1;
+        if (errno == EEXIST)
+            return 0;
+    }
     if (symlinkat(owner, dir, name) < 0)
         return errno == EEXIST ? 0 : -errno;
     return 1;
@@ -73,15 +111,6 @@ void id_range_retake(const char *owner, uint32_t slot)
         (void)try_take(dir, owner, slot);
 }
 
-static bool is_owned(int dir, const char *name, const char *owner)
-{
-    char text[PATH_MAX];
-    ssize_t n = readlinkat(dir, name, text, sizeof(text) - 1);
-
-    text[n < 0 ? 0 : n] = '\0';
-    return strcmp(text, owner) == 0;
-}
-
 void id_range_release(const char *owner, uint32_t slot)
 {
     auto_close int dir = open_dir(NULL);
@@ -106,4 +135,13 @@ void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), vo
     }
     if (d)
         (void)closedir(d);
+}
+
+void id_ranges_done(const char *owner)
+{
+    auto_close int dir = open_dir(NULL);
+    struct model m = model_of(owner);
+
+    if (dir >= 0 && is_owned(dir, m.name, owner))
+        (void)unlinkat(dir, m.name, 0);
 }

@@ -42,3 +42,5 @@ void id_range_retake(const char *owner, uint32_t slot);
 void id_range_release(const char *owner, uint32_t slot);
 /* Calls each for every range that owner has; it may release it. */
 void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);
+/* Takes away what eased taking them; the ranges stay. */
+void id_ranges_done(const char *owner);

@@ -242,6 +242,7 @@ static void native_free(struct runtime *rt)
         n->cgroup.ops->close(&n->cgroup);
     cgroup_done(&n->cgroup);
     disk_free(n->disk);
+    id_ranges_done(n->data_dir);
     (void)pthread_mutex_destroy(&n->lock);
     (void)pthread_mutex_destroy(&n->launcher_lock);
     (void)pthread_cond_destroy(&n->launcher_back);
