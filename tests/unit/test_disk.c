@@ -65,7 +65,7 @@ TEST(a_view_shows_what_was_just_written_and_outlives_the_mount)
     struct err err = {0};
     int disk;
 
-    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &err) < 0)
+    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &(unsigned){0}, &err) < 0)
         TAP_FAIL("%s", err.text);
     write_upper(disk, "a", "unsynced");
     check_view(d, "a", "unsynced");
@@ -85,7 +85,8 @@ TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
     struct stat st;
     int disk;
 
-    CHECK_INT(disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, NULL), 0);
+    CHECK_INT(disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &(unsigned){0}, NULL),
+              0);
     CHECK_INT(disk_make_dir(disk, "/work/space", 01777, 65536, NULL), 0);
     CHECK_INT(disk_make_dir(disk, "/work", 0700, 65536, NULL), 0); /* it is there, as it is */
     CHECK_INT(fstatat(disk, "upper/work", &st, 0), 0);
@@ -112,7 +113,8 @@ TEST(sizes_that_callers_choose_do_not_pile_up)
         for (int i = 0; i < 2; i++) {
             int disk;
 
-            if (disk_make(d, "sbx_000000000000000000000001", i ? mb : 64, 65536, &disk, &err) < 0)
+            if (disk_make(d, "sbx_000000000000000000000001", i ? mb : 64, 65536, &disk,
+                          &(unsigned){0}, &err) < 0)
                 TAP_FAIL("%s", err.text);
             CHECK_INT(close(disk), 0);
             CHECK_INT(disk_remove(d, "sbx_000000000000000000000001", NULL), 0);
@@ -172,7 +174,7 @@ TEST(a_lease_bounds_what_is_accepted_and_ends)
     auto_close int fd = -1;
     int disk;
 
-    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &err) < 0)
+    if (disk_make(d, "sbx_000000000000000000000001", 64, 65536, &disk, &(unsigned){0}, &err) < 0)
         TAP_FAIL("%s", err.text);
     if (strcmp(disk_kind(d), "loop") != 0)
         SKIP("a quota needs no lease");
@@ -209,7 +211,7 @@ static int make(struct disk *d, const char *id, uint32_t mb)
 
     if (strcmp(disk_kind(d), "loop") != 0)
         SKIP("a quota's disk is a folder");
-    if (disk_make(d, id, mb, 65536, &fd, &err) < 0)
+    if (disk_make(d, id, mb, 65536, &fd, &(unsigned){0}, &err) < 0)
         TAP_FAIL("%s", err.text);
     return fd;
 }
@@ -270,7 +272,7 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
     CHECK_INT(chmod(upper, 01777), 0);
     CHECK_INT(setxattr(upper, "trusted.of_the_first", "x", 1, 0), 0);
     CHECK_INT(mkdirat(disk, "logs/main", 0700), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 1);
     CHECK_INT(disk_view(d, FIRST, &disk, NULL), -1);
 
@@ -279,7 +281,7 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
     CHECK_INT(spares(dir), 0);
     check_like_new(disk);
     write_upper(disk, "a", "of the second");
-    CHECK_INT(disk_retire(d, SECOND, disk, 0, NULL), 0); /* not again */
+    CHECK_INT(disk_retire(d, SECOND, disk, 64, DISK_ONCE, NULL), 0); /* not again */
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
     disk_free(d);
@@ -303,7 +305,7 @@ TEST(a_disk_whose_mount_was_attached_can_be_attached_again_when_it_is_used_again
         devices[i] = device(disk);
         CHECK_INT(move_mount(disk, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH), 0);
         CHECK_INT(umount2(point, MNT_DETACH), 0);
-        CHECK_INT(disk_retire(d, ids[i], disk, 64, NULL), 0);
+        CHECK_INT(disk_retire(d, ids[i], disk, 64, 0, NULL), 0);
         CHECK_INT(spares(dir), 1);
     }
     CHECK(devices[0] == devices[1]);
@@ -316,10 +318,10 @@ TEST(a_disk_of_another_size_is_no_spare)
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     disk = make(d, SECOND, 65);
     CHECK_INT(spares(dir), 1);
-    CHECK_INT(disk_retire(d, SECOND, disk, 0, NULL), 0);
+    CHECK_INT(disk_retire(d, SECOND, disk, 64, DISK_ONCE, NULL), 0);
     disk_free(d);
     CHECK_INT(spares(dir), 0); /* none outlives us */
 }
@@ -336,7 +338,7 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
 
         write_upper(disk, name, "x");
     }
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
 
@@ -344,7 +346,7 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
     fd = openat(disk, "upper/big", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     CHECK_INT(write_all(fd, data, 8 << 20), 0);
     CHECK_INT(close(fd), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 0);
     disk_free(d);
 }
@@ -357,7 +359,7 @@ TEST(a_disk_of_which_somebody_holds_a_file_is_thrown_away)
 
     held = openat(disk, "upper/f", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     CHECK_INT(unlinkat(disk, "upper/f", 0), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(close(held), 0);
     disk_free(d);
@@ -388,7 +390,7 @@ TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
     int root = mount_overlay(disk, lower);
 
     CHECK(root >= 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(close(root), 0);
 
@@ -397,8 +399,27 @@ TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
     root = mount_overlay(disk, lower);
     CHECK_INT(mkdirat(root, "in the box", 0755), 0);
     CHECK_INT(close(root), 0);
-    CHECK_INT(disk_retire(d, SECOND, disk, 64, NULL), 0);
+    CHECK_INT(disk_retire(d, SECOND, disk, 64, 0, NULL), 0);
     CHECK_INT(spares(dir), 1);
+    disk_free(d);
+}
+
+TEST(a_disk_is_not_used_again_without_end)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    unsigned lives = 0, had = 0;
+    int disk = make(d, FIRST, 64);
+
+    for (;; had++) {
+        CHECK_INT(disk_retire(d, FIRST, disk, 64, lives, NULL), 0);
+        if (spares(dir) == 0)
+            break;
+        CHECK(had < 1000);
+        CHECK_INT(disk_make(d, FIRST, 64, 65536, &disk, &lives, NULL), 0);
+        CHECK_INT(lives, had + 1);
+    }
+    CHECK_INT(had, 63);
     disk_free(d);
 }
 
@@ -417,7 +438,7 @@ TEST(spare_disks_have_a_bound_and_do_not_outlive_a_killed_daemon)
     for (unsigned i = 0; i < ARRAY_LEN(disks); i++) {
         auto_free char *id = xasprintf("sbx_%024u", i);
 
-        CHECK_INT(disk_retire(d, id, disks[i], 64, NULL), 0);
+        CHECK_INT(disk_retire(d, id, disks[i], 64, 0, NULL), 0);
     }
     CHECK_INT(spares(dir), 16);
     CHECK_INT(entries(dir, "sandboxes"), 0);

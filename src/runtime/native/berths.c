@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "runtime/native/disk.h"
 #include "runtime/native/native_internal.h"
 
 /* What this process holds of each box, by id. */
@@ -45,6 +46,7 @@ struct berth *berth_add(struct native *n, const char *id)
 
     (void)snprintf(b->id, sizeof(b->id), "%s", id);
     b->slot = BOX_NO_SLOT;
+    b->disk_lives = DISK_ONCE;
     b->scratch = b->ctl = b->exec = b->pidfd = -1;
     (void)pthread_mutex_lock(&n->lock);
     at = bucket(n, id);

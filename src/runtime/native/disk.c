@@ -351,9 +351,9 @@ static int mount_again(int mount)
 
 /* The disk of a box that is gone, with its mount if that will do: closing one waits for an RCU
  * grace period. */
-static int take_spare(struct disk *d, const char *path, uint32_t mb)
+static int take_spare(struct disk *d, const char *path, uint32_t mb, unsigned *ret_lives)
 {
-    auto_close int fd = spares_take(d->spares, path, mb);
+    auto_close int fd = spares_take(d->spares, path, mb, ret_lives);
     int m;
 
     if (fd < 0 || is_whole(fd))
@@ -417,21 +417,22 @@ static int give_to(int mount, uint32_t owner, struct err *err)
 }
 
 static int make_either(struct disk *d, const char *path, uint32_t mb, uint32_t owner,
-                       struct err *err)
+                       unsigned *ret_lives, struct err *err)
 {
     int mount;
 
+    *ret_lives = 0;
     if (d->quota)
         return quota_make(path, disk_folders, ARRAY_LEN(disk_folders), mb, owner, err);
-    mount = take_spare(d, path, mb);
+    mount = take_spare(d, path, mb, ret_lives);
     return mount >= 0 ? mount : make_loop(d, path, mb, err);
 }
 
 int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
-              struct err *err)
+              unsigned *ret_lives, struct err *err)
 {
     auto_free char *path = path_of(d, id);
-    auto_close int mount = make_either(d, path, mb, owner, err);
+    auto_close int mount = make_either(d, path, mb, owner, ret_lives, err);
 
     if (mount < 0)
         return -1;
@@ -552,11 +553,12 @@ void disk_shut_down(int fd)
         (void)ioctl(root, SHUTDOWN_IOCTL, &how);
 }
 
-int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, struct err *err)
+int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, unsigned lives,
+                struct err *err)
 {
     auto_free char *path = path_of(d, id);
 
-    if (!d->quota && mb > 0 && spares_put(d->spares, path, mb, fd))
+    if (!d->quota && spares_put(d->spares, path, mb, lives, fd))
         return 0;
     if (!d->quota)
         disk_shut_down(fd);

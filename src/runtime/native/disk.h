@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,24 +17,28 @@ struct err;
  * descriptor, the box's overlay holds it, and when the last of them is gone the kernel unmounts and
  * frees the loop device. */
 
+#define DISK_ONCE UINT_MAX
+
 int disk_open(const char *data_dir, struct disk **ret, struct err *err);
 void disk_free(struct disk *d);
 /* "project quota" or "loop" */
 const char *disk_kind(const struct disk *d);
 
 /* Makes a disk of that many MB for id: *ret_fd is the root of a detached mount with upper/, work/
- * and logs/, owned by owner (the host id of the box's root). */
+ * and logs/, owned by owner (the host id of the box's root). *ret_lives is how many boxes had it
+ * before, for disk_retire. */
 int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *ret_fd,
-              struct err *err);
+              unsigned *ret_lives, struct err *err);
 /* Makes a directory in upper/ of a new disk, with those above it. */
 int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struct err *err);
 /* The root of a disk that exists already, as a read-only mount of its own: also of one that is
  * mounted, and then the very same filesystem. Fine without any descriptor of it. */
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
 /* Removes the disk of a box whose processes are gone, and closes fd, its root. One of that many MB
- * that had little on it is emptied for the next disk_make; 0 = not that. Of others what the box
- * wrote and nobody will read is dropped instead of written out. */
-int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, struct err *err);
+ * that had little on it is emptied for the next disk_make, unless DISK_ONCE boxes had it. Of others
+ * what the box wrote and nobody will read is dropped instead of written out. */
+int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, unsigned lives,
+                struct err *err);
 /* Fine if it is gone. Freeing the blocks of a full one takes a while. */
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */

@@ -27,6 +27,11 @@
 #define BYTES_MAX  (4u << 20) /* in the disk */
 #define BACKED_MAX (2u << 20) /* of its file on the host, once it is empty */
 
+/* Without a journal ext4 leaves inodes alone that were deleted in the last minutes, and looks past
+ * them each time; so a disk that is used again and again becomes slower, and its table of inodes
+ * larger. */
+#define LIVES_MAX 64
+
 /* What mke2fs gives a filesystem: the reserved ones, and lost+found. */
 #define FILES_EMPTY 11
 
@@ -39,6 +44,7 @@ const char *const disk_folders[3] = {"upper", "work", "logs"};
 struct spare {
     int fd;
     uint32_t mb;
+    unsigned lives;
     unsigned number; /* of its file */
 };
 
@@ -138,12 +144,12 @@ static struct spare take_out(struct spares *s, unsigned at)
     return spare;
 }
 
-bool spares_put(struct spares *s, const char *path, uint32_t mb, int fd)
+bool spares_put(struct spares *s, const char *path, uint32_t mb, unsigned lives, int fd)
 {
-    struct spare oldest = {.fd = -1}, spare = {.fd = fd, .mb = mb};
+    struct spare oldest = {.fd = -1}, spare = {.fd = fd, .mb = mb, .lives = lives + 1};
     auto_free char *to = NULL;
 
-    if (!has_little(fd) || !empty(fd) || !is_small(path) || !is_sound(fd))
+    if (lives >= LIVES_MAX - 1 || !has_little(fd) || !empty(fd) || !is_small(path) || !is_sound(fd))
         return false;
     (void)pthread_mutex_lock(&s->lock);
     spare.number = s->next_number++;
@@ -161,21 +167,23 @@ bool spares_put(struct spares *s, const char *path, uint32_t mb, int fd)
     return true;
 }
 
-int spares_take(struct spares *s, const char *path, uint32_t mb)
+int spares_take(struct spares *s, const char *path, uint32_t mb, unsigned *ret_lives)
 {
     struct spare spare = {.fd = -1};
     auto_free char *from = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    for (unsigned i = s->n; i-- > 0 && spare.fd < 0;)
+    for (unsigned i = 0; i < s->n && spare.fd < 0; i++)
         if (s->list[i].mb == mb)
             spare = take_out(s, i);
     (void)pthread_mutex_unlock(&s->lock);
     if (spare.fd < 0)
         return -1;
     from = path_of(s, spare.number);
-    if (rename(from, path) == 0)
+    if (rename(from, path) == 0) {
+        *ret_lives = spare.lives;
         return spare.fd;
+    }
     throw_away(s, &spare);
     return -1;
 }

@@ -24,9 +24,10 @@ struct spares *spares_open(const char *dir, struct err *err);
 /* Removes those that are left. */
 void spares_free(struct spares *s);
 
-/* Empties the disk of that size whose root is fd and whose file is at path, and keeps it: then
- * true, and fd is taken and nothing is at path. false = it has to be thrown away, and nothing of
- * what is in it counts any more. */
-bool spares_put(struct spares *s, const char *path, uint32_t mb, int fd);
-/* One of that size, whose file is moved to path: its root, owned by root. -1 = there is none. */
-int spares_take(struct spares *s, const char *path, uint32_t mb);
+/* Empties the disk of that size whose root is fd and whose file is at path, which so many boxes had
+ * before, and keeps it: then true, and fd is taken and nothing is at path. false = it has to be
+ * thrown away, and nothing of what is in it counts any more. */
+bool spares_put(struct spares *s, const char *path, uint32_t mb, unsigned lives, int fd);
+/* One of that size, whose file is moved to path: its root, owned by root; *ret_lives is how many
+ * boxes had it. -1 = there is none. */
+int spares_take(struct spares *s, const char *path, uint32_t mb, unsigned *ret_lives);

@@ -31,8 +31,8 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     b = berth_add(n, box->id);
     berth_set_range(n, b, box->slot);
     b->limits = *limits;
-    if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch, err) <
-            0 ||
+    if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch,
+                  &b->disk_lives, err) < 0 ||
         n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || run_dir_make(n, b, err) < 0 ||
         box_park(n, b, box, err) < 0)
         return -1;
@@ -45,14 +45,15 @@ static int retire_disk(struct native *n, struct berth *b, const char *id, struct
 {
     if (!b || b->scratch < 0)
         return disk_remove(n->disk, id, err);
-    return disk_retire(n->disk, id, steal_fd(b->scratch), b->once ? 0 : b->limits.disk_mb, err);
+    return disk_retire(n->disk, id, steal_fd(b->scratch), b->limits.disk_mb, b->disk_lives, err);
 }
 
 static int another_disk(struct native *n, struct berth *b, uint32_t disk_mb, struct err *err)
 {
     if (retire_disk(n, b, b->id, err) < 0)
         return -1;
-    return disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, err);
+    return disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, &b->disk_lives,
+                     err);
 }
 
 /* Prepared with other limits than wanted: correct what differs. */
@@ -216,7 +217,7 @@ static int native_disk_open(struct runtime *rt, const struct box *box, int *ret_
     if (box->slot == BOX_NO_SLOT)
         return err_set(err, ERR_CONFLICT, "it has no disk");
     if (b)
-        b->once = true;
+        b->disk_lives = DISK_ONCE;
     *ret_ids_base = id_range_base(box->slot);
     return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
 }

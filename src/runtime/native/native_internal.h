@@ -22,11 +22,11 @@ struct berth {
     char id[ID_SIZE];
     uint32_t slot;
     struct sandbox_limits limits;
-    int scratch;   /* root of its disk; of a box that was adopted only when it was asked for */
-    bool once;     /* its disk is for this box only: see retire_disk() */
-    int ctl, exec; /* until create has handed them on */
-    bool parked;   /* the launcher has a child waiting for it */
-    int64_t pid;   /* of that child, which becomes the agent */
+    int scratch; /* root of its disk; of a box that was adopted only when it was asked for */
+    unsigned disk_lives; /* how many boxes had its disk before; DISK_ONCE = see retire_disk() */
+    int ctl, exec;       /* until create has handed them on */
+    bool parked;         /* the launcher has a child waiting for it */
+    int64_t pid;         /* of that child, which becomes the agent */
     uint64_t pid_start;
     int pidfd;
 };

@@ -76,6 +76,6 @@ int native_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, 
 
     if (fd < 0)
         return -1;
-    berth_find(n, box->id)->once = true;
+    berth_find(n, box->id)->disk_lives = DISK_ONCE;
     return disk_lease(n->disk, box->id, fd, more, err);
 }
