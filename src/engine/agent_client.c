@@ -228,21 +228,29 @@ static void make_room(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
-               const struct buf *args, int *ret_fd, struct err *err)
+static int connect_agent(struct engine *e, struct sandbox *sb, enum box_channel channel,
+                         const struct buf *args, int *ret_fd, struct err *err)
 {
-    auto_close int fd = -1;
     struct err why = {0};
-    int r;
 
     if (args && args->max == 0)
         return err_set(err, ERR_TOO_LARGE, "the arguments are too long: at most %u bytes in total",
                        FRAME_MAX);
-    if (runtime_connect(e->runtime, &sb->box, channel, &fd, &why) < 0) {
-        if (sandbox_check_running(sb, err) == 0 && err)
-            *err = why;
+    if (runtime_connect(e->runtime, &sb->box, channel, ret_fd, &why) == 0)
+        return 0;
+    if (sandbox_check_running(sb, err) == 0 && err)
+        *err = why;
+    return -1;
+}
+
+int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err)
+{
+    auto_close int fd = -1;
+    int r;
+
+    if (connect_agent(e, sb, channel, args, &fd, err) < 0)
         return -1;
-    }
     if (args && args->len > SENT_AT_ONCE)
         make_room(fd);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
@@ -256,6 +264,25 @@ int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, e
                const struct buf *args, int *ret_fd, struct err *err)
 {
     return agent_admit(sb, err) < 0 ? -1 : agent_open(e, sb, channel, op, args, ret_fd, err);
+}
+
+int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                    const void *data, size_t len, int *ret_fd, struct err *err)
+{
+    auto_buf struct buf frames = {0};
+    auto_close int fd = -1;
+
+    if (agent_admit(sb, err) < 0 || connect_agent(e, sb, BOX_CTL, args, &fd, err) < 0)
+        return -1;
+    buf_init(&frames, 3 * FRAME_HEADER + FRAME_MAX + AGENT_DATA_MAX);
+    (void)frame_put(&frames, FRAME_CALL + (unsigned)op, args->data, args->len);
+    if (len > 0)
+        (void)frame_put(&frames, FRAME_DATA, data, len);
+    (void)frame_put(&frames, FRAME_END, NULL, 0);
+    if (send_all(sb, fd, frames.data, frames.len, err) < 0)
+        return -1;
+    *ret_fd = steal_fd(fd);
+    return 0;
 }
 
 int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err)
@@ -278,8 +305,7 @@ int agent_simple(struct engine *e, struct sandbox *sb, enum call_op op, const st
     return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
-/* The next frame, waiting for it. */
-static int reader_next(struct agent_reader *r, struct frame *ret, struct err *err)
+int agent_reader_next(struct agent_reader *r, struct frame *ret, struct err *err)
 {
     int got;
 
@@ -297,7 +323,7 @@ static int read_items(struct agent_reader *r,
     struct frame f;
 
     for (;;) {
-        if (reader_next(r, &f, err) < 0)
+        if (agent_reader_next(r, &f, err) < 0)
             return -1;
         if (f.type == FRAME_END)
             return 0;

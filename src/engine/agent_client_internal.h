@@ -17,6 +17,11 @@ struct sandbox;
  * waits as agent_wait_internal.h says, whose limits are looked at first. */
 int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
+/* As agent_call on ctl, with the DATA and the END that the call goes on with: at most
+ * AGENT_DATA_MAX bytes, which leave together with it. */
+#define AGENT_DATA_MAX (64u << 10)
+int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                    const void *data, size_t len, int *ret_fd, struct err *err);
 /* The next frame. -1 with the agent's own error after FRAME_ERROR, and at the end of the stream
  * with why it ended. */
 int agent_next(struct sandbox *sb, int fd, unsigned *ret_type, struct buf *payload,
@@ -41,6 +46,8 @@ struct agent_reader {
 void agent_reader_init(struct agent_reader *r, struct sandbox *sb, int fd);
 /* The next frame of what was read: 1; 0 when it is not all there yet; -1 as agent_next(). */
 int agent_take(struct agent_reader *r, struct frame *ret, struct err *err);
+/* The next frame, waiting for it as agent_next() does. */
+int agent_reader_next(struct agent_reader *r, struct frame *ret, struct err *err);
 /* Reads what is there, after poll() has said so. */
 int agent_fill(struct agent_reader *r, struct err *err);
 /* For a stream that waits: an empty buffer is given back. */

@@ -18,47 +18,67 @@
 
 _Static_assert(FILE_MODE_KEEP == CALL_MODE_KEEP, "the agent is told as the engine is");
 
-static int open_read(struct engine *e, struct sandbox *sb, const char *path, int *ret_fd,
-                     uint64_t *ret_size, struct err *err)
+/* What the agent says of the file before its bytes. */
+static int read_size(struct agent_reader *r, uint64_t *ret, struct err *err)
 {
-    auto_close int fd = -1;
-    auto_buf struct buf args = {0}, payload = {0};
     struct call_file f;
+    struct frame frame;
     struct wire w;
     bool ok;
+
+    if (agent_reader_next(r, &frame, err) < 0)
+        return -1;
+    if (frame.type != FRAME_OK)
+        return agent_broken(err, "an answer of the wrong kind");
+    wire_init(&w, frame.data, frame.len);
+    call_file_get(&w, &f);
+    ok = wire_ok(&w) && f.size <= INT64_MAX;
+    *ret = f.size;
+    call_file_done(&f);
+    return ok ? 0 : agent_broken(err, "a file in a form that cannot be read");
+}
+
+static void reader_done(struct agent_reader *r)
+{
+    close_fd(&r->fd);
+    buf_done(&r->in);
+}
+
+static int open_read(struct engine *e, struct sandbox *sb, const char *path,
+                     struct agent_reader *ret, uint64_t *ret_size, struct err *err)
+{
+    auto_buf struct buf args = {0};
+    int fd;
 
     buf_init(&args, FRAME_MAX);
     wire_put_str(&args, path);
     wire_put_str(&args, "");
     wire_put_u64(&args, 0);
     wire_put_u64(&args, 0);
-    if (agent_call(e, sb, BOX_CTL, CALL_READ, &args, &fd, err) < 0 ||
-        agent_expect(sb, fd, FRAME_OK, &payload, err) < 0)
+    if (agent_call(e, sb, BOX_CTL, CALL_READ, &args, &fd, err) < 0)
         return -1;
-    wire_init(&w, payload.data, payload.len);
-    call_file_get(&w, &f);
-    ok = wire_ok(&w) && f.size <= INT64_MAX;
-    *ret_size = f.size;
-    call_file_done(&f);
-    if (!ok)
-        return agent_broken(err, "a file in a form that cannot be read");
-    *ret_fd = steal_fd(fd);
-    return 0;
+    agent_reader_init(ret, sb, fd);
+    if (read_size(ret, ret_size, err) == 0)
+        return 0;
+    reader_done(ret);
+    return -1;
 }
 
-static ssize_t next_bytes(struct sandbox *sb, int fd, struct buf *payload, struct err *err)
+/* The next bytes, which are the reader's until the call after this one; 0 at their end. */
+static ssize_t next_bytes(struct agent_reader *r, const char **ret, struct err *err)
 {
     for (int i = 0; i < EMPTY_FRAMES_MAX; i++) {
-        unsigned type;
+        struct frame f;
 
-        if (agent_next(sb, fd, &type, payload, err) < 0)
+        if (agent_reader_next(r, &f, err) < 0)
             return -1;
-        if (type == FRAME_END)
+        if (f.type == FRAME_END)
             return 0;
-        if (type != FRAME_DATA)
+        if (f.type != FRAME_DATA)
             break;
-        if (payload->len > 0)
-            return (ssize_t)payload->len;
+        *ret = f.data;
+        if (f.len > 0)
+            return (ssize_t)f.len;
     }
     return agent_broken(err, "file data in a form that cannot be read");
 }
@@ -69,25 +89,41 @@ static int too_large(size_t max, struct err *err)
                     max >> 10);
 }
 
-int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
-              struct err *err)
+static int read_all(struct agent_reader *r, struct buf *out, struct err *err)
 {
     size_t max = out->max;
-    auto_close int fd = -1;
-    auto_buf struct buf payload = {0};
-    uint64_t size;
+    const char *data;
     ssize_t n;
 
-    if (open_read(e, sb, path, &fd, &size, err) < 0)
-        return -1;
-    if (size > max)
-        return too_large(max, err);
-    while ((n = next_bytes(sb, fd, &payload, err)) > 0) {
+    while ((n = next_bytes(r, &data, err)) > 0) {
         /* The size was a claim; a file may also grow while it is read. */
-        if (out->len + (size_t)n > max || buf_add(out, payload.data, (size_t)n) < 0)
+        if (out->len + (size_t)n > max || buf_add(out, data, (size_t)n) < 0)
             return too_large(max, err);
     }
     return n < 0 ? -1 : 0;
+}
+
+int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf *out,
+              struct err *err)
+{
+    struct agent_reader reader;
+    uint64_t size;
+    int r;
+
+    if (open_read(e, sb, path, &reader, &size, err) < 0)
+        return -1;
+    r = size > out->max ? too_large(out->max, err) : read_all(&reader, out, err);
+    reader_done(&reader);
+    return r;
+}
+
+static void put_write(struct buf *args, const char *path, uint32_t mode)
+{
+    buf_init(args, FRAME_MAX);
+    wire_put_str(args, path);
+    wire_put_str(args, "");
+    wire_put_u32(args, mode);
+    wire_put_u32(args, 1);
 }
 
 static int open_write(struct engine *e, struct sandbox *sb, const char *path, uint32_t mode,
@@ -95,11 +131,7 @@ static int open_write(struct engine *e, struct sandbox *sb, const char *path, ui
 {
     auto_buf struct buf args = {0};
 
-    buf_init(&args, FRAME_MAX);
-    wire_put_str(&args, path);
-    wire_put_str(&args, "");
-    wire_put_u32(&args, mode);
-    wire_put_u32(&args, 1);
+    put_write(&args, path, mode);
     return agent_call(e, sb, BOX_CTL, CALL_WRITE, &args, ret_fd, err);
 }
 
@@ -127,11 +159,26 @@ static int write_end(struct sandbox *sb, int fd, struct err *err)
     return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
 
+/* Most files are small: then all of it is one message, and the agent wakes once. */
+static int write_at_once(struct engine *e, struct sandbox *sb, const char *path, const void *data,
+                         size_t len, struct err *err)
+{
+    auto_buf struct buf args = {0}, payload = {0};
+    auto_close int fd = -1;
+
+    put_write(&args, path, CALL_MODE_KEEP);
+    if (agent_call_with(e, sb, CALL_WRITE, &args, data, len, &fd, err) < 0)
+        return -1;
+    return agent_expect(sb, fd, FRAME_OK, &payload, err);
+}
+
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
                struct err *err)
 {
     auto_close int fd = -1;
 
+    if (len <= AGENT_DATA_MAX)
+        return write_at_once(e, sb, path, data, len, err);
     if (open_write(e, sb, path, CALL_MODE_KEEP, &fd, err) < 0 ||
         write_some(sb, fd, data, len, err) < 0)
         return -1;
@@ -142,15 +189,14 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
 
 struct file_stream {
     struct sandbox *sandbox; /* held until close */
-    int fd;
+    struct agent_reader reader;
 };
 
-static struct file_stream *stream_new(struct sandbox *sb, int fd)
+static struct file_stream *stream_new(struct sandbox *sb)
 {
     struct file_stream *f = xcalloc(1, sizeof(*f));
 
     f->sandbox = sandbox_ref(sb);
-    f->fd = fd;
     return f;
 }
 
@@ -158,7 +204,7 @@ void engine_file_close(struct file_stream *f)
 {
     if (!f)
         return;
-    close_fd(&f->fd);
+    reader_done(&f->reader);
     sandbox_unref(f->sandbox);
     free(f);
 }
@@ -168,18 +214,19 @@ int engine_file_open_read(struct engine *e, const char *id, struct file_path pat
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_free char *real = NULL;
-    int fd;
+    struct agent_reader reader;
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
-        open_read(e, sb, real, &fd, ret_size, err) < 0)
+        open_read(e, sb, real, &reader, ret_size, err) < 0)
         return -1;
-    *ret = stream_new(sb, fd);
+    *ret = stream_new(sb);
+    (*ret)->reader = reader;
     return 0;
 }
 
-ssize_t engine_file_next(struct file_stream *f, struct buf *payload, struct err *err)
+ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *err)
 {
-    return next_bytes(f->sandbox, f->fd, payload, err);
+    return next_bytes(&f->reader, ret, err);
 }
 
 int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
@@ -192,18 +239,19 @@ int engine_file_open_write(struct engine *e, const char *id, struct file_path pa
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
         open_write(e, sb, real, mode, &fd, err) < 0)
         return -1;
-    *ret = stream_new(sb, fd);
+    *ret = stream_new(sb);
+    agent_reader_init(&(*ret)->reader, sb, fd);
     return 0;
 }
 
 int engine_file_write_some(struct file_stream *f, const void *data, size_t len, struct err *err)
 {
-    return write_some(f->sandbox, f->fd, data, len, err);
+    return write_some(f->sandbox, f->reader.fd, data, len, err);
 }
 
 int engine_file_write_end(struct file_stream *f, struct err *err)
 {
-    return write_end(f->sandbox, f->fd, err);
+    return write_end(f->sandbox, f->reader.fd, err);
 }
 
 int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,

@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct buf;
 struct engine;
 struct err;
 
@@ -26,8 +25,8 @@ struct file_stream;
 /* size is what the file has now; it may grow, and a kernel file says 0. */
 int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
                           struct file_stream **ret, uint64_t *ret_size, struct err *err);
-/* The next bytes, into payload: how many, 0 at the end. */
-ssize_t engine_file_next(struct file_stream *f, struct buf *payload, struct err *err);
+/* The next bytes, which stay until the next call: how many, 0 at the end. */
+ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *err);
 
 #define FILE_MODE_KEEP UINT32_MAX /* as it is, or 0644 when the file is new */
 /* The file is replaced by engine_file_write_end(); closing before that leaves the old one. */

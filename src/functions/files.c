@@ -31,8 +31,8 @@ static struct file_path in_path(const struct call *call, const char *name)
 static int send_file(struct call *call, struct err *err)
 {
     auto_file_stream struct file_stream *file = NULL;
-    auto_buf struct buf piece = {0};
     uint64_t size, left;
+    const char *piece;
     ssize_t n;
 
     if (engine_file_open_read(call->engine, in_id(call), in_path(call, "path"), &file, &size, err) <
@@ -47,7 +47,7 @@ static int send_file(struct call *call, struct err *err)
         if (size == 0 && n > 0 && (uint64_t)n > left)
             return err_code(err, ERR_TOO_LARGE, "file_too_large",
                             "a kernel file is read up to %u MiB", KERNEL_FILE_MAX >> 20);
-        if (n < 0 || sink_bytes(call, CHANNEL_ANSWER, piece.data, part, err) < 0)
+        if (n < 0 || sink_bytes(call, CHANNEL_ANSWER, piece, part, err) < 0)
             return -1;
         left -= part;
     }

@@ -129,13 +129,13 @@ static inline int file_read_here(struct engine *e, const char *id, struct file_p
                                  struct buf *out, struct err *err)
 {
     auto_file_stream struct file_stream *file = NULL;
-    auto_buf struct buf piece = {0};
+    const char *piece;
     uint64_t size;
     ssize_t n;
 
     if (engine_file_open_read(e, id, path, &file, &size, err) < 0)
         return -1;
     while ((n = engine_file_next(file, &piece, err)) > 0)
-        CHECK_INT(buf_add(out, piece.data, (size_t)n), 0);
+        CHECK_INT(buf_add(out, piece, (size_t)n), 0);
     return n < 0 ? -1 : 0;
 }
