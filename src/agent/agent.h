@@ -63,7 +63,8 @@ struct agents {
     _Atomic uint64_t sync_id;               /* the call that is being answered, see sync.c */
     _Atomic int sync_nr;                    /* which it is: that of sync(), syncfs() or ptrace() */
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
-    _Atomic uint32_t ready;                 /* the daemon knows that the box is up */
+    _Atomic uint32_t ready;                 /* main is in its own cgroups */
+    _Atomic bool lives_on;                  /* it is for more than one call, see pool.c */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */

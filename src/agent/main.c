@@ -42,8 +42,9 @@ static void on_child(int sig)
 }
 
 /* Rule 5 of agent.h. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a full disk are results of
- * write(). Commands get everything back as it was (spawn.c). */
-static void setup_signals(void)
+ * write(). Commands get everything back as it was (spawn.c): so what somebody above us ignored is
+ * not ignored any more. Of the launcher we know what that is. */
+static void setup_signals(bool by_launcher)
 {
     static const unsigned long
         by_default[4]; /* the kernel's own struct; musl keeps some to itself */
@@ -51,7 +52,8 @@ static void setup_signals(void)
     sigset_t all;
 
     for (int sig = 1; sig <= 64; sig++)
-        (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
+        if (!by_launcher || sig == SIGINT || sig == SIGTERM)
+            (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
     (void)sigaction(SIGPIPE, &sa, NULL);
     (void)sigaction(SIGXFSZ, &sa, NULL);
     sa.sa_handler = on_child;
@@ -114,7 +116,7 @@ static int setup(int argc, char **argv)
         return fail("make the agent unreachable for debuggers", errno);
     (void)prctl(PR_SET_NAME, "cay-agent");
     (void)umask(022);
-    setup_signals();
+    setup_signals(apart);
     r = chdir("/") < 0 ? -errno : setup_fds();
     if (r < 0)
         return fail("set up the agent's descriptors", -r);
@@ -149,17 +151,16 @@ int main(int argc, char **argv)
 
     if (setup(argc, argv) != 0)
         return 1;
-    /* In this order: the spawner stays where we were started, inside the workload's limits. */
     r = shelf_make();
     if (r < 0)
         return fail("put the logs on their shelf", -r);
-    r = spawner_start(false, agent_cgroups, work_cgroups);
-    if (r < 0)
-        return fail("start the spawner", -r);
-    r = cgroups_join(AGENT_FD_CGROUPS, agent_cgroups);
-    if (r < 0)
-        return fail("move the agent to its own cgroup", -r);
+    /* Callers who come from now on wait in the sockets for those whom we fork. */
     report("", 0);
+    /* In this order: the spawner stays where we were started, inside the workload's limits. If
+     * there is no process to be had for it, the loop tries again. */
+    (void)spawner_start(false, agent_cgroups, work_cgroups);
+    if (cgroups_join(AGENT_FD_CGROUPS, agent_cgroups) < 0)
+        return 1; /* and the box ends */
     spawner_may_go();
 
     (void)err_set(&full, ERR_LIMIT,

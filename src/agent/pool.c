@@ -11,9 +11,9 @@
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
  *  1. A spare waits for a connection (SLOT_WAITS). The last of them that takes one sends us
- * SIGCHLD, so that the next is forked while the call is served. But many a box lives for one call:
- * the second spare is forked when the first has been taken twice, when somebody comes and finds
- *     none, or when nobody has come for PEACE_S. In a pool that is not `ahead` the first one too.
+ * SIGCHLD, so that the next is forked while the call is served. But many a box lives for one exec.
+ * So at first there is one supervisor and no handler; the others are forked when somebody comes and
+ *     finds none, when the first was taken a second time, or when nobody has come for PEACE_S.
  *  2. While no spare waits we accept ourselves, but only to refuse: this process never reads from a
  *     connection, so no caller can hold it up.
  *  3. A spare dies with its parent; a process that serves does not. Who counts spares counts those
@@ -103,13 +103,23 @@ static void turn_away(struct pool *p)
     (void)close(conn);
 }
 
-/* Rule 1: whether a spare is forked now, although nobody waits for it. */
+/* Rule 1, for both pools. */
+static void box_lives_on(void)
+{
+    if (agents->lives_on)
+        return;
+    agents->lives_on = true;
+    (void)kill(agents->main, SIGCHLD);
+}
+
+/* Whether a spare is forked now, although nobody waits for it. */
 static bool wants_one(struct pool *p)
 {
     if (!p->bare)
         p->times_bare++;
-    p->bare = true;
-    return p->times_bare > TIMES_WITHOUT || (p->times_bare == 1 && p->ahead);
+    if (p->times_bare > TIMES_WITHOUT)
+        box_lives_on();
+    return agents->lives_on || (p->times_bare == 1 && p->ahead);
 }
 
 bool pool_run(struct pool *p, pid_t watch, bool retry)
@@ -132,7 +142,7 @@ bool pool_run(struct pool *p, pid_t watch, bool retry)
                               : &peace,
               &agent_wait_mask);
     if (r == 0 && !retry)
-        p->times_bare = TIMES_WITHOUT + 1;
+        box_lives_on();
     p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
     if (r > 0 && fds[0].revents && !pool_has_spare(p, getpid()) && !refill(p))

@@ -8,9 +8,8 @@
 #include "base/err.h"
 #include "proto/plan.h"
 
-/* What a spawner does at its start can wait until the daemon has heard that the box is up: on the
- * one processor that most boxes have it would come first. */
-static void let_main_go_first(void)
+/* No command runs while main is still where commands are: it would be under their limits. */
+static void let_main_leave(void)
 {
     while (!agents->ready)
         (void)syscall(SYS_futex, &agents->ready, FUTEX_WAIT, 0, NULL, NULL, 0);
@@ -34,7 +33,7 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    let_main_go_first();
+    let_main_leave();
     if (join && cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
         _exit(1);
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);

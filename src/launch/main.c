@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -95,9 +96,13 @@ static void lift_open_files(void)
 
 int main(void)
 {
+    static const unsigned long by_default[4]; /* the kernel's own struct */
     struct launcher l = {.fault = getenv("CAY_FAULT")};
 
     (void)prctl(PR_SET_NAME, "cay-launch");
+    for (int sig = 1; sig <= 64; sig++) /* what the daemon ignores is nothing to a box */
+        (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
+    /* The agent knows which these are. */
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which then closes the socket */
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGCHLD, SIG_IGN); /* boxes are reaped by the kernel; the daemon has pidfds */
