@@ -11,24 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 
-/* The filter has two parts. A hand-made prologue decides what depends on arguments, on the
- * architecture or on the number being unknown; libseccomp makes the allow-list behind it, as a
- * binary tree, which loads three times faster than a linear one.
+/* The filter, in its order:
  *
  *  - Another architecture (int $0x80, x32): killed, or ENOSYS.
  *  - A number newer than the profile: ENOSYS, so that libc falls back to what it did before.
- *  - Everything not listed: EPERM. */
+ *  - What is always allowed, as a binary tree of ranges of numbers. It comes early and is short
+ *    because every box loads the filter: the kernel compiles it, and walks through it once for
+ *    every number there is, to know which need no filter at all.
+ *  - What depends on arguments.
+ *  - Everything else: EPERM. */
 
 /* Newest number looked at when the list was made (futex_requeue). */
 #define NEWEST_SYSCALL 456
@@ -105,16 +104,15 @@ static const char *const allowed[] = {
 #define REFUSE(e)        RETURN(SECCOMP_RET_ERRNO | (e))
 #define ASK_AGENT        RETURN(SECCOMP_RET_USER_NOTIF)
 
+static const struct sock_filter prologue[] = {
+    LOAD(arch),     IF_EQ(NATIVE_ARCH, 1, 0),      RETURN(SECCOMP_RET_KILL_PROCESS),
+    LOAD(nr),       IF_OVER(NEWEST_SYSCALL, 0, 1), /* x32 numbers too: they have bit 30 set */
+    REFUSE(ENOSYS),
+};
+
 /* Each block begins with the number in the accumulator and is jumped over when it is another one.
  */
-static const struct sock_filter prologue[] = {
-    LOAD(arch),
-    IF_EQ(NATIVE_ARCH, 1, 0),
-    RETURN(SECCOMP_RET_KILL_PROCESS),
-    LOAD(nr),
-    IF_OVER(NEWEST_SYSCALL, 0, 1), /* x32 numbers too: they have bit 30 set */
-    REFUSE(ENOSYS),
-
+static const struct sock_filter by_arguments[] = {
     IF_EQ(__NR_clone3, 0, 1), /* its flags are behind a pointer */
     REFUSE(ENOSYS),
 
@@ -254,69 +252,77 @@ static const struct sock_filter prologue[] = {
     IF_EQ(RLIMIT_CORE, 1, 0),
     ALLOW,
     REFUSE(0),
+
+    REFUSE(EPERM),
 };
 
-/* The allow-list as BPF, through a memfd because libseccomp writes to a descriptor. */
-static int export_list(scmp_filter_ctx ctx, int fd, struct sock_filter **ret, size_t *ret_n)
+/* ---- the allow-list ---- */
+
+/* Numbers at which "allowed" begins or ends, in order: below the first nothing is. */
+struct edges {
+    uint32_t at[2 * ARRAY_LEN(allowed)];
+    size_t n;
+};
+
+static void find_edges(struct edges *ret)
 {
-    struct stat st;
-    struct sock_filter *code;
-    ssize_t n;
-    int r = seccomp_export_bpf(ctx, fd);
+    bool listed[NEWEST_SYSCALL + 2] = {false};
 
-    if (r < 0)
-        return r;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    code = xmalloc((size_t)st.st_size);
-    n = pread(fd, code, (size_t)st.st_size, 0);
-    if (n != st.st_size) {
-        free(code);
-        return -EIO;
-    }
-    *ret = code;
-    *ret_n = (size_t)n / sizeof(*code);
-    return 0;
-}
-
-static int build_list(struct sock_filter **ret, size_t *ret_n)
-{
-    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    auto_close int fd = memfd_create("seccomp", MFD_CLOEXEC);
-    int r = 0;
-
-    if (!ctx || fd < 0) {
-        r = -ENOMEM;
-        goto out;
-    }
-    r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(allowed); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(allowed); i++) {
         int nr = seccomp_syscall_resolve_name(allowed[i]);
 
         /* Negative: a name that this architecture or this libseccomp does not know. */
-        if (nr >= 0)
-            r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+        if (nr >= 0 && nr <= NEWEST_SYSCALL)
+            listed[nr] = true;
     }
-    if (r == 0)
-        r = export_list(ctx, fd, ret, ret_n);
-out:
-    if (ctx)
-        seccomp_release(ctx);
-    return r;
+    ret->n = 0;
+    for (uint32_t nr = 0; nr < ARRAY_LEN(listed); nr++)
+        if (listed[nr] != (nr > 0 && listed[nr - 1]))
+            ret->at[ret->n++] = nr;
+}
+
+/* How many instructions a tree over so many ranges has: a leaf for each, and a node between two. */
+static size_t tree_size(size_t ranges)
+{
+    return 2 * ranges - 1;
+}
+
+/* Writes the tree over the ranges from first to last, of which the odd ones are allowed. What is
+ * not goes on at end. False if a jump would be too far for one instruction. */
+static bool put_tree(struct sock_filter *code, struct sock_filter *end, const struct edges *e,
+                     size_t first, size_t last)
+{
+    size_t middle = (first + last + 1) / 2, left = tree_size(middle - first);
+
+    if (first == last) {
+        *code = first % 2
+                    ? (struct sock_filter)ALLOW
+                    : (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)(end - code - 1));
+        return true;
+    }
+    *code = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->at[middle - 1],
+                                         (uint8_t)left, 0);
+    return left <= UINT8_MAX && put_tree(code + 1, end, e, first, middle - 1) &&
+           put_tree(code + 1 + left, end, e, middle, last);
 }
 
 int seccomp_build(struct sock_fprog *ret, struct err *err)
 {
-    struct sock_filter *list = NULL, *all;
-    size_t n = 0;
-    int r = build_list(&list, &n);
+    struct edges edges;
+    struct sock_filter *all, *tree, *rest;
+    size_t n;
 
-    if (r < 0)
-        return err_sys(err, -r, "compile the seccomp filter");
-    all = xmalloc((ARRAY_LEN(prologue) + n) * sizeof(*all));
+    find_edges(&edges);
+    n = ARRAY_LEN(prologue) + tree_size(edges.n + 1) + ARRAY_LEN(by_arguments);
+    all = xmalloc(n * sizeof(*all));
+    tree = all + ARRAY_LEN(prologue);
+    rest = tree + tree_size(edges.n + 1);
     memcpy(all, prologue, sizeof(prologue));
-    memcpy(all + ARRAY_LEN(prologue), list, n * sizeof(*all));
-    free(list);
-    *ret = (struct sock_fprog){.len = (unsigned short)(ARRAY_LEN(prologue) + n), .filter = all};
+    memcpy(rest, by_arguments, sizeof(by_arguments));
+    if (!put_tree(tree, rest, &edges, 0, edges.n)) {
+        free(all);
+        return err_set(err, ERR_INTERNAL, "the seccomp filter is too long");
+    }
+    *ret = (struct sock_fprog){.len = (unsigned short)n, .filter = all};
     return 0;
 }
