@@ -264,12 +264,18 @@ static const llhttp_settings_t head_settings = {
     .on_headers_complete = on_headers_complete,
 };
 
-/* More bytes into c->in: their number, 0 at the end, or -errno. */
+/* More bytes into c->in: their number, 0 at the end, or -errno. Waits in poll() and not in read():
+ * who sleeps there on a unix socket is also woken when the server takes the request. */
 static ssize_t fill(struct http_client *c)
 {
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
     char *room = buf_room(&c->in, READ_ROOM);
-    ssize_t n = room ? read_some(c->fd, room, READ_ROOM) : -EMSGSIZE;
+    ssize_t n = -EMSGSIZE;
 
+    if (room) {
+        (void)poll(&p, 1, -1);
+        n = read_some(c->fd, room, READ_ROOM);
+    }
     if (n > 0)
         c->in.len += (size_t)n;
     return n;
