@@ -26,6 +26,11 @@ void log_setup(enum log_level least, int json)
     as_json = json;
 }
 
+bool log_shows(enum log_level level)
+{
+    return level >= least_level;
+}
+
 /* Control bytes never reach a terminal or split a line, whatever a sandbox put into a name. */
 static void add_quoted(struct buf *b, const char *s)
 {

@@ -103,6 +103,7 @@ enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_END };
 struct conn {
     struct watched watched;
     bool is_tcp;
+    uid_t peer_uid; /* of a unix socket */
     bool lingering; /* answered and shut for writing: input is thrown away until it ends */
     _Atomic int64_t deadline;     /* mono ns; rule 2 */
     _Atomic enum conn_wait waits; /* set before the deadline is */

@@ -98,13 +98,7 @@ bool http_req_is_tcp(const struct http_req *req)
 
 uid_t http_req_peer_uid(const struct http_req *req)
 {
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-
-    if (req->conn->is_tcp ||
-        getsockopt(req->conn->watched.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        return (uid_t)-1;
-    return cred.uid;
+    return req->conn->peer_uid;
 }
 
 int http_req_fd(const struct http_req *req)

@@ -296,6 +296,17 @@ void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
     }
 }
 
+/* Who connected: it stays the same however often it asks. */
+static uid_t peer_uid(int fd, bool is_tcp)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (is_tcp || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return (uid_t)-1;
+    return cred.uid;
+}
+
 void http_server_take(struct http_server *s, int fd, bool is_tcp)
 {
     struct conn *c = xcalloc(1, sizeof(*c));
@@ -303,6 +314,7 @@ void http_server_take(struct http_server *s, int fd, bool is_tcp)
 
     c->watched = (struct watched){WATCHED_CONN, fd};
     c->is_tcp = is_tcp;
+    c->peer_uid = peer_uid(fd, is_tcp);
     atomic_store(&c->deadline, mono_ns() + (int64_t)s->limits.idle_timeout_ms * 1000000);
     if (is_tcp)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

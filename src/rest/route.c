@@ -39,25 +39,22 @@ void routes_free(struct routes *r)
     free(r);
 }
 
-/* One step through a route and a path side by side; both point behind a '/'. A parameter takes any
- * segment that is not empty. */
-static bool segment_matches(const char *route, size_t route_len, const char *path, size_t path_len)
-{
-    if (route[0] == ':')
-        return path_len > 0;
-    return route_len == path_len && memcmp(route, path, path_len) == 0;
-}
-
+/* A parameter takes any segment that is not empty. */
 static bool route_matches(const char *route, const char *path)
 {
-    while (*route == '/' && *path == '/') {
-        size_t route_len = strcspn(++route, "/");
-        size_t path_len = strcspn(++path, "/");
+    for (; *route && *path; route++, path++) {
+        if (*route == ':' && route[-1] == '/') {
+            size_t len = strcspn(path, "/");
 
-        if (!segment_matches(route, route_len, path, path_len))
+            if (len == 0)
+                return false;
+            route += strcspn(route, "/");
+            path += len;
+            if (!*route || !*path)
+                break;
+        }
+        if (*route != *path)
             return false;
-        route += route_len;
-        path += path_len;
     }
     return !*route && !*path;
 }
@@ -91,6 +88,20 @@ static void allow_method(char *allow, size_t size, const char *method)
     (void)snprintf(allow + len, size - len, "%s%s", len ? ", " : "", method);
 }
 
+/* Which methods the path takes, when it takes not this one. */
+static void list_methods(const struct routes *r, const char *path, char *allow, size_t size)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct function *f = r->rows[i];
+
+        if (!route_matches(f->route, path))
+            continue;
+        allow_method(allow, size, f->method);
+        if (method_matches(f, "HEAD"))
+            allow_method(allow, size, "HEAD");
+    }
+}
+
 enum route_result routes_find(const struct routes *r, const char *method, const char *path,
                               struct route_match *ret)
 {
@@ -98,18 +109,14 @@ enum route_result routes_find(const struct routes *r, const char *method, const 
     for (size_t i = 0; i < r->n; i++) {
         const struct function *f = r->rows[i];
 
-        if (!route_matches(f->route, path))
-            continue;
-        allow_method(ret->allow, sizeof(ret->allow), f->method);
-        if (method_matches(f, "HEAD"))
-            allow_method(ret->allow, sizeof(ret->allow), "HEAD");
-        if (!method_matches(f, method))
+        if (!method_matches(f, method) || !route_matches(f->route, path))
             continue;
         if (!ret->function || count_params(f) < count_params(ret->function))
             ret->function = f;
     }
     if (ret->function)
         return ROUTE_FOUND;
+    list_methods(r, path, ret->allow, sizeof(ret->allow));
     return ret->allow[0] ? ROUTE_WRONG_METHOD : ROUTE_UNKNOWN;
 }
 

@@ -172,15 +172,22 @@ static void handle(struct rest *rest, struct http_req *req)
         serve_call(rest, req, match.function, below, &caller);
 }
 
-void rest_handle(struct http_req *req, void *arg)
+static void log_request(const struct http_req *req, int64_t start)
 {
-    int64_t start = mono_ns();
     char status[16], micros[32];
 
-    handle(arg, req);
     /* 0: it is parked, and answered later. */
     (void)snprintf(status, sizeof(status), "%d", http_req_status(req));
     (void)snprintf(micros, sizeof(micros), "%lld", (long long)(mono_ns() - start) / 1000);
     log_debug("request", "method", http_req_method(req), "path", http_req_path(req), "status",
               status, "us", micros);
+}
+
+void rest_handle(struct http_req *req, void *arg)
+{
+    int64_t start = mono_ns();
+
+    handle(arg, req);
+    if (log_shows(LOG_LEVEL_DEBUG))
+        log_request(req, start);
 }
