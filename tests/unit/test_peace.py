@@ -1,0 +1,43 @@
+"""What bench/peace.py makes of its samples: rows, table and verdict."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+
+import peace  # noqa: E402
+
+ROWS = [*peace.ALONE, *peace.WORK]
+
+
+def rows(disturbed, missing=()):
+    samples = {key: {"quiet": [100.0] * 99 + [1000.0], "disturbed": [100.0] * 99 + [disturbed]} for key, _, _ in ROWS}
+    return peace.results(samples, {key: [5.0, 7.0, 900.0] for key, _, _ in ROWS}, dict(missing), ROWS)
+
+
+class Peace(unittest.TestCase):
+    def test_every_disturber_of_the_list_can_be_started(self):
+        for key, _, _ in ROWS:
+            self.assertTrue(callable(getattr(peace.Bench, key)), key)
+
+    def test_the_bar_is_twice_the_quiet_p99(self):
+        for p99, passed in ((1999.0, True), (2001.0, False)):
+            self.assertEqual([check[2] for check in peace.bars(rows(p99))], [passed] * len(peace.WORK))
+
+    def test_what_is_no_work_of_cays_has_no_bar(self):
+        claims = " ".join(check[0] for check in peace.bars(rows(9000.0)))
+        for _, name, _ in peace.ALONE:
+            self.assertNotIn(name, claims)
+
+    def test_a_disturber_that_could_not_be_started_is_no_pass(self):
+        found = rows(1000.0, [("pull", "docker-registry is not installed")])
+        self.assertIn(None, [check[2] for check in peace.bars(found)])
+        self.assertIn("docker-registry is not installed", peace.markdown(found))
+
+    def test_the_table_says_what_was_done_meanwhile(self):
+        self.assertIn("| 7.0 lives/s |", peace.markdown(rows(1000.0)))
+        self.assertEqual({len(line) for line in peace.lines(rows(1000.0))}, {9})
+
+
+if __name__ == "__main__":
+    unittest.main()
