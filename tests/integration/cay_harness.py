@@ -574,10 +574,14 @@ class Ledger:
         return collections.Counter(normal(p) for p in lines if self.ours(p))
 
     def cgroups(self):
+        """Without the empty ones that a daemon which runs keeps for boxes to come."""
+        keepers = {daemon.cgroup_name() for daemon in Daemon.everyone if daemon.running()}
         out = collections.Counter()
         for top, names, _ in os.walk("/sys/fs/cgroup"):
             for name in names:
                 path = os.path.join(top, name)
+                if name.startswith("spare.") and os.path.basename(top) in keepers:
+                    continue
                 if "cay" in path.split("/sys/fs/cgroup")[1] and self.ours(path):
                     out[normal(path)] += 1
         return out

@@ -5,6 +5,7 @@
 
 struct box_stats;
 struct cgroup;
+struct cgroup_spares;
 struct err;
 struct sandbox_limits;
 
@@ -49,6 +50,7 @@ struct cgroup {
     const struct cgroup_ops *ops;
     char *dirs[V1_CONTROLLERS]; /* our parent below each controller; v2 uses the first only */
     struct cgroup_caps caps;
+    struct cgroup_spares *spares; /* v1 only */
 };
 
 /* ---- cgroup_place.c: where on this machine ---- */
@@ -80,6 +82,10 @@ void cgroup_caps_complete(struct cgroup_caps *caps);
 unsigned cgroup_cpu_weight(unsigned one, unsigned max);
 /* Fails with "machine_full" when the boxes have so much that one more could not start. */
 int cgroup_room(const struct cgroup *c, struct err *err);
+
+/* ---- cgroup_spares.c: groups that are used again (cgroup_v1_internal.h has the rest) ---- */
+
+void cgroup_spares_free(struct cgroup_spares *s);
 
 extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "runtime/native/cgroup.h"
+#include "runtime/native/cgroup_v1_internal.h"
 
 /* Where the groups of this daemon are.
  *
@@ -67,6 +67,7 @@ static int use_v1(struct cgroup *c, struct err *err)
         if (cgroup_mkdir(c->dirs[i], err) < 0)
             return -1;
     }
+    cgroup_spares_open(c);
     c->ops = &cgroup_v1_ops;
     return 0;
 }
@@ -237,5 +238,6 @@ void cgroup_done(struct cgroup *c)
 {
     for (int i = 0; i < V1_CONTROLLERS; i++)
         free(c->dirs[i]);
+    cgroup_spares_free(c->spares);
     *c = (struct cgroup){0};
 }

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "runtime/native/cgroup.h"
+#include "runtime/native/cgroup_v1_internal.h"
 #include "runtime/native/native_internal.h"
 #include "runtime/runtime.h"
 
@@ -25,19 +25,32 @@
 /* Beside 1024 of a box: an agent gets its turn while its box, and others, use all they can. */
 #define AGENT_SHARES 4096
 
-static bool has_agent(int controller)
+bool cgroup_v1_has_agent(int controller)
 {
     return controller == V1_MEMORY || controller == V1_PIDS || controller == V1_CPU;
 }
 
+bool cgroup_v1_is_own(const struct cgroup *c, int controller)
+{
+    for (int i = 0; i < controller; i++)
+        if (strcmp(c->dirs[i], c->dirs[controller]) == 0)
+            return false;
+    return true;
+}
+
+char *cgroup_v1_dir(const struct cgroup *c, int controller, const char *name, const char *part)
+{
+    return xasprintf("%s/%s%s", c->dirs[controller], name, part);
+}
+
 static char *work_dir(const struct cgroup *c, int controller, const char *id)
 {
-    return xasprintf("%s/%s", c->dirs[controller], id);
+    return cgroup_v1_dir(c, controller, id, "");
 }
 
 static char *agent_dir(const struct cgroup *c, int controller, const char *id)
 {
-    return xasprintf("%s/%s.agent", c->dirs[controller], id);
+    return cgroup_v1_dir(c, controller, id, V1_AGENT);
 }
 
 /* memsw may not be below memory at any time, so the order depends on where the values come from. */
@@ -49,9 +62,11 @@ static int limit_memory(const char *dir, unsigned long long bytes, struct err *e
             return -1;
         return cgroup_write_number(dir, "memory.limit_in_bytes", bytes, err);
     }
-    (void)cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes, NULL);
-    if (cgroup_write_number(dir, "memory.limit_in_bytes", bytes, err) < 0)
-        return -1;
+    if (cgroup_write_number(dir, "memory.limit_in_bytes", bytes, NULL) < 0) {
+        (void)cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes, NULL);
+        if (cgroup_write_number(dir, "memory.limit_in_bytes", bytes, err) < 0)
+            return -1;
+    }
     return cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes, err);
 }
 
@@ -138,17 +153,17 @@ static int v1_held(const struct cgroup *c, unsigned long long *ret)
                             "total_inactive_file", ret);
 }
 
-static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
+int cgroup_v1_remove_set(const struct cgroup *c, const char *name, struct err *err)
 {
     int r = 0;
 
     for (int i = 0; i < V1_CONTROLLERS; i++) {
-        auto_free char *dir = work_dir(c, i, id);
+        auto_free char *dir = work_dir(c, i, name);
 
         if (cgroup_rmdir(dir, err) < 0)
             r = -1;
-        if (has_agent(i)) {
-            auto_free char *agent = agent_dir(c, i, id);
+        if (cgroup_v1_has_agent(i)) {
+            auto_free char *agent = agent_dir(c, i, name);
 
             if (cgroup_rmdir(agent, err) < 0)
                 r = -1;
@@ -157,27 +172,35 @@ static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
     return r;
 }
 
+static int v1_remove(const struct cgroup *c, const char *id, struct err *err)
+{
+    return cgroup_spares_keep(c, id) ? 0 : cgroup_v1_remove_set(c, id, err);
+}
+
+/* New ones. What the agent may take never changes, so a set that is used again has it. */
+static int make_set(const struct cgroup *c, const char *id, struct err *err)
+{
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        auto_free char *dir = work_dir(c, i, id);
+        auto_free char *agent = agent_dir(c, i, id);
+
+        if (cgroup_v1_is_own(c, i) && cgroup_mkdir(dir, err) < 0)
+            return -1;
+        if (cgroup_v1_has_agent(i) && cgroup_mkdir(agent, err) < 0)
+            return -1;
+    }
+    return limit_agent(c, id, err);
+}
+
 static int v1_make(const struct cgroup *c, const char *id, const struct sandbox_limits *limits,
                    struct err *err)
 {
-    int r = 0;
+    int r = cgroup_spares_take(c, id) ? 0 : make_set(c, id, err);
 
-    for (int i = 0; r == 0 && i < V1_CONTROLLERS; i++) {
-        auto_free char *dir = work_dir(c, i, id);
-
-        r = cgroup_mkdir(dir, err); /* cpu and cpuacct are often one hierarchy */
-        if (r == 0 && has_agent(i)) {
-            auto_free char *agent = agent_dir(c, i, id);
-
-            r = cgroup_mkdir(agent, err);
-        }
-    }
-    if (r == 0)
-        r = limit_agent(c, id, err);
     if (r == 0)
         r = v1_limit(c, id, limits, err);
     if (r < 0)
-        (void)v1_remove(c, id, NULL);
+        (void)cgroup_v1_remove_set(c, id, NULL);
     return r;
 }
 
@@ -214,9 +237,8 @@ static char **v1_work_dirs(const struct cgroup *c, const char *id)
     for (int i = 0; i < V1_CONTROLLERS; i++) {
         auto_free char *dir = work_dir(c, i, id);
 
-        if (i == V1_CPUACCT && strcmp(c->dirs[V1_CPU], c->dirs[V1_CPUACCT]) == 0)
-            continue;
-        dirs = strv_add(dirs, dir);
+        if (cgroup_v1_is_own(c, i))
+            dirs = strv_add(dirs, dir);
     }
     return dirs;
 }
@@ -228,31 +250,41 @@ static char **v1_agent_dirs(const struct cgroup *c, const char *id)
     for (int i = 0; i < V1_CONTROLLERS; i++) {
         auto_free char *dir = agent_dir(c, i, id);
 
-        if (has_agent(i))
+        if (cgroup_v1_has_agent(i))
             dirs = strv_add(dirs, dir);
     }
     return dirs;
 }
 
+static bool freezer_is(int fd, const char *want)
+{
+    char state[32];
+    ssize_t n = pread(fd, state, sizeof(state) - 1, 0);
+
+    state[n > 0 ? n : 0] = '\0';
+    return str_starts(state, want);
+}
+
 /* FREEZING becomes FROZEN when the last task has stopped; reading the state drives that on. */
 static int v1_freeze(const struct cgroup *c, const char *id, bool frozen, struct err *err)
 {
-    auto_free char *dir = work_dir(c, V1_FREEZER, id);
-    auto_free char *file = xasprintf("%s/freezer.state", dir);
+    auto_free char *file = xasprintf("%s/%s/freezer.state", c->dirs[V1_FREEZER], id);
+    auto_close int fd = open(file, O_RDWR | O_CLOEXEC);
     const char *want = frozen ? "FROZEN" : "THAWED";
     int64_t end = mono_ns() + FREEZE_LIMIT_MS * 1000000ll;
 
+    if (fd < 0)
+        return err_sys(err, errno, "open the freezer of %s", id);
     for (int tries = 0; mono_ns() < end; tries++) {
         struct timespec ts = {.tv_nsec = tries < 50 ? 20000 : 1000000};
-        char state[32];
 
-        if (tries % 100 == 0 && cgroup_write(dir, "freezer.state", want, err) < 0)
-            return -1;
-        if (read_file_at(AT_FDCWD, file, state, sizeof(state)) > 0 && str_starts(state, want))
+        if (tries % 100 == 0 && pwrite(fd, want, strlen(want), 0) < 0)
+            return err_sys(err, errno, "set the freezer of %s to %s", id, want);
+        if (freezer_is(fd, want))
             return 0;
         (void)nanosleep(&ts, NULL);
     }
-    (void)cgroup_write(dir, "freezer.state", "THAWED", NULL);
+    (void)!pwrite(fd, "THAWED", strlen("THAWED"), 0);
     return err_set(err, ERR_UNAVAILABLE,
                    "a process does not stop (it waits in the kernel); try again later");
 }
@@ -303,6 +335,7 @@ static void v1_each(const struct cgroup *c, void (*found)(const char *id, void *
 
 static void v1_close(const struct cgroup *c)
 {
+    cgroup_spares_close(c);
     for (int i = 0; i < V1_CONTROLLERS; i++)
         (void)rmdir(c->dirs[i]);
 }
