@@ -36,17 +36,20 @@ static void discard(struct engine *e, const struct box *box)
     reaper_doom(e, sb);
 }
 
-/* The row comes first: whatever happens next, the row leads a later start to what was made. It
- * comes again with the id range, which is known only now and must be known before anything runs. */
+/* The row comes first, with the id range, which must be known before anything runs: whatever
+ * happens next, the row leads a later start to what was made. */
 static int prepare(struct engine *e, struct box *ret, struct err *err)
 {
     struct box box = {.slot = BOX_NO_SLOT};
 
     id_new(box.id, "sbx");
-    if (writer_put_box(e, &box, err) < 0)
+    if (runtime_reserve(e->runtime, &box, err) < 0)
         return -1;
-    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0 ||
-        writer_put_box(e, &box, err) < 0) {
+    if (writer_put_box(e, &box, err) < 0) {
+        (void)runtime_destroy(e->runtime, &box, NULL);
+        return -1;
+    }
+    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0) {
         discard(e, &box);
         return -1;
     }

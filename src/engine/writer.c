@@ -545,7 +545,7 @@ int writer_put_box(struct engine *e, const struct box *box, struct err *err)
     job->what = WRITE_PUT;
     job->sync = true;
     job->row.state = SANDBOX_PREPARED;
-    job->note = box->slot == BOX_NO_SLOT; /* the first time */
+    job->note = true;
     (void)snprintf(job->row.id, sizeof(job->row.id), "%s", box->id);
     job->row.slot = box->slot;
     job->row.boot_id = xstrdup(e->boot_id);

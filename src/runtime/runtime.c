@@ -14,6 +14,11 @@ int runtime_probe(struct runtime *rt, struct err *err)
     return rt->ops->probe ? rt->ops->probe(rt, err) : 0;
 }
 
+int runtime_reserve(struct runtime *rt, struct box *box, struct err *err)
+{
+    return rt->ops->reserve ? rt->ops->reserve(rt, box, err) : 0;
+}
+
 int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                     struct err *err)
 {

@@ -89,8 +89,12 @@ struct runtime_ops {
     /* Can this host run it? Says why not, and what to do, in err. */
     int (*probe)(struct runtime *rt, struct err *err);
 
-    /* Makes what does not depend on the spec (id range, disk, cgroups, sockets) for box->id, and
-     * fills box->slot. limits are a guess that create() corrects. */
+    /* Fills box->slot with an id range that is this box's from now on. A daemon that ends before it
+     * has stored that gives it back at its next start (keep_ranges). */
+    int (*reserve)(struct runtime *rt, struct box *box, struct err *err);
+
+    /* Makes what does not depend on the spec (disk, cgroups, sockets) for box->id. limits are a
+     * guess that create() corrects. */
     int (*prepare)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                    struct err *err);
 
@@ -162,6 +166,7 @@ struct runtime {
 };
 
 int runtime_probe(struct runtime *rt, struct err *err);
+int runtime_reserve(struct runtime *rt, struct box *box, struct err *err);
 int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                     struct err *err);
 int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,

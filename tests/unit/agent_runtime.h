@@ -8,10 +8,9 @@
 #include "agent_rig.h"
 #include "runtime/runtime.h"
 
-static int rig_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
-                       struct err *err)
+static int rig_reserve(struct runtime *rt, struct box *box, struct err *err)
 {
-    (void)rt, (void)limits, (void)err;
+    (void)rt, (void)err;
     box->slot = 0;
     return 0;
 }
@@ -87,7 +86,7 @@ static int rig_disk(struct runtime *rt, const struct box *box, int *ret_fd, uint
 static const struct runtime_ops rig_ops = {
     .name = "native",
     .boundary = "none",
-    .prepare = rig_prepare,
+    .reserve = rig_reserve,
     .create = rig_create,
     .kill = rig_nothing,
     .destroy = rig_nothing,

@@ -449,6 +449,14 @@ static struct fake_box *fake_box_new(const char *id)
     return b;
 }
 
+static int fake_reserve(struct runtime *rt, struct box *box, struct err *err)
+{
+    (void)rt;
+    (void)err;
+    box->slot = atomic_fetch_add(&fake.prepared, 1) + 1;
+    return 0;
+}
+
 static int fake_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                         struct err *err)
 {
@@ -456,10 +464,11 @@ static int fake_prepare(struct runtime *rt, struct box *box, const struct sandbo
     (void)limits;
     if (atomic_load(&fake.fail_prepare))
         return err_set(err, ERR_INTERNAL, "no room for a box");
+    if (box->slot == BOX_NO_SLOT)
+        return err_set(err, ERR_INTERNAL, "a box without an id range");
     pthread_mutex_lock(&fake.lock);
     (void)fake_box_new(box->id);
     pthread_mutex_unlock(&fake.lock);
-    box->slot = atomic_fetch_add(&fake.prepared, 1) + 1;
     return 0;
 }
 
@@ -743,6 +752,7 @@ static void fake_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n
 static const struct runtime_ops fake_ops = {
     .name = "native",
     .boundary = "shared kernel, hardened",
+    .reserve = fake_reserve,
     .prepare = fake_prepare,
     .create = fake_create,
     .kill = fake_kill,

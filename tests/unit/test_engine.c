@@ -148,6 +148,39 @@ TEST(without_a_prepared_box_a_create_says_why_it_failed)
     world_done(&w);
 }
 
+struct ranges_seen {
+    unsigned rows, with_range;
+};
+
+static int see_range(const struct sandbox_row *row, void *arg)
+{
+    struct ranges_seen *seen = arg;
+
+    seen->rows++;
+    seen->with_range += row->slot != BOX_NO_SLOT;
+    return 0;
+}
+
+/* One that was killed meanwhile left disks of that range: the next start must know whose they are.
+ */
+TEST(the_row_that_comes_before_a_box_names_its_id_range)
+{
+    struct world w;
+    struct ranges_seen seen = {0};
+
+    world_new(&w);
+    atomic_store(&fake.fail_prepare, true); /* nothing was filled in later */
+    atomic_store(&fake.fail_destroy, true); /* so that the row stays */
+    world_start(&w);
+    world_close(&w, false);
+    world_open(&w);
+    CHECK_INT(store_each_sandbox(w.store, see_range, &seen, NULL), 0);
+    CHECK(seen.rows > 0);
+    CHECK_INT(seen.with_range, seen.rows);
+    atomic_store(&fake.fail_destroy, false);
+    world_done(&w);
+}
+
 TEST(an_entrypoint_is_started_and_its_output_can_be_read)
 {
     struct world w;

@@ -20,15 +20,21 @@
 /* A box from its preparation to its end. The other files each know one of the things that it is
  * made of. */
 
+static int native_reserve(struct runtime *rt, struct box *box, struct err *err)
+{
+    struct native *n = native_of(rt);
+
+    if (cgroup_room(&n->cgroup, err) < 0)
+        return -1;
+    return id_range_take(n->data_dir, &box->slot, err);
+}
+
 static int native_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                           struct err *err)
 {
     struct native *n = native_of(rt);
-    struct berth *b;
+    struct berth *b = berth_add(n, box->id);
 
-    if (cgroup_room(&n->cgroup, err) < 0 || id_range_take(n->data_dir, &box->slot, err) < 0)
-        return -1;
-    b = berth_add(n, box->id);
     berth_set_range(n, b, box->slot);
     b->limits = *limits;
     if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch,
@@ -112,7 +118,8 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
     struct berth *b = berth_find(n, box->id);
 
     if (!b) {
-        if (native_prepare(rt, box, limits, err) < 0)
+        if ((box->slot == BOX_NO_SLOT && native_reserve(rt, box, err) < 0) ||
+            native_prepare(rt, box, limits, err) < 0)
             return -1;
         b = berth_find(n, box->id);
     }
@@ -258,6 +265,7 @@ static const struct runtime_ops native_ops = {
     .name = "native",
     .boundary = "shared kernel, hardened",
     .probe = native_probe,
+    .reserve = native_reserve,
     .prepare = native_prepare,
     .create = native_create,
     .kill = native_kill,
