@@ -50,8 +50,7 @@ int cgroup_read(const char *dir, const char *file, unsigned long long *ret)
     return 0;
 }
 
-/* The number after `key ` in lines of text. */
-static int find_key(const char *text, const char *key, unsigned long long *ret)
+int cgroup_find_key(const char *text, const char *key, unsigned long long *ret)
 {
     size_t len = strlen(key);
 
@@ -71,7 +70,7 @@ int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned
     char text[8192];
     ssize_t n = read_file_at(AT_FDCWD, path, text, sizeof(text));
 
-    return n < 0 ? (int)n : find_key(text, key, ret);
+    return n < 0 ? (int)n : cgroup_find_key(text, key, ret);
 }
 
 int cgroup_read_held(const char *dir, const char *usage, const char *active, const char *inactive,
@@ -82,8 +81,8 @@ int cgroup_read_held(const char *dir, const char *usage, const char *active, con
     char text[8192];
 
     if (cgroup_read(dir, usage, &used) < 0 ||
-        read_file_at(AT_FDCWD, path, text, sizeof(text)) < 0 || find_key(text, active, &warm) < 0 ||
-        find_key(text, inactive, &cold) < 0)
+        read_file_at(AT_FDCWD, path, text, sizeof(text)) < 0 ||
+        cgroup_find_key(text, active, &warm) < 0 || cgroup_find_key(text, inactive, &cold) < 0)
         return -1;
     *ret = used > warm + cold ? used - warm - cold : 0;
     return 0;

@@ -105,7 +105,8 @@ int cgroup_write_number(const char *dir, const char *file, unsigned long long va
                         struct err *err);
 bool cgroup_has(const char *dir, const char *file);
 int cgroup_read(const char *dir, const char *file, unsigned long long *ret);
-/* The number after `key ` in a file of lines. */
+/* The number after `key ` in lines of text, and in a file of them. */
+int cgroup_find_key(const char *text, const char *key, unsigned long long *ret);
 int cgroup_read_key(const char *dir, const char *file, const char *key, unsigned long long *ret);
 /* What is used of memory, less the page cache, of which memory.stat has two lines. */
 int cgroup_read_held(const char *dir, const char *usage, const char *active, const char *inactive,

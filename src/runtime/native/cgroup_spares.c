@@ -31,66 +31,76 @@
 struct cgroup_spares {
     pthread_mutex_t lock;
     unsigned n;
-    unsigned long long made; /* sets so far, for names */
+    unsigned long long made;     /* sets so far, for names */
+    int parents[V1_CONTROLLERS]; /* opened: most of the cost is in the way to a file */
     char names[SPARES_MAX][NAME_SIZE];
 };
 
 /* ---- is anything left? ---- */
 
 /* A folder of this filesystem has a link for itself, one in its parent and one of each child. */
-static bool has_no_child(const char *dir)
+static bool has_no_child(int dir)
 {
     struct stat st;
 
-    return stat(dir, &st) == 0 && st.st_nlink == 2;
+    return fstat(dir, &st) == 0 && st.st_nlink == 2;
 }
 
-static bool is_at_most(const char *dir, const char *file, unsigned long long most)
+static bool is_at_most(int dir, const char *file, unsigned long long most)
 {
-    unsigned long long value;
+    char text[64];
 
-    return cgroup_read(dir, file, &value) == 0 && value <= most;
+    return read_file_at(dir, file, text, sizeof(text)) > 0 && strtoull(text, NULL, 10) <= most;
 }
 
-static bool has_no(const char *dir, const char *file, const char *key)
+static bool has_no(int dir, const char *file, const char *key)
 {
     unsigned long long value;
+    char text[256];
 
-    return cgroup_read_key(dir, file, key, &value) == 0 && value == 0;
+    return read_file_at(dir, file, text, sizeof(text)) > 0 &&
+           cgroup_find_key(text, key, &value) == 0 && value == 0;
+}
+
+static bool says(int dir, const char *file, const char *word)
+{
+    char text[32];
+
+    return read_file_at(dir, file, text, sizeof(text)) >= 0 && str_starts(text, word);
 }
 
 /* Not every kernel counts what sockets hold. */
-static bool sockets_are_clean(const char *dir)
+static bool sockets_are_clean(int dir)
 {
-    unsigned long long value = 0;
-    int r = cgroup_read(dir, "memory.kmem.tcp.usage_in_bytes", &value);
+    static const char file[] = "memory.kmem.tcp.usage_in_bytes";
 
-    return r == -ENOENT || (r == 0 && value == 0);
+    return is_at_most(dir, file, 0) || (faccessat(dir, file, F_OK, 0) < 0 && errno == ENOENT);
 }
 
 /* One that came to its limit is not kept: how often it did cannot be set back for all counters. */
-static bool memory_is_clean(const char *dir)
+static bool memory_is_clean(int dir)
 {
     return is_at_most(dir, "memory.usage_in_bytes", SPARE_LEFT) &&
            is_at_most(dir, "memory.failcnt", 0) && has_no(dir, "memory.oom_control", "oom_kill") &&
-           sockets_are_clean(dir) && cgroup_write(dir, "memory.max_usage_in_bytes", "0", NULL) == 0;
+           sockets_are_clean(dir) && write_file_at(dir, "memory.max_usage_in_bytes", "0") == 0;
 }
 
 /* Who is in a group is a slow question on v1, so it is asked of the one that has all processes of a
  * box, and that they are gone altogether is what the count of pids says. */
-static bool freezer_is_clean(const char *dir)
+static bool freezer_is_clean(int dir)
 {
-    auto_free char *state = xasprintf("%s/freezer.state", dir);
-    auto_free char *procs = xasprintf("%s/cgroup.procs", dir);
-    char text[32];
+    char text[16];
 
-    return read_file_at(AT_FDCWD, state, text, sizeof(text)) > 0 && str_starts(text, "THAWED") &&
-           read_file_at(AT_FDCWD, procs, text, sizeof(text)) == 0;
+    return says(dir, "freezer.state", "THAWED") &&
+           read_file_at(dir, "cgroup.procs", text, sizeof(text)) == 0;
 }
 
-static bool is_clean(int controller, const char *dir)
+static bool is_clean(const struct cgroup *c, int controller, const char *name)
 {
-    if (!has_no_child(dir))
+    auto_close int dir =
+        openat(c->spares->parents[controller], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir < 0 || !has_no_child(dir))
         return false;
     switch ((enum cgroup_v1_controller)controller) {
     case V1_MEMORY:
@@ -98,7 +108,7 @@ static bool is_clean(int controller, const char *dir)
     case V1_PIDS: /* those too that have ended and wait to be reaped */
         return is_at_most(dir, "pids.current", 0) && has_no(dir, "pids.events", "max");
     case V1_CPUACCT:
-        return cgroup_write(dir, "cpuacct.usage", "0", NULL) == 0;
+        return write_file_at(dir, "cpuacct.usage", "0") == 0;
     case V1_FREEZER:
         return freezer_is_clean(dir);
     case V1_CPU: /* what it was throttled for goes when the next quota is set */
@@ -110,40 +120,32 @@ static bool is_clean(int controller, const char *dir)
 
 static bool set_is_clean(const struct cgroup *c, const char *id)
 {
-    for (int i = 0; i < V1_CONTROLLERS; i++) {
-        auto_free char *work = cgroup_v1_dir(c, i, id, "");
-        auto_free char *agent = cgroup_v1_dir(c, i, id, V1_AGENT);
+    auto_free char *agent = xasprintf("%s" V1_AGENT, id);
 
-        if (!is_clean(i, work) || (cgroup_v1_has_agent(i) && !is_clean(i, agent)))
+    for (int i = 0; i < V1_CONTROLLERS; i++)
+        if (!is_clean(c, i, id) || (cgroup_v1_has_agent(i) && !is_clean(c, i, agent)))
             return false;
-    }
     return true;
 }
 
 /* ---- names ---- */
 
-static int rename_one(const struct cgroup *c, int controller, const char *from, const char *to,
-                      const char *part)
-{
-    auto_free char *old = cgroup_v1_dir(c, controller, from, part);
-    auto_free char *new = cgroup_v1_dir(c, controller, to, part);
-
-    return rename(old, new) < 0 ? -errno : 0;
-}
-
 /* All of them, or it fails with some under each name. */
 static int rename_set(const struct cgroup *c, const char *from, const char *to)
 {
-    int r = 0;
+    auto_free char *from_agent = xasprintf("%s" V1_AGENT, from);
+    auto_free char *to_agent = xasprintf("%s" V1_AGENT, to);
 
-    for (int i = 0; r == 0 && i < V1_CONTROLLERS; i++) {
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        int parent = c->spares->parents[i];
+
         if (!cgroup_v1_is_own(c, i))
             continue;
-        r = rename_one(c, i, from, to, "");
-        if (r == 0 && cgroup_v1_has_agent(i))
-            r = rename_one(c, i, from, to, V1_AGENT);
+        if (renameat(parent, from, parent, to) < 0 ||
+            (cgroup_v1_has_agent(i) && renameat(parent, from_agent, parent, to_agent) < 0))
+            return -errno;
     }
-    return r;
+    return 0;
 }
 
 bool cgroup_spares_take(const struct cgroup *c, const char *id)
@@ -213,8 +215,10 @@ void cgroup_spares_open(struct cgroup *c)
 {
     c->spares = xcalloc(1, sizeof(*c->spares));
     pthread_mutex_init(&c->spares->lock, NULL);
-    for (int i = 0; i < V1_CONTROLLERS; i++)
+    for (int i = 0; i < V1_CONTROLLERS; i++) {
+        c->spares->parents[i] = open(c->dirs[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
         remove_old(c, i);
+    }
 }
 
 void cgroup_spares_close(const struct cgroup *c)
@@ -229,6 +233,8 @@ void cgroup_spares_free(struct cgroup_spares *s)
 {
     if (!s)
         return;
+    for (int i = 0; i < V1_CONTROLLERS; i++)
+        close_fd(&s->parents[i]);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
