@@ -218,6 +218,36 @@ int base64_decode(struct buf *out, const char *text, size_t len)
     return 0;
 }
 
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+size_t str_distance(const char *a, const char *b)
+{
+    size_t row[STR_DISTANCE_BYTES_MAX + 1];
+    size_t n = strlen(a), m = strlen(b);
+
+    if (n > STR_DISTANCE_BYTES_MAX || m > STR_DISTANCE_BYTES_MAX)
+        return n > m ? n : m;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t above = row[j];
+
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
 bool str_equal_secret(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

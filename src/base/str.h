@@ -34,6 +34,11 @@ size_t utf8_cut(const char *s, size_t len);
 int base64_encode(struct buf *out, const void *data, size_t len);
 int base64_decode(struct buf *out, const char *text, size_t len);
 
+/* How many single-character edits make a out of b, for "did you mean"; of strings of more than
+ * STR_DISTANCE_BYTES_MAX bytes only that they are far apart. */
+#define STR_DISTANCE_BYTES_MAX 63
+size_t str_distance(const char *a, const char *b);
+
 /* Equal strings? Takes the same time whatever they hold; only the length of b shows. */
 bool str_equal_secret(const char *a, const char *b);
 

@@ -44,6 +44,11 @@ static const struct variable {
      "first part of every path"},
     {"CAY_AUTH_TOKEN", "III_AUTH_TOKEN", TYPE_STRING, AT(token), 0, 0, NULL,
      "what clients send as \"Authorization: Bearer …\""},
+    {"CAY_NO_TCP", NULL, TYPE_BOOL, AT(no_tcp), 0, 0, "false",
+     "serve the unix socket only, as --no-tcp does"},
+    {"CAY_SOCKET_GROUP", NULL, TYPE_STRING, AT(socket_group), 0, 0, NULL,
+     "group whose members may use the unix socket without a token; else cay, if there is such a "
+     "group"},
     {"CAY_DEFAULT_IMAGE", "III_DEFAULT_IMAGE", TYPE_STRING, AT(default_image), 0, 0,
      "python:3.12-slim", "image for callers that ask for the default"},
     {"CAY_DEFAULT_TIMEOUT", "III_DEFAULT_TIMEOUT", TYPE_U32, AT(default_timeout), TIMEOUT_S_MIN,
@@ -243,22 +248,88 @@ static const char *lookup(const char *name)
     return text && *text ? text : NULL;
 }
 
+static void warn(struct daemon_config *c, char *text)
+{
+    c->warnings = strv_add(c->warnings, text);
+    free(text);
+}
+
+/* By the name of the contract. The public worker takes its default for what it cannot read, and
+ * who comes from there has such files. */
+static int set_other(struct daemon_config *c, const struct variable *v, const char *text,
+                     struct err *err)
+{
+    struct err bad = {0};
+
+    if (set_variable(c, v, v->other, text, &bad) == 0)
+        return 0;
+    warn(c, xasprintf("%s; going on with %s", bad.text, v->preset));
+    return set_variable(c, v, v->name, v->preset, err);
+}
+
+static int read_variable(struct daemon_config *c, const struct variable *v, struct err *err)
+{
+    const char *text = lookup(v->name), *other = lookup(v->other);
+
+    if (!text && other)
+        return set_other(c, v, other, err);
+    if (!text)
+        text = v->preset;
+    return text ? set_variable(c, v, v->name, text, err) : 0;
+}
+
 static int read_environment(struct daemon_config *c, struct err *err)
 {
-    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-        const struct variable *v = &variables[i];
-        const char *name = v->name, *text = lookup(name);
-
-        if (!text && lookup(v->other)) {
-            name = v->other;
-            text = lookup(name);
-        }
-        if (!text)
-            text = v->preset;
-        if (text && set_variable(c, v, name, text, err) < 0)
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+        if (read_variable(c, &variables[i], err) < 0)
             return -1;
-    }
     return 0;
+}
+
+/* Variables of other programs that begin like ours: of the command line, of fault injection and of
+ * the tests. */
+static bool is_of_others(const char *name)
+{
+    static const char *const names[] = {"CAY_HOST", "CAY_TOKEN", "CAY_FAULT", "CAY_BIN", NULL};
+
+    for (const char *const *n = names; *n; n++)
+        if (strcmp(*n, name) == 0)
+            return true;
+    return str_starts(name, "CAY_TEST_");
+}
+
+/* The variable whose name is nearest, itself if it is one; NULL if none is near. */
+static const struct variable *nearest(const char *name)
+{
+    size_t least = strlen(name) / 3;
+    const struct variable *best = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+        size_t d = str_distance(name, variables[i].name);
+
+        if (d < least) {
+            least = d;
+            best = &variables[i];
+        }
+    }
+    return best;
+}
+
+/* A limit that was misspelt is no limit, and nobody would notice. */
+static void name_unknown(struct daemon_config *c)
+{
+    for (char **e = environ; e && *e; e++) {
+        auto_free char *name = xstrndup(*e, strcspn(*e, "="));
+        const struct variable *best;
+
+        if (!str_starts(name, "CAY_") || is_of_others(name))
+            continue;
+        best = nearest(name);
+        if (best && strcmp(best->name, name) == 0)
+            continue;
+        warn(c, best ? xasprintf("there is no variable %.80s: did you mean %s?", name, best->name)
+                     : xasprintf("there is no variable %.80s: see cay serve --help", name));
+    }
 }
 
 /* Where docker keeps credentials, if there is such a file. */
@@ -289,6 +360,7 @@ int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
     if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
         return -1;
     fill_in(c);
+    name_unknown(c);
     return c->help ? 0 : config_check(c, err);
 }
 
@@ -302,13 +374,16 @@ void config_done(struct daemon_config *c)
         else if (variables[i].type == TYPE_LIST)
             strv_free(*(char ***)at);
     }
+    strv_free(c->warnings);
     *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
 }
 
 void config_help(FILE *out)
 {
     config_help_flags(out);
-    (void)fprintf(out, "\nEnvironment (a value that does not parse stops the start):\n");
+    (void)fprintf(
+        out, "\nEnvironment (a value that does not parse stops the start; a number of an III_ name "
+             "falls back to the default):\n");
     for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
         const struct variable *v = &variables[i];
 

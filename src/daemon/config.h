@@ -15,7 +15,8 @@ struct daemon_config {
     char *host;
     uint32_t port; /* 0 = any free one */
     char *prefix;
-    char *token; /* NULL = none */
+    char *token;        /* NULL = none */
+    char *socket_group; /* as sockets.h says; NULL = not named */
     char *default_image, *workspace;
     char *allowed_images, *custom_images, *image_caps; /* as engine/policy.h says; NULL = none */
     bool image_strict, auto_install;
@@ -36,10 +37,14 @@ struct daemon_config {
 
     bool insecure, stop_sandboxes, no_tcp, replace, detach, openapi, help;
     int ready_fd, parent_fd; /* -1 = none */
+
+    char **warnings; /* what the environment has that is not as it was meant; NULL = nothing */
 };
 
 /* A value that does not parse fails and names the variable or flag: a daemon that guesses is worse
- * than one that does not start. Free with config_done, also after a failure. */
+ * than one that does not start. Two things only warn: a number of a variable of the contract
+ * (III_), which falls back to its default as it does there, and a CAY_ variable that nobody reads.
+ * Free with config_done, also after a failure. */
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err);
 void config_done(struct daemon_config *c);
 void config_help(FILE *out);

@@ -49,6 +49,7 @@ struct daemon {
     struct launcher_keeper launcher;
     int launcher_fd, signal_fd;
     int tcp_fd, unix_fd; /* the server has copies */
+    gid_t socket_group;
     struct handover handover;
     struct heir heir;
     uint32_t port;
@@ -149,9 +150,9 @@ static int open_unix(struct daemon *d, struct err *err)
     if (d->unix_fd >= 0) {
         free(d->socket_path);
         d->socket_path = listen_unix_path(d->run);
-        return 0;
+        return listen_unix_group(d->socket_path, d->socket_group, err);
     }
-    d->unix_fd = listen_unix(d->run, &d->socket_path, err);
+    d->unix_fd = listen_unix(d->run, d->socket_group, &d->socket_path, err);
     return d->unix_fd < 0 ? -1 : 0;
 }
 
@@ -267,6 +268,7 @@ static int start_http(struct daemon *d, struct err *err)
         .token = c->token,
         .hosts = d->hosts,
         .origins = c->origins,
+        .socket_group = d->socket_group == SOCKET_NO_GROUP ? NULL : &d->socket_group,
         .rate_enabled = c->rate_enabled,
         .rate_rpm = c->rate_rpm,
         .rate_burst = c->rate_burst,
@@ -317,7 +319,8 @@ static int write_port(struct daemon *d, struct err *err)
 /* What is done once. */
 static int set_up(struct daemon *d, struct err *err)
 {
-    if (process_check_root(err) < 0 || process_setup(err) < 0 || open_folders(d, err) < 0)
+    if (process_check_root(err) < 0 || process_check_kernel(err) < 0 || process_setup(err) < 0 ||
+        socket_group(d->config.socket_group, &d->socket_group, err) < 0 || open_folders(d, err) < 0)
         return -1;
     return block_signals(d, err);
 }
@@ -562,6 +565,8 @@ static int run(struct daemon *d)
     budget_init(&d->memory, MEMORY_MAX);
     budget_init(&d->streams, STREAMS_MAX);
     log_setup(d->config.log_level, d->config.log_format == LOG_AS_JSON);
+    for (char **w = d->config.warnings; w && *w; w++)
+        log_warn("configuration", "warning", *w);
     if ((d->config.detach && process_detach(&d->config.ready_fd, &err) < 0) || set_up(d, &err) < 0)
         log_error("cannot start", "error", err.text);
     else

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -22,6 +23,10 @@
  * Left alone, glibc raises the bound with each large block that is freed, up to 32 MiB: long
  * outputs and bodies then come from its heaps, which keep what lies between other blocks. */
 #define MAPPED_FROM (1 << 20)
+
+/* That of Debian 12, on which `make check-vm` runs the tests. */
+#define KERNEL_MAJOR 6u
+#define KERNEL_MINOR 1u
 
 int process_setup(struct err *err)
 {
@@ -72,6 +77,31 @@ int process_check_root(struct err *err)
                    "must run as root: it gives each sandbox its own user ids, mounts, cgroups and "
                    "disk limit, which Linux lets only root do. Try sudo cay serve, or the systemd "
                    "unit");
+}
+
+int process_check_release(const char *release, struct err *err)
+{
+    unsigned major, minor;
+
+    if (sscanf(release, "%u.%u", &major, &minor) != 2)
+        return 0; /* one that numbers otherwise: what it lacks will show */
+    if (major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR))
+        return 0;
+    return err_set(
+        err, ERR_UNAVAILABLE,
+        "this machine runs Linux %s, and cay needs %u.%u or newer: older ones cannot put "
+        "an overlay over id-mapped layers (5.19), which is how each sandbox gets its own "
+        "user ids, and nothing before %u.%u is tested",
+        release, KERNEL_MAJOR, KERNEL_MINOR, KERNEL_MAJOR, KERNEL_MINOR);
+}
+
+int process_check_kernel(struct err *err)
+{
+    struct utsname name;
+
+    if (uname(&name) < 0)
+        return err_sys(err, errno, "uname");
+    return process_check_release(name.release, err);
 }
 
 static int make_parents(char *path, struct err *err)

@@ -16,6 +16,11 @@ int process_detach(int *ret_ready_fd, struct err *err);
 /* Root, or an explanation. */
 int process_check_root(struct err *err);
 
+/* A kernel that is new enough, or what the running one lacks. The second is the same for a release
+ * as uname says it. */
+int process_check_kernel(struct err *err);
+int process_check_release(const char *release, struct err *err);
+
 /* Makes a folder with its parents and gives its real path (allocated), or -1. Refuses one of
  * another user or one that others may write to. */
 int process_folder(const char *path, unsigned mode, char **ret, struct err *err);

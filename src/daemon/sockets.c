@@ -166,10 +166,32 @@ char *listen_unix_path(const char *run_dir)
     return xasprintf("%s/cay.sock", run_dir);
 }
 
-int listen_unix(const char *run_dir, char **ret_path, struct err *err)
+int socket_group(const char *name, gid_t *ret, struct err *err)
+{
+    const struct group *group;
+
+    errno = 0;
+    group = getgrnam(name ? name : "cay");
+    if (!group && name)
+        return err_set(err, ERR_INVALID,
+                       "CAY_SOCKET_GROUP: there is no group \"%.80s\" (%s): make it with groupadd "
+                       "--system, or leave the variable out",
+                       name, errno ? strerror(errno) : "not in the group database");
+    *ret = group ? group->gr_gid : SOCKET_NO_GROUP;
+    return 0;
+}
+
+int listen_unix_group(const char *path, gid_t group, struct err *err)
+{
+    if (lchown(path, (uid_t)-1, group == SOCKET_NO_GROUP ? getegid() : group) < 0 ||
+        chmod(path, 0660) < 0)
+        return err_sys(err, errno, "set the owner and mode of %s", path);
+    return 0;
+}
+
+int listen_unix(const char *run_dir, gid_t group, char **ret_path, struct err *err)
 {
     auto_free char *path = listen_unix_path(run_dir);
-    const struct group *group = getgrnam("cay");
     auto_close int fd = -1;
 
     if (check_place(path, err) < 0)
@@ -178,8 +200,8 @@ int listen_unix(const char *run_dir, char **ret_path, struct err *err)
     if (fd < 0)
         return err_sys(err, -fd, "listen on %s", path);
     /* The umask made it 0700: nobody else could connect so far. */
-    if ((group && lchown(path, (uid_t)-1, group->gr_gid) < 0) || chmod(path, 0660) < 0)
-        return err_sys(err, errno, "set the owner and mode of %s", path);
+    if (listen_unix_group(path, group, err) < 0)
+        return -1;
     *ret_path = steal_ptr(path);
     return steal_fd(fd);
 }

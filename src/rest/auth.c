@@ -1,9 +1,12 @@
 #include "rest/auth.h"
 
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/str.h"
 
 /* Length of the name in "name", "name:port" or "[address]:port"; 0 when it is none of them. */
@@ -82,18 +85,47 @@ int auth_check_source(const struct auth_config *c, const struct auth_request *r,
     return 0;
 }
 
+/* Nobody is in more groups than the kernel allows, and few in more than these. */
+#define GROUPS_USUAL 64
+
+bool auth_peer_is_member(int unix_fd, gid_t group)
+{
+    gid_t usual[GROUPS_USUAL];
+    auto_free gid_t *many = NULL;
+    gid_t *groups = usual;
+    struct ucred cred;
+    socklen_t cred_len = sizeof(cred), len = sizeof(usual);
+    int r;
+
+    if (getsockopt(unix_fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) < 0)
+        return false;
+    if (cred.gid == group)
+        return true;
+    r = getsockopt(unix_fd, SOL_SOCKET, SO_PEERGROUPS, usual, &len);
+    if (r < 0 && errno == ERANGE) { /* len says how much it is */
+        groups = many = xmalloc(len);
+        r = getsockopt(unix_fd, SOL_SOCKET, SO_PEERGROUPS, many, &len);
+    }
+    for (size_t i = 0; r == 0 && i < len / sizeof(gid_t); i++)
+        if (groups[i] == group)
+            return true;
+    return false;
+}
+
 int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err)
 {
     const char *given = r->authorization;
 
-    if (!r->is_tcp && (r->peer_uid == 0 || r->peer_uid == c->own_uid))
+    if (!r->is_tcp && (r->peer_uid == 0 || r->peer_uid == c->own_uid || r->in_group))
         return 0;
     if (!c->token) {
         if (r->is_tcp)
             return 0;
-        return err_code(err, ERR_FORBIDDEN, "peer_not_allowed",
-                        "only root and the daemon's own user may use the socket: start the daemon "
-                        "with a token and send it");
+        return err_code(
+            err, ERR_FORBIDDEN, "peer_not_allowed",
+            "only root, the daemon's own user and members of the socket's group may use "
+            "the socket: see CAY_SOCKET_GROUP, or start the daemon with a token and "
+            "send it");
     }
     if (!given)
         return err_set(err, ERR_UNAUTHORIZED, "Missing authorization header");

@@ -12,11 +12,13 @@ struct auth_config {
     char *const *hosts;   /* beside localhost, 127.0.0.1 and [::1]; "*" = any; NULL = none */
     char *const *origins; /* whole origins: "https://app.example"; NULL = none */
     uid_t own_uid;
+    const gid_t *group; /* whose members may use the unix socket; NULL = none */
 };
 
 struct auth_request {
     bool is_tcp;
     uid_t peer_uid;   /* of the unix socket */
+    bool in_group;    /* so is this: auth_peer_is_member() */
     const char *host; /* headers; NULL = absent */
     const char *origin;
     const char *authorization;
@@ -27,7 +29,13 @@ struct auth_request {
  * Origin show that. Only TCP is asked. ERR_FORBIDDEN host_not_allowed or origin_not_allowed. */
 int auth_check_source(const struct auth_config *c, const struct auth_request *r, struct err *err);
 
-/* ERR_UNAUTHORIZED without a token where one is needed, ERR_FORBIDDEN with a wrong one. */
+/* Was the process that connected in this group, as its own or a supplementary one? By the kernel's
+ * word (SO_PEERCRED, SO_PEERGROUPS), so what the mode of the socket's file has become is no
+ * matter. */
+bool auth_peer_is_member(int unix_fd, gid_t group);
+
+/* On the unix socket root, the daemon's own user and members of the group need no token. Else
+ * ERR_UNAUTHORIZED without a token where one is needed, ERR_FORBIDDEN with a wrong one. */
 int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err);
 
 /* Is it root on this machine, by the kernel's word? A token is no proof of that. */

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct rest;
 struct budget;
@@ -10,10 +11,11 @@ struct http_req;
 /* The REST face of the engine. Everything here may be called from any thread. */
 
 struct rest_config {
-    const char *prefix;   /* "sandbox": every route is below /sandbox */
-    const char *token;    /* NULL = none is needed */
-    char *const *hosts;   /* names accepted in Host beside the loopback ones; "*" = any */
-    char *const *origins; /* web origins that may call; NULL = CORS is off */
+    const char *prefix;        /* "sandbox": every route is below /sandbox */
+    const char *token;         /* NULL = none is needed */
+    const gid_t *socket_group; /* members may use the unix socket without it; NULL = none */
+    char *const *hosts;        /* names accepted in Host beside the loopback ones; "*" = any */
+    char *const *origins;      /* web origins that may call; NULL = CORS is off */
     bool rate_enabled;
     unsigned rate_rpm, rate_burst;
     const char *runtime, *boundary; /* what GET /info says about the walls */

@@ -33,6 +33,7 @@ struct rest *rest_new(const struct rest_config *config, struct engine *engine)
         .hosts = config->hosts,
         .origins = config->origins,
         .own_uid = geteuid(),
+        .group = config->socket_group,
     };
     rest->routes = routes_new();
     if (config->rate_enabled)
@@ -52,10 +53,12 @@ void rest_free(struct rest *rest)
 
 /* ---- who ---- */
 
-static struct auth_request who(const struct http_req *req)
+static struct auth_request who(const struct rest *rest, const struct http_req *req)
 {
     return (struct auth_request){
         .is_tcp = http_req_is_tcp(req),
+        .in_group = rest->auth.group && !http_req_is_tcp(req) &&
+                    auth_peer_is_member(http_req_fd(req), *rest->auth.group),
         .peer_uid = http_req_peer_uid(req),
         .host = http_req_header(req, "Host"),
         .origin = http_req_header(req, "Origin"),
@@ -143,7 +146,7 @@ static void handle(struct rest *rest, struct http_req *req)
 {
     const char *below = route_below(rest->config->prefix, http_req_path(req));
     enum route_result found = ROUTE_UNKNOWN;
-    struct auth_request from = who(req);
+    struct auth_request from = who(rest, req);
     struct caller caller = caller_of(rest, &from);
     struct route_match match = {0};
     struct err err = {0};

@@ -333,6 +333,66 @@ def test_another_user_of_the_machine_may_not_use_the_socket(shared):
     assert int(other.stdout) == errno.EACCES
 
 
+ASK = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+r = s.connect_ex(sys.argv[1])
+if r:
+    sys.exit(f"connect {r}")
+s.sendall(b"%s /sandbox/%s HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Type: application/json\\r\\n"
+          b"Content-Length: %%d\\r\\n\\r\\n" %% len(sys.argv[2]) + sys.argv[2].encode())
+print(s.makefile().read())
+"""
+
+
+def ask_as(daemon, uid, gid, groups, method="GET", path="sandboxes", body=""):
+    """What the socket says to a process of that user and these groups."""
+    os.chmod(daemon.root, 0o711)
+    extra = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
+    done = subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(gid), *extra, "/usr/bin/python3",
+                           "-c", ASK % (method, path), str(daemon.socket_path), body],
+                          capture_output=True, text=True)
+    return done.stdout.split("\n")[0] or done.stderr.strip()
+
+
+def test_members_of_the_group_use_the_socket_without_a_token(daemon_of):
+    """Any group will do for this; no process of the machine is in `games` or `nogroup` by accident."""
+    games, other = 60, 65534
+    daemon = daemon_of(env={"CAY_AUTH_TOKEN": TOKEN, "CAY_SOCKET_GROUP": "games"}).start()
+    at = os.stat(daemon.socket_path)
+    assert (at.st_gid, stat.S_IMODE(at.st_mode)) == (games, 0o660)
+    assert ask_as(daemon, 65534, games, []) == "HTTP/1.1 200 OK"
+    assert ask_as(daemon, 65534, other, [1, games]) == "HTTP/1.1 200 OK"
+    assert ask_as(daemon, 65534, other, [*range(2000, 2200), games]) == "HTTP/1.1 200 OK"
+    assert ask_as(daemon, 65534, other, [1]) == f"connect {errno.EACCES}"
+    # Paths of the host stay root's, and what the file's mode has become lets nobody in.
+    body = '{"path": "/etc", "name": "stolen:1"}'
+    assert "403" in ask_as(daemon, 65534, games, [], "POST", "images/import", body)
+    os.chmod(daemon.socket_path, 0o666)
+    assert "401" in ask_as(daemon, 65534, other, [1])
+    # Over TCP a token is needed by everybody.
+    with daemon.api(token=None) as api:
+        api.get("/sandboxes").failed(401)
+
+
+def test_without_a_token_members_still_may_and_tcp_can_be_off(daemon_of):
+    daemon = daemon_of(env={"CAY_SOCKET_GROUP": "games", "CAY_NO_TCP": "true"})
+    ready = daemon.spawn()
+    try:
+        assert os.read(ready, 100), daemon.log()
+    finally:
+        os.close(ready)
+    assert not (daemon.run / "port").exists()
+    assert ask_as(daemon, 65534, 60, []) == "HTTP/1.1 200 OK"
+    os.chmod(daemon.socket_path, 0o666)
+    assert "403" in ask_as(daemon, 65534, 65534, [])
+
+
+def test_a_group_that_is_not_there_stops_the_start(daemon_of):
+    status, said = daemon_of(env={"CAY_SOCKET_GROUP": "no-such-group"}).refused()
+    assert status != 0 and "no-such-group" in said
+
+
 def test_paths_of_the_host_are_only_for_root_on_the_socket(shared, api):
     """image import reads them as root, so a token or a browser is not enough."""
     body = {"path": "/etc", "name": "stolen:1"}

@@ -34,6 +34,16 @@ def test_a_bad_setting_is_refused_or_ignored_but_never_misread(daemon_of, name, 
     assert name in daemon.log() or name == "CAY_AUTH_TOKEN" or value == "", daemon.log()
 
 
+def test_what_is_misspelt_or_cannot_be_read_is_said_at_start(daemon_of):
+    daemon = daemon_of(env={"CAY_MAX_SANDBOX": "3", "III_DEFAULT_MEMORY": "half"}).start()
+    assert "there is no variable CAY_MAX_SANDBOX: did you mean CAY_MAX_SANDBOXES?" in daemon.log()
+    assert "III_DEFAULT_MEMORY must be a whole number" in daemon.log()
+    with daemon.api() as api:
+        sandbox = api.create()
+        assert sandbox["config"]["memory"] == 512, sandbox
+        api.remove(sandbox["id"])
+
+
 def test_a_public_address_without_a_token_is_refused(daemon_of):
     for host in ("0.0.0.0", "::"):
         status, said = daemon_of(env={"CAY_REST_HOST": host}).refused()

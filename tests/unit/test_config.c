@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include "daemon/process.h"
+#include "daemon/sockets.h"
 #include "engine/pull_policy.h"
 #include "source_file.h"
 #include "tap.h"
@@ -86,8 +88,8 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         {"CAY_REST_PORT", "x", "CAY_REST_PORT must be a whole number from 0 to 65535, not \"x\""},
         {"CAY_REST_PORT", "65536",
          "CAY_REST_PORT must be a whole number from 0 to 65535, not \"65536\""},
-        {"III_DEFAULT_MEMORY", "-1",
-         "III_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"-1\""},
+        {"CAY_DEFAULT_MEMORY", "-1",
+         "CAY_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"-1\""},
         {"CAY_DEFAULT_CPU", "nan", "CAY_DEFAULT_CPU must be a number from 0.5 to 4, not \"nan\""},
         {"CAY_RATE_LIMIT_ENABLED", "yes",
          "CAY_RATE_LIMIT_ENABLED must be true or false, not \"yes\""},
@@ -130,6 +132,91 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         clearenv();
         setenv(bad[i].name, bad[i].value, 1);
         CHECK_STR(READ(), bad[i].says);
+    }
+}
+
+TEST(a_number_of_the_contract_that_does_not_parse_falls_back_and_warns)
+{
+    clearenv();
+    setenv("III_DEFAULT_MEMORY", "lots", 1);
+    setenv("III_RATE_LIMIT_ENABLED", "yes", 1);
+    setenv("III_DEFAULT_TIMEOUT", "120", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.default_memory, 512);
+    CHECK(!config.rate_enabled);
+    CHECK_INT(config.default_timeout, 120);
+    CHECK_INT(strv_len(config.warnings), 2);
+    CHECK_STR(config.warnings[0], "III_DEFAULT_MEMORY must be a whole number from 64 to 4096, not "
+                                  "\"lots\"; going on with 512");
+    CHECK_STR(config.warnings[1],
+              "III_RATE_LIMIT_ENABLED must be true or false, not \"yes\"; going on with false");
+    /* Ours is not guessed at, also when the other is there and right. */
+    setenv("III_DEFAULT_MEMORY", "128", 1);
+    setenv("CAY_DEFAULT_MEMORY", "lots", 1);
+    CHECK_STR(READ(), "CAY_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"lots\"");
+}
+
+TEST(a_variable_that_nobody_reads_is_named_with_the_nearest)
+{
+    static const char *const fine[] = {"CAY_TOKEN", "CAY_HOST", "CAY_FAULT", "CAY_TEST_SLOW",
+                                       "CAY_POOL"};
+
+    clearenv();
+    for (size_t i = 0; i < ARRAY_LEN(fine); i++)
+        setenv(fine[i], "1", 1);
+    setenv("CAYENNE", "hot", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.warnings == NULL);
+    setenv("CAY_MAX_SANDBOXS", "5", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(strv_len(config.warnings), 1);
+    CHECK_STR(config.warnings[0],
+              "there is no variable CAY_MAX_SANDBOXS: did you mean CAY_MAX_SANDBOXES?");
+    CHECK_INT(unsetenv("CAY_MAX_SANDBOXS"), 0);
+    setenv("CAY_QUITE_ANOTHER_THING", "5", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.warnings[0],
+              "there is no variable CAY_QUITE_ANOTHER_THING: see cay serve --help");
+}
+
+TEST(tcp_can_be_switched_off_by_the_environment)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK(!config.no_tcp && config.socket_group == NULL);
+    setenv("CAY_NO_TCP", "true", 1);
+    setenv("CAY_SOCKET_GROUP", "agents", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.no_tcp);
+    CHECK_STR(config.socket_group, "agents");
+}
+
+TEST(a_group_that_is_not_there_is_refused_only_when_it_was_named)
+{
+    struct err err = {0};
+    gid_t gid;
+
+    CHECK_INT(socket_group("root", &gid, &err), 0);
+    CHECK_INT(gid, 0);
+    CHECK_INT(socket_group(NULL, &gid, &err), 0);
+    CHECK_INT(socket_group("no-such-group-here", &gid, &err), -1);
+    CHECK(strstr(err.text, "CAY_SOCKET_GROUP: there is no group \"no-such-group-here\""));
+}
+
+TEST(a_kernel_that_is_too_old_is_refused_with_the_reason)
+{
+    static const char *const fine[] = {"6.1.0-40-amd64", "6.1", "6.12.48+deb13-arm64", "7.0.0-rc1",
+                                       "odd"};
+    static const char *const old[] = {"6.0.19", "5.19.0", "5.15.167.4-microsoft-standard-WSL2",
+                                      "4.18.0-553.el8.x86_64"};
+
+    for (size_t i = 0; i < ARRAY_LEN(fine); i++)
+        CHECK_INT(process_check_release(fine[i], NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(old); i++) {
+        struct err err = {0};
+
+        CHECK_INT(process_check_release(old[i], &err), -1);
+        CHECK(strstr(err.text, old[i]) && strstr(err.text, "needs 6.1 or newer"));
     }
 }
 

@@ -414,6 +414,7 @@ TEST(tokens_decide_who_may_call)
         bool is_tcp;
         uid_t uid;
         enum err_kind kind; /* ERR_NONE = allowed */
+        bool in_group;
     } cases[] = {
         {NULL, NULL, true, 0, ERR_NONE},
         {NULL, "Bearer anything", true, 0, ERR_NONE},
@@ -435,12 +436,17 @@ TEST(tokens_decide_who_may_call)
         {"secret", "Bearer secret", false, OTHER, ERR_NONE},
         {"secret", "Bearer wrong", false, OTHER, ERR_FORBIDDEN},
         {"secret", NULL, false, (uid_t)-1, ERR_UNAUTHORIZED},
+        {NULL, NULL, false, OTHER, ERR_NONE, true},
+        {"secret", NULL, false, OTHER, ERR_NONE, true},
+        {"secret", NULL, true, 0, ERR_UNAUTHORIZED, true},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct auth_config config = {.token = cases[i].token, .own_uid = OWN};
-        struct auth_request r = {
-            .is_tcp = cases[i].is_tcp, .peer_uid = cases[i].uid, .authorization = cases[i].header};
+        struct auth_request r = {.is_tcp = cases[i].is_tcp,
+                                 .peer_uid = cases[i].uid,
+                                 .authorization = cases[i].header,
+                                 .in_group = cases[i].in_group};
         struct err err = {0};
 
         (void)auth_check_token(&config, &r, &err);
