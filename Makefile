@@ -50,7 +50,10 @@ fuzz:
 install: all
 	@meson install -C build
 
-clean:
-	rm -rf build build-check build-asan build-tsan build-fuzz
+deb:
+	@tools/deb
 
-.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm soak fuzz install clean
+clean:
+	rm -rf build build-check build-asan build-tsan build-fuzz build-deb
+
+.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm soak fuzz install deb clean
