@@ -12,8 +12,8 @@ build/build.ninja:
 	@mkdir -p build
 	@meson setup build >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
 
-quickstart: all
-	@tools/quickstart
+quickstart:
+	@MAKE="$(MAKE)" tools/quickstart
 
 check:
 	@tools/check
