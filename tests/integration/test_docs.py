@@ -1,0 +1,88 @@
+"""Every shell block of README.md and docs/ is run, page by page, as somebody would who types it in.
+
+A block says by its first line what it is: `sh` is run; anything else (console, text, json, ini) is shown only. Where one cannot be run
+here, the line before it says why: <!-- not run: reason -->. Those are counted as skipped, with the reason.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cay_harness import CAY, REPO
+
+LEFT_OUT = {
+    "docs/cli.md": "its examples are those of the program's help, each on its own",
+    "docs/api.md": "tools/api-docs writes it from the program",
+    "docs/benchmarks.md": "its commands take an hour",
+}
+BLOCK = re.compile(r"(?:^<!-- not run: (?P<why>[^\n]+?) -->\n)?^(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+                   re.M | re.S)
+
+# A network of its own, so that the usual port is free; what daemons it started ends before it does.
+PAGE = r"""
+ip link set lo up
+finish() {
+    cay rm --all --yes >/dev/null 2>&1 || true
+    for p in /proc/[0-9]*; do
+        if [ "$(readlink "$p/exe")" = "$CAY" ] && grep -qz '^serve$' "$p/cmdline"; then kill "${p#/proc/}"; fi
+    done
+    while [ -n "$(find .. -maxdepth 3 -name cay.sock)" ]; do sleep 0.02; done
+}
+trap finish EXIT
+"""
+
+
+def pages():
+    return ["README.md", *sorted(str(p.relative_to(REPO)) for p in (REPO / "docs").glob("*.md"))]
+
+
+def blocks(page):
+    text = (REPO / page).read_text()
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start("text"))
+        yield line, found["kind"].strip(), found["why"], found["text"]
+
+
+WRITTEN = [p for p in pages() if p not in LEFT_OUT]
+MARKED = [*((page, 1, why) for page, why in LEFT_OUT.items()),
+          *[(p, line, why) for p in WRITTEN for line, _, why, _ in blocks(p) if why]]
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_blocks_say_what_they_are(page):
+    for line, kind, why, _ in blocks(page):
+        assert kind, f"{page}:{line}: a block without a word after ```: sh if it is to be run"
+        assert not why or kind == "sh", f"{page}:{line}: only sh blocks are run, so only they need a reason not to be"
+
+
+@pytest.mark.parametrize("page", [p for p in WRITTEN if any(k == "sh" and not w for _, k, w, _ in blocks(p))])
+def test_the_shell_blocks_of_a_page_work(page):
+    script = PAGE
+    for line, kind, why, text in blocks(page):
+        if kind == "sh" and not why:
+            script += f"echo 'block of line {line}' >&2\n{text}"
+    place = Path(tempfile.mkdtemp(prefix="cay-docs-"))
+    try:
+        (place / "bin").mkdir()
+        (place / "here").mkdir()
+        (place / "bin" / "cay").symlink_to(CAY)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+        env |= {"PATH": f"{place}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "CAY": os.path.realpath(CAY), "HOME": str(place),
+                "CAY_DATA": f"{place}/data", "CAY_RUN": f"{place}/run", "TMPDIR": str(place)}
+        done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash",
+                               "-euo", "pipefail", "-c", script], cwd=place / "here", env=env, capture_output=True,
+                              text=True, timeout=300, stdin=subprocess.DEVNULL)
+        log = place / "here" / "cay.log"
+        assert done.returncode == 0, f"{page}\n{done.stdout}\n{done.stderr}\n{log.read_text() if log.exists() else ''}"
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("page, line, why", MARKED)
+def test_a_block_that_is_not_run_says_why(page, line, why):
+    pytest.skip(f"{page}:{line} is not run: {why}")
