@@ -220,6 +220,59 @@ static long bare_syscall(long number, long a, long b, long c, long d)
 #endif
 }
 
+/* clone() with CLONE_CHILD_CLEARTID, which musl's refuses from 1.2.5 on, because of what a thread
+ * of the library would make of it; the child is none and only calls start(arg) on its stack.
+ * Returns what the kernel does. */
+static long clone_sharing(int (*start)(void *), void *top, void *arg, _Atomic int *cleared)
+{
+    long flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD;
+
+#if defined(__x86_64__)
+    long r = SYS_clone;
+    register _Atomic int *r10 __asm__("r10") = cleared;
+    register void *r12 __asm__("r12") = arg;
+    register int (*r13)(void *) __asm__("r13") = start;
+
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "mov %%r12, %%rdi\n\t"
+                     "call *%%r13\n\t"
+                     "mov %%eax, %%edi\n\t"
+                     "mov %[exit], %%eax\n\t"
+                     "syscall\n"
+                     "1:"
+                     : "+a"(r)
+                     : "D"(flags), "S"(top), "d"(0l), "r"(r10), "r"(r12),
+                       "r"(r13), [exit] "i"(SYS_exit)
+                     : "rcx", "r11", "memory", "cc");
+    return r;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = SYS_clone;
+    register long x0 __asm__("x0") = flags;
+    register void *x1 __asm__("x1") = top;
+    register long x2 __asm__("x2") = 0, x3 __asm__("x3") = 0;
+    register _Atomic int *x4 __asm__("x4") = cleared;
+    register void *x10 __asm__("x10") = arg;
+    register int (*x11)(void *) __asm__("x11") = start;
+
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "mov x0, x10\n\t"
+                     "blr x11\n\t"
+                     "mov x8, %[exit]\n\t"
+                     "svc 0\n"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x10),
+                       "r"(x11), [exit] "i"(SYS_exit)
+                     : "memory", "cc");
+    return x0;
+#endif
+}
+
 /* Who is stopped meanwhile is continued; who does not come through in the end is killed. */
 static void await_exec(pid_t pid)
 {
@@ -242,16 +295,15 @@ pid_t spawn_run(struct spawn *s, struct err *err)
     s->paths = paths;
     s->error = 0;
     sharing = 1;
-    pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, s, NULL,
-                NULL, &sharing);
+    pid = (pid_t)clone_sharing(child, stack + sizeof(stack), s, &sharing);
     if (pid > 0)
         await_exec(pid);
-    if (pid < 0 && (errno == EAGAIN || errno == ENOMEM))
+    if (pid == -EAGAIN || pid == -ENOMEM)
         return err_code(
             err, ERR_LIMIT, "process_limit",
             "the sandbox has as many processes as it may; try again when some have ended");
     if (pid < 0)
-        return err_sys(err, errno, "start a process");
+        return err_sys(err, -pid, "start a process");
     if (s->error) {
         (void)waitpid(pid, NULL, 0);
         return explain(s, err);
