@@ -15,6 +15,9 @@ import pytest
 
 from cay_harness import CAY, REPO
 
+if not (REPO / "docs").is_dir():
+    pytest.skip("needs the docs, which are not on this machine", allow_module_level=True)
+
 LEFT_OUT = {
     "docs/cli.md": "its examples are those of the program's help, each on its own",
     "docs/api.md": "tools/api-docs writes it from the program",
@@ -86,3 +89,28 @@ def test_the_shell_blocks_of_a_page_work(page):
 @pytest.mark.parametrize("page, line, why", MARKED)
 def test_a_block_that_is_not_run_says_why(page, line, why):
     pytest.skip(f"{page}:{line} is not run: {why}")
+
+
+# Of the command line, and beginnings of names.
+OTHERS = {"CAY_TOKEN", "CAY_DEFAULT_", "CAY_TOTAL_", "CAY_"}
+
+
+def variables():
+    said = subprocess.run([CAY, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  (CAY_[A-Z_]+)=", said, re.M))
+
+
+@pytest.mark.parametrize("page", [*(p for p in WRITTEN if not p.startswith("docs/security")), "packaging/default/cay"])
+def test_every_variable_that_is_named_exists(page):
+    named = set(re.findall(r"\bCAY_[A-Z_]*", (REPO / page).read_text()))
+    assert named - variables() - OTHERS == set()
+
+
+def test_the_sample_configuration_is_accepted():
+    """As it is, and with every line of it switched on."""
+    text = (REPO / "packaging/default/cay").read_text()
+    assert not re.findall(r"^[^#\n]", text, re.M), "as it is installed it changes nothing"
+    env = dict(re.findall(r"^#(CAY_[A-Z_]+)=(.*)$", text, re.M))
+    assert len(env) > 15
+    done = subprocess.run([CAY, "serve", "--openapi"], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
