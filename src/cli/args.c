@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/hints.h"
 
 const struct flag common_flags[] = {
     {"host", 0, FLAG_TEXT, "ADDRESS", "daemon to talk to: unix:/path or http://host:port"},
@@ -35,13 +36,18 @@ static const struct flag *flag_at(const struct command *command, size_t index)
     return NULL;
 }
 
+static bool is_called(const char *name, const char *word, size_t len)
+{
+    return name && strlen(name) == len && memcmp(name, word, len) == 0;
+}
+
 static const struct flag *find_long(const struct command *command, const char *name, size_t len,
                                     size_t *ret_index)
 {
     const struct flag *flag;
 
     for (size_t i = 0; (flag = flag_at(command, i)); i++) {
-        if (strlen(flag->name) == len && memcmp(flag->name, name, len) == 0) {
+        if (is_called(flag->name, name, len) || is_called(flag->also, name, len)) {
             *ret_index = i;
             return flag;
         }
@@ -60,6 +66,28 @@ static const struct flag *find_short(const struct command *command, char letter,
         }
     }
     return NULL;
+}
+
+const struct flag *flag_by_name(const struct command *command, const char *name, size_t len)
+{
+    return find_long(command, name, len, &(size_t){0});
+}
+
+const struct flag *flag_by_letter(const struct command *command, char letter)
+{
+    return find_short(command, letter, &(size_t){0});
+}
+
+bool list_has(const char *list, const char *word, size_t len)
+{
+    while (*list) {
+        size_t n = strcspn(list, " ");
+
+        if (n == len && memcmp(list, word, n) == 0)
+            return true;
+        list += n + (list[n] == ' ');
+    }
+    return false;
 }
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -96,9 +124,13 @@ static int unknown_flag(const struct command *command, const char *arg, size_t n
                         struct err *err)
 {
     auto_free char *name = xstrndup(arg + strspn(arg, "-"), name_len);
+    const char *instead = hint_flag(command->name, name);
     const struct flag *flag, *best = NULL;
     size_t least = 3;
 
+    if (instead)
+        return err_set(err, ERR_INVALID, "%.*s: %s",
+                       (int)(name_len + (size_t)(str_starts(arg, "--") ? 2 : 1)), arg, instead);
     for (size_t i = 0; (flag = flag_at(command, i)); i++) {
         size_t d = edit_distance(name, flag->name);
 
@@ -110,13 +142,18 @@ static int unknown_flag(const struct command *command, const char *arg, size_t n
     if (best)
         return err_set(err, ERR_INVALID, "unknown flag \"%s\": did you mean \"--%s\"?", arg,
                        best->name);
-    if (command->rest)
-        return err_set(err, ERR_INVALID,
-                       "unknown flag \"%s\": put \"--\" before the command to run if it belongs to "
-                       "that, or see \"cay help %s\"",
-                       arg, command->name);
     return err_set(err, ERR_INVALID, "unknown flag \"%s\": see \"cay help %s\"", arg,
                    command->name);
+}
+
+static int unknown_letter(const struct command *command, const char *arg, char letter,
+                          struct err *err)
+{
+    const char name[] = {letter, '\0'}, *instead = hint_flag(command->name, name);
+
+    if (instead)
+        return err_set(err, ERR_INVALID, "-%s: %s", name, instead);
+    return unknown_flag(command, arg, strlen(arg) - 1, err);
 }
 
 /* A decimal number with one of the units; "name=factor" pairs would be longer than this table. */
@@ -154,11 +191,19 @@ static int parse_number(const char *text, const struct unit *units, double *ret)
     return -EINVAL;
 }
 
+int args_time(const char *text, double *ret)
+{
+    return parse_number(text, time_units, ret);
+}
+
 static int set_value(struct arg_value *value, const struct flag *flag, const char *text,
                      struct err *err)
 {
     uint64_t count;
 
+    if (flag->choices && !list_has(flag->choices, text, strlen(text)))
+        return err_set(err, ERR_INVALID, "--%s needs one of: %s; not \"%.80s\"", flag->name,
+                       flag->choices, text);
     value->set = true;
     value->text = text;
     switch (flag->kind) {
@@ -227,7 +272,7 @@ static int parse_short(struct args *args, char **argv, int argc, int *i, struct 
         const struct flag *flag = find_short(args->command, *p, &index);
 
         if (!flag)
-            return unknown_flag(args->command, arg, strlen(arg) - 1, err);
+            return unknown_letter(args->command, arg, *p, err);
         if (flag->kind == FLAG_BOOL) {
             (void)set_value(&args->values[index], flag, "", err);
             continue;
@@ -248,14 +293,49 @@ static int check_words(const struct args *args, struct err *err)
     if (args->n_words < c->words_min)
         return err_set(err, ERR_INVALID, "%s needs more arguments: see \"cay help %s\"", c->name,
                        c->name);
-    if (args->n_words > c->words_max && c->rest)
-        return err_set(err, ERR_INVALID,
-                       "\"%s\" is one argument too many: write \"--\" before a command of several "
-                       "words",
-                       args->words[c->words_max]);
     if (args->n_words > c->words_max)
         return err_set(err, ERR_INVALID, "\"%s\" is one argument too many: see \"cay help %s\"",
                        args->words[c->words_max], c->name);
+    /* No program is called so; it is a flag of ours that came too late. */
+    if (args->n_rest > 0 && !args->exact && args->rest[0][0] == '-')
+        return err_set(err, ERR_INVALID,
+                       "\"%.80s\" comes after \"%.80s\": flags of cay stand before it, and what "
+                       "follows is the command",
+                       args->rest[0], args->words[0]);
+    return 0;
+}
+
+/* What is left is the command line to run. */
+static void take_rest(struct args *args, int argc, char **argv)
+{
+    args->exact = argc > 0 && strcmp(argv[0], "--") == 0;
+    if (argc == 0)
+        return;
+    args->rest = argv + args->exact;
+    args->n_rest = (size_t)(argc - args->exact);
+}
+
+static int parse_one(struct args *args, int argc, char **argv, int *i, struct err *err)
+{
+    const struct command *command = args->command;
+
+    if (strcmp(argv[*i], "--") == 0) {
+        while (++*i < argc && !(command->rest && args->n_words > 0))
+            args->words[args->n_words++] = argv[*i];
+        if (command->rest)
+            take_rest(args, argc - *i, argv + *i);
+        *i = argc;
+        return 0;
+    }
+    if (str_starts(argv[*i], "--"))
+        return parse_long(args, argv, argc, i, err);
+    if (argv[*i][0] == '-' && argv[*i][1])
+        return parse_short(args, argv, argc, i, err);
+    args->words[args->n_words++] = argv[*i];
+    if (command->rest) {
+        take_rest(args, argc - *i - 1, argv + *i + 1);
+        *i = argc;
+    }
     return 0;
 }
 
@@ -265,24 +345,12 @@ int args_parse(struct args *ret, const struct command *command, int argc, char *
     *ret = (struct args){.command = command};
     ret->words = xcalloc((size_t)argc + 1, sizeof(char *));
     for (int i = 0; i < argc; i++) {
-        int r = 0;
-
-        if (strcmp(argv[i], "--") == 0) {
-            if (command->rest) {
-                ret->rest = argv + i + 1;
-                ret->n_rest = (size_t)(argc - i - 1);
-                break;
-            }
-            while (++i < argc)
-                ret->words[ret->n_words++] = argv[i];
-        } else if (str_starts(argv[i], "--")) {
-            r = parse_long(ret, argv, argc, &i, err);
-        } else if (argv[i][0] == '-' && argv[i][1]) {
-            r = parse_short(ret, argv, argc, &i, err);
-        } else {
-            ret->words[ret->n_words++] = argv[i];
+        /* `cay run -- echo`: an image is not named. */
+        if (command->rest && command->words_min == 0 && strcmp(argv[i], "--") == 0) {
+            take_rest(ret, argc - i, argv + i);
+            break;
         }
-        if (r < 0) {
+        if (parse_one(ret, argc, argv, &i, err) < 0) {
             args_done(ret);
             return -1;
         }

@@ -24,12 +24,16 @@ struct flag {
     enum flag_kind kind;
     const char *value; /* what the value is called in help; NULL for FLAG_BOOL */
     const char *help;
+    const char *also;    /* another long name; NULL = none */
+    const char *choices; /* the only values, separated by spaces; NULL = any */
+    const char
+        *offers; /* what completion offers for the value, as a command's words; NULL = none */
 };
 
 /* Accepted by every command. */
 extern const struct flag common_flags[];
 
-#define ARGS_FLAGS_MAX 24
+#define ARGS_FLAGS_MAX 32
 
 struct arg_value {
     bool set;
@@ -43,12 +47,14 @@ struct args {
     struct arg_value values[ARGS_FLAGS_MAX];
     char **words; /* what is not a flag, NULL-terminated; the strings are argv's */
     size_t n_words;
-    char *
-        *rest; /* what follows "--", NULL without it; only for commands that take a command line */
+    char **rest; /* the command line to run, of commands that take one; NULL = none */
     size_t n_rest;
+    bool exact; /* "--" stood before it */
 };
 
-/* argv[0] is the first argument after the command's name. Errors are usage errors: ERR_INVALID. */
+/* argv[0] is the first argument after the command's name. Of a command that takes a command line,
+ * flags end at the first word (an id or an image), as in docker: what follows is the command's own,
+ * and "--" before it is optional. Errors are usage errors: ERR_INVALID. */
 int args_parse(struct args *ret, const struct command *command, int argc, char **argv,
                struct err *err);
 void args_done(struct args *args);
@@ -58,6 +64,16 @@ bool args_has(const struct args *args, const char *name);
 const char *args_text(const struct args *args, const char *name); /* NULL when not given */
 double args_number(const struct args *args, const char *name, double preset);
 char **args_list(const struct args *args, const char *name); /* NULL when not given */
+
+/* Seconds of a time as FLAG_TIME takes it: 0 or -EINVAL. */
+int args_time(const char *text, double *ret);
+
+/* The flag that --name, or a letter, means for this command; NULL when there is none. */
+const struct flag *flag_by_name(const struct command *command, const char *name, size_t len);
+const struct flag *flag_by_letter(const struct command *command, char letter);
+
+/* Is word one of the words in a list with spaces between them? */
+bool list_has(const char *list, const char *word, size_t len);
 
 /* How many single-character edits make a out of b; for "did you mean". */
 size_t edit_distance(const char *a, const char *b);

@@ -1,11 +1,11 @@
 #include "cli/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -16,6 +16,7 @@
 #include "cli/args.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/env_args.h"
 #include "cli/escape.h"
 #include "cli/term.h"
 #include "cli/ui.h"
@@ -46,24 +47,6 @@ struct session {
     bool escapes[2];
 };
 
-int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err *err)
-{
-    json_t *object = json_object();
-
-    for (; pairs && *pairs; pairs++) {
-        const char *equals = strchr(*pairs, '=');
-        auto_free char *key = equals ? xstrndup(*pairs, (size_t)(equals - *pairs)) : NULL;
-
-        if (!equals || equals == *pairs || !utf8_valid(*pairs, strlen(*pairs))) {
-            json_decref(object);
-            return err_set(err, ERR_INVALID, "%s needs KEY=VALUE, not \"%.100s\"", what, *pairs);
-        }
-        (void)json_object_set_new(object, key, json_string(equals + 1));
-    }
-    *ret = object;
-    return 0;
-}
-
 json_t *command_line_json(const struct args *args)
 {
     json_t *line = json_array();
@@ -79,19 +62,17 @@ json_t *command_line_json(const struct args *args)
 
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err)
 {
-    struct stat st;
-    bool terminal = isatty(STDIN_FILENO) == 1;
-
     o->tty = args_has(args, "tty");
     o->user = args_text(args, "user");
     o->timeout_s = args_number(args, "timeout", 0);
     o->raw = args_has(args, "raw");
-    /* A terminal is forwarded only where somebody asked to type into the sandbox. */
-    o->want_stdin =
-        fstat(STDIN_FILENO, &st) == 0 && (!terminal || args_has(args, "interactive") || o->tty);
-    if (args_list(args, "env"))
-        return pairs_to_json(args_list(args, "env"), "--env", &o->env, err);
-    return 0;
+    /* Only where somebody asked for it: a loop that feeds on a list keeps its input. */
+    o->want_stdin = args_has(args, "interactive") && fcntl(STDIN_FILENO, F_GETFD) >= 0;
+    if (o->tty && o->want_stdin && isatty(STDIN_FILENO) != 1 && !args_has(args, "detach"))
+        return err_set(err, ERR_INVALID,
+                       "-t with -i needs a terminal to type into: leave -t out to pass a pipe or a "
+                       "file on");
+    return env_read_args(args, &o->env, err);
 }
 
 void attach_done(struct attach_options *o)
@@ -555,6 +536,23 @@ int attach_leave(struct api *api, const char *id, const struct attach_options *o
         return -1;
     (void)close(fd); /* it has started: else there would be no stream */
     return 0;
+}
+
+static json_t *clean_json(const struct buf *b)
+{
+    auto_buf struct buf clean = {0};
+
+    buf_init(&clean, 3 * (size_t)CAPTURE_MAX + 16);
+    if (b->len > 0)
+        (void)utf8_clean(&clean, b->data, b->len);
+    return json_stringn(clean.len ? clean.data : "", clean.len);
+}
+
+json_t *attach_result_json(const struct attach_options *o, const struct attach_result *result)
+{
+    return json_pack("{s:i, s:o, s:o, s:b}", "exitCode", result->status, "stdout",
+                     clean_json(o->out), "stderr", clean_json(o->error), "truncated",
+                     result->truncated);
 }
 
 void attach_warn_timeout(const struct attach_options *o)

@@ -33,16 +33,15 @@ struct attach_result {
     double duration_ms; /* as the daemon measured it */
 };
 
-/* Reads what run and exec have in common. The shared flags are --tty, --interactive, --env, --user,
- * --timeout, --raw. -1 for a wrong --env. */
+/* Reads what run and exec have in common. The shared flags are --tty, --interactive, --env,
+ * --env-file, --user, --timeout, --raw. -1 for a wrong --env. */
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err);
 void attach_done(struct attach_options *o);
 
-/* The command line that follows "--", as an array; NULL when it is not UTF-8. */
+/* The command line to run, as an array; NULL when it is not UTF-8. */
 json_t *command_line_json(const struct args *args);
 
-/* K=V strings as an object; what names the flag in the error. */
-int pairs_to_json(char *const *pairs, const char *what, json_t **ret, struct err *err);
+#define CAPTURE_MAX (10u << 20)
 
 /* What is asked of the daemon, attached or in the background. */
 json_t *exec_request_json(const struct attach_options *o);
@@ -57,6 +56,9 @@ int attach_exec(struct api *api, const char *id, const struct attach_options *o,
 /* Starts it and leaves it with its terminal; ret is its id. */
 int attach_leave(struct api *api, const char *id, const struct attach_options *o, char ret[ID_SIZE],
                  struct err *err);
+
+/* Captures into out and error, and tells as JSON: {exitCode, stdout, stderr, truncated}. */
+json_t *attach_result_json(const struct attach_options *o, const struct attach_result *result);
 
 /* Says that it ran for too long, and whose limit that was. */
 void attach_warn_timeout(const struct attach_options *o);

@@ -10,7 +10,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/help.h"
+#include "cli/hints.h"
 #include "cli/ui.h"
 
 static void print(FILE *out, struct buf *text)
@@ -20,37 +22,44 @@ static void print(FILE *out, struct buf *text)
 
 static void suggest_command(const char *word)
 {
-    const char *best = NULL;
-    size_t least = 3;
+    auto_free char *hint = hint_word(word);
 
-    for (const struct command *c = commands; c->name; c++) {
-        size_t d = edit_distance(word, c->name);
+    ui_warn("%s", hint);
+}
 
-        if (d < least && d < strlen(word)) {
-            least = d;
-            best = c->name;
-        }
-    }
-    if (best)
-        ui_warn("unknown command \"%.80s\": did you mean \"%s\"?", word, best);
-    else
-        ui_warn("unknown command \"%.80s\": see \"cay help\"", word);
+/* For the scripts: what can follow the words. */
+static void complete_line(const struct args *args, struct buf *text)
+{
+    struct wanted wanted;
+
+    if (args->n_words == 0)
+        return;
+    completion_wanted(&wanted, (int)args->n_words, args->words);
+    completion_lines(&wanted, args_text(args, "host"), text);
 }
 
 int cmd_completion(struct args *args)
 {
+    static const struct {
+        const char *shell;
+        void (*make)(struct buf *out);
+    } shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
     auto_buf struct buf text = {0};
 
     buf_init(&text, HELP_MAX);
-    if (strcmp(args->words[0], "bash") == 0)
-        completion_bash(&text);
-    else if (strcmp(args->words[0], "zsh") == 0)
-        completion_zsh(&text);
-    else
-        return ui_usage(args, "there is completion for bash and zsh, not for \"%s\"",
-                        args->words[0]);
-    print(stdout, &text);
-    return STATUS_OK;
+    if (args_has(args, "line")) {
+        complete_line(args, &text);
+        print(stdout, &text);
+        return STATUS_OK;
+    }
+    for (size_t i = 0; args->n_words == 1 && i < ARRAY_LEN(shells); i++) {
+        if (strcmp(args->words[0], shells[i].shell) != 0)
+            continue;
+        shells[i].make(&text);
+        print(stdout, &text);
+        return STATUS_OK;
+    }
+    return ui_usage(args, "there is completion for one of bash, zsh and fish");
 }
 
 static int help_about(int n_words, char **words, struct buf *text)

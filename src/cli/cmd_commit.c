@@ -3,10 +3,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/create.h"
+#include "cli/env_args.h"
 #include "cli/ui.h"
 
 int command_words(const char *text, const char *flag, json_t **ret, struct err *err)

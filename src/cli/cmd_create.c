@@ -6,7 +6,10 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/create.h"
+#include "cli/env_args.h"
+#include "cli/name.h"
 #include "cli/pull.h"
+#include "cli/ranges.h"
 #include "cli/ui.h"
 
 static void set_whole(json_t *body, const struct args *args, const char *key)
@@ -16,20 +19,24 @@ static void set_whole(json_t *body, const struct args *args, const char *key)
                                   json_integer((json_int_t)(args_number(args, key, 0) + 0.5)));
 }
 
+int create_check(struct api *api, const struct args *args, const char *flag, double life_s,
+                 struct err *err)
+{
+    const char *name = args_text(args, "name");
+
+    if (ranges_check(api, args, flag, life_s, err) < 0)
+        return -1;
+    return name && (name_check(name, err) < 0 || name_is_free(api, name, err) < 0) ? -1 : 0;
+}
+
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
 {
-    static const char *const policies[] = {"always", "missing", "never"};
-    const char *policy = args_text(args, "pull");
-    json_t *body;
-    bool known = !policy;
+    json_t *body, *env = NULL;
 
-    for (size_t i = 0; i < ARRAY_LEN(policies) && !known; i++)
-        known = strcmp(policy, policies[i]) == 0;
-    if (!known)
-        return err_set(err, ERR_INVALID, "--pull needs always, missing or never, not \"%s\"",
-                       policy);
+    if (env_read_args(args, &env, err) < 0)
+        return -1;
     body = json_object();
-    json_put_text(body, "pull", policy);
+    json_put_text(body, "pull", args_text(args, "pull"));
     json_put_text(body, "image", image ? image : "host");
     json_put_text(body, "name", args_text(args, "name"));
     json_put_text(body, "workdir", args_text(args, "workdir"));
@@ -37,15 +44,8 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
     set_whole(body, args, "disk");
     if (args_has(args, "cpu"))
         (void)json_object_set_new(body, "cpu", json_real(args_number(args, "cpu", 1)));
-    if (args_list(args, "env")) {
-        json_t *env;
-
-        if (pairs_to_json(args_list(args, "env"), "--env", &env, err) < 0) {
-            json_decref(body);
-            return -1;
-        }
+    if (env)
         (void)json_object_set_new(body, "env", env);
-    }
     *ret = body;
     return 0;
 }
@@ -68,39 +68,75 @@ int create_sandbox(struct api *api, const struct args *args, json_t *body, json_
     return r;
 }
 
-int cmd_create(struct args *args)
+/* What only a sandbox that stays has: its life, notes and an entrypoint. */
+static int add_lasting(struct args *args, bool own, json_t *body, struct err *err)
+{
+    json_t *entrypoint;
+
+    set_whole(body, args, "timeout");
+    if (args->n_rest == 0) {
+        /* The host image has none; its sandboxes stay up without. */
+        if (own && strcmp(json_text(body, "image"), "host") != 0)
+            (void)json_object_set_new(body, "runEntrypoint", json_true());
+        return 0;
+    }
+    entrypoint = command_line_json(args);
+    if (!entrypoint)
+        return err_set(err, ERR_INVALID, "the command is not valid UTF-8 text");
+    (void)json_object_set_new(body, "entrypoint", entrypoint);
+    return 0;
+}
+
+static int create_with(struct args *args, json_t *body)
 {
     auto_api struct api api = {0};
-    json_t *body = NULL, *sandbox = NULL;
+    json_t *sandbox = NULL;
     struct err err = {0};
     bool pulled;
 
-    if (create_body(args, args->words[0], &body, &err) < 0)
-        return ui_usage(args, "%s", err.text);
-    set_whole(body, args, "timeout");
-    if (args_list(args, "metadata")) {
-        json_t *metadata;
-
-        if (pairs_to_json(args_list(args, "metadata"), "--metadata", &metadata, &err) < 0) {
-            json_decref(body);
-            return ui_usage(args, "%s", err.text);
-        }
-        (void)json_object_set_new(body, "metadata", metadata);
-    }
-    if (args->n_rest > 0) {
-        json_t *entrypoint = command_line_json(args);
-
-        if (!entrypoint) {
-            json_decref(body);
-            return ui_usage(args, "the command is not valid UTF-8 text");
-        }
-        (void)json_object_set_new(body, "entrypoint", entrypoint);
-    }
-    if (api_open(&api, args, &err) < 0) {
+    if (api_open(&api, args, &err) < 0 ||
+        create_check(&api, args, "--timeout", args_number(args, "timeout", 0), &err) < 0) {
         json_decref(body);
+        if (err.kind == ERR_INVALID && !*api_last_code())
+            return ui_usage(args, "%s", err.text);
         return ui_fail(&err);
     }
     if (create_sandbox(&api, args, body, &sandbox, &pulled, &err) < 0)
         return pull_fail(&err);
     return ui_made(args, sandbox);
+}
+
+static int create_noted(struct args *args, bool own, json_t *metadata)
+{
+    json_t *body = NULL;
+    struct err err = {0};
+
+    if (create_body(args, args->words[0], &body, &err) < 0)
+        return ui_usage(args, "%s", err.text);
+    if (metadata)
+        (void)json_object_set(body, "metadata", metadata);
+    if (add_lasting(args, own, body, &err) < 0) {
+        json_decref(body);
+        return ui_usage(args, "%s", err.text);
+    }
+    return create_with(args, body);
+}
+
+int create_and_tell(struct args *args, bool own)
+{
+    return create_noted(args, own, NULL);
+}
+
+int cmd_create(struct args *args)
+{
+    json_t *metadata = NULL;
+    struct err err = {0};
+    int status;
+
+    if (args_list(args, "metadata") &&
+        pairs_to_json(args_list(args, "metadata"), "--metadata", &metadata, &err) < 0)
+        return ui_usage(args, "%s", err.text);
+    status = create_noted(args, false, metadata);
+    json_decref(metadata);
+    return status;
 }

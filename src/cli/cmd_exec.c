@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "cli/attach.h"
@@ -24,6 +25,7 @@ static int detach_terminal(struct api *api, const char *id, struct attach_option
     char exec_id[ID_SIZE];
 
     o.detach = true;
+    o.want_stdin = true; /* the terminal's input is for who comes back to it */
     if (attach_leave(api, id, &o, exec_id, &err) < 0) {
         (void)ui_fail(&err);
         return attach_fail_status(&err);
@@ -44,17 +46,29 @@ static int detach(struct api *api, const char *id, const struct attach_options *
     return started(answer, json_text(answer, "id"), as_json);
 }
 
-static int attached(struct api *api, const char *id, const struct attach_options *o)
+static int attached(struct api *api, const char *id, struct attach_options o, bool as_json)
 {
+    auto_buf struct buf out = {0};
+    auto_buf struct buf error = {0};
     struct attach_result result;
     struct err err = {0};
 
-    if (attach_exec(api, id, o, &result, &err) < 0) {
+    buf_init(&out, CAPTURE_MAX);
+    buf_init(&error, CAPTURE_MAX);
+    o.out = as_json ? &out : NULL;
+    o.error = as_json ? &error : NULL;
+    if (attach_exec(api, id, &o, &result, &err) < 0) {
         (void)ui_fail(&err);
         return attach_fail_status(&err);
     }
+    if (as_json) {
+        json_t *object = attach_result_json(&o, &result);
+
+        ui_json(object);
+        json_decref(object);
+    }
     if (result.timed_out)
-        attach_warn_timeout(o);
+        attach_warn_timeout(&o);
     return result.status;
 }
 
@@ -73,7 +87,7 @@ static int run(struct args *args, const struct attach_options *o)
         return detach_terminal(&api, id, *o, args_has(args, "json"));
     if (args_has(args, "detach"))
         return detach(&api, id, o, args_has(args, "json"));
-    return attached(&api, id, o);
+    return attached(&api, id, *o, args_has(args, "json"));
 }
 
 int cmd_exec(struct args *args)
@@ -82,16 +96,16 @@ int cmd_exec(struct args *args)
     struct err err = {0};
     int status;
 
-    if (args->rest && args->n_words > 1)
-        return ui_usage(args, "\"%s\" before \"--\" is not expected: give one command only",
-                        args->words[1]);
-    if (args->rest ? args->n_rest == 0 : args->n_words < 2)
-        return ui_usage(args,
-                        "exec needs a command: cay exec ID \"ls -l\", or cay exec ID -- ls -l");
+    if (args->n_rest == 0)
+        return ui_usage(args, "exec needs a command: cay exec %s ls -l", args->words[0]);
+    if (args_has(args, "json") && args_has(args, "tty") && !args_has(args, "detach"))
+        return ui_usage(args, "--json and --tty exclude each other");
     if (attach_read_args(&o, args, &err) < 0)
         return ui_usage(args, "%s", err.text);
-    o.cwd = args_text(args, "cwd");
-    o.command = args->rest ? command_line_json(args) : json_string(args->words[1]);
+    o.cwd = args_text(args, "workdir");
+    /* One argument alone is a line for the shell. */
+    o.command =
+        args->n_rest > 1 || args->exact ? command_line_json(args) : json_string(args->rest[0]);
     if (o.command)
         status = run(args, &o);
     else

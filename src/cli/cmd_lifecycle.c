@@ -1,9 +1,13 @@
+#include <ctype.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/ranges.h"
 #include "cli/ui.h"
 
 /* What pause, resume and stop do to each sandbox that is named. Goes on after a failure, so that
@@ -45,7 +49,12 @@ int cmd_resume(struct args *args)
     return on_each(args, "POST", "/resume");
 }
 
-static int stop_all(struct args *args)
+static bool is_sure(const struct args *args)
+{
+    return args_has(args, "yes") || args_has(args, "force");
+}
+
+static int remove_all(struct args *args)
 {
     auto_api struct api api = {0};
     struct err err = {0};
@@ -57,7 +66,7 @@ static int stop_all(struct args *args)
 
     if (api_open(&api, args, &err) < 0 || api_sandboxes(&api, NULL, 0, &list, &total, &err) < 0)
         return ui_fail(&err);
-    if (json_array_size(list) > 0 && !args_has(args, "yes") &&
+    if (json_array_size(list) > 0 && !is_sure(args) &&
         !ui_confirm("Remove %zu %s with everything inside?", json_array_size(list),
                     json_array_size(list) == 1 ? "sandbox" : "sandboxes")) {
         ui_warn("nothing was removed: --all needs a yes on a terminal, or --yes");
@@ -74,14 +83,155 @@ static int stop_all(struct args *args)
     return status;
 }
 
+/* Names what rm and stop are to work on, or all. */
+static int check_targets(struct args *args)
+{
+    if (args_has(args, "all") && args->n_words > 0)
+        return ui_usage(args, "give ids or --all, not both");
+    if (!args_has(args, "all") && args->n_words == 0)
+        return ui_usage(args, "%s needs the id or name of a sandbox, or --all",
+                        args->command->name);
+    return STATUS_OK;
+}
+
+int cmd_rm(struct args *args)
+{
+    int status = check_targets(args);
+
+    if (status != STATUS_OK)
+        return status;
+    return args_has(args, "all") ? remove_all(args) : on_each(args, "DELETE", "");
+}
+
+/* As rm, but nobody expects of the word that everything is gone. */
 int cmd_stop(struct args *args)
 {
-    if (args_has(args, "all")) {
-        if (args->n_words > 0)
-            return ui_usage(args, "give ids or --all, not both");
-        return stop_all(args);
+    int status = check_targets(args);
+
+    if (status != STATUS_OK)
+        return status;
+    if (args_has(args, "all"))
+        return remove_all(args);
+    if (is_sure(args) ||
+        ui_confirm(
+            "A sandbox cannot be started again yet: stopping %s%s removes %s with everything "
+            "inside. Go on?",
+            args->n_words == 1 ? args->words[0] : "them", args->n_words == 1 ? "" : " all",
+            args->n_words == 1 ? "it" : "them"))
+        return on_each(args, "DELETE", "");
+    ui_warn("nothing was stopped: a sandbox cannot be started again yet, so stopping removes it; "
+            "`cay pause %s` keeps it, `cay rm %s` or --yes removes it",
+            args->words[0], args->words[0]);
+    return STATUS_FAILED;
+}
+
+/* ---- signals ---- */
+
+/* The names that the API knows, also by number. */
+static const char *signal_word(const char *word)
+{
+    static const struct {
+        const char *number, *name;
+    } numbers[] = {{"1", "HUP"},   {"2", "INT"},   {"9", "KILL"},  {"10", "USR1"},
+                   {"12", "USR2"}, {"15", "TERM"}, {"18", "CONT"}, {"19", "STOP"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        if (strcmp(word, numbers[i].number) == 0)
+            return numbers[i].name;
     }
-    if (args->n_words == 0)
-        return ui_usage(args, "stop needs the id of a sandbox, or --all");
-    return on_each(args, "DELETE", "");
+    return word;
+}
+
+static int send_signal(struct args *args, struct api *api, const char *id, const char *word)
+{
+    const char *sig = args_text(args, "signal");
+    struct err err = {0};
+    uint64_t pid;
+    json_t *body;
+
+    if (str_u64(word, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+        return ui_usage(args,
+                        "\"%s\" is no process id: `cay ps %s` shows them; `cay rm` removes "
+                        "sandboxes",
+                        word, args->words[0]);
+    if (sig && strncasecmp(sig, "SIG", 3) == 0)
+        sig += 3;
+    body = json_pack("{s:I}", "pid", (json_int_t)pid);
+    if (sig) {
+        auto_free char *upper = xstrdup(sig);
+
+        for (char *p = upper; *p; p++)
+            *p = (char)toupper((unsigned char)*p);
+        json_put_text(body, "signal", signal_word(upper));
+    }
+    if (api_call(api, "POST", body, NULL, &err, "/sandboxes/%s/processes/kill", id) < 0)
+        return ui_fail(&err);
+    if (!args_has(args, "quiet"))
+        printf("%s\n", word);
+    return STATUS_OK;
+}
+
+int cmd_kill(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    int status = STATUS_OK;
+
+    if (args->n_words == 1 && args_has(args, "signal"))
+        return ui_usage(args, "which process? `cay ps %s` lists them: cay kill -s SIGNAL %s PID",
+                        args->words[0], args->words[0]);
+    if (args->n_words == 1)
+        return on_each(args, "DELETE", "");
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0)
+        return ui_fail(&err);
+    for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
+        int r = send_signal(args, &api, id, args->words[i]);
+
+        status = r == STATUS_OK ? status : r;
+        if (r == STATUS_USAGE)
+            break;
+    }
+    return status;
+}
+
+/* ---- time to live ---- */
+
+/* How long it is to live from now: what was given, or what it was made for. */
+static int find_life(struct args *args, struct api *api, const char *id, double *ret,
+                     struct err *err)
+{
+    json_t *sandbox = NULL;
+
+    if (args->n_words > 1) {
+        if (args_time(args->words[1], ret) < 0 || *ret <= 0)
+            return err_set(err, ERR_INVALID, "\"%s\" is no time: write 300, 90s, 10m or 2h",
+                           args->words[1]);
+        return ranges_check_life(api, "TIME", *ret, err);
+    }
+    if (api_call(api, "GET", NULL, &sandbox, err, "/sandboxes/%s", id) < 0)
+        return -1;
+    *ret = json_num(json_object_get(sandbox, "config"), "timeout");
+    json_decref(sandbox);
+    return 0;
+}
+
+int cmd_renew(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    json_t *sandbox = NULL;
+    double life_s;
+    char left[24];
+
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
+        find_life(args, &api, id, &life_s, &err) < 0 ||
+        api_call(&api, "POST", json_pack("{s:I}", "expiresAt", now_ms() + (int64_t)(life_s * 1000)),
+                 &sandbox, &err, "/sandboxes/%s/renew", id) < 0)
+        return ui_fail(&err);
+    ui_duration(json_int(sandbox, "expiresAt") - now_ms() + 999, left);
+    if (!args_has(args, "quiet") && !args_has(args, "json"))
+        ui_warn("%s expires in %s", args->words[0], left);
+    return ui_made(args, sandbox);
 }

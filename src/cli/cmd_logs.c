@@ -10,6 +10,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/escape.h"
+#include "cli/logs.h"
 #include "cli/sse.h"
 #include "cli/ui.h"
 
@@ -246,10 +247,11 @@ static int follow_exec(struct args *args, struct api *api, const char *path, str
     return r < 0 ? -1 : 0;
 }
 
-static int exec_logs(struct args *args, struct api *api, const char *id, struct err *err)
+int exec_logs(struct args *args, struct api *api, const char *id, const char *exec_id,
+              struct err *err)
 {
-    auto_free char *exec_id = url_encoded(args->words[1]);
-    auto_free char *path = xasprintf("/sandboxes/%s/exec/%s", id, exec_id);
+    auto_free char *encoded = url_encoded(exec_id);
+    auto_free char *path = xasprintf("/sandboxes/%s/exec/%s", id, encoded);
 
     return args_has(args, "follow") ? follow_exec(args, api, path, err)
                                     : print_exec(args, api, path, err);
@@ -264,6 +266,8 @@ int cmd_logs(struct args *args)
 
     if (args->n_words > 1 && (args_has(args, "tail") || args_has(args, "json")))
         return ui_usage(args, "--tail and --json are not for a command of a sandbox");
+    if (args_has(args, "json") && id_valid(args->words[0], "bg"))
+        return ui_usage(args, "--json is for the entrypoint of a sandbox, not for a command");
     if (api_open(&api, args, &err) < 0)
         return ui_fail(&err);
     if (args->n_words == 1 && id_valid(args->words[0], "bg")) {
@@ -271,7 +275,7 @@ int cmd_logs(struct args *args)
     } else {
         r = api_sandbox_id(&api, args->words[0], &id, &err);
         if (r == 0)
-            r = args->n_words > 1 ? exec_logs(args, &api, id, &err)
+            r = args->n_words > 1 ? exec_logs(args, &api, id, args->words[1], &err)
                                   : sandbox_logs(args, &api, id, &err);
     }
     return r < 0 ? ui_fail(&err) : STATUS_OK;

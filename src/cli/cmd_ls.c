@@ -26,9 +26,9 @@ static void print_table(json_t *all)
         char age[24], left[24];
 
         ui_duration(now - json_int(item, "createdAt"), age);
-        ui_duration(expires - now, left);
+        ui_duration(expires - now + 999, left);
         table_cell(&t, json_text(item, "id"));
-        table_cell(&t, json_text(item, "name"));
+        table_cell(&t, ui_name(json_text(item, "id"), json_text(item, "name")));
         table_cell(&t, json_text(item, "image"));
         table_cell(&t, json_text(item, "status"));
         table_cell(&t, age);

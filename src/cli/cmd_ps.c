@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/live.h"
 #include "cli/table.h"
 #include "cli/ui.h"
 
@@ -42,6 +43,7 @@ static void print_table(const json_t *processes)
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }
 
+/* As hands know it from docker: without an id, the sandboxes. */
 int cmd_ps(struct args *args)
 {
     auto_api struct api api = {0};
@@ -50,6 +52,11 @@ int cmd_ps(struct args *args)
     json_t *answer = NULL;
     const json_t *processes;
 
+    if (args->n_words == 0)
+        return cmd_ls(args);
+    if (args_has(args, "all") || args_has(args, "status") || args_has(args, "quiet"))
+        return ui_usage(args, "--all, --status and --quiet are for the list of sandboxes, without "
+                              "ID");
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
         api_call(&api, "GET", NULL, &answer, &err, "/sandboxes/%s/processes", id) < 0)
         return ui_fail(&err);
@@ -60,4 +67,52 @@ int cmd_ps(struct args *args)
         print_table(processes);
     json_decref(answer);
     return STATUS_OK;
+}
+
+/* ---- top ---- */
+
+static void print_usage(const json_t *processes)
+{
+    auto_table struct table t;
+    json_t *p;
+    size_t i;
+
+    table_init(&t, ">PID|>CPU%|>MEM%|>RESIDENT|COMMAND");
+    json_array_foreach(processes, i, p)
+    {
+        char resident[24];
+
+        ui_size(json_num(p, "rss") * 1024, resident);
+        value_cell(&t, p, "pid");
+        value_cell(&t, p, "cpu");
+        value_cell(&t, p, "mem");
+        table_cell(&t, resident);
+        value_cell(&t, p, "command");
+    }
+    table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
+}
+
+static int draw_top(struct args *args, struct api *api, bool live, struct err *err)
+{
+    auto_free char *id = NULL;
+    json_t *answer = NULL;
+    const json_t *processes;
+
+    if (api_sandbox_id(api, args->words[0], &id, err) < 0 ||
+        api_call(api, "GET", NULL, &answer, err, "/sandboxes/%s/processes/top", id) < 0)
+        return -1;
+    processes = json_object_get(answer, "processes");
+    if (live && !args_has(args, "json"))
+        fputs("\033[H\033[J", stdout);
+    if (args_has(args, "json"))
+        live ? ui_json_line(processes) : ui_json(processes);
+    else
+        print_usage(processes);
+    json_decref(answer);
+    return 0;
+}
+
+int cmd_top(struct args *args)
+{
+    return live_run(args, draw_top);
 }

@@ -18,8 +18,6 @@
 #include "cli/ui.h"
 #include "model/sandbox.h"
 
-#define CAPTURE_MAX (10u << 20)
-
 struct job {
     struct args *args;
     struct api api;
@@ -87,7 +85,8 @@ static int create(struct job *job, struct err *err)
     int64_t start = mono_ns();
     bool pulled;
 
-    if (create_body(job->args, job->args->words[0], &body, err) < 0)
+    if (create_check(&job->api, job->args, "--timeout", 0, err) < 0 ||
+        create_body(job->args, job->args->words[0], &body, err) < 0)
         return -1;
     /* It must outlive the command, and still go by itself if nobody is left to remove it. */
     if (command_s > TIMEOUT_S_MAX - TIMEOUT_S_MIN)
@@ -132,32 +131,19 @@ static int find_command(struct job *job, struct err *err)
     json_decref(image);
     if (json_array_size(job->options.command) > 0)
         return 0;
-    return err_set(
-        err, ERR_INVALID,
-        "the image %s does not say what to run: give a command, as in `cay run %s -- sh`", name,
-        name);
-}
-
-static json_t *clean_json(const struct buf *b)
-{
-    auto_buf struct buf clean = {0};
-
-    buf_init(&clean, 3 * (size_t)CAPTURE_MAX + 16);
-    if (b->len > 0)
-        (void)utf8_clean(&clean, b->data, b->len);
-    return json_stringn(clean.len ? clean.data : "", clean.len);
+    return err_set(err, ERR_INVALID,
+                   "the image %s does not say what to run: give a command, as in `cay run %s sh`",
+                   name, name);
 }
 
 static void report(const struct job *job, const struct attach_result *result)
 {
-    const struct attach_options *o = &job->options;
-
     if (args_has(job->args, "json")) {
-        json_t *object = json_pack("{s:s, s:i, s:o, s:o, s:f, s:f, s:b}", "id", job->id, "exitCode",
-                                   result->status, "stdout", clean_json(o->out), "stderr",
-                                   clean_json(o->error), "createMs", job->create_ms, "execMs",
-                                   job->exec_ms, "truncated", result->truncated);
+        json_t *object = attach_result_json(&job->options, result);
 
+        (void)json_object_set_new(object, "id", json_string(job->id));
+        (void)json_object_set_new(object, "createMs", json_real(job->create_ms));
+        (void)json_object_set_new(object, "execMs", json_real(job->exec_ms));
         ui_json(object);
         json_decref(object);
     }
@@ -222,21 +208,49 @@ static int run_job(struct job *job)
     return status;
 }
 
+/* With -d: the command is the sandbox's entrypoint, and the sandbox stays. */
+static int leave(struct args *args)
+{
+    static const char *const not_with[] = {"user", "time", "rm"};
+
+    for (size_t i = 0; i < ARRAY_LEN(not_with); i++) {
+        if (args_has(args, not_with[i]))
+            return ui_usage(args, "--%s does not go with -d: %s", not_with[i],
+                            i == 2 ? "the sandbox stays until `cay rm` or its --timeout"
+                                   : "use `cay create` and `cay exec -d`");
+    }
+    if ((args_has(args, "tty") || args_has(args, "interactive")) && !args_has(args, "quiet"))
+        ui_warn("with -d there is no terminal or input: `cay exec -it ID sh` opens one in the "
+                "sandbox");
+    return create_and_tell(args, true);
+}
+
+static int refuse(const struct args *args)
+{
+    if (args->n_words == 0 && args->n_rest == 0)
+        return ui_usage(args, "run needs an image or a command: cay run IMAGE COMMAND, or cay run "
+                              "-- echo hello");
+    if (args_has(args, "json") && args_has(args, "tty"))
+        return ui_usage(args, "--json and --tty exclude each other");
+    if (args_has(args, "rm") && args_has(args, "keep"))
+        return ui_usage(args, "--rm and --keep exclude each other");
+    return STATUS_OK;
+}
+
 int cmd_run(struct args *args)
 {
     struct job job = {.args = args, .daemon = PRIVATE_DAEMON_NONE};
     auto_buf struct buf out = {0};
     auto_buf struct buf error = {0};
     struct err err = {0};
-    int status;
+    int status = refuse(args);
 
     buf_init(&out, CAPTURE_MAX);
     buf_init(&error, CAPTURE_MAX);
-    if (args->n_words == 0 && args->n_rest == 0)
-        return ui_usage(args,
-                        "run needs an image, or a command after \"--\": cay run -- echo hello");
-    if (args_has(args, "json") && args_has(args, "tty"))
-        return ui_usage(args, "--json and --tty exclude each other");
+    if (status != STATUS_OK)
+        return status;
+    if (args_has(args, "detach"))
+        return leave(args);
     if (attach_read_args(&job.options, args, &err) < 0)
         return ui_usage(args, "%s", err.text);
     json_decref(job.options.env); /* it goes into the sandbox's own environment */

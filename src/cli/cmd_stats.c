@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,48 +6,49 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/live.h"
 #include "cli/table.h"
 #include "cli/ui.h"
 
-/* The ids to show: those named, or every sandbox that runs now. */
-static int find_ids(struct args *args, struct api *api, char ***ret, struct err *err)
+/* The sandboxes to show: those named, or every one. */
+static int find_sandboxes(struct args *args, struct api *api, json_t **ret, struct err *err)
 {
-    json_t *all = NULL, *item;
     int64_t total;
-    size_t i;
+    json_t *found;
 
-    for (i = 0; i < args->n_words; i++) {
+    if (args->n_words == 0)
+        return api_sandboxes(api, NULL, 0, ret, &total, err);
+    found = json_array();
+    for (size_t i = 0; i < args->n_words; i++) {
         auto_free char *id = NULL;
+        json_t *one = NULL;
 
-        if (api_sandbox_id(api, args->words[i], &id, err) < 0)
+        if (api_sandbox_id(api, args->words[i], &id, err) < 0 ||
+            api_call(api, "GET", NULL, &one, err, "/sandboxes/%s", id) < 0) {
+            json_decref(found);
             return -1;
-        *ret = strv_add(*ret, id);
+        }
+        (void)json_array_append_new(found, one);
     }
-    if (args->n_words > 0)
-        return 0;
-    if (api_sandboxes(api, NULL, 0, &all, &total, err) < 0)
-        return -1;
-    json_array_foreach(all, i, item)
-    {
-        auto_free char *id = NULL;
-
-        if (api_sandbox_id(api, json_text(item, "id"), &id, NULL) == 0)
-            *ret = strv_add(*ret, id);
-    }
-    json_decref(all);
+    *ret = found;
     return 0;
 }
 
-/* Metrics of each; one that has gone meanwhile is an error only when it was named. */
-static int measure(struct args *args, struct api *api, char *const *ids, json_t **ret,
+/* Metrics of each, with its name; one that has gone meanwhile is an error only when it was named.
+ */
+static int measure(struct args *args, struct api *api, const json_t *sandboxes, json_t **ret,
                    struct err *err)
 {
-    json_t *all = json_array();
+    json_t *all = json_array(), *s;
+    size_t i;
 
-    for (; ids && *ids; ids++) {
+    json_array_foreach(sandboxes, i, s)
+    {
+        auto_free char *id = url_encoded(json_text(s, "id"));
         json_t *one = NULL;
 
-        if (api_call(api, "GET", NULL, &one, err, "/sandboxes/%s/metrics", *ids) == 0) {
+        if (api_call(api, "GET", NULL, &one, err, "/sandboxes/%s/metrics", id) == 0) {
+            (void)json_object_set(one, "name", json_object_get(s, "name"));
             (void)json_array_append_new(all, one);
         } else if (args->n_words > 0 || api_no_daemon()) {
             json_decref(all);
@@ -65,7 +65,7 @@ static void print_table(const json_t *all)
     json_t *m;
     size_t i;
 
-    table_init(&t, "ID|>CPU%|>MEMORY|>LIMIT|>MEM%|>PIDS|>NET IN|>NET OUT");
+    table_init(&t, "ID|NAME|>CPU%|>MEMORY|>LIMIT|>MEM%|>PIDS|>NET IN|>NET OUT");
     json_array_foreach(all, i, m)
     {
         double used = json_num(m, "memoryUsageMb"), limit = json_num(m, "memoryLimitMb");
@@ -74,6 +74,7 @@ static void print_table(const json_t *all)
         ui_size(json_num(m, "networkRxBytes"), in);
         ui_size(json_num(m, "networkTxBytes"), out);
         table_cell(&t, json_text(m, "sandboxId"));
+        table_cell(&t, ui_name(json_text(m, "sandboxId"), json_text(m, "name")));
         table_cellf(&t, "%.1f", json_num(m, "cpuPercent"));
         table_cellf(&t, "%.1f MB", used);
         table_cellf(&t, "%.0f MB", limit);
@@ -85,12 +86,15 @@ static void print_table(const json_t *all)
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }
 
-static int show_once(struct args *args, struct api *api, bool live, struct err *err)
+static int draw(struct args *args, struct api *api, bool live, struct err *err)
 {
-    auto_strv char **ids = NULL;
-    json_t *all = NULL;
+    json_t *sandboxes = NULL, *all = NULL;
+    int r = find_sandboxes(args, api, &sandboxes, err);
 
-    if (find_ids(args, api, &ids, err) < 0 || measure(args, api, ids, &all, err) < 0)
+    if (r == 0)
+        r = measure(args, api, sandboxes, &all, err);
+    json_decref(sandboxes);
+    if (r < 0)
         return -1;
     if (live && !args_has(args, "json"))
         fputs("\033[H\033[J", stdout);
@@ -100,27 +104,11 @@ static int show_once(struct args *args, struct api *api, bool live, struct err *
         print_table(all);
     else
         fputs("No sandboxes. Make one with `cay create`.\n", stderr);
-    (void)fflush(stdout);
     json_decref(all);
     return 0;
 }
 
 int cmd_stats(struct args *args)
 {
-    auto_api struct api api = {0};
-    struct err err = {0};
-    bool live = ui_stdout_is_terminal() && !args_has(args, "no-stream");
-    int wait_ms = (int)(args_number(args, "interval", 1) * 1000);
-
-    if (wait_ms < 100 || wait_ms > 3600000)
-        return ui_usage(args, "--interval must be from 100ms to 1h");
-    if (api_open(&api, args, &err) < 0)
-        return ui_fail(&err);
-    do {
-        if (show_once(args, &api, live, &err) < 0)
-            return ui_fail(&err);
-        if (live)
-            (void)poll(NULL, 0, wait_ms);
-    } while (live && !ui_output_failed());
-    return STATUS_OK;
+    return live_run(args, draw);
 }

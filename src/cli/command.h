@@ -18,27 +18,19 @@ enum {
     STATUS_SIGNAL = 128, /* + signal */
 };
 
-/* What completion offers for the words of a command. */
-enum complete {
-    COMPLETE_NONE,
-    COMPLETE_ID,
-    COMPLETE_IMAGE,
-    COMPLETE_FILE,
-    COMPLETE_BOTH, /* ids and files */
-    COMPLETE_COMMAND,
-};
-
 struct command {
     const char *name;  /* one word, or two: "file read" */
-    const char *alias; /* other names, separated by spaces; NULL = none */
+    const char *alias; /* other names, separated by ", "; NULL = none */
     const char *usage; /* what follows the name; several lines = several ways */
     const char *help;  /* one line, no full stop */
     const char *about; /* paragraphs; NULL = none */
     const char *examples;
     const struct flag *flags; /* ended by {0}; NULL = none */
     size_t words_min, words_max;
-    bool rest; /* takes a command line after "--" */
-    enum complete complete;
+    bool rest; /* takes a command line after its first word, or after "--" */
+    /* What completion offers for each word, as names of completion.c: "sandbox", "sandbox job",
+     * "sandbox..." for any number; NULL = nothing. */
+    const char *offers;
     int (*run)(struct args *args); /* NULL: handled before this table is reached (serve) */
 };
 
@@ -47,6 +39,9 @@ extern const struct command commands[];
 
 /* The command that argv starts with; *ret_used is how many words its name took. NULL if unknown. */
 const struct command *command_find(int argc, char **argv, int *ret_used);
+
+/* Is word one of the command's other names? */
+bool command_is_alias(const struct command *command, const char *word);
 
 /* Other names that are not in the table but begin one there ("file", "image")? */
 bool command_is_group(const char *word);
@@ -61,6 +56,18 @@ int cmd_logs(struct args *args);
 int cmd_pause(struct args *args);
 int cmd_resume(struct args *args);
 int cmd_stop(struct args *args);
+int cmd_rm(struct args *args);
+int cmd_kill(struct args *args);
+int cmd_renew(struct args *args);
+int cmd_jobs(struct args *args);
+int cmd_job_logs(struct args *args);
+int cmd_job_stop(struct args *args);
+int cmd_job_wait(struct args *args);
+int cmd_env_list(struct args *args);
+int cmd_env_get(struct args *args);
+int cmd_env_set(struct args *args);
+int cmd_env_unset(struct args *args);
+int cmd_top(struct args *args);
 int cmd_cp(struct args *args);
 int cmd_file_read(struct args *args);
 int cmd_file_write(struct args *args);

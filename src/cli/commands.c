@@ -24,26 +24,42 @@
         "raw", 0, FLAG_BOOL, NULL, "send control bytes to the terminal as they are"                \
     }
 
+#define ENV_FLAGS                                                                                  \
+    {"env",                                                                                        \
+     'e',                                                                                          \
+     FLAG_LIST,                                                                                    \
+     "K=V",                                                                                        \
+     "environment variable; K alone passes this shell's on",                                       \
+     .offers = "variable"},                                                                        \
+    {                                                                                              \
+        "env-file", 0, FLAG_LIST, "FILE", "lines of K=V or K; what begins with # is passed over",  \
+            .offers = "file"                                                                       \
+    }
+
 #define SPEC_FLAGS                                                                                 \
     {"name", 'n', FLAG_TEXT, "NAME", "name of the sandbox; the id when absent"},                   \
         {"memory", 'm', FLAG_MB, "MB", "memory limit, 64 to 4096 (default 512)"},                  \
         {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit, 0.5 to 4 (default 1)"},               \
-        {"disk", 0, FLAG_MB, "MB", "disk limit"},                                                  \
-        {"env", 'e', FLAG_LIST, "K=V", "environment variable"},                                    \
+        {"disk", 0, FLAG_MB, "MB", "disk limit"}, ENV_FLAGS,                                       \
         {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},         \
     {                                                                                              \
-        "pull", 0, FLAG_TEXT, "WHEN", "pull the image: always, missing or never (default missing)" \
+        "pull", 0, FLAG_TEXT, "WHEN",                                                              \
+            "pull the image: always, missing or never (default missing)",                          \
+            .choices = "always missing never"                                                      \
     }
 
 #define TTY_FLAGS                                                                                  \
     {"tty", 't', FLAG_BOOL, NULL, "run on a terminal of its own"},                                 \
-        {"interactive", 'i', FLAG_BOOL, NULL, "pass input on, also from a terminal"}, RAW_FLAG
+        {"interactive", 'i', FLAG_BOOL, NULL, "pass standard input on"}, RAW_FLAG
 
 static const struct flag run_flags[] = {
     SPEC_FLAGS,
     TTY_FLAGS,
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
-    {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
+    {"timeout", 0, FLAG_TIME, "TIME",
+     "end the command after this time: 30, 500ms, 5m; with -d the sandbox, 60s to 24h"},
+    {"detach", 'd', FLAG_BOOL, NULL, "leave it running and print the sandbox's id"},
+    {"rm", 0, FLAG_BOOL, NULL, "remove the sandbox at the end; so it is without -d and --keep"},
     {"keep", 0, FLAG_BOOL, NULL, "do not remove the sandbox at the end"},
     {"time", 0, FLAG_BOOL, NULL, "tell how long create and exec took"},
     {"json", 0, FLAG_BOOL, NULL, "print one object with the outputs, exit code and times"},
@@ -62,13 +78,14 @@ static const struct flag create_flags[] = {
 
 static const struct flag exec_flags[] = {
     TTY_FLAGS,
-    {"cwd", 'w', FLAG_TEXT, "DIR", "where the command starts"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where the command starts", .also = "cwd"},
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
-    {"env", 'e', FLAG_LIST, "K=V", "environment variable"},
+    ENV_FLAGS,
     {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
     {"detach", 'd', FLAG_BOOL, NULL,
      "leave it running and print its id; with -t `cay attach` comes back"},
-    {"json", 0, FLAG_BOOL, NULL, "with --detach: print JSON"},
+    {"json", 0, FLAG_BOOL, NULL,
+     "print one object with the outputs and exit code, or with -d the id"},
     {0},
 };
 
@@ -81,7 +98,8 @@ static const struct flag attach_flags[] = {
 
 static const struct flag ls_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "all of them, however many"},
-    {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused, stopped"},
+    {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused or stopped",
+     .choices = "creating running paused stopped removing"},
     {"quiet", 'q', FLAG_BOOL, NULL, "ids only"},
     JSON_FLAG,
     {0},
@@ -98,17 +116,41 @@ static const struct flag logs_flags[] = {
 static const struct flag quiet_flags[] = {QUIET_FLAG, {0}};
 static const struct flag json_flags[] = {JSON_FLAG, {0}};
 
+static const struct flag made_flags[] = {JSON_FLAG, QUIET_FLAG, {0}};
+
 static const struct flag stop_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
+    {"force", 'f', FLAG_BOOL, NULL, "the same"},
     QUIET_FLAG,
+    {0},
+};
+
+static const struct flag kill_flags[] = {
+    {"signal", 's', FLAG_TEXT, "SIGNAL", "what to send (default TERM)", .offers = "signal"},
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag jobs_flags[] = {
+    {"all", 'a', FLAG_BOOL, NULL,
+     "also those that have ended, as long as the sandbox remembers them"},
+    {"quiet", 'q', FLAG_BOOL, NULL, "ids only"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag job_logs_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "go on as more comes, until it ends"},
+    RAW_FLAG,
     {0},
 };
 
 static const struct flag doctor_flags[] = {
     {"repair", 0, FLAG_TEXT, "WHAT",
      "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them (for a day, "
-     "unless they are renewed), remove removes them"},
+     "unless they are renewed), remove removes them",
+     .choices = "adopt remove"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     JSON_FLAG,
     {0},
@@ -172,6 +214,11 @@ static const struct flag serve_flags[] = {SERVE_FLAGS(VALUE, SWITCH){0}};
 #undef VALUE
 #undef SWITCH
 
+static const struct flag completion_flags[] = {
+    {"line", 0, FLAG_BOOL, NULL, "for the scripts: print what can follow the words"},
+    {0},
+};
+
 static const struct flag help_flags[] = {
     {"man", 0, FLAG_BOOL, NULL, "the manual page, as roff"},
     {"markdown", 0, FLAG_BOOL, NULL, "the reference, as markdown"},
@@ -183,16 +230,19 @@ static const struct flag help_flags[] = {
 #define ANY 100000
 
 const struct command commands[] = {
-    {"run", NULL, "[flags] [IMAGE] -- COMMAND [ARGUMENT...]\n[flags] IMAGE",
+    {"run", NULL, "[flags] IMAGE [COMMAND [ARGUMENT...]]\n[flags] -- COMMAND [ARGUMENT...]",
      "run a command in a new sandbox",
      "Makes a sandbox from IMAGE (\"host\" when absent: this machine's own /usr, read-only), runs\n"
-     "COMMAND in it with this terminal's input and output, and removes the sandbox. The exit "
-     "status\n"
-     "is the command's. An image that is not here is pulled first.\n"
+     "COMMAND in it, and removes the sandbox. The exit status is the command's. An image that is\n"
+     "not here is pulled first.\n"
      "\n"
-     "COMMAND is run as it is, without the image's entrypoint before it. Without COMMAND the "
-     "image's\n"
-     "own entrypoint and command run.\n"
+     "Flags of cay stand before IMAGE; what follows it is the command, run as it is, without the\n"
+     "image's entrypoint before it. Without COMMAND the image's own entrypoint and command run.\n"
+     "Standard input is passed on with -i only.\n"
+     "\n"
+     "With -d the command becomes the sandbox's entrypoint: the id is printed, `cay logs` shows "
+     "its\n"
+     "output, and the sandbox stays, also after the command, until `cay rm` or its --timeout.\n"
      "\n"
      "When no daemon is running and none was named, one is started for this command alone; images\n"
      "that it pulls are gone with it.\n"
@@ -201,37 +251,47 @@ const struct command commands[] = {
      "output\n"
      "other than colours are made visible unless --tty or --raw is given.",
      "cay run -- echo hello\n"
-     "cay run -m 256 --timeout 10s -- python3 -c 'print(1 + 1)'\n"
-     "cay run python:3.12-slim -- python3 --version\n"
-     "cay run -it -- bash\n"
-     "tar c . | cay run -- tar xv",
-     run_flags, 0, 1, true, COMPLETE_IMAGE, cmd_run},
-    {"create", NULL, "[flags] [IMAGE]\n[flags] [IMAGE] -- ENTRYPOINT [ARGUMENT...]",
+     "cay run python:3.12-slim python3 --version\n"
+     "cay run -m 256 --timeout 10s host python3 -c 'print(1 + 1)'\n"
+     "cay run -it host bash\n"
+     "tar c . | cay run -i host tar xv\n"
+     "cay run -d --name web host python3 -m http.server",
+     run_flags, 0, 1, true, "image", cmd_run},
+    {"create", NULL, "[flags] [IMAGE [ENTRYPOINT [ARGUMENT...]]]",
      "make a sandbox and print its id",
-     "The sandbox lives until it is stopped or its --timeout is over. With an ENTRYPOINT that\n"
+     "The sandbox lives until it is removed or its --timeout is over. With an ENTRYPOINT that\n"
      "program runs in it from the start, and `cay logs` shows its output. An image that is not "
      "here is\n"
-     "pulled first.",
+     "pulled first.\n"
+     "\n"
+     "NAME is of letters, digits, '-', '_' and '.', and no other sandbox has it. It can be used\n"
+     "wherever an id can.",
      "id=$(cay create --name web --timeout 2h)\n"
      "cay create --pull always registry.example/team/app:1.0\n"
-     "cay create host -- python3 -m http.server",
-     create_flags, 0, 1, true, COMPLETE_IMAGE, cmd_create},
-    {"exec", NULL, "[flags] ID \"COMMAND\"\n[flags] ID -- COMMAND [ARGUMENT...]",
+     "cay create host python3 -m http.server",
+     create_flags, 0, 1, true, "image", cmd_create},
+    {"exec", NULL, "[flags] ID COMMAND [ARGUMENT...]\n[flags] ID \"COMMAND LINE\"",
      "run a command in a sandbox",
-     "One argument after ID is for the shell in the sandbox; what follows \"--\" is run as it is.\n"
-     "Input is passed on when it is a pipe or a file, and from a terminal with -i or -t. The exit\n"
-     "status is the command's; 124 after --timeout, 126 not executable, 127 not found, 128+n "
-     "after\n"
-     "signal n, 125 when cay itself failed.\n"
+     "Flags of cay stand before ID. A command of several words is run as it is; one argument "
+     "alone\n"
+     "is a line for the shell in the sandbox, unless \"--\" stands before it.\n"
+     "\n"
+     "Standard input is passed on with -i only, so that a loop that reads a list keeps it. -t "
+     "gives\n"
+     "the command a terminal, -it one to type into.\n"
+     "\n"
+     "The exit status is the command's; 124 after --timeout, 126 not executable, 127 not found,\n"
+     "128+n after signal n, 125 when cay itself failed.\n"
      "\n"
      "A command goes on when the daemon ends or is replaced. cay then comes back to it, or, where\n"
      "input from a pipe would be lost, says how to.",
+     "cay exec web ls -l\n"
      "cay exec web \"ls -l | wc -l\"\n"
-     "cay exec web -- python3 -c 'print(42)'\n"
-     "cay exec -t web -- bash\n"
+     "cay exec -it web bash\n"
+     "cay exec -i web sh -c 'cat > data' < data\n"
      "cay exec -d web \"make > build.log\"\n"
-     "cay attach web $(cay exec -dt web -- bash)",
-     exec_flags, 1, 2, true, COMPLETE_ID, cmd_exec},
+     "cay attach web $(cay exec -dt web bash)",
+     exec_flags, 1, 1, true, "sandbox", cmd_exec},
     {"attach", NULL, "[flags] ID EXEC_ID", "come back to a command that was started before",
      "Shows what it has put out, from the beginning, and passes input on, until it ends; the exit "
      "status\n"
@@ -240,60 +300,105 @@ const struct command commands[] = {
      "shown as long as the sandbox keeps it.",
      "cay attach web ex_9b1deb4d3b7d4bad9bdd2b0d\n"
      "cay attach --end web ex_9b1deb4d3b7d4bad9bdd2b0d",
-     attach_flags, 2, 2, false, COMPLETE_ID, cmd_attach},
+     attach_flags, 2, 2, false, "sandbox job", cmd_attach},
     {"ls", "list", "[flags]", "list sandboxes", NULL, "cay ls\ncay ls -q --status paused", ls_flags,
-     0, 0, false, COMPLETE_NONE, cmd_ls},
-    {"inspect", NULL, "ID...", "show all about sandboxes or background commands, as JSON",
-     "One id gives one object, several give an array.", "cay inspect web", NULL, 1, ANY, false,
-     COMPLETE_ID, cmd_inspect},
+     0, 0, false, NULL, cmd_ls},
+    {"inspect", NULL, "[flags] ID...", "show all about sandboxes or background commands, as JSON",
+     "One id gives one object, several give an array.", "cay inspect web", json_flags, 1, ANY,
+     false, "sandbox...", cmd_inspect},
     {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID\n[flags] ID EXEC_ID",
      "show the output of a sandbox's entrypoint or of a command", NULL,
-     "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 2, false, COMPLETE_ID,
-     cmd_logs},
+     "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 2, false,
+     "sandbox job", cmd_logs},
     {"pause", NULL, "[flags] ID...", "freeze every process of sandboxes",
      "Memory is kept, time to live goes on. `cay resume` thaws them.", NULL, quiet_flags, 1, ANY,
-     false, COMPLETE_ID, cmd_pause},
+     false, "sandbox...", cmd_pause},
     {"resume", NULL, "[flags] ID...", "thaw paused sandboxes", NULL, NULL, quiet_flags, 1, ANY,
-     false, COMPLETE_ID, cmd_resume},
-    {"stop", "kill rm", "[flags] ID...\n[flags] --all",
-     "end sandboxes and remove everything in them", NULL, "cay stop web\ncay rm --all --yes",
-     stop_flags, 0, ANY, false, COMPLETE_ID, cmd_stop},
+     false, "sandbox...", cmd_resume},
+    {"stop", NULL, "[flags] ID...\n[flags] --all",
+     "end the processes of sandboxes, which removes them",
+     "There is no starting a sandbox again yet, so what is stopped is removed with everything in\n"
+     "it. Therefore this asks first; where nobody can be asked it needs --yes. `cay pause` keeps "
+     "a\n"
+     "sandbox as it is, `cay rm` removes without a question.",
+     "cay stop web\ncay stop --yes web", stop_flags, 0, ANY, false, "sandbox...", cmd_stop},
+    {"rm", NULL, "[flags] ID...\n[flags] --all", "remove sandboxes and everything in them",
+     "Those that are named go without a question; --all asks.", "cay rm web\ncay rm --all --yes",
+     stop_flags, 0, ANY, false, "sandbox...", cmd_rm},
+    {"kill", NULL, "[flags] ID PID...\n[flags] ID", "send a signal to processes of a sandbox",
+     "PID is one that `cay ps ID` shows. Without PID the sandbox itself is ended and removed, as "
+     "by\n"
+     "`cay rm`.",
+     "cay kill web 42\ncay kill -s KILL web 42 43", kill_flags, 1, ANY, false, "sandbox process...",
+     cmd_kill},
+    {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",
+     "It then lives for TIME from now, 60s to 24h; without TIME as long as it was made for.",
+     "cay renew web 2h", made_flags, 1, 2, false, "sandbox", cmd_renew},
+    {"jobs", NULL, "[flags] [ID...]", "list commands that run in sandboxes", NULL,
+     "cay jobs\ncay jobs --all web", jobs_flags, 0, ANY, false, "sandbox...", cmd_jobs},
+    {"job logs", NULL, "[flags] JOB", "show what a job has put out",
+     "JOB is an id that `cay jobs` shows, or the beginning of one.",
+     "cay job logs -f $(cay exec -d web make)", job_logs_flags, 1, 1, false, "job", cmd_job_logs},
+    {"job stop", "job kill", "[flags] JOB...", "end jobs and all that they started", NULL, NULL,
+     quiet_flags, 1, ANY, false, "job...", cmd_job_stop},
+    {"job wait", NULL, "JOB...", "wait until jobs have ended",
+     "The exit status is that of the last one.", "cay job wait $(cay exec -d web make)", NULL, 1,
+     ANY, false, "job...", cmd_job_wait},
+    {"env list", "env ls", "[flags] ID", "list the environment that commands have", NULL, NULL,
+     json_flags, 1, 1, false, "sandbox", cmd_env_list},
+    {"env get", NULL, "[flags] ID NAME", "print a variable",
+     "The exit status is 1 when there is none of that name.", NULL, json_flags, 2, 2, false,
+     "sandbox", cmd_env_get},
+    {"env set", NULL, "ID NAME=VALUE...", "set variables for every later command",
+     "NAME alone passes this shell's variable on.", "cay env set web MODE=test TOKEN", NULL, 2, ANY,
+     false, "sandbox variable...", cmd_env_set},
+    {"env unset", "env rm", "ID NAME...", "remove variables", NULL, NULL, NULL, 2, ANY, false,
+     "sandbox", cmd_env_unset},
     {"cp", NULL, "[flags] ID:PATH HERE\n[flags] HERE ID:PATH",
      "copy files and directories in or out",
-     "\"-\" is stdin or stdout. A relative path in a sandbox starts at its workspace. Into a\n"
-     "directory that exists, the copy gets the source's own name.\n"
+     "A relative path in a sandbox starts at its workspace. Into a directory that exists, the "
+     "copy\n"
+     "gets the source's own name. \"-\" is a tar stream: from ID:PATH it holds that file or\n"
+     "directory, to ID:PATH it is unpacked into that directory.\n"
      "\n"
-     "Files appear whole or not at all. Symbolic links are neither copied nor followed when "
-     "writing\n"
-     "here; pipes, sockets and devices are skipped with a warning, and the exit status is then 1.",
+     "Modes, times and symbolic links are kept. Links are never followed when writing here; "
+     "pipes,\n"
+     "sockets and devices are skipped with a warning, and the exit status is then 1. A file "
+     "appears\n"
+     "whole or not at all. Directories and streams need `tar` in the sandbox; without it files "
+     "are\n"
+     "copied one by one, and links and times are left behind.",
      "cay cp project web:\n"
      "cay cp web:/workspace/out.csv .\n"
-     "cay cp web:/var/log/app.log - | less",
-     quiet_flags, 2, 2, false, COMPLETE_BOTH, cmd_cp},
+     "cay cp web:/var/log - | tar tv\n"
+     "tar c src | cay cp - web:/workspace",
+     quiet_flags, 2, 2, false, "place place", cmd_cp},
     {"file read", NULL, "[flags] ID PATH", "print a file of a sandbox", NULL,
-     "cay file read web notes.txt", file_read_flags, 2, 2, false, COMPLETE_ID, cmd_file_read},
+     "cay file read web notes.txt", file_read_flags, 2, 2, false, "sandbox", cmd_file_read},
     {"file write", NULL, "[flags] ID PATH CONTENT\n[flags] ID PATH -",
      "write a file in a sandbox, from an argument or stdin", NULL,
      "cay file write web notes.txt 'remember'\ncay file write web data.json - < data.json",
-     file_write_flags, 2, 3, false, COMPLETE_ID, cmd_file_write},
+     file_write_flags, 2, 3, false, "sandbox", cmd_file_write},
     {"file ls", NULL, "[flags] ID [PATH]", "list a directory of a sandbox", NULL,
-     "cay file ls web /workspace", file_ls_flags, 1, 2, false, COMPLETE_ID, cmd_file_ls},
+     "cay file ls web /workspace", file_ls_flags, 1, 2, false, "sandbox", cmd_file_ls},
     {"file rm", NULL, "[flags] ID PATH...", "remove files of a sandbox", NULL,
-     "cay file rm web notes.txt\ncay file rm -r web build", file_rm_flags, 2, ANY, false,
-     COMPLETE_ID, cmd_file_rm},
+     "cay file rm web notes.txt\ncay file rm -r web build", file_rm_flags, 2, ANY, false, "sandbox",
+     cmd_file_rm},
     {"file upload", NULL, "[flags] ID HERE PATH", "copy one file into a sandbox", NULL,
      "cay file upload web data.csv /workspace/data.csv", file_write_flags, 3, 3, false,
-     COMPLETE_BOTH, cmd_file_upload},
-    {"ps", NULL, "[flags] ID", "list the processes of a sandbox", NULL, NULL, json_flags, 1, 1,
-     false, COMPLETE_ID, cmd_ps},
-    {"stats", NULL, "[flags] [ID...]", "show what sandboxes use, live on a terminal", NULL,
-     "cay stats\ncay stats --no-stream --json web", stats_flags, 0, ANY, false, COMPLETE_ID,
-     cmd_stats},
+     "sandbox file", cmd_file_upload},
+    {"ps", NULL, "[flags] ID\n[flags]", "list the processes of a sandbox, or the sandboxes",
+     "Without ID this is `cay ls`.", NULL, ls_flags, 0, 1, false, "sandbox", cmd_ps},
+    {"top", NULL, "[flags] ID", "show what the processes of a sandbox use, live on a terminal",
+     "The q key ends it.", "cay top web", stats_flags, 1, 1, false, "sandbox", cmd_top},
+    {"stats", NULL, "[flags] [ID...]", "show what sandboxes use, live on a terminal",
+     "The q key ends it.", "cay stats\ncay stats --no-stream --json web", stats_flags, 0, ANY,
+     false, "sandbox...", cmd_stats},
     {"image ls", "images", "[flags]", "list images",
      "AGE is counted from when the image was built, USED from when a sandbox was last made from "
      "it;\n"
      "IN USE says that one still is.",
-     NULL, image_ls_flags, 0, 0, false, COMPLETE_NONE, cmd_image_ls},
+     NULL, image_ls_flags, 0, 0, false, NULL, cmd_image_ls},
     {"image pull", "pull", "[flags] REFERENCE", "fetch an image from a registry and print its id",
      "REFERENCE is [HOST[:PORT]/]PATH[:TAG][@sha256:DIGEST]; without HOST it is Docker Hub, and\n"
      "without tag and digest the tag is \"latest\". Layers that are here already are not fetched "
@@ -306,7 +411,7 @@ const struct command commands[] = {
      "cay image pull python:3.12-slim\n"
      "cay pull --username ci --password-stdin registry.example/app:1.0 < token\n"
      "cay pull --name base debian:12",
-     image_pull_flags, 1, 1, false, COMPLETE_IMAGE, cmd_image_pull},
+     image_pull_flags, 1, 1, false, "image", cmd_image_pull},
     {"image import", NULL, "[flags] PATH [NAME]",
      "make an image from a directory or an archive and print its id",
      "PATH is a root directory, a tar archive of one, what `docker save` or `cay image export` "
@@ -323,7 +428,7 @@ const struct command commands[] = {
      "cay image import ./rootfs alpine\n"
      "cay image import debian.tar.zst debian:12\n"
      "docker save app:1.0 > app.tar && cay image import app.tar",
-     image_import_flags, 1, 2, false, COMPLETE_FILE, cmd_image_import},
+     image_import_flags, 1, 2, false, "file", cmd_image_import},
     {"image export", NULL, "NAME [FILE]\nNAME -", "write an image as an archive",
      "The archive is an OCI layout, which `cay image import`, `docker load` and `skopeo` take. It "
      "goes\n"
@@ -332,7 +437,7 @@ const struct command commands[] = {
      "The host image, and what was committed on it, cannot be exported: most of it is this "
      "machine.",
      "cay image export app:1.0 app.tar\ncay image export app:1.0 | zstd > app.tar.zst", NULL, 1, 2,
-     false, COMPLETE_IMAGE, cmd_image_export},
+     false, "image file", cmd_image_export},
     {"image commit", "commit", "[flags] ID NAME", "make an image from a sandbox and print its id",
      "The files that the sandbox changed become a layer on top of its image. It is paused "
      "meanwhile;\n"
@@ -342,59 +447,63 @@ const struct command commands[] = {
      "shell.",
      "cay image commit web app:1.0\n"
      "cay commit --cmd '[\"python3\", \"-m\", \"app\"]' -e PORT=8080 web app:1.0",
-     image_commit_flags, 2, 2, false, COMPLETE_ID, cmd_image_commit},
+     image_commit_flags, 2, 2, false, "sandbox image", cmd_image_commit},
     {"image tag", NULL, "NAME NEW", "give an image one more name",
      "The name NEW is taken from whatever image had it. NAME can be an id, or 12 or more digits of "
      "it.",
-     "cay image tag app:1.0 app:stable", NULL, 2, 2, false, COMPLETE_IMAGE, cmd_image_tag},
+     "cay image tag app:1.0 app:stable", NULL, 2, 2, false, "image image", cmd_image_tag},
     {"image rm", "rmi", "NAME...", "remove images that no sandbox uses",
      "An image with several names loses this one only; layers go with the last image that needs "
      "them.",
-     NULL, NULL, 1, ANY, false, COMPLETE_IMAGE, cmd_image_rm},
+     NULL, NULL, 1, ANY, false, "image...", cmd_image_rm},
     {"image prune", NULL, "[flags]", "remove images that are not needed",
      "Without --unused-for and --keep-size, all that no sandbox was made from. Images in use and "
      "the\n"
      "host image always stay. On a terminal it asks first; elsewhere it needs --yes.",
      "cay image prune --unused-for 7d\ncay image prune --keep-size 10G --dry-run",
-     image_prune_flags, 0, 0, false, COMPLETE_NONE, cmd_image_prune},
-    {"image inspect", NULL, "NAME", "show all about an image, as JSON", NULL, NULL, NULL, 1, 1,
-     false, COMPLETE_IMAGE, cmd_image_inspect},
+     image_prune_flags, 0, 0, false, NULL, cmd_image_prune},
+    {"image inspect", NULL, "[flags] NAME", "show all about an image, as JSON", NULL, NULL,
+     json_flags, 1, 1, false, "image", cmd_image_inspect},
     {"image catalog", NULL, "[flags]", "list the short names that stand for images", NULL,
-     "cay image catalog\ncay run python -- python3 --version", json_flags, 0, 0, false,
-     COMPLETE_NONE, cmd_image_catalog},
+     "cay image catalog\ncay run python python3 --version", json_flags, 0, 0, false, NULL,
+     cmd_image_catalog},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,
-     0, false, COMPLETE_NONE, NULL},
+     0, false, NULL, NULL},
     {"doctor", NULL, "[flags] [ID]...",
      "check what this machine can do, and say what to do about the rest",
      "The exit status is 1 when something fails that cay cannot work without. With --repair, disks "
      "that belong to no sandbox are dealt with: those with the given ids, or all.",
      "cay doctor\ncay doctor --repair adopt\ncay doctor --repair remove "
      "sbx_5f0c1e6b2a9d4c7e8f013b52",
-     doctor_flags, 0, 1000, false, COMPLETE_NONE, cmd_doctor},
+     doctor_flags, 0, 1000, false, NULL, cmd_doctor},
     {"version", NULL, "[flags]", "print the version of cay, and of the daemon if one runs", NULL,
-     NULL, json_flags, 0, 0, false, COMPLETE_NONE, cmd_version},
-    {"completion", NULL, "bash|zsh", "print a completion script for a shell", NULL,
+     NULL, json_flags, 0, 0, false, NULL, cmd_version},
+    {"completion", NULL, "bash|zsh|fish\n--line -- WORD...",
+     "print a completion script for a shell",
+     "The script asks `cay completion --line` for what can follow; names of sandboxes, images and\n"
+     "jobs come from the daemon.",
      "cay completion bash > /etc/bash_completion.d/cay\n"
-     "cay completion zsh > /usr/local/share/zsh/site-functions/_cay",
-     NULL, 1, 1, false, COMPLETE_NONE, cmd_completion},
+     "cay completion zsh > /usr/local/share/zsh/site-functions/_cay\n"
+     "cay completion fish > ~/.config/fish/completions/cay.fish",
+     completion_flags, 0, ANY, false, "shell", cmd_completion},
     {"help", NULL, "[COMMAND]", "tell about cay, or about one command", NULL, NULL, help_flags, 0,
-     2, false, COMPLETE_COMMAND, cmd_help},
+     2, false, "command", cmd_help},
     {0},
 };
 
-static bool has_alias(const struct command *c, const char *word)
+bool command_is_alias(const struct command *command, const char *word)
 {
-    const char *p = c->alias;
+    const char *p = command->alias;
     size_t len = strlen(word);
 
     while (p && *p) {
-        size_t n = strcspn(p, " ");
+        size_t n = strcspn(p, ",");
 
         if (n == len && memcmp(p, word, n) == 0)
             return true;
-        p += n + (p[n] == ' ');
+        p += n + strspn(p + n, ", ");
     }
     return false;
 }
@@ -408,11 +517,11 @@ const struct command *command_find(int argc, char **argv, int *ret_used)
     if (argc > 1)
         two = xasprintf("%s %s", argv[0], argv[1]);
     for (const struct command *c = commands; c->name; c++) {
-        if (strcmp(c->name, argv[0]) == 0 || has_alias(c, argv[0])) {
+        if (strcmp(c->name, argv[0]) == 0 || command_is_alias(c, argv[0])) {
             *ret_used = 1;
             return c;
         }
-        if (two && strcmp(c->name, two) == 0) {
+        if (two && (strcmp(c->name, two) == 0 || command_is_alias(c, two))) {
             *ret_used = 2;
             return c;
         }

@@ -1,292 +1,485 @@
+#include "cli/completion.h"
+
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/client.h"
 #include "cli/command.h"
+#include "cli/escape.h"
 #include "cli/help.h"
+#include "cli/jobs.h"
+#include "cli/ui.h"
 
-/* Words for the place after `cay`: first words of names, and aliases of one word, each once. */
-static void first_words(struct buf *out)
+/* ---- what is wanted ---- */
+
+static void want(struct wanted *w, const char *kind)
 {
-    const char *last = "";
-    size_t last_len = 0;
+    w->kind = kind;
+    w->kind_len = strlen(kind);
+}
 
-    for (const struct command *c = commands; c->name; c++) {
-        size_t n = strcspn(c->name, " ");
+/* The n-th word of "sandbox job..."; the last one is for all that follow when it ends in dots. */
+static void want_nth(struct wanted *w, const char *offers, size_t n)
+{
+    while (offers && *offers) {
+        size_t len = strcspn(offers, " ");
+        bool any = len > 3 && memcmp(offers + len - 3, "...", 3) == 0;
 
-        if (n != last_len || memcmp(c->name, last, n) != 0)
-            (void)buf_addf(out, "%s%.*s", out->len ? " " : "", (int)n, c->name);
-        if (c->alias)
-            (void)buf_addf(out, " %s", c->alias);
-        last = c->name;
-        last_len = n;
+        if (n == 0 || any) {
+            w->kind = offers;
+            w->kind_len = any ? len - 3 : len;
+            return;
+        }
+        n--;
+        offers += len + (offers[len] == ' ');
     }
 }
 
-static void second_words(struct buf *out, const char *group, size_t len)
+static void want_value(struct wanted *w, const struct flag *flag, const char *prefix)
 {
-    for (const struct command *c = commands; c->name; c++) {
-        if (strncmp(c->name, group, len) == 0 && c->name[len] == ' ')
-            (void)buf_addf(out, "%s%s", out->len ? " " : "", c->name + len + 1);
+    w->flag = flag;
+    w->prefix = prefix;
+    if (flag->choices)
+        want(w, "choice");
+    else
+        want_nth(w, flag->offers, 0);
+}
+
+/* The flag that a whole word gives, and whether its value is in the same word. */
+static const struct flag *flag_of(const struct command *c, const char *word, bool *ret_has_value)
+{
+    const struct flag *flag = NULL;
+
+    *ret_has_value = false;
+    if (str_starts(word, "--")) {
+        size_t len = strcspn(word + 2, "=");
+
+        *ret_has_value = word[2 + len] == '=';
+        return flag_by_name(c, word + 2, len);
+    }
+    for (const char *p = word + 1; *p; p++) {
+        flag = flag_by_letter(c, *p);
+        if (!flag || flag->kind != FLAG_BOOL) {
+            *ret_has_value = p[1] != '\0';
+            break;
+        }
+    }
+    return flag;
+}
+
+static void want_current(struct wanted *w, const char *word, bool flags_ended, size_t n_words)
+{
+    const char *equals = strchr(word, '=');
+    const struct flag *flag;
+
+    if (flags_ended || word[0] != '-') {
+        want_nth(w, w->command->offers, n_words);
+        return;
+    }
+    if (!equals || !str_starts(word, "--")) {
+        want(w, "flag");
+        return;
+    }
+    flag = flag_by_name(w->command, word + 2, (size_t)(equals - word) - 2);
+    if (!flag || flag->kind == FLAG_BOOL)
+        return;
+    w->before = word;
+    w->before_len = (size_t)(equals + 1 - word);
+    want_value(w, flag, equals + 1);
+}
+
+/* As args_parse() reads them: which word of the command comes next? */
+static void want_argument(struct wanted *w, int n, char **words)
+{
+    bool ended = false;
+    size_t n_words = 0;
+
+    for (int i = 0; i < n - 1; i++) {
+        bool has_value;
+
+        if (!ended && strcmp(words[i], "--") == 0) {
+            if (w->command->rest)
+                return;
+            ended = true;
+        } else if (!ended && words[i][0] == '-' && words[i][1]) {
+            const struct flag *flag = flag_of(w->command, words[i], &has_value);
+
+            if (!flag || flag->kind == FLAG_BOOL || has_value)
+                continue;
+            if (++i == n - 1) {
+                want_value(w, flag, words[i]);
+                return;
+            }
+        } else {
+            w->first = n_words++ == 0 ? words[i] : w->first;
+            if (w->command->rest)
+                return; /* what follows is a command of the sandbox, which nobody here knows */
+        }
+    }
+    want_current(w, words[n - 1], ended, n_words);
+}
+
+void completion_wanted(struct wanted *ret, int n, char **words)
+{
+    int used = 0;
+
+    *ret = (struct wanted){.kind = "", .before = ""};
+    while (n > 1 && str_starts(words[0], "--host")) {
+        int skip = words[0][6] == '=' ? 1 : 2;
+
+        if (skip >= n) {
+            ret->prefix = words[n - 1];
+            return;
+        }
+        n -= skip;
+        words += skip;
+    }
+    ret->prefix = words[n - 1];
+    if (n == 1) {
+        want(ret, "command");
+        return;
+    }
+    ret->command = command_find(n - 1, words, &used);
+    if (ret->command) {
+        want_argument(ret, n - used, words + used);
+    } else if (n == 2 && command_is_group(words[0])) {
+        ret->first = words[0];
+        want(ret, "subcommand");
     }
 }
 
-static void flag_words(struct buf *out, const struct flag *flags)
-{
-    for (const struct flag *f = flags; f && f->name; f++) {
-        if (f->letter)
-            (void)buf_addf(out, "%s-%c", out->len ? " " : "", f->letter);
-        (void)buf_addf(out, "%s--%s", out->len ? " " : "", f->name);
-    }
-}
+/* ---- candidates ---- */
 
-/* "file read" and its aliases as alternatives of a case pattern. */
-static void bash_pattern(struct buf *out, const struct command *c)
-{
-    const char *alias = c->alias;
-
-    (void)buf_addf(out, "\"%s\"", c->name);
-    while (alias && *alias) {
-        size_t n = strcspn(alias, " ");
-
-        (void)buf_addf(out, " | \"%.*s\"", (int)n, alias);
-        alias += n + (alias[n] == ' ');
-    }
-}
-
-static const char *const kinds[] = {
-    [COMPLETE_NONE] = "none", [COMPLETE_ID] = "id",     [COMPLETE_IMAGE] = "image",
-    [COMPLETE_FILE] = "file", [COMPLETE_BOTH] = "both", [COMPLETE_COMMAND] = "command",
+struct lines {
+    const struct wanted *wanted;
+    const char *host;
+    struct buf *out;
 };
 
-static void bash_rows(struct buf *out)
+/* One candidate, if it goes on from what has been typed. What comes from sandboxes and registries
+ * is shown on a terminal, and is a word of a shell: anything odd is left out. */
+static void offer(const struct lines *l, const char *word, const char *about)
 {
-    for (const struct command *c = commands; c->name; c++) {
-        auto_buf struct buf words = {0};
+    const struct wanted *w = l->wanted;
+    auto_free char *shown = escape_text(ESCAPE_CELL, about ? about : "");
 
-        buf_init(&words, HELP_MAX);
-        flag_words(&words, c->flags);
-        flag_words(&words, common_flags);
-        (void)buf_add_str(out, "    ");
-        bash_pattern(out, c);
-        (void)buf_addf(out, ") flags='%s' kind=%s ;;\n", words.data, kinds[c->complete]);
+    if (!*word || !str_starts(word, w->prefix) || word[strcspn(word, " \t\n'\"\\$`&|;<>(){}*?!#")])
+        return;
+    for (const char *p = word; *p; p++) {
+        if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+            return;
+    }
+    (void)buf_addf(l->out, "%.*s%s\t%.100s\n", (int)w->before_len, w->before, word, shown);
+}
+
+static void offer_list(const struct lines *l, const char *list)
+{
+    while (*list) {
+        size_t n = strcspn(list, " ");
+        auto_free char *word = xstrndup(list, n);
+
+        offer(l, word, NULL);
+        list += n + (list[n] == ' ');
     }
 }
 
-/* Calls each for every first word that has second ones. */
-static void each_group(struct buf *out,
-                       void (*each)(struct buf *out, const char *group, size_t len))
+static void offer_aliases(const struct lines *l, const struct command *c)
+{
+    const char *p = c->alias;
+
+    while (p && *p) {
+        size_t n = strcspn(p, ",");
+        auto_free char *alias = xstrndup(p, n);
+
+        if (!strchr(alias, ' '))
+            offer(l, alias, c->help);
+        p += n + strspn(p + n, ", ");
+    }
+}
+
+static void offer_commands(const struct lines *l)
 {
     const char *last = "";
-    size_t last_len = 0;
 
     for (const struct command *c = commands; c->name; c++) {
         size_t n = strcspn(c->name, " ");
+        auto_free char *first = xstrndup(c->name, n);
 
-        if (!c->name[n] || (n == last_len && memcmp(c->name, last, n) == 0))
-            continue;
+        if (!c->name[n]) {
+            offer(l, c->name, c->help);
+        } else if (strncmp(last, c->name, n + 1) != 0) {
+            auto_free char *about = xasprintf("commands for %s", first);
+
+            offer(l, first, about);
+        }
+        offer_aliases(l, c);
         last = c->name;
-        last_len = n;
-        each(out, c->name, n);
     }
 }
 
-static void bash_group(struct buf *out, const char *group, size_t len)
+static void offer_subcommands(const struct lines *l)
 {
-    auto_buf struct buf words = {0};
+    size_t n = strlen(l->wanted->first);
 
-    buf_init(&words, HELP_MAX);
-    second_words(&words, group, len);
-    (void)buf_addf(out, "    %.*s) second='%s' ;;\n", (int)len, group, words.data);
-}
-
-void completion_bash(struct buf *out)
-{
-    auto_buf struct buf first = {0};
-
-    buf_init(&first, HELP_MAX);
-    first_words(&first);
-    (void)buf_add_str(
-        out, "# bash completion for cay, made by `cay completion bash`.\n"
-             "# Bash takes a colon for the end of a word, which names of images have.\n"
-             "_cay_images()\n"
-             "{\n"
-             "    local word=${COMP_LINE:0:COMP_POINT} typed\n"
-             "    word=${word##* }\n"
-             "    typed=${word%\"${word##*:}\"}\n"
-             "    COMPREPLY=($(compgen -W \"$(cay image ls -q 2>/dev/null)\" -- \"$word\"))\n"
-             "    COMPREPLY=(\"${COMPREPLY[@]#\"$typed\"}\")\n"
-             "}\n"
-             "_cay()\n"
-             "{\n"
-             "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
-             "    local flags='' kind=none second='' i\n"
-             "    COMPREPLY=()\n"
-             "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-             "        [[ ${COMP_WORDS[i]} == -- ]] && return\n"
-             "    done\n");
-    (void)buf_addf(out,
-                   "    if ((COMP_CWORD == 1)); then\n"
-                   "        COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n"
-                   "        return\n"
-                   "    fi\n"
-                   "    case $command in\n",
-                   first.data);
-    each_group(out, bash_group);
-    (void)buf_add_str(out, "    esac\n"
-                           "    if [[ -n $second ]]; then\n"
-                           "        if ((COMP_CWORD == 2)); then\n"
-                           "            COMPREPLY=($(compgen -W \"$second\" -- \"$cur\"))\n"
-                           "            return\n"
-                           "        fi\n"
-                           "        command+=\" ${COMP_WORDS[2]}\"\n"
-                           "    fi\n"
-                           "    case $command in\n");
-    bash_rows(out);
-    (void)buf_addf(out,
-                   "    esac\n"
-                   "    if [[ $cur == -* ]]; then\n"
-                   "        COMPREPLY=($(compgen -W \"$flags\" -- \"$cur\"))\n"
-                   "        return\n"
-                   "    fi\n"
-                   "    case $kind in\n"
-                   "    id | both) COMPREPLY=($(compgen -W \"$(cay ls --all -q 2>/dev/null)\" -- "
-                   "\"$cur\")) ;;&\n"
-                   "    image) _cay_images ;;\n"
-                   "    file | both) COMPREPLY+=($(compgen -f -- \"$cur\")) ;;\n"
-                   "    command) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n"
-                   "    esac\n"
-                   "}\n"
-                   "complete -o filenames -F _cay cay\n",
-                   first.data);
-}
-
-/* ---- zsh ---- */
-
-/* In '…' for _describe and _arguments: quotes, colons and brackets have meanings there. */
-static void zsh_quoted(struct buf *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '\'')
-            (void)buf_add_str(out, "'\\''");
-        else if (strchr(":[]\\", *text))
-            (void)buf_addf(out, "\\%c", *text);
-        else
-            (void)buf_add(out, text, 1);
+    for (const struct command *c = commands; c->name; c++) {
+        if (str_starts(c->name, l->wanted->first) && c->name[n] == ' ')
+            offer(l, c->name + n + 1, c->help);
     }
 }
 
-static void zsh_flags(struct buf *out, const struct flag *flags)
+static void offer_flags(const struct lines *l)
 {
-    for (const struct flag *f = flags; f && f->name; f++) {
-        for (int is_short = f->letter ? 1 : 0; is_short >= 0; is_short--) {
-            (void)buf_add_str(out, f->kind == FLAG_LIST ? " '*" : " '");
-            if (is_short)
-                (void)buf_addf(out, "-%c[", f->letter);
-            else
-                (void)buf_addf(out, "--%s%s[", f->name, f->value ? "=" : "");
-            zsh_quoted(out, f->help);
-            (void)buf_add_str(out, "]");
-            if (f->value)
-                (void)buf_addf(out, ":%s:", f->value);
-            (void)buf_add_str(out, "'");
+    const struct flag *const tables[] = {l->wanted->command->flags, common_flags};
+
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        for (const struct flag *f = tables[i]; f && f->name; f++) {
+            const char letter[] = {'-', f->letter, '\0'};
+            auto_free char *word = xasprintf("--%s", f->name);
+
+            offer(l, word, f->help);
+            if (f->letter && !str_starts(l->wanted->prefix, "--"))
+                offer(l, letter, f->help);
         }
     }
 }
 
-static void zsh_words(struct buf *out, enum complete complete)
+static void offer_choices(const struct lines *l)
 {
-    switch (complete) {
-    case COMPLETE_NONE:
-        return;
-    case COMPLETE_ID:
-        (void)buf_add_str(out, " '*:sandbox:_cay_ids'");
-        return;
-    case COMPLETE_IMAGE:
-        (void)buf_add_str(out, " '*:image:_cay_images'");
-        return;
-    case COMPLETE_FILE:
-        (void)buf_add_str(out, " '*:file:_files'");
-        return;
-    case COMPLETE_BOTH:
-        (void)buf_add_str(out, " '*:sandbox or file:_cay_ids_and_files'");
-        return;
-    case COMPLETE_COMMAND:
-        (void)buf_add_str(out, " '*:command:_cay_commands'");
-        return;
+    offer_list(l, l->wanted->flag->choices);
+}
+
+static void offer_shells(const struct lines *l)
+{
+    offer_list(l, "bash zsh fish");
+}
+
+static void offer_signals(const struct lines *l)
+{
+    offer_list(l, "TERM KILL INT HUP USR1 USR2 STOP CONT");
+}
+
+static void offer_files(const struct lines *l)
+{
+    (void)buf_add_str(l->out, ":file\n");
+}
+
+static void offer_variables(const struct lines *l)
+{
+    for (char **v = environ; *v; v++) {
+        auto_free char *name = xstrndup(*v, strcspn(*v, "="));
+
+        offer(l, name, NULL);
     }
 }
 
-static void zsh_rows(struct buf *out)
+/* ---- what the daemon has ---- */
+
+/* Completion never complains: without a daemon there is nothing to offer. */
+static int open_daemon(const struct lines *l, struct api *api)
 {
-    for (const struct command *c = commands; c->name; c++) {
-        (void)buf_add_str(out, "    ");
-        bash_pattern(out, c);
-        (void)buf_add_str(out, ") _arguments -S");
-        zsh_flags(out, c->flags);
-        zsh_flags(out, common_flags);
-        zsh_words(out, c->complete);
-        (void)buf_add_str(out, " ;;\n");
+    auto_free char *target = NULL;
+    struct err err = {0};
+
+    if (api_address(l->host, &target, &(bool){false}, &err) < 0)
+        return -1;
+    api_open_target(api, target);
+    return 0;
+}
+
+static void each_sandbox(const struct lines *l, const char *suffix)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *all = NULL, *item;
+    int64_t total;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || api_sandboxes(&api, NULL, 0, &all, &total, &err) < 0)
+        return;
+    json_array_foreach(all, i, item)
+    {
+        auto_free char *about =
+            xasprintf("%s, %s", json_text(item, "image"), json_text(item, "status"));
+        auto_free char *name = xasprintf("%s%s", json_text(item, "name"), suffix);
+        auto_free char *id = xasprintf("%s%s", json_text(item, "id"), suffix);
+
+        if (strcmp(name, id) != 0)
+            offer(l, name, about);
+        offer(l, id, about);
+    }
+    json_decref(all);
+}
+
+static void offer_sandboxes(const struct lines *l)
+{
+    each_sandbox(l, "");
+}
+
+/* "web:" and then a path there, or a file here. */
+static void offer_places(const struct lines *l)
+{
+    if (!strchr(l->wanted->prefix, ':') && !strchr(l->wanted->prefix, '/'))
+        each_sandbox(l, ":");
+    (void)buf_add_str(l->out, ":nospace\n:file\n");
+}
+
+static void offer_images(const struct lines *l)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL, *image;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || api_call(&api, "GET", NULL, &answer, &err, "/images") < 0)
+        return;
+    json_array_foreach(json_object_get(answer, "images"), i, image)
+    {
+        char size[24];
+
+        ui_size(json_num(image, "size"), size);
+        offer(l, json_text(image, "name"), size);
+    }
+    json_decref(answer);
+    answer = NULL;
+    if (api_call(&api, "GET", NULL, &answer, &err, "/images/catalog") < 0)
+        return;
+    json_array_foreach(json_object_get(answer, "images"), i, image)
+        offer(l, json_text(image, "name"), json_text(image, "reference"));
+    json_decref(answer);
+}
+
+static void offer_jobs(const struct lines *l)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *jobs = NULL, *job;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || jobs_everywhere(&api, false, &jobs, &err) < 0)
+        return;
+    json_array_foreach(jobs, i, job) offer(l, json_text(job, "id"), json_text(job, "command"));
+    json_decref(jobs);
+}
+
+static void offer_processes(const struct lines *l)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    json_t *answer = NULL, *process;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || api_sandbox_id(&api, l->wanted->first, &id, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/sandboxes/%s/processes", id) < 0)
+        return;
+    json_array_foreach(json_object_get(answer, "processes"), i, process)
+    {
+        auto_free char *pid = xasprintf("%lld", (long long)json_int(process, "pid"));
+
+        offer(l, pid, json_text(process, "command"));
+    }
+    json_decref(answer);
+}
+
+static const struct {
+    const char *kind;
+    void (*offer)(const struct lines *l);
+} kinds[] = {
+    {"command", offer_commands},  {"subcommand", offer_subcommands}, {"flag", offer_flags},
+    {"choice", offer_choices},    {"shell", offer_shells},           {"signal", offer_signals},
+    {"file", offer_files},        {"variable", offer_variables},     {"sandbox", offer_sandboxes},
+    {"place", offer_places},      {"image", offer_images},           {"job", offer_jobs},
+    {"process", offer_processes},
+};
+
+void completion_lines(const struct wanted *wanted, const char *host, struct buf *out)
+{
+    const struct lines l = {wanted, host, out};
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (strlen(kinds[i].kind) == wanted->kind_len &&
+            memcmp(kinds[i].kind, wanted->kind, wanted->kind_len) == 0)
+            kinds[i].offer(&l);
     }
 }
 
-static void zsh_group(struct buf *out, const char *group, size_t len)
-{
-    auto_buf struct buf words = {0};
+/* ---- the scripts ---- */
 
-    buf_init(&words, HELP_MAX);
-    second_words(&words, group, len);
-    (void)buf_addf(out, "        '%.*s:%s'\n", (int)len, group, words.data);
-}
-
-static void zsh_names(struct buf *out)
+void completion_bash(struct buf *out)
 {
-    for (const struct command *c = commands; c->name; c++) {
-        if (strchr(c->name, ' '))
-            continue;
-        (void)buf_addf(out, "        '%s:", c->name);
-        zsh_quoted(out, c->help);
-        (void)buf_add_str(out, "'\n");
-    }
-    each_group(out, zsh_group);
+    (void)buf_add_str(out, "# bash completion for cay, made by `cay completion bash`.\n"
+                           "_cay()\n"
+                           "{\n"
+                           "    local line=${COMP_LINE:0:COMP_POINT} word typed='' files=''\n"
+                           "    local -a words\n"
+                           "    COMPREPLY=()\n"
+                           "    read -ra words <<<\"$line\"\n"
+                           "    [[ $line == *[[:space:]] ]] && words+=('')\n"
+                           "    local cur=${words[${#words[@]} - 1]}\n"
+                           "    # Bash takes a colon and an equals sign for the end of a word.\n"
+                           "    [[ $cur == *[:=]* ]] && typed=${cur%\"${cur##*[:=]}\"}\n"
+                           "    while IFS=$'\\t' read -r word _; do\n"
+                           "        case $word in\n"
+                           "        :file) files=yes ;;\n"
+                           "        :nospace) compopt -o nospace ;;\n"
+                           "        *) COMPREPLY+=(\"${word#\"$typed\"}\") ;;\n"
+                           "        esac\n"
+                           "    done < <(cay completion --line -- \"${words[@]:1}\" 2>/dev/null)\n"
+                           "    [[ -n $files ]] || return\n"
+                           "    compopt -o filenames\n"
+                           "    while read -r word; do\n"
+                           "        COMPREPLY+=(\"$word\")\n"
+                           "    done < <(compgen -f -- \"${cur#\"$typed\"}\")\n"
+                           "}\n"
+                           "complete -F _cay cay\n");
 }
 
 void completion_zsh(struct buf *out)
 {
-    (void)buf_add_str(out, "#compdef cay\n"
-                           "# zsh completion for cay, made by `cay completion zsh`.\n"
-                           "_cay_ids() { compadd -- ${(f)\"$(cay ls --all -q 2>/dev/null)\"} }\n"
-                           "_cay_images() { compadd -- ${(f)\"$(cay image ls -q 2>/dev/null)\"} }\n"
-                           "_cay_ids_and_files() { _cay_ids; _files }\n"
-                           "_cay_commands() {\n"
-                           "    local -a names=(\n");
-    zsh_names(out);
-    (void)buf_add_str(out, "    )\n"
-                           "    _describe -t commands command names\n"
-                           "}\n"
-                           "_cay() {\n"
-                           "    if ((CURRENT == 2)); then\n"
-                           "        _cay_commands\n"
-                           "        return\n"
-                           "    fi\n"
-                           "    local command=${words[2]} second=''\n"
-                           "    case $command in\n");
-    each_group(out, bash_group);
-    (void)buf_add_str(out, "    esac\n"
-                           "    shift words; ((CURRENT--))\n"
-                           "    if [[ -n $second ]]; then\n"
-                           "        if ((CURRENT == 2)); then\n"
-                           "            compadd -- ${=second}\n"
-                           "            return\n"
-                           "        fi\n"
-                           "        command+=\" ${words[2]}\"\n"
-                           "        shift words; ((CURRENT--))\n"
-                           "    fi\n"
-                           "    case $command in\n");
-    zsh_rows(out);
     (void)buf_add_str(
-        out, "    esac\n"
+        out, "#compdef cay\n"
+             "# zsh completion for cay, made by `cay completion zsh`.\n"
+             "_cay() {\n"
+             "    local line word files=''\n"
+             "    local -a found more\n"
+             "    for line in \"${(@f)$(cay completion --line -- \"${(@)words[2,CURRENT-1]}\" "
+             "\"$PREFIX\" 2>/dev/null)}\"; do\n"
+             "        case $line in\n"
+             "        :file) files=yes ;;\n"
+             "        :nospace) more=(-S '') ;;\n"
+             "        ?*)\n"
+             "            word=${line%%$'\\t'*}\n"
+             "            found+=(\"${word//:/\\\\:}:${line#*$'\\t'}\")\n"
+             "            ;;\n"
+             "        esac\n"
+             "    done\n"
+             "    (($#found)) && _describe -V cay found $more\n"
+             "    [[ -n $files ]] && _files\n"
              "}\n"
              "if [[ $funcstack[1] == _cay ]]; then _cay \"$@\"; else compdef _cay cay; fi\n");
+}
+
+void completion_fish(struct buf *out)
+{
+    (void)buf_add_str(
+        out, "# fish completion for cay, made by `cay completion fish`.\n"
+             "function __cay_complete\n"
+             "    set -l words (commandline -opc)\n"
+             "    set -l current (commandline -ct)\n"
+             "    set -e words[1]\n"
+             "    cay completion --line -- $words \"$current\" 2>/dev/null | while read -l line\n"
+             "        switch $line\n"
+             "            case ':file'\n"
+             "                __fish_complete_path \"$current\"\n"
+             "            case ':nospace'\n"
+             "            case '*'\n"
+             "                echo $line\n"
+             "        end\n"
+             "    end\n"
+             "end\n"
+             "complete -c cay -f -a '(__cay_complete)'\n");
 }

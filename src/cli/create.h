@@ -7,14 +7,23 @@ struct api;
 struct args;
 struct err;
 
+/* Refuses a name that is taken or none, and limits that are out of range; life_s as
+ * ranges_check(). */
+int create_check(struct api *api, const struct args *args, const char *flag, double life_s,
+                 struct err *err);
+
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --disk --env --workdir --pull); image NULL = host. */
+ * --disk --env --env-file --workdir --pull); image NULL = host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
 
 /* Makes it; body is taken. What a pull does on the way is shown on stderr unless --quiet is given.
  * *ret_pulled: an image was fetched. When a signal ended it, pull_signal() tells. */
 int create_sandbox(struct api *api, const struct args *args, json_t *body, json_t **ret,
                    bool *ret_pulled, struct err *err);
+
+/* What `cay create` does, and `cay run -d`: makes it from the words and prints its id. Without a
+ * command line, own says that the image's entrypoint runs. */
+int create_and_tell(struct args *args, bool own);
 
 /* A command as image configurations hold it: text that begins with "[" is a JSON array of words,
  * other text is for the shell. flag names it in the error. */

@@ -14,8 +14,4 @@ void help_group(struct buf *out, const char *word);
 void help_man(struct buf *out);      /* roff: packaging/man/cay.1 */
 void help_markdown(struct buf *out); /* the reference part of docs/cli.md */
 
-/* packaging/completion/cay.bash and _cay. */
-void completion_bash(struct buf *out);
-void completion_zsh(struct buf *out);
-
 #define HELP_MAX (1u << 20)

@@ -1,5 +1,6 @@
 #include "cli/term.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -28,19 +29,50 @@ void term_restore(void)
     is_raw = false;
 }
 
-void term_raw(void)
+/* The old mode also comes back at the exit, and at a signal that ends the program. */
+static void on_signal(int sig)
+{
+    term_restore();
+    (void)raise(sig);
+}
+
+static bool change(const struct termios *mode)
 {
     static bool registered;
+
+    if (tcsetattr(STDIN_FILENO, TCSADRAIN, mode) < 0)
+        return false;
+    is_raw = true;
+    if (!registered)
+        (void)atexit(term_restore);
+    registered = true;
+    return true;
+}
+
+void term_raw(void)
+{
     struct termios raw;
 
     if (is_raw || tcgetattr(STDIN_FILENO, &saved) < 0)
         return;
     raw = saved;
     cfmakeraw(&raw);
-    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) < 0)
-        return;
-    is_raw = true;
-    if (!registered)
-        (void)atexit(term_restore);
-    registered = true;
+    (void)change(&raw);
+}
+
+bool term_keys(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct termios keys;
+
+    if (is_raw)
+        return true;
+    /* A program in the background may not change the terminal, and would be stopped for it. */
+    if (tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &saved) < 0)
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        (void)sigaction((int[]){SIGINT, SIGTERM, SIGHUP}[i], &action, NULL);
+    keys = saved;
+    keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    return change(&keys);
 }

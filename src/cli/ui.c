@@ -138,6 +138,11 @@ void ui_size(double bytes, char ret[24])
     (void)snprintf(ret, 24, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
 }
 
+const char *ui_name(const char *id, const char *name)
+{
+    return strcmp(id, name) == 0 ? "-" : name;
+}
+
 bool ui_confirm(const char *fmt, ...)
 {
     char answer[16];

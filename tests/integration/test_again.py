@@ -468,7 +468,7 @@ def test_the_cli_says_that_somebody_has_ended_its_command(shared, api, box):
 def test_the_cli_says_how_to_come_back_where_input_would_be_lost(own):
     with own.api() as api:
         box = api.create()["id"]
-        p = subprocess.Popen([CAY, "exec", box, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        p = subprocess.Popen([CAY, "exec", "-i", box, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=cli_environment(own))
         p.stdin.write(b"text\n")
         p.stdin.flush()

@@ -36,4 +36,4 @@ def test_a_tiny_image_in_a_second(images):
     make_image(images.daemon, "--busybox", "--cmd", "sh", "tiny:1")
     done = cay(images.daemon, "run", "tiny:1", "--", "echo", "hello")
     assert done.stdout == b"hello\n", done
-    assert cay(images.daemon, "run", "tiny:1", input=b"echo from stdin\n").stdout == b"from stdin\n"
+    assert cay(images.daemon, "run", "-i", "tiny:1", input=b"echo from stdin\n").stdout == b"from stdin\n"

@@ -6,14 +6,19 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/args.h"
 #include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/create.h"
+#include "cli/env_args.h"
 #include "cli/escape.h"
 #include "cli/help.h"
+#include "cli/hints.h"
 #include "cli/hostfs.h"
+#include "cli/name.h"
 #include "cli/pull_view.h"
 #include "cli/table.h"
 #include "cli/transfer.h"
@@ -37,7 +42,9 @@ static const struct flag sample_flags[] = {
 
 static const struct command plain = {"sample", NULL, "", "", .flags = sample_flags, .words_max = 3};
 static const struct command taker = {"taker",        NULL,        "", "", .flags = sample_flags,
-                                     .words_max = 2, .rest = true};
+                                     .words_max = 1, .rest = true};
+static const struct command needer = {
+    "needer", NULL, "", "", .flags = sample_flags, .words_min = 1, .words_max = 1, .rest = true};
 
 #define PARSE(args, command, err, ...)                                                             \
     ({                                                                                             \
@@ -164,19 +171,90 @@ TEST(an_unknown_flag_is_answered_with_the_nearest_one)
     CHECK_STR(err.text, "unknown flag \"--nmae\": did you mean \"--name\"?");
     CHECK_INT(PARSE(&a, &plain, &err, "--timeot=5"), -1);
     CHECK(strstr(err.text, "\"--timeout\""));
-    CHECK_INT(PARSE(&a, &taker, &err, "web", "ls", "-l"), -1);
-    CHECK(strstr(err.text, "\"--\" before the command"));
 }
 
-TEST(too_many_words_hint_at_two_dashes)
+TEST(a_flag_of_another_tool_is_answered_with_what_to_do)
+{
+    static const struct command create = {"create", NULL, "", "", .words_max = 1, .rest = true};
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &create, &err, "-p", "80:80"), -1);
+    CHECK(str_starts(err.text, "-p: ports are not published yet"));
+    CHECK_INT(PARSE(&a, &create, &err, "--volume=/a:/b"), -1);
+    CHECK(str_starts(err.text, "--volume: folders of this machine"));
+    CHECK_INT(PARSE(&a, &create, &err, "--network", "host"), -1);
+    CHECK(str_starts(err.text, "--network: sandboxes have no network"));
+    CHECK_INT(PARSE(&a, &create, &err, "--pids", "5"), -1);
+    CHECK(str_starts(err.text, "--pids: "));
+    CHECK_INT(PARSE(&a, &plain, &err, "--publish", "80"), -1);
+    CHECK(str_starts(err.text, "unknown flag"));
+}
+
+TEST(flags_end_at_the_first_word_of_a_command_line)
 {
     struct args a;
     struct err err = {0};
 
-    CHECK_INT(PARSE(&a, &taker, &err, "web", "ls", "x"), -1);
-    CHECK(strstr(err.text, "\"--\""));
+    CHECK_INT(PARSE(&a, &taker, &err, "-t", "web", "ls", "-l", "--name", "x"), 0);
+    CHECK(args_has(&a, "tty") && !args_has(&a, "name") && !a.exact);
+    CHECK_INT(a.n_words, 1);
+    CHECK_STR(a.words[0], "web");
+    CHECK_INT(a.n_rest, 4);
+    CHECK_STR(a.rest[0], "ls");
+    CHECK_STR(a.rest[3], "x");
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &taker, &err, "web", "--", "-x", "--"), 0);
+    CHECK(a.exact);
+    CHECK_INT(a.n_rest, 2);
+    CHECK_STR(a.rest[0], "-x");
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &taker, &err, "--", "echo", "hello"), 0);
+    CHECK_INT(a.n_words, 0);
+    CHECK_INT(a.n_rest, 2);
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &needer, &err, "--", "web", "echo", "-n"), 0);
+    CHECK_STR(a.words[0], "web");
+    CHECK_INT(a.n_words, 1);
+    CHECK_INT(a.n_rest, 2);
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &taker, &err, "web"), 0);
+    CHECK(!a.rest && a.n_rest == 0);
+    args_done(&a);
+}
+
+TEST(a_flag_that_comes_too_late_is_not_taken_for_a_program)
+{
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &taker, &err, "web", "-t", "bash"), -1);
+    CHECK(strstr(err.text, "flags of cay stand before it"));
+}
+
+TEST(too_many_words_are_refused)
+{
+    struct args a;
+    struct err err = {0};
+
     CHECK_INT(PARSE(&a, &plain, &err, "a", "b", "c", "d"), -1);
     CHECK(strstr(err.text, "too many"));
+}
+
+TEST(a_flag_with_choices_takes_no_other_value)
+{
+    static const struct flag flags[] = {
+        {"status", 0, FLAG_TEXT, "STATUS", "", .choices = "running paused", .also = "state"}, {0}};
+    static const struct command chooser = {"chooser", NULL, "", "", .flags = flags};
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &chooser, &err, "--status", "bogus"), -1);
+    CHECK_STR(err.text, "--status needs one of: running paused; not \"bogus\"");
+    CHECK_INT(PARSE(&a, &chooser, &err, "--status", "run"), -1);
+    CHECK_INT(PARSE(&a, &chooser, &err, "--state=paused"), 0);
+    CHECK_STR(args_text(&a, "status"), "paused");
+    args_done(&a);
 }
 
 TEST(help_is_given_even_when_words_are_missing)
@@ -218,8 +296,10 @@ TEST(commands_are_found_by_name_by_alias_and_as_one_or_two_words)
 
     CHECK_STR(command_find(1, (char *[]){"ls"}, &used)->name, "ls");
     CHECK_STR(command_find(1, (char *[]){"list"}, &used)->name, "ls");
-    CHECK_STR(command_find(1, (char *[]){"kill"}, &used)->name, "stop");
-    CHECK_STR(command_find(1, (char *[]){"rm"}, &used)->name, "stop");
+    CHECK_STR(command_find(1, (char *[]){"kill"}, &used)->name, "kill");
+    CHECK_STR(command_find(1, (char *[]){"rm"}, &used)->name, "rm");
+    CHECK_STR(command_find(3, (char *[]){"env", "ls", "web"}, &used)->name, "env list");
+    CHECK_INT(used, 2);
     CHECK_STR(command_find(2, (char *[]){"pull", "alpine"}, &used)->name, "image pull");
     CHECK_INT(used, 1);
     CHECK_STR(command_find(1, (char *[]){"images"}, &used)->name, "image ls");
@@ -232,6 +312,118 @@ TEST(commands_are_found_by_name_by_alias_and_as_one_or_two_words)
     CHECK(!command_find(1, (char *[]){"file"}, &used));
     CHECK(command_is_group("file") && command_is_group("image") && !command_is_group("fil"));
     CHECK(!command_find(1, (char *[]){"lss"}, &used));
+}
+
+TEST(a_word_that_no_command_is_called_gets_the_right_hint)
+{
+    static const struct {
+        const char *word, *hint;
+    } rows[] = {
+        {"ssh", "cay exec -it ID bash"},
+        {"shell", "cay exec -it ID bash"},
+        {"push", "cay image export"},
+        {"login", "--password-stdin"},
+        {"start", "cay resume"},
+        {"build", "cay commit"},
+        {"imge", "did you mean \"image\"?"},
+        {"crate", "did you mean \"create\"?"},
+        {"lst", "did you mean \"ls\"?"},
+        {"image lss", "did you mean \"image ls\"?"},
+        {"jbos", "did you mean \"jobs\"?"},
+        {"zzzzzz", "see \"cay help\""},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_free char *hint = hint_word(rows[i].word);
+
+        if (!strstr(hint, rows[i].hint))
+            TAP_FAIL("%s: %s", rows[i].word, hint);
+    }
+}
+
+/* No hint may stand in the way of a command that is there. */
+TEST(no_word_of_another_tool_is_a_command)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        auto_free char *hint = hint_word(c->name);
+
+        if (str_starts(hint, "there is no command"))
+            TAP_FAIL("%s", hint);
+    }
+}
+
+TEST(names_are_plain_and_never_like_ids)
+{
+    static const char *const good[] = {"web", "a", "7", "my-box_2.0", "SBX", "sbx", "host"};
+    static const char *const bad[] = {"",      "a b",  "-x",   ".x",         "_x",  "a/b", "a:b",
+                                      "sbx_1", "bg_x", "ex_1", "gr\xc3\xbc", "a\n", "a$"};
+    char longest[66];
+    struct err err = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        CHECK_INT(name_check(good[i], &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        if (name_check(bad[i], &err) == 0)
+            TAP_FAIL("\"%s\" was accepted", bad[i]);
+        CHECK_INT(err.kind, ERR_INVALID);
+    }
+    memset(longest, 'a', sizeof(longest));
+    longest[63] = '\0';
+    CHECK_INT(name_check(longest, &err), 0);
+    longest[63] = 'a';
+    longest[64] = '\0';
+    CHECK_INT(name_check(longest, &err), -1);
+}
+
+/* ---- the environment ---- */
+
+TEST(variables_are_given_passed_on_or_left_out)
+{
+    json_t *o = json_object();
+    struct err err = {0};
+
+    (void)setenv("CAY_TEST_ONE", "1 = one", 1);
+    (void)unsetenv("CAY_TEST_TWO");
+    CHECK_INT(env_add(o, "A=b=c", "--env", &err), 0);
+    CHECK_INT(env_add(o, "E=", "--env", &err), 0);
+    CHECK_INT(env_add(o, "CAY_TEST_ONE", "--env", &err), 0);
+    CHECK_INT(env_add(o, "CAY_TEST_TWO", "--env", &err), 0);
+    CHECK_INT(env_add(o, "=x", "--env", &err), -1);
+    CHECK_INT(env_add(o, "", "--env", &err), -1);
+    CHECK_INT(env_add(o, "X=\xff", "--env", &err), -1);
+    CHECK_STR(json_text(o, "A"), "b=c");
+    CHECK_STR(json_text(o, "CAY_TEST_ONE"), "1 = one");
+    CHECK_INT(json_object_size(o), 3);
+    json_decref(o);
+}
+
+TEST(a_file_of_variables_is_read_as_docker_does)
+{
+    static const char text[] = "# comment\n\nA=1\r\n  B='quoted'\nCAY_TEST_ONE\nCAY_TEST_TWO\n";
+    char path[] = "/tmp/cay-test-XXXXXX";
+    int fd = mkstemp(path);
+    int used;
+    const struct command *exec = command_find(1, (char *[]){"exec"}, &used);
+    char *argv[] = {"--env-file", path, "-e", "A=2", "web", "true"};
+    struct args a;
+    struct err err = {0};
+    json_t *env = NULL;
+
+    CHECK(fd >= 0 && write_all(fd, text, sizeof(text) - 1) == 0);
+    (void)setenv("CAY_TEST_ONE", "own", 1);
+    (void)unsetenv("CAY_TEST_TWO");
+    CHECK_INT(args_parse(&a, exec, ARRAY_LEN(argv), argv, &err), 0);
+    CHECK_INT(env_read_args(&a, &env, &err), 0);
+    CHECK_INT(json_object_size(env), 3);
+    CHECK_STR(json_text(env, "A"), "2");
+    CHECK_STR(json_text(env, "B"), "'quoted'");
+    CHECK_STR(json_text(env, "CAY_TEST_ONE"), "own");
+    json_decref(env);
+    (void)close(fd);
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(env_read_args(&a, &env, &err), -1);
+    CHECK(strstr(err.text, path));
+    args_done(&a);
 }
 
 /* ---- columns ---- */
@@ -826,28 +1018,123 @@ TEST(the_reference_in_the_docs_is_that_of_the_table)
     free(stored);
 }
 
+TEST(the_fish_completion_in_the_package_is_that_of_the_table)
+{
+    compare("packaging/completion/cay.fish", completion_fish);
+}
+
+/* ---- completion ---- */
+
+/* What is offered for a line, without a daemon; the caller frees it. */
+static char *offered(int n, char **words)
+{
+    struct wanted wanted;
+    struct buf out;
+
+    buf_init(&out, HELP_MAX);
+    completion_wanted(&wanted, n, words);
+    completion_lines(&wanted, "unix:/nonexistent/cay.sock", &out);
+    return buf_steal(&out);
+}
+
+static bool offers(const char *lines, const char *word)
+{
+    auto_free char *line = xasprintf("\n%s\t", word), *all = xasprintf("\n%s", lines);
+
+    return strstr(all, line) != NULL;
+}
+
+#define OFFERED(...) offered(ARRAY_LEN(((char *[]){__VA_ARGS__})), (char *[]){__VA_ARGS__})
+
 TEST(completion_offers_every_command_and_flag)
 {
-    struct buf bash, zsh;
+    auto_free char *first = OFFERED("");
 
-    buf_init(&bash, HELP_MAX);
-    buf_init(&zsh, HELP_MAX);
-    completion_bash(&bash);
-    completion_zsh(&zsh);
     for (const struct command *c = commands; c->name; c++) {
-        auto_free char *quoted = xasprintf("\"%s\"", c->name);
+        auto_free char *copy = xstrdup(c->name), *flags = NULL, *second = NULL;
+        char *space = strchr(copy, ' ');
 
-        CHECK(strstr(bash.data, quoted));
-        CHECK(strstr(zsh.data, quoted));
+        if (space) {
+            *space = '\0';
+            second = OFFERED(copy, "");
+            CHECK(offers(second, space + 1));
+            flags = OFFERED(copy, space + 1, "-");
+        } else {
+            flags = OFFERED(copy, "-");
+        }
+        CHECK(offers(first, copy));
         for (const struct flag *f = c->flags; f && f->name; f++) {
             auto_free char *flag = xasprintf("--%s", f->name);
 
-            CHECK(strstr(bash.data, flag));
-            CHECK(strstr(zsh.data, flag));
+            CHECK(offers(flags, flag));
         }
+        CHECK(offers(flags, "--help"));
     }
-    buf_done(&bash);
-    buf_done(&zsh);
+}
+
+TEST(completion_knows_what_stands_where)
+{
+    static const struct {
+        char *words[6];
+        const char *kind;
+    } rows[] = {
+        {{"exec", ""}, "sandbox"},
+        {{"exec", "-it", ""}, "sandbox"},
+        {{"exec", "-u", "root", "w"}, "sandbox"},
+        {{"exec", "-u", ""}, ""},
+        {{"exec", "web", ""}, ""},
+        {{"exec", "web", "ls", "-"}, ""},
+        {{"exec", "web", "--", ""}, ""},
+        {{"run", "--", ""}, ""},
+        {{"run", "-d", "py"}, "image"},
+        {{"run", "host", ""}, ""},
+        {{"run", "--env-file", ""}, "file"},
+        {{"run", "-e", "H"}, "variable"},
+        {{"run", "--pull", ""}, "choice"},
+        {{"run", "--pull=a"}, "choice"},
+        {{"rm", "a", "b", ""}, "sandbox"},
+        {{"cp", "x", "w"}, "place"},
+        {{"cp", "x", "w", ""}, ""},
+        {{"image", "tag", "a", ""}, "image"},
+        {{"pull", ""}, "image"},
+        {{"job", "wait", ""}, "job"},
+        {{"job", "l"}, "subcommand"},
+        {{"logs", "web", ""}, "job"},
+        {{"kill", "web", ""}, "process"},
+        {{"kill", "-s", "K"}, "signal"},
+        {{"file", "upload", "web", ""}, "file"},
+        {{"file", "read", "web", ""}, ""},
+        {{"ls", "--st"}, "flag"},
+        {{"nonsense", ""}, ""},
+        {{"--host", "x", "l"}, "command"},
+        {{"--host=x", "exec", ""}, "sandbox"},
+        {{"--host", ""}, ""},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct wanted w;
+        int n = 0;
+
+        while (n < 6 && rows[i].words[n])
+            n++;
+        completion_wanted(&w, n, (char **)(uintptr_t)rows[i].words);
+        if (strlen(rows[i].kind) != w.kind_len || memcmp(rows[i].kind, w.kind, w.kind_len) != 0)
+            TAP_FAIL("row %zu: \"%.*s\" instead of \"%s\"", i, (int)w.kind_len, w.kind,
+                     rows[i].kind);
+    }
+}
+
+TEST(completion_offers_words_that_go_on_from_what_was_typed)
+{
+    auto_free char *states = OFFERED("ls", "--status", "p");
+    auto_free char *equals = OFFERED("run", "--pull=n");
+    auto_free char *place = OFFERED("cp", "x");
+    auto_free char *none = OFFERED("exec", "web", "");
+
+    CHECK_STR(states, "paused\t\n");
+    CHECK_STR(equals, "--pull=never\t\n");
+    CHECK_STR(place, ":nospace\n:file\n");
+    CHECK_STR(none, "");
 }
 
 TEST(durations_and_sizes_read_well)

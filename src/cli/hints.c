@@ -1,0 +1,194 @@
+#include "cli/hints.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/command.h"
+
+struct flag_hint {
+    const char *commands; /* with spaces between them; NULL = any */
+    const char *flags;    /* long names and letters */
+    const char *instead;
+};
+
+static const struct flag_hint flag_hints[] = {
+    {"run create", "p publish expose publish-all P",
+     "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
+    {"run create", "v volume mount tmpfs volumes-from",
+     "folders of this machine are not shared with sandboxes; copy what is needed with `cay cp HERE "
+     "ID:PATH`, and results back the same way"},
+    {"run create", "network net add-host dns ip link",
+     "sandboxes have no network yet; install what is needed into an image (`cay image pull`, `cay "
+     "image import`), or copy it in with `cay cp`"},
+    {"run create", "pids pids-limit ulimit",
+     "the limit on processes is the same for every sandbox yet; `cay inspect ID` shows it as "
+     "config.pids"},
+    {"create", "u user", "a sandbox has no user of its own; give -u to `cay exec`"},
+    {"create", "rm",
+     "a sandbox goes by itself when its --timeout is over; `cay run` removes at once"},
+    {"create", "d detach", "create always leaves the sandbox running; leave -d out"},
+    {"create", "t tty i interactive it",
+     "create opens no terminal; use `cay run -it IMAGE sh`, or `cay exec -it ID sh` afterwards"},
+    {"run create", "entrypoint",
+     "write the program after the image: cay run IMAGE PROGRAM ARGUMENTS"},
+    {"run create", "cpus cpu-shares cpuset-cpus", "the limit on processors is --cpu CORES"},
+    {"run create", "memory-swap memory-reservation", "there is one limit on memory: --memory MB"},
+    {"run create", "l label", "notes are kept with --metadata K=V of `cay create`"},
+    {"run create exec", "privileged cap-add device gpus security-opt userns pid ipc",
+     "a sandbox gets no more rights or devices than all others"},
+    {"run create", "cap-drop read-only init",
+     "not needed: a sandbox has few rights as it is, and an init of its own"},
+    {"run create", "restart",
+     "nothing is started again by itself; a sandbox stays up when its "
+     "program ends"},
+    {"run create", "hostname", "the host name is chosen by cay"},
+    {"run create", "template", "templates are images: cay run IMAGE, see `cay image catalog`"},
+    {"ls", "filter f", "filter with --status running, or `cay ls --json | jq`"},
+    {NULL, "format o output", "there is --json where a command gives data"},
+    {"ls", "no-trunc", "nothing is cut when the output is no terminal, or with --json"},
+    {"stop rm kill", "t time timeout", "there is no waiting: processes end at once"},
+    {"rm", "v volumes link", "everything of a sandbox is removed with it"},
+    {"logs", "since until t timestamps",
+     "use --tail N, or --json, which has the time of every line"},
+    {"cp", "a archive L follow-link r R recursive p preserve",
+     "not needed: links, modes and times are kept, and folders are copied whole"},
+};
+
+/* A word of another tool, and what to write instead. */
+struct word_hint {
+    const char *words; /* with ',' between them */
+    const char *instead;
+};
+
+static const struct word_hint word_hints[] = {
+    {"ssh,shell,sh,bash,connect,console,enter,terminal,it",
+     "`cay exec -it ID bash` opens a shell in a sandbox"},
+    {"push,image push,publish",
+     "images are not pushed; `cay image export NAME FILE` writes one that `docker load` and skopeo "
+     "take"},
+    {"login,logout,auth",
+     "credentials are given to a pull: `cay pull --username USER --password-stdin IMAGE`, or are "
+     "those of the daemon's Docker configuration"},
+    {"build,image build,buildx", "images are made by `cay commit ID NAME` from a sandbox, or "
+                                 "imported: `docker save app > app.tar "
+                                 "&& cay image import app.tar`"},
+    {"start,restart,unpause,up",
+     "a sandbox runs from `cay create` on; `cay resume ID` wakes a paused one"},
+    {"freeze,suspend", "`cay pause ID` freezes a sandbox"},
+    {"down,destroy,delete,remove,del,terminate,prune",
+     "`cay rm ID` removes a sandbox, `cay rm --all` every one; `cay image prune` removes images"},
+    {"system,system prune,df", "`cay image prune` removes images, `cay rm --all` sandboxes; `cay "
+                               "doctor` looks at the machine"},
+    {"sandbox,sandboxes,container,containers,box,vm",
+     "commands for sandboxes stand alone: `cay ls`, `cay create`, `cay rm ID`"},
+    {"spawn,new,launch,make,init", "`cay create` makes a sandbox, `cay run` one for a command"},
+    {"template,templates,snapshot,checkpoint,save,image save",
+     "`cay commit ID NAME` makes an image of a sandbox, `cay image export` writes one to a file"},
+    {"load,image load,import", "`cay image import FILE [NAME]` takes what docker save wrote"},
+    {"export", "`cay image export NAME FILE` writes an image; `cay cp ID:PATH -` a folder as tar"},
+    {"tag", "`cay image tag NAME NEW` gives an image one more name"},
+    {"rename", "a sandbox keeps its name; give one with `cay create --name NAME`"},
+    {"update", "limits stay as they were at create; `cay renew ID TIME` moves the end of its life"},
+    {"extend,keepalive,set-timeout,timeout",
+     "`cay renew ID TIME` moves the end of a sandbox's life"},
+    {"port,ports,expose,url,host",
+     "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
+    {"network,volume", "sandboxes have no network and no volumes yet; `cay cp` copies files"},
+    {"wait", "`cay job wait JOB` waits for a command in the background"},
+    {"events,watch", "`cay stats` shows what sandboxes use, `cay logs -f ID` what one prints"},
+    {"info,status,health", "`cay doctor` looks at the machine, `cay version` at the daemon, `cay "
+                           "inspect ID` at a sandbox"},
+    {"daemon,server,agent", "`cay serve` runs the daemon"},
+    {"upload,download,put,get,write,read,cat",
+     "`cay cp` copies files in and out; `cay file read ID PATH` prints one"},
+    {"search", "cay does not search registries; `cay pull REFERENCE` takes any name they have"},
+    {"history,diff", "cay does not tell what changed; `cay image inspect NAME` shows an image"},
+    {"setenv,export-env,set-env", "`cay env set ID NAME=VALUE` sets variables of a sandbox"},
+    {"bg,background,fg", "`cay exec -d ID COMMAND` leaves one running, `cay jobs` lists them, `cay "
+                         "attach ID JOB` comes back"},
+    {"man", "`cay help COMMAND` tells about a command"},
+};
+
+static bool in_list(const char *list, char separator, const char *word)
+{
+    const char ends[] = {separator, '\0'};
+    size_t len = strlen(word);
+
+    for (;;) {
+        size_t n = strcspn(list, ends);
+
+        if (n == len && memcmp(list, word, n) == 0)
+            return true;
+        if (!list[n])
+            return false;
+        list += n + 1;
+    }
+}
+
+const char *hint_flag(const char *command, const char *flag)
+{
+    for (size_t i = 0; i < ARRAY_LEN(flag_hints); i++) {
+        const struct flag_hint *h = &flag_hints[i];
+
+        if ((!h->commands || in_list(h->commands, ' ', command)) && in_list(h->flags, ' ', flag))
+            return h->instead;
+    }
+    return NULL;
+}
+
+/* The distance to a command's name, or to one of its other names. */
+static size_t distance(const char *word, const struct command *c)
+{
+    size_t least = edit_distance(word, c->name);
+    const char *p = c->alias;
+
+    while (p && *p) {
+        size_t n = strcspn(p, ",");
+        auto_free char *alias = xstrndup(p, n);
+        size_t d = edit_distance(word, alias);
+
+        least = d < least ? d : least;
+        p += n + strspn(p + n, ", ");
+    }
+    return least;
+}
+
+/* Groups are words that people mistype too: "imge ls", "fiel". */
+static const char *nearest(const char *word, size_t *ret)
+{
+    static char group[32];
+    const char *best = NULL;
+
+    *ret = strlen(word) < 4 ? 2 : 3;
+    for (const struct command *c = commands; c->name; c++) {
+        size_t n = strcspn(c->name, " "), d = distance(word, c);
+        auto_free char *first = xstrndup(c->name, n);
+
+        if (d < *ret && d < strlen(word)) {
+            *ret = d;
+            best = c->name;
+        }
+        d = c->name[n] ? edit_distance(word, first) : *ret;
+        if (d < *ret && d < strlen(word)) {
+            *ret = d;
+            (void)snprintf(group, sizeof(group), "%s", first);
+            best = group;
+        }
+    }
+    return best;
+}
+
+char *hint_word(const char *word)
+{
+    size_t d;
+    const char *best;
+
+    for (size_t i = 0; i < ARRAY_LEN(word_hints); i++) {
+        if (in_list(word_hints[i].words, ',', word))
+            return xasprintf("there is no command \"%s\": %s", word, word_hints[i].instead);
+    }
+    best = nearest(word, &d);
+    if (best)
+        return xasprintf("unknown command \"%.80s\": did you mean \"%s\"?", word, best);
+    return xasprintf("unknown command \"%.80s\": see \"cay help\"", word);
+}
