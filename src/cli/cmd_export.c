@@ -41,7 +41,7 @@ static int save_file(struct api *api, const char *name, const char *path, struct
         return -1;
     r = save(api, name, out.fd, err);
     if (r == 0)
-        r = host_file_commit(&out, 0644, err);
+        r = host_file_commit(&out, 0644, -1, err);
     host_file_done(&out);
     return r;
 }

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/copy.h"
 #include "cli/hostfs.h"
+#include "cli/remote_tar.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
 
@@ -22,10 +23,17 @@ char *remote_join(const char *dir, const char *name)
     return xasprintf("%s%s%s", dir, str_ends(dir, "/") ? "" : "/", name);
 }
 
+void copy_skip(struct cp *c, const char *path, const char *what)
+{
+    ui_warn("skipped %s: %s", path, what);
+    c->skipped++;
+}
+
 static int file_in(struct cp *c, int fd, const struct stat *st, const char *to, struct err *err)
 {
     if (remote_upload(c->api, c->id, to, true, fd, st->st_size, (int)(st->st_mode & 0777), err) < 0)
         return err_wrap(err, "copy to %s", to);
+    remote_touch(c->api, c->id, to, st->st_mtime);
     c->files++;
     return 0;
 }
@@ -43,8 +51,7 @@ static int entry_in(struct cp *c, int dirfd, const char *name, const char *dir, 
     if (fd < 0 && errno != ELOOP && errno != ENXIO)
         return err_sys(err, errno, "open %s", name);
     if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
-        ui_warn("skipped %s: a symbolic link, pipe, socket or device", to);
-        c->skipped++;
+        copy_skip(c, to, "a symbolic link, pipe, socket or device");
         return 0;
     }
     if (S_ISREG(st.st_mode))
@@ -98,14 +105,39 @@ static int find_target(struct cp *c, const char *from, const char *to, char **re
     return 0;
 }
 
+/* What comes on stdin goes into a directory that is there, or is made. */
+static int stream_in(struct cp *c, const char *to, struct err *err)
+{
+    auto_free char *dir = NULL;
+    int has = remote_has_tar(c->api, c->id, err);
+
+    if (has < 0)
+        return -1;
+    if (has == 0)
+        return err_set(
+            err, ERR_INVALID,
+            "the sandbox has no `tar`, which unpacks the stream; `cay file write %s PATH -` "
+            "writes one file from stdin",
+            c->id);
+    if (isatty(STDIN_FILENO) == 1)
+        return err_set(err, ERR_INVALID,
+                       "\"-\" is a tar stream, which does not come from a "
+                       "terminal: tar c src | cay cp - ID:PATH");
+    if (remote_absolute(c->api, to, &dir, err) < 0 ||
+        remote_mkdir(c->api, c->id, dir, true, err) < 0)
+        return -1;
+    return remote_tar_here(c->api, c->id, remote_unpack_command(dir), err);
+}
+
 int copy_in(struct cp *c, const char *from, const char *to, struct err *err)
 {
     auto_close int fd = -1;
     auto_free char *target = NULL;
     struct stat st;
+    int has;
 
     if (strcmp(from, "-") == 0)
-        return remote_upload_stream(c->api, c->id, to, true, STDIN_FILENO, err);
+        return stream_in(c, to, err);
     fd = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_sys(err, errno, "open %s", from);
@@ -115,5 +147,8 @@ int copy_in(struct cp *c, const char *from, const char *to, struct err *err)
         return -1;
     if (S_ISREG(st.st_mode))
         return file_in(c, fd, &st, target, err);
-    return dir_in(c, fd, target, 0, err);
+    has = remote_has_tar(c->api, c->id, err);
+    if (has < 0)
+        return -1;
+    return has ? tree_in(c, fd, target, err) : dir_in(c, fd, target, 0, err);
 }

@@ -9,14 +9,15 @@
 #include "cli/client.h"
 #include "cli/copy.h"
 #include "cli/hostfs.h"
+#include "cli/remote_tar.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
 
 #define DEPTH_MAX 100
 #define BATCH     256
 
-static int file_out(struct cp *c, const char *from, int dirfd, const char *name, mode_t mode,
-                    struct err *err)
+static int file_out(struct cp *c, const char *from, int dirfd, const char *name,
+                    const struct remote_info *info, struct err *err)
 {
     struct host_file f;
     int r = host_file_begin(&f, dirfd, name, err);
@@ -24,7 +25,7 @@ static int file_out(struct cp *c, const char *from, int dirfd, const char *name,
     if (r == 0)
         r = remote_download(c->api, c->id, from, true, f.fd, err);
     if (r == 0)
-        r = host_file_commit(&f, mode, err);
+        r = host_file_commit(&f, info->mode, info->mtime_ms / 1000, err);
     host_file_done(&f);
     if (r < 0)
         return err_wrap(err, "copy %s", from);
@@ -43,14 +44,13 @@ static int entry_out(struct cp *c, const char *dir, const char *name, const json
     struct remote_info info;
 
     remote_mode(json_text(meta, "permissions"), &info);
+    info.mtime_ms = json_int(meta, "modifiedAt");
     if (!host_name_ok(name) || (info.type != '-' && info.type != 'd')) {
-        ui_warn("skipped %s: %s", from,
-                info.type == 'l' ? "a symbolic link" : "no regular file or directory");
-        c->skipped++;
+        copy_skip(c, from, info.type == 'l' ? "a symbolic link" : "no regular file or directory");
         return 0;
     }
     if (info.type == '-')
-        return file_out(c, from, dirfd, name, info.mode, err);
+        return file_out(c, from, dirfd, name, &info, err);
     if (host_make_dir(dirfd, name, &fd, err) < 0)
         return -1;
     return dir_out(c, from, fd, depth + 1, err);
@@ -130,11 +130,53 @@ static int find_target(const char *from, const char *to, int *ret_dirfd, char **
     return 0;
 }
 
+static int stream_out(struct cp *c, const char *from, struct err *err)
+{
+    auto_free char *path = NULL, *dir = NULL, *name = NULL;
+    int has = remote_has_tar(c->api, c->id, err);
+
+    if (has < 0)
+        return -1;
+    if (has == 0)
+        return err_set(err, ERR_INVALID,
+                       "the sandbox has no `tar`, which packs the stream; `cay file read %s PATH` "
+                       "prints one file",
+                       c->id);
+    if (ui_stdout_is_terminal())
+        return err_set(
+            err, ERR_INVALID,
+            "\"-\" is a tar stream, which is not for a terminal: pipe it to `tar x`; `cay "
+            "file read %s PATH` prints one file",
+            c->id);
+    if (remote_absolute(c->api, from, &path, err) < 0)
+        return -1;
+    host_split(path, &dir, &name);
+    return remote_tar_here(c->api, c->id, remote_pack_command(dir, name), err);
+}
+
+static int folder_out(struct cp *c, const char *from, int dirfd, const char *name, bool is_link,
+                      struct err *err)
+{
+    auto_close int fd = -1;
+    int has = remote_has_tar(c->api, c->id, err);
+
+    if (has < 0)
+        return -1;
+    if (has)
+        return tree_out(c, from, dirfd, name, err);
+    if (is_link)
+        return err_set(err, ERR_INVALID,
+                       "%s is a symbolic link, and the sandbox has no `tar`, which could pack it",
+                       from);
+    if (host_make_dir(dirfd, name, &fd, err) < 0)
+        return -1;
+    return dir_out(c, from, fd, 0, err);
+}
+
 int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
 {
     struct remote_info info = {.type = 'd'};
     auto_close int dirfd = -1;
-    auto_close int fd = -1;
     auto_free char *name = NULL;
     int r = strcmp(from, ".") == 0 ? 1 : remote_stat(c->api, c->id, from, true, &info, err);
 
@@ -142,18 +184,13 @@ int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
         return -1;
     if (r == 0)
         return err_set(err, ERR_NOT_FOUND, "%s is not in the sandbox", from);
-    if (info.type != 'd' && info.type != '-')
-        return err_set(err, ERR_INVALID, "%s is %s, not a regular file or directory", from,
-                       info.type == 'l' ? "a symbolic link" : "a pipe, socket or device");
-    if (strcmp(to, "-") == 0 && info.type == '-')
-        return remote_download(c->api, c->id, from, true, STDOUT_FILENO, err);
+    if (!strchr("d-l", info.type))
+        return err_set(err, ERR_INVALID, "%s is a pipe, socket or device", from);
     if (strcmp(to, "-") == 0)
-        return err_set(err, ERR_INVALID, "%s is a directory, which cannot go to stdout", from);
+        return stream_out(c, from, err);
     if (find_target(from, to, &dirfd, &name, err) < 0)
         return -1;
     if (info.type == '-')
-        return file_out(c, from, dirfd, name, info.mode, err);
-    if (host_make_dir(dirfd, name, &fd, err) < 0)
-        return -1;
-    return dir_out(c, from, fd, 0, err);
+        return file_out(c, from, dirfd, name, &info, err);
+    return folder_out(c, from, dirfd, name, info.type == 'l', err);
 }

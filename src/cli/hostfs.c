@@ -86,17 +86,27 @@ int host_make_dir(int dirfd, const char *name, int *ret_fd, struct err *err)
     return open_component(dirfd, name, true, name, ret_fd, err);
 }
 
+/* Directories, devices and the like are not replaced, and links only where links_too says so. */
+static int check_place(int dirfd, const char *name, bool links_too, struct err *err)
+{
+    struct stat st;
+
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode) ||
+        (links_too && S_ISLNK(st.st_mode)))
+        return 0;
+    return err_set(err, ERR_INVALID, "%s is there already and is %s: it is not replaced", name,
+                   S_ISLNK(st.st_mode)   ? "a symbolic link"
+                   : S_ISDIR(st.st_mode) ? "a directory"
+                                         : "no regular file");
+}
+
 int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err *err)
 {
     char random[ID_SIZE];
-    struct stat st;
 
     *f = (struct host_file){.dirfd = dirfd, .fd = -1};
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
-        return err_set(err, ERR_INVALID, "%s is there already and is %s: it is not replaced", name,
-                       S_ISLNK(st.st_mode)   ? "a symbolic link"
-                       : S_ISDIR(st.st_mode) ? "a directory"
-                                             : "no regular file");
+    if (check_place(dirfd, name, false, err) < 0)
+        return -1;
     id_new(random, ".cay");
     f->fd = openat(dirfd, random, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (f->fd < 0)
@@ -106,20 +116,85 @@ int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err
     return 0;
 }
 
-int host_file_commit(struct host_file *f, mode_t mode, struct err *err)
+/* Never set-id bits, and no more than the user's umask allows: it came out of a sandbox. */
+static mode_t mode_here(mode_t mode)
 {
     mode_t mask = umask(0);
 
     (void)umask(mask);
-    /* Never set-id bits, and no more than the user's umask allows: it came out of a sandbox. */
-    if (fchmod(f->fd, mode & 0777 & ~mask) < 0)
+    return mode & 0777 & ~mask;
+}
+
+static const struct timespec *times_of(int64_t mtime, struct timespec ret[2])
+{
+    ret[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
+    ret[1] = (struct timespec){.tv_sec = mtime};
+    return ret;
+}
+
+int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err *err)
+{
+    struct timespec times[2];
+
+    if (fchmod(f->fd, mode_here(mode)) < 0)
         return err_sys(err, errno, "set the mode of %s", f->name);
+    if (mtime >= 0)
+        (void)futimens(f->fd, times_of(mtime, times));
     if (close(steal_fd(f->fd)) < 0)
         return err_sys(err, errno, "write %s", f->name);
     if (renameat(f->dirfd, f->temporary, f->dirfd, f->name) < 0)
         return err_sys(err, errno, "rename to %s", f->name);
     free(steal_ptr(f->temporary));
     return 0;
+}
+
+/* Gives what was made under a temporary name its own. */
+static int put_in_place(int dirfd, const char *temporary, const char *name, struct err *err)
+{
+    int r = renameat(dirfd, temporary, dirfd, name);
+
+    if (r < 0)
+        r = err_sys(err, errno, "rename to %s", name);
+    (void)unlinkat(dirfd, temporary, 0); /* also when both were the same file already */
+    return r;
+}
+
+int host_make_link(int dirfd, const char *name, const char *text, int64_t mtime, struct err *err)
+{
+    char temporary[ID_SIZE];
+    struct timespec times[2];
+
+    if (check_place(dirfd, name, true, err) < 0)
+        return -1;
+    id_new(temporary, ".cay");
+    if (symlinkat(text, dirfd, temporary) < 0)
+        return err_sys(err, errno, "make the link %s", name);
+    if (mtime >= 0)
+        (void)utimensat(dirfd, temporary, times_of(mtime, times), AT_SYMLINK_NOFOLLOW);
+    return put_in_place(dirfd, temporary, name, err);
+}
+
+int host_make_name(int from_dirfd, const char *from, int dirfd, const char *name, struct err *err)
+{
+    char temporary[ID_SIZE];
+    struct stat st;
+
+    if (check_place(dirfd, name, false, err) < 0)
+        return -1;
+    if (fstatat(from_dirfd, from, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        return err_set(err, ERR_INVALID, "%s is one more name of %s, which is no file", name, from);
+    id_new(temporary, ".cay");
+    if (linkat(from_dirfd, from, dirfd, temporary, 0) < 0)
+        return err_sys(err, errno, "make %s", name);
+    return put_in_place(dirfd, temporary, name, err);
+}
+
+void host_finish_dir(int fd, mode_t mode, int64_t mtime)
+{
+    struct timespec times[2];
+
+    (void)fchmod(fd, mode_here(mode));
+    (void)futimens(fd, times_of(mtime, times));
 }
 
 void host_file_done(struct host_file *f)

@@ -27,9 +27,19 @@ struct host_file {
 
 /* Refuses a name that is taken by anything but a regular file. */
 int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err *err);
-int host_file_commit(struct host_file *f, mode_t mode, struct err *err);
+/* mtime in seconds; negative = now. */
+int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err *err);
 /* Removes what was not committed. */
 void host_file_done(struct host_file *f);
+
+/* A symbolic link with that text, which is not looked at; it replaces a file or a link. */
+int host_make_link(int dirfd, const char *name, const char *text, int64_t mtime, struct err *err);
+
+/* One more name for a regular file that is here already. */
+int host_make_name(int from_dirfd, const char *from, int dirfd, const char *name, struct err *err);
+
+/* Mode and time of a directory, when all in it has been written. */
+void host_finish_dir(int fd, mode_t mode, int64_t mtime);
 
 /* Is name one that a listing may use for a new file here? No "/", not "." or "..". */
 bool host_name_ok(const char *name);

@@ -7,18 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/client.h"
+#include "cli/meter.h"
 #include "cli/ui.h"
 
-#define CHUNK     (128u << 10)
-#define METER_MIN (1 << 20)
-#define METER_NS  100000000
-#define OCTETS    "application/octet-stream"
+#define CHUNK  (128u << 10)
+#define OCTETS "application/octet-stream"
 
 void location_parse(struct location *p, const char *text)
 {
@@ -38,55 +36,6 @@ void location_done(struct location *p)
     free(p->sandbox);
     free(p->path);
     *p = (struct location){0};
-}
-
-/* A line on stderr that grows, for transfers of more than 1 MiB on a terminal; total -1 = not
- * known.
- */
-struct meter {
-    int64_t total, done, shown_ns;
-    bool enabled;
-};
-
-static void meter_begin(struct meter *m, int64_t total)
-{
-    *m = (struct meter){.total = total, .shown_ns = mono_ns()};
-    m->enabled = (total < 0 || total > METER_MIN) && isatty(STDERR_FILENO) == 1;
-}
-
-static void show(const struct meter *m)
-{
-    char done[24], total[24];
-    int percent = m->total > 0 ? (int)(100 * m->done / m->total) : 0;
-
-    ui_size((double)m->done, done);
-    ui_size((double)m->total, total);
-    if (m->total < 0) {
-        fprintf(stderr, "\r\033[K%s", done);
-        return;
-    }
-    fprintf(stderr, "\r\033[K%3d%% [%-20.*s] %s of %s", percent, percent / 5,
-            "####################", done, total);
-}
-
-static void meter_add(struct meter *m, int64_t bytes)
-{
-    int64_t now;
-
-    m->done += bytes;
-    if (!m->enabled)
-        return;
-    now = mono_ns();
-    if (now - m->shown_ns < METER_NS)
-        return;
-    m->shown_ns = now;
-    show(m);
-}
-
-static void meter_end(struct meter *m)
-{
-    if (m->enabled)
-        fputs("\r\033[K", stderr);
 }
 
 void remote_mode(const char *permissions, struct remote_info *ret)
@@ -119,6 +68,7 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
     if (json_is_true(json_object_get(meta, "isDirectory")))
         ret->type = 'd';
     ret->size = json_int(meta, "size");
+    ret->mtime_ms = json_int(meta, "modifiedAt");
     json_decref(meta);
     return 1;
 }
@@ -245,4 +195,35 @@ int remote_upload_stream(struct api *api, const char *id, const char *path, bool
     if (lseek(spool, 0, SEEK_SET) < 0)
         return err_sys(err, errno, "rewind the input");
     return remote_upload(api, id, path, anywhere, spool, size, -1, err);
+}
+
+int remote_absolute(struct api *api, const char *path, char **ret, struct err *err)
+{
+    json_t *info = NULL;
+
+    if (path[0] == '/') {
+        *ret = xstrdup(path);
+        return 0;
+    }
+    if (api_call(api, "GET", NULL, &info, err, "/info") < 0)
+        return -1;
+    if (strcmp(path, ".") == 0)
+        *ret = xstrdup(json_text(info, "workspace"));
+    else
+        *ret = xasprintf("%s/%s", json_text(info, "workspace"), path);
+    json_decref(info);
+    return 0;
+}
+
+void remote_touch(struct api *api, const char *id, const char *path, int64_t mtime)
+{
+    auto_free char *absolute = NULL, *when = xasprintf("@%lld", (long long)mtime);
+    struct err ignored = {0};
+    json_t *body;
+
+    if (remote_absolute(api, path, &absolute, &ignored) < 0)
+        return;
+    body = json_pack("{s:[s, s, s, s, s], s:s}", "command", "touch", "-c", "-d", when, absolute,
+                     "user", "0:0");
+    (void)api_call(api, "POST", body, NULL, &ignored, "/sandboxes/%s/exec", id);
 }

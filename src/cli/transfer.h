@@ -23,7 +23,7 @@ void location_done(struct location *p);
 struct remote_info {
     char type;   /* first letter of ls -l: '-' file, 'd' directory, 'l' link, … */
     mode_t mode; /* permission bits */
-    int64_t size;
+    int64_t size, mtime_ms;
 };
 /* 1 if it is there, 0 if not, -1. */
 int remote_stat(struct api *api, const char *id, const char *path, bool anywhere,
@@ -45,3 +45,10 @@ int remote_upload(struct api *api, const char *id, const char *path, bool anywhe
 int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,
                          struct err *err);
 int remote_mkdir(struct api *api, const char *id, const char *path, bool anywhere, struct err *err);
+
+/* Sets when a file in the sandbox was modified. There is no call for it, so it needs `touch` there,
+ * and without it the time stays as it is. */
+void remote_touch(struct api *api, const char *id, const char *path, int64_t mtime);
+
+/* The path with the sandbox's workspace before it, unless it is absolute; the caller frees it. */
+int remote_absolute(struct api *api, const char *path, char **ret, struct err *err);

@@ -248,13 +248,113 @@ def test_cp_moves_directories(run, box, tmp_path):
     assert (out / "sub" / "deep" / "empty").read_text() == ""
 
 
+def a_tree(folder):
+    """What a copy must keep: links, modes, times, and a name that is no text."""
+    tree = folder / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "a").write_text("A")
+    (tree / "sub" / ("long" * 40)).write_text("L")
+    (tree / "link").symlink_to("a")
+    (tree / "sub" / "dangling").symlink_to("/no/such/file")
+    with open(os.fsencode(tree) + b"/n\xff", "wb") as f:
+        f.write(b"N")
+    os.chmod(tree / "a", 0o751)
+    os.utime(tree / "a", (1_000_000_000, 1_000_000_000))
+    os.chmod(tree / "sub", 0o700)
+    os.utime(tree / "sub", (1_100_000_000, 1_100_000_000))
+    return tree
+
+
+def seen(tree):
+    found = {}
+    for path, dirs, files in os.walk(os.fsencode(tree)):
+        for name in dirs + files:
+            full = os.path.join(path, name)
+            st = os.lstat(full)
+            link = os.readlink(full) if os.path.islink(full) else None
+            found[os.path.relpath(full, os.fsencode(tree))] = (oct(st.st_mode), int(st.st_mtime), link)
+    return found
+
+
+def test_cp_keeps_links_modes_times_and_odd_names(run, box, tmp_path):
+    tree = a_tree(tmp_path)
+    run("cp", tree, f"{box}:", check=True)
+    assert run("exec", box, "readlink tree/link; stat -c '%a %Y' tree/a tree/sub").stdout.split() == [
+        b"a", b"751", b"1000000000", b"700", b"1100000000"]
+    run("cp", f"{box}:tree", tmp_path / "back", check=True)
+    assert seen(tmp_path / "back") == seen(tree)
+    run("cp", tree / "a", f"{box}:one", check=True)
+    run("cp", f"{box}:one", tmp_path / "one", check=True)
+    assert int((tmp_path / "one").stat().st_mtime) == 1_000_000_000
+
+
+def test_cp_dash_is_a_tar_stream_both_ways(run, box, tmp_path):
+    tree = a_tree(tmp_path)
+    packed = subprocess.run(["tar", "c", "-C", tmp_path, "tree"], check=True, capture_output=True)
+    run("cp", "-", f"{box}:made/here", input=packed.stdout, check=True)
+    (tmp_path / "out").mkdir()
+    stream = run("cp", f"{box}:made/here/tree", "-", check=True).stdout
+    subprocess.run(["tar", "xp", "-C", tmp_path / "out"], input=stream, check=True)
+    assert seen(tmp_path / "out" / "tree") == seen(tree)
+    done = run("cp", "-", f"{box}:made", input=b"no archive")
+    assert done.returncode == 1 and b"tar in the sandbox failed" in done.stderr
+
+
+def test_cp_without_tar_in_the_sandbox(run, box, tmp_path):
+    """File by file, as far as that goes."""
+    tree = a_tree(tmp_path)
+    os.unlink(os.fsencode(tree) + b"/n\xff")
+    run("exec", box, "mkdir bin; for p in sh cat touch stat; do ln -s $(command -v $p) bin/; done", check=True)
+    run("env", "set", box, "PATH=/workspace/bin", check=True)
+    done = run("cp", tree, f"{box}:")
+    assert done.returncode == 1 and b"tree/link" in done.stderr and b"2 entries" in done.stderr
+    assert run("exec", box, "cat tree/a; stat -c %a tree/a").stdout == b"A751\n"
+    done = run("cp", f"{box}:tree", "-")
+    assert done.returncode == 1 and b"no `tar`" in done.stderr
+
+
+def test_cp_out_of_a_hostile_tar(run, box, tmp_path):
+    """The program that packs is the sandbox's own, and so is what it says."""
+    make = ("import io, sys, tarfile; t = tarfile.open(fileobj=sys.stdout.buffer, mode='w|')\n"
+            "def add(name, type=tarfile.REGTYPE, link='', data=b'evil'):\n"
+            "    i = tarfile.TarInfo(name); i.type = type; i.linkname = link\n"
+            "    i.size = len(data) if type == tarfile.REGTYPE else 0; i.mode = 0o7777\n"
+            "    t.addfile(i, io.BytesIO(data))\n"
+            "add('t', tarfile.DIRTYPE)\n")
+    cases = ["add('../climbs')", "add('t/../../climbs')", "add('/climbs')", "add('t/..', tarfile.DIRTYPE)",
+             "add('t/l', tarfile.SYMTYPE, '..'); add('t/l/climbs')",
+             "add('t/l', tarfile.SYMTYPE, 'climbs'); add('t/l')",
+             "add('t/h', tarfile.LNKTYPE, '../secret')", "add('t/h', tarfile.LNKTYPE, 't/../../secret')",
+             "add('other/x')", "add('t/' + 'd/' * 200 + 'x')"]
+    run("exec", box, "mkdir t bin", check=True)
+    run("env", "set", box, "PATH=/workspace/bin:/usr/bin:/bin", check=True)
+    (tmp_path / "secret").write_text("secret")
+    for i, case in enumerate(cases):
+        body = f"#!/usr/bin/python3\n{make}{case}\nt.close()\n"
+        run("file", "write", box, "bin/tar", "-", input=body.encode(), check=True)
+        run("exec", box, "chmod +x bin/tar", check=True)
+        out = tmp_path / f"out{i}"
+        out.mkdir()
+        done = run("cp", f"{box}:t", out)
+        assert done.returncode == 1 and done.stderr, case
+        assert sorted(p.name for p in tmp_path.iterdir()) == [
+            *sorted(f"out{n}" for n in range(i + 1)), "secret"], case
+        assert [p.name for p in out.iterdir()] in ([], ["t"]), case
+        assert not [p for p in out.rglob("*") if p.is_file() and not p.is_symlink()], case
+    body = f"#!/usr/bin/python3\n{make}add('t/set')\nt.close()\n"
+    run("file", "write", box, "bin/tar", "-", input=body.encode(), check=True)
+    run("exec", box, "chmod +x bin/tar", check=True)
+    run("cp", f"{box}:t", tmp_path / "modes", check=True)
+    assert (tmp_path / "modes" / "set").stat().st_mode & 0o7000 == 0
+
+
 def test_cp_says_what_it_skips(run, box, tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "a").write_text("A")
-    (tree / "link").symlink_to("a")
+    os.mkfifo(tree / "pipe")
     done = run("cp", tree, f"{box}:/workspace/")
-    assert done.returncode == 1 and b"link" in done.stderr
+    assert done.returncode == 1 and b"pipe" in done.stderr
     assert run("file", "read", box, "tree/a").stdout == b"A"
 
 
@@ -352,7 +452,7 @@ def test_version_and_help(run):
     assert run("exec", "--help").returncode == 0
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_of_that_shell(run, shell, tmp_path):
     script = run("completion", shell, check=True).stdout
     assert b"cay" in script

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -21,6 +22,7 @@
 #include "cli/name.h"
 #include "cli/pull_view.h"
 #include "cli/table.h"
+#include "cli/tar.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
 #include "source_file.h"
@@ -962,17 +964,135 @@ static void write_in_two_steps(void)
     CHECK_INT(host_open_dir("real", false, &fd, &err), 0);
     CHECK_INT(host_file_begin(&f, fd, "file", &err), 0);
     CHECK_INT(write_all(f.fd, "whole", 5), 0);
-    CHECK_INT(host_file_commit(&f, 06777, &err), 0);
+    CHECK_INT(host_file_commit(&f, 06777, 1000000, &err), 0);
     host_file_done(&f);
     CHECK_INT(stat("real/file", &st), 0);
     CHECK_INT(st.st_size, 5);
     CHECK_INT(st.st_mode & 07777, 0755);
+    CHECK_INT(st.st_mtime, 1000000);
     (void)close(fd);
 }
 
 TEST(a_file_appears_whole_or_not_at_all)
 {
     in_folder(write_in_two_steps);
+}
+
+/* ---- archives ---- */
+
+static int archive_fd(const struct buf *b)
+{
+    int fd = memfd_create("archive", MFD_CLOEXEC);
+
+    CHECK(fd >= 0 && write_all(fd, b->data, b->len) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    return fd;
+}
+
+TEST(what_was_packed_is_read_back)
+{
+    static char long_name[300], long_link[3000];
+    struct tar_entry in[] = {
+        {"dir", NULL, TAR_DIR, 0750, 0, 1000000000},
+        {"dir/file \xff\n", NULL, TAR_FILE, 0644, 700, 1},
+        {"dir/link", "../elsewhere", TAR_LINK, 0777, 0, 2},
+        {long_name, NULL, TAR_FILE, 0600, 0, 0},
+        {"far", long_link, TAR_LINK, 0777, 0, (int64_t)1 << 40},
+        {"dir/again", "dir/file", TAR_HARD_LINK, 0644, 0, 3},
+    };
+    struct tar_reader r = {0};
+    struct err err = {0};
+    struct tar_entry e;
+    struct buf b;
+    char data[2048] = {0};
+
+    memset(long_name, 'n', sizeof(long_name) - 1);
+    memset(long_link, 'l', sizeof(long_link) - 1);
+    buf_init(&b, 1 << 20);
+    for (size_t i = 0; i < ARRAY_LEN(in); i++) {
+        tar_put(&b, &in[i]);
+        CHECK_INT(buf_add(&b, data, (size_t)in[i].size + tar_padding(in[i].size)), 0);
+    }
+    CHECK_INT(buf_add(&b, data, TAR_END_SIZE), 0);
+    r.fd = archive_fd(&b);
+    for (size_t i = 0; i < ARRAY_LEN(in); i++) {
+        CHECK_INT(tar_next(&r, &e, &err), 1);
+        CHECK_STR(e.name, in[i].name);
+        CHECK_STR(e.link ? e.link : "-", in[i].link ? in[i].link : "-");
+        CHECK_INT(e.type, in[i].type);
+        CHECK_INT(e.mode, in[i].mode);
+        CHECK_INT(e.size, in[i].size);
+        CHECK_INT(e.mtime, in[i].mtime);
+        if (i == 1)
+            CHECK_INT(tar_read(&r, data, sizeof(data), &err), 700);
+        tar_entry_done(&e);
+    }
+    CHECK_INT(tar_next(&r, &e, &err), 0);
+    (void)close(r.fd);
+    buf_done(&b);
+}
+
+/* Every cut and every changed byte of an archive is an end or an error, never more. */
+TEST(a_broken_archive_is_refused)
+{
+    struct tar_entry in = {"name", NULL, TAR_FILE, 0644, 5, 1};
+    char data[512] = "hello";
+    struct buf whole;
+
+    buf_init(&whole, 4096);
+    tar_put(&whole, &in);
+    (void)buf_add(&whole, data, sizeof(data));
+    for (size_t i = 0; i < whole.len; i += 7) {
+        struct tar_reader r = {0};
+        struct buf part;
+        struct tar_entry e;
+        struct err err = {0};
+        int got;
+
+        buf_init(&part, 4096);
+        (void)buf_add(&part, whole.data, i);
+        r.fd = archive_fd(&part);
+        got = tar_next(&r, &e, &err);
+        CHECK_INT(got, i == 0 ? 0 : i < 512 ? -1 : 1);
+        tar_entry_done(&e);
+        if (got > 0)
+            CHECK_INT(tar_next(&r, &e, &err), -1);
+        (void)close(r.fd);
+        buf_clear(&part);
+        (void)buf_add(&part, whole.data, whole.len);
+        part.data[i] ^= 0x40;
+        r = (struct tar_reader){.fd = archive_fd(&part)};
+        got = tar_next(&r, &e, &err);
+        CHECK(i >= 512 ? got == 1 : got <= 0);
+        tar_entry_done(&e);
+        (void)close(r.fd);
+        buf_done(&part);
+    }
+    buf_done(&whole);
+}
+
+static void make_links(void)
+{
+    struct err err = {0};
+    struct stat st;
+    char text[64] = "";
+    int fd = -1;
+
+    CHECK_INT(host_open_dir(".", false, &fd, &err), 0);
+    CHECK_INT(host_make_link(fd, "evil", "new target", 1000000, &err),
+              0); /* replaced, not followed */
+    CHECK_INT(readlinkat(fd, "evil", text, sizeof(text) - 1), 10);
+    CHECK_INT(fstatat(fd, "evil", &st, AT_SYMLINK_NOFOLLOW), 0);
+    CHECK_INT(st.st_mtime, 1000000);
+    CHECK_INT(host_make_link(fd, "real", "x", -1, &err), -1);
+    CHECK_INT(host_make_link(fd, "pipe", "x", -1, &err), -1);
+    CHECK_INT(host_make_name(fd, "evil", fd, "second", &err), -1);
+    CHECK_INT(host_make_name(fd, "missing", fd, "second", &err), -1);
+    (void)close(fd);
+}
+
+TEST(links_replace_links_and_nothing_else)
+{
+    in_folder(make_links);
 }
 
 /* ---- what is made from the table ---- */

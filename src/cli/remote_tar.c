@@ -1,0 +1,119 @@
+#include "cli/remote_tar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/attach.h"
+#include "cli/client.h"
+#include "cli/ui.h"
+
+#define ROOT "0:0"
+
+int remote_has_tar(struct api *api, const char *id, struct err *err)
+{
+    json_t *body = json_pack("{s:[s, s], s:s}", "command", "tar", "--help", "user", ROOT);
+
+    if (api_call(api, "POST", body, NULL, err, "/sandboxes/%s/exec", id) == 0)
+        return 1;
+    return strcmp(api_last_code(), "command_not_found") == 0 ? 0 : -1;
+}
+
+json_t *remote_pack_command(const char *dir, const char *name)
+{
+    return json_pack("[s, s, s, s, s, s, s]", "tar", "-C", dir, "-cf", "-", "--",
+                     *name ? name : ".");
+}
+
+/* Its own owner, whoever had it here; modes as they are, also past the umask there. */
+json_t *remote_unpack_command(const char *dir)
+{
+    return json_pack("[s, s, s, s, s]", "tar", "-C", dir, "-xpof", "-");
+}
+
+static int run_tar(struct api *api, const char *id, json_t *command, bool write, struct err *err)
+{
+    struct attach_options o = {.command = command, .user = ROOT, .want_stdin = write, .raw = true};
+    struct attach_result result;
+
+    if (!command)
+        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
+    if (attach_exec(api, id, &o, &result, err) < 0)
+        return -1;
+    return result.status;
+}
+
+static int ended(int status, struct err *err)
+{
+    if (status == 0)
+        return 0;
+    return err_set(err, ERR_INTERNAL, "tar in the sandbox failed (status %d)", status);
+}
+
+int remote_tar_here(struct api *api, const char *id, json_t *command, struct err *err)
+{
+    const json_t *last = json_array_get(command, json_array_size(command) - 1);
+    bool write = json_is_string(last) && strcmp(json_string_value(last), "-") == 0;
+    int status = run_tar(api, id, command, write, err);
+
+    json_decref(command);
+    return status < 0 ? -1 : ended(status, err);
+}
+
+/* The child speaks to the daemon over a connection of its own. */
+static _Noreturn void child(const char *target, const char *id, json_t *command, bool write, int fd)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    int status;
+
+    if (dup2(fd, write ? STDIN_FILENO : STDOUT_FILENO) < 0)
+        _exit(1);
+    (void)close(fd);
+    api_open_target(&api, target);
+    status = run_tar(&api, id, command, write, &err);
+    if (status < 0)
+        (void)ui_fail(&err);
+    _exit(status < 0 ? 1 : status);
+}
+
+int remote_tar_start(struct remote_tar *t, struct api *api, const char *id, json_t *command,
+                     bool write, struct err *err)
+{
+    int fds[2];
+
+    *t = (struct remote_tar){.pid = -1, .fd = -1};
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        json_decref(command);
+        return err_sys(err, errno, "pipe");
+    }
+    t->pid = fork();
+    if (t->pid == 0) {
+        (void)close(fds[write]);
+        child(api->target, id, command, write, fds[!write]);
+    }
+    json_decref(command);
+    (void)close(fds[!write]);
+    t->fd = fds[write];
+    if (t->pid > 0)
+        return 0;
+    close_fd(&t->fd);
+    return err_sys(err, errno, "fork");
+}
+
+int remote_tar_end(struct remote_tar *t, int r, struct err *err)
+{
+    int status = 0;
+
+    close_fd(&t->fd);
+    while (t->pid > 0 && waitpid(t->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    t->pid = -1;
+    if (r < 0)
+        return -1;
+    return ended(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), err);
+}
