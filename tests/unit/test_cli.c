@@ -461,6 +461,38 @@ TEST(columns_are_aligned_by_characters)
     table_done(&t);
 }
 
+TEST(rows_are_cut_to_a_narrow_terminal)
+{
+    struct table t;
+
+    table_init(&t, "ID|NAME|>AGE");
+    table_cell(&t, "sbx_0123456789abcdef01234567");
+    table_cell(&t, "a-name-that-is-\xc3\xa4\xc3\xb6\xc3\xbc-long");
+    table_cell(&t, "59m");
+    for (size_t cols = 1; cols < 80; cols++) {
+        char *text = NULL, *save = NULL;
+        size_t len;
+        FILE *out = open_memstream(&text, &len);
+
+        table_print_within(&t, out, 0, cols);
+        (void)fclose(out);
+        if (cols == 40)
+            CHECK(strstr(text, "sbx_0123456789abcdef012345…  a-nam…  59m\n"));
+        if (cols == 79)
+            CHECK(!strstr(text, "…"));
+        for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+            size_t n = 0;
+
+            for (const char *p = line; *p; p++)
+                n += ((unsigned char)*p & 0xc0) != 0x80;
+            if (n > cols)
+                TAP_FAIL("%zu characters for %zu: %s", n, cols, line);
+        }
+        free(text);
+    }
+    table_done(&t);
+}
+
 TEST(a_hostile_name_cannot_leave_its_cell)
 {
     struct table t;
