@@ -17,7 +17,8 @@ _cay()
         esac
     done < <(cay completion --line -- "${words[@]:1}" 2>/dev/null)
     [[ -n $files ]] || return
-    compopt -o filenames
+    # Not where there are other words too: it would quote the colon of theirs.
+    ((${#COMPREPLY[@]})) || compopt -o filenames
     while read -r word; do
         COMPREPLY+=("$word")
     done < <(compgen -f -- "${cur#"$typed"}")
