@@ -193,6 +193,20 @@ static void clean_up(struct job *job)
     free(job->id);
 }
 
+/* `cay run echo hello`: the first word is an image, which not all hands know. */
+static void explain_image(const struct job *job)
+{
+    const char *image = job->args->words[0];
+
+    if (job->id || !image || job->args->exact || strpbrk(image, ":/@") ||
+        !str_starts(api_last_code(), "image_"))
+        return;
+    ui_warn(
+        "\"%.80s\" was taken for an image; a command without one stands after \"--\": cay run -- "
+        "%.80s",
+        image, image);
+}
+
 static int run_job(struct job *job)
 {
     struct err err = {0};
@@ -202,6 +216,7 @@ static int run_job(struct job *job)
     status = work(job, &err);
     if (status < 0) {
         (void)ui_fail(&err);
+        explain_image(job);
         status = attach_fail_status(&err);
     }
     clean_up(job);

@@ -11,10 +11,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define BLOCK     512
-#define NAME_SIZE 100
-#define LONG_MAX_ 65536 /* of a long name or a pax header; paths are shorter */
-#define SIZE_MAX_ ((int64_t)1 << 60)
+#define BLOCK         512
+#define NAME_SIZE     100
+#define TEXT_MAX      65536 /* of a long name or a pax header; paths are shorter */
+#define FILE_SIZE_MAX ((int64_t)1 << 60)
 
 struct header {
     char name[NAME_SIZE], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type;
@@ -191,7 +191,7 @@ static int take_text(struct tar_reader *r, int64_t size, char **ret, struct err 
 {
     auto_free char *text = NULL;
 
-    if (size > LONG_MAX_)
+    if (size > TEXT_MAX)
         return broken(err, "a name is too long");
     text = xcalloc(1, (size_t)size + 1);
     if (size > 0 && take(r, text, (size_t)size, err) <= 0)
@@ -230,7 +230,7 @@ static void use_record(struct extra *x, const char *key, size_t key_len, const c
     } else if (key_len == 4 && memcmp(key, "size", 4) == 0) {
         auto_free char *digits = xstrndup(value, len);
 
-        if (str_u64(digits, &size) == 0 && size < SIZE_MAX_)
+        if (str_u64(digits, &size) == 0 && size < FILE_SIZE_MAX)
             x->size = (int64_t)size;
     }
 }
@@ -238,7 +238,7 @@ static void use_record(struct extra *x, const char *key, size_t key_len, const c
 /* Records are "LENGTH KEY=VALUE\n", where LENGTH counts all of it. */
 static int use_pax(struct extra *x, const char *text, size_t size, struct err *err)
 {
-    while (size > 0 && *text) {
+    while (text && size > 0 && *text) {
         size_t digits = strspn(text, "0123456789"), len = strtoul(text, NULL, 10);
         const char *key = text + digits + 1;
         const char *equals;
@@ -318,8 +318,8 @@ static int take_header(struct tar_reader *r, struct tar_entry *ret, struct extra
 
     if (got <= 0 || memcmp(&h, &none, sizeof(h)) == 0)
         return got <= 0 ? got : 0;
-    if (!checksum_ok(&h) || get_number(h.size, sizeof(h.size), &size) < 0 || size >= SIZE_MAX_ ||
-        get_number(h.mode, sizeof(h.mode), &mode) < 0)
+    if (!checksum_ok(&h) || get_number(h.size, sizeof(h.size), &size) < 0 ||
+        size >= FILE_SIZE_MAX || get_number(h.mode, sizeof(h.mode), &mode) < 0)
         return broken(err, "a header cannot be read");
     if (x->size >= 0 && !strchr("LKxg", h.type ? h.type : '0'))
         size = x->size;
