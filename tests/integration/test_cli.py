@@ -37,6 +37,26 @@ def test_run_takes_an_image(run):
     assert done.returncode == 125 and b"no-such-image" in done.stderr and done.stdout == b""
 
 
+def test_run_says_that_the_first_word_is_an_image(run):
+    done = run("run", "--pull", "never", "echo", "hello")
+    assert done.returncode == 125 and b"cay run -- echo" in done.stderr
+
+
+def test_json_is_given_or_refused(run, box):
+    """No command takes --json and then prints something else."""
+    for words in (["pause"], ["rm"], ["stop"], ["cp"], ["attach"], ["kill"], ["file", "read"], ["file", "rm"],
+                  ["image", "rm"], ["image", "tag"], ["job", "logs"], ["job", "wait"], ["env", "set"]):
+        done = run(*words, "--json", box, "x")
+        assert done.returncode == 2 and b"--json" in done.stderr, words
+    for words in (["jobs"], ["top", box], ["stats"], ["ps"], ["env", "list", box], ["inspect", box],
+                  ["renew", box], ["image", "inspect", "host"], ["image", "catalog"], ["file", "ls", box]):
+        json.loads(run(*words, "--json", check=True).stdout)
+    assert json.loads(run("exec", "--json", box, "echo", "o").stdout)["stdout"] == "o\n"
+    job = json.loads(run("exec", "-d", "--json", box, "echo", "o").stdout)["id"]
+    assert run("logs", "--json", job).returncode == 2
+    assert run("exec", "--json", "-t", box, "true").returncode == 2
+
+
 def test_run_leaves_no_sandbox(run, api):
     before = set(api.ids())
     run("run", "--", "true", check=True)
