@@ -142,11 +142,13 @@ struct pool {
     bool ahead;       /* a spare is forked before the first caller comes */
 
     /* of pool.c */
-    bool bare;           /* there was no spare when we last looked */
-    unsigned times_bare; /* how often it came to that */
+    bool begun; /* it had its first spare */
+    bool grown; /* it had all that a box that lives on has */
 };
 
 bool pool_has_spare(const struct pool *p, pid_t parent);
+/* This box is for more than one call: there are more spares from now on. */
+void box_lives_on(void);
 /* Makes the process of that slot a spare once more; false when there are enough. */
 bool pool_return(const struct pool *p, struct slot *slot);
 
