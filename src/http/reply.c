@@ -152,31 +152,46 @@ void http_reply_header(struct http_req *req, const char *name, const char *value
     (void)r;
 }
 
-/* The lines that every answer has, up to where the extra headers go. length < 0: none is stated. */
+static char *put_number(char *at, uint64_t n)
+{
+    char digits[20];
+    size_t count = 0;
+
+    do
+        digits[count++] = (char)('0' + n % 10);
+    while (n /= 10);
+    while (count > 0)
+        *at++ = digits[--count];
+    *at = '\0';
+    return at;
+}
+
+/* The lines that every answer has, up to where the extra headers go. length < 0: none is stated.
+ * Not by printf(), which takes a tenth of what a short answer takes in all. */
 static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int status,
                           const char *type, int64_t length)
 {
-    char length_line[48] = "";
-    const char *connection = "";
-    int n;
+    char *at = out;
 
     assert(status >= 100 && status < 600);
     req->status = status;
     assert(!type || (strlen(type) < TYPE_MAX && is_one_line(type)));
     if (request_body_is_in_the_way(req) || atomic_load(&req->worker->server->stopping))
         req->keep_alive = false;
-    if (!req->keep_alive)
-        connection = "Connection: close\r\n";
-    else if (req->head.http10)
-        connection = "Connection: keep-alive\r\n";
+    at = put_number(stpcpy(at, "HTTP/1.1 "), (uint64_t)status);
+    at = stpcpy(stpcpy(at, " "), status_text(status));
+    at = stpcpy(stpcpy(at, "\r\nDate: "), date(req->worker));
+    if (type)
+        at = stpcpy(stpcpy(at, "\r\nContent-Type: "), type);
     if (length >= 0)
-        (void)snprintf(length_line, sizeof(length_line), "Content-Length: %lld\r\n",
-                       (long long)length);
-    n = snprintf(out, FIRST_LINES_MAX, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s", status,
-                 status_text(status), date(req->worker), type ? "Content-Type: " : "",
-                 type ? type : "", type ? "\r\n" : "", length_line, connection);
-    assert(n > 0 && n < FIRST_LINES_MAX);
-    return (size_t)n;
+        at = put_number(stpcpy(at, "\r\nContent-Length: "), (uint64_t)length);
+    if (!req->keep_alive)
+        at = stpcpy(at, "\r\nConnection: close");
+    else if (req->head.http10)
+        at = stpcpy(at, "\r\nConnection: keep-alive");
+    at = stpcpy(at, "\r\n");
+    assert(at < out + FIRST_LINES_MAX);
+    return (size_t)(at - out);
 }
 
 int http_req_status(const struct http_req *req)
