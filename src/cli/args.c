@@ -90,36 +90,6 @@ bool list_has(const char *list, const char *word, size_t len)
     return false;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-    size_t m = a < b ? a : b;
-
-    return m < c ? m : c;
-}
-
-size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[33];
-    size_t n = strlen(a), m = strlen(b);
-
-    if (n >= ARRAY_LEN(row) || m >= ARRAY_LEN(row))
-        return n > m ? n : m;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t above = row[j];
-
-            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[m];
-}
-
 static int unknown_flag(const struct command *command, const char *arg, size_t name_len,
                         struct err *err)
 {
@@ -132,7 +102,7 @@ static int unknown_flag(const struct command *command, const char *arg, size_t n
         return err_set(err, ERR_INVALID, "%.*s: %s",
                        (int)(name_len + (size_t)(str_starts(arg, "--") ? 2 : 1)), arg, instead);
     for (size_t i = 0; (flag = flag_at(command, i)); i++) {
-        size_t d = edit_distance(name, flag->name);
+        size_t d = str_distance(name, flag->name);
 
         if (d < least && d < strlen(flag->name)) {
             least = d;

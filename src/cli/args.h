@@ -74,6 +74,3 @@ const struct flag *flag_by_letter(const struct command *command, char letter);
 
 /* Is word one of the words in a list with spaces between them? */
 bool list_has(const char *list, const char *word, size_t len);
-
-/* How many single-character edits make a out of b; for "did you mean". */
-size_t edit_distance(const char *a, const char *b);

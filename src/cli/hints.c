@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/command.h"
 
 struct flag_hint {
@@ -139,13 +140,13 @@ const char *hint_flag(const char *command, const char *flag)
 /* The distance to a command's name, or to one of its other names. */
 static size_t distance(const char *word, const struct command *c)
 {
-    size_t least = edit_distance(word, c->name);
+    size_t least = str_distance(word, c->name);
     const char *p = c->alias;
 
     while (p && *p) {
         size_t n = strcspn(p, ",");
         auto_free char *alias = xstrndup(p, n);
-        size_t d = edit_distance(word, alias);
+        size_t d = str_distance(word, alias);
 
         least = d < least ? d : least;
         p += n + strspn(p + n, ", ");
@@ -168,7 +169,7 @@ static const char *nearest(const char *word, size_t *ret)
             *ret = d;
             best = c->name;
         }
-        d = c->name[n] ? edit_distance(word, first) : *ret;
+        d = c->name[n] ? str_distance(word, first) : *ret;
         if (d < *ret && d < strlen(word)) {
             *ret = d;
             (void)snprintf(group, sizeof(group), "%s", first);
