@@ -19,12 +19,15 @@
 #define AGAIN_NS_MAX   (60 * 1000000000ll)
 #define ATTEMPTS_STOP  3 /* at the end of the engine: then the row stays for the next start */
 #define NOT_REMOVED    "sandbox_not_removed"
+#define BEHIND         8 /* boxes that wait to be taken away */
+#define FAR_BEHIND     64
 #define FAILURES_COUNT 8 /* past so many the time between two attempts does not grow */
 
 struct destroyer {
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct sandbox *fresh, *fresh_last;
+    unsigned n_fresh;
     struct sandbox *failed; /* in no order */
     bool retrying;          /* one of the threads is */
     bool stop;
@@ -44,6 +47,7 @@ void destroyer_add(struct engine *e, struct sandbox *sb)
     else
         d->fresh = sb;
     d->fresh_last = sb;
+    d->n_fresh++;
     pthread_cond_signal(&d->more);
     pthread_mutex_unlock(&d->lock);
 }
@@ -92,8 +96,10 @@ static struct sandbox *take_fresh(struct destroyer *d)
 {
     struct sandbox *sb = d->fresh;
 
-    if (sb)
+    if (sb) {
         d->fresh = sb->doomed_next;
+        d->n_fresh--;
+    }
     return sb;
 }
 
@@ -131,14 +137,24 @@ static void wait_for_more(struct destroyer *d)
 
 /* ---- the threads ---- */
 
+/* Requests come first, but not for ever: when they make sandboxes faster than these are taken away,
+ * what is left of them would grow without end. So the more there are, the less they give way. */
+static int give_way(unsigned n_fresh)
+{
+    static const int nice[] = {10, 0, -5};
+    int at = n_fresh < BEHIND ? 0 : n_fresh < FAR_BEHIND ? 1 : 2;
+
+    return nice[at];
+}
+
 static void *destroyer_main(void *arg)
 {
     struct engine *e = arg;
     struct destroyer *d = e->destroyer;
 
-    thread_is_background();
     pthread_mutex_lock(&d->lock);
     for (;;) {
+        int nice = give_way(d->n_fresh);
         struct sandbox *sb = take_fresh(d);
         bool again = !sb && !d->retrying, gone;
 
@@ -152,6 +168,7 @@ static void *destroyer_main(void *arg)
         }
         d->retrying |= again;
         pthread_mutex_unlock(&d->lock);
+        thread_gives_way(nice);
         gone = is_gone(e, sb);
         pthread_mutex_lock(&d->lock);
         if (gone) {

@@ -7,7 +7,8 @@ struct sandbox;
 /* Takes away what was removed, off every request's path. What cannot be taken away now is tried
  * again, later and later, for as long as the engine runs; /health says so meanwhile, and the row
  * leads the next start to it. Two threads, of which one at a time is busy with what has failed
- * before: a box that takes its time to fail does not hold up the others. */
+ * before: a box that takes its time to fail does not hold up the others. They give way to requests
+ * while few boxes wait for them. */
 struct destroyer;
 
 struct destroyer *destroyer_new(void);

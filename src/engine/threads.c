@@ -4,9 +4,14 @@
 
 #include "engine/threads_internal.h"
 
+void thread_gives_way(int nice)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), nice);
+}
+
 void thread_is_background(void)
 {
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
+    thread_gives_way(10);
 }
 
 void cond_init_monotonic(pthread_cond_t *cond)

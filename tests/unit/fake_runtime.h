@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -63,6 +64,7 @@ static struct fake {
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
     atomic_bool fail_prepare, fail_create, fail_pause, fail_destroy, hold_destroy;
+    atomic_int urgency; /* the least nice that a box was taken away */
     atomic_uint oom_kills, prepared, destroys, destroyed, killed, ranges_kept;
     atomic_bool main_runs;     /* until a signal comes */
     pthread_cond_t main_ended; /* or its box was killed */
@@ -530,6 +532,8 @@ static int fake_destroy(struct runtime *rt, const struct box *box, struct err *e
 
     (void)rt;
     atomic_fetch_add(&fake.destroys, 1);
+    if (getpriority(PRIO_PROCESS, (id_t)gettid()) < atomic_load(&fake.urgency))
+        atomic_store(&fake.urgency, getpriority(PRIO_PROCESS, (id_t)gettid()));
     if (atomic_load(&fake.fail_destroy))
         return err_set(err, ERR_INTERNAL, "the disk is busy");
     while (atomic_load(&fake.hold_destroy))

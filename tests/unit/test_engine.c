@@ -181,6 +181,40 @@ TEST(the_row_that_comes_before_a_box_names_its_id_range)
     world_done(&w);
 }
 
+#define MANY 24
+
+/* Else what waits to be taken away would grow as long as somebody makes sandboxes. */
+TEST(who_takes_boxes_away_gives_way_until_many_wait)
+{
+    char *ids[MANY];
+    struct world w;
+
+    if (geteuid() != 0)
+        SKIP("needs root, who may take back that it gives way");
+    world_new(&w);
+    world_close(&w, false);
+    w.config.max_sandboxes = MANY;
+    world_open(&w);
+    world_start(&w);
+    atomic_store(&fake.urgency, 19);
+    for (int i = 0; i < MANY; i++)
+        ids[i] = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_remove(w.engine, ids[0], NULL), 0);
+    while (atomic_load(&fake.destroyed) < 1)
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&fake.urgency), 10);
+    atomic_store(&fake.hold_destroy, true);
+    for (int i = 1; i < MANY; i++)
+        CHECK_INT(engine_remove(w.engine, ids[i], NULL), 0);
+    atomic_store(&fake.hold_destroy, false);
+    while (atomic_load(&fake.destroyed) < MANY)
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&fake.urgency), 0);
+    for (int i = 0; i < MANY; i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
 TEST(an_entrypoint_is_started_and_its_output_can_be_read)
 {
     struct world w;
