@@ -64,7 +64,6 @@ struct agents {
     _Atomic int sync_nr;                    /* which it is: that of sync(), syncfs() or ptrace() */
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
-    _Atomic bool lives_on;                  /* it is for more than one call, see pool.c */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
@@ -139,16 +138,9 @@ struct pool {
     struct err *full; /* what a caller hears when there is no process for it */
     int also;         /* something else to wait for; -1 = nothing */
     bool also_ready;  /* it can be read: set by pool_run */
-    bool ahead;       /* a spare is forked before the first caller comes */
-
-    /* of pool.c */
-    bool begun; /* it had its first spare */
-    bool grown; /* it had all that a box that lives on has */
 };
 
 bool pool_has_spare(const struct pool *p, pid_t parent);
-/* This box is for more than one call: there are more spares from now on. */
-void box_lives_on(void);
 /* Makes the process of that slot a spare once more; false when there are enough. */
 bool pool_return(const struct pool *p, struct slot *slot);
 

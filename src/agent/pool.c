@@ -10,12 +10,8 @@
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
- *  1. A spare waits for a connection (SLOT_WAITS). The last of them that takes one sends us
- * SIGCHLD, so that the next is forked while the call is served. But many a box lives for one exec.
- * So at first there is one supervisor and no handler, and others are forked when somebody comes and
- *     finds none. That ends when a process has answered two calls, or when PEACE_S have passed
- *     without a handler: then there is a handler, and a second supervisor, so that execs one after
- *     the other need no more of them.
+ *  1. At least one spare waits for a connection (SLOT_WAITS). The last of them that takes one sends
+ *     us SIGCHLD, so that the next is forked while the call is served.
  *  2. While no spare waits we accept ourselves, but only to refuse: this process never reads from a
  *     connection, so no caller can hold it up.
  *  3. A spare dies with its parent; a process that serves does not. Who counts spares counts those
@@ -24,7 +20,6 @@
  *     calls that come one after the other fork nothing. */
 
 #define SPARES_MAX 4
-#define PEACE_S    1
 
 bool pool_has_spare(const struct pool *p, pid_t parent)
 {
@@ -104,57 +99,19 @@ static void turn_away(struct pool *p)
     (void)close(conn);
 }
 
-void box_lives_on(void)
-{
-    if (agents->lives_on)
-        return;
-    agents->lives_on = true;
-    (void)kill(agents->main, SIGCHLD);
-    if (agents->spawner > 0)
-        (void)kill(agents->spawner, SIGCHLD);
-}
-
-/* Rule 1: how many there are to be, although nobody waits for them. */
-static size_t spares_wanted(const struct pool *p)
-{
-    if (!agents->lives_on)
-        return p->ahead && !p->begun ? 1 : 0;
-    return p->ahead && !p->grown ? 2 : 1;
-}
-
-/* False when there are fewer than wanted. */
-static bool refill_ahead(struct pool *p, size_t spares)
-{
-    size_t wanted = spares_wanted(p);
-
-    for (; spares < wanted; spares++)
-        if (!refill(p))
-            return false;
-    p->begun = true;
-    p->grown = agents->lives_on;
-    return true;
-}
-
 bool pool_run(struct pool *p, pid_t watch, bool retry)
 {
-    struct timespec soon = {.tv_nsec = 100 * 1000 * 1000}, peace = {.tv_sec = PEACE_S};
+    struct timespec soon = {.tv_nsec = 100 * 1000 * 1000};
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    size_t spares = slot_count_waiting(p->slots, p->nslots, getpid());
-    bool enough = refill_ahead(p, spares), ready = pool_has_spare(p, getpid()), found;
+    bool ready = pool_has_spare(p, getpid()) || refill(p), found;
     struct pollfd fds[] = {{.fd = ready ? -1 : p->sock, .events = POLLIN},
                            {.fd = p->also, .events = POLLIN}};
-    int r = ppoll(fds, ARRAY_LEN(fds),
-                  retry || !enough ? &soon
-                  : ready          ? NULL
-                                   : &peace,
-                  &agent_wait_mask);
+    int r = ppoll(fds, ARRAY_LEN(fds), ready && !retry ? NULL : &soon, &agent_wait_mask);
 
-    if (r == 0 && !retry)
-        box_lives_on();
     p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
-    if (r > 0 && fds[0].revents && !pool_has_spare(p, getpid()) && !refill(p))
+    if (r > 0 && fds[0].revents && !refill(p))
         turn_away(p);
     return found;
 }

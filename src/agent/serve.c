@@ -268,17 +268,6 @@ static void leave_pool(const struct pool *p, struct slot *slot)
         (void)kill(slot->parent, SIGCHLD);
 }
 
-static bool return_to_pool(const struct pool *p, struct slot *slot)
-{
-    static unsigned served;
-
-    if (!pool_return(p, slot))
-        return false;
-    if (++served == 2) /* after its answer, so that nobody waits for the forks */
-        box_lives_on();
-    return true;
-}
-
 /* Ready for another call, if it is worth it: what one call made large stays large. */
 static bool reset(struct agent_call *c)
 {
@@ -307,7 +296,7 @@ static _Noreturn void serve_execs(const struct pool *p, struct slot *slot, struc
             call_fail(c, &err);
             break;
         }
-    } while (reset(c) && return_to_pool(p, slot));
+    } while (reset(c) && pool_return(p, slot));
     _exit(0);
 }
 
@@ -324,7 +313,7 @@ static _Noreturn void serve_calls(const struct pool *p, struct slot *slot, struc
             break;
         }
         call_flush(c);
-    } while (c->again && reset(c) && return_to_pool(p, slot));
+    } while (c->again && reset(c) && pool_return(p, slot));
     _exit(0);
 }
 

@@ -28,8 +28,7 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
                         .slots = agents->execs,
                         .nslots = EXECS_MAX,
                         .full = &full,
-                        .also = -1,
-                        .ahead = true};
+                        .also = -1};
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
