@@ -3,7 +3,9 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import subprocess
+import tempfile
 import time
 
 
@@ -16,9 +18,11 @@ class Daemon:
         self.work = work
         self.max_sandboxes = max_sandboxes
         self.process = None
+        self.run = None
 
     def start(self):
-        self.run = run = self.work / "run"
+        # In memory, as /run is wherever systemd is.
+        self.run = run = pathlib.Path(tempfile.mkdtemp(prefix="cay-bench-", dir="/dev/shm"))
         env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
                    CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
         env.pop("CAY_AUTH_TOKEN", None)
@@ -104,6 +108,11 @@ class Daemon:
         return total / max(1, len(ids)) / 1048576
 
     def stop(self):
+        self.end()
+        if self.run:
+            shutil.rmtree(self.run, ignore_errors=True)
+
+    def end(self):
         if not self.process or self.process.poll() is not None:
             return
         self.process.terminate()
