@@ -160,7 +160,7 @@ static void hold_memory(struct cgroup *c)
     CHECK(value(c, V1_MEMORY, FIRST, "memory.usage_in_bytes") >= sizeof(text));
 }
 
-TEST(a_set_with_memory_of_its_last_box_is_thrown_away)
+TEST(a_set_with_memory_of_its_last_box_is_not_used)
 {
     struct cgroup c;
 

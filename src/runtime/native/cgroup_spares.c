@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -15,14 +16,20 @@
 #include "runtime/native/cgroup_v1_internal.h"
 
 /* Groups of boxes that are gone, for boxes to come: on v1 a group can be renamed, which costs a
- * fifth of making one and removing it. One is kept only if nothing of the box that had it is left:
- * no process and no group in it, next to no memory charged to it, and no count that would be told
- * of the next box and cannot be set to zero. Any other is removed, as if there were no spares.
+ * fifth of making one and removing it. One is kept only if it has no process, no group in it, and
+ * no count that would be told of the next box and cannot be set to zero. Any other is removed, as
+ * if there were no spares.
+ *
+ * What the kernel had in use for a box is given back some milliseconds after its end: its network
+ * namespace, its mounts, all that waits for readers. So a set is given to a box only when next to
+ * nothing is charged to it any more. The oldest is looked at; if it is not ready, nobody waits for
+ * it, and after a while it is given up.
  *
  * A set is all groups of one box. While it is spare its name is spare.<n>, which is no id, so
  * nobody takes it for a box's. A daemon that starts removes those of the one before. */
 
-#define SPARES_MAX 16
+#define SPARES_MAX 32
+#define GIVE_UP_NS 2000000000ll
 #define SPARE_LEFT                                                                                 \
     (256u << 10) /* bytes; what the kernel had in use for the last box, and shares                 \
                   */
@@ -33,7 +40,10 @@ struct cgroup_spares {
     unsigned n;
     unsigned long long made;     /* sets so far, for names */
     int parents[V1_CONTROLLERS]; /* opened: most of the cost is in the way to a file */
-    char names[SPARES_MAX][NAME_SIZE];
+    struct spare {
+        char name[NAME_SIZE];
+        int64_t kept_ns;
+    } spares[SPARES_MAX]; /* the oldest first */
 };
 
 /* ---- is anything left? ---- */
@@ -78,15 +88,19 @@ static bool sockets_are_clean(int dir)
 }
 
 /* One that came to its limit is not kept: how often it did cannot be set back for all counters. */
-static bool memory_is_clean(int dir)
+static bool memory_was_enough(int dir)
 {
-    return is_at_most(dir, "memory.usage_in_bytes", SPARE_LEFT) &&
-           is_at_most(dir, "memory.failcnt", 0) && has_no(dir, "memory.oom_control", "oom_kill") &&
-           sockets_are_clean(dir) && write_file_at(dir, "memory.max_usage_in_bytes", "0") == 0;
+    return is_at_most(dir, "memory.failcnt", 0) && has_no(dir, "memory.oom_control", "oom_kill");
+}
+
+static bool memory_is_free(int dir)
+{
+    return is_at_most(dir, "memory.usage_in_bytes", SPARE_LEFT) && sockets_are_clean(dir) &&
+           write_file_at(dir, "memory.max_usage_in_bytes", "0") == 0;
 }
 
 /* Who is in a group is a slow question on v1, so it is asked of the one that has all processes of a
- * box, and that they are gone altogether is what the count of pids says. */
+ * box. */
 static bool freezer_is_clean(int dir)
 {
     char text[16];
@@ -95,18 +109,23 @@ static bool freezer_is_clean(int dir)
            read_file_at(dir, "cgroup.procs", text, sizeof(text)) == 0;
 }
 
-static bool is_clean(const struct cgroup *c, int controller, const char *name)
+static int open_group(const struct cgroup *c, int controller, const char *name)
 {
-    auto_close int dir =
-        openat(c->spares->parents[controller], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return openat(c->spares->parents[controller], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Right after the end of its box. */
+static bool can_be_kept(const struct cgroup *c, int controller, const char *name)
+{
+    auto_close int dir = open_group(c, controller, name);
 
     if (dir < 0 || !has_no_child(dir))
         return false;
     switch ((enum cgroup_v1_controller)controller) {
     case V1_MEMORY:
-        return memory_is_clean(dir);
-    case V1_PIDS: /* those too that have ended and wait to be reaped */
-        return is_at_most(dir, "pids.current", 0) && has_no(dir, "pids.events", "max");
+        return memory_was_enough(dir);
+    case V1_PIDS:
+        return has_no(dir, "pids.events", "max");
     case V1_CPUACCT:
         return write_file_at(dir, "cpuacct.usage", "0") == 0;
     case V1_FREEZER:
@@ -118,12 +137,26 @@ static bool is_clean(const struct cgroup *c, int controller, const char *name)
     return true;
 }
 
-static bool set_is_clean(const struct cgroup *c, const char *id)
+/* Some time later. */
+static bool is_free(const struct cgroup *c, int controller, const char *name)
+{
+    auto_close int dir = -1;
+
+    if (controller != V1_MEMORY && controller != V1_PIDS)
+        return true;
+    dir = open_group(c, controller, name);
+    if (controller == V1_PIDS) /* counts those too that have ended and are not gone altogether */
+        return dir >= 0 && is_at_most(dir, "pids.current", 0);
+    return dir >= 0 && memory_is_free(dir);
+}
+
+static bool each(const struct cgroup *c, const char *id,
+                 bool (*is_so)(const struct cgroup *c, int controller, const char *name))
 {
     auto_free char *agent = xasprintf("%s" V1_AGENT, id);
 
     for (int i = 0; i < V1_CONTROLLERS; i++)
-        if (!is_clean(c, i, id) || (cgroup_v1_has_agent(i) && !is_clean(c, i, agent)))
+        if (!is_so(c, i, id) || (cgroup_v1_has_agent(i) && !is_so(c, i, agent)))
             return false;
     return true;
 }
@@ -148,48 +181,79 @@ static int rename_set(const struct cgroup *c, const char *from, const char *to)
     return 0;
 }
 
-bool cgroup_spares_take(const struct cgroup *c, const char *id)
+/* Into the list only when all are renamed: from then on anybody may take it. */
+static bool put(struct cgroup_spares *s, const struct spare *spare, bool first)
 {
-    struct cgroup_spares *s = c->spares;
-    char name[NAME_SIZE] = "";
+    bool room;
 
     pthread_mutex_lock(&s->lock);
-    if (s->n > 0)
-        memcpy(name, s->names[--s->n], NAME_SIZE);
+    room = s->n < SPARES_MAX;
+    if (room && first)
+        memmove(s->spares + 1, s->spares, s->n * sizeof(*spare));
+    if (room)
+        s->spares[first ? 0 : s->n] = *spare;
+    s->n += room;
     pthread_mutex_unlock(&s->lock);
-    if (!*name)
+    return room;
+}
+
+static bool take_oldest(struct cgroup_spares *s, struct spare *ret)
+{
+    bool got;
+
+    pthread_mutex_lock(&s->lock);
+    got = s->n > 0;
+    if (got) {
+        *ret = s->spares[0];
+        memmove(s->spares, s->spares + 1, --s->n * sizeof(*ret));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return got;
+}
+
+/* It may become free yet. */
+static bool is_worth_waiting(const struct cgroup *c, const struct spare *spare)
+{
+    return mono_ns() - spare->kept_ns < GIVE_UP_NS &&
+           faccessat(c->spares->parents[V1_MEMORY], spare->name, F_OK, 0) == 0;
+}
+
+bool cgroup_spares_take(const struct cgroup *c, const char *id)
+{
+    struct spare spare;
+
+    if (!take_oldest(c->spares, &spare))
         return false;
-    if (rename_set(c, name, id) == 0)
+    if (!each(c, spare.name, is_free)) {
+        if (!is_worth_waiting(c, &spare) || !put(c->spares, &spare, true))
+            (void)cgroup_v1_remove_set(c, spare.name, NULL);
+        return false;
+    }
+    if (rename_set(c, spare.name, id) == 0)
         return true;
-    (void)cgroup_v1_remove_set(c, name, NULL);
+    (void)cgroup_v1_remove_set(c, spare.name, NULL);
     (void)cgroup_v1_remove_set(c, id, NULL);
     return false;
 }
 
-/* Into the list only when all are renamed: from then on anybody may take it. */
 bool cgroup_spares_keep(const struct cgroup *c, const char *id)
 {
     struct cgroup_spares *s = c->spares;
-    char name[NAME_SIZE];
+    struct spare spare = {.kept_ns = mono_ns()};
     bool full;
 
     pthread_mutex_lock(&s->lock);
     full = s->n == SPARES_MAX;
-    (void)snprintf(name, sizeof(name), "spare.%llu", s->made++);
+    (void)snprintf(spare.name, sizeof(spare.name), "spare.%llu", s->made++);
     pthread_mutex_unlock(&s->lock);
-    if (full || !set_is_clean(c, id))
+    if (full || !each(c, id, can_be_kept))
         return false;
-    if (rename_set(c, id, name) < 0) {
-        (void)cgroup_v1_remove_set(c, name, NULL);
+    if (rename_set(c, id, spare.name) < 0) {
+        (void)cgroup_v1_remove_set(c, spare.name, NULL);
         return false;
     }
-    pthread_mutex_lock(&s->lock);
-    full = s->n == SPARES_MAX;
-    if (!full)
-        memcpy(s->names[s->n++], name, NAME_SIZE);
-    pthread_mutex_unlock(&s->lock);
-    if (full)
-        (void)cgroup_v1_remove_set(c, name, NULL);
+    if (!put(s, &spare, false))
+        (void)cgroup_v1_remove_set(c, spare.name, NULL);
     return true;
 }
 
@@ -226,7 +290,7 @@ void cgroup_spares_close(const struct cgroup *c)
     struct cgroup_spares *s = c->spares;
 
     while (s->n > 0)
-        (void)cgroup_v1_remove_set(c, s->names[--s->n], NULL);
+        (void)cgroup_v1_remove_set(c, s->spares[--s->n].name, NULL);
 }
 
 void cgroup_spares_free(struct cgroup_spares *s)

@@ -152,9 +152,10 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
 
     if (b && b->parked)
         box_forget(n, b);
-    if (native_kill(rt, box, err) < 0 || n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
-        return -1;
-    if (retire_disk(n, b, box->id, err) < 0)
+    /* The disk first: its cached files are charged to the groups, which are used again only when
+     * nothing is. */
+    if (native_kill(rt, box, err) < 0 || retire_disk(n, b, box->id, err) < 0 ||
+        n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
     berth_drop(n, box->id);
     run_dir_remove(n, box->id);
