@@ -82,11 +82,7 @@ int disk_open(const char *data_dir, struct disk **ret, struct err *err)
     d->quota = quota_works(d->dir);
     if (!d->quota) {
         end_leases(d);
-        d->spares = spares_open(spares, err);
-        if (!d->spares) {
-            disk_free(d);
-            return -1;
-        }
+        d->spares = spares_open(spares);
     }
     *ret = d;
     return 0;

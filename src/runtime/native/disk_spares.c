@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/remove.h"
 #include "base/str.h"
@@ -190,22 +190,28 @@ int spares_take(struct spares *s, const char *path, uint32_t mb, unsigned *ret_l
 
 /* ---- start and end ---- */
 
-static int make_empty_dir(const char *dir, struct err *err)
+/* What a daemon that was killed left there. */
+static void remove_old(const char *dir)
 {
-    int r = remove_tree(AT_FDCWD, dir);
+    DIR *d = opendir(dir);
+    const struct dirent *e;
 
-    if (r < 0)
-        return err_sys(err, -r, "remove %s", dir);
-    return mkdir(dir, 0700) < 0 ? err_sys(err, errno, "make %s", dir) : 0;
+    while (d && (e = readdir(d)))
+        if (str_ends(e->d_name, ".img"))
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        (void)closedir(d);
 }
 
-struct spares *spares_open(const char *dir, struct err *err)
+/* Without the folder no disk is kept, since none can be moved there. The disk may be full, and that
+ * must not keep the daemon away, which can make room. */
+struct spares *spares_open(const char *dir)
 {
-    struct spares *s;
+    struct spares *s = xcalloc(1, sizeof(*s));
 
-    if (make_empty_dir(dir, err) < 0)
-        return NULL;
-    s = xcalloc(1, sizeof(*s));
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        log_warn("disks cannot be used again, going on", "folder", dir, "error", strerror(errno));
+    remove_old(dir);
     s->dir = xstrdup(dir);
     (void)pthread_mutex_init(&s->lock, NULL);
     return s;

@@ -3,7 +3,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct err;
 struct spares;
 
 /* Loop disks that had little on them when their boxes went: emptied, still mounted, and ready for
@@ -20,7 +19,7 @@ struct spares;
 extern const char *const disk_folders[3];
 
 /* dir is the folder, which is made and emptied. */
-struct spares *spares_open(const char *dir, struct err *err);
+struct spares *spares_open(const char *dir);
 /* Removes those that are left. */
 void spares_free(struct spares *s);
 
