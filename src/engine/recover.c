@@ -202,6 +202,9 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
     *ret_discard = creating && alive != 1 && same_boot;
     if (*ret_discard)
         return 0;
+    /* With or without its box it was made: none that is being made can be stopped, or expires. */
+    if (creating)
+        (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     roster_add(e, sb, false);
     /* One that was taken back without its row: what it runs on is not known to this start either.
      */
@@ -215,8 +218,6 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         stop_as(e, sb, same_boot ? "lost" : "reboot");
         return 0;
     }
-    if (creating)
-        (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     keep_running(e, sb);
     if (creating || sb->box.pid != row->pid)
         writer_leave(e, writer_put(e, sb));

@@ -588,6 +588,7 @@ TEST(recovery_brings_each_state_to_where_it_belongs)
         {{.state = SANDBOX_CREATING, .prepared = true}, "none"},
         {{.state = SANDBOX_CREATING}, "none"},
         {{.state = SANDBOX_CREATING, .alive = true}, "running"},
+        {{.state = SANDBOX_CREATING, .other_boot = true}, "stopped (reboot)"},
         {{.state = SANDBOX_RUNNING, .alive = true}, "running"},
         {{.state = SANDBOX_RUNNING, .prepared = true}, "stopped (lost)"},
         {{.state = SANDBOX_RUNNING, .other_boot = true}, "stopped (reboot)"},
