@@ -1,6 +1,9 @@
 """The disk of a sandbox that is gone may be the next one's: as if it were new, and only if that is certain."""
 
 import glob
+from pathlib import Path
+
+import pytest
 
 from cay_harness import read_text, wait_until
 
@@ -93,3 +96,19 @@ def test_a_daemon_that_ends_gives_spare_disks_up(own):
         assert own.spares() == []
         assert spare_loops(own) == []
         own.start()
+
+
+def test_the_disk_of_a_create_that_failed_is_kept_by_its_own_size(daemon_of):
+    """The sandbox asks for a smaller disk, and for more processor than its parent has."""
+    daemon = daemon_of(env={"CAY_POOL": 0}).start()
+    quota = Path("/sys/fs/cgroup/cpu") / daemon.cgroup_name() / "cpu.cfs_quota_us"
+    if not quota.exists():
+        pytest.skip("on cgroup v2 a parent's quota refuses nothing")
+    with daemon.api() as api:
+        quota.write_text("150000")
+        assert "cfs_quota" in api.try_create(cpu=2, disk=100).failed(500)["error"]
+        quota.write_text("-1")
+        wait_until(lambda: len(daemon.spares()) == 2, what="both disks to be kept")
+        for _ in range(2):
+            id = api.create(disk=4096)["id"]
+            assert int(api.sh(id, "df -m --output=size / | tail -1")) > 4000

@@ -56,10 +56,12 @@ static int retire_disk(struct native *n, struct berth *b, const char *id, struct
 
 static int another_disk(struct native *n, struct berth *b, uint32_t disk_mb, struct err *err)
 {
-    if (retire_disk(n, b, b->id, err) < 0)
+    if (retire_disk(n, b, b->id, err) < 0 ||
+        disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, &b->disk_lives,
+                  err) < 0)
         return -1;
-    return disk_make(n->disk, b->id, disk_mb, id_range_base(b->slot), &b->scratch, &b->disk_lives,
-                     err);
+    b->limits.disk_mb = disk_mb; /* whatever becomes of the box: the disk is kept by its size */
+    return 0;
 }
 
 /* Prepared with other limits than wanted: correct what differs. */
