@@ -58,10 +58,14 @@ def test_the_next_sandbox_sees_nothing_of_the_one_before(own):
         assert api.read(again, "mark") == "of the second"
 
 
-def test_a_disk_with_much_on_it_is_not_used_again(own):
+@pytest.mark.parametrize("much", [
+    "mkdir /root/d; cd /root/d; for i in $(seq 300); do echo $i > $i; done",
+    "head -c 2000000 /dev/zero > /root/f",
+])
+def test_a_disk_with_much_on_it_is_not_used_again(own, much):
     with own.api() as api:
         id = api.create()["id"]
-        api.sh(id, "mkdir /root/d; cd /root/d; for i in $(seq 300); do echo $i > $i; done")
+        api.sh(id, much)
         api.remove(id)
         wait_until(lambda: not (own.data / "sandboxes" / f"{id}.img").exists(), what="it to go")
         assert own.spares() == []
