@@ -1,6 +1,7 @@
 """The disk of a sandbox that is gone may be the next one's: as if it were new, and only if that is certain."""
 
 import glob
+import time
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,11 @@ def test_the_next_sandbox_sees_nothing_of_the_one_before(own):
         api.background(id, f"echo {MARK}; sleep 1000")
         api.remove(id)
         wait_until(own.spares, what="the disk to be kept")
+        removed = time.time()
+        time.sleep(0.05)  # the kernel's clock of files is a few milliseconds behind
         again = create_on(own, api, loop)
+        times = [float(t) for t in api.sh(again, "stat -c '%.9W %.9X %.9Y %.9Z' /").split()]
+        assert min(times) > removed, "when the last one went can be told"
         assert look_around(api, again) == look_around(api, new)
         assert api.try_exec(again, f"grep -r {MARK} /etc /root /srv /tmp /var").json["exitCode"] != 0
         assert api.sh(again, "stat -fc '%b %c' /") == api.sh(new, "stat -fc '%b %c' /")

@@ -98,8 +98,12 @@ static bool empty(int fd)
     for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
         if (remove_tree(fd, disk_folders[i]) < 0)
             return false;
-    if (!is_empty(fd))
-        return false;
+    return is_empty(fd);
+}
+
+/* Not before it is taken: how old they are would tell when the last box went. */
+static bool make_folders(int fd)
+{
     for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
         if (mkdirat(fd, disk_folders[i], 0700) < 0)
             return false;
@@ -181,7 +185,7 @@ int spares_take(struct spares *s, const char *path, uint32_t mb, unsigned *ret_l
     if (spare.fd < 0)
         return -1;
     from = path_of(s, spare.number);
-    if (rename(from, path) == 0) {
+    if (make_folders(spare.fd) && rename(from, path) == 0) {
         *ret_lives = spare.lives;
         return spare.fd;
     }
