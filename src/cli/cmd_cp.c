@@ -25,8 +25,8 @@ static int copy(struct args *args, const struct location *from, const struct loc
     if (c.files > 1 && !args_has(args, "quiet"))
         ui_warn("copied %zu files", c.files);
     if (r == 0 && c.skipped > 0)
-        return err_set(err, ERR_INVALID, "%zu entries were skipped; all others were copied",
-                       c.skipped);
+        return err_set(err, ERR_INVALID, "%zu %s skipped; all others were copied", c.skipped,
+                       c.skipped == 1 ? "entry was" : "entries were");
     return r;
 }
 

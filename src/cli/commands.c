@@ -358,8 +358,10 @@ const struct command commands[] = {
      "copy files and directories in or out",
      "A relative path in a sandbox starts at its workspace. Into a directory that exists, the "
      "copy\n"
-     "gets the source's own name. \"-\" is a tar stream: from ID:PATH it holds that file or\n"
-     "directory, to ID:PATH it is unpacked into that directory.\n"
+     "gets the source's own name; of \".\" and \"DIRECTORY/.\" only what is in it goes there.\n"
+     "\"-\" is a tar stream: from ID:PATH it holds that file or directory, to ID:PATH it is "
+     "unpacked\n"
+     "into that directory.\n"
      "\n"
      "Modes, times and symbolic links are kept. Links are never followed when writing here; "
      "pipes,\n"
@@ -369,6 +371,7 @@ const struct command commands[] = {
      "are\n"
      "copied one by one, and links and times are left behind.",
      "cay cp project web:\n"
+     "cay cp . web:\n"
      "cay cp web:/workspace/out.csv .\n"
      "cay cp web:/var/log - | tar tv\n"
      "tar c src | cay cp - web:/workspace",

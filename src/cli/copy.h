@@ -14,6 +14,7 @@ struct cp {
     struct api *api;
     const char *id;
     size_t files, skipped; /* so far */
+    bool contents;         /* of a folder, into one that is there and keeps its mode and time */
 };
 
 /* A path in the sandbox to a path here; "-" is stdout, as a tar stream. */
@@ -21,7 +22,7 @@ int copy_out(struct cp *c, const char *from, const char *to, struct err *err);
 /* A path here to one in the sandbox; "-" is stdin, a tar stream. */
 int copy_in(struct cp *c, const char *from, const char *to, struct err *err);
 
-/* A directory of the sandbox (or a link there) as name in dirfd. */
+/* A directory of the sandbox (or a link there) as name in dirfd; its contents into dirfd itself. */
 int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct err *err);
 /* The directory at fd into that one of the sandbox, which is made. */
 int tree_in(struct cp *c, int fd, const char *to, struct err *err);

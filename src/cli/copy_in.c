@@ -82,7 +82,8 @@ static int dir_in(struct cp *c, int fd, const char *to, unsigned depth, struct e
     return r;
 }
 
-/* Into a directory that is there under its own name, else to exactly that path. */
+/* Into a directory that is there under its own name, or what is in it where that is "."; else to
+ * exactly that path. */
 static int find_target(struct cp *c, const char *from, const char *to, char **ret, struct err *err)
 {
     auto_free char *dir = NULL;
@@ -97,6 +98,11 @@ static int find_target(struct cp *c, const char *from, const char *to, char **re
         return 0;
     }
     host_split(from, &dir, &name);
+    c->contents = strcmp(name, ".") == 0;
+    if (c->contents) {
+        *ret = xstrdup(to);
+        return 0;
+    }
     if (!host_name_ok(name))
         return err_set(err, ERR_INVALID,
                        "\"%s\" has no name of its own: give the name that it gets in the sandbox",

@@ -103,9 +103,10 @@ static int dir_out(struct cp *c, const char *from, int dirfd, unsigned depth, st
     return r;
 }
 
-/* Where it goes: into a directory that is there under its own name, else to exactly that path. */
-static int find_target(const char *from, const char *to, int *ret_dirfd, char **ret_name,
-                       struct err *err)
+/* Where it goes: into a directory that is there under its own name, or what is in it where that is
+ * "."; else to exactly that path. */
+static int find_target(struct cp *c, const char *from, const char *to, int *ret_dirfd,
+                       char **ret_name, struct err *err)
 {
     auto_free char *dir = NULL;
     auto_free char *name = NULL;
@@ -116,10 +117,11 @@ static int find_target(const char *from, const char *to, int *ret_dirfd, char **
     if (is_dir || str_ends(to, "/")) {
         host_split(from, &from_dir, &name);
         dir = xstrdup(to);
+        c->contents = strcmp(name, ".") == 0;
     } else {
         host_split(to, &dir, &name);
     }
-    if (!host_name_ok(name))
+    if (!c->contents && !host_name_ok(name))
         return err_set(err, ERR_INVALID,
                        "\"%s\" has no name of its own to copy it to: give a file or folder name "
                        "instead of \"%s\"",
@@ -168,9 +170,9 @@ static int folder_out(struct cp *c, const char *from, int dirfd, const char *nam
         return err_set(err, ERR_INVALID,
                        "%s is a symbolic link, and the sandbox has no `tar`, which could pack it",
                        from);
-    if (host_make_dir(dirfd, name, &fd, err) < 0)
+    if (!c->contents && host_make_dir(dirfd, name, &fd, err) < 0)
         return -1;
-    return dir_out(c, from, fd, 0, err);
+    return dir_out(c, from, c->contents ? dirfd : fd, 0, err);
 }
 
 int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
@@ -188,7 +190,7 @@ int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
         return err_set(err, ERR_INVALID, "%s is a pipe, socket or device", from);
     if (strcmp(to, "-") == 0)
         return stream_out(c, from, err);
-    if (find_target(from, to, &dirfd, &name, err) < 0)
+    if (find_target(c, from, to, &dirfd, &name, err) < 0)
         return -1;
     if (info.type == '-')
         return file_out(c, from, dirfd, name, &info, err);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/seen.h"
 #include "base/str.h"
 #include "cli/copy.h"
 #include "cli/hostfs.h"
@@ -36,7 +37,7 @@ struct unpack {
     struct tar_reader tar;
     struct meter meter;
     int dirfd;        /* where it goes */
-    const char *name; /* what the top of the archive is called there */
+    const char *name; /* what the top of the archive is called there; "" is dirfd itself */
     char *top;        /* what it is called in the archive */
     struct done_dir *dirs;
     size_t n_dirs;
@@ -64,10 +65,12 @@ static int open_parent(const struct unpack *u, const char *path, int *ret_fd, ch
     auto_free char *copy = xasprintf("%s/%s", u->name, path);
     char *save = NULL, *name = strtok_r(copy, "/", &save), *next;
 
+    if (!name || !host_name_ok(name))
+        return err_set(err, ERR_INVALID, "the sandbox sent a name that climbs: %s", path);
     for (unsigned depth = 0; (next = strtok_r(NULL, "/", &save)); depth++, name = next) {
         int inner;
 
-        if (!host_name_ok(name) || !host_name_ok(next))
+        if (!host_name_ok(next))
             return err_set(err, ERR_INVALID, "the sandbox sent a name that climbs: %s", path);
         if (depth > DEPTH_MAX)
             return err_set(err, ERR_TOO_LARGE, "%s is more than %d folders deep", path, DEPTH_MAX);
@@ -141,6 +144,8 @@ static int write_entry(struct unpack *u, const struct tar_entry *e, struct err *
 
     if (!path)
         return err_set(err, ERR_INVALID, "the sandbox sent %s, which was not asked for", e->name);
+    if (u->c->contents && !*path && e->type == TAR_DIR)
+        return 0;
     if (open_parent(u, path, &fd, &name, err) < 0)
         return -1;
     switch (e->type) {
@@ -203,7 +208,7 @@ static void drain(int fd)
 int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct err *err)
 {
     auto_free char *path = NULL, *dir = NULL, *top = NULL;
-    struct unpack u = {.c = c, .dirfd = dirfd, .name = name};
+    struct unpack u = {.c = c, .dirfd = dirfd, .name = c->contents ? "" : name};
     struct remote_tar tar;
     int r;
 
@@ -228,6 +233,7 @@ int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct
 struct pack {
     struct cp *c;
     struct meter meter;
+    void *seen; /* files with several names, see base/seen.h */
     int fd;
 };
 
@@ -262,9 +268,13 @@ static int send_file(struct pack *p, int fd, const struct stat *st, const char *
                      struct err *err)
 {
     static const char zeros[512];
-    auto_free char *data = xmalloc(CHUNK);
+    const char *first = st->st_nlink > 1 ? seen_add(&p->seen, st, name) : NULL;
+    auto_free char *data = NULL;
     int64_t left = st->st_size;
 
+    if (first)
+        return send_header(p, name, first, TAR_HARD_LINK, st, err);
+    data = xmalloc(CHUNK);
     if (send_header(p, name, NULL, TAR_FILE, st, err) < 0)
         return -1;
     while (left > 0) {
@@ -332,7 +342,7 @@ static int send_dir(struct pack *p, int fd, const char *name, unsigned depth, st
         return err_set(err, ERR_TOO_LARGE, "%s is more than %d folders deep", name, DEPTH_MAX);
     if (fstat(fd, &st) < 0)
         return err_sys(err, errno, "look at %s", name);
-    if (send_header(p, name, NULL, TAR_DIR, &st, err) < 0)
+    if ((depth > 0 || !p->c->contents) && send_header(p, name, NULL, TAR_DIR, &st, err) < 0)
         return -1;
     fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     dir = fd < 0 ? NULL : fdopendir(fd);
@@ -365,5 +375,6 @@ int tree_in(struct cp *c, int fd, const char *to, struct err *err)
     if (r == 0)
         r = send_all(&p, end, sizeof(end), err);
     meter_end(&p.meter);
+    seen_done(p.seen);
     return remote_tar_end(&tar, r, err);
 }

@@ -51,8 +51,10 @@ static const struct flag_hint flag_hints[] = {
     {"rm", "v volumes link", "everything of a sandbox is removed with it"},
     {"logs", "since until t timestamps",
      "use --tail N, or --json, which has the time of every line"},
-    {"cp", "a archive L follow-link r R recursive p preserve",
+    {"cp", "a archive r R recursive p preserve",
      "not needed: links, modes and times are kept, and folders are copied whole"},
+    {"cp", "L follow-link",
+     "links in folders are copied as links; give the path that a link leads to"},
 };
 
 /* A word of another tool, and what to write instead. */

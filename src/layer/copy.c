@@ -16,9 +16,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/seen.h"
 #include "base/str.h"
 #include "layer/layer_internal.h"
-#include "layer/seen.h"
 #include "layer/tree.h"
 #include "layer/trusted.h"
 

@@ -261,6 +261,18 @@ def test_files_come_and_go(hands, web):
     assert "not for a terminal" in hands.do("cay cp web:src -", status=1)
 
 
+def test_what_is_in_a_folder_goes_into_one_that_is_there(hands, web):
+    hands.do("mkdir -m 700 src && echo text > src/a && ln src/a src/b")
+    hands.do("cd src && cay cp . web: && cay cp ./. web:/tmp; cd ..")
+    assert hands.do("cay exec web stat -c '%a %h' a /tmp/b") == "644 2\n644 2\n"
+    assert "1777" in hands.do("cay exec web stat -c %a /tmp")
+    hands.do("cay exec web 'mkdir -m 711 out && echo new > out/a && ln -s a out/l && mkdir out/d'")
+    hands.do("mkdir here && chmod 750 here && echo old > here/a && cay cp web:out/. here")
+    assert hands.do("cat here/l; echo $(ls here); stat -c %a here") == "new\na d l\n750\n"
+    hands.do("mkdir all; cd all && cay cp web: .; cd ..")
+    assert "out" in hands.do("ls all")
+
+
 SHELLS = {
     "bash": (BASH, "source <(cay completion bash)"),
     "zsh": ("zsh -f", "PS1='<1:0> '; autoload -U compinit; compinit -D -u; source <(cay completion zsh)"),

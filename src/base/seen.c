@@ -1,4 +1,4 @@
-#include "layer/seen.h"
+#include "base/seen.h"
 
 #include <search.h>
 #include <stdlib.h>
