@@ -20,9 +20,10 @@
 #include "cli/tar.h"
 #include "cli/transfer.h"
 
-#define DEPTH_MAX 100
-#define CHUNK     (128u << 10)
-#define DIRS_MAX  100000 /* whose modes and times are kept until the end */
+#define DEPTH_MAX  100
+#define CHUNK      (128u << 10)
+#define DIRS_MAX   100000     /* whose modes and times are kept until the end */
+#define RECORD_MAX (1u << 20) /* of a tar; they fill 10 KiB */
 
 /* ---- out of the sandbox ---- */
 
@@ -196,13 +197,19 @@ static int unpack_all(struct unpack *u, struct err *err)
     return got < 0 ? -1 : r;
 }
 
-/* Whatever follows the archive is taken, so that tar can end by itself. */
-static void drain(int fd)
+/* What fills the archive's last record is taken, so that tar can end by itself. */
+static int drain(int fd, struct err *err)
 {
     char rest[4096];
+    size_t taken = 0;
+    ssize_t n;
 
-    while (read_some(fd, rest, sizeof(rest)) > 0)
-        ;
+    while ((n = read_some(fd, rest, sizeof(rest))) > 0) {
+        taken += (size_t)n;
+        if (taken > RECORD_MAX)
+            return err_set(err, ERR_INVALID, "the sandbox sends more after the archive's end");
+    }
+    return 0;
 }
 
 int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct err *err)
@@ -224,7 +231,7 @@ int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct
     meter_end(&u.meter);
     finish_dirs(&u);
     if (r == 0)
-        drain(tar.fd);
+        r = drain(tar.fd, err);
     return remote_tar_end(&tar, r, err);
 }
 

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +39,9 @@ json_t *remote_unpack_command(const char *dir)
 
 static int run_tar(struct api *api, const char *id, json_t *command, bool write, struct err *err)
 {
-    struct attach_options o = {.command = command, .user = ROOT, .want_stdin = write, .raw = true};
+    /* Not raw: an archive is never for a terminal, and what tar says there is the sandbox's word.
+     */
+    struct attach_options o = {.command = command, .user = ROOT, .want_stdin = write};
     struct attach_result result;
 
     if (!command)
@@ -64,14 +68,16 @@ int remote_tar_here(struct api *api, const char *id, json_t *command, struct err
     return status < 0 ? -1 : ended(status, err);
 }
 
-/* The child speaks to the daemon over a connection of its own. */
-static _Noreturn void child(const char *target, const char *id, json_t *command, bool write, int fd)
+/* The child speaks to the daemon over a connection of its own, and does not stay without us. */
+static _Noreturn void child(const char *target, const char *id, json_t *command, bool write, int fd,
+                            pid_t parent)
 {
     auto_api struct api api = {0};
     struct err err = {0};
     int status;
 
-    if (dup2(fd, write ? STDIN_FILENO : STDOUT_FILENO) < 0)
+    if (prctl(PR_SET_PDEATHSIG, SIGHUP) < 0 || getppid() != parent ||
+        dup2(fd, write ? STDIN_FILENO : STDOUT_FILENO) < 0)
         _exit(1);
     (void)close(fd);
     api_open_target(&api, target);
@@ -84,6 +90,7 @@ static _Noreturn void child(const char *target, const char *id, json_t *command,
 int remote_tar_start(struct remote_tar *t, struct api *api, const char *id, json_t *command,
                      bool write, struct err *err)
 {
+    pid_t self = getpid();
     int fds[2];
 
     *t = (struct remote_tar){.pid = -1, .fd = -1};
@@ -94,7 +101,7 @@ int remote_tar_start(struct remote_tar *t, struct api *api, const char *id, json
     t->pid = fork();
     if (t->pid == 0) {
         (void)close(fds[write]);
-        child(api->target, id, command, write, fds[!write]);
+        child(api->target, id, command, write, fds[!write], self);
     }
     json_decref(command);
     (void)close(fds[!write]);
@@ -105,11 +112,20 @@ int remote_tar_start(struct remote_tar *t, struct api *api, const char *id, json
     return err_sys(err, errno, "fork");
 }
 
+/* The first signal is passed on to tar, the second ends the child whatever tar does about it. */
+static void give_up(const struct remote_tar *t)
+{
+    (void)kill(t->pid, SIGINT);
+    (void)kill(t->pid, SIGTERM);
+}
+
 int remote_tar_end(struct remote_tar *t, int r, struct err *err)
 {
     int status = 0;
 
     close_fd(&t->fd);
+    if (r < 0 && t->pid > 0)
+        give_up(t);
     while (t->pid > 0 && waitpid(t->pid, &status, 0) < 0 && errno == EINTR)
         ;
     t->pid = -1;

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from cay_harness import CAY, SLOW, busybox_root, cay, cli_environment, wait_until
+from cay_harness import CAY, SLOW, busybox_root, cay, cli_environment, read_text, wait_until
 
 
 @pytest.fixture
@@ -366,6 +366,44 @@ def test_cp_out_of_a_hostile_tar(run, box, tmp_path):
     run("exec", box, "chmod +x bin/tar", check=True)
     run("cp", f"{box}:t", tmp_path / "modes", check=True)
     assert (tmp_path / "modes" / "set").stat().st_mode & 0o7000 == 0
+
+
+def own_tar(run, box, body):
+    """Gives the sandbox a `tar` of its own."""
+    run("exec", box, "mkdir -p t bin", check=True)
+    run("env", "set", box, "PATH=/workspace/bin:/usr/bin:/bin", check=True)
+    run("file", "write", box, "bin/tar", "-", input=f"#!/bin/sh\n{body}\n".encode(), check=True)
+    run("exec", box, "chmod +x bin/tar", check=True)
+
+
+def test_cp_shows_no_escape_sequences_of_the_tar_there(shared, run, box, tmp_path):
+    own_tar(run, box, """printf '\\033]0;title\\007said' >&2; exec /usr/bin/tar "$@\"""")
+    out, status, _ = on_terminal(shared, ["cp", f"{box}:t", str(tmp_path)], [])
+    assert status == 0 and b"said" in out and b"\x1b]" not in out, out
+    out, status, _ = on_terminal(shared, ["cp", str(tmp_path), f"{box}:back"], [])
+    assert status == 0 and b"said" in out and b"\x1b]" not in out, out
+
+
+@pytest.mark.parametrize("sends, why", [
+    ("printf %01024d 7", b"broken"),
+    ("head -c 1024 /dev/zero; yes", b"after the archive's end"),
+])
+def test_cp_does_not_wait_for_a_tar_that_will_not_end(run, box, tmp_path, sends, why):
+    own_tar(run, box, f"[ $1 = --help ] && exit; trap '' INT TERM HUP PIPE; {sends}; exec sleep 1000")
+    done = run("cp", f"{box}:t", tmp_path, timeout=20)
+    assert done.returncode == 1 and why in done.stderr
+
+
+def test_cp_that_is_killed_leaves_no_process(shared, run, box, tmp_path):
+    own_tar(run, box, "[ $1 = --help ] && exit; head -c 512 /dev/zero; touch /workspace/here; exec sleep 1000")
+    with subprocess.Popen([CAY, "cp", f"{box}:t", str(tmp_path)], env=cli_environment(shared)) as copy:
+        try:
+            wait_until(lambda: run("file", "read", box, "here").returncode == 0)
+            children = read_text(f"/proc/{copy.pid}/task/{copy.pid}/children").split()
+        finally:
+            copy.kill()
+    assert len(children) == 1
+    wait_until(lambda: not os.path.exists(f"/proc/{children[0]}/fd/1"), what="the end of the child")
 
 
 def test_cp_says_what_it_skips(run, box, tmp_path):
