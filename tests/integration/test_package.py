@@ -63,3 +63,67 @@ def test_the_package_is_installed_used_and_removed(fresh, package):
     fresh.run("apt-get purge -y -q cay")
     left = fresh.run("find / -xdev -name '*cay*' -not -path '/proc/*' -not -path '/run/*' -not -name cay.deb")
     assert left == "", left
+
+
+# A service manager that knows two things of the unit, each a file of the folder that it is in.
+SYSTEMCTL = """#!/bin/sh
+cd "${0%/*}"
+echo "$*" >>asked
+case "$*" in
+is-active*) [ -e active ] ;;
+is-enabled*) [ -e enabled ] ;;
+enable*--now*) touch enabled active ;;
+disable*--now*) rm -f enabled active ;;
+start*|restart*) touch active; [ ! -e broken ] || { rm active; exit 1; } ;;
+stop*) rm -f active ;;
+reload*) [ ! -e broken ] ;;
+esac
+"""
+
+
+@pytest.fixture
+def manager(tmp_path):
+    (tmp_path / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "getent").write_text("#!/bin/sh\n")
+    for name in ("systemctl", "getent"):
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def script(manager, name, *args):
+    """Runs one of the package's scripts where systemd seems to be; what it says."""
+    enter = "mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh \"$@\""
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", enter, "sh", REPO / "packaging" / "deb" / name, *args],
+                          env={"PATH": f"{manager}:/usr/sbin:/usr/bin:/sbin:/bin"}, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    return done.stderr
+
+
+def state(manager):
+    return {name for name in ("enabled", "active") if (manager / name).exists()}
+
+
+def test_a_package_that_is_installed_again_starts_what_the_removal_stopped(manager):
+    script(manager, "postinst", "configure", "")
+    assert state(manager) == {"enabled", "active"}
+    script(manager, "prerm", "remove")
+    script(manager, "postrm", "remove")
+    assert "active" not in state(manager)
+    script(manager, "postinst", "configure", "0.1.0")  # dpkg remembers the version until a purge
+    assert state(manager) == {"enabled", "active"}
+    script(manager, "prerm", "remove")
+    script(manager, "postinst", "abort-remove")
+    assert state(manager) == {"enabled", "active"}
+
+
+def test_an_upgrade_leaves_a_daemon_that_is_disabled_alone(manager):
+    script(manager, "prerm", "upgrade", "0.2.0")
+    script(manager, "postinst", "configure", "0.1.0")
+    assert state(manager) == set()
+
+
+def test_an_upgrade_that_cannot_start_leaves_the_old_daemon(manager):
+    script(manager, "postinst", "configure", "")
+    (manager / "broken").touch()
+    assert "the old one goes on" in script(manager, "postinst", "configure", "0.1.0")
+    assert state(manager) == {"enabled", "active"}
