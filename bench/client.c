@@ -4,13 +4,13 @@
  *   client URL parallel N       N times three sandboxes created at once, by three connections
  *   client URL throughput C S   execs a second by C connections on up to 8 sandboxes, for S seconds
  *   client URL creates N        N sandboxes, one after the other, created and removed
- *   client URL burst N          N sandboxes created at once, by N connections: until the last is
- * there client URL lives C S        whole lives (create, exec, kill) a second, C connections, S
- * seconds client URL cycles C N       N whole lives by C connections: the rate of each tenth of
- * them client URL gets C S         looks at one sandbox a second by C connections, for S seconds
+ *   client URL burst N          until the last of N that are created at once is there
+ *   client URL lives C S        whole lives (create, exec, kill) a second, C connections
+ *   client URL cycles C N       N whole lives by C connections: the rate of each tenth
+ *   client URL gets C S         looks at one sandbox a second by C connections
  *   client URL execs ID MS      execs in this sandbox with a pause after each, for so long
  *   client URL flood ID C S     execs by C connections in this sandbox, for S seconds
- *   client URL fill N           N sandboxes of 64 MB that stay
+ *   client URL fill N           N sandboxes that stay
  *   client URL drain            removes every sandbox */
 
 #include <jansson.h>

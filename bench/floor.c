@@ -1,12 +1,12 @@
 /* floor: measures the kernel work behind each row of the bench, in this process.
  *
- *   floor rows N            N boxes, parked ahead: create, exec, write, read, pause, resume, kill,
- * run floor cold N            N boxes made with nothing parked floor parallel N        N times
- * three boxes, parked ahead, started at once by three processes floor burst N           N boxes
- * with nothing parked, by eight processes: until the last serves floor lives C S         whole
- * lives a second (make, exec, kill, remove), by C processes floor fill N            N boxes with
- * nothing parked, that stay until the end of standard input floor throughput C S    execs per
- * second, C outstanding, for S seconds
+ *   floor rows N            N parked boxes: create, exec, write, read, pause, resume, kill, run
+ *   floor cold N            N boxes made with nothing parked
+ *   floor parallel N        N times three parked boxes, started at once by three processes
+ *   floor burst N           N boxes, nothing parked, by eight processes: until the last serves
+ *   floor lives C S         whole lives a second (make, exec, kill, remove), by C processes
+ *   floor fill N            N boxes, nothing parked, that stay until the end of standard input
+ *   floor throughput C S    execs a second, C outstanding, for S seconds
  *
  * A scratch directory is made below $CAY_BENCH_DIR (default: /var/tmp) and removed at the end. */
 

@@ -61,6 +61,12 @@ def test_the_bars_of_whole_lives():
     assert not any(verdicts(cay=bad)[claim] for claim in claims)
 
 
+def test_a_figure_that_cannot_be_is_no_pass():
+    """Memory that came free elsewhere during the run, a rate that fell to nothing."""
+    for samples in ({"memory": [-3]}, {"rss": [0]}, {"cpu_life_8": [0]}, {"cycles_first": [9], "cycles_last": [0]}):
+        assert [passed for passed in verdicts(cay=samples).values() if passed is not None] == [False], samples
+
+
 def test_what_is_not_there_is_named():
     rows = report.results({"cay": {"create": [1]}}, {"docker": "it is not installed"})
     assert rows[0]["docker"] == {"unavailable": "it is not installed"}

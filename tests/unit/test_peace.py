@@ -1,5 +1,6 @@
 """What bench/peace.py makes of its samples: rows, table and verdict."""
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -10,9 +11,9 @@ import peace  # noqa: E402
 ROWS = [*peace.ALONE, *peace.WORK]
 
 
-def rows(disturbed, missing=()):
+def rows(disturbed, missing=(), done=(5.0, 7.0, 900.0)):
     samples = {key: {"quiet": [100.0] * 99 + [1000.0], "disturbed": [100.0] * 99 + [disturbed]} for key, _, _ in ROWS}
-    return peace.results(samples, {key: [5.0, 7.0, 900.0] for key, _, _ in ROWS}, dict(missing), ROWS)
+    return peace.results(samples, {key: list(done) for key, _, _ in ROWS}, dict(missing), ROWS)
 
 
 class Peace(unittest.TestCase):
@@ -33,6 +34,19 @@ class Peace(unittest.TestCase):
         found = rows(1000.0, [("pull", "docker-registry is not installed")])
         self.assertIn(None, [check[2] for check in peace.bars(found)])
         self.assertIn("docker-registry is not installed", peace.markdown(found))
+
+    def test_a_disturber_that_did_nothing_is_no_pass(self):
+        self.assertNotIn(True, [check[2] for check in peace.bars(rows(1000.0, done=[0.0, 0.0, 5.0]))])
+
+    def test_a_disturber_that_fails_by_itself_is_an_error(self):
+        for how in ([signal.SIGTERM], []):
+            bench = peace.Bench(None, None)
+            bench.spawn("/bin/sh", "-c", "exit 1").wait()
+            with self.assertRaises(RuntimeError):
+                bench.finish(*how)
+        bench = peace.Bench(None, None)
+        bench.spawn("/bin/sleep", "1000")
+        self.assertEqual(bench.finish(signal.SIGKILL), [])
 
     def test_the_table_says_what_was_done_meanwhile(self):
         self.assertIn("| 7.0 lives/s |", peace.markdown(rows(1000.0)))
