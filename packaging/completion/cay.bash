@@ -17,9 +17,11 @@ _cay()
         esac
     done < <(cay completion --line -- "${words[@]:1}" 2>/dev/null)
     [[ -n $files ]] || return
-    # Not where there are other words too: it would quote the colon of theirs.
-    ((${#COMPREPLY[@]})) || compopt -o filenames
+    # Beside other words, whose colon bash would quote too, we quote the names.
+    local mixed=${#COMPREPLY[@]}
+    ((mixed)) || compopt -o filenames
     while read -r word; do
+        ((mixed)) && printf -v word %q "$word"
         COMPREPLY+=("$word")
     done < <(compgen -f -- "${cur#"$typed"}")
 }

@@ -12,6 +12,7 @@
 #include "cli/escape.h"
 #include "cli/help.h"
 #include "cli/jobs.h"
+#include "cli/name.h"
 #include "cli/ui.h"
 
 /* ---- what is wanted ---- */
@@ -290,6 +291,7 @@ static int open_daemon(const struct lines *l, struct api *api)
     return 0;
 }
 
+/* Through the API a name can be anything, "--all" too: such a sandbox is offered by its id only. */
 static void each_sandbox(const struct lines *l, const char *suffix)
 {
     auto_api struct api api = {0};
@@ -307,7 +309,7 @@ static void each_sandbox(const struct lines *l, const char *suffix)
         auto_free char *name = xasprintf("%s%s", json_text(item, "name"), suffix);
         auto_free char *id = xasprintf("%s%s", json_text(item, "id"), suffix);
 
-        if (strcmp(name, id) != 0)
+        if (name_check(json_text(item, "name"), NULL) == 0)
             offer(l, name, about);
         offer(l, id, about);
     }
@@ -431,9 +433,11 @@ void completion_bash(struct buf *out)
              "        esac\n"
              "    done < <(cay completion --line -- \"${words[@]:1}\" 2>/dev/null)\n"
              "    [[ -n $files ]] || return\n"
-             "    # Not where there are other words too: it would quote the colon of theirs.\n"
-             "    ((${#COMPREPLY[@]})) || compopt -o filenames\n"
+             "    # Beside other words, whose colon bash would quote too, we quote the names.\n"
+             "    local mixed=${#COMPREPLY[@]}\n"
+             "    ((mixed)) || compopt -o filenames\n"
              "    while read -r word; do\n"
+             "        ((mixed)) && printf -v word %q \"$word\"\n"
              "        COMPREPLY+=(\"$word\")\n"
              "    done < <(compgen -f -- \"${cur#\"$typed\"}\")\n"
              "}\n"

@@ -520,6 +520,26 @@ def test_completion_is_a_script_of_that_shell(run, shell, tmp_path):
     assert run("completion", "tcsh").returncode == 2
 
 
+def test_completion_offers_no_name_that_is_something_else_to_a_shell(run, make):
+    odd = [make(name=name)["id"] for name in ("--all", "$(id)", "~root", ":file")]
+    fine = make(name="plain-1")["id"]
+    offered = [line.split("\t")[0] for line in run("completion", "--line", "--", "rm", "").stdout.decode().splitlines()]
+    assert {*odd, fine, "plain-1"} <= set(offered)
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", word) for word in offered), offered
+
+
+def test_bash_gets_names_of_files_quoted_beside_those_of_sandboxes(run, tmp_path):
+    (tmp_path / "we $(id)").touch()
+    script = run("completion", "bash", check=True).stdout.decode() + """
+        cay() { printf 'web:\\tx\\n:nospace\\n:file\\n'; }
+        compopt() { :; }
+        COMP_LINE='cay cp we' COMP_POINT=9
+        _cay
+        printf '%s\\n' "${COMPREPLY[@]}" """
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["web:", r"we\ \$\(id\)"], done
+
+
 def test_an_id_that_looks_like_a_flag_is_not_one(run):
     done = run("inspect", "--", "-rf")
     assert done.returncode in (1, 2) and done.stdout == b""
