@@ -108,15 +108,18 @@ static int write_file(struct unpack *u, const struct tar_entry *e, int fd, const
     return r;
 }
 
-/* A folder must stay writable until all in it is there. */
+/* A folder must stay writable until all in it is there. One that was here before keeps its mode:
+ * there may be more in it than what is copied, and the sandbox could open it to others. */
 static int write_dir(struct unpack *u, const struct tar_entry *e, const char *path, int fd,
                      const char *name, struct err *err)
 {
     auto_close int dir = -1;
+    struct stat st;
+    bool is_new = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 
     if (host_make_dir(fd, name, &dir, err) < 0)
         return -1;
-    if (u->n_dirs < DIRS_MAX) {
+    if (is_new && u->n_dirs < DIRS_MAX) {
         u->dirs = xrealloc(u->dirs, (u->n_dirs + 1) * sizeof(*u->dirs));
         u->dirs[u->n_dirs++] = (struct done_dir){xstrdup(path), e->mode, e->mtime};
     }

@@ -308,6 +308,15 @@ def test_cp_keeps_links_modes_times_and_odd_names(run, box, tmp_path):
     assert int((tmp_path / "one").stat().st_mtime) == 1_000_000_000
 
 
+def test_cp_leaves_the_mode_of_a_folder_that_was_here(run, box, tmp_path):
+    run("exec", box, "mkdir -p t/new; echo A >t/a; chmod 777 t t/new", check=True)
+    private = tmp_path / "t"
+    private.mkdir(mode=0o700)
+    run("cp", f"{box}:t", tmp_path, check=True)
+    assert (private / "a").read_text() == "A\n"
+    assert [oct(p.stat().st_mode & 0o777) for p in (private, private / "new")] == ["0o700", "0o755"]
+
+
 def test_cp_dash_is_a_tar_stream_both_ways(run, box, tmp_path):
     tree = a_tree(tmp_path)
     packed = subprocess.run(["tar", "c", "-C", tmp_path, "tree"], check=True, capture_output=True)
