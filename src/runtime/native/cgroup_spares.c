@@ -99,14 +99,18 @@ static bool memory_is_free(int dir)
            write_file_at(dir, "memory.max_usage_in_bytes", "0") == 0;
 }
 
-/* Who is in a group is a slow question on v1, so it is asked of the one that has all processes of a
- * box. */
-static bool freezer_is_clean(int dir)
+static bool has_nobody(int dir)
 {
     char text[16];
 
-    return says(dir, "freezer.state", "THAWED") &&
-           read_file_at(dir, "cgroup.procs", text, sizeof(text)) == 0;
+    return read_file_at(dir, "cgroup.procs", text, sizeof(text)) == 0;
+}
+
+/* Who is in a group is a slow question on v1, so it is asked of the one that has all processes of a
+ * box, and of the one that counts them, which shows those too that somebody else put there. */
+static bool freezer_is_clean(int dir)
+{
+    return says(dir, "freezer.state", "THAWED") && has_nobody(dir);
 }
 
 static int open_group(const struct cgroup *c, int controller, const char *name)
@@ -125,7 +129,8 @@ static bool can_be_kept(const struct cgroup *c, int controller, const char *name
     case V1_MEMORY:
         return memory_was_enough(dir);
     case V1_PIDS:
-        return has_no(dir, "pids.events", "max");
+        return has_no(dir, "pids.events", "max") &&
+               (is_at_most(dir, "pids.current", 0) || has_nobody(dir));
     case V1_CPUACCT:
         return write_file_at(dir, "cpuacct.usage", "0") == 0;
     case V1_FREEZER:
