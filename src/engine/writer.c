@@ -17,12 +17,22 @@
  * and most sandboxes change again, or are gone, before it matters. */
 #define NOTE_DELAY_NS (1000 * 1000000ll)
 
+/* How long the row of a box may be there after it: the folder that it has left is synced before,
+ * once for all that have gone meanwhile. */
+#define GONE_DELAY_NS (1000 * 1000000ll)
+
 /* A note that is to be written; of each sandbox the latest. */
 struct late_note {
     struct late_note *next;
     struct sandbox_row row;
     uint64_t serial; /* of the job it is from */
     int64_t due_ns;
+};
+
+/* A box that is gone, with its disk and its note, and whose row is to go. */
+struct gone {
+    struct gone *next;
+    char id[ID_SIZE];
 };
 
 struct jobs {
@@ -42,6 +52,8 @@ struct writer {
     unsigned owed;               /* jobs not done that the thread is to see to */
     uint64_t serial;
     struct late_note *notes; /* the oldest first */
+    struct gone *gone;
+    int64_t gone_due_ns; /* if there is any */
     bool stop, running;
     pthread_t thread;
 };
@@ -103,8 +115,6 @@ static void run_job(struct store *store, struct write_job *job)
         job->result = store_put_sandbox(store, &job->row, &job->err);
         break;
     case WRITE_DELETE:
-        /* Before the row, which is what leads to them. */
-        store_note_remove(store, job->row.id);
         job->result = store_delete_sandbox(store, job->row.id, &job->err);
         break;
     case WRITE_COUNT:
@@ -162,17 +172,21 @@ static void note_later(struct writer *w, struct write_job *job)
     memcpy(job->row.id, (*at)->row.id, ID_SIZE);
 }
 
+static void forget_note(struct writer *w, const char *id)
+{
+    pthread_mutex_lock(&w->lock);
+    drop_note(find_note(w, id));
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void mark_disk(struct engine *e, struct write_job *job)
 {
     struct writer *w = e->writer;
 
-    if (job->what == WRITE_DELETE || job->row.state == SANDBOX_REMOVING) {
-        pthread_mutex_lock(&w->lock);
-        drop_note(find_note(w, job->row.id));
-        pthread_mutex_unlock(&w->lock);
-    }
     if (!job->note)
         return;
+    if (job->row.state == SANDBOX_REMOVING)
+        forget_note(w, job->row.id);
     if (job->row.state == SANDBOX_PREPARED || job->row.state == SANDBOX_REMOVING) {
         write_note(e->store, &job->row);
         return;
@@ -220,8 +234,8 @@ static void write_late_note(struct engine *e)
     pthread_mutex_unlock(&w->files);
 }
 
-/* What came together is written together. When a
- * batch fails, each job is tried alone: one bad row must not fail its neighbours. */
+/* What came together is written together. When a batch fails, each job is tried alone: one bad row
+ * must not fail its neighbours. */
 static void run_batch(struct store *store, struct write_job *first)
 {
     bool failed = false;
@@ -326,18 +340,57 @@ static bool step(struct engine *e)
     return true;
 }
 
+static bool rows_are_due(const struct writer *w)
+{
+    return w->gone && (w->stop || w->gone_due_ns <= mono_ns());
+}
+
+static void delete_row(struct engine *e, const char *id)
+{
+    struct write_job *job = xcalloc(1, sizeof(*job));
+
+    job->what = WRITE_DELETE;
+    (void)snprintf(job->row.id, sizeof(job->row.id), "%s", id);
+    writer_leave(e, push(e, job));
+}
+
+/* By a note without a row a sandbox comes back: after a power cut too the row has to be there for
+ * as long as the note. If that cannot be known, it is left to the next start. */
+static void delete_rows(struct engine *e)
+{
+    struct writer *w = e->writer;
+    struct gone *first, *next;
+    struct err err = {0};
+    bool synced;
+
+    pthread_mutex_lock(&w->lock);
+    first = w->gone;
+    w->gone = NULL;
+    pthread_mutex_unlock(&w->lock);
+    synced = store_sync_notes(e->store, &err) == 0;
+    if (!synced)
+        log_error("the rows of removed sandboxes stay until the next start", "error", err.text);
+    for (; first; first = next) {
+        next = first->next;
+        if (synced)
+            delete_row(e, first->id);
+        free(first);
+    }
+}
+
 /* With the lock held. */
 static void sleep_on(struct writer *w)
 {
+    int64_t next = w->gone ? w->gone_due_ns : INT64_MAX;
     struct timespec due;
 
-    if (!w->notes) {
+    if (w->notes && w->notes->due_ns < next)
+        next = w->notes->due_ns;
+    due = (struct timespec){.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
+    if (next == INT64_MAX)
         pthread_cond_wait(&w->more, &w->lock);
-        return;
-    }
-    due = (struct timespec){.tv_sec = w->notes->due_ns / 1000000000,
-                            .tv_nsec = w->notes->due_ns % 1000000000};
-    (void)pthread_cond_timedwait(&w->more, &w->lock, &due);
+    else
+        (void)pthread_cond_timedwait(&w->more, &w->lock, &due);
 }
 
 static void *writer_main(void *arg)
@@ -349,9 +402,11 @@ static void *writer_main(void *arg)
     for (;;) {
         if ((w->owed > 0 || w->stop) && step(e))
             continue;
-        if (is_due(w)) {
+        if (is_due(w) || rows_are_due(w)) {
+            void (*late)(struct engine * e) = is_due(w) ? write_late_note : delete_rows;
+
             pthread_mutex_unlock(&w->lock);
-            write_late_note(e);
+            late(e);
             pthread_mutex_lock(&w->lock);
         } else if (w->stop && !w->writing && !w->syncing) {
             break;
@@ -552,13 +607,24 @@ int writer_put_box(struct engine *e, const struct box *box, struct err *err)
     return writer_wait(e, push(e, job), err);
 }
 
-int writer_delete(struct engine *e, const char *id, struct err *err)
+void writer_delete(struct engine *e, const char *id)
 {
-    struct write_job *job = xcalloc(1, sizeof(*job));
+    struct gone *gone = xcalloc(1, sizeof(*gone));
+    struct writer *w = e->writer;
 
-    job->what = WRITE_DELETE;
-    (void)snprintf(job->row.id, sizeof(job->row.id), "%s", id);
-    return writer_wait(e, push(e, job), err);
+    (void)snprintf(gone->id, sizeof(gone->id), "%s", id);
+    pthread_mutex_lock(&w->files);
+    forget_note(w, id);
+    store_note_remove(e->store, id);
+    pthread_mutex_unlock(&w->files);
+    pthread_mutex_lock(&w->lock);
+    if (!w->gone) {
+        w->gone_due_ns = mono_ns() + GONE_DELAY_NS;
+        pthread_cond_signal(&w->more);
+    }
+    gone->next = w->gone;
+    w->gone = gone;
+    pthread_mutex_unlock(&w->lock);
 }
 
 void writer_count(struct engine *e, const char *name)

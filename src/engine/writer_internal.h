@@ -34,8 +34,10 @@ int writer_wait(struct engine *e, struct write_job *job, struct err *err);
 void writer_leave(struct engine *e, struct write_job *job);
 /* The row of a box that is prepared and no sandbox yet; waits until it is stored. */
 int writer_put_box(struct engine *e, const struct box *box, struct err *err);
-/* Waits until the row is gone; a power cut may bring it back, as one that is being removed. */
-int writer_delete(struct engine *e, const char *id, struct err *err);
+/* Of a box that is gone: takes its note away at once, and its row a little later, when no power cut
+ * can bring the disk and the note back. Who starts before that finds what it was, and nothing to
+ * remove. */
+void writer_delete(struct engine *e, const char *id);
 /* One more of that counter, whose name is a literal. Stored with the row that the caller hands over
  * next. */
 void writer_count(struct engine *e, const char *name);

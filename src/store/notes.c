@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -27,8 +28,9 @@
  *     operator's: it is of a cay that wrote none, or of one that ended at a bad moment.
  *
  * Notes are not synced: after a power cut the rows, which are, know better. The note of a sandbox
- * comes after its row, so such a note and no row is a database that was lost, or an older copy of
- * it; as is such a note and a row that says that the disk was never given to anybody. */
+ * comes after its row and is gone for good before it, so such a note and no row is a database that
+ * was lost, or an older copy of it; as is such a note and a row that says that the disk was never
+ * given to anybody. */
 
 #define NOTE_VERSION 1
 #define NOTE_MAX     (16u << 20) /* bytes; far more than the largest environment makes */
@@ -159,6 +161,11 @@ void store_note_remove(struct store *s, const char *id)
     for (int i = NOTES - 1; i >= 0; i--)
         if (unlinkat(s->notes_fd, name_of(id, endings[i]).text, 0) == 0 && i == DOOMED)
             break;
+}
+
+int store_sync_notes(struct store *s, struct err *err)
+{
+    return fsync(s->notes_fd) < 0 ? err_sys(err, errno, "sync the folder of the sandboxes") : 0;
 }
 
 static bool has_note(const struct store *s, const char *id, int which)

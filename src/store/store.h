@@ -63,6 +63,8 @@ int store_note(struct store *s, const struct sandbox_row *row, struct err *err);
 /* The disk is not spare any more, whatever becomes of it; its note is empty until store_note. */
 void store_note_claim(struct store *s, const char *id);
 void store_note_remove(struct store *s, const char *id);
+/* Waits for the disk: no note or disk that is removed comes back from here on. */
+int store_sync_notes(struct store *s, struct err *err);
 /* What the note says; -1 = nothing that can be read. *ret is the caller's. */
 int store_note_read(struct store *s, const char *id, struct sandbox_row *ret);
 bool store_has_note(struct store *s, const char *id); /* that it is a sandbox's */

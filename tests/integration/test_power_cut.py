@@ -131,3 +131,22 @@ def test_who_was_told_finds_it_so_after_a_power_cut(host):
             for id in found:
                 api.remove(id)
             assert api.ids() == []
+
+
+def test_what_was_removed_does_not_come_back_with_its_note(host):
+    """The rows are synced, and the folder with the disks and the notes is not."""
+    with host.daemon.api() as api:
+        ids = [api.create()["id"] for _ in range(5)]
+        for id in ids:
+            host.daemon.wait_for_note(id)
+        os.sync()
+        for id in ids:
+            api.remove(id)
+        wait_until(lambda: not any((host.daemon.data / "sandboxes" / f"{id}.img").exists() for id in ids),
+                   what="the disks to go")
+        kept = api.create()["id"]
+        host.cut()
+        host.come_back()
+        assert api.ids() == [kept]
+        wait_until(lambda: api.get("/admin/strays").ok()["strays"] == [], what="strays to go")
+        assert not any((host.daemon.data / "sandboxes" / f"{id}.img").exists() for id in ids)
