@@ -47,6 +47,7 @@ static int prepare(struct engine *e, struct box *ret, struct err *err)
         return -1;
     if (writer_put_box(e, &box, err) < 0) {
         (void)runtime_destroy(e->runtime, &box, NULL);
+        writer_delete(e, box.id); /* it may be written, and not synced */
         return -1;
     }
     if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0) {

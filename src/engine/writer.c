@@ -274,7 +274,7 @@ static void finish(struct writer *w, struct write_job *job)
 static void pass_on(struct writer *w)
 {
     pthread_cond_broadcast(&w->done);
-    if (w->owed > 0)
+    if (w->owed > 0 || w->stop)
         pthread_cond_signal(&w->more);
 }
 

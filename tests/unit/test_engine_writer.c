@@ -3,7 +3,9 @@
 #include <sqlite3.h>
 #include <string.h>
 
+#include "engine/writer_internal.h"
 #include "engine_world.h"
+#include "store/store_internal.h"
 
 #define HOST "{\"image\":\"host\"}"
 
@@ -132,10 +134,10 @@ TEST(the_row_says_removing_before_the_box_is_killed)
     killing_dir = w.dir;
     fake.on_kill = look_at_row;
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
-    fake.on_kill = NULL;
     CHECK_STR(atomic_load(&state_when_killed), "removing");
-    free(atomic_exchange(&state_when_killed, NULL));
     world_done(&w);
+    fake.on_kill = NULL;
+    free(atomic_exchange(&state_when_killed, NULL));
 }
 
 TEST(a_sandbox_whose_row_cannot_say_removing_is_removed_all_the_same)
@@ -163,6 +165,76 @@ TEST(what_is_counted_is_stored_with_the_row)
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
     killed = ask(w.dir, "SELECT value FROM counter WHERE name = 'killed'");
     CHECK_STR(killed, "1");
+    world_done(&w);
+}
+
+static void await_no_row(const char *dir)
+{
+    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 10)) {
+        auto_free char *n = ask(dir, "SELECT count(*) FROM sandbox");
+
+        if (strcmp(n, "0") == 0)
+            return;
+    }
+    TAP_FAIL("there is a row");
+}
+
+TEST(a_box_whose_row_cannot_be_synced_leaves_no_row)
+{
+    struct err err = {0};
+    int log, ends[2];
+    struct world w;
+    json_t *s;
+
+    world_new(&w);
+    w.engine->config.prepared = 0;
+    world_start(&w);
+    CHECK_INT(pipe(ends), 0);
+    log = w.store->log_fd;
+    w.store->log_fd = ends[0]; /* which cannot be synced */
+    CHECK_INT(try_create(&w, HOST, &s, &err), -1);
+    CHECK(strstr(err.text, "write the state to the disk"));
+    await_no_row(w.dir);
+    w.store->log_fd = log;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    world_done(&w);
+}
+
+static void *put_box(void *arg)
+{
+    struct box box = {.id = "sbx_000000000000000000000001"};
+
+    CHECK_INT(writer_put_box(arg, &box, NULL), 0);
+    return NULL;
+}
+
+static void *stop_writer(void *arg)
+{
+    writer_stop(arg);
+    return NULL;
+}
+
+TEST(the_writer_stops_when_another_has_written_its_row)
+{
+    struct timespec until;
+    pthread_t put, stop;
+    struct world w;
+    sqlite3 *db;
+
+    world_new(&w);
+    CHECK_INT(writer_start(w.engine, NULL), 0);
+    db = look_into(w.dir);
+    CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(pthread_create(&put, NULL, put_box, w.engine), 0);
+    (void)poll(NULL, 0, 100); /* it waits for us now */
+    CHECK_INT(pthread_create(&stop, NULL, stop_writer, w.engine), 0);
+    (void)poll(NULL, 0, 100);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    (void)pthread_join(put, NULL);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    CHECK_INT(pthread_timedjoin_np(stop, NULL, &until), 0);
     world_done(&w);
 }
 
