@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@ struct removal {
     size_t depth;
     dev_t dev; /* of the whole tree */
     unsigned moved, retries;
+    uint64_t left; /* entries that may still be removed */
 };
 
 /* A mount is never entered, so what is in it stays. */
@@ -99,7 +101,7 @@ static int remove_one(int fd, const char *name)
 
 static int remove_entry(struct removal *r, int fd, const char *name)
 {
-    int res = remove_one(fd, name);
+    int res = r->left-- > 0 ? remove_one(fd, name) : -E2BIG;
 
     if (res <= 0)
         return res;
@@ -144,6 +146,11 @@ static int remove_below(struct removal *r, int parent)
 
 int remove_tree(int dirfd, const char *name)
 {
+    return remove_small_tree(dirfd, name, UINT64_MAX);
+}
+
+int remove_small_tree(int dirfd, const char *name, uint64_t max)
+{
     auto_free struct removal *r = NULL;
     int res = remove_one(dirfd, name);
 
@@ -151,5 +158,6 @@ int remove_tree(int dirfd, const char *name)
         return res;
     r = xcalloc(1, sizeof(*r));
     r->top = name;
+    r->left = max;
     return remove_below(r, dirfd);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdint.h>
+
 /* Removes what dirfd has at name: a file, a link (never what it leads to), or a directory with
  * all that is in it. 0, also when there is nothing of that name, or -errno: what could be removed
  * before the failure is gone.
@@ -7,3 +9,5 @@
  *  2. What is mounted somewhere in the tree is left alone, and the answer is -EBUSY.
  *  3. Somebody who adds entries meanwhile cannot keep it busy for ever: -ENOTEMPTY. */
 int remove_tree(int dirfd, const char *name);
+/* The same, but -E2BIG when more than max entries are in it. */
+int remove_small_tree(int dirfd, const char *name, uint64_t max);

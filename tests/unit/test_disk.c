@@ -351,6 +351,24 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
     disk_free(d);
 }
 
+TEST(a_disk_with_many_names_of_one_file_is_thrown_away)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+
+    write_upper(disk, "f", "x");
+    for (int i = 0; i < 500; i++) {
+        auto_free char *name = xasprintf("upper/%d", i);
+
+        CHECK_INT(linkat(disk, "upper/f", disk, name, 0), 0);
+    }
+    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(spares(dir), 0);
+    CHECK_INT(entries(dir, "sandboxes"), 0);
+    disk_free(d);
+}
+
 TEST(a_disk_of_which_somebody_holds_a_file_is_thrown_away)
 {
     auto_dir char *dir = dir_new();
