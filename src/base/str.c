@@ -19,6 +19,15 @@ bool str_ends(const char *s, const char *suffix)
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+uint32_t str_hash(const char *s)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 16777619u;
+    return hash;
+}
+
 bool str_is_dot(const char *name)
 {
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));

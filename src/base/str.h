@@ -8,6 +8,7 @@ struct buf;
 
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+uint32_t str_hash(const char *s); /* FNV-1a, which whoever chooses s can make collide */
 
 /* "." or "..", which every directory has. */
 bool str_is_dot(const char *name);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -42,11 +43,8 @@ void roster_close(struct engine *e)
 
 static struct sandbox **bucket_of(struct engine *e, const char *id)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a; ids are random, so nobody chooses collisions */
-
-    for (; *id; id++)
-        hash = (hash ^ (unsigned char)*id) * 16777619u;
-    return &e->roster->buckets[hash % ROSTER_BUCKETS];
+    /* Ids are random, so nobody chooses collisions. */
+    return &e->roster->buckets[str_hash(id) % ROSTER_BUCKETS];
 }
 
 int roster_reserve(struct engine *e, struct err *err)

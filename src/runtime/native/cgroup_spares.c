@@ -30,10 +30,8 @@
 
 #define SPARES_MAX 32
 #define GIVE_UP_NS 2000000000ll
-#define SPARE_LEFT                                                                                 \
-    (256u << 10) /* bytes; what the kernel had in use for the last box, and shares                 \
-                  */
-#define NAME_SIZE 24
+#define LEFT_MAX   (256u << 10) /* bytes that the kernel used for the last box, and shares */
+#define NAME_SIZE  24
 
 struct cgroup_spares {
     pthread_mutex_t lock;
@@ -95,7 +93,7 @@ static bool memory_was_enough(int dir)
 
 static bool memory_is_free(int dir)
 {
-    return is_at_most(dir, "memory.usage_in_bytes", SPARE_LEFT) && sockets_are_clean(dir) &&
+    return is_at_most(dir, "memory.usage_in_bytes", LEFT_MAX) && sockets_are_clean(dir) &&
            write_file_at(dir, "memory.max_usage_in_bytes", "0") == 0;
 }
 

@@ -10,7 +10,8 @@ struct spares;
  *
  * A disk is taken only when it is empty for certain: its filesystem counts no inode beyond those of
  * a new one. One that somebody still holds, by whatever descriptor or mount, is counted even
- * without a name, so that nothing of one box can come before another, and none can write to it.
+ * without a name, so that nothing of one box can come before another, and none can write to it. The
+ * root is not counted, which no box ever has.
  *
  * While a disk is here, its file is in a folder of its own, which is emptied when it is opened: a
  * daemon that was killed leaves nothing. Only a rename makes it a sandbox's. */

@@ -47,12 +47,9 @@ struct model {
  * costs a fraction of one more. */
 static struct model model_of(const char *owner)
 {
-    unsigned hash = 2166136261u;
     struct model m;
 
-    for (; *owner; owner++)
-        hash = (hash ^ (unsigned char)*owner) * 16777619u;
-    (void)snprintf(m.name, sizeof(m.name), ".%08x", hash);
+    (void)snprintf(m.name, sizeof(m.name), ".%08x", str_hash(owner));
     return m;
 }
 

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "runtime/native/disk.h"
 #include "runtime/native/id_ranges.h"
 #include "runtime/native/native_internal.h"
@@ -296,7 +297,6 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
 {
     struct native *n = xcalloc(1, sizeof(*n));
     struct cgroup_caps caps = {.memory = config->memory_mb << 20, .pids = config->pids};
-    unsigned hash = 2166136261u;
     char name[32];
 
     n->runtime.ops = &native_ops;
@@ -308,9 +308,7 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
     (void)pthread_mutex_init(&n->launcher_lock, NULL);
     (void)pthread_cond_init(&n->launcher_back, NULL);
     /* One parent a data directory, so that daemons side by side see only their own. */
-    for (const char *p = config->data_dir; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
-    (void)snprintf(name, sizeof(name), "cay-%08x", hash);
+    (void)snprintf(name, sizeof(name), "cay-%08x", str_hash(config->data_dir));
     if ((mkdir(n->stage, 0700) < 0 && errno != EEXIST)) {
         (void)err_sys(err, errno, "make %s", n->stage);
     } else if (cgroup_open(&n->cgroup, name, config->cgroup, &caps, err) == 0 &&
