@@ -52,7 +52,7 @@ static void setup_signals(bool by_launcher)
     sigset_t all;
 
     for (int sig = 1; sig <= 64; sig++)
-        if (!by_launcher || sig == SIGINT || sig == SIGTERM)
+        if (!by_launcher || sig == SIGHUP || sig == SIGINT || sig == SIGTERM)
             (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
     (void)sigaction(SIGPIPE, &sa, NULL);
     (void)sigaction(SIGXFSZ, &sa, NULL);

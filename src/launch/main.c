@@ -105,6 +105,7 @@ int main(void)
     /* The agent knows which these are. */
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which then closes the socket */
     (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);  /* nor does it end the daemon, whose terminal may go */
     (void)signal(SIGCHLD, SIG_IGN); /* boxes are reaped by the kernel; the daemon has pidfds */
     (void)umask(022);
     /* Ids change without a change of capabilities: see clone_as_owner(). */

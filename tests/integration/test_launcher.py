@@ -51,6 +51,18 @@ def test_a_launcher_that_is_killed_is_started_again(daemon_of):
         assert daemon.running()
 
 
+def test_a_terminal_that_goes_ends_no_launcher(daemon_of):
+    daemon = daemon_of().start(start_new_session=True)
+    first = launcher(daemon)
+    os.killpg(daemon.pid, signal.SIGHUP)
+    wait_until(lambda: "SIGHUP" in daemon.log(), what="the daemon to hear of it")
+    with daemon.api() as api:
+        id = api.create()["id"]
+        assert re.search(r"^SigIgn:\s+0+$", api.sh(id, "cat /proc/self/status"), re.M)
+        assert "problems" not in api.get("/health").ok()
+    assert launcher(daemon) == first
+
+
 def test_creates_under_way_when_the_launcher_dies_are_made_or_told_to_come_again(daemon_of):
     daemon = daemon_of(env={"CAY_POOL": 2, "CAY_MAX_SANDBOXES": 200}).start()
     replies, stop = [], threading.Event()
