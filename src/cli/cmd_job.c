@@ -138,6 +138,22 @@ static int find_job(struct api *api, const char *word, struct job_place *ret, st
 
 /* ---- the list ---- */
 
+/* The exit code of a command that a signal ended is 128 and the signal. */
+static void status_cell(struct table *t, const json_t *job)
+{
+    const char *reason = json_text(job, "reason");
+    int64_t code = json_int(job, "exitCode");
+
+    if (json_is_true(json_object_get(job, "running")))
+        table_cell(t, "running");
+    else if (strcmp(reason, "exit") == 0)
+        table_cellf(t, "exit %" PRId64, code);
+    else if (strcmp(reason, "signal") == 0 && code > 128)
+        table_cellf(t, "signal %" PRId64, code - 128);
+    else
+        table_cell(t, reason);
+}
+
 static void print_jobs(const json_t *jobs)
 {
     auto_table struct table t;
@@ -153,10 +169,7 @@ static void print_jobs(const json_t *jobs)
         ui_duration(now - json_int(job, "startedAt"), age);
         table_cell(&t, json_text(job, "id"));
         table_cell(&t, json_text(job, "sandboxName"));
-        if (json_is_true(json_object_get(job, "running")))
-            table_cell(&t, "running");
-        else
-            table_cellf(&t, "%s %" PRId64, json_text(job, "reason"), json_int(job, "exitCode"));
+        status_cell(&t, job);
         table_cell(&t, age);
         table_cell(&t, json_text(job, "command"));
     }

@@ -228,8 +228,12 @@ int cmd_renew(struct args *args)
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
         find_life(args, &api, id, &life_s, &err) < 0 ||
         api_call(&api, "POST", json_pack("{s:I}", "expiresAt", now_ms() + (int64_t)(life_s * 1000)),
-                 &sandbox, &err, "/sandboxes/%s/renew", id) < 0)
+                 &sandbox, &err, "/sandboxes/%s/renew", id) < 0) {
+        /* What the daemon has not refused is wrong here already. */
+        if (err.kind == ERR_INVALID && !*api_last_code())
+            return ui_usage(args, "%s", err.text);
         return ui_fail(&err);
+    }
     ui_duration(json_int(sandbox, "expiresAt") - now_ms() + 999, left);
     if (!args_has(args, "quiet") && !args_has(args, "json"))
         ui_warn("%s expires in %s", args->words[0], left);

@@ -326,9 +326,9 @@ const struct command commands[] = {
      "Those that are named go without a question; --all asks.", "cay rm web\ncay rm --all --yes",
      stop_flags, 0, ANY, false, "sandbox...", cmd_rm},
     {"kill", NULL, "[flags] ID PID...\n[flags] ID", "send a signal to processes of a sandbox",
-     "PID is one that `cay ps ID` shows. Without PID the sandbox itself is ended and removed, as "
-     "by\n"
-     "`cay rm`.",
+     "PID is one that `cay ps ID` shows; one that has ended by then is no failure. Without PID "
+     "the\n"
+     "sandbox itself is ended and removed, as by `cay rm`.",
      "cay kill web 42\ncay kill -s KILL web 42 43", kill_flags, 1, ANY, false, "sandbox process...",
      cmd_kill},
     {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",

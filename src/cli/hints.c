@@ -47,6 +47,8 @@ static const struct flag_hint flag_hints[] = {
     {"ls", "filter f", "filter with --status running, or `cay ls --json | jq`"},
     {NULL, "format o output", "there is --json where a command gives data"},
     {"ls", "no-trunc", "nothing is cut when the output is no terminal, or with --json"},
+    {"kill", "1 2 9 15 HUP INT KILL TERM SIGKILL SIGTERM",
+     "the signal is given with -s: cay kill -s KILL ID PID"},
     {"stop rm kill", "t time timeout", "there is no waiting: processes end at once"},
     {"rm", "v volumes link", "everything of a sandbox is removed with it"},
     {"logs", "since until t timestamps",

@@ -11,8 +11,8 @@ static int check(const char *flag, double value, double min, double max, const c
 {
     if (value >= min && value <= max)
         return 0;
-    return err_set(err, ERR_INVALID, "%s must be from %g to %g%s, not %g", flag, min, max, unit,
-                   value);
+    return err_set(err, ERR_INVALID, "%s must be from %.10g to %.10g%s, not %.10g", flag, min, max,
+                   unit, value);
 }
 
 static double limit(const json_t *limits, const char *key, double preset)

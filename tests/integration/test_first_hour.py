@@ -164,6 +164,8 @@ def test_jobs(hands, web):
     hands.do("j=$(cay exec -d web sleep 1000)")
     hands.do("cay job stop ${j:0:12}")
     hands.do("cay job wait $j", status=137)
+    hands.do("cay exec web 'kill -9 $$'", status=137)
+    assert re.search(r" signal 9 +\w+ +kill -9", hands.do("cay jobs --all"))
     assert "no job" in hands.do("cay job wait bg_nothing", status=125)
 
 
@@ -224,7 +226,7 @@ def test_names_and_limits(hands, web):
     assert "from 60 to 86400 seconds" in hands.do("cay create --timeout 1s", status=2)
     assert "one of: " in hands.do("cay ls --status bogus", status=2)
     assert "expires in 2h" in hands.do("cay renew web 2h")
-    assert "from 60 to 86400" in hands.do("cay renew web 1s", status=1)
+    assert "from 60 to 86400" in hands.do("cay renew web 1s", status=2)
     for words in ("pause web", "inspect web", "logs web", "resume web", "commit --help"):
         hands.do(f"cay {words}")
 
@@ -245,7 +247,8 @@ def test_words_and_flags_of_other_tools_are_answered(hands):
                        ("imge ls", 'did you mean "image"'), ("start web", "cay resume"),
                        ("run -p 80:80 host true", "not published"), ("create -v /a:/b", "cay cp"),
                        ("run --network host host true", "no network"), ("create --pids 9", "processes"),
-                       ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
+                       ("create --disk 1", "64 to 1048576 MB"), ("kill -9 web 3", "-s KILL"),
+                       ("kill -KILL web 3", "-s KILL"), ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
         assert hint in hands.do(f"cay {word}", status=2), word
 
 
