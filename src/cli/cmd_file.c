@@ -27,6 +27,16 @@ static int open_sandbox(struct args *args, struct api *api, char **ret_id, struc
     return api_sandbox_id(api, args->words[0], ret_id, err);
 }
 
+/* The API's word for a path outside of the workspace tells nobody what to do. */
+static int file_fail(const struct args *args, const struct err *err)
+{
+    int status = ui_fail(err);
+
+    if (strcmp(api_last_code(), "path_traversal") == 0 && !args_has(args, "anywhere"))
+        ui_warn("a path outside of the workspace is absolute, and needs --anywhere");
+    return status;
+}
+
 /* To a terminal, control bytes are made visible; that needs the bytes here first. */
 static int read_escaped(struct api *api, const char *id, const char *path, bool anywhere,
                         struct err *err)
@@ -69,7 +79,7 @@ int cmd_file_read(struct args *args)
         r = remote_download(&api, id, args->words[1], anywhere, STDOUT_FILENO, &err);
     if (r < 0 && err.sys == EPIPE)
         return STATUS_OK;
-    return r < 0 ? ui_fail(&err) : STATUS_OK;
+    return r < 0 ? file_fail(args, &err) : STATUS_OK;
 }
 
 /* Content from the command line goes the same way as content from a file. */
@@ -92,11 +102,11 @@ int cmd_file_write(struct args *args)
     bool anywhere = args_has(args, "anywhere");
 
     if (open_sandbox(args, &api, &id, &err) < 0)
-        return ui_fail(&err);
+        return file_fail(args, &err);
     if ((text && strcmp(text, "-") != 0
              ? write_text(&api, id, path, anywhere, text, &err)
              : remote_upload_stream(&api, id, path, anywhere, STDIN_FILENO, &err)) < 0)
-        return ui_fail(&err);
+        return file_fail(args, &err);
     if (!args_has(args, "quiet"))
         fprintf(stderr, "Written: %s\n", path);
     return STATUS_OK;
@@ -140,10 +150,10 @@ int cmd_file_ls(struct args *args)
         (void)json_object_set_new(body, "path", json_string(args->words[1]));
     if (open_sandbox(args, &api, &id, &err) < 0) {
         json_decref(body);
-        return ui_fail(&err);
+        return file_fail(args, &err);
     }
     if (api_call(&api, "POST", body, &list, &err, "/sandboxes/%s/files/list", id) < 0)
-        return ui_fail(&err);
+        return file_fail(args, &err);
     if (args_has(args, "json"))
         ui_json(list);
     else
@@ -161,7 +171,7 @@ int cmd_file_rm(struct args *args)
     int status = STATUS_OK;
 
     if (open_sandbox(args, &api, &id, &err) < 0)
-        return ui_fail(&err);
+        return file_fail(args, &err);
     for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
         json_t *body = json_pack("{s:b}", "anywhere", args_has(args, "anywhere"));
 
@@ -171,7 +181,7 @@ int cmd_file_rm(struct args *args)
             (void)json_object_set_new(body, "path", json_string(args->words[i]));
         if (api_call(&api, "POST", body, NULL, &err, "/sandboxes/%s/files/%s", id,
                      all ? "rmdir" : "delete") < 0)
-            status = ui_fail(&err);
+            status = file_fail(args, &err);
     }
     return status;
 }
@@ -186,7 +196,7 @@ int cmd_file_upload(struct args *args)
 
     if (fd < 0 || fstat(fd, &st) < 0) {
         (void)err_sys(&err, errno, "open %s", args->words[1]);
-        return ui_fail(&err);
+        return file_fail(args, &err);
     }
     if (!S_ISREG(st.st_mode))
         return ui_usage(args, "%s is no regular file: for directories use `cay cp`",
@@ -194,7 +204,7 @@ int cmd_file_upload(struct args *args)
     if (open_sandbox(args, &api, &id, &err) < 0 ||
         remote_upload(&api, id, args->words[2], args_has(args, "anywhere"), fd, st.st_size,
                       (int)(st.st_mode & 0777), &err) < 0)
-        return ui_fail(&err);
+        return file_fail(args, &err);
     if (!args_has(args, "quiet"))
         fprintf(stderr, "Uploaded: %s -> %s\n", args->words[1], args->words[2]);
     return STATUS_OK;

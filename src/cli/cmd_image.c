@@ -9,13 +9,14 @@
 #include "cli/table.h"
 #include "cli/ui.h"
 
-/* "5m", or "-" for a time that never was. */
+/* "5m", or "-" for a time that never was. The times of the host image are those of the daemon. */
 static void age_cell(struct table *t, const json_t *image, const char *key)
 {
+    int64_t since = strcmp(json_text(image, "id"), "host") == 0 ? 0 : json_int(image, key);
     char age[24];
 
-    ui_duration(now_ms() - json_int(image, key), age);
-    table_cell(t, json_int(image, key) > 0 ? age : "-");
+    ui_duration(now_ms() - since, age);
+    table_cell(t, since > 0 ? age : "-");
 }
 
 static void print_table(const json_t *images)

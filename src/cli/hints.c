@@ -104,7 +104,7 @@ static const struct word_hint word_hints[] = {
     {"info,status,health", "`cay doctor` looks at the machine, `cay version` at the daemon, `cay "
                            "inspect ID` at a sandbox"},
     {"daemon,server,agent", "`cay serve` runs the daemon"},
-    {"upload,download,put,get,write,read,cat",
+    {"upload,download,put,get,write,read,cat,file download,file get,file cat,file cp",
      "`cay cp` copies files in and out; `cay file read ID PATH` prints one"},
     {"search", "cay does not search registries; `cay pull REFERENCE` takes any name they have"},
     {"history,diff", "cay does not tell what changed; `cay image inspect NAME` shows an image"},

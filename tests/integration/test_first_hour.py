@@ -227,6 +227,7 @@ def test_names_and_limits(hands, web):
     assert "one of: " in hands.do("cay ls --status bogus", status=2)
     assert "expires in 2h" in hands.do("cay renew web 2h")
     assert "from 60 to 86400" in hands.do("cay renew web 1s", status=2)
+    assert re.search(r"^host +host +- +- +- +yes$", hands.do("cay images"), re.M)
     for words in ("pause web", "inspect web", "logs web", "resume web", "commit --help"):
         hands.do(f"cay {words}")
 
@@ -248,7 +249,7 @@ def test_words_and_flags_of_other_tools_are_answered(hands):
                        ("run -p 80:80 host true", "not published"), ("create -v /a:/b", "cay cp"),
                        ("run --network host host true", "no network"), ("create --pids 9", "processes"),
                        ("create --disk 1", "64 to 1048576 MB"), ("kill -9 web 3", "-s KILL"),
-                       ("kill -KILL web 3", "-s KILL"), ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
+                       ("kill -KILL web 3", "-s KILL"), ("file download web a", "cay cp"), ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
         assert hint in hands.do(f"cay {word}", status=2), word
 
 
@@ -262,6 +263,8 @@ def test_files_come_and_go(hands, web):
     hands.do("tar c src | cay cp - web:/tmp")
     assert hands.do("cay exec web cat /tmp/src/l") == "text\n"
     assert "not for a terminal" in hands.do("cay cp web:src -", status=1)
+    assert "--anywhere" in hands.do("cay file read web /etc/passwd", status=1)
+    assert "root:" in hands.do("cay file read --anywhere web /etc/passwd")
 
 
 def test_what_is_in_a_folder_goes_into_one_that_is_there(hands, web):
