@@ -132,7 +132,7 @@ static int stream_in(struct cp *c, const char *to, struct err *err)
     if (remote_absolute(c->api, to, &dir, err) < 0 ||
         remote_mkdir(c->api, c->id, dir, true, err) < 0)
         return -1;
-    return remote_tar_here(c->api, c->id, remote_unpack_command(dir), err);
+    return remote_tar_here(c->api, c->id, remote_unpack_command(dir), true, err);
 }
 
 int copy_in(struct cp *c, const char *from, const char *to, struct err *err)

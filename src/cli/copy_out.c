@@ -153,7 +153,7 @@ static int stream_out(struct cp *c, const char *from, struct err *err)
     if (remote_absolute(c->api, from, &path, err) < 0)
         return -1;
     host_split(path, &dir, &name);
-    return remote_tar_here(c->api, c->id, remote_pack_command(dir, name), err);
+    return remote_tar_here(c->api, c->id, remote_pack_command(dir, name), false, err);
 }
 
 static int folder_out(struct cp *c, const char *from, int dirfd, const char *name, bool is_link,

@@ -58,10 +58,8 @@ static int ended(int status, struct err *err)
     return err_set(err, ERR_INTERNAL, "tar in the sandbox failed (status %d)", status);
 }
 
-int remote_tar_here(struct api *api, const char *id, json_t *command, struct err *err)
+int remote_tar_here(struct api *api, const char *id, json_t *command, bool write, struct err *err)
 {
-    const json_t *last = json_array_get(command, json_array_size(command) - 1);
-    bool write = json_is_string(last) && strcmp(json_string_value(last), "-") == 0;
     int status = run_tar(api, id, command, write, err);
 
     json_decref(command);

@@ -19,8 +19,8 @@ int remote_has_tar(struct api *api, const char *id, struct err *err);
 json_t *remote_pack_command(const char *dir, const char *name);
 json_t *remote_unpack_command(const char *dir);
 
-/* The archive is this process's stdin (unpack) or stdout (pack). */
-int remote_tar_here(struct api *api, const char *id, json_t *command, struct err *err);
+/* The archive is this process's stdout or, with write, its stdin. command is taken. */
+int remote_tar_here(struct api *api, const char *id, json_t *command, bool write, struct err *err);
 
 /* The archive is at fd, to be read or, with write, written. command is taken. */
 struct remote_tar {

@@ -393,6 +393,14 @@ def test_cp_shows_no_escape_sequences_of_the_tar_there(shared, run, box, tmp_pat
     assert status == 0 and b"said" in out and b"\x1b]" not in out, out
 
 
+def test_cp_out_gives_the_sandbox_none_of_our_input(run, box):
+    """Whatever what is copied is called."""
+    own_tar(run, box, """[ $1 = --help ] && exit; cat >/workspace/got; exec /usr/bin/tar "$@\"""")
+    run("file", "write", box, "-", "x", check=True)
+    run("cp", f"{box}:-", "-", input=b"the next lines of a list", check=True)
+    assert run("file", "read", box, "got", check=True).stdout == b""
+
+
 @pytest.mark.parametrize("sends, why", [
     ("printf %01024d 7", b"broken"),
     ("head -c 1024 /dev/zero; yes", b"after the archive's end"),
