@@ -22,8 +22,8 @@
 
 #define DEPTH_MAX  100
 #define CHUNK      (128u << 10)
-#define DIRS_MAX   100000     /* whose modes and times are kept until the end */
-#define RECORD_MAX (1u << 20) /* of a tar; they fill 10 KiB */
+#define DIRS_MAX   (16u << 20) /* bytes for folders whose modes and times are kept until the end */
+#define RECORD_MAX (1u << 20)  /* of a tar; they fill 10 KiB */
 
 /* ---- out of the sandbox ---- */
 
@@ -41,7 +41,7 @@ struct unpack {
     const char *name; /* what the top of the archive is called there; "" is dirfd itself */
     char *top;        /* what it is called in the archive */
     struct done_dir *dirs;
-    size_t n_dirs;
+    size_t n_dirs, dirs_size;
 };
 
 /* The path below the top, "" for the top itself; NULL for one that is not of this archive or climbs
@@ -115,11 +115,14 @@ static int write_dir(struct unpack *u, const struct tar_entry *e, const char *pa
 {
     auto_close int dir = -1;
     struct stat st;
+    size_t size;
     bool is_new = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 
     if (host_make_dir(fd, name, &dir, err) < 0)
         return -1;
-    if (is_new && u->n_dirs < DIRS_MAX) {
+    size = sizeof(*u->dirs) + strlen(path);
+    if (is_new && u->dirs_size + size <= DIRS_MAX) {
+        u->dirs_size += size;
         u->dirs = xrealloc(u->dirs, (u->n_dirs + 1) * sizeof(*u->dirs));
         u->dirs[u->n_dirs++] = (struct done_dir){xstrdup(path), e->mode, e->mtime};
     }

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from cay_harness import CAY, SLOW, busybox_root, cay, cli_environment, read_text, wait_until
+from cay_harness import CAY, RSS_SLACK_KIB, SLOW, busybox_root, cay, cli_environment, read_text, wait_until
 
 
 @pytest.fixture
@@ -409,6 +409,20 @@ def test_cp_does_not_wait_for_a_tar_that_will_not_end(run, box, tmp_path, sends,
     own_tar(run, box, f"[ $1 = --help ] && exit; trap '' INT TERM HUP PIPE; {sends}; exec sleep 1000")
     done = run("cp", f"{box}:t", tmp_path, timeout=20)
     assert done.returncode == 1 and why in done.stderr
+
+
+def test_cp_keeps_little_of_folders_with_long_names(shared, run, box, tmp_path):
+    make = ("import sys, tarfile\n"
+            "for i in range(0 if sys.argv[1] == '--help' else 3000):\n"
+            "    e = tarfile.TarInfo('t/' + ('d' * 250 + '/') * 90 + str(i)); e.type = tarfile.DIRTYPE; e.mode = 0o755\n"
+            "    sys.stdout.buffer.write(e.tobuf(tarfile.GNU_FORMAT))\n")
+    own_tar(run, box, f"exec /usr/bin/python3 -c \"{make}\" $1")
+    with subprocess.Popen([CAY, "cp", f"{box}:t", str(tmp_path)], env=cli_environment(shared)) as copy:
+        _, status, used = os.wait4(copy.pid, 0)
+        copy.returncode = os.waitstatus_to_exitcode(status)
+    assert copy.returncode == 0
+    assert used.ru_maxrss < (64 << 10) + RSS_SLACK_KIB
+    shutil.rmtree(tmp_path / "t")
 
 
 def test_cp_that_is_killed_leaves_no_process(shared, run, box, tmp_path):
