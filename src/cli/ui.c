@@ -33,7 +33,7 @@ static void vwarn(const char *fmt, va_list ap)
     auto_free char *shown = NULL;
 
     (void)vsnprintf(text, sizeof(text), fmt, ap);
-    shown = escape_text(ESCAPE_LINES, text);
+    shown = escape_text(ESCAPE_CELL, text);
     fprintf(stderr, "cay: %s\n", shown);
 }
 

@@ -447,6 +447,13 @@ def test_cp_says_what_it_skips(run, box, tmp_path):
     assert run("file", "read", box, "tree/a").stdout == b"A"
 
 
+def test_a_name_with_a_newline_makes_no_line_of_its_own(run, box, tmp_path):
+    run("exec", box, "mkdir t; mkfifo 't/pipe\ncay: copied'", check=True)
+    done = run("cp", f"{box}:t", tmp_path)
+    assert done.returncode == 1 and rb"pipe\x0acay: copied" in done.stderr, done.stderr
+    assert b"\ncay: copied" not in done.stderr
+
+
 def test_cp_says_what_is_missing(run, box, tmp_path):
     done = run("cp", tmp_path / "nothing", f"{box}:/workspace/x")
     assert done.returncode == 1 and b"nothing" in done.stderr
