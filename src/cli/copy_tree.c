@@ -39,7 +39,7 @@ struct unpack {
     struct meter meter;
     int dirfd;        /* where it goes */
     const char *name; /* what the top of the archive is called there; "" is dirfd itself */
-    char *top;        /* what it is called in the archive */
+    const char *top;  /* what it is called in the archive */
     struct done_dir *dirs;
     size_t n_dirs, dirs_size;
 };
@@ -230,7 +230,7 @@ int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct
     host_split(path, &dir, &top);
     if (remote_tar_start(&tar, c->api, c->id, remote_pack_command(dir, top), false, err) < 0)
         return -1;
-    u.top = *top ? top : (char *)(uintptr_t) ".";
+    u.top = *top ? top : ".";
     u.tar.fd = tar.fd;
     meter_begin(&u.meter, -1);
     r = unpack_all(&u, err);

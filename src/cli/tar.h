@@ -36,9 +36,9 @@ size_t tar_padding(int64_t size);
 #define TAR_HEADER_MAX (3 * (4096u + 1024u))
 #define TAR_END_SIZE   1024u /* two blocks of zeros end an archive */
 
-/* Where an archive comes from: gives up to len bytes, 0 at the end, -1 and err. */
+/* An archive that is being read; start with only fd set. */
 struct tar_reader {
-    int fd;
+    int fd;         /* borrowed */
     int64_t left;   /* of the current entry's data */
     size_t padding; /* after it */
 };
