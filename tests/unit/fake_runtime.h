@@ -77,11 +77,11 @@ static struct fake {
     atomic_uint looks; /* how often it was looked at */
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
-    void (*on_disk_room)(const char *id); /* before somebody is told of a disk's room */
-    void (*on_kill)(const char *id);      /* before a box is killed */
-    atomic_bool half_read;                /* somebody has taken what LIE_HALF sent */
-    atomic_uint agains;                   /* CALL_AGAINs that came */
-    atomic_ullong loses;                  /* bytes with every frame of one; 0 = 1 */
+    void (*on_disk_room)(const char *id);    /* before somebody is told of a disk's room */
+    void (*_Atomic on_kill)(const char *id); /* before a box is killed */
+    atomic_bool half_read;                   /* somebody has taken what LIE_HALF sent */
+    atomic_uint agains;                      /* CALL_AGAINs that came */
+    atomic_ullong loses;                     /* bytes with every frame of one; 0 = 1 */
 } fake;
 
 /* ---- the agent ---- */
@@ -499,12 +499,13 @@ static int fake_create(struct runtime *rt, struct box *box, const struct box_roo
 
 static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
 {
+    void (*on_kill)(const char *id) = atomic_load(&fake.on_kill);
     struct fake_box *b;
 
     (void)rt;
     (void)err;
-    if (fake.on_kill)
-        fake.on_kill(box->id);
+    if (on_kill)
+        on_kill(box->id);
     pthread_mutex_lock(&fake.lock);
     b = fake_find(box->id);
     if (b) {

@@ -116,12 +116,15 @@ TEST(a_resume_whose_row_cannot_be_stored_says_so)
     world_done(&w);
 }
 
-static const char *killing_dir;
-static _Atomic(char *) state_when_killed;
+static const char *killing_dir, *killing_id;
+static _Atomic(char *) state_when_killed; /* the first time */
 
 static void look_at_row(const char *id)
 {
-    free(atomic_exchange(&state_when_killed, row_state(killing_dir, id)));
+    char *state = strcmp(id, killing_id) == 0 ? row_state(killing_dir, id) : NULL, *none = NULL;
+
+    if (!atomic_compare_exchange_strong(&state_when_killed, &none, state))
+        free(state);
 }
 
 TEST(the_row_says_removing_before_the_box_is_killed)
@@ -132,11 +135,12 @@ TEST(the_row_says_removing_before_the_box_is_killed)
     world_up(&w);
     id = create(&w, HOST);
     killing_dir = w.dir;
-    fake.on_kill = look_at_row;
+    killing_id = id;
+    atomic_store(&fake.on_kill, look_at_row);
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
     CHECK_STR(atomic_load(&state_when_killed), "removing");
     world_done(&w);
-    fake.on_kill = NULL;
+    atomic_store(&fake.on_kill, NULL);
     free(atomic_exchange(&state_when_killed, NULL));
 }
 
