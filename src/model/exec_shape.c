@@ -83,9 +83,11 @@ const struct shape exec_logs_shape = {"ExecLogs", logs_fields,
 static const char *const log_words[] = {"stdout", "stderr", "end", NULL};
 
 static const struct field log_event_fields[] = {
-    {"type", FIELD_STRING, .choices = log_words, .help = "whose line; end is the last one"},
+    {"type", FIELD_STRING, .choices = log_words,
+     .help = "end is the last one; lines are stdout, also what went to stderr"},
     {"data", FIELD_STRING, .example = "\"listening on 8000\"", .help = "one line of text"},
-    {"timestamp", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {"timestamp", FIELD_INT, .example = "1767225600000",
+     .help = "when it was sent, in Unix milliseconds"},
     {0},
 };
 const struct shape log_event_shape = {"LogEvent", log_event_fields,
