@@ -57,6 +57,7 @@ static void give_up(struct engine *e, struct sandbox *sb)
     (void)sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL);
     roster_remove(e, sb);
     images_release(e, sb->image_id);
+    writer_leave(e, writer_put(e, sb)); /* after a power cut one that says creating is kept */
     reaper_doom(e, sb);
 }
 

@@ -150,3 +150,12 @@ def test_what_was_removed_does_not_come_back_with_its_note(host):
         assert api.ids() == [kept]
         wait_until(lambda: api.get("/admin/strays").ok()["strays"] == [], what="strays to go")
         assert not any((host.daemon.data / "sandboxes" / f"{id}.img").exists() for id in ids)
+
+
+def test_what_could_not_be_made_is_not_there(host):
+    with host.daemon.api() as api:
+        assert api.try_create(entrypoint=["/nowhere"]).status >= 400
+        kept = api.create()["id"]
+        host.cut()
+        host.come_back()
+        assert api.ids() == [kept]
