@@ -365,11 +365,10 @@ const struct command commands[] = {
      "\n"
      "Modes, times and symbolic links are kept. Links are never followed when writing here; "
      "pipes,\n"
-     "sockets and devices are skipped with a warning, and the exit status is then 1. A file "
-     "appears\n"
-     "whole or not at all. Directories and streams need `tar` in the sandbox; without it files "
-     "are\n"
-     "copied one by one, and links and times are left behind.",
+     "sockets and devices are skipped with a warning, and the exit status is then 1. Here a file\n"
+     "appears whole or not at all, in a sandbox one that is copied alone. Directories and streams\n"
+     "need `tar` in the sandbox; without it files are copied one by one, and links and times are\n"
+     "left behind.",
      "cay cp project web:\n"
      "cay cp . web:\n"
      "cay cp web:/workspace/out.csv .\n"

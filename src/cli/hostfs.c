@@ -100,6 +100,20 @@ static int check_place(int dirfd, const char *name, bool links_too, struct err *
                                          : "no regular file");
 }
 
+/* A file without a name, of which nothing is left when we are ended; where there are none, under
+ * its temporary one. */
+static int open_unfinished(int dirfd, const char *temporary, bool *ret_nameless)
+{
+    int fd = access("/proc/self/fd", X_OK) < 0
+                 ? -1
+                 : openat(dirfd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+
+    *ret_nameless = fd >= 0;
+    if (fd >= 0)
+        return fd;
+    return openat(dirfd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err *err)
 {
     char random[ID_SIZE];
@@ -108,7 +122,7 @@ int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err
     if (check_place(dirfd, name, false, err) < 0)
         return -1;
     id_new(random, ".cay");
-    f->fd = openat(dirfd, random, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    f->fd = open_unfinished(dirfd, random, &f->nameless);
     if (f->fd < 0)
         return err_sys(err, errno, "make a file beside %s", name);
     f->name = xstrdup(name);
@@ -132,6 +146,13 @@ static const struct timespec *times_of(int64_t mtime, struct timespec ret[2])
     return ret;
 }
 
+static int give_name(const struct host_file *f)
+{
+    auto_free char *open = xasprintf("/proc/self/fd/%d", f->fd);
+
+    return linkat(AT_FDCWD, open, f->dirfd, f->temporary, AT_SYMLINK_FOLLOW);
+}
+
 int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err *err)
 {
     struct timespec times[2];
@@ -140,6 +161,8 @@ int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err
         return err_sys(err, errno, "set the mode of %s", f->name);
     if (mtime >= 0)
         (void)futimens(f->fd, times_of(mtime, times));
+    if (f->nameless && give_name(f) < 0)
+        return err_sys(err, errno, "name %s", f->name);
     if (close(steal_fd(f->fd)) < 0)
         return err_sys(err, errno, "write %s", f->name);
     if (renameat(f->dirfd, f->temporary, f->dirfd, f->name) < 0)

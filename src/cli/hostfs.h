@@ -23,6 +23,7 @@ struct host_file {
     int dirfd; /* borrowed */
     int fd;
     char *name, *temporary;
+    bool nameless; /* the temporary name comes only with the end */
 };
 
 /* Refuses a name that is taken by anything but a regular file. */

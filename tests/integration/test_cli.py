@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -437,6 +438,24 @@ def test_cp_that_is_killed_leaves_no_process(shared, run, box, tmp_path):
             copy.kill()
     assert len(children) == 1
     wait_until(lambda: not os.path.exists(f"/proc/{children[0]}/fd/1"), what="the end of the child")
+
+
+def test_cp_that_is_interrupted_leaves_no_piece_of_a_file(shared, run, box, tmp_path):
+    body = ("#!/usr/bin/python3\nimport os, sys, tarfile, time\nif '--help' in sys.argv: sys.exit()\n"
+            "d = tarfile.TarInfo('t'); d.type = tarfile.DIRTYPE; f = tarfile.TarInfo('t/a'); f.size = 1 << 20\n"
+            "os.write(1, d.tobuf() + f.tobuf() + b'x' * 9000); time.sleep(1000)\n")
+    run("exec", box, "mkdir t bin", check=True)
+    run("env", "set", box, "PATH=/workspace/bin:/usr/bin:/bin", check=True)
+    run("file", "write", box, "bin/tar", "-", input=body.encode(), check=True)
+    run("exec", box, "chmod +x bin/tar", check=True)
+    p = subprocess.Popen([CAY, "cp", f"{box}:t", tmp_path / "t"], env=cli_environment(shared))
+    wait_until((tmp_path / "t").is_dir)
+    # Until the piece is written: it is the only file in that folder that is open.
+    wait_until(lambda: [fd for fd in pathlib.Path(f"/proc/{p.pid}/fd").iterdir()
+                        if f"{tmp_path}/t/" in os.readlink(fd) and fd.stat().st_size == 9000])
+    p.send_signal(signal.SIGINT)
+    p.wait(10)
+    assert list((tmp_path / "t").iterdir()) == []
 
 
 def test_cp_says_what_it_skips(run, box, tmp_path):
