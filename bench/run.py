@@ -18,6 +18,7 @@ CROWD = report.CROWDS[-1]
 SETTLE_S = 0.5  # what one column leaves running is not measured as part of the next
 IDLE_CROWD = 200
 LIVES_S = 3
+CALM_S = 2  # what a column's many lives leave to the kernel and to its daemon is not measured as part of the next
 IMAGE = "bench"
 CREATES = 40  # whose CPU is counted together, since the clock of /proc/stat is coarse
 PEER_CLIENTS = (1, 4, 8)
@@ -177,10 +178,12 @@ class Bench:
             for column in ("floor", "cay"):
                 if column in self.missing:
                     continue
+                time.sleep(CALM_S)
                 with loads.Meter() as meter:
                     rows = self.measure(column, "lives", str(clients), str(LIVES_S), rename=lambda _: None)
                 self.keep_lives(column, clients, rows, meter.ms)
             for peer in self.holders() if clients in PEER_CLIENTS else []:
+                time.sleep(CALM_S)
                 self.keep_lives(peer.name, clients, *loads.peer_lives(peer, clients, LIVES_S))
 
     def cycles(self):
