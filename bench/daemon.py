@@ -59,6 +59,20 @@ class Daemon:
         finally:
             connection.close()
 
+    def call(self, method, path, body=None):
+        """Of a sandbox, whose path comes after those of all."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, f"/sandbox/sandboxes{path}", json.dumps(body) if body else None,
+                               {"Content-Type": "application/json"} if body else {})
+            reply = connection.getresponse()
+            text = reply.read()
+        finally:
+            connection.close()
+        if reply.status != 200:
+            raise RuntimeError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
+        return json.loads(text)
+
     def import_image(self, root, name):
         subprocess.run([str(self.program), "image", "import", str(root), name], check=True,
                        env=dict(os.environ, CAY_HOST=self.url), stdout=subprocess.DEVNULL)

@@ -1,6 +1,5 @@
 """What a quiet sandbox's commands cost while its neighbour is a bomb."""
 import argparse
-import http.client
 import json
 import pathlib
 import subprocess
@@ -117,21 +116,8 @@ class Bench:
     def client(self, *argv):
         return [str(self.args.build / "bench" / "client"), self.cay.url, *map(str, argv)]
 
-    def call(self, method, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.cay.port, timeout=60)
-        try:
-            connection.request(method, f"/sandbox/sandboxes{path}", json.dumps(body) if body else None,
-                               {"Content-Type": "application/json"} if body else {})
-            reply = connection.getresponse()
-            text = reply.read()
-        finally:
-            connection.close()
-        if reply.status != 200:
-            raise RuntimeError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
-        return json.loads(text)
-
     def create(self, **fields):
-        return self.call("POST", "", {"image": "host", **fields})["id"]
+        return self.cay.call("POST", "", {"image": "host", **fields})["id"]
 
     def slice(self, key, column):
         """Execs of the quiet sandbox, or commands beside the floor's bomb."""
@@ -151,7 +137,7 @@ class Bench:
         bomb = self.create(memory=512, disk=1024)
         try:
             if command:
-                self.call("POST", f"/{bomb}/exec/background", {"command": command})
+                self.cay.call("POST", f"/{bomb}/exec/background", {"command": command})
             else:
                 seconds = int(SETTLE_S + SLICE_MS / 1000) + 1
                 self.caller = subprocess.Popen(self.client("flood", bomb, FLOOD_CLIENTS, seconds))
@@ -161,7 +147,7 @@ class Bench:
             if self.caller:
                 self.caller.wait()
                 self.caller = None
-            self.call("DELETE", f"/{bomb}")
+            self.cay.call("DELETE", f"/{bomb}")
         time.sleep(SETTLE_S)
 
     def run(self):

@@ -3,7 +3,6 @@
 `tools/bench peace` prints a table, writes build/bench-peace.json and checks the bar."""
 import argparse
 import contextlib
-import http.client
 import json
 import os
 import pathlib
@@ -171,7 +170,7 @@ class Bench:
         """The writing is over, and on the disk, before the slice."""
         writers = [self.create() for _ in range(WRITERS)]
         for box in writers:
-            wrote = self.call("POST", f"/{box}/exec", {
+            wrote = self.cay.call("POST", f"/{box}/exec", {
                 "command": ["/bin/busybox", "dd", "if=/dev/zero", "of=/workspace/x", "bs=1M", f"count={WRITTEN_MIB}"]})
             if wrote["exitCode"] != 0:
                 raise RuntimeError(f"dd: {wrote}")
@@ -179,7 +178,7 @@ class Bench:
 
         def body(count):
             for box in writers:
-                self.call("DELETE", f"/{box}")
+                self.cay.call("DELETE", f"/{box}")
                 count()
                 self.over.wait(SLICE_MS / 1000 / WRITERS)
 
@@ -191,30 +190,17 @@ class Bench:
 
     # ---- the run ----
 
-    def call(self, method, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.cay.port, timeout=60)
-        try:
-            connection.request(method, f"/sandbox/sandboxes{path}", json.dumps(body) if body else None,
-                               {"Content-Type": "application/json"} if body else {})
-            reply = connection.getresponse()
-            text = reply.read()
-        finally:
-            connection.close()
-        if reply.status != 200:
-            raise RuntimeError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
-        return json.loads(text)
-
     def create(self):
-        return self.call("POST", "", {"image": IMAGE, "memory": 512})["id"]
+        return self.cay.call("POST", "", {"image": IMAGE, "memory": 512})["id"]
 
     def drain(self):
         """All but the quiet one."""
         while True:
-            ids = [box["id"] for box in self.call("GET", "?pageSize=200")["items"] if box["id"] != self.quiet]
+            ids = [box["id"] for box in self.cay.call("GET", "?pageSize=200")["items"] if box["id"] != self.quiet]
             if not ids:
                 return
             for box in ids:
-                self.call("DELETE", f"/{box}")
+                self.cay.call("DELETE", f"/{box}")
 
     def start_registry(self):
         """Before the daemon, which has to be told that it may be spoken to without TLS."""
