@@ -30,8 +30,8 @@ struct late_note {
 };
 
 /* A box that is gone, with its disk and its note, and whose row is to go. */
-struct gone {
-    struct gone *next;
+struct gone_box {
+    struct gone_box *next;
     char id[ID_SIZE];
 };
 
@@ -52,7 +52,7 @@ struct writer {
     unsigned owed;               /* jobs not done that the thread is to see to */
     uint64_t serial;
     struct late_note *notes; /* the oldest first */
-    struct gone *gone;
+    struct gone_box *gone;
     int64_t gone_due_ns; /* if there is any */
     bool stop, running;
     pthread_t thread;
@@ -359,7 +359,7 @@ static void delete_row(struct engine *e, const char *id)
 static void delete_rows(struct engine *e)
 {
     struct writer *w = e->writer;
-    struct gone *first, *next;
+    struct gone_box *first, *next;
     struct err err = {0};
     bool synced;
 
@@ -609,7 +609,7 @@ int writer_put_box(struct engine *e, const struct box *box, struct err *err)
 
 void writer_delete(struct engine *e, const char *id)
 {
-    struct gone *gone = xcalloc(1, sizeof(*gone));
+    struct gone_box *gone = xcalloc(1, sizeof(*gone));
     struct writer *w = e->writer;
 
     (void)snprintf(gone->id, sizeof(gone->id), "%s", id);
