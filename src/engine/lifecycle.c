@@ -55,9 +55,9 @@ static void take_image(struct sandbox *sb, struct image *image)
 static void give_up(struct engine *e, struct sandbox *sb)
 {
     (void)sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL);
+    writer_leave(e, writer_put(e, sb)); /* after a power cut one that says creating is kept */
     roster_remove(e, sb);
     images_release(e, sb->image_id);
-    writer_leave(e, writer_put(e, sb)); /* after a power cut one that says creating is kept */
     reaper_doom(e, sb);
 }
 
@@ -148,12 +148,12 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
 
     if (spec_read(e, req, &spec, err) < 0)
         return -1;
-    if (roster_reserve(e, err) < 0) {
+    if (roster_reserve(e, spec.name, req->unique, err) < 0) {
         sandbox_spec_done(&spec);
         return -1;
     }
     if (take_parts(e, req, watch, &spec, &image, &box, err) < 0) {
-        roster_unreserve(e);
+        roster_unreserve(e, spec.name);
         sandbox_spec_done(&spec);
         return -1;
     }
@@ -191,6 +191,16 @@ bool engine_has(struct engine *e, const char *id)
     auto_sandbox struct sandbox *sb = NULL;
 
     return sandbox_get(e, id, &sb, NULL) == 0;
+}
+
+int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    if (roster_find_named(e, name, &sb, err) < 0)
+        return -1;
+    memcpy(ret, sb->box.id, ID_SIZE);
+    return 0;
 }
 
 struct filter {
@@ -261,11 +271,11 @@ static int end_removed(struct engine *e, struct sandbox *sb, enum removal why, s
     struct write_job *row;
     int r = 0;
 
+    count_removed(e, why);
+    row = writer_put(e, sb); /* ahead of the row of whoever takes its name next */
     roster_remove(e, sb);
     images_release(e, sb->image_id);
     reaper_unwatch(e, sb);
-    count_removed(e, why);
-    row = writer_put(e, sb);
     /* Nobody waits for one that has expired: the destroyer ends it, and the sweep goes on. */
     if (why != REMOVED_BY_EXPIRY) {
         writer_write(e, row);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/namesakes_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 
@@ -12,6 +13,7 @@
 struct roster {
     pthread_mutex_t lock;
     struct sandbox *buckets[ROSTER_BUCKETS], *first, *last;
+    struct namesakes names;
     unsigned count;    /* in the roster */
     unsigned reserved; /* being made, not yet in the roster */
     uint64_t serial;   /* of the last one that was added */
@@ -47,7 +49,7 @@ static struct sandbox **bucket_of(struct engine *e, const char *id)
     return &e->roster->buckets[str_hash(id) % ROSTER_BUCKETS];
 }
 
-int roster_reserve(struct engine *e, struct err *err)
+int roster_reserve(struct engine *e, const char *name, bool unique, struct err *err)
 {
     struct roster *all = e->roster;
     int r = 0;
@@ -59,15 +61,18 @@ int roster_reserve(struct engine *e, struct err *err)
         r = err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u",
                      e->config.max_sandboxes);
     else
+        r = namesakes_reserve(&all->names, name, unique, err);
+    if (r == 0)
         all->reserved++;
     pthread_mutex_unlock(&all->lock);
     return r;
 }
 
-void roster_unreserve(struct engine *e)
+void roster_unreserve(struct engine *e, const char *name)
 {
     pthread_mutex_lock(&e->roster->lock);
     e->roster->reserved--;
+    namesakes_unreserve(&e->roster->names, name);
     pthread_mutex_unlock(&e->roster->lock);
 }
 
@@ -87,8 +92,11 @@ void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
         all->first = sb;
     all->last = sb;
     all->count++;
-    if (reserved)
+    namesakes_add(&all->names, sb);
+    if (reserved) {
         all->reserved--;
+        namesakes_unreserve(&all->names, sb->spec.name);
+    }
     pthread_mutex_unlock(&all->lock);
 }
 
@@ -111,6 +119,7 @@ void roster_remove(struct engine *e, struct sandbox *sb)
     else
         all->last = sb->prev;
     sb->prev = sb->next = sb->bucket_next = NULL;
+    namesakes_remove(&all->names, sb);
     all->count--;
     pthread_mutex_unlock(&all->lock);
     sandbox_unref(sb);
@@ -128,6 +137,19 @@ struct sandbox *roster_find(struct engine *e, const char *id)
         sandbox_ref(sb);
     pthread_mutex_unlock(&e->roster->lock);
     return sb;
+}
+
+int roster_find_named(struct engine *e, const char *name, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *sb = NULL;
+    int r;
+
+    pthread_mutex_lock(&e->roster->lock);
+    r = namesakes_find(&e->roster->names, name, &sb, err);
+    if (r == 0)
+        *ret = sandbox_ref(sb);
+    pthread_mutex_unlock(&e->roster->lock);
+    return r;
 }
 
 struct sandbox *roster_find_serial(struct engine *e, uint64_t serial)

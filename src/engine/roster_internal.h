@@ -9,7 +9,7 @@ struct engine;
 struct err;
 struct sandbox;
 
-/* Which sandboxes exist: by id, and in the order in which they were made. */
+/* Which sandboxes exist: by id, by name, and in the order in which they were made. */
 struct roster;
 
 struct roster *roster_new(void);
@@ -17,15 +17,18 @@ struct roster *roster_new(void);
 void roster_free(struct engine *e);
 /* From here on none can be reserved. */
 void roster_close(struct engine *e);
-/* Counts one against the limit before anything is made for it; ERR_LIMIT. */
-int roster_reserve(struct engine *e, struct err *err);
-void roster_unreserve(struct engine *e);
+/* Counts one against the limit, and its name (NULL = none) as taken, before anything is made for
+ * it: ERR_LIMIT; with unique ERR_CONFLICT when another has the name, or is being made with it. */
+int roster_reserve(struct engine *e, const char *name, bool unique, struct err *err);
+void roster_unreserve(struct engine *e, const char *name);
 /* Keeps a reference of its own. reserved: it takes the place that roster_reserve() has kept. */
 void roster_add(struct engine *e, struct sandbox *sb, bool reserved);
 /* Gives the roster's reference back. */
 void roster_remove(struct engine *e, struct sandbox *sb);
 /* A new reference, or NULL. */
 struct sandbox *roster_find(struct engine *e, const char *id);
+/* A new reference to the one that has that name, as namesakes_find() says. */
+int roster_find_named(struct engine *e, const char *name, struct sandbox **ret, struct err *err);
 struct sandbox *roster_find_serial(struct engine *e, uint64_t serial);
 /* Those that match, oldest first: at most max of them, after the first skip. The caller gives back
  * the reference to each and frees the array. *ret_total (may be NULL) counts all that match. */

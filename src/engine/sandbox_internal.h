@@ -10,13 +10,16 @@
 
 struct engine;
 struct err;
+struct named;
 
 /* One sandbox as the engine knows it. engine_internal.h says in which order its locks are taken. */
 struct sandbox {
     struct engine *engine;
     atomic_uint refs;
     uint64_t serial; /* by which the reaper's watcher knows it: a pointer could be of a freed one */
-    struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock */
+    struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock; */
+    struct sandbox *name_prev, *name_next;     /* so are those that share its name */
+    struct named *named;                       /* NULL = it has none */
     struct sandbox *ended_next;                /* in the watcher's list */
 
     /* The destroyer's: its queue, how often it has tried, and when it does again. */

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id.h"
 #include "engine/pull_policy.h"
 
 struct engine;
@@ -24,6 +25,7 @@ struct maybe_number {
 struct sandbox_request {
     const char *image; /* required */
     const char *name;  /* NULL = the id */
+    bool unique;       /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, disk_mb;
     bool network;
     const json_t *env, *metadata; /* objects of strings */
@@ -42,6 +44,9 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
 bool engine_has(struct engine *e, const char *id);
+/* The id of the one sandbox that has this name. ERR_NOT_FOUND when none has it; ERR_CONFLICT
+ * "name_ambiguous", which lists ids, when several have it. */
+int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err);
 /* {items, total, page, pageSize}, newest last. status and metadata (object) filter; NULL = any. */
 int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
                 uint32_t page_size, json_t **ret, struct err *err);

@@ -58,6 +58,12 @@ static int read_texts(const struct engine *e, const struct sandbox_request *req,
 
     if (name && strlen(name) > SANDBOX_NAME_MAX)
         return err_set(err, ERR_INVALID, "name must be at most %d bytes", SANDBOX_NAME_MAX);
+    if (req->unique && (!name || !*name))
+        return err_set(err, ERR_INVALID, "unique needs a name");
+    if (req->unique && sandbox_name_is_like_id(name))
+        return err_set(err, ERR_INVALID,
+                       "a unique name must not begin with \"%s\": that is taken for an id",
+                       SANDBOX_ID_START);
     ret->name = name && *name ? xstrdup(name) : NULL;
     if (workdir && *workdir &&
         path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)

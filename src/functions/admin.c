@@ -21,12 +21,12 @@ static int strays(struct call *call, struct err *err)
 
 static int stray_adopt(struct call *call, struct err *err)
 {
-    return engine_stray_adopt(call->engine, in_id(call), &call->out, err);
+    return engine_stray_adopt(call->engine, in_str(call, "strayId"), &call->out, err);
 }
 
 static int stray_remove(struct call *call, struct err *err)
 {
-    if (engine_stray_remove(call->engine, in_id(call), err) < 0)
+    if (engine_stray_remove(call->engine, in_str(call, "strayId"), err) < 0)
         return -1;
     return reply_success(call);
 }
@@ -60,10 +60,10 @@ const struct function admin_functions[] = {
      .help = "Removes expired sandboxes now", .gives = &sweep_shape},
     {"system::strays", "GET", "/admin/strays", NULL, strays, NULL, SCOPE_ADMIN,
      .help = "Lists what is on this machine and belongs to no sandbox", .gives = &strays_shape},
-    {"system::stray_adopt", "POST", "/admin/strays/:sandboxId/adopt", NULL, stray_adopt, NULL,
+    {"system::stray_adopt", "POST", "/admin/strays/:strayId/adopt", NULL, stray_adopt, NULL,
      SCOPE_ADMIN, .help = "Makes a stopped sandbox of a disk that belongs to none",
      .gives = &sandbox_shape, .errors = "stray_not_found conflict"},
-    {"system::stray_remove", "DELETE", "/admin/strays/:sandboxId", NULL, stray_remove, NULL,
+    {"system::stray_remove", "DELETE", "/admin/strays/:strayId", NULL, stray_remove, NULL,
      SCOPE_ADMIN, .help = "Removes a disk that belongs to no sandbox", .gives = &success_shape,
      .errors = "stray_not_found"},
     {"system::info", "GET", "/info", NULL, info, NULL, SCOPE_READ,

@@ -34,9 +34,12 @@ const struct error_code error_codes[] = {
     {"unavailable", 503, GENERAL, .help = "not now; try again"},
     {"busy", 503, GENERAL,
      .help = "the daemon has as many calls, or holds as much of them, as it may; see Retry-After"},
+    {"name_ambiguous", 409, GENERAL,
+     .help = "several sandboxes have the name in the path; the text lists ids"},
     {"scope_missing", 403, GENERAL, .help = "the token may not do this"},
     /* sandboxes */
-    {"sandbox_not_found", 404, .help = "there is no sandbox with this id"},
+    {"sandbox_not_found", 404, .help = "there is no sandbox with this id or name"},
+    {"name_taken", 409, .help = "another sandbox has this name; the text has its id"},
     {"stray_not_found", 404, .help = "nothing without an owner has this id"},
     {"sandbox_not_running", 409, .help = "it is paused or stopped"},
     {"sandbox_not_paused", 409, .help = "only a paused sandbox can go on"},

@@ -14,10 +14,9 @@
 enum function_flags {
     FUNCTION_RAW_IN = 1 << 0, /* may take bytes from a source */
     FUNCTION_OPEN = 1 << 1,   /* no token needed */
-    FUNCTION_DECODE = 1 << 2, /* its path parameter is percent-decoded */
-    FUNCTION_LOCAL = 1 << 3,  /* only for root at this machine: it names files of the host */
-    FUNCTION_EVENTS = 1 << 4, /* tells how it goes with events, to who asks for them */
-    FUNCTION_WAITS = 1 << 5,  /* may leave a task */
+    FUNCTION_LOCAL = 1 << 2,  /* only for root at this machine: it names files of the host */
+    FUNCTION_EVENTS = 1 << 3, /* tells how it goes with events, to who asks for them */
+    FUNCTION_WAITS = 1 << 4,  /* may leave a task */
 };
 
 /* How the answer comes. */
@@ -62,7 +61,8 @@ extern const struct function sandbox_functions[], exec_functions[], file_functio
     env_functions[], process_functions[], metrics_functions[], stream_functions[],
     image_functions[], admin_functions[];
 
-/* Calls it, if the caller may: ERR_FORBIDDEN otherwise. call->in has been checked (input.h). */
+/* Calls it, if the caller may: ERR_FORBIDDEN otherwise. call->in has been checked (input.h). A name
+ * in place of a sandbox's id becomes that id first. */
 int function_run(const struct function *f, struct call *call, struct err *err);
 
 /* All of them, in the order of the documentation; calls each until it returns non-zero. */

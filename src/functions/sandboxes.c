@@ -23,6 +23,7 @@ static void read_request(const struct call *call, char *const *entrypoint,
     *ret = (struct sandbox_request){
         .image = in_str(call, "image"),
         .name = in_str(call, "name"),
+        .unique = in_bool(call, "unique"),
         .timeout_s = in_maybe(call, "timeout"),
         .memory_mb = in_maybe(call, "memory"),
         .cpu_cores = in_maybe(call, "cpu"),
@@ -104,7 +105,9 @@ static const struct field create_fields[] = {
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
              "host"},
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .example = "\"demo\"",
-     .help = "for people; the id when absent"},
+     .help = "to use in place of the id; the id when absent"},
+    {"unique", FIELD_BOOL, .optional = true,
+     .help = "fail with name_taken when another sandbox has that name; else it can be shared"},
     {"timeout", FIELD_INT, .optional = true, .clamp = true, .min = TIMEOUT_S_MIN,
      .max = TIMEOUT_S_MAX, .example = "300",
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
@@ -163,6 +166,7 @@ const struct function sandbox_functions[] = {
      .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit machine_full network_unsupported path_traversal conflict "
+                           "name_taken "
                            "launcher_lost"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes", .gives = &sandbox_list_shape},

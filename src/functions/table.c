@@ -4,11 +4,15 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/sandboxes.h"
+#include "model/sandbox.h"
 #include "model/shapes.h"
 
 const struct field path_params[] = {
-    {"sandboxId", FIELD_STRING, .pattern = "^sbx_[0-9a-f]{24}$", .example = EXAMPLE_SANDBOX_ID,
-     .help = "id of a sandbox"},
+    {"sandboxId", FIELD_STRING, .max = 1024, .example = EXAMPLE_SANDBOX_ID,
+     .help = "id of a sandbox, or the name of exactly one, percent-encoded"},
+    {"strayId", FIELD_STRING, .pattern = "^sbx_[0-9a-f]{24}$", .example = EXAMPLE_SANDBOX_ID,
+     .help = "id of what belongs to no sandbox"},
     {"execId", FIELD_STRING, .pattern = "^(ex|bg)_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
      .help = "id of a command; bg_ of one in the background"},
     {"name", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
@@ -26,6 +30,20 @@ const struct field *path_param(const char *name, size_t len)
     return NULL;
 }
 
+/* Here, once for every row and face: what is behind knows ids only. */
+static int take_name(struct call *call, struct err *err)
+{
+    const char *word = json_string_value(json_object_get(call->in, "sandboxId"));
+    char id[ID_SIZE];
+
+    if (!word || sandbox_name_is_like_id(word))
+        return 0;
+    if (engine_id_of_name(call->engine, word, id, err) < 0)
+        return -1;
+    (void)json_object_set_new(call->in, "sandboxId", json_string(id));
+    return 0;
+}
+
 int function_run(const struct function *f, struct call *call, struct err *err)
 {
     static const char *const names[SCOPES] = {[SCOPE_READ] = "read",
@@ -40,6 +58,8 @@ int function_run(const struct function *f, struct call *call, struct err *err)
         return err_code(err, ERR_FORBIDDEN, "local_only",
                         "the daemon reads a path of its own machine only for root there: run `cay "
                         "image import` as root on that machine, over the unix socket");
+    if (take_name(call, err) < 0)
+        return -1;
     return f->run(call, err);
 }
 

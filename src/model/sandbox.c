@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #define TO(s) (1u << SANDBOX_##s)
 
@@ -47,6 +48,11 @@ int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct er
         return 0;
     return err_set(err, ERR_CONFLICT, "a %s sandbox cannot become %s", sandbox_state_words[from],
                    sandbox_state_words[to]);
+}
+
+bool sandbox_name_is_like_id(const char *name)
+{
+    return str_starts(name, SANDBOX_ID_START);
 }
 
 void sandbox_spec_done(struct sandbox_spec *spec)

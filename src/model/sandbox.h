@@ -31,6 +31,10 @@ int sandbox_state_parse(const char *name, enum sandbox_state *ret); /* 0 or -EIN
 /* ERR_CONFLICT naming both states when the move is not allowed. */
 int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct err *err);
 
+/* What begins so is an id, or meant to be one, and is never looked up as a name. */
+#define SANDBOX_ID_START "sbx_"
+bool sandbox_name_is_like_id(const char *name);
+
 #define MEMORY_MB_MIN  64
 #define MEMORY_MB_MAX  4096
 #define CPU_MILLIS_MIN 500

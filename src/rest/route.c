@@ -120,18 +120,15 @@ enum route_result routes_find(const struct routes *r, const char *method, const 
     return ret->allow[0] ? ROUTE_WRONG_METHOD : ROUTE_UNKNOWN;
 }
 
-static int add_param(json_t *params, const struct function *f, const char *name, size_t name_len,
-                     const char *value, size_t len, struct err *err)
+static int add_param(json_t *params, const char *name, size_t name_len, const char *value,
+                     size_t len, struct err *err)
 {
     auto_free char *key = xstrndup(name, name_len);
-    auto_free char *text = NULL;
+    auto_free char *text = query_decode(value, len, false);
 
-    if (f->flags & FUNCTION_DECODE)
-        text = query_decode(value, len, false);
-    else if (utf8_valid(value, len))
-        text = xstrndup(value, len);
     if (!text || len > 1024)
-        return err_set(err, ERR_INVALID, "%s in the path must be UTF-8 of at most 1024 bytes", key);
+        return err_set(err, ERR_INVALID,
+                       "%s in the path must be UTF-8 of at most 1024 bytes, percent-encoded", key);
     (void)json_object_set_new(params, key, json_string(text));
     return 0;
 }
@@ -145,8 +142,7 @@ json_t *route_params(const struct function *f, const char *path, struct err *err
         size_t route_len = strcspn(++route, "/");
         size_t path_len = strcspn(++path, "/");
 
-        if (*route == ':' &&
-            add_param(params, f, route + 1, route_len - 1, path, path_len, err) < 0) {
+        if (*route == ':' && add_param(params, route + 1, route_len - 1, path, path_len, err) < 0) {
             json_decref(params);
             return NULL;
         }

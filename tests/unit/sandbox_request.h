@@ -30,6 +30,7 @@ static int create_from(struct engine *e, const char *text, const struct engine_w
     struct sandbox_request req = {
         .image = request_text(in, "image"),
         .name = request_text(in, "name"),
+        .unique = json_is_true(json_object_get(in, "unique")),
         .timeout_s = request_number(in, "timeout"),
         .memory_mb = request_number(in, "memory"),
         .cpu_cores = request_number(in, "cpu"),

@@ -160,6 +160,8 @@ static json_t *take_params(const struct function *f, json_t *in)
             (void)json_object_set(params, p->name, json_object_get(in, p->name));
     if (has_param(f, "sandboxId") && !json_object_get(params, "sandboxId"))
         (void)json_object_set_new(params, "sandboxId", json_string(sandbox));
+    if (has_param(f, "strayId") && !json_object_get(params, "strayId"))
+        (void)json_object_set_new(params, "strayId", json_string(sandbox)); /* which is none */
     if (has_param(f, "execId") && !json_object_get(params, "execId"))
         (void)json_object_set_new(params, "execId", json_string(exec_id));
     return params;

@@ -301,22 +301,24 @@ TEST(a_wrong_method_lists_the_right_ones)
     CHECK_STR(found("PUT", "/images/catalog"), "GET, HEAD, DELETE");
 }
 
-TEST(only_image_names_are_percent_decoded)
+TEST(path_parameters_are_percent_decoded)
 {
-    struct function raw = {.route = "/sandboxes/:sandboxId"};
-    struct function decoded = {.route = "/images/:name", .flags = FUNCTION_DECODE};
+    struct function sandbox = {.route = "/sandboxes/:sandboxId"};
+    struct function image = {.route = "/images/:name"};
     struct err err = {0};
     json_t *params;
 
-    params = route_params(&raw, "/sandboxes/a%2Fb", &err);
-    CHECK_STR(json_string_value(json_object_get(params, "sandboxId")), "a%2Fb");
+    params = route_params(&sandbox, "/sandboxes/my%20box%2F1", &err);
+    CHECK_STR(json_string_value(json_object_get(params, "sandboxId")), "my box/1");
     json_decref(params);
-    params = route_params(&decoded, "/images/team%2Fapp%3A1+0", &err);
+    params = route_params(&image, "/images/team%2Fapp%3A1+0", &err);
     CHECK_STR(json_string_value(json_object_get(params, "name")), "team/app:1+0");
     json_decref(params);
-    CHECK(route_params(&decoded, "/images/%00", &err) == NULL);
+    CHECK(route_params(&image, "/images/%00", &err) == NULL);
     CHECK_INT(err.kind, ERR_INVALID);
-    CHECK(route_params(&raw, "/sandboxes/\xff", &err) == NULL);
+    CHECK(route_params(&sandbox, "/sandboxes/\xff", &err) == NULL);
+    CHECK(route_params(&sandbox, "/sandboxes/%ff", &err) == NULL);
+    CHECK(route_params(&sandbox, "/sandboxes/a%2", &err) == NULL);
 }
 
 TEST(the_prefix_is_a_whole_segment)

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdbool.h>
+
+struct err;
+struct sandbox;
+
+/* Who has which name: a part of the roster, under its lock. Names are chosen by strangers, so they
+ * are kept in a tree, which no choice of names makes slow, and those that share one in a list. */
+struct named;
+
+struct namesakes {
+    void *tree; /* of struct named, by name */
+};
+
+/* A sandbox of that name is being made; it counts as one that has it. With unique ERR_CONFLICT
+ * "name_taken" when there is one. NULL = it has no name, which takes nothing. */
+int namesakes_reserve(struct namesakes *names, const char *name, bool unique, struct err *err);
+void namesakes_unreserve(struct namesakes *names, const char *name);
+
+/* In the list of its name the newest is first. */
+void namesakes_add(struct namesakes *names, struct sandbox *sb);
+void namesakes_remove(struct namesakes *names, struct sandbox *sb);
+
+/* The one sandbox that has it. ERR_NOT_FOUND when there is none; ERR_CONFLICT "name_ambiguous" with
+ * ids when there are several. */
+int namesakes_find(const struct namesakes *names, const char *name, struct sandbox **ret,
+                   struct err *err);
