@@ -311,13 +311,17 @@ void log_end(struct agent_call *c, const struct log_reader *l);
  * the log must be a stream (agent_become_stream) and have its OK. */
 int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err);
 
-/* ---- files.c, remove.c, copy.c, check.c */
+/* ---- files.c, move.c, remove.c, copy.c, check.c */
 
 /* Says what went wrong with path, in the words and codes of the API. */
 int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
-int copy_tree(const char *from, const char *to, struct err *err);
-int remove_path(const char *path, bool recursive, struct err *err);
+/* The directory that holds path, and path's name in it without trailing slashes. */
+int open_parent(const char *path, char name[256], struct err *err);
+/* 0 or -errno, and then some of it may be there: -ENXIO of what can only be made by its owner. */
+int copy_tree(int from_dir, const char *from, int to_dir, const char *to);
+/* path is what errors call it. */
+int remove_at(int parent, const char *name, const char *path, bool recursive, struct err *err);
 
 /* True if the fields of an exec make sense; says what does not. */
 int exec_check(const struct call_exec *e, struct err *err);

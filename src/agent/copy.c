@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-/* The copy behind a move between filesystems: regular files, directories and links, with mode,
- * owner and times. Each level holds both its directories open; nothing is looked up by path below
- * the top. */
+/* The copy behind a move between filesystems: regular files, directories, links and FIFOs, with
+ * mode, owner and times. Each level holds both its directories open; nothing is looked up by path
+ * below the top. */
 
 #define DEPTH_MAX 128
 
@@ -83,6 +83,15 @@ static int copy_link(int from_dir, const char *from, int to_dir, const char *to,
     if (symlinkat(target, to_dir, to) < 0)
         return -errno;
     (void)fchownat(to_dir, to, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW);
+    (void)utimensat(to_dir, to, (struct timespec[]){st->st_atim, st->st_mtim}, AT_SYMLINK_NOFOLLOW);
+    return 0;
+}
+
+static int copy_fifo(int to_dir, const char *to, const struct stat *st)
+{
+    if (mkfifoat(to_dir, to, st->st_mode & 07777) < 0)
+        return -errno;
+    (void)fchownat(to_dir, to, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 
@@ -119,6 +128,8 @@ static int copy_entry(struct copy *c, int from_dir, const char *from, int to_dir
         return enter(c, from_dir, from, to_dir, to);
     if (S_ISLNK(st.st_mode))
         return copy_link(from_dir, from, to_dir, to, &st);
+    if (S_ISFIFO(st.st_mode))
+        return copy_fifo(to_dir, to, &st);
     return copy_file(from_dir, from, to_dir, to);
 }
 
@@ -132,9 +143,11 @@ static int leave(struct copy *c)
     return r;
 }
 
-static int copy_all(struct copy *c, const char *from, const char *to)
+int copy_tree(int from_dir, const char *from, int to_dir, const char *to)
 {
-    int r = copy_entry(c, AT_FDCWD, from, AT_FDCWD, to);
+    static struct copy copy;
+    struct copy *c = &copy;
+    int r = copy_entry(c, from_dir, from, to_dir, to);
 
     while (r == 0 && c->depth > 0) {
         struct copy_level *l = &c->levels[c->depth - 1];
@@ -148,26 +161,4 @@ static int copy_all(struct copy *c, const char *from, const char *to)
     while (c->depth > 0)
         (void)leave(c);
     return r;
-}
-
-/* Beside the goal first, then a rename: a move that fails half-way shows nothing at the goal. */
-int copy_tree(const char *from, const char *to, struct err *err)
-{
-    static struct copy copy;
-    auto_free char *tmp = NULL;
-    struct err ignored;
-    size_t len = strlen(to);
-    int r;
-
-    while (len > 1 && to[len - 1] == '/')
-        len--;
-    tmp = xasprintf("%.*s.cay-%d.tmp", (int)len, to, getpid());
-    r = copy_all(&copy, from, tmp);
-    if (r == 0 && rename(tmp, to) < 0)
-        r = -errno;
-    if (r < 0) {
-        (void)remove_path(tmp, true, &ignored);
-        return file_error(err, -r, r == -ENXIO || r == -EACCES ? from : to);
-    }
-    return 0;
 }

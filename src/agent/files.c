@@ -255,29 +255,6 @@ int list_call(struct agent_call *c, struct err *err)
     return r;
 }
 
-int move_call(struct agent_call *c, struct err *err)
-{
-    auto_free char *from = wire_get_str(&c->args);
-    auto_free char *to = wire_get_str(&c->args);
-    auto_free char *user = wire_get_str(&c->args);
-
-    if (call_args_ok(c, err) < 0 || path_check(from, err) < 0 || path_check(to, err) < 0 ||
-        identity_become(c, user, err) < 0)
-        return -1;
-    if (rename(from, to) < 0) {
-        struct stat st;
-
-        if (errno != EXDEV)
-            return file_error(err, errno, errno == ENOENT && lstat(from, &st) == 0 ? to : from);
-        /* Another filesystem, such as /tmp, or a directory of the image, which overlayfs does not
-         * rename. */
-        if (copy_tree(from, to, err) < 0 || remove_path(from, true, err) < 0)
-            return -1;
-    }
-    call_reply(c, FRAME_OK, NULL, 0);
-    return 0;
-}
-
 int chmod_call(struct agent_call *c, struct err *err)
 {
     auto_free char *path = wire_get_str(&c->args);

@@ -11,8 +11,7 @@
 #include "base/str.h"
 #include "proto/frame.h"
 
-/* The directory that holds path, and path's name in it without trailing slashes. */
-static int open_parent(const char *path, char name[256], struct err *err)
+int open_parent(const char *path, char name[256], struct err *err)
 {
     auto_free char *dir = xstrdup(path);
     size_t len = strlen(dir);
@@ -23,7 +22,7 @@ static int open_parent(const char *path, char name[256], struct err *err)
         dir[--len] = '\0';
     slash = strrchr(dir, '/');
     if (!slash[1] || str_is_dot(slash + 1))
-        return err_set(err, ERR_INVALID, "%.100s cannot be removed; name a file or directory",
+        return err_set(err, ERR_INVALID, "%.100s cannot be moved or removed; name what is in it",
                        path);
     if (strlen(slash + 1) > 255)
         return file_error(err, ENAMETOOLONG, path);
@@ -33,16 +32,11 @@ static int open_parent(const char *path, char name[256], struct err *err)
     return fd < 0 ? file_error(err, errno, path) : fd;
 }
 
-int remove_path(const char *path, bool recursive, struct err *err)
+int remove_at(int parent, const char *name, const char *path, bool recursive, struct err *err)
 {
-    auto_close int parent = -1;
-    char name[256];
     struct stat st;
     int r;
 
-    parent = open_parent(path, name, err);
-    if (parent < 0)
-        return -1;
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return file_error(err, errno, path);
     if (S_ISDIR(st.st_mode) && !recursive)
@@ -57,10 +51,14 @@ int remove_call(struct agent_call *c, struct err *err)
     auto_free char *path = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
     uint32_t recursive = wire_get_u32(&c->args);
+    auto_close int parent = -1;
+    char name[256];
 
     if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 || identity_become(c, user, err) < 0)
         return -1;
-    if (remove_path(path, recursive != 0, err) < 0 && err->sys != ENOENT)
+    parent = open_parent(path, name, err);
+    if ((parent < 0 || remove_at(parent, name, path, recursive != 0, err) < 0) &&
+        err->sys != ENOENT)
         return -1;
     call_reply(c, FRAME_OK, NULL, 0);
     return 0;

@@ -253,6 +253,13 @@ int engine_file_move(struct engine *e, const char *id, struct file_path from, st
     if (file_target(e, id, from, &sb, &source, err) < 0 ||
         path_resolve(e->config.workspace, to.path, to.anywhere, &dest, err) < 0)
         return -1;
+    /* A slash at the end says that a directory is meant, which the agent holds a file to. */
+    if (to.path[strlen(to.path) - 1] == '/' && strcmp(dest, "/") != 0) {
+        char *plain = dest;
+
+        dest = xasprintf("%s/", plain);
+        free(plain);
+    }
     buf_init(&args, FRAME_MAX);
     wire_put_str(&args, source);
     wire_put_str(&args, dest);

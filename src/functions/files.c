@@ -356,8 +356,9 @@ const struct function file_functions[] = {
     {"fs::info", "POST", "/sandboxes/:sandboxId/files/info", paths_fields, info, NULL, SCOPE_READ,
      .help = "Shows what paths are", .gives = &file_meta_answer_shape, .errors = ERRORS_FILE},
     {"fs::move", "POST", "/sandboxes/:sandboxId/files/move", move_fields, move, NULL, SCOPE_WRITE,
-     .help = "Moves files; stops at the first failure", .gives = &success_shape,
-     .errors = ERRORS_FILE},
+     .help = "Moves as mv does: onto a directory means into it, and a directory replaces nothing; "
+             "stops at the first failure",
+     .gives = &success_shape, .errors = ERRORS_FILE},
     {"fs::mkdir", "POST", "/sandboxes/:sandboxId/files/mkdir", paths_fields, make_dirs, NULL,
      SCOPE_WRITE, .help = "Makes directories and their parents", .gives = &success_shape,
      .errors = ERRORS_FILE},
