@@ -68,6 +68,7 @@ struct agents {
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
     _Atomic uint32_t heavy_ended;   /* how many have ended: what others wait for */
+    _Atomic uint64_t oom_told;      /* so many of oom_kills() are some exec's end, see oom.c */
     struct board board;             /* execs and how they ended, see kept.h */
 };
 
@@ -177,6 +178,13 @@ void sync_step(bool called); /* each round: called = sync_fd() can be read */
 int shelf_make(void); /* in main, once: 0 or -errno */
 int shelf_fd(void);   /* what a handler keeps open for it */
 int shelf_take(void); /* opens AGENT_FD_LOGS: 0 or -errno */
+
+/* ---- oom.c: was it the kernel, for lack of memory? For supervisors */
+
+uint64_t oom_kills(void); /* in the workload so far */
+/* What to add to the code of an exec that ended: EXIT_MEMORY when it did so badly and the kernel
+ * has killed since then, and not what ended another exec. */
+uint32_t oom_bits(uint64_t before, bool badly);
 
 /* ---- heavy.c: memory of the calls that need much */
 

@@ -319,6 +319,7 @@ static void finish(struct supervised *x, enum call_exit_how how)
         e.code = (uint32_t)WEXITSTATUS(x->status);
     else if (how == EXIT_SIGNAL)
         e.code = (uint32_t)WTERMSIG(x->status);
+    e.code |= oom_bits(x->oom_before, e.code != 0);
     x->ended = true;
     exec_drain(x);
     e.lost_stdout = x->out[0].lost;
@@ -382,6 +383,7 @@ static int tell_started(struct supervised *x, struct err *err)
         (void)call_flush_try(x->call);
     if (is_background(x))
         close_fd(&x->call->fd);
+    x->oom_before = oom_kills(); /* while it begins */
     return 0;
 }
 

@@ -196,13 +196,14 @@ static int answer(struct agent_call *c, bool exec, struct err *err)
     return ops[op].run(c, err);
 }
 
-/* A supervisor keeps what its commands need; a handler the shelf, and the place of the logs. */
+/* A supervisor keeps what it and its commands need; a handler the shelf, and the place of the logs.
+ */
 static void close_others(int sock, bool exec)
 {
     unsigned past = (unsigned)(exec ? AGENT_FD_STATUS - 1 : shelf_fd());
 
     for (unsigned fd = 3; fd < AGENT_FD_STATUS; fd++)
-        if (fd != (unsigned)sock && !(exec && (fd == AGENT_FD_LOGS || fd == AGENT_FD_USERS)))
+        if (fd != (unsigned)sock && !(exec && fd >= AGENT_FD_LOGS))
             (void)close((int)fd);
     if (past > AGENT_FD_STATUS)
         (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, past - 1, 0);

@@ -37,7 +37,8 @@ struct supervised {
     int status;
     bool ended;
     int64_t started, deadline;
-    int64_t hold_until; /* 0 once it has passed */
+    uint64_t oom_before; /* oom_kills() when it had started */
+    int64_t hold_until;  /* 0 once it has passed */
 };
 
 static inline bool is_background(const struct supervised *x)

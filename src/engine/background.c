@@ -53,7 +53,9 @@ int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t 
     }
     wire_init(&w, payload.data, payload.len);
     call_log_get(&w, ret);
-    return wire_ok(&w) ? 0 : agent_broken(err, "a log in a form that cannot be read");
+    if (!wire_ok(&w) || !exit_reason_of(&ret->exit))
+        return agent_broken(err, "a log in a form that cannot be read");
+    return 0;
 }
 
 int log_follow(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
@@ -81,7 +83,9 @@ int log_follow(struct engine *e, struct sandbox *sb, const char *log_id, uint64_
     return -1;
 }
 
-static json_t *background_json(const struct exec_record *exec, const struct call_log *log)
+/* log NULL = it ended with its sandbox; how is not known. */
+static json_t *background_json(struct sandbox *sb, const struct exec_record *exec,
+                               const struct call_log *log)
 {
     json_t *o = json_object();
 
@@ -93,8 +97,13 @@ static json_t *background_json(const struct exec_record *exec, const struct call
     (void)json_object_set_new(o, "running", json_boolean(log && log->running));
     (void)json_object_set_new(o, "startedAt", json_integer(exec->started_ms));
     if (log && !log->running) {
-        (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(&log->exit)));
+        exit_put(o, sb, &log->exit);
         (void)json_object_set_new(o, "finishedAt", json_integer((json_int_t)log->finished_ms));
+    } else if (!log) {
+        auto_free char *status = sandbox_status(sb);
+        auto_free char *words = xasprintf("ended with its sandbox, which is %s", status);
+
+        (void)json_object_set_new(o, "message", json_string(words));
     }
     return o;
 }
@@ -146,7 +155,7 @@ int engine_exec_background(struct engine *e, const char *id, const struct exec_r
     exec.command = command_text(req);
     r = start_with_row(e, sb, req, &exec, &log.pid, err);
     if (r == 0)
-        *ret = background_json(&exec, &log);
+        *ret = background_json(sb, &exec, &log);
     exec_record_done(&exec);
     return r;
 }
@@ -206,13 +215,13 @@ int engine_background_status(struct engine *e, const char *exec_id, json_t **ret
     if (get_exec(e, exec_id, &exec, &sb, err) < 0)
         return -1;
     if (is_stopped(sb)) {
-        *ret = background_json(&exec, NULL); /* ended with its sandbox; how is not known */
+        *ret = background_json(sb, &exec, NULL);
     } else {
         r = sandbox_check_running(sb, err);
         if (r == 0)
             r = find_log(e, sb, exec.id, 0, 1, NULL, &log, err);
         if (r == 0)
-            *ret = background_json(&exec, &log);
+            *ret = background_json(sb, &exec, &log);
     }
     exec_record_done(&exec);
     return r;

@@ -65,6 +65,11 @@ struct exec_output {
     uint64_t lost_stdout, lost_stderr;
 };
 
+/* Of one that has ended: whether the kernel killed for lack of memory while it ran, and how it
+ * ended in words, NULL when by itself. Free them. */
+bool engine_exec_oom(const struct exec *x);
+char *engine_exec_words(const struct exec *x);
+
 /* What has come: EXEC_STARTED first, EXEC_EXIT last. 1 = something, 0 = nothing now, -1. */
 int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err);
 

@@ -52,7 +52,7 @@ void exec_explain_old(struct err *err, const char *exec_id)
 
 /* ---- as JSON ---- */
 
-static json_t *info_json(const struct call_kept *k)
+static json_t *info_json(const struct sandbox *sb, const struct call_kept *k)
 {
     json_t *o = json_object();
 
@@ -67,8 +67,7 @@ static json_t *info_json(const struct call_kept *k)
     if (k->running)
         return o;
     (void)json_object_set_new(o, "finishedAt", json_integer((json_int_t)k->finished_ms));
-    (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(&k->exit)));
-    (void)json_object_set_new(o, "reason", json_string(exit_reason_of(&k->exit)));
+    exit_put(o, sb, &k->exit);
     (void)json_object_set_new(o, "duration", json_real((double)k->exit.duration_ns / 1e6));
     (void)json_object_set_new(o, "truncated",
                               json_boolean(k->exit.lost_stdout > 0 || k->exit.lost_stderr > 0));
@@ -90,6 +89,7 @@ static int read_kept(const char *data, size_t len, struct call_kept *ret, struct
 /* ---- one of them ---- */
 
 struct part {
+    struct sandbox *sandbox; /* once it was found */
     struct buf streams[2];
     uint64_t cursor, lost;
     size_t frames;
@@ -166,21 +166,20 @@ static int ask_once(struct sandbox *sb, const struct buf *args, struct part *p, 
 static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t most, uint32_t flags,
                struct part *p, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
     struct err why = {0};
     int r;
 
     buf_init(&p->streams[0], PART_MAX);
     buf_init(&p->streams[1], PART_MAX);
-    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_id(exec_id, err) < 0)
+    if (sandbox_get_running(e, id, &p->sandbox, err) < 0 || exec_check_id(exec_id, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, p->cursor, most, flags);
-    r = ask_once(sb, &args, p, &why);
+    r = ask_once(p->sandbox, &args, p, &why);
     /* Its supervisor may have ended just as it was to answer. */
     if (r < 0 && p->frames == 0 && why.code && strcmp(why.code, "agent_lost") == 0)
-        r = ask_once(sb, &args, p, &why);
+        r = ask_once(p->sandbox, &args, p, &why);
     if (r < 0 && why.kind == ERR_INVALID)
         exec_explain_old(&why, exec_id);
     if (r < 0 && err)
@@ -192,6 +191,7 @@ static void part_done(struct part *p)
 {
     buf_done(&p->streams[0]);
     buf_done(&p->streams[1]);
+    sandbox_unref(p->sandbox);
 }
 
 /* A character that is not all there yet stays for the next call, unless nothing follows. */
@@ -213,7 +213,7 @@ int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uin
     int r = ask(e, id, exec_id, PART_MAX, 0, &p, err);
 
     if (r == 0) {
-        json_t *o = info_json(&p.state);
+        json_t *o = info_json(p.sandbox, &p.state);
         bool more = p.cursor < p.state.end; /* but for what is cut off now and may never be whole */
 
         cut_last(&p);
@@ -235,39 +235,46 @@ int engine_exec_end(struct engine *e, const char *id, const char *exec_id, json_
     int r = ask(e, id, exec_id, 0, AGAIN_FOLLOW | AGAIN_END, &p, err);
 
     if (r == 0)
-        *ret = info_json(&p.state);
+        *ret = info_json(p.sandbox, &p.state);
     part_done(&p);
     return r;
 }
 
 /* ---- all of them ---- */
 
-static int add_item(const struct buf *payload, void *list, struct err *err)
+struct exec_list {
+    const struct sandbox *sandbox;
+    json_t *items;
+};
+
+static int add_item(const struct buf *payload, void *arg, struct err *err)
 {
+    struct exec_list *list = arg;
     struct call_kept state;
 
     if (read_kept(payload->data, payload->len, &state, err) < 0)
         return -1;
-    if (is_exec_id(state.id) && json_array_size(list) < LIST_MAX)
-        (void)json_array_append_new(list, info_json(&state));
+    if (is_exec_id(state.id) && json_array_size(list->items) < LIST_MAX)
+        (void)json_array_append_new(list->items, info_json(list->sandbox, &state));
     return 0;
 }
 
 int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    json_t *list;
+    struct exec_list list;
     struct err why = {0};
 
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
-    list = json_array();
-    if (agent_items(e, sb, CALL_EXECS, NULL, add_item, list, &why) < 0 && why.kind != ERR_INVALID) {
-        json_decref(list);
+    list = (struct exec_list){.sandbox = sb, .items = json_array()};
+    if (agent_items(e, sb, CALL_EXECS, NULL, add_item, &list, &why) < 0 &&
+        why.kind != ERR_INVALID) {
+        json_decref(list.items);
         if (err)
             *err = why;
         return -1;
     }
-    *ret = json_pack("{s:o}", "execs", list); /* an older agent has none */
+    *ret = json_pack("{s:o}", "execs", list.items); /* an older agent has none */
     return 0;
 }

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/id.h"
 #include "engine/agent_client_internal.h"
+#include "proto/call.h"
 #include "proto/frame.h"
 
-struct call_exit;
 struct engine;
 struct err;
 struct exec_request;
@@ -27,7 +28,8 @@ struct exec {
     bool kept; /* the agent keeps it by its id: only a word ends it */
     bool detached, again;
     uint64_t cursor;
-    struct buf input; /* frames that the agent has not taken yet */
+    struct call_exit end; /* once it has ended */
+    struct buf input;     /* frames that the agent has not taken yet */
 
     /* of one that is collected */
     struct buf streams[2];
@@ -61,3 +63,7 @@ int exec_check_id(const char *exec_id, struct err *err);
 void exec_explain_old(struct err *err, const char *exec_id);
 /* The number that a shell would give: 128 + signal, 124 after a timeout. */
 int exit_code_of(const struct call_exit *x);
+/* A sentence for people, or NULL when it ended by itself. Free it. */
+char *exit_words(const struct sandbox *sb, const struct call_exit *x);
+/* exitCode, reason, and if there is something to say oom and message. */
+void exit_put(json_t *o, const struct sandbox *sb, const struct call_exit *x);

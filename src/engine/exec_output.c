@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -31,27 +30,13 @@
 #define OUTPUT_WAIT_NS  (60 * 1000000000ll)
 #define MEMORY_AGAIN_NS (50 * 1000000ll)
 
-int exit_code_of(const struct call_exit *x)
-{
-    switch (x->how) {
-    case EXIT_CODE:
-        return (int)(x->code & 0xff);
-    case EXIT_TIMEOUT:
-        return 124;
-    case EXIT_SIGNAL:
-        return 128 + (int)(x->code & 0x7f);
-    default:
-        return 128 + 9;
-    }
-}
-
-/* Was it the kernel, for lack of memory? A shell passes on the death of its child as 137. */
-static bool was_oom(struct engine *e, struct sandbox *sb, int exit_code)
+/* Was it the kernel, for lack of memory, since this was asked last? */
+static bool was_oom(struct engine *e, struct sandbox *sb)
 {
     struct box_stats stats;
     bool grew;
 
-    if (exit_code != 128 + 9 || runtime_stats(e->runtime, &sb->box, &stats, NULL) < 0)
+    if (runtime_stats(e->runtime, &sb->box, &stats, NULL) < 0)
         return false;
     pthread_mutex_lock(&sb->lock);
     grew = stats.oom_kills > sb->oom_seen;
@@ -60,14 +45,16 @@ static bool was_oom(struct engine *e, struct sandbox *sb, int exit_code)
     return grew;
 }
 
-const char *exit_reason_of(const struct call_exit *x)
+/* The agent says itself whether memory ran out; for one that is older we look. */
+static void look_at_memory(struct exec *x, struct call_exit *end)
 {
-    static const char *const reasons[] = {
-        [EXIT_CODE] = "exit",           [EXIT_SIGNAL] = "signal", [EXIT_TIMEOUT] = "timeout",
-        [EXIT_CANCELLED] = "cancelled", [EXIT_LOST] = "lost",
-    };
+    bool killed =
+        (end->how == EXIT_CODE || end->how == EXIT_SIGNAL) && exit_code_of(end) == 128 + 9;
 
-    return x->how < ARRAY_LEN(reasons) ? reasons[x->how] : NULL;
+    if (x->again || !(killed || (end->code & EXIT_MEMORY)))
+        return;
+    if (was_oom(x->engine, x->sandbox) && !(end->code & EXIT_MEMORY_SEEN))
+        end->code |= EXIT_MEMORY;
 }
 
 /* The last frame: EXIT, or of one opened again END. */
@@ -85,6 +72,8 @@ static int read_exit(struct exec *x, const struct frame *f, struct exec_output *
         call_exit_get(&w, end);
     if (!wire_ok(&w) || state.running || !exit_reason_of(end))
         return agent_broken(err, "the end of a command in a form that cannot be read");
+    look_at_memory(x, end);
+    x->end = *end;
     *ret = (struct exec_output){
         .what = EXEC_EXIT,
         .data = "",
@@ -94,9 +83,6 @@ static int read_exit(struct exec *x, const struct frame *f, struct exec_output *
         .lost_stdout = end->lost_stdout,
         .lost_stderr = end->lost_stderr,
     };
-    if (!x->again && (end->how == EXIT_CODE || end->how == EXIT_SIGNAL) &&
-        was_oom(x->engine, x->sandbox, ret->exit_code))
-        ret->reason = "oom";
     x->ended = true;
     return 0;
 }
@@ -117,11 +103,12 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
         return -1;
     }
     x->ended = true;
+    x->end = (struct call_exit){.how = EXIT_LOST, .code = was_oom(e, sb) ? EXIT_MEMORY : 0};
     *ret = (struct exec_output){
         .what = EXEC_EXIT,
         .data = "",
-        .exit_code = 128 + SIGKILL,
-        .reason = was_oom(e, sb, 128 + SIGKILL) ? "oom" : "lost",
+        .exit_code = exit_code_of(&x->end),
+        .reason = exit_reason_of(&x->end),
         .duration_ms = (double)(mono_ns() - x->opened_ns) / 1e6,
     };
     return 0;

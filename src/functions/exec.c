@@ -109,6 +109,17 @@ static void tell_id(struct call *call, const struct exec_task *t)
     (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s", engine_exec_id(t->exec));
 }
 
+/* What is to say of an end beside its number and its reason. */
+static void put_end(json_t *o, const struct exec_task *t)
+{
+    auto_free char *words = engine_exec_words(t->exec);
+
+    if (engine_exec_oom(t->exec))
+        (void)json_object_set_new(o, "oom", json_true());
+    if (words)
+        (void)json_object_set_new(o, "message", json_string(words));
+}
+
 /* ---- run: the output whole ---- */
 
 static int run_step(struct task *task, struct call *call, struct err *err)
@@ -131,6 +142,8 @@ static int run_step(struct task *task, struct call *call, struct err *err)
         (void)json_object_update_new(call->out,
                                      json_pack("{s:f, s:s}", "duration", result.end.duration_ms,
                                                "reason", result.end.reason));
+    if (r == 0)
+        put_end(call->out, t);
     call->texts[0] = (struct text){"stdout", result.out};
     call->texts[1] = (struct text){"stderr", result.errors};
     return r < 0 ? -1 : TASK_DONE;
@@ -176,12 +189,21 @@ static int send_text(struct call *call, struct exec_task *t, bool is_error, cons
     return send_event(call, t, event, err);
 }
 
-static int send_exit(struct call *call, struct exec_task *t, const char *code, struct err *err)
+/* reason NULL = the end was not seen. */
+static int send_exit(struct call *call, struct exec_task *t, const char *code, const char *reason,
+                     struct err *err)
 {
+    json_t *event;
+
     if (send_text(call, t, false, "", 0, true, err) < 0 ||
         send_text(call, t, true, "", 0, true, err) < 0)
         return -1;
-    return send_event(call, t, output_event("exit", code, strlen(code)), err);
+    event = output_event("exit", code, strlen(code));
+    if (reason) {
+        (void)json_object_set_new(event, "reason", json_string(reason));
+        put_end(event, t);
+    }
+    return send_event(call, t, event, err);
 }
 
 static int send_gap(struct call *call, struct exec_task *t, uint64_t lost, struct err *err)
@@ -209,7 +231,7 @@ static int send_lost(struct call *call, struct exec_task *t, struct err *err)
         log_error("exec stream lost", "error", err->text);
     if (send_event(call, t, event, err) < 0)
         return -1;
-    return send_exit(call, t, "-1", err);
+    return send_exit(call, t, "-1", NULL, err);
 }
 
 static int send_output(struct call *call, struct exec_task *t, const struct exec_output *out,
@@ -232,7 +254,7 @@ static int send_output(struct call *call, struct exec_task *t, const struct exec
     case EXEC_EXIT:
         (void)snprintf(code, sizeof(code), "%d",
                        strcmp(out->reason, "timeout") == 0 ? -1 : out->exit_code);
-        return send_exit(call, t, code, err);
+        return send_exit(call, t, code, out->reason, err);
     }
     abort();
 }
@@ -301,6 +323,7 @@ static int pass_output(struct call *call, struct exec_task *t, const struct exec
             json_pack("{s:i, s:s, s:f, s:I, s:I}", "exitCode", out->exit_code, "reason",
                       out->reason, "duration", out->duration_ms, "lostStdout",
                       (json_int_t)out->lost_stdout, "lostStderr", (json_int_t)out->lost_stderr);
+        put_end(call->out, t);
         return TASK_DONE;
     }
     return r < 0 ? -1 : TASK_AGAIN;

@@ -45,11 +45,12 @@ static int compare_fds(const void *a, const void *b)
  * holding one would keep a neighbour waiting after the launcher is gone. */
 static int close_others(struct child *child)
 {
-    int keep[3 + 2 + 2 * CGROUPS_MAX] = {0, 1, 2};
+    int keep[3 + 3 + 2 * CGROUPS_MAX] = {0, 1, 2};
     unsigned n = 3;
 
     keep[n++] = child->sync;
     keep[n++] = child->l->agent;
+    keep[n++] = child->cgroups.oom;
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)
         keep[n++] = child->cgroups.agent[i];
     for (unsigned i = 0; i < child->cgroups.n_work; i++)
@@ -268,6 +269,7 @@ static int arrange_descriptors(struct child *child)
     fds[n++] = p->exec;
     fds[n++] = p->logs;
     fds[n++] = child->users;
+    fds[n++] = child->cgroups.oom;
     fds[n++] = p->status;
     fds[n++] = STDIN_FILENO; /* the place of AGENT_FD_SYNC */
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)

@@ -36,10 +36,11 @@ struct launcher {
     struct parked_child *parked;
 };
 
-/* cgroup.procs of a box, opened for writing. */
+/* cgroup.procs of a box, opened for writing; and what becomes AGENT_FD_OOM. */
 struct cgroup_fds {
     int agent[CGROUPS_MAX], work[CGROUPS_MAX];
     unsigned n_agent, n_work;
+    int oom;
 };
 
 /* Folders of the host for one box, as detached mounts. */

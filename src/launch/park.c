@@ -61,8 +61,25 @@ static int open_cgroups(char *const *dirs, int fds[CGROUPS_MAX], unsigned *n)
     return 0;
 }
 
+/* On v1 in the folder of the memory controller, which is one of them. */
+static int open_oom(char *const *dirs, bool v2)
+{
+    for (; *dirs; dirs++) {
+        char path[4200];
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "%s/%s", *dirs,
+                       v2 ? "memory.events" : "memory.oom_control");
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 || errno != ENOENT)
+            return fd < 0 ? -errno : fd;
+    }
+    return -ENOENT;
+}
+
 static void close_cgroups(struct cgroup_fds *c)
 {
+    close_fd(&c->oom);
     while (c->n_agent > 0)
         (void)close(c->agent[--c->n_agent]);
     while (c->n_work > 0)
@@ -231,7 +248,7 @@ static int end_child(const struct parked_child *p, int r, const char **step)
 
 int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char **step)
 {
-    struct cgroup_fds cgroups = {0};
+    struct cgroup_fds cgroups = {.oom = -1};
     struct parked_child *p;
     int r = !l->stage ? root_setup(l, plan->stage, step) : 0;
 
@@ -245,6 +262,8 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
     if (r == 0)
         r = open_cgroups(plan->work, cgroups.work, &cgroups.n_work);
     if (r == 0)
+        r = cgroups.oom = open_oom(plan->work, plan->cgroup_v2);
+    if (r >= 0)
         r = clone_parked(l, plan, &cgroups, p, step);
     if (r == 0)
         r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, p, step);

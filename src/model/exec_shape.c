@@ -3,12 +3,21 @@
 static const char *const end_words[] = {"exit",      "signal", "oom", "timeout",
                                         "cancelled", "lost",   NULL};
 
+#define END_FIELDS                                                                                 \
+    {"oom", FIELD_BOOL, .optional = true, .example = "true",                                       \
+     .help = "true when the kernel killed for lack of memory while it ran"},                       \
+    {                                                                                              \
+        "message", FIELD_STRING, .optional = true, .example = "\"ended by signal 15 (SIGTERM)\"",  \
+                                 .help = "how it ended, in words; absent when it ended by itself"  \
+    }
+
 static const struct field result_fields[] = {
     {"exitCode", FIELD_INT, .example = "0", .help = "128 and the signal's number after a signal"},
     {"stdout", FIELD_STRING, .example = "\"hello\\n\"", .help = "as text"},
     {"stderr", FIELD_STRING, .example = "\"\"", .help = "as text"},
     {"duration", FIELD_NUMBER, .example = "1.7", .help = "milliseconds"},
     {"reason", FIELD_STRING, .choices = end_words, .help = "why it ended"},
+    END_FIELDS,
     {"truncated", FIELD_BOOL, .example = "false", .help = "there was more output than is kept"},
     {"execId", FIELD_STRING, .optional = true, .example = EXAMPLE_EXEC_ID,
      .help = "by which it can be had again; X-Exec-Id says it too"},
@@ -30,6 +39,9 @@ static const struct field event_fields[] = {
      .help = "in the first event"},
     {"code", FIELD_STRING, .optional = true, .example = "\"command_timeout\"",
      .help = "of error: a stable word"},
+    {"reason", FIELD_STRING, .optional = true, .choices = end_words,
+     .help = "of exit: why it ended"},
+    END_FIELDS,
     {0},
 };
 const struct shape exec_event_shape = {"ExecEvent", event_fields,
@@ -48,6 +60,7 @@ const struct shape attach_event_shape = {"AttachEvent", attach_event_fields,
 static const struct field attach_end_fields[] = {
     {"exitCode", FIELD_INT, .example = "0", .help = "128 and the signal's number after a signal"},
     {"reason", FIELD_STRING, .choices = end_words, .help = "why it ended"},
+    END_FIELDS,
     {"duration", FIELD_NUMBER, .example = "1.7", .help = "milliseconds"},
     {"lostStdout", FIELD_INT, .example = "0", .help = "bytes of output that were not kept"},
     {"lostStderr", FIELD_INT, .example = "0", .help = "bytes of output that were not kept"},
@@ -67,6 +80,9 @@ static const struct field background_fields[] = {
     {"startedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {"exitCode", FIELD_INT, .optional = true, .help = "once it has ended and that is known"},
     {"finishedAt", FIELD_INT, .optional = true, .help = "Unix milliseconds, with exitCode"},
+    {"reason", FIELD_STRING, .optional = true, .choices = end_words,
+     .help = "why it ended, with exitCode"},
+    END_FIELDS,
     {0},
 };
 const struct shape background_exec_shape = {"BackgroundExec", background_fields,
@@ -107,6 +123,7 @@ const struct shape log_event_shape = {"LogEvent", log_event_fields,
          .help = "once it has ended: 128 and the signal's number after a signal, 124 after a "     \
                  "timeout"},                                                                       \
         {"reason", FIELD_STRING, .optional = true, .choices = end_words, .help = "why it ended"},  \
+        END_FIELDS,                                                                                \
         {"duration", FIELD_NUMBER, .optional = true, .help = "milliseconds, once it has ended"},   \
     {                                                                                              \
         "truncated", FIELD_BOOL, .optional = true,                                                 \

@@ -93,6 +93,10 @@ enum call_exit_how {
     EXIT_LOST,      /* its supervisor died before it could write the end */
 };
 
+/* Bits of code beside that, which an older daemon takes no notice of. */
+#define EXIT_MEMORY_SEEN (1u << 16) /* the agent looks at that; an older one does not */
+#define EXIT_MEMORY      (1u << 17) /* while it ran the kernel killed for lack of memory */
+
 struct call_exit {
     uint32_t how, code;
     uint64_t duration_ns;

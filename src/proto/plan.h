@@ -77,12 +77,13 @@ struct plan_answer {
 
 /* The agent's descriptors at start. It makes all of them CLOEXEC at once.
  * argv: "cay-agent", number of agent cgroups, number of work cgroups, and AGENT_UID unless it is to
- * run commands as an ordinary process, which has no AGENT_FD_USERS. */
+ * run commands as an ordinary process, which has neither AGENT_FD_USERS nor AGENT_FD_OOM. */
 enum agent_fd {
     AGENT_FD_CTL = 3,
     AGENT_FD_EXEC,
     AGENT_FD_LOGS,    /* directory for what execs leave and their doors; outside the box's root */
     AGENT_FD_USERS,   /* user namespace of the commands */
+    AGENT_FD_OOM,     /* the workload's file that counts what was killed for lack of memory */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
     AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
     AGENT_FD_CGROUPS, /* cgroup.procs, write only: those of the agent's leaf, then the workload's */

@@ -90,6 +90,8 @@ void attached_exit(struct attached *a, const json_t *out)
         end.how = EXIT_SIGNAL; /* "oom" is one too: the kernel's SIGKILL */
         end.code = (uint32_t)code - 128;
     }
+    if (json_is_true(json_object_get(out, "oom")))
+        end.code |= EXIT_MEMORY;
     buf_init(&payload, FRAME_MAX);
     call_exit_put(&payload, &end);
     (void)put_frame(a, FRAME_EXIT, payload.data, payload.len);
