@@ -41,6 +41,9 @@ bench: all
 check-vm: all
 	@tests/vm/run
 
+check-fresh:
+	@tests/fresh/run
+
 soak:
 	@tools/check build soak
 
@@ -56,4 +59,4 @@ deb:
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz build-deb
 
-.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm soak fuzz install deb clean
+.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm check-fresh soak fuzz install deb clean

@@ -6,23 +6,9 @@ import urllib.request
 
 import pytest
 
-REGISTRY = "http://deb.debian.org/debian"
+from cay_harness import REPO
 
-# The root of a mount namespace and not a chroot: the kernel lets no chrooted process make a user namespace. All
-# processes end with the first one, and all mounts with the namespace.
-ENTER = r"""
-set -eu
-mount --bind "$0" "$0"
-cd "$0"
-mount -t proc proc proc
-mount --rbind /dev dev
-mount --rbind /sys sys
-cp /etc/resolv.conf etc/resolv.conf
-mkdir -p outside
-pivot_root . outside
-umount -l outside
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$1"
-"""
+REGISTRY = "http://deb.debian.org/debian"
 
 
 def suite_of_this_machine():
@@ -54,7 +40,7 @@ class Fresh:
 
     def run(self, script, timeout=120):
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
-                               "sh", "-c", ENTER, str(self.root), script],
+                               str(REPO / "tests" / "fresh" / "enter"), str(self.root), script],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
