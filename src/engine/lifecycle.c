@@ -204,22 +204,21 @@ int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], str
 }
 
 struct filter {
-    const char *status;
-    const json_t *metadata;
+    const struct sandbox_query *query;
+    size_t *total; /* of those that match, on all pages */
 };
 
-static bool matches(struct sandbox *sb, const void *arg)
+static bool matches(struct sandbox *sb, const struct sandbox_query *q)
 {
-    const struct filter *f = arg;
     const char *key;
     json_t *value;
     bool yes = true;
 
     pthread_mutex_lock(&sb->lock);
-    if (f->status)
-        yes = strcmp(f->status, sandbox_state_name(sb->state)) == 0;
-    if (f->metadata)
-        json_object_foreach((json_t *)(uintptr_t)f->metadata, key, value)
+    if (q->status)
+        yes = strcmp(q->status, sandbox_state_name(sb->state)) == 0;
+    if (q->metadata)
+        json_object_foreach((json_t *)(uintptr_t)q->metadata, key, value)
         {
             yes = yes && json_equal(json_object_get(sb->spec.metadata, key), value);
         }
@@ -227,29 +226,49 @@ static bool matches(struct sandbox *sb, const void *arg)
     return yes;
 }
 
-int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
-                uint32_t page_size, json_t **ret, struct err *err)
+static bool is_wanted(struct sandbox *sb, const void *arg)
 {
-    struct filter filter = {status, metadata};
-    auto_free struct sandbox **found = NULL;
-    json_t *items = json_array(), *o = json_object();
-    size_t n, total;
+    const struct filter *f = arg;
 
-    (void)err;
-    page = page ? page : 1;
-    page_size = page_size < 1 ? 1 : page_size > PAGE_MAX ? PAGE_MAX : page_size;
-    found =
-        roster_select(e, matches, &filter, (size_t)(page - 1) * page_size, page_size, &n, &total);
+    if (!matches(sb, f->query))
+        return false;
+    ++*f->total;
+    return f->query->cursor == 0 || sb->serial < f->query->cursor;
+}
+
+/* The page, and one more if there is one. */
+static struct sandbox **find_page(struct engine *e, const struct sandbox_query *q, uint32_t size,
+                                  size_t *ret_n, size_t *ret_total)
+{
+    struct filter filter = {q, ret_total};
+    size_t skip = q->cursor || q->page == 0 ? 0 : (size_t)(q->page - 1) * size;
+
+    *ret_total = 0;
+    return roster_select(e, is_wanted, &filter, skip, size + 1, ret_n, NULL);
+}
+
+void engine_list(struct engine *e, const struct sandbox_query *query, json_t **ret)
+{
+    uint32_t size = query->page_size < 1          ? 1
+                    : query->page_size > PAGE_MAX ? PAGE_MAX
+                                                  : query->page_size;
+    size_t n, total;
+    auto_free struct sandbox **found = find_page(e, query, size, &n, &total);
+    json_t *items = json_array(), *o = json_object();
+
+    if (n > size)
+        (void)json_object_set_new(o, "nextCursor",
+                                  json_integer((json_int_t)found[size - 1]->serial));
     for (size_t i = 0; i < n; i++) {
-        (void)json_array_append_new(items, sandbox_json(e, found[i]));
+        if (i < size)
+            (void)json_array_append_new(items, sandbox_json(e, found[i]));
         sandbox_unref(found[i]);
     }
     (void)json_object_set_new(o, "items", items);
     (void)json_object_set_new(o, "total", json_integer((json_int_t)total));
-    (void)json_object_set_new(o, "page", json_integer(page));
-    (void)json_object_set_new(o, "pageSize", json_integer(page_size));
+    (void)json_object_set_new(o, "page", json_integer(query->page ? query->page : 1));
+    (void)json_object_set_new(o, "pageSize", json_integer(size));
     *ret = o;
-    return 0;
 }
 
 /* ---- remove ---- */

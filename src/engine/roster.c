@@ -76,13 +76,22 @@ void roster_unreserve(struct engine *e, const char *name)
     pthread_mutex_unlock(&e->roster->lock);
 }
 
+/* Grows with each, whatever the clock does, and is nearly the same after another start, which adds
+ * them in the order of their making: so it is what pages of a list go on from. */
+static uint64_t next_serial(const struct roster *all, const struct sandbox *sb)
+{
+    uint64_t made_us = sb->created_ms > 0 ? (uint64_t)sb->created_ms * 1000 : 0;
+
+    return made_us > all->serial ? made_us : all->serial + 1;
+}
+
 void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
 {
     struct roster *all = e->roster;
     struct sandbox **bucket = bucket_of(e, sb->box.id);
 
     pthread_mutex_lock(&all->lock);
-    sb->serial = ++all->serial;
+    sb->serial = all->serial = next_serial(all, sb);
     sb->bucket_next = *bucket;
     *bucket = sandbox_ref(sb);
     sb->prev = all->last;
@@ -178,7 +187,7 @@ struct sandbox **roster_select(struct engine *e, bool (*match)(struct sandbox *s
     if (max > all->count)
         max = all->count;
     found = xcalloc(max + 1, sizeof(struct sandbox *));
-    for (struct sandbox *sb = all->first; sb; sb = sb->next) {
+    for (struct sandbox *sb = all->last; sb; sb = sb->prev) {
         if (!match(sb, arg))
             continue;
         if (total++ >= skip && n < max)

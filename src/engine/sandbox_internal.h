@@ -16,7 +16,8 @@ struct named;
 struct sandbox {
     struct engine *engine;
     atomic_uint refs;
-    uint64_t serial; /* by which the reaper's watcher knows it: a pointer could be of a freed one */
+    uint64_t serial; /* its place in the order of making, never 0; by this the reaper's watcher
+                        knows it: a pointer could be of a freed one */
     struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock; */
     struct sandbox *name_prev, *name_next;     /* so are those that share its name */
     struct named *named;                       /* NULL = it has none */

@@ -47,9 +47,17 @@ bool engine_has(struct engine *e, const char *id);
 /* The id of the one sandbox that has this name. ERR_NOT_FOUND when none has it; ERR_CONFLICT
  * "name_ambiguous", which lists ids, when several have it. */
 int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err);
-/* {items, total, page, pageSize}, newest last. status and metadata (object) filter; NULL = any. */
-int engine_list(struct engine *e, const char *status, const json_t *metadata, uint32_t page,
-                uint32_t page_size, json_t **ret, struct err *err);
+
+struct sandbox_query {
+    const char *status;     /* NULL = any */
+    const json_t *metadata; /* NULL = any; an object: those that have all of it */
+    uint32_t page;          /* counted from 1; what comes and goes between two calls moves others */
+    uint32_t page_size;
+    uint64_t cursor; /* in place of a page: nextCursor of the answer before; 0 = none */
+};
+
+/* {items, total, page, pageSize}, newest first, and nextCursor if there are more. */
+void engine_list(struct engine *e, const struct sandbox_query *query, json_t **ret);
 int engine_remove(struct engine *e, const char *id, struct err *err);
 int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err);
 int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err);

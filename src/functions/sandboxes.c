@@ -59,9 +59,17 @@ static int create(struct call *call, struct err *err)
 
 static int list(struct call *call, struct err *err)
 {
-    return engine_list(call->engine, in_str(call, "status"), json_object_get(call->in, "metadata"),
-                       (uint32_t)in_int(call, "page"), (uint32_t)in_int(call, "pageSize"),
-                       &call->out, err);
+    struct sandbox_query query = {
+        .status = in_str(call, "status"),
+        .metadata = json_object_get(call->in, "metadata"),
+        .page = (uint32_t)in_int(call, "page"),
+        .page_size = (uint32_t)in_int(call, "pageSize"),
+        .cursor = (uint64_t)in_int(call, "cursor"),
+    };
+
+    (void)err;
+    engine_list(call->engine, &query, &call->out);
+    return 0;
 }
 
 static int get(struct call *call, struct err *err)
@@ -138,12 +146,16 @@ static const struct field create_fields[] = {
 };
 
 static const struct field list_fields[] = {
-    {"status", FIELD_STRING, .optional = true, .max = 32, .help = "only those with this status"},
+    {"status", FIELD_STRING, .optional = true, .choices = sandbox_status_words,
+     .help = "only those with this status"},
     {"metadata", FIELD_STRING_MAP, .optional = true,
      .help = "only those with all of these entries"},
     {"page", FIELD_INT, .min = 1, .max = 1000000, .preset = "1", .help = "counted from 1"},
     {"pageSize", FIELD_INT, .clamp = true, .min = 1, .max = 200, .preset = "20",
      .help = "sandboxes on a page"},
+    {"cursor", FIELD_INT, .optional = true, .min = 1, .max = 9007199254740991,
+     .help = "nextCursor of the page before, in place of page: none is missed or repeated while "
+             "others come and go"},
     {0},
 };
 
@@ -169,7 +181,7 @@ const struct function sandbox_functions[] = {
                            "name_taken "
                            "launcher_lost"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
-     .help = "Lists sandboxes", .gives = &sandbox_list_shape},
+     .help = "Lists sandboxes, the newest first", .gives = &sandbox_list_shape},
     {"sandbox::get", "GET", "/sandboxes/:sandboxId", NULL, get, NULL, SCOPE_READ,
      .help = "Shows a sandbox", .gives = &sandbox_shape, .errors = "sandbox_not_found"},
     {"sandbox::kill", "DELETE", "/sandboxes/:sandboxId", NULL, kill_sandbox, "sandbox_kill",

@@ -16,6 +16,9 @@ const char *const sandbox_state_words[SANDBOX_STATES + 1] = {
     [SANDBOX_STOPPED] = "stopped",   [SANDBOX_REMOVING] = "removing",
 };
 
+const char *const sandbox_status_words[] = {"creating", "running", "paused",
+                                            "stopped",  "expired", NULL};
+
 /* The whole lifecycle: what may follow. */
 static const unsigned next_states[SANDBOX_STATES] = {
     [SANDBOX_PREPARED] = TO(CREATING) | TO(REMOVING),

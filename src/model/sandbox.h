@@ -25,6 +25,10 @@ enum sandbox_state {
 /* By state, ended by NULL. Clients see those from SANDBOX_CREATING on. */
 extern const char *const sandbox_state_words[SANDBOX_STATES + 1];
 
+/* What a list can be filtered by, ended by NULL: what clients can see, and "expired", which public
+ * clients know and no sandbox is any more once it has. */
+extern const char *const sandbox_status_words[];
+
 const char *sandbox_state_name(enum sandbox_state state);
 int sandbox_state_parse(const char *name, enum sandbox_state *ret); /* 0 or -EINVAL */
 

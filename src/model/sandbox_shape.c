@@ -39,10 +39,12 @@ static const struct field sandbox_fields[] = {
 const struct shape sandbox_shape = {"Sandbox", sandbox_fields, .help = "one box"};
 
 static const struct field list_fields[] = {
-    {"items", FIELD_ARRAY, .of = &sandbox_shape, .help = "the oldest first"},
+    {"items", FIELD_ARRAY, .of = &sandbox_shape, .help = "the newest first"},
     {"total", FIELD_INT, .example = "1", .help = "on all pages"},
     {"page", FIELD_INT, .example = "1", .help = "counted from 1"},
     {"pageSize", FIELD_INT, .example = "20", .help = "the most on a page"},
+    {"nextCursor", FIELD_INT, .optional = true,
+     .help = "cursor of the next page; absent on the last"},
     {0},
 };
 const struct shape sandbox_list_shape = {"SandboxList", list_fields,

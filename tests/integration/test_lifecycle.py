@@ -73,13 +73,67 @@ def test_wrong_types_are_refused_and_make_nothing(api, fields):
 def test_the_list_has_pages(api, make):
     mine = [make(metadata={"set": "pages"})["id"] for _ in range(3)]
     first = api.get("/sandboxes?page=1&pageSize=2").ok()
-    assert set(first) == {"items", "total", "page", "pageSize"}
+    assert set(first) == {"items", "total", "page", "pageSize", "nextCursor"}
     assert first["page"] == 1 and first["pageSize"] == 2 and len(first["items"]) == 2
     assert first["total"] >= 3
     assert set(mine) <= set(api.ids())
     assert api.get("/sandboxes?pageSize=0").ok()["pageSize"] == 1
     assert api.get("/sandboxes?pageSize=9999").ok()["pageSize"] == 200
     assert api.get("/sandboxes?page=9999").ok()["items"] == []
+
+
+def test_a_new_sandbox_is_first_on_the_first_page(api, make):
+    mine = [make(metadata={"set": "order"})["id"] for _ in range(21)]
+    page = api.get("/sandboxes").ok()
+    assert page["pageSize"] == 20 and [s["id"] for s in page["items"]] == mine[:0:-1]
+    older = api.get("/sandboxes?page=2").ok()["items"]
+    assert older[0]["id"] == mine[0]
+
+
+def test_a_cursor_misses_and_repeats_nothing_while_others_come_and_go(api, make):
+    mine = [make(metadata={"set": "cursor"})["id"] for _ in range(9)]
+    seen, cursor = [], None
+    while cursor or not seen:
+        path = "/sandboxes?pageSize=2" + (f"&cursor={cursor}" if cursor else "")
+        page = api.get(path).ok()
+        seen += [s["id"] for s in page["items"]]
+        cursor = page.get("nextCursor")
+        make()
+        if len(seen) == 4:
+            api.remove(seen[-1])  # what was shown goes
+    assert [id for id in seen if id in mine] == mine[::-1] and len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "x", "sbx_1", "1e3"])
+def test_a_cursor_that_is_none_is_refused(api, bad):
+    api.get(f"/sandboxes?cursor={bad}").failed(400, text="cursor")
+
+
+def test_the_order_and_a_cursor_outlive_the_daemon(own):
+    with own.api() as api:
+        ids = [api.create()["id"] for _ in range(4)]
+        first = api.get("/sandboxes?pageSize=1").ok()
+        # Those of one millisecond may change places.
+        order = [s["createdAt"] for s in api.get("/sandboxes").ok()["items"]]
+        own.kill9()
+        own.start()
+    with own.api() as api:
+        assert [s["createdAt"] for s in api.get("/sandboxes").ok()["items"]] == order
+        rest = api.get(f"/sandboxes?cursor={first['nextCursor']}").ok()["items"]
+        assert len(rest) >= 2 and ids[0] in [s["id"] for s in rest]
+        for id in ids:
+            api.remove(id)
+
+
+@pytest.mark.parametrize("status", ["creating", "running", "paused", "stopped", "expired"])
+def test_a_list_can_be_filtered_by_what_clients_know(api, status):
+    api.get(f"/sandboxes?status={status}").ok()
+
+
+@pytest.mark.parametrize("status", ["bogus", "", "Running", "prepared"])
+def test_an_unknown_status_is_refused_with_the_known_ones(api, status):
+    said = api.get(f"/sandboxes?status={status}").failed(400, text="status")
+    assert "creating, running, paused, stopped, expired" in said["error"]
 
 
 def test_the_list_is_filtered_by_status_and_by_metadata(api, make):

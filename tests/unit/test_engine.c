@@ -125,7 +125,7 @@ TEST(a_failed_launch_leaves_nothing)
     atomic_store(&fake.fail_create, true);
     CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
     CHECK_STR(err.text, "mount the root: no such device");
-    CHECK_INT(engine_list(w.engine, NULL, NULL, 1, 20, &s, NULL), 0);
+    engine_list(w.engine, &(struct sandbox_query){.page_size = 20}, &s);
     CHECK_INT(num(s, "total"), 0);
     json_decref(s);
     world_close(&w, false);
@@ -353,6 +353,42 @@ TEST(renew_is_clamped_to_a_minute_and_a_day)
     world_done(&w);
 }
 
+static json_t *list_page(struct world *w, struct sandbox_query query)
+{
+    json_t *page;
+
+    engine_list(w->engine, &query, &page);
+    return page;
+}
+
+/* The ids of a page's items, in their order. */
+static char *ids_on(const json_t *page)
+{
+    json_t *items = json_object_get(page, "items"), *item;
+    char *text = xstrdup("");
+    size_t i;
+
+    json_array_foreach(items, i, item)
+    {
+        char *longer = xasprintf("%s%s ", text, str(item, "id"));
+
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+static void check_page(struct world *w, struct sandbox_query query, const char *want,
+                       uint64_t *ret_cursor)
+{
+    json_t *page = list_page(w, query);
+    auto_free char *ids = ids_on(page);
+
+    CHECK_STR(ids, want);
+    *ret_cursor = (uint64_t)json_integer_value(json_object_get(page, "nextCursor"));
+    json_decref(page);
+}
+
 TEST(lists_are_filtered_and_paged)
 {
     struct world w;
@@ -363,20 +399,72 @@ TEST(lists_are_filtered_and_paged)
     for (int i = 0; i < 4; i++)
         ids[i] = create(&w, i % 2 ? "{\"image\":\"host\",\"metadata\":{\"k\":\"1\"}}"
                                   : "{\"image\":\"host\"}");
-    CHECK_INT(engine_list(w.engine, NULL, NULL, 2, 3, &s, NULL), 0);
+    s = list_page(&w, (struct sandbox_query){.page = 2, .page_size = 3});
     CHECK_INT(num(s, "total"), 4);
     CHECK_INT(json_array_size(json_object_get(s, "items")), 1);
-    CHECK_STR(str(json_array_get(json_object_get(s, "items"), 0), "id"), ids[3]);
+    CHECK_STR(str(json_array_get(json_object_get(s, "items"), 0), "id"), ids[0]);
+    CHECK(!json_object_get(s, "nextCursor"));
     json_decref(s);
-    CHECK_INT(engine_list(w.engine, "running", filter, 1, 20, &s, NULL), 0);
+    s = list_page(&w,
+                  (struct sandbox_query){.status = "running", .metadata = filter, .page_size = 1});
     CHECK_INT(num(s, "total"), 2);
+    CHECK_INT(json_array_size(json_object_get(s, "items")), 1);
     json_decref(s);
-    CHECK_INT(engine_list(w.engine, "paused", NULL, 1, 20, &s, NULL), 0);
+    s = list_page(&w, (struct sandbox_query){.status = "paused", .page_size = 20});
     CHECK_INT(num(s, "total"), 0);
     json_decref(s);
     json_decref(filter);
     for (int i = 0; i < 4; i++)
         free(ids[i]);
+    world_done(&w);
+}
+
+TEST(a_cursor_goes_on_where_the_page_ended_whatever_came_and_went)
+{
+    struct world w;
+    auto_free char *want = NULL;
+    uint64_t cursor;
+    char *ids[5];
+
+    world_up(&w);
+    for (int i = 0; i < 4; i++)
+        ids[i] = create(&w, "{\"image\":\"host\"}");
+    want = xasprintf("%s %s ", ids[3], ids[2]);
+    check_page(&w, (struct sandbox_query){.page_size = 2}, want, &cursor);
+    CHECK(cursor > 0);
+    CHECK_INT(engine_remove(w.engine, ids[2], NULL), 0);
+    ids[4] = create(&w, "{\"image\":\"host\"}");
+    free(want);
+    want = xasprintf("%s %s ", ids[1], ids[0]);
+    check_page(&w, (struct sandbox_query){.page_size = 2, .cursor = cursor}, want, &cursor);
+    CHECK_INT(cursor, 0);
+    free(want);
+    want = xasprintf("%s ", ids[4]);
+    check_page(&w, (struct sandbox_query){.page_size = 1}, want, &cursor);
+    for (int i = 0; i < 5; i++)
+        free(ids[i]);
+    world_done(&w);
+}
+
+TEST(a_new_sandbox_is_first_even_when_the_clock_was_set_back)
+{
+    struct world w;
+    auto_free char *want = NULL;
+    auto_free char *old = NULL;
+    auto_free char *new = NULL;
+    struct sandbox *sb;
+    uint64_t cursor;
+
+    world_up(&w);
+    old = create(&w, "{\"image\":\"host\"}");
+    sb = roster_find(w.engine, old);
+    roster_remove(w.engine, sb); /* as if it were made in an hour */
+    sb->created_ms += 3600 * 1000;
+    roster_add(w.engine, sb, false);
+    sandbox_unref(sb);
+    new = create(&w, "{\"image\":\"host\"}");
+    want = xasprintf("%s %s ", new, old);
+    check_page(&w, (struct sandbox_query){.page_size = 20}, want, &cursor);
     world_done(&w);
 }
 
@@ -475,7 +563,7 @@ static void *churn(void *arg)
 
         CHECK_STR(str(out, "stdout"), "hi");
         json_decref(out);
-        CHECK_INT(engine_list(w->engine, NULL, NULL, 1, 20, &out, NULL), 0);
+        engine_list(w->engine, &(struct sandbox_query){.page_size = 20}, &out);
         json_decref(out);
         if (engine_remove(w->engine, id, &err) < 0)
             TAP_FAIL("remove: %s", err.text);
@@ -937,7 +1025,7 @@ static json_t *everything(struct world *w)
     json_t *all = json_object(), *page, *sandbox;
     size_t i;
 
-    CHECK_INT(engine_list(w->engine, NULL, NULL, 1, 200, &page, NULL), 0);
+    engine_list(w->engine, &(struct sandbox_query){.page_size = 200}, &page);
     json_array_foreach(json_object_get(page, "items"), i, sandbox)
     {
         (void)json_object_set(all, str(sandbox, "id"), sandbox);
