@@ -54,7 +54,12 @@ static int create(struct call *call, struct err *err)
                        "templates are not available in this version: send image, memory, timeout "
                        "and env instead");
     read_request(call, entrypoint, &req);
-    return engine_create(call->engine, &req, &watch, &call->out, err);
+    if (engine_create(call->engine, &req, &watch, &call->out, err) < 0)
+        return -1;
+    /* Public clients send such fields and expect a sandbox; who wonders finds out. */
+    if (json_object_get(call->in, TAKE_IGNORED))
+        (void)json_object_set(call->out, "warnings", json_object_get(call->in, TAKE_IGNORED));
+    return 0;
 }
 
 static int list(struct call *call, struct err *err)
@@ -112,27 +117,29 @@ static const struct field create_fields[] = {
     {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
              "host"},
-    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .example = "\"demo\"",
-     .help = "to use in place of the id; the id when absent"},
+    {"name", FIELD_STRING, .optional = true, .lenient = true, .max = SANDBOX_NAME_MAX,
+     .example = "\"demo\"", .help = "to use in place of the id; the id when absent"},
     {"unique", FIELD_BOOL, .optional = true,
      .help = "fail with name_taken when another sandbox has that name; else it can be shared"},
-    {"timeout", FIELD_INT, .optional = true, .clamp = true, .min = TIMEOUT_S_MIN,
+    {"timeout", FIELD_INT, .optional = true, .lenient = true, .clamp = true, .min = TIMEOUT_S_MIN,
      .max = TIMEOUT_S_MAX, .example = "300",
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
-    {"memory", FIELD_INT, .optional = true, .clamp = true, .min = MEMORY_MB_MIN,
+    {"memory", FIELD_INT, .optional = true, .lenient = true, .clamp = true, .min = MEMORY_MB_MIN,
      .max = MEMORY_MB_MAX, .example = "512", .help = "MB of memory (default CAY_DEFAULT_MEMORY)"},
-    {"cpu", FIELD_NUMBER, .optional = true, .clamp = true, .min = CPU_MILLIS_MIN / 1000.0,
-     .max = CPU_MILLIS_MAX / 1000.0, .help = "cores (default CAY_DEFAULT_CPU)"},
+    {"cpu", FIELD_NUMBER, .optional = true, .lenient = true, .clamp = true,
+     .min = CPU_MILLIS_MIN / 1000.0, .max = CPU_MILLIS_MAX / 1000.0,
+     .help = "cores (default CAY_DEFAULT_CPU)"},
     {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
      .help = "MB of disk (default CAY_DEFAULT_DISK)"},
-    {"network", FIELD_BOOL, .optional = true, .help = "access to the network; off by default"},
-    {"env", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
+    {"network", FIELD_BOOL, .optional = true, .lenient = true,
+     .help = "access to the network; off by default"},
+    {"env", FIELD_STRING_MAP, .optional = true, .lenient = true, .max = ARG_BYTES_MAX,
      .help = "environment of every command"},
-    {"workdir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+    {"workdir", FIELD_STRING, .optional = true, .lenient = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "where commands start; else where the image says, else the workspace"},
-    {"metadata", FIELD_STRING_MAP, .optional = true, .max = 65536,
+    {"metadata", FIELD_STRING_MAP, .optional = true, .lenient = true, .max = 65536,
      .example = "{\"team\": \"blue\"}", .help = "kept with the sandbox, for the caller"},
-    {"entrypoint", FIELD_STRINGS, .optional = true, .max = ARG_BYTES_MAX,
+    {"entrypoint", FIELD_STRINGS, .optional = true, .lenient = true, .max = ARG_BYTES_MAX,
      .help = "main process, as arguments"},
     {"runEntrypoint", FIELD_BOOL, .optional = true,
      .help = "the image's own entrypoint and command are the main process"},
@@ -140,7 +147,7 @@ static const struct field create_fields[] = {
      .help = "when to pull the image (default CAY_PULL_POLICY)"},
     PLATFORM_FIELD,
     REGISTRY_AUTH_FIELD,
-    {"template", FIELD_STRING, .optional = true, .max = 255,
+    {"template", FIELD_STRING, .optional = true, .lenient = true, .max = 255,
      .help = "not available in this version"},
     {0},
 };
@@ -197,7 +204,7 @@ const struct function sandbox_functions[] = {
      SCOPE_WRITE, .help = "Sets when a sandbox expires", .gives = &sandbox_shape,
      .errors = "sandbox_not_found sandbox_busy no_space"},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
-     "sandbox_clone", SCOPE_WRITE, .help = "Not available in this version",
-     .gives = &sandbox_shape},
+     "sandbox_clone", SCOPE_WRITE, .help = "Not available in this version", .gives = &sandbox_shape,
+     .errors = "sandbox_not_found"},
     {0},
 };

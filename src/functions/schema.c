@@ -111,10 +111,12 @@ static json_t *type_schema(const struct field *f)
 
 static json_t *description(const struct field *f)
 {
+    const char *lenient = f->lenient ? "; another type is ignored with a warning" : "";
+
     if (f->clamp)
-        return json_sprintf("%s; moved to the nearer end of %.15g to %.15g", f->help, f->min,
-                            f->max);
-    return json_string(f->help);
+        return json_sprintf("%s; moved to the nearer end of %.15g to %.15g%s", f->help, f->min,
+                            f->max, lenient);
+    return json_sprintf("%s%s", f->help, lenient);
 }
 
 json_t *field_schema(const struct field *f)

@@ -34,6 +34,8 @@ static const struct field sandbox_fields[] = {
     {"runtime", FIELD_STRING, .example = "\"native\"", .help = "what runs it"},
     {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",
      .help = "what stands between it and the host"},
+    {"warnings", FIELD_STRINGS, .optional = true,
+     .help = "of a create: what was sent and ignored, and why"},
     {0},
 };
 const struct shape sandbox_shape = {"Sandbox", sandbox_fields, .help = "one box"};

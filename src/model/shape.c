@@ -10,7 +10,8 @@
  * is. The walk follows the tables, so its depth is theirs and not that of what it looks at. */
 enum walk { TAKE, CHECK };
 
-#define NAME_BYTES 160 /* "moves[12].from" in a message; a longer one is cut */
+#define WHOLE_MAX  9007199254740992.0 /* up to here a double has every whole number */
+#define NAME_BYTES 160                /* "moves[12].from" in a message; a longer one is cut */
 
 static int check_shape(const struct shape *shape, const char *name, json_t **v, enum walk walk,
                        struct err *err);
@@ -61,13 +62,36 @@ static bool in_range(const struct field *f, double v)
     return (f->min == 0 && f->max == 0) || (v >= f->min && v <= f->max);
 }
 
+/* A number without a fraction is whole, however it was written. */
+static bool is_whole(const json_t *v)
+{
+    double value = json_real_value(v);
+
+    return json_is_integer(v) || (json_is_real(v) && value >= -WHOLE_MAX && value <= WHOLE_MAX &&
+                                  value == (double)(json_int_t)value);
+}
+
+static void make_whole(json_t **v)
+{
+    json_t *whole;
+
+    if (!json_is_real(*v) || !is_whole(*v))
+        return;
+    whole = json_integer((json_int_t)json_real_value(*v));
+    json_decref(*v);
+    *v = whole;
+}
+
 static int check_number(const struct field *f, const char *name, json_t **v, enum walk walk,
                         struct err *err)
 {
     const char *kind = f->type == FIELD_INT ? "whole number" : "number";
-    bool right = f->type == FIELD_INT ? json_is_integer(*v) : json_is_number(*v);
     double value = json_number_value(*v);
+    bool right;
 
+    if (f->type == FIELD_INT && walk == TAKE)
+        make_whole(v);
+    right = f->type == FIELD_INT ? json_is_integer(*v) : json_is_number(*v);
     if (right && in_range(f, value))
         return 0;
     if (right && f->clamp && walk == TAKE) {
@@ -202,12 +226,55 @@ static int check_value(const struct field *f, const char *name, json_t **v, enum
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
 
+/* What is in an array or a map is not looked at. */
+static bool has_type(const struct field *f, const json_t *v)
+{
+    switch (f->type) {
+    case FIELD_STRING:
+        return json_is_string(v);
+    case FIELD_INT:
+        return is_whole(v);
+    case FIELD_NUMBER:
+        return json_is_number(v);
+    case FIELD_BOOL:
+        return json_is_boolean(v);
+    case FIELD_STRINGS:
+    case FIELD_ARRAY:
+        return json_is_array(v);
+    case FIELD_STRING_MAP:
+    case FIELD_OBJECT:
+        return json_is_object(v);
+    case FIELD_COMMAND:
+        return json_is_string(v) || json_is_array(v);
+    }
+    return false;
+}
+
+static void ignore(const struct field *f, const char *name, json_t *object)
+{
+    json_t *v = json_incref(json_object_get(object, f->name)), *told;
+    struct err why = {0};
+
+    (void)check_value(f, name, &v, TAKE, &why);
+    json_decref(v);
+    (void)json_object_del(object, f->name);
+    told = json_object_get(object, TAKE_IGNORED);
+    if (!told) {
+        told = json_array();
+        (void)json_object_set_new(object, TAKE_IGNORED, told);
+    }
+    (void)json_array_append_new(told, json_sprintf("%s; what was sent is ignored", why.text));
+}
+
 static int check_field(const struct field *f, const char *name, json_t *object, enum walk walk,
                        struct err *err)
 {
-    json_t *v = json_incref(json_object_get(object, f->name));
+    json_t *v = json_object_get(object, f->name);
     int r;
 
+    if (v && f->lenient && walk == TAKE && !has_type(f, v))
+        ignore(f, name, object);
+    v = json_incref(json_object_get(object, f->name));
     if (!v && f->preset && walk == TAKE)
         v = json_loads(f->preset, JSON_DECODE_ANY, NULL);
     if (!v && f->optional)

@@ -28,6 +28,7 @@ struct field {
     bool optional;   /* may be absent; so may what has a preset, in input */
     bool nullable;   /* may be null in an answer; in input null is the same as absent */
     bool clamp;      /* a number outside min…max is moved to the nearer end, not refused */
+    bool lenient;    /* input of another type is dropped and told, not refused */
     bool filled;     /* an array or a map has at least one item */
     double min, max; /* of numbers (both 0 = any); of strings, also those in arrays and maps: length
                         in bytes (0 = no limit, in input 1 MiB) */
@@ -59,5 +60,8 @@ const struct field *field_find(const struct field *fields, const char *name);
 #define TAKE_STRING_MAX (1u << 20)
 
 /* Makes an object of input follow the fields: nulls and unknown keys are dropped, presets filled
- * in, clamped numbers clamped. ERR_INVALID names the field and what it must be. */
+ * in, clamped numbers clamped, 2.0 becomes 2 where a whole number is wanted. What is dropped
+ * because its field is lenient is told in an array of texts, TAKE_IGNORED, which is absent when
+ * there is none. ERR_INVALID names the field and what it must be. */
+#define TAKE_IGNORED "ignored"
 int fields_take(const struct field *fields, json_t *in, struct err *err);

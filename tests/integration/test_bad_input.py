@@ -78,6 +78,8 @@ def test_wrong_types_are_refused_by_every_route(api, box):
             for value in WRONG.get(field.get("type"), []):
                 if field.get("type") == "string" and name == "path" and isinstance(value, list):
                     continue
+                if "another type is ignored" in field.get("description", ""):
+                    continue
                 body = {**good, name: value}
                 reply = api.call(method, fill(path, box), body)
                 assert reply.status == 400, (method, path, body, reply.status, reply.body[:200])

@@ -60,14 +60,43 @@ def test_an_unknown_image_is_not_found_and_the_text_says_what_to_do(api):
     assert "image" in said["error"].lower() and "import" in said["error"]
 
 
-@pytest.mark.parametrize("fields", [{"env": {"A": 5}}, {"env": []}, {"metadata": {"a": {}}},
-                                    {"memory": "much"}, {"cpu": "x"}, {"timeout": "1h"},
-                                    {"entrypoint": "sh"}, {"entrypoint": [1]}, {"network": "yes!"},
-                                    {"name": 7}, {"env": {"A=B": "c"}}, {"env": {"": "c"}}])
-def test_wrong_types_are_refused_and_make_nothing(api, fields):
+@pytest.mark.parametrize("fields", [{"env": {"A": 5}}, {"metadata": {"a": {}}}, {"entrypoint": [1]},
+                                    {"env": {"A=B": "c"}}, {"env": {"": "c"}}, {"name": "x" * 256},
+                                    {"disk": "1024"}, {"runEntrypoint": "yes"}, {"pull": 1},
+                                    {"platform": 7}, {"registry_auth": "me"}, {"unique": 1}])
+def test_wrong_input_is_refused_and_makes_nothing(api, fields):
     before = set(api.ids())
     api.try_create(**fields).failed(400)
     assert set(api.ids()) == before
+
+
+@pytest.mark.parametrize("field, value", [
+    ("name", 12345), ("name", ["x"]), ("timeout", "300"), ("timeout", 1.5), ("timeout", True),
+    ("memory", "1024"), ("memory", 100.5), ("cpu", "x"), ("network", "yes"), ("network", 1),
+    ("env", []), ("env", "A=b"), ("workdir", 5), ("metadata", []), ("metadata", "x"),
+    ("entrypoint", "sh"), ("entrypoint", {}), ("template", 1)])
+def test_an_optional_field_of_another_type_is_ignored_with_a_warning(api, make, field, value):
+    s = make(**{field: value})
+    assert s["name"] == s["id"] and s["metadata"] == {} and "entrypoint" not in s
+    config = s["config"]
+    assert (config["timeout"], config["memory"], config["cpu"]) == (3600, 512, 1)
+    assert config["workdir"] == "/workspace" and not config.get("network")
+    assert len(s["warnings"]) == 1
+    assert s["warnings"][0].startswith(f"{field} must be ") and "ignored" in s["warnings"][0]
+    assert "warnings" not in api.sandbox(s["id"])
+
+
+def test_what_can_be_used_is_used_without_a_word(make):
+    s = make(timeout=300.0, memory=128, name="ok", env={}, metadata={}, entrypoint=None)
+    assert s["config"]["timeout"] == 300 and "warnings" not in s
+
+
+def test_ignored_fields_are_told_in_the_last_event_too(api):
+    events = list(api.events("POST", "/sandboxes", {"image": "host", "memory": "1024"}))
+    sandbox = events[-1]["sandbox"]
+    assert sandbox["warnings"] == ["memory must be a whole number from 64 to 4096; what was sent is "
+                                   "ignored"]
+    api.remove(sandbox["id"])
 
 
 def test_the_list_has_pages(api, make):
@@ -104,7 +133,7 @@ def test_a_cursor_misses_and_repeats_nothing_while_others_come_and_go(api, make)
     assert [id for id in seen if id in mine] == mine[::-1] and len(seen) == len(set(seen))
 
 
-@pytest.mark.parametrize("bad", ["0", "-1", "x", "sbx_1", "1e3"])
+@pytest.mark.parametrize("bad", ["0", "-1", "x", "sbx_1", "1.5"])
 def test_a_cursor_that_is_none_is_refused(api, bad):
     api.get(f"/sandboxes?cursor={bad}").failed(400, text="cursor")
 

@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/mem.h"
 #include "model/sandbox.h"
 #include "model/shapes.h"
 #include "tap.h"
@@ -56,6 +57,66 @@ TEST(an_answer_that_follows_its_shape_passes)
     CHECK_STR(checked(&list_shape, "[{\"event\":\"a\",\"n\":1},{\"event\":\"b\"}]"), "");
 }
 
+static const struct field lenient_fields[] = {
+    {"name", FIELD_STRING, .lenient = true, .optional = true, .max = 3},
+    {"size", FIELD_INT, .lenient = true, .clamp = true, .min = 1, .max = 9, .preset = "2"},
+    {"tags", FIELD_STRING_MAP, .lenient = true, .optional = true},
+    {"strict", FIELD_BOOL, .optional = true},
+    {0},
+};
+
+/* What is made of input, or what is wrong with it. */
+static const char *taken(const struct field *fields, const char *text)
+{
+    static char said[512];
+    json_t *in = json_loads(text, 0, NULL);
+    struct err err = {0};
+    char *dump = NULL;
+
+    CHECK(in != NULL);
+    if (fields_take(fields, in, &err) == 0)
+        dump = json_dumps(in, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(said, sizeof(said), "%s", dump ? dump : err.text);
+    free(dump);
+    json_decref(in);
+    return said;
+}
+
+TEST(what_is_lenient_and_of_another_type_is_dropped_and_told)
+{
+    CHECK_STR(taken(lenient_fields, "{\"name\":7}"),
+              "{\"ignored\":[\"name must be a string; what was sent is "
+              "ignored\"],\"size\":2}");
+    CHECK_STR(taken(lenient_fields, "{\"size\":\"4\"}"),
+              "{\"ignored\":[\"size must be a whole number from 1 to 9; "
+              "what was sent is ignored\"],\"size\":2}");
+    CHECK_STR(taken(lenient_fields, "{\"size\":1.5,\"tags\":[]}"),
+              "{\"ignored\":[\"size must be a whole number from 1 to 9; what was sent is "
+              "ignored\",\"tags must be an object whose values are strings; what was sent is "
+              "ignored\"],\"size\":2}");
+    /* Nobody else writes there. */
+    CHECK_STR(taken(lenient_fields, "{\"ignored\":[\"x\"]}"), "{\"size\":2}");
+}
+
+TEST(what_is_lenient_and_of_its_type_is_judged)
+{
+    CHECK_STR(taken(lenient_fields, "{\"name\":\"long\"}"), "name must have at most 3 bytes");
+    CHECK_STR(taken(lenient_fields, "{\"tags\":{\"a\":1}}"), "tags.a must be a string");
+    CHECK_STR(taken(lenient_fields, "{\"strict\":1}"), "strict must be true or false");
+    CHECK_STR(taken(lenient_fields, "{\"size\":100}"), "{\"size\":9}");
+    CHECK_STR(taken(lenient_fields, "{\"name\":null}"), "{\"size\":2}");
+}
+
+TEST(a_number_without_a_fraction_is_whole)
+{
+    CHECK_STR(taken(lenient_fields, "{\"size\":4.0}"), "{\"size\":4}");
+    CHECK_STR(taken(lenient_fields, "{\"size\":1e300}"),
+              "{\"ignored\":[\"size must be a whole number from 1 to 9; "
+              "what was sent is ignored\"],\"size\":2}");
+    CHECK_STR(checked(&inner_shape, "{\"from\":\"a\",\"times\":2.0}"),
+              "Inner.times must be a whole number from 1 to 9");
+}
+
 TEST(a_deviation_is_named)
 {
     static const struct {
@@ -87,41 +148,27 @@ TEST(an_event_is_told_by_its_word)
     CHECK_STR(checked(&list_shape, "[{\"event\":\"b\"},7]"), "Events[1] must be a Event");
 }
 
-/* What is made of input, or what is wrong with it. */
-static const char *taken(const char *text)
-{
-    static char said[512];
-    json_t *in = json_loads(text, 0, NULL);
-    struct err err = {0};
-    char *dump = NULL;
-
-    CHECK(in != NULL);
-    if (fields_take(outer_fields, in, &err) == 0)
-        dump = json_dumps(in, JSON_COMPACT | JSON_SORT_KEYS);
-    snprintf(said, sizeof(said), "%s", dump ? dump : err.text);
-    free(dump);
-    json_decref(in);
-    return said;
-}
-
 TEST(input_is_made_to_fit_at_every_depth)
 {
-    CHECK_STR(taken("{\"id\":\"x\",\"colour\":null,\"more\":1}"), "{\"id\":\"x\"}");
-    CHECK_STR(taken("{\"id\":\"x\",\"one\":{\"from\":\"a\",\"more\":1}}"),
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"colour\":null,\"more\":1}"), "{\"id\":\"x\"}");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"one\":{\"from\":\"a\",\"more\":1}}"),
               "{\"id\":\"x\",\"one\":{\"from\":\"a\",\"times\":2}}");
-    CHECK_STR(taken("{\"id\":\"x\",\"many\":[{\"from\":\"a\",\"times\":99}]}"),
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"many\":[{\"from\":\"a\",\"times\":99}]}"),
               "{\"id\":\"x\",\"many\":[{\"from\":\"a\",\"times\":9}]}");
 }
 
 TEST(wrong_input_is_named_at_every_depth)
 {
-    CHECK_STR(taken("{}"), "id is required");
-    CHECK_STR(taken("{\"id\":\"x\",\"colour\":\"\"}"), "colour must be one of red, blue");
-    CHECK_STR(taken("{\"id\":\"x\",\"one\":[]}"), "one must be an object");
-    CHECK_STR(taken("{\"id\":\"x\",\"one\":{\"from\":\"\"}}"),
+    CHECK_STR(taken(outer_fields, "{}"), "id is required");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"colour\":\"\"}"),
+              "colour must be one of red, blue");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"one\":[]}"), "one must be an object");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"one\":{\"from\":\"\"}}"),
               "one.from is required and must not be empty");
-    CHECK_STR(taken("{\"id\":\"x\",\"many\":[{\"from\":null}]}"), "many[0].from is required");
-    CHECK_STR(taken("{\"id\":\"x\",\"many\":[]}"), "many is required and must not be empty");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"many\":[{\"from\":null}]}"),
+              "many[0].from is required");
+    CHECK_STR(taken(outer_fields, "{\"id\":\"x\",\"many\":[]}"),
+              "many is required and must not be empty");
 }
 
 TEST(an_array_of_input_is_bounded)
