@@ -16,6 +16,7 @@
 #include "cli/args.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/ending.h"
 #include "cli/env_args.h"
 #include "cli/escape.h"
 #include "cli/term.h"
@@ -183,6 +184,7 @@ static void handle_signal(struct session *s)
         s->ended = true;
         return;
     }
+    s->result->interrupted = true;
     numbers[0] = info.ssi_signo;
     queue_numbers(s, FRAME_SIGNAL, numbers, 1);
 }
@@ -240,6 +242,17 @@ static void capture_output(struct session *s, struct buf *to, const char *data, 
     (void)buf_add(to, data, len);
 }
 
+/* The last bytes of it, for ending_hint(). */
+static void keep_tail(struct attach_result *r, const char *data, size_t len)
+{
+    size_t n = len < sizeof(r->tail) ? len : sizeof(r->tail);
+    size_t keep = r->tail_len < sizeof(r->tail) - n ? r->tail_len : sizeof(r->tail) - n;
+
+    memmove(r->tail, r->tail + r->tail_len - keep, keep);
+    memcpy(r->tail + keep, data + len - n, n);
+    r->tail_len = keep + n;
+}
+
 static int write_output(struct session *s, int which, const char *data, size_t len, struct err *err)
 {
     struct buf *capture = which ? s->o->error : s->o->out;
@@ -247,6 +260,8 @@ static int write_output(struct session *s, int which, const char *data, size_t l
     int r;
 
     buf_init(&shown, 4 * FRAME_MAX + 256);
+    if (which || s->o->tty)
+        keep_tail(s->result, data, len);
     if (capture) {
         capture_output(s, capture, data, len);
         return 0;
@@ -281,12 +296,14 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
     s->ended = true;
     s->result->duration_ms = (double)e.duration_ns / 1e6;
     s->result->truncated |= e.lost_stdout > 0 || e.lost_stderr > 0;
+    s->result->oom = e.code & EXIT_MEMORY;
     switch ((enum call_exit_how)e.how) {
     case EXIT_CODE:
         s->result->status = (int)(e.code & 0xff);
         return 0;
     case EXIT_SIGNAL:
-        s->result->status = STATUS_SIGNAL + (int)(e.code & 0x7f);
+        s->result->signal = (int)(e.code & 0x7f);
+        s->result->status = STATUS_SIGNAL + s->result->signal;
         return 0;
     case EXIT_TIMEOUT:
         s->result->status = STATUS_TIMEOUT;
@@ -294,7 +311,7 @@ static int handle_exit(struct session *s, const char *payload, size_t len, struc
         return 0;
     case EXIT_CANCELLED:
         s->result->status = STATUS_SIGNAL + SIGKILL;
-        ui_warn("somebody has ended the command by its id");
+        s->result->cancelled = true;
         return 0;
     case EXIT_LOST:
         break;
@@ -548,23 +565,20 @@ static json_t *clean_json(const struct buf *b)
     return json_stringn(clean.len ? clean.data : "", clean.len);
 }
 
-json_t *attach_result_json(const struct attach_options *o, const struct attach_result *result)
+json_t *attach_result_json(struct api *api, const char *id, const struct attach_options *o,
+                           const struct attach_result *result)
 {
-    return json_pack("{s:i, s:o, s:o, s:b}", "exitCode", result->status, "stdout",
-                     clean_json(o->out), "stderr", clean_json(o->error), "truncated",
-                     result->truncated);
-}
+    auto_free char *words = ending_words(api, id, o, result);
+    auto_free char *hint = ending_hint(api, id, result);
+    json_t *object =
+        json_pack("{s:i, s:o, s:o, s:b}", "exitCode", result->status, "stdout", clean_json(o->out),
+                  "stderr", clean_json(o->error), "truncated", result->truncated);
 
-void attach_warn_timeout(const struct attach_options *o)
-{
-    if (o->timeout_s > 0)
-        ui_warn(
-            "the command was ended: it ran longer than its --timeout, or than the daemon allows "
-            "(CAY_MAX_CMD_TIMEOUT of `cay serve`)");
-    else
-        ui_warn(
-            "the command was ended: it ran longer than the daemon allows (CAY_MAX_CMD_TIMEOUT of "
-            "`cay serve`)");
+    if (result->oom)
+        (void)json_object_set_new(object, "oom", json_true());
+    json_put_text(object, "message", words);
+    json_put_text(object, "hint", hint);
+    return object;
 }
 
 int attach_fail_status(const struct err *err)

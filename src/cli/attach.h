@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "model/no_network.h"
 
 struct api;
 struct args;
@@ -30,7 +31,13 @@ struct attach_result {
     int status;         /* exit status as shells give it; 141 when the reader of stdout went away */
     bool timed_out;     /* status is then 124, which a command can also give by itself */
     bool truncated;     /* output was dropped */
+    bool oom;           /* the kernel killed for lack of memory while it ran */
+    bool cancelled;     /* somebody ended it by its id */
+    bool interrupted;   /* a signal was passed on to it */
+    int signal;         /* that ended it; 0 = none */
     double duration_ms; /* as the daemon measured it */
+    size_t tail_len;
+    char tail[NO_NETWORK_TAIL]; /* the end of what it said on stderr, or on a terminal */
 };
 
 /* Reads what run and exec have in common. The shared flags are --tty, --interactive, --env,
@@ -57,11 +64,10 @@ int attach_exec(struct api *api, const char *id, const struct attach_options *o,
 int attach_leave(struct api *api, const char *id, const struct attach_options *o, char ret[ID_SIZE],
                  struct err *err);
 
-/* Captures into out and error, and tells as JSON: {exitCode, stdout, stderr, truncated}. */
-json_t *attach_result_json(const struct attach_options *o, const struct attach_result *result);
-
-/* Says that it ran for too long, and whose limit that was. */
-void attach_warn_timeout(const struct attach_options *o);
+/* Captured into out and error, as JSON: {exitCode, stdout, stderr, truncated}, and how it ended in
+ * words. */
+json_t *attach_result_json(struct api *api, const char *id, const struct attach_options *o,
+                           const struct attach_result *result);
 
 /* The exit status for a failed attach_exec(): 126, 127, 124, 69 or 125. */
 int attach_fail_status(const struct err *err);

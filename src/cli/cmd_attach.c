@@ -6,6 +6,7 @@
 #include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/ending.h"
 #include "cli/ui.h"
 
 static int fail(const struct err *err)
@@ -46,8 +47,7 @@ static int come_back(struct args *args, struct api *api, const char *id, const c
     o.want_stdin = !args_has(args, "no-input");
     if (is_tty(api, id, exec_id, &o.tty, &err) < 0 || attach_exec(api, id, &o, &result, &err) < 0)
         return fail(&err);
-    if (result.timed_out)
-        attach_warn_timeout(&o);
+    ending_tell(api, id, &o, &result);
     return result.status;
 }
 

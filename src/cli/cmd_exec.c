@@ -6,6 +6,7 @@
 #include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/ending.h"
 #include "cli/ui.h"
 
 static int started(json_t *answer, const char *id, bool as_json)
@@ -62,13 +63,12 @@ static int attached(struct api *api, const char *id, struct attach_options o, bo
         return attach_fail_status(&err);
     }
     if (as_json) {
-        json_t *object = attach_result_json(&o, &result);
+        json_t *object = attach_result_json(api, id, &o, &result);
 
         ui_json(object);
         json_decref(object);
     }
-    if (result.timed_out)
-        attach_warn_timeout(&o);
+    ending_tell(api, id, &o, &result);
     return result.status;
 }
 

@@ -261,6 +261,8 @@ static int wait_for(struct api *api, const char *word, int *ret_status, struct e
         return err_set(err, ERR_INTERNAL, "%s ended and nobody saw how", job.exec);
     }
     *ret_status = (int)(json_int(state, "exitCode") & 0xff);
+    if (*json_text(state, "message"))
+        ui_warn("%s: %s", job.exec, json_text(state, "message"));
     json_decref(state);
     return 0;
 }

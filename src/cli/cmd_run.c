@@ -13,6 +13,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/create.h"
+#include "cli/ending.h"
 #include "cli/private.h"
 #include "cli/pull.h"
 #include "cli/ui.h"
@@ -136,10 +137,10 @@ static int find_command(struct job *job, struct err *err)
                    name, name);
 }
 
-static void report(const struct job *job, const struct attach_result *result)
+static void report(struct job *job, const struct attach_result *result)
 {
     if (args_has(job->args, "json")) {
-        json_t *object = attach_result_json(&job->options, result);
+        json_t *object = attach_result_json(&job->api, job->id, &job->options, result);
 
         (void)json_object_set_new(object, "id", json_string(job->id));
         (void)json_object_set_new(object, "createMs", json_real(job->create_ms));
@@ -151,8 +152,7 @@ static void report(const struct job *job, const struct attach_result *result)
         ui_warn("created in %.2f ms, ran for %.2f ms", job->create_ms, job->exec_ms);
     if (args_has(job->args, "keep") && !args_has(job->args, "quiet"))
         ui_warn("kept as %s", job->id);
-    if (result->timed_out)
-        attach_warn_timeout(&job->options);
+    ending_tell(&job->api, job->id, &job->options, result);
 }
 
 /* Creates, runs and reports; what was made is removed by the caller. */

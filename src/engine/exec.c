@@ -51,12 +51,33 @@ int exec_check_request(const struct exec_request *req, struct err *err)
     return req->env ? env_check(req->env, err) : 0;
 }
 
+/* Without a network there is nothing to try again for, as pip and npm would for a minute and more.
+ * pip says only when it tries again what the matter is. */
+static void spare_retries(const struct sandbox *sb, json_t *env)
+{
+    static const struct {
+        const char *name, *value;
+    } counts[] = {{"PIP_RETRIES", "1"}, {"npm_config_fetch_retries", "0"}};
+
+    for (size_t i = 0; !sb->spec.network && i < ARRAY_LEN(counts); i++)
+        if (!json_object_get(env, counts[i].name))
+            (void)json_object_set_new(env, counts[i].name, json_string(counts[i].value));
+}
+
+static json_t *env_for(struct sandbox *sb, const struct exec_request *req)
+{
+    json_t *env = env_build(sb, req->user, req->tty, req->env);
+
+    spare_retries(sb, env);
+    return env;
+}
+
 static void put_call(struct buf *args, struct sandbox *sb, const struct exec_request *req,
                      const char *exec_id, bool background, uint64_t output_max)
 {
     char *shell[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
                      (char *)(uintptr_t)req->command, NULL};
-    json_t *vars = env_build(sb, req->user, req->tty, req->env);
+    json_t *vars = env_for(sb, req);
     auto_strv char **env = env_list(vars);
     auto_free char *cwd = NULL;
     struct call_exec call = {

@@ -69,6 +69,8 @@ struct exec_output {
  * ended in words, NULL when by itself. Free them. */
 bool engine_exec_oom(const struct exec *x);
 char *engine_exec_words(const struct exec *x);
+/* And when its output was collected: what may be the matter, or NULL. */
+const char *engine_exec_hint(const struct exec *x);
 
 /* What has come: EXEC_STARTED first, EXEC_EXIT last. 1 = something, 0 = nothing now, -1. */
 int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err);

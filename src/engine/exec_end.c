@@ -6,6 +6,7 @@
 #include "engine/exec_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/sandbox_internal.h"
+#include "model/no_network.h"
 #include "proto/call.h"
 
 /* How a command ended: as a number, as a word for programs, and as a sentence for people. */
@@ -94,4 +95,15 @@ bool engine_exec_oom(const struct exec *x)
 char *engine_exec_words(const struct exec *x)
 {
     return exit_words(x->sandbox, &x->end);
+}
+
+const char *engine_exec_hint(const struct exec *x)
+{
+    const struct buf *said = &x->streams[1];
+
+    if (exit_code_of(&x->end) == 0 || x->sandbox->spec.network ||
+        !output_lacks_network(said->data, said->len))
+        return NULL;
+    return "the sandbox has no network: use an image that has what is needed, or bring it in with "
+           "files/upload";
 }

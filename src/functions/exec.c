@@ -122,6 +122,17 @@ static void put_end(json_t *o, const struct exec_task *t)
 
 /* ---- run: the output whole ---- */
 
+static void put_result(json_t *o, const struct exec_task *t, const struct exec_output *end)
+{
+    const char *hint = engine_exec_hint(t->exec);
+
+    (void)json_object_update_new(
+        o, json_pack("{s:f, s:s}", "duration", end->duration_ms, "reason", end->reason));
+    put_end(o, t);
+    if (hint)
+        (void)json_object_set_new(o, "hint", json_string(hint));
+}
+
 static int run_step(struct task *task, struct call *call, struct err *err)
 {
     struct exec_task *t = (struct exec_task *)task;
@@ -139,11 +150,7 @@ static int run_step(struct task *task, struct call *call, struct err *err)
     if (call->exec_id[0])
         (void)json_object_set_new(call->out, "execId", json_string(call->exec_id));
     if (r == 0)
-        (void)json_object_update_new(call->out,
-                                     json_pack("{s:f, s:s}", "duration", result.end.duration_ms,
-                                               "reason", result.end.reason));
-    if (r == 0)
-        put_end(call->out, t);
+        put_result(call->out, t, &result.end);
     call->texts[0] = (struct text){"stdout", result.out};
     call->texts[1] = (struct text){"stderr", result.errors};
     return r < 0 ? -1 : TASK_DONE;

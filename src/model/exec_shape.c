@@ -18,6 +18,8 @@ static const struct field result_fields[] = {
     {"duration", FIELD_NUMBER, .example = "1.7", .help = "milliseconds"},
     {"reason", FIELD_STRING, .choices = end_words, .help = "why it ended"},
     END_FIELDS,
+    {"hint", FIELD_STRING, .optional = true,
+     .help = "what may be the matter with one that failed, such as the lack of a network"},
     {"truncated", FIELD_BOOL, .example = "false", .help = "there was more output than is kept"},
     {"execId", FIELD_STRING, .optional = true, .example = EXAMPLE_EXEC_ID,
      .help = "by which it can be had again; X-Exec-Id says it too"},

@@ -1,6 +1,10 @@
 """Answers in words: how a command ended, and what became of a sandbox."""
 
+import json
+
 import pytest
+
+from cay_harness import cay
 
 HOG = "python3 -c 'b = bytearray(400 << 20)'"
 
@@ -49,3 +53,53 @@ def test_a_signal_a_timeout_and_an_end_are_named(api, box):
     ends = {x["reason"]: x.get("message", "") for x in listed(api, box)}
     assert "timeout was over" in ends["timeout"] and "SIGTERM" in ends["signal"]
     assert ends["exit"] == ""
+
+
+def test_the_cli_says_how_a_command_ended(shared, api, small):
+    def said(*words, status):
+        done = cay(shared, *words)
+        assert done.returncode == status, done
+        return done.stderr.decode()
+
+    assert said("exec", small, HOG, status=137).endswith(
+        "cay: killed: the sandbox's memory limit of 64 MiB was reached; raise it with --memory\n")
+    assert "cay: a process of the command was killed: the sandbox's memory limit of 64 MiB" in said(
+        "exec", small, f"{HOG} || exit 4", status=4)
+    assert "limit of 65 MiB" in said("run", "-m", "65", "host", "sh", "-c", HOG, status=137)
+    assert said("exec", small, "kill -TERM $$", status=143) == (
+        "cay: the command was ended by signal 15 (SIGTERM)\n")
+    assert "its --timeout" in said("exec", "--timeout", "1", small, "sleep", "1000", status=124)
+    assert said("exec", small, "exit 143", status=143) == ""
+    job = cay(shared, "exec", "-d", small, HOG, check=True).stdout.decode().strip()
+    assert f"cay: {job}: killed: the sandbox's memory limit" in said("job", "wait", job, status=137)
+    told = json.loads(cay(shared, "exec", "--json", small, HOG).stdout)
+    assert told["oom"] is True and told["message"].startswith("killed: ") and told["exitCode"] == 137
+
+
+LOOKUP = "python3 -c 'import socket; socket.getaddrinfo(\"example.org\", 80)'"
+HINT = "this sandbox has no network: "
+
+
+def test_a_failure_for_want_of_a_network_is_explained(shared, api, box):
+    done = api.exec(box, LOOKUP)
+    assert done["exitCode"] == 1 and done["hint"].startswith("the sandbox has no network")
+    assert "hint" not in api.exec(box, f"{LOOKUP}; exit 0")
+    assert "hint" not in api.exec(box, "echo other >&2; exit 1")
+    done = cay(shared, "exec", box, LOOKUP)
+    assert done.returncode == 1 and HINT in done.stderr.decode().splitlines()[-1]
+    assert HINT in json.loads(cay(shared, "exec", "--json", box, LOOKUP).stdout)["hint"][:40]
+    done = cay(shared, "exec", box, f"({LOOKUP}) 2>/dev/null")
+    assert done.returncode == 1 and done.stderr == b""
+
+
+def test_pip_and_npm_do_not_try_again_where_there_is_no_network(api, box):
+    names = "$PIP_RETRIES $npm_config_fetch_retries"
+    assert api.sh(box, f"echo {names}") == "1 0\n"
+    assert api.sh(box, f"echo {names}", env={"PIP_RETRIES": "7"}) == "7 0\n"
+    assert "PIP_RETRIES" not in api.get(f"/sandboxes/{box}/env").ok()["vars"]
+
+
+@pytest.mark.needs("program:npm")
+def test_npm_fails_at_once_and_why_is_told(api, box):
+    done = api.exec(box, "npm install left-pad", timeout=20)
+    assert done["exitCode"] != 0 and done["hint"].startswith("the sandbox has no network"), done

@@ -1,0 +1,98 @@
+#include "cli/ending.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/attach.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/ui.h"
+#include "model/no_network.h"
+
+/* The configuration of the sandbox, or NULL when it cannot be had any more. */
+static json_t *get_config(struct api *api, const char *id)
+{
+    struct err err = {0};
+    json_t *sandbox = NULL, *config;
+
+    if (api_call(api, "GET", NULL, &sandbox, &err, "/sandboxes/%s", id) < 0)
+        return NULL;
+    config = json_incref(json_object_get(sandbox, "config"));
+    json_decref(sandbox);
+    return config;
+}
+
+static char *memory_words(struct api *api, const char *id, const struct attach_result *result)
+{
+    json_t *config = get_config(api, id);
+    auto_free char *limit = xstrdup("");
+    bool killed = result->status == STATUS_SIGNAL + SIGKILL;
+
+    if (json_int(config, "memory") > 0) {
+        free(limit);
+        limit = xasprintf(" of %" PRId64 " MiB", json_int(config, "memory"));
+    }
+    json_decref(config);
+    return xasprintf("%s: the sandbox's memory limit%s was reached; raise it with --memory",
+                     killed ? "killed" : "a process of the command was killed", limit);
+}
+
+static char *signal_words(int sig)
+{
+    const char *name = sigabbrev_np(sig);
+
+    return xasprintf("the command was ended by signal %d%s%s%s", sig, name ? " (SIG" : "",
+                     name ? name : "", name ? ")" : "");
+}
+
+static char *timeout_words(const struct attach_options *o)
+{
+    return xasprintf("the command was ended: it ran longer than %sthe daemon allows "
+                     "(CAY_MAX_CMD_TIMEOUT of `cay serve`)",
+                     o->timeout_s > 0 ? "its --timeout, or than " : "");
+}
+
+char *ending_words(struct api *api, const char *id, const struct attach_options *o,
+                   const struct attach_result *result)
+{
+    if (result->timed_out)
+        return timeout_words(o);
+    if (result->oom)
+        return memory_words(api, id, result);
+    if (result->cancelled)
+        return xstrdup("somebody has ended the command by its id");
+    /* Who has interrupted it knows that. */
+    if (result->signal && !result->interrupted && !(o->tty && result->signal == SIGINT))
+        return signal_words(result->signal);
+    return NULL;
+}
+
+char *ending_hint(struct api *api, const char *id, const struct attach_result *result)
+{
+    json_t *config;
+    bool has;
+
+    if (result->status == 0 || !output_lacks_network(result->tail, result->tail_len))
+        return NULL;
+    config = get_config(api, id);
+    has = json_is_true(json_object_get(config, "network"));
+    json_decref(config);
+    return has ? NULL
+               : xstrdup("this sandbox has no network: install what is needed into an image (`cay "
+                         "pull`, `cay image import`), or copy it in with `cay cp`");
+}
+
+void ending_tell(struct api *api, const char *id, const struct attach_options *o,
+                 const struct attach_result *result)
+{
+    auto_free char *words = ending_words(api, id, o, result);
+    auto_free char *hint = ending_hint(api, id, result);
+
+    if (words)
+        ui_warn("%s", words);
+    if (hint)
+        ui_warn("%s", hint);
+}

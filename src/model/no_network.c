@@ -1,0 +1,34 @@
+#include "model/no_network.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* What the C library says, and programs that say it in their own way. */
+static const char *const phrases[] = {
+    "Temporary failure in name resolution", /* glibc: Python, pip, ssh */
+    "Temporary failure resolving",          /* apt */
+    "Name or service not known",
+    "Could not resolve host",         /* curl, git */
+    "unable to resolve host address", /* wget */
+    "bad address '",                  /* busybox */
+    "EAI_AGAIN",                      /* node, npm */
+    "ENOTFOUND",
+    "dial tcp: lookup ",        /* Go */
+    "failed to lookup address", /* Rust */
+    "UnknownHostException",     /* Java */
+    "Network is unreachable",
+    "ENETUNREACH",
+};
+
+bool output_lacks_network(const char *output, size_t len)
+{
+    size_t skip = len > NO_NETWORK_TAIL ? len - NO_NETWORK_TAIL : 0;
+
+    if (len == 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(phrases); i++)
+        if (memmem(output + skip, len - skip, phrases[i], strlen(phrases[i])))
+            return true;
+    return false;
+}
