@@ -30,6 +30,13 @@ class Peace(unittest.TestCase):
         for _, name, _ in peace.ALONE:
             self.assertNotIn(name, claims)
 
+    def test_a_verdict_says_what_the_kernel_alone_makes_of_it(self):
+        found = rows(3000.0)
+        found[0]["disturbed"]["p99"] = 6 * found[0]["quiet"]["p99"]
+        for _, measured, _ in peace.bars(found):
+            self.assertRegex(measured, "^3.0.*6.0.*3.0")
+        self.assertEqual({measured for _, measured, _ in peace.bars(found[len(peace.ALONE):])}, {"3.00×"})
+
     def test_a_disturber_that_could_not_be_started_is_no_pass(self):
         found = rows(1000.0, [("pull", "docker-registry is not installed")])
         self.assertIn(None, [check[2] for check in peace.bars(found)])
