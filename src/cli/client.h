@@ -50,11 +50,12 @@ const char *api_last_code(void);
 /* Did the last call fail because nobody listens? */
 bool api_no_daemon(void);
 
-/* The id of the sandbox that word means: an id is taken as it is; otherwise a name, or the
- * beginning of an id, that exactly one sandbox has. What comes back is safe in a URL. */
+/* The id of the sandbox that word means: an id is taken as it is; the beginning of one, or else a
+ * name, must be that of exactly one sandbox. What comes back is safe in a URL. */
 int api_sandbox_id(struct api *api, const char *word, char **ret, struct err *err);
 
-/* All sandboxes, page by page; *ret is an array. at_most 0 = all; *ret_total is how many there are.
+/* All sandboxes, the newest first, page by page; *ret is an array. at_most 0 = all; *ret_total is
+ * how many there are.
  */
 int api_sandboxes(struct api *api, const char *status, size_t at_most, json_t **ret,
                   int64_t *ret_total, struct err *err);

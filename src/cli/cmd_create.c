@@ -26,7 +26,12 @@ int create_check(struct api *api, const struct args *args, const char *flag, dou
 
     if (ranges_check(api, args, flag, life_s, err) < 0)
         return -1;
-    return name && (name_check(name, err) < 0 || name_is_free(api, name, err) < 0) ? -1 : 0;
+    return name ? name_check(name, err) : 0;
+}
+
+bool create_is_misused(const struct err *err)
+{
+    return err->kind == ERR_INVALID && !*api_last_code();
 }
 
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
@@ -39,6 +44,8 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
     json_put_text(body, "pull", args_text(args, "pull"));
     json_put_text(body, "image", image ? image : "host");
     json_put_text(body, "name", args_text(args, "name"));
+    if (args_text(args, "name"))
+        (void)json_object_set_new(body, "unique", json_true());
     json_put_text(body, "workdir", args_text(args, "workdir"));
     set_whole(body, args, "memory");
     set_whole(body, args, "disk");
@@ -97,7 +104,7 @@ static int create_with(struct args *args, json_t *body)
     if (api_open(&api, args, &err) < 0 ||
         create_check(&api, args, "--timeout", args_number(args, "timeout", 0), &err) < 0) {
         json_decref(body);
-        if (err.kind == ERR_INVALID && !*api_last_code())
+        if (create_is_misused(&err))
             return ui_usage(args, "%s", err.text);
         return ui_fail(&err);
     }

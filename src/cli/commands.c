@@ -99,7 +99,7 @@ static const struct flag attach_flags[] = {
 static const struct flag ls_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "all of them, however many"},
     {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused or stopped",
-     .choices = "creating running paused stopped removing"},
+     .choices = "creating running paused stopped"},
     {"quiet", 'q', FLAG_BOOL, NULL, "ids only"},
     JSON_FLAG,
     {0},

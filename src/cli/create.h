@@ -7,10 +7,12 @@ struct api;
 struct args;
 struct err;
 
-/* Refuses a name that is taken or none, and limits that are out of range; life_s as
+/* Refuses a name that is none, and limits that are out of range; life_s as
  * ranges_check(). */
 int create_check(struct api *api, const struct args *args, const char *flag, double life_s,
                  struct err *err);
+/* Is it the command line that is wrong, and nothing that the daemon said? */
+bool create_is_misused(const struct err *err);
 
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
  * --disk --env --env-file --workdir --pull); image NULL = host. */

@@ -2,12 +2,9 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/client.h"
-#include "cli/ui.h"
 
 #define NAME_MAX_BYTES 63 /* as a host name's, which is what people use them for */
 
@@ -31,31 +28,4 @@ int name_check(const char *name, struct err *err)
                            name, ids[i]);
     }
     return 0;
-}
-
-int name_is_free(struct api *api, const char *name, struct err *err)
-{
-    json_t *all = NULL, *item;
-    int64_t total;
-    size_t i;
-    int r = 0;
-
-    if (api_sandboxes(api, NULL, 0, &all, &total, err) < 0)
-        return -1;
-    json_array_foreach(all, i, item)
-    {
-        char age[24];
-
-        if (strcmp(json_text(item, "name"), name) != 0)
-            continue;
-        ui_duration(now_ms() - json_int(item, "createdAt"), age);
-        r = err_set(
-            err, ERR_CONFLICT,
-            "the name \"%s\" is that of %s (%s, made %s ago): choose another, or remove that "
-            "one with `cay rm %s`",
-            name, json_text(item, "id"), json_text(item, "status"), age, name);
-        break;
-    }
-    json_decref(all);
-    return r;
 }

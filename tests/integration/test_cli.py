@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -121,6 +122,46 @@ def test_exit_codes_are_those_of_shells(run, box):
     assert run("exec", box, "--", "/tmp/plain").returncode == 126
     assert run("exec", box, "kill -TERM $$").returncode == 128 + signal.SIGTERM
     assert run("exec", "sbx_000000000000000000000000", "true").returncode == 125
+
+
+def test_what_is_out_of_range_is_wrong_usage_also_of_run(run):
+    for words in (["create", "-m", "5"], ["run", "-m", "5", "--", "true"], ["create", "--name", "a b"],
+                  ["run", "--name", "a b", "--", "true"], ["run", "-d", "--cpu", "99", "host"]):
+        done = run(*words)
+        assert done.returncode == 2 and b"cay help" in done.stderr, (words, done)
+
+
+def test_of_creates_with_one_name_at_once_one_gets_it(run, api):
+    with ThreadPoolExecutor(12) as pool:
+        done = list(pool.map(lambda _: run("create", "--name", "cli-one"), range(12)))
+    ids = [d.stdout.decode().strip() for d in done if d.returncode == 0]
+    assert len(ids) == 1
+    assert all(b"name_taken" in d.stderr for d in done if d.returncode == 1)
+    assert len([d for d in done if d.returncode == 1]) == 11
+    # run says so too, with the status that means that cay failed and not the command.
+    done = run("run", "--name", "cli-one", "--", "true")
+    assert done.returncode == 125 and ids[0].encode() in done.stderr
+    run("rm", "cli-one", check=True)
+    api.get(f"/sandboxes/{ids[0]}").failed(404)
+
+
+def test_a_name_that_several_have_is_refused_with_their_ids(run, make):
+    ids = [make(name="cli-twins")["id"] for _ in range(2)]
+    done = run("exec", "cli-twins", "true")
+    assert done.returncode == 125 and all(id.encode() in done.stderr for id in ids)
+    assert run("inspect", "cli-twins").returncode == 1
+
+
+def test_the_beginning_of_an_id_is_enough(run, box):
+    assert json.loads(run("inspect", box[:20], check=True).stdout)["id"] == box
+    assert b"no sandbox has" in run("inspect", "sbx_zzz").stderr
+    assert b"no sandbox has" in run("inspect", "nobody").stderr
+
+
+def test_names_of_the_api_can_be_used(run, make):
+    for name in ("my box", "ünï/☃", "50%"):
+        id = make(name=name)["id"]
+        assert json.loads(run("inspect", name, check=True).stdout)["id"] == id
 
 
 def test_wrong_usage_is_2_and_helps(run):
