@@ -48,6 +48,7 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
         (void)json_object_set_new(body, "unique", json_true());
     json_put_text(body, "workdir", args_text(args, "workdir"));
     set_whole(body, args, "memory");
+    set_whole(body, args, "pids");
     set_whole(body, args, "disk");
     if (args_has(args, "cpu"))
         (void)json_object_set_new(body, "cpu", json_real(args_number(args, "cpu", 1)));
@@ -102,7 +103,7 @@ static int create_with(struct args *args, json_t *body)
     bool pulled;
 
     if (api_open(&api, args, &err) < 0 ||
-        create_check(&api, args, "--timeout", args_number(args, "timeout", 0), &err) < 0) {
+        create_check(&api, args, "--timeout", args_number(args, "timeout", -1), &err) < 0) {
         json_decref(body);
         if (create_is_misused(&err))
             return ui_usage(args, "%s", err.text);

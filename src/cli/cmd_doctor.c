@@ -370,6 +370,39 @@ static void check_daemon(const struct args *args, struct finding *f)
     json_decref(health);
 }
 
+static void put_life(const json_t *limits, char text[48])
+{
+    if (json_object_get(limits, "timeoutMax"))
+        (void)snprintf(text, 48, "%.10g seconds", json_num(limits, "timeoutMax"));
+    else
+        (void)snprintf(text, 48, "any time");
+}
+
+/* What callers may ask for, as the operator has set it. */
+static void check_limits(const struct args *args, struct finding *f)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *info = NULL;
+    const json_t *limits;
+    char life[48];
+
+    if (api_open(&api, args, &err) < 0 || api_call(&api, "GET", NULL, &info, &err, "/info") < 0) {
+        found(f, LEVEL_WARN, "ask a daemon, as root or with its token",
+              "cannot tell what a sandbox may have");
+        return;
+    }
+    limits = json_object_get(info, "limits");
+    put_life(limits, life);
+    found(
+        f, LEVEL_OK, "",
+        "a sandbox may have %.10g MB, %.10g cores, %.10g processes and %s (CAY_MAX_…); %.10g at a "
+        "time",
+        json_num(limits, "memoryMaxMb"), json_num(limits, "cpuMax"), json_num(limits, "pidsMax"),
+        life, json_num(limits, "maxSandboxes"));
+    json_decref(info);
+}
+
 static void check_strays(const struct args *args, struct finding *f)
 {
     auto_api struct api api = {0};
@@ -423,7 +456,7 @@ int cmd_doctor(struct args *args)
     static const struct {
         const char *name;
         void (*run)(const struct args *args, struct finding *f);
-    } asked[] = {{"daemon", check_daemon}, {"strays", check_strays}};
+    } asked[] = {{"daemon", check_daemon}, {"limits", check_limits}, {"strays", check_strays}};
     json_t *all;
     bool failed = false;
 

@@ -204,7 +204,7 @@ static int find_life(struct args *args, struct api *api, const char *id, double 
     json_t *sandbox = NULL;
 
     if (args->n_words > 1) {
-        if (args_time(args->words[1], ret) < 0 || *ret <= 0)
+        if (args_time(args->words[1], ret) < 0 || *ret < 0)
             return err_set(err, ERR_INVALID, "\"%s\" is no time: write 300, 90s, 10m or 2h",
                            args->words[1]);
         return ranges_check_life(api, "TIME", *ret, err);
@@ -213,7 +213,27 @@ static int find_life(struct args *args, struct api *api, const char *id, double 
         return -1;
     *ret = json_num(json_object_get(sandbox, "config"), "timeout");
     json_decref(sandbox);
-    return 0;
+    /* It was made without an end, which the daemon may not allow any more. */
+    return *ret > 0 ? 0 : ranges_check_life(api, "TIME", 0, err);
+}
+
+static int renew(struct api *api, const char *id, double life_s, json_t **ret, struct err *err)
+{
+    json_int_t expires = life_s > 0 ? now_ms() + (json_int_t)(life_s * 1000) : 0;
+
+    return api_call(api, "POST", json_pack("{s:I}", "expiresAt", expires), ret, err,
+                    "/sandboxes/%s/renew", id);
+}
+
+static void tell_end(const char *word, int64_t expires_ms)
+{
+    char left[24];
+
+    ui_duration(expires_ms - now_ms() + 999, left);
+    if (expires_ms)
+        ui_warn("%s expires in %s", word, left);
+    else
+        ui_warn("%s does not expire", word);
 }
 
 int cmd_renew(struct args *args)
@@ -223,19 +243,16 @@ int cmd_renew(struct args *args)
     struct err err = {0};
     json_t *sandbox = NULL;
     double life_s;
-    char left[24];
 
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
         find_life(args, &api, id, &life_s, &err) < 0 ||
-        api_call(&api, "POST", json_pack("{s:I}", "expiresAt", now_ms() + (int64_t)(life_s * 1000)),
-                 &sandbox, &err, "/sandboxes/%s/renew", id) < 0) {
+        renew(&api, id, life_s, &sandbox, &err) < 0) {
         /* What the daemon has not refused is wrong here already. */
         if (err.kind == ERR_INVALID && !*api_last_code())
             return ui_usage(args, "%s", err.text);
         return ui_fail(&err);
     }
-    ui_duration(json_int(sandbox, "expiresAt") - now_ms() + 999, left);
     if (!args_has(args, "quiet") && !args_has(args, "json"))
-        ui_warn("%s expires in %s", args->words[0], left);
+        tell_end(args->words[0], json_int(sandbox, "expiresAt"));
     return ui_made(args, sandbox);
 }

@@ -32,7 +32,10 @@ static void print_table(json_t *all)
         table_cell(&t, json_text(item, "image"));
         table_cell(&t, json_text(item, "status"));
         table_cell(&t, age);
-        table_cellf(&t, expires <= now ? "now" : "in %s", left);
+        if (expires == 0)
+            table_cell(&t, "never");
+        else
+            table_cellf(&t, expires <= now ? "now" : "in %s", left);
     }
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }

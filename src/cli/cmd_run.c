@@ -17,7 +17,9 @@
 #include "cli/private.h"
 #include "cli/pull.h"
 #include "cli/ui.h"
-#include "model/sandbox.h"
+
+#define COMMAND_S 86340 /* of a command whose time nobody limits: with the rest it is a day */
+#define MORE_S    60    /* that its sandbox lives on, at most */
 
 struct job {
     struct args *args;
@@ -82,16 +84,18 @@ static int find_daemon(struct job *job, struct err *err)
 static int create(struct job *job, struct err *err)
 {
     json_t *body = NULL, *sandbox = NULL;
-    double command_s = args_number(job->args, "timeout", TIMEOUT_S_MAX);
+    double command_s = args_number(job->args, "timeout", 0);
     int64_t start = mono_ns();
     bool pulled;
 
-    if (create_body(job->args, job->args->words[0], &body, err) < 0)
+    if (create_check(&job->api, job->args, "--timeout", -1, err) < 0 ||
+        create_body(job->args, job->args->words[0], &body, err) < 0)
         return -1;
-    /* It must outlive the command, and still go by itself if nobody is left to remove it. */
-    if (command_s > TIMEOUT_S_MAX - TIMEOUT_S_MIN)
-        command_s = TIMEOUT_S_MAX - TIMEOUT_S_MIN;
-    (void)json_object_set_new(body, "timeout", json_integer((json_int_t)command_s + TIMEOUT_S_MIN));
+    /* It must outlive the command, and still go by itself if nobody is left to remove it. The
+     * daemon knows how long that may be. */
+    if (command_s <= 0)
+        command_s = COMMAND_S;
+    (void)json_object_set_new(body, "timeout", json_integer((json_int_t)command_s + MORE_S));
     if (create_sandbox(&job->api, job->args, body, &sandbox, &pulled, err) < 0) {
         if (pull_signal())
             interrupted = pull_signal();

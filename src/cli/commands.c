@@ -38,8 +38,15 @@
 
 #define SPEC_FLAGS                                                                                 \
     {"name", 'n', FLAG_TEXT, "NAME", "name of the sandbox; the id when absent"},                   \
-        {"memory", 'm', FLAG_MB, "MB", "memory limit, 64 to 4096 (default 512)"},                  \
-        {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit, 0.5 to 4 (default 1)"},               \
+        {"memory", 'm', FLAG_MB, "MB", "memory limit (512 unless the daemon says otherwise)"},     \
+        {"cpu", 'c', FLAG_NUMBER, "CORES",                                                         \
+         "processor limit (1 unless the daemon says otherwise)"},                                  \
+        {"pids",                                                                                   \
+         0,                                                                                        \
+         FLAG_COUNT,                                                                               \
+         "N",                                                                                      \
+         "limit on processes and threads (1024 unless the daemon says otherwise)",                 \
+         .also = "pids-limit"},                                                                    \
         {"disk", 0, FLAG_MB, "MB", "disk limit"}, ENV_FLAGS,                                       \
         {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},         \
     {                                                                                              \
@@ -57,7 +64,8 @@ static const struct flag run_flags[] = {
     TTY_FLAGS,
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
     {"timeout", 0, FLAG_TIME, "TIME",
-     "end the command after this time: 30, 500ms, 5m; with -d the sandbox, 60s to 24h"},
+     "end the command after this time: 30, 500ms, 5m; with -d the sandbox, 60s to what the daemon "
+     "allows"},
     {"detach", 'd', FLAG_BOOL, NULL, "leave it running and print the sandbox's id"},
     {"rm", 0, FLAG_BOOL, NULL, "remove the sandbox at the end; so it is without -d and --keep"},
     {"keep", 0, FLAG_BOOL, NULL, "do not remove the sandbox at the end"},
@@ -69,7 +77,9 @@ static const struct flag run_flags[] = {
 
 static const struct flag create_flags[] = {
     SPEC_FLAGS,
-    {"timeout", 0, FLAG_TIME, "TIME", "how long it lives, 60s to 24h (default 1h)"},
+    {"timeout", 0, FLAG_TIME, "TIME",
+     "how long it lives: 60s to what the daemon allows (a day unless it says otherwise; default "
+     "1h), or 0 for no end where it allows that"},
     {"metadata", 0, FLAG_LIST, "K=V", "note kept with the sandbox"},
     JSON_FLAG,
     QUIET_FLAG,
@@ -148,8 +158,8 @@ static const struct flag job_logs_flags[] = {
 
 static const struct flag doctor_flags[] = {
     {"repair", 0, FLAG_TEXT, "WHAT",
-     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them (for a day, "
-     "unless they are renewed), remove removes them",
+     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them (for as "
+     "long as a sandbox may live, unless they are renewed), remove removes them",
      .choices = "adopt remove"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     JSON_FLAG,
@@ -332,7 +342,9 @@ const struct command commands[] = {
      "cay kill web 42\ncay kill -s KILL web 42 43", kill_flags, 1, ANY, false, "sandbox process...",
      cmd_kill},
     {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",
-     "It then lives for TIME from now, 60s to 24h; without TIME as long as it was made for.",
+     "It then lives for TIME from now, 60s to what the daemon allows (a day unless it says\n"
+     "otherwise); 0 is no end, where it allows that. Without TIME it is as long as it was made "
+     "for.",
      "cay renew web 2h", made_flags, 1, 2, false, "sandbox", cmd_renew},
     {"jobs", NULL, "[flags] [ID...]", "list commands that run in sandboxes", NULL,
      "cay jobs\ncay jobs --all web", jobs_flags, 0, ANY, false, "sandbox...", cmd_jobs},

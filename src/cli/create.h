@@ -15,7 +15,7 @@ int create_check(struct api *api, const struct args *args, const char *flag, dou
 bool create_is_misused(const struct err *err);
 
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --disk --env --env-file --workdir --pull); image NULL = host. */
+ * --pids --disk --env --env-file --workdir --pull); image NULL = host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
 
 /* Makes it; body is taken. What a pull does on the way is shown on stderr unless --quiet is given.

@@ -21,9 +21,8 @@ static const struct flag_hint flag_hints[] = {
     {"run create", "network net add-host dns ip link",
      "sandboxes have no network yet; install what is needed into an image (`cay image pull`, `cay "
      "image import`), or copy it in with `cay cp`"},
-    {"run create", "pids pids-limit ulimit",
-     "the limit on processes is the same for every sandbox yet; `cay inspect ID` shows it as "
-     "config.pids"},
+    {"run create", "ulimit",
+     "the limit on processes is --pids N; other limits are the same for every sandbox"},
     {"create", "u user", "a sandbox has no user of its own; give -u to `cay exec`"},
     {"create", "rm",
      "a sandbox goes by itself when its --timeout is over; `cay run` removes at once"},

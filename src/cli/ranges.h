@@ -9,8 +9,9 @@ struct err;
 /* The daemon moves values that are out of range to the nearer end, as its contract says. People are
  * told instead. */
 
-/* Checks --memory, --cpu and --disk, and a life in seconds (0 = not given) that was asked for with
- * flag. The ranges are the daemon's, which is asked only when there is something to check. */
+/* Checks --memory, --cpu, --pids and --disk, and a life in seconds (0 = no end, less = not given)
+ * that was asked for with flag. The ranges are the daemon's, which is asked only when there is
+ * something to check. */
 int ranges_check(struct api *api, const struct args *args, const char *flag, double life_s,
                  struct err *err);
 

@@ -26,7 +26,9 @@ enum type {
     TYPE_PULL,
 };
 
-#define AT(member) offsetof(struct daemon_config, member)
+/* Less would be no sandbox at all: its agent and the processes beside it count too. */
+#define TOTAL_MB_MIN   MEMORY_MB_MIN
+#define TOTAL_PIDS_MIN 32
 
 static const struct variable {
     const char *name, *other; /* other: the name it has in the contract, or NULL */
@@ -34,6 +36,7 @@ static const struct variable {
     size_t at;
     double min, max;
     const char *preset, *help;
+    bool zero; /* 0 is fine too, whatever min says */
 } variables[] = {
     {"CAY_DATA", NULL, TYPE_STRING, AT(data), 0, 0, "/var/lib/cay", "folder of all state"},
     {"CAY_RUN", NULL, TYPE_STRING, AT(run), 0, 0, "/run/cay", "folder of sockets"},
@@ -52,19 +55,31 @@ static const struct variable {
     {"CAY_DEFAULT_IMAGE", "III_DEFAULT_IMAGE", TYPE_STRING, AT(default_image), 0, 0,
      "python:3.12-slim", "image for callers that ask for the default"},
     {"CAY_DEFAULT_TIMEOUT", "III_DEFAULT_TIMEOUT", TYPE_U32, AT(default_timeout), TIMEOUT_S_MIN,
-     TIMEOUT_S_MAX, "3600", "seconds until a sandbox expires"},
+     TIMEOUT_S_MAX, "3600", "seconds until a sandbox expires; 0 = it does not", .zero = true},
     {"CAY_DEFAULT_MEMORY", "III_DEFAULT_MEMORY", TYPE_U32, AT(default_memory), MEMORY_MB_MIN,
      MEMORY_MB_MAX, "512", "MB of memory of a sandbox"},
     {"CAY_DEFAULT_CPU", "III_DEFAULT_CPU", TYPE_MILLIS, AT(default_cpu_millis),
      CPU_MILLIS_MIN / 1000.0, CPU_MILLIS_MAX / 1000.0, "1", "cores of a sandbox"},
+    {"CAY_DEFAULT_PIDS", NULL, TYPE_U32, AT(default_pids), PIDS_MIN, PIDS_MAX, "1024",
+     "processes and threads of a sandbox"},
     {"CAY_DEFAULT_DISK", NULL, TYPE_U32, AT(default_disk), DISK_MB_MIN, DISK_MB_MAX, "4096",
      "MB of disk of a sandbox"},
+    {"CAY_MAX_TIMEOUT", NULL, TYPE_U32, AT(max_timeout), TIMEOUT_S_MIN, TIMEOUT_S_MAX, "86400",
+     "seconds that a caller may ask for; 0 = any, and a sandbox may be made that does not expire",
+     .zero = true},
+    {"CAY_MAX_MEMORY", NULL, TYPE_U32, AT(max_memory), MEMORY_MB_MIN, MEMORY_MB_MAX, "4096",
+     "MB of memory that a caller may ask for"},
+    {"CAY_MAX_CPU", NULL, TYPE_MILLIS, AT(max_cpu_millis), CPU_MILLIS_MIN / 1000.0,
+     CPU_MILLIS_MAX / 1000.0, "4", "cores that a caller may ask for"},
+    {"CAY_MAX_PIDS", NULL, TYPE_U32, AT(max_pids), PIDS_MIN, PIDS_MAX, "4096",
+     "processes and threads that a caller may ask for"},
     {"CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES", TYPE_U32, AT(max_sandboxes), 1, 20000, "50",
      "how many sandboxes there may be"},
-    {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), 0, 1 << 30, "0",
-     "MB of memory of all sandboxes together; 0 = the machine's, less a reserve"},
-    {"CAY_TOTAL_PIDS", NULL, TYPE_U32, AT(total_pids), 0, 1 << 22, "0",
-     "processes of all sandboxes together; 0 = three quarters of what the kernel allows"},
+    {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), TOTAL_MB_MIN, 1 << 30, "0",
+     "MB of memory of all sandboxes together; 0 = the machine's, less a reserve", .zero = true},
+    {"CAY_TOTAL_PIDS", NULL, TYPE_U32, AT(total_pids), TOTAL_PIDS_MIN, PIDS_MAX, "0",
+     "processes of all sandboxes together; 0 = three quarters of what the kernel allows",
+     .zero = true},
     {"CAY_CGROUP", NULL, TYPE_STRING, AT(cgroup), 0, 0, NULL,
      "cgroup v2 only: the group that sandboxes are in, e.g. "
      "/system.slice/cay-sandboxes.service; else "
@@ -107,7 +122,7 @@ static const struct variable {
     {"CAY_WORKSPACE_DIR", "III_WORKSPACE_DIR", TYPE_STRING, AT(workspace), 0, 0, "/workspace",
      "where files and commands are, in a sandbox"},
     {"CAY_MAX_CMD_TIMEOUT", "III_MAX_CMD_TIMEOUT", TYPE_U32, AT(max_command), 1, 86400, "300",
-     "seconds a command may run"},
+     "seconds a command may run; 0 = any", .zero = true},
     {"CAY_RATE_LIMIT_ENABLED", "III_RATE_LIMIT_ENABLED", TYPE_BOOL, AT(rate_enabled), 0, 0, "false",
      "limit requests over TCP"},
     {"CAY_RATE_TOKEN_RPM", "III_RATE_TOKEN_RPM", TYPE_U32, AT(rate_rpm), 1, 1e9, "600",
@@ -128,9 +143,11 @@ static int parse_u32(const struct variable *v, const char *name, const char *tex
 {
     uint64_t n;
 
-    if (str_u64(text, &n) < 0 || (double)n < v->min || (double)n > v->max)
-        return err_set(err, ERR_INVALID, "%s must be a whole number from %.0f to %.0f, not \"%s\"",
-                       name, v->min, v->max, text);
+    if (str_u64(text, &n) < 0 ||
+        (((double)n < v->min || (double)n > v->max) && !(v->zero && n == 0)))
+        return err_set(err, ERR_INVALID,
+                       "%s must be %sa whole number from %.0f to %.0f, not \"%s\"", name,
+                       v->zero ? "0 or " : "", v->min, v->max, text);
     *ret = (uint32_t)n;
     return 0;
 }
@@ -241,14 +258,14 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
 }
 
 /* An empty variable is an unset one: compose files pass those. */
-static const char *lookup(const char *name)
+const char *config_lookup(const char *name)
 {
     const char *text = name ? getenv(name) : NULL;
 
     return text && *text ? text : NULL;
 }
 
-static void warn(struct daemon_config *c, char *text)
+void config_warn(struct daemon_config *c, char *text)
 {
     c->warnings = strv_add(c->warnings, text);
     free(text);
@@ -263,13 +280,13 @@ static int set_other(struct daemon_config *c, const struct variable *v, const ch
 
     if (set_variable(c, v, v->other, text, &bad) == 0)
         return 0;
-    warn(c, xasprintf("%s; going on with %s", bad.text, v->preset));
+    config_warn(c, xasprintf("%s; going on with %s", bad.text, v->preset));
     return set_variable(c, v, v->name, v->preset, err);
 }
 
 static int read_variable(struct daemon_config *c, const struct variable *v, struct err *err)
 {
-    const char *text = lookup(v->name), *other = lookup(v->other);
+    const char *text = config_lookup(v->name), *other = config_lookup(v->other);
 
     if (!text && other)
         return set_other(c, v, other, err);
@@ -327,15 +344,16 @@ static void name_unknown(struct daemon_config *c)
         best = nearest(name);
         if (best && strcmp(best->name, name) == 0)
             continue;
-        warn(c, best ? xasprintf("there is no variable %.80s: did you mean %s?", name, best->name)
-                     : xasprintf("there is no variable %.80s: see cay serve --help", name));
+        config_warn(
+            c, best ? xasprintf("there is no variable %.80s: did you mean %s?", name, best->name)
+                    : xasprintf("there is no variable %.80s: see cay serve --help", name));
     }
 }
 
 /* Where docker keeps credentials, if there is such a file. */
 static char *find_docker_config(void)
 {
-    const char *dir = lookup("DOCKER_CONFIG"), *home = lookup("HOME");
+    const char *dir = config_lookup("DOCKER_CONFIG"), *home = config_lookup("HOME");
     auto_free char *path = NULL;
 
     if (dir)
@@ -350,7 +368,8 @@ static void fill_in(struct daemon_config *c)
     if (!c->docker_config)
         c->docker_config = find_docker_config();
     /* The strict rule is that of iii workers, whose list is empty until someone fills it. */
-    if (c->image_strict && !lookup("CAY_ALLOWED_IMAGES") && !lookup("III_ALLOWED_IMAGES"))
+    if (c->image_strict && !config_lookup("CAY_ALLOWED_IMAGES") &&
+        !config_lookup("III_ALLOWED_IMAGES"))
         c->allowed_images[0] = '\0';
 }
 
@@ -361,7 +380,9 @@ int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
         return -1;
     fill_in(c);
     name_unknown(c);
-    return c->help ? 0 : config_check(c, err);
+    if (c->help)
+        return 0;
+    return config_ceilings(c, err) < 0 ? -1 : config_check(c, err);
 }
 
 void config_done(struct daemon_config *c)

@@ -24,7 +24,8 @@ struct daemon_config {
     char **insecure_registries, **registry_mirrors, **registry_realms; /* NULL = none */
     char *registry_ca, *docker_config;                                 /* NULL = none */
     uint32_t max_image_mb, image_budget_mb;                            /* of the second 0 = any */
-    uint32_t default_timeout, default_memory, default_cpu_millis, default_disk;
+    uint32_t default_timeout, default_memory, default_cpu_millis, default_pids, default_disk;
+    uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, sweep, max_command, prepared;
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
     char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */

@@ -36,7 +36,6 @@
 #define STREAMS_MAX (48u << 20)
 
 #define DRAIN_MS      10000
-#define PIDS_MAX      256
 #define LAUNCHER_DOWN "launcher_down"
 
 /* A program that is linked in as it is. */
@@ -203,8 +202,12 @@ static int start_engine(struct daemon *d, struct err *err)
         .default_timeout_s = c->default_timeout,
         .default_limits = {.memory_mb = c->default_memory,
                            .cpu_millis = c->default_cpu_millis,
-                           .pids = PIDS_MAX,
+                           .pids = c->default_pids,
                            .disk_mb = c->default_disk},
+        .ceilings = {.memory_mb = c->max_memory,
+                     .cpu_millis = c->max_cpu_millis,
+                     .pids = c->max_pids,
+                     .timeout_s = c->max_timeout},
         .max_sandboxes = c->max_sandboxes,
         .allowed_images = c->allowed_images,
         .custom_images = c->custom_images,

@@ -22,8 +22,9 @@ struct store;
 
 struct engine_config {
     const char *default_image;            /* python:3.12-slim */
-    uint32_t default_timeout_s;           /* 3600 */
-    struct sandbox_limits default_limits; /* 512 MB, 1 core, 256 pids, 4096 MB */
+    uint32_t default_timeout_s;           /* 3600; 0 = no end */
+    struct sandbox_limits default_limits; /* 512 MB, 1 core, 1024 pids, 4096 MB */
+    struct sandbox_ceilings ceilings;     /* 4096 MB, 4 cores, 4096 pids, a day */
     uint32_t max_sandboxes;               /* 50 */
     const char *allowed_images;           /* "*"; these four as policy.h says */
     const char *custom_images, *image_caps;
@@ -32,7 +33,7 @@ struct engine_config {
     enum pull_policy pull_policy; /* of creates that name none */
     uint64_t image_budget;        /* bytes that images may take after a pull; 0 = any */
     const char *workspace;        /* /workspace */
-    uint32_t max_command_s;       /* 300 */
+    uint32_t max_command_s;       /* 300; 0 = any */
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
     uint32_t disk_overcommit;     /* 100: disks may add up to so many times what is free; 0 = any */

@@ -133,7 +133,7 @@ static uint64_t capped_timeout(const struct engine *e, uint64_t timeout_ms)
 {
     uint64_t max_ms = (uint64_t)e->config.max_command_s * 1000;
 
-    return timeout_ms && timeout_ms < max_ms ? timeout_ms : max_ms;
+    return timeout_ms && (timeout_ms < max_ms || max_ms == 0) ? timeout_ms : max_ms;
 }
 
 /* Sends the call and makes what reads its answers; sb is the new exec's then. */

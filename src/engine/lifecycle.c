@@ -25,9 +25,7 @@
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
-#define RENEW_MIN_MS (60 * 1000LL)
-#define RENEW_MAX_MS (24 * 3600 * 1000LL)
-#define PAGE_MAX     200
+#define PAGE_MAX 200
 
 /* ---- create ---- */
 
@@ -162,7 +160,7 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
     sb->promised_mb = spec.limits.disk_mb;
     sb->state = SANDBOX_CREATING;
     sb->created_ms = now_ms();
-    sandbox_set_expiry(sb, sb->created_ms, sb->created_ms + spec.timeout_s * 1000LL);
+    sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec.timeout_s));
     take_image(sb, image);
     r = start(e, sb, image, err);
     if (r == 0)
@@ -427,6 +425,20 @@ int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *er
     return change(e, id, resume_in_turn, ret, err);
 }
 
+/* As near to what was asked for as a life that begins now may come. */
+static int64_t allowed_expiry(const struct engine *e, int64_t now, int64_t expires_ms)
+{
+    uint32_t most = e->config.ceilings.timeout_s;
+    int64_t first = now + TIMEOUT_S_MIN * 1000LL;
+    int64_t last = now + (most ? most : TIMEOUT_S_MAX) * 1000LL;
+
+    if (expires_ms == 0 && most == 0)
+        return EXPIRES_NEVER;
+    if (expires_ms < first)
+        return first;
+    return expires_ms < last ? expires_ms : last;
+}
+
 int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
                  struct err *err)
 {
@@ -436,16 +448,12 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
 
     if (sandbox_get(e, id, &sb, err) < 0)
         return -1;
-    if (expires_ms < now + RENEW_MIN_MS)
-        expires_ms = now + RENEW_MIN_MS;
-    if (expires_ms > now + RENEW_MAX_MS)
-        expires_ms = now + RENEW_MAX_MS;
     if (turn_take(e, &sb->turn, err) < 0)
         return -1;
     if (sb->state == SANDBOX_REMOVING) {
         r = sandbox_check_running(sb, err);
     } else {
-        sandbox_set_expiry(sb, now, expires_ms);
+        sandbox_set_expiry(sb, now, allowed_expiry(e, now, expires_ms));
         r = writer_wait(e, writer_put(e, sb), err);
     }
     if (r == 0)

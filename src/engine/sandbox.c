@@ -180,7 +180,8 @@ json_t *sandbox_json(const struct engine *e, struct sandbox *sb)
     if (sb->reason)
         set_str(o, "reason", sb->reason);
     (void)json_object_set_new(o, "createdAt", json_integer(sb->created_ms));
-    (void)json_object_set_new(o, "expiresAt", json_integer(sb->expires_ms));
+    (void)json_object_set_new(o, "expiresAt",
+                              json_integer(sb->expires_ms == EXPIRES_NEVER ? 0 : sb->expires_ms));
     (void)json_object_set_new(o, "metadata", json_deep_copy(sb->spec.metadata));
     pthread_mutex_unlock(&sb->lock);
 

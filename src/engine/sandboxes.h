@@ -21,12 +21,13 @@ struct maybe_number {
 };
 
 /* What a new sandbox shall be. What is NULL or not given takes its default; numbers are brought
- * into the contract's ranges. */
+ * into their ranges, which end at the ceilings. A timeout of 0 is no end where there is no ceiling
+ * for it, else the least. */
 struct sandbox_request {
     const char *image; /* required */
     const char *name;  /* NULL = the id */
     bool unique;       /* no other sandbox may have that name */
-    struct maybe_number timeout_s, memory_mb, cpu_cores, disk_mb;
+    struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     const json_t *env, *metadata; /* objects of strings */
     const char *workdir;
@@ -61,6 +62,7 @@ void engine_list(struct engine *e, const struct sandbox_query *query, json_t **r
 int engine_remove(struct engine *e, const char *id, struct err *err);
 int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err);
 int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* expires_ms 0 = never, as with a timeout of 0. */
 int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
                  struct err *err);
 /* Removes expired ones now; *ret is how many. */

@@ -107,18 +107,28 @@ static int read_entrypoint(const struct sandbox_request *req, struct sandbox_spe
     return 0;
 }
 
+static uint32_t read_life(const struct engine_config *c, struct maybe_number timeout_s)
+{
+    uint32_t most = c->ceilings.timeout_s;
+
+    if (timeout_s.given && timeout_s.value == 0 && most == 0)
+        return 0;
+    return number(timeout_s, 1, c->default_timeout_s, TIMEOUT_S_MIN, most ? most : TIMEOUT_S_MAX);
+}
+
 static void read_numbers(const struct engine_config *c, const struct sandbox_request *req,
                          struct sandbox_spec *ret)
 {
+    const struct sandbox_ceilings *most = &c->ceilings;
     struct sandbox_limits *limits = &ret->limits;
 
-    ret->timeout_s =
-        number(req->timeout_s, 1, clamp(c->default_timeout_s, TIMEOUT_S_MIN, TIMEOUT_S_MAX),
-               TIMEOUT_S_MIN, TIMEOUT_S_MAX);
+    ret->timeout_s = read_life(c, req->timeout_s);
     *limits = c->default_limits;
-    limits->memory_mb = number(req->memory_mb, 1, limits->memory_mb, MEMORY_MB_MIN, MEMORY_MB_MAX);
+    limits->memory_mb =
+        number(req->memory_mb, 1, limits->memory_mb, MEMORY_MB_MIN, most->memory_mb);
     limits->cpu_millis =
-        number(req->cpu_cores, 1000, limits->cpu_millis, CPU_MILLIS_MIN, CPU_MILLIS_MAX);
+        number(req->cpu_cores, 1000, limits->cpu_millis, CPU_MILLIS_MIN, most->cpu_millis);
+    limits->pids = number(req->pids, 1, limits->pids, PIDS_MIN, most->pids);
     limits->disk_mb = number(req->disk_mb, 1, limits->disk_mb, DISK_MB_MIN, DISK_MB_MAX);
 }
 

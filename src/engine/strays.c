@@ -32,17 +32,18 @@ static int take(struct engine *e, const struct box *box, enum sandbox_state stat
                 struct err *err)
 {
     struct sandbox_spec spec = {.image = (char[]){"unknown"},
-                                .timeout_s = TIMEOUT_S_MAX,
+                                .timeout_s = e->config.ceilings.timeout_s,
                                 .limits = e->config.default_limits,
                                 .workdir = (char *)(uintptr_t)e->config.workspace,
                                 .metadata = json_pack("{s:s}", "recovered", "true")};
+    int64_t now = now_ms(), expires_ms = sandbox_expiry(now, spec.timeout_s);
     json_t *object = sandbox_spec_json(&spec);
     auto_free char *config = json_dumps(object, 0);
     struct sandbox_row row = {.state = state,
                               .reason = state == SANDBOX_STOPPED ? (char[]){"recovered"} : NULL,
-                              .created_ms = now_ms(),
-                              .expires_ms = now_ms() + TIMEOUT_S_MAX * 1000LL,
-                              .deadline_ns = mono_ns() + TIMEOUT_S_MAX * 1000000000LL,
+                              .created_ms = now,
+                              .expires_ms = expires_ms,
+                              .deadline_ns = mono_ns() + (expires_ms - now) * 1000000,
                               .config = config,
                               .boot_id = e->boot_id,
                               .pid = box->pid,

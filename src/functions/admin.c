@@ -31,20 +31,32 @@ static int stray_remove(struct call *call, struct err *err)
     return reply_success(call);
 }
 
+/* Where there is no upper end, none is told. */
+static json_t *limits_json(const struct engine_config *c)
+{
+    const struct sandbox_ceilings *most = &c->ceilings;
+    json_t *o = json_pack("{s:i, s:I, s:f, s:f, s:i, s:I, s:i, s:i, s:i}", "memoryMinMb",
+                          MEMORY_MB_MIN, "memoryMaxMb", (json_int_t)most->memory_mb, "cpuMin",
+                          CPU_MILLIS_MIN / 1000.0, "cpuMax", most->cpu_millis / 1000.0, "pidsMin",
+                          PIDS_MIN, "pidsMax", (json_int_t)most->pids, "diskMinMb", DISK_MB_MIN,
+                          "diskMaxMb", DISK_MB_MAX, "timeoutMin", TIMEOUT_S_MIN);
+
+    if (most->timeout_s)
+        (void)json_object_set_new(o, "timeoutMax", json_integer(most->timeout_s));
+    (void)json_object_set_new(o, "maxSandboxes", json_integer(c->max_sandboxes));
+    if (c->max_command_s)
+        (void)json_object_set_new(o, "maxCommandSeconds", json_integer(c->max_command_s));
+    return o;
+}
+
 static int info(struct call *call, struct err *err)
 {
     const struct engine_config *c = engine_config(call->engine);
-    json_t *limits;
 
     (void)err;
-    limits = json_pack("{s:i, s:i, s:f, s:f, s:i, s:i, s:i, s:I}", "memoryMinMb", MEMORY_MB_MIN,
-                       "memoryMaxMb", MEMORY_MB_MAX, "cpuMin", CPU_MILLIS_MIN / 1000.0, "cpuMax",
-                       CPU_MILLIS_MAX / 1000.0, "timeoutMin", TIMEOUT_S_MIN, "timeoutMax",
-                       TIMEOUT_S_MAX, "maxSandboxes", (int)c->max_sandboxes, "maxCommandSeconds",
-                       (json_int_t)c->max_command_s);
     call->out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "version", CAY_VERSION, "runtime",
                           call->about->runtime, "isolation", call->about->boundary, "workspace",
-                          c->workspace, "defaultImage", c->default_image, "limits", limits);
+                          c->workspace, "defaultImage", c->default_image, "limits", limits_json(c));
     return 0;
 }
 

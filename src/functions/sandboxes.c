@@ -27,6 +27,7 @@ static void read_request(const struct call *call, char *const *entrypoint,
         .timeout_s = in_maybe(call, "timeout"),
         .memory_mb = in_maybe(call, "memory"),
         .cpu_cores = in_maybe(call, "cpu"),
+        .pids = in_maybe(call, "pids"),
         .disk_mb = in_maybe(call, "disk"),
         .network = in_bool(call, "network"),
         .env = json_object_get(call->in, "env"),
@@ -121,14 +122,18 @@ static const struct field create_fields[] = {
      .example = "\"demo\"", .help = "to use in place of the id; the id when absent"},
     {"unique", FIELD_BOOL, .optional = true,
      .help = "fail with name_taken when another sandbox has that name; else it can be shared"},
-    {"timeout", FIELD_INT, .optional = true, .lenient = true, .clamp = true, .min = TIMEOUT_S_MIN,
-     .max = TIMEOUT_S_MAX, .example = "300",
-     .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT)"},
-    {"memory", FIELD_INT, .optional = true, .lenient = true, .clamp = true, .min = MEMORY_MB_MIN,
-     .max = MEMORY_MB_MAX, .example = "512", .help = "MB of memory (default CAY_DEFAULT_MEMORY)"},
-    {"cpu", FIELD_NUMBER, .optional = true, .lenient = true, .clamp = true,
-     .min = CPU_MILLIS_MIN / 1000.0, .max = CPU_MILLIS_MAX / 1000.0,
-     .help = "cores (default CAY_DEFAULT_CPU)"},
+    /* The engine brings these four into their ranges, which end where the operator says. */
+    {"timeout", FIELD_INT, .optional = true, .lenient = true, .example = "300",
+     .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT); moved to the nearer end of "
+             "60 to CAY_MAX_TIMEOUT. Where that is 0 there is no upper end, and 0 = never"},
+    {"memory", FIELD_INT, .optional = true, .lenient = true, .example = "512",
+     .help = "MB of memory (default CAY_DEFAULT_MEMORY); moved to the nearer end of 64 to "
+             "CAY_MAX_MEMORY"},
+    {"cpu", FIELD_NUMBER, .optional = true, .lenient = true,
+     .help = "cores (default CAY_DEFAULT_CPU); moved to the nearer end of 0.5 to CAY_MAX_CPU"},
+    {"pids", FIELD_INT, .optional = true,
+     .help = "processes and threads at a time (default CAY_DEFAULT_PIDS); moved to the nearer end "
+             "of 16 to CAY_MAX_PIDS"},
     {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
      .help = "MB of disk (default CAY_DEFAULT_DISK)"},
     {"network", FIELD_BOOL, .optional = true, .lenient = true,
@@ -168,7 +173,9 @@ static const struct field list_fields[] = {
 
 static const struct field renew_fields[] = {
     {"expiresAt", FIELD_INT, .max = 9007199254740991, .example = "1767225900000",
-     .help = "Unix milliseconds; moved to the nearer end of 60 seconds to 24 hours from now"},
+     .help =
+         "Unix milliseconds; moved to the nearer end of 60 seconds to CAY_MAX_TIMEOUT from now. "
+         "Where that is 0 there is no upper end, and 0 = never"},
     {0},
 };
 

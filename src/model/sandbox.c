@@ -58,6 +58,11 @@ bool sandbox_name_is_like_id(const char *name)
     return str_starts(name, SANDBOX_ID_START);
 }
 
+int64_t sandbox_expiry(int64_t now_ms, uint32_t timeout_s)
+{
+    return timeout_s ? now_ms + timeout_s * 1000LL : EXPIRES_NEVER;
+}
+
 void sandbox_spec_done(struct sandbox_spec *spec)
 {
     free(spec->image);

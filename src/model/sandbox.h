@@ -39,12 +39,16 @@ int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct er
 #define SANDBOX_ID_START "sbx_"
 bool sandbox_name_is_like_id(const char *name);
 
+/* What a sandbox is given at least, and at most whatever the operator says: his own ceilings
+ * (CAY_MAX_…) are below. */
 #define MEMORY_MB_MIN  64
-#define MEMORY_MB_MAX  4096
+#define MEMORY_MB_MAX  (1 << 24)
 #define CPU_MILLIS_MIN 500
-#define CPU_MILLIS_MAX 4000
+#define CPU_MILLIS_MAX 1024000
+#define PIDS_MIN       16
+#define PIDS_MAX       (1 << 22) /* the kernel has no more */
 #define TIMEOUT_S_MIN  60
-#define TIMEOUT_S_MAX  86400
+#define TIMEOUT_S_MAX  315360000 /* ten years */
 #define DISK_MB_MIN    64
 #define DISK_MB_MAX    (1 << 20)
 
@@ -55,10 +59,16 @@ struct sandbox_limits {
     uint32_t disk_mb;
 };
 
+/* The most that a caller may ask for. */
+struct sandbox_ceilings {
+    uint32_t memory_mb, cpu_millis, pids;
+    uint32_t timeout_s; /* 0 = none, and a caller may ask for no end at all */
+};
+
 struct sandbox_spec {
-    char *image; /* echoed verbatim */
-    char *name;  /* NULL = the id */
-    uint32_t timeout_s;
+    char *image;        /* echoed verbatim */
+    char *name;         /* NULL = the id */
+    uint32_t timeout_s; /* 0 = it has no end */
     struct sandbox_limits limits;
     bool network;
     char *workdir;
@@ -66,6 +76,13 @@ struct sandbox_spec {
     json_t *metadata;  /* object of strings */
     char **entrypoint; /* NULL = none: the box just stays up */
 };
+
+/* What has no end is said to end in the year 2200: to compare it needs no rule of its own, and a
+ * daemon of before, which knows only times, keeps it. Callers see 0. */
+#define EXPIRES_NEVER 7258118400000
+
+/* When a life of so many seconds (0 = no end) that begins now is over. */
+int64_t sandbox_expiry(int64_t now_ms, uint32_t timeout_s);
 
 void sandbox_spec_done(struct sandbox_spec *spec);
 

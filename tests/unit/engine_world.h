@@ -53,6 +53,7 @@ static void world_new(struct world *w)
         .config = {.default_image = "host",
                    .default_timeout_s = 3600,
                    .default_limits = {512, 1000, 256, 4096},
+                   .ceilings = {4096, 4000, 4096, 86400},
                    .max_sandboxes = 5,
                    .allowed_images = "host, py*,gone",
                    .auto_install = true,

@@ -34,6 +34,7 @@ static int create_from(struct engine *e, const char *text, const struct engine_w
         .timeout_s = request_number(in, "timeout"),
         .memory_mb = request_number(in, "memory"),
         .cpu_cores = request_number(in, "cpu"),
+        .pids = request_number(in, "pids"),
         .disk_mb = request_number(in, "disk"),
         .network = json_is_true(json_object_get(in, "network")),
         .env = json_object_get(in, "env"),

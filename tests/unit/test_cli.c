@@ -187,8 +187,8 @@ TEST(a_flag_of_another_tool_is_answered_with_what_to_do)
     CHECK(str_starts(err.text, "--volume: folders of this machine"));
     CHECK_INT(PARSE(&a, &create, &err, "--network", "host"), -1);
     CHECK(str_starts(err.text, "--network: sandboxes have no network"));
-    CHECK_INT(PARSE(&a, &create, &err, "--pids", "5"), -1);
-    CHECK(str_starts(err.text, "--pids: "));
+    CHECK_INT(PARSE(&a, &create, &err, "--ulimit", "nproc=5"), -1);
+    CHECK(str_starts(err.text, "--ulimit: the limit on processes is --pids"));
     CHECK_INT(PARSE(&a, &plain, &err, "--publish", "80"), -1);
     CHECK(str_starts(err.text, "unknown flag"));
 }

@@ -89,8 +89,25 @@ TEST(a_value_that_does_not_parse_names_its_variable)
         {"CAY_REST_PORT", "65536",
          "CAY_REST_PORT must be a whole number from 0 to 65535, not \"65536\""},
         {"CAY_DEFAULT_MEMORY", "-1",
-         "CAY_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"-1\""},
-        {"CAY_DEFAULT_CPU", "nan", "CAY_DEFAULT_CPU must be a number from 0.5 to 4, not \"nan\""},
+         "CAY_DEFAULT_MEMORY must be a whole number from 64 to 16777216, not \"-1\""},
+        {"CAY_DEFAULT_CPU", "nan",
+         "CAY_DEFAULT_CPU must be a number from 0.5 to 1024, not \"nan\""},
+        {"CAY_TOTAL_MEMORY", "10",
+         "CAY_TOTAL_MEMORY must be 0 or a whole number from 64 to 1073741824, not \"10\""},
+        {"CAY_TOTAL_PIDS", "31",
+         "CAY_TOTAL_PIDS must be 0 or a whole number from 32 to 4194304, not \"31\""},
+        {"CAY_MAX_TIMEOUT", "59",
+         "CAY_MAX_TIMEOUT must be 0 or a whole number from 60 to 315360000, not \"59\""},
+        {"CAY_MAX_PIDS", "8", "CAY_MAX_PIDS must be a whole number from 16 to 4194304, not \"8\""},
+        {"CAY_MAX_CPU", "0", "CAY_MAX_CPU must be a number from 0.5 to 1024, not \"0\""},
+        {"CAY_DEFAULT_MEMORY", "8192",
+         "CAY_DEFAULT_MEMORY=8192 is beyond CAY_MAX_MEMORY=4096: raise the second, or lower the "
+         "first"},
+        {"CAY_DEFAULT_CPU", "4.5",
+         "CAY_DEFAULT_CPU=4.5 is beyond CAY_MAX_CPU=4: raise the second, or lower the first"},
+        {"CAY_DEFAULT_TIMEOUT", "0",
+         "CAY_DEFAULT_TIMEOUT=0 is beyond CAY_MAX_TIMEOUT=86400: raise the second, or lower the "
+         "first"},
         {"CAY_RATE_LIMIT_ENABLED", "yes",
          "CAY_RATE_LIMIT_ENABLED must be true or false, not \"yes\""},
         {"CAY_LOG_LEVEL", "loud", "CAY_LOG_LEVEL has no value \"loud\"; see cay serve --help"},
@@ -146,14 +163,51 @@ TEST(a_number_of_the_contract_that_does_not_parse_falls_back_and_warns)
     CHECK(!config.rate_enabled);
     CHECK_INT(config.default_timeout, 120);
     CHECK_INT(strv_len(config.warnings), 2);
-    CHECK_STR(config.warnings[0], "III_DEFAULT_MEMORY must be a whole number from 64 to 4096, not "
-                                  "\"lots\"; going on with 512");
+    CHECK_STR(config.warnings[0],
+              "III_DEFAULT_MEMORY must be a whole number from 64 to 16777216, not "
+              "\"lots\"; going on with 512");
     CHECK_STR(config.warnings[1],
               "III_RATE_LIMIT_ENABLED must be true or false, not \"yes\"; going on with false");
     /* Ours is not guessed at, also when the other is there and right. */
     setenv("III_DEFAULT_MEMORY", "128", 1);
     setenv("CAY_DEFAULT_MEMORY", "lots", 1);
-    CHECK_STR(READ(), "CAY_DEFAULT_MEMORY must be a whole number from 64 to 4096, not \"lots\"");
+    CHECK_STR(READ(),
+              "CAY_DEFAULT_MEMORY must be a whole number from 64 to 16777216, not \"lots\"");
+}
+
+TEST(defaults_follow_a_ceiling_that_is_lower)
+{
+    clearenv();
+    setenv("CAY_MAX_MEMORY", "128", 1);
+    setenv("CAY_MAX_CPU", "0.5", 1);
+    setenv("CAY_MAX_PIDS", "64", 1);
+    setenv("CAY_MAX_TIMEOUT", "300", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.default_memory, 128);
+    CHECK_INT(config.default_cpu_millis, 500);
+    CHECK_INT(config.default_pids, 64);
+    CHECK_INT(config.default_timeout, 300);
+    CHECK(config.warnings == NULL);
+    /* By the contract a default has no ceiling, so that is no reason not to start. */
+    setenv("III_DEFAULT_MEMORY", "512", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.default_memory, 128);
+    CHECK_STR(config.warnings[0],
+              "III_DEFAULT_MEMORY=512 is beyond CAY_MAX_MEMORY=128; going on with that");
+}
+
+TEST(without_a_ceiling_a_life_may_have_no_end)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.default_timeout, 3600);
+    CHECK_INT(config.max_timeout, 86400);
+    CHECK_INT(config.default_pids, 1024);
+    setenv("CAY_MAX_TIMEOUT", "0", 1);
+    setenv("CAY_DEFAULT_TIMEOUT", "0", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(config.default_timeout, 0);
+    CHECK_INT(config.max_timeout, 0);
 }
 
 TEST(a_variable_that_nobody_reads_is_named_with_the_nearest)

@@ -59,6 +59,65 @@ TEST(numbers_are_clamped_to_the_ranges_of_the_contract)
     world_done(&w);
 }
 
+TEST(numbers_are_clamped_to_the_operators_ceilings)
+{
+    struct world w;
+    json_t *s, *c;
+
+    world_new(&w);
+    w.engine->config.ceilings = (struct sandbox_ceilings){
+        .memory_mb = 8192, .cpu_millis = 700, .pids = 300, .timeout_s = 90};
+    world_start(&w);
+    CHECK_INT(try_create(&w,
+                         "{\"image\":\"host\",\"timeout\":100,\"memory\":99999,\"cpu\":3,\"pids\":"
+                         "9999999999}",
+                         &s, NULL),
+              0);
+    c = json_object_get(s, "config");
+    CHECK_INT(num(c, "timeout"), 90);
+    CHECK_INT(num(c, "memory"), 8192);
+    CHECK(json_real_value(json_object_get(c, "cpu")) == 0.7);
+    CHECK_INT(num(c, "pids"), 300);
+    json_decref(s);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"timeout\":0,\"pids\":-1}", &s, NULL), 0);
+    c = json_object_get(s, "config");
+    CHECK_INT(num(c, "timeout"), 60);
+    CHECK_INT(num(c, "pids"), 16);
+    json_decref(s);
+    world_done(&w);
+}
+
+TEST(without_a_ceiling_a_sandbox_may_have_no_end)
+{
+    struct world w;
+    auto_free char *id = NULL;
+    unsigned swept;
+    json_t *s;
+
+    world_new(&w);
+    w.engine->config.ceilings.timeout_s = 0;
+    world_start(&w);
+    CHECK_INT(try_create(&w, "{\"image\":\"host\",\"timeout\":0}", &s, NULL), 0);
+    CHECK_INT(num(s, "expiresAt"), 0);
+    CHECK_INT(num(json_object_get(s, "config"), "timeout"), 0);
+    id = xstrdup(str(s, "id"));
+    json_decref(s);
+    CHECK_INT(engine_sweep(w.engine, &swept, NULL), 0);
+    CHECK_INT(swept, 0);
+    /* It may get an end, and lose it again. */
+    CHECK_INT(engine_renew(w.engine, id, now_ms() + 7200000, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") > now_ms() + 7000000);
+    json_decref(s);
+    CHECK_INT(engine_renew(w.engine, id, 0, &s, NULL), 0);
+    CHECK_INT(num(s, "expiresAt"), 0);
+    json_decref(s);
+    /* A time that is far away is a time. */
+    CHECK_INT(engine_renew(w.engine, id, INT64_MAX, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") > now_ms() && num(s, "expiresAt") <= now_ms() + 315360000000);
+    json_decref(s);
+    world_done(&w);
+}
+
 TEST(bad_input_is_refused_before_anything_is_made)
 {
     static const struct {

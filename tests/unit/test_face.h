@@ -391,6 +391,7 @@ static void engine_up(void)
         .default_image = "host",
         .default_timeout_s = 3600,
         .default_limits = {512, 1000, 256, 4096},
+        .ceilings = {4096, 4000, 4096, 86400},
         .max_sandboxes = 8,
         .allowed_images = "*",
         .auto_install = true,
