@@ -33,7 +33,8 @@ static struct image *host_image(const struct image_store *s)
     image->stop_signal = xstrdup("");
     image->platform = xstrdup(platform_here());
     image->labels = json_object();
-    image->created_ms = image->pulled_ms = image->used_ms = s->opened_ms;
+    image->created_ms = image->pulled_ms = s->opened_ms;
+    image->used_ms = atomic_load(&s->host_used_ms);
     return image;
 }
 

@@ -115,6 +115,7 @@ int image_store_open(const char *data_dir, int worker_fd, struct image_store **r
     (void)pthread_mutex_init(&s->lock, NULL);
     s->registries = json_object();
     s->opened_ms = now_ms();
+    atomic_init(&s->host_used_ms, s->opened_ms);
     if (keep_worker(s, worker_fd, err) < 0 || open_folders(s, data_dir, err) < 0 ||
         make_points(s->base, err) < 0 ||
         host_layer(s->host, &s->host_layer, &s->host_binds, err) < 0) {

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -145,6 +146,7 @@ struct image_store {
     char **host_binds;
     char **aside_layers, **aside_host; /* set aside; the next start deletes what is forgotten */
     int64_t opened_ms;
+    atomic_llong host_used_ms; /* it has no file whose time could tell, so a start forgets it */
 };
 
 /* ---- find.c; under the lock, or prepared for what goes away meanwhile ---- */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "image/image.h"
@@ -46,7 +47,9 @@ void image_touch(struct image_store *s, const char *name)
 {
     auto_free char *kept = image_name_short(name);
 
-    if (kept && strcmp(kept, "host") != 0)
+    if (kept && strcmp(kept, "host") == 0)
+        atomic_store(&s->host_used_ms, now_ms());
+    else if (kept)
         names_touch(s->names, kept);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/xattr.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -229,6 +230,27 @@ TEST(the_host_image_is_always_there)
     CHECK_INT(look(image, "root").st_mode & 07777, 0700);
     CHECK_INT(look(image, "home/user").st_uid, 1000);
     CHECK_INT(look(image, ".").st_mode & 07777, 0755);
+    image_free(image);
+    image_store_free(s);
+}
+
+TEST(the_host_image_tells_when_it_was_last_used)
+{
+    struct image *image;
+    struct image_store *s;
+    int64_t opened;
+
+    set_up();
+    s = open_store();
+    CHECK_INT(image_get(s, "host", &image, NULL), 0);
+    opened = image->used_ms;
+    image_free(image);
+    while (now_ms() <= opened)
+        ;
+    image_touch(s, "host");
+    CHECK_INT(image_get(s, "host", &image, NULL), 0);
+    CHECK(image->used_ms > opened);
+    CHECK_INT(image->pulled_ms, opened);
     image_free(image);
     image_store_free(s);
 }
