@@ -46,7 +46,8 @@ int file_error(struct err *err, int errnum, const char *path)
     case EDQUOT:
     case EFBIG:
         (void)err_code(err, ERR_LIMIT, "no_space",
-                       "%.120s: the sandbox's disk is full; remove files or use a larger one",
+                       "%.100s: the sandbox's disk is full; remove files, or make a sandbox with a "
+                       "larger disk (CAY_DEFAULT_DISK when none is asked for)",
                        path);
         break;
     case EEXIST:

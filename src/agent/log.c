@@ -90,7 +90,8 @@ int journal_open(struct journal *j, const char *id, struct err *err)
         journal_discard(j);
         if (r == -ENOSPC || r == -EDQUOT)
             return err_code(err, ERR_LIMIT, "no_space",
-                            "the sandbox's disk is full, there is no room for a log; remove files");
+                            "the sandbox's disk is full, there is no room for a log; remove files, "
+                            "or make a sandbox with a larger disk");
         return err_sys(err, -r, "make the log of background exec %s", id);
     }
     return 0;

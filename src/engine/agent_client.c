@@ -67,6 +67,17 @@ static void make_harmless(char *text)
             *p = '?';
 }
 
+/* An agent knows no settings, so what raises its limits is told here, also for one of before. */
+static void name_settings(struct err *said)
+{
+    if (said->code && strcmp(said->code, "process_limit") == 0)
+        (void)err_code(
+            said, said->kind, said->code,
+            "the sandbox has as many processes as it may; try again when some have "
+            "ended, or make one with more pids (at most CAY_MAX_PIDS; CAY_TOTAL_PIDS for "
+            "all together)");
+}
+
 static int agent_said_no(const char *data, size_t len, struct err *err)
 {
     struct err said = {0};
@@ -94,6 +105,7 @@ static int agent_said_no(const char *data, size_t len, struct err *err)
         break;
     }
     make_harmless(said.text);
+    name_settings(&said);
     if (err)
         *err = said;
     return -1;

@@ -184,6 +184,7 @@ int engine_exec_open(struct engine *e, const char *id, const struct exec_request
     if (open_exec(sb, BOX_EXEC, CALL_EXEC, &args, ret, err) < 0)
         return -1;
     (*ret)->timeout_ms = capped.timeout_ms;
+    (*ret)->capped = capped.timeout_ms != req->timeout_ms;
     (*ret)->collected = req->collect;
     (*ret)->detached = req->detach;
     memcpy((*ret)->id, exec_id, sizeof(exec_id));

@@ -20,6 +20,7 @@ struct exec {
     struct sandbox *sandbox; /* held until close */
     struct agent_reader reader;
     uint64_t timeout_ms; /* 0 = none */
+    bool capped;         /* that is the operator's maximum, and not what was asked for */
     int64_t opened_ns, started_ns;
     int64_t quiet_ns; /* since when an agent that has not answered could have */
     int64_t look_ns;  /* when to ask why the agent is silent, until it has started */

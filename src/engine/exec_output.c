@@ -161,8 +161,9 @@ static bool is_paused(struct sandbox *sb)
 
 static int timed_out(const struct exec *x, struct err *err)
 {
-    return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums",
-                    (unsigned long long)x->timeout_ms);
+    return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums%s",
+                    (unsigned long long)x->timeout_ms,
+                    x->capped ? ", the most that CAY_MAX_CMD_TIMEOUT allows" : "");
 }
 
 /* A box that is paused cannot end it: the caller's time is over all the same, and the command's

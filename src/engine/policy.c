@@ -392,7 +392,8 @@ int policy_check(const struct policy *p, const char *name, struct err *err)
 static int over(const char *name, const char *what, double cap, const char *unit, struct err *err)
 {
     return err_code(err, ERR_FORBIDDEN, "image_cap_exceeded",
-                    "%s of %s may be at most %g%s: ask for less", what, name, cap, unit);
+                    "%s of %s may be at most %g%s (CAY_IMAGE_CAPS): ask for less", what, name, cap,
+                    unit);
 }
 
 static int apply_cap(const struct cap *cap, const char *name, bool asked_cpu, bool asked_memory,

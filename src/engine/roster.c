@@ -58,7 +58,8 @@ int roster_reserve(struct engine *e, const char *name, bool unique, struct err *
     if (all->stopping)
         r = err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
     else if (all->count + all->reserved >= e->config.max_sandboxes)
-        r = err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u",
+        r = err_code(err, ERR_LIMIT, "sandbox_limit",
+                     "Maximum sandbox limit reached: %u (CAY_MAX_SANDBOXES)",
                      e->config.max_sandboxes);
     else
         r = namesakes_reserve(&all->names, name, unique, err);

@@ -293,7 +293,10 @@ ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *
 static int too_large(struct http_req *req, size_t max, struct err *err)
 {
     (void)body_fail(req);
-    return err_set(err, ERR_TOO_LARGE, "the body is larger than the %zu bytes allowed here", max);
+    return err_set(err, ERR_TOO_LARGE,
+                   "the body is larger than the %zu bytes that are taken here; a file of any size "
+                   "can be uploaded as application/octet-stream",
+                   max);
 }
 
 /* Past the usual size, room for all that the body can become is taken at once: callers who each

@@ -77,7 +77,10 @@ static int check_rate(const struct rest *rest, struct http_req *req, struct err 
     wait = ratelimit_take(rest->rate, rest->config->token ? rest->config->token : "", mono_ns());
     if (wait == 0)
         return 0;
-    (void)err_code(err, ERR_LIMIT, "rate_limited", "Rate limit exceeded");
+    (void)err_code(err, ERR_LIMIT, "rate_limited",
+                   "Rate limit exceeded: %u requests a minute, %u at once (CAY_RATE_TOKEN_RPM, "
+                   "CAY_RATE_TOKEN_BURST)",
+                   rest->config->rate_rpm, rest->config->rate_burst);
     err->retry_s = wait;
     return -1;
 }

@@ -165,7 +165,7 @@ TEST(the_limit_holds_and_a_removed_sandbox_makes_room)
         ids[i] = create(&w, "{\"image\":\"host\"}");
     CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
     CHECK_INT(err.kind, ERR_LIMIT);
-    CHECK_STR(err.text, "Maximum sandbox limit reached: 5");
+    CHECK_STR(err.text, "Maximum sandbox limit reached: 5 (CAY_MAX_SANDBOXES)");
     CHECK_INT(engine_remove(w.engine, ids[0], NULL), 0);
     free(ids[0]);
     ids[0] = create(&w, "{\"image\":\"host\"}");
@@ -1381,7 +1381,8 @@ TEST(a_timeout_is_an_error_with_the_time_in_it)
     CHECK_STR(err.text, "Command timed out after 1500ms");
     req.timeout_ms = 0;
     CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
-    CHECK_STR(err.text, "Command timed out after 300000ms");
+    CHECK_STR(err.text,
+              "Command timed out after 300000ms, the most that CAY_MAX_CMD_TIMEOUT allows");
     world_done(&w);
 }
 

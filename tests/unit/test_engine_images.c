@@ -226,7 +226,7 @@ TEST(caps_lower_defaults_and_refuse_wishes)
     CHECK_INT(policy_limit(p, "python", true, true, &limits, &err), -1);
     CHECK_INT(err.kind, ERR_FORBIDDEN);
     CHECK_STR(err.code, "image_cap_exceeded");
-    CHECK_STR(err.text, "memory of python may be at most 128 MB: ask for less");
+    CHECK_STR(err.text, "memory of python may be at most 128 MB (CAY_IMAGE_CAPS): ask for less");
     limits = (struct sandbox_limits){.memory_mb = 300, .cpu_millis = 4000};
     CHECK_INT(policy_limit(p, "ghcr.io/a/b:1", true, true, &limits, NULL), -1);
     CHECK_INT(policy_limit(p, "node", true, true, &limits, NULL), 0);

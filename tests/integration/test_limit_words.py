@@ -1,0 +1,117 @@
+"""Whoever meets a limit is told what moves it: the operator's variable, or what to do where there is none."""
+
+import json
+import subprocess
+
+import pytest
+
+from cay_harness import CAY, wait_until
+
+FILL = """
+import os, signal
+try:
+    while True:
+        if os.fork() == 0:
+            signal.pause()
+except OSError:
+    print("full", flush=True)
+    signal.pause()
+"""
+
+
+def too_many(api, own):
+    api.create()
+    return api.try_create()
+
+
+def too_often(api, own):
+    with own.api() as tcp:
+        return next(reply for reply in iter(lambda: tcp.get("/info"), None) if reply.status != 200)
+
+
+def too_long(api, own):
+    return api.try_exec(api.create()["id"], "sleep 1000")
+
+
+def too_many_processes(api, own):
+    id = api.create(pids=16)["id"]
+    x = api.background(id, ["python3", "-c", FILL])
+    wait_until(lambda: "full" in api.background_logs(x["id"])["output"])
+    # Supervisors wait for commands, so some of these find one.
+    return next(reply for reply in (api.try_exec(id, "true") for _ in range(50)) if reply.status != 200)
+
+
+def too_much_of_an_image(api, own):
+    return api.try_create(memory=256)
+
+
+def too_large_a_disk(api, own):
+    return api.try_create(disk=1 << 20)
+
+
+def full_disk(api, own):
+    id = api.create(disk=64)["id"]
+    api.exec(id, "head -c 200000000 /dev/zero > big", timeout=60)
+    return api.file(id, "write", path="more", content="x" * 500_000)
+
+
+def too_large_an_image(api, own):
+    root = own.root / "image"
+    root.mkdir()
+    (root / "data").write_bytes(b"x" * (2 << 20))
+    with own.unix_api() as local:
+        return local.post("/images/import", {"path": str(root), "name": "large:1"})
+
+
+def too_large_a_body(api, own):
+    return api.post("/sandboxes", {"image": "host", "metadata": {"a": "x" * (2 << 20)}})
+
+
+def too_large_a_file(api, own):
+    id = api.create()["id"]
+    api.sh(id, "truncate -s 17M large")
+    return api.file(id, "read", path="large")
+
+
+# Who meets it, with which settings, the status, the code, and what the text has in it.
+MET = [
+    (too_many, {"CAY_MAX_SANDBOXES": 1}, 429, "sandbox_limit", "CAY_MAX_SANDBOXES"),
+    (too_often, {"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_RPM": 1, "CAY_RATE_TOKEN_BURST": 2}, 429,
+     "rate_limited", "1 requests a minute, 2 at once (CAY_RATE_TOKEN_RPM, CAY_RATE_TOKEN_BURST)"),
+    (too_long, {"CAY_MAX_CMD_TIMEOUT": 1}, 408, "command_timeout", "CAY_MAX_CMD_TIMEOUT"),
+    (too_many_processes, {}, 429, "process_limit", "CAY_MAX_PIDS; CAY_TOTAL_PIDS"),
+    (too_much_of_an_image, {"CAY_IMAGE_CAPS": "host:memory=128"}, 403, "image_cap_exceeded", "CAY_IMAGE_CAPS"),
+    (too_large_a_disk, {"CAY_DISK_OVERCOMMIT": 1}, 503, "no_space", "CAY_DISK_OVERCOMMIT"),
+    (full_disk, {}, 429, "no_space", "CAY_DEFAULT_DISK"),
+    (too_large_an_image, {"CAY_MAX_IMAGE_SIZE": 1}, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
+    (too_large_a_body, {}, 413, "too_large", "application/octet-stream"),
+    (too_large_a_file, {}, 413, "file_too_large", "application/octet-stream"),
+]
+
+# Met in test_limits.py, which fills the machine's share.
+MET_ELSEWHERE = {"machine_full": "CAY_TOTAL_MEMORY or CAY_TOTAL_PIDS"}
+
+# Limits of the program itself: no variable moves them, and the text says what to do instead.
+FIXED = {
+    "busy": "comes again", "limit": "uses exec with detach", "sandbox_busy": "comes again",
+    "too_many_streams": "closes some", "image_limit": "prunes", "pull_limit": "comes again",
+    "too_many_layers": "flattens the image", "bad_config": "has a damaged image", "bad_image": "has a damaged image",
+}
+
+# Not limits, but trouble: 503.
+TROUBLE = {"unavailable", "launcher_lost", "agent_lost", "agent_timeout", "cancelled", "digest_mismatch",
+           "image_pull_failed"}
+
+
+@pytest.mark.parametrize("meet, env, status, code, says", MET, ids=[row[0].__name__ for row in MET])
+def test_a_limit_says_what_moves_it(daemon_of, meet, env, status, code, says):
+    own = daemon_of(env=env).start()
+    with own.unix_api() as api:
+        meet(api, own).failed(status, code, says)
+
+
+def test_no_limit_is_left_out_here():
+    """Every code of an answer that says "too much" or "too many" is in one of the tables above."""
+    said = subprocess.run([CAY, "serve", "--openapi"], capture_output=True, check=True).stdout
+    codes = {e["code"] for e in json.loads(said)["x-errors"] if {413, 429, 503} & set(e["statuses"])}
+    assert codes - {row[3] for row in MET} - set(MET_ELSEWHERE) - set(FIXED) - TROUBLE == set()
