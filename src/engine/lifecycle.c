@@ -357,15 +357,19 @@ int engine_remove(struct engine *e, const char *id, struct err *err)
 
 /* ---- pause, resume, renew ---- */
 
-/* The row says paused before the box is, and still says so until the box runs again: a start that
- * finds such a row freezes the box once more, so row and box agree whenever the daemon dies. */
+/* Whoever is told that it is paused finds it so after a restart: a start freezes the boxes whose
+ * rows say so and lets all others go on, so row and box agree whenever the daemon dies. The row is
+ * written while the processes come to rest. */
 static int pause_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, NULL, err) < 0)
         return -1;
+    runtime_begin_pause(e->runtime, &sb->box);
     if (writer_wait(e, writer_put_state(e, sb), err) == 0 &&
         runtime_pause(e->runtime, &sb->box, true, err) == 0)
         return 0;
+    if (!sandbox_is_committing(sb))
+        (void)runtime_pause(e->runtime, &sb->box, false, NULL);
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     writer_leave(e, writer_put_state(e, sb));
     return -1;

@@ -88,6 +88,12 @@ int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct
     return 0;
 }
 
+void runtime_begin_pause(struct runtime *rt, const struct box *box)
+{
+    if (rt->ops->begin_pause)
+        rt->ops->begin_pause(rt, box);
+}
+
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err)
 {
     if (!rt->ops->stats)

@@ -132,6 +132,9 @@ struct runtime_ops {
     enum box_look (*look)(struct runtime *rt, const struct box *box);
 
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
+    /* Asks all that runs in the box to stand still, and does not wait until it does: pause() is
+     * called then, and finds it done, or on its way. It fails where that would have failed. */
+    void (*begin_pause)(struct runtime *rt, const struct box *box);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
 
     /* Quick. ERR_UNSUPPORTED where the disks of boxes are not this host's. */
@@ -180,6 +183,7 @@ int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel 
                     int *ret_fd, struct err *err);
 enum box_look runtime_look(struct runtime *rt, const struct box *box);
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
+void runtime_begin_pause(struct runtime *rt, const struct box *box);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
 int runtime_room(struct runtime *rt, struct host_room *ret, struct err *err);

@@ -65,7 +65,7 @@ static struct fake {
     _Atomic enum lie lie;
     atomic_bool fail_prepare, fail_create, fail_pause, fail_destroy, hold_destroy;
     atomic_int urgency; /* the least nice that a box was taken away */
-    atomic_uint oom_kills, prepared, destroys, destroyed, killed, ranges_kept;
+    atomic_uint oom_kills, prepared, destroys, destroyed, killed, ranges_kept, pauses_begun;
     atomic_bool main_runs;     /* until a signal comes */
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
@@ -664,6 +664,13 @@ static int fake_pause(struct runtime *rt, const struct box *box, bool paused, st
     return 0;
 }
 
+/* Comes to rest at once, so that who gives up on a pause has to let it go on. */
+static void fake_begin_pause(struct runtime *rt, const struct box *box)
+{
+    (void)fake_pause(rt, box, true, NULL);
+    atomic_fetch_add(&fake.pauses_begun, 1);
+}
+
 static int fake_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                       struct err *err)
 {
@@ -768,6 +775,7 @@ static const struct runtime_ops fake_ops = {
     .connect = fake_connect,
     .look = fake_look_at,
     .pause = fake_pause,
+    .begin_pause = fake_begin_pause,
     .stats = fake_stats,
     .room = fake_room,
     .disk_room = fake_disk_room,

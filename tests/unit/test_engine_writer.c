@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <string.h>
 
+#include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
 #include "engine_world.h"
 #include "store/store_internal.h"
@@ -89,11 +90,42 @@ TEST(a_pause_whose_row_cannot_be_stored_leaves_it_running)
                    "BEGIN SELECT RAISE(FAIL, 'no pause today'); END");
     CHECK_INT(engine_pause(w.engine, id, &s, &err), -1);
     CHECK(strstr(err.text, "no pause today"));
+    CHECK_INT(atomic_load(&fake.pauses_begun), 1);
     CHECK(!fake_look(id)->paused);
     check_status(&w, id, "running");
     run_sql(w.dir, "DROP TRIGGER no");
     CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
     json_decref(s);
+    world_done(&w);
+}
+
+static void set_committing(struct world *w, const char *id, bool committing)
+{
+    struct sandbox *sb;
+
+    CHECK_INT(sandbox_get(w->engine, id, &sb, NULL), 0);
+    CHECK_INT(runtime_pause(w->engine->runtime, &sb->box, committing, NULL), 0);
+    pthread_mutex_lock(&sb->lock);
+    sb->committing = committing;
+    pthread_mutex_unlock(&sb->lock);
+    sandbox_unref(sb);
+}
+
+TEST(a_pause_whose_row_cannot_be_stored_lets_no_committed_sandbox_go_on)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    run_sql(w.dir, "CREATE TRIGGER no BEFORE UPDATE ON sandbox WHEN NEW.state = 'paused' "
+                   "BEGIN SELECT RAISE(FAIL, 'no pause today'); END");
+    set_committing(&w, id, true);
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), -1);
+    CHECK(fake_look(id)->paused);
+    check_status(&w, id, "running");
+    set_committing(&w, id, false);
     world_done(&w);
 }
 

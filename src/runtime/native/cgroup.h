@@ -23,6 +23,8 @@ struct cgroup_ops {
     char **(*work_dirs)(const struct cgroup *c, const char *id);
     char **(*agent_dirs)(const struct cgroup *c, const char *id);
     int (*freeze)(const struct cgroup *c, const char *id, bool frozen, struct err *err);
+    /* Without waiting for it; freeze() does, and tells what is wrong. */
+    void (*begin_freeze)(const struct cgroup *c, const char *id);
     int (*stats)(const struct cgroup *c, const char *id, struct box_stats *ret, struct err *err);
     /* Signals every process of the box, also those of a box that nobody remembers. */
     void (*kill)(const struct cgroup *c, const char *id);

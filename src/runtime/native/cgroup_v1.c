@@ -275,6 +275,8 @@ static int v1_freeze(const struct cgroup *c, const char *id, bool frozen, struct
 
     if (fd < 0)
         return err_sys(err, errno, "open the freezer of %s", id);
+    if (frozen && freezer_is(fd, want)) /* by v1_begin_freeze(), which was a while ago */
+        return 0;
     for (int tries = 0; mono_ns() < end; tries++) {
         struct timespec ts = {.tv_nsec = tries < 50 ? 20000 : 1000000};
 
@@ -287,6 +289,13 @@ static int v1_freeze(const struct cgroup *c, const char *id, bool frozen, struct
     (void)!pwrite(fd, "THAWED", strlen("THAWED"), 0);
     return err_set(err, ERR_UNAVAILABLE,
                    "a process does not stop (it waits in the kernel); try again later");
+}
+
+static void v1_begin_freeze(const struct cgroup *c, const char *id)
+{
+    auto_free char *dir = work_dir(c, V1_FREEZER, id);
+
+    (void)cgroup_write(dir, "freezer.state", "FROZEN", NULL);
 }
 
 static int v1_stats(const struct cgroup *c, const char *id, struct box_stats *ret, struct err *err)
@@ -346,6 +355,7 @@ const struct cgroup_ops cgroup_v1_ops = {
     .work_dirs = v1_work_dirs,
     .agent_dirs = v1_agent_dirs,
     .freeze = v1_freeze,
+    .begin_freeze = v1_begin_freeze,
     .stats = v1_stats,
     .kill = v1_kill,
     .remove = v1_remove,

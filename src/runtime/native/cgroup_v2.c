@@ -141,6 +141,13 @@ static int v2_freeze(const struct cgroup *c, const char *id, bool frozen, struct
                    "a process does not stop (it waits in the kernel); try again later");
 }
 
+static void v2_begin_freeze(const struct cgroup *c, const char *id)
+{
+    auto_free char *box = box_dir(c, id);
+
+    (void)cgroup_write(box, "cgroup.freeze", "1", NULL);
+}
+
 static int v2_stats(const struct cgroup *c, const char *id, struct box_stats *ret, struct err *err)
 {
     auto_free char *box = box_dir(c, id);
@@ -207,6 +214,7 @@ const struct cgroup_ops cgroup_v2_ops = {
     .work_dirs = v2_work_dirs,
     .agent_dirs = v2_agent_dirs,
     .freeze = v2_freeze,
+    .begin_freeze = v2_begin_freeze,
     .stats = v2_stats,
     .kill = v2_kill,
     .remove = v2_remove,

@@ -208,6 +208,13 @@ static int native_pause(struct runtime *rt, const struct box *box, bool paused, 
     return n->cgroup.ops->freeze(&n->cgroup, box->id, paused, err);
 }
 
+static void native_begin_pause(struct runtime *rt, const struct box *box)
+{
+    struct native *n = native_of(rt);
+
+    n->cgroup.ops->begin_freeze(&n->cgroup, box->id);
+}
+
 static int native_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                         struct err *err)
 {
@@ -280,6 +287,7 @@ static const struct runtime_ops native_ops = {
     .connect = native_connect,
     .look = native_look,
     .pause = native_pause,
+    .begin_pause = native_begin_pause,
     .stats = native_stats,
     .room = native_room,
     .unwritten = native_unwritten,
