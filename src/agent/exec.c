@@ -41,6 +41,15 @@ static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
     return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
+static void close_theirs(struct supervised *x)
+{
+    for (int i = 0; i < 3; i++) {
+        if (x->theirs[i] >= 0 && (i == 0 || x->theirs[i] != x->theirs[i - 1]))
+            (void)close(x->theirs[i]);
+    }
+    x->theirs[0] = x->theirs[1] = x->theirs[2] = -1;
+}
+
 static int make_pipes(struct supervised *x, int fds[3])
 {
     int r = make_pipe(&x->out[0].fd, &fds[1], 0);
@@ -77,11 +86,11 @@ static int start(struct supervised *x, struct err *err)
     }
     x->started = mono_ns();
     x->pid = spawn_run(&s, err);
-    for (int i = 0; i < 3; i++)
-        if (s.fds[i] >= 0 && (i == 0 || s.fds[i] != s.fds[i - 1]))
-            (void)close(s.fds[i]);
-    if (x->pid < 0)
+    memcpy(x->theirs, s.fds, sizeof(x->theirs));
+    if (x->pid < 0) {
+        close_theirs(x);
         return -1;
+    }
     /* More than a century is for ever, and does not overflow. */
     if (x->in.timeout_ms > 0 && x->in.timeout_ms < INT64_MAX / 2000000)
         x->deadline = x->started + (int64_t)x->in.timeout_ms * 1000000;
@@ -94,12 +103,14 @@ static void let_go_on(pid_t pid, int sig)
     (void)ptrace(PTRACE_DETACH, pid, NULL, (void *)(uintptr_t)(sig == SIGTRAP ? 0 : sig));
 }
 
+/* All that have ended, or until the command has: its caller is told before others are looked at. */
 static void reap(struct supervised *x)
 {
+    bool ended = x->ended;
     pid_t pid;
     int status;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while (x->ended == ended && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (WIFSTOPPED(status)) {
             let_go_on(pid, WSTOPSIG(status));
         } else if (pid == x->pid) {
@@ -271,12 +282,30 @@ static bool time_is_up(struct supervised *x, int64_t now)
     return x->deadline && now >= x->deadline;
 }
 
+static enum call_exit_how how_it_ended(const struct supervised *x)
+{
+    return WIFSIGNALED(x->status) ? EXIT_SIGNAL : EXIT_CODE;
+}
+
+/* A short one whose output fits into its pipes is over when we get the processor back that we share
+ * with it. Whatever else there would be to do before it is told can wait until it is. */
+static bool is_over_already(struct supervised *x)
+{
+    if (collects(x))
+        reap(x);
+    return x->ended;
+}
+
 /* Until the command ends, time is up, or the caller is gone. */
 static enum call_exit_how watch(struct supervised *x)
 {
     struct pollfd p[WAIT_COUNT + WATCHERS_POLL];
-    int r = has_caller(x) ? exec_pass_input(x) : 0; /* what came together with the call */
+    int r;
 
+    if (is_over_already(x))
+        return how_it_ended(x);
+    close_theirs(x);
+    r = has_caller(x) ? exec_pass_input(x) : 0; /* what came together with the call */
     if (r < 0 && exec_without_caller(x, r) < 0)
         return EXIT_CANCELLED;
     for (;;) {
@@ -305,7 +334,7 @@ static enum call_exit_how watch(struct supervised *x)
             return EXIT_CANCELLED;
         reap(x);
         if (x->ended)
-            return WIFSIGNALED(x->status) ? EXIT_SIGNAL : EXIT_CODE;
+            return how_it_ended(x);
     }
 }
 
@@ -423,7 +452,9 @@ static void run(struct supervised *x)
     finish(x, how);
     if (is_tty(x) || is_background(x))
         _exit(0);
+    close_theirs(x);
     linger(x);
+    reap(x);
     if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
         _exit(0);
     close_fd(&x->input);
@@ -438,8 +469,10 @@ int exec_call(struct agent_call *c, struct err *err)
     static struct supervised x;
     static struct kept kept;
 
-    x = (struct supervised){
-        .call = c, .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}}, .input = -1};
+    x = (struct supervised){.call = c,
+                            .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}},
+                            .theirs = {-1, -1, -1},
+                            .input = -1};
     x.watchers = (struct watchers){.door = -1,
                                    .kept = &kept,
                                    .state = &x.state,

@@ -41,22 +41,19 @@ static void on_child(int sig)
     (void)sig; /* only there to end ppoll() */
 }
 
-/* Rule 5 of agent.h. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a full disk are results of
- * write(). Commands get everything back as it was (spawn.c): so what somebody above us ignored is
- * not ignored any more. Of the launcher we know what that is. */
+/* Rule 5 of agent.h: so a closed pipe and a full disk are results of write(). A command has only to
+ * unblock them (spawn.c), since nothing is ignored, also not what somebody above us ignored; of the
+ * launcher we know what that is. */
 static void setup_signals(bool by_launcher)
 {
     static const unsigned long
         by_default[4]; /* the kernel's own struct; musl keeps some to itself */
-    struct sigaction sa = {.sa_handler = SIG_IGN};
+    struct sigaction sa = {.sa_handler = on_child};
     sigset_t all;
 
     for (int sig = 1; sig <= 64; sig++)
-        if (!by_launcher || sig == SIGHUP || sig == SIGINT || sig == SIGTERM)
+        if (!by_launcher || sig == SIGHUP || sig == SIGINT || sig == SIGTERM || sig == SIGPIPE)
             (void)syscall(SYS_rt_sigaction, sig, by_default, NULL, 8);
-    (void)sigaction(SIGPIPE, &sa, NULL);
-    (void)sigaction(SIGXFSZ, &sa, NULL);
-    sa.sa_handler = on_child;
     (void)sigaction(SIGCHLD, &sa, NULL);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);

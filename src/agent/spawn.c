@@ -79,14 +79,11 @@ static int enter(const struct spawn *s)
     return 0;
 }
 
-static void restore_signals(void)
+/* None is ignored, and the one that has a handler loses it by execve(). */
+static void unblock_signals(void)
 {
-    struct sigaction sa = {.sa_handler = SIG_DFL};
     sigset_t none;
 
-    (void)sigaction(SIGPIPE, &sa, NULL);
-    (void)sigaction(SIGXFSZ, &sa, NULL);
-    (void)sigaction(SIGCHLD, &sa, NULL);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -131,7 +128,7 @@ static int child(void *arg)
     if (enter(s) < 0)
         goto failed;
     s->step = STEP_EXEC;
-    restore_signals();
+    unblock_signals();
     execute(s);
 failed:
     s->error = errno;

@@ -30,8 +30,9 @@ struct supervised {
     struct running *seat; /* on the board; NULL = none */
     struct watchers watchers;
     struct output out[2]; /* the second one is closed for a tty and in the background */
-    int input;            /* write end of stdin, or the pty's master */
-    struct buf pending;   /* input that the command has not read */
+    int theirs[3];      /* the command's ends of pipes or pty, while we have them too; -1 = none */
+    int input;          /* write end of stdin, or the pty's master */
+    struct buf pending; /* input that the command has not read */
     bool input_ends;
     pid_t pid;
     int status;
