@@ -240,14 +240,20 @@ static void make_room(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-static int connect_agent(struct engine *e, struct sandbox *sb, enum box_channel channel,
-                         const struct buf *args, int *ret_fd, struct err *err)
+/* Did all of them fit into a frame? */
+static int check_args(const struct buf *args, struct err *err)
 {
-    struct err why = {0};
-
     if (args && args->max == 0)
         return err_set(err, ERR_TOO_LARGE, "the arguments are too long: at most %u bytes in total",
                        FRAME_MAX);
+    return 0;
+}
+
+int agent_connect(struct engine *e, struct sandbox *sb, enum box_channel channel, int *ret_fd,
+                  struct err *err)
+{
+    struct err why = {0};
+
     if (runtime_connect(e->runtime, &sb->box, channel, ret_fd, &why) == 0)
         return 0;
     if (sandbox_check_running(sb, err) == 0 && err)
@@ -255,19 +261,26 @@ static int connect_agent(struct engine *e, struct sandbox *sb, enum box_channel 
     return -1;
 }
 
-int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
-               const struct buf *args, int *ret_fd, struct err *err)
+int agent_ask(struct sandbox *sb, int fd, enum call_op op, const struct buf *args, struct err *err)
 {
-    auto_close int fd = -1;
     int r;
 
-    if (connect_agent(e, sb, channel, args, &fd, err) < 0)
+    if (check_args(args, err) < 0)
         return -1;
     if (args && args->len > SENT_AT_ONCE)
         make_room(fd);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
-    if (r < 0)
-        return recv_failed(sb, r, err);
+    return r < 0 ? recv_failed(sb, r, err) : 0;
+}
+
+int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
+               const struct buf *args, int *ret_fd, struct err *err)
+{
+    auto_close int fd = -1;
+
+    if (check_args(args, err) < 0 || agent_connect(e, sb, channel, &fd, err) < 0 ||
+        agent_ask(sb, fd, op, args, err) < 0)
+        return -1;
     *ret_fd = steal_fd(fd);
     return 0;
 }
@@ -284,7 +297,8 @@ int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const
     auto_buf struct buf frames = {0};
     auto_close int fd = -1;
 
-    if (agent_admit(sb, err) < 0 || connect_agent(e, sb, BOX_CTL, args, &fd, err) < 0)
+    if (agent_admit(sb, err) < 0 || check_args(args, err) < 0 ||
+        agent_connect(e, sb, BOX_CTL, &fd, err) < 0)
         return -1;
     buf_init(&frames, 3 * FRAME_HEADER + FRAME_MAX + AGENT_DATA_MAX);
     (void)frame_put(&frames, FRAME_CALL + (unsigned)op, args->data, args->len);

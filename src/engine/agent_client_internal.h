@@ -34,6 +34,10 @@ int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, s
  * counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
+/* The two steps of agent_open(). */
+int agent_connect(struct engine *e, struct sandbox *sb, enum box_channel channel, int *ret_fd,
+                  struct err *err);
+int agent_ask(struct sandbox *sb, int fd, enum call_op op, const struct buf *args, struct err *err);
 
 /* Frames read in large pieces, for a stream that nobody else reads from. */
 struct agent_reader {

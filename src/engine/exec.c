@@ -136,16 +136,25 @@ static uint64_t capped_timeout(const struct engine *e, uint64_t timeout_ms)
     return timeout_ms && (timeout_ms < max_ms || max_ms == 0) ? timeout_ms : max_ms;
 }
 
-/* Sends the call and makes what reads its answers; sb is the new exec's then. */
-static int open_exec(struct sandbox *sb, enum box_channel channel, enum call_op op,
-                     const struct buf *args, struct exec **ret, struct err *err)
+/* A connection to the agent, which wakes up while its caller finds the words for ask_exec(). */
+static int reach_agent(struct sandbox *sb, enum box_channel channel, int *ret_fd, struct err *err)
 {
-    struct exec *x;
-    int fd;
-
     if (agent_task_begin(sb, err) < 0)
         return -1;
-    if (agent_open(sb->engine, sb, channel, op, args, &fd, err) < 0) {
+    if (agent_connect(sb->engine, sb, channel, ret_fd, err) == 0)
+        return 0;
+    agent_task_end(sb);
+    return -1;
+}
+
+/* Sends the call and makes what reads its answers. fd is the new exec's then, else it is closed. */
+static int ask_exec(struct sandbox *sb, int fd, enum call_op op, const struct buf *args,
+                    struct exec **ret, struct err *err)
+{
+    struct exec *x;
+
+    if (agent_ask(sb, fd, op, args, err) < 0) {
+        (void)close(fd);
         agent_task_end(sb);
         return -1;
     }
@@ -169,10 +178,12 @@ int engine_exec_open(struct engine *e, const char *id, const struct exec_request
     auto_buf struct buf args = {0};
     struct exec_request capped = *req;
     char exec_id[ID_SIZE];
+    int fd;
 
     if (!req->attached)
         capped.timeout_ms = capped_timeout(e, req->timeout_ms);
-    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0 ||
+        reach_agent(sb, BOX_EXEC, &fd, err) < 0)
         return -1;
     if (req->exec_id)
         (void)snprintf(exec_id, sizeof(exec_id), "%s", req->exec_id);
@@ -181,7 +192,7 @@ int engine_exec_open(struct engine *e, const char *id, const struct exec_request
     buf_init(&args, FRAME_MAX);
     /* What is read as it comes, at the pace of its reader, needs no limit. */
     put_call(&args, sb, &capped, exec_id, false, req->collect ? EXEC_OUTPUT_MAX : 0);
-    if (open_exec(sb, BOX_EXEC, CALL_EXEC, &args, ret, err) < 0)
+    if (ask_exec(sb, fd, CALL_EXEC, &args, ret, err) < 0)
         return -1;
     (*ret)->timeout_ms = capped.timeout_ms;
     (*ret)->capped = capped.timeout_ms != req->timeout_ms;
@@ -196,12 +207,14 @@ int engine_exec_again(struct engine *e, const char *id, const char *exec_id, uin
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
+    int fd;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_id(exec_id, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_id(exec_id, err) < 0 ||
+        reach_agent(sb, BOX_CTL, &fd, err) < 0)
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, cursor, UINT64_MAX, AGAIN_FOLLOW | (input ? AGAIN_INPUT : 0));
-    if (open_exec(sb, BOX_CTL, CALL_AGAIN, &args, ret, err) < 0)
+    if (ask_exec(sb, fd, CALL_AGAIN, &args, ret, err) < 0)
         return -1;
     (*ret)->again = true;
     (*ret)->cursor = cursor;
