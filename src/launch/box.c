@@ -2,13 +2,11 @@
 #include <fcntl.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -99,14 +97,17 @@ static int join_cgroups(struct child *child)
 
 static int wait_for_ids(struct child *child)
 {
-    size_t n = 1;
+    int fds[2];
+    size_t n = ARRAY_LEN(fds);
     char word;
-    ssize_t r = recv_fds(child->sync, &word, 1, &child->dev, &n);
+    ssize_t r = recv_fds(child->sync, &word, 1, fds, &n);
 
     if (r < 0)
         return (int)r;
-    if (r == 0 || n != 1) /* the launcher has failed or is gone */
+    if (r == 0 || n != ARRAY_LEN(fds)) /* the launcher has failed or is gone */
         _exit(1);
+    child->dev = fds[0];
+    child->sys = fds[1];
     return 0;
 }
 
@@ -144,15 +145,6 @@ static int wait_for_start(struct child *child)
     if (!wire_ok(&w) || strv_len(child->start.binds) + 5 != n)
         return -EPROTO;
     return parts_from(&child->parts, fds, n);
-}
-
-static int raise_loopback(struct child *child)
-{
-    struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    (void)child;
-    return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
 static int set_hostname(struct child *child)
@@ -305,9 +297,7 @@ static const struct step park_steps[] = {
     {"close standard descriptors", close_standard},
     {"close other descriptors", close_others},
     {"open the stage", open_stage},
-    {"raise the loopback interface", raise_loopback},
     {"make /proc", make_proc},
-    {"make /sys", make_sys},
     {"wait for ids", wait_for_ids},
     {"make the commands' user namespace", make_users},
     {"become root of the box", become_root},

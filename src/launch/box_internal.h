@@ -26,7 +26,6 @@ int make_users(struct child *child);
 /* mounts.c: steps of the tables in box.c. Before the start, on the stage: */
 int enter_stage(struct child *child);
 int make_proc(struct child *child);
-int make_sys(struct child *child);
 int stage_proc(struct child *child);
 int stage_sys(struct child *child);
 int stage_cgroups(struct child *child);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "proto/plan.h"
@@ -34,7 +36,14 @@ struct launcher {
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */
     struct parked_child *parked;
+    struct nets *nets;
 };
+
+/* -EIO if that step is to fail. */
+static inline int launch_fault(const struct launcher *l, const char *step)
+{
+    return l->fault && strcmp(l->fault, step) == 0 ? -EIO : 0;
+}
 
 /* cgroup.procs of a box, opened for writing; and what becomes AGENT_FD_OOM. */
 struct cgroup_fds {
@@ -84,6 +93,19 @@ int root_make(struct launcher *l, const struct plan *plan, int scratch, int user
 int make_tmpfs(const char *size);
 int map_mount(int mount, int userns, uint64_t attrs);
 
+/* nets.c, launcher side: network namespaces. Once, at the start: */
+int nets_setup(struct launcher *l);
+/* Takes us into one for the next box, with loopback and nothing else, as no box has used it. */
+struct net;
+int nets_enter(struct launcher *l, struct net **ret, const char **step);
+/* Back into our own. */
+void nets_leave(const struct launcher *l);
+/* It is that box's now; -1 = it is nobody's, and goes. */
+void nets_keep(struct launcher *l, struct net *net, int pidfd);
+
+/* mounts.c: a sysfs of the network namespace that we are in, detached and read-only. */
+int make_sysfs(void);
+
 /* dev.c, launcher side: /dev of one box, detached. */
 int dev_make(int userns, const char **step);
 
@@ -100,8 +122,8 @@ int park_start(struct launcher *l, const struct plan *plan, const void *text, si
                const int fds[PLAN_FDS], const char **step);
 int park_forget(struct launcher *l, const char *id);
 
-/* box.c, in the child: does every step and does not return. On sync the launcher first sends /dev,
- * which says that the ids are in place, and later the START with its parts. */
+/* box.c, in the child: does every step and does not return. On sync the launcher first sends /dev
+ * and the sysfs, which says that the ids are in place, and later the START with its parts. */
 void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
              int sync) __attribute__((noreturn));
 

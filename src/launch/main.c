@@ -115,7 +115,8 @@ int main(void)
     l.agent = fcntl(LAUNCH_FD_AGENT, F_DUPFD_CLOEXEC, AGENT_FD_CGROUPS + 2 * CGROUPS_MAX);
     (void)close(LAUNCH_FD_AGENT);
     if (l.agent < 0 || fd_set_cloexec(LAUNCH_FD_SOCKET, true) < 0 || load_filter(&l.filter) < 0 ||
-        unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        nets_setup(&l) < 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return 1;
     lift_open_files();
     serve(&l);

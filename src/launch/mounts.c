@@ -89,10 +89,9 @@ int make_proc(struct child *child)
     return child->proc < 0 ? child->proc : 0;
 }
 
-int make_sys(struct child *child)
+int make_sysfs(void)
 {
-    child->sys = make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
-    return child->sys < 0 ? child->sys : 0;
+    return make_mount("sysfs", SAFE | MOUNT_ATTR_RDONLY, NULL);
 }
 
 int stage_proc(struct child *child)
@@ -253,25 +252,11 @@ int mask_paths(struct child *child)
     return r;
 }
 
-/* Settings that belong to the box's own namespaces, before /proc/sys is closed. */
+/* Of the box's own user namespace, before /proc/sys is closed. Those of its network are in nets.c.
+ */
 int set_sysctls(struct child *child)
 {
-    static const struct {
-        const char *path, *value;
-        bool needed;
-    } sysctls[] = {
-        {"proc/sys/user/max_user_namespaces", "0", true},
-        {"proc/sys/net/ipv4/ip_unprivileged_port_start", "0", false},
-        {"proc/sys/net/ipv4/ping_group_range", "0 65535", false},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
-        int r = write_file_at(child->top, sysctls[i].path, sysctls[i].value);
-
-        if (r < 0 && sysctls[i].needed)
-            return r;
-    }
-    return 0;
+    return write_file_at(child->top, "proc/sys/user/max_user_namespaces", "0");
 }
 
 int close_proc(struct child *child)

@@ -91,8 +91,8 @@ static void close_cgroups(struct cgroup_fds *c)
 static pid_t clone_box(int v2_cgroup, int *ret_pidfd)
 {
     struct clone_args args = {
-        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                 CLONE_NEWUTS | CLONE_PIDFD,
+        .flags =
+            CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
         .exit_signal = SIGCHLD,
         .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
     };
@@ -110,14 +110,16 @@ static pid_t clone_box(int v2_cgroup, int *ret_pidfd)
 static pid_t clone_as_owner(const struct launcher *l, uint32_t owner, int v2_cgroup, int *ret_pidfd)
 {
     pid_t pid = -1;
+    int r;
 
     if (chdir(l->stage) == 0 && setresuid(owner, owner, owner) == 0)
         pid = clone_box(v2_cgroup, ret_pidfd);
+    r = pid < 0 ? -errno : pid;
     if (pid == 0)
         return 0;
     if (setresuid(0, 0, 0) < 0 || chdir("/") < 0)
         abort();
-    return pid;
+    return r;
 }
 
 /* The child's folder in /proc. Nobody waits for a child, so its pid may be another's by now; but
@@ -145,12 +147,14 @@ static int map_ids(int proc, const struct plan *plan)
 }
 
 /* What only the host's privileges can do for the child, then the word that it is done. */
-static int equip(const struct launcher *l, const struct plan *plan, struct parked_child *p,
+static int equip(const struct launcher *l, const struct plan *plan, struct parked_child *p, int sys,
                  const char **step)
 {
     auto_close int dev = -1, proc = -1;
-    int r;
+    int r = launch_fault(l, "equip");
 
+    if (r < 0)
+        return r;
     *step = "map the ids";
     proc = open_proc(p);
     r = proc < 0 ? proc : map_ids(proc, plan);
@@ -168,8 +172,8 @@ static int equip(const struct launcher *l, const struct plan *plan, struct parke
     dev = dev_make(p->userns, step);
     if (dev < 0)
         return dev;
-    *step = "hand /dev to the box";
-    r = send_fds(p->sync, "d", 1, &dev, 1);
+    *step = "hand /dev and /sys to the box";
+    r = send_fds(p->sync, "d", 1, (const int[]){dev, sys}, 2);
     if (r == 0)
         shown_prepare(l, p->userns, &p->shown);
     return r;
@@ -185,8 +189,35 @@ static void parked_free(struct parked_child *p)
     free(p);
 }
 
-static int clone_parked(const struct launcher *l, const struct plan *plan,
-                        const struct cgroup_fds *cgroups, struct parked_child *p, const char **step)
+/* The child is born in a network namespace that we are in meanwhile. ret_sys: a sysfs of it. As
+ * clone(), 0 in the child. */
+static pid_t clone_in_net(struct launcher *l, uint32_t owner, int v2_cgroup, int *ret_pidfd,
+                          int *ret_sys, const char **step)
+{
+    struct net *net = NULL;
+    pid_t pid;
+    int r = nets_enter(l, &net, step);
+
+    if (r < 0)
+        return r;
+    *step = "make /sys";
+    r = launch_fault(l, *step);
+    *ret_sys = r < 0 ? r : make_sysfs();
+    pid = *ret_sys;
+    if (pid >= 0) {
+        *step = "clone";
+        pid = clone_as_owner(l, owner, v2_cgroup, ret_pidfd);
+    }
+    if (pid == 0)
+        return 0;
+    nets_leave(l);
+    nets_keep(l, net, pid < 0 ? -1 : *ret_pidfd);
+    return pid;
+}
+
+static int clone_parked(struct launcher *l, const struct plan *plan,
+                        const struct cgroup_fds *cgroups, struct parked_child *p, int *ret_sys,
+                        const char **step)
 {
     auto_close int v2 = -1;
     int sync[2];
@@ -199,12 +230,15 @@ static int clone_parked(const struct launcher *l, const struct plan *plan,
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
         return -errno;
-    p->pid = clone_as_owner(l, plan->owner, v2, &p->pidfd);
+    p->pid = clone_in_net(l, plan->owner, v2, &p->pidfd, ret_sys, step);
     if (p->pid == 0)
         box_run(l, plan, cgroups, sync[1]);
     (void)close(sync[1]);
-    p->sync = sync[0];
-    return p->pid < 0 ? -errno : 0;
+    if (p->pid < 0)
+        (void)close(sync[0]);
+    else
+        p->sync = sync[0];
+    return p->pid < 0 ? p->pid : 0;
 }
 
 /* What the child says of its being parked; *step is named if it could not be. flags as for recv().
@@ -250,6 +284,7 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
 {
     struct cgroup_fds cgroups = {.oom = -1};
     struct parked_child *p;
+    auto_close int sys = -1;
     int r = !l->stage ? root_setup(l, plan->stage, step) : 0;
 
     if (r < 0)
@@ -264,9 +299,9 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
     if (r == 0)
         r = cgroups.oom = open_oom(plan->work, plan->cgroup_v2);
     if (r >= 0)
-        r = clone_parked(l, plan, &cgroups, p, step);
+        r = clone_parked(l, plan, &cgroups, p, &sys, step);
     if (r == 0)
-        r = l->fault && strcmp(l->fault, "equip") == 0 ? -EIO : equip(l, plan, p, step);
+        r = equip(l, plan, p, sys, step);
     close_cgroups(&cgroups);
     if (r < 0) {
         r = end_child(p, r, step);
