@@ -22,6 +22,7 @@
 #include "daemon/sockets.h"
 #include "engine/engine.h"
 #include "engine/health.h"
+#include "engine/policy.h"
 #include "functions/function.h"
 #include "http/server.h"
 #include "image/image.h"
@@ -44,6 +45,7 @@ extern const unsigned char _binary_cay_image_start[], _binary_cay_image_end[];
 struct daemon {
     struct daemon_config config;
     char *data, *run; /* real paths */
+    bool made_run;    /* it was not there */
     char *socket_path, *port_path;
     struct launcher_keeper launcher;
     int launcher_fd, signal_fd;
@@ -69,10 +71,12 @@ struct daemon {
 
 static int open_folders(struct daemon *d, struct err *err)
 {
-    if (process_folder(d->config.data, 0700, &d->data, err) < 0)
+    bool made;
+
+    if (process_folder(d->config.data, 0700, &d->data, &made, err) < 0)
         return -1;
     /* Others may pass through to cay.sock, whose own mode says who may connect. */
-    return process_folder(d->config.run, 0755, &d->run, err);
+    return process_folder(d->config.run, 0755, &d->run, &d->made_run, err);
 }
 
 /* Before the first thread, so that every thread inherits the mask. */
@@ -319,11 +323,37 @@ static int write_port(struct daemon *d, struct err *err)
     return r < 0 ? err_sys(err, -r, "write %s", d->port_path) : 0;
 }
 
+static int check_policy(const struct daemon_config *c, struct err *err)
+{
+    const struct policy_config config = {.allowed = c->allowed_images,
+                                         .custom = c->custom_images,
+                                         .caps = c->image_caps,
+                                         .strict = c->image_strict};
+    struct policy *policy;
+
+    if (policy_new(&config, &policy, err) < 0)
+        return -1;
+    policy_free(policy);
+    return 0;
+}
+
+/* What is refused here leaves nothing behind. The port only where cay never ran: else the lock of
+ * its folder may tell who has it. */
+static int check_ahead(struct daemon *d, struct err *err)
+{
+    if (check_policy(&d->config, err) < 0)
+        return -1;
+    if (d->config.replace || access(d->config.data, F_OK) == 0)
+        return 0;
+    return open_tcp(d, err);
+}
+
 /* What is done once. */
 static int set_up(struct daemon *d, struct err *err)
 {
     if (process_check_root(err) < 0 || process_check_kernel(err) < 0 || process_setup(err) < 0 ||
-        socket_group(d->config.socket_group, &d->socket_group, err) < 0 || open_folders(d, err) < 0)
+        socket_group(d->config.socket_group, &d->socket_group, err) < 0 ||
+        check_ahead(d, err) < 0 || open_folders(d, err) < 0)
         return -1;
     return block_signals(d, err);
 }
@@ -507,14 +537,16 @@ static bool hand_over(struct daemon *d)
     return false;
 }
 
-/* What is left; with ours false the names are another's by now. */
-static void let_go(struct daemon *d, bool ours)
+/* What is left; with ours false the names are another's by now; with broken nothing was served. */
+static void let_go(struct daemon *d, bool ours, bool broken)
 {
     if (ours && d->socket_path)
         (void)unlink(d->socket_path);
     if (ours && d->port_path)
         (void)unlink(d->port_path);
     handover_close(&d->handover, ours);
+    if (broken && d->made_run)
+        (void)rmdir(d->run); /* unless it is needed for what is in it */
     heir_done(&d->heir);
     close_fd(&d->tcp_fd);
     close_fd(&d->unix_fd);
@@ -575,7 +607,8 @@ static int run(struct daemon *d)
     else
         ending = live(d);
     /* One that was to replace another and did not come up has borrowed them. */
-    let_go(d, ending == END_STOP || (ending == END_BROKEN && !d->config.replace));
+    let_go(d, ending == END_STOP || (ending == END_BROKEN && !d->config.replace),
+           ending == END_BROKEN);
     budget_done(&d->memory);
     budget_done(&d->streams);
     if (ending != END_BROKEN)

@@ -120,16 +120,18 @@ static int make_parents(char *path, struct err *err)
     return 0;
 }
 
-int process_folder(const char *path, unsigned mode, char **ret, struct err *err)
+int process_folder(const char *path, unsigned mode, char **ret, bool *ret_made, struct err *err)
 {
     auto_free char *copy = xstrdup(path), *real = NULL;
     struct stat st;
+    bool made;
 
     if (!*path)
         return err_set(err, ERR_INVALID, "the name of a folder is empty: see CAY_DATA and CAY_RUN");
     if (make_parents(copy, err) < 0)
         return -1;
-    if (mkdir(path, mode) == 0)
+    made = mkdir(path, mode) == 0;
+    if (made)
         (void)chmod(path, mode);
     else if (errno != EEXIST)
         return err_sys(err, errno, "make %s", path);
@@ -142,6 +144,7 @@ int process_folder(const char *path, unsigned mode, char **ret, struct err *err)
                        "chmod it, or choose another with CAY_DATA or CAY_RUN",
                        real);
     *ret = steal_ptr(real);
+    *ret_made = made;
     return 0;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdbool.h>
+
 struct err;
 
 /* What the process itself must be before it serves. */
@@ -21,9 +23,9 @@ int process_check_root(struct err *err);
 int process_check_kernel(struct err *err);
 int process_check_release(const char *release, struct err *err);
 
-/* Makes a folder with its parents and gives its real path (allocated), or -1. Refuses one of
- * another user or one that others may write to. */
-int process_folder(const char *path, unsigned mode, char **ret, struct err *err);
+/* Makes a folder with its parents and gives its real path (allocated), or -1; *ret_made says that
+ * it was not there. Refuses one of another user or one that others may write to. */
+int process_folder(const char *path, unsigned mode, char **ret, bool *ret_made, struct err *err);
 
 /* Tells systemd, if it started us (Type=notify). */
 void process_notify(const char *state);

@@ -1,6 +1,7 @@
 """What a daemon accepts from its environment, and what it refuses to start with."""
 
 import os
+import shutil
 import socket
 
 import pytest
@@ -64,6 +65,29 @@ def test_two_daemons_cannot_share_a_data_folder(own, daemon_of):
 def test_port_zero_is_any_port_and_is_written_down(own, daemon_of):
     other = daemon_of().start()
     assert own.port != other.port and own.port > 0 and other.port > 0
+
+
+def test_a_refused_start_leaves_no_folders(daemon_of):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for env in ({"CAY_REST_PORT": taken.getsockname()[1]}, {"CAY_REST_HOST": "0.0.0.0"},
+                    {"CAY_CUSTOM_IMAGES": "python=x"}, {"CAY_IMAGE_CAPS": "nonsense"},
+                    {"CAY_SOCKET_GROUP": "no-such-group"}, {"CAY_MAX_SANDBOXES": "many"}):
+            daemon = daemon_of(env=env)
+            status, said = daemon.refused()
+            assert status != 0, env
+            assert not daemon.data.exists() and not daemon.run.exists(), (env, said)
+
+
+def test_a_refused_start_where_there_is_data_keeps_it_and_makes_no_run_folder(daemon_of):
+    daemon = daemon_of().start()
+    daemon.stop()
+    before = sorted(os.listdir(daemon.data))
+    shutil.rmtree(daemon.run)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        daemon.extra["CAY_REST_PORT"] = str(taken.getsockname()[1])
+        status, said = daemon.refused()
+    assert status != 0 and "taken by another program" in said
+    assert sorted(os.listdir(daemon.data)) == before and not daemon.run.exists()
 
 
 def test_a_port_in_use_is_refused(daemon_of):
