@@ -259,6 +259,31 @@ static int add_item(const struct buf *payload, void *arg, struct err *err)
     return 0;
 }
 
+static int by_start(const void *a, const void *b)
+{
+    json_int_t x = json_integer_value(json_object_get(*(json_t *const *)a, "startedAt"));
+    json_int_t y = json_integer_value(json_object_get(*(json_t *const *)b, "startedAt"));
+
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The newest first. The agent goes by the places that it keeps them in, which are used again. Takes
+ * items. */
+static json_t *sorted(json_t *items)
+{
+    size_t n = json_array_size(items);
+    auto_free json_t **all = xcalloc(n + 1, sizeof(*all));
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        all[i] = json_array_get(items, i);
+    qsort(all, n, sizeof(*all), by_start);
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append(list, all[i]);
+    json_decref(items);
+    return list;
+}
+
 int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
@@ -275,6 +300,6 @@ int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err 
             *err = why;
         return -1;
     }
-    *ret = json_pack("{s:o}", "execs", list.items); /* an older agent has none */
+    *ret = json_pack("{s:o}", "execs", sorted(list.items)); /* an older agent has none */
     return 0;
 }

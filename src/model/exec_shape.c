@@ -151,7 +151,7 @@ const struct shape exec_state_shape = {"ExecState", state_fields,
                                        .help = "how a command is, and a part of its output"};
 
 static const struct field list_fields[] = {
-    {"execs", FIELD_ARRAY, .of = &exec_info_shape, .help = "of the sandbox"},
+    {"execs", FIELD_ARRAY, .of = &exec_info_shape, .help = "of the sandbox, the newest first"},
     {0},
 };
 const struct shape exec_list_shape = {"ExecList", list_fields,

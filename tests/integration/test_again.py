@@ -87,6 +87,18 @@ def test_every_exec_has_an_id(api, box):
     api.try_exec(box, "true", execId="mine").failed(400, "invalid")
 
 
+def test_the_list_of_execs_has_the_newest_first(api, box):
+    running = api.background(box, "sleep 1000")["id"]
+    for _ in range(300):  # more than are kept, so that places are used again
+        last = api.exec(box, "true")["execId"]
+    newest = api.background(box, "sleep 1000")["id"]
+    listed = api.get(f"/sandboxes/{box}/exec").ok()["execs"]
+    starts = [x["startedAt"] for x in listed]
+    assert starts == sorted(starts, reverse=True) and len(listed) > 200
+    assert listed[-1]["id"] == running
+    assert {newest, last} <= {x["id"] for x in listed[:5]}
+
+
 def test_two_that_run_do_not_share_an_id(api, box):
     with waiting(api, box, execId=CHOSEN):
         api.try_exec(box, "touch /tmp/second", execId=CHOSEN).failed(409, "exec_exists", CHOSEN)
