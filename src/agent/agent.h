@@ -251,6 +251,13 @@ struct spawn {
 /* Starts it. Returns the pid, or -1 with err when the command could not be executed. */
 pid_t spawn_run(struct spawn *s, struct err *err);
 
+/* ---- pipes.c: 0 or -errno; our end does not block */
+
+int pipe_for_output(int *ret_ours, int *ret_theirs);
+int pipe_for_input(int *ret_ours, int *ret_theirs);
+/* Those of the next command's output, while nobody waits for them. */
+void pipes_make_ahead(void);
+
 /* ---- pty.c */
 
 int pty_open(uint32_t rows, uint32_t cols, const struct identity *user, int *ret_master,

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,18 +28,6 @@
 /* Of EXEC_COLLECT: what is held back goes out once after this long. */
 #define HOLD_NS (1000 * 1000000ll)
 
-static int make_pipe(int *ret_ours, int *ret_theirs, int our_end)
-{
-    int p[2];
-
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return -errno;
-    *ret_ours = p[our_end];
-    *ret_theirs = p[!our_end];
-    /* Ours alone: the command can open the other side of a pipe and take data from under us. */
-    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
 static void close_theirs(struct supervised *x)
 {
     for (int i = 0; i < 3; i++) {
@@ -52,14 +39,14 @@ static void close_theirs(struct supervised *x)
 
 static int make_pipes(struct supervised *x, int fds[3])
 {
-    int r = make_pipe(&x->out[0].fd, &fds[1], 0);
+    int r = pipe_for_output(&x->out[0].fd, &fds[1]);
 
     if (r == 0 && is_background(x))
         fds[2] = fds[1]; /* mixed, in the order of writing */
     else if (r == 0)
-        r = make_pipe(&x->out[1].fd, &fds[2], 0);
+        r = pipe_for_output(&x->out[1].fd, &fds[2]);
     if (r == 0 && (x->in.flags & EXEC_STDIN))
-        r = make_pipe(&x->input, &fds[0], 1);
+        r = pipe_for_input(&x->input, &fds[0]);
     return r;
 }
 
@@ -462,6 +449,7 @@ static void run(struct supervised *x)
     call_exec_done(&x->in);
     if (x->kept)
         kept_rest(x->kept);
+    pipes_make_ahead();
 }
 
 int exec_call(struct agent_call *c, struct err *err)
