@@ -88,8 +88,7 @@ static int create(struct job *job, struct err *err)
     int64_t start = mono_ns();
     bool pulled;
 
-    if (create_check(&job->api, job->args, "--timeout", -1, err) < 0 ||
-        create_body(job->args, job->args->words[0], &body, err) < 0)
+    if (create_body(job->args, job->args->words[0], &body, err) < 0)
         return -1;
     /* It must outlive the command, and still go by itself if nobody is left to remove it. The
      * daemon knows how long that may be. */
@@ -168,7 +167,7 @@ static int work(struct job *job, struct err *err)
         return -1;
     if (interrupted)
         return STATUS_SIGNAL + interrupted;
-    if (create_check(&job->api, job->args, "--timeout", 0, err) < 0)
+    if (create_check(&job->api, job->args, "--timeout", -1, err) < 0)
         return create_is_misused(err) ? ui_usage(job->args, "%s", err->text) : -1;
     if (create(job, err) < 0)
         return interrupted ? STATUS_SIGNAL + interrupted : -1;

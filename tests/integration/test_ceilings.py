@@ -136,7 +136,7 @@ def test_the_command_line_refuses_with_the_range_of_the_daemon(wide):
                               ("--timeout", "2d", "from 60 to 100000 seconds")):
         said = cay(wide, "create", flag, value, status=2)
         assert says in said and f"CAY_MAX_{flag[2:].upper()}" in said, said
-    assert "from 16 to 5000 processes, not 3" in cay(wide, "run", "--pids", "3", "host", "true", status=125)
+    assert "from 16 to 5000 processes, not 3" in cay(wide, "run", "--pids", "3", "host", "true", status=2)
     id = cay(wide, "create", "--memory", "5G", "--cpu", "6", "--pids-limit", "4500", "--timeout", "25h").strip()
     with wide.api() as api:
         config = api.sandbox(id)["config"]

@@ -101,7 +101,7 @@ TEST(a_wrong_type_names_the_field_and_what_it_must_be)
         {"{\"text\":\"\"}", "text is required and must not be empty"},
         {"{\"text\":\"123456789\"}", "text must have at most 8 bytes"},
         {"{\"count\":\"5\"}", "count must be a whole number from 1 to 100"},
-        {"{\"count\":5.0}", "count must be a whole number from 1 to 100"},
+        {"{\"count\":5.5}", "count must be a whole number from 1 to 100"},
         {"{\"count\":0}", "count must be a whole number from 1 to 100"},
         {"{\"count\":4294967297}", "count must be a whole number from 1 to 100"},
         {"{\"size\":64.5}", "size must be a whole number from 64 to 4096"},
