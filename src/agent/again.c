@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "proto/frame.h"
+#include "proto/plan.h"
 
 /* A caller that comes to an exec by its id. While it runs its supervisor answers (door.c,
  * watchers.c); what has ended is read here, from the board or from its file. */
@@ -137,20 +138,20 @@ static int pass_on(struct agent_call *c, const struct again *a, struct call_kept
     return error == 0 ? 1 : cannot_pass(error, a->id, err);
 }
 
-/* ---- the background's: in journals (log.c), which have both streams as one */
+/* ---- the background's: in journals (log.c) */
 
 static void reply_log(struct agent_call *c, unsigned type, const struct log_reader *log)
 {
-    struct call_kept state = {.running = log->now.running,
-                              .pid = log->now.pid,
+    struct call_kept state = {.running = log->file.now.running,
+                              .pid = log->file.now.pid,
                               .flags = EXEC_BACKGROUND,
-                              .started_ms = log->now.started_ms,
-                              .finished_ms = log->now.finished_ms,
-                              .end = log->now.size,
-                              .exit = log->now.exit};
+                              .started_ms = log->file.now.started_ms,
+                              .finished_ms = log->file.now.finished_ms,
+                              .end = log->file.now.size,
+                              .exit = log->file.now.exit};
     auto_buf struct buf b = {0};
 
-    (void)snprintf(state.id, sizeof(state.id), "%s", log->id);
+    (void)snprintf(state.id, sizeof(state.id), "%s", log->file.id);
     buf_init(&b, 512);
     call_kept_put(&b, &state);
     call_reply_buf(c, type, &b);
@@ -159,11 +160,11 @@ static void reply_log(struct agent_call *c, unsigned type, const struct log_read
 static int send_log(struct agent_call *c, const struct again *a, struct log_reader *log,
                     struct err *err)
 {
-    bool follow = log->now.running && (a->flags & AGAIN_FOLLOW);
+    bool follow = log->file.now.running && (a->flags & AGAIN_FOLLOW);
 
     if (may_stay(a, err) < 0)
         return -1;
-    log->offset = a->cursor < log->now.size ? a->cursor : log->now.size;
+    log->file.offset = a->cursor < log->file.now.size ? a->cursor : log->file.now.size;
     reply_log(c, FRAME_OK, log);
     if (follow && log_send_all(c, log, err) < 0)
         return -1;
@@ -176,7 +177,7 @@ static int send_log(struct agent_call *c, const struct again *a, struct log_read
 static int answer_again(struct agent_call *c, const struct again *a, struct err *err)
 {
     static struct kept k;
-    struct log_reader log = {.id = a->id, .fd = -1, .type = FRAME_STDOUT};
+    struct log_reader log = {.file = LOG_FILE(AGENT_FD_LOGS, a->id), .form = LOG_STREAMS};
     struct call_kept state, lost = {0};
     bool in_log = log_look(&log, NULL) == 0;
     int passed = in_log && !(a->flags & AGAIN_END) ? 0 : pass_on(c, a, &lost, err);

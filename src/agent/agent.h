@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "proto/call.h"
 #include "proto/frame.h"
+#include "proto/log_file.h"
 #include "proto/wire.h"
 
 struct err;
@@ -165,6 +166,7 @@ int ps_call(struct agent_call *c, struct err *err);
 int kill_call(struct agent_call *c, struct err *err);
 int dial_call(struct agent_call *c, struct err *err);
 int follow_call(struct agent_call *c, struct err *err);
+int output_call(struct agent_call *c, struct err *err);
 
 /* ---- sync.c: what the filter tells us of, in main's loop */
 
@@ -293,30 +295,32 @@ void tree_kill_left(pid_t session, uint64_t since);
 /* ---- log.c: output and end of background execs; follow.c reads along */
 
 struct journal {
-    int dir, log, state;
+    int dir, log, marks, state;
     char id[41];
     struct call_log now;
+    struct log_mark last; /* the last of n_marks */
+    uint32_t n_marks;
 };
 
 int journal_open(struct journal *j, const char *id, struct err *err);
 /* Before the caller hears that it started. */
 int journal_started(struct journal *j, pid_t pid, struct err *err);
-void journal_write(struct journal *j, const void *data, size_t len);
+void journal_write(struct journal *j, bool is_stderr, const void *data, size_t len);
 void journal_finish(struct journal *j, const struct call_exit *how);
 void journal_discard(struct journal *j); /* the command could not be started */
 bool log_id_ok(const char *id);
 
-/* A log that somebody reads. */
+/* A log that somebody reads, and how its bytes are sent. */
 struct log_reader {
-    const char *id;
-    int fd;              /* of the output; -1 until log_look() was called */
-    uint64_t offset;     /* of the next byte to send */
-    struct call_log now; /* how it was when last looked at; now.size is what there is to send */
-    pid_t supervisor;    /* who writes it, while it runs */
-    unsigned type;       /* of the frames that it is sent in */
+    struct log_file file;
+    enum {
+        LOG_BYTES,   /* DATA, both streams as one */
+        LOG_STREAMS, /* STDOUT and STDERR */
+        LOG_TIMED,   /* the same, each with a time before the bytes */
+    } form;
 };
 
-/* Fills now and supervisor. "log_not_found" when there is no such exec. */
+/* Looks at the file. "log_not_found" when there is no such exec. */
 int log_look(struct log_reader *l, struct err *err);
 /* Sends what there was at the last look, from offset on, but at most `most` bytes. */
 void log_send(struct agent_call *c, struct log_reader *l, uint64_t most);

@@ -12,7 +12,7 @@ bool log_id_ok(const char *id)
 
 int exec_check(const struct call_exec *e, struct err *err)
 {
-    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN | EXEC_COLLECT))
+    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN | EXEC_COLLECT | EXEC_APART))
         return err_set(err, ERR_INVALID, "an exec with unknown flags %#x", e->flags);
     if (!e->argv[0] || !e->argv[0][0])
         return err_set(err, ERR_INVALID, "the command is empty; give at least a program to run");

@@ -41,7 +41,7 @@ static int make_pipes(struct supervised *x, int fds[3])
 {
     int r = pipe_for_output(&x->out[0].fd, &fds[1]);
 
-    if (r == 0 && is_background(x))
+    if (r == 0 && is_background(x) && !(x->in.flags & EXEC_APART))
         fds[2] = fds[1]; /* mixed, in the order of writing */
     else if (r == 0)
         r = pipe_for_output(&x->out[1].fd, &fds[2]);

@@ -50,7 +50,7 @@ ssize_t exec_pump(struct supervised *x, struct output *o, size_t want)
         return n;
     }
     if (is_background(x)) {
-        journal_write(&x->journal, chunk, (size_t)n);
+        journal_write(&x->journal, o->type == FRAME_STDERR, chunk, (size_t)n);
     } else {
         return pass_on(x, o, chunk, (size_t)n);
     }

@@ -56,14 +56,15 @@ int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err)
 {
     /* Both before the next look, so that nothing falls between it and the wait. If that look still
      * finds the exec running, the pidfd is its supervisor's: pids of the living are not reused. */
-    auto_close int grew = watch_log(l->id);
-    auto_close int ended = l->now.running ? (int)syscall(SYS_pidfd_open, l->supervisor, 0) : -1;
+    auto_close int grew = watch_log(l->file.id);
+    auto_close int ended =
+        l->file.now.running ? (int)syscall(SYS_pidfd_open, l->file.supervisor, 0) : -1;
 
     for (;;) {
         if (log_look(l, err) < 0)
             return -1;
         log_send(c, l, UINT64_MAX);
-        if (!l->now.running)
+        if (!l->file.now.running)
             return 0;
         call_flush(c);
         if (!wait_for_news(c->fd, grew, ended))
@@ -74,13 +75,35 @@ int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err)
 int follow_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
-    struct log_reader l = {.id = id, .fd = -1, .type = FRAME_DATA};
+    struct log_reader l = {.file = LOG_FILE(AGENT_FD_LOGS, id), .form = LOG_BYTES};
 
-    l.offset = wire_get_u64(&c->args);
+    l.file.offset = wire_get_u64(&c->args);
     if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0 || agent_become_stream(err) < 0)
         return -1;
     call_reply(c, FRAME_OK, NULL, 0);
     if (log_send_all(c, &l, err) < 0)
+        return -1;
+    log_end(c, &l);
+    return 0;
+}
+
+int output_call(struct agent_call *c, struct err *err)
+{
+    auto_free char *id = wire_get_str(&c->args);
+    struct log_reader l = {.file = LOG_FILE(AGENT_FD_LOGS, id), .form = LOG_TIMED};
+    uint64_t most;
+    uint32_t follow;
+
+    l.file.offset = wire_get_u64(&c->args);
+    most = wire_get_u64(&c->args);
+    follow = wire_get_u32(&c->args);
+    if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0 ||
+        (follow && agent_become_stream(err) < 0))
+        return -1;
+    call_reply(c, FRAME_OK, NULL, 0);
+    if (!follow)
+        log_send(c, &l, most);
+    else if (log_send_all(c, &l, err) < 0)
         return -1;
     log_end(c, &l);
     return 0;

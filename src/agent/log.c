@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "agent/agent.h"
 #include "base/clock.h"
@@ -13,28 +12,21 @@
 #include "proto/frame.h"
 #include "proto/plan.h"
 
-/* A background exec leaves two files in the logs folder: <id>.log, its output, and <id>.state, a
- * packed struct call_log and the pid of its supervisor.
+/* A background exec leaves files in the logs folder (proto/log_file.h).
  *
  *  1. <id>.state exists before the caller hears of the exec, and is replaced once, at the end.
- *  2. While the exec runs its supervisor holds a lock on <id>.state. A state that says "running"
- * and can be locked is therefore a lie: the supervisor died.
+ *  2. While the exec runs its supervisor holds a lock on <id>.state.
  *  3. The supervisor of a background exec ends right after it has written the end. */
 
 #define LOG_MAX   (64ull << 20)
-#define STATE_MAX 256
-
-static void file_name(char ret[64], const char *id, const char *suffix)
-{
-    (void)snprintf(ret, 64, "%s%s", id, suffix);
-}
+#define MARKS_MAX (512u << 10) /* 8 MiB; what comes afterwards counts to the last one */
 
 static int write_state(int fd, const struct call_log *now)
 {
     auto_buf struct buf b = {0};
     ssize_t n;
 
-    buf_init(&b, STATE_MAX);
+    buf_init(&b, LOG_STATE_MAX);
     call_log_put(&b, now);
     wire_put_u32(&b, (uint32_t)getpid());
     n = pwrite(fd, b.data, b.len, 0);
@@ -47,10 +39,10 @@ static int write_state(int fd, const struct call_log *now)
 static int new_state(const struct journal *j)
 {
     auto_close int fd = -1;
-    char tmp[64];
+    char tmp[LOG_NAME_SIZE];
     int r;
 
-    file_name(tmp, j->id, ".tmp");
+    log_file_name(tmp, j->id, ".tmp");
     fd = openat(j->dir, tmp, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
@@ -62,26 +54,32 @@ static int new_state(const struct journal *j)
 
 static int publish(const struct journal *j)
 {
-    char tmp[64], name[64];
+    char tmp[LOG_NAME_SIZE], name[LOG_NAME_SIZE];
 
-    file_name(tmp, j->id, ".tmp");
-    file_name(name, j->id, ".state");
+    log_file_name(tmp, j->id, ".tmp");
+    log_file_name(name, j->id, ".state");
     return renameat(j->dir, tmp, j->dir, name) < 0 ? -errno : 0;
 }
 
 int journal_open(struct journal *j, const char *id, struct err *err)
 {
-    char name[64];
+    char name[LOG_NAME_SIZE];
     int r;
 
-    *j = (struct journal){.dir = AGENT_FD_LOGS, .log = -1, .state = -1};
+    *j = (struct journal){.dir = AGENT_FD_LOGS, .log = -1, .marks = -1, .state = -1};
     (void)snprintf(j->id, sizeof(j->id), "%s", id);
     j->now = (struct call_log){.running = 1, .started_ms = (uint64_t)now_ms()};
-    file_name(name, id, ".log");
+    log_file_name(name, id, ".log");
     j->log = openat(j->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (j->log < 0 && errno == EEXIST)
         return err_set(err, ERR_CONFLICT, "there is a background exec \"%s\" already", id);
-    r = j->log < 0 ? -errno : new_state(j);
+    r = j->log < 0 ? -errno : 0;
+    if (r == 0) {
+        log_file_name(name, id, ".marks");
+        j->marks =
+            openat(j->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        r = j->marks < 0 ? -errno : new_state(j);
+    }
     if (r >= 0) {
         j->state = r;
         r = publish(j);
@@ -106,12 +104,34 @@ int journal_started(struct journal *j, pid_t pid, struct err *err)
     return r < 0 ? err_sys(err, -r, "write the state of background exec %s", j->id) : 0;
 }
 
-void journal_write(struct journal *j, const void *data, size_t len)
+/* One when the stream changes, and one a millisecond; without room for it the bytes count to the
+ * mark before. */
+static void mark(struct journal *j, bool is_stderr)
+{
+    struct log_mark m = {j->now.size, is_stderr, (uint64_t)now_ms()};
+    unsigned char record[LOG_MARK_SIZE];
+
+    if (j->n_marks > 0 && j->last.is_stderr == is_stderr && j->last.time_ms == m.time_ms)
+        return;
+    if (j->n_marks == MARKS_MAX)
+        return;
+    log_mark_pack(&m, record);
+    /* At its own place: one that was written in part is written over. */
+    if (pwrite(j->marks, record, sizeof(record), (off_t)j->n_marks * LOG_MARK_SIZE) !=
+        (ssize_t)sizeof(record))
+        return;
+    j->last = m;
+    j->n_marks++;
+}
+
+void journal_write(struct journal *j, bool is_stderr, const void *data, size_t len)
 {
     size_t room = (size_t)(LOG_MAX - j->now.size);
     size_t part = len < room ? len : room;
     const char *p = data;
 
+    if (part > 0)
+        mark(j, is_stderr);
     while (part > 0) {
         ssize_t n = write(j->log, p, part);
 
@@ -144,104 +164,64 @@ void journal_finish(struct journal *j, const struct call_exit *how)
         (void)write_state(j->state, &j->now);
     close_fd(&fd);
     close_fd(&j->state);
+    close_fd(&j->marks);
     close_fd(&j->log);
 }
 
 void journal_discard(struct journal *j)
 {
-    static const char *const suffixes[] = {".log", ".tmp", ".state"};
+    static const char *const suffixes[] = {".log", ".marks", ".tmp", ".state"};
 
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-        char name[64];
+        char name[LOG_NAME_SIZE];
 
-        file_name(name, j->id, suffixes[i]);
+        log_file_name(name, j->id, suffixes[i]);
         (void)unlinkat(j->dir, name, 0);
     }
     close_fd(&j->log);
+    close_fd(&j->marks);
     close_fd(&j->state);
-}
-
-static int open_regular(const char *id, const char *suffix)
-{
-    auto_close int fd = -1;
-    struct stat st;
-    char name[64];
-
-    file_name(name, id, suffix);
-    fd = openat(AGENT_FD_LOGS, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return -ENOENT;
-    return steal_fd(fd);
-}
-
-/* *ret_locked: its supervisor holds it. */
-static int read_state(struct log_reader *l, bool *ret_locked)
-{
-    auto_close int fd = open_regular(l->id, ".state");
-    char data[STATE_MAX];
-    struct wire w;
-    ssize_t n;
-
-    if (fd < 0)
-        return fd;
-    n = pread(fd, data, sizeof(data), 0);
-    if (n < 0)
-        return -errno;
-    wire_init(&w, data, (size_t)n);
-    call_log_get(&w, &l->now);
-    l->supervisor = (pid_t)wire_get_u32(&w);
-    *ret_locked = flock(fd, LOCK_SH | LOCK_NB) < 0;
-    return wire_ok(&w) ? 0 : -EIO;
-}
-
-static int current_state(struct log_reader *l)
-{
-    bool locked;
-    int r = read_state(l, &locked);
-
-    /* It may have ended between our open and our lock; then there is another file now. */
-    if (r == 0 && l->now.running && !locked)
-        r = read_state(l, &locked);
-    if (r == 0 && l->now.running && !locked) {
-        l->now.running = 0;
-        l->now.exit = (struct call_exit){.how = EXIT_LOST};
-    }
-    return r;
 }
 
 int log_look(struct log_reader *l, struct err *err)
 {
-    int r = log_id_ok(l->id) ? current_state(l) : -ENOENT;
-    struct stat st;
+    int r = log_id_ok(l->file.id) ? log_file_look(&l->file) : -ENOENT;
 
-    /* In this order: a state that says "ended" is only read together with the whole log. */
-    if (r == 0 && l->fd < 0)
-        l->fd = r = open_regular(l->id, ".log");
     if (r == -ENOENT)
         return err_code(err, ERR_NOT_FOUND, "log_not_found",
-                        "the sandbox has no background exec \"%.40s\"", l->id);
+                        "the sandbox has no background exec \"%.40s\"", l->file.id);
     if (r < 0)
-        return err_sys(err, -r, "read the log of background exec %s", l->id);
-    l->now.size = fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+        return err_sys(err, -r, "read the log of background exec %s", l->file.id);
     return 0;
+}
+
+/* One frame, in the form that the call has. */
+static void send_piece(struct agent_call *c, const struct log_reader *l, const char *data,
+                       size_t len, const struct log_mark *mark)
+{
+    unsigned type = mark->is_stderr ? FRAME_STDERR : FRAME_STDOUT;
+    auto_buf struct buf b = {0};
+
+    if (l->form != LOG_TIMED) {
+        call_reply(c, l->form == LOG_BYTES ? FRAME_DATA : type, data, len);
+        return;
+    }
+    buf_init(&b, FRAME_MAX);
+    wire_put_u64(&b, mark->time_ms);
+    (void)buf_add(&b, data, len);
+    call_reply_buf(c, type, &b);
 }
 
 void log_send(struct agent_call *c, struct log_reader *l, uint64_t most)
 {
     static char chunk[64 << 10];
+    struct log_mark mark;
+    ssize_t n;
 
-    while (most > 0 && l->offset < l->now.size) {
-        uint64_t left = l->now.size - l->offset;
-        size_t want = left < most ? (size_t)left : (size_t)most;
-        ssize_t n =
-            pread(l->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk), (off_t)l->offset);
-
-        if (n <= 0)
-            return;
-        call_reply(c, l->type, chunk, (size_t)n);
-        l->offset += (uint64_t)n;
+    while (most > 0 &&
+           (n = log_file_next(&l->file, chunk, most < sizeof(chunk) ? (size_t)most : sizeof(chunk),
+                              &mark)) > 0) {
+        send_piece(c, l, chunk, (size_t)n, &mark);
         most -= (uint64_t)n;
     }
 }
@@ -250,8 +230,8 @@ void log_end(struct agent_call *c, const struct log_reader *l)
 {
     auto_buf struct buf b = {0};
 
-    buf_init(&b, STATE_MAX);
-    call_log_put(&b, &l->now);
+    buf_init(&b, LOG_STATE_MAX);
+    call_log_put(&b, &l->file.now);
     call_reply_buf(c, FRAME_END, &b);
 }
 
@@ -259,12 +239,13 @@ int log_call(struct agent_call *c, struct err *err)
 {
     auto_free char *id = wire_get_str(&c->args);
     uint64_t offset = wire_get_u64(&c->args), most = wire_get_u64(&c->args);
-    struct log_reader l = {.id = id, .fd = -1, .offset = offset, .type = FRAME_DATA};
+    struct log_reader l = {.file = LOG_FILE(AGENT_FD_LOGS, id), .form = LOG_BYTES};
 
     if (call_args_ok(c, err) < 0 || log_look(&l, err) < 0)
         return -1;
+    l.file.offset = offset;
     log_send(c, &l, most);
     log_end(c, &l);
-    close_fd(&l.fd);
+    log_file_close(&l.file);
     return 0;
 }

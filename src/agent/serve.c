@@ -56,6 +56,7 @@ static const struct {
     [CALL_FOLLOW] = {follow_call, .logs = true},
     [CALL_AGAIN] = {again_call, .logs = true},
     [CALL_EXECS] = {execs_call, .logs = true},
+    [CALL_OUTPUT] = {output_call, .logs = true},
 };
 
 ssize_t call_fill(struct agent_call *c)

@@ -2,6 +2,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -32,12 +34,23 @@ static void print_text(FILE *to, const char *text, size_t len, bool escapes)
     (void)fwrite(shown.data ? shown.data : "", 1, shown.len, to);
 }
 
-static bool wants_escape(const struct args *args)
+/* The two streams need not lead to the same place. */
+static bool wants_escape(const struct args *args, FILE *to)
 {
-    return ui_stdout_is_terminal() && !args_has(args, "raw");
+    return isatty(fileno(to)) && !args_has(args, "raw");
 }
 
 /* ---- the main process of a sandbox ---- */
+
+static void print_time(FILE *to, int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    char text[32];
+    struct tm tm;
+
+    (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+    fprintf(to, "%s.%03dZ ", text, (int)(ms % 1000));
+}
 
 static void print_event(const struct args *args, const json_t *event)
 {
@@ -49,8 +62,10 @@ static void print_event(const struct args *args, const json_t *event)
         ui_json_line(event);
         return;
     }
+    if (args_has(args, "timestamps"))
+        print_time(to, json_int(event, "timestamp"));
     print_text(to, json_string_value(data) ? json_string_value(data) : "", json_string_length(data),
-               wants_escape(args));
+               wants_escape(args, to));
     fputc('\n', to);
     (void)fflush(to);
 }
@@ -147,12 +162,12 @@ static int print_past(struct args *args, struct api *api, const char *id, uint64
         if (args_has(args, "tail"))
             keep_tail(&tail, &piece);
         else
-            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args));
+            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args, stdout));
     }
     if (r == 0 && tail.len > 0 && lines >= 1) {
         const char *from = last_lines(&tail, lines);
 
-        print_text(stdout, from, tail.len - (size_t)(from - tail.data), wants_escape(args));
+        print_text(stdout, from, tail.len - (size_t)(from - tail.data), wants_escape(args, stdout));
     }
     (void)fflush(stdout);
     return r;
@@ -172,7 +187,7 @@ static int background_logs(struct args *args, struct api *api, const char *id, s
         if (running < 0)
             return -1;
         while ((r = read_piece(api, id, &cursor, &piece, err)) > 0)
-            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args));
+            print_text(stdout, piece.data ? piece.data : "", piece.len, wants_escape(args, stdout));
         (void)fflush(stdout);
         if (r == 0 && running)
             (void)poll(NULL, 0, POLL_MS);
@@ -188,7 +203,7 @@ static void print_output(const struct args *args, bool is_error, const json_t *t
 
     if (json_string_length(text) == 0)
         return;
-    print_text(to, json_string_value(text), json_string_length(text), wants_escape(args));
+    print_text(to, json_string_value(text), json_string_length(text), wants_escape(args, to));
     (void)fflush(to);
 }
 
@@ -264,10 +279,12 @@ int cmd_logs(struct args *args)
     struct err err = {0};
     int r;
 
-    if (args->n_words > 1 && (args_has(args, "tail") || args_has(args, "json")))
-        return ui_usage(args, "--tail and --json are not for a command of a sandbox");
-    if (args_has(args, "json") && id_valid(args->words[0], "bg"))
-        return ui_usage(args, "--json is for the entrypoint of a sandbox, not for a command");
+    if (args->n_words > 1 && args_has(args, "tail"))
+        return ui_usage(args, "--tail is not for a command of a sandbox");
+    if ((args_has(args, "json") || args_has(args, "timestamps")) &&
+        (args->n_words > 1 || id_valid(args->words[0], "bg")))
+        return ui_usage(args, "--json and --timestamps are for the entrypoint of a sandbox, not "
+                              "for a command");
     if (api_open(&api, args, &err) < 0)
         return ui_fail(&err);
     if (args->n_words == 1 && id_valid(args->words[0], "bg")) {

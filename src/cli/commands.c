@@ -119,6 +119,7 @@ static const struct flag logs_flags[] = {
     {"follow", 'f', FLAG_BOOL, NULL, "go on as more comes, until it ends"},
     {"tail", 'n', FLAG_COUNT, "N", "only the last N lines (default 100 for a sandbox)"},
     RAW_FLAG,
+    {"timestamps", 't', FLAG_BOOL, NULL, "when each line was written, before it (sandboxes only)"},
     {"json", 0, FLAG_BOOL, NULL, "one JSON object a line (sandboxes only)"},
     {0},
 };
@@ -317,7 +318,9 @@ const struct command commands[] = {
      "One id gives one object, several give an array.", "cay inspect web", json_flags, 1, ANY,
      false, "sandbox...", cmd_inspect},
     {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID\n[flags] ID EXEC_ID",
-     "show the output of a sandbox's entrypoint or of a command", NULL,
+     "show the output of a sandbox's entrypoint or of a command",
+     "What an entrypoint wrote to stderr goes to stderr. The output of a background command is one "
+     "stream, in the order of writing. Both can be had while the sandbox is paused.",
      "cay logs -f web\ncay logs $(cay exec -d web \"make\")", logs_flags, 1, 2, false,
      "sandbox job", cmd_logs},
     {"pause", NULL, "[flags] ID...", "freeze every process of sandboxes",

@@ -162,16 +162,6 @@ static bool is_running(struct sandbox *sb)
     return yes;
 }
 
-static bool is_paused(struct sandbox *sb)
-{
-    bool yes;
-
-    pthread_mutex_lock(&sb->lock);
-    yes = sb->state == SANDBOX_PAUSED;
-    pthread_mutex_unlock(&sb->lock);
-    return yes;
-}
-
 /* With judging held, which it gives up. */
 static int judge(struct engine *e, struct sandbox *sb, struct err *err)
 {
@@ -234,7 +224,8 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
             return -1;
         waited = (mono_ns() - began) / 1000000;
         /* Nobody knows how long that lasts, and threads are for all sandboxes. */
-        if (waited >= AGENT_SILENT_MS && is_paused(sb) && sandbox_check_running(sb, err) < 0)
+        if (waited >= AGENT_SILENT_MS && sandbox_is_paused(sb) &&
+            sandbox_check_running(sb, err) < 0)
             return -1;
     }
     return sandbox_is_committing(sb) ? sandbox_stands_still(err) : agent_silent(err);

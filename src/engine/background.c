@@ -30,10 +30,13 @@ int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t 
 {
     auto_close int fd = -1;
     auto_buf struct buf args = {0}, payload = {0};
+    int paused = paused_log_read(e, sb, log_id, offset, most, out, ret, err);
     uint64_t got = 0;
     struct wire w;
     unsigned type;
 
+    if (paused <= 0)
+        return paused;
     buf_init(&args, FRAME_MAX);
     wire_put_str(&args, log_id);
     wire_put_u64(&args, offset);
@@ -58,29 +61,58 @@ int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t 
     return 0;
 }
 
-int log_follow(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
-               int *ret_fd, struct err *err)
+void log_put_output(struct buf *args, const struct log_request *req)
+{
+    wire_put_str(args, req->id);
+    wire_put_u64(args, req->offset);
+    wire_put_u64(args, req->most);
+    wire_put_u32(args, req->follow);
+}
+
+static bool is_invalid(const struct err *why, struct err *err)
+{
+    if (why->kind == ERR_INVALID)
+        return true;
+    if (err)
+        *err = *why;
+    return false;
+}
+
+/* 1 = the agent does not know this call. */
+static int try_call(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                    int *ret_fd, struct err *err)
 {
     auto_close int fd = -1;
-    auto_buf struct buf args = {0}, payload = {0};
+    auto_buf struct buf payload = {0};
     struct err why = {0};
 
-    buf_init(&args, FRAME_MAX);
-    wire_put_str(&args, log_id);
-    wire_put_u64(&args, offset);
-    if (agent_call(e, sb, BOX_CTL, CALL_FOLLOW, &args, &fd, err) < 0)
+    if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0)
         return -1;
-    if (agent_expect(sb, fd, FRAME_OK, &payload, &why) == 0) {
-        *ret_fd = steal_fd(fd);
-        return 0;
-    }
-    if (why.kind == ERR_INVALID) { /* it does not know this call */
-        wire_put_u64(&args, UINT64_MAX);
-        return agent_open(e, sb, BOX_CTL, CALL_LOG, &args, ret_fd, err);
-    }
-    if (err)
-        *err = why;
-    return -1;
+    if (agent_expect(sb, fd, FRAME_OK, &payload, &why) < 0)
+        return is_invalid(&why, err) ? 1 : -1;
+    *ret_fd = steal_fd(fd);
+    return 0;
+}
+
+int log_stream_start(struct engine *e, struct sandbox *sb, const struct log_request *req,
+                     int *ret_fd, bool *ret_timed, struct err *err)
+{
+    auto_buf struct buf args = {0};
+    int r;
+
+    buf_init(&args, FRAME_MAX);
+    log_put_output(&args, req);
+    r = try_call(e, sb, CALL_OUTPUT, &args, ret_fd, err);
+    *ret_timed = r == 0;
+    if (r <= 0)
+        return r;
+    buf_clear(&args);
+    wire_put_str(&args, req->id);
+    wire_put_u64(&args, req->offset);
+    if (req->follow && (r = try_call(e, sb, CALL_FOLLOW, &args, ret_fd, err)) <= 0)
+        return r;
+    wire_put_u64(&args, req->follow ? UINT64_MAX : req->most);
+    return agent_open(e, sb, BOX_CTL, CALL_LOG, &args, ret_fd, err);
 }
 
 /* log NULL = it ended with its sandbox; how is not known. */
@@ -217,7 +249,7 @@ int engine_background_status(struct engine *e, const char *exec_id, json_t **ret
     if (is_stopped(sb)) {
         *ret = background_json(sb, &exec, NULL);
     } else {
-        r = sandbox_check_running(sb, err);
+        r = sandbox_check_there(sb, err);
         if (r == 0)
             r = find_log(e, sb, exec.id, 0, 1, NULL, &log, err);
         if (r == 0)
@@ -242,7 +274,7 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
     if (get_exec(e, exec_id, &exec, &sb, err) < 0)
         return -1;
     buf_init(&out, LOG_PART_MAX);
-    r = sandbox_check_running(sb, err);
+    r = sandbox_check_there(sb, err);
     if (r == 0)
         r = find_log(e, sb, exec.id, cursor, LOG_PART_MAX, &out, &log, err);
     exec_record_done(&exec);
@@ -258,15 +290,32 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
     return 0;
 }
 
-int engine_interrupt(struct engine *e, const char *id, uint32_t pid, struct err *err)
+/* An agent that stands still takes no part in this: the call waits in its socket, where it outlives
+ * this daemon too, and is the first thing that it finds when it goes on. */
+static int leave_interrupt(struct engine *e, struct sandbox *sb, const struct buf *args,
+                           struct err *err)
+{
+    auto_close int fd = -1;
+
+    return agent_open(e, sb, BOX_CTL, CALL_KILL, args, &fd, err);
+}
+
+int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_pending,
+                     struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_buf struct buf args = {0};
 
-    if (sandbox_get_running(e, id, &sb, err) < 0)
-        return -1;
     buf_init(&args, FRAME_MAX);
     wire_put_u32(&args, pid);
     wire_put_u32(&args, SIGINT);
+    if (sandbox_get(e, id, &sb, err) < 0)
+        return -1;
+    *ret_pending = sandbox_is_paused(sb);
+    if (*ret_pending)
+        return leave_interrupt(e, sb, &args, err);
+    sandbox_unref(steal_ptr(sb));
+    if (sandbox_get_running(e, id, &sb, err) < 0)
+        return -1;
     return agent_simple(e, sb, CALL_KILL, &args, err);
 }

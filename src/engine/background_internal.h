@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct buf;
@@ -13,10 +14,29 @@ struct sandbox;
 int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
              uint64_t most, struct buf *out, struct call_log *ret, struct err *err);
 
-/* A stream of DATA frames with the log from offset on, as it grows, and one END (struct call_log)
- * when its exec has ended. Nothing has been read of it, and the caller waits for it with poll(); a
- * thread that does is not counted. The agent of a sandbox that an older cay made cannot follow:
- * then END comes with what there is now, and says that the exec is still running; ask again later.
- * ERR_LIMIT "too_many_streams" when the sandbox has too many. */
-int log_follow(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
-               int *ret_fd, struct err *err);
+/* As log_read(), of a sandbox that is paused; 1 = it is not. */
+int paused_log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
+                    uint64_t most, struct buf *out, struct call_log *ret, struct err *err);
+
+/* What follows offset, of a sandbox that is paused, as the frames that CALL_OUTPUT is answered
+ * with: END only with the last of it; 1 = it is not paused. */
+int paused_log_frames(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
+                      struct buf *frames, struct err *err);
+
+struct log_request {
+    const char *id; /* of a background exec, or "main" */
+    uint64_t offset;
+    uint64_t most; /* bytes, unless it is followed */
+    bool follow;
+};
+
+void log_put_output(struct buf *args, const struct log_request *req); /* those of CALL_OUTPUT */
+
+/* A stream of the log from offset on, up to `most` bytes or as it grows, and one END (struct
+ * call_log) at its end. *ret_timed: of STDOUT and STDERR frames as CALL_OUTPUT has them, else of
+ * DATA frames, by an agent that an older cay made; the oldest of them cannot follow: then END comes
+ * with what there is now, and says that the exec is still running; ask again later. Nothing has
+ * been read of it but OK, and the caller waits for it with poll(); a thread that does is not
+ * counted. ERR_LIMIT "too_many_streams" when the sandbox has too many. */
+int log_stream_start(struct engine *e, struct sandbox *sb, const struct log_request *req,
+                     int *ret_fd, bool *ret_timed, struct err *err);

@@ -82,7 +82,8 @@ static void put_call(struct buf *args, struct sandbox *sb, const struct exec_req
     auto_free char *cwd = NULL;
     struct call_exec call = {
         .flags = (req->tty ? EXEC_TTY : 0) | (background ? EXEC_BACKGROUND : 0) |
-                 (req->want_stdin ? EXEC_STDIN : 0) | (req->collect ? EXEC_COLLECT : 0),
+                 (req->apart ? EXEC_APART : 0) | (req->want_stdin ? EXEC_STDIN : 0) |
+                 (req->collect ? EXEC_COLLECT : 0),
         .id = (char *)(uintptr_t)exec_id,
         .argv = req->argv ? (char **)(uintptr_t)req->argv : shell,
         .env = env,

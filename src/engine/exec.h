@@ -20,6 +20,7 @@ struct exec_request {
     bool tty, want_stdin;
     bool collect;        /* the output is wanted whole, at the end */
     bool attached;       /* somebody is there and can end it: no maximum, and timeout_ms 0 = none */
+    bool apart;          /* a log knows the streams apart, and their order only about */
     bool detach;         /* closing does not end it */
     const char *exec_id; /* by which it is known; NULL = a new one */
     uint32_t rows, cols;
@@ -114,5 +115,7 @@ int engine_background_status(struct engine *e, const char *exec_id, json_t **ret
 /* {output, cursor}, at most 1 MiB at a time. */
 int engine_background_logs(struct engine *e, const char *exec_id, uint64_t cursor, json_t **ret,
                            struct err *err);
-/* SIGINT to pid, or with pid 0 to every exec that runs. */
-int engine_interrupt(struct engine *e, const char *id, uint32_t pid, struct err *err);
+/* SIGINT to pid, or with pid 0 to every exec that runs. *ret_pending: the sandbox is paused, and it
+ * takes effect when that goes on. */
+int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_pending,
+                     struct err *err);

@@ -29,15 +29,31 @@
 
 /* ---- create ---- */
 
-int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err)
+/* The agent is an older one only when a daemon died in the midst of a create and its successor is
+ * of a newer version. */
+static int start_main(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    struct exec_request req = {.argv = sb->spec.entrypoint};
+    struct exec_request req = {.argv = sb->spec.entrypoint, .apart = true};
+    struct err why = {0};
     auto_close int fd = -1;
     uint32_t pid;
 
+    if (exec_start(e, sb, &req, "main", EXEC_LOG_MAX, &fd, &pid, &why) == 0)
+        return 0;
+    if (why.kind == ERR_INVALID && strstr(why.text, "unknown flags")) {
+        req.apart = false;
+        return exec_start(e, sb, &req, "main", EXEC_LOG_MAX, &fd, &pid, err);
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err)
+{
     if (!has_dirs && dirs_make(e, sb, err) < 0)
         return -1;
-    if (sb->spec.entrypoint && exec_start(e, sb, &req, "main", EXEC_LOG_MAX, &fd, &pid, err) < 0)
+    if (sb->spec.entrypoint && start_main(e, sb, err) < 0)
         return err_wrap(err, "start the entrypoint");
     return 0;
 }

@@ -107,6 +107,21 @@ bool sandbox_is_committing(struct sandbox *sb)
     return yes;
 }
 
+bool sandbox_is_paused(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->state == SANDBOX_PAUSED;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+int sandbox_check_there(struct sandbox *sb, struct err *err)
+{
+    return sandbox_is_paused(sb) ? 0 : sandbox_check_running(sb, err);
+}
+
 int sandbox_stands_still(struct err *err)
 {
     return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",

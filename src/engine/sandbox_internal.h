@@ -85,6 +85,9 @@ int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct e
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
 int sandbox_check_running(struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
+bool sandbox_is_paused(struct sandbox *sb);
+/* Running, or paused: what it has can be looked at, if not used. */
+int sandbox_check_there(struct sandbox *sb, struct err *err);
 /* -1 with ERR_UNAVAILABLE "sandbox_busy", for those who cannot wait for that. */
 int sandbox_stands_still(struct err *err);
 /* The caller has turn. Nothing else writes a state; reason is copied. */

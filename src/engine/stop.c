@@ -95,9 +95,11 @@ static int look(struct engine *e, struct sandbox *sb, int64_t until, struct call
  * is older or has too many, it is asked how it is now. */
 static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
 {
+    struct log_request req = {.id = "main", .offset = PAST_END, .follow = true};
     auto_close int fd = -1;
+    bool timed;
 
-    if (log_follow(e, sb, "main", PAST_END, &fd, NULL) < 0)
+    if (log_stream_start(e, sb, &req, &fd, &timed, NULL) < 0)
         return look(e, sb, until, ret);
     return read_end(sb, fd, until, ret);
 }

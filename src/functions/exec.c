@@ -442,9 +442,13 @@ static int background_logs(struct call *call, struct err *err)
 
 static int interrupt(struct call *call, struct err *err)
 {
-    if (engine_interrupt(call->engine, in_id(call), (uint32_t)in_int(call, "pid"), err) < 0)
+    bool pending;
+
+    if (engine_interrupt(call->engine, in_id(call), (uint32_t)in_int(call, "pid"), &pending, err) <
+        0)
         return -1;
-    return reply_success(call);
+    call->out = json_pack("{s:b, s:b}", "success", 1, "pending", pending);
+    return 0;
 }
 
 #define ERRORS_KEPT ERRORS_AGENT " exec_not_found no_space too_many_streams"
@@ -550,10 +554,11 @@ const struct function exec_functions[] = {
      background, NULL, SCOPE_EXEC, .help = "Starts a command and leaves it running",
      .gives = &background_exec_shape, .errors = ERRORS_COMMAND " no_space conflict"},
     {"cmd::background_status", "GET", "/exec/background/:execId/status", NULL, background_status,
-     NULL, SCOPE_READ, .help = "Shows a background command", .gives = &background_exec_shape,
-     .errors = ERRORS_AGENT " exec_not_found log_not_found"},
+     NULL, SCOPE_READ, .help = "Shows a background command; also while the sandbox is paused",
+     .gives = &background_exec_shape, .errors = ERRORS_AGENT " exec_not_found log_not_found"},
     {"cmd::background_logs", "GET", "/exec/background/:execId/logs", logs_fields, background_logs,
-     NULL, SCOPE_READ, .help = "Reads the output of a background command",
+     NULL, SCOPE_READ,
+     .help = "Reads the output of a background command; also while the sandbox is paused",
      .gives = &exec_logs_shape, .errors = ERRORS_AGENT " exec_not_found log_not_found"},
     {"cmd::list", "GET", "/sandboxes/:sandboxId/exec", NULL, list, NULL, SCOPE_READ,
      .help = "Lists commands that run, and the last that ended", .gives = &exec_list_shape,
@@ -574,6 +579,7 @@ const struct function exec_functions[] = {
      .help = "Ends a command and all that it started", .gives = &exec_info_shape,
      .errors = ERRORS_KEPT},
     {"cmd::interrupt", "POST", "/sandboxes/:sandboxId/exec/interrupt", interrupt_fields, interrupt,
-     NULL, SCOPE_EXEC, .help = "Sends SIGINT", .gives = &success_shape, .errors = ERRORS_AGENT},
+     NULL, SCOPE_EXEC, .help = "Sends SIGINT; to a paused sandbox as well, for when it goes on",
+     .gives = &interrupt_shape, .errors = ERRORS_AGENT},
     {0},
 };

@@ -9,9 +9,14 @@
 
 json_t *output_event(const char *type, const char *data, size_t len)
 {
+    return output_event_of(type, data, len, 0);
+}
+
+json_t *output_event_of(const char *type, const char *data, size_t len, int64_t time_ms)
+{
     return json_pack("{s:s, s:o, s:I}", "type", type, "data",
                      json_stringn_nocheck(data ? data : "", len), "timestamp",
-                     (json_int_t)now_ms());
+                     (json_int_t)(time_ms > 0 ? time_ms : now_ms()));
 }
 
 void output_text_add(struct output_text *t, const char *data, size_t len, bool last,

@@ -17,10 +17,17 @@
 
 /* ---- logs ---- */
 
+/* The start of a line whose end has not come, and when that came. */
+struct line {
+    const char *type;
+    struct buf text;
+    int64_t time_ms;
+};
+
 struct logs_task {
     struct task task;
     struct log_stream *log;
-    struct buf line; /* the start of a line whose end has not come */
+    struct line lines[2]; /* of stdout and of stderr: one does not end the other's line */
 };
 
 static void logs_free(struct task *task)
@@ -28,22 +35,26 @@ static void logs_free(struct task *task)
     struct logs_task *t = (struct logs_task *)task;
 
     log_stream_close(t->log);
-    buf_done(&t->line);
+    for (size_t i = 0; i < ARRAY_LEN(t->lines); i++)
+        buf_done(&t->lines[i].text);
     free(t);
 }
 
-static int send_line(struct call *call, const char *line, size_t len, struct err *err)
+static int send_line(struct call *call, const struct line *l, const char *text, size_t len,
+                     struct err *err)
 {
     struct output_text whole = {0};
+    auto_buf struct buf clean = {0};
 
-    if (len == 0)
-        return sink_event(call, output_event("stdout", "", 0), err);
-    return output_send(call, "stdout", &whole, line, len, true, err);
+    buf_init(&clean, 3 * (len + sizeof(whole.rest))); /* U+FFFD is three bytes */
+    output_text_add(&whole, text, len, true, &clean);
+    return sink_event(call, output_event_of(l->type, clean.data, clean.len, l->time_ms), err);
 }
 
 /* Sends whole lines and takes them out; at the end also a line without its newline. */
-static int send_lines(struct call *call, struct buf *text, bool last, struct err *err)
+static int send_lines(struct call *call, struct line *l, bool last, struct err *err)
 {
+    struct buf *text = &l->text;
     size_t at = 0;
 
     while (at < text->len) {
@@ -56,7 +67,7 @@ static int send_lines(struct call *call, struct buf *text, bool last, struct err
             len = skip = utf8_cut(start, LINE_MAX);
         else if (!newline && !last)
             break;
-        if (send_line(call, start, len, err) < 0)
+        if (send_line(call, l, start, len, err) < 0)
             return -1;
         at += skip;
     }
@@ -66,10 +77,31 @@ static int send_lines(struct call *call, struct buf *text, bool last, struct err
     return 0;
 }
 
+/* A line has the time of its first byte. */
+static int add_piece(struct call *call, struct line *l, const struct log_piece *piece,
+                     struct err *err)
+{
+    const char *newline = memchr(piece->data, '\n', piece->len);
+    size_t first = newline ? (size_t)(newline - piece->data) + 1 : piece->len;
+
+    if (l->text.len > 0) {
+        (void)buf_add(&l->text, piece->data, first);
+        if (send_lines(call, l, false, err) < 0)
+            return -1;
+    } else {
+        first = 0;
+    }
+    if (l->text.len == 0)
+        l->time_ms = piece->time_ms;
+    (void)buf_add(&l->text, piece->data + first, piece->len - first);
+    return send_lines(call, l, false, err);
+}
+
 static int logs_end(struct logs_task *t, struct call *call, struct err *err)
 {
-    if (send_lines(call, &t->line, true, err) < 0)
-        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(t->lines); i++)
+        if (send_lines(call, &t->lines[i], true, err) < 0)
+            return -1;
     return sink_event(call, output_event("end", "", 0), err);
 }
 
@@ -85,9 +117,8 @@ static void set_log_wait(struct logs_task *t)
 static int logs_step(struct task *task, struct call *call, struct err *err)
 {
     struct logs_task *t = (struct logs_task *)task;
-    const char *data;
-    size_t len;
-    int r = t->log ? log_stream_next(t->log, &data, &len, NULL) : LOG_ENDED;
+    struct log_piece piece;
+    int r = t->log ? log_stream_next(t->log, &piece, NULL) : LOG_ENDED;
 
     if (r == LOG_ENDED || r < 0 || (r == LOG_WAITS && call->draining))
         return logs_end(t, call, err);
@@ -95,8 +126,7 @@ static int logs_step(struct task *task, struct call *call, struct err *err)
         set_log_wait(t);
         return sink_event(call, NULL, err) < 0 ? -1 : TASK_WAITS;
     }
-    (void)buf_add(&t->line, data, len);
-    return send_lines(call, &t->line, false, err) < 0 ? -1 : TASK_AGAIN;
+    return add_piece(call, &t->lines[piece.is_stderr], &piece, err) < 0 ? -1 : TASK_AGAIN;
 }
 
 static const struct task_ops logs_ops = {.step = logs_step, .free = logs_free};
@@ -113,7 +143,10 @@ static int logs(struct call *call, struct err *err)
     t->task.ops = &logs_ops;
     t->log = log;
     set_log_wait(t);
-    buf_init(&t->line, LOG_PIECE_MAX + LINE_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(t->lines); i++) {
+        t->lines[i].type = i == 0 ? "stdout" : "stderr";
+        buf_init(&t->lines[i].text, LOG_PIECE_MAX + LINE_MAX);
+    }
     call->task = &t->task;
     return 0;
 }
@@ -183,7 +216,7 @@ static const struct field metrics_fields[] = {
 const struct function stream_functions[] = {
     {"stream::logs", "GET", "/sandboxes/:sandboxId/stream/logs", logs_fields, logs,
      "sandbox_stream_logs", SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
-     .help = "Streams the output of the main process", .events = &log_event_shape,
+     .help = "Streams the output of the main process, line by line", .events = &log_event_shape,
      .errors = ERRORS_AGENT " log_not_found too_many_streams"},
     {"stream::metrics", "GET", "/sandboxes/:sandboxId/stream/metrics", metrics_fields, metrics,
      NULL, SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,

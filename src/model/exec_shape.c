@@ -98,14 +98,23 @@ static const struct field logs_fields[] = {
 const struct shape exec_logs_shape = {"ExecLogs", logs_fields,
                                       .help = "a part of a background command's output"};
 
+static const struct field interrupt_fields[] = {
+    {"success", FIELD_BOOL, .example = "true", .help = "always true"},
+    {"pending", FIELD_BOOL, .example = "false",
+     .help = "the sandbox is paused: the signal is taken when it goes on"},
+    {0},
+};
+const struct shape interrupt_shape = {"Interrupted", interrupt_fields, .help = "a signal was sent"};
+
 static const char *const log_words[] = {"stdout", "stderr", "end", NULL};
 
 static const struct field log_event_fields[] = {
     {"type", FIELD_STRING, .choices = log_words,
-     .help = "end is the last one; lines are stdout, also what went to stderr"},
+     .help = "which stream the line is of; end is the last event. Of sandboxes that an older cay "
+             "made, stderr is stdout too"},
     {"data", FIELD_STRING, .example = "\"listening on 8000\"", .help = "one line of text"},
     {"timestamp", FIELD_INT, .example = "1767225600000",
-     .help = "when it was sent, in Unix milliseconds"},
+     .help = "when the process wrote it, in Unix milliseconds"},
     {0},
 };
 const struct shape log_event_shape = {"LogEvent", log_event_fields,

@@ -14,8 +14,8 @@ extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shap
 
 /* commands */
 extern const struct shape exec_result_shape, exec_event_shape, background_exec_shape,
-    attach_event_shape, attach_end_shape, exec_logs_shape, log_event_shape, exec_info_shape,
-    exec_state_shape, exec_list_shape;
+    attach_event_shape, attach_end_shape, exec_logs_shape, interrupt_shape, log_event_shape,
+    exec_info_shape, exec_state_shape, exec_list_shape;
 
 /* files */
 extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,

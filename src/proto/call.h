@@ -49,6 +49,9 @@ enum call_op {
                   * may. Closing it ends nothing, and CANCEL only closes it. "exec_not_found",
                   * "exec_attached" */
     CALL_EXECS,  /* → ITEM (struct call_kept)*, END: the execs with an id that run or are kept */
+    CALL_OUTPUT, /* str exec id, u64 offset, u64 at most, u32 follow → OK; then (STDOUT | STDERR:
+                  * u64 wall clock in ms, bytes)*, END: struct call_log. As CALL_LOG, or with follow
+                  * as CALL_FOLLOW; 0 as the time = not known */
     CALL_OPS,
 };
 
@@ -65,6 +68,8 @@ enum call_exec_flags {
     EXEC_STDIN = 1u << 2, /* FRAME_STDIN will come; otherwise stdin is /dev/null */
     EXEC_COLLECT = 1u << 3, /* for a caller that waits for the end: frames are held back until they
                              * are many, the command ends, or (once, for STARTED) a second passes */
+    EXEC_APART = 1u << 4, /* in the background: the log tells stdout and stderr apart (CALL_OUTPUT),
+                           * which costs their exact order */
 };
 
 /* An exec in the foreground that has an id is kept: its output and its end can be had by the id

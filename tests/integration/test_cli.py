@@ -558,6 +558,19 @@ def test_logs_shows_the_main_process(run, make):
     wait_until(lambda: run("logs", id, check=True).stdout == b"from main\n")
 
 
+def test_logs_keeps_the_streams_apart_and_says_when(run, api, make, shared):
+    id = make(entrypoint=["sh", "-c", "echo out; printf '\\033[2Jerr\\n' >&2; exec sleep 1000"])["id"]
+    wait_until(lambda: (lambda r: r.stdout == b"out\n" and r.stderr == b"\x1b[2Jerr\n")(run("logs", id, check=True)))
+    line = run("logs", "-t", id, check=True).stdout.decode()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z out\n", line)
+    assert run("logs", "-t", id, check=True).stdout.decode() == line, "when it was written, not when it was read"
+    api.post(f"/sandboxes/{id}/pause").ok()
+    assert run("logs", id, check=True).stdout == b"out\n"
+    shown, status, _ = on_terminal(shared, ["logs", id], [])
+    assert status == 0 and b"\x1b[2J" not in shown and b"err" in shown
+    assert run("logs", "-t", id, "ex_1").returncode == 2
+
+
 @pytest.mark.needs("program:busybox")
 @pytest.mark.parametrize("form", ["directory", "tar", "tar.gz"])
 def test_image_import_ls_rm(run, api, tmp_path, form):

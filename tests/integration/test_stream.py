@@ -108,6 +108,23 @@ def test_logs_that_are_followed_go_on_until_the_main_process_ends(api, make):
     assert list(stream) == []
 
 
+def test_logs_tell_the_streams_apart_and_when_a_line_was_written(api, make):
+    before = int(time.time() * 1000)
+    id = make(entrypoint=["sh", "-c", "echo out; until [ -e /tmp/go ]; do sleep 0.01; done; "
+                                      "printf half; echo err >&2; echo ' a line'; touch /tmp/done; exec sleep 1000"])["id"]
+    api.sh(id, "touch /tmp/go")
+    wait_until(lambda: api.exec(id, "test -e /tmp/done")["exitCode"] == 0)
+    written = int(time.time() * 1000)
+    path = f"/sandboxes/{id}/stream/logs?follow=false"
+    first = wait_until(lambda: (lambda all: all if len(all) == 4 else None)(list(api.events("GET", path))))
+    assert sorted((e["type"], e["data"]) for e in first) == \
+        [("end", ""), ("stderr", "err"), ("stdout", "half a line"), ("stdout", "out")]
+    lines = [e for e in first if e["type"] != "end"]
+    assert all(before <= e["timestamp"] <= written for e in lines)
+    again = [e for e in api.events("GET", path) if e["type"] != "end"]
+    assert again == lines
+
+
 def test_the_end_of_the_sandbox_ends_its_followed_logs(api, make):
     id = make(entrypoint=["sh", "-c", "echo a; exec sleep 1000"])["id"]
     stream = api.events("GET", f"/sandboxes/{id}/stream/logs", timeout=20)

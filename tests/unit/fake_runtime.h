@@ -70,7 +70,7 @@ static struct fake {
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
-    atomic_bool old;           /* agents that know no CALL_FOLLOW */
+    atomic_bool old;           /* agents that know neither CALL_FOLLOW nor CALL_OUTPUT */
     atomic_bool silent;        /* no agent answers a ctl call until this is over */
     atomic_bool unread;        /* no agent reads anything until it is hung up */
     _Atomic enum box_look look;
@@ -328,6 +328,26 @@ static void serve_again(int fd)
         ;
 }
 
+/* True when it is to be followed. */
+static bool serve_output(int fd, struct wire *w)
+{
+    auto_buf struct buf b = {0};
+    auto_free char *id = wire_get_str(w);
+    uint64_t offset = wire_get_u64(w);
+    bool follow;
+
+    (void)wire_get_u64(w);
+    follow = wire_get_u32(w) != 0;
+    buf_init(&b, 64);
+    wire_put_u64(&b, 1700000000000);
+    (void)buf_add(&b, "caf\xc3", 4); /* ends inside a character */
+    if (offset == 0)
+        answer(fd, FRAME_STDERR, &b);
+    if (!follow)
+        answer_log(fd, strcmp(id, "main") != 0 || atomic_load(&fake.main_runs), 5);
+    return follow;
+}
+
 static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
 {
     auto_free char *path = NULL;
@@ -353,6 +373,7 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
     case CALL_AGAIN:
     case CALL_EXECS:
     case CALL_FOLLOW:
+    case CALL_OUTPUT:
         atomic_fetch_add(&fake.agains, op == CALL_AGAIN);
         if (atomic_load(&fake.old)) {
             call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "no such call"});
@@ -364,6 +385,8 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
             break;
         }
         answer(conn->fd, FRAME_OK, NULL);
+        if (op == CALL_OUTPUT && !serve_output(conn->fd, w))
+            break;
         pthread_mutex_lock(&fake.lock);
         while (atomic_load(&fake.main_runs) && conn->box->alive)
             (void)pthread_cond_wait(&fake.main_ended, &fake.lock);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "agent_rig.h"
+#include "base/clock.h"
 
 #define STREAMS 64 /* as many as the agent carries */
 
@@ -29,7 +30,7 @@ static pid_t start_background(const char *name, const char *script)
     int fd;
     pid_t pid;
 
-    e.flags = EXEC_BACKGROUND;
+    e.flags = EXEC_BACKGROUND | (strcmp(name, "main") == 0 ? EXEC_APART : 0);
     e.id = (char *)(uintptr_t)name;
     e.cwd = rig.files;
     fd = send_exec(&e);
@@ -285,6 +286,53 @@ TEST(lists_that_wait_leave_handlers_for_other_calls)
     hello = ctl(CALL_HELLO, "");
     expect(hello, FRAME_OK, NULL);
     (void)close(hello);
+}
+
+/* One piece of CALL_OUTPUT: which stream it is of, and its text. */
+static uint64_t expect_piece(int fd, unsigned type, const char *want)
+{
+    struct buf b;
+    struct wire w;
+    uint64_t when;
+
+    expect(fd, type, &b);
+    wire_init(&w, b.data, b.len);
+    when = wire_get_u64(&w);
+    CHECK_INT(b.len, 8 + strlen(want));
+    CHECK(memcmp(b.data + 8, want, strlen(want)) == 0);
+    buf_done(&b);
+    return when;
+}
+
+TEST(a_log_knows_which_stream_wrote_what_and_when)
+{
+    uint64_t before = (uint64_t)now_ms(), first, second;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    start_background("main", "echo out; read x < go; echo err >&2; read x < go; echo end");
+    fd = ctl(CALL_OUTPUT, "sUUu", "main", (uint64_t)0, UINT64_MAX, 1u);
+    expect(fd, FRAME_OK, NULL);
+    first = expect_piece(fd, FRAME_STDOUT, "out\n");
+    let_go("go");
+    second = expect_piece(fd, FRAME_STDERR, "err\n");
+    let_go("go");
+    (void)expect_piece(fd, FRAME_STDOUT, "end\n");
+    CHECK_INT(expect_end(fd).running, 0);
+    (void)close(fd);
+    CHECK(before <= first && first <= second && second <= (uint64_t)now_ms());
+
+    /* Afterwards, and from the midst of a line: the times are those of writing still. */
+    fd = ctl(CALL_OUTPUT, "sUUu", "main", (uint64_t)2, (uint64_t)7, 0u);
+    expect(fd, FRAME_OK, NULL);
+    CHECK_INT(expect_piece(fd, FRAME_STDOUT, "t\n"), first);
+    CHECK_INT(expect_piece(fd, FRAME_STDERR, "err\n"), second);
+    (void)expect_piece(fd, FRAME_STDOUT, "e");
+    CHECK_INT(expect_end(fd).size, 12);
+    (void)close(fd);
+    expect_error(ctl(CALL_OUTPUT, "sUUu", "nope", (uint64_t)0, (uint64_t)1, 0u), ERR_NOT_FOUND,
+                 "log_not_found");
 }
 
 TAP_MAIN

@@ -279,18 +279,19 @@ TEST(an_entrypoint_is_started_and_its_output_can_be_read)
     struct world w;
     auto_free char *id = NULL;
     struct log_stream *log;
-    const char *data;
-    size_t len;
+    struct log_piece piece;
     int r;
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"server\"]}");
     CHECK(fake_look(id)->main_started);
     CHECK_INT(engine_log_open(w.engine, id, 10, false, &log, NULL), 0);
-    while ((r = log_stream_next(log, &data, &len, NULL)) == LOG_WAITS)
+    while ((r = log_stream_next(log, &piece, NULL)) == LOG_WAITS)
         log_wait_here(log);
     CHECK_INT(r, LOG_PIECE);
-    CHECK_INT(len, 4);
+    CHECK_INT(piece.len, 4);
+    CHECK(piece.is_stderr);
+    CHECK_INT(piece.time_ms, 1700000000000);
     log_stream_close(log);
     world_done(&w);
 }
@@ -299,8 +300,8 @@ TEST(a_log_is_followed_to_its_end_also_with_an_agent_that_cannot)
 {
     auto_free char *id = NULL;
     struct log_stream *log;
-    size_t len, waits = 0;
-    const char *data;
+    struct log_piece piece;
+    size_t waits = 0, len = 0;
     struct world w;
     int r;
 
@@ -309,7 +310,11 @@ TEST(a_log_is_followed_to_its_end_also_with_an_agent_that_cannot)
     atomic_store(&fake.old, true);
     atomic_store(&fake.main_runs, true);
     CHECK_INT(engine_log_open(w.engine, id, 10, true, &log, NULL), 0);
-    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+    while ((r = log_stream_next(log, &piece, NULL)) > 0) {
+        if (r == LOG_PIECE) {
+            CHECK(!piece.is_stderr && piece.time_ms == 0);
+            len += piece.len;
+        }
         if (r != LOG_WAITS)
             continue;
         if (++waits == 3)
@@ -317,6 +322,7 @@ TEST(a_log_is_followed_to_its_end_also_with_an_agent_that_cannot)
         log_wait_here(log);
     }
     CHECK_INT(r, LOG_ENDED);
+    CHECK_INT(len, 4);
     CHECK(waits >= 3);
     log_stream_close(log);
     atomic_store(&fake.old, false);
@@ -1775,7 +1781,7 @@ TEST(no_lie_of_an_agent_gets_past_any_call)
         CHECK_INT(engine_file_write(w.engine, id, path, "x", 1, &errs[2]), -1);
         CHECK_INT(engine_processes(w.engine, id, &out, &errs[3]), -1);
         CHECK_INT(engine_env_set(w.engine, id, vars, &out, &errs[4]), -1);
-        CHECK_INT(engine_interrupt(w.engine, id, 0, &errs[5]), -1);
+        CHECK_INT(engine_interrupt(w.engine, id, 0, &(bool){false}, &errs[5]), -1);
         CHECK_INT(engine_file_mkdir(w.engine, id, path, &errs[6]), -1);
         CHECK_INT(file_search_here(w.engine, id, path, "*", &out, &errs[7]), -1);
         for (size_t i = 0; i < ARRAY_LEN(errs); i++) {

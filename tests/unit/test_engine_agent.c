@@ -206,15 +206,14 @@ static void check_log(uint64_t lines, bool follow, const char *want)
 {
     auto_buf struct buf got = {0};
     struct log_stream *log;
-    const char *data;
-    size_t len;
+    struct log_piece piece;
     int r;
 
     buf_init(&got, 1 << 20);
     CHECK_INT(engine_log_open(engine, id, lines, follow, &log, NULL), 0);
-    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+    while ((r = log_stream_next(log, &piece, NULL)) > 0) {
         if (r == LOG_PIECE)
-            CHECK_INT(buf_add(&got, data, len), 0);
+            CHECK_INT(buf_add(&got, piece.data, piece.len), 0);
         else
             log_wait_here(log);
     }
@@ -238,19 +237,19 @@ TEST(the_entrypoint_writes_the_main_log_and_the_last_lines_of_it_can_be_had)
 static size_t drain_log(uint64_t lines, bool follow, char first[16])
 {
     struct log_stream *log;
-    const char *data;
-    size_t len, total = 0;
+    struct log_piece piece;
+    size_t total = 0;
     int r;
 
     first[0] = '\0';
     CHECK_INT(engine_log_open(engine, id, lines, follow, &log, NULL), 0);
-    while ((r = log_stream_next(log, &data, &len, NULL)) > 0) {
+    while ((r = log_stream_next(log, &piece, NULL)) > 0) {
         if (r == LOG_WAITS)
             log_wait_here(log);
         else if (total == 0)
-            snprintf(first, 16, "%.*s", (int)strcspn(data, "\n"), data);
+            snprintf(first, 16, "%.*s", (int)strcspn(piece.data, "\n"), piece.data);
         if (r == LOG_PIECE)
-            total += len;
+            total += piece.len;
     }
     CHECK_INT(r, LOG_ENDED);
     log_stream_close(log);

@@ -326,7 +326,7 @@ static struct call_log read_end(struct sandbox *sb, int fd)
     unsigned type = FRAME_DATA;
     struct wire wire;
 
-    while (type == FRAME_DATA)
+    while (type == FRAME_DATA || type == FRAME_STDERR)
         CHECK_INT(agent_next(sb, fd, &type, &payload, NULL), 0);
     CHECK_INT(type, FRAME_END);
     wire_init(&wire, payload.data, payload.len);
@@ -340,13 +340,17 @@ TEST(an_agent_that_cannot_follow_tells_how_a_log_is_now)
 {
     struct world w;
     struct sandbox *sb = world_with_box(&w);
+    struct log_request req = {.id = "bg_1", .follow = true};
     struct err err = {0};
+    bool timed;
     int fd;
 
-    CHECK_INT(log_follow(w.engine, sb, "bg_1", 0, &fd, &err), 0);
+    CHECK_INT(log_stream_start(w.engine, sb, &req, &fd, &timed, &err), 0);
+    CHECK(timed);
     CHECK_INT(read_end(sb, fd).running, 0);
     atomic_store(&fake.old, true);
-    CHECK_INT(log_follow(w.engine, sb, "bg_1", 0, &fd, &err), 0);
+    CHECK_INT(log_stream_start(w.engine, sb, &req, &fd, &timed, &err), 0);
+    CHECK(!timed);
     CHECK_INT(read_end(sb, fd).running, 1);
     sandbox_unref(sb);
     world_done(&w);

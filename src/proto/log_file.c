@@ -1,0 +1,157 @@
+#include "proto/log_file.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "proto/wire.h"
+
+#define STDERR_BIT (1ull << 63)
+
+void log_mark_pack(const struct log_mark *m, unsigned char ret[LOG_MARK_SIZE])
+{
+    uint64_t parts[2] = {htole64(m->offset | (m->is_stderr ? STDERR_BIT : 0)), htole64(m->time_ms)};
+
+    memcpy(ret, parts, sizeof(parts));
+}
+
+void log_file_name(char ret[LOG_NAME_SIZE], const char *id, const char *suffix)
+{
+    (void)snprintf(ret, LOG_NAME_SIZE, "%s%s", id, suffix);
+}
+
+static int open_regular(const struct log_file *l, const char *suffix)
+{
+    auto_close int fd = -1;
+    char name[LOG_NAME_SIZE];
+    struct stat st;
+
+    log_file_name(name, l->id, suffix);
+    fd = openat(l->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -ENOENT;
+    return steal_fd(fd);
+}
+
+/* *ret_locked: its supervisor holds it. */
+static int read_state(struct log_file *l, bool *ret_locked)
+{
+    auto_close int fd = open_regular(l, ".state");
+    char data[LOG_STATE_MAX];
+    struct wire w;
+    ssize_t n;
+
+    if (fd < 0)
+        return fd;
+    n = pread(fd, data, sizeof(data), 0);
+    if (n < 0)
+        return -errno;
+    wire_init(&w, data, (size_t)n);
+    call_log_get(&w, &l->now);
+    l->supervisor = (pid_t)wire_get_u32(&w);
+    *ret_locked = flock(fd, LOCK_SH | LOCK_NB) < 0;
+    return wire_ok(&w) ? 0 : -EIO;
+}
+
+static int current_state(struct log_file *l)
+{
+    bool locked;
+    int r = read_state(l, &locked);
+
+    /* It may have ended between our open and our lock; then there is another file now. */
+    if (r == 0 && l->now.running && !locked)
+        r = read_state(l, &locked);
+    if (r == 0 && l->now.running && !locked) {
+        l->now.running = 0;
+        l->now.exit = (struct call_exit){.how = EXIT_LOST};
+    }
+    return r;
+}
+
+int log_file_look(struct log_file *l)
+{
+    int r = current_state(l);
+    struct stat st;
+
+    /* In this order: a state that says "ended" is only read together with the whole log. */
+    if (r == 0 && l->fd < 0) {
+        l->fd = r = open_regular(l, ".log");
+        l->marks = r < 0 ? -1 : open_regular(l, ".marks");
+    }
+    if (r < 0)
+        return r;
+    l->now.size = fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return 0;
+}
+
+/* ---- marks ---- */
+
+static bool read_mark(const struct log_file *l, uint64_t i, struct log_mark *ret)
+{
+    uint64_t parts[2];
+
+    if (pread(l->marks, parts, sizeof(parts), (off_t)(i * LOG_MARK_SIZE)) != sizeof(parts))
+        return false;
+    ret->offset = le64toh(parts[0]) & ~STDERR_BIT;
+    ret->is_stderr = (le64toh(parts[0]) & STDERR_BIT) != 0;
+    ret->time_ms = le64toh(parts[1]);
+    return true;
+}
+
+/* The mark of the next byte, and where the one after it begins. */
+static uint64_t find_mark(const struct log_file *l, struct log_mark *ret)
+{
+    uint64_t low = 0, high = 0;
+    struct log_mark m;
+    struct stat st;
+
+    *ret = (struct log_mark){0};
+    if (l->marks >= 0 && fstat(l->marks, &st) == 0)
+        high = (uint64_t)st.st_size / LOG_MARK_SIZE;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+
+        if (!read_mark(l, mid, &m))
+            return UINT64_MAX;
+        if (m.offset <= l->offset) {
+            *ret = m;
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return l->marks >= 0 && read_mark(l, low, &m) && m.offset > l->offset ? m.offset : UINT64_MAX;
+}
+
+ssize_t log_file_next(struct log_file *l, void *data, size_t size, struct log_mark *ret)
+{
+    uint64_t left = l->offset < l->now.size ? l->now.size - l->offset : 0, until;
+    ssize_t n;
+
+    if (left == 0)
+        return 0;
+    until = find_mark(l, ret) - l->offset;
+    if (left > until)
+        left = until;
+    do
+        n = pread(l->fd, data, left < size ? (size_t)left : size, (off_t)l->offset);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    l->offset += (uint64_t)n;
+    return n;
+}
+
+void log_file_close(struct log_file *l)
+{
+    close_fd(&l->fd);
+    close_fd(&l->marks);
+}

@@ -1,0 +1,83 @@
+"""What can be had of a sandbox that is paused."""
+
+from cay_harness import wait_until
+
+
+def pause(api, id):
+    api.post(f"/sandboxes/{id}/pause").ok()
+
+
+def resume(api, id):
+    api.post(f"/sandboxes/{id}/resume").ok()
+
+
+def test_an_interrupt_is_taken_when_the_sandbox_goes_on(api, box):
+    job = api.background(box, "trap 'echo caught; exit 3' INT; echo up; while :; do sleep 0.01; done")
+    other = api.background(box, "exec sleep 1000")
+    wait_until(lambda: api.background_logs(job["id"])["output"] == "up\n")
+    pause(api, box)
+    said = api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": job["pid"]}).ok()
+    assert said == {"success": True, "pending": True}
+    assert api.get(f"/exec/background/{job['id']}/status").ok()["running"] is True
+    resume(api, box)
+    assert api.background_end(job["id"])["exitCode"] == 3
+    assert api.background_logs(job["id"])["output"] == "up\ncaught\n"
+    assert api.get(f"/exec/background/{other['id']}/status").ok()["running"] is True
+    said = api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()
+    assert said == {"success": True, "pending": False}
+    assert api.background_end(other["id"])["exitCode"] == 130
+
+
+def test_an_interrupt_outlives_the_daemon(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        job = api.background(box, "exec sleep 1000")
+        pause(api, box)
+        assert api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()["pending"] is True
+    own.kill9()
+    own.start()
+    with own.api() as api:
+        resume(api, box)
+        assert api.background_end(job["id"])["exitCode"] == 130
+
+
+def test_background_commands_can_be_looked_at(api, box):
+    done = api.background(box, "echo héllo; echo two >&2; exit 4")
+    api.background_end(done["id"])
+    runs = api.background(box, "echo up; exec sleep 1000")
+    wait_until(lambda: api.background_logs(runs["id"])["output"] == "up\n")
+    before = api.get(f"/exec/background/{done['id']}/status").ok()
+    pause(api, box)
+    assert api.get(f"/exec/background/{done['id']}/status").ok() == before
+    assert before["exitCode"] == 4
+    now = api.get(f"/exec/background/{runs['id']}/status").ok()
+    assert now["running"] is True and now["pid"] == runs["pid"]
+    assert api.background_logs(done["id"]) == {"output": "héllo\ntwo\n", "cursor": 11}
+    assert api.background_logs(done["id"], 7)["output"] == "two\n"
+    assert api.background_logs(runs["id"])["output"] == "up\n"
+    resume(api, box)
+    assert api.background_logs(done["id"])["cursor"] == 11
+
+
+def test_logs_show_what_there_is_and_go_on_afterwards(api, make):
+    id = make(entrypoint=["sh", "-c", "echo out; echo err >&2; touch /tmp/up;"
+                                      "until [ -e /tmp/go ]; do sleep 0.01; done; echo more; exec sleep 1000"])["id"]
+    wait_until(lambda: api.exec(id, "test -e /tmp/up")["exitCode"] == 0)
+    pause(api, id)
+    path = f"/sandboxes/{id}/stream/logs"
+    seen = [(e["type"], e["data"]) for e in api.events("GET", path + "?follow=false")]
+    assert sorted(seen) == [("end", ""), ("stderr", "err"), ("stdout", "out")]
+    one = [(e["type"], e["data"]) for e in api.events("GET", path + "?follow=false&tail=1")]
+    assert len(one) == 2
+    stream = api.events("GET", path)
+    assert {next(stream)["data"], next(stream)["data"]} == {"out", "err"}
+    resume(api, id)
+    api.sh(id, "touch /tmp/go")
+    assert next(stream)["data"] == "more"
+    stream.close()
+
+
+def test_other_calls_say_that_it_is_paused(api, box):
+    pause(api, box)
+    api.file(box, "list").failed(409, "sandbox_not_running", "paused")
+    api.post(f"/sandboxes/{box}/processes/kill", {"pid": 1}).failed(409, "sandbox_not_running")
