@@ -73,9 +73,9 @@ static void name_settings(struct err *said)
     if (said->code && strcmp(said->code, "process_limit") == 0)
         (void)err_code(
             said, said->kind, said->code,
-            "the sandbox has as many processes as it may; try again when some have "
-            "ended, or make one with more pids (at most CAY_MAX_PIDS; CAY_TOTAL_PIDS for "
-            "all together)");
+            "the sandbox has as many processes or runs as many commands as it may; try again "
+            "when some have ended, or make one with more pids (at most CAY_MAX_PIDS; "
+            "CAY_TOTAL_PIDS for all together)");
 }
 
 static int agent_said_no(const char *data, size_t len, struct err *err)
