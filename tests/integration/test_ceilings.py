@@ -67,6 +67,16 @@ def test_a_sandbox_has_as_many_processes_as_it_was_made_for(api, make, shared):
     assert threads(api, many, 1100) == ("all", 1100)
 
 
+def test_a_bomb_of_as_many_as_a_sandbox_has_by_default_stays_inside(api, make):
+    id, other = make()["id"], make()["id"]
+    api.background(id, "b() { b | b & }; b; sleep 1000")
+    wait_until(lambda: api.get(f"/sandboxes/{id}/metrics").ok()["pids"] > 900, 30, "the bomb")
+    assert api.processes(id)  # of which some have ended by then: their own forks failed
+    assert api.get(f"/sandboxes/{id}/metrics").ok()["pids"] <= 1024
+    assert api.sh(other, "echo fine") == "fine\n"
+    api.remove(id)
+
+
 def test_the_fewest_processes_are_enough_for_a_command(api, make):
     id = make(pids=1)["id"]
     assert api.sandbox(id)["config"]["pids"] == 16
