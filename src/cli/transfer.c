@@ -62,8 +62,7 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
     if (!body)
         return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
     if (api_call(api, "POST", body, &meta, err, "/sandboxes/%s/files/info", id) < 0)
-        return err->kind == ERR_NOT_FOUND && strcmp(api_last_code(), "sandbox_not_found") != 0 ? 0
-                                                                                               : -1;
+        return err->kind == ERR_NOT_FOUND && !str_starts(api_last_code(), "sandbox_") ? 0 : -1;
     remote_mode(json_text(meta, "permissions"), ret);
     if (json_is_true(json_object_get(meta, "isDirectory")))
         ret->type = 'd';

@@ -18,7 +18,7 @@ struct store;
  * processes.h, images.h, metrics.h). Any thread may call anything; calls on one sandbox that change
  * its state take turns. Everything that needs a running sandbox fails with ERR_CONFLICT otherwise
  * ("Sandbox is not running: paused"), with ERR_NOT_FOUND for an unknown id ("Sandbox not found: …",
- * code sandbox_not_found). */
+ * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
 struct engine_config {
     const char *default_image;            /* python:3.12-slim */

@@ -8,6 +8,7 @@
 #include "engine/engine_internal.h"
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
+#include "engine/gone_internal.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
@@ -210,9 +211,15 @@ bool engine_has(struct engine *e, const char *id)
 int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    struct err why = {0};
 
-    if (roster_find_named(e, name, &sb, err) < 0)
+    if (roster_find_named(e, name, &sb, &why) < 0) {
+        if (why.kind == ERR_NOT_FOUND)
+            return gone_explain(e, name, err);
+        if (err)
+            *err = why;
         return -1;
+    }
     memcpy(ret, sb->box.id, ID_SIZE);
     return 0;
 }
@@ -305,6 +312,7 @@ static int end_removed(struct engine *e, struct sandbox *sb, enum removal why, s
     int r = 0;
 
     count_removed(e, why);
+    gone_note(e, sb, why);
     row = writer_put(e, sb); /* ahead of the row of whoever takes its name next */
     roster_remove(e, sb);
     images_release(e, sb->image_id);
@@ -326,8 +334,7 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
     if (why == REMOVED_BY_EXPIRY && sb->deadline_ns > mono_ns())
         return err_set(err, ERR_CONFLICT, "the sandbox was renewed");
     if (sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL) < 0)
-        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
-                        sb->box.id);
+        return gone_explain(e, sb->box.id, err);
     r = end_removed(e, sb, why, err);
     if (sandbox_is_committing(sb))
         atomic_store(&sb->commit_off, true); /* which then dooms it */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/gone_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -62,7 +63,7 @@ int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct e
     struct sandbox *sb = roster_find(e, id);
 
     if (!sb)
-        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", id);
+        return gone_explain(e, id, err);
     *ret = sb;
     return 0;
 }
@@ -91,8 +92,7 @@ int sandbox_check_running(struct sandbox *sb, struct err *err)
     if (state == SANDBOX_RUNNING)
         return 0;
     if (state == SANDBOX_REMOVING)
-        return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s",
-                        sb->box.id);
+        return gone_explain(sb->engine, sb->box.id, err);
     status = sandbox_status(sb);
     return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s", status);
 }

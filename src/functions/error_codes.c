@@ -40,6 +40,8 @@ const struct error_code error_codes[] = {
     /* sandboxes */
     {"sandbox_not_found", 404, .help = "there is no sandbox with this id or name"},
     {"name_taken", 409, .help = "another sandbox has this name; the text has its id"},
+    {"sandbox_expired", 404, .help = "there was one, until its timeout was over"},
+    {"sandbox_removed", 404, .help = "there was one, until somebody removed it"},
     {"stray_not_found", 404, .help = "nothing without an owner has this id"},
     {"sandbox_not_running", 409, .help = "it is paused or stopped"},
     {"sandbox_not_paused", 409, .help = "only a paused sandbox can go on"},

@@ -17,9 +17,10 @@ extern const struct error_code error_codes[]; /* ends with {0} */
 const struct error_code *error_code_find(const char *code, unsigned long len);
 
 /* What rows have in common, for .errors. */
+#define ERRORS_GONE "sandbox_not_found sandbox_expired sandbox_removed"
 #define ERRORS_AGENT                                                                               \
-    "sandbox_not_found sandbox_not_running agent_lost agent_timeout agent_protocol sandbox_busy "  \
-    "limit"
+    ERRORS_GONE " sandbox_not_running agent_lost agent_timeout agent_protocol sandbox_busy "       \
+                "limit"
 #define ERRORS_COMMAND                                                                             \
     ERRORS_AGENT                                                                                   \
     " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"

@@ -228,8 +228,8 @@ const struct function image_functions[] = {
      SCOPE_WRITE,
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
      .gives = &image_shape,
-     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER
-                                 " sandbox_not_found sandbox_busy conflict image_reserved "
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " " ERRORS_GONE
+                                 " sandbox_busy conflict image_reserved "
                                  "too_many_layers commit_interrupted"},
     {0},
 };

@@ -26,7 +26,7 @@ static int health(struct call *call, struct err *err)
 const struct function metrics_functions[] = {
     {"metrics::sandbox", "GET", "/sandboxes/:sandboxId/metrics", NULL, of_sandbox,
      "sandbox_metrics", SCOPE_READ, .help = "Shows what a sandbox uses", .gives = &metrics_shape,
-     .errors = "sandbox_not_found"},
+     .errors = ERRORS_GONE},
     {"metrics::global", "GET", "/metrics", NULL, global, NULL, SCOPE_READ,
      .help = "Shows counters of the daemon", .gives = &global_metrics_shape},
     {"metrics::health", "GET", "/health", NULL, health, NULL, SCOPE_NONE, .flags = FUNCTION_OPEN,

@@ -220,7 +220,6 @@ const struct function stream_functions[] = {
      .errors = ERRORS_AGENT " log_not_found too_many_streams"},
     {"stream::metrics", "GET", "/sandboxes/:sandboxId/stream/metrics", metrics_fields, metrics,
      NULL, SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
-     .help = "Streams what a sandbox uses", .events = &metrics_shape,
-     .errors = "sandbox_not_found"},
+     .help = "Streams what a sandbox uses", .events = &metrics_shape, .errors = ERRORS_GONE},
     {0},
 };

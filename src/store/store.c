@@ -303,6 +303,7 @@ int store_open(const char *data_dir, struct store **ret, int *ret_rebuilt, struc
              open_db(s, data_dir, &rebuilt, &failure) == 0 && prepare_all(s, &failure) == 0 &&
              store_open_notes(s, data_dir, &failure) == 0 && store_take_back(s, &failure) == 0 &&
              store_open_log(s, data_dir, &failure) == 0 && store_sync(s, &failure) == 0) {
+        store_open_gone(s, data_dir);
         *ret_rebuilt = rebuilt;
         *ret = s;
         return 0;
@@ -320,6 +321,7 @@ void store_close(struct store *s)
     for (int i = 0; i < STMTS; i++)
         (void)sqlite3_finalize(s->stmts[i]);
     (void)sqlite3_close(s->db);
+    store_close_gone(s);
     close_fd(&s->log_fd);
     close_fd(&s->notes_fd);
     close_fd(&s->lock_fd);

@@ -71,6 +71,20 @@ bool store_has_note(struct store *s, const char *id); /* that it is a sandbox's 
 /* Is this disk certainly nobody's: spare, or of a sandbox that was removed? */
 bool store_note_says_rubbish(struct store *s, const char *id);
 
+/* The last sandboxes that were removed, for an hour, so that whoever asks for one can be told. */
+#define STORE_GONE_MAX 10000
+#define GONE_NAME_SIZE 64 /* of a longer name only the id is remembered */
+struct gone_sandbox {
+    char id[ID_SIZE];
+    char name[256]; /* "" = none */
+    int64_t ended_ms;
+    uint32_t timeout_s; /* 0 = not to be told */
+    bool expired;       /* else somebody removed it */
+};
+void store_put_gone(struct store *s, const struct gone_sandbox *sandbox);
+/* By its id, or the newest of that name. */
+bool store_find_gone(struct store *s, const char *word, struct gone_sandbox *ret);
+
 /* "limit" when the sandbox has STORE_EXECS_MAX already. */
 #define STORE_EXECS_MAX 10000
 int store_put_exec(struct store *s, const struct exec_record *exec, struct err *err);

@@ -30,6 +30,7 @@ struct store {
     int lock_fd, notes_fd; /* of notes: <data>/sandboxes */
     int log_fd;            /* cay.db-wal, to sync it */
     bool batch_failed;
+    struct gone *gone;
 };
 
 /* Generated from schema/: [n] takes user_version n to n + 1. */
@@ -50,6 +51,10 @@ int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
 
 /* After a transaction, for which SQLite has made it. */
 int store_open_log(struct store *s, const char *data_dir, struct err *err);
+
+/* What is remembered of sandboxes that are no more; never fails. */
+void store_open_gone(struct store *s, const char *data_dir);
+void store_close_gone(struct store *s);
 
 /* The folder with the notes, which is made. */
 int store_open_notes(struct store *s, const char *data_dir, struct err *err);

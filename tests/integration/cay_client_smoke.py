@@ -80,7 +80,7 @@ def main():
         assert used.sandbox_id == sandbox.id and used.memory_limit_mb > 0
         assert must(sandbox_kill.sync(sandbox.id, client=client), models.Success).success
         gone = must(sandbox_get.sync(sandbox.id, client=client), models.Error)
-        assert gone.code == "sandbox_not_found"
+        assert gone.code == "sandbox_removed"
     print("ok")
 
 

@@ -55,7 +55,7 @@ def others_are_served(api, id):
     assert api.sh(other, "echo served") == "served\n"
     api.remove(other)
     api.remove(id)
-    api.get(f"/sandboxes/{id}").failed(404, "sandbox_not_found")
+    api.get(f"/sandboxes/{id}").failed(404, "sandbox_removed")
 
 
 def sleepers(api, id):

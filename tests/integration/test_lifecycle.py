@@ -179,7 +179,7 @@ def test_the_list_is_filtered_by_status_and_by_metadata(api, make):
 def test_a_removed_sandbox_is_gone(api):
     id = api.create()["id"]
     assert api.remove(id) == {"success": True}
-    api.get(f"/sandboxes/{id}").failed(404, "sandbox_not_found", f"Sandbox not found: {id}")
+    api.get(f"/sandboxes/{id}").failed(404, "sandbox_removed", f"Sandbox not found: {id}")
     api.delete(f"/sandboxes/{id}").failed(404)
 
 

@@ -133,8 +133,8 @@ def test_a_name_can_stand_for_the_id(api, make):
     assert api.post("/sandboxes/box-1/pause").ok()["status"] == "paused"
     assert api.post("/sandboxes/box-1/resume").ok()["status"] == "running"
     api.delete("/sandboxes/box-1").ok()
-    api.get(f"/sandboxes/{id}").failed(404, "sandbox_not_found")
-    api.get("/sandboxes/box-1").failed(404, "sandbox_not_found", "box-1")
+    api.get(f"/sandboxes/{id}").failed(404, "sandbox_removed")
+    api.get("/sandboxes/box-1").failed(404, "sandbox_removed", "box-1")
 
 
 @pytest.mark.parametrize("name", ["my box", "a/b", "50%", "ünï-☃", "a+b", "x?y=z#w", "..."])
@@ -168,7 +168,7 @@ def test_what_looks_like_an_id_is_never_a_name(api, make):
     other = make(name=one)["id"]
     assert api.get(f"/sandboxes/{one}").ok()["id"] == one
     api.remove(one)
-    api.get(f"/sandboxes/{one}").failed(404, "sandbox_not_found")
+    api.get(f"/sandboxes/{one}").failed(404, "sandbox_removed")
     make(name="sbx_web")
     api.get("/sandboxes/sbx_web").failed(404, "sandbox_not_found")
     assert api.get(f"/sandboxes/{other}").ok()["name"] == one

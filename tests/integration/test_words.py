@@ -1,10 +1,11 @@
 """Answers in words: how a command ended, and what became of a sandbox."""
 
 import json
+import re
 
 import pytest
 
-from cay_harness import cay
+from cay_harness import cay, wait_until
 
 HOG = "python3 -c 'b = bytearray(400 << 20)'"
 
@@ -103,3 +104,59 @@ def test_pip_and_npm_do_not_try_again_where_there_is_no_network(api, box):
 def test_npm_fails_at_once_and_why_is_told(api, box):
     done = api.exec(box, "npm install left-pad", timeout=20)
     assert done["exitCode"] != 0 and done["hint"].startswith("the sandbox has no network"), done
+
+
+# ---- sandboxes that are no more ----
+
+
+def expire(daemon, id):
+    """Restarts the daemon with a sandbox whose time is over."""
+    daemon.stop()
+    daemon.change_sandboxes("deadline_ns = 1")
+    daemon.start()
+    with daemon.api() as api:
+        api.post("/admin/sweep", {})
+        wait_until(lambda: id not in api.ids(), what="the sweep")
+
+
+def test_a_sandbox_that_was_removed_is_remembered(shared, api):
+    box = api.create(name="gone-soon")["id"]
+    api.remove(box)
+    for ask in (api.get, lambda path: api.post(f"{path}/exec", {"command": "true"}),
+                lambda path: api.post(f"{path}/files/read", {"path": "a"}), api.delete):
+        said = ask(f"/sandboxes/{box}").failed(404, "sandbox_removed")
+        assert re.fullmatch(rf"Sandbox not found: {box} was removed (just now|\d+ seconds? ago)", said["error"])
+    assert "gone-soon was removed" in api.get("/sandboxes/gone-soon").failed(404, "sandbox_removed")["error"]
+    for word in (box, "gone-soon"):
+        done = cay(shared, "exec", word, "true")
+        assert done.returncode == 125 and b"was removed" in done.stderr, done
+    api.get("/sandboxes/sbx_" + "0" * 24).failed(404, "sandbox_not_found")
+    again = api.create(name="gone-soon")["id"]
+    assert api.get("/sandboxes/gone-soon").ok()["id"] == again
+    api.remove(again)
+
+
+def test_a_sandbox_that_expired_is_remembered_over_starts(daemon_of):
+    daemon = daemon_of().start()
+    with daemon.api() as api:
+        box = api.create(timeout=300, name="short")["id"]
+    expire(daemon, box)
+    for stop in (daemon.kill9, daemon.stop):
+        with daemon.api() as api:
+            for word in (box, "short"):
+                said = api.get(f"/sandboxes/{word}").failed(404, "sandbox_expired")["error"]
+                assert re.fullmatch(rf"Sandbox not found: {word} expired (just now|\d+ seconds? ago) "
+                                    r"\(its timeout was 300 s\)", said)
+        assert b"expired" in cay(daemon, "inspect", "short").stderr
+        stop()
+        daemon.start()
+
+
+def test_a_command_whose_sandbox_goes_is_told_so(api):
+    box = api.create()["id"]
+    events = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo on; sleep 1000"})
+    assert next(events)["data"] == "on\n"
+    api.remove(box)
+    rest = list(events)
+    assert [e["type"] for e in rest] == ["error", "exit"]
+    assert rest[0]["code"] == "sandbox_removed" and f"{box} was removed" in rest[0]["data"]

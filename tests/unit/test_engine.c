@@ -343,7 +343,7 @@ TEST(a_removed_sandbox_is_unknown_at_once_and_gone_at_the_end)
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
     CHECK_INT(engine_get(w.engine, id, &s, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
-    CHECK_STR(err.code, "sandbox_not_found");
+    CHECK_STR(err.code, "sandbox_removed");
     CHECK_INT(engine_remove(w.engine, id, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
     CHECK_INT(engine_metrics(w.engine, &s, NULL), 0);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/store.h"
@@ -575,6 +576,84 @@ TEST(threads_may_write_at_once)
     CHECK_INT(rows_in(s), 10);
     CHECK_INT(store_counter(s, "n", &n, NULL), 0);
     CHECK_INT(n, 200);
+    store_close(s);
+}
+
+/* ---- sandboxes that are no more ---- */
+
+static struct gone_sandbox gone_of(unsigned n, const char *name, int64_t ended_ms)
+{
+    struct gone_sandbox gone = {.ended_ms = ended_ms, .timeout_s = 300, .expired = n % 2};
+
+    snprintf(gone.id, sizeof(gone.id), "sbx_%024u", n);
+    snprintf(gone.name, sizeof(gone.name), "%s", name);
+    return gone;
+}
+
+static void put_gone(struct store *s, unsigned n, const char *name, int64_t ended_ms)
+{
+    struct gone_sandbox gone = gone_of(n, name, ended_ms);
+
+    store_put_gone(s, &gone);
+}
+
+TEST(who_is_gone_is_known_by_id_and_name_also_after_a_start)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct gone_sandbox found;
+    int64_t now = now_ms();
+
+    put_gone(s, 1, "web", now - 2000);
+    put_gone(s, 2, "web", now - 1000);
+    put_gone(s, 3, "", now);
+    for (int i = 0; i < 2; i++) {
+        CHECK(store_find_gone(s, "sbx_000000000000000000000001", &found));
+        CHECK(found.expired && found.timeout_s == 300 && found.ended_ms == now - 2000);
+        CHECK(store_find_gone(s, "web", &found));
+        CHECK_STR(found.id, "sbx_000000000000000000000002");
+        CHECK(!store_find_gone(s, "", &found) && !store_find_gone(s, "other", &found));
+        store_close(s);
+        s = open_store(dir, NULL);
+    }
+    store_close(s);
+}
+
+TEST(who_is_gone_is_forgotten_after_an_hour_and_when_there_are_many)
+{
+    auto_dir char *dir = dir_new();
+    struct store *s = open_store(dir, NULL);
+    struct gone_sandbox found;
+    int64_t now = now_ms();
+
+    put_gone(s, 1, "old", now - 3601 * 1000);
+    CHECK(!store_find_gone(s, "old", &found));
+    put_gone(s, 2, "first", now);
+    for (unsigned i = 0; i < STORE_GONE_MAX - 1; i++)
+        put_gone(s, 3, "many", now);
+    CHECK(store_find_gone(s, "first", &found));
+    put_gone(s, 3, "many", now);
+    CHECK(!store_find_gone(s, "first", &found) && store_find_gone(s, "many", &found));
+    store_close(s);
+}
+
+TEST(what_is_remembered_in_a_form_that_cannot_be_is_not)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/gone", dir);
+    struct store *s = open_store(dir, NULL);
+    struct gone_sandbox found;
+    int fd;
+
+    put_gone(s, 1, "web", now_ms());
+    store_close(s);
+    fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, "no", 2, 24) == 2); /* in its id */
+    (void)close(fd);
+    s = open_store(dir, NULL);
+    CHECK(!store_find_gone(s, "web", &found));
+    put_gone(s, 2, "web", now_ms());
+    CHECK(store_find_gone(s, "web", &found));
     store_close(s);
 }
 
