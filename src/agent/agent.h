@@ -137,9 +137,10 @@ struct pool {
     int sock;
     struct slot *slots;
     size_t nslots;
-    struct err *full; /* what a caller hears when there is no process for it */
-    int also;         /* something else to wait for; -1 = nothing */
-    bool also_ready;  /* it can be read: set by pool_run */
+    struct err *full;  /* what a caller hears when there is no process for it */
+    unsigned patience; /* how often a spare that went is waited for before another is made */
+    int also;          /* something else to wait for; -1 = nothing */
+    bool also_ready;   /* it can be read: set by pool_run */
 };
 
 bool pool_has_spare(const struct pool *p, pid_t parent);

@@ -143,7 +143,7 @@ int cgroups_join(int fd, size_t count)
 int main(int argc, char **argv)
 {
     struct err full = {0};
-    struct pool pool = {.sock = AGENT_FD_CTL, .nslots = HANDLERS_MAX, .full = &full};
+    struct pool pool = {.sock = AGENT_FD_CTL, .nslots = HANDLERS_MAX, .full = &full, .patience = 4};
     int r;
 
     if (setup(argc, argv) != 0)

@@ -17,9 +17,14 @@
  *  3. A spare dies with its parent; a process that serves does not. Who counts spares counts those
  *     of one parent: the spares of a dead spawner may not have been reaped yet.
  *  4. A process that can serve again becomes a spare again, if there are not SPARES_MAX of them:
- *     calls that come one after the other fork nothing. */
+ *     calls that come one after the other fork nothing.
+ *  5. The first few times that the last spare has taken a connection it is given BACK_NS to come
+ *     back, and only then is another forked: most boxes are asked for little, one thing after the
+ *     other, and need no second one. For one that is asked often, two that take turns are cheaper
+ *     than a parent that is woken each time. */
 
 #define SPARES_MAX 4
+#define BACK_NS    (1000 * 1000)
 
 bool pool_has_spare(const struct pool *p, pid_t parent)
 {
@@ -99,16 +104,32 @@ static void turn_away(struct pool *p)
     (void)close(conn);
 }
 
+/* Rule 5. */
+static bool may_come_back(struct pool *p)
+{
+    if (p->patience == 0 || slot_count(p->slots, p->nslots, SLOT_PLAIN) == 0)
+        return false;
+    p->patience--;
+    return true;
+}
+
 bool pool_run(struct pool *p, pid_t watch, bool retry)
 {
-    struct timespec soon = {.tv_nsec = 100 * 1000 * 1000};
+    struct timespec wait = {.tv_nsec = 100 * 1000 * 1000};
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    bool ready = pool_has_spare(p, getpid()) || refill(p), found;
-    struct pollfd fds[] = {{.fd = ready ? -1 : p->sock, .events = POLLIN},
-                           {.fd = p->also, .events = POLLIN}};
-    int r = ppoll(fds, ARRAY_LEN(fds), ready && !retry ? NULL : &soon, &agent_wait_mask);
+    bool ready = pool_has_spare(p, getpid()), patient = !ready && may_come_back(p), found;
+    struct pollfd fds[] = {{.fd = -1, .events = POLLIN}, {.fd = p->also, .events = POLLIN}};
+    int r;
 
+    if (patient)
+        wait.tv_nsec = BACK_NS;
+    else if (!ready && !refill(p))
+        fds[0].fd = p->sock;
+    r = ppoll(fds, ARRAY_LEN(fds), patient || fds[0].fd >= 0 || retry ? &wait : NULL,
+              &agent_wait_mask);
+    if (patient && r == 0 && !pool_has_spare(p, getpid()))
+        p->patience = 0;
     p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
     if (r > 0 && fds[0].revents && !refill(p))

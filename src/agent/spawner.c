@@ -28,6 +28,7 @@ static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_
                         .slots = agents->execs,
                         .nslots = EXECS_MAX,
                         .full = &full,
+                        .patience = 1,
                         .also = -1};
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
