@@ -9,17 +9,27 @@
 #include "functions/function.h"
 #include "rest/query.h"
 
+/* A path ends as its route does, if that is no parameter: most rows are told by that alone. */
+struct row {
+    const struct function *function;
+    const char *end; /* of the route, with its slash; "" = a parameter */
+    size_t end_len;
+};
+
 struct routes {
-    const struct function **rows;
+    struct row *rows;
     size_t n;
 };
 
 static int add_row(const struct function *f, void *arg)
 {
     struct routes *r = arg;
+    const char *end = strrchr(f->route, '/');
 
-    r->rows = xrealloc(r->rows, (r->n + 1) * sizeof(struct function *));
-    r->rows[r->n++] = f;
+    if (!end || end[1] == ':')
+        end = "";
+    r->rows = xrealloc(r->rows, (r->n + 1) * sizeof(*r->rows));
+    r->rows[r->n++] = (struct row){f, end, strlen(end)};
     return 0;
 }
 
@@ -59,6 +69,11 @@ static bool route_matches(const char *route, const char *path)
     return !*route && !*path;
 }
 
+static bool ends_as(const char *path, size_t len, const struct row *row)
+{
+    return len >= row->end_len && memcmp(path + len - row->end_len, row->end, row->end_len) == 0;
+}
+
 /* "/images/:name" and "/images/import" both match "/images/import": fewer parameters win. */
 static size_t count_params(const struct function *f)
 {
@@ -92,7 +107,7 @@ static void allow_method(char *allow, size_t size, const char *method)
 static void list_methods(const struct routes *r, const char *path, char *allow, size_t size)
 {
     for (size_t i = 0; i < r->n; i++) {
-        const struct function *f = r->rows[i];
+        const struct function *f = r->rows[i].function;
 
         if (!route_matches(f->route, path))
             continue;
@@ -105,11 +120,15 @@ static void list_methods(const struct routes *r, const char *path, char *allow, 
 enum route_result routes_find(const struct routes *r, const char *method, const char *path,
                               struct route_match *ret)
 {
+    size_t len = strlen(path);
+
     *ret = (struct route_match){0};
     for (size_t i = 0; i < r->n; i++) {
-        const struct function *f = r->rows[i];
+        const struct row *row = &r->rows[i];
+        const struct function *f = row->function;
 
-        if (!method_matches(f, method) || !route_matches(f->route, path))
+        if (!ends_as(path, len, row) || !method_matches(f, method) ||
+            !route_matches(f->route, path))
             continue;
         if (!ret->function || count_params(f) < count_params(ret->function))
             ret->function = f;
