@@ -18,7 +18,8 @@ struct err;
 
 /* The agent is a small family of single-threaded processes:
  *
- *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies
+ *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies; when the
+ *   │              box is young there is a supervisor instead of both (young.c)
  *   ├─ handler     serves a ctl call with straight-line blocking code, then it exits, or, after a
  *   │              short one, waits for another
  *   ├─ syncer      while something in the box calls sync(), see sync.c
@@ -128,6 +129,8 @@ struct pool;
 /* The life of a process of the pool: waits for a connection and serves it; then it exits, or, as a
  * supervisor that nothing is left of or a handler that is as it was, waits again. */
 _Noreturn void serve(const struct pool *p, struct slot *slot);
+/* spawner.c: waits until main is in its own cgroups. */
+void let_main_leave(void);
 /* Answers without reading, for a loop that may not block. */
 void refuse(int conn, const struct err *err);
 
@@ -141,14 +144,23 @@ struct pool {
     unsigned patience; /* how often a spare that went is waited for before another is made */
     int also;          /* something else to wait for; -1 = nothing */
     bool also_ready;   /* it can be read: set by pool_run */
+    int knock;         /* a socket that others serve, to hear of who comes; -1 = none */
+    bool knocked;      /* somebody has: set by pool_run */
+    bool lazy;         /* rule 6 of pool.c */
 };
+
+#define POOL_AGAIN_NS (100 * 1000000ll) /* after a fork that failed */
 
 bool pool_has_spare(const struct pool *p, pid_t parent);
 /* Makes the process of that slot a spare once more; false when there are enough. */
 bool pool_return(const struct pool *p, struct slot *slot);
 
-/* One round: has a process ready, sleeps until something happens and reaps. True if watch died. */
-bool pool_run(struct pool *p, pid_t watch, bool retry);
+/* Forks a spare; false when there is no process to be had. */
+bool pool_refill(struct pool *p);
+
+/* One round: has a process ready, sleeps until something happens or the time is over (-1 = without
+ * end) and reaps. True if watch died. */
+bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns);
 
 /* ---- the calls: 0, or -1 with err, which becomes the answer */
 

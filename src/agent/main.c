@@ -144,6 +144,7 @@ int main(int argc, char **argv)
 {
     struct err full = {0};
     struct pool pool = {.sock = AGENT_FD_CTL, .nslots = HANDLERS_MAX, .full = &full, .patience = 4};
+    bool wanted = false;
     int r;
 
     if (setup(argc, argv) != 0)
@@ -153,12 +154,11 @@ int main(int argc, char **argv)
         return fail("put the logs on their shelf", -r);
     /* Callers who come from now on wait in the sockets for those whom we fork. */
     report("", 0);
-    /* In this order: the spawner stays where we were started, inside the workload's limits. If
-     * there is no process to be had for it, the loop tries again. */
-    (void)spawner_start(false, agent_cgroups, work_cgroups);
+    /* In this order: the supervisor stays where we were started, inside the workload's limits. */
+    young_begin(exec_pool());
     if (cgroups_join(AGENT_FD_CGROUPS, agent_cgroups) < 0)
         return 1; /* and the box ends */
-    spawner_may_go();
+    main_has_left();
 
     (void)err_set(&full, ERR_LIMIT,
                   "the sandbox serves %d calls already; try again when some have ended",
@@ -166,11 +166,16 @@ int main(int argc, char **argv)
     pool.slots = agents->handlers;
     sync_setup();
     for (;;) {
+        bool again = sync_retries() || (wanted && agents->spawner == 0);
+
         pool.also = sync_fd();
-        if (pool_run(&pool, agents->spawner, agents->spawner == 0 || sync_retries()))
+        pool.knock = young_knock();
+        pool.lazy = !young_needs_handler();
+        if (pool_run(&pool, agents->spawner, again ? POOL_AGAIN_NS : young_wait_ns()))
             agents->spawner = 0;
         sync_step(pool.also_ready);
-        if (agents->spawner == 0)
-            (void)spawner_start(true, agent_cgroups, work_cgroups);
+        wanted = young_needs_spawner(pool.knocked);
+        if (wanted && agents->spawner == 0)
+            (void)spawner_start(agent_cgroups, work_cgroups);
     }
 }

@@ -4,10 +4,21 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Starts the spawner; its pid is then in agents. join: it must enter the workload's cgroups itself,
- * since we have left them. 0 or -errno. */
-int spawner_start(bool join, size_t agent_cgroups, size_t work_cgroups);
-void spawner_may_go(void); /* once we have left them */
+struct pool;
+
+/* spawner.c. Starts the spawner, which enters the workload's cgroups; its pid is then in agents. 0
+ * or -errno. */
+int spawner_start(size_t agent_cgroups, size_t work_cgroups);
+struct pool *exec_pool(void); /* of supervisors */
+void main_has_left(void);     /* we are no longer in the workload's cgroups */
+
+/* young.c: what a box begins with. Forks the first supervisor: */
+void young_begin(struct pool *execs);
+/* After each round; knocked: somebody waits at young_knock(). */
+bool young_needs_spawner(bool knocked);
+bool young_needs_handler(void);
+int young_knock(void);       /* a socket to look at, or -1 */
+int64_t young_wait_ns(void); /* until something is needed; -1 = nothing will be */
 
 /* Enters the cgroups whose cgroup.procs are open at fd and after. 0 or -errno. */
 int cgroups_join(int fd, size_t count);

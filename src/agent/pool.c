@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "proto/plan.h"
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *
@@ -21,7 +22,8 @@
  *  5. The first few times that the last spare has taken a connection it is given BACK_NS to come
  *     back, and only then is another forked: most boxes are asked for little, one thing after the
  *     other, and need no second one. For one that is asked often, two that take turns are cheaper
- *     than a parent that is woken each time. */
+ *     than a parent that is woken each time.
+ *  6. A pool that is lazy has no spare until somebody calls (young.c). */
 
 #define SPARES_MAX 4
 #define BACK_NS    (1000 * 1000)
@@ -38,7 +40,8 @@ static bool die_with_parent(const struct slot *slot)
 
 bool pool_return(const struct pool *p, struct slot *slot)
 {
-    if (slot_count_waiting(p->slots, p->nslots, slot->parent) >= SPARES_MAX ||
+    if ((p->sock == AGENT_FD_EXEC && agents->spawner != 0 && slot->parent == agents->main) ||
+        slot_count_waiting(p->slots, p->nslots, slot->parent) >= SPARES_MAX ||
         !die_with_parent(slot))
         return false;
     slot->command = 0;
@@ -46,8 +49,7 @@ bool pool_return(const struct pool *p, struct slot *slot)
     return true;
 }
 
-/* False when there is no process to be had. */
-static bool refill(struct pool *p)
+bool pool_refill(struct pool *p)
 {
     struct slot *slot = slot_free(p->slots, p->nslots);
     pid_t pid;
@@ -113,26 +115,37 @@ static bool may_come_back(struct pool *p)
     return true;
 }
 
-bool pool_run(struct pool *p, pid_t watch, bool retry)
+static int64_t no_later(int64_t wait_ns, int64_t most_ns)
 {
-    struct timespec wait = {.tv_nsec = 100 * 1000 * 1000};
+    return wait_ns < 0 || wait_ns > most_ns ? most_ns : wait_ns;
+}
+
+bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns)
+{
+    struct timespec soon;
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    bool ready = pool_has_spare(p, getpid()), patient = !ready && may_come_back(p), found;
-    struct pollfd fds[] = {{.fd = -1, .events = POLLIN}, {.fd = p->also, .events = POLLIN}};
+    bool ready = pool_has_spare(p, getpid()), patient = !ready && !p->lazy && may_come_back(p);
+    struct pollfd fds[] = {{.fd = -1, .events = POLLIN},
+                           {.fd = p->also, .events = POLLIN},
+                           {.fd = p->knock, .events = POLLIN}};
+    bool found;
     int r;
 
-    if (patient)
-        wait.tv_nsec = BACK_NS;
-    else if (!ready && !refill(p))
+    if (patient) {
+        wait_ns = no_later(wait_ns, BACK_NS);
+    } else if (!ready && (p->lazy || !pool_refill(p))) {
         fds[0].fd = p->sock;
-    r = ppoll(fds, ARRAY_LEN(fds), patient || fds[0].fd >= 0 || retry ? &wait : NULL,
-              &agent_wait_mask);
+        wait_ns = p->lazy ? wait_ns : no_later(wait_ns, POOL_AGAIN_NS);
+    }
+    soon = (struct timespec){.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
+    r = ppoll(fds, ARRAY_LEN(fds), wait_ns < 0 ? NULL : &soon, &agent_wait_mask);
     if (patient && r == 0 && !pool_has_spare(p, getpid()))
         p->patience = 0;
     p->also_ready = r > 0 && fds[1].revents;
+    p->knocked = r > 0 && fds[2].revents;
     found = reap(watch);
-    if (r > 0 && fds[0].revents && !refill(p))
+    if (r > 0 && fds[0].revents && !pool_refill(p))
         turn_away(p);
     return found;
 }

@@ -223,6 +223,7 @@ static int prepare(struct agent_call *c, int sock, bool exec)
     close_others(sock, exec);
     if (exec) {
         (void)prctl(PR_SET_NAME, "cay-exec");
+        let_main_leave();
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
             _exit(1); /* without it a timeout could be escaped */
     }

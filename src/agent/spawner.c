@@ -8,49 +8,52 @@
 #include "base/err.h"
 #include "proto/plan.h"
 
+static struct pool pool = {
+    .sock = AGENT_FD_EXEC, .nslots = EXECS_MAX, .patience = 1, .also = -1, .knock = -1};
+
 /* No command runs while main is still where commands are: it would be under their limits. */
-static void let_main_leave(void)
+void let_main_leave(void)
 {
     while (!agents->ready)
         (void)syscall(SYS_futex, &agents->ready, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
-void spawner_may_go(void)
+void main_has_left(void)
 {
     agents->ready = 1;
     (void)syscall(SYS_futex, &agents->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static _Noreturn void spawner_main(bool join, size_t agent_cgroups, size_t work_cgroups)
+struct pool *exec_pool(void)
+{
+    pool.slots = agents->execs;
+    return &pool;
+}
+
+static _Noreturn void spawner_main(size_t agent_cgroups, size_t work_cgroups)
 {
     struct err full = {0};
-    struct pool pool = {.sock = AGENT_FD_EXEC,
-                        .slots = agents->execs,
-                        .nslots = EXECS_MAX,
-                        .full = &full,
-                        .patience = 1,
-                        .also = -1};
 
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    let_main_leave();
-    if (join && cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
+    if (cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
         _exit(1);
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
     (void)close(AGENT_FD_CTL);
     (void)err_code(&full, ERR_LIMIT, "process_limit",
                    "the sandbox has as many processes as it may; try again when some have ended");
+    exec_pool()->full = &full;
     for (;;)
-        (void)pool_run(&pool, 0, false);
+        (void)pool_run(&pool, 0, -1);
 }
 
-int spawner_start(bool join, size_t agent_cgroups, size_t work_cgroups)
+int spawner_start(size_t agent_cgroups, size_t work_cgroups)
 {
     pid_t pid = fork();
 
     if (pid == 0) {
         agents->spawner = getpid();
-        spawner_main(join, agent_cgroups, work_cgroups);
+        spawner_main(agent_cgroups, work_cgroups);
     }
     if (pid < 0)
         return -errno;

@@ -89,9 +89,18 @@ def agent_states(id):
     return found
 
 
+def grown_up(api, id):
+    """Has it all its processes? The supervisor that it began with goes when there is a spawner."""
+    api.sh(id, "true")
+    names = {pid: read_text(f"/proc/{pid}/comm").strip() for pid in agent_states(id)}
+    parents = {pid: int(read_text(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split()[1]) for pid in names}
+    return "cay-spawn" in names.values() and all(names.get(parents[pid]) == "cay-spawn"
+                                                 for pid in names if names[pid] == "cay-exec")
+
+
 @pytest.mark.parametrize("user", ["root", "1000:1000"])
 def test_nothing_can_be_done_to_the_agent_s_processes(api, box, user):
-    api.sh(box, "true")
+    wait_until(lambda: grown_up(api, box), what="the agent to have all its processes")
     before = agent_states(box)
     said = json.loads(api.sh(box, ["python3", "-c", ATTACK], user=user, timeout=30))
     own, alive = said.pop("own"), said.pop("alive")

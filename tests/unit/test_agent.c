@@ -632,30 +632,37 @@ TEST(garbage_ends_its_connection_and_nothing_else)
     CHECK_STR(run_shell("echo alive").out.data, "alive\n");
 }
 
-static bool is_spawner(long pid)
+static bool has_name(long pid, const char *want)
 {
     char path[64], name[32];
 
     snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
-    return read_file_at(-1, path, name, sizeof(name)) > 0 && strcmp(name, "cay-spawn\n") == 0;
+    return read_file_at(-1, path, name, sizeof(name)) > 0 &&
+           strncmp(name, want, strlen(want)) == 0 && name[strlen(want)] == '\n';
+}
+
+/* A child of the agent's main process with that name; 0 = there is none. */
+static pid_t find_child(const char *name)
+{
+    char path[64], text[256], *p = text;
+    long pid;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", rig.agent, rig.agent);
+    if (read_file_at(-1, path, text, sizeof(text)) < 0)
+        SKIP("this kernel does not list children");
+    while ((pid = strtol(p, &p, 10)) > 0)
+        if (has_name(pid, name))
+            return (pid_t)pid;
+    return 0;
 }
 
 static pid_t find_spawner(void)
 {
-    char path[64], text[256];
+    pid_t pid;
 
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", rig.agent, rig.agent);
-    for (;;) {
-        char *p = text;
-        long pid;
-
-        if (read_file_at(-1, path, text, sizeof(text)) < 0)
-            SKIP("this kernel does not list children");
-        while ((pid = strtol(p, &p, 10)) > 0)
-            if (is_spawner(pid))
-                return (pid_t)pid;
-        (void)sched_yield();
-    }
+    while ((pid = find_child("cay-spawn")) == 0)
+        (void)run_shell(":"); /* it comes with the second */
+    return pid;
 }
 
 /* How many children, or -1 when the kernel does not say. */
@@ -685,6 +692,40 @@ TEST(an_ended_exec_leaves_no_process)
     while (count_children(spawner) > 4) /* those that are ready for the next calls */
         (void)sched_yield();
     CHECK(count_children(spawner) >= 0);
+}
+
+TEST(a_second_exec_beside_the_first_brings_the_spawner)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "echo up; read x; echo $x");
+    pid_t first;
+    int call;
+
+    rig_start();
+    while ((first = find_child("cay-exec")) == 0)
+        (void)sched_yield();
+    e.flags = EXEC_STDIN;
+    call = send_exec(&e);
+    (void)expect_started(call);
+    expect(call, FRAME_STDOUT, NULL);
+    CHECK_STR(run_shell("echo beside").out.data, "beside\n");
+    CHECK(find_child("cay-spawn") > 0);
+    CHECK_INT(frame_send(call, FRAME_STDIN, "said\n", 5), 0);
+    CHECK_STR(collect(call).out.data, "said\n");
+    expect_dead(first); /* from now on they are the spawner's */
+    CHECK_STR(run_shell("echo after").out.data, "after\n");
+}
+
+TEST(a_first_supervisor_that_is_killed_is_replaced)
+{
+    pid_t first;
+
+    rig_start();
+    while ((first = find_child("cay-exec")) == 0)
+        (void)sched_yield();
+    CHECK_INT(kill(first, SIGKILL), 0);
+    CHECK_STR(run_shell("echo again").out.data, "again\n");
+    CHECK(find_child("cay-spawn") > 0);
 }
 
 TEST(a_killed_spawner_is_replaced)
