@@ -140,6 +140,18 @@ int cgroups_join(int fd, size_t count)
     return 0;
 }
 
+/* The spares of one that died are dying too. Until they are gone, a caller could wake one of them
+ * instead of its successor's. */
+static void keep_spawner(void)
+{
+    static pid_t last;
+
+    if (agents->spawner != 0 || slot_count_waiting(agents->execs, EXECS_MAX, last) > 0)
+        return;
+    if (spawner_start(agent_cgroups, work_cgroups) == 0)
+        last = agents->spawner;
+}
+
 int main(int argc, char **argv)
 {
     struct err full = {0};
@@ -175,7 +187,7 @@ int main(int argc, char **argv)
             agents->spawner = 0;
         sync_step(pool.also_ready);
         wanted = young_needs_spawner(pool.knocked);
-        if (wanted && agents->spawner == 0)
-            (void)spawner_start(agent_cgroups, work_cgroups);
+        if (wanted)
+            keep_spawner();
     }
 }
