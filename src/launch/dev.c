@@ -49,20 +49,19 @@ static int fill(int dir)
     return r;
 }
 
-int dev_make(int userns, const char **step)
+int dev_make(void)
 {
-    auto_close int dev = -1;
-    int r;
+    auto_close int dev = make_tmpfs("64k");
+    int r = dev < 0 ? dev : fill(dev);
 
-    *step = "make /dev";
-    dev = make_tmpfs("64k");
-    if (dev < 0)
-        return dev;
-    r = fill(dev);
-    if (r < 0)
-        return r;
-    r = map_mount(dev, userns, MOUNT_ATTR_RDONLY);
+    return r < 0 ? r : steal_fd(dev);
+}
+
+int dev_close(int dev, int userns)
+{
+    int r = map_mount(dev, userns, MOUNT_ATTR_RDONLY);
+
     if (r < 0) /* tmpfs before 6.3: the nodes show as nobody's, with mode 0666 */
         r = map_mount(dev, -1, MOUNT_ATTR_RDONLY);
-    return r < 0 ? r : steal_fd(dev);
+    return r;
 }

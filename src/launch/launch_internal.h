@@ -100,14 +100,17 @@ struct net;
 int nets_enter(struct launcher *l, struct net **ret, const char **step);
 /* Back into our own. */
 void nets_leave(const struct launcher *l);
+/* /dev for its box, not closed yet. */
+int nets_dev(struct net *net);
 /* It is that box's now; -1 = it is nobody's, and goes. */
 void nets_keep(struct launcher *l, struct net *net, int pidfd);
 
 /* mounts.c: a sysfs of the network namespace that we are in, detached and read-only. */
 int make_sysfs(void);
 
-/* dev.c, launcher side: /dev of one box, detached. */
-int dev_make(int userns, const char **step);
+/* dev.c, launcher side: /dev of one box, detached; and closed for writing, with its ids. */
+int dev_make(void);
+int dev_close(int dev, int userns);
 
 /* shown.c, launcher side. What the next box is likely to be shown, ahead of time: */
 void shown_prepare(const struct launcher *l, int userns, struct shown *s);

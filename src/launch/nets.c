@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/mount_calls.h"
 
 /* Network namespaces. Making one and taking it down is a tenth of the work of a short life, and
  * most boxes never send a packet. So one whose box is gone becomes the next box's, if nothing shows
@@ -25,7 +26,9 @@
  *  3. What a box can do to it without privileges are sockets, and what they leave behind: counters,
  *     connections, flow labels. All that /proc/net tells of these must be word for word
  * what it tells of a new one; there is nothing that we could set back. Otherwise it is thrown away.
- *  4. Those of NETS_MAX boxes are remembered, the last ones. What is forgotten goes with its box.
+ *  4. /dev goes with it, since a box can change nothing there: what it is shown is a clone that is
+ *     read-only, with its own ids.
+ *  5. Those of NETS_MAX boxes are remembered, the last ones. What is forgotten goes with its box.
  */
 
 #define NETS_MAX  64
@@ -35,6 +38,7 @@ struct net {
     struct net *next;
     int ns;
     int sys;   /* a sysfs of it, so that the kernel keeps what it knows of that */
+    int dev;   /* what the /dev of each box is a clone of; -1 = this kernel makes no such clones */
     int pidfd; /* of the box that has it */
 };
 
@@ -54,6 +58,7 @@ static void net_free(struct net *net)
 {
     close_fd(&net->ns);
     close_fd(&net->sys);
+    close_fd(&net->dev);
     close_fd(&net->pidfd);
     free(net);
 }
@@ -198,7 +203,7 @@ int nets_enter(struct launcher *l, struct net **ret, const char **step)
     net = enter_left(l->nets);
     if (!net) {
         net = xcalloc(1, sizeof(*net));
-        net->ns = net->sys = net->pidfd = -1;
+        net->ns = net->sys = net->dev = net->pidfd = -1;
         r = make_net(l, net, step);
     }
     if (r < 0) {
@@ -208,6 +213,19 @@ int nets_enter(struct launcher *l, struct net **ret, const char **step)
     }
     *ret = net;
     return 0;
+}
+
+/* Before 6.15 only what is mounted somewhere can be cloned: there each box gets a new one. */
+int nets_dev(struct net *net)
+{
+    int dev;
+
+    if (net->dev < 0)
+        net->dev = dev_make();
+    if (net->dev < 0)
+        return net->dev;
+    dev = open_tree(net->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    return dev < 0 ? steal_fd(net->dev) : dev;
 }
 
 void nets_leave(const struct launcher *l)

@@ -146,11 +146,16 @@ static int map_ids(int proc, const struct plan *plan)
     return r < 0 ? r : write_file_at(proc, "uid_map", map);
 }
 
+/* Mounts that every box begins with, detached. */
+struct folders {
+    int dev, sys;
+};
+
 /* What only the host's privileges can do for the child, then the word that it is done. */
-static int equip(const struct launcher *l, const struct plan *plan, struct parked_child *p, int sys,
-                 const char **step)
+static int equip(const struct launcher *l, const struct plan *plan, struct parked_child *p,
+                 const struct folders *folders, const char **step)
 {
-    auto_close int dev = -1, proc = -1;
+    auto_close int proc = -1;
     int r = launch_fault(l, "equip");
 
     if (r < 0)
@@ -169,11 +174,12 @@ static int equip(const struct launcher *l, const struct plan *plan, struct parke
     p->userns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
     if (p->userns < 0)
         return -errno;
-    dev = dev_make(p->userns, step);
-    if (dev < 0)
-        return dev;
+    *step = "close /dev";
+    r = dev_close(folders->dev, p->userns);
+    if (r < 0)
+        return r;
     *step = "hand /dev and /sys to the box";
-    r = send_fds(p->sync, "d", 1, (const int[]){dev, sys}, 2);
+    r = send_fds(p->sync, "d", 1, (const int[]){folders->dev, folders->sys}, 2);
     if (r == 0)
         shown_prepare(l, p->userns, &p->shown);
     return r;
@@ -189,10 +195,21 @@ static void parked_free(struct parked_child *p)
     free(p);
 }
 
-/* The child is born in a network namespace that we are in meanwhile. ret_sys: a sysfs of it. As
- * clone(), 0 in the child. */
+static int make_folders(const struct launcher *l, struct net *net, struct folders *ret,
+                        const char **step)
+{
+    *step = "make /sys";
+    ret->sys = launch_fault(l, *step) < 0 ? -EIO : make_sysfs();
+    if (ret->sys < 0)
+        return ret->sys;
+    *step = "make /dev";
+    ret->dev = launch_fault(l, *step) < 0 ? -EIO : nets_dev(net);
+    return ret->dev < 0 ? ret->dev : 0;
+}
+
+/* The child is born in a network namespace that we are in meanwhile. As clone(), 0 in the child. */
 static pid_t clone_in_net(struct launcher *l, uint32_t owner, int v2_cgroup, int *ret_pidfd,
-                          int *ret_sys, const char **step)
+                          struct folders *ret_folders, const char **step)
 {
     struct net *net = NULL;
     pid_t pid;
@@ -200,11 +217,8 @@ static pid_t clone_in_net(struct launcher *l, uint32_t owner, int v2_cgroup, int
 
     if (r < 0)
         return r;
-    *step = "make /sys";
-    r = launch_fault(l, *step);
-    *ret_sys = r < 0 ? r : make_sysfs();
-    pid = *ret_sys;
-    if (pid >= 0) {
+    pid = make_folders(l, net, ret_folders, step);
+    if (pid == 0) {
         *step = "clone";
         pid = clone_as_owner(l, owner, v2_cgroup, ret_pidfd);
     }
@@ -216,8 +230,8 @@ static pid_t clone_in_net(struct launcher *l, uint32_t owner, int v2_cgroup, int
 }
 
 static int clone_parked(struct launcher *l, const struct plan *plan,
-                        const struct cgroup_fds *cgroups, struct parked_child *p, int *ret_sys,
-                        const char **step)
+                        const struct cgroup_fds *cgroups, struct parked_child *p,
+                        struct folders *ret_folders, const char **step)
 {
     auto_close int v2 = -1;
     int sync[2];
@@ -230,7 +244,7 @@ static int clone_parked(struct launcher *l, const struct plan *plan,
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
         return -errno;
-    p->pid = clone_in_net(l, plan->owner, v2, &p->pidfd, ret_sys, step);
+    p->pid = clone_in_net(l, plan->owner, v2, &p->pidfd, ret_folders, step);
     if (p->pid == 0)
         box_run(l, plan, cgroups, sync[1]);
     (void)close(sync[1]);
@@ -284,7 +298,7 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
 {
     struct cgroup_fds cgroups = {.oom = -1};
     struct parked_child *p;
-    auto_close int sys = -1;
+    struct folders folders = {-1, -1};
     int r = !l->stage ? root_setup(l, plan->stage, step) : 0;
 
     if (r < 0)
@@ -299,9 +313,11 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
     if (r == 0)
         r = cgroups.oom = open_oom(plan->work, plan->cgroup_v2);
     if (r >= 0)
-        r = clone_parked(l, plan, &cgroups, p, &sys, step);
+        r = clone_parked(l, plan, &cgroups, p, &folders, step);
     if (r == 0)
-        r = equip(l, plan, p, sys, step);
+        r = equip(l, plan, p, &folders, step);
+    close_fd(&folders.dev);
+    close_fd(&folders.sys);
     close_cgroups(&cgroups);
     if (r < 0) {
         r = end_child(p, r, step);

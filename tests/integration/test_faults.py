@@ -49,7 +49,7 @@ STEPS = [
     "load the seccomp filter",
 ]
 # And what the launcher does for it.
-BESIDE = ["make a network namespace", "raise the loopback interface", "make /sys", "equip"]
+BESIDE = ["make a network namespace", "raise the loopback interface", "make /sys", "make /dev", "equip"]
 
 
 def test_the_steps_are_those_of_the_program():
