@@ -118,6 +118,42 @@ def test_after_kill_9_a_name_is_taken_by_what_is_there_and_by_nothing_else(own):
                 api.delete(f"/sandboxes/n{i}").ok()
 
 
+def test_no_two_have_a_unique_name_after_kill_9_while_it_changes_hands(own):
+    """Some remove the holder and others take its name at once: no crash may leave both."""
+    for round in range(8):
+        seen = threading.Semaphore(0)
+
+        def change_hands(_):
+            try:
+                with own.api() as api:
+                    while True:
+                        api.delete("/sandboxes/hot")
+                        api.try_create(name="hot", unique=True)
+                        seen.release()
+            except OSError:
+                pass
+            except Exception as e:  # noqa: BLE001: a connection that breaks in an answer
+                assert "Incomplete" in repr(e) or "Disconnected" in repr(e), e
+
+        threads = [threading.Thread(target=change_hands, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for _ in range(3 + 2 * round):  # each round another moment
+            assert seen.acquire(timeout=30)
+        own.kill9()
+        for t in threads:
+            t.join()
+        own.start()
+        with own.api() as api:
+            there = api.get("/sandboxes?pageSize=200").ok()["items"]
+            Api.made.update(s["id"] for s in there)
+            assert len(there) <= 1, there
+            if there:
+                assert api.get("/sandboxes/hot").ok()["id"] == there[0]["id"]
+    with own.api() as api:
+        api.delete("/sandboxes/hot")
+
+
 # ---- in paths ----
 
 
