@@ -207,6 +207,24 @@ def test_parallel_creates_of_a_missing_image_are_one_pull(images, proxy, pushed)
         images.api.remove(r["id"])
 
 
+def test_a_unique_name_is_taken_while_its_image_comes_and_free_when_nobody_waits(images, proxy, pushed):
+    body = {"image": proxy.ref("t/two:1"), "name": "coming", "unique": True}
+    gate = proxy.gate(BLOBS + big_blob(pushed)[7:], after=1000)
+    stream = images.api.events("POST", "/sandboxes", body)
+    next(stream)
+    gate.wait_reached()
+    images.api.try_create(name="coming", unique=True).failed(409, "name_taken", "being made")
+    images.api.get("/sandboxes/coming").failed(404)
+    stream.close()
+
+    def taken():
+        reply = images.api.try_create(name="coming", unique=True)
+        return reply.json if reply.status == 200 else reply.failed(409, "name_taken") and None
+
+    images.api.remove(wait_until(taken, what="the name to be free")["id"])
+    assert gate.left.wait(15), "the transfer goes on"
+
+
 def test_create_pulls_what_is_missing_and_only_that(images, proxy, pushed):
     ref = proxy.ref("t/two:1")
     with images.box(ref) as id:
