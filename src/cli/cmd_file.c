@@ -14,6 +14,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/escape.h"
+#include "cli/remote_path.h"
 #include "cli/table.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
@@ -35,6 +36,15 @@ static int file_fail(const struct args *args, const struct err *err)
     if (strcmp(api_last_code(), "path_traversal") == 0 && !args_has(args, "anywhere"))
         ui_warn("a path outside of the workspace is absolute, and needs --anywhere");
     return status;
+}
+
+/* Names may come from a sandbox, through a script. */
+static void note(const char *what, const char *from, const char *path)
+{
+    auto_free char *source = escape_text(ESCAPE_CELL, from);
+    auto_free char *shown = escape_text(ESCAPE_CELL, path);
+
+    fprintf(stderr, "%s: %s%s%s\n", what, source, *from ? " -> " : "", shown);
 }
 
 /* To a terminal, control bytes are made visible; that needs the bytes here first. */
@@ -108,7 +118,7 @@ int cmd_file_write(struct args *args)
              : remote_upload_stream(&api, id, path, anywhere, STDIN_FILENO, &err)) < 0)
         return file_fail(args, &err);
     if (!args_has(args, "quiet"))
-        fprintf(stderr, "Written: %s\n", path);
+        note("Written", "", path);
     return STATUS_OK;
 }
 
@@ -121,19 +131,20 @@ static void print_list(const json_t *list, bool details)
     table_init(&t, "TYPE|>SIZE|>MODIFIED|NAME");
     json_array_foreach(list, i, file)
     {
+        auto_free char *name = entry_name(file);
         char age[24];
 
         if (!details) {
-            auto_free char *name = escape_text(ESCAPE_CELL, json_text(file, "name"));
+            auto_free char *shown = escape_text(ESCAPE_CELL, name);
 
-            printf("%s\n", name);
+            printf("%s\n", ui_stdout_is_terminal() ? shown : name);
             continue;
         }
         ui_duration(now_ms() - json_int(file, "modifiedAt"), age);
         table_cell(&t, json_is_true(json_object_get(file, "isDirectory")) ? "d" : "-");
         table_cellf(&t, "%" PRId64, json_int(file, "size"));
         table_cellf(&t, json_int(file, "modifiedAt") > 0 ? "%s ago" : "-", age);
-        table_cell(&t, json_text(file, "name"));
+        table_cell(&t, name);
     }
     if (details)
         table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
@@ -144,10 +155,9 @@ int cmd_file_ls(struct args *args)
     auto_api struct api api = {0};
     auto_free char *id = NULL;
     struct err err = {0};
-    json_t *body = json_pack("{s:b}", "anywhere", args_has(args, "anywhere")), *list = NULL;
+    bool anywhere = args_has(args, "anywhere");
+    json_t *body = path_body(args->n_words > 1 ? args->words[1] : ".", anywhere), *list = NULL;
 
-    if (args->n_words > 1)
-        (void)json_object_set_new(body, "path", json_string(args->words[1]));
     if (open_sandbox(args, &api, &id, &err) < 0) {
         json_decref(body);
         return file_fail(args, &err);
@@ -173,12 +183,8 @@ int cmd_file_rm(struct args *args)
     if (open_sandbox(args, &api, &id, &err) < 0)
         return file_fail(args, &err);
     for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
-        json_t *body = json_pack("{s:b}", "anywhere", args_has(args, "anywhere"));
+        json_t *body = path_body(args->words[i], args_has(args, "anywhere"));
 
-        if (all)
-            (void)json_object_set_new(body, "paths", json_pack("[s]", args->words[i]));
-        else
-            (void)json_object_set_new(body, "path", json_string(args->words[i]));
         if (api_call(&api, "POST", body, NULL, &err, "/sandboxes/%s/files/%s", id,
                      all ? "rmdir" : "delete") < 0)
             status = file_fail(args, &err);
@@ -206,6 +212,6 @@ int cmd_file_upload(struct args *args)
                       (int)(st.st_mode & 0777), &err) < 0)
         return file_fail(args, &err);
     if (!args_has(args, "quiet"))
-        fprintf(stderr, "Uploaded: %s -> %s\n", args->words[1], args->words[2]);
+        note("Uploaded", args->words[1], args->words[2]);
     return STATUS_OK;
 }

@@ -30,5 +30,8 @@ int tree_in(struct cp *c, int fd, const char *to, struct err *err);
 /* dir/name, where "." is the sandbox's own working folder. */
 char *remote_join(const char *dir, const char *name);
 
+/* For a folder: says what is lost when files go one by one. */
+void copy_without_tar(void);
+
 /* Says what is not copied, and counts it. */
 void copy_skip(struct cp *c, const char *path, const char *what);

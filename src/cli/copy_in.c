@@ -29,6 +29,12 @@ void copy_skip(struct cp *c, const char *path, const char *what)
     c->skipped++;
 }
 
+void copy_without_tar(void)
+{
+    ui_warn("the sandbox has no `tar`, so files are copied one by one: links are left out, hard "
+            "links become files, and folders lose their modes and times");
+}
+
 static int file_in(struct cp *c, int fd, const struct stat *st, const char *to, struct err *err)
 {
     if (remote_upload(c->api, c->id, to, true, fd, st->st_size, (int)(st->st_mode & 0777), err) < 0)
@@ -84,7 +90,8 @@ static int dir_in(struct cp *c, int fd, const char *to, unsigned depth, struct e
 
 /* Into a directory that is there under its own name, or what is in it where that is "."; else to
  * exactly that path. */
-static int find_target(struct cp *c, const char *from, const char *to, char **ret, struct err *err)
+static int find_target(struct cp *c, const char *from, bool from_is_dir, const char *to, char **ret,
+                       struct err *err)
 {
     auto_free char *dir = NULL;
     auto_free char *name = NULL;
@@ -93,7 +100,9 @@ static int find_target(struct cp *c, const char *from, const char *to, char **re
 
     if (r < 0)
         return -1;
-    if (!str_ends(to, "/") && (r == 0 || info.type != 'd')) {
+    /* A slash after a name that is not there yet means nothing more for a folder, as for cp; a file
+     * goes into the folder that it names, which is made. */
+    if (r == 0 ? from_is_dir || !str_ends(to, "/") : info.type != 'd' && !str_ends(to, "/")) {
         *ret = xstrdup(to);
         return 0;
     }
@@ -149,12 +158,14 @@ int copy_in(struct cp *c, const char *from, const char *to, struct err *err)
         return err_sys(err, errno, "open %s", from);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return err_set(err, ERR_INVALID, "%s is no regular file or directory", from);
-    if (find_target(c, from, to, &target, err) < 0)
+    if (find_target(c, from, S_ISDIR(st.st_mode), to, &target, err) < 0)
         return -1;
     if (S_ISREG(st.st_mode))
         return file_in(c, fd, &st, target, err);
     has = remote_has_tar(c->api, c->id, err);
     if (has < 0)
         return -1;
+    if (!has)
+        copy_without_tar();
     return has ? tree_in(c, fd, target, err) : dir_in(c, fd, target, 0, err);
 }

@@ -9,6 +9,7 @@
 #include "cli/client.h"
 #include "cli/copy.h"
 #include "cli/hostfs.h"
+#include "cli/remote_path.h"
 #include "cli/remote_tar.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
@@ -60,15 +61,19 @@ static int entry_out(struct cp *c, const char *dir, const char *name, const json
 static int stat_batch(struct cp *c, const char *dir, const json_t *entries, size_t first,
                       json_t **ret, struct err *err)
 {
-    json_t *paths = json_array();
+    char *paths[BATCH];
+    size_t n = 0;
+    json_t *body;
 
-    for (size_t i = first; i < json_array_size(entries) && i < first + BATCH; i++) {
-        auto_free char *path = remote_join(dir, json_text(json_array_get(entries, i), "name"));
+    while (n < BATCH && first + n < json_array_size(entries)) {
+        auto_free char *name = entry_name(json_array_get(entries, first + n));
 
-        (void)json_array_append_new(paths, json_string(path));
+        paths[n++] = remote_join(dir, name);
     }
-    return api_call(c->api, "POST", json_pack("{s:o, s:b}", "paths", paths, "anywhere", 1), ret,
-                    err, "/sandboxes/%s/files/info", c->id);
+    body = paths_body(paths, n, true);
+    while (n > 0)
+        free(paths[--n]);
+    return api_call(c->api, "POST", body, ret, err, "/sandboxes/%s/files/info", c->id);
 }
 
 static int entries_out(struct cp *c, const char *from, const json_t *entries, int dirfd,
@@ -78,9 +83,11 @@ static int entries_out(struct cp *c, const char *from, const json_t *entries, in
         json_t *metas = NULL;
         int r = stat_batch(c, from, entries, first, &metas, err);
 
-        for (size_t i = 0; r == 0 && i < json_array_size(metas); i++)
-            r = entry_out(c, from, json_text(json_array_get(entries, first + i), "name"),
-                          json_array_get(metas, i), dirfd, depth, err);
+        for (size_t i = 0; r == 0 && i < json_array_size(metas); i++) {
+            auto_free char *name = entry_name(json_array_get(entries, first + i));
+
+            r = entry_out(c, from, name, json_array_get(metas, i), dirfd, depth, err);
+        }
         json_decref(metas);
         if (r < 0)
             return -1;
@@ -95,8 +102,8 @@ static int dir_out(struct cp *c, const char *from, int dirfd, unsigned depth, st
 
     if (depth > DEPTH_MAX)
         return err_set(err, ERR_TOO_LARGE, "%s is more than %d folders deep", from, DEPTH_MAX);
-    if (api_call(c->api, "POST", json_pack("{s:s, s:b}", "path", from, "anywhere", 1), &entries,
-                 err, "/sandboxes/%s/files/list", c->id) < 0)
+    if (api_call(c->api, "POST", path_body(from, true), &entries, err, "/sandboxes/%s/files/list",
+                 c->id) < 0)
         return err_wrap(err, "list %s", from);
     r = entries_out(c, from, entries, dirfd, depth, err);
     json_decref(entries);
@@ -105,8 +112,8 @@ static int dir_out(struct cp *c, const char *from, int dirfd, unsigned depth, st
 
 /* Where it goes: into a directory that is there under its own name, or what is in it where that is
  * "."; else to exactly that path. */
-static int find_target(struct cp *c, const char *from, const char *to, int *ret_dirfd,
-                       char **ret_name, struct err *err)
+static int find_target(struct cp *c, const char *from, bool from_is_dir, const char *to,
+                       int *ret_dirfd, char **ret_name, struct err *err)
 {
     auto_free char *dir = NULL;
     auto_free char *name = NULL;
@@ -114,7 +121,8 @@ static int find_target(struct cp *c, const char *from, const char *to, int *ret_
     struct stat st;
     bool is_dir = lstat(to, &st) == 0 && S_ISDIR(st.st_mode);
 
-    if (is_dir || str_ends(to, "/")) {
+    /* A slash after a name that is not there yet means nothing more for a folder, as for cp. */
+    if (is_dir || (str_ends(to, "/") && !from_is_dir)) {
         host_split(from, &from_dir, &name);
         dir = xstrdup(to);
         c->contents = strcmp(name, ".") == 0;
@@ -170,6 +178,7 @@ static int folder_out(struct cp *c, const char *from, int dirfd, const char *nam
         return err_set(err, ERR_INVALID,
                        "%s is a symbolic link, and the sandbox has no `tar`, which could pack it",
                        from);
+    copy_without_tar();
     if (!c->contents && host_make_dir(dirfd, name, &fd, err) < 0)
         return -1;
     return dir_out(c, from, c->contents ? dirfd : fd, 0, err);
@@ -190,7 +199,7 @@ int copy_out(struct cp *c, const char *from, const char *to, struct err *err)
         return err_set(err, ERR_INVALID, "%s is a pipe, socket or device", from);
     if (strcmp(to, "-") == 0)
         return stream_out(c, from, err);
-    if (find_target(c, from, to, &dirfd, &name, err) < 0)
+    if (find_target(c, from, info.type == 'd', to, &dirfd, &name, err) < 0)
         return -1;
     if (info.type == '-')
         return file_out(c, from, dirfd, name, &info, err);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "cli/attach.h"
 #include "cli/client.h"
+#include "cli/remote_path.h"
 #include "cli/ui.h"
 
 #define ROOT "0:0"
@@ -27,14 +28,14 @@ int remote_has_tar(struct api *api, const char *id, struct err *err)
 
 json_t *remote_pack_command(const char *dir, const char *name)
 {
-    return json_pack("[s, s, s, s, s, s, s]", "tar", "-C", dir, "-cf", "-", "--",
-                     *name ? name : ".");
+    return path_command(
+        (const char *[]){"tar", "-C", dir, "-cf", "-", "--", *name ? name : ".", NULL});
 }
 
 /* Its own owner, whoever had it here; modes as they are, also past the umask there. */
 json_t *remote_unpack_command(const char *dir)
 {
-    return json_pack("[s, s, s, s, s]", "tar", "-C", dir, "-xpof", "-");
+    return path_command((const char *[]){"tar", "-C", dir, "-xpof", "-", NULL});
 }
 
 static int run_tar(struct api *api, const char *id, json_t *command, bool write, struct err *err)
@@ -44,8 +45,6 @@ static int run_tar(struct api *api, const char *id, json_t *command, bool write,
     struct attach_options o = {.command = command, .user = ROOT, .want_stdin = write};
     struct attach_result result;
 
-    if (!command)
-        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
     if (attach_exec(api, id, &o, &result, err) < 0)
         return -1;
     return result.status;

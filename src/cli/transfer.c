@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/meter.h"
+#include "cli/remote_path.h"
 #include "cli/ui.h"
 
 #define CHUNK  (128u << 10)
@@ -57,11 +58,9 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
                 struct remote_info *ret, struct err *err)
 {
     json_t *meta = NULL;
-    json_t *body = json_pack("{s:s, s:b}", "path", path, "anywhere", anywhere);
 
-    if (!body)
-        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
-    if (api_call(api, "POST", body, &meta, err, "/sandboxes/%s/files/info", id) < 0)
+    if (api_call(api, "POST", path_body(path, anywhere), &meta, err, "/sandboxes/%s/files/info",
+                 id) < 0)
         return err->kind == ERR_NOT_FOUND && !str_starts(api_last_code(), "sandbox_") ? 0 : -1;
     remote_mode(json_text(meta, "permissions"), ret);
     if (json_is_true(json_object_get(meta, "isDirectory")))
@@ -74,8 +73,8 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
 
 int remote_mkdir(struct api *api, const char *id, const char *path, bool anywhere, struct err *err)
 {
-    return api_call(api, "POST", json_pack("{s:[s], s:b}", "paths", path, "anywhere", anywhere),
-                    NULL, err, "/sandboxes/%s/files/mkdir", id);
+    return api_call(api, "POST", path_body(path, anywhere), NULL, err, "/sandboxes/%s/files/mkdir",
+                    id);
 }
 
 int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
@@ -101,14 +100,12 @@ int remote_download(struct api *api, const char *id, const char *path, bool anyw
                     struct err *err)
 {
     auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/download", id);
-    json_t *body = json_pack("{s:s, s:b}", "path", path, "anywhere", anywhere);
-    auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_t *body = path_body(path, anywhere);
+    auto_free char *text = json_dumps(body, JSON_COMPACT);
     struct http_response response;
     int r;
 
     json_decref(body);
-    if (!text)
-        return err_set(err, ERR_INVALID, "a path in a sandbox must be UTF-8 text");
     http_client_accept(api->http, OCTETS);
     r = http_client_send(api->http, "POST", where, "application/json", text, strlen(text),
                          &response, err);
@@ -151,10 +148,11 @@ static int send_bytes(struct api *api, int fd, int64_t size, const char *name, s
 int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
                   int64_t size, int mode, struct err *err)
 {
-    auto_free char *encoded = url_encoded(path);
+    auto_free char *query = path_query(path);
+    auto_free char *rest = NULL;
     auto_free char *bits = mode < 0 ? xstrdup("") : xasprintf("&mode=%04o", (unsigned)mode & 0777);
-    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/upload?path=%s&anywhere=%s%s",
-                                      id, encoded, anywhere ? "true" : "false", bits);
+    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/upload?%s&anywhere=%s%s", id,
+                                      query, anywhere ? "true" : "false", bits);
     struct http_response response;
 
     if (http_client_begin(api->http, "POST", where, OCTETS, size, err) < 0)
@@ -165,9 +163,7 @@ int remote_upload(struct api *api, const char *id, const char *path, bool anywhe
         return api_explain(api, err);
     if (api_check(api, &response, err) < 0)
         return -1;
-    free(encoded);
-    encoded = NULL;
-    return http_client_body(api->http, 64u << 10, &encoded, &(size_t){0}, err);
+    return http_client_body(api->http, 64u << 10, &rest, &(size_t){0}, err);
 }
 
 int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,
@@ -222,7 +218,8 @@ void remote_touch(struct api *api, const char *id, const char *path, int64_t mti
 
     if (remote_absolute(api, path, &absolute, &ignored) < 0)
         return;
-    body = json_pack("{s:[s, s, s, s, s], s:s}", "command", "touch", "-c", "-d", when, absolute,
+    body = json_pack("{s:o, s:s}", "command",
+                     path_command((const char *[]){"touch", "-c", "-d", when, absolute, NULL}),
                      "user", "0:0");
     (void)api_call(api, "POST", body, NULL, &ignored, "/sandboxes/%s/exec", id);
 }

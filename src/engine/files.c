@@ -81,7 +81,31 @@ struct listing {
     engine_item each;
     void *arg;
     const char *dir;
+    bool base64;
 };
+
+static json_t *base64_of(const char *bytes)
+{
+    size_t len = strlen(bytes);
+    auto_buf struct buf text = {0};
+
+    buf_init(&text, 2 * len + 8);
+    (void)base64_encode(&text, bytes, len);
+    return json_stringn(text.data ? text.data : "", text.len);
+}
+
+static json_t *path_text(const struct listing *l, const char *bytes)
+{
+    return l->base64 ? base64_of(bytes) : json_cstr(bytes);
+}
+
+/* A path that is no text always comes in the one form that leads back to it, whatever was asked. */
+static void set_path(const struct listing *l, json_t *o, const char *path)
+{
+    (void)json_object_set_new(o, "path", path_text(l, path));
+    if (!utf8_valid(path, strlen(path)))
+        (void)json_object_set_new(o, "pathBase64", base64_of(path));
+}
 
 static int add_info(const struct buf *payload, void *arg, struct err *err)
 {
@@ -94,8 +118,8 @@ static int add_info(const struct buf *payload, void *arg, struct err *err)
         return -1;
     path = xasprintf("%s/%s", strcmp(l->dir, "/") == 0 ? "" : l->dir, f.path);
     o = json_object();
-    (void)json_object_set_new(o, "name", json_cstr(f.path));
-    (void)json_object_set_new(o, "path", json_cstr(path));
+    (void)json_object_set_new(o, "name", path_text(l, f.path));
+    set_path(l, o, path);
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
     (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
@@ -114,7 +138,7 @@ static int add_meta(const struct buf *payload, void *arg, struct err *err)
         return -1;
     permissions(f.mode, perms);
     o = json_object();
-    (void)json_object_set_new(o, "path", json_cstr(f.path));
+    set_path(l, o, f.path);
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));
     (void)json_object_set_new(o, "permissions", json_cstr(perms));
     (void)json_object_set_new(o, "owner", json_cstr(f.owner));
@@ -136,7 +160,7 @@ static int add_path(const struct buf *payload, void *arg, struct err *err)
     path = wire_get_str(&w);
     if (!wire_ok(&w))
         return agent_broken(err, "a path in a form that cannot be read");
-    return l->each(json_cstr(path), l->arg, err);
+    return l->each(path_text(l, path), l->arg, err);
 }
 
 /* A directory that is not there has nothing in it, says the contract. */
@@ -153,7 +177,7 @@ int engine_file_list(struct engine *e, const char *id, struct file_path path, en
                      void *arg, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    struct listing l = {.each = each, .arg = arg};
+    struct listing l = {.each = each, .arg = arg, .base64 = path.base64};
     auto_free char *dir = NULL;
     auto_buf struct buf args = {0};
     struct err why = {0};
@@ -173,7 +197,7 @@ int engine_file_search(struct engine *e, const char *id, struct file_path dir, c
                        engine_item each, void *arg, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    struct listing l = {.each = each, .arg = arg};
+    struct listing l = {.each = each, .arg = arg, .base64 = dir.base64};
     auto_free char *root = NULL;
     auto_buf struct buf args = {0};
     struct err why = {0};
@@ -203,12 +227,12 @@ static int append(json_t *item, void *array, struct err *err)
 }
 
 int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool anywhere,
-                     json_t **ret, struct err *err)
+                     bool base64, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_strv char **list = NULL;
     auto_buf struct buf args = {0};
-    struct listing l = {.each = append};
+    struct listing l = {.each = append, .base64 = base64};
     size_t i;
     json_t *item;
     int r;

@@ -12,8 +12,9 @@ struct err;
  * set; "Path traversal detected: …" (ERR_INVALID, path_traversal) otherwise. */
 
 struct file_path {
-    const char *path;
+    const char *path; /* any bytes */
     bool anywhere;
+    bool base64; /* how paths are told in lists: else as text, and those that are none also so */
 };
 
 int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
@@ -55,7 +56,7 @@ int engine_file_search(struct engine *e, const char *id, struct file_path dir, c
 
 /* Array of FileMeta, one for each path; any missing path fails all. */
 int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool anywhere,
-                     json_t **ret, struct err *err);
+                     bool base64, json_t **ret, struct err *err);
 int engine_file_move(struct engine *e, const char *id, struct file_path from, struct file_path to,
                      struct err *err);
 int engine_file_mkdir(struct engine *e, const char *id, struct file_path path, struct err *err);

@@ -85,7 +85,8 @@ const struct error_code error_codes[] = {
     {"is_a_directory", 400, .help = "a directory is there"},
     {"permission_denied", 400, .help = "the sandbox's own rules forbid it"},
     {"no_space", 429, 503, .help = "the sandbox's disk is full, or the host's is low"},
-    {"bad_base64", 400, .help = "content is not standard base64 with padding"},
+    {"bad_base64", 400,
+     .help = "content, or a path with pathEncoding base64, is not standard base64 with padding"},
     /* images */
     {"bad_image", 400, 413, .help = "not the name of an image, or what it names is damaged"},
     {"bad_image_name", 400, .help = "not an image name"},

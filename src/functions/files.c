@@ -14,9 +14,70 @@
 #define JSON_BODY_MAX   (24u << 20) /* base64 of as much, with room for the rest */
 #define PIECE_BYTES     (128u << 10)
 
+static bool wants_base64(const struct call *call)
+{
+    const char *encoding = in_str(call, "pathEncoding");
+
+    return encoding && strcmp(encoding, "base64") == 0;
+}
+
 static struct file_path path_of(const struct call *call, const char *path)
 {
-    return (struct file_path){.path = path, .anywhere = in_bool(call, "anywhere")};
+    return (struct file_path){
+        .path = path, .anywhere = in_bool(call, "anywhere"), .base64 = wants_base64(call)};
+}
+
+/* One path in place of its base64: any bytes that a file name can have, which JSON cannot. */
+static json_t *decode_path(const json_t *text, struct err *err)
+{
+    auto_buf struct buf bytes = {0};
+
+    buf_init(&bytes, PATH_TEXT_MAX);
+    if (base64_decode(&bytes, json_string_value(text), json_string_length(text)) < 0) {
+        (void)err_code(err, ERR_INVALID, "bad_base64",
+                       "Invalid base64: with pathEncoding base64 a path must be standard base64 "
+                       "with padding and without white space");
+        return NULL;
+    }
+    if (bytes.len == 0 || memchr(bytes.data, '\0', bytes.len)) {
+        (void)err_set(err, ERR_INVALID, "a path must not be empty or have a NUL in it");
+        return NULL;
+    }
+    return json_stringn_nocheck(bytes.data, bytes.len);
+}
+
+static int decode_member(json_t *object, const char *key, struct err *err)
+{
+    const json_t *text = json_object_get(object, key);
+    json_t *path;
+
+    if (!json_is_string(text))
+        return 0;
+    path = decode_path(text, err);
+    return path ? json_object_set_new(object, key, path) : -1;
+}
+
+/* For every function here, before it looks at its input: from then on paths are bytes. */
+static int take_paths(struct call *call, struct err *err)
+{
+    json_t *paths = json_object_get(call->in, "paths"), *moves = json_object_get(call->in, "moves");
+
+    if (!wants_base64(call))
+        return 0;
+    if (decode_member(call->in, "path", err) < 0 || decode_member(call->in, "dir", err) < 0)
+        return -1;
+    for (size_t i = 0; i < json_array_size(paths); i++) {
+        json_t *path = decode_path(json_array_get(paths, i), err);
+
+        if (!path)
+            return -1;
+        (void)json_array_set_new(paths, i, path);
+    }
+    for (size_t i = 0; i < json_array_size(moves); i++)
+        if (decode_member(json_array_get(moves, i), "from", err) < 0 ||
+            decode_member(json_array_get(moves, i), "to", err) < 0)
+            return -1;
+    return 0;
 }
 
 static struct file_path in_path(const struct call *call, const char *name)
@@ -35,6 +96,8 @@ static int send_file(struct call *call, struct err *err)
     const char *piece;
     ssize_t n;
 
+    if (take_paths(call, err) < 0)
+        return -1;
     if (engine_file_open_read(call->engine, in_id(call), in_path(call, "path"), &file, &size, err) <
         0)
         return -1;
@@ -61,6 +124,8 @@ static int write_text(struct call *call, struct err *err)
 {
     const json_t *content = json_object_get(call->in, "content");
 
+    if (take_paths(call, err) < 0)
+        return -1;
     if (engine_file_write(call->engine, in_id(call), in_path(call, "path"),
                           json_string_value(content), json_string_length(content), err) < 0)
         return -1;
@@ -118,6 +183,8 @@ static int upload(struct call *call, struct err *err)
     auto_file_stream struct file_stream *file = NULL;
     uint32_t mode;
 
+    if (take_paths(call, err) < 0)
+        return -1;
     if (read_mode(call, &mode, err) < 0)
         return -1;
     if (!call->source && !json_object_get(call->in, "content"))
@@ -136,6 +203,8 @@ static int upload(struct call *call, struct err *err)
 
 static int delete_file(struct call *call, struct err *err)
 {
+    if (take_paths(call, err) < 0)
+        return -1;
     if (engine_file_delete(call->engine, in_id(call), in_path(call, "path"), err) < 0)
         return -1;
     return reply_success(call);
@@ -148,20 +217,28 @@ static int send_item(json_t *item, void *call, struct err *err)
 
 static int list(struct call *call, struct err *err)
 {
+    if (take_paths(call, err) < 0)
+        return -1;
     return engine_file_list(call->engine, in_id(call), in_path(call, "path"), send_item, call, err);
 }
 
 static int search(struct call *call, struct err *err)
 {
+    if (take_paths(call, err) < 0)
+        return -1;
     return engine_file_search(call->engine, in_id(call), in_path(call, "dir"),
                               in_str(call, "pattern"), send_item, call, err);
 }
 
 /* paths, or path as a list of one; the caller frees it. */
-static json_t *in_paths(const struct call *call, struct err *err)
+static json_t *in_paths(struct call *call, struct err *err)
 {
-    json_t *paths = json_object_get(call->in, "paths"), *path = json_object_get(call->in, "path");
+    json_t *paths, *path;
 
+    if (take_paths(call, err) < 0)
+        return NULL;
+    paths = json_object_get(call->in, "paths");
+    path = json_object_get(call->in, "path");
     if (paths && json_array_size(paths) > 0)
         return json_incref(paths);
     if (path)
@@ -177,8 +254,8 @@ static int info(struct call *call, struct err *err)
 
     if (!paths)
         return -1;
-    r = engine_file_info(call->engine, in_id(call), paths, in_bool(call, "anywhere"), &call->out,
-                         err);
+    r = engine_file_info(call->engine, in_id(call), paths, in_bool(call, "anywhere"),
+                         wants_base64(call), &call->out, err);
     json_decref(paths);
     if (r == 0 && !json_object_get(call->in, "paths")) {
         json_t *one = json_incref(json_array_get(call->out, 0));
@@ -207,7 +284,7 @@ static int move(struct call *call, struct err *err)
 {
     const json_t *moves = json_object_get(call->in, "moves");
 
-    if (check_moves(moves, err) < 0)
+    if (check_moves(moves, err) < 0 || take_paths(call, err) < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(moves); i++) {
         const json_t *m = json_array_get(moves, i);
@@ -249,6 +326,8 @@ static int remove_dirs(struct call *call, struct err *err)
 
 static int change_mode(struct call *call, struct err *err)
 {
+    if (take_paths(call, err) < 0)
+        return -1;
     if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), in_str(call, "mode"),
                           err) < 0)
         return -1;
@@ -257,7 +336,7 @@ static int change_mode(struct call *call, struct err *err)
 
 #define PATH_FIELD                                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",             \
+        "path", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"a.txt\"",              \
                               .help = "absolute, or relative to the workspace"                     \
     }
 #define PATHS_FIELDS                                                                               \
@@ -265,26 +344,32 @@ static int change_mode(struct call *call, struct err *err)
      FIELD_STRINGS,                                                                                \
      .optional = true,                                                                             \
      .min = 1,                                                                                     \
-     .max = PATH_BYTES_MAX,                                                                        \
+     .max = PATH_TEXT_MAX,                                                                         \
      .example = "[\"a.txt\"]",                                                                     \
      .help = "one or more paths"},                                                                 \
     {                                                                                              \
-        "path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,                   \
+        "path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,                    \
                               .help = "instead of paths: one"                                      \
     }
-#define ANYWHERE_FIELD                                                                             \
+#define HOW_FIELDS                                                                                 \
+    {"anywhere", FIELD_BOOL, .preset = "false",                                                    \
+     .help = "also allow paths outside of the workspace"},                                         \
     {                                                                                              \
-        "anywhere", FIELD_BOOL, .preset = "false",                                                 \
-                                .help = "also allow paths outside of the workspace"                \
+        "pathEncoding", FIELD_STRING, .choices = encodings, .preset = "\"utf8\"",                  \
+                                      .help = "base64: every path of the call and of its answer "  \
+                                              "is base64 of its bytes, as names that are no "      \
+                                              "UTF-8 need it"                                      \
     }
 
-static const struct field path_fields[] = {PATH_FIELD, ANYWHERE_FIELD, {0}};
-static const struct field paths_fields[] = {PATHS_FIELDS, ANYWHERE_FIELD, {0}};
+static const char *const encodings[] = {"utf8", "base64", NULL};
+
+static const struct field path_fields[] = {PATH_FIELD, HOW_FIELDS, {0}};
+static const struct field paths_fields[] = {PATHS_FIELDS, HOW_FIELDS, {0}};
 
 static const struct field write_fields[] = {
     PATH_FIELD,
     {"content", FIELD_STRING, .max = JSON_BODY_MAX, .example = "\"hello\\n\"", .help = "text"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
@@ -294,29 +379,29 @@ static const struct field upload_fields[] = {
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
     {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5, .pattern = "^[0-7]{3,4}$",
      .help = "octal digits; kept when absent, 0644 for a new file"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
 static const struct field list_fields[] = {
-    {"path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+    {"path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,
      .example = "\"/workspace\"", .help = "the workspace when absent"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
 static const struct field search_fields[] = {
     {"pattern", FIELD_STRING, .min = 1, .max = GLOB_BYTES_MAX, .pattern = "^[^;|$`\\\\]+$",
      .example = "\"*.txt\"", .help = "glob on the base name, without ; | $ ` \\"},
-    {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+    {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,
      .help = "the workspace when absent"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
 static const struct field move_fields[] = {
     {"moves", FIELD_ARRAY, .filled = true, .of = &file_move_shape, .help = "done in order"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
@@ -324,27 +409,27 @@ static const struct field chmod_fields[] = {
     PATH_FIELD,
     {"mode", FIELD_STRING, .min = 1, .max = 32, .pattern = "^([0-7]{3,4}|[ugoa]*[-+=][rwxXt]*)$",
      .example = "\"u+x\"", .help = "3 or 4 octal digits, or one clause like u+x"},
-    ANYWHERE_FIELD,
+    HOW_FIELDS,
     {0},
 };
 
 const struct function file_functions[] = {
     {"fs::read", "POST", "/sandboxes/:sandboxId/files/read", path_fields, send_file,
      "sandbox_read_file", SCOPE_READ, .answer = ANSWER_TEXT, .help = "Reads a file as text",
-     .gives = &file_text_shape, .errors = ERRORS_FILE " file_too_large file_changed"},
+     .gives = &file_text_shape, .errors = ERRORS_FILE " bad_base64 file_too_large file_changed"},
     {"fs::write", "POST", "/sandboxes/:sandboxId/files/write", write_fields, write_text,
      "sandbox_write_file", SCOPE_WRITE, .body_max = JSON_BODY_MAX,
      .help = "Replaces a file with text; parents are made", .gives = &success_shape,
-     .errors = ERRORS_FILE},
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::delete", "POST", "/sandboxes/:sandboxId/files/delete", path_fields, delete_file, NULL,
      SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .gives = &success_shape,
-     .errors = ERRORS_FILE},
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::list", "POST", "/sandboxes/:sandboxId/files/list", list_fields, list,
      "sandbox_list_files", SCOPE_READ, .answer = ANSWER_LIST, .help = "Lists a directory",
-     .gives = &file_list_shape, .errors = ERRORS_FILE},
+     .gives = &file_list_shape, .errors = ERRORS_FILE " bad_base64"},
     {"fs::search", "POST", "/sandboxes/:sandboxId/files/search", search_fields, search, NULL,
      SCOPE_READ, .answer = ANSWER_LIST, .help = "Finds regular files by name, in all folders below",
-     .gives = &file_paths_shape, .errors = ERRORS_FILE},
+     .gives = &file_paths_shape, .errors = ERRORS_FILE " bad_base64"},
     {"fs::upload", "POST", "/sandboxes/:sandboxId/files/upload", upload_fields, upload, NULL,
      SCOPE_WRITE, .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
      .help = "Replaces a file with bytes; a stream has no size limit but the sandbox's disk",
@@ -352,20 +437,22 @@ const struct function file_functions[] = {
     {"fs::download", "POST", "/sandboxes/:sandboxId/files/download", path_fields, send_file, NULL,
      SCOPE_READ, .answer = ANSWER_BYTES,
      .help = "Reads a file's bytes; with Accept: application/octet-stream as they are",
-     .gives = &file_bytes_shape, .errors = ERRORS_FILE " file_too_large file_changed"},
+     .gives = &file_bytes_shape, .errors = ERRORS_FILE " bad_base64 file_too_large file_changed"},
     {"fs::info", "POST", "/sandboxes/:sandboxId/files/info", paths_fields, info, NULL, SCOPE_READ,
-     .help = "Shows what paths are", .gives = &file_meta_answer_shape, .errors = ERRORS_FILE},
+     .help = "Shows what paths are", .gives = &file_meta_answer_shape,
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::move", "POST", "/sandboxes/:sandboxId/files/move", move_fields, move, NULL, SCOPE_WRITE,
      .help = "Moves as mv does: onto a directory means into it, and a directory replaces nothing; "
              "stops at the first failure",
-     .gives = &success_shape, .errors = ERRORS_FILE},
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
     {"fs::mkdir", "POST", "/sandboxes/:sandboxId/files/mkdir", paths_fields, make_dirs, NULL,
      SCOPE_WRITE, .help = "Makes directories and their parents", .gives = &success_shape,
-     .errors = ERRORS_FILE},
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::rmdir", "POST", "/sandboxes/:sandboxId/files/rmdir", paths_fields, remove_dirs, NULL,
      SCOPE_WRITE, .help = "Removes directories and what is in them", .gives = &success_shape,
-     .errors = ERRORS_FILE},
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::chmod", "POST", "/sandboxes/:sandboxId/files/chmod", chmod_fields, change_mode, NULL,
-     SCOPE_WRITE, .help = "Changes a file's mode", .gives = &success_shape, .errors = ERRORS_FILE},
+     SCOPE_WRITE, .help = "Changes a file's mode", .gives = &success_shape,
+     .errors = ERRORS_FILE " bad_base64"},
     {0},
 };

@@ -9,9 +9,17 @@ static const struct field bytes_value = {.type = FIELD_STRING, .example = "\"aGV
 const struct shape file_bytes_shape = {"FileBytes", .value = &bytes_value,
                                        .help = "a file's bytes in base64 with padding"};
 
+#define PATH_BASE64                                                                                \
+    {                                                                                              \
+        "pathBase64", FIELD_STRING, .optional = true, .example = "\"L3dvcmtzcGFjZS9jYWbp\"",       \
+                                    .help = "the bytes of path, when they are no UTF-8: give it "  \
+                                            "with pathEncoding base64"                             \
+    }
+
 static const struct field info_fields[] = {
     {"name", FIELD_STRING, .example = "\"a.txt\"", .help = "in its directory"},
     {"path", FIELD_STRING, .example = "\"/workspace/a.txt\"", .help = "absolute"},
+    PATH_BASE64,
     {"size", FIELD_INT, .example = "6", .help = "bytes"},
     {"isDirectory", FIELD_BOOL, .example = "false", .help = "links are none"},
     {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
@@ -25,6 +33,7 @@ const struct shape file_list_shape = {"FileList", .value = &list_value,
 
 static const struct field meta_fields[] = {
     {"path", FIELD_STRING, .example = "\"/workspace/a.txt\"", .help = "absolute"},
+    PATH_BASE64,
     {"size", FIELD_INT, .example = "6", .help = "bytes"},
     {"permissions", FIELD_STRING, .example = "\"-rw-r--r--\"", .help = "as ls shows them"},
     {"owner", FIELD_STRING, .example = "\"root\"", .help = "name, or number when it has none"},
@@ -50,9 +59,9 @@ const struct shape file_paths_shape = {"FilePaths", .value = &paths_value,
                                        .help = "absolute paths; at most 10000"};
 
 static const struct field move_fields[] = {
-    {"from", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"a.txt\"",
+    {"from", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"a.txt\"",
      .help = "absolute, or relative to the workspace"},
-    {"to", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"b.txt\"",
+    {"to", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"b.txt\"",
      .help = "an existing directory takes it in"},
     {0},
 };

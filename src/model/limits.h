@@ -4,6 +4,7 @@
  * the engine, whose other callers it has not passed. */
 
 #define PATH_BYTES_MAX     4095   /* what the kernel takes */
+#define PATH_TEXT_MAX      5460   /* the same as base64 */
 #define ARG_BYTES_MAX      131071 /* the kernel takes no longer argument */
 #define SANDBOX_NAME_MAX   255
 #define METADATA_BYTES_MAX (64u << 10)

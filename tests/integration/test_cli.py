@@ -311,6 +311,30 @@ def test_cp_moves_directories(run, box, tmp_path):
     assert (out / "sub" / "deep" / "empty").read_text() == ""
 
 
+def test_cp_into_a_folder_or_as_one(run, box, tmp_path):
+    """As cp -r and docker cp: into what is there, else it becomes that."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a").write_text("A")
+    (tmp_path / "f").write_text("F")
+
+    def there():
+        return run("exec", box, "find . -type f | sort").stdout.decode().split()
+
+    run("cp", tmp_path / "src", f"{box}:new/", check=True)
+    assert there() == ["./new/a"]
+    run("cp", tmp_path / "src", f"{box}:new/", check=True)
+    run("cp", tmp_path / "src", f"{box}:new2", check=True)
+    run("cp", f"{tmp_path}/src/.", f"{box}:new3/", check=True)
+    run("cp", f"{tmp_path}/src/.", f"{box}:new2", check=True)
+    run("cp", tmp_path / "f", f"{box}:made/", check=True)
+    assert there() == ["./made/f", "./new/a", "./new/src/a", "./new2/a", "./new3/a"]
+    run("cp", f"{box}:new2", f"{tmp_path}/out/", check=True)
+    run("cp", f"{box}:new2", f"{tmp_path}/out/", check=True)
+    assert sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*")) == ["a", "new2", "new2/a"]
+    assert run("cp", f"{box}:made/f", f"{tmp_path}/nowhere/").returncode == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
 def a_tree(folder):
     """What a copy must keep: links, modes, times, and a name that is no text."""
     tree = folder / "tree"

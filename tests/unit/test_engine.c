@@ -1865,7 +1865,7 @@ TEST(lists_of_files_have_the_shape_of_the_contract)
     CHECK_INT(num(f, "size"), 5);
     CHECK(json_is_false(json_object_get(f, "isDirectory")));
     json_decref(out);
-    CHECK_INT(engine_file_info(w.engine, id, paths, false, &out, NULL), 0);
+    CHECK_INT(engine_file_info(w.engine, id, paths, false, false, &out, NULL), 0);
     f = json_array_get(out, 0);
     CHECK_STR(str(f, "permissions"), "-rw-r--r--");
     CHECK_STR(str(f, "owner"), "root");

@@ -295,7 +295,7 @@ TEST(files_are_written_read_listed_and_removed)
     CHECK_STR(str(json_array_get(out, 0), "path"), path);
     json_decref(out);
     CHECK_INT(engine_file_chmod(engine, id, at("d/big"), "600", NULL), 0);
-    CHECK_INT(engine_file_info(engine, id, paths, false, &out, NULL), 0);
+    CHECK_INT(engine_file_info(engine, id, paths, false, false, &out, NULL), 0);
     CHECK_STR(str(json_array_get(out, 0), "permissions"), "-rw-------");
     CHECK_STR(str(json_array_get(out, 0), "path"), path);
     CHECK_INT(json_integer_value(json_object_get(json_array_get(out, 0), "size")), 700000);
@@ -315,7 +315,7 @@ TEST(files_are_written_read_listed_and_removed)
     CHECK_INT(file_list_here(engine, id, at("d"), &out, NULL), 0);
     CHECK_INT(json_array_size(out), 0);
     json_decref(out);
-    CHECK_INT(engine_file_info(engine, id, paths, false, &out, &err), -1);
+    CHECK_INT(engine_file_info(engine, id, paths, false, false, &out, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
     json_decref(paths);
     down();

@@ -696,7 +696,8 @@ TEST(openapi_has_the_fields_beside_a_body_of_bytes_in_the_query)
         (void)buf_addf(&names, "%s %s%s,", json_string_value(json_object_get(p, "in")),
                        json_string_value(json_object_get(p, "name")), required ? "!" : "");
     }
-    CHECK_STR(names.data, "path sandboxId!,query path,query mode,query anywhere,");
+    CHECK_STR(names.data,
+              "path sandboxId!,query path,query mode,query anywhere,query pathEncoding,");
     json_decref(doc);
 }
 
