@@ -240,7 +240,7 @@ void help_markdown(struct buf *out)
         (void)buf_addf(out, "### cay %s\n\n%s.", c->name, c->help);
         if (c->alias)
             (void)buf_addf(out, " Also called: `%s`.", c->alias);
-        (void)buf_add_str(out, "\n\n```\n");
+        (void)buf_add_str(out, "\n\n```text\n");
         if (*c->usage)
             each_line(out, c->usage, markdown_usage, c);
         else

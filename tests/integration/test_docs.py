@@ -6,6 +6,7 @@ here, the line before it says why: <!-- not run: reason -->. Those are counted a
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,10 +20,10 @@ if not (REPO / "docs").is_dir():
     pytest.skip("needs the docs, which are not on this machine", allow_module_level=True)
 
 LEFT_OUT = {
-    "docs/cli.md": "its examples are those of the program's help, each on its own",
     "docs/api.md": "tools/api-docs writes it from the program",
     "docs/benchmarks.md": "its commands take an hour",
 }
+REFERENCE = "\n## Reference\n"
 BLOCK = re.compile(r"(?:^<!-- not run: (?P<why>[^\n]+?) -->\n)?^(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
                    re.M | re.S)
 
@@ -46,6 +47,8 @@ def pages():
 
 def blocks(page):
     text = (REPO / page).read_text()
+    if page == "docs/cli.md":
+        text = text[:text.index(REFERENCE)]  # see test_an_example_of_the_reference_works
     for found in BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("text"))
         yield line, found["kind"].strip(), found["why"], found["text"]
@@ -69,6 +72,11 @@ def test_the_shell_blocks_of_a_page_work(page):
     for line, kind, why, text in blocks(page):
         if kind == "sh" and not why:
             script += f"echo 'block of line {line}' >&2\n{text}"
+    run_script(script, page)
+
+
+def run_script(script, what):
+    """In a place and a network of its own; what it printed when it failed."""
     place = Path(tempfile.mkdtemp(prefix="cay-docs-"))
     try:
         (place / "bin").mkdir()
@@ -81,9 +89,61 @@ def test_the_shell_blocks_of_a_page_work(page):
                                "-euo", "pipefail", "-c", script], cwd=place / "here", env=env, capture_output=True,
                               text=True, timeout=300, stdin=subprocess.DEVNULL)
         log = place / "here" / "cay.log"
-        assert done.returncode == 0, f"{page}\n{done.stdout}\n{done.stderr}\n{log.read_text() if log.exists() else ''}"
+        assert done.returncode == 0, f"{what}\n{done.stdout}\n{done.stderr}\n{log.read_text() if log.exists() else ''}"
     finally:
         shutil.rmtree(place)
+
+
+# What the examples of the reference take for granted, made anew for each line of them.
+WORLD = r"""
+cay serve --detach 2>>cay.log
+export TOKEN=secret
+mkdir -p project src rootfs/bin
+echo 1,2 | tee data data.csv data.json project/in.csv src/a >/dev/null
+world() {
+    cay rm --all --yes >/dev/null 2>&1 || true
+    case $1 in "cay run"*|"cay create"*|"id="*) return ;; esac
+    cay create --name web >/dev/null
+    printf 'all:\n\techo made\n' | cay file write -q web Makefile
+    cay exec web "mkdir build; touch notes.txt out.csv"
+    case $1 in "cay image export"*|"cay image tag"*) cay image import -q ./rootfs app:1.0 >/dev/null ;; esac
+}
+"""
+
+# Lines of the reference that are not run, by what is in them.
+NOT_RUN = [
+    (r"\bpython:3\.12|registry\.example|debian:12$|run python python3", "needs a registry"),
+    (r" -it | -dt |^cay stop web$", "needs somebody at a terminal"),
+    (r"\bex_9b1deb|\bsbx_5f0c1e", "the id is made up"),
+    (r"^docker|zstd|debian\.tar\.zst", "needs docker, or zstd"),
+    (r"^cay serve", "does not end; other pages start one"),
+    (r"^cay completion", "writes into the system; test_cli.py tries the scripts"),
+]
+
+
+def examples():
+    text = (REPO / "docs/cli.md").read_text().split(REFERENCE)[1]
+    for found in BLOCK.finditer(text):
+        if found["kind"].strip() == "sh":
+            yield from found["text"].splitlines()
+
+
+def why_not(line):
+    return next((why for pattern, why in NOT_RUN if re.search(pattern, line)), None)
+
+
+def test_the_examples_of_the_reference_work():
+    script = PAGE + WORLD
+    for line in examples():
+        if not why_not(line):
+            quoted = shlex.quote(line)
+            script += f"echo {quoted} >&2\nworld {quoted}\ntimeout 60 bash -euo pipefail -c {quoted}\n"
+    run_script(script, "docs/cli.md")
+
+
+@pytest.mark.parametrize("line", [line for line in examples() if why_not(line)])
+def test_an_example_that_is_not_run_says_why(line):
+    pytest.skip(f"docs/cli.md, {line!r} is not run: {why_not(line)}")
 
 
 @pytest.mark.parametrize("page, line, why", MARKED)
@@ -92,7 +152,7 @@ def test_a_block_that_is_not_run_says_why(page, line, why):
 
 
 # Of the command line, and beginnings of names.
-OTHERS = {"CAY_TOKEN", "CAY_DEFAULT_", "CAY_MAX_", "CAY_TOTAL_", "CAY_"}
+OTHERS = {"CAY_TOKEN", "CAY_HOST", "CAY_DEFAULT_", "CAY_MAX_", "CAY_TOTAL_", "CAY_"}
 
 
 def variables():
