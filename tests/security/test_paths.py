@@ -127,7 +127,8 @@ def test_what_is_written_to_proc_goes_to_the_kernel(shared, api, make, tmp_path)
     try:
         id = make(image="fakes:1")["id"]
         for path, want in (("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"),
-                           ("/proc/sys/net/ipv4/ping_group_range", "0\t65535")):
+                           # Of all groups of the host: who cannot name them sees the overflow id.
+                           ("/proc/sys/net/ipv4/ping_group_range", "65534\t65534")):
             assert read_text(path).strip() != want, "control: not by itself"
             assert api.exec(id, ["/bin/cat", path])["stdout"].strip() == want, "the kernel has it"
         api.exec(id, ["/bin/touch", "/etc/changed"])
