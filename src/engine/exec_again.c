@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/agent_client_internal.h"
+#include "engine/background_internal.h"
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
 #include "engine/json_text_internal.h"
@@ -163,6 +164,38 @@ static int ask_once(struct sandbox *sb, const struct buf *args, struct part *p, 
     return read_part(sb, fd, p, err);
 }
 
+/* Of a paused sandbox only its background execs can be looked at; 1 = this is none of those. */
+static int look_at_paused(struct engine *e, const char *id, const char *exec_id, uint64_t most,
+                          struct part *p, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    struct err why = {0};
+    struct call_log log;
+    int r;
+
+    if (!id_valid(exec_id, "bg") || sandbox_get(e, id, &sb, NULL) < 0)
+        return 1;
+    r = paused_log_read(e, sb, exec_id, p->cursor, most, &p->streams[0], &log, &why);
+    if (r < 0 && why.code && strcmp(why.code, "log_not_found") == 0)
+        return err_code(err, ERR_NOT_FOUND, "exec_not_found", "Exec not found: %s", exec_id);
+    if (r < 0 && err)
+        *err = why;
+    if (r != 0)
+        return r;
+    p->state = (struct call_kept){.running = log.running,
+                                  .pid = log.pid,
+                                  .flags = EXEC_BACKGROUND,
+                                  .started_ms = log.started_ms,
+                                  .finished_ms = log.finished_ms,
+                                  .end = log.size,
+                                  .exit = log.exit};
+    (void)snprintf(p->state.id, sizeof(p->state.id), "%s", exec_id);
+    p->cursor = (p->cursor < log.size ? p->cursor : log.size) + p->streams[0].len;
+    return exit_reason_of(&log.exit)
+               ? 0
+               : agent_broken(err, "the state of a command in a form that cannot be read");
+}
+
 static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t most, uint32_t flags,
                struct part *p, struct err *err)
 {
@@ -210,8 +243,12 @@ int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uin
                       json_t **ret, struct err *err)
 {
     struct part p = {.cursor = cursor};
-    int r = ask(e, id, exec_id, PART_MAX, 0, &p, err);
+    int r;
 
+    buf_init(&p.streams[0], PART_MAX);
+    r = look_at_paused(e, id, exec_id, PART_MAX, &p, err);
+    if (r > 0)
+        r = ask(e, id, exec_id, PART_MAX, 0, &p, err);
     if (r == 0) {
         json_t *o = info_json(p.sandbox, &p.state);
         bool more = p.cursor < p.state.end; /* but for what is cut off now and may never be whole */

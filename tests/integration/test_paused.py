@@ -55,6 +55,11 @@ def test_background_commands_can_be_looked_at(api, box):
     assert api.background_logs(done["id"]) == {"output": "héllo\ntwo\n", "cursor": 11}
     assert api.background_logs(done["id"], 7)["output"] == "two\n"
     assert api.background_logs(runs["id"])["output"] == "up\n"
+    state = api.get(f"/sandboxes/{box}/exec/{done['id']}").ok()
+    assert state["stdout"] == "héllo\ntwo\n" and state["exitCode"] == 4 and state["cursor"] == 11 and not state["more"]
+    state = api.get(f"/sandboxes/{box}/exec/{runs['id']}?cursor=1").ok()
+    assert state["stdout"] == "p\n" and state["running"] is True
+    api.get(f"/sandboxes/{box}/exec/bg_000000000000000000000000").failed(404, "exec_not_found")
     resume(api, box)
     assert api.background_logs(done["id"])["cursor"] == 11
 
