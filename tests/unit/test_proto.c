@@ -1,15 +1,19 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "frame_recv.h"
 #include "proto/call.h"
 #include "proto/frame.h"
+#include "proto/log_file.h"
 #include "proto/plan.h"
 #include "proto/wire.h"
 #include "tap.h"
+#include "tmpdir.h"
 
 TEST(an_exec_call_survives_the_wire)
 {
@@ -251,6 +255,104 @@ TEST(an_agent_cannot_put_words_into_the_api)
     CHECK(!out.code);
     CHECK_INT(call_error_get(b.data, b.len - 1, &out), -1);
     CHECK_INT(out.kind, ERR_INTERNAL);
+}
+
+/* ---- logs ---- */
+
+static void put_file(int dir, const char *name, const void *data, size_t len)
+{
+    auto_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    CHECK(fd >= 0);
+    CHECK_INT(write_all(fd, data, len), 0);
+}
+
+/* The state of an exec that has ended, and a log of ten bytes. */
+static void put_log(int dir)
+{
+    auto_buf struct buf b = {0};
+
+    buf_init(&b, LOG_STATE_MAX);
+    call_log_put(&b, &(struct call_log){.pid = 7, .exit = {.code = 3}});
+    wire_put_u32(&b, 1);
+    put_file(dir, "bg_1.state", b.data, b.len);
+    put_file(dir, "bg_1.log", "0123456789", 10);
+}
+
+static void put_marks(int dir, const struct log_mark *marks, size_t n)
+{
+    unsigned char data[8 * LOG_MARK_SIZE];
+
+    for (size_t i = 0; i < n; i++)
+        log_mark_pack(&marks[i], data + i * LOG_MARK_SIZE);
+    put_file(dir, "bg_1.marks", data, n * LOG_MARK_SIZE);
+}
+
+/* All of it from offset on, a letter before each piece: which stream it is of. */
+static char *read_log(int dir, uint64_t offset)
+{
+    struct log_file l = LOG_FILE(dir, "bg_1");
+    struct log_mark mark;
+    char piece[16];
+    struct buf text;
+    ssize_t n;
+
+    buf_init(&text, 4096);
+    (void)buf_add_str(&text, "");
+    CHECK_INT(log_file_look(&l), 0);
+    CHECK_INT(l.now.exit.code, 3);
+    l.offset = offset;
+    while ((n = log_file_next(&l, piece, sizeof(piece), &mark)) > 0)
+        (void)buf_addf(&text, "%c%llu:%.*s ", mark.is_stderr ? 'e' : 'o',
+                       (unsigned long long)mark.time_ms, (int)n, piece);
+    CHECK_INT(n, 0);
+    log_file_close(&l);
+    return buf_steal(&text);
+}
+
+static void check_log(int dir, uint64_t offset, const char *want)
+{
+    auto_free char *got = read_log(dir, offset);
+
+    CHECK_STR(got, want);
+}
+
+TEST(a_log_says_which_stream_and_when)
+{
+    auto_dir char *path = dir_new();
+    auto_close int dir = open(path, O_RDONLY | O_DIRECTORY);
+
+    put_log(dir);
+    check_log(dir, 0, "o0:0123456789 "); /* as older agents leave it */
+    put_marks(dir, (struct log_mark[]){{0, false, 5}, {4, true, 6}, {6, false, 7}}, 3);
+    check_log(dir, 0, "o5:0123 e6:45 o7:6789 ");
+    check_log(dir, 5, "e6:5 o7:6789 ");
+    check_log(dir, 10, "");
+    check_log(dir, UINT64_MAX, "");
+}
+
+TEST(a_log_that_somebody_made_up_is_read_to_its_end)
+{
+    auto_dir char *path = dir_new();
+    auto_close int dir = open(path, O_RDONLY | O_DIRECTORY);
+    struct log_file l = LOG_FILE(dir, "bg_1");
+
+    put_log(dir);
+    put_marks(dir, (struct log_mark[]){{9, true, 5}, {0, false, 6}, {3, true, 7}, {3, true, 8}}, 4);
+    free(read_log(dir, 0));
+    put_marks(dir, (struct log_mark[]){{1ull << 62, true, UINT64_MAX}}, 1);
+    check_log(dir, 0, "o0:0123456789 ");
+    put_file(dir, "bg_1.marks", "odd", 3);
+    check_log(dir, 0, "o0:0123456789 ");
+
+    CHECK_INT(unlinkat(dir, "bg_1.log", 0), 0);
+    CHECK_INT(symlinkat("/etc/passwd", dir, "bg_1.log"), 0);
+    CHECK(log_file_look(&l) < 0);
+    CHECK_INT(unlinkat(dir, "bg_1.log", 0), 0);
+    CHECK_INT(mkfifoat(dir, "bg_1.log", 0600), 0);
+    CHECK_INT(log_file_look(&l), -ENOENT);
+    put_file(dir, "bg_1.state", "short", 5);
+    CHECK_INT(log_file_look(&l), -EIO);
 }
 
 TAP_MAIN
