@@ -188,6 +188,13 @@ int sync_fd(void); /* what to wait for; -1 = nothing now */
 bool sync_retries(void);
 void sync_step(bool called); /* each round: called = sync_fd() can be read */
 
+/* ---- meminfo.c: files inside that say what is used of memory, in main's loop */
+
+/* memory: the workload's limit in bytes. key: of AGENT_LEASE_KEY; is wiped. */
+void meminfo_setup(uint64_t memory, char *key);
+bool meminfo_retries(void); /* there is something to do soon, even if nothing happens */
+void meminfo_step(void);    /* each round */
+
 /* ---- shelf.c: where the logs folder is kept */
 
 int shelf_make(void); /* in main, once: 0 or -errno */

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,9 +104,27 @@ static void send_file(struct agent_call *c, unsigned type, int dirfd, const char
 }
 
 /* Without waiting for the other side of a FIFO, and without a device becoming our terminal. */
+#define LEASE_TRIES 200
+#define LEASE_MS    5
+
+/* Without waiting for whoever is at the other end of a pipe; but for PID 1, which holds a lease on
+ * /proc/meminfo (meminfo.c), and writes it when it hears that somebody comes. */
+static int open_at_once(const char *path)
+{
+    int fd;
+
+    for (int tries = 0; tries < LEASE_TRIES; tries++) {
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd >= 0 || errno != EAGAIN)
+            break;
+        (void)poll(NULL, 0, LEASE_MS);
+    }
+    return fd;
+}
+
 static int open_regular(const char *path, struct stat *ret, struct err *err)
 {
-    auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    auto_close int fd = open_at_once(path);
 
     if (fd < 0 || fstat(fd, ret) < 0)
         return file_error(err, errno, path);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #define CGROUPS_MAX 32
 
 static size_t agent_cgroups, work_cgroups;
+static uint64_t work_memory; /* bytes */
 
 /* Tells the daemon, which waits for it, that the box is up, or why there will be none. */
 static void report(const char *step, int error)
@@ -96,13 +98,14 @@ static int leave_root(uint32_t uid)
 
 static int setup(int argc, char **argv)
 {
-    uint64_t mine = 0, work = 0, uid = 0;
-    bool apart = argc == 4;
+    uint64_t mine = 0, work = 0, uid = 0, memory = 0;
+    bool apart = argc == 5;
     void *shared;
     int r;
 
-    if (argc < 3 || argc > 4 || str_u64(argv[1], &mine) < 0 || str_u64(argv[2], &work) < 0 ||
-        mine > CGROUPS_MAX || work > CGROUPS_MAX || (apart && str_u64(argv[3], &uid) < 0))
+    if ((argc != 3 && !apart) || str_u64(argv[1], &mine) < 0 || str_u64(argv[2], &work) < 0 ||
+        mine > CGROUPS_MAX || work > CGROUPS_MAX ||
+        (apart && (str_u64(argv[3], &uid) < 0 || str_u64(argv[4], &memory) < 0)))
         return fail("read the agent's arguments", EINVAL);
     agent_cgroups = mine;
     work_cgroups = work;
@@ -126,6 +129,7 @@ static int setup(int argc, char **argv)
     agents = shared;
     agents->apart = apart;
     agents->main = getpid();
+    work_memory = memory;
     return 0;
 }
 
@@ -170,6 +174,8 @@ int main(int argc, char **argv)
     young_begin(exec_pool());
     if (cgroups_join(AGENT_FD_CGROUPS, agent_cgroups) < 0)
         return 1; /* and the box ends */
+    if (agents->apart)
+        meminfo_setup(work_memory, getenv(AGENT_LEASE_KEY));
     main_has_left();
 
     (void)err_set(&full, ERR_LIMIT,
@@ -178,13 +184,14 @@ int main(int argc, char **argv)
     pool.slots = agents->handlers;
     sync_setup();
     for (;;) {
-        bool again = sync_retries() || (wanted && agents->spawner == 0);
+        bool again = sync_retries() || meminfo_retries() || (wanted && agents->spawner == 0);
 
         pool.also = sync_fd();
         pool.knock = young_knock();
         pool.lazy = !young_needs_handler();
         if (pool_run(&pool, agents->spawner, again ? POOL_AGAIN_NS : young_wait_ns()))
             agents->spawner = 0;
+        meminfo_step();
         sync_step(pool.also_ready);
         wanted = young_needs_spawner(pool.knocked);
         if (wanted)

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "agent/agent.h"
@@ -135,8 +136,24 @@ static int upload_begin(struct upload *u, const char *path, bool parents, struct
         return -1;
     (void)snprintf(u->tmp, sizeof(u->tmp), ".cay-%d-%llx.tmp", getpid(),
                    (unsigned long long)mono_ns());
-    u->fd = openat(u->dir, u->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    u->fd = openat(u->dir, u->tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return u->fd < 0 ? file_error(err, errno, u->path) : 0;
+}
+
+/* For a file that is a mount of its own, as /etc/hosts is: none can take its place. */
+static int fill_old(const struct upload *u)
+{
+    auto_close int old =
+        openat(u->dir, u->name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    off_t at = 0;
+    ssize_t n;
+
+    if (old < 0)
+        return -errno;
+    do
+        n = sendfile(old, u->fd, &at, 1u << 20);
+    while (n > 0);
+    return n < 0 ? -errno : 0;
 }
 
 static int upload_commit(struct upload *u, struct err *err)
@@ -144,15 +161,20 @@ static int upload_commit(struct upload *u, struct err *err)
     mode_t mode = u->mode != CALL_MODE_KEEP ? u->mode & 07777
                   : u->exists               ? u->old.st_mode & 07777
                                             : 0644;
+    int r;
 
     /* Owner first: changing it takes set-id bits away. A user who may write another's file but not
      * give files away leaves it as their own. */
     if (u->exists && fchown(u->fd, u->old.st_uid, u->old.st_gid) < 0 && errno != EPERM)
         return file_error(err, errno, u->path);
-    if (fchmod(u->fd, mode) < 0 || renameat(u->dir, u->tmp, u->dir, u->name) < 0)
+    if (fchmod(u->fd, mode) < 0)
         return file_error(err, errno, u->path);
-    u->tmp[0] = '\0';
-    return 0;
+    if (renameat(u->dir, u->tmp, u->dir, u->name) == 0) {
+        u->tmp[0] = '\0';
+        return 0;
+    }
+    r = errno == EBUSY && u->exists ? fill_old(u) : -errno;
+    return r < 0 ? file_error(err, -r, u->path) : 0;
 }
 
 /* 1 when all of it is there, 0 when the caller went away or broke the protocol, -1 with err. */

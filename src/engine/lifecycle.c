@@ -88,7 +88,7 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
     int made, written;
 
     writer_begin(e, intent);
-    made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, box.id, err);
+    made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, err);
     written = writer_wait(e, intent, &write_err);
     pthread_mutex_lock(&sb->lock);
     sb->box.pid = box.pid;

@@ -172,7 +172,7 @@ static int choose_cpus(struct child *child)
         if ((seen++ + n - child->plan->cpu_first % n) % n < child->cpus)
             CPU_SET(cpu, &mine);
     }
-    return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : 0;
+    return sched_setaffinity(0, sizeof(mine), &mine) < 0 ? -errno : tell_cpus(child, &mine);
 }
 
 /* A hard limit cannot be raised without CAP_SYS_RESOURCE on the host, so the host's own stays when
@@ -264,6 +264,10 @@ static int arrange_descriptors(struct child *child)
     fds[n++] = child->cgroups.oom;
     fds[n++] = p->status;
     fds[n++] = STDIN_FILENO; /* the place of AGENT_FD_SYNC */
+    fds[n++] = child->meminfo;
+    fds[n++] = child->shown_usage;
+    fds[n++] = child->usage;
+    fds[n++] = child->stat;
     for (unsigned i = 0; i < child->cgroups.n_agent; i++)
         fds[n++] = child->cgroups.agent[i];
     for (unsigned i = 0; i < child->cgroups.n_work; i++)
@@ -297,6 +301,8 @@ static const struct step park_steps[] = {
     {"close standard descriptors", close_standard},
     {"close other descriptors", close_others},
     {"open the stage", open_stage},
+    {"set the hostname", set_hostname},
+    {"open the counters of memory", open_memory},
     {"make /proc", make_proc},
     {"wait for ids", wait_for_ids},
     {"make the commands' user namespace", make_users},
@@ -305,13 +311,16 @@ static const struct step park_steps[] = {
     {"leave the host's mounts", enter_stage},
     {"mount /proc", stage_proc},
     {"mount /sys", stage_sys},
+    {"make files of limits", make_told},
+    {"choose a cpu", choose_cpus},
+    {"make /sys read-only", close_sys},
     {"mount /sys/fs/cgroup", stage_cgroups},
+    {"show files of limits", show_told},
     {"mount /dev", stage_dev},
     {"mask kernel files", mask_paths},
     {"set sysctls", set_sysctls},
     {"make /proc read-only", close_proc},
     {"join a new keyring", new_keyring},
-    {"choose a cpu", choose_cpus},
     {"set rlimits", set_rlimits},
     {"bound capabilities", bound_capabilities},
 };
@@ -319,10 +328,11 @@ static const struct step park_steps[] = {
 static const struct step wait_steps[] = {{"wait for the start", wait_for_start}};
 
 static const struct step start_steps[] = {
-    {"set the hostname", set_hostname},
     {"choose cpus", choose_cpus},
+    {"tell the limits", tell_limits},
     {"attach the root filesystem", attach_root},
     {"bind the host's folders", bind_host_folders},
+    {"show /etc/hosts", show_hosts},
     {"move /proc, /sys and /dev", move_kernel_folders},
     {"limit /dev/shm", limit_shm},
     {"enter the root filesystem", enter_root},
@@ -337,13 +347,16 @@ static const struct step start_steps[] = {
 static int run_agent(const struct child *child)
 {
     const struct cgroup_fds *c = &child->cgroups;
-    char n_agent[12], n_work[12], uid[12];
-    char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, uid, NULL};
-    char *envp[] = {NULL};
+    char n_agent[12], n_work[12], uid[12], memory[24], key[40];
+    char *argv[] = {(char[]){"cay-agent"}, n_agent, n_work, uid, memory, NULL};
+    char *envp[] = {key, NULL};
 
     (void)snprintf(n_agent, sizeof(n_agent), "%u", c->n_agent);
     (void)snprintf(n_work, sizeof(n_work), "%u", c->n_work);
     (void)snprintf(uid, sizeof(uid), "%u", AGENT_UID);
+    (void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)child->plan->memory_max);
+    (void)snprintf(key, sizeof(key), AGENT_LEASE_KEY "=%llu",
+                   (unsigned long long)child->l->lease_key);
     (void)syscall(SYS_execveat, child->l->agent, "", argv, envp, AT_EMPTY_PATH);
     return -errno;
 }

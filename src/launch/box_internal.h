@@ -17,6 +17,16 @@ struct child {
     int users;          /* the commands' user namespace */
     cpu_set_t host_cpus;
     uint32_t cpus; /* how many of them were chosen; 0 = not yet */
+    bool v2;       /* cgroups */
+
+    /* told.c */
+    int made;        /* the folder with made-up files, as a mount that can be written */
+    int hosts;       /* one of them, as a mount */
+    int meminfo;     /* another, for the agent to write */
+    int shown_usage; /* and another, on cgroup v1; else 0 */
+    int usage, stat; /* of the workload's memory */
+    uint64_t memory_max;
+    uint32_t cpu_quota; /* as told so far; 0 = not yet */
     struct parts parts;
 };
 
@@ -28,6 +38,7 @@ int enter_stage(struct child *child);
 int make_proc(struct child *child);
 int stage_proc(struct child *child);
 int stage_sys(struct child *child);
+int close_sys(struct child *child);
 int stage_cgroups(struct child *child);
 int stage_dev(struct child *child);
 int mask_paths(struct child *child);
@@ -39,3 +50,14 @@ int bind_host_folders(struct child *child);
 int move_kernel_folders(struct child *child);
 int limit_shm(struct child *child);
 int enter_root(struct child *child);
+
+/* told.c: what the box is told of itself. Steps while parked: */
+int open_memory(struct child *child);
+int make_told(struct child *child);
+int show_told(struct child *child);
+/* and with the START: */
+int tell_limits(struct child *child);
+int show_hosts(struct child *child);
+/* Parts of others: */
+int cover_cgroups(const struct child *child);
+int tell_cpus(struct child *child, const cpu_set_t *cpus);

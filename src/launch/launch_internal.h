@@ -32,6 +32,8 @@ struct launcher {
     int agent;                /* sealed memfd with the agent's program */
     struct sock_fprog filter; /* seccomp, compiled once */
     char *stage;              /* plan.stage, once set up; NULL at first */
+    uint64_t lease_key;       /* AGENT_LEASE_KEY */
+    char **hierarchies;       /* of cgroup v1, that boxes have mounts of; see told.c */
     char **shown_last;        /* folders of the host that the last box was shown */
     bool overlay_takes_fds;   /* the kernel has FSCONFIG_SET_FD for overlay layers (6.13) */
     const char *fault;        /* CAY_FAULT: name of a step that fails, for tests */
@@ -118,6 +120,10 @@ void shown_prepare(const struct launcher *l, int userns, struct shown *s);
 int shown_take(struct launcher *l, struct shown *s, char *const *paths, int userns,
                struct parts *parts);
 void shown_done(struct shown *s);
+
+/* told.c, launcher side. Of each cgroup v1 hierarchy with a controller that programs look for, all
+ * its controllers, with commas; from the text of /proc/cgroups. */
+char **told_hierarchies(const char *cgroups);
 
 /* park.c, launcher side: the three plans. Each returns the pid or -errno with *step. */
 int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char **step);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -68,6 +69,35 @@ static void serve(struct launcher *l)
     }
 }
 
+/* Puts the key where the filter asks for it. */
+static int set_lease_key(struct launcher *l)
+{
+    uint32_t key[2], found = 0;
+
+    if (getrandom(key, sizeof(key), 0) != sizeof(key))
+        return -1;
+    for (unsigned i = 0; i < l->filter.len; i++) {
+        struct sock_filter *f = &l->filter.filter[i];
+        bool low = f->k == AGENT_LEASE_LOW;
+
+        if (f->code != (BPF_JMP | BPF_JEQ | BPF_K) || (!low && f->k != AGENT_LEASE_HIGH))
+            continue;
+        f->k = key[!low];
+        found++;
+    }
+    l->lease_key = (uint64_t)key[1] << 32 | key[0];
+    return found == 2 ? 0 : -1;
+}
+
+static void find_hierarchies(struct launcher *l)
+{
+    char text[4096];
+
+    l->hierarchies = read_file_at(AT_FDCWD, "/proc/cgroups", text, sizeof(text)) > 0
+                         ? told_hierarchies(text)
+                         : xcalloc(1, sizeof(char *));
+}
+
 static int load_filter(struct sock_fprog *ret)
 {
     struct stat st;
@@ -115,10 +145,11 @@ int main(void)
     l.agent = fcntl(LAUNCH_FD_AGENT, F_DUPFD_CLOEXEC, AGENT_FD_CGROUPS + 2 * CGROUPS_MAX);
     (void)close(LAUNCH_FD_AGENT);
     if (l.agent < 0 || fd_set_cloexec(LAUNCH_FD_SOCKET, true) < 0 || load_filter(&l.filter) < 0 ||
-        nets_setup(&l) < 0 || unshare(CLONE_NEWNS) < 0 ||
+        nets_setup(&l) < 0 || set_lease_key(&l) < 0 || unshare(CLONE_NEWNS) < 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return 1;
     lift_open_files();
+    find_hierarchies(&l);
     serve(&l);
     return 0;
 }

@@ -146,8 +146,8 @@ static int show_of_sys(int from, int to, const char *path)
 
 int stage_sys(struct child *child)
 {
-    static const char *const options[] = {"mode", "0555", "size", "0", NULL};
-    struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
+    /* The size is for the one file in it that the box may write, its /etc/hosts. */
+    static const char *const options[] = {"mode", "0555", "size", "65536", NULL};
     auto_close int whole = child->sys;
     int r = attach(child, whole, "sysfs");
 
@@ -160,18 +160,22 @@ int stage_sys(struct child *child)
             r = -errno;
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(sys_shown); i++)
         r = show_of_sys(whole, child->sys, sys_shown[i]);
-    if (r == 0 &&
-        (mount_setattr(child->sys, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) < 0 ||
-         umount2("/sysfs", MNT_DETACH) < 0))
+    if (r == 0 && umount2("/sysfs", MNT_DETACH) < 0)
         r = -errno;
     return r;
 }
 
-/* Of cgroups v1 nothing is shown. */
+int close_sys(struct child *child)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    return mount_setattr(child->sys, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
 int stage_cgroups(struct child *child)
 {
-    if (!child->plan->cgroup_v2)
-        return 0;
+    if (!child->v2)
+        return cover_cgroups(child);
     return mount_new(child, "cgroup2", "sys/fs/cgroup", SAFE | MOUNT_ATTR_RDONLY, NULL);
 }
 

@@ -137,12 +137,17 @@ static const struct sock_filter by_arguments[] = {
     REFUSE(EPERM),
 
     /* Leases and dnotify act on files that others have open too: a lease on a program makes whoever
-     * runs it wait. Delegations are leases of folders. */
-    IF_EQ(__NR_fcntl, 0, 6),
+     * runs it wait. Delegations are leases of folders. The agent has a key (agent/meminfo.c). */
+    IF_EQ(__NR_fcntl, 0, 11),
     LOAD_ARG_LOW(1),
     IF_EQ(F_SETLEASE, 3, 0),
-    IF_EQ(F_NOTIFY, 2, 0),
-    IF_EQ(SET_DELEGATION, 1, 0),
+    IF_EQ(F_NOTIFY, 7, 0),
+    IF_EQ(SET_DELEGATION, 6, 0),
+    ALLOW,
+    LOAD_ARG_LOW(3),
+    IF_EQ(AGENT_LEASE_LOW, 0, 3),
+    LOAD_ARG_LOW(4),
+    IF_EQ(AGENT_LEASE_HIGH, 0, 1),
     ALLOW,
     REFUSE(EPERM),
 

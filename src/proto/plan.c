@@ -22,6 +22,8 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_list(b, plan->binds);
     wire_put_u32(b, plan->cpus);
     wire_put_u32(b, plan->cpu_first);
+    wire_put_u32(b, plan->cpu_quota);
+    wire_put_u64(b, plan->memory_max);
     wire_put_u64(b, plan->file_max);
     wire_put_u64(b, plan->shm_max);
 }
@@ -43,6 +45,8 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->binds = wire_get_list(w, PLAN_LIST_MAX);
     ret->cpus = wire_get_u32(w);
     ret->cpu_first = wire_get_u32(w);
+    ret->cpu_quota = wire_get_u32(w);
+    ret->memory_max = wire_get_u64(w);
     ret->file_max = wire_get_u64(w);
     ret->shm_max = wire_get_u64(w);
 }

@@ -51,18 +51,22 @@ struct plan {
     char **work;       /* cgroup directories of the workload, to join before anything else */
     char **agent;      /* cgroup directories that the agent moves to afterwards */
     uint32_t cgroup_v2;
+    char *hostname;
 
     /* both: of the PARK what most boxes have */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */
     uint32_t cpu_first; /* the first of them; they wrap around */
+    uint32_t cpu_quota; /* of PLAN_CPU_PERIOD, and bytes of memory: its limits, as it is told */
+    uint64_t memory_max;
 
     /* START */
-    char *hostname;
     char **layers;     /* directories, topmost first */
     char **binds;      /* host paths shown read-only */
     uint64_t file_max; /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
     uint64_t shm_max;  /* bytes for /dev/shm */
 };
+
+#define PLAN_CPU_PERIOD 100000u /* the kernel's own, in microseconds */
 
 void plan_put(struct buf *b, const struct plan *plan);
 void plan_get(struct wire *w, struct plan *ret); /* free with plan_done */
@@ -76,8 +80,10 @@ struct plan_answer {
 };
 
 /* The agent's descriptors at start. It makes all of them CLOEXEC at once.
- * argv: "cay-agent", number of agent cgroups, number of work cgroups, and AGENT_UID unless it is to
- * run commands as an ordinary process, which has neither AGENT_FD_USERS nor AGENT_FD_OOM. */
+ * argv: "cay-agent", number of agent cgroups, number of work cgroups; unless it is to run commands
+ * as an ordinary process, which has no AGENT_FD_USERS, no AGENT_FD_OOM and nothing after
+ * AGENT_FD_STATUS, also AGENT_UID and the memory that commands may use, in bytes. The environment
+ * then has AGENT_LEASE_KEY. */
 enum agent_fd {
     AGENT_FD_CTL = 3,
     AGENT_FD_EXEC,
@@ -86,12 +92,25 @@ enum agent_fd {
     AGENT_FD_OOM,     /* the workload's file that counts what was killed for lack of memory */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
     AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
+    AGENT_FD_MEMINFO, /* files that say what is used of memory, which it writes: /proc/meminfo */
+    AGENT_FD_SHOWN,   /* and memory.usage_in_bytes; on cgroup v2 there is no file here */
+    AGENT_FD_USAGE,   /* what the kernel says: bytes in use */
+    AGENT_FD_STAT,    /* and memory.stat */
     AGENT_FD_CGROUPS, /* cgroup.procs, write only: those of the agent's leaf, then the workload's */
 };
 
 /* The filter keeps syncfs() for the agent; this, as a second argument that the kernel ignores, says
  * that it is the agent's own. Nothing is won by knowing it. */
 #define AGENT_SYNC_WORD 0x63617973u
+
+/* Leases are refused to all but the agent, which passes the two halves of a key as arguments that
+ * the kernel ignores. The launcher draws one at its start, puts it into the filter in place of
+ * these two, and tells it to the agents in a variable of their environment, which nobody inside can
+ * read.
+ */
+#define AGENT_LEASE_LOW  0x6361796cu
+#define AGENT_LEASE_HIGH 0x68656c64u
+#define AGENT_LEASE_KEY  "CAY_LEASE_KEY"
 
 /* How a launch ended, once: error 0 when the agent serves, else the step and why. A pipe that ends
  * without one means that the child died. A parked child sends the same on its socket when it is

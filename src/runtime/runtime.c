@@ -26,11 +26,11 @@ int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_li
 }
 
 int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                   const struct sandbox_limits *limits, const char *hostname, struct err *err)
+                   const struct sandbox_limits *limits, struct err *err)
 {
     if (!rt->ops->create)
         return unsupported(rt, "create a sandbox", err);
-    return rt->ops->create(rt, box, root, limits, hostname, err);
+    return rt->ops->create(rt, box, root, limits, err);
 }
 
 int runtime_kill(struct runtime *rt, const struct box *box, struct err *err)

@@ -100,7 +100,7 @@ struct runtime_ops {
 
     /* Turns a prepared id into a running box: its agent answers when this returns. */
     int (*create)(struct runtime *rt, struct box *box, const struct box_root *root,
-                  const struct sandbox_limits *limits, const char *hostname, struct err *err);
+                  const struct sandbox_limits *limits, struct err *err);
 
     /* Ends every process of the box, and returns when they are gone. Fine if they are already. */
     int (*kill)(struct runtime *rt, const struct box *box, struct err *err);
@@ -173,7 +173,7 @@ int runtime_reserve(struct runtime *rt, struct box *box, struct err *err);
 int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                     struct err *err);
 int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                   const struct sandbox_limits *limits, const char *hostname, struct err *err);
+                   const struct sandbox_limits *limits, struct err *err);
 int runtime_kill(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);

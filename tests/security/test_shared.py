@@ -3,6 +3,7 @@ lock, watch or lease so that another notices (E47, E49)."""
 
 import json
 import os
+import platform
 import subprocess
 
 import pytest
@@ -123,6 +124,24 @@ def test_what_others_do_with_a_layer_is_not_seen(layered, two, shared):
 @pytest.mark.parametrize("path", ["/usr/bin/env", "/etc/passwd", "/workspace/probe"])
 def test_no_lease_and_no_dnotify(probe, path):
     assert probe.inside("lease", path, "/usr/bin") == {"lease": "EPERM", "dnotify": "EPERM"}
+
+
+SYS_FCNTL = {"x86_64": 72, "aarch64": 25}[platform.machine()]
+LEASE = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("f", os.O_RDWR | os.O_CREAT)
+def lease(*key):
+    r = libc.syscall(%d, fd, 1024, 1, *[ctypes.c_ulong(k) for k in key])
+    return "0" if r == 0 else errno.errorcode[ctypes.get_errno()]
+print(lease(0x6361796c, 0x68656c64), lease(0, 0))
+"""
+
+
+def test_the_agents_key_to_leases_is_not_what_the_source_has(api, box):
+    """It holds one on /proc/meminfo; the filter knows it by a key that is drawn at start."""
+    assert api.sh(box, ["python3", "-c", LEASE % SYS_FCNTL]) == "EPERM EPERM\n"
+    assert api.exec(box, "cat /proc/1/environ")["exitCode"] != 0
 
 
 def test_leases_and_dnotify_exist(probe, tmp_path):

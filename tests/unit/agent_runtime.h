@@ -16,9 +16,9 @@ static int rig_reserve(struct runtime *rt, struct box *box, struct err *err)
 }
 
 static int rig_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                      const struct sandbox_limits *limits, const char *hostname, struct err *err)
+                      const struct sandbox_limits *limits, struct err *err)
 {
-    (void)rt, (void)root, (void)limits, (void)hostname, (void)err;
+    (void)rt, (void)root, (void)limits, (void)err;
     box->pid = rig.agent;
     return 0;
 }

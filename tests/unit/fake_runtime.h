@@ -504,12 +504,11 @@ static void fake_boot(struct fake_box *b)
 }
 
 static int fake_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                       const struct sandbox_limits *limits, const char *hostname, struct err *err)
+                       const struct sandbox_limits *limits, struct err *err)
 {
     (void)rt;
     (void)root;
     (void)limits;
-    (void)hostname;
     if (atomic_load(&fake.fail_create))
         return err_set(err, ERR_INTERNAL, "mount the root: no such device");
     pthread_mutex_lock(&fake.lock);

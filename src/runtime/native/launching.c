@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,10 +99,29 @@ static int64_t send_plan(struct native *n, const struct plan *plan, const int *f
     return is_loss(answer.error) ? BOX_LOST : -1;
 }
 
+static uint32_t cpu_quota(const struct berth *b)
+{
+    return b->limits.cpu_millis * (PLAN_CPU_PERIOD / 1000);
+}
+
+static uint64_t memory_max(const struct berth *b)
+{
+    return (uint64_t)b->limits.memory_mb << 20;
+}
+
+/* A host name has no underscore (RFC 1123), and an id has one. */
+static void hostname_of(const char *id, char ret[ID_SIZE])
+{
+    (void)snprintf(ret, ID_SIZE, "%s", id);
+    for (char *p = ret; (p = strchr(p, '_')); p++)
+        *p = '-';
+}
+
 int box_park(struct native *n, struct berth *b, struct box *box, struct err *err)
 {
     auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, box->id);
     auto_strv char **agent = n->cgroup.ops->agent_dirs(&n->cgroup, box->id);
+    char hostname[ID_SIZE];
     struct plan plan = {
         .op = PLAN_PARK,
         .id = box->id,
@@ -110,12 +131,17 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
         .work = work,
         .agent = agent,
         .cgroup_v2 = n->cgroup.ops->v2,
+        .hostname = hostname,
         .cpus = 1,
         .cpu_first = b->slot,
+        .cpu_quota = cpu_quota(b),
+        .memory_max = memory_max(b),
     };
     int pidfd = -1;
-    int64_t pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, &pidfd, err);
+    int64_t pid;
 
+    hostname_of(box->id, hostname);
+    pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, &pidfd, err);
     if (pid < 0)
         return (int)pid;
     b->parked = true;
@@ -151,18 +177,19 @@ static int await_box(int status, struct err *err)
 }
 
 int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
-              const char *hostname, struct err *err)
+              struct err *err)
 {
     struct plan plan = {
         .op = PLAN_START,
         .id = box->id,
-        .hostname = (char *)(uintptr_t)hostname,
         .layers = (char **)(uintptr_t)root->layers,
         .binds = (char **)(uintptr_t)root->binds,
         .cpus = (b->limits.cpu_millis + 999) / 1000,
         .cpu_first = b->slot,
+        .cpu_quota = cpu_quota(b),
+        .memory_max = memory_max(b),
         .file_max = ((uint64_t)b->limits.disk_mb + 1) << 20,
-        .shm_max = (uint64_t)b->limits.memory_mb << 19, /* half: it counts as memory */
+        .shm_max = memory_max(b) / 2, /* half: it counts as memory */
     };
     auto_close int status_read = -1;
     int status[2], r;

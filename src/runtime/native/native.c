@@ -102,20 +102,20 @@ static int begin_again(struct native *n, struct berth *b, struct box *box,
 
 /* The parked child may have been ended by somebody, or with the launcher. */
 static int bring_up(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
-                    const char *hostname, struct err *err)
+                    struct err *err)
 {
-    int r = box_start(n, b, box, root, hostname, err);
+    int r = box_start(n, b, box, root, err);
 
     for (int again = 0; r == BOX_LOST && again < CHILDREN_MORE; again++) {
         r = begin_again(n, b, box, root, err);
         if (r == 0)
-            r = box_start(n, b, box, root, hostname, err);
+            r = box_start(n, b, box, root, err);
     }
     return r;
 }
 
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
-                         const struct sandbox_limits *limits, const char *hostname, struct err *err)
+                         const struct sandbox_limits *limits, struct err *err)
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);
@@ -127,7 +127,7 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
         b = berth_find(n, box->id);
     }
     if (cgroup_room(&n->cgroup, err) < 0 || fit(n, b, limits, err) < 0 ||
-        make_dirs(b, root, err) < 0 || bring_up(n, b, box, root, hostname, err) < 0)
+        make_dirs(b, root, err) < 0 || bring_up(n, b, box, root, err) < 0)
         return -1;
     /* The box has its own now, and a socket that only we held would still take connections. The
      * disk stays open: so the last process of the box does not have to unmount it, which takes

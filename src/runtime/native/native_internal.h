@@ -92,7 +92,7 @@ bool recall_box(const struct native *n, struct box *box);
 int box_park(struct native *n, struct berth *b, struct box *box, struct err *err);
 /* Lets the parked child become the box, and waits until its agent serves. */
 int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
-              const char *hostname, struct err *err);
+              struct err *err);
 /* Ends the child, whatever has become of it, and waits for that. */
 int box_end(struct native *n, struct berth *b, struct err *err);
 /* The parked child is not wanted any more. */
