@@ -106,7 +106,6 @@ static const char *const sys_folders[] = {
     "block",
     "bus",
     "class",
-    "class/net",
     "dev",
     "dev/block",
     "devices",
@@ -124,7 +123,6 @@ static const char *const sys_folders[] = {
     "power",
 };
 static const char *const sys_shown[] = {
-    "class/net",
     "devices/system",
     "devices/virtual/net",
     "kernel/mm/hugepages",
@@ -158,6 +156,9 @@ int stage_sys(struct child *child)
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(sys_folders); i++)
         if (mkdirat(child->sys, sys_folders[i], 0555) < 0)
             r = -errno;
+    /* Of the kernel's own it is a folder of links into there, which would be a mount more. */
+    if (r == 0 && symlinkat("../devices/virtual/net", child->sys, "class/net") < 0)
+        r = -errno;
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(sys_shown); i++)
         r = show_of_sys(whole, child->sys, sys_shown[i]);
     if (r == 0 && umount2("/sysfs", MNT_DETACH) < 0)

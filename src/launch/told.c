@@ -169,7 +169,15 @@ int tell_limits(struct child *child)
     return r < 0 ? r : put_number(child->made, MEMORY "/cpu.cfs_quota_us", plan->cpu_quota);
 }
 
-/* A name for the folder of all controllers, and a place for the mount of its own. */
+static int link_to_memory(const struct child *child, const char *name)
+{
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "cgroup/%s", name);
+    return symlinkat("memory", child->made, path) < 0 ? -errno : 0;
+}
+
+/* A place for its mount; and a name for the folder, unless it is that of a controller. */
 static int add_hierarchy(const struct child *child, const char *names)
 {
     char path[300];
@@ -177,8 +185,7 @@ static int add_hierarchy(const struct child *child, const char *names)
     (void)snprintf(path, sizeof(path), "fs/cgroup/%s", names);
     if (mkdirat(child->sys, path, 0555) < 0)
         return -errno;
-    (void)snprintf(path, sizeof(path), "cgroup/%s", names);
-    return symlinkat("memory", child->made, path) < 0 && errno != EEXIST ? -errno : 0;
+    return strchr(names, ',') ? link_to_memory(child, names) : 0;
 }
 
 static int make_cgroup(struct child *child)
@@ -189,12 +196,8 @@ static int make_cgroup(struct child *child)
 
     if (r == 0) /* node believes in the other limit only if this one is there */
         r = put_number(child->made, MEMORY "/memory.soft_limit_in_bytes", NO_LIMIT);
-    for (size_t i = 1; r == 0 && i < ARRAY_LEN(controllers); i++) {
-        char path[32];
-
-        (void)snprintf(path, sizeof(path), "cgroup/%s", controllers[i]);
-        r = symlinkat("memory", child->made, path) < 0 ? -errno : 0;
-    }
+    for (size_t i = 1; r == 0 && i < ARRAY_LEN(controllers); i++)
+        r = link_to_memory(child, controllers[i]);
     for (char **h = child->l->hierarchies; r == 0 && *h; h++)
         r = add_hierarchy(child, *h);
     if (r < 0)
