@@ -103,26 +103,29 @@ int cmd_rm(struct args *args)
     return args_has(args, "all") ? remove_all(args) : on_each(args, "DELETE", "");
 }
 
-/* As rm, but nobody expects of the word that everything is gone. */
+/* As rm, for words of which not everybody expects that all is gone: stop and kill. */
+static int remove_if_sure(struct args *args, const char *doing, const char *done)
+{
+    bool one = args->n_words == 1;
+
+    if (is_sure(args) ||
+        ui_confirm("A sandbox cannot be started again yet: %s %s%s removes %s with everything "
+                   "inside. Go on?",
+                   doing, one ? args->words[0] : "them", one ? "" : " all", one ? "it" : "them"))
+        return on_each(args, "DELETE", "");
+    ui_warn("nothing was %s: a sandbox cannot be started again yet, so %s removes it; `cay pause "
+            "%s` keeps it, `cay rm %s` or --yes removes it",
+            done, doing, args->words[0], args->words[0]);
+    return STATUS_FAILED;
+}
+
 int cmd_stop(struct args *args)
 {
     int status = check_targets(args);
 
     if (status != STATUS_OK)
         return status;
-    if (args_has(args, "all"))
-        return remove_all(args);
-    if (is_sure(args) ||
-        ui_confirm(
-            "A sandbox cannot be started again yet: stopping %s%s removes %s with everything "
-            "inside. Go on?",
-            args->n_words == 1 ? args->words[0] : "them", args->n_words == 1 ? "" : " all",
-            args->n_words == 1 ? "it" : "them"))
-        return on_each(args, "DELETE", "");
-    ui_warn("nothing was stopped: a sandbox cannot be started again yet, so stopping removes it; "
-            "`cay pause %s` keeps it, `cay rm %s` or --yes removes it",
-            args->words[0], args->words[0]);
-    return STATUS_FAILED;
+    return args_has(args, "all") ? remove_all(args) : remove_if_sure(args, "stopping", "stopped");
 }
 
 /* ---- signals ---- */
@@ -182,7 +185,7 @@ int cmd_kill(struct args *args)
         return ui_usage(args, "which process? `cay ps %s` lists them: cay kill -s SIGNAL %s PID",
                         args->words[0], args->words[0]);
     if (args->n_words == 1)
-        return on_each(args, "DELETE", "");
+        return remove_if_sure(args, "killing", "killed");
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0)
         return ui_fail(&err);
     for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {

@@ -139,6 +139,8 @@ static const struct flag stop_flags[] = {
 
 static const struct flag kill_flags[] = {
     {"signal", 's', FLAG_TEXT, "SIGNAL", "what to send (default TERM)", .offers = "signal"},
+    {"yes", 'y', FLAG_BOOL, NULL, "without PID: do not ask"},
+    {"force", 'f', FLAG_BOOL, NULL, "the same"},
     QUIET_FLAG,
     {0},
 };
@@ -341,9 +343,10 @@ const struct command commands[] = {
     {"kill", NULL, "[flags] ID PID...\n[flags] ID", "send a signal to processes of a sandbox",
      "PID is one that `cay ps ID` shows; one that has ended by then is no failure. Without PID "
      "the\n"
-     "sandbox itself is ended and removed, as by `cay rm`.",
-     "cay kill web 42\ncay kill -s KILL web 42 43", kill_flags, 1, ANY, false, "sandbox process...",
-     cmd_kill},
+     "sandbox itself is ended and removed with everything in it; that is asked first, and where\n"
+     "nobody can be asked it needs --yes. `cay rm` removes without a question.",
+     "cay kill web 42\ncay kill -s KILL web 42 43\ncay kill --yes web", kill_flags, 1, ANY, false,
+     "sandbox process...", cmd_kill},
     {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",
      "It then lives for TIME from now, 60s to what the daemon allows (a day unless it says\n"
      "otherwise); 0 is no end, where it allows that. Without TIME it is as long as it was made "

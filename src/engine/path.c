@@ -6,9 +6,18 @@
 #include "engine/path_internal.h"
 #include "model/limits.h"
 
-static int traversal(struct err *err, const char *path)
+static int has_dots(struct err *err, const char *path)
 {
-    return err_code(err, ERR_INVALID, "path_traversal", "Path traversal detected: %.180s", path);
+    return err_code(err, ERR_INVALID, "path_traversal",
+                    "Path traversal detected: %.180s goes up with \"..\"; write it without", path);
+}
+
+static int is_outside(struct err *err, const char *path, const char *workspace)
+{
+    return err_code(err, ERR_INVALID, "path_traversal",
+                    "Path traversal detected: %.180s is outside the workspace %.80s, which needs "
+                    "\"anywhere\": true",
+                    path, workspace);
 }
 
 /* Appends path to out component by component: without ".", empty ones and a slash at the end. A
@@ -50,13 +59,13 @@ int path_resolve(const char *workspace, const char *path, bool anywhere, char **
     if (*path != '/')
         (void)append(&out, workspace);
     if (append(&out, path) < 0)
-        return traversal(err, path);
+        return has_dots(err, path);
     if (out.len > PATH_BYTES_MAX)
         return err_set(err, ERR_INVALID, "path must be at most %d bytes", PATH_BYTES_MAX);
     if (out.len == 0)
         (void)buf_add_str(&out, "/");
     if (!anywhere && !is_within(out.data, workspace))
-        return traversal(err, path);
+        return is_outside(err, path, workspace);
     *ret = buf_steal(&out);
     return 0;
 }

@@ -81,6 +81,16 @@ char *sandbox_status(struct sandbox *sb)
     return text;
 }
 
+static const char *what_to_do(enum sandbox_state state)
+{
+    if (state == SANDBOX_PAUSED)
+        return "; resume it first: POST .../resume, `cay resume ID`";
+    if (state == SANDBOX_STOPPED)
+        return "; it cannot be started again: commit it to keep its files as an image, or remove "
+               "it";
+    return "";
+}
+
 int sandbox_check_running(struct sandbox *sb, struct err *err)
 {
     auto_free char *status = NULL;
@@ -94,7 +104,8 @@ int sandbox_check_running(struct sandbox *sb, struct err *err)
     if (state == SANDBOX_REMOVING)
         return gone_explain(sb->engine, sb->box.id, err);
     status = sandbox_status(sb);
-    return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s", status);
+    return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s%s",
+                    status, what_to_do(state));
 }
 
 bool sandbox_is_committing(struct sandbox *sb)

@@ -107,10 +107,13 @@ def test_create_exec_ls_inspect_kill(run, api):
         assert run("exec", id, "true").returncode not in (0, None)
         run("resume", id, check=True)
         assert run("exec", id, "true").returncode == 0
+        refused = run("kill", id)  # without a terminal nobody can be asked
+        assert refused.returncode == 1 and b"cay rm" in refused.stderr and b"--yes" in refused.stderr
+        assert json.loads(run("inspect", id).stdout)["status"] == "running"
     finally:
-        run("kill", id, check=True)
+        run("kill", "--yes", id, check=True)
     api.get(f"/sandboxes/{id}").failed(404)
-    assert run("kill", id).returncode == 1
+    assert run("kill", "--yes", id).returncode == 1
 
 
 def test_exit_codes_are_those_of_shells(run, box):

@@ -179,7 +179,25 @@ def test_processes_and_what_they_use(hands, web):
         assert hands.end()[1] == 0
     assert hands.do(f"cay kill -s KILL web {pid}") == f"{pid}\n"
     assert "which process" in hands.do("cay kill -s HUP web", status=2)
+    hands.begin("cay kill web")
+    hands.see(r"killing web removes it with everything inside\. Go on\? \[y/N\] *$")
+    hands.type("n")
+    hands.keys("Enter")
+    assert hands.end()[1] == 1
     assert re.search(r"^sbx_\w{24} +web +host +running", hands.do("cay ps"), re.M)
+
+
+def test_ends_are_told_in_words(hands, web):
+    said = hands.do("cay run -m 64 host python3 -c 'bytearray(400 << 20)'", status=137)
+    assert "cay: killed: the sandbox's memory limit of 64 MiB was reached; raise it with --memory" in said
+    assert "ended by signal 15 (SIGTERM)" in hands.do("cay exec web 'kill -TERM $$'", status=143)
+    said = hands.do("cay exec web python3 -c 'import socket; socket.getaddrinfo(\"a.b\", 1)'", status=1)
+    assert "cay: this sandbox has no network" in said
+    hands.do("cay pause web")
+    assert "cay resume ID" in hands.do("cay exec web true", status=125)
+    hands.do("cay rm web")
+    assert re.search(r"web was removed (just now|\d+ seconds? ago)", hands.do("cay exec web true", status=125))
+    hands.do("cay create --name web")
 
 
 def test_ls_shows_an_id_once_and_fits(hands, web):
@@ -210,7 +228,7 @@ def test_stop_asks_before_it_destroys(hands, web):
     hands.type("y")
     hands.keys("Enter")
     assert hands.end()[1] == 0
-    assert "no sandbox has" in hands.do("cay inspect web", status=1)
+    assert "web was removed" in hands.do("cay inspect web", status=1)
     hands.do("cay create --name web")
     hands.do("cay stop -f web")
     hands.do("cay create --name web")

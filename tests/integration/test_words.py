@@ -1,7 +1,9 @@
 """Answers in words: how a command ended, and what became of a sandbox."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -160,3 +162,30 @@ def test_a_command_whose_sandbox_goes_is_told_so(api):
     rest = list(events)
     assert [e["type"] for e in rest] == ["error", "exit"]
     assert rest[0]["code"] == "sandbox_removed" and f"{box} was removed" in rest[0]["data"]
+
+
+# ---- what to do about it ----
+
+
+def test_a_paused_sandbox_says_how_it_goes_on(shared, api, box):
+    api.post(f"/sandboxes/{box}/pause").ok()
+    for path, body in (("exec", {"command": "true"}), ("files/read", {"path": "a"}), ("pause", None)):
+        said = api.post(f"/sandboxes/{box}/{path}", body).failed(409, "sandbox_not_running")["error"]
+        assert said.startswith("Sandbox is not running: paused; resume it") and "cay resume" in said
+    assert b"cay resume" in cay(shared, "exec", box, "true").stderr
+    api.post(f"/sandboxes/{box}/resume").ok()
+
+
+def test_a_stopped_sandbox_says_what_is_left_to_do(shared, api, box):
+    os.kill(shared.agent_pid(box), signal.SIGKILL)
+    wait_until(lambda: api.sandbox(box)["status"] == "stopped", what="the end of the sandbox")
+    said = api.try_exec(box, "true").failed(409, "sandbox_not_running")["error"]
+    assert said.startswith("Sandbox is not running: stopped (agent_lost); ") and "commit" in said
+
+
+def test_a_path_that_is_outside_names_what_allows_it(api, box):
+    said = api.file(box, "read", path="/etc/passwd").failed(400, "path_traversal")["error"]
+    assert "/etc/passwd is outside the workspace /workspace" in said and '"anywhere": true' in said
+    assert "root:" in api.file(box, "read", path="/etc/passwd", anywhere=True).ok()
+    said = api.file(box, "read", path="../x").failed(400, "path_traversal")["error"]
+    assert "anywhere" not in said and '".."' in said
