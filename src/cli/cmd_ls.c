@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -11,6 +12,23 @@
 #include "cli/ui.h"
 
 #define FIRST_PAGE 200
+
+/* "running", "running (entrypoint exited 1)": a sandbox outlives its main process. */
+static void status_cell(struct table *t, const json_t *sandbox)
+{
+    const json_t *main = json_object_get(sandbox, "entrypointState");
+    const char *status = json_text(sandbox, "status"), *reason = json_text(main, "reason");
+
+    if (strcmp(json_text(main, "state"), "exited") != 0 || !*reason)
+        table_cell(t, status);
+    else if (strcmp(reason, "exit") == 0)
+        table_cellf(t, "%s (entrypoint exited %" PRId64 ")", status, json_int(main, "exitCode"));
+    else if (strcmp(reason, "signal") == 0)
+        table_cellf(t, "%s (entrypoint ended by signal %" PRId64 ")", status,
+                    json_int(main, "exitCode") - STATUS_SIGNAL);
+    else
+        table_cellf(t, "%s (entrypoint ended: %s)", status, reason);
+}
 
 static void print_table(json_t *all)
 {
@@ -30,7 +48,7 @@ static void print_table(json_t *all)
         table_cell(&t, json_text(item, "id"));
         table_cell(&t, ui_name(json_text(item, "id"), json_text(item, "name")));
         table_cell(&t, json_text(item, "image"));
-        table_cell(&t, json_text(item, "status"));
+        status_cell(&t, item);
         table_cell(&t, age);
         if (expires == 0)
             table_cell(&t, "never");

@@ -27,6 +27,7 @@
 #include "runtime/runtime.h"
 
 #define PAGE_MAX 200
+#define ASK_NS   (200 * 1000000ll) /* so long agents are waited for that say how mains are */
 
 /* ---- create ---- */
 
@@ -56,6 +57,7 @@ int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct e
         return -1;
     if (sb->spec.entrypoint && start_main(e, sb, err) < 0)
         return err_wrap(err, "start the entrypoint");
+    main_state_begin(sb);
     return 0;
 }
 
@@ -197,6 +199,7 @@ int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err)
 
     if (sandbox_get(e, id, &sb, err) < 0)
         return -1;
+    main_state_ask(e, sb, mono_ns() + ASK_NS);
     *ret = sandbox_json(e, sb);
     return 0;
 }
@@ -276,13 +279,16 @@ void engine_list(struct engine *e, const struct sandbox_query *query, json_t **r
     size_t n, total;
     auto_free struct sandbox **found = find_page(e, query, size, &n, &total);
     json_t *items = json_array(), *o = json_object();
+    int64_t until = mono_ns() + ASK_NS; /* for all of them */
 
     if (n > size)
         (void)json_object_set_new(o, "nextCursor",
                                   json_integer((json_int_t)found[size - 1]->serial));
     for (size_t i = 0; i < n; i++) {
-        if (i < size)
+        if (i < size) {
+            main_state_ask(e, found[i], until);
             (void)json_array_append_new(items, sandbox_json(e, found[i]));
+        }
         sandbox_unref(found[i]);
     }
     (void)json_object_set_new(o, "items", items);

@@ -53,6 +53,7 @@ void sandbox_unref(struct sandbox *sb)
     free(sb->image_id);
     strv_free(sb->image_env);
     free(sb->image_user);
+    free(sb->main.output);
     free(sb);
 }
 
@@ -212,8 +213,10 @@ json_t *sandbox_json(const struct engine *e, struct sandbox *sb)
     pthread_mutex_unlock(&sb->lock);
 
     entrypoint = json_object_get(config, "entrypoint");
-    if (entrypoint)
+    if (entrypoint) {
         (void)json_object_set(o, "entrypoint", entrypoint);
+        (void)json_object_set_new(o, "entrypointState", main_state_json(sb));
+    }
     (void)json_object_set_new(o, "config", config);
     set_str(o, "runtime", ops->name);
     set_str(o, "isolation", ops->boundary);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "engine/agent_wait_internal.h"
+#include "engine/main_state_internal.h"
 #include "engine/turn_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
@@ -52,6 +53,7 @@ struct sandbox {
     bool committing;
     atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
     uint64_t oom_seen;
+    struct main_state main;
     uint64_t sample_cpu_ns;
     int64_t sample_ns;
     double cpu_percent;

@@ -77,7 +77,7 @@ static int read_end(struct sandbox *sb, int fd, int64_t until, struct call_log *
 /* From past its end: only how the main process is, is of interest. */
 #define PAST_END UINT64_MAX
 
-static int look(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
+int main_look(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
 {
     auto_buf struct buf args = {0};
     auto_close int fd = -1;
@@ -91,8 +91,8 @@ static int look(struct engine *e, struct sandbox *sb, int64_t until, struct call
     return read_end(sb, fd, until, ret);
 }
 
-/* As look(), when it has ended if it can be. Where there is no stream to be had, because the agent
- * is older or has too many, it is asked how it is now. */
+/* As main_look(), when it has ended if it can be. Where there is no stream to be had, because the
+ * agent is older or has too many, it is asked how it is now. */
 static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
 {
     struct log_request req = {.id = "main", .offset = PAST_END, .follow = true};
@@ -100,7 +100,7 @@ static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct ca
     bool timed;
 
     if (log_stream_start(e, sb, &req, &fd, &timed, NULL) < 0)
-        return look(e, sb, until, ret);
+        return main_look(e, sb, until, ret);
     return read_end(sb, fd, until, ret);
 }
 
@@ -112,8 +112,8 @@ void main_stop(struct engine *e, struct sandbox *sb)
     struct call_log log = {0};
     int r;
 
-    if (!sb->spec.entrypoint || !is_running(sb) || look(e, sb, until, &log) < 0 || !log.running ||
-        signal_main(e, sb, log.pid) < 0)
+    if (!sb->spec.entrypoint || !is_running(sb) || main_look(e, sb, until, &log) < 0 ||
+        !log.running || signal_main(e, sb, log.pid) < 0)
         return;
     until = mono_ns() + GRACE_MS * 1000000ll;
     do {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <stdint.h>
+
+struct call_log;
 struct engine;
 struct sandbox;
 
@@ -7,3 +10,6 @@ struct sandbox;
 int stop_signal_parse(const char *text);
 /* Asks the main process to end, and gives it a little time for that. */
 void main_stop(struct engine *e, struct sandbox *sb);
+/* How the main process is now. Waits for the agent until then (mono_ns), as nobody else does: -1
+ * when it has not said. */
+int main_look(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret);

@@ -1,7 +1,7 @@
 #include "model/shapes.h"
 
-static const char *const end_words[] = {"exit",      "signal", "oom", "timeout",
-                                        "cancelled", "lost",   NULL};
+const char *const exec_end_words[] = {"exit",      "signal", "oom", "timeout",
+                                      "cancelled", "lost",   NULL};
 
 #define END_FIELDS                                                                                 \
     {"oom", FIELD_BOOL, .optional = true, .example = "true",                                       \
@@ -16,7 +16,7 @@ static const struct field result_fields[] = {
     {"stdout", FIELD_STRING, .example = "\"hello\\n\"", .help = "as text"},
     {"stderr", FIELD_STRING, .example = "\"\"", .help = "as text"},
     {"duration", FIELD_NUMBER, .example = "1.7", .help = "milliseconds"},
-    {"reason", FIELD_STRING, .choices = end_words, .help = "why it ended"},
+    {"reason", FIELD_STRING, .choices = exec_end_words, .help = "why it ended"},
     END_FIELDS,
     {"hint", FIELD_STRING, .optional = true,
      .help = "what may be the matter with one that failed, such as the lack of a network"},
@@ -41,7 +41,7 @@ static const struct field event_fields[] = {
      .help = "in the first event"},
     {"code", FIELD_STRING, .optional = true, .example = "\"command_timeout\"",
      .help = "of error: a stable word"},
-    {"reason", FIELD_STRING, .optional = true, .choices = end_words,
+    {"reason", FIELD_STRING, .optional = true, .choices = exec_end_words,
      .help = "of exit: why it ended"},
     END_FIELDS,
     {0},
@@ -61,7 +61,7 @@ const struct shape attach_event_shape = {"AttachEvent", attach_event_fields,
 
 static const struct field attach_end_fields[] = {
     {"exitCode", FIELD_INT, .example = "0", .help = "128 and the signal's number after a signal"},
-    {"reason", FIELD_STRING, .choices = end_words, .help = "why it ended"},
+    {"reason", FIELD_STRING, .choices = exec_end_words, .help = "why it ended"},
     END_FIELDS,
     {"duration", FIELD_NUMBER, .example = "1.7", .help = "milliseconds"},
     {"lostStdout", FIELD_INT, .example = "0", .help = "bytes of output that were not kept"},
@@ -82,7 +82,7 @@ static const struct field background_fields[] = {
     {"startedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {"exitCode", FIELD_INT, .optional = true, .help = "once it has ended and that is known"},
     {"finishedAt", FIELD_INT, .optional = true, .help = "Unix milliseconds, with exitCode"},
-    {"reason", FIELD_STRING, .optional = true, .choices = end_words,
+    {"reason", FIELD_STRING, .optional = true, .choices = exec_end_words,
      .help = "why it ended, with exitCode"},
     END_FIELDS,
     {0},
@@ -133,7 +133,8 @@ const struct shape log_event_shape = {"LogEvent", log_event_fields,
         {"exitCode", FIELD_INT, .optional = true,                                                  \
          .help = "once it has ended: 128 and the signal's number after a signal, 124 after a "     \
                  "timeout"},                                                                       \
-        {"reason", FIELD_STRING, .optional = true, .choices = end_words, .help = "why it ended"},  \
+        {"reason", FIELD_STRING, .optional = true, .choices = exec_end_words,                      \
+         .help = "why it ended"},                                                                  \
         END_FIELDS,                                                                                \
         {"duration", FIELD_NUMBER, .optional = true, .help = "milliseconds, once it has ended"},   \
     {                                                                                              \

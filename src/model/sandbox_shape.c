@@ -19,6 +19,28 @@ static const struct field config_fields[] = {
 const struct shape sandbox_config_shape = {"SandboxConfig", config_fields,
                                            .help = "what a sandbox was made from"};
 
+static const char *const main_words[] = {"running", "exited", "unknown", NULL};
+
+static const struct field main_fields[] = {
+    {"state", FIELD_STRING, .choices = main_words, .example = "\"exited\"",
+     .help = "unknown when the sandbox does not say"},
+    {"exitCode", FIELD_INT, .optional = true, .example = "1",
+     .help = "once it has ended: 128 and the signal's number after a signal"},
+    {"reason", FIELD_STRING, .optional = true, .choices = exec_end_words,
+     .help = "why it ended, with exitCode"},
+    {"oom", FIELD_BOOL, .optional = true,
+     .help = "true when the kernel killed for lack of memory while it ran"},
+    {"message", FIELD_STRING, .optional = true,
+     .help = "how it ended, in words; absent when it ended by itself"},
+    {"startedAt", FIELD_INT, .optional = true, .help = "Unix milliseconds, with exitCode"},
+    {"finishedAt", FIELD_INT, .optional = true, .help = "Unix milliseconds, with exitCode"},
+    {"output", FIELD_STRING, .optional = true, .example = "\"no such file: app.py\\n\"",
+     .help = "the last lines that it put out, once it has ended"},
+    {0},
+};
+static const struct shape main_state_shape = {"EntrypointState", main_fields,
+                                              .help = "how the main process is"};
+
 static const struct field sandbox_fields[] = {
     {"id", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "sbx_ and 24 hex digits"},
     {"name", FIELD_STRING, .example = "\"demo\"", .help = "for people; the id when none was given"},
@@ -30,6 +52,8 @@ static const struct field sandbox_fields[] = {
     {"expiresAt", FIELD_INT, .example = "1767225900000", .help = "Unix milliseconds; 0 = never"},
     {"metadata", FIELD_STRING_MAP, .example = "{\"team\": \"blue\"}", .help = "of the caller"},
     {"entrypoint", FIELD_STRINGS, .optional = true, .help = "main process, as arguments"},
+    {"entrypointState", FIELD_OBJECT, .optional = true, .of = &main_state_shape,
+     .help = "how the main process is; with entrypoint"},
     {"config", FIELD_OBJECT, .of = &sandbox_config_shape, .help = "what it was made from"},
     {"runtime", FIELD_STRING, .example = "\"native\"", .help = "what runs it"},
     {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",

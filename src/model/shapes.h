@@ -13,6 +13,7 @@ extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shap
     create_event_shape;
 
 /* commands */
+extern const char *const exec_end_words[]; /* why a command ended */
 extern const struct shape exec_result_shape, exec_event_shape, background_exec_shape,
     attach_event_shape, attach_end_shape, exec_logs_shape, interrupt_shape, log_event_shape,
     exec_info_shape, exec_state_shape, exec_list_shape;

@@ -166,7 +166,7 @@ class Follower:
         self.socket.close()
         size, running, pid, started, finished, how, code = struct.unpack_from("<QIIQQII", data)
         assert not running
-        return how, code
+        return how, code & 0xFF  # the bits above tell of memory
 
 
 def test_a_log_is_followed_to_its_end(own):

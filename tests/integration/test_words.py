@@ -189,3 +189,66 @@ def test_a_path_that_is_outside_names_what_allows_it(api, box):
     assert "root:" in api.file(box, "read", path="/etc/passwd", anywhere=True).ok()
     said = api.file(box, "read", path="../x").failed(400, "path_traversal")["error"]
     assert "anywhere" not in said and '".."' in said
+
+
+# ---- the main process ----
+
+
+def main_end(api, id):
+    return wait_until(lambda: (lambda m: m if m["state"] == "exited" else None)(
+        api.sandbox(id)["entrypointState"]), what="the end of the main process")
+
+
+def test_the_end_of_the_main_process_is_seen(shared, api):
+    box = api.create(entrypoint=["sh", "-c", "echo up; echo no such file >&2; exit 3"])["id"]
+    end = main_end(api, box)
+    assert (end["exitCode"], end["reason"]) == (3, "exit") and "message" not in end
+    assert end["output"] == "up\nno such file\n" and end["finishedAt"] >= end["startedAt"] > 0
+    item = next(s for s in api.get("/sandboxes?pageSize=200").ok()["items"] if s["id"] == box)
+    assert item["status"] == "running" and item["entrypointState"] == end
+    assert re.search(rf"{box} .* running \(entrypoint exited 3\) ", cay(shared, "ls", "--all").stdout.decode())
+    assert api.sh(box, "echo on") == "on\n"
+    api.post(f"/sandboxes/{box}/pause").ok()
+    assert api.sandbox(box)["entrypointState"] == end
+    api.remove(box)
+
+
+def test_a_main_process_that_memory_or_a_signal_ended_says_so(api):
+    box = api.create(entrypoint=["sh", "-c", HOG], memory=64)["id"]
+    end = main_end(api, box)
+    assert end["reason"] == "oom" and end["oom"] is True and "limit of 64 MiB" in end["message"]
+    api.remove(box)
+    box = api.create(entrypoint=["sh", "-c", "kill -TERM $$"])["id"]
+    assert main_end(api, box)["message"] == "ended by signal 15 (SIGTERM)"
+    api.remove(box)
+
+
+def test_only_the_last_lines_of_a_main_process_are_shown(api):
+    box = api.create(entrypoint=["sh", "-c", "seq 100000"])["id"]
+    assert main_end(api, box)["output"] == "".join(f"{n}\n" for n in range(99991, 100001))
+    api.remove(box)
+
+
+def test_a_main_process_that_cannot_be_started_is_told_at_create(api):
+    said = api.try_create(entrypoint=["/no/such/program"]).failed(400, "command_not_found")
+    assert "start the entrypoint" in said["error"] and "/no/such/program" in said["error"]
+
+
+def test_how_a_main_process_is_survives_a_start(daemon_of):
+    daemon = daemon_of().start()
+    with daemon.api() as api:
+        ended = api.create(entrypoint=["sh", "-c", "echo bye; exit 4"])["id"]
+        runs = api.create(entrypoint=["sleep", "1000"])["id"]
+        paused = api.create(entrypoint=["sh", "-c", "exit 5"])["id"]
+        end = main_end(api, ended)
+        main_end(api, paused)
+        api.post(f"/sandboxes/{paused}/pause").ok()
+        assert api.sandbox(runs)["entrypointState"] == {"state": "running"}
+        daemon.kill9()
+        daemon.start()
+        assert api.sandbox(ended)["entrypointState"] == end
+        assert api.sandbox(runs)["entrypointState"] == {"state": "running"}
+        assert api.sandbox(paused)["entrypointState"]["exitCode"] == 5
+        os.kill(daemon.agent_pid(runs), signal.SIGKILL)
+        wait_until(lambda: api.sandbox(runs)["status"] == "stopped", what="the end of the sandbox")
+        assert api.sandbox(runs)["entrypointState"] == {"state": "exited", "message": "ended with its sandbox"}
