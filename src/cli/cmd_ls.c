@@ -27,7 +27,8 @@ static void status_cell(struct table *t, const json_t *sandbox)
         table_cellf(t, "%s (entrypoint ended by signal %" PRId64 ")", status,
                     json_int(main, "exitCode") - STATUS_SIGNAL);
     else
-        table_cellf(t, "%s (entrypoint ended: %s)", status, reason);
+        table_cellf(t, "%s (entrypoint ended: %s)", status,
+                    strcmp(reason, "oom") == 0 ? "out of memory" : reason);
 }
 
 static void print_table(json_t *all)
