@@ -351,13 +351,18 @@ static void finish(struct supervised *x, enum call_exit_how how)
     x->call->out.max = room;
 }
 
+static bool has_output(const struct supervised *x)
+{
+    return x->out[0].fd >= 0 || x->out[1].fd >= 0;
+}
+
 /* Rule 2: for as long as somebody holds the other ends. */
 static void linger(struct supervised *x)
 {
     static char sink[CHUNK];
     bool marked = false;
 
-    while (x->out[0].fd >= 0 || x->out[1].fd >= 0) {
+    while (has_output(x)) {
         struct pollfd p[2] = {{.fd = x->out[0].fd, .events = POLLIN},
                               {.fd = x->out[1].fd, .events = POLLIN}};
         int r = ppoll(p, 2, &(struct timespec){0}, NULL);
@@ -368,14 +373,24 @@ static void linger(struct supervised *x)
             marked = true;
             r = ppoll(p, 2, NULL, &agent_wait_mask);
         }
-        reap(x);
         for (int i = 0; r > 0 && i < 2; i++) {
-            ssize_t n = p[i].revents ? read_some(p[i].fd, sink, sizeof(sink)) : -EAGAIN;
+            ssize_t n = p[i].revents & POLLIN ? read_some(p[i].fd, sink, sizeof(sink)) : 0;
 
-            if (n <= 0 && n != -EAGAIN)
+            if (p[i].revents && n <= 0 && n != -EAGAIN)
                 close_fd(&x->out[i].fd);
         }
+        if (has_output(x))
+            reap(x);
     }
+}
+
+static bool has_children(void)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid == 0 || errno != ECHILD;
 }
 
 static int tell_started(struct supervised *x, struct err *err)
@@ -441,8 +456,7 @@ static void run(struct supervised *x)
         _exit(0);
     close_theirs(x);
     linger(x);
-    reap(x);
-    if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
+    if (has_children())
         _exit(0);
     close_fd(&x->input);
     buf_done(&x->pending);
