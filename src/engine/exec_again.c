@@ -182,6 +182,7 @@ static int look_at_paused(struct engine *e, const char *id, const char *exec_id,
         *err = why;
     if (r != 0)
         return r;
+    p->sandbox = steal_ptr(sb);
     p->state = (struct call_kept){.running = log.running,
                                   .pid = log.pid,
                                   .flags = EXEC_BACKGROUND,

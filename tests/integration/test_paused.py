@@ -64,6 +64,18 @@ def test_background_commands_can_be_looked_at(api, box):
     assert api.background_logs(done["id"])["cursor"] == 11
 
 
+def test_a_background_command_that_memory_ended_can_be_looked_at(api, make):
+    id = make(memory=64)["id"]
+    job = api.background(id, "python3 -c 'b = bytearray(400 << 20)'")
+    before = api.background_end(job["id"])
+    assert before["reason"] == "oom"
+    pause(api, id)
+    assert api.get(f"/exec/background/{job['id']}/status").ok() == before
+    state = api.get(f"/sandboxes/{id}/exec/{job['id']}").ok()
+    assert [state[k] for k in ("exitCode", "reason", "oom", "message")] == [before[k] for k in
+                                                                           ("exitCode", "reason", "oom", "message")]
+
+
 def test_logs_show_what_there_is_and_go_on_afterwards(api, make):
     id = make(entrypoint=["sh", "-c", "echo out; echo err >&2; touch /tmp/up;"
                                       "until [ -e /tmp/go ]; do sleep 0.01; done; echo more; exec sleep 1000"])["id"]
