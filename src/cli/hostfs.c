@@ -68,7 +68,7 @@ int host_open_dir(const char *path, bool make, int *ret_fd, struct err *err)
     if (fd < 0)
         return err_sys(err, errno, "open the working directory");
     for (char *name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
-        int next;
+        int next = -1;
 
         if (strcmp(name, ".") == 0)
             continue;

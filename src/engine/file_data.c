@@ -92,7 +92,7 @@ static int too_large(size_t max, struct err *err)
 static int read_all(struct agent_reader *r, struct buf *out, struct err *err)
 {
     size_t max = out->max;
-    const char *data;
+    const char *data = NULL;
     ssize_t n;
 
     while ((n = next_bytes(r, &data, err)) > 0) {

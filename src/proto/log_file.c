@@ -63,7 +63,7 @@ static int read_state(struct log_file *l, bool *ret_locked)
 
 static int current_state(struct log_file *l)
 {
-    bool locked;
+    bool locked = false;
     int r = read_state(l, &locked);
 
     /* It may have ended between our open and our lock; then there is another file now. */

@@ -163,7 +163,7 @@ static int send_request(struct keeper *k, const int *fds, size_t n, struct err *
 int keeper_give(struct keeper *k, struct err *err)
 {
     int fds[3] = {-1, -1, -1}, r;
-    size_t n;
+    size_t n = 0;
 
     r = make_views(k, fds, &n, err);
     if (r == 0)
