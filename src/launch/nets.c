@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -26,9 +27,11 @@
  *  3. What a box can do to it without privileges are sockets, and what they leave behind: counters,
  *     connections, flow labels. All that /proc/net tells of these must be word for word
  * what it tells of a new one; there is nothing that we could set back. Otherwise it is thrown away.
- *  4. /dev goes with it, since a box can change nothing there: what it is shown is a clone that is
- *     read-only, with its own ids.
- *  5. Those of NETS_MAX boxes are remembered, the last ones. What is forgotten goes with its box.
+ *  4. A sysfs of it does not outlive its box: each of its files has the time at which somebody
+ *     first looked at it.
+ *  5. /dev goes with it, as a clone that is read-only and has the box's ids: nothing can be changed
+ *     there but a time, which is set back.
+ *  6. Those of NETS_MAX boxes are remembered, the last ones. What is forgotten goes with its box.
  */
 
 #define NETS_MAX  64
@@ -37,7 +40,6 @@
 struct net {
     struct net *next;
     int ns;
-    int sys;   /* a sysfs of it, so that the kernel keeps what it knows of that */
     int dev;   /* what the /dev of each box is a clone of; -1 = this kernel makes no such clones */
     int pidfd; /* of the box that has it */
 };
@@ -57,7 +59,6 @@ struct nets {
 static void net_free(struct net *net)
 {
     close_fd(&net->ns);
-    close_fd(&net->sys);
     close_fd(&net->dev);
     close_fd(&net->pidfd);
     free(net);
@@ -137,10 +138,6 @@ static int make_net(struct launcher *l, struct net *net, const char **step)
     if (r < 0)
         return r;
     set_sysctls();
-    *step = "make /sys";
-    net->sys = make_sysfs();
-    if (net->sys < 0)
-        return net->sys;
     if (read_print(nets, nets->fresh, &nets->fresh_len) < 0)
         nets->fresh_len = 0; /* and nothing is like it */
     return 0;
@@ -203,7 +200,7 @@ int nets_enter(struct launcher *l, struct net **ret, const char **step)
     net = enter_left(l->nets);
     if (!net) {
         net = xcalloc(1, sizeof(*net));
-        net->ns = net->sys = net->dev = net->pidfd = -1;
+        net->ns = net->dev = net->pidfd = -1;
         r = make_net(l, net, step);
     }
     if (r < 0) {
@@ -224,6 +221,9 @@ int nets_dev(struct net *net)
         net->dev = dev_make();
     if (net->dev < 0)
         return net->dev;
+    /* When somebody last typed or read, the kernel writes to the node whatever the mount is. */
+    if (utimensat(net->dev, "tty", NULL, 0) < 0)
+        return -errno;
     dev = open_tree(net->dev, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     return dev < 0 ? steal_fd(net->dev) : dev;
 }

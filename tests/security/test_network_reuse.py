@@ -1,5 +1,7 @@
 """The network of a sandbox that is gone may be the next one's: only if nothing tells that it was ever used."""
 
+import time
+
 import pytest
 
 COOKIE = """
@@ -55,3 +57,25 @@ def test_one_that_was_used_is_thrown_away(own, use):
             other = api.create()["id"]
             assert cookie(api, other) != used
             assert told(api, other) == like_new
+
+
+def times(api, id, *paths):
+    return [float(word) for word in api.sh(id, ["stat", "-Lc", "%.9Y", *paths]).split()]
+
+
+def test_what_was_looked_at_and_when_is_not_told(own):
+    """A file of sysfs has the time of the first look at it; the node of a terminal that of its last use."""
+    paths = "/sys/class/net/lo/mtu", "/sys/devices/system/cpu/possible", "/dev/tty"
+    with own.api() as api:
+        id = api.create()["id"]
+        used, _ = cookie(api, id), times(api, id, *paths)
+        gone = time.time()
+        api.remove(id)
+        time.sleep(0.1)
+        for _ in range(6):
+            other = api.create()["id"]
+            if cookie(api, other) == used:
+                break
+        else:
+            pytest.fail("nobody got its network")
+        assert min(times(api, other, *paths)) > gone
