@@ -127,19 +127,25 @@ class Crowd:
 # ---- what a daemon's process holds ----
 
 
-def parked(pid):
-    """Requests that wait without a thread, each with an epoll set, and the few sets of the server itself."""
-    sets = 0
+def links(pid):
+    """What the descriptors of a process lead to."""
+    found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
-            sets += os.readlink(f"/proc/{pid}/fd/{name}") == "anon_inode:[eventpoll]"
+            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
         except FileNotFoundError:
             pass  # it was closed meanwhile
-    return sets
+    return found
+
+
+def parked(pid):
+    """Requests that wait without a thread, each with an epoll set, and the few sets of the server itself."""
+    return links(pid).count("anon_inode:[eventpoll]")
 
 
 def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    """Without disks: how many of those are kept for the next sandbox is a matter of time."""
+    return len([link for link in links(pid) if link != "/"])
 
 
 def status_of(pid, key):
