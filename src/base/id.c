@@ -20,6 +20,13 @@ void id_new(char ret[ID_SIZE], const char *prefix)
         n += snprintf(ret + n, ID_SIZE - (size_t)n, "%02x", bytes[i]);
 }
 
+void id_hostname(const char *id, char ret[ID_SIZE])
+{
+    (void)snprintf(ret, ID_SIZE, "%s", id);
+    for (char *p = ret; (p = strchr(p, '_')); p++)
+        *p = '-';
+}
+
 bool id_valid(const char *s, const char *prefix)
 {
     size_t n = strlen(prefix);

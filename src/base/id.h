@@ -8,5 +8,8 @@
 
 void id_new(char ret[ID_SIZE], const char *prefix);
 
+/* The host name of what has the id: with a dash, since host names have no underscore (RFC 1123). */
+void id_hostname(const char *id, char ret[ID_SIZE]);
+
 /* Has s that exact form? What passes is safe as a file name. */
 bool id_valid(const char *s, const char *prefix);

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/env_internal.h"
@@ -72,6 +73,7 @@ static void set_default(json_t *env, const char *key, const char *value)
 static json_t *env_base(const struct sandbox *sb, const char *user, bool tty)
 {
     json_t *env = json_object();
+    char hostname[ID_SIZE];
 
     for (char **var = sb->image_env; var && *var; var++) {
         const char *eq = strchr(*var, '=');
@@ -84,7 +86,8 @@ static json_t *env_base(const struct sandbox *sb, const char *user, bool tty)
     /* Where others are at home the agent finds in the box. */
     if (user_is_root(user ? user : sb->image_user))
         set_default(env, "HOME", "/root");
-    (void)json_object_set_new(env, "HOSTNAME", json_cstr(sb->box.id));
+    id_hostname(sb->box.id, hostname);
+    (void)json_object_set_new(env, "HOSTNAME", json_cstr(hostname));
     if (tty)
         set_default(env, "TERM", "xterm-256color");
     return env;

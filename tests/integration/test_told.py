@@ -143,6 +143,7 @@ def test_a_box_knows_its_own_name(api, make):
     name = api.sh(id, "hostname").strip()
     assert name == id.replace("_", "-") and re.fullmatch(r"[a-z0-9-]{1,63}", name)
     assert api.sh(id, "getent hosts $(hostname)").split() == ["127.0.0.1", name]
+    assert api.sh(id, "printenv HOSTNAME").strip() == name
     assert api.sh(id, ["python3", "-c", "import socket; print(socket.gethostbyname(socket.gethostname()), "
                                         "socket.gethostbyname('localhost'))"]).split() == ["127.0.0.1"] * 2
 

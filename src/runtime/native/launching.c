@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "proto/plan.h"
 #include "runtime/native/id_ranges.h"
@@ -109,14 +110,6 @@ static uint64_t memory_max(const struct berth *b)
     return (uint64_t)b->limits.memory_mb << 20;
 }
 
-/* A host name has no underscore (RFC 1123), and an id has one. */
-static void hostname_of(const char *id, char ret[ID_SIZE])
-{
-    (void)snprintf(ret, ID_SIZE, "%s", id);
-    for (char *p = ret; (p = strchr(p, '_')); p++)
-        *p = '-';
-}
-
 int box_park(struct native *n, struct berth *b, struct box *box, struct err *err)
 {
     auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, box->id);
@@ -140,7 +133,7 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
     int pidfd = -1;
     int64_t pid;
 
-    hostname_of(box->id, hostname);
+    id_hostname(box->id, hostname);
     pid = send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, &pidfd, err);
     if (pid < 0)
         return (int)pid;
