@@ -59,6 +59,28 @@ int jobs_everywhere(struct api *api, bool all, json_t **ret, struct err *err)
     return 0;
 }
 
+/* Which sandboxes jobs_everywhere knows nothing of, because they are paused; NULL = none. */
+static char *not_seen(struct api *api)
+{
+    struct err err = {0};
+    json_t *paused = NULL;
+    int64_t total;
+    size_t n;
+    char *text = NULL;
+
+    if (api_sandboxes(api, "paused", 0, &paused, &total, &err) < 0)
+        return NULL;
+    n = json_array_size(paused);
+    if (n == 1)
+        text = xasprintf("%.80s is paused, and its jobs are not seen until `cay resume`",
+                         json_text(json_array_get(paused, 0), "name"));
+    else if (n > 1)
+        text = xasprintf("%zu sandboxes are paused, and their jobs are not seen until `cay resume`",
+                         n);
+    json_decref(paused);
+    return text;
+}
+
 static int jobs_of(struct args *args, struct api *api, json_t **ret, struct err *err)
 {
     json_t *jobs;
@@ -99,6 +121,7 @@ static void job_place_done(struct job_place *p)
 /* In some sandbox, by its id or the beginning of it. */
 static int search_job(struct api *api, const char *word, struct job_place *ret, struct err *err)
 {
+    auto_free char *paused = NULL;
     json_t *jobs = NULL, *job;
     size_t i, matches = 0;
 
@@ -116,10 +139,11 @@ static int search_job(struct api *api, const char *word, struct job_place *ret, 
     json_decref(jobs);
     if (matches == 1)
         return 0;
-    return matches
-               ? err_set(err, ERR_INVALID, "%zu jobs fit \"%.80s\": give a whole id", matches, word)
-               : err_set(err, ERR_NOT_FOUND, "no job has the id \"%.80s\": see `cay jobs --all`",
-                         word);
+    if (matches > 1)
+        return err_set(err, ERR_INVALID, "%zu jobs fit \"%.80s\": give a whole id", matches, word);
+    paused = not_seen(api);
+    return err_set(err, ERR_NOT_FOUND, "no job has the id \"%.80s\": see `cay jobs --all`%s%s",
+                   word, paused ? "; " : "", paused ? paused : "");
 }
 
 static int find_job(struct api *api, const char *word, struct job_place *ret, struct err *err)
@@ -179,6 +203,7 @@ static void print_jobs(const json_t *jobs)
 int cmd_jobs(struct args *args)
 {
     auto_api struct api api = {0};
+    auto_free char *paused = NULL;
     struct err err = {0};
     json_t *jobs = NULL, *job;
     size_t i;
@@ -193,6 +218,8 @@ int cmd_jobs(struct args *args)
         print_jobs(jobs);
     else
         fputs("No jobs. `cay exec -d ID COMMAND` starts one.\n", stderr);
+    if (args->n_words == 0 && (paused = not_seen(&api)))
+        ui_warn("%s", paused);
     json_decref(jobs);
     return STATUS_OK;
 }

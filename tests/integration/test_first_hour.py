@@ -169,6 +169,16 @@ def test_jobs(hands, web):
     assert "no job" in hands.do("cay job wait bg_nothing", status=125)
 
 
+def test_jobs_of_a_paused_sandbox_are_not_kept_from_the_reader(hands, web):
+    hands.do("j=$(cay exec -d web sleep 1000); cay pause -q web")
+    assert "web is paused, and its jobs are not seen until `cay resume`" in hands.do("cay jobs")
+    assert "is paused" in hands.do("cay job stop ${j:0:12}", status=1)
+    hands.do("cay create --name two; cay pause -q two")
+    assert "2 sandboxes are paused" in hands.do("cay jobs")
+    hands.do("cay rm two; cay resume -q web")
+    assert "paused" not in hands.do("cay jobs")
+
+
 def test_processes_and_what_they_use(hands, web):
     hands.do("cay exec -d web sleep 4321")
     pid = re.search(r"^ *(\d+) .* sleep 4321$", hands.do("cay ps web"), re.M)[1]
