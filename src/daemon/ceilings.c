@@ -40,6 +40,9 @@ int config_ceilings(struct daemon_config *c, struct err *err)
 
         if (!is_beyond(*preset, ceiling))
             continue;
+        if (config_lookup(pairs[i].preset) && *preset == 0)
+            return err_set(err, ERR_INVALID, "%s=0, for no end, needs %s=0, and that is %.10g",
+                           pairs[i].preset, pairs[i].ceiling, most);
         if (config_lookup(pairs[i].preset))
             return err_set(err, ERR_INVALID,
                            "%s=%.10g is beyond %s=%.10g: raise the second, or lower the first",
