@@ -150,9 +150,11 @@ int api_explain(struct api *api, struct err *err)
         return -1; /* it answered, or began to */
     no_daemon = true;
     if (err->sys == EACCES || err->sys == EPERM)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "%s may not be used by this user: run cay as root, or set CAY_HOST",
-                       api->target);
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "%s may not be used by this user: run cay as root or as a member of its group "
+            "(the daemon's CAY_SOCKET_GROUP), or set CAY_HOST",
+            api->target);
     return err_set(err, ERR_UNAVAILABLE, "no daemon is running at %s: start one with `cay serve`",
                    api->target);
 }
@@ -193,7 +195,8 @@ int api_refuse(const struct api *api, const json_t *body, int status, struct err
     if (*json_text(body, "error"))
         (void)err_set(err, kind, "%s", json_text(body, "error"));
     else
-        (void)err_set(err, kind, "the daemon at %s answered with status %d and no reason",
+        (void)err_set(err, kind,
+                      "the daemon at %s answered with status %d and no reason: is it cay?",
                       api->target, status);
     if (status == 401)
         (void)err_wrap(err, "set CAY_TOKEN to the daemon's token");

@@ -19,8 +19,8 @@ static const struct flag_hint flag_hints[] = {
      "folders of this machine are not shared with sandboxes; copy what is needed with `cay cp HERE "
      "ID:PATH`, and results back the same way"},
     {"run create", "network net add-host dns ip link",
-     "sandboxes have no network yet; install what is needed into an image (`cay image pull`, `cay "
-     "image import`), or copy it in with `cay cp`"},
+     "sandboxes have no network yet, as with docker's --network none; install what is needed into "
+     "an image (`cay image pull`, `cay image import`), or copy it in with `cay cp`"},
     {"run create", "ulimit",
      "the limit on processes is --pids N; other limits are the same for every sandbox"},
     {"create", "u user", "a sandbox has no user of its own; give -u to `cay exec`"},
@@ -50,7 +50,7 @@ static const struct flag_hint flag_hints[] = {
      "the signal is given with -s: cay kill -s KILL ID PID"},
     {"stop rm kill", "t time timeout", "there is no waiting: processes end at once"},
     {"rm", "v volumes link", "everything of a sandbox is removed with it"},
-    {"logs", "since until t timestamps", "use --tail N; when a line was written is not kept"},
+    {"logs", "since until", "use --tail N; -t shows when each line was written"},
     {"cp", "a archive r R recursive p preserve",
      "not needed: links, modes and times are kept, and folders are copied whole"},
     {"cp", "L follow-link",
@@ -89,6 +89,8 @@ static const struct word_hint word_hints[] = {
      "`cay commit ID NAME` makes an image of a sandbox, `cay image export` writes one to a file"},
     {"load,image load,import", "`cay image import FILE [NAME]` takes what docker save wrote"},
     {"export", "`cay image export NAME FILE` writes an image; `cay cp ID:PATH -` a folder as tar"},
+    {"clone,fork",
+     "`cay commit ID NAME` makes an image of a sandbox, `cay create NAME` sandboxes of that"},
     {"tag", "`cay image tag NAME NEW` gives an image one more name"},
     {"rename", "a sandbox keeps its name; give one with `cay create --name NAME`"},
     {"update", "limits stay as they were at create; `cay renew ID TIME` moves the end of its life"},
@@ -98,10 +100,13 @@ static const struct word_hint word_hints[] = {
      "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
     {"network,volume", "sandboxes have no network and no volumes yet; `cay cp` copies files"},
     {"wait", "`cay job wait JOB` waits for a command in the background"},
+    {"metrics,usage,monitor", "`cay stats` shows what sandboxes use, `cay top ID` their processes"},
     {"events,watch", "`cay stats` shows what sandboxes use, `cay logs -f ID` what one prints"},
     {"info,status,health", "`cay doctor` looks at the machine, `cay version` at the daemon, `cay "
                            "inspect ID` at a sandbox"},
     {"daemon,server,agent", "`cay serve` runs the daemon"},
+    {"config,configure,settings", "settings are the daemon's: `cay serve --help` lists them"},
+    {"fs", "`cay file ls ID` lists files, `cay cp` copies them in and out"},
     {"upload,download,put,get,write,read,cat,file download,file get,file cat,file cp",
      "`cay cp` copies files in and out; `cay file read ID PATH` prints one"},
     {"search", "cay does not search registries; `cay pull REFERENCE` takes any name they have"},
