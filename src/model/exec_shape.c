@@ -4,10 +4,10 @@ const char *const exec_end_words[] = {"exit",      "signal", "oom", "timeout",
                                       "cancelled", "lost",   NULL};
 
 #define END_FIELDS                                                                                 \
-    {"oom", FIELD_BOOL, .optional = true, .example = "true",                                       \
+    {"oom", FIELD_BOOL, .optional = true,                                                          \
      .help = "true when the kernel killed for lack of memory while it ran"},                       \
     {                                                                                              \
-        "message", FIELD_STRING, .optional = true, .example = "\"ended by signal 15 (SIGTERM)\"",  \
+        "message", FIELD_STRING, .optional = true,                                                 \
                                  .help = "how it ended, in words; absent when it ended by itself"  \
     }
 
@@ -39,8 +39,7 @@ static const struct field event_fields[] = {
     {"cursor", FIELD_INT, .optional = true, .example = "6", .help = "where to go on after it"},
     {"execId", FIELD_STRING, .optional = true, .example = EXAMPLE_EXEC_ID,
      .help = "in the first event"},
-    {"code", FIELD_STRING, .optional = true, .example = "\"command_timeout\"",
-     .help = "of error: a stable word"},
+    {"code", FIELD_STRING, .optional = true, .help = "of error: a stable word"},
     {"reason", FIELD_STRING, .optional = true, .choices = exec_end_words,
      .help = "of exit: why it ended"},
     END_FIELDS,

@@ -7,7 +7,7 @@ static const struct field config_fields[] = {
     {"timeout", FIELD_INT, .example = "300", .help = "seconds; 0 = it does not expire"},
     {"memory", FIELD_INT, .example = "512", .help = "MB"},
     {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
-    {"disk", FIELD_INT, .example = "1024", .help = "MB"},
+    {"disk", FIELD_INT, .example = "4096", .help = "MB"},
     {"pids", FIELD_INT, .example = "1024", .help = "processes and threads at a time"},
     {"network", FIELD_BOOL, .optional = true, .help = "true when it has access to the network"},
     {"env", FIELD_STRING_MAP, .optional = true, .help = "environment of every command"},

@@ -1,6 +1,7 @@
 """The harness holds every answer against its row: it must notice one that deviates."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -72,3 +73,22 @@ def test_answers_to_raw_bytes_are_looked_at(shared):
     cay_shapes.check_raw(CAY, "/sandbox", b"GET /sandbox/health HTTP/1.1\r\n\r\n", reply)
     found, cay_shapes.deviations[:] = cay_shapes.deviations[:], []
     assert found == ["GET /health: Health has no status"]
+
+
+def test_no_example_tells_of_two_ends_at_once():
+    """One that shows a good end has no word about a bad one."""
+    document = json.loads(subprocess.run([CAY, "serve", "--openapi"], capture_output=True, check=True).stdout)
+
+    def look(value):
+        if isinstance(value, dict):
+            if value.get("reason") == "exit" or value.get("running") is True or value.get("type") == "stdout":
+                assert not value.keys() & {"oom", "message", "code"}, value
+            for inner in value.values():
+                look(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner)
+        elif isinstance(value, str) and value.startswith("data: {"):
+            look(json.loads(value.removeprefix("data: ")))
+
+    look(document["paths"])
