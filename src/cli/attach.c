@@ -28,6 +28,8 @@
 #define CHUNK   (64u << 10)
 #define BACK_MS 10000 /* so long a daemon that is away is waited for */
 #define TRY_MS  200
+#define CTRL_P  '\x10'
+#define CTRL_Q  '\x11'
 
 struct session {
     struct api *api;
@@ -40,6 +42,7 @@ struct session {
     int signals;        /* signalfd */
     bool stdin_open;    /* more to forward */
     bool has_sent;      /* some of it has been */
+    bool has_ctrl_p;    /* the last key, which waits for the next */
     unsigned n_signals; /* that asked to end */
     bool ended;         /* EXIT or a reason to stop has been seen */
     struct buf in, out; /* bytes from and for the stream */
@@ -151,18 +154,40 @@ static void queue_numbers(struct session *s, unsigned type, const uint32_t *numb
     queue_frame(s, type, payload.data, payload.len);
 }
 
+/* Ctrl-P and Ctrl-Q, as docker has them, leave a terminal that can be come back to. How much of
+ * the keys is for the command. */
+static size_t look_for_leaving(struct session *s, const char *keys, size_t len)
+{
+    const char *leave = memmem(keys, len, (char[]){CTRL_P, CTRL_Q}, 2);
+
+    if (leave) {
+        s->result->left = s->ended = true;
+        s->result->status = STATUS_OK;
+        return (size_t)(leave - keys);
+    }
+    s->has_ctrl_p = len > 0 && keys[len - 1] == CTRL_P;
+    return len - s->has_ctrl_p;
+}
+
 static void forward_stdin(struct session *s)
 {
     char data[CHUNK];
-    ssize_t n = read(STDIN_FILENO, data, sizeof(data));
+    size_t kept = s->has_ctrl_p, len;
+    ssize_t n = read(STDIN_FILENO, data + kept, sizeof(data) - kept);
 
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
+    if (kept)
+        data[0] = CTRL_P;
+    len = n > 0 ? kept + (size_t)n : 0;
+    if (s->o->again && s->o->tty)
+        len = look_for_leaving(s, data, len);
     /* An input that cannot be read any more has ended for the command too. */
     if (n <= 0)
         s->stdin_open = false;
     s->has_sent |= n > 0;
-    queue_frame(s, FRAME_STDIN, data, n > 0 ? (size_t)n : 0);
+    if (n <= 0 || len > 0)
+        queue_frame(s, FRAME_STDIN, data, len);
 }
 
 static void handle_signal(struct session *s)
@@ -179,7 +204,8 @@ static void handle_signal(struct session *s)
         }
         return;
     }
-    if (++s->n_signals > 1) {
+    /* A terminal that is closed is no reason to end what can be come back to. */
+    if (++s->n_signals > 1 || (s->o->again && info.ssi_signo == SIGHUP)) {
         s->result->status = STATUS_SIGNAL + (int)info.ssi_signo;
         s->ended = true;
         return;

@@ -34,6 +34,7 @@ struct attach_result {
     bool oom;           /* the kernel killed for lack of memory while it ran */
     bool cancelled;     /* somebody ended it by its id */
     bool interrupted;   /* a signal was passed on to it */
+    bool left;          /* by Ctrl-P and Ctrl-Q: it goes on */
     int signal;         /* that ended it; 0 = none */
     double duration_ms; /* as the daemon measured it */
     size_t tail_len;
@@ -54,7 +55,8 @@ json_t *command_line_json(const struct args *args);
 json_t *exec_request_json(const struct attach_options *o);
 
 /* Runs it to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; a second one ends the
- * connection, which ends the command unless it is one to come back to. When the daemon goes, the
+ * connection, which ends the command unless it is one to come back to, whose connection SIGHUP ends
+ * at once, and on a terminal Ctrl-P and Ctrl-Q. When the daemon goes, the
  * command goes on: then this comes back to it, or, where input would be lost, says how to.
  * 0 with *ret filled, or -1 when cay failed. */
 int attach_exec(struct api *api, const char *id, const struct attach_options *o,

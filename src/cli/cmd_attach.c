@@ -47,7 +47,11 @@ static int come_back(struct args *args, struct api *api, const char *id, const c
     o.want_stdin = !args_has(args, "no-input");
     if (is_tty(api, id, exec_id, &o.tty, &err) < 0 || attach_exec(api, id, &o, &result, &err) < 0)
         return fail(&err);
-    ending_tell(api, id, &o, &result);
+    if (result.left)
+        fprintf(stderr, "\ncay: it goes on; `cay attach %s %s` comes back\n", args->words[0],
+                args->words[1]);
+    else
+        ending_tell(api, id, &o, &result);
     return result.status;
 }
 

@@ -308,9 +308,9 @@ const struct command commands[] = {
     {"attach", NULL, "[flags] ID EXEC_ID", "come back to a command that was started before",
      "Shows what it has put out, from the beginning, and passes input on, until it ends; the exit "
      "status\n"
-     "is the command's. Leaving (a second Ctrl-C) does not end it: --end does. One that has ended "
-     "is\n"
-     "shown as long as the sandbox keeps it.",
+     "is the command's. Leaving does not end it: Ctrl-P and Ctrl-Q where it has a terminal, else "
+     "a\n"
+     "second Ctrl-C; --end ends it. One that has ended is shown as long as the sandbox keeps it.",
      "cay attach web ex_9b1deb4d3b7d4bad9bdd2b0d\n"
      "cay attach --end web ex_9b1deb4d3b7d4bad9bdd2b0d",
      attach_flags, 2, 2, false, "sandbox job", cmd_attach},

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -167,6 +168,29 @@ def test_jobs(hands, web):
     hands.do("cay exec web 'kill -9 $$'", status=137)
     assert re.search(r" signal 9 +\w+ +kill -9", hands.do("cay jobs --all"))
     assert "no job" in hands.do("cay job wait bg_nothing", status=125)
+
+
+def test_a_terminal_can_be_left_and_come_back_to(hands, web):
+    id = hands.do("j=$(cay exec -dt web bash --norc); echo $j").strip()
+    hands.begin("cay attach web $j")
+    hands.see(r"bash-\S+[#$] $|[#$] ?$")
+    hands.type("kept=$((40 + 2))")
+    hands.keys("Enter")
+    hands.keys("C-p", "C-q")
+    shown, status = hands.end()
+    assert "it goes on; `cay attach web ex_" in shown and status == 0
+    hands.begin("cay attach web $j")
+    hands.type("echo still-$kept")
+    hands.keys("Enter")
+    hands.see(r"^still-42$")
+    hands.keys("C-p")
+    hands.keys("Enter")  # it was not for leaving: the line before comes again
+    hands.see(r"^still-42\n(.*\n)+still-42$")
+    found = subprocess.run(["pgrep", "-f", f"attach web {id}"], capture_output=True, check=True, text=True).stdout
+    os.kill(int(found), signal.SIGHUP)
+    assert hands.end()[1] == 129
+    assert "running" in hands.do("cay jobs")
+    hands.do("cay job stop $j")
 
 
 def test_jobs_of_a_paused_sandbox_are_not_kept_from_the_reader(hands, web):
