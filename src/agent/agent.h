@@ -48,6 +48,7 @@ enum slot_mark {
     SLOT_STREAM,  /* a handler that carries a stream: a dialled port, or a log that is followed */
     SLOT_LINGERS, /* a supervisor whose exec has ended; it only drains what leftovers write */
     SLOT_WAITS,   /* a spare, see pool.c */
+    SLOT_LOST,    /* free: a spare had it that died, see rule 7 of pool.c */
 };
 
 struct slot {
@@ -80,6 +81,8 @@ struct slot *slot_free(struct slot *slots, size_t n); /* NULL when all are taken
 size_t slot_count(const struct slot *slots, size_t n, enum slot_mark mark);
 size_t slot_count_used(const struct slot *slots, size_t n);
 size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
+/* True if there is any SLOT_LOST; there is none then. */
+bool slots_take_lost(struct slot *slots, size_t n);
 bool agents_has(pid_t pid); /* main included */
 /* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
 pid_t agents_forget(pid_t pid, uint64_t *ret_since);

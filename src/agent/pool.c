@@ -23,7 +23,9 @@
  *     back, and only then is another forked: most boxes are asked for little, one thing after the
  *     other, and need no second one. For one that is asked often, two that take turns are cheaper
  *     than a parent that is woken each time.
- *  6. A pool that is lazy has no spare until somebody calls (young.c). */
+ *  6. A pool that is lazy has no spare until somebody calls (young.c).
+ *  7. A caller wakes one spare. If that one is dying, the others sleep on: so for a spare that died
+ *     another is forked, however many there are, which looks for itself. */
 
 #define SPARES_MAX 4
 #define BACK_NS    (1000 * 1000)
@@ -125,7 +127,8 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns)
     struct timespec soon;
     /* A spare that takes a connection between here and ppoll() still wakes us: SIGCHLD is blocked,
      * so it waits until ppoll() looks. */
-    bool ready = pool_has_spare(p, getpid()), patient = !ready && !p->lazy && may_come_back(p);
+    bool lost = slots_take_lost(p->slots, p->nslots), ready = !lost && pool_has_spare(p, getpid());
+    bool patient = !ready && !lost && !p->lazy && may_come_back(p);
     struct pollfd fds[] = {{.fd = -1, .events = POLLIN},
                            {.fd = p->also, .events = POLLIN},
                            {.fd = p->knock, .events = POLLIN}};

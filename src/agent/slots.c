@@ -42,6 +42,19 @@ size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent)
     return count;
 }
 
+bool slots_take_lost(struct slot *slots, size_t n)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned lost = SLOT_LOST;
+
+        any |= slots[i].mark == SLOT_LOST &&
+               atomic_compare_exchange_strong(&slots[i].mark, &lost, SLOT_PLAIN);
+    }
+    return any;
+}
+
 static struct slot *slot_of(pid_t pid)
 {
     for (size_t i = 0; i < HANDLERS_MAX; i++)
@@ -63,13 +76,17 @@ pid_t agents_forget(pid_t pid, uint64_t *ret_since)
 {
     struct slot *slot = slot_of(pid);
     pid_t command = 0;
+    bool waited;
 
     if (slot) {
         command = slot->mark == SLOT_PLAIN ? slot->command : 0;
         *ret_since = slot->since;
-        slot->mark = SLOT_PLAIN;
+        waited = slot->mark == SLOT_WAITS;
+        slot->mark = waited ? SLOT_LOST : SLOT_PLAIN;
         slot->command = 0;
         slot->pid = 0;
+        if (waited && agents->spawner > 0)
+            (void)kill(agents->spawner, SIGCHLD); /* it may be its to make up for */
     }
     if (pid == agents->syncer)
         agents->syncer = 0;
