@@ -71,6 +71,7 @@ static int start(struct supervised *x, struct err *err)
         if (r < 0)
             return err_sys(err, -r, "make pipes for the command");
     }
+    x->oom_before = oom_kills();
     x->started = mono_ns();
     x->pid = spawn_run(&s, err);
     memcpy(x->theirs, s.fds, sizeof(x->theirs));
@@ -414,7 +415,6 @@ static int tell_started(struct supervised *x, struct err *err)
         (void)call_flush_try(x->call);
     if (is_background(x))
         close_fd(&x->call->fd);
-    x->oom_before = oom_kills(); /* while it begins */
     return 0;
 }
 

@@ -38,7 +38,7 @@ struct supervised {
     int status;
     bool ended;
     int64_t started, deadline;
-    uint64_t oom_before; /* oom_kills() when it had started */
+    uint64_t oom_before; /* oom_kills() when it was to start */
     int64_t hold_until;  /* 0 once it has passed */
 };
 
