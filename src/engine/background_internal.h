@@ -18,6 +18,10 @@ int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t 
 int paused_log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
                     uint64_t most, struct buf *out, struct call_log *ret, struct err *err);
 
+/* How that exec is, of a sandbox that is paused; 1 = it is not. -1 also when it is not its turn at
+ * once. */
+int paused_log_look(struct engine *e, struct sandbox *sb, const char *log_id, struct call_log *ret);
+
 /* What follows offset, of a sandbox that is paused, as the frames that CALL_OUTPUT is answered
  * with: END only with the last of it; 1 = it is not paused. */
 int paused_log_frames(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,

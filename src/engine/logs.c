@@ -23,6 +23,8 @@ struct log_stream {
     bool timed;       /* the frames say which stream and when */
     uint64_t offset;  /* of the next byte */
     int64_t again_ns; /* when the next part is asked for */
+    uint32_t pause;   /* of the sandbox, when it was last asked for one */
+    bool pause_read;  /* all that there is in it */
 };
 
 /* ---- where to begin ---- */
@@ -79,6 +81,8 @@ static int read_paused(struct log_stream *r, struct err *err)
 {
     int n;
 
+    r->pause = sandbox_pause(r->sandbox);
+    r->pause_read = false;
     agent_reader_init(&r->frames, r->sandbox, -1);
     n = paused_log_frames(r->engine, r->sandbox, "main", r->offset, &r->frames.in, err);
     if (n == 0)
@@ -167,8 +171,15 @@ static int end_part(struct log_stream *r, const struct frame *f, struct err *err
         return agent_broken(err, "a log in a form that cannot be read");
     if (!r->follow || !log.running)
         return LOG_ENDED;
+    r->pause_read = r->frames.fd < 0;
     between_parts(r, mono_ns() + AGAIN_NS);
     return LOG_WAITS;
+}
+
+/* Nothing comes in a pause that was read to its end, and each reading looks into the disk. */
+static bool is_to_wait(struct log_stream *r)
+{
+    return r->pause_read && r->pause != 0 && r->pause == sandbox_pause(r->sandbox);
 }
 
 static int next_part(struct log_stream *r, struct err *err)
@@ -232,6 +243,10 @@ int log_stream_next(struct log_stream *r, struct log_piece *ret, struct err *err
     if (r->frames.fd < 0 && r->frames.at >= r->frames.in.len) {
         if (mono_ns() < r->again_ns)
             return LOG_WAITS;
+        if (is_to_wait(r)) {
+            between_parts(r, mono_ns() + AGAIN_NS);
+            return LOG_WAITS;
+        }
         if (next_part(r, err) < 0)
             return -1;
     }

@@ -47,13 +47,14 @@ static char *read_output(struct engine *e, struct sandbox *sb, uint64_t size)
 }
 
 /* True for one caller at a time, while there is something to hear. */
-static bool may_ask(struct sandbox *sb)
+static bool may_ask(struct sandbox *sb, uint32_t pause)
 {
     bool yes;
 
     pthread_mutex_lock(&sb->lock);
     yes = sb->spec.entrypoint && sb->main.what != MAIN_ENDED && !sb->main.asking &&
           mono_ns() >= sb->main.again_ns && !sb->committing &&
+          (pause == 0 || sb->main.pause != pause) &&
           (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED);
     sb->main.asking |= yes;
     pthread_mutex_unlock(&sb->lock);
@@ -62,7 +63,7 @@ static bool may_ask(struct sandbox *sb)
 
 static int ask(struct engine *e, struct sandbox *sb, int64_t until, struct call_log *ret)
 {
-    int r = paused_log_read(e, sb, "main", 0, 1, NULL, ret, NULL);
+    int r = paused_log_look(e, sb, "main", ret);
 
     if (r > 0)
         r = main_look(e, sb, until, ret);
@@ -72,10 +73,11 @@ static int ask(struct engine *e, struct sandbox *sb, int64_t until, struct call_
 void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
 {
     auto_free char *output = NULL;
+    uint32_t pause = sandbox_pause(sb);
     struct call_log log;
     int r;
 
-    if (!may_ask(sb))
+    if (mono_ns() >= until || !may_ask(sb, pause))
         return;
     r = ask(e, sb, until, &log);
     if (r == 0 && !log.running)
@@ -85,6 +87,7 @@ void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
     if (r < 0) {
         sb->main.again_ns = mono_ns() + AGAIN_NS;
     } else {
+        sb->main.pause = pause;
         sb->main.what = log.running ? MAIN_RUNS : MAIN_ENDED;
         sb->main.end = log;
         sb->main.output = steal_ptr(output);

@@ -17,6 +17,7 @@ struct main_state {
     char *output;        /* the last of what it put out then; NULL = nothing is known of it */
     bool asking;         /* somebody is: others take what is known */
     int64_t again_ns;    /* when an agent that said nothing is asked once more */
+    uint32_t pause;      /* in which nothing new can be heard (sandbox_pause()) */
 };
 
 /* It has been started. */

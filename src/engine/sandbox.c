@@ -129,6 +129,16 @@ bool sandbox_is_paused(struct sandbox *sb)
     return yes;
 }
 
+uint32_t sandbox_pause(struct sandbox *sb)
+{
+    uint32_t n;
+
+    pthread_mutex_lock(&sb->lock);
+    n = sb->state == SANDBOX_PAUSED ? sb->pauses + 1 : 0;
+    pthread_mutex_unlock(&sb->lock);
+    return n;
+}
+
 int sandbox_check_there(struct sandbox *sb, struct err *err)
 {
     return sandbox_is_paused(sb) ? 0 : sandbox_check_running(sb, err);
@@ -171,6 +181,7 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, 
     r = sandbox_check_move(sb->state, to, err);
     if (r == 0) {
         sb->state = to;
+        sb->pauses += to == SANDBOX_PAUSED;
         free(sb->reason);
         sb->reason = reason ? xstrdup(reason) : NULL;
     }

@@ -43,6 +43,7 @@ struct sandbox {
     /* Protected by lock. Who changes state, reason or expiry also has turn. */
     struct sandbox_spec spec; /* env changes, the rest is fixed */
     enum sandbox_state state;
+    uint32_t pauses; /* how often it has got paused */
     char *reason;
     int64_t expires_ms, deadline_ns;
     enum sandbox_state noted; /* its state in the row that was last handed to the writer */
@@ -88,6 +89,8 @@ int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, 
 int sandbox_check_running(struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
 bool sandbox_is_paused(struct sandbox *sb);
+/* Tells one pause of it from another; 0 = it is not paused. What it wrote stays as it is in one. */
+uint32_t sandbox_pause(struct sandbox *sb);
 /* Running, or paused: what it has can be looked at, if not used. */
 int sandbox_check_there(struct sandbox *sb, struct err *err);
 /* -1 with ERR_UNAVAILABLE "sandbox_busy", for those who cannot wait for that. */

@@ -1,6 +1,8 @@
 """What can be had of a sandbox that is paused."""
 
-from cay_harness import wait_until
+import time
+
+from cay_harness import read_text, wait_until
 
 
 def pause(api, id):
@@ -98,3 +100,54 @@ def test_other_calls_say_that_it_is_paused(api, box):
     pause(api, box)
     api.file(box, "list").failed(409, "sandbox_not_running", "paused")
     api.post(f"/sandboxes/{box}/processes/kill", {"pid": 1}).failed(409, "sandbox_not_running")
+
+
+def reads(daemon):
+    """How often the daemon has read from a file."""
+    lines = dict(line.split(": ") for line in read_text(f"/proc/{daemon.pid}/io").splitlines())
+    return int(lines["syscr"])
+
+
+def create_one_that_waits(api):
+    id = api.create(entrypoint=["sh", "-c", "echo before; touch /tmp/up; until [ -e /tmp/go ]; do sleep 0.1; done; echo after; exit 5"])["id"]
+    wait_until(lambda: api.exec(id, "test -e /tmp/up")["exitCode"] == 0)
+    return id
+
+
+def test_a_disk_is_looked_into_once_in_a_pause(own):
+    """However many ask how the main process is, or follow its output: neither can change."""
+    with own.api() as api, own.api() as other:
+        id = create_one_that_waits(api)
+        pause(api, id)
+        follow = other.events("GET", f"/sandboxes/{id}/stream/logs?follow=true")
+        assert next(follow)["data"] == "before"
+        assert api.sandbox(id)["entrypointState"]["state"] == "running"
+        time.sleep(1)
+        before = reads(own)
+        for _ in range(100):
+            assert api.sandbox(id)["entrypointState"]["state"] == "running"
+            api.get("/sandboxes").ok()
+        time.sleep(2)
+        assert reads(own) - before < 50
+        resume(api, id)
+        api.sh(id, "touch /tmp/go")
+        assert next(follow)["data"] == "after"
+        wait_until(lambda: api.sandbox(id)["entrypointState"]["state"] == "exited")
+        assert api.sandbox(id)["entrypointState"]["exitCode"] == 5
+
+
+def test_two_pauses_in_a_row_are_told_apart(own):
+    """What was written between them is shown, though nobody asked then."""
+    with own.api() as api, own.api() as other:
+        id = create_one_that_waits(api)
+        pause(api, id)
+        follow = other.events("GET", f"/sandboxes/{id}/stream/logs?follow=true")
+        assert next(follow)["data"] == "before"
+        assert api.sandbox(id)["entrypointState"]["state"] == "running"
+        time.sleep(1)
+        resume(api, id)
+        api.sh(id, "touch /tmp/go")
+        wait_until(lambda: "sleep" not in [p["command"].split()[0] for p in api.processes(id)])
+        pause(api, id)
+        assert next(follow)["data"] == "after"
+        assert api.sandbox(id)["entrypointState"]["exitCode"] == 5
