@@ -67,6 +67,8 @@ struct agents {
     _Atomic int sync_nr;                    /* which it is: that of sync(), syncfs() or ptrace() */
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
+    _Atomic uint32_t young_execs;           /* that the first supervisor took, see young.c */
+    _Atomic bool young_knocked;             /* and somebody else waited meanwhile */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */
@@ -147,8 +149,6 @@ struct pool {
     unsigned patience; /* how often a spare that went is waited for before another is made */
     int also;          /* something else to wait for; -1 = nothing */
     bool also_ready;   /* it can be read: set by pool_run */
-    int knock;         /* a socket that others serve, to hear of who comes; -1 = none */
-    bool knocked;      /* somebody has: set by pool_run */
     bool lazy;         /* rule 6 of pool.c */
 };
 
@@ -164,6 +164,15 @@ bool pool_refill(struct pool *p);
 /* One round: has a process ready, sleeps until something happens or the time is over (-1 = without
  * end) and reaps. True if watch died. */
 bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns);
+
+/* ---- young.c: the first supervisor of a box */
+
+bool young_is_first(const struct slot *slot);
+bool young_takes(void); /* an exec; true if main is to hear of it */
+/* While its command runs: where callers wait whom it is to tell main of; -1 = nowhere, also in any
+ * other supervisor. */
+int young_door(void);
+void young_knock(void); /* there is one */
 
 /* ---- the calls: 0, or -1 with err, which becomes the answer */
 

@@ -209,7 +209,7 @@ static void publish(struct supervised *x, const struct call_exit *end)
 
 /* ---- the loop */
 
-enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_COUNT };
+enum { WAIT_OUT, WAIT_ERR, WAIT_INPUT, WAIT_CALLER, WAIT_NEXT, WAIT_COUNT };
 
 static size_t poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT + WATCHERS_POLL])
 {
@@ -223,6 +223,7 @@ static size_t poll_set(const struct supervised *x, struct pollfd p[WAIT_COUNT + 
         p[WAIT_CALLER].events |= POLLOUT;
     if (exec_wants_frames(x))
         p[WAIT_CALLER].events |= POLLIN;
+    p[WAIT_NEXT] = (struct pollfd){.fd = young_door(), .events = POLLIN};
     return WAIT_COUNT + watchers_poll(&x->watchers, p + WAIT_COUNT);
 }
 
@@ -240,6 +241,8 @@ static int serve_events(struct supervised *x, const struct pollfd p[WAIT_COUNT])
 {
     int r;
 
+    if (p[WAIT_NEXT].revents)
+        young_knock();
     if (has_caller(x) && serve_caller(x, p[WAIT_CALLER].revents) < 0)
         return -ECANCELED;
     for (size_t i = 0; i < ARRAY_LEN(x->out); i++)

@@ -187,13 +187,12 @@ int main(int argc, char **argv)
         bool again = sync_retries() || meminfo_retries() || (wanted && agents->spawner == 0);
 
         pool.also = sync_fd();
-        pool.knock = young_knock();
         pool.lazy = !young_needs_handler();
         if (pool_run(&pool, agents->spawner, again ? POOL_AGAIN_NS : young_wait_ns()))
             agents->spawner = 0;
         meminfo_step();
         sync_step(pool.also_ready);
-        wanted = young_needs_spawner(pool.knocked);
+        wanted = young_needs_spawner();
         if (wanted)
             keep_spawner();
     }

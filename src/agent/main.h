@@ -14,11 +14,10 @@ void main_has_left(void);     /* we are no longer in the workload's cgroups */
 
 /* young.c: what a box begins with. Forks the first supervisor: */
 void young_begin(struct pool *execs);
-/* After each round; knocked: somebody waits at young_knock(). */
-bool young_needs_spawner(bool knocked);
+/* After each round: */
+bool young_needs_spawner(void);
 bool young_needs_handler(void);
-int young_knock(void);       /* a socket to look at, or -1 */
-int64_t young_wait_ns(void); /* until something is needed; -1 = nothing will be */
+int64_t young_wait_ns(void); /* until something is needed; -1 = nothing will be by itself */
 
 /* Enters the cgroups whose cgroup.procs are open at fd and after. 0 or -errno. */
 int cgroups_join(int fd, size_t count);

@@ -42,7 +42,7 @@ static bool die_with_parent(const struct slot *slot)
 
 bool pool_return(const struct pool *p, struct slot *slot)
 {
-    if ((p->sock == AGENT_FD_EXEC && agents->spawner != 0 && slot->parent == agents->main) ||
+    if ((agents->spawner != 0 && young_is_first(slot)) ||
         slot_count_waiting(p->slots, p->nslots, slot->parent) >= SPARES_MAX ||
         !die_with_parent(slot))
         return false;
@@ -108,10 +108,18 @@ static void turn_away(struct pool *p)
     (void)close(conn);
 }
 
+static bool has_serving(const struct pool *p, pid_t parent)
+{
+    for (size_t i = 0; i < p->nslots; i++)
+        if (p->slots[i].pid != 0 && p->slots[i].parent == parent && p->slots[i].mark == SLOT_PLAIN)
+            return true;
+    return false;
+}
+
 /* Rule 5. */
 static bool may_come_back(struct pool *p)
 {
-    if (p->patience == 0 || slot_count(p->slots, p->nslots, SLOT_PLAIN) == 0)
+    if (p->patience == 0 || !has_serving(p, getpid()))
         return false;
     p->patience--;
     return true;
@@ -129,9 +137,7 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns)
      * so it waits until ppoll() looks. */
     bool lost = slots_take_lost(p->slots, p->nslots), ready = !lost && pool_has_spare(p, getpid());
     bool patient = !ready && !lost && !p->lazy && may_come_back(p);
-    struct pollfd fds[] = {{.fd = -1, .events = POLLIN},
-                           {.fd = p->also, .events = POLLIN},
-                           {.fd = p->knock, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = -1, .events = POLLIN}, {.fd = p->also, .events = POLLIN}};
     bool found;
     int r;
 
@@ -146,7 +152,6 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns)
     if (patient && r == 0 && !pool_has_spare(p, getpid()))
         p->patience = 0;
     p->also_ready = r > 0 && fds[1].revents;
-    p->knocked = r > 0 && fds[2].revents;
     found = reap(watch);
     if (r > 0 && fds[0].revents && !pool_refill(p))
         turn_away(p);

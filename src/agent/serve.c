@@ -267,7 +267,7 @@ static int wait_for_caller(int sock, int queue)
 static void leave_pool(const struct pool *p, struct slot *slot)
 {
     slot->mark = SLOT_PLAIN;
-    if (!pool_has_spare(p, slot->parent))
+    if (young_is_first(slot) ? young_takes() : !pool_has_spare(p, slot->parent))
         (void)kill(slot->parent, SIGCHLD);
 }
 

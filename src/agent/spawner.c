@@ -8,8 +8,7 @@
 #include "base/err.h"
 #include "proto/plan.h"
 
-static struct pool pool = {
-    .sock = AGENT_FD_EXEC, .nslots = EXECS_MAX, .patience = 1, .also = -1, .knock = -1};
+static struct pool pool = {.sock = AGENT_FD_EXEC, .nslots = EXECS_MAX, .patience = 1, .also = -1};
 
 /* No command runs while main is still where commands are: it would be under their limits. */
 void let_main_leave(void)

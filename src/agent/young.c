@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -5,21 +6,25 @@
 #include "base/clock.h"
 #include "proto/plan.h"
 
-/* Many boxes live for one command. Of the processes that the agent has at hand such a box needs one
- * supervisor, and the others would be forked only to die. So a box begins with that one, which is
- * main's own child and was born inside the workload's limits:
+/* Many boxes live for one command, or for a few that come one after the other. Of the processes
+ * that the agent has at hand such a box needs one supervisor, and the others would be forked only
+ * to die. So a box begins with that one, which is main's own child and was born inside the
+ * workload's limits:
  *
- *  1. The spawner comes when a second exec does, or when the first one takes long, or when the
- *     supervisor is gone. From then on supervisors are its children, and the first one goes after
- *     its call.
- *  2. A handler comes with the spawner, or when the box is no longer young, or with a caller. */
+ *  1. It serves all execs while the box is young, and wakes nobody for that.
+ *  2. The spawner comes when a caller waits while the supervisor is busy, which that one sees, or
+ *     with an exec when the box is no longer young, or when the supervisor is gone. From then on
+ *     supervisors are the spawner's children, and the first one goes after its call.
+ *  3. A handler comes with the spawner, with a second exec, with a caller, or when the box is no
+ *     longer young. */
 
 #define YOUNG_NS (100 * 1000000ll)
 
 static struct slot *first;
-static int64_t old_at;     /* when a handler is to be had whatever happens */
-static int64_t spawner_at; /* when the first exec takes long; 0 = there has been none */
-static bool over;          /* rule 1 */
+static int64_t old_at; /* when the box is no longer young */
+static bool over;      /* rule 2 */
+
+/* ---- in main */
 
 void young_begin(struct pool *execs)
 {
@@ -28,42 +33,48 @@ void young_begin(struct pool *execs)
     over = !pool_refill(execs);
 }
 
-static bool first_serves(void)
+bool young_needs_spawner(void)
 {
-    return first->mark != SLOT_WAITS;
-}
-
-bool young_needs_spawner(bool knocked)
-{
-    if (over || knocked || first->pid == 0) {
-        over = true;
-    } else if (first_serves()) {
-        /* Whatever woke us after we have seen this: another exec, or the time. */
-        over = spawner_at != 0;
-        spawner_at = mono_ns() + YOUNG_NS;
-    }
+    over |= agents->young_knocked || first->pid == 0 ||
+            (agents->young_execs > 0 && mono_ns() >= old_at);
+    if (over)
+        agents->young_knocked = true; /* and need not be told again */
     return over;
 }
 
 bool young_needs_handler(void)
 {
-    return over || mono_ns() >= old_at;
-}
-
-int young_knock(void)
-{
-    return !over && first_serves() ? AGENT_FD_EXEC : -1;
+    return over || agents->young_execs > 1 || mono_ns() >= old_at;
 }
 
 int64_t young_wait_ns(void)
 {
-    int64_t at = INT64_MAX, now = mono_ns();
+    int64_t left = old_at - mono_ns();
 
-    if (!young_needs_handler())
-        at = old_at;
-    if (!over && spawner_at != 0 && first_serves() && spawner_at < at)
-        at = spawner_at;
-    if (at == INT64_MAX)
-        return -1;
-    return at > now ? at - now : 0;
+    return !over && left > 0 ? left : -1;
+}
+
+/* ---- in the first supervisor */
+
+bool young_is_first(const struct slot *slot)
+{
+    return slot == first && slot->parent == agents->main;
+}
+
+bool young_takes(void)
+{
+    return ++agents->young_execs == 2 || mono_ns() >= old_at;
+}
+
+int young_door(void)
+{
+    return first->pid == getpid() && first->parent == agents->main && !agents->young_knocked
+               ? AGENT_FD_EXEC
+               : -1;
+}
+
+void young_knock(void)
+{
+    agents->young_knocked = true;
+    (void)kill(agents->main, SIGCHLD);
 }
