@@ -14,6 +14,7 @@
 #define OUTPUT_MAX 2048
 #define LINES_MAX  10
 #define AGAIN_NS   (2 * 1000000000ll)
+#define LEAST_NS   (20 * 1000000ll) /* that one who is asked must have to answer */
 
 void main_state_begin(struct sandbox *sb)
 {
@@ -77,7 +78,9 @@ void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
     struct call_log log;
     int r;
 
-    if (mono_ns() >= until || !may_ask(sb, pause))
+    /* When others have used up the time it is left for another call, and is not taken for silent.
+     */
+    if (until - mono_ns() < LEAST_NS || !may_ask(sb, pause))
         return;
     r = ask(e, sb, until, &log);
     if (r == 0 && !log.running)

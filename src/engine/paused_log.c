@@ -5,8 +5,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/agent_client_internal.h"
 #include "engine/background_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/exec_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/turn_internal.h"
 #include "proto/frame.h"
@@ -49,7 +51,10 @@ static int read_log(int logs, const char *log_id, uint64_t offset, uint64_t most
         return err_sys(err, -r, "read the log of background exec %s", log_id);
     l.offset = offset;
     *ret = l.now;
-    r = out ? read_bytes(&l, most, out, err) : 0;
+    if (!exit_reason_of(&l.now.exit))
+        r = agent_broken(err, "a log in a form that cannot be read");
+    else
+        r = out ? read_bytes(&l, most, out, err) : 0;
     log_file_close(&l);
     return r;
 }

@@ -234,6 +234,16 @@ def test_a_main_process_that_cannot_be_started_is_told_at_create(api):
     assert "start the entrypoint" in said["error"] and "/no/such/program" in said["error"]
 
 
+def test_a_list_sees_the_end_of_one_behind_one_that_does_not_answer(own):
+    with own.api() as api:
+        id = api.create(entrypoint=["sh", "-c", "until [ -e /tmp/go ]; do sleep 0.01; done; exit 3"])["id"]
+        silent = own.agent_pid(api.create(entrypoint=["sleep", "1000"])["id"])
+        os.kill(silent, signal.SIGSTOP)
+        api.sh(id, "touch /tmp/go")
+        wait_until(lambda: api.get("/sandboxes").ok()["items"][1]["entrypointState"].get("exitCode") == 3)
+        os.kill(silent, signal.SIGCONT)
+
+
 def test_how_a_main_process_is_survives_a_start(daemon_of):
     daemon = daemon_of().start()
     with daemon.api() as api:
