@@ -149,16 +149,6 @@ void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
         *ret = (struct exec_wait){.fd = -1, .until_ns = mono_ns() + MEMORY_AGAIN_NS};
 }
 
-static bool is_paused(struct sandbox *sb)
-{
-    bool paused;
-
-    pthread_mutex_lock(&sb->lock);
-    paused = sb->state == SANDBOX_PAUSED;
-    pthread_mutex_unlock(&sb->lock);
-    return paused;
-}
-
 static int timed_out(const struct exec *x, struct err *err)
 {
     return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums%s",
@@ -170,7 +160,7 @@ static int timed_out(const struct exec *x, struct err *err)
  * when the box goes on. */
 static int give_up(const struct exec *x, struct err *err)
 {
-    if (x->timeout_ms && mono_ns() >= timeout_ns(x) && is_paused(x->sandbox))
+    if (x->timeout_ms && mono_ns() >= timeout_ns(x) && sandbox_is_paused(x->sandbox))
         return timed_out(x, err);
     if (!x->started)
         return agent_silent(err);
@@ -249,7 +239,7 @@ static int look(struct exec *x, struct err *err)
     if (x->started || mono_ns() < x->look_ns)
         return 0;
     x->look_ns = mono_ns() + AGENT_LOOK_MS * 1000000ll;
-    if (is_paused(x->sandbox))
+    if (sandbox_is_paused(x->sandbox))
         x->quiet_ns = mono_ns(); /* it could not answer until now */
     return agent_judge_try(x->engine, x->sandbox, err);
 }
@@ -270,9 +260,9 @@ static bool is_over(const struct exec *x)
 {
     int64_t now = mono_ns(), given_up = given_up_ns(x);
 
-    if (given_up && now >= given_up && (x->started || !is_paused(x->sandbox)))
+    if (given_up && now >= given_up && (x->started || !sandbox_is_paused(x->sandbox)))
         return true;
-    return x->timeout_ms && now >= timeout_ns(x) && is_paused(x->sandbox);
+    return x->timeout_ms && now >= timeout_ns(x) && sandbox_is_paused(x->sandbox);
 }
 
 int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
