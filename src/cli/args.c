@@ -138,6 +138,8 @@ static const struct unit mb_units[] = {{"", 1},     {"M", 1},    {"m", 1},     {
                                        {"G", 1024}, {"g", 1024}, {"GB", 1024}, {0}};
 static const struct unit no_units[] = {{"", 1}, {0}};
 
+#define NUMBER_MAX 9007199254740992.0 /* up to here it can be told as a whole number */
+
 static int parse_number(const char *text, const struct unit *units, double *ret)
 {
     double v;
@@ -155,7 +157,7 @@ static int parse_number(const char *text, const struct unit *units, double *ret)
     for (; units->name; units++) {
         if (strcmp(end, units->name) == 0) {
             *ret = v * units->factor;
-            return 0;
+            return *ret <= NUMBER_MAX ? 0 : -EINVAL;
         }
     }
     return -EINVAL;

@@ -151,7 +151,7 @@ TEST(values_that_make_no_sense_are_refused)
         "--tail=-1",    "--tail=x",     "--tail=",     "--tail=1.5",  "--tail=99999999999999999999",
         "--cpu=inf",    "--cpu=0x10",   "--cpu=nan",   "--cpu=1e999", "--cpu= 1",
         "--timeout=5x", "--timeout=-1", "--memory=1T", "--tty=yes",   "--cpu=.",
-        "--timeout=s",  "--name",       "--cpu=1.2.3"};
+        "--timeout=s",  "--name",       "--cpu=1.2.3", "--cpu=1e17",  "--timeout=1e30"};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct args a;
