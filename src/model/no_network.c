@@ -8,6 +8,11 @@
 static const char *const phrases[] = {
     "Temporary failure in name resolution", /* glibc: Python, pip, ssh */
     "Temporary failure resolving",          /* apt */
+    "Unable to locate package",             /* apt, whose lists never came */
+    /* apt in the host image, which has no database of packages either, though it says "are you
+     * root?" */
+    "/var/lib/dpkg/lock-frontend - open (2: ",
+    "temporary error (try again later)", /* apk */
     "Name or service not known",
     "Could not resolve host",         /* curl, git */
     "unable to resolve host address", /* wget */

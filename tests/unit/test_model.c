@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "model/env.h"
 #include "model/limits.h"
+#include "model/no_network.h"
 #include "model/sandbox.h"
 #include "tap.h"
 
@@ -134,6 +135,27 @@ TEST(a_variable_has_a_name_that_a_shell_can_use)
     memset(longest, 'A', sizeof(longest));
     longest[ENV_KEY_MAX + 1] = '\0';
     CHECK(!env_key_valid(longest) && env_key_valid(longest + 1));
+}
+
+TEST(what_programs_say_without_a_network_is_known)
+{
+    static const char *const said[] = {
+        "E: Unable to locate package cowsay\n",
+        "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or "
+        "directory)\nE: Unable to acquire the dpkg frontend lock, are you root?\n",
+        "WARNING: fetching https://dl-cdn.alpinelinux.org/: temporary error (try again later)\n",
+        "curl: (6) Could not resolve host: example.org\n",
+    };
+    static const char *const other[] = {
+        "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)\n",
+        "error: externally-managed-environment\n",
+        "",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(said); i++)
+        CHECK(output_lacks_network(said[i], strlen(said[i])));
+    for (size_t i = 0; i < ARRAY_LEN(other); i++)
+        CHECK(!output_lacks_network(other[i], strlen(other[i])));
 }
 
 TAP_MAIN
