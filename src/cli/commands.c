@@ -457,7 +457,7 @@ const struct command commands[] = {
      "The host image, and what was committed on it, cannot be exported: most of it is this "
      "machine.",
      "cay image export app:1.0 app.tar\ncay image export app:1.0 | zstd > app.tar.zst", NULL, 1, 2,
-     false, "image file", cmd_image_export},
+     false, "installed file", cmd_image_export},
     {"image commit", "commit", "[flags] ID NAME", "make an image from a sandbox and print its id",
      "The files that the sandbox changed become a layer on top of its image. It is paused "
      "meanwhile;\n"
@@ -467,15 +467,15 @@ const struct command commands[] = {
      "shell.",
      "cay image commit web app:1.0\n"
      "cay commit --cmd '[\"python3\", \"-m\", \"app\"]' -e PORT=8080 web app:1.0",
-     image_commit_flags, 2, 2, false, "sandbox image", cmd_image_commit},
+     image_commit_flags, 2, 2, false, "sandbox installed", cmd_image_commit},
     {"image tag", NULL, "NAME NEW", "give an image one more name",
      "The name NEW is taken from whatever image had it. NAME can be an id, or 12 or more digits of "
      "it.",
-     "cay image tag app:1.0 app:stable", NULL, 2, 2, false, "image image", cmd_image_tag},
+     "cay image tag app:1.0 app:stable", NULL, 2, 2, false, "installed installed", cmd_image_tag},
     {"image rm", "rmi", "NAME...", "remove images that no sandbox uses",
      "An image with several names loses this one only; layers go with the last image that needs "
      "them.",
-     NULL, NULL, 1, ANY, false, "image...", cmd_image_rm},
+     NULL, NULL, 1, ANY, false, "installed...", cmd_image_rm},
     {"image prune", NULL, "[flags]", "remove images that are not needed",
      "Without --unused-for and --keep-size, all that no sandbox was made from. Images in use and "
      "the\n"
@@ -483,7 +483,7 @@ const struct command commands[] = {
      "cay image prune --unused-for 7d\ncay image prune --keep-size 10G --dry-run",
      image_prune_flags, 0, 0, false, NULL, cmd_image_prune},
     {"image inspect", NULL, "[flags] NAME", "show all about an image, as JSON", NULL, NULL,
-     json_flags, 1, 1, false, "image", cmd_image_inspect},
+     json_flags, 1, 1, false, "installed", cmd_image_inspect},
     {"image catalog", NULL, "[flags]", "list the short names that stand for images", NULL,
      "cay image catalog\ncay run python python3 --version", json_flags, 0, 0, false, NULL,
      cmd_image_catalog},

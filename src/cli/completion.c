@@ -329,7 +329,7 @@ static void offer_places(const struct lines *l)
     (void)buf_add_str(l->out, ":nospace\n:file\n");
 }
 
-static void offer_images(const struct lines *l)
+static void offer_installed(const struct lines *l)
 {
     auto_api struct api api = {0};
     struct err err = {0};
@@ -346,8 +346,19 @@ static void offer_images(const struct lines *l)
         offer(l, json_text(image, "name"), size);
     }
     json_decref(answer);
-    answer = NULL;
-    if (api_call(&api, "GET", NULL, &answer, &err, "/images/catalog") < 0)
+}
+
+/* Also what can be pulled by a short name. */
+static void offer_images(const struct lines *l)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL, *image;
+    size_t i;
+
+    offer_installed(l);
+    if (open_daemon(l, &api) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/images/catalog") < 0)
         return;
     json_array_foreach(json_object_get(answer, "images"), i, image)
         offer(l, json_text(image, "name"), json_text(image, "reference"));
@@ -395,7 +406,7 @@ static const struct {
     {"choice", offer_choices},    {"shell", offer_shells},           {"signal", offer_signals},
     {"file", offer_files},        {"variable", offer_variables},     {"sandbox", offer_sandboxes},
     {"place", offer_places},      {"image", offer_images},           {"job", offer_jobs},
-    {"process", offer_processes},
+    {"process", offer_processes}, {"installed", offer_installed},
 };
 
 void completion_lines(const struct wanted *wanted, const char *host, struct buf *out)

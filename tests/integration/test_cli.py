@@ -664,6 +664,15 @@ def test_completion_is_a_script_of_that_shell(run, shell, tmp_path):
     assert run("completion", "tcsh").returncode == 2
 
 
+def test_completion_offers_only_what_is_here_to_remove(run):
+    def offered(*words):
+        lines = run("completion", "--line", "--", *words, "").stdout.decode().splitlines()
+        return {line.split("\t")[0] for line in lines}
+
+    assert "python" in offered("run") and "host" in offered("image", "inspect")
+    assert "python" not in offered("rmi") | offered("image", "export") | offered("image", "tag")
+
+
 def test_completion_offers_no_name_that_is_something_else_to_a_shell(run, make):
     odd = [make(name=name)["id"] for name in ("--all", "$(id)", "~root", ":file")]
     fine = make(name="plain-1")["id"]
