@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include "daemon/sockets.h"
 #include "engine/engine.h"
 #include "engine/health.h"
+#include "engine/metrics.h"
 #include "engine/policy.h"
 #include "functions/function.h"
 #include "http/server.h"
@@ -578,6 +580,23 @@ static enum ending start_and_serve(struct daemon *d)
     return serve(d);
 }
 
+/* Who ends the daemon may think that all is over. */
+static void tell_of_sandboxes(struct daemon *d)
+{
+    json_t *metrics = NULL;
+    char count[24];
+    int64_t n;
+
+    if (engine_metrics(d->engine, &metrics, NULL) < 0)
+        return;
+    n = json_integer_value(json_object_get(metrics, "activeSandboxes"));
+    (void)snprintf(count, sizeof(count), "%" PRId64, n);
+    if (n > 0)
+        log_info("sandboxes go on, and the next start takes them over; --stop-sandboxes ends them",
+                 "count", count);
+    json_decref(metrics);
+}
+
 static enum ending live(struct daemon *d)
 {
     enum ending ending;
@@ -588,6 +607,8 @@ static enum ending live(struct daemon *d)
             return END_REPLACED;
     } while (ending == END_REPLACED);
     process_notify("STOPPING=1");
+    if (ending == END_STOP && !d->config.stop_sandboxes)
+        tell_of_sandboxes(d);
     end(d, ending == END_STOP && d->config.stop_sandboxes, false);
     return ending;
 }

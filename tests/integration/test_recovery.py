@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -80,6 +81,21 @@ def test_sigterm_lets_a_request_finish(own):
         t.join()
         assert got["reply"].ok()["stdout"] == "finished\n"
         own.start()
+
+
+def test_a_stop_tells_how_many_go_on(daemon_of):
+    daemon = daemon_of().start()
+    with daemon.api() as api:
+        api.create()
+        api.create()
+    daemon.stop()
+    assert re.search(r"sandboxes go on, .* count=2$", daemon.log(), re.M), daemon.log()
+    daemon.start()
+    with daemon.api() as api:
+        for s in api.get("/sandboxes").ok()["items"]:
+            api.remove(s["id"])
+    daemon.stop()
+    assert daemon.log().count("sandboxes go on") == 1
 
 
 def test_stop_sandboxes_ends_them(daemon_of):
