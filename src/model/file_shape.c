@@ -11,7 +11,7 @@ const struct shape file_bytes_shape = {"FileBytes", .value = &bytes_value,
 
 #define PATH_BASE64                                                                                \
     {                                                                                              \
-        "pathBase64", FIELD_STRING, .optional = true, .example = "\"L3dvcmtzcGFjZS9jYWbp\"",       \
+        "pathBase64", FIELD_STRING, .optional = true,                                              \
                                     .help = "the bytes of path, when they are no UTF-8: give it "  \
                                             "with pathEncoding base64"                             \
     }
