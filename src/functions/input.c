@@ -51,6 +51,13 @@ size_t input_weight(const char *text, size_t len)
     return values * INPUT_VALUE_SIZE;
 }
 
+static const char *in_words(const json_error_t *why)
+{
+    if (json_error_code(why) == json_error_null_character)
+        return "a string has \\u0000, and no text may; bytes of a file go with files/upload";
+    return why->text;
+}
+
 json_t *input_parse(const char *text, size_t len, struct err *err)
 {
     json_error_t why;
@@ -61,7 +68,7 @@ json_t *input_parse(const char *text, size_t len, struct err *err)
     value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (!value)
         (void)err_code(err, ERR_INVALID, "bad_json",
-                       "the JSON is not valid: %s (line %d, column %d)", why.text, why.line,
+                       "the JSON is not valid: %s (line %d, column %d)", in_words(&why), why.line,
                        why.column);
     return value;
 }

@@ -202,6 +202,7 @@ TEST(bad_json_is_refused)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         CHECK(strncmp(checked("", bad[i], all_types), "the JSON is not valid: ", 23) == 0);
+    CHECK(strstr(checked("", "{\"text\":\"a\\u0000\"}", all_types), "go with files/upload"));
     CHECK_STR(checked("", "[]", all_types), "the body must be a JSON object");
     CHECK_STR(checked("", "5", all_types), "the body must be a JSON object");
     CHECK_STR(checked("", " \r\n", all_types), "{\"page\":3}");
