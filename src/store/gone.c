@@ -104,7 +104,7 @@ void store_put_gone(struct store *s, const struct gone_sandbox *sandbox)
 /* The newest first: names are used again. A name that looks like an id is not asked for. */
 static const struct record *find(const struct gone *g, const char *word, int64_t now)
 {
-    bool by_id = id_valid(word, "sbx");
+    bool by_id = sandbox_name_is_like_id(word);
 
     if (!*word)
         return NULL;

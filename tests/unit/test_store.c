@@ -607,12 +607,14 @@ TEST(who_is_gone_is_known_by_id_and_name_also_after_a_start)
     put_gone(s, 1, "web", now - 2000);
     put_gone(s, 2, "web", now - 1000);
     put_gone(s, 3, "", now);
+    put_gone(s, 4, "sbx_like", now);
     for (int i = 0; i < 2; i++) {
         CHECK(store_find_gone(s, "sbx_000000000000000000000001", &found));
         CHECK(found.expired && found.timeout_s == 300 && found.ended_ms == now - 2000);
         CHECK(store_find_gone(s, "web", &found));
         CHECK_STR(found.id, "sbx_000000000000000000000002");
         CHECK(!store_find_gone(s, "", &found) && !store_find_gone(s, "other", &found));
+        CHECK(!store_find_gone(s, "sbx_like", &found)); /* that is an id, and nobody had it */
         store_close(s);
         s = open_store(dir, NULL);
     }
