@@ -185,7 +185,10 @@ void journal_discard(struct journal *j)
 
 int log_look(struct log_reader *l, struct err *err)
 {
-    int r = log_id_ok(l->file.id) ? log_file_look(&l->file) : -ENOENT;
+    int r;
+
+    l->file.plain = l->form == LOG_BYTES;
+    r = log_id_ok(l->file.id) ? log_file_look(&l->file) : -ENOENT;
 
     if (r == -ENOENT)
         return err_code(err, ERR_NOT_FOUND, "log_not_found",

@@ -42,8 +42,10 @@ static int read_log(int logs, const char *log_id, uint64_t offset, uint64_t most
                     struct call_log *ret, struct err *err)
 {
     struct log_file l = LOG_FILE(logs, log_id);
-    int r = log_file_look(&l);
+    int r;
 
+    l.plain = true;
+    r = log_file_look(&l);
     if (r == -ENOENT)
         return err_code(err, ERR_NOT_FOUND, "log_not_found",
                         "the sandbox has no background exec \"%s\"", log_id);

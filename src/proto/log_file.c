@@ -84,7 +84,7 @@ int log_file_look(struct log_file *l)
     /* In this order: a state that says "ended" is only read together with the whole log. */
     if (r == 0 && l->fd < 0) {
         l->fd = r = open_regular(l, ".log");
-        l->marks = r < 0 ? -1 : open_regular(l, ".marks");
+        l->marks = r < 0 || l->plain ? -1 : open_regular(l, ".marks");
     }
     if (r < 0)
         return r;
@@ -106,29 +106,54 @@ static bool read_mark(const struct log_file *l, uint64_t i, struct log_mark *ret
     return true;
 }
 
-/* The mark of the next byte, and where the one after it begins. */
-static uint64_t find_mark(const struct log_file *l, struct log_mark *ret)
+/* The place of the last mark at or before the next byte, or of the first one. */
+static uint64_t place_of_mark(const struct log_file *l)
 {
     uint64_t low = 0, high = 0;
     struct log_mark m;
     struct stat st;
 
-    *ret = (struct log_mark){0};
-    if (l->marks >= 0 && fstat(l->marks, &st) == 0)
+    if (fstat(l->marks, &st) == 0)
         high = (uint64_t)st.st_size / LOG_MARK_SIZE;
     while (low < high) {
         uint64_t mid = low + (high - low) / 2;
 
-        if (!read_mark(l, mid, &m))
-            return UINT64_MAX;
-        if (m.offset <= l->offset) {
-            *ret = m;
+        if (read_mark(l, mid, &m) && m.offset <= l->offset)
             low = mid + 1;
-        } else {
+        else
             high = mid;
-        }
     }
-    return l->marks >= 0 && read_mark(l, low, &m) && m.offset > l->offset ? m.offset : UINT64_MAX;
+    return low > 0 ? low - 1 : 0;
+}
+
+/* Whether the next byte is of the mark at that place, and where the one after it begins. */
+static bool is_of(const struct log_file *l, uint64_t place, struct log_mark *ret, uint64_t *ret_end)
+{
+    struct log_mark next;
+
+    if (!read_mark(l, place, ret) || ret->offset > l->offset)
+        return false;
+    *ret_end = read_mark(l, place + 1, &next) ? next.offset : UINT64_MAX;
+    return *ret_end > l->offset;
+}
+
+/* The mark of the next byte, and where the one after it begins. Who reads on finds it where the
+ * last one was, or behind that. */
+static uint64_t find_mark(struct log_file *l, struct log_mark *ret)
+{
+    struct log_mark first;
+    uint64_t end;
+
+    if (l->marks >= 0) {
+        if (is_of(l, l->mark, ret, &end) || is_of(l, ++l->mark, ret, &end))
+            return end;
+        l->mark = place_of_mark(l);
+        if (is_of(l, l->mark, ret, &end))
+            return end;
+    }
+    *ret = (struct log_mark){0}; /* it is before the first one, or they make no sense */
+    return l->marks >= 0 && read_mark(l, 0, &first) && first.offset > l->offset ? first.offset
+                                                                                : UINT64_MAX;
 }
 
 ssize_t log_file_next(struct log_file *l, void *data, size_t size, struct log_mark *ret)

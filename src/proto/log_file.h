@@ -37,7 +37,9 @@ struct log_file {
     int dir; /* the logs folder, the caller's */
     const char *id;
     int fd, marks;   /* -1 until log_file_look() was called; of marks also when there are none */
+    bool plain;      /* marks are not asked for: pieces are as long as can be */
     uint64_t offset; /* of the next byte to read */
+    uint64_t mark;   /* where the last one was found */
     struct call_log now; /* how it was when last looked at; now.size is what there is to read */
     pid_t supervisor;    /* who writes it, while it runs */
 };

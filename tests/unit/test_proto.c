@@ -331,6 +331,34 @@ TEST(a_log_says_which_stream_and_when)
     check_log(dir, UINT64_MAX, "");
 }
 
+TEST(a_log_is_read_in_any_order_and_without_marks)
+{
+    auto_dir char *path = dir_new();
+    auto_close int dir = open(path, O_RDONLY | O_DIRECTORY);
+    static const uint64_t offsets[] = {9, 0, 4, 3, 8, 5, 0};
+    struct log_file l = LOG_FILE(dir, "bg_1");
+    struct log_mark mark;
+    char piece[16];
+
+    put_log(dir);
+    /* Of two at one place the first one's bytes could not be written. */
+    put_marks(dir, (struct log_mark[]){{0, false, 5}, {4, true, 6}, {4, false, 7}, {8, true, 8}},
+              4);
+    check_log(dir, 0, "o5:0123 o7:4567 e8:89 ");
+    CHECK_INT(log_file_look(&l), 0);
+    for (size_t i = 0; i < ARRAY_LEN(offsets); i++) {
+        l.offset = offsets[i];
+        CHECK(log_file_next(&l, piece, sizeof(piece), &mark) > 0);
+        CHECK_INT(mark.time_ms, offsets[i] < 4 ? 5 : offsets[i] < 8 ? 7 : 8);
+    }
+    log_file_close(&l);
+    l = LOG_FILE(dir, "bg_1");
+    l.plain = true;
+    CHECK_INT(log_file_look(&l), 0);
+    CHECK_INT(log_file_next(&l, piece, sizeof(piece), &mark), 10);
+    log_file_close(&l);
+}
+
 TEST(a_log_that_somebody_made_up_is_read_to_its_end)
 {
     auto_dir char *path = dir_new();
