@@ -89,9 +89,14 @@ static int copy_link(int from_dir, const char *from, int to_dir, const char *to,
 
 static int copy_fifo(int to_dir, const char *to, const struct stat *st)
 {
-    if (mkfifoat(to_dir, to, st->st_mode & 07777) < 0)
-        return -errno;
+    mode_t mask = umask(0); /* by its name it could not be changed without following a link */
+    int r = mkfifoat(to_dir, to, st->st_mode & 07777) < 0 ? -errno : 0;
+
+    (void)umask(mask);
+    if (r < 0)
+        return r;
     (void)fchownat(to_dir, to, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW);
+    (void)utimensat(to_dir, to, (struct timespec[]){st->st_atim, st->st_mtim}, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 

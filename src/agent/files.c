@@ -103,12 +103,12 @@ static void send_file(struct agent_call *c, unsigned type, int dirfd, const char
     call_reply_buf(c, type, &b);
 }
 
-/* Without waiting for the other side of a FIFO, and without a device becoming our terminal. */
 #define LEASE_TRIES 200
 #define LEASE_MS    5
 
-/* Without waiting for whoever is at the other end of a pipe; but for PID 1, which holds a lease on
- * /proc/meminfo (meminfo.c), and writes it when it hears that somebody comes. */
+/* Without waiting for the other side of a FIFO, and without a device becoming our terminal. But PID
+ * 1 is waited for, which holds a lease on /proc/meminfo (meminfo.c), and writes it when it hears
+ * that somebody comes. */
 static int open_at_once(const char *path)
 {
     int fd;

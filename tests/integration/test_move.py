@@ -71,11 +71,11 @@ def test_a_slash_at_the_end_is_a_directory(api, box):
 
 @pytest.mark.parametrize("there", ["/dev/shm", "/tmp"])
 def test_it_crosses_the_mounts_of_the_sandbox(api, box, there):
-    api.sh(box, "mkdir -p d/sub; echo 1 >d/sub/f; chmod 741 d/sub/f; ln -s sub/f d/l; mkfifo d/fifo;"
-                "touch -d @1000000000 d/sub/f d; echo 2 >f")
+    api.sh(box, "mkdir -p d/sub; echo 1 >d/sub/f; chmod 741 d/sub/f; ln -s sub/f d/l; mkfifo -m 622 d/fifo;"
+                "touch -d @1000000000 d/sub/f d/fifo d; echo 2 >f")
     move(api, box, "d", there, anywhere=True).ok()
-    assert api.sh(box, f"cd {there}; stat -c '%a %Y' d/sub/f; stat -c %Y d; cat d/l; test -p d/fifo;"
-                       "ls /workspace") == "741 1000000000\n1000000000\n1\nf\n"
+    assert api.sh(box, f"cd {there}; stat -c '%A %Y' d/sub/f d/fifo; stat -c %Y d; cat d/l; ls /workspace") == (
+        "-rwxr----x 1000000000\nprw--w--w- 1000000000\n1000000000\n1\nf\n")
     api.sh(box, f"echo old >{there}/f")
     move(api, box, "f", there, anywhere=True).ok()
     assert api.sh(box, f"cat {there}/f; ls -A /workspace") == "2\n"
