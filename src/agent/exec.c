@@ -47,6 +47,10 @@ static int make_pipes(struct supervised *x, int fds[3])
         r = pipe_for_output(&x->out[1].fd, &fds[2]);
     if (r == 0 && (x->in.flags & EXEC_STDIN))
         r = pipe_for_input(&x->input, &fds[0]);
+    /* Who opens /dev/stdout opens the pipe anew, which only its owner may. */
+    for (int i = 0; r == 0 && x->user.uid != 0 && i < 3; i++)
+        if (fds[i] >= 0 && fchown(fds[i], x->user.uid, x->user.gid) < 0)
+            r = -errno;
     return r;
 }
 

@@ -182,3 +182,13 @@ def test_interrupt_sends_sigint_to_one_or_to_all(api, box):
     assert api.background_status(b["id"])["running"]
     api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()
     assert api.background_end(b["id"])["exitCode"] == 8
+
+
+@pytest.mark.parametrize("user", ["root", "1000", "65534:65534"])
+def test_standard_streams_can_be_opened_by_name(api, box, user):
+    for _ in range(2):
+        done = api.exec(box, "echo out > /dev/stdout; echo err > /dev/stderr", user=user)
+        assert (done["stdout"], done["stderr"]) == ("out\n", "err\n"), done
+    mixed = api.background(box, "echo out > /dev/stdout; echo err > /dev/stderr", user=user)
+    api.background_end(mixed["id"])
+    assert api.background_logs(mixed["id"])["output"] == "out\nerr\n"
