@@ -369,8 +369,10 @@ int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
 /* The directory that holds path, and path's name in it without trailing slashes. */
 int open_parent(const char *path, char name[256], struct err *err);
-/* 0 or -errno, and then some of it may be there: -ENXIO of what can only be made by its owner. */
-int copy_tree(int from_dir, const char *from, int to_dir, const char *to);
+/* 0 or -errno, and then some of it may be there: -ENXIO of what can only be made by its owner,
+ * -ECANCELED when the caller has gone. */
+int copy_tree(struct agent_call *caller, int from_dir, const char *from, int to_dir,
+              const char *to);
 /* path is what errors call it. */
 int remove_at(int parent, const char *name, const char *path, bool recursive, struct err *err);
 

@@ -13,9 +13,11 @@
 
 /* The copy behind a move between filesystems: regular files, directories, links and FIFOs, with
  * mode, owner and times. Each level holds both its directories open; nothing is looked up by path
- * below the top. */
+ * below the top. It ends when its caller has gone: who is told that it took too long may try again.
+ */
 
-#define DEPTH_MAX 128
+#define DEPTH_MAX  128
+#define LOOK_STEPS 64 /* files, or pieces of one, between two looks at the caller */
 
 struct copy_level {
     DIR *from;
@@ -26,9 +28,16 @@ struct copy_level {
 struct copy {
     struct copy_level levels[DEPTH_MAX];
     size_t depth;
+    struct agent_call *caller;
+    unsigned steps;
 };
 
-static int copy_bytes(int from, int to)
+static int check_wanted(struct copy *c)
+{
+    return ++c->steps % LOOK_STEPS == 0 && call_gone(c->caller) ? -ECANCELED : 0;
+}
+
+static int copy_bytes(struct copy *c, int from, int to)
 {
     static char chunk[64 << 10];
 
@@ -36,6 +45,8 @@ static int copy_bytes(int from, int to)
         ssize_t n = read_some(from, chunk, sizeof(chunk));
         int r = n > 0 ? write_all(to, chunk, (size_t)n) : (int)n;
 
+        if (n > 0 && r == 0)
+            r = check_wanted(c);
         if (n <= 0 || r < 0)
             return r;
     }
@@ -53,7 +64,7 @@ static int copy_marks(int fd, const struct stat *st)
     return 0;
 }
 
-static int copy_file(int from_dir, const char *from, int to_dir, const char *to)
+static int copy_file(struct copy *c, int from_dir, const char *from, int to_dir, const char *to)
 {
     auto_close int in = openat(from_dir, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     auto_close int out = -1;
@@ -67,7 +78,7 @@ static int copy_file(int from_dir, const char *from, int to_dir, const char *to)
     out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (out < 0)
         return -errno;
-    r = copy_bytes(in, out);
+    r = copy_bytes(c, in, out);
     return r < 0 ? r : copy_marks(out, &st);
 }
 
@@ -135,7 +146,7 @@ static int copy_entry(struct copy *c, int from_dir, const char *from, int to_dir
         return copy_link(from_dir, from, to_dir, to, &st);
     if (S_ISFIFO(st.st_mode))
         return copy_fifo(to_dir, to, &st);
-    return copy_file(from_dir, from, to_dir, to);
+    return copy_file(c, from_dir, from, to_dir, to);
 }
 
 static int leave(struct copy *c)
@@ -148,16 +159,21 @@ static int leave(struct copy *c)
     return r;
 }
 
-int copy_tree(int from_dir, const char *from, int to_dir, const char *to)
+int copy_tree(struct agent_call *caller, int from_dir, const char *from, int to_dir, const char *to)
 {
     static struct copy copy;
     struct copy *c = &copy;
-    int r = copy_entry(c, from_dir, from, to_dir, to);
+    int r;
 
+    c->caller = caller;
+    r = copy_entry(c, from_dir, from, to_dir, to);
     while (r == 0 && c->depth > 0) {
         struct copy_level *l = &c->levels[c->depth - 1];
         struct dirent *e = readdir(l->from);
 
+        r = check_wanted(c);
+        if (r < 0)
+            break;
         if (!e)
             r = leave(c);
         else if (!str_is_dot(e->d_name))

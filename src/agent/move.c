@@ -135,7 +135,8 @@ static bool is_mount(const struct place *p)
 }
 
 /* Rule 4. What cannot be removed is not copied, as far as that is known before. */
-static int copy_to(const struct place *from, const struct place *to, bool is_dir, struct err *err)
+static int copy_to(struct agent_call *c, const struct place *from, const struct place *to,
+                   bool is_dir, struct err *err)
 {
     struct place tmp = {.dir = to->dir};
     struct err ignored;
@@ -147,7 +148,7 @@ static int copy_to(const struct place *from, const struct place *to, bool is_dir
         return file_error(err, EROFS, from->path);
     (void)snprintf(tmp.name, sizeof(tmp.name), ".cay-%d-%llx.tmp", getpid(),
                    (unsigned long long)mono_ns());
-    r = copy_tree(from->dir, from->name, tmp.dir, tmp.name);
+    r = copy_tree(c, from->dir, from->name, tmp.dir, tmp.name);
     if (r == 0)
         r = rename_to(&tmp, to, is_dir);
     if (r == 0)
@@ -156,7 +157,7 @@ static int copy_to(const struct place *from, const struct place *to, bool is_dir
     return file_error(err, -r, r == -ENXIO || r == -EACCES ? from->path : to->path);
 }
 
-static int move(struct place *from, struct place *to, struct err *err)
+static int move(struct agent_call *c, struct place *from, struct place *to, struct err *err)
 {
     struct stat st;
     bool linked, is_dir;
@@ -176,7 +177,7 @@ static int move(struct place *from, struct place *to, struct err *err)
     /* Another filesystem, such as /tmp, or a directory of the image, which overlayfs does not
      * rename. */
     if (r == -EXDEV)
-        return copy_to(from, to, is_dir, err);
+        return copy_to(c, from, to, is_dir, err);
     return r < 0 ? file_error(err, -r, from->path) : 0;
 }
 
@@ -188,7 +189,7 @@ int move_call(struct agent_call *c, struct err *err)
     auto_place struct place source = {.dir = -1, .path = from}, goal = {.dir = -1, .path = to};
 
     if (call_args_ok(c, err) < 0 || path_check(from, err) < 0 || path_check(to, err) < 0 ||
-        identity_become(c, user, err) < 0 || move(&source, &goal, err) < 0)
+        identity_become(c, user, err) < 0 || move(c, &source, &goal, err) < 0)
         return -1;
     call_reply(c, FRAME_OK, NULL, 0);
     return 0;

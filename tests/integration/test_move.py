@@ -1,6 +1,12 @@
 """files/move does what mv does."""
 
+import contextlib
+import http.client
+import threading
+
 import pytest
+
+from cay_harness import wait_until
 
 
 def move(api, box, source, goal, **fields):
@@ -91,3 +97,24 @@ def test_what_cannot_be_removed_is_not_copied(api, box):
     move(api, box, "/", "/workspace", anywhere=True).failed(400)
     assert api.sh(box, "ls -A") == ""
     api.sh(box, "touch /dev/shm/still")
+
+
+def test_a_copy_that_nobody_waits_for_ends(own):
+    """Who gave up may try again: two would not be at work, and nothing moves behind one's back."""
+    def give_up():
+        with api.again() as other, contextlib.suppress(OSError, http.client.HTTPException):
+            move(other, id, "/dev/shm/t", "/workspace/t", anywhere=True)
+
+    with own.api(timeout=60) as api:
+        id = api.create()["id"]
+        api.sh(id, "mkdir /dev/shm/t; cd /dev/shm/t; seq 10000 | xargs touch", timeout=60)
+        mover = threading.Thread(target=give_up)
+        mover.start()
+        wait_until(lambda: int(api.sh(id, "ls -A /workspace/.cay-*.tmp 2>/dev/null | wc -l")) > 100)
+        own.kill9()
+        mover.join()
+        own.start()
+        wait_until(lambda: not api.sh(id, "ls -A /workspace"), timeout=30)
+        assert api.sh(id, "ls /dev/shm/t | wc -l").strip() == "10000"
+        move(api, id, "/dev/shm/t", "/workspace/t", anywhere=True).ok()
+        assert api.sh(id, "ls /workspace/t | wc -l; ls /dev/shm").strip() == "10000"
