@@ -177,7 +177,7 @@ def test_interrupt_sends_sigint_to_one_or_to_all(api, box):
     b = api.background(box, "trap 'echo caught; exit 8' INT; echo on; while :; do sleep 0.05; done")
     for x in (a, b):
         wait_until(lambda: "on" in api.background_logs(x["id"])["output"])
-    assert api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": a["pid"]}).ok() == {"success": True}
+    assert api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": a["pid"]}).ok() == {"success": True, "pending": False}
     assert api.background_end(a["id"])["exitCode"] == 9
     assert api.background_status(b["id"])["running"]
     api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()
