@@ -13,6 +13,7 @@
 
 #define OUTPUT_MAX 2048
 #define LINES_MAX  10
+#define FRESH_NS   (100 * 1000000ll) /* so long what was heard of it is good enough */
 #define AGAIN_NS   (2 * 1000000000ll)
 #define LEAST_NS   (20 * 1000000ll) /* that one who is asked must have to answer */
 
@@ -87,9 +88,8 @@ void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
         output = read_output(e, sb, log.size);
     pthread_mutex_lock(&sb->lock);
     sb->main.asking = false;
-    if (r < 0) {
-        sb->main.again_ns = mono_ns() + AGAIN_NS;
-    } else {
+    sb->main.again_ns = mono_ns() + (r < 0 ? AGAIN_NS : FRESH_NS);
+    if (r == 0) {
         sb->main.pause = pause;
         sb->main.what = log.running ? MAIN_RUNS : MAIN_ENDED;
         sb->main.end = log;

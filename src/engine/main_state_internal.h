@@ -16,7 +16,7 @@ struct main_state {
     struct call_log end; /* of one that has ended */
     char *output;        /* the last of what it put out then; NULL = nothing is known of it */
     bool asking;         /* somebody is: others take what is known */
-    int64_t again_ns;    /* when an agent that said nothing is asked once more */
+    int64_t again_ns;    /* when its agent is asked once more */
     uint32_t pause;      /* in which nothing new can be heard (sandbox_pause()) */
 };
 

@@ -81,6 +81,7 @@ static struct fake {
     void (*_Atomic on_kill)(const char *id); /* before a box is killed */
     atomic_bool half_read;                   /* somebody has taken what LIE_HALF sent */
     atomic_uint agains;                      /* CALL_AGAINs that came */
+    atomic_uint logs;                        /* CALL_LOGs that came */
     atomic_ullong loses;                     /* bytes with every frame of one; 0 = 1 */
 } fake;
 
@@ -360,6 +361,7 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
         answer(conn->fd, FRAME_OK, &b);
         break;
     case CALL_LOG:
+        atomic_fetch_add(&fake.logs, 1);
         path = wire_get_str(w);
         if (strcmp(path, "main") == 0 && !conn->box->main_started) {
             call_error_put(&b, &(struct err){.kind = ERR_NOT_FOUND, .text = "no such log"});

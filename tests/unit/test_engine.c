@@ -426,6 +426,25 @@ static json_t *list_page(struct world *w, struct sandbox_query query)
     return page;
 }
 
+TEST(who_lists_all_the_time_does_not_ask_every_agent_each_time)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    unsigned asked;
+    int64_t began;
+
+    world_up(&w);
+    atomic_store(&fake.main_runs, true);
+    id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"server\"]}");
+    asked = atomic_load(&fake.logs);
+    began = mono_ns();
+    for (int i = 0; i < 1000; i++)
+        json_decref(list_page(&w, (struct sandbox_query){.page_size = 20}));
+    CHECK(atomic_load(&fake.logs) > asked);
+    CHECK(atomic_load(&fake.logs) - asked <= 1 + (unsigned)((mono_ns() - began) / 100000000));
+    world_done(&w);
+}
+
 /* The ids of a page's items, in their order. */
 static char *ids_on(const json_t *page)
 {
