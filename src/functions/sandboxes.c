@@ -212,6 +212,6 @@ const struct function sandbox_functions[] = {
      .errors = ERRORS_GONE " sandbox_busy no_space"},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
      "sandbox_clone", SCOPE_WRITE, .help = "Not available in this version", .gives = &sandbox_shape,
-     .errors = "sandbox_not_found"},
+     .errors = ERRORS_GONE},
     {0},
 };

@@ -225,12 +225,13 @@ def routes():
 def test_every_route_takes_names(api, make):
     for _ in range(2):
         make(name="namesake")
+    api.remove(api.create(name="went")["id"])
     seen = 0
     for method, path, body in routes():
-        path = path.replace("{sandboxId}", "namesake")
         path = path.replace("{execId}", "ex_" + "0" * 24)
         how = {"headers": {"Connection": "Upgrade", "Upgrade": "cay-exec"}} if "attach" in path else {}
-        api.call(method, path, body, **how).failed(409, "name_ambiguous")
+        api.call(method, path.replace("{sandboxId}", "namesake"), body, **how).failed(409, "name_ambiguous")
+        api.call(method, path.replace("{sandboxId}", "went"), body, **how).failed(404, "sandbox_removed")
         seen += 1
     assert seen > 30
 
