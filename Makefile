@@ -5,7 +5,7 @@
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
 all: build/build.ninja
-	@ninja -C build --quiet
+	@if [ -t 1 ]; then ninja -C build; else ninja -C build --quiet; fi
 
 build/build.ninja:
 	@tools/packages install build run
