@@ -19,6 +19,15 @@ static int started(json_t *answer, const char *id, bool as_json)
     return STATUS_OK;
 }
 
+static int fail(const struct attach_options *o, const struct err *err)
+{
+    (void)ui_fail(err);
+    if (json_is_string(o->command) && strcmp(api_last_code(), "command_not_found") == 0)
+        ui_warn("one argument is a line for the shell, and this sandbox has none; a program alone "
+                "stands after \"--\": cay exec ID -- PROGRAM");
+    return attach_fail_status(err);
+}
+
 /* On a terminal that `cay attach` comes back to. */
 static int detach_terminal(struct api *api, const char *id, struct attach_options o, bool as_json)
 {
@@ -27,10 +36,8 @@ static int detach_terminal(struct api *api, const char *id, struct attach_option
 
     o.detach = true;
     o.want_stdin = true; /* the terminal's input is for who comes back to it */
-    if (attach_leave(api, id, &o, exec_id, &err) < 0) {
-        (void)ui_fail(&err);
-        return attach_fail_status(&err);
-    }
+    if (attach_leave(api, id, &o, exec_id, &err) < 0)
+        return fail(&o, &err);
     return started(json_pack("{s:s, s:s}", "id", exec_id, "sandboxId", id), exec_id, as_json);
 }
 
@@ -40,10 +47,8 @@ static int detach(struct api *api, const char *id, const struct attach_options *
     json_t *body = exec_request_json(o), *answer = NULL;
     struct err err = {0};
 
-    if (api_call(api, "POST", body, &answer, &err, "/sandboxes/%s/exec/background", id) < 0) {
-        (void)ui_fail(&err);
-        return attach_fail_status(&err);
-    }
+    if (api_call(api, "POST", body, &answer, &err, "/sandboxes/%s/exec/background", id) < 0)
+        return fail(o, &err);
     return started(answer, json_text(answer, "id"), as_json);
 }
 
@@ -58,10 +63,8 @@ static int attached(struct api *api, const char *id, struct attach_options o, bo
     buf_init(&error, CAPTURE_MAX);
     o.out = as_json ? &out : NULL;
     o.error = as_json ? &error : NULL;
-    if (attach_exec(api, id, &o, &result, &err) < 0) {
-        (void)ui_fail(&err);
-        return attach_fail_status(&err);
-    }
+    if (attach_exec(api, id, &o, &result, &err) < 0)
+        return fail(&o, &err);
     if (as_json) {
         json_t *object = attach_result_json(api, id, &o, &result);
 

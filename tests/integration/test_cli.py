@@ -599,6 +599,22 @@ def test_logs_keeps_the_streams_apart_and_says_when(run, api, make, shared):
 
 
 @pytest.mark.needs("program:busybox")
+def test_exec_where_there_is_no_shell_says_how(run, tmp_path):
+    (tmp_path / "root").mkdir()
+    shutil.copy(shutil.which("busybox"), tmp_path / "root" / "busybox")
+    run("image", "import", tmp_path / "root", "shell-less:1", check=True)
+    id = run("create", "shell-less:1", check=True).stdout.decode().strip()
+    for flags in ([], ["-d"]):
+        done = run("exec", *flags, id, "/busybox")
+        assert done.returncode == 127 and b'stands after "--": cay exec ID -- PROGRAM' in done.stderr
+    assert b"BusyBox" in run("exec", id, "--", "/busybox", check=True).stdout
+    done = run("exec", id, "--", "/nothing")
+    assert done.returncode == 127 and b"stands after" not in done.stderr
+    run("rm", id, check=True)
+    wait_until(lambda: run("rmi", "shell-less:1").returncode == 0, what="the image to be free")
+
+
+@pytest.mark.needs("program:busybox")
 @pytest.mark.parametrize("form", ["directory", "tar", "tar.gz"])
 def test_image_import_ls_rm(run, api, tmp_path, form):
     root = busybox_root(tmp_path / "root")
