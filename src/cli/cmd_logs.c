@@ -70,6 +70,22 @@ static void print_event(const struct args *args, const json_t *event)
     (void)fflush(to);
 }
 
+/* Nothing came, and nothing will where there is no entrypoint. */
+static void explain_nothing(const struct args *args, struct api *api, const char *id)
+{
+    const char *word = args->words[0];
+    struct err ignored = {0};
+    json_t *sandbox = NULL;
+
+    if (api_call(api, "GET", NULL, &sandbox, &ignored, "/sandboxes/%s", id) < 0)
+        return;
+    if (!json_object_get(sandbox, "entrypoint") && !json_object_get(sandbox, "entrypointState"))
+        ui_warn("%.80s has no entrypoint, whose output this would be; `cay jobs --all %.80s` lists "
+                "commands, and `cay logs %.80s JOB` shows what one has put out",
+                word, word, word);
+    json_decref(sandbox);
+}
+
 static int sandbox_logs(struct args *args, struct api *api, const char *id, struct err *err)
 {
     auto_free char *path =
@@ -77,19 +93,24 @@ static int sandbox_logs(struct args *args, struct api *api, const char *id, stru
                   args_number(args, "tail", 100), args_has(args, "follow") ? "true" : "false");
     struct sse_reader events = {0};
     json_t *event;
+    bool nothing = true;
     int r = sse_open(&events, api, path, err) < 0 ? -1 : 1;
 
     while (r > 0 && !ui_output_failed()) {
         r = sse_next(&events, &event, err);
         if (r <= 0)
             break;
-        if (strcmp(json_text(event, "type"), "end") == 0)
+        if (strcmp(json_text(event, "type"), "end") == 0) {
             r = 0;
-        else
+        } else {
             print_event(args, event);
+            nothing = false;
+        }
         json_decref(event);
     }
     sse_close(&events);
+    if (r == 0 && nothing)
+        explain_nothing(args, api, id);
     return r < 0 ? -1 : 0;
 }
 

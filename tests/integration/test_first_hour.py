@@ -284,6 +284,14 @@ def test_names_and_limits(hands, web):
         hands.do(f"cay {words}")
 
 
+def test_logs_of_a_sandbox_without_an_entrypoint_say_where_to_look(hands, web):
+    said = hands.do("cay logs web")
+    assert "web has no entrypoint" in said and "cay jobs --all web" in said
+    hands.do("cay create --name quiet host true")
+    assert hands.do("cay logs quiet") == ""
+    hands.do("cay rm quiet")
+
+
 def test_a_sandbox_that_runs_on(hands):
     id = hands.do("cay run -d --name bg host sh -c 'echo up; exec sleep 1000'").strip()
     assert re.fullmatch(r"sbx_\w{24}", id)
