@@ -89,7 +89,9 @@ bool agents_has(pid_t pid); /* main included */
 /* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
 pid_t agents_forget(pid_t pid, uint64_t *ret_since);
 void agent_mark_self(enum slot_mark mark);
-void agent_note_command(pid_t command, uint64_t since);
+/* For a supervisor that starts a command: where its pid goes, so that it is known from the first
+ * moment on. 0 = there is none. */
+_Atomic pid_t *agent_command(uint64_t since);
 /* For a handler that is going to live long. ERR_LIMIT "too_many_streams" when enough of them do. */
 int agent_become_stream(struct err *err);
 

@@ -218,11 +218,12 @@ static long bare_syscall(long number, long a, long b, long c, long d)
 }
 
 /* clone() with CLONE_CHILD_CLEARTID, which musl's refuses from 1.2.5 on, because of what a thread
- * of the library would make of it; the child is none and only calls start(arg) on its stack.
- * Returns what the kernel does. */
-static long clone_sharing(int (*start)(void *), void *top, void *arg, _Atomic int *cleared)
+ * of the library would make of it; the child is none and only calls start(arg) on its stack. Its
+ * pid is in *noted before it begins. Returns what the kernel does. */
+static long clone_sharing(int (*start)(void *), void *top, void *arg, _Atomic pid_t *noted,
+                          _Atomic int *cleared)
 {
-    long flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD;
+    long flags = CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
 
 #if defined(__x86_64__)
     long r = SYS_clone;
@@ -241,7 +242,7 @@ static long clone_sharing(int (*start)(void *), void *top, void *arg, _Atomic in
                      "syscall\n"
                      "1:"
                      : "+a"(r)
-                     : "D"(flags), "S"(top), "d"(0l), "r"(r10), "r"(r12),
+                     : "D"(flags), "S"(top), "d"(noted), "r"(r10), "r"(r12),
                        "r"(r13), [exit] "i"(SYS_exit)
                      : "rcx", "r11", "memory", "cc");
     return r;
@@ -249,7 +250,8 @@ static long clone_sharing(int (*start)(void *), void *top, void *arg, _Atomic in
     register long x8 __asm__("x8") = SYS_clone;
     register long x0 __asm__("x0") = flags;
     register void *x1 __asm__("x1") = top;
-    register long x2 __asm__("x2") = 0, x3 __asm__("x3") = 0;
+    register _Atomic pid_t *x2 __asm__("x2") = noted;
+    register long x3 __asm__("x3") = 0;
     register _Atomic int *x4 __asm__("x4") = cleared;
     register void *x10 __asm__("x10") = arg;
     register int (*x11)(void *) __asm__("x11") = start;
@@ -286,13 +288,13 @@ static void await_exec(pid_t pid)
 pid_t spawn_run(struct spawn *s, struct err *err)
 {
     auto_strv char **paths = candidates(s);
-    uint64_t since = ticks_now();
+    _Atomic pid_t *noted = agent_command(ticks_now());
     pid_t pid;
 
     s->paths = paths;
     s->error = 0;
     sharing = 1;
-    pid = (pid_t)clone_sharing(child, stack + sizeof(stack), s, &sharing);
+    pid = (pid_t)clone_sharing(child, stack + sizeof(stack), s, noted, &sharing);
     if (pid > 0)
         await_exec(pid);
     if (pid == -EAGAIN || pid == -ENOMEM)
@@ -302,9 +304,9 @@ pid_t spawn_run(struct spawn *s, struct err *err)
     if (pid < 0)
         return err_sys(err, -pid, "start a process");
     if (s->error) {
+        *noted = 0;
         (void)waitpid(pid, NULL, 0);
         return explain(s, err);
     }
-    agent_note_command(pid, since);
     return pid;
 }

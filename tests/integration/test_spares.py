@@ -5,19 +5,21 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from cay_harness import read_text, wait_until
 
-ROUNDS = 8
+ROUNDS = 12
+
+
+def below(pid):
+    return [int(child) for child in read_text(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 def spares(agent):
     """The supervisors that have no command."""
-    def below(pid):
-        return [int(child) for child in read_text(f"/proc/{pid}/task/{pid}/children").split()]
-
     spawners = [pid for pid in below(agent) if read_text(f"/proc/{pid}/comm") == "cay-spawn\n"]
     return [pid for spawner in spawners for pid in below(spawner) if not below(pid)]
 
@@ -59,3 +61,32 @@ def test_a_caller_is_served_though_the_spare_that_it_woke_is_dying(own, busy):
             for pid in dying:
                 os.kill(pid, signal.SIGKILL)
             assert api.sh(id, ["echo", "served"]) == "served\n"
+
+
+def at_once(supervisors):
+    """The first of them that has a child. It is looked for without a pause."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for pid in supervisors:
+            if below(pid):
+                return pid
+    raise AssertionError("no command was started")
+
+
+def test_a_command_whose_supervisor_dies_while_it_starts_is_ended(own):
+    with own.api(timeout=15) as api:
+        id = api.create()["id"]
+        agent = own.agent_pid(id)
+
+        def run():
+            with own.api() as caller:
+                caller.try_exec(id, ["sleep", "60"])
+
+        for _ in range(ROUNDS):
+            waiting = some_spares(own, id, agent)
+            caller = threading.Thread(target=run)
+            caller.start()
+            os.kill(at_once(waiting), signal.SIGKILL)
+            caller.join()
+        wait_until(lambda: not any("sleep" in process["command"] for process in api.processes(id)),
+                   what="the end of the commands")
