@@ -364,6 +364,14 @@ static bool has_output(const struct supervised *x)
     return x->out[0].fd >= 0 || x->out[1].fd >= 0;
 }
 
+/* It may take long, and whoever comes meanwhile is to find another supervisor. */
+static void begin_to_linger(void)
+{
+    agent_mark_self(SLOT_LINGERS);
+    if (young_door() >= 0)
+        young_knock();
+}
+
 /* Rule 2: for as long as somebody holds the other ends. */
 static void linger(struct supervised *x)
 {
@@ -377,7 +385,7 @@ static void linger(struct supervised *x)
 
         if (r == 0) {
             if (!marked)
-                agent_mark_self(SLOT_LINGERS);
+                begin_to_linger();
             marked = true;
             r = ppoll(p, 2, NULL, &agent_wait_mask);
         }

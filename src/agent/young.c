@@ -13,8 +13,9 @@
  *
  *  1. It serves all execs while the box is young, and wakes nobody for that.
  *  2. The spawner comes when a caller waits while the supervisor is busy, which that one sees, or
- *     with an exec when the box is no longer young, or when the supervisor is gone. From then on
- *     supervisors are the spawner's children, and the first one goes after its call.
+ *     when it lingers, or with an exec when the box is no longer young, or when the supervisor is
+ *     gone. From then on supervisors are the spawner's children, and the first one goes after its
+ *     call.
  *  3. A handler comes with the spawner, with a second exec, with a caller, or when the box is no
  *     longer young. */
 
