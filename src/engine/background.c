@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "engine/json_text_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/turn_internal.h"
 #include "model/sandbox.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -24,6 +26,7 @@
 #include "store/store.h"
 
 #define LOG_PART_MAX (1u << 20)
+#define INTERRUPT_MS 1000
 
 int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
              uint64_t most, struct buf *out, struct call_log *ret, struct err *err)
@@ -291,13 +294,51 @@ int engine_background_logs(struct engine *e, const char *exec_id, uint64_t curso
 }
 
 /* An agent that stands still takes no part in this: the call waits in its socket, where it outlives
- * this daemon too, and is the first thing that it finds when it goes on. */
-static int leave_interrupt(struct engine *e, struct sandbox *sb, const struct buf *args,
-                           struct err *err)
+ * this daemon too, and is the first thing that it finds when it goes on. One for all execs is
+ * enough in a pause, and who resumes the sandbox waits for that one. */
+static int leave_interrupt(struct engine *e, struct sandbox *sb, uint32_t pid,
+                           const struct buf *args, struct err *err)
 {
+    uint32_t pause = sandbox_pause(sb);
     auto_close int fd = -1;
 
-    return agent_open(e, sb, BOX_CTL, CALL_KILL, args, &fd, err);
+    if (pid == 0 && sb->interrupt_fd >= 0 && sb->interrupt_pause == pause)
+        return 0;
+    if (agent_open(e, sb, BOX_CTL, CALL_KILL, args, &fd, err) < 0)
+        return -1;
+    if (pid == 0) {
+        close_fd(&sb->interrupt_fd);
+        sb->interrupt_fd = steal_fd(fd);
+        sb->interrupt_pause = pause;
+    }
+    return 0;
+}
+
+void interrupt_await(struct sandbox *sb)
+{
+    struct pollfd p = {.fd = sb->interrupt_fd, .events = POLLIN};
+
+    if (p.fd < 0)
+        return;
+    (void)poll(&p, 1, INTERRUPT_MS);
+    close_fd(&sb->interrupt_fd);
+}
+
+/* In the sandbox's turn while it is paused; else *ret_pending is false and nothing is done. */
+static int try_leave(struct engine *e, struct sandbox *sb, uint32_t pid, const struct buf *args,
+                     bool *ret_pending, struct err *err)
+{
+    int r;
+
+    *ret_pending = false;
+    if (!sandbox_is_paused(sb))
+        return 0;
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
+    *ret_pending = sandbox_is_paused(sb);
+    r = *ret_pending ? leave_interrupt(e, sb, pid, args, err) : 0;
+    turn_give(&sb->turn);
+    return r;
 }
 
 int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_pending,
@@ -309,11 +350,10 @@ int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_p
     buf_init(&args, FRAME_MAX);
     wire_put_u32(&args, pid);
     wire_put_u32(&args, SIGINT);
-    if (sandbox_get(e, id, &sb, err) < 0)
+    if (sandbox_get(e, id, &sb, err) < 0 || try_leave(e, sb, pid, &args, ret_pending, err) < 0)
         return -1;
-    *ret_pending = sandbox_is_paused(sb);
     if (*ret_pending)
-        return leave_interrupt(e, sb, &args, err);
+        return 0;
     sandbox_unref(steal_ptr(sb));
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;

@@ -14,6 +14,11 @@ struct sandbox;
 int log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
              uint64_t most, struct buf *out, struct call_log *ret, struct err *err);
 
+/* Of a sandbox that goes on and is not told to be running yet, in its turn: returns when an
+ * interrupt of the execs before has been taken, so that it does not hit what begins later; or after
+ * a second. */
+void interrupt_await(struct sandbox *sb);
+
 /* As log_read(), of a sandbox that is paused; 1 = it is not. */
 int paused_log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,
                     uint64_t most, struct buf *out, struct call_log *ret, struct err *err);

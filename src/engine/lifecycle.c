@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/background_internal.h"
 #include "engine/dirs_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/exec.h"
@@ -425,6 +426,7 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return -1;
     if (runtime_pause(e->runtime, &sb->box, false, err) < 0)
         return -1;
+    interrupt_await(sb);
     if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)
         return -1;
     return writer_wait(e, writer_put_state(e, sb), err);

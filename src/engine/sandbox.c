@@ -27,7 +27,7 @@ struct sandbox *sandbox_alloc(struct engine *e, const struct box *box)
     agent_waits_init(&sb->waits);
     sb->box = *box;
     sb->boot_id = xstrdup(e->boot_id);
-    sb->watched_fd = -1;
+    sb->watched_fd = sb->interrupt_fd = -1;
     return sb;
 }
 
@@ -54,6 +54,7 @@ void sandbox_unref(struct sandbox *sb)
     strv_free(sb->image_env);
     free(sb->image_user);
     free(sb->main.output);
+    close_fd(&sb->interrupt_fd);
     free(sb);
 }
 

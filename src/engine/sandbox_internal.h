@@ -49,6 +49,10 @@ struct sandbox {
     enum sandbox_state noted; /* its state in the row that was last handed to the writer */
     bool sealed;              /* the row that says removing was handed to the writer */
     int watched_fd;           /* in the watcher's epoll set; -1 = not */
+    /* An interrupt of all execs that waits in the agent's socket, and in which pause. Changed in
+     * its turn. */
+    int interrupt_fd; /* -1 = there is none */
+    uint32_t interrupt_pause;
     /* A commit reads its disk, so its processes stand still whatever its state says, and its box is
      * not destroyed before that ends. Changed in its turn. */
     bool committing;

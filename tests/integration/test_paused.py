@@ -30,6 +30,23 @@ def test_an_interrupt_is_taken_when_the_sandbox_goes_on(api, box):
     assert api.background_end(other["id"])["exitCode"] == 130
 
 
+def test_an_interrupt_does_not_hit_what_begins_afterwards(api, make):
+    for _ in range(5):
+        id = make()["id"]
+        job = api.background(id, "exec sleep 1000")
+        pause(api, id)
+        for _ in range(60):
+            assert api.post(f"/sandboxes/{id}/exec/interrupt", {}).ok()["pending"] is True
+        resume(api, id)
+        assert api.exec(id, "sleep 0.05; echo late")["stdout"] == "late\n"
+        assert api.background_end(job["id"])["exitCode"] == 130
+        late = api.background(id, "exec sleep 1000")
+        pause(api, id)  # another pause, another interrupt
+        assert api.post(f"/sandboxes/{id}/exec/interrupt", {}).ok()["pending"] is True
+        resume(api, id)
+        assert api.background_end(late["id"])["exitCode"] == 130
+
+
 def test_an_interrupt_outlives_the_daemon(own):
     with own.api() as api:
         box = api.create()["id"]
