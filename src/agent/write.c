@@ -140,20 +140,24 @@ static int upload_begin(struct upload *u, const char *path, bool parents, struct
     return u->fd < 0 ? file_error(err, errno, u->path) : 0;
 }
 
-/* For a file that is a mount of its own, as /etc/hosts is: none can take its place. */
+/* For a file that is a mount of its own, as /etc/hosts is: none can take its place. It stays as it
+ * was if there is no room. */
 static int fill_old(const struct upload *u)
 {
-    auto_close int old =
-        openat(u->dir, u->name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    auto_close int old = openat(u->dir, u->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
     off_t at = 0;
     ssize_t n;
 
-    if (old < 0)
+    if (old < 0 || fstat(u->fd, &st) < 0)
+        return -errno;
+    if (st.st_size > 0 && fallocate(old, FALLOC_FL_KEEP_SIZE, 0, st.st_size) < 0 &&
+        errno != EOPNOTSUPP)
         return -errno;
     do
         n = sendfile(old, u->fd, &at, 1u << 20);
     while (n > 0);
-    return n < 0 ? -errno : 0;
+    return n < 0 || ftruncate(old, st.st_size) < 0 ? -errno : 0;
 }
 
 static int upload_commit(struct upload *u, struct err *err)

@@ -154,6 +154,10 @@ def test_its_hosts_can_be_changed_but_not_without_bound(api, make):
     assert api.sh(id, "getent hosts there").split() == ["127.0.0.9", "there"]
     api.write(id, "/etc/hosts", "127.0.0.1 localhost\n127.0.0.8 here\n", anywhere=True)
     assert api.sh(id, "getent hosts here; ls -A /etc | grep -c cay || :").split() == ["127.0.0.8", "here", "0"]
+    api.file(id, "write", path="/etc/hosts", content="x" * 100000, anywhere=True).failed(429, code="no_space")
+    assert api.sh(id, "getent hosts here").split() == ["127.0.0.8", "here"], "what does not fit changes nothing"
+    api.write(id, "/etc/hosts", "127.0.0.7 it\n", anywhere=True)
+    assert api.sh(id, "cat /etc/hosts") == "127.0.0.7 it\n"
     assert api.exec(id, "head -c 1000000 /dev/zero >> /etc/hosts")["exitCode"] != 0
     assert int(api.sh(id, "stat -c %s /etc/hosts")) <= 65536
     assert "MemTotal" in api.sh(id, "cat /proc/meminfo")
