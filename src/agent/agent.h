@@ -68,6 +68,7 @@ struct agents {
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
     _Atomic uint32_t young_execs;           /* that the first supervisor took, see young.c */
+    _Atomic bool young_waits;               /* one of them was not over at once */
     _Atomic bool young_knocked;             /* and somebody else waited meanwhile */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
@@ -147,7 +148,8 @@ struct pool {
     int sock;
     struct slot *slots;
     size_t nslots;
-    struct err *full;  /* what a caller hears when there is no process for it */
+    struct err *full;  /* what a caller hears when all slots are taken */
+    struct err *none;  /* and when there is no process to be had */
     unsigned patience; /* how often a spare that went is waited for before another is made */
     int also;          /* something else to wait for; -1 = nothing */
     bool also_ready;   /* it can be read: set by pool_run */
@@ -160,6 +162,9 @@ bool pool_has_spare(const struct pool *p, pid_t parent);
 /* Makes the process of that slot a spare once more; false when there are enough. */
 bool pool_return(const struct pool *p, struct slot *slot);
 
+/* Refuses the caller that waits, if there is one. */
+void pool_turn_away(struct pool *p);
+
 /* Forks a spare; false when there is no process to be had. */
 bool pool_refill(struct pool *p);
 
@@ -171,6 +176,7 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns);
 
 bool young_is_first(const struct slot *slot);
 bool young_takes(void); /* an exec; true if main is to hear of it */
+void young_waits(void); /* for its command to end; main is to hear of that */
 /* While its command runs: where callers wait whom it is to tell main of; -1 = nowhere, also in any
  * other supervisor. */
 int young_door(void);

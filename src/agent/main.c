@@ -154,6 +154,8 @@ static void keep_spawner(void)
         return;
     if (spawner_start(agent_cgroups, work_cgroups) == 0)
         last = agents->spawner;
+    else
+        pool_turn_away(exec_pool());
 }
 
 int main(int argc, char **argv)
@@ -181,6 +183,7 @@ int main(int argc, char **argv)
     (void)err_set(&full, ERR_LIMIT,
                   "the sandbox serves %d calls already; try again when some have ended",
                   HANDLERS_MAX);
+    pool.none = exec_pool()->none;
     pool.slots = agents->handlers;
     sync_setup();
     for (;;) {

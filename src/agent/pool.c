@@ -98,13 +98,13 @@ static bool reap(pid_t watch)
     return found;
 }
 
-static void turn_away(struct pool *p)
+void pool_turn_away(struct pool *p)
 {
     int conn = accept4(p->sock, NULL, NULL, SOCK_CLOEXEC);
 
     if (conn < 0)
         return;
-    refuse(conn, p->full);
+    refuse(conn, slot_free(p->slots, p->nslots) ? p->none : p->full);
     (void)close(conn);
 }
 
@@ -154,6 +154,6 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns)
     p->also_ready = r > 0 && fds[1].revents;
     found = reap(watch);
     if (r > 0 && fds[0].revents && !pool_refill(p))
-        turn_away(p);
+        pool_turn_away(p);
     return found;
 }

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "proto/plan.h"
 
+static struct err none;
 static struct pool pool = {.sock = AGENT_FD_EXEC, .nslots = EXECS_MAX, .patience = 1, .also = -1};
 
 /* No command runs while main is still where commands are: it would be under their limits. */
@@ -25,25 +26,26 @@ void main_has_left(void)
 
 struct pool *exec_pool(void)
 {
-    pool.slots = agents->execs;
+    if (!pool.slots) {
+        (void)err_code(&none, ERR_LIMIT, "process_limit",
+                       "the sandbox has as many processes as it may; try again when some have "
+                       "ended");
+        pool.slots = agents->execs;
+        pool.full = pool.none = &none;
+    }
     return &pool;
 }
 
 static _Noreturn void spawner_main(size_t agent_cgroups, size_t work_cgroups)
 {
-    struct err full = {0};
-
     (void)prctl(PR_SET_NAME, "cay-spawn");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (cgroups_join(AGENT_FD_CGROUPS + (int)agent_cgroups, work_cgroups) < 0)
         _exit(1);
     (void)syscall(SYS_close_range, (unsigned)AGENT_FD_STATUS, ~0u, 0);
     (void)close(AGENT_FD_CTL);
-    (void)err_code(&full, ERR_LIMIT, "process_limit",
-                   "the sandbox has as many processes as it may; try again when some have ended");
-    exec_pool()->full = &full;
     for (;;)
-        (void)pool_run(&pool, 0, -1);
+        (void)pool_run(exec_pool(), 0, -1);
 }
 
 int spawner_start(size_t agent_cgroups, size_t work_cgroups)
