@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@
 #include "worker/wall.h"
 #include "worker/worker.h"
 
+#define GIVES_WAY           10 /* as nice(1) has it; calls come first */
 #define FETCHER_NAMESPACES  (CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
 #define UNPACKER_NAMESPACES (FETCHER_NAMESPACES | CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWCGROUP)
 
@@ -201,6 +203,7 @@ int main(void)
 
     (void)prctl(PR_SET_NAME, "cay-image"); /* it runs from a descriptor */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)setpriority(PRIO_PROCESS, 0, GIVES_WAY);
     if (run(&k, &err) < 0)
         event_fail(&err);
     wait_for_end(&k);

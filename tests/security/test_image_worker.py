@@ -116,6 +116,11 @@ def test_there_are_three_and_each_has_what_it_needs(held):
     assert (keeper.status["Seccomp"], unpack.status["Seccomp"], fetch.status["Seccomp"]) == ("0", "2", "2")
 
 
+def test_all_give_way_to_calls(held):
+    for process in held.values():
+        assert os.getpriority(os.PRIO_PROCESS, int(process.pid)) > os.getpriority(os.PRIO_PROCESS, 0), process.comm
+
+
 def test_who_unpacks_has_no_network_and_sees_nobody(held):
     unpack = held["cay-unpack"]
     assert held["cay-image"].shares("user", "net", "pid") == ["user", "net", "pid"], "the control"
