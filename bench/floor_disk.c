@@ -101,12 +101,15 @@ static int copy_template(int to)
     return errno == ENXIO ? 0 : -1;
 }
 
-/* Another program can take the device between asking for it and setting it up. */
+/* Another program can take the device between asking for it and setting it up; with 32 clients it
+ * is mostly one of our own. */
+#define ATTACH_TRIES 4096
+
 static int loop_attach(int file, char name[32])
 {
     auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
-    for (int tries = 0; tries < 64 && control >= 0; tries++) {
+    for (int tries = 0; tries < ATTACH_TRIES && control >= 0; tries++) {
         struct loop_config config = {
             .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
         auto_close int loop = -1;
