@@ -68,7 +68,6 @@ struct agents {
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
     _Atomic uint32_t young_execs;           /* that the first supervisor took, see young.c */
-    _Atomic bool young_waits;               /* one of them was not over at once */
     _Atomic bool young_knocked;             /* and somebody else waited meanwhile */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
@@ -176,7 +175,6 @@ bool pool_run(struct pool *p, pid_t watch, int64_t wait_ns);
 
 bool young_is_first(const struct slot *slot);
 bool young_takes(void); /* an exec; true if main is to hear of it */
-void young_waits(void); /* for its command to end; main is to hear of that */
 /* While its command runs: where callers wait whom it is to tell main of; -1 = nowhere, also in any
  * other supervisor. */
 int young_door(void);

@@ -299,7 +299,6 @@ static enum call_exit_how watch(struct supervised *x)
 
     if (is_over_already(x))
         return how_it_ended(x);
-    young_waits();
     close_theirs(x);
     r = has_caller(x) ? exec_pass_input(x) : 0; /* what came together with the call */
     if (r < 0 && exec_without_caller(x, r) < 0)

@@ -11,13 +11,13 @@
  * to die. So a box begins with that one, which is main's own child and was born inside the
  * workload's limits:
  *
- *  1. It serves all execs while the box is young, and wakes nobody for that.
+ *  1. It serves all execs while the box is young, and wakes nobody but for the first.
  *  2. The spawner comes when a caller waits while the supervisor is busy, which that one sees, or
  *     when it lingers, or with an exec when the box is no longer young, or when the supervisor is
  *     gone. From then on supervisors are the spawner's children, and the first one goes after its
  *     call.
- *  3. A handler comes with the spawner, with a second exec or one that is not over at once (it may
- *     use up all processes that there are), with a caller, or when the box is no longer young. */
+ *  3. A handler comes with the first exec, which may use up all processes that there are, with a
+ *     caller, or when the box is no longer young. */
 
 #define YOUNG_NS (100 * 1000000ll)
 
@@ -45,7 +45,7 @@ bool young_needs_spawner(void)
 
 bool young_needs_handler(void)
 {
-    return over || agents->young_execs > 1 || agents->young_waits || mono_ns() >= old_at;
+    return over || agents->young_execs > 0 || mono_ns() >= old_at;
 }
 
 int64_t young_wait_ns(void)
@@ -64,25 +64,14 @@ bool young_is_first(const struct slot *slot)
 
 bool young_takes(void)
 {
-    return ++agents->young_execs == 2 || mono_ns() >= old_at;
-}
-
-static bool are_first(void)
-{
-    return first->pid == getpid() && first->parent == agents->main;
-}
-
-void young_waits(void)
-{
-    if (!are_first() || agents->young_waits)
-        return;
-    agents->young_waits = true;
-    (void)kill(agents->main, SIGCHLD);
+    return ++agents->young_execs == 1 || mono_ns() >= old_at;
 }
 
 int young_door(void)
 {
-    return are_first() && !agents->young_knocked ? AGENT_FD_EXEC : -1;
+    return first->pid == getpid() && first->parent == agents->main && !agents->young_knocked
+               ? AGENT_FD_EXEC
+               : -1;
 }
 
 void young_knock(void)
