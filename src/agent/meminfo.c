@@ -19,10 +19,10 @@
  * limit and what it uses of it. These are files of the box's own (launch/told.c), and we write them
  * when somebody looks, so that a box in which nobody does costs nothing.
  *
- *  1. We hold a lease on each. Whoever opens one waits, and the kernel sends us SIGIO: we write,
- * and give the lease up. If we cannot run, the kernel takes it after fs.lease-break-time.
+ *  1. We hold a lease on each. Whoever opens one waits, and the kernel sends us SIGIO: we write
+ *     and give it up. If we cannot run, the kernel takes it after fs.lease-break-time.
  *  2. A lease can be had only when nobody has the file open. So we try after a while, and write
- * each time: who reads it again and again sees it change. Tries get rare if it stays open for long.
+ *     each time: who reads it again and again sees it change. Tries get rare if it stays open.
  *     So whatever is done with the files, they are not written often.
  *  3. Where there are no leases, the files say what they did when the box was made. */
 

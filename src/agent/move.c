@@ -24,13 +24,13 @@
 #define ANCESTORS_MAX 8192
 
 /* A name in a directory that is held open, so that all steps mean the same one. */
-struct place {
+struct move_end {
     int dir;
     char name[256];
     const char *path; /* what the caller called it */
 };
 
-static void place_done(struct place *p)
+static void place_done(struct move_end *p)
 {
     close_fd(&p->dir);
 }
@@ -42,7 +42,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 }
 
 /* Rule 1. */
-static int find_goal(const struct place *from, bool is_dir, struct place *to, struct err *err)
+static int find_goal(const struct move_end *from, bool is_dir, struct move_end *to, struct err *err)
 {
     size_t len = strlen(to->path);
 
@@ -80,14 +80,14 @@ static bool is_within(int dir, const struct stat *what)
     return false;
 }
 
-static int exists(const struct place *from, const struct place *to, struct err *err)
+static int exists(const struct move_end *from, const struct move_end *to, struct err *err)
 {
     return err_set(err, ERR_CONFLICT,
                    "%.100s cannot replace \"%.80s\", which is there already; remove that first",
                    from->path, to->name);
 }
 
-static bool is_same_place(const struct place *a, const struct place *b)
+static bool is_same_place(const struct move_end *a, const struct move_end *b)
 {
     struct stat x, y;
 
@@ -96,7 +96,7 @@ static bool is_same_place(const struct place *a, const struct place *b)
 }
 
 /* Rule 2. *ret_linked: what is there is the same file by another name. */
-static int check_goal(const struct place *from, const struct stat *st, const struct place *to,
+static int check_goal(const struct move_end *from, const struct stat *st, const struct move_end *to,
                       bool *ret_linked, struct err *err)
 {
     bool is_dir = S_ISDIR(st->st_mode);
@@ -116,7 +116,7 @@ static int check_goal(const struct place *from, const struct stat *st, const str
 }
 
 /* 0 or -errno. */
-static int rename_to(const struct place *from, const struct place *to, bool is_dir)
+static int rename_to(const struct move_end *from, const struct move_end *to, bool is_dir)
 {
     if (is_dir &&
         syscall(SYS_renameat2, from->dir, from->name, to->dir, to->name, RENAME_NOREPLACE) == 0)
@@ -126,7 +126,7 @@ static int rename_to(const struct place *from, const struct place *to, bool is_d
     return renameat(from->dir, from->name, to->dir, to->name) < 0 ? -errno : 0;
 }
 
-static bool is_mount(const struct place *p)
+static bool is_mount(const struct move_end *p)
 {
     struct statx x;
 
@@ -135,10 +135,10 @@ static bool is_mount(const struct place *p)
 }
 
 /* Rule 4. What cannot be removed is not copied, as far as that is known before. */
-static int copy_to(struct agent_call *c, const struct place *from, const struct place *to,
+static int copy_to(struct agent_call *c, const struct move_end *from, const struct move_end *to,
                    bool is_dir, struct err *err)
 {
-    struct place tmp = {.dir = to->dir};
+    struct move_end tmp = {.dir = to->dir};
     struct err ignored;
     int r;
 
@@ -157,7 +157,7 @@ static int copy_to(struct agent_call *c, const struct place *from, const struct 
     return file_error(err, -r, r == -ENXIO || r == -EACCES ? from->path : to->path);
 }
 
-static int move(struct agent_call *c, struct place *from, struct place *to, struct err *err)
+static int move(struct agent_call *c, struct move_end *from, struct move_end *to, struct err *err)
 {
     struct stat st;
     bool linked, is_dir;
@@ -186,7 +186,7 @@ int move_call(struct agent_call *c, struct err *err)
     auto_free char *from = wire_get_str(&c->args);
     auto_free char *to = wire_get_str(&c->args);
     auto_free char *user = wire_get_str(&c->args);
-    auto_place struct place source = {.dir = -1, .path = from}, goal = {.dir = -1, .path = to};
+    auto_place struct move_end source = {.dir = -1, .path = from}, goal = {.dir = -1, .path = to};
 
     if (call_args_ok(c, err) < 0 || path_check(from, err) < 0 || path_check(to, err) < 0 ||
         identity_become(c, user, err) < 0 || move(c, &source, &goal, err) < 0)

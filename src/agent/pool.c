@@ -7,7 +7,6 @@
 #include "agent/agent.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "proto/plan.h"
 
 /* A process is forked before its call arrives, since a fork is a fifth of the time of a short exec.
  *

@@ -25,8 +25,8 @@
  *     even by the capabilities that it has before it becomes the agent.
  *  2. When PID 1 of a box has ended, so have all its processes. Only then is it looked at.
  *  3. What a box can do to it without privileges are sockets, and what they leave behind: counters,
- *     connections, flow labels. All that /proc/net tells of these must be word for word
- * what it tells of a new one; there is nothing that we could set back. Otherwise it is thrown away.
+ *     connections, flow labels. All that /proc/net tells of these must be word for word what it
+ *     tells of a new one; there is nothing that we could set back. Otherwise it is thrown away.
  *  4. A sysfs of it does not outlive its box: each of its files has the time at which somebody
  *     first looked at it.
  *  5. /dev goes with it, as a clone that is read-only and has the box's ids: nothing can be changed

@@ -19,7 +19,7 @@
 #define KEEP_MS (3600 * 1000LL)
 #define MAGIC   0x31656e6f67796163ull /* "caygone1" */
 
-struct record {
+struct gone_record {
     uint64_t magic;
     int64_t ended_ms;
     uint32_t timeout_s, expired;
@@ -27,30 +27,30 @@ struct record {
     char name[GONE_NAME_SIZE];
 };
 
-struct gone {
+struct gone_ring {
     pthread_mutex_t lock;
     int fd;
     unsigned next; /* the place of the next record */
-    struct record ring[STORE_GONE_MAX];
+    struct gone_record ring[STORE_GONE_MAX];
 };
 
-static bool is_whole(const struct record *r)
+static bool is_whole(const struct gone_record *r)
 {
     return r->magic == MAGIC && r->id[ID_SIZE - 1] == '\0' && id_valid(r->id, "sbx") &&
            r->name[GONE_NAME_SIZE - 1] == '\0' && utf8_valid(r->name, strlen(r->name));
 }
 
-static void load(struct gone *g)
+static void load(struct gone_ring *g)
 {
     int64_t newest = 0;
 
     if (pread(g->fd, g->ring, sizeof(g->ring), 0) < 0)
         return;
     for (unsigned i = 0; i < STORE_GONE_MAX; i++) {
-        struct record *r = &g->ring[i];
+        struct gone_record *r = &g->ring[i];
 
         if (!is_whole(r)) {
-            *r = (struct record){0};
+            *r = (struct gone_record){0};
         } else if (r->ended_ms >= newest) {
             newest = r->ended_ms;
             g->next = (i + 1) % STORE_GONE_MAX;
@@ -61,7 +61,7 @@ static void load(struct gone *g)
 void store_open_gone(struct store *s, const char *data_dir)
 {
     auto_free char *path = xasprintf("%s/gone", data_dir);
-    struct gone *g = xcalloc(1, sizeof(*g));
+    struct gone_ring *g = xcalloc(1, sizeof(*g));
 
     pthread_mutex_init(&g->lock, NULL);
     g->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -84,11 +84,11 @@ void store_close_gone(struct store *s)
 
 void store_put_gone(struct store *s, const struct gone_sandbox *sandbox)
 {
-    struct gone *g = s->gone;
-    struct record r = {.magic = MAGIC,
-                       .ended_ms = sandbox->ended_ms,
-                       .timeout_s = sandbox->timeout_s,
-                       .expired = sandbox->expired};
+    struct gone_ring *g = s->gone;
+    struct gone_record r = {.magic = MAGIC,
+                            .ended_ms = sandbox->ended_ms,
+                            .timeout_s = sandbox->timeout_s,
+                            .expired = sandbox->expired};
 
     (void)snprintf(r.id, sizeof(r.id), "%s", sandbox->id);
     if (strlen(sandbox->name) < sizeof(r.name)) /* else it is known by its id */
@@ -102,14 +102,14 @@ void store_put_gone(struct store *s, const struct gone_sandbox *sandbox)
 }
 
 /* The newest first: names are used again. A name that looks like an id is not asked for. */
-static const struct record *find(const struct gone *g, const char *word, int64_t now)
+static const struct gone_record *find(const struct gone_ring *g, const char *word, int64_t now)
 {
     bool by_id = sandbox_name_is_like_id(word);
 
     if (!*word)
         return NULL;
     for (unsigned i = 1; i <= STORE_GONE_MAX; i++) {
-        const struct record *r = &g->ring[(g->next + STORE_GONE_MAX - i) % STORE_GONE_MAX];
+        const struct gone_record *r = &g->ring[(g->next + STORE_GONE_MAX - i) % STORE_GONE_MAX];
 
         if (r->magic == 0)
             return NULL;
@@ -121,8 +121,8 @@ static const struct record *find(const struct gone *g, const char *word, int64_t
 
 bool store_find_gone(struct store *s, const char *word, struct gone_sandbox *ret)
 {
-    struct gone *g = s->gone;
-    const struct record *r;
+    struct gone_ring *g = s->gone;
+    const struct gone_record *r;
 
     pthread_mutex_lock(&g->lock);
     r = find(g, word, now_ms());

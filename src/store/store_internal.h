@@ -30,7 +30,7 @@ struct store {
     int lock_fd, notes_fd; /* of notes: <data>/sandboxes */
     int log_fd;            /* cay.db-wal, to sync it */
     bool batch_failed;
-    struct gone *gone;
+    struct gone_ring *gone;
 };
 
 /* Generated from schema/: [n] takes user_version n to n + 1. */

@@ -28,6 +28,18 @@ CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
+# Uses up all processes that it can have, and says so.
+FILL_PROCESSES = """
+import os, signal
+try:
+    while True:
+        if os.fork() == 0:
+            signal.pause()
+except OSError:
+    print("full", flush=True)
+    signal.pause()
+"""
+
 
 # ---- waiting for events ----
 

@@ -5,18 +5,7 @@ import subprocess
 
 import pytest
 
-from cay_harness import CAY, wait_until
-
-FILL = """
-import os, signal
-try:
-    while True:
-        if os.fork() == 0:
-            signal.pause()
-except OSError:
-    print("full", flush=True)
-    signal.pause()
-"""
+from cay_harness import CAY, FILL_PROCESSES, wait_until
 
 
 def too_many(api, own):
@@ -35,7 +24,7 @@ def too_long(api, own):
 
 def too_many_processes(api, own):
     id = api.create(pids=16)["id"]
-    x = api.background(id, ["python3", "-c", FILL])
+    x = api.background(id, ["python3", "-c", FILL_PROCESSES])
     wait_until(lambda: "full" in api.background_logs(x["id"])["output"])
     # Supervisors wait for commands, so some of these find one.
     return next(reply for reply in (api.try_exec(id, "true") for _ in range(50)) if reply.status != 200)

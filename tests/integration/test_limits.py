@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from cay_harness import SLOW, read_text, wait_until
+from cay_harness import FILL_PROCESSES, SLOW, read_text, wait_until
 
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 LIMIT = "memory.max" if V2 else "memory.limit_in_bytes"
@@ -113,16 +113,7 @@ for p in pids:
 
 def test_a_full_process_table_can_still_be_looked_into_and_emptied(api, make):
     box = make(memory=2048, pids=256)["id"]
-    x = api.background(box, ["python3", "-c", """
-import os, signal
-try:
-    while True:
-        if os.fork() == 0:
-            signal.pause()
-except OSError:
-    print("full", flush=True)
-    signal.pause()
-"""])
+    x = api.background(box, ["python3", "-c", FILL_PROCESSES])
     wait_until(lambda: "full" in api.background_logs(x["id"])["output"])
     pids = [p["pid"] for p in api.processes(box) if "python3" in p["command"]]
     assert len(pids) > 150
@@ -304,16 +295,7 @@ def test_at_the_cap_of_processes_calls_are_refused_by_name(daemon_of):
     own = daemon_of(env={"CAY_TOTAL_PIDS": 60, "CAY_POOL": 0}).start()
     with own.api() as api:
         id = api.create()["id"]
-        x = api.background(id, ["python3", "-c", """
-import os, signal
-try:
-    while True:
-        if os.fork() == 0:
-            signal.pause()
-except OSError:
-    print("full", flush=True)
-    signal.pause()
-"""])
+        x = api.background(id, ["python3", "-c", FILL_PROCESSES])
         wait_until(lambda: "full" in api.background_logs(x["id"])["output"])
         assert api.get(f"/sandboxes/{id}/metrics").ok()["pids"] < 60
         api.try_create().failed(503, "machine_full", "CAY_TOTAL_PIDS")
