@@ -66,10 +66,9 @@ struct exec_output {
     uint64_t lost_stdout, lost_stderr;
 };
 
-/* Of one that has ended: whether the kernel killed for lack of memory while it ran, and how it
- * ended in words, NULL when by itself. Free them. */
-bool engine_exec_oom(const struct exec *x);
-char *engine_exec_words(const struct exec *x);
+/* Of one that has ended: adds "oom" when the kernel killed for lack of memory while it ran, and
+ * "message", how it ended in words, unless by itself. */
+void engine_exec_put_words(const struct exec *x, json_t *o);
 /* And when its output was collected: what may be the matter, or NULL. */
 const char *engine_exec_hint(const struct exec *x);
 

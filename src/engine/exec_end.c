@@ -51,7 +51,8 @@ static char *memory_words(const struct sandbox *sb, const struct call_exit *x)
                      what, sb->spec.limits.memory_mb);
 }
 
-char *exit_words(const struct sandbox *sb, const struct call_exit *x)
+/* A sentence for people, or NULL when it ended by itself. Free it. */
+static char *exit_words(const struct sandbox *sb, const struct call_exit *x)
 {
     const char *name = x->how == EXIT_SIGNAL ? sigabbrev_np((int)(x->code & 0x7f)) : NULL;
 
@@ -75,26 +76,27 @@ char *exit_words(const struct sandbox *sb, const struct call_exit *x)
     return NULL;
 }
 
-void exit_put(json_t *o, const struct sandbox *sb, const struct call_exit *x)
+/* What is to say of an end beside its number and its reason. */
+static void put_words(json_t *o, const struct sandbox *sb, const struct call_exit *x)
 {
     auto_free char *words = exit_words(sb, x);
 
-    (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(x)));
-    (void)json_object_set_new(o, "reason", json_string(exit_reason_of(x)));
     if (x->code & EXIT_MEMORY)
         (void)json_object_set_new(o, "oom", json_true());
     if (words)
         (void)json_object_set_new(o, "message", json_string(words));
 }
 
-bool engine_exec_oom(const struct exec *x)
+void exit_put(json_t *o, const struct sandbox *sb, const struct call_exit *x)
 {
-    return x->end.code & EXIT_MEMORY;
+    (void)json_object_set_new(o, "exitCode", json_integer(exit_code_of(x)));
+    (void)json_object_set_new(o, "reason", json_string(exit_reason_of(x)));
+    put_words(o, sb, x);
 }
 
-char *engine_exec_words(const struct exec *x)
+void engine_exec_put_words(const struct exec *x, json_t *o)
 {
-    return exit_words(x->sandbox, &x->end);
+    put_words(o, x->sandbox, &x->end);
 }
 
 const char *engine_exec_hint(const struct exec *x)

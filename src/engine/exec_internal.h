@@ -64,7 +64,5 @@ int exec_check_id(const char *exec_id, struct err *err);
 void exec_explain_old(struct err *err, const char *exec_id);
 /* The number that a shell would give: 128 + signal, 124 after a timeout. */
 int exit_code_of(const struct call_exit *x);
-/* A sentence for people, or NULL when it ended by itself. Free it. */
-char *exit_words(const struct sandbox *sb, const struct call_exit *x);
 /* exitCode, reason, and if there is something to say oom and message. */
 void exit_put(json_t *o, const struct sandbox *sb, const struct call_exit *x);

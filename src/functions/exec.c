@@ -109,17 +109,6 @@ static void tell_id(struct call *call, const struct exec_task *t)
     (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s", engine_exec_id(t->exec));
 }
 
-/* What is to say of an end beside its number and its reason. */
-static void put_end(json_t *o, const struct exec_task *t)
-{
-    auto_free char *words = engine_exec_words(t->exec);
-
-    if (engine_exec_oom(t->exec))
-        (void)json_object_set_new(o, "oom", json_true());
-    if (words)
-        (void)json_object_set_new(o, "message", json_string(words));
-}
-
 /* ---- run: the output whole ---- */
 
 static void put_result(json_t *o, const struct exec_task *t, const struct exec_output *end)
@@ -128,7 +117,7 @@ static void put_result(json_t *o, const struct exec_task *t, const struct exec_o
 
     (void)json_object_update_new(
         o, json_pack("{s:f, s:s}", "duration", end->duration_ms, "reason", end->reason));
-    put_end(o, t);
+    engine_exec_put_words(t->exec, o);
     if (hint)
         (void)json_object_set_new(o, "hint", json_string(hint));
 }
@@ -208,7 +197,7 @@ static int send_exit(struct call *call, struct exec_task *t, const char *code, c
     event = output_event("exit", code, strlen(code));
     if (reason) {
         (void)json_object_set_new(event, "reason", json_string(reason));
-        put_end(event, t);
+        engine_exec_put_words(t->exec, event);
     }
     return send_event(call, t, event, err);
 }
@@ -331,7 +320,7 @@ static int pass_output(struct call *call, struct exec_task *t, const struct exec
             json_pack("{s:i, s:s, s:f, s:I, s:I}", "exitCode", out->exit_code, "reason",
                       out->reason, "duration", out->duration_ms, "lostStdout",
                       (json_int_t)out->lost_stdout, "lostStderr", (json_int_t)out->lost_stderr);
-        put_end(call->out, t);
+        engine_exec_put_words(t->exec, call->out);
         return TASK_DONE;
     }
     return r < 0 ? -1 : TASK_AGAIN;
