@@ -43,14 +43,10 @@ void host_add(struct host_tree *t, char type, const char *path, uint32_t mode, c
 /* Adds what programs need of the machine's /etc, and nothing that is a secret. */
 int host_copy_etc(struct host_tree *t, struct err *err);
 
-/* ---- json.c: small files and lists of strings ---- */
+/* ---- json.c ---- */
 
 /* NULL unless it is an array of strings. */
 char **strings_load(const json_t *a);
-/* -1 with kind ERR_NOT_FOUND when there is none, ERR_INTERNAL when it is not JSON. */
-int json_file_read(int dirfd, const char *file, json_t **ret, struct err *err);
-/* Takes o. */
-int json_file_write(int dirfd, const char *file, json_t *o, struct err *err);
 
 /* ---- records.c: <data>/images/records says what an image is, by its id ----
  *

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json_file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "layer/layer.h"

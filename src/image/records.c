@@ -12,7 +12,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/json_file.h"
 #include "base/mem.h"
+#include "base/replace.h"
 #include "base/str.h"
 #include "layer/layer.h"
 #include "layer/tree.h"
@@ -158,7 +160,7 @@ int records_write(int recordsfd, const struct record *r, const char *document, s
     digest_end(sha, digest);
     if (strcmp(digest, r->id) != 0)
         return err_set(err, ERR_INTERNAL, "an image's id is not the digest of its configuration");
-    if (tree_replace_file(recordsfd, document_file, document, strlen(document), err) < 0)
+    if (replace_file(recordsfd, document_file, document, strlen(document), err) < 0)
         return -1;
     return json_file_write(recordsfd, file, record_json(r), err);
 }

@@ -9,8 +9,5 @@ struct err;
 
 /* mkdir unless it exists, and opens it. mode is applied also to one that exists. */
 int tree_open_dir(int dirfd, const char *name, mode_t mode, int *ret_fd, struct err *err);
-/* Replaces dirfd/name: a reader sees the old file or the new one, never a part, also after a power
- * cut. */
-int tree_replace_file(int dirfd, const char *name, const void *data, size_t len, struct err *err);
 /* The names in a directory, sorted, without . and .. ; at most max of them. */
 int tree_names(int dirfd, size_t max, char ***ret, struct err *err);

@@ -1,0 +1,195 @@
+#include "store/documents.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json_file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define SUFFIX ".json"
+
+struct documents {
+    int dir;
+    pthread_mutex_t writing; /* one file at a time, so that memory and disk agree */
+    pthread_mutex_t lock;    /* by_id; never held while the disk is waited for */
+    json_t *by_id;
+};
+
+static void set_aside(const struct documents *d, const char *file, const struct err *why)
+{
+    auto_free char *to = xasprintf("%s.damaged", file);
+
+    log_error("a document cannot be read and is set aside", "file", to, "error", why->text);
+    (void)renameat(d->dir, file, d->dir, to);
+}
+
+static void load(struct documents *d, const char *file)
+{
+    auto_free char *id = xstrndup(file, strlen(file) - strlen(SUFFIX));
+    struct err err = {0};
+    json_t *o = NULL;
+
+    if (json_file_read(d->dir, file, &o, &err) == 0) {
+        const char *said = json_string_value(json_object_get(o, "id"));
+
+        if (said && strcmp(said, id) == 0) {
+            (void)json_object_set_new(d->by_id, id, o);
+            return;
+        }
+        json_decref(o);
+        (void)err_set(&err, ERR_INTERNAL, "it is not the document of %s", id);
+    }
+    set_aside(d, file, &err);
+}
+
+static int load_all(struct documents *d, struct err *err)
+{
+    int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (!dir) {
+        (void)err_sys(err, errno, "read a folder of documents");
+        close_fd(&fd);
+        return -1;
+    }
+    while ((e = readdir(dir)))
+        if (str_ends(e->d_name, SUFFIX))
+            load(d, e->d_name);
+        else if (str_starts(e->d_name, "tmp_"))
+            (void)unlinkat(d->dir, e->d_name, 0); /* of a daemon that ended while it wrote */
+    (void)closedir(dir);
+    return 0;
+}
+
+int documents_open(const char *data_dir, const char *folder, struct documents **ret,
+                   struct err *err)
+{
+    struct documents *d = xcalloc(1, sizeof(*d));
+    auto_free char *path = xasprintf("%s/%s", data_dir, folder);
+
+    d->by_id = json_object();
+    (void)pthread_mutex_init(&d->writing, NULL);
+    (void)pthread_mutex_init(&d->lock, NULL);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        (void)err_sys(err, errno, "make %s", path);
+    d->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->dir < 0)
+        (void)err_sys(err, errno, "open %s", path);
+    if (d->dir < 0 || load_all(d, err) < 0) {
+        documents_close(d);
+        return -1;
+    }
+    *ret = d;
+    return 0;
+}
+
+void documents_close(struct documents *d)
+{
+    if (!d)
+        return;
+    close_fd(&d->dir);
+    json_decref(d->by_id);
+    (void)pthread_mutex_destroy(&d->writing);
+    (void)pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+json_t *documents_get(struct documents *d, const char *id)
+{
+    json_t *o;
+
+    (void)pthread_mutex_lock(&d->lock);
+    o = json_deep_copy(json_object_get(d->by_id, id));
+    (void)pthread_mutex_unlock(&d->lock);
+    return o;
+}
+
+static json_int_t made(const json_t *o)
+{
+    return json_integer_value(json_object_get(o, "createdAt"));
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const json_t *left = *(json_t *const *)a, *right = *(json_t *const *)b;
+
+    if (made(left) != made(right))
+        return made(left) < made(right) ? -1 : 1;
+    return strcmp(json_string_value(json_object_get(left, "id")),
+                  json_string_value(json_object_get(right, "id")));
+}
+
+json_t *documents_all(struct documents *d)
+{
+    json_t *all = json_array(), **sorted, *o;
+    const char *id;
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&d->lock);
+    sorted = xcalloc(json_object_size(d->by_id) + 1, sizeof(*sorted));
+    json_object_foreach(d->by_id, id, o)
+    {
+        sorted[n++] = o;
+    }
+    qsort(sorted, n, sizeof(*sorted), by_age);
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(all, json_deep_copy(sorted[i]));
+    (void)pthread_mutex_unlock(&d->lock);
+    free(sorted);
+    return all;
+}
+
+size_t documents_count(struct documents *d)
+{
+    size_t n;
+
+    (void)pthread_mutex_lock(&d->lock);
+    n = json_object_size(d->by_id);
+    (void)pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
+int documents_put(struct documents *d, const char *id, json_t *o, struct err *err)
+{
+    auto_free char *file = xasprintf("%s" SUFFIX, id);
+    int r;
+
+    (void)pthread_mutex_lock(&d->writing);
+    r = json_file_write(d->dir, file, json_incref(o), err);
+    if (r == 0) {
+        (void)pthread_mutex_lock(&d->lock);
+        (void)json_object_set_new(d->by_id, id, o);
+        (void)pthread_mutex_unlock(&d->lock);
+    } else {
+        json_decref(o);
+    }
+    (void)pthread_mutex_unlock(&d->writing);
+    return r;
+}
+
+int documents_delete(struct documents *d, const char *id, struct err *err)
+{
+    auto_free char *file = xasprintf("%s" SUFFIX, id);
+    int r = 0;
+
+    (void)pthread_mutex_lock(&d->writing);
+    if ((unlinkat(d->dir, file, 0) < 0 && errno != ENOENT) || fsync(d->dir) < 0)
+        r = err_sys(err, errno, "remove the document of %s", id);
+    (void)pthread_mutex_lock(&d->lock);
+    if (faccessat(d->dir, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)json_object_del(d->by_id, id);
+    (void)pthread_mutex_unlock(&d->lock);
+    (void)pthread_mutex_unlock(&d->writing);
+    return r;
+}
