@@ -13,7 +13,8 @@ static void make_fifo(const char *name)
     CHECK_INT(mkfifo(in_files(name), 0600), 0);
 }
 
-/* Lets a script go on that waits in `read x < name`. */
+/* Lets a script go on that waits in `read x < name`. Each name serves once: a script that comes to
+ * it again before we have closed our end finds no input there, and does not wait. */
 static void let_go(const char *name)
 {
     int fd = open(in_files(name), O_WRONLY | O_CLOEXEC);
@@ -310,14 +311,15 @@ TEST(a_log_knows_which_stream_wrote_what_and_when)
     int fd;
 
     rig_start();
-    make_fifo("go");
-    start_background("main", "echo out; read x < go; echo err >&2; read x < go; echo end");
+    make_fifo("more");
+    make_fifo("end");
+    start_background("main", "echo out; read x < more; echo err >&2; read x < end; echo end");
     fd = ctl(CALL_OUTPUT, "sUUu", "main", (uint64_t)0, UINT64_MAX, 1u);
     expect(fd, FRAME_OK, NULL);
     first = expect_piece(fd, FRAME_STDOUT, "out\n");
-    let_go("go");
+    let_go("more");
     second = expect_piece(fd, FRAME_STDERR, "err\n");
-    let_go("go");
+    let_go("end");
     (void)expect_piece(fd, FRAME_STDOUT, "end\n");
     CHECK_INT(expect_end(fd).running, 0);
     (void)close(fd);
