@@ -11,5 +11,3 @@ enum removal { REMOVED_BY_CALL, REMOVED_BY_EXPIRY, REMOVED_BY_STOP };
 /* ERR_NOT_FOUND when someone else removed it first. REMOVED_BY_EXPIRY: ERR_CONFLICT when it was
  * renewed meanwhile. REMOVED_BY_CALL: the main process is first asked to end. */
 int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struct err *err);
-/* What a box needs beyond its launch: its directories, unless it has them, and the entrypoint. */
-int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err);
