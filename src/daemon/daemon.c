@@ -204,6 +204,7 @@ static int start_engine(struct daemon *d, struct err *err)
     };
 
     d->engine_config = (struct engine_config){
+        .data_dir = d->data,
         .default_image = c->default_image,
         .default_timeout_s = c->default_timeout,
         .default_limits = {.memory_mb = c->default_memory,

@@ -66,25 +66,40 @@ static json_t *config_of(const struct sandbox *sb, const struct commit_request *
     return config;
 }
 
+struct writing {
+    struct sandbox *sb;
+    char *held; /* the id of an image without a name; NULL = not yet known */
+};
+
 /* Not when the sandbox is removed or the daemon ends meanwhile. */
 static int goes_on(const json_t *event, void *arg)
 {
-    const struct sandbox *sb = arg;
+    const struct writing *w = arg;
 
     (void)event;
-    return atomic_load(&sb->commit_off) || atomic_load(&sb->engine->draining) ? -1 : 0;
+    return atomic_load(&w->sb->commit_off) || atomic_load(&w->sb->engine->draining) ? -1 : 0;
+}
+
+static void hold(const char *image_id, void *arg)
+{
+    struct writing *w = arg;
+
+    engine_image_hold(w->sb->engine, image_id);
+    w->held = xstrdup(image_id);
 }
 
 static int write_image(struct engine *e, struct sandbox *sb, const struct commit_request *req,
                        struct image **ret, struct err *err)
 {
     json_t *config = config_of(sb, req);
+    struct writing w = {.sb = sb};
     struct image_commit commit = {
         .base_id = sb->image_id,
         .name = req->name,
+        .made = req->name ? NULL : hold,
         .config = config,
         .progress = goes_on,
-        .arg = sb,
+        .arg = &w,
     };
     auto_close int disk = -1;
     int r = -1;
@@ -93,6 +108,9 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
         commit.scratch_fd = disk;
         r = image_commit(e->images, &commit, ret, err);
     }
+    if (r < 0 && w.held)
+        engine_image_let_go(e, w.held);
+    free(w.held);
     json_decref(config);
     return r;
 }
@@ -175,13 +193,11 @@ static int commit(struct engine *e, struct sandbox *sb, const struct commit_requ
 
 static int check(struct engine *e, const struct commit_request *req, struct err *err)
 {
-    if (!req->name)
-        return err_set(err, ERR_INVALID, "name is required");
     if (req->workdir && *req->workdir && *req->workdir != '/')
         return err_set(err, ERR_INVALID, "workdir must be an absolute path");
     if (req->env && env_check(req->env, err) < 0)
         return -1;
-    return policy_check_new_name(e->policy, req->name, true, err);
+    return req->name ? policy_check_new_name(e->policy, req->name, true, err) : 0;
 }
 
 int engine_commit(struct engine *e, const char *id, const struct commit_request *req, json_t **ret,

@@ -73,6 +73,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->space = space_new();
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
+    e->config.data_dir = e->data_dir = xstrdup(config->data_dir);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
     e->store = store;
     e->images = images;
@@ -151,6 +152,7 @@ void engine_free(struct engine *e)
     policy_free(e->policy);
     pthread_mutex_destroy(&e->strays_lock);
     free(e->workspace);
+    free(e->data_dir);
     free(e);
 }
 

@@ -21,6 +21,7 @@ struct store;
  * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
 struct engine_config {
+    const char *data_dir;                 /* absolute: where nouns that last have their documents */
     const char *default_image;            /* python:3.12-slim */
     uint32_t default_timeout_s;           /* 3600; 0 = no end */
     struct sandbox_limits default_limits; /* 512 MB, 1 core, 1024 pids, 4096 MB */

@@ -32,7 +32,7 @@ struct writer;
 
 struct engine {
     struct engine_config config;
-    char *default_image, *workspace; /* what config points to */
+    char *default_image, *workspace, *data_dir; /* what config points to */
     struct policy *policy;
     struct store *store;
     struct image_store *images;

@@ -225,6 +225,8 @@ int image_obtain(struct engine *e, const struct sandbox_request *req,
     enum pull_policy policy;
     struct err why = {0};
 
+    if (req->image_id)
+        return images_take_id(e, req->image_id, ret, err);
     if (choose_policy(e, req, &policy, err) < 0)
         return -1;
     if (policy != PULL_ALWAYS || is_local(reference)) {

@@ -43,6 +43,12 @@ int engine_image_tag(struct engine *e, const char *name, const char *new_name, j
  */
 int engine_image_remove(struct engine *e, const char *name, struct err *err);
 
+/* Something that lasts, a snapshot or a step of a build, stands for the image of that id, so that
+ * its layers stay although it may have no name: counted, and let go as often. What was kept is
+ * held again before engine_start, which deletes what nobody holds. */
+void engine_image_hold(struct engine *e, const char *id);
+void engine_image_let_go(struct engine *e, const char *id);
+
 struct prune_request {
     int64_t unused_ms;  /* those not used for that long; 0 = any age */
     int64_t keep_bytes; /* the least recently used, until this much is left; 0 = no budget */
@@ -66,7 +72,7 @@ int engine_export_close(struct image_export *x, struct err *err);
 
 /* How the new image differs from the sandbox's own; NULL = not at all. */
 struct commit_request {
-    const char *name;  /* required */
+    const char *name;  /* NULL = none: the caller holds the image (engine_image_hold) */
     const json_t *env; /* object of strings, added to the image's */
     const char *workdir, *user;
     char *const *entrypoint, *const *cmd; /* without items: none */

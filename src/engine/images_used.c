@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/policy.h"
 #include "image/image.h"
@@ -90,6 +91,29 @@ int images_take(struct engine *e, const char *name, struct image **ret, struct e
         count(e, (*ret)->id);
     pthread_mutex_unlock(&e->images_used->lock);
     return r;
+}
+
+int images_take_id(struct engine *e, const char *id, struct image **ret, struct err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&e->images_used->lock);
+    r = image_get_id(e->images, id, ret, err);
+    if (r == 0)
+        count(e, id);
+    pthread_mutex_unlock(&e->images_used->lock);
+    return r;
+}
+
+void engine_image_hold(struct engine *e, const char *id)
+{
+    images_count(e, id);
+}
+
+void engine_image_let_go(struct engine *e, const char *id)
+{
+    images_release(e, id);
+    images_drop(e, id, NULL);
 }
 
 static bool name_means(struct engine *e, const char *name, const char *id)

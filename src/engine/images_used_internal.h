@@ -16,6 +16,8 @@ struct images_used *images_used_new(void);
 void images_used_free(struct images_used *u);
 /* image_get, and counts a box of it; the layers stay until images_drop. */
 int images_take(struct engine *e, const char *reference, struct image **ret, struct err *err);
+/* The same by a whole id. */
+int images_take_id(struct engine *e, const char *id, struct image **ret, struct err *err);
 /* Counts a box that is there already. An id that is NULL or "" is none. */
 void images_count(struct engine *e, const char *id);
 /* The sandbox is removed; its box still has to be destroyed. */

@@ -25,8 +25,11 @@ struct maybe_number {
  * for it, else the least. */
 struct sandbox_request {
     const char *image; /* required */
-    const char *name;  /* NULL = the id */
-    bool unique;       /* no other sandbox may have that name */
+    /* A record of the image store, which somebody holds (engine/images.h): then nothing is looked
+     * up, pulled or asked of the list of allowed images, and `image` is only what is shown. */
+    const char *image_id;
+    const char *name; /* NULL = the id */
+    bool unique;      /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     const json_t *env, *metadata; /* objects of strings */

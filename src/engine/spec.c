@@ -43,8 +43,8 @@ static int read_image(struct engine *e, const struct sandbox_request *req, struc
                         "image must be a name of at most %d bytes without .. and $",
                         IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
-    name = image_of_id(e, image);
-    if (policy_check(e->policy, name && *name ? name : image, err) < 0)
+    name = req->image_id ? NULL : image_of_id(e, image);
+    if (!req->image_id && policy_check(e->policy, name && *name ? name : image, err) < 0)
         return -1;
     ret->image = xstrdup(image);
     return policy_limit(e->policy, name && *name ? name : image, req->cpu_cores.given,

@@ -44,16 +44,26 @@ static int add_base(struct work *w, const char *base_id, json_t *request, struct
     return 0;
 }
 
+static void tell_made(const struct image_commit *commit, const json_t *made)
+{
+    const char *id = json_string_value(json_object_get(made, "id"));
+    auto_free char *image_id = id ? xasprintf(DIGEST_PREFIX "%s", id) : NULL;
+
+    if (commit->made && image_id)
+        commit->made(image_id, commit->arg);
+}
+
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
                  struct err *err)
 {
+    const char *called = commit->name ? commit->name : "a sandbox";
     auto_free char *name = NULL;
     json_t *request, *made = NULL;
     struct work w;
     int r;
 
-    if (name_check_new(commit->name, false, &name, err) < 0 || room_ask(s, name, err) < 0 ||
-        work_begin(s, &w, err) < 0)
+    if ((commit->name && name_check_new(commit->name, false, &name, err) < 0) ||
+        room_ask(s, name, err) < 0 || work_begin(s, &w, err) < 0)
         return -1;
     request = json_pack("{s:s, s:I, s:o}", "op", "commit", "ids_base", (json_int_t)commit->ids_base,
                         "config", commit->config ? json_deep_copy(commit->config) : json_object());
@@ -63,11 +73,13 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     if (r == 0)
         r = work_run(&w, request, commit->scratch_fd, commit->progress, commit->arg, &made, err);
     if (r == 0)
+        tell_made(commit, made);
+    if (r == 0)
         r = work_publish(&w, made, commit->base_id, (char *[]){name, NULL}, ret, err);
     work_end(&w);
     if (r < 0)
         (void)err_no_space(err, NO_SPACE_ADVICE);
     json_decref(request);
     json_decref(made);
-    return r < 0 ? err_wrap(err, "commit %.100s", commit->name) : 0;
+    return r < 0 ? err_wrap(err, "commit %.100s", called) : 0;
 }

@@ -217,6 +217,27 @@ int image_get(struct image_store *s, const char *name, struct image **ret, struc
     return r;
 }
 
+static int get_id(struct image_store *s, const char *id, struct image **ret, struct err *err)
+{
+    const char *digits = digest_digits(id);
+    auto_record struct record r = {0};
+    auto_name struct name n = {.name = xstrdup(id), .digest = xstrdup(""), .origin = xstrdup("")};
+
+    if (!digits || !digest_valid(digits) || !records_has(s->records, digits))
+        return not_found(id, err);
+    if (records_read(s->records, digits, &r, err) < 0)
+        return -1;
+    return store_image(s, &n, &r, ret, err);
+}
+
+int image_get_id(struct image_store *s, const char *id, struct image **ret, struct err *err)
+{
+    if (strcmp(id, "host") != 0)
+        return get_id(s, id, ret, err);
+    *ret = host_image(s);
+    return 0;
+}
+
 int image_list(struct image_store *s, struct image ***ret, unsigned *ret_n, struct err *err)
 {
     auto_strv char **names = NULL;

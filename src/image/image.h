@@ -55,6 +55,8 @@ void image_store_free(struct image_store *s);
 /* The image of that name: ERR_NOT_FOUND "image_not_found" with what to do (`cay image ls`,
  * `cay image pull`). Free with image_free. Thread-safe, as all of these are. */
 int image_get(struct image_store *s, const char *name, struct image **ret, struct err *err);
+/* The image of that whole id, whatever it is called: its name is the id. "host" too. */
+int image_get_id(struct image_store *s, const char *id, struct image **ret, struct err *err);
 void image_free(struct image *image);
 
 /* All of them, host first, then by name; free each and the array. */
@@ -118,11 +120,14 @@ int image_export(struct image_store *s, const char *name, int out_fd, struct err
 
 /* The upper directory of a sandbox becomes a layer on top of the image that it was made from.
  * scratch_fd: the root of the sandbox's own filesystem, with upper/ in it; ids there start at
- * ids_base. Nothing may run in it meanwhile. config is what changes: env (array of K=V, the whole
- * list), workdir, user, entrypoint, cmd, labels, all optional. */
+ * ids_base. Nothing may run in it meanwhile. Without a name the image has only its id; whoever
+ * shall keep it is told that before it is in the store, so that no collection comes in between.
+ * config is what changes: env (array of K=V, the whole list), workdir, user, entrypoint, cmd,
+ * labels, all optional. */
 struct image_commit {
     const char *base_id; /* of the image below, whose name may be gone; "host" too */
-    const char *name;
+    const char *name;    /* NULL = none */
+    void (*made)(const char *image_id, void *arg); /* NULL = nobody is told */
     int scratch_fd;
     uint32_t ids_base;
     const json_t *config;

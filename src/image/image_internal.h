@@ -119,7 +119,8 @@ int name_check_new(const char *name, bool digest_ok, char **ret, struct err *err
 /* ERR_LIMIT "image_limit" when there is no room for those of the names, or the record of the id
  * (NULL = it is a new one), that are not there yet. Under the lock. */
 int room_check(const struct image_store *s, char *const *names, const char *id, struct err *err);
-/* The same, before work begins that takes time: for one name, of an image that may be new. */
+/* The same, before work begins that takes time: for one name, or NULL, of an image that may be new.
+ */
 int room_ask(struct image_store *s, char *name, struct err *err);
 
 /* ---- image.c ---- */
@@ -188,8 +189,7 @@ int work_run(struct work *w, json_t *request, int fd, image_progress progress, v
              json_t **ret_image, struct err *err);
 
 /* Puts the layers in place, then the record, then the names. The image of the first name comes
- * back.
- */
+ * back, or, where there are none, that of the id. */
 int work_publish(struct work *w, const json_t *made, const char *origin, char *const *names,
                  struct image **ret, struct err *err);
 

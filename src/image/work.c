@@ -203,6 +203,7 @@ int work_publish(struct work *w, const json_t *made, const char *origin, char *c
     if (record_parse(made, &r, err) < 0)
         return err_wrap(err, "what the image worker made");
     n = name_of(&r, made, origin);
+    n.name = xasprintf(DIGEST_PREFIX "%s", r.id); /* where it gets none */
     (void)pthread_mutex_lock(&w->store->lock);
     failed = put_all(w, &r, made, &n, names, ret, err);
     (void)pthread_mutex_unlock(&w->store->lock);

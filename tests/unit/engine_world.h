@@ -33,6 +33,7 @@ static void world_open(struct world *w)
     struct err err = {0};
     int rebuilt;
 
+    w->config.data_dir = w->dir;
     if (store_open(w->dir, &w->store, &rebuilt, &err) < 0 ||
         engine_new(&w->config, w->store, NULL, &fake.base, &w->engine, &err) < 0)
         TAP_FAIL("%s", err.text);

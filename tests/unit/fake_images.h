@@ -127,6 +127,15 @@ int image_get(struct image_store *s, const char *name, struct image **ret, struc
     return 0;
 }
 
+int image_get_id(struct image_store *s, const char *id, struct image **ret, struct err *err)
+{
+    if (image_get(s, id, ret, err) < 0)
+        return -1;
+    free((*ret)->name);
+    (*ret)->name = xstrdup(id);
+    return 0;
+}
+
 void image_free(struct image *image)
 {
     if (!image)
@@ -300,9 +309,11 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     if (fake_commit_held(commit))
         return err_code(err, ERR_UNAVAILABLE, "cancelled", "ended");
     free(fake_images.committed);
-    fake_images.committed =
-        xasprintf("%s %s %u %s", commit->base_id, commit->name, commit->ids_base, config);
-    return image_get(s, commit->name, ret, err);
+    fake_images.committed = xasprintf("%s %s %u %s", commit->base_id,
+                                      commit->name ? commit->name : "-", commit->ids_base, config);
+    if (commit->made)
+        commit->made(FAKE_ID, commit->arg);
+    return image_get(s, commit->name ? commit->name : FAKE_ID, ret, err);
 }
 
 int image_tag(struct image_store *s, const char *name, const char *new_name, struct image **ret,

@@ -29,6 +29,7 @@ static int create_from(struct engine *e, const char *text, const struct engine_w
     auto_strv char **argv = NULL;
     struct sandbox_request req = {
         .image = request_text(in, "image"),
+        .image_id = request_text(in, "imageId"),
         .name = request_text(in, "name"),
         .unique = json_is_true(json_object_get(in, "unique")),
         .timeout_s = request_number(in, "timeout"),

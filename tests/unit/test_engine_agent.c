@@ -41,6 +41,7 @@ static void up(const char *create)
 
     rig_start();
     data_dir = dir_new();
+    config.data_dir = data_dir;
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
         engine_start(engine, &err) < 0 || create_from(engine, create, NULL, &out, &err) < 0)

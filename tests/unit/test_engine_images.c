@@ -979,6 +979,41 @@ TEST(a_sandbox_stands_still_while_it_becomes_an_image)
     world_done(&w);
 }
 
+TEST(an_image_without_a_name_is_held_and_sandboxes_are_made_of_it_whatever_is_allowed)
+{
+    auto_free char *id = NULL, *clone = NULL;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"py\"}");
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    free(steal_ptr(id));
+    CHECK(!image_in_use(w.engine, FAKE_ID));
+    engine_image_hold(w.engine, FAKE_ID);
+    CHECK(image_in_use(w.engine, FAKE_ID));
+    clone = create(&w, "{\"image\":\"what/is:shown\",\"imageId\":\"" FAKE_ID "\"}");
+    CHECK_INT(engine_remove(w.engine, clone, NULL), 0);
+    CHECK(image_in_use(w.engine, FAKE_ID));
+    engine_image_let_go(w.engine, FAKE_ID);
+    CHECK(!image_in_use(w.engine, FAKE_ID));
+    world_done(&w);
+}
+
+TEST(a_commit_without_a_name_leaves_its_image_held)
+{
+    auto_free char *id = NULL;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK(!image_in_use(w.engine, FAKE_ID));
+    CHECK_INT(commit(&w, id, "{}", NULL), 0);
+    CHECK(image_in_use(w.engine, FAKE_ID));
+    engine_image_let_go(w.engine, FAKE_ID);
+    CHECK(!image_in_use(w.engine, FAKE_ID));
+    world_done(&w);
+}
+
 TEST(a_sandbox_that_stood_still_when_the_daemon_died_goes_on)
 {
     auto_free char *id = NULL, *paused = NULL;

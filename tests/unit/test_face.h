@@ -406,6 +406,7 @@ static void engine_up(void)
     rig_start();
     fake_images_reset();
     data_dir = dir_new();
+    config.data_dir = data_dir;
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
         engine_start(engine, &err) < 0)
