@@ -43,6 +43,7 @@ struct build_step {
     bool shell;     /* of RUN, CMD, ENTRYPOINT: words[0] is a text for the shell */
     bool expand;    /* $name and ${name} in words (not of RUN, CMD, ENTRYPOINT, SHELL), from,
                      * chown and chmod are replaced */
+    bool plain;     /* of WRITE: nothing in its content is replaced, even with expand */
     char *stage;    /* of FROM: its name; NULL = none */
     char *from;     /* of COPY: a stage or an image; NULL = the context */
     char *chown;    /* of COPY, ADD, WRITE: user, user:group, in names or numbers; NULL = 0:0 */
@@ -53,7 +54,8 @@ struct build_step {
 #define BUILD_STEPS_MAX 256
 
 struct build_plan {
-    char *file; /* for what is said about its lines: "Dockerfile"; NULL = none */
+    char *file;  /* for what is said about its lines: "Dockerfile"; NULL = none */
+    char escape; /* in words that are expanded: a backslash unless the file says otherwise */
     struct build_step *steps;
     size_t n;
 };

@@ -9,6 +9,7 @@ struct build_plan *build_plan_new(const char *file)
     struct build_plan *p = xcalloc(1, sizeof(*p));
 
     p->file = file ? xstrdup(file) : NULL;
+    p->escape = '\\';
     return p;
 }
 
