@@ -13,6 +13,7 @@ struct pulls;
 struct reaper;
 struct roster;
 struct space;
+struct templates;
 struct troubles;
 struct writer;
 
@@ -55,4 +56,5 @@ struct engine {
     struct space *space;
     struct destroyer *destroyer;
     struct troubles *troubles;
+    struct templates *templates;
 };

@@ -89,14 +89,13 @@ static const struct shape sandbox_event_shape = {"SandboxEvent", sandbox_event_f
                                                  .help = "the sandbox runs"};
 
 static const struct shape *const create_events[] = {
-    &resolving_event_shape,
-    &resolved_event_shape,
-    &layer_event_shape,
-    &storing_event_shape,
-    &sandbox_event_shape,
-    &error_event_shape,
-    NULL,
+    &resolving_event_shape,       &resolved_event_shape,
+    &layer_event_shape,           &storing_event_shape,
+    &build_step_event_shape,      &build_output_event_shape,
+    &build_step_done_event_shape, &sandbox_event_shape,
+    &error_event_shape,           NULL,
 };
 const struct shape create_event_shape = {
     "CreateEvent", .one_of = create_events,
-    .help = "what a pull of the image does, then the sandbox or an error"};
+    .help =
+        "what a pull of the image and a build of the template do, then the sandbox or an error"};

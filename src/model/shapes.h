@@ -35,6 +35,12 @@ extern const struct shape registry_auth_shape, image_shape, image_list_shape, im
 extern const struct shape resolving_event_shape, resolved_event_shape, layer_event_shape,
     storing_event_shape, error_event_shape;
 
+/* templates and what is told while one is built */
+extern const struct shape template_config_shape, template_build_shape, template_shape,
+    template_list_shape, template_deleted_shape, template_event_shape;
+extern const struct shape build_step_event_shape, build_output_event_shape,
+    build_step_done_event_shape;
+
 /* what is used */
 extern const struct shape metrics_shape, global_metrics_shape;
 
