@@ -183,7 +183,8 @@ static int stack_open(struct stack *s, const struct plan *plan, int userns)
     return 0;
 }
 
-/* An upper directory can become a layer by itself: nothing in it refers to the layers below. */
+/* An upper directory can become a layer by itself: nothing in it refers to the layers below. Not
+ * volatile: fsync inside goes to the disk, and the disk outlives the box. */
 static const char *const overlay_options[][2] = {
     {"redirect_dir", "nofollow"},
     {"metacopy", "off"},
@@ -197,9 +198,7 @@ static int finish_overlay(int fs)
     for (size_t i = 0; i < ARRAY_LEN(overlay_options); i++)
         if (fsconfig(fs, FSCONFIG_SET_STRING, overlay_options[i][0], overlay_options[i][1], 0) < 0)
             return -errno;
-    /* Kept only as long as the box: nothing needs to be on disk when it ends. */
-    if (fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -errno;
     m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     return m < 0 ? -errno : m;
@@ -278,7 +277,7 @@ static int mount_staged(const struct plan *plan, const struct stack *s, int scra
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(overlay_options); i++)
         r = buf_addf(&options, ",%s=%s", overlay_options[i][0], overlay_options[i][1]);
     if (r == 0)
-        r = buf_add_str(&options, ",upperdir=disk/upper,workdir=disk/work,volatile");
+        r = buf_add_str(&options, ",upperdir=disk/upper,workdir=disk/work");
     if (r < 0)
         return r;
     if (mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options.data) < 0)

@@ -4,16 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "runtime/native/disk_internal.h"
 #include "runtime/native/quota.h"
 #include "runtime/runtime.h"
 #include "tap.h"
@@ -104,7 +107,7 @@ TEST(sizes_that_callers_choose_do_not_pile_up)
 {
     auto_dir char *dir = dir_new();
     auto_free char *templates = xasprintf("%s/scratch/template-*.img", dir);
-    auto_free char *usual = xasprintf("%s/scratch/template-64.img", dir);
+    auto_free char *usual = xasprintf("%s/scratch/template-j-64.img", dir);
     struct disk *d = open_disks(dir);
     struct err err = {0};
 
@@ -216,6 +219,13 @@ static int make(struct disk *d, const char *id, uint32_t mb)
     return fd;
 }
 
+static int retire(struct disk *d, const char *id, int fd, unsigned lives)
+{
+    return disk_retire(
+        d, id, (struct disk_left){.fd = fd, .root = -1, .mb = 64, .lives = lives, .used = true},
+        NULL);
+}
+
 static int entries(const char *dir, const char *below)
 {
     auto_free char *path = xasprintf("%s/%s", dir, below);
@@ -272,7 +282,7 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
     CHECK_INT(chmod(upper, 01777), 0);
     CHECK_INT(setxattr(upper, "trusted.of_the_first", "x", 1, 0), 0);
     CHECK_INT(mkdirat(disk, "logs/main", 0700), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 1);
     CHECK_INT(disk_view(d, FIRST, &disk, NULL), -1);
 
@@ -281,7 +291,7 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
     CHECK_INT(spares(dir), 0);
     check_like_new(disk);
     write_upper(disk, "a", "of the second");
-    CHECK_INT(disk_retire(d, SECOND, disk, 64, DISK_ONCE, NULL), 0); /* not again */
+    CHECK_INT(retire(d, SECOND, disk, DISK_ONCE), 0); /* not again */
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
     disk_free(d);
@@ -305,7 +315,7 @@ TEST(a_disk_whose_mount_was_attached_can_be_attached_again_when_it_is_used_again
         devices[i] = device(disk);
         CHECK_INT(move_mount(disk, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH), 0);
         CHECK_INT(umount2(point, MNT_DETACH), 0);
-        CHECK_INT(disk_retire(d, ids[i], disk, 64, 0, NULL), 0);
+        CHECK_INT(retire(d, ids[i], disk, 0), 0);
         CHECK_INT(spares(dir), 1);
     }
     CHECK(devices[0] == devices[1]);
@@ -318,10 +328,10 @@ TEST(a_disk_of_another_size_is_no_spare)
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     disk = make(d, SECOND, 65);
     CHECK_INT(spares(dir), 1);
-    CHECK_INT(disk_retire(d, SECOND, disk, 64, DISK_ONCE, NULL), 0);
+    CHECK_INT(retire(d, SECOND, disk, DISK_ONCE), 0);
     disk_free(d);
     CHECK_INT(spares(dir), 0); /* none outlives us */
 }
@@ -338,7 +348,7 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
 
         write_upper(disk, name, "x");
     }
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
 
@@ -346,7 +356,7 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
     fd = openat(disk, "upper/big", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     CHECK_INT(write_all(fd, data, 8 << 20), 0);
     CHECK_INT(close(fd), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 0);
     disk_free(d);
 }
@@ -363,7 +373,7 @@ TEST(a_disk_with_many_names_of_one_file_is_thrown_away)
 
         CHECK_INT(linkat(disk, "upper/f", disk, name, 0), 0);
     }
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(entries(dir, "sandboxes"), 0);
     disk_free(d);
@@ -377,7 +387,7 @@ TEST(a_disk_of_which_somebody_holds_a_file_is_thrown_away)
 
     held = openat(disk, "upper/f", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     CHECK_INT(unlinkat(disk, "upper/f", 0), 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(close(held), 0);
     disk_free(d);
@@ -394,7 +404,6 @@ static int mount_overlay(int disk, const char *lower)
         fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper) < 0 ||
         fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work) < 0)
         SKIP("overlays of this kernel take no descriptors");
-    CHECK_INT(fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0), 0);
     CHECK_INT(fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0), 0);
     return fsmount(fs, FSMOUNT_CLOEXEC, 0);
 }
@@ -408,7 +417,7 @@ TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
     int root = mount_overlay(disk, lower);
 
     CHECK(root >= 0);
-    CHECK_INT(disk_retire(d, FIRST, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
     CHECK_INT(spares(dir), 0);
     CHECK_INT(close(root), 0);
 
@@ -417,7 +426,7 @@ TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
     root = mount_overlay(disk, lower);
     CHECK_INT(mkdirat(root, "in the box", 0755), 0);
     CHECK_INT(close(root), 0);
-    CHECK_INT(disk_retire(d, SECOND, disk, 64, 0, NULL), 0);
+    CHECK_INT(retire(d, SECOND, disk, 0), 0);
     CHECK_INT(spares(dir), 1);
     disk_free(d);
 }
@@ -430,14 +439,14 @@ TEST(a_disk_is_not_used_again_without_end)
     int disk = make(d, FIRST, 64);
 
     for (;; had++) {
-        CHECK_INT(disk_retire(d, FIRST, disk, 64, lives, NULL), 0);
+        CHECK_INT(retire(d, FIRST, disk, lives), 0);
         if (spares(dir) == 0)
             break;
         CHECK(had < 1000);
         CHECK_INT(disk_make(d, FIRST, 64, 65536, &disk, &lives, NULL), 0);
         CHECK_INT(lives, had + 1);
     }
-    CHECK_INT(had, 63);
+    CHECK(had > 9 && had <= 63); /* or until its journal has taken too much of the host */
     disk_free(d);
 }
 
@@ -456,7 +465,7 @@ TEST(spare_disks_have_a_bound_and_do_not_outlive_a_killed_daemon)
     for (unsigned i = 0; i < ARRAY_LEN(disks); i++) {
         auto_free char *id = xasprintf("sbx_%024u", i);
 
-        CHECK_INT(disk_retire(d, id, disks[i], 64, 0, NULL), 0);
+        CHECK_INT(retire(d, id, disks[i], 0), 0);
     }
     CHECK_INT(spares(dir), 16);
     CHECK_INT(entries(dir, "sandboxes"), 0);
@@ -464,6 +473,163 @@ TEST(spare_disks_have_a_bound_and_do_not_outlive_a_killed_daemon)
     CHECK_INT(close(open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
     d = open_disks(dir);
     CHECK_INT(spares(dir), 0);
+    disk_free(d);
+}
+
+/* ---- disks that are mounted again ---- */
+
+static int mount_again(struct disk *d, const char *id)
+{
+    struct err err = {0};
+    int fd = -1;
+
+    if (disk_mount(d, id, 65536, &fd, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    return fd;
+}
+
+static void sync_upper(int disk, const char *name)
+{
+    auto_free char *path = xasprintf("upper/%s", name);
+    auto_close int fd = openat(disk, path, O_RDONLY | O_CLOEXEC);
+
+    CHECK_INT(fsync(fd), 0);
+}
+
+static void check_upper(int disk, const char *name, const char *want)
+{
+    auto_free char *path = xasprintf("upper/%s", name);
+    char text[64];
+
+    CHECK(read_file_at(disk, path, text, sizeof(text)) > 0);
+    CHECK_STR(text, want);
+}
+
+TEST(what_was_synced_is_there_after_a_power_cut)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+
+    write_upper(disk, "new", "first");
+    sync_upper(disk, "new");
+    write_upper(disk, "tmp", "second");
+    sync_upper(disk, "tmp");
+    CHECK_INT(renameat(disk, "upper/tmp", disk, "upper/new"), 0);
+    sync_upper(disk, ".");
+    write_upper(disk, "unsynced", "x");
+    disk_shut_down(disk);
+    CHECK_INT(close(disk), 0);
+
+    disk = mount_again(d, FIRST);
+    check_upper(disk, "new", "second");
+    CHECK_INT(faccessat(disk, "upper/unsynced", F_OK, 0), -1); /* control: it was a cut */
+    CHECK_INT(retire(d, FIRST, disk, DISK_ONCE), 0);
+    disk_free(d);
+}
+
+TEST(what_one_box_removed_does_not_come_back_to_the_next_with_a_power_cut)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+    dev_t first = device(disk);
+
+    write_upper(disk, "secret", "of the first");
+    sync_upper(disk, "secret");
+    CHECK_INT(retire(d, FIRST, disk, 0), 0);
+    disk = make(d, SECOND, 64);
+    CHECK(device(disk) == first);
+    disk_shut_down(disk);
+    CHECK_INT(close(disk), 0);
+
+    disk = mount_again(d, SECOND);
+    check_like_new(disk);
+    CHECK_INT(retire(d, SECOND, disk, DISK_ONCE), 0);
+    disk_free(d);
+}
+
+TEST(a_disk_that_is_mounted_is_mounted_a_second_time_from_the_same_device)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64), again;
+
+    write_upper(disk, "a", "unsynced");
+    again = mount_again(d, FIRST);
+    CHECK(device(disk) == device(again));
+    check_upper(again, "a", "unsynced");
+    CHECK_INT(close(again), 0);
+    CHECK_INT(retire(d, FIRST, disk, DISK_ONCE), 0);
+    disk_free(d);
+}
+
+/* As an older version made them: no journal, and a volatile overlay. */
+static void make_old(const char *dir, const char *id, const char *more)
+{
+    auto_free char *command =
+        xasprintf("cd %s && mkdir -p root/upper root/logs root/work/incompat/volatile && "
+                  "echo old >root/upper/f && mke2fs -q -F -t ext4 -b 4096 -O ^has_journal -d root "
+                  "sandboxes/%s.img 64m >/dev/null && rm -r root %s",
+                  dir, id, more);
+    char *argv[] = {(char[]){"sh"}, (char[]){"-c"}, command, NULL};
+    int status = -1;
+    pid_t pid;
+
+    CHECK_INT(posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ), 0);
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK_INT(status, 0);
+}
+
+static void check_old(const char *more)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk;
+
+    make_old(dir, FIRST, more);
+    for (int i = 0; i < 2; i++) {
+        disk = mount_again(d, FIRST);
+        check_upper(disk, "f", "old\n");
+        CHECK_INT(faccessat(disk, "work/incompat", F_OK, 0), -1);
+        CHECK_INT(faccessat(disk, "work", F_OK, 0), 0);
+        write_upper(disk, "synced", "new");
+        sync_upper(disk, "synced");
+        disk_shut_down(disk); /* it has a journal now */
+        CHECK_INT(close(disk), 0);
+    }
+    disk = mount_again(d, FIRST);
+    check_upper(disk, "synced", "new");
+    CHECK_INT(retire(d, FIRST, disk, DISK_ONCE), 0);
+    disk_free(d);
+}
+
+TEST(a_disk_of_an_older_version_is_mounted_and_gets_a_journal)
+{
+    check_old("");
+}
+
+TEST(a_disk_of_an_older_version_is_repaired_after_a_power_cut)
+{
+    /* Not clean, and the count of free blocks is wrong. */
+    check_old("&& debugfs -w -R 'ssv state 0' sandboxes/*.img 2>/dev/null && "
+              "debugfs -w -R 'ssv free_blocks_count 7' sandboxes/*.img 2>/dev/null && "
+              "debugfs -w -R 'freeb 2000 9' sandboxes/*.img 2>/dev/null");
+}
+
+TEST(what_is_no_disk_is_refused_and_left_as_it_is)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    auto_free char *path = xasprintf("%s/sandboxes/" FIRST ".img", dir);
+    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    struct err err = {0};
+    int disk;
+
+    CHECK_INT(ftruncate(fd, 1 << 20), 0);
+    CHECK_INT(disk_mount(d, FIRST, 65536, &disk, &err), -1);
+    CHECK(strstr(err.text, "no disk"));
+    CHECK_INT(access(path, F_OK), 0);
     disk_free(d);
 }
 

@@ -56,6 +56,7 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err)
         close_fd(&pidfd);
         return 0;
     }
+    b->pid = box->pid;
     berth_set_process(n, b, pidfd);
     return 1;
 }

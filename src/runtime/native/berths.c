@@ -47,7 +47,7 @@ struct berth *berth_add(struct native *n, const char *id)
     (void)snprintf(b->id, sizeof(b->id), "%s", id);
     b->slot = BOX_NO_SLOT;
     b->disk_lives = DISK_ONCE;
-    b->scratch = b->ctl = b->exec = b->pidfd = -1;
+    b->scratch = b->root = b->ctl = b->exec = b->pidfd = -1;
     (void)pthread_mutex_lock(&n->lock);
     at = bucket(n, id);
     b->next = *at;
@@ -69,6 +69,7 @@ void berth_drop(struct native *n, const char *id)
     (void)pthread_mutex_unlock(&n->lock);
     if (!b)
         return;
+    close_fd(&b->root);
     close_fd(&b->scratch);
     close_fd(&b->ctl);
     close_fd(&b->exec);

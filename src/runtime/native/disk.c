@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/loop.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +13,13 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "runtime/native/disk_internal.h"
 #include "runtime/native/disk_spares.h"
@@ -33,14 +30,13 @@
 #define SHUTDOWN_IOCTL    _IOR('X', 125, uint32_t)
 #define SHUTDOWN_NO_FLUSH 2u
 
-#define BLOCK         4096 /* of the filesystems that are made here */
-#define INODE         256
-#define TEMPLATES_MAX 32
+#define INODE 256
 
 struct disk {
     char *dir;     /* <data>/sandboxes */
     char *scratch; /* <data>/scratch: templates */
     bool quota;
+    bool unlocked; /* an older version made loop devices that are there still: see image_lock() */
     struct spares *spares; /* not with a quota */
     pthread_mutex_t lock;  /* making of templates */
 };
@@ -52,17 +48,30 @@ static int make_dir(const char *path, struct err *err)
     return 0;
 }
 
-static void end_lease(const struct disk *d, const char *device);
+static void end_lease(const char *device, const char *image);
 
-/* Of a daemon that ended while it had some out; this one gives its own. */
-static void end_leases(const struct disk *d)
+static bool is_unlocked(const char *image)
+{
+    auto_close int fd = open(image, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd >= 0 && image_lock(fd);
+}
+
+/* What a daemon before us left mounted. Leases that it had out end; this one gives its own. */
+static void look_at_mounted(struct disk *d)
 {
     DIR *dir = opendir("/sys/fs/ext4");
     struct dirent *e;
 
-    while (dir && (e = readdir(dir)))
-        if (str_starts(e->d_name, "loop"))
-            end_lease(d, e->d_name);
+    while (dir && (e = readdir(dir))) {
+        char image[4096];
+
+        if (!str_starts(e->d_name, "loop") || !loop_backing(e->d_name, image, sizeof(image)) ||
+            !str_starts(image, d->dir))
+            continue;
+        end_lease(e->d_name, image);
+        d->unlocked |= is_unlocked(image);
+    }
     if (dir)
         (void)closedir(dir);
 }
@@ -81,7 +90,7 @@ int disk_open(const char *data_dir, struct disk **ret, struct err *err)
     }
     d->quota = quota_works(d->dir);
     if (!d->quota) {
-        end_leases(d);
+        look_at_mounted(d);
         d->spares = spares_open(spares);
     }
     *ret = d;
@@ -102,128 +111,6 @@ void disk_free(struct disk *d)
 const char *disk_kind(const struct disk *d)
 {
     return d->quota ? "project quota" : "loop";
-}
-
-/* ---- templates ---- */
-
-static int run_mke2fs(const char *image, const char *root, uint32_t mb, struct err *err)
-{
-    /* No journal: a box's disk is thrown away after a crash. Tables are left uninitialised, so that
-     * a copy is a few blocks. The daemon's own path, not the box's, says which program runs. */
-    auto_free char *size = xasprintf("%um", mb);
-    char *argv[] = {(char[]){"mke2fs"},
-                    (char[]){"-q"},
-                    (char[]){"-F"},
-                    (char[]){"-t"},
-                    (char[]){"ext4"},
-                    (char[]){"-m"},
-                    (char[]){"0"},
-                    (char[]){"-i"},
-                    (char[]){"16384"},
-                    (char[]){"-b"},
-                    (char[]){"4096"}, /* BLOCK */
-                    (char[]){"-O"},
-                    (char[]){"^has_journal,^resize_inode,sparse_super2"},
-                    (char[]){"-E"},
-                    (char[]){"lazy_itable_init=1,nodiscard,root_owner=0:0,num_backup_sb=0"},
-                    (char[]){"-d"},
-                    (char *)(uintptr_t)root,
-                    (char *)(uintptr_t)image,
-                    size,
-                    NULL};
-    char *envp[] = {(char[]){"PATH=/usr/sbin:/sbin:/usr/bin:/bin"}, (char[]){"LC_ALL=C"}, NULL};
-    int status = 0, r;
-    pid_t pid;
-
-    r = posix_spawn(&pid, "/sbin/mke2fs", NULL, NULL, argv, envp);
-    if (r == ENOENT)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "mke2fs is needed for the disks of sandboxes; install e2fsprogs");
-    if (r != 0)
-        return err_sys(err, r, "run mke2fs");
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_sys(err, errno, "wait for mke2fs");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return err_set(err, ERR_INTERNAL, "mke2fs failed with status %d", WEXITSTATUS(status));
-    return 0;
-}
-
-/* mke2fs announces a file that it has to make itself. */
-static int make_empty(const char *path, struct err *err)
-{
-    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-    return fd < 0 ? err_sys(err, errno, "make %s", path) : 0;
-}
-
-static int make_template(struct disk *d, const char *path, uint32_t mb, struct err *err)
-{
-    auto_free char *tmp = xasprintf("%s.tmp", path);
-    auto_free char *root = xasprintf("%s/root", d->scratch);
-    int r = make_dir(root, err);
-
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(disk_folders); i++) {
-        auto_free char *dir = xasprintf("%s/%s", root, disk_folders[i]);
-
-        r = make_dir(dir, err);
-    }
-    if (r == 0)
-        r = make_empty(tmp, err);
-    if (r == 0)
-        r = run_mke2fs(tmp, root, mb, err);
-    if (r == 0 && rename(tmp, path) < 0)
-        r = err_sys(err, errno, "rename %s", tmp);
-    if (r < 0)
-        (void)unlink(tmp);
-    return r;
-}
-
-/* Callers choose sizes: of the templates those stay that were used last. */
-static void drop_oldest_template(struct disk *d)
-{
-    struct timespec oldest = {0};
-    char name[NAME_MAX + 1] = "";
-    DIR *dir = opendir(d->scratch);
-    struct dirent *e;
-    unsigned n = 0;
-
-    while (dir && (e = readdir(dir))) {
-        struct stat st;
-
-        if (!str_starts(e->d_name, "template-") || !str_ends(e->d_name, ".img") ||
-            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        if (n++ > 0 && (st.st_mtim.tv_sec > oldest.tv_sec || (st.st_mtim.tv_sec == oldest.tv_sec &&
-                                                              st.st_mtim.tv_nsec > oldest.tv_nsec)))
-            continue;
-        oldest = st.st_mtim;
-        (void)snprintf(name, sizeof(name), "%s", e->d_name);
-    }
-    if (n > TEMPLATES_MAX)
-        (void)unlinkat(dirfd(dir), name, 0);
-    if (dir)
-        (void)closedir(dir);
-}
-
-static int open_template(struct disk *d, uint32_t mb, struct err *err)
-{
-    auto_free char *path = xasprintf("%s/template-%u.img", d->scratch, mb);
-    int fd, r = 0;
-
-    (void)pthread_mutex_lock(&d->lock);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        r = make_template(d, path, mb, err);
-        fd = r < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-        drop_oldest_template(d);
-    } else if (fd >= 0) {
-        (void)futimens(fd, NULL);
-    }
-    if (fd < 0 && r == 0)
-        r = err_sys(err, errno, "open %s", path);
-    (void)pthread_mutex_unlock(&d->lock);
-    return r < 0 ? -1 : fd;
 }
 
 /* ---- a loop disk ---- */
@@ -253,78 +140,6 @@ static int copy_sparse(int from, int to)
     }
 }
 
-/* A free loop device set up on file: its path is in name. Another program can take the device
- * between asking for it and setting it up; then we ask again. */
-static int loop_attach(int file, char *name, size_t size)
-{
-    auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-
-    if (control < 0)
-        return -errno;
-    for (int tries = 0; tries < 64; tries++) {
-        struct loop_config config = {
-            .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
-        auto_close int loop = -1;
-        int n = ioctl(control, LOOP_CTL_GET_FREE);
-
-        if (n < 0)
-            return -errno;
-        (void)snprintf(name, size, "/dev/loop%d", n);
-        loop = open(name, O_RDWR | O_CLOEXEC);
-        if (loop < 0)
-            return -errno;
-        if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
-            return steal_fd(loop);
-        if (errno != EBUSY)
-            return -errno;
-    }
-    return -EBUSY;
-}
-
-static int mount_device(const char *device, unsigned attrs, struct err *err)
-{
-    auto_close int fs = fsopen("ext4", FSOPEN_CLOEXEC);
-    int m;
-
-    if (fs < 0)
-        return err_sys(err, errno, "open ext4");
-    if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return err_sys(err, errno, "mount %s", device);
-    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attrs);
-    return m < 0 ? err_sys(err, errno, "mount %s", device) : m;
-}
-
-static int mount_image(int image, unsigned attrs, struct err *err)
-{
-    char device[64];
-    auto_close int loop = loop_attach(image, device, sizeof(device));
-
-    if (loop < 0)
-        return err_sys(err, -loop, "attach a loop device (are loop devices available?)");
-    return mount_device(device, attrs, err);
-}
-
-int disk_device(int fd, char *name, size_t size)
-{
-    char link[64], device[256];
-    struct stat root;
-    ssize_t n;
-
-    if (fstat(fd, &root) < 0)
-        return -errno;
-    (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(root.st_dev),
-                   minor(root.st_dev));
-    n = readlink(link, device, sizeof(device) - 1);
-    if (n < 0)
-        return -errno;
-    device[n] = '\0';
-    (void)snprintf(name, size, "%s", strrchr(device, '/') + 1);
-    return 0;
-}
-
 /* Can the mount be attached somewhere? Where overlays take their folders by path, the launcher
  * attached it and took it down, and it cannot be again. What is set here is set already. */
 static bool is_whole(int mount)
@@ -332,17 +147,6 @@ static bool is_whole(int mount)
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
 
     return mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0;
-}
-
-/* Another mount of the same filesystem. */
-static int mount_again(int mount)
-{
-    char name[64], device[80];
-
-    if (disk_device(mount, name, sizeof(name)) < 0)
-        return -1;
-    (void)snprintf(device, sizeof(device), "/dev/%s", name);
-    return mount_device(device, 0, NULL);
 }
 
 /* The disk of a box that is gone, with its mount if that will do: closing one waits for an RCU
@@ -354,7 +158,7 @@ static int take_spare(struct disk *d, const char *path, uint32_t mb, unsigned *r
 
     if (fd < 0 || is_whole(fd))
         return steal_fd(fd);
-    m = mount_again(fd);
+    m = image_mount_again(fd);
     if (m < 0)
         (void)unlink(path);
     return m;
@@ -369,6 +173,16 @@ static void warm_up(int mount)
     close_fd(&(int){openat(mount, "work/warm/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)});
     (void)unlinkat(mount, "work/warm/f", 0);
     (void)unlinkat(mount, "work/warm", AT_REMOVEDIR);
+}
+
+static int open_template(struct disk *d, uint32_t mb, struct err *err)
+{
+    int fd;
+
+    (void)pthread_mutex_lock(&d->lock);
+    fd = template_open(d->scratch, mb, err);
+    (void)pthread_mutex_unlock(&d->lock);
+    return fd;
 }
 
 static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *err)
@@ -387,7 +201,7 @@ static int make_loop(struct disk *d, const char *path, uint32_t mb, struct err *
         (void)unlink(path);
         return err_sys(err, -r, "copy the template of the disk");
     }
-    r = mount_image(image, 0, err);
+    r = image_mount(image, 0, err);
     if (r < 0)
         (void)unlink(path);
     else
@@ -419,7 +233,7 @@ static int make_either(struct disk *d, const char *path, uint32_t mb, uint32_t o
 
     *ret_lives = 0;
     if (d->quota)
-        return quota_make(path, disk_folders, ARRAY_LEN(disk_folders), mb, owner, err);
+        return quota_make(path, disk_folders, DISK_FOLDERS, mb, owner, err);
     mount = take_spare(d, path, mb, ret_lives);
     return mount >= 0 ? mount : make_loop(d, path, mb, err);
 }
@@ -477,58 +291,48 @@ int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struc
     return r < 0 ? err_sys(err, -r, "make %s on the disk", path) : 0;
 }
 
-/* The file that a loop device is on. */
-static bool read_backing(const char *device, char *backing, size_t size)
+/* A power cut soon after a disk was used again leaves it empty. */
+static int make_missing(int mount, uint32_t owner, struct err *err)
 {
-    char path[300];
+    bool new = faccessat(mount, "upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+               faccessat(mount, "logs", F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 
-    (void)snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", device);
-    if (read_file_at(AT_FDCWD, path, backing, size) <= 0)
-        return false;
-    backing[strcspn(backing, "\n")] = '\0';
-    return true;
+    for (size_t i = 0; i < DISK_FOLDERS; i++)
+        if (mkdirat(mount, disk_folders[i], 0700) < 0 && errno != EEXIST)
+            return err_sys(err, errno, "make the folders of the disk");
+    return new ? give_to(mount, owner, err) : 0;
 }
 
-/* The loop device on a file, if there is one: its path is in name. */
-static bool find_loop(const char *file, char *name, size_t size)
+/* work/ has nothing that anybody needs, but in one of an older version a word that its overlay
+ * cannot be mounted again, since it was volatile. */
+static int make_fit(int mount, uint32_t owner, struct err *err)
 {
-    DIR *dir = opendir("/sys/block");
-    bool found = false;
-    struct dirent *e;
+    int r = remove_tree(mount, "work");
 
-    while (dir && !found && (e = readdir(dir))) {
-        char backing[4096];
-
-        if (!str_starts(e->d_name, "loop") || !read_backing(e->d_name, backing, sizeof(backing)))
-            continue;
-        found = strcmp(backing, file) == 0;
-        if (found)
-            (void)snprintf(name, size, "/dev/%s", e->d_name);
-    }
-    if (dir)
-        (void)closedir(dir);
-    return found;
+    if (r < 0)
+        return err_sys(err, -r, "empty the work folder of the disk");
+    return make_missing(mount, owner, err);
 }
 
-/* A second mount of a device that is mounted is the same filesystem. */
-static int mount_view(const char *path, struct err *err)
+int disk_mount(struct disk *d, const char *id, uint32_t owner, int *ret_fd, struct err *err)
 {
-    auto_close int image = -1;
-    char device[300];
+    auto_free char *path = path_of(d, id);
+    auto_close int mount = d->quota ? open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+                                    : image_mount_any(path, 0, d->unlocked, err);
 
-    if (find_loop(path, device, sizeof(device)))
-        return mount_device(device, MOUNT_ATTR_RDONLY, err);
-    image = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
-        return err_sys(err, errno, "open %s", path);
-    return mount_image(image, MOUNT_ATTR_RDONLY, err);
+    if (mount < 0)
+        return d->quota ? err_sys(err, errno, "open %s", path) : -1;
+    if (make_fit(mount, owner, err) < 0)
+        return -1;
+    *ret_fd = steal_fd(mount);
+    return 0;
 }
 
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err)
 {
     auto_free char *path = path_of(d, id);
     auto_close int mount = d->quota ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                                    : mount_view(path, err);
+                                    : image_mount_any(path, MOUNT_ATTR_RDONLY, d->unlocked, err);
     int fd;
 
     if (mount < 0)
@@ -549,16 +353,16 @@ void disk_shut_down(int fd)
         (void)ioctl(root, SHUTDOWN_IOCTL, &how);
 }
 
-int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, unsigned lives,
-                struct err *err)
+int disk_retire(struct disk *d, const char *id, struct disk_left left, struct err *err)
 {
     auto_free char *path = path_of(d, id);
 
-    if (!d->quota && spares_put(d->spares, path, mb, lives, fd))
+    if (!d->quota && spares_put(d->spares, path, &left))
         return 0;
     if (!d->quota)
-        disk_shut_down(fd);
-    close_fd(&fd);
+        disk_shut_down(left.fd);
+    close_fd(&left.root);
+    close_fd(&left.fd);
     return disk_remove(d, id, err);
 }
 
@@ -593,10 +397,10 @@ int disk_room(struct disk *d, const char *id, int fd, struct disk_room *ret, str
         return 0;
     if (fstatvfs(fd, &st) < 0)
         return err_sys(err, errno, "look at the disk of %s", id);
-    /* The table of files is no part of the blocks that are counted, but takes room as it is used.
-     */
-    ret->used =
-        (st.f_blocks - st.f_bfree) * st.f_frsize + (st.f_files - st.f_ffree) * (uint64_t)INODE;
+    /* The table of files is no part of the blocks that are counted, but takes room as it is used;
+     * nor is the journal, all of which can be written at any time. */
+    ret->used = (st.f_blocks - st.f_bfree) * st.f_frsize +
+                (st.f_files - st.f_ffree) * (uint64_t)INODE + ((uint64_t)DISK_JOURNAL_MB << 20);
     return 0;
 }
 
@@ -604,7 +408,7 @@ int disk_room(struct disk *d, const char *id, int fd, struct disk_room *ret, str
 static uint64_t usual_reserve(const char *path)
 {
     struct stat st;
-    uint64_t blocks = stat(path, &st) < 0 ? 0 : (uint64_t)st.st_size / BLOCK / 50;
+    uint64_t blocks = stat(path, &st) < 0 ? 0 : (uint64_t)st.st_size / DISK_BLOCK / 50;
 
     return blocks < 4096 ? blocks : 4096;
 }
@@ -618,12 +422,9 @@ static int keep_blocks(const char *device, uint64_t blocks)
     return write_file_at(AT_FDCWD, path, text);
 }
 
-static void end_lease(const struct disk *d, const char *device)
+static void end_lease(const char *device, const char *image)
 {
-    char backing[4096];
-
-    if (read_backing(device, backing, sizeof(backing)) && str_starts(backing, d->dir))
-        (void)keep_blocks(device, usual_reserve(backing));
+    (void)keep_blocks(device, usual_reserve(image));
 }
 
 /* Of the blocks that ext4 keeps for itself only it takes any, to write out what was accepted: what
@@ -643,8 +444,8 @@ int disk_lease(struct disk *d, const char *id, int fd, uint64_t more, struct err
     r = disk_device(fd, device, sizeof(device));
     if (r < 0)
         return err_sys(err, -r, "find the loop device of %s", id);
-    if (more / BLOCK < st.f_bfree && st.f_bfree - more / BLOCK > keep)
-        keep = st.f_bfree - more / BLOCK;
+    if (more / DISK_BLOCK < st.f_bfree && st.f_bfree - more / DISK_BLOCK > keep)
+        keep = st.f_bfree - more / DISK_BLOCK;
     r = keep_blocks(device, keep);
     return r < 0 ? err_sys(err, -r, "bound the disk of %s", id) : 0;
 }

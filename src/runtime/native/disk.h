@@ -31,14 +31,26 @@ int disk_make(struct disk *d, const char *id, uint32_t mb, uint32_t owner, int *
               unsigned *ret_lives, struct err *err);
 /* Makes a directory in upper/ of a new disk, with those above it. */
 int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struct err *err);
+/* The same of a disk that a box had, for another box of the same id: what that wrote is there, and
+ * after a crash of the machine what it had synced. owner is as it was. No overlay of it may be
+ * mounted any more. */
+int disk_mount(struct disk *d, const char *id, uint32_t owner, int *ret_fd, struct err *err);
 /* The root of a disk that exists already, as a read-only mount of its own: also of one that is
  * mounted, and then the very same filesystem. Fine without any descriptor of it. */
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
-/* Removes the disk of a box whose processes are gone, and closes fd, its root. One of that many MB
- * that had little on it is emptied for the next disk_make, unless DISK_ONCE boxes had it. Of others
- * what the box wrote and nobody will read is dropped instead of written out. */
-int disk_retire(struct disk *d, const char *id, int fd, uint32_t mb, unsigned lives,
-                struct err *err);
+/* The disk of a box whose processes are gone. */
+struct disk_left {
+    int fd;         /* its root */
+    int root;       /* the overlay on it; -1 = that went with the processes, or never was */
+    uint32_t mb;    /* its size */
+    unsigned lives; /* how many boxes had it before; DISK_ONCE = it is for no other */
+    bool used;      /* the box has run */
+};
+
+/* Removes it and closes its descriptors. One that had little on it is emptied for the next
+ * disk_make. Of others what the box wrote and nobody will read is dropped instead of written out.
+ */
+int disk_retire(struct disk *d, const char *id, struct disk_left left, struct err *err);
 /* Fine if it is gone. Freeing the blocks of a full one takes a while. */
 int disk_remove(struct disk *d, const char *id, struct err *err);
 /* Bytes that it takes on the host now; 0 when unknown. */

@@ -23,15 +23,15 @@
 #define SPARES_MAX 16
 
 /* Past these it takes longer to empty a disk than to make another. Each run of blocks that is freed
- * is discarded on its own, some 90 us, and whoever wants to can make every block such a run. */
+ * is discarded on its own, some 90 us, and whoever wants to can make every block such a run. The
+ * journal is written from its beginning to its end before it is written over. */
 #define FILES_MAX  48
 #define NAMES_MAX  256        /* in a folder with all below it; a file may have many */
 #define BYTES_MAX  (1u << 20) /* in the disk */
 #define BACKED_MAX (2u << 20) /* of its file on the host, once it is empty */
 
-/* Without a journal ext4 leaves inodes alone that were deleted in the last minutes, and looks past
- * them each time; so a disk that is used again and again becomes slower, and its table of inodes
- * larger. */
+/* What a filesystem remembers of its past in ways that nobody thought of does not go on for ever.
+ */
 #define LIVES_MAX 64
 
 /* What mke2fs gives a filesystem: the reserved ones, and lost+found. */
@@ -41,7 +41,7 @@
 #define LOOKS        10
 #define LOOK_WAIT_NS 1000000
 
-const char *const disk_folders[3] = {"upper", "work", "logs"};
+const char *const disk_folders[DISK_FOLDERS] = {"upper", "work", "logs"};
 
 struct spare {
     int fd;
@@ -93,19 +93,33 @@ static bool is_empty(int fd)
     return false;
 }
 
-/* The folders go too: so do their owners, modes, flags, times and attributes. */
-static bool empty(int fd)
+/* Writes out that it is empty. An overlay that goes does that itself, before it lets go of the
+ * folders. One that no box had is so on disk already, but for what we made. */
+static bool put_on_disk(struct disk_left *left)
 {
-    for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
-        if (remove_small_tree(fd, disk_folders[i], NAMES_MAX) < 0)
+    auto_close int fd = -1;
+
+    if (left->root >= 0 || !left->used) {
+        close_fd(&left->root);
+        return true;
+    }
+    fd = openat(left->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 && syncfs(fd) == 0;
+}
+
+/* The folders go too: so do their owners, modes, flags, times and attributes. */
+static bool empty(struct disk_left *left)
+{
+    for (size_t i = 0; i < DISK_FOLDERS; i++)
+        if (remove_small_tree(left->fd, disk_folders[i], NAMES_MAX) < 0)
             return false;
-    return is_empty(fd);
+    return put_on_disk(left) && is_empty(left->fd);
 }
 
 /* Not before it is taken: how old they are would tell when the last box went. */
 static bool make_folders(int fd)
 {
-    for (size_t i = 0; i < ARRAY_LEN(disk_folders); i++)
+    for (size_t i = 0; i < DISK_FOLDERS; i++)
         if (mkdirat(fd, disk_folders[i], 0700) < 0)
             return false;
     return true;
@@ -150,12 +164,14 @@ static struct spare take_out(struct spares *s, unsigned at)
     return spare;
 }
 
-bool spares_put(struct spares *s, const char *path, uint32_t mb, unsigned lives, int fd)
+bool spares_put(struct spares *s, const char *path, struct disk_left *left)
 {
-    struct spare oldest = {.fd = -1}, spare = {.fd = fd, .mb = mb, .lives = lives + 1};
+    struct spare oldest = {.fd = -1};
+    struct spare spare = {.fd = left->fd, .mb = left->mb, .lives = left->lives + 1};
     auto_free char *to = NULL;
 
-    if (lives >= LIVES_MAX - 1 || !has_little(fd) || !empty(fd) || !is_small(path) || !is_sound(fd))
+    if (left->lives >= LIVES_MAX - 1 || !has_little(left->fd) || !empty(left) || !is_small(path) ||
+        !is_sound(left->fd))
         return false;
     (void)pthread_mutex_lock(&s->lock);
     spare.number = s->next_number++;

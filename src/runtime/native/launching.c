@@ -205,6 +205,22 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
     return r;
 }
 
+/* The root goes with the last process of the box, and writes the whole disk out as it goes. That
+ * takes longer than all else in a kill, and who removes the box throws the disk away. */
+static void hold_root(struct berth *b)
+{
+    auto_close int root = -1;
+    char path[48];
+
+    if (b->root >= 0 || b->parked || b->pid <= 0)
+        return;
+    (void)snprintf(path, sizeof(path), "/proc/%lld/root", (long long)b->pid);
+    root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* If it lives still, that was its own number. */
+    if (root >= 0 && pidfd_send_signal(b->pidfd, 0, NULL, 0) == 0)
+        b->root = steal_fd(root);
+}
+
 int box_end(struct native *n, struct berth *b, struct err *err)
 {
     struct pollfd p = {.fd = b->pidfd, .events = POLLIN};
@@ -212,6 +228,7 @@ int box_end(struct native *n, struct berth *b, struct err *err)
 
     if (b->pidfd < 0)
         return 0;
+    hold_root(b);
     if (pidfd_send_signal(b->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
         return err_sys(err, errno, "signal the agent");
     r = poll(&p, 1, 0);

@@ -50,9 +50,20 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
  * for somebody else may be open still; of one that was here before us nothing is known. */
 static int retire_disk(struct native *n, struct berth *b, const char *id, struct err *err)
 {
+    /* One that is mounted still has to be told that nobody wants what is on it. */
+    if (b && b->scratch < 0 && b->root >= 0)
+        (void)disk_view(n->disk, id, &b->scratch, NULL);
+    if (b && b->scratch < 0)
+        close_fd(&b->root);
     if (!b || b->scratch < 0)
         return disk_remove(n->disk, id, err);
-    return disk_retire(n->disk, id, steal_fd(b->scratch), b->limits.disk_mb, b->disk_lives, err);
+    return disk_retire(n->disk, id,
+                       (struct disk_left){.fd = steal_fd(b->scratch),
+                                          .root = steal_fd(b->root),
+                                          .mb = b->limits.disk_mb,
+                                          .lives = b->disk_lives,
+                                          .used = !b->parked},
+                       err);
 }
 
 static int another_disk(struct native *n, struct berth *b, uint32_t disk_mb, struct err *err)
@@ -88,14 +99,26 @@ static int make_dirs(const struct berth *b, const struct box_root *root, struct 
     return 0;
 }
 
-/* Another child for one that is gone. The old one's root may have been mounted, and an overlay that
- * was volatile is not mounted twice: so it gets another disk too. */
+/* Another mount of the disk, without the overlay that may have been on it. The old one may have
+ * been attached, and cannot be again. */
+static int mount_disk(struct native *n, struct berth *b, struct err *err)
+{
+    int fd;
+
+    close_fd(&b->root);
+    if (disk_mount(n->disk, b->id, id_range_base(b->slot), &fd, err) < 0)
+        return -1;
+    close_fd(&b->scratch);
+    b->scratch = fd;
+    return 0;
+}
+
+/* Another child for one that is gone. */
 static int begin_again(struct native *n, struct berth *b, struct box *box,
                        const struct box_root *root, struct err *err)
 {
     log_warn("the prepared child of a sandbox was gone; another takes its place", "id", b->id);
-    if (box_end(n, b, err) < 0 || another_disk(n, b, b->limits.disk_mb, err) < 0 ||
-        make_dirs(b, root, err) < 0)
+    if (box_end(n, b, err) < 0 || mount_disk(n, b, err) < 0 || make_dirs(b, root, err) < 0)
         return -1;
     return box_park(n, b, box, err);
 }

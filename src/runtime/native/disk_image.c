@@ -1,0 +1,196 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "runtime/native/disk_internal.h"
+
+/* Files with filesystems, and the loop devices that they are mounted from. */
+
+/* Seconds after which what changed is written though nobody asked for it: as long as the kernel
+ * leaves data in memory. Each time costs the host an fsync. */
+#define COMMIT "30"
+
+#define TRIES 64 /* to get a device that another takes, or gives up, meanwhile */
+
+bool image_lock(int image)
+{
+    return flock(image, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* A free loop device set up on file: its path is in name. Another program can take the device
+ * between asking for it and setting it up; then we ask again. The device keeps the open file, and
+ * with it the lock. */
+static int loop_attach(int file, char *name, size_t size)
+{
+    auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+    if (control < 0)
+        return -errno;
+    for (int tries = 0; tries < TRIES; tries++) {
+        struct loop_config config = {
+            .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+        auto_close int loop = -1;
+        int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+        if (n < 0)
+            return -errno;
+        (void)snprintf(name, size, "/dev/loop%d", n);
+        loop = open(name, O_RDWR | O_CLOEXEC);
+        if (loop < 0)
+            return -errno;
+        if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
+            return steal_fd(loop);
+        if (errno != EBUSY)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
+/* A superblock of the device, which is there already if it is mounted. Only one with a journal
+ * takes `commit`. */
+static int configure(int fs, const char *device, bool journal)
+{
+    if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
+        (journal && fsconfig(fs, FSCONFIG_SET_STRING, "commit", COMMIT, 0) < 0) ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+static int mount_device(const char *device, unsigned attrs)
+{
+    auto_close int fs = fsopen("ext4", FSOPEN_CLOEXEC);
+    int r = fs < 0 ? -errno : configure(fs, device, true), m;
+
+    if (r == -EINVAL) {
+        close_fd(&fs);
+        fs = fsopen("ext4", FSOPEN_CLOEXEC);
+        r = fs < 0 ? -errno : configure(fs, device, false);
+    }
+    if (r < 0)
+        return r;
+    m = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attrs);
+    return m < 0 ? -errno : m;
+}
+
+int image_mount(int image, unsigned attrs, struct err *err)
+{
+    char device[64];
+    auto_close int loop = -1;
+    int r;
+
+    if (!image_lock(image))
+        return err_sys(err, errno, "lock the disk");
+    loop = loop_attach(image, device, sizeof(device));
+    if (loop < 0)
+        return err_sys(err, -loop, "attach a loop device (are loop devices available?)");
+    r = mount_device(device, attrs);
+    return r < 0 ? err_sys(err, -r, "mount %s", device) : r;
+}
+
+int disk_device(int fd, char *name, size_t size)
+{
+    char link[64], device[256];
+    struct stat root;
+    ssize_t n;
+
+    if (fstat(fd, &root) < 0)
+        return -errno;
+    (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(root.st_dev),
+                   minor(root.st_dev));
+    n = readlink(link, device, sizeof(device) - 1);
+    if (n < 0)
+        return -errno;
+    device[n] = '\0';
+    (void)snprintf(name, size, "%s", strrchr(device, '/') + 1);
+    return 0;
+}
+
+/* The file that a loop device is on. */
+bool loop_backing(const char *device, char *backing, size_t size)
+{
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", device);
+    if (read_file_at(AT_FDCWD, path, backing, size) <= 0)
+        return false;
+    backing[strcspn(backing, "\n")] = '\0';
+    return true;
+}
+
+/* The loop device on a file, if there is one: its path is in name. */
+static bool find_loop(const char *file, char *name, size_t size)
+{
+    DIR *dir = opendir("/sys/block");
+    bool found = false;
+    struct dirent *e;
+
+    while (dir && !found && (e = readdir(dir))) {
+        char backing[4096];
+
+        if (!str_starts(e->d_name, "loop") || !loop_backing(e->d_name, backing, sizeof(backing)))
+            continue;
+        found = strcmp(backing, file) == 0;
+        if (found)
+            (void)snprintf(name, size, "/dev/%s", e->d_name);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return found;
+}
+
+int image_mount_again(int fd)
+{
+    char name[64], device[80];
+
+    if (disk_device(fd, name, sizeof(name)) < 0)
+        return -1;
+    (void)snprintf(device, sizeof(device), "/dev/%s", name);
+    return mount_device(device, 0);
+}
+
+/* Mounts what a loop device has; -ENXIO = none has it any more. */
+static int mount_attached(const char *path, unsigned attrs)
+{
+    char device[300];
+
+    return find_loop(path, device, sizeof(device)) ? mount_device(device, attrs) : -ENXIO;
+}
+
+int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err)
+{
+    int r = -EBUSY;
+
+    for (int tries = 0; tries < TRIES; tries++) {
+        auto_close int image = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+        if (image < 0)
+            return err_sys(err, errno, "open %s", path);
+        if (scan && (r = mount_attached(path, attrs)) >= 0)
+            return r;
+        if (image_lock(image))
+            return image_check(path, image, err) < 0 ? -1 : image_mount(image, attrs, err);
+        /* A device has it, unless that is being given up, or is being set up by another. */
+        r = mount_attached(path, attrs);
+        if (r >= 0)
+            return r;
+        (void)poll(NULL, 0, 1 + tries);
+    }
+    return err_sys(err, -r, "mount %s", path);
+}
