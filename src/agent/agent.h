@@ -64,7 +64,7 @@ struct agents {
     bool apart; /* commands have a user namespace of their own, and we an id that it lacks */
     _Atomic pid_t main, spawner, syncer;    /* 0 = there is none */
     _Atomic uint64_t sync_id;               /* the call that is being answered, see sync.c */
-    _Atomic int sync_nr;                    /* which it is: that of sync(), syncfs() or ptrace() */
+    _Atomic int sync_nr;                    /* which it is: that of sync() or ptrace() */
     _Atomic pid_t sync_tracer, sync_traced; /* of ptrace() */
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
     _Atomic uint32_t young_execs;           /* that the first supervisor took, see young.c */

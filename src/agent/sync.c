@@ -14,9 +14,8 @@
 #include "base/procstat.h"
 #include "proto/plan.h"
 
-/* sync() would write out every filesystem of the host, and syncfs() does nothing in a root that is
- * a volatile overlay. The filter hands both to us: we write the box's own disk, where the upper
- * directory and the logs are, and only then does the call return.
+/* sync() would write out every filesystem of the host. The filter hands it to us: we write the
+ * box's own disk, where the upper directory and the logs are, and only then does the call return.
  *
  * Also told is a ptrace() whose tracer wants to hear of the end of what it traces
  * (PTRACE_O_TRACEEXIT): a killed process waits for such a tracer, and two that trace each other
@@ -55,11 +54,8 @@ int sync_fd(void)
 
 static void answer_sync(struct seccomp_notif_resp *answer)
 {
-    if (syscall(SYS_syncfs, AGENT_FD_LOGS, AGENT_SYNC_WORD) < 0)
+    if (syncfs(AGENT_FD_LOGS) < 0)
         answer->error = -errno;
-    else if (agents->sync_nr == SYS_syncfs)
-        /* The kernel has the last word, on the descriptor: there is none of the host's inside. */
-        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 }
 
 static pid_t process_of(pid_t thread)

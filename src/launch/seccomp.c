@@ -83,7 +83,7 @@ static const char *const allowed[] = {
     "setgroups", "setitimer", "setpgid", "setpriority", "setregid", "setresgid", "setresuid",
     "setreuid", "setsid", "setuid", "setxattr", "shmat", "shmctl", "shmdt",
     "shmget", "shutdown", "sigaltstack", "signalfd", "signalfd4", "splice", "stat", "statfs",
-    "statx", "symlink", "symlinkat", "sync_file_range", "sysinfo", "tee",
+    "statx", "symlink", "symlinkat", "sync_file_range", "syncfs", "sysinfo", "tee",
     "tgkill", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
     "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "times", "tkill",
     "truncate", "umask", "uname", "unlink", "unlinkat", "utime", "utimensat", "utimes", "vfork",
@@ -188,16 +188,9 @@ static const struct sock_filter by_arguments[] = {
     ALLOW,
     REFUSE(EPERM),
 
-    /* Told to the agent, which writes the box's own disk (agent/sync.c), and does so with this
-     * word.
-     */
+    /* Told to the agent, which writes the box's own disk (agent/sync.c). */
     IF_EQ(__NR_sync, 0, 1),
     ASK_AGENT,
-    IF_EQ(__NR_syncfs, 0, 4),
-    LOAD_ARG_LOW(1),
-    IF_EQ(AGENT_SYNC_WORD, 1, 0),
-    ASK_AGENT,
-    ALLOW,
 
     /* Filters of sockets are compiled into memory that is charged to nobody and has one bound for
      * the machine: past it no filter can be loaded, and so no sandbox be made. */

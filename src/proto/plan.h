@@ -91,17 +91,13 @@ enum agent_fd {
     AGENT_FD_USERS,   /* user namespace of the commands */
     AGENT_FD_OOM,     /* the workload's file that counts what was killed for lack of memory */
     AGENT_FD_STATUS,  /* a launch_report goes there when the agent serves, or fails to */
-    AGENT_FD_SYNC,    /* tells of sync() and syncfs() calls that wait for an answer */
+    AGENT_FD_SYNC,    /* tells of sync() calls that wait for an answer */
     AGENT_FD_MEMINFO, /* files that say what is used of memory, which it writes: /proc/meminfo */
     AGENT_FD_SHOWN,   /* and memory.usage_in_bytes; on cgroup v2 there is no file here */
     AGENT_FD_USAGE,   /* what the kernel says: bytes in use */
     AGENT_FD_STAT,    /* and memory.stat */
     AGENT_FD_CGROUPS, /* cgroup.procs, write only: those of the agent's leaf, then the workload's */
 };
-
-/* The filter keeps syncfs() for the agent; this, as a second argument that the kernel ignores, says
- * that it is the agent's own. Nothing is won by knowing it. */
-#define AGENT_SYNC_WORD 0x63617973u
 
 /* Leases are refused to all but the agent, which passes the two halves of a key as arguments that
  * the kernel ignores. The launcher draws one at its start, puts it into the filter in place of

@@ -188,14 +188,9 @@ TEST(sync_is_told_to_the_agent)
     CHECK_INT(answered(SYS_sync, 0, 0, EIO), EIO);
 }
 
-TEST(syncfs_is_told_to_the_agent)
+TEST(syncfs_goes_to_the_kernel)
 {
-    CHECK_INT(answered(SYS_syncfs, 0, 0, 0), 0);
-}
-
-TEST(the_agents_own_syncfs_goes_to_the_kernel)
-{
-    CHECK_INT(answered(SYS_syncfs, -1, AGENT_SYNC_WORD, 0), 1000 + EBADF);
+    CHECK_INT(answered(SYS_syncfs, -1, 0, 0), 1000 + EBADF);
 }
 
 TEST(terminal_injection_is_refused_whatever_the_high_bits)
