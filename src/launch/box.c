@@ -142,9 +142,9 @@ static int wait_for_start(struct child *child)
     wire_init(&w, text, (size_t)len);
     plan_get(&w, &child->start);
     child->plan = &child->start;
-    if (!wire_ok(&w) || strv_len(child->start.binds) + 5 != n)
+    if (!wire_ok(&w))
         return -EPROTO;
-    return parts_from(&child->parts, fds, n);
+    return parts_from(&child->parts, fds, n, strv_len(child->start.binds));
 }
 
 static int set_hostname(struct child *child)
@@ -335,6 +335,7 @@ static const struct step start_steps[] = {
     {"show /etc/hosts", show_hosts},
     {"move /proc, /sys and /dev", move_kernel_folders},
     {"limit /dev/shm", limit_shm},
+    {"mount volumes", mount_more},
     {"enter the root filesystem", enter_root},
     {"limit the size of files", limit_files},
     {"drop capabilities", drop_capabilities},
@@ -361,7 +362,7 @@ static int run_agent(const struct child *child)
     return -errno;
 }
 
-static void tell(int fd, const char *step, int error)
+void launch_tell(int fd, const char *step, int error)
 {
     struct launch_report report = {.error = error};
 
@@ -379,7 +380,7 @@ static void run_steps(struct child *child, const struct step *steps, size_t n, c
 
         if (r == 0)
             continue;
-        tell(*report, steps[i].name, -r);
+        launch_tell(*report, *child->failed ? child->failed : steps[i].name, -r);
         _exit(1);
     }
 }
@@ -391,9 +392,9 @@ void box_run(const struct launcher *l, const struct plan *plan, const struct cgr
 
     child = (struct child){.l = l, .plan = plan, .cgroups = *cgroups, .sync = sync};
     run_steps(&child, park_steps, ARRAY_LEN(park_steps), &child.sync);
-    tell(child.sync, "", 0);
+    launch_tell(child.sync, "", 0);
     run_steps(&child, wait_steps, ARRAY_LEN(wait_steps), &child.sync);
     run_steps(&child, start_steps, ARRAY_LEN(start_steps), &child.parts.status);
-    tell(child.parts.status, "start the agent", -run_agent(&child));
+    launch_tell(child.parts.status, "start the agent", -run_agent(&child));
     _exit(1);
 }

@@ -28,6 +28,7 @@ struct child {
     uint64_t memory_max;
     uint32_t cpu_quota; /* as told so far; 0 = not yet */
     struct parts parts;
+    char failed[56]; /* which mount, in place of the step's name; "" = the step's */
 };
 
 /* users.c: a step of box.c. */
@@ -49,6 +50,7 @@ int attach_root(struct child *child);
 int bind_host_folders(struct child *child);
 int move_kernel_folders(struct child *child);
 int limit_shm(struct child *child);
+int mount_more(struct child *child);
 int enter_root(struct child *child);
 
 /* told.c: what the box is told of itself. Steps while parked: */

@@ -79,8 +79,10 @@ struct parts {
     int logs, ctl, exec, status;
     int binds[BINDS_MAX];
     unsigned n_binds;
+    int mounts[PLAN_MOUNTS_MAX]; /* of plan.mounts, but of tmpfs */
+    unsigned n_mounts;
 };
-#define PARTS_FDS (5 + BINDS_MAX)
+#define PARTS_FDS (5 + BINDS_MAX + PLAN_MOUNTS_MAX)
 
 /* seccomp.c: the filter as BPF, owned by the caller. */
 int seccomp_build(struct sock_fprog *ret, struct err *err);
@@ -128,7 +130,7 @@ char **told_hierarchies(const char *cgroups);
 /* park.c, launcher side: the three plans. Each returns the pid or -errno with *step. */
 int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char **step);
 int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
-               const int fds[PLAN_FDS], const char **step);
+               const int *fds, size_t n_fds, const char **step);
 int park_forget(struct launcher *l, const char *id);
 
 /* box.c, in the child: does every step and does not return. On sync the launcher first sends /dev
@@ -136,6 +138,10 @@ int park_forget(struct launcher *l, const char *id);
 void box_run(const struct launcher *l, const struct plan *plan, const struct cgroup_fds *cgroups,
              int sync) __attribute__((noreturn));
 
-/* The descriptors of parts in a fixed order: how many there are, and back again. */
+/* box.c: sends a report. */
+void launch_tell(int fd, const char *step, int error);
+
+/* The descriptors of parts in a fixed order: how many there are, and back again, of which so many
+ * are binds. */
 unsigned parts_list(const struct parts *parts, int fds[PARTS_FDS]);
-int parts_from(struct parts *parts, const int *fds, size_t n);
+int parts_from(struct parts *parts, const int *fds, size_t n, size_t n_binds);

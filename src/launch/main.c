@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/attach_internal.h"
 #include "launch/launch_internal.h"
 
 static int run_plan(struct launcher *l, const void *data, size_t len, const int *fds, size_t n_fds,
@@ -33,10 +34,14 @@ static int run_plan(struct launcher *l, const void *data, size_t len, const int 
     if (wire_ok(&w)) {
         if (plan.op == PLAN_PARK)
             r = park(l, &plan, ret_pidfd, step);
-        else if (plan.op == PLAN_START && n_fds == PLAN_FDS)
-            r = park_start(l, &plan, data, len, fds, step);
+        else if (plan.op == PLAN_START && n_fds >= PLAN_FDS)
+            r = park_start(l, &plan, data, len, fds, n_fds, step);
         else if (plan.op == PLAN_FORGET)
             r = park_forget(l, plan.id);
+        else if (plan.op == PLAN_ATTACH)
+            r = launch_attach(l, &plan, fds, n_fds, step);
+        else if (plan.op == PLAN_DETACH)
+            r = launch_detach(l, &plan, fds, n_fds, step);
     }
     plan_done(&plan);
     return r;
@@ -49,8 +54,8 @@ static void serve(struct launcher *l)
     for (;;) {
         struct plan_answer answer = {0};
         const char *step = "";
-        int fds[PLAN_FDS], pidfd = -1;
-        size_t n_fds = PLAN_FDS;
+        int fds[PLAN_FDS + PLAN_MOUNTS_MAX], pidfd = -1;
+        size_t n_fds = ARRAY_LEN(fds);
         ssize_t n = recv_fds(LAUNCH_FD_SOCKET, data, sizeof(data), fds, &n_fds);
         int r;
 

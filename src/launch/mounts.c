@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/attach_internal.h"
 #include "launch/box_internal.h"
 #include "launch/mount_calls.h"
 
@@ -322,6 +323,42 @@ int limit_shm(struct child *child)
     if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
         return -errno;
+    return 0;
+}
+
+/* Of the box's own user namespace, so that what is in it counts as its memory. */
+static int make_more_tmpfs(const struct plan_mount *m)
+{
+    char size[24];
+    const char *options[] = {"mode", "1777", "size", size, NULL};
+
+    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)m->size);
+    return make_mount("tmpfs",
+                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                          (m->flags & PLAN_MOUNT_READ_ONLY ? MOUNT_ATTR_RDONLY : 0) |
+                          (m->flags & PLAN_MOUNT_NOEXEC ? MOUNT_ATTR_NOEXEC : 0),
+                      options);
+}
+
+/* In the order of the plan: one may be in another. */
+int mount_more(struct child *child)
+{
+    unsigned at = 0;
+
+    for (uint32_t i = 0; i < child->plan->n_mounts; i++) {
+        const struct plan_mount *m = &child->plan->mounts[i];
+        bool is_tmpfs = m->flags & PLAN_MOUNT_TMPFS;
+        auto_close int made = is_tmpfs ? make_more_tmpfs(m) : -1;
+        int r;
+
+        if (is_tmpfs ? made < 0 : at == child->parts.n_mounts)
+            return is_tmpfs ? made : -EPROTO;
+        r = attach_place(child->top, m->path, is_tmpfs ? made : child->parts.mounts[at++]);
+        if (r < 0) {
+            (void)snprintf(child->failed, sizeof(child->failed), "%s%s", PLAN_STEP_MOUNT, m->path);
+            return r;
+        }
+    }
     return 0;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "launch/attach_internal.h"
 #include "launch/launch_internal.h"
 
 unsigned parts_list(const struct parts *p, int fds[PARTS_FDS])
@@ -26,20 +27,24 @@ unsigned parts_list(const struct parts *p, int fds[PARTS_FDS])
     fds[n++] = p->status;
     for (unsigned i = 0; i < p->n_binds; i++)
         fds[n++] = p->binds[i];
+    for (unsigned i = 0; i < p->n_mounts; i++)
+        fds[n++] = p->mounts[i];
     return n;
 }
 
-int parts_from(struct parts *p, const int *fds, size_t n)
+int parts_from(struct parts *p, const int *fds, size_t n, size_t n_binds)
 {
-    if (n < 5 || n > PARTS_FDS)
+    if (n < 5 + n_binds || n > PARTS_FDS)
         return -EPROTO;
     p->root = fds[0];
     p->logs = fds[1];
     p->ctl = fds[2];
     p->exec = fds[3];
     p->status = fds[4];
-    p->n_binds = (unsigned)n - 5;
-    memcpy(p->binds, fds + 5, p->n_binds * sizeof(int));
+    p->n_binds = (unsigned)n_binds;
+    memcpy(p->binds, fds + 5, n_binds * sizeof(int));
+    p->n_mounts = (unsigned)(n - 5 - n_binds);
+    memcpy(p->mounts, fds + 5 + n_binds, p->n_mounts * sizeof(int));
     return 0;
 }
 
@@ -360,10 +365,12 @@ static void close_parts(struct parts *parts)
     close_fd(&parts->logs);
     while (parts->n_binds > 0)
         (void)close(parts->binds[--parts->n_binds]);
+    while (parts->n_mounts > 0)
+        (void)close(parts->mounts[--parts->n_mounts]);
 }
 
 static int start(struct launcher *l, struct parked_child *p, const struct plan *plan,
-                 const void *text, size_t len, const int fds[PLAN_FDS], const char **step)
+                 const void *text, size_t len, const int *fds, size_t n_fds, const char **step)
 {
     struct parts parts = {.root = -1,
                           .ctl = fds[PLAN_FD_CTL],
@@ -378,6 +385,8 @@ static int start(struct launcher *l, struct parked_child *p, const struct plan *
     r = parts.logs < 0
             ? -errno
             : root_make(l, plan, fds[PLAN_FD_SCRATCH], p->userns, &p->shown, &parts, step);
+    if (r == 0)
+        r = attach_prepare_all(l, plan, fds + PLAN_FDS, n_fds - PLAN_FDS, p->userns, &parts, step);
     if (r == 0) /* the child has said it long ago, unless it was made just now */
         r = parked_report(p, 0, step);
     if (r == 0) {
@@ -389,7 +398,7 @@ static int start(struct launcher *l, struct parked_child *p, const struct plan *
 }
 
 int park_start(struct launcher *l, const struct plan *plan, const void *text, size_t len,
-               const int fds[PLAN_FDS], const char **step)
+               const int *fds, size_t n_fds, const char **step)
 {
     struct parked_child *p = take(l, plan->id);
     int r;
@@ -397,7 +406,7 @@ int park_start(struct launcher *l, const struct plan *plan, const void *text, si
     *step = "find the parked box";
     if (!p)
         return -ESRCH;
-    r = start(l, p, plan, text, len, fds, step);
+    r = start(l, p, plan, text, len, fds, n_fds, step);
     if (r < 0)
         end_process(p);
     else

@@ -66,8 +66,8 @@ static void keep_cgroup_moves_fast(const char *stage)
 /* The stage is a tmpfs over plan.stage that only the launcher's namespace has. disk/, root/,
  * nothing/ and the numbers are for kernels that need paths; box/ is what a parked child has for a
  * root, with mount points. */
-static const char *const stage_folders[] = {"disk",     "root",    "nothing",   "cgroup", "box",
-                                            "box/proc", "box/sys", "box/sysfs", "box/dev"};
+static const char *const stage_folders[] = {"disk", "root",     "nothing", "volume",    "cgroup",
+                                            "box",  "box/proc", "box/sys", "box/sysfs", "box/dev"};
 
 int root_setup(struct launcher *l, const char *stage, const char **step)
 {

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/mount.h"
 
 #define TO(s) (1u << SANDBOX_##s)
 
@@ -71,6 +72,7 @@ void sandbox_spec_done(struct sandbox_spec *spec)
     json_decref(spec->env);
     json_decref(spec->metadata);
     strv_free(spec->entrypoint);
+    json_decref(spec->mounts);
     *spec = (struct sandbox_spec){0};
 }
 
@@ -104,6 +106,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_map(o, "metadata", spec->metadata);
     if (spec->entrypoint)
         (void)json_object_set_new(o, "entrypoint", json_of_strings(spec->entrypoint));
+    if (json_array_size(spec->mounts) > 0)
+        (void)json_object_set_new(o, "mounts", json_deep_copy(spec->mounts));
     return o;
 }
 
@@ -174,6 +178,18 @@ static int load_list(const json_t *config, const char *key, char ***ret, struct 
     return 0;
 }
 
+static int load_mounts(const json_t *config, json_t **ret, struct err *err)
+{
+    json_t *mounts = json_object_get(config, "mounts");
+    struct mount_spec m;
+
+    for (size_t i = 0; i < json_array_size(mounts); i++)
+        if (mount_spec_load(json_array_get(mounts, i), &m, err) < 0)
+            return -1;
+    *ret = mounts ? json_deep_copy(mounts) : NULL;
+    return 0;
+}
+
 static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
 {
     const json_t *cpu = json_object_get(config, "cpu");
@@ -187,7 +203,8 @@ static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
         load_u32(config, "pids", &ret->limits.pids, err) < 0 ||
         load_map(config, "env", &ret->env, err) < 0 ||
         load_map(config, "metadata", &ret->metadata, err) < 0 ||
-        load_list(config, "entrypoint", &ret->entrypoint, err) < 0)
+        load_list(config, "entrypoint", &ret->entrypoint, err) < 0 ||
+        load_mounts(config, &ret->mounts, err) < 0)
         return -1;
     if (!json_is_number(cpu) || json_number_value(cpu) < 0 || json_number_value(cpu) > 1024)
         return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");

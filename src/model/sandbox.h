@@ -75,6 +75,7 @@ struct sandbox_spec {
     json_t *env;       /* object of strings; changes with env set and delete */
     json_t *metadata;  /* object of strings */
     char **entrypoint; /* NULL = none: the box just stays up */
+    json_t *mounts;    /* model/mount.h: changes with attach and detach; NULL = none */
 };
 
 /* What has no end is said to end in the year 2200: to compare it needs no rule of its own, and a

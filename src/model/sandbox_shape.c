@@ -14,6 +14,8 @@ static const struct field config_fields[] = {
     {"workdir", FIELD_STRING, .example = "\"/workspace\"", .help = "where commands start"},
     {"metadata", FIELD_STRING_MAP, .optional = true, .help = "of the caller"},
     {"entrypoint", FIELD_STRINGS, .optional = true, .help = "main process, as arguments"},
+    {"mounts", FIELD_ARRAY, .optional = true, .of = &mount_shape,
+     .help = "volumes, tmpfs and folders of the host"},
     {0},
 };
 const struct shape sandbox_config_shape = {"SandboxConfig", config_fields,

@@ -7,6 +7,7 @@
 #define EXAMPLE_SANDBOX_ID    "\"sbx_5f0c1e6b2a9d4c7e8f013b52\""
 #define EXAMPLE_EXEC_ID       "\"ex_9b1deb4d3b7d4bad9bdd2b0d\""
 #define EXAMPLE_BACKGROUND_ID "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
+#define EXAMPLE_VOLUME_ID     "\"vol_3c5e1a7f9b2d4e6f8a0b1c2d\""
 
 /* sandboxes */
 extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shape,
@@ -17,6 +18,9 @@ extern const char *const exec_end_words[]; /* why a command ended */
 extern const struct shape exec_result_shape, exec_event_shape, background_exec_shape,
     attach_event_shape, attach_end_shape, exec_logs_shape, interrupt_shape, log_event_shape,
     exec_info_shape, exec_state_shape, exec_list_shape;
+
+/* volumes, and what is mounted */
+extern const struct shape mount_shape;
 
 /* files */
 extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,

@@ -6,6 +6,28 @@
 
 #define PLAN_LIST_MAX 256
 
+static void put_mount(struct buf *b, const struct plan_mount *m)
+{
+    wire_put_str(b, m->path);
+    wire_put_str(b, m->sub);
+    wire_put_u32(b, m->flags);
+    wire_put_u32(b, m->uid);
+    wire_put_u32(b, m->gid);
+    wire_put_u64(b, m->size);
+    wire_put_u64(b, m->device);
+}
+
+static void get_mount(struct wire *w, struct plan_mount *ret)
+{
+    ret->path = wire_get_str(w);
+    ret->sub = wire_get_str(w);
+    ret->flags = wire_get_u32(w);
+    ret->uid = wire_get_u32(w);
+    ret->gid = wire_get_u32(w);
+    ret->size = wire_get_u64(w);
+    ret->device = wire_get_u64(w);
+}
+
 void plan_put(struct buf *b, const struct plan *plan)
 {
     wire_put_u32(b, PLAN_VERSION);
@@ -26,6 +48,9 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_u64(b, plan->memory_max);
     wire_put_u64(b, plan->file_max);
     wire_put_u64(b, plan->shm_max);
+    wire_put_u32(b, plan->n_mounts);
+    for (uint32_t i = 0; i < plan->n_mounts; i++)
+        put_mount(b, &plan->mounts[i]);
 }
 
 void plan_get(struct wire *w, struct plan *ret)
@@ -49,6 +74,13 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->memory_max = wire_get_u64(w);
     ret->file_max = wire_get_u64(w);
     ret->shm_max = wire_get_u64(w);
+    ret->n_mounts = wire_get_u32(w);
+    if (ret->n_mounts > PLAN_MOUNTS_MAX) {
+        w->bad = true;
+        ret->n_mounts = 0;
+    }
+    for (uint32_t i = 0; i < ret->n_mounts; i++)
+        get_mount(w, &ret->mounts[i]);
 }
 
 void plan_done(struct plan *plan)
@@ -60,5 +92,9 @@ void plan_done(struct plan *plan)
     free(plan->hostname);
     strv_free(plan->layers);
     strv_free(plan->binds);
+    for (uint32_t i = 0; i < plan->n_mounts; i++) {
+        free(plan->mounts[i].path);
+        free(plan->mounts[i].sub);
+    }
     *plan = (struct plan){0};
 }

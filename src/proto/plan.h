@@ -22,14 +22,15 @@ struct buf;
 /* What the daemon sends to the launcher, and what the launcher gives to the agent. */
 
 #define PLAN_VERSION 1
-#define PLAN_MAX     (32u << 10)
+#define PLAN_MAX     (64u << 10)
 
 /* A box is made in two parts. PARK makes what every box has: a child in its own namespaces and
  * cgroups, with its ids, /proc, /sys and /dev, that waits. START gives it a root filesystem and
  * lets it become the agent. FORGET ends a parked child that is not wanted any more. Each is one
  * datagram and gets one answer, in order (that of a PARK comes with the child's pidfd); what goes
- * wrong after a START is told through PLAN_FD_STATUS. */
-enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET };
+ * wrong after a START is told through PLAN_FD_STATUS. ATTACH and DETACH mount something in a box
+ * that runs, and take it away. */
+enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET, PLAN_ATTACH, PLAN_DETACH };
 
 /* Descriptors that come with a START. */
 enum plan_fd {
@@ -37,8 +38,40 @@ enum plan_fd {
     PLAN_FD_CTL,     /* listening sockets for the agent */
     PLAN_FD_EXEC,
     PLAN_FD_STATUS, /* write end of a pipe; see struct launch_report */
-    PLAN_FDS,
+    PLAN_FDS, /* and behind them the detached mounts of plan.mounts, but of PLAN_MOUNT_TMPFS */
 };
+
+/* Descriptors that come with an ATTACH; a DETACH has the first two. */
+enum plan_attach_fd {
+    PLAN_ATTACH_STATUS,  /* as PLAN_FD_STATUS; a report also when all is well */
+    PLAN_ATTACH_PROCESS, /* pidfd of the box's agent */
+    PLAN_ATTACH_USERS,   /* its user namespace */
+    PLAN_ATTACH_MOUNT,
+    PLAN_ATTACH_FDS,
+};
+
+/* Something that is mounted in a box beside its root. */
+#define PLAN_MOUNTS_MAX 16
+enum plan_mount_flags {
+    PLAN_MOUNT_READ_ONLY = 1 << 0,
+    PLAN_MOUNT_NOEXEC = 1 << 1,
+    PLAN_MOUNT_TMPFS = 1 << 2, /* a new one of that size; else there is a mount with the plan */
+    PLAN_MOUNT_OWNED = 1 << 3, /* uid and gid are the box's root's, and no other id is anybody's;
+                                * else its ids are those of the box */
+};
+struct plan_mount {
+    char *path; /* in the box: absolute, without . and .. */
+    char *sub;  /* the folder of it that is shown; "" = all */
+    uint32_t flags, uid, gid;
+    uint64_t size;   /* of a tmpfs, in bytes */
+    uint64_t device; /* of a DETACH: what must be mounted there, as st_dev has it */
+};
+/* A step whose failure is the fault of a mount's path begins so, and goes on with the path. */
+#define PLAN_STEP_MOUNT "mount at "
+/* The step that fails when the filesystem of a mount cannot show other ids. */
+#define PLAN_STEP_MAP "map the ids of a mount"
+/* And when there is no such folder in it. */
+#define PLAN_STEP_FOLDER "open the folder of a mount"
 
 struct plan {
     uint32_t op;
@@ -53,6 +86,8 @@ struct plan {
     uint32_t cgroup_v2;
     char *hostname;
 
+    /* START and ATTACH also have ids_base */
+
     /* both: of the PARK what most boxes have */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */
     uint32_t cpu_first; /* the first of them; they wrap around */
@@ -64,6 +99,10 @@ struct plan {
     char **binds;      /* host paths shown read-only */
     uint64_t file_max; /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
     uint64_t shm_max;  /* bytes for /dev/shm */
+
+    /* START, and one of an ATTACH or a DETACH */
+    struct plan_mount mounts[PLAN_MOUNTS_MAX];
+    uint32_t n_mounts;
 };
 
 #define PLAN_CPU_PERIOD 100000u /* the kernel's own, in microseconds */

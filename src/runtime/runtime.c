@@ -143,6 +143,92 @@ int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
     return 0;
 }
 
+int runtime_volume_make(struct runtime *rt, const char *id, uint32_t mb, struct err *err)
+{
+    if (!rt->ops->volume_make)
+        return unsupported(rt, "make a volume", err);
+    return rt->ops->volume_make(rt, id, mb, err);
+}
+
+int runtime_volume_keep(struct runtime *rt, const char *id, struct err *err)
+{
+    if (!rt->ops->volume_keep)
+        return unsupported(rt, "keep a volume", err);
+    return rt->ops->volume_keep(rt, id, err);
+}
+
+int runtime_volume_doom(struct runtime *rt, const char *id, struct err *err)
+{
+    if (!rt->ops->volume_doom)
+        return unsupported(rt, "remove a volume", err);
+    return rt->ops->volume_doom(rt, id, err);
+}
+
+int runtime_volume_remove(struct runtime *rt, const char *id, struct err *err)
+{
+    if (!rt->ops->volume_remove)
+        return unsupported(rt, "remove a volume", err);
+    return rt->ops->volume_remove(rt, id, err);
+}
+
+int runtime_volume_open(struct runtime *rt, const char *id, int base, int *ret_fd, struct err *err)
+{
+    if (!rt->ops->volume_open)
+        return unsupported(rt, "open a volume", err);
+    return rt->ops->volume_open(rt, id, base, ret_fd, err);
+}
+
+int runtime_volume_room(struct runtime *rt, const char *id, int fd, struct disk_room *ret,
+                        struct err *err)
+{
+    if (!rt->ops->volume_room)
+        return unsupported(rt, "look at a volume", err);
+    return rt->ops->volume_room(rt, id, fd, ret, err);
+}
+
+int runtime_volume_lease(struct runtime *rt, const char *id, int fd, uint64_t more, struct err *err)
+{
+    if (!rt->ops->volume_lease)
+        return unsupported(rt, "bound what is written to a volume", err);
+    return rt->ops->volume_lease(rt, id, fd, more, err);
+}
+
+int runtime_attach(struct runtime *rt, const struct box *box, const struct box_mount *mount,
+                   struct err *err)
+{
+    if (!rt->ops->attach)
+        return unsupported(rt, "mount something in a sandbox that runs", err);
+    return rt->ops->attach(rt, box, mount, err);
+}
+
+int runtime_detach(struct runtime *rt, const struct box *box, const char *path, uint64_t device,
+                   struct err *err)
+{
+    if (!rt->ops->detach)
+        return unsupported(rt, "unmount something in a sandbox that runs", err);
+    return rt->ops->detach(rt, box, path, device, err);
+}
+
+void runtime_volume_each(struct runtime *rt,
+                         void (*found)(const char *id, enum volume_stage stage, void *arg),
+                         void *arg)
+{
+    if (rt->ops->volume_each)
+        rt->ops->volume_each(rt, found, arg);
+}
+
+char *runtime_find_mount(struct runtime *rt, const struct box *box, uint64_t device,
+                         const char *sub, const char *path)
+{
+    return rt->ops->find_mount ? rt->ops->find_mount(rt, box, device, sub, path) : NULL;
+}
+
+size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t device,
+                       struct box_holder *ret, size_t max)
+{
+    return rt->ops->holders ? rt->ops->holders(rt, box, device, ret, max) : 0;
+}
+
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg)
 {
     if (rt->ops->each)

@@ -20,6 +20,21 @@ struct box_root {
         uint32_t mode;
     } dirs[2];
     unsigned n_dirs;
+    /* What is mounted in it beside its root, in this order. */
+    const struct box_mount *mounts;
+    unsigned n_mounts;
+};
+
+/* Something that a box has beside its own disk. nosuid and nodev hold for all. */
+struct box_mount {
+    int fd;           /* a detached mount, which is used up; -1 = a new tmpfs of size_mb */
+    const char *path; /* in the box: absolute, without . and .. */
+    const char *sub;  /* the folder of it that is shown; NULL = all */
+    bool read_only, noexec;
+    uint32_t size_mb;
+    /* Else the box's own ids are those in the mount. */
+    bool owned; /* uid and gid there are the box's root's, and nobody has other ids */
+    uint32_t uid, gid;
 };
 
 /* What a backend must be told to find a box again after a restart; stored with the sandbox. */
@@ -69,6 +84,20 @@ struct disk_room {
 };
 
 #define LEASE_ANY UINT64_MAX
+
+/* What a volume's file says of it. */
+enum volume_stage {
+    VOLUME_NEW,  /* made, and not given to anybody yet */
+    VOLUME_KEPT, /* somebody's */
+    VOLUME_DOOMED,
+};
+
+/* A process of a box that has a file open. */
+struct box_holder {
+    int64_t pid; /* as the box knows it */
+    char command[64];
+    char path[256];
+};
 
 enum box_channel { BOX_EXEC, BOX_CTL }; /* see proto/call.h */
 
@@ -154,6 +183,40 @@ struct runtime_ops {
     int (*disk_open)(struct runtime *rt, const struct box *box, int *ret_fd, uint32_t *ret_ids_base,
                      struct err *err);
 
+    /* Volumes: filesystems of a fixed size that no box owns. Made under a name that says that
+     * nobody has it yet, until volume_keep. */
+    int (*volume_make)(struct runtime *rt, const char *id, uint32_t mb, struct err *err);
+    int (*volume_keep)(struct runtime *rt, const char *id, struct err *err);
+    /* Makes it nobody's again: what is left is removed by volume_remove. */
+    int (*volume_doom)(struct runtime *rt, const char *id, struct err *err);
+    /* Whatever its name says. Fine if it is gone. */
+    int (*volume_remove)(struct runtime *rt, const char *id, struct err *err);
+    /* What is there of volumes, once each. */
+    void (*volume_each)(struct runtime *rt,
+                        void (*found)(const char *id, enum volume_stage stage, void *arg),
+                        void *arg);
+    /* A detached mount of it, of the one filesystem that all have however many there are; base
+     * (-1 = none) is another of it that the caller has. */
+    int (*volume_open)(struct runtime *rt, const char *id, int base, int *ret_fd, struct err *err);
+    /* As disk_room and disk_lease. */
+    int (*volume_room)(struct runtime *rt, const char *id, int fd, struct disk_room *ret,
+                       struct err *err);
+    int (*volume_lease)(struct runtime *rt, const char *id, int fd, uint64_t more, struct err *err);
+
+    /* Mounts in a box that runs, or takes away what has that device (as st_dev has it) at that
+     * path. ERR_CONFLICT "volume_busy" while somebody uses it. */
+    int (*attach)(struct runtime *rt, const struct box *box, const struct box_mount *mount,
+                  struct err *err);
+    int (*detach)(struct runtime *rt, const struct box *box, const char *path, uint64_t device,
+                  struct err *err);
+    /* Where a box has that device mounted now, of which sub (NULL = all) is shown; free it. NULL =
+     * nowhere. */
+    char *(*find_mount)(struct runtime *rt, const struct box *box, uint64_t device, const char *sub,
+                        const char *path);
+    /* The box's processes that have something of that device open: at most max. */
+    size_t (*holders)(struct runtime *rt, const struct box *box, uint64_t device,
+                      struct box_holder *ret, size_t max);
+
     /* Every id that has anything on this host, once each. */
     void (*each)(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
     /* What that is. destroy() removes it. */
@@ -194,6 +257,26 @@ int runtime_disk_room(struct runtime *rt, const struct box *box, struct disk_roo
 int runtime_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, struct err *err);
 int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err);
+int runtime_volume_make(struct runtime *rt, const char *id, uint32_t mb, struct err *err);
+int runtime_volume_keep(struct runtime *rt, const char *id, struct err *err);
+int runtime_volume_doom(struct runtime *rt, const char *id, struct err *err);
+int runtime_volume_remove(struct runtime *rt, const char *id, struct err *err);
+void runtime_volume_each(struct runtime *rt,
+                         void (*found)(const char *id, enum volume_stage stage, void *arg),
+                         void *arg);
+int runtime_volume_open(struct runtime *rt, const char *id, int base, int *ret_fd, struct err *err);
+int runtime_volume_room(struct runtime *rt, const char *id, int fd, struct disk_room *ret,
+                        struct err *err);
+int runtime_volume_lease(struct runtime *rt, const char *id, int fd, uint64_t more,
+                         struct err *err);
+int runtime_attach(struct runtime *rt, const struct box *box, const struct box_mount *mount,
+                   struct err *err);
+int runtime_detach(struct runtime *rt, const struct box *box, const char *path, uint64_t device,
+                   struct err *err);
+char *runtime_find_mount(struct runtime *rt, const struct box *box, uint64_t device,
+                         const char *sub, const char *path);
+size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t device,
+                       struct box_holder *ret, size_t max);
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
 void runtime_trace(struct runtime *rt, const char *id, struct box_trace *ret);
 void runtime_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n);

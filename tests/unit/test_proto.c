@@ -93,7 +93,9 @@ TEST(every_cut_of_a_message_is_refused)
                       .agent = list,
                       .ids_base = 1,
                       .owner = 2,
-                      .file_max = 2};
+                      .file_max = 2,
+                      .mounts = {{.path = "/data", .sub = "a", .device = 7}},
+                      .n_mounts = 1};
     auto_buf struct buf b;
 
     buf_init(&b, PLAN_MAX);

@@ -18,9 +18,8 @@
 #include "runtime/native/native.h"
 #include "runtime/native/native_internal.h"
 
-#define LAUNCH_LIMIT  30000 /* ms that a box may take to come up on a loaded machine */
-#define END_LIMIT     10000 /* ms that its processes may take to end */
-#define LAUNCHER_WAIT 5000  /* ms that who needs a launcher waits for one that is being started */
+#define LAUNCH_LIMIT 30000 /* ms that a box may take to come up on a loaded machine */
+#define END_LIMIT    10000 /* ms that its processes may take to end */
 
 /* With its lock held: waits for a launcher, if there is none and one should be coming. */
 static bool has_launcher(struct native *n, int wait_ms)
@@ -75,9 +74,8 @@ static bool is_loss(int error)
     return error == ESRCH || error == ECHILD || error == EPIPE || error == ECONNRESET;
 }
 
-/* The pid, -1 or BOX_LOST. A PARK gives the child's pidfd too. */
-static int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
-                         int wait_ms, int *ret_pidfd, struct err *err)
+int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
+                  int wait_ms, int *ret_pidfd, struct err *err)
 {
     auto_buf struct buf text = {0};
     auto_close int pidfd = -1;
@@ -96,7 +94,8 @@ static int64_t send_plan(struct native *n, const struct plan *plan, const int *f
         return answer.pid;
     }
     answer.step[sizeof(answer.step) - 1] = '\0';
-    (void)err_sys(err, answer.error, "cannot %s", answer.step);
+    if (!mount_explain(answer.step, answer.error, err))
+        (void)err_sys(err, answer.error, "cannot %s", answer.step);
     return is_loss(answer.error) ? BOX_LOST : -1;
 }
 
@@ -166,7 +165,11 @@ static int await_box(int status, struct err *err)
         return BOX_LOST;
     }
     report.step[sizeof(report.step) - 1] = '\0';
-    return report.error ? err_sys(err, report.error, "cannot %s", report.step) : 0;
+    if (report.error == 0)
+        return 0;
+    return mount_explain(report.step, report.error, err)
+               ? -1
+               : err_sys(err, report.error, "cannot %s", report.step);
 }
 
 int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
@@ -183,16 +186,20 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
         .memory_max = memory_max(b),
         .file_max = ((uint64_t)b->limits.disk_mb + 1) << 20,
         .shm_max = memory_max(b) / 2, /* half: it counts as memory */
+        .ids_base = id_range_base(b->slot),
     };
+    int fds[PLAN_FDS + PLAN_MOUNTS_MAX] = {b->scratch, b->ctl, b->exec};
     auto_close int status_read = -1;
     int status[2], r;
+    size_t n_mounts;
     int64_t pid;
 
     if (pipe2(status, O_CLOEXEC) < 0)
         return err_sys(err, errno, "make a pipe");
     status_read = status[0];
-    pid = send_plan(n, &plan, (const int[]){b->scratch, b->ctl, b->exec, status[1]}, PLAN_FDS,
-                    LAUNCHER_WAIT, NULL, err);
+    fds[PLAN_FD_STATUS] = status[1];
+    n_mounts = plan_mounts(root, &plan, fds + PLAN_FDS);
+    pid = send_plan(n, &plan, fds, PLAN_FDS + n_mounts, LAUNCHER_WAIT, NULL, err);
     (void)close(status[1]);
     b->parked = false;
     box->pid = b->pid;

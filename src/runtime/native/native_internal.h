@@ -11,6 +11,7 @@
 
 struct disk;
 struct err;
+struct plan;
 
 /* What the files of the native runtime share. */
 
@@ -96,6 +97,10 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
               struct err *err);
 /* Ends the child, whatever has become of it, and waits for that. */
 int box_end(struct native *n, struct berth *b, struct err *err);
+/* One plan: the pid, -1 or BOX_LOST. A PARK gives the child's pidfd too. */
+#define LAUNCHER_WAIT 5000 /* ms that who needs a launcher waits for one that is being started */
+int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, size_t n_fds,
+                  int wait_ms, int *ret_pidfd, struct err *err);
 /* The parked child is not wanted any more. */
 void box_forget(struct native *n, const struct berth *b);
 
@@ -107,6 +112,39 @@ uint64_t process_start_time(int64_t pid);
  * else is in there. */
 bool process_in_box(int64_t pid, const char *id);
 int native_adopt(struct runtime *rt, struct box *box, struct err *err);
+
+/* ---- attach.c ---- */
+
+/* What of root is mounted beside it, for the plan; those with a descriptor into fds, which has room
+ * for PLAN_MOUNTS_MAX: how many. */
+size_t plan_mounts(const struct box_root *root, struct plan *plan, int *fds);
+/* Fills err if a step failed because of what was to be mounted, or where. */
+bool mount_explain(const char *step, int error, struct err *err);
+int native_attach(struct runtime *rt, const struct box *box, const struct box_mount *mount,
+                  struct err *err);
+int native_detach(struct runtime *rt, const struct box *box, const char *path, uint64_t device,
+                  struct err *err);
+char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t device, const char *sub,
+                        const char *path);
+
+/* ---- holders.c ---- */
+
+size_t native_holders(struct runtime *rt, const struct box *box, uint64_t device,
+                      struct box_holder *ret, size_t max);
+
+/* ---- volumes.c ---- */
+
+int native_volume_make(struct runtime *rt, const char *id, uint32_t mb, struct err *err);
+int native_volume_keep(struct runtime *rt, const char *id, struct err *err);
+int native_volume_doom(struct runtime *rt, const char *id, struct err *err);
+int native_volume_remove(struct runtime *rt, const char *id, struct err *err);
+void native_volume_each(struct runtime *rt,
+                        void (*found)(const char *id, enum volume_stage stage, void *arg),
+                        void *arg);
+int native_volume_open(struct runtime *rt, const char *id, int base, int *ret_fd, struct err *err);
+int native_volume_room(struct runtime *rt, const char *id, int fd, struct disk_room *ret,
+                       struct err *err);
+int native_volume_lease(struct runtime *rt, const char *id, int fd, uint64_t more, struct err *err);
 
 /* ---- look.c ---- */
 

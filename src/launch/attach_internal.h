@@ -1,0 +1,27 @@
+#pragma once
+
+#include <stddef.h>
+
+struct launcher;
+struct parts;
+struct plan;
+struct plan_mount;
+
+/* attach.c: what is mounted in a box beside its root. */
+
+/* In the launcher: the mount as the box is to have it, which is the caller's. */
+int attach_prepare(const struct launcher *l, const struct plan *plan, const struct plan_mount *m,
+                   int mount, int userns, const char **step);
+/* Those of a START, which came as fds, into parts->mounts. */
+int attach_prepare_all(const struct launcher *l, const struct plan *plan, const int *fds,
+                       size_t n_fds, int userns, struct parts *parts, const char **step);
+
+/* As root of the box, in its mount namespace: mounts it at that path below top. Folders that are
+ * missing are made; a link is none. */
+int attach_place(int top, const char *path, int mount);
+
+/* In the launcher: an ATTACH and a DETACH, with the descriptors of the plan. */
+int launch_attach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
+                  const char **step);
+int launch_detach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
+                  const char **step);
