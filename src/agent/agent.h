@@ -338,9 +338,12 @@ struct journal {
     struct call_log now;
     struct log_mark last; /* the last of n_marks */
     uint32_t n_marks;
+    bool again;
 };
 
-int journal_open(struct journal *j, const char *id, struct err *err);
+/* again: of an exec that had this id before the sandbox was stopped and started, the log goes on.
+ */
+int journal_open(struct journal *j, const char *id, bool again, struct err *err);
 /* Before the caller hears that it started. */
 int journal_started(struct journal *j, pid_t pid, struct err *err);
 void journal_write(struct journal *j, bool is_stderr, const void *data, size_t len);

@@ -506,7 +506,7 @@ int exec_call(struct agent_call *c, struct err *err)
         _exit(0);
     if (claim_id(&x, err) < 0)
         return -1;
-    if (is_background(&x) && journal_open(&x.journal, x.in.id, err) < 0) {
+    if (is_background(&x) && journal_open(&x.journal, x.in.id, x.in.flags & EXEC_APART, err) < 0) {
         leave(&x);
         return -1;
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "agent/agent.h"
 #include "base/clock.h"
@@ -61,25 +62,64 @@ static int publish(const struct journal *j)
     return renameat(j->dir, tmp, j->dir, name) < 0 ? -errno : 0;
 }
 
-int journal_open(struct journal *j, const char *id, struct err *err)
+/* Where the log goes on. One with little room left begins anew; what a power cut has left of marks
+ * past its end counts for none of the bytes that come now. */
+static void find_end(struct journal *j)
 {
+    unsigned char record[LOG_MARK_SIZE];
+    struct stat log, marks;
+
+    if (fstat(j->log, &log) < 0 || fstat(j->marks, &marks) < 0)
+        return;
+    if ((uint64_t)log.st_size > LOG_MAX / 2 && ftruncate(j->log, 0) == 0)
+        log.st_size = 0;
+    j->now.size = (uint64_t)log.st_size;
+    j->n_marks =
+        (uint32_t)(marks.st_size / LOG_MARK_SIZE < MARKS_MAX ? marks.st_size / LOG_MARK_SIZE
+                                                             : MARKS_MAX);
+    for (; j->n_marks > 0; j->n_marks--) {
+        off_t at = (off_t)(j->n_marks - 1) * LOG_MARK_SIZE;
+
+        if (pread(j->marks, record, sizeof(record), at) != (ssize_t)sizeof(record))
+            continue;
+        log_mark_unpack(record, &j->last);
+        if (j->last.offset <= j->now.size)
+            break;
+    }
+    (void)ftruncate(j->marks, (off_t)j->n_marks * LOG_MARK_SIZE);
+}
+
+/* Both files, empty or as they were. */
+static int open_files(struct journal *j)
+{
+    int flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC;
     char name[LOG_NAME_SIZE];
+
+    log_file_name(name, j->id, ".log");
+    j->log = openat(j->dir, name, O_WRONLY | O_APPEND | flags | (j->again ? 0 : O_EXCL), 0600);
+    if (j->log < 0)
+        return -errno;
+    log_file_name(name, j->id, ".marks");
+    j->marks = openat(j->dir, name, O_RDWR | flags | (j->again ? 0 : O_TRUNC), 0600);
+    if (j->marks < 0)
+        return -errno;
+    find_end(j);
+    return 0;
+}
+
+int journal_open(struct journal *j, const char *id, bool again, struct err *err)
+{
     int r;
 
     *j = (struct journal){.dir = AGENT_FD_LOGS, .log = -1, .marks = -1, .state = -1};
     (void)snprintf(j->id, sizeof(j->id), "%s", id);
     j->now = (struct call_log){.running = 1, .started_ms = (uint64_t)now_ms()};
-    log_file_name(name, id, ".log");
-    j->log = openat(j->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (j->log < 0 && errno == EEXIST)
+    j->again = again;
+    r = open_files(j);
+    if (r == -EEXIST)
         return err_set(err, ERR_CONFLICT, "there is a background exec \"%s\" already", id);
-    r = j->log < 0 ? -errno : 0;
-    if (r == 0) {
-        log_file_name(name, id, ".marks");
-        j->marks =
-            openat(j->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        r = j->marks < 0 ? -errno : new_state(j);
-    }
+    if (r == 0)
+        r = new_state(j);
     if (r >= 0) {
         j->state = r;
         r = publish(j);
@@ -168,11 +208,12 @@ void journal_finish(struct journal *j, const struct call_exit *how)
     close_fd(&j->log);
 }
 
+/* What was there before stays. */
 void journal_discard(struct journal *j)
 {
-    static const char *const suffixes[] = {".log", ".marks", ".tmp", ".state"};
+    static const char *const suffixes[] = {".tmp", ".log", ".marks", ".state"};
 
-    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+    for (size_t i = 0; i < (j->again ? 1 : ARRAY_LEN(suffixes)); i++) {
         char name[LOG_NAME_SIZE];
 
         log_file_name(name, j->id, suffixes[i]);

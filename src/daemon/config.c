@@ -91,6 +91,8 @@ static const struct variable {
      "any"},
     {"CAY_DISK_RESERVE", NULL, TYPE_U32, AT(disk_reserve_mb), 0, 1 << 30, "0",
      "MB of the host's disk that sandboxes do not get; 0 = a fiftieth, from 64 to 1024"},
+    {"CAY_STOPPED_TTL", NULL, TYPE_U32, AT(stopped_ttl), 0, TIMEOUT_S_MAX, "604800",
+     "seconds that a stopped sandbox is kept before it expires; 0 = for ever"},
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",

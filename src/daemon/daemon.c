@@ -226,6 +226,7 @@ static int start_engine(struct daemon *d, struct err *err)
         .image_budget = (uint64_t)c->image_budget_mb << 20,
         .workspace = c->workspace,
         .max_command_s = c->max_command,
+        .stopped_ttl_s = c->stopped_ttl,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
         .disk_overcommit = c->disk_overcommit,

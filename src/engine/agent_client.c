@@ -36,7 +36,7 @@ int agent_broken(struct err *err, const char *what)
 /* Why the stream ended: mostly because the sandbox did. */
 static int stream_ended(struct sandbox *sb, struct err *err)
 {
-    if (sandbox_check_running(sb, err) < 0)
+    if (sandbox_check_box(sb, err) < 0)
         return -1;
     return err_code(err, ERR_UNAVAILABLE, "agent_lost",
                     "the sandbox ended before the call did; look at its status");
@@ -256,7 +256,7 @@ int agent_connect(struct engine *e, struct sandbox *sb, enum box_channel channel
 
     if (runtime_connect(e->runtime, &sb->box, channel, ret_fd, &why) == 0)
         return 0;
-    if (sandbox_check_running(sb, err) == 0 && err)
+    if (sandbox_check_box(sb, err) == 0 && err)
         *err = why;
     return -1;
 }

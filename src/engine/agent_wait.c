@@ -157,7 +157,8 @@ static bool is_running(struct sandbox *sb)
     bool yes;
 
     pthread_mutex_lock(&sb->lock);
-    yes = (sb->state == SANDBOX_RUNNING && !sb->committing) || sb->state == SANDBOX_CREATING;
+    yes = (sb->state == SANDBOX_RUNNING && !sb->committing) || sb->state == SANDBOX_CREATING ||
+          (sb->state == SANDBOX_STOPPED && sb->quiet);
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }

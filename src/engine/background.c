@@ -230,34 +230,21 @@ static int find_log(struct engine *e, struct sandbox *sb, const char *exec_id, u
     return -1;
 }
 
-static bool is_stopped(struct sandbox *sb)
-{
-    bool stopped;
-
-    pthread_mutex_lock(&sb->lock);
-    stopped = sb->state == SANDBOX_STOPPED;
-    pthread_mutex_unlock(&sb->lock);
-    return stopped;
-}
-
 int engine_background_status(struct engine *e, const char *exec_id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct exec_record exec;
     struct call_log log;
-    int r = 0;
+    int r;
 
     if (get_exec(e, exec_id, &exec, &sb, err) < 0)
         return -1;
-    if (is_stopped(sb)) {
-        *ret = background_json(sb, &exec, NULL);
-    } else {
-        r = sandbox_check_there(sb, err);
-        if (r == 0)
-            r = find_log(e, sb, exec.id, 0, 1, NULL, &log, err);
-        if (r == 0)
-            *ret = background_json(sb, &exec, &log);
-    }
+    r = sandbox_check_there(sb, err);
+    if (r == 0)
+        r = find_log(e, sb, exec.id, 0, 1, NULL, &log, err);
+    if (r == 0)
+        *ret = background_json(sb, &exec,
+                               log.exit.how == EXIT_LOST && sandbox_is_stopped(sb) ? NULL : &log);
     exec_record_done(&exec);
     return r;
 }

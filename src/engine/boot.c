@@ -9,6 +9,8 @@
 #include "engine/engine_internal.h"
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
+#include "engine/quiet_internal.h"
+#include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
@@ -47,32 +49,221 @@ int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct e
     return 0;
 }
 
-/* The row of intent is written while the box starts: until it is there, the PREPARED row leads
- * recovery to the same box. */
+/* ---- coming up ---- */
+
+static void note_box(struct sandbox *sb, const struct box *box)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->box.pid = box->pid;
+    sb->box.pid_start = box->pid_start;
+    sb->box.slot = box->slot;
+    sb->started_ns = mono_ns();
+    sb->boots++;
+    sb->sample_ns = 0;
+    sb->sample_cpu_ns = 0;
+    sb->oom_seen = 0;
+    pthread_mutex_unlock(&sb->lock);
+    agent_answered(sb); /* what the one before did not */
+}
+
+/* A row of what is meant, if there is one to write, is written while the box comes up. */
+static int make_box(struct engine *e, struct sandbox *sb, const struct box_root *root,
+                    struct write_job *intent, struct err *err)
+{
+    struct err write_err = {0};
+    struct box box = sb->box;
+    int made, written = 0;
+
+    if (intent)
+        writer_begin(e, intent);
+    made = runtime_create(e->runtime, &box, root, &sb->spec.limits, err);
+    if (intent)
+        written = writer_wait(e, intent, &write_err);
+    note_box(sb, &box);
+    if (made < 0)
+        return -1;
+    if (written < 0 && err)
+        *err = write_err;
+    return written;
+}
+
+/* Until its row of intent is there, the PREPARED row leads recovery to the same box. */
 int sandbox_launch(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
 {
     struct box_root root = {.layers = image->layers, .binds = image->binds};
     bool has_dirs = dirs_plan(e, sb, &root);
-    struct write_job *intent = writer_put(e, sb);
-    struct err write_err = {0};
-    struct box box = sb->box;
-    int made, written;
 
-    writer_begin(e, intent);
-    made = runtime_create(e->runtime, &box, &root, &sb->spec.limits, err);
-    written = writer_wait(e, intent, &write_err);
-    pthread_mutex_lock(&sb->lock);
-    sb->box.pid = box.pid;
-    sb->box.pid_start = box.pid_start;
-    sb->box.slot = box.slot;
-    sb->started_ns = mono_ns();
-    pthread_mutex_unlock(&sb->lock);
-    if (made < 0)
+    if (make_box(e, sb, &root, writer_put(e, sb), err) < 0)
         return -1;
-    if (written < 0) {
+    return sandbox_set_up(e, sb, has_dirs, err);
+}
+
+/* ---- going ---- */
+
+static void forget_process(struct sandbox *sb)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->box.pid = 0;
+    sb->box.pid_start = 0;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+void sandbox_stopped_life(struct engine *e, struct sandbox *sb)
+{
+    int64_t now = now_ms();
+
+    sandbox_set_expiry(sb, now, sandbox_expiry(now, e->config.stopped_ttl_s));
+    forget_process(sb);
+}
+
+int sandbox_move_stopped(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
+{
+    int64_t life_ms = sb->expires_ms;
+
+    if (sandbox_move(sb, SANDBOX_STOPPED, reason, err) < 0)
+        return -1;
+    pthread_mutex_lock(&sb->lock);
+    sb->life_ms = life_ms;
+    pthread_mutex_unlock(&sb->lock);
+    sandbox_stopped_life(e, sb);
+    return 0;
+}
+
+/* As it was before sandbox_move_stopped(). */
+static void move_back(struct engine *e, struct sandbox *sb, enum sandbox_state was,
+                      const struct box *box, int64_t expires_ms, int64_t deadline_ns)
+{
+    (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
+    if (was == SANDBOX_PAUSED)
+        (void)sandbox_move(sb, SANDBOX_PAUSED, NULL, NULL);
+    pthread_mutex_lock(&sb->lock);
+    sb->box = *box;
+    sb->expires_ms = expires_ms;
+    sb->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&sb->lock);
+    reaper_watch(e, sb);
+}
+
+/* The row first: who starts after a crash ends what it finds of a stopped one. */
+int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
+{
+    int64_t expires_ms = sb->expires_ms, deadline_ns = sb->deadline_ns;
+    enum sandbox_state was = sb->state;
+    struct box box = sb->box;
+
+    if (was != SANDBOX_STOPPED) {
+        reaper_unwatch(e, sb);
+        if (sandbox_move_stopped(e, sb, reason, err) < 0)
+            return -1;
+        if (writer_wait(e, writer_put(e, sb), err) < 0) {
+            move_back(e, sb, was, &box, expires_ms, deadline_ns);
+            return -1;
+        }
+    }
+    close_fd(&sb->interrupt_fd);
+    if (runtime_stop(e->runtime, &sb->box, err) == 0)
+        return 0;
+    quiet_leave_rest(e, sb);
+    return -1;
+}
+
+/* ---- coming up again ---- */
+
+static int find_image(struct engine *e, struct sandbox *sb, struct image **ret, struct err *err)
+{
+    if (!sb->image_id || !*sb->image_id)
+        return err_code(err, ERR_CONFLICT, "conflict",
+                        "what %s was made from is not known any more, so it cannot be started",
+                        sb->box.id);
+    if (image_get(e->images, sb->image_id, ret, err) < 0)
+        return err_wrap(err, "the image of %s", sb->box.id);
+    return 0;
+}
+
+/* What is meant is that it is kept for a while from now: should the row that says that it runs be
+ * lost in a power cut, the one before may be at its end. */
+static int bring_up(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
+{
+    struct image *image;
+    struct box_root root = {0};
+    struct write_job *intent = NULL;
+    int r;
+
+    if (find_image(e, sb, &image, err) < 0)
+        return -1;
+    root.layers = image->layers;
+    root.binds = image->binds;
+    if (!(flags & BOOT_QUIET)) {
+        sandbox_stopped_life(e, sb);
+        intent = writer_put(e, sb);
+    }
+    r = make_box(e, sb, &root, intent, err);
+    image_free(image);
+    return r;
+}
+
+static void set_life(struct sandbox *sb, unsigned flags)
+{
+    int64_t now = now_ms();
+
+    sandbox_set_expiry(
+        sb, now, flags & BOOT_SAME_LIFE ? sb->life_ms : sandbox_expiry(now, sb->spec.timeout_s));
+}
+
+/* Whoever wrote to the disk may have filled it, or put anything in the place of its directories. */
+static int set_up_again(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    struct err why = {0};
+
+    if (dirs_make(e, sb, &why) < 0 &&
+        (why.kind == ERR_UNAVAILABLE || why.kind == ERR_TIMEOUT || why.kind == ERR_INTERNAL)) {
         if (err)
-            *err = write_err;
+            *err = why;
         return -1;
     }
-    return sandbox_set_up(e, sb, has_dirs, err);
+    return sandbox_set_up(e, sb, true, err);
+}
+
+static void take_down(struct engine *e, struct sandbox *sb)
+{
+    if (runtime_stop(e->runtime, &sb->box, NULL) < 0)
+        quiet_leave_rest(e, sb);
+    forget_process(sb);
+}
+
+static void set_quiet(struct sandbox *sb, bool quiet)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->quiet = quiet;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
+{
+    auto_free char *reason = sb->reason ? xstrdup(sb->reason) : NULL;
+
+    set_life(sb, flags);
+    (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
+    if (writer_wait(e, writer_put_state(e, sb), err) < 0) {
+        (void)sandbox_move_stopped(e, sb, reason, NULL);
+        return -1;
+    }
+    reaper_watch(e, sb);
+    return 0;
+}
+
+/* Until the row says that it runs, a start after a crash ends the box again. */
+int sandbox_boot(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
+{
+    int r = quiet_has_box(e, sb) ? 0 : bring_up(e, sb, flags, err);
+
+    set_quiet(sb, r == 0 && (flags & BOOT_QUIET));
+    if (r == 0 && !(flags & BOOT_QUIET)) {
+        r = set_up_again(e, sb, err);
+        if (r == 0)
+            r = become_running(e, sb, flags, err);
+    }
+    if (r < 0)
+        take_down(e, sb);
+    return r;
 }

@@ -11,6 +11,7 @@
 #include "engine/json_text_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/policy.h"
+#include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
@@ -136,6 +137,8 @@ static int begin(struct engine *e, struct sandbox *sb, struct err *err)
     if (state == SANDBOX_REMOVING)
         return sandbox_check_running(sb, err);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
+        return -1;
+    if (state == SANDBOX_STOPPED && quiet_end(e, sb, err) < 0)
         return -1;
     pthread_mutex_lock(&sb->lock);
     sb->committing = true;

@@ -16,6 +16,7 @@
 #include "engine/policy.h"
 #include "engine/prepared_internal.h"
 #include "engine/pulls_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
@@ -69,6 +70,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->writer = writer_new();
     e->prepared = prepared_new();
     e->reaper = reaper_new();
+    e->quiet = quiet_new();
     e->destroyer = destroyer_new();
     e->troubles = troubles_new();
     e->space = space_new();
@@ -95,8 +97,8 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
 
 int engine_start(struct engine *e, struct err *err)
 {
-    if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || recover(e, err) < 0 ||
-        space_start(e, err) < 0 || prepared_start(e, err) < 0) {
+    if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || quiet_start(e, err) < 0 ||
+        recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
@@ -132,6 +134,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     space_stop(e);
     if (stop_sandboxes && reaper_runs(e))
         remove_all(e);
+    quiet_stop(e);
     reaper_stop(e);
     writer_stop(e);
 }
@@ -142,6 +145,7 @@ void engine_free(struct engine *e)
         return;
     roster_free(e);
     reaper_free(e->reaper);
+    quiet_free(e->quiet);
     destroyer_free(e->destroyer);
     troubles_free(e->troubles);
     space_free(e->space);

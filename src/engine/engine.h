@@ -36,6 +36,7 @@ struct engine_config {
     uint64_t image_budget;        /* bytes that images may take after a pull; 0 = any */
     const char *workspace;        /* /workspace */
     uint32_t max_command_s;       /* 300; 0 = any */
+    uint32_t stopped_ttl_s;       /* 7 days: how long a stopped one is kept; 0 = for ever */
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
     uint32_t disk_overcommit;     /* 100: disks may add up to so many times what is free; 0 = any */

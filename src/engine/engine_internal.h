@@ -10,6 +10,7 @@ struct images_used;
 struct policy;
 struct prepared;
 struct pulls;
+struct quiet;
 struct reaper;
 struct roster;
 struct space;
@@ -53,6 +54,7 @@ struct engine {
     struct writer *writer;
     struct prepared *prepared;
     struct reaper *reaper;
+    struct quiet *quiet;
     struct space *space;
     struct destroyer *destroyer;
     struct troubles *troubles;

@@ -70,8 +70,8 @@ static char *exit_words(const struct sandbox *sb, const struct call_exit *x)
         return xstrdup("ended with all that it started: somebody asked for that by its id, or who "
                        "waited for it hung up");
     case EXIT_LOST:
-        return xstrdup("it has ended and nobody saw how: what looked after it was killed, most "
-                       "likely for lack of memory");
+        return xstrdup("it has ended and nobody saw how: its sandbox was stopped, or what looked "
+                       "after it was killed, most likely for lack of memory");
     }
     return NULL;
 }

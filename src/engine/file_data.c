@@ -6,6 +6,7 @@
 #include "engine/agent_client_internal.h"
 #include "engine/files.h"
 #include "engine/files_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/sandbox_internal.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -192,11 +193,12 @@ struct file_stream {
     struct agent_reader reader;
 };
 
+/* Takes over what files_begin() gave. */
 static struct file_stream *stream_new(struct sandbox *sb)
 {
     struct file_stream *f = xcalloc(1, sizeof(*f));
 
-    f->sandbox = sandbox_ref(sb);
+    f->sandbox = sb;
     return f;
 }
 
@@ -205,21 +207,21 @@ void engine_file_close(struct file_stream *f)
     if (!f)
         return;
     reader_done(&f->reader);
-    sandbox_unref(f->sandbox);
+    files_done(f->sandbox);
     free(f);
 }
 
 int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
                           struct file_stream **ret, uint64_t *ret_size, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
     struct agent_reader reader;
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
         open_read(e, sb, real, &reader, ret_size, err) < 0)
         return -1;
-    *ret = stream_new(sb);
+    *ret = stream_new(steal_ptr(sb));
     (*ret)->reader = reader;
     return 0;
 }
@@ -232,15 +234,17 @@ ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *er
 int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
                            struct file_stream **ret, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
+    struct agent_reader reader;
     int fd;
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
         open_write(e, sb, real, mode, &fd, err) < 0)
         return -1;
-    *ret = stream_new(sb);
-    agent_reader_init(&(*ret)->reader, sb, fd);
+    agent_reader_init(&reader, sb, fd);
+    *ret = stream_new(steal_ptr(sb));
+    (*ret)->reader = reader;
     return 0;
 }
 
@@ -257,7 +261,7 @@ int engine_file_write_end(struct file_stream *f, struct err *err)
 int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
                       size_t len, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
 
     if (file_target(e, id, path, &sb, &real, err) < 0)

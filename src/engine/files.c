@@ -13,6 +13,7 @@
 #include "engine/files_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/path_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/sandbox_internal.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -23,9 +24,9 @@
 int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
                 char **ret_path, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0 ||
+    if (files_begin(e, id, &sb, err) < 0 ||
         path_resolve(e->config.workspace, path.path, path.anywhere, ret_path, err) < 0)
         return -1;
     *ret_sb = steal_ptr(sb);
@@ -166,7 +167,7 @@ static int add_path(const struct buf *payload, void *arg, struct err *err)
 /* A directory that is not there has nothing in it, says the contract. */
 static int missing_is_empty(struct sandbox *sb, const struct err *why, struct err *err)
 {
-    if (why->kind == ERR_NOT_FOUND && sandbox_check_running(sb, NULL) == 0)
+    if (why->kind == ERR_NOT_FOUND && sandbox_check_box(sb, NULL) == 0)
         return 0;
     if (err)
         *err = *why;
@@ -176,7 +177,7 @@ static int missing_is_empty(struct sandbox *sb, const struct err *why, struct er
 int engine_file_list(struct engine *e, const char *id, struct file_path path, engine_item each,
                      void *arg, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     struct listing l = {.each = each, .arg = arg, .base64 = path.base64};
     auto_free char *dir = NULL;
     auto_buf struct buf args = {0};
@@ -196,7 +197,7 @@ int engine_file_list(struct engine *e, const char *id, struct file_path path, en
 int engine_file_search(struct engine *e, const char *id, struct file_path dir, const char *pattern,
                        engine_item each, void *arg, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     struct listing l = {.each = each, .arg = arg, .base64 = dir.base64};
     auto_free char *root = NULL;
     auto_buf struct buf args = {0};
@@ -229,7 +230,7 @@ static int append(json_t *item, void *array, struct err *err)
 int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool anywhere,
                      bool base64, json_t **ret, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_strv char **list = NULL;
     auto_buf struct buf args = {0};
     struct listing l = {.each = append, .base64 = base64};
@@ -237,7 +238,7 @@ int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool
     json_t *item;
     int r;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0)
+    if (files_begin(e, id, &sb, err) < 0)
         return -1;
     if (json_array_size(paths) == 0)
         return err_set(err, ERR_INVALID, "paths is required: an array of at least one path");
@@ -270,7 +271,7 @@ int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool
 int engine_file_move(struct engine *e, const char *id, struct file_path from, struct file_path to,
                      struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *source = NULL, *dest = NULL;
     auto_buf struct buf args = {0};
 
@@ -293,7 +294,7 @@ int engine_file_move(struct engine *e, const char *id, struct file_path from, st
 
 int engine_file_mkdir(struct engine *e, const char *id, struct file_path path, struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *dir = NULL;
     auto_buf struct buf args = {0};
 
@@ -307,7 +308,7 @@ int engine_file_mkdir(struct engine *e, const char *id, struct file_path path, s
 static int remove_path(struct engine *e, const char *id, struct file_path path, bool recursive,
                        struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *what = NULL;
     auto_buf struct buf args = {0};
 
@@ -331,7 +332,7 @@ int engine_file_rmdir(struct engine *e, const char *id, struct file_path path, s
 int engine_file_chmod(struct engine *e, const char *id, struct file_path path, const char *mode,
                       struct err *err)
 {
-    auto_sandbox struct sandbox *sb = NULL;
+    auto_files struct sandbox *sb = NULL;
     auto_free char *what = NULL;
     auto_buf struct buf args = {0};
 

@@ -6,7 +6,7 @@
 
 struct sandbox;
 
-/* Finds the sandbox, which must run, and the absolute form of a path in it; free that. */
+/* files_begin(), and the absolute form of a path in it; free that. */
 int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
                 char **ret_path, struct err *err);
 /* As engine_file_read() and engine_file_write(), for a path that is absolute and may be anywhere.

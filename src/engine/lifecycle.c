@@ -323,7 +323,7 @@ int engine_remove(struct engine *e, const char *id, struct err *err)
     return sandbox_remove(e, sb, REMOVED_BY_CALL, err);
 }
 
-/* ---- pause, resume, renew ---- */
+/* ---- pause, resume ---- */
 
 /* Whoever is told that it is paused finds it so after a restart: a start freezes the boxes whose
  * rows say so and lets all others go on, so row and box agree whenever the daemon dies. The row is
@@ -398,6 +398,75 @@ int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *er
     return change(e, id, resume_in_turn, ret, err);
 }
 
+/* ---- stop, start ---- */
+
+static int check_there(struct sandbox *sb, enum sandbox_state *ret, struct err *err)
+{
+    pthread_mutex_lock(&sb->lock);
+    *ret = sb->state;
+    pthread_mutex_unlock(&sb->lock);
+    return *ret == SANDBOX_REMOVING ? sandbox_check_running(sb, err) : 0;
+}
+
+static int stop_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    enum sandbox_state state;
+
+    if (check_there(sb, &state, err) < 0)
+        return -1;
+    return state == SANDBOX_STOPPED ? 0 : sandbox_halt(e, sb, "requested", err);
+}
+
+static int start_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    enum sandbox_state state;
+
+    if (check_there(sb, &state, err) < 0)
+        return -1;
+    if (state == SANDBOX_RUNNING)
+        return 0;
+    if (state != SANDBOX_STOPPED)
+        return sandbox_check_running(sb, err);
+    if (space_check(e, err) < 0)
+        return -1;
+    return sandbox_boot(e, sb, 0, err);
+}
+
+/* A commit reads the disk of a box that stands still, or of none. */
+static int change_uncommitted(struct engine *e, struct sandbox *sb,
+                              int (*in_turn)(struct engine *e, struct sandbox *sb, struct err *err),
+                              json_t **ret, struct err *err)
+{
+    int r;
+
+    if (turn_take(e, &sb->commit_turn, NULL) < 0)
+        return sandbox_stands_still(err);
+    r = change(e, sb->box.id, in_turn, ret, err);
+    turn_give(&sb->commit_turn);
+    return r;
+}
+
+int engine_stop_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    if (sandbox_get(e, id, &sb, err) < 0)
+        return -1;
+    main_stop(e, sb); /* before its turn: it waits for an agent */
+    return change_uncommitted(e, sb, stop_in_turn, ret, err);
+}
+
+int engine_start_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    if (sandbox_get(e, id, &sb, err) < 0)
+        return -1;
+    return change_uncommitted(e, sb, start_in_turn, ret, err);
+}
+
+/* ---- renew ---- */
+
 /* As near to what was asked for as a life that begins now may come. */
 static int64_t allowed_expiry(const struct engine *e, int64_t now, int64_t expires_ms)
 {
@@ -426,7 +495,10 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
     if (sb->state == SANDBOX_REMOVING) {
         r = sandbox_check_running(sb, err);
     } else {
-        sandbox_set_expiry(sb, now, allowed_expiry(e, now, expires_ms));
+        expires_ms = allowed_expiry(e, now, expires_ms);
+        /* The disk of one that is stopped is kept for no less than that. */
+        if (sb->state != SANDBOX_STOPPED || expires_ms > sb->expires_ms)
+            sandbox_set_expiry(sb, now, expires_ms);
         r = writer_wait(e, writer_put(e, sb), err);
     }
     if (r == 0)

@@ -20,7 +20,8 @@
 void main_state_begin(struct sandbox *sb)
 {
     pthread_mutex_lock(&sb->lock);
-    sb->main.what = MAIN_RUNS;
+    free(sb->main.output);
+    sb->main = (struct main_state){.what = MAIN_RUNS, .asking = sb->main.asking};
     pthread_mutex_unlock(&sb->lock);
 }
 
@@ -49,7 +50,7 @@ static char *read_output(struct engine *e, struct sandbox *sb, uint64_t size)
 }
 
 /* True for one caller at a time, while there is something to hear. */
-static bool may_ask(struct sandbox *sb, uint32_t pause)
+static bool may_ask(struct sandbox *sb, uint32_t pause, uint32_t *ret_boots)
 {
     bool yes;
 
@@ -59,6 +60,7 @@ static bool may_ask(struct sandbox *sb, uint32_t pause)
           (pause == 0 || sb->main.pause != pause) &&
           (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED);
     sb->main.asking |= yes;
+    *ret_boots = sb->boots;
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }
@@ -75,13 +77,13 @@ static int ask(struct engine *e, struct sandbox *sb, int64_t until, struct call_
 void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
 {
     auto_free char *output = NULL;
-    uint32_t pause = sandbox_pause(sb);
+    uint32_t pause = sandbox_pause(sb), boots;
     struct call_log log;
     int r;
 
     /* When others have used up the time it is left for another call, and is not taken for silent.
      */
-    if (until - mono_ns() < LEAST_NS || !may_ask(sb, pause))
+    if (until - mono_ns() < LEAST_NS || !may_ask(sb, pause, &boots))
         return;
     r = ask(e, sb, until, &log);
     if (r == 0 && !log.running)
@@ -89,7 +91,7 @@ void main_state_ask(struct engine *e, struct sandbox *sb, int64_t until)
     pthread_mutex_lock(&sb->lock);
     sb->main.asking = false;
     sb->main.again_ns = mono_ns() + (r < 0 ? AGAIN_NS : FRESH_NS);
-    if (r == 0) {
+    if (r == 0 && sb->boots == boots) { /* else it is of the box before */
         sb->main.pause = pause;
         sb->main.what = log.running ? MAIN_RUNS : MAIN_ENDED;
         sb->main.end = log;

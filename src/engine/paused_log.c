@@ -16,9 +16,9 @@
 #include "proto/wire.h"
 #include "runtime/runtime.h"
 
-/* The logs of a sandbox that is paused. Its agent cannot answer, but what it wrote is on the disk,
- * which the host can read: nothing in the sandbox runs meanwhile, because a resume waits for its
- * turn. */
+/* The logs of a sandbox that is paused or stopped. It has no agent that can answer, but what that
+ * wrote is on the disk, which the host can read: nothing in the sandbox runs meanwhile, because a
+ * resume or a start waits for its turn. */
 
 #define PIECE      (64u << 10)
 #define FRAMES_MAX (128u << 10) /* of one reading, and one piece more */
@@ -72,17 +72,17 @@ static int open_logs(struct engine *e, struct sandbox *sb, int *ret_fd, struct e
     return *ret_fd < 0 ? err_sys(err, errno, "open the logs of a sandbox") : 0;
 }
 
-/* In the sandbox's turn while it is paused; 1 = it is not. */
+/* In the sandbox's turn while it stands still; 1 = it does not. */
 static int begin(struct engine *e, struct sandbox *sb, bool waits, int *ret_logs, struct err *err)
 {
-    if (!sandbox_is_paused(sb))
+    if (!sandbox_is_still(sb))
         return 1;
     if (waits ? turn_take(e, &sb->turn, err) < 0 : !turn_try(&sb->turn))
         return -1;
-    if (sandbox_is_paused(sb) && open_logs(e, sb, ret_logs, err) == 0)
+    if (sandbox_is_still(sb) && open_logs(e, sb, ret_logs, err) == 0)
         return 0;
     turn_give(&sb->turn);
-    return sandbox_is_paused(sb) ? -1 : 1;
+    return sandbox_is_still(sb) ? -1 : 1;
 }
 
 int paused_log_read(struct engine *e, struct sandbox *sb, const char *log_id, uint64_t offset,

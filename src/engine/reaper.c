@@ -9,9 +9,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/boot_internal.h"
 #include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/lifecycle_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -145,18 +147,14 @@ void reaper_unwatch(struct engine *e, struct sandbox *sb)
 /* False when another has its turn. */
 static bool box_ended(struct engine *e, struct sandbox *sb)
 {
-    struct err err = {0};
-
     if (!turn_try(&sb->turn))
         return false;
-    if (sandbox_move(sb, SANDBOX_STOPPED, "agent_lost", NULL) == 0) {
-        struct write_job *job = writer_put(e, sb);
-
+    if (runtime_lives(e->runtime, &sb->box)) {
+        reaper_watch(e, sb); /* it was stopped and started since */
+    } else if (sandbox_move_stopped(e, sb, "agent_lost", NULL) == 0) {
+        writer_leave(e, writer_put(e, sb));
+        quiet_leave_rest(e, sb);
         log_warn("a sandbox ended by itself", "id", sb->box.id);
-        if (runtime_kill(e->runtime, &sb->box, &err) < 0)
-            log_error("what is left of a sandbox could not be ended", "id", sb->box.id, "error",
-                      err.text);
-        writer_leave(e, job);
     }
     turn_give(&sb->turn);
     return true;

@@ -10,6 +10,7 @@
 #include "engine/boot_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
@@ -148,16 +149,34 @@ static int finish_create(struct engine *e, struct sandbox *sb, struct err *err)
     return sandbox_set_up(e, sb, false, err);
 }
 
-static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
+static void end_box(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
-    if (runtime_kill(e->runtime, &sb->box, &err) < 0)
-        log_error("what is left of a sandbox could not be ended", "id", sb->box.id, "error",
-                  err.text);
-    (void)sandbox_move(sb, SANDBOX_STOPPED, reason, NULL);
+    if (runtime_stop(e->runtime, &sb->box, &err) == 0)
+        return;
+    log_error("what is left of a sandbox could not be ended; trying again", "id", sb->box.id,
+              "error", err.text);
+    quiet_leave_rest(e, sb);
+}
+
+static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
+{
+    end_box(e, sb);
+    (void)sandbox_move_stopped(e, sb, reason, NULL);
     writer_leave(e, writer_put(e, sb));
     log_info("sandbox is stopped", "id", sb->box.id, "reason", reason);
+}
+
+/* One that a daemon was about to start, or to stop, may have a box. A process in the row is of a
+ * cay that could not start it again, and gave it the life of one that runs. */
+static void keep_stopped(struct engine *e, struct sandbox *sb, const struct sandbox_row *row)
+{
+    end_box(e, sb);
+    if (row->pid == 0)
+        return;
+    sandbox_stopped_life(e, sb);
+    writer_leave(e, writer_put(e, sb));
 }
 
 static void keep_running(struct engine *e, struct sandbox *sb)
@@ -212,8 +231,10 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         atomic_store(&e->unknown_images, true);
     if (!store_has_note(e->store, row->id))
         writer_leave(e, writer_put(e, sb)); /* it is of a cay that wrote none */
-    if (row->state == SANDBOX_STOPPED)
+    if (row->state == SANDBOX_STOPPED) {
+        keep_stopped(e, sb, row);
         return 0;
+    }
     if (alive != 1) {
         stop_as(e, sb, same_boot ? "lost" : "reboot");
         return 0;

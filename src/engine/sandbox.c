@@ -88,8 +88,7 @@ static const char *what_to_do(enum sandbox_state state)
     if (state == SANDBOX_PAUSED)
         return "; resume it first: POST .../resume, `cay resume ID`";
     if (state == SANDBOX_STOPPED)
-        return "; it cannot be started again: commit it to keep its files as an image, or remove "
-               "it";
+        return "; start it first: POST .../start, `cay start ID`";
     return "";
 }
 
@@ -108,6 +107,16 @@ int sandbox_check_running(struct sandbox *sb, struct err *err)
     status = sandbox_status(sb);
     return err_code(err, ERR_CONFLICT, "sandbox_not_running", "Sandbox is not running: %s%s",
                     status, what_to_do(state));
+}
+
+int sandbox_check_box(struct sandbox *sb, struct err *err)
+{
+    bool quiet;
+
+    pthread_mutex_lock(&sb->lock);
+    quiet = sb->state == SANDBOX_STOPPED && sb->quiet;
+    pthread_mutex_unlock(&sb->lock);
+    return quiet ? 0 : sandbox_check_running(sb, err);
 }
 
 bool sandbox_is_committing(struct sandbox *sb)
@@ -130,19 +139,40 @@ bool sandbox_is_paused(struct sandbox *sb)
     return yes;
 }
 
+bool sandbox_is_stopped(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->state == SANDBOX_STOPPED;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+/* With its lock held. */
+static bool stands_still(const struct sandbox *sb)
+{
+    return sb->state == SANDBOX_PAUSED || sb->state == SANDBOX_STOPPED;
+}
+
+bool sandbox_is_still(struct sandbox *sb)
+{
+    return sandbox_pause(sb) != 0;
+}
+
 uint32_t sandbox_pause(struct sandbox *sb)
 {
     uint32_t n;
 
     pthread_mutex_lock(&sb->lock);
-    n = sb->state == SANDBOX_PAUSED ? sb->pauses + 1 : 0;
+    n = stands_still(sb) ? sb->pauses + 1 : 0;
     pthread_mutex_unlock(&sb->lock);
     return n;
 }
 
 int sandbox_check_there(struct sandbox *sb, struct err *err)
 {
-    return sandbox_is_paused(sb) ? 0 : sandbox_check_running(sb, err);
+    return sandbox_is_still(sb) ? 0 : sandbox_check_running(sb, err);
 }
 
 int sandbox_stands_still(struct err *err)
@@ -182,7 +212,7 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, 
     r = sandbox_check_move(sb->state, to, err);
     if (r == 0) {
         sb->state = to;
-        sb->pauses += to == SANDBOX_PAUSED;
+        sb->pauses += to == SANDBOX_PAUSED || to == SANDBOX_STOPPED;
         free(sb->reason);
         sb->reason = reason ? xstrdup(reason) : NULL;
     }

@@ -23,6 +23,8 @@ struct sandbox {
     struct sandbox *name_prev, *name_next;     /* so are those that share its name */
     struct named *named;                       /* NULL = it has none */
     struct sandbox *ended_next;                /* in the watcher's list */
+    struct sandbox *quiet_next;                /* in that of quiet.c, under its lock */
+    bool quiet_listed;
 
     /* The destroyer's: its queue, how often it has tried, and when it does again. */
     struct sandbox *doomed_next;
@@ -32,7 +34,8 @@ struct sandbox {
     struct turn env_turn, turn, commit_turn;
     pthread_mutex_t lock;
 
-    /* Fixed from the moment it is in the roster, but for pid and pid_start, which create fills. */
+    /* Fixed from the moment it is in the roster, but for pid, pid_start and started_ns, which
+     * change when a box comes up or goes. */
     struct box box;
     int64_t created_ms, started_ns;
     char *boot_id, *image_id;
@@ -43,7 +46,7 @@ struct sandbox {
     /* Protected by lock. Who changes state, reason or expiry also has turn. */
     struct sandbox_spec spec; /* env changes, the rest is fixed */
     enum sandbox_state state;
-    uint32_t pauses; /* how often it has got paused */
+    uint32_t pauses; /* how often it has got paused, or stopped */
     char *reason;
     int64_t expires_ms, deadline_ns;
     enum sandbox_state noted; /* its state in the row that was last handed to the writer */
@@ -57,6 +60,13 @@ struct sandbox {
      * not destroyed before that ends. Changed in its turn. */
     bool committing;
     atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
+    uint32_t boots;         /* how many boxes it has had; changed in its turn too */
+    int64_t life_ms;        /* of one that is stopped: when it would have expired */
+    /* While it is stopped: is there something of a box, and until when (quiet.c)? quiet is changed
+     * in its turn. */
+    bool quiet;
+    int64_t quiet_until_ns;
+    unsigned visits; /* calls on its files that are under way, also while it runs */
     uint64_t oom_seen;
     struct main_state main;
     uint64_t sample_cpu_ns;
@@ -69,7 +79,8 @@ struct sandbox {
      * to where it may be used; and when it was last seen to write. */
     uint64_t disk_used, disk_mark, disk_debt, lease;
     int64_t wrote_ns;
-    int64_t starved_ns; /* when it was paused last for want of room */
+    int64_t starved_ns;  /* when it was paused last for want of room */
+    uint32_t disk_boots; /* of which box all that is */
 
     struct agent_waits waits; /* has its own lock */
 };
@@ -93,9 +104,15 @@ int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, 
 int sandbox_check_running(struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
 bool sandbox_is_paused(struct sandbox *sb);
-/* Tells one pause of it from another; 0 = it is not paused. What it wrote stays as it is in one. */
+bool sandbox_is_stopped(struct sandbox *sb);
+/* Paused or stopped: nothing of its own runs. */
+bool sandbox_is_still(struct sandbox *sb);
+/* Tells one time that it stands still from another; 0 = it does not. Its logs stay as they are in
+ * one. */
 uint32_t sandbox_pause(struct sandbox *sb);
-/* Running, or paused: what it has can be looked at, if not used. */
+/* As sandbox_check_running(), but one that is stopped and has a box for its files will do. */
+int sandbox_check_box(struct sandbox *sb, struct err *err);
+/* Running, paused or stopped: what it has can be looked at, if not used. */
 int sandbox_check_there(struct sandbox *sb, struct err *err);
 /* -1 with ERR_UNAVAILABLE "sandbox_busy", for those who cannot wait for that. */
 int sandbox_stands_still(struct err *err);

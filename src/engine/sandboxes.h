@@ -65,6 +65,12 @@ void engine_list(struct engine *e, const struct sandbox_query *query, json_t **r
 int engine_remove(struct engine *e, const char *id, struct err *err);
 int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err);
 int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* Ends its processes and keeps the rest; gives it as it is if it has none. ERR_UNAVAILABLE when
+ * they do not end, or what they wrote cannot be put on the disk: it is stopped then, too. */
+int engine_stop_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* Brings up another box over what the last one wrote, and runs the entrypoint; gives it as it is if
+ * it runs. */
+int engine_start_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* expires_ms 0 = never, as with a timeout of 0. */
 int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
                  struct err *err);

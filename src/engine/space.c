@@ -219,9 +219,8 @@ static bool is_low(const struct look *l)
     return l->spare < low_mark(l->writers);
 }
 
-/* Also of one that does not run any more there may be something that is not written yet, but a disk
- * that nobody has open is not opened for that. Asked again in its turn: one that was removed since
- * is being destroyed, and nothing of its box may be touched. */
+/* That of one that is stopped is open only while its files are used. Asked again in its turn: one
+ * that was removed since is being destroyed, and nothing of its box may be touched. */
 static bool has_open_disk(struct sandbox *sb, const void *arg)
 {
     bool yes;
@@ -229,7 +228,7 @@ static bool has_open_disk(struct sandbox *sb, const void *arg)
     (void)arg;
     pthread_mutex_lock(&sb->lock);
     yes = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED ||
-          (sb->state == SANDBOX_STOPPED && sb->disk_used);
+          (sb->state == SANDBOX_STOPPED && sb->quiet);
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }
@@ -246,6 +245,11 @@ static void look_at(struct look *l, struct sandbox *sb)
 
     if (!turn_try(&sb->turn))
         return;
+    if (sb->disk_boots != sb->boots) {
+        sb->disk_used = sb->disk_mark = sb->disk_debt = sb->lease = 0;
+        sb->wrote_ns = 0;
+        sb->disk_boots = sb->boots;
+    }
     if (has_open_disk(sb, NULL) && runtime_disk_room(l->e->runtime, &sb->box, &room, NULL) == 0) {
         if (!atomic_load(&l->e->space->low) || !sb->disk_mark)
             sb->disk_mark = room.used;
@@ -331,7 +335,7 @@ static bool has_lease(struct sandbox *sb, const void *arg)
 static void lease_all(struct look *l, bool low)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (sandbox_check_running(l->boxes[i], NULL) == 0)
+        if (sandbox_check_box(l->boxes[i], NULL) == 0)
             lease(l->e, l->boxes[i], lease_of(l, l->boxes[i], low));
 }
 

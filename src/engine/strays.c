@@ -36,11 +36,13 @@ static int take(struct engine *e, const struct box *box, enum sandbox_state stat
                                 .limits = e->config.default_limits,
                                 .workdir = (char *)(uintptr_t)e->config.workspace,
                                 .metadata = json_pack("{s:s}", "recovered", "true")};
-    int64_t now = now_ms(), expires_ms = sandbox_expiry(now, spec.timeout_s);
+    bool stopped = state == SANDBOX_STOPPED;
+    int64_t now = now_ms();
+    int64_t expires_ms = sandbox_expiry(now, stopped ? e->config.stopped_ttl_s : spec.timeout_s);
     json_t *object = sandbox_spec_json(&spec);
     auto_free char *config = json_dumps(object, 0);
     struct sandbox_row row = {.state = state,
-                              .reason = state == SANDBOX_STOPPED ? (char[]){"recovered"} : NULL,
+                              .reason = stopped ? (char[]){"recovered"} : NULL,
                               .created_ms = now,
                               .expires_ms = expires_ms,
                               .deadline_ns = mono_ns() + (expires_ms - now) * 1000000,

@@ -100,6 +100,16 @@ static int resume(struct call *call, struct err *err)
     return engine_resume(call->engine, in_id(call), &call->out, err);
 }
 
+static int stop_sandbox(struct call *call, struct err *err)
+{
+    return engine_stop_sandbox(call->engine, in_id(call), &call->out, err);
+}
+
+static int start_sandbox(struct call *call, struct err *err)
+{
+    return engine_start_sandbox(call->engine, in_id(call), &call->out, err);
+}
+
 static int renew(struct call *call, struct err *err)
 {
     return engine_renew(call->engine, in_id(call), in_int(call, "expiresAt"), &call->out, err);
@@ -207,6 +217,18 @@ const struct function sandbox_functions[] = {
     {"sandbox::resume", "POST", "/sandboxes/:sandboxId/resume", NULL, resume, NULL, SCOPE_WRITE,
      .help = "Lets a paused sandbox go on", .gives = &sandbox_shape,
      .errors = ERRORS_GONE " sandbox_not_paused sandbox_busy no_space"},
+    {"sandbox::stop", "POST", "/sandboxes/:sandboxId/stop", NULL, stop_sandbox, NULL, SCOPE_WRITE,
+     .help = "Ends every process of a sandbox and keeps its files; nothing happens to one that is "
+             "stopped. It expires after CAY_STOPPED_TTL",
+     .gives = &sandbox_shape, .errors = ERRORS_GONE " sandbox_busy no_space"},
+    {"sandbox::start", "POST", "/sandboxes/:sandboxId/start", NULL, start_sandbox, NULL,
+     SCOPE_WRITE,
+     .help = "Starts a stopped sandbox again, with its files, environment and entrypoint; nothing "
+             "happens to one that runs. It expires after its timeout",
+     .gives = &sandbox_shape,
+     .errors = ERRORS_GONE
+     " sandbox_not_running sandbox_busy no_space machine_full launcher_lost conflict "
+     "image_not_found"},
     {"sandbox::renew", "POST", "/sandboxes/:sandboxId/renew", renew_fields, renew, NULL,
      SCOPE_WRITE, .help = "Sets when a sandbox expires", .gives = &sandbox_shape,
      .errors = ERRORS_GONE " sandbox_busy no_space"},

@@ -16,8 +16,8 @@ enum sandbox_state {
     SANDBOX_CREATING,
     SANDBOX_RUNNING,
     SANDBOX_PAUSED,
-    SANDBOX_STOPPED, /* its processes are gone (reboot, agent lost), its disk is kept; reason says
-                        why */
+    SANDBOX_STOPPED, /* its processes are gone (by a call, a reboot, a lost agent), its disk is kept
+                        and can be started again; reason says why */
     SANDBOX_REMOVING,
     SANDBOX_STATES,
 };

@@ -69,7 +69,8 @@ enum call_exec_flags {
     EXEC_COLLECT = 1u << 3, /* for a caller that waits for the end: frames are held back until they
                              * are many, the command ends, or (once, for STARTED) a second passes */
     EXEC_APART = 1u << 4, /* in the background: the log tells stdout and stderr apart (CALL_OUTPUT),
-                           * which costs their exact order */
+                           * which costs their exact order; and it may be there already, of one
+                           * that ran before the box came up, and goes on */
 };
 
 /* An exec in the foreground that has an id is kept: its output and its end can be had by the id

@@ -21,6 +21,16 @@ void log_mark_pack(const struct log_mark *m, unsigned char ret[LOG_MARK_SIZE])
     memcpy(ret, parts, sizeof(parts));
 }
 
+void log_mark_unpack(const unsigned char record[LOG_MARK_SIZE], struct log_mark *ret)
+{
+    uint64_t parts[2];
+
+    memcpy(parts, record, sizeof(parts));
+    ret->offset = le64toh(parts[0]) & ~STDERR_BIT;
+    ret->is_stderr = (le64toh(parts[0]) & STDERR_BIT) != 0;
+    ret->time_ms = le64toh(parts[1]);
+}
+
 void log_file_name(char ret[LOG_NAME_SIZE], const char *id, const char *suffix)
 {
     (void)snprintf(ret, LOG_NAME_SIZE, "%s%s", id, suffix);
@@ -96,13 +106,11 @@ int log_file_look(struct log_file *l)
 
 static bool read_mark(const struct log_file *l, uint64_t i, struct log_mark *ret)
 {
-    uint64_t parts[2];
+    unsigned char record[LOG_MARK_SIZE];
 
-    if (pread(l->marks, parts, sizeof(parts), (off_t)(i * LOG_MARK_SIZE)) != sizeof(parts))
+    if (pread(l->marks, record, sizeof(record), (off_t)(i * LOG_MARK_SIZE)) != sizeof(record))
         return false;
-    ret->offset = le64toh(parts[0]) & ~STDERR_BIT;
-    ret->is_stderr = (le64toh(parts[0]) & STDERR_BIT) != 0;
-    ret->time_ms = le64toh(parts[1]);
+    log_mark_unpack(record, ret);
     return true;
 }
 

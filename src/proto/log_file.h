@@ -29,6 +29,7 @@ struct log_mark {
 };
 
 void log_mark_pack(const struct log_mark *m, unsigned char ret[LOG_MARK_SIZE]);
+void log_mark_unpack(const unsigned char record[LOG_MARK_SIZE], struct log_mark *ret);
 
 void log_file_name(char ret[LOG_NAME_SIZE], const char *id, const char *suffix);
 

@@ -42,6 +42,15 @@ int runtime_kill(struct runtime *rt, const struct box *box, struct err *err)
     return 0;
 }
 
+int runtime_stop(struct runtime *rt, const struct box *box, struct err *err)
+{
+    if (!rt->ops->stop)
+        return unsupported(rt, "stop a sandbox and keep it", err);
+    if (rt->ops->stop(rt, box, err) < 0)
+        return err_wrap(err, "stop %s", box->id);
+    return 0;
+}
+
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err)
 {
     if (!rt->ops->destroy)

@@ -127,12 +127,18 @@ struct runtime_ops {
     int (*prepare)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                    struct err *err);
 
-    /* Turns a prepared id into a running box: its agent answers when this returns. */
+    /* Turns a prepared id, or one that was stopped, into a running box: its agent answers when this
+     * returns. */
     int (*create)(struct runtime *rt, struct box *box, const struct box_root *root,
                   const struct sandbox_limits *limits, struct err *err);
 
     /* Ends every process of the box, and returns when they are gone. Fine if they are already. */
     int (*kill)(struct runtime *rt, const struct box *box, struct err *err);
+
+    /* Ends every process of the box, and gives back all that it has but its disk and its id range:
+     * create() brings up another over what this one wrote. Returns when that is on the host's disk.
+     * Fine if there is nothing else already. */
+    int (*stop)(struct runtime *rt, const struct box *box, struct err *err);
 
     /* Removes all that prepare and create made, after kill. Fine if it is gone already. May take
      * longer (a full disk); call it off the request path. */
@@ -238,6 +244,7 @@ int runtime_prepare(struct runtime *rt, struct box *box, const struct sandbox_li
 int runtime_create(struct runtime *rt, struct box *box, const struct box_root *root,
                    const struct sandbox_limits *limits, struct err *err);
 int runtime_kill(struct runtime *rt, const struct box *box, struct err *err);
+int runtime_stop(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);
 int runtime_watch_fd(struct runtime *rt, const struct box *box);

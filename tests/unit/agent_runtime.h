@@ -89,6 +89,7 @@ static const struct runtime_ops rig_ops = {
     .reserve = rig_reserve,
     .create = rig_create,
     .kill = rig_nothing,
+    .stop = rig_nothing,
     .destroy = rig_nothing,
     .watch_fd = rig_watch,
     .connect = rig_open,

@@ -63,9 +63,10 @@ static struct fake {
     pthread_mutex_t lock;
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
-    atomic_bool fail_prepare, fail_create, fail_pause, fail_destroy, hold_destroy;
+    atomic_bool fail_prepare, fail_create, fail_pause, fail_stop, fail_destroy, hold_destroy;
     atomic_int urgency; /* the least nice that a box was taken away */
-    atomic_uint oom_kills, prepared, destroys, destroyed, killed, ranges_kept, pauses_begun;
+    atomic_uint oom_kills, prepared, destroys, destroyed, killed, stopped, ranges_kept,
+        pauses_begun;
     atomic_bool main_runs;     /* until a signal comes */
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
@@ -544,6 +545,15 @@ static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
     return 0;
 }
 
+/* All that a box has here beside its disk are its processes. */
+static int fake_stop(struct runtime *rt, const struct box *box, struct err *err)
+{
+    if (atomic_load(&fake.fail_stop))
+        return err_set(err, ERR_UNAVAILABLE, "its processes do not end");
+    atomic_fetch_add(&fake.stopped, 1);
+    return fake_kill(rt, box, err);
+}
+
 static void fake_join(struct fake_conn *conn)
 {
     (void)pthread_join(conn->thread, NULL);
@@ -792,6 +802,7 @@ static const struct runtime_ops fake_ops = {
     .prepare = fake_prepare,
     .create = fake_create,
     .kill = fake_kill,
+    .stop = fake_stop,
     .destroy = fake_destroy,
     .adopt = fake_adopt,
     .watch_fd = fake_watch_fd,

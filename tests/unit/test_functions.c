@@ -40,6 +40,8 @@ static const struct example {
     {"sandbox::kill"},
     {"sandbox::pause"},
     {"sandbox::resume", .first = {{"sandbox::pause", "{}"}}},
+    {"sandbox::stop"},
+    {"sandbox::start", .first = {{"sandbox::stop", "{}"}}},
     {"sandbox::renew", .add = add_expiry},
     {"sandbox::clone", .cannot = "unsupported", .bad_code = "unsupported"},
 
@@ -332,15 +334,18 @@ TEST(mistakes_are_told_with_codes_of_the_row)
 struct trouble {
     const char *code; /* what most rows fail with now */
     unsigned times;   /* how many did */
+    bool stopped;
 };
 
-/* What pause and resume have changed is changed back. */
-static void undo(const struct function *row)
+/* What pause, resume and start have changed is changed back. */
+static void undo(const struct function *row, bool stopped)
 {
     if (strcmp(row->id, "sandbox::pause") == 0)
         do_call("sandbox::resume", "{}");
     else if (strcmp(row->id, "sandbox::resume") == 0)
         do_call("sandbox::pause", "{}");
+    else if (stopped && strcmp(row->id, "sandbox::start") == 0)
+        do_call("sandbox::stop", "{}");
 }
 
 /* Whatever it does now, it keeps to its row. */
@@ -349,14 +354,15 @@ static int try_row(const struct function *row, void *arg)
     struct trouble *trouble = arg;
     struct face f;
 
-    if (!has_param(row, "sandboxId") || strcmp(row->id, "sandbox::kill") == 0)
+    if (!has_param(row, "sandboxId") || strcmp(row->id, "sandbox::kill") == 0 ||
+        strcmp(row->id, "sandbox::stop") == 0)
         return 0;
     last_pid = getpid(); /* a signal that is sent all the same ends the test */
     face_init(&f, row->id, input_of(example_of(row)));
     f.call.draining = true;
     if (face_run(&f) == 0) {
         face_check(&f);
-        undo(row);
+        undo(row, trouble->stopped);
     } else {
         check_named(&f);
         trouble->times += strcmp(code_of(&f), trouble->code) == 0;
@@ -367,7 +373,7 @@ static int try_row(const struct function *row, void *arg)
 
 TEST(every_row_keeps_to_its_codes_while_the_sandbox_is_paused)
 {
-    struct trouble trouble = {"sandbox_not_running", 0};
+    struct trouble trouble = {"sandbox_not_running"};
 
     up("{\"image\": \"host\"}");
     do_call("sandbox::pause", "{}");
@@ -376,9 +382,20 @@ TEST(every_row_keeps_to_its_codes_while_the_sandbox_is_paused)
     down();
 }
 
+TEST(every_row_keeps_to_its_codes_while_the_sandbox_is_stopped)
+{
+    struct trouble trouble = {"sandbox_not_running", .stopped = true};
+
+    up("{\"image\": \"host\"}");
+    do_call("sandbox::stop", "{}");
+    CHECK_INT(functions_each(try_row, &trouble), 0);
+    CHECK(trouble.times > 10);
+    down();
+}
+
 TEST(every_row_keeps_to_its_codes_when_the_agent_hangs_up)
 {
-    struct trouble trouble = {"agent_lost", 0};
+    struct trouble trouble = {"agent_lost"};
 
     up("{\"image\": \"host\"}");
     rig_lost = true;

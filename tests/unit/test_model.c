@@ -29,7 +29,7 @@ TEST(the_allowed_moves_are_exactly_these)
     static const char table[SANDBOX_STATES][SANDBOX_STATES + 1] = {
         /*              P C R Z S X */
         [SANDBOX_PREPARED] = ".C...X", [SANDBOX_CREATING] = "..R..X", [SANDBOX_RUNNING] = "...ZSX",
-        [SANDBOX_PAUSED] = "..R.SX",   [SANDBOX_STOPPED] = ".....X",  [SANDBOX_REMOVING] = "......",
+        [SANDBOX_PAUSED] = "..R.SX",   [SANDBOX_STOPPED] = "..R..X",  [SANDBOX_REMOVING] = "......",
     };
 
     for (int from = 0; from < SANDBOX_STATES; from++)
@@ -41,9 +41,9 @@ TEST(the_refusal_names_both_states)
 {
     struct err err = {0};
 
-    CHECK_INT(sandbox_check_move(SANDBOX_STOPPED, SANDBOX_RUNNING, &err), -1);
+    CHECK_INT(sandbox_check_move(SANDBOX_STOPPED, SANDBOX_PAUSED, &err), -1);
     CHECK_INT(err.kind, ERR_CONFLICT);
-    CHECK_STR(err.text, "a stopped sandbox cannot become running");
+    CHECK_STR(err.text, "a stopped sandbox cannot become paused");
 }
 
 static const char full[] =

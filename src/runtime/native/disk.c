@@ -344,6 +344,15 @@ int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err)
     return 0;
 }
 
+int disk_flush(int fd, const char *id, struct err *err)
+{
+    auto_close int root = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (root < 0 || syncfs(root) < 0)
+        return err_sys(err, errno, "write out the disk of %s", id);
+    return 0;
+}
+
 void disk_shut_down(int fd)
 {
     auto_close int root = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -38,6 +38,8 @@ int disk_mount(struct disk *d, const char *id, uint32_t owner, int *ret_fd, stru
 /* The root of a disk that exists already, as a read-only mount of its own: also of one that is
  * mounted, and then the very same filesystem. Fine without any descriptor of it. */
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
+/* Returns when all that was written to it is on the host's disk; fd is its root. */
+int disk_flush(int fd, const char *id, struct err *err);
 /* The disk of a box whose processes are gone. */
 struct disk_left {
     int fd;         /* its root */

@@ -30,6 +30,17 @@ static int native_reserve(struct runtime *rt, struct box *box, struct err *err)
     return id_range_take(n->data_dir, &box->slot, err);
 }
 
+/* All of a box but its disk and what depends on its image. */
+static int furnish(struct native *n, struct berth *b, struct box *box,
+                   const struct sandbox_limits *limits, struct err *err)
+{
+    b->limits = *limits;
+    if (n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || run_dir_make(n, b, err) < 0 ||
+        box_park(n, b, box, err) < 0)
+        return -1;
+    return 0;
+}
+
 static int native_prepare(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
                           struct err *err)
 {
@@ -37,13 +48,10 @@ static int native_prepare(struct runtime *rt, struct box *box, const struct sand
     struct berth *b = berth_add(n, box->id);
 
     berth_set_range(n, b, box->slot);
-    b->limits = *limits;
     if (disk_make(n->disk, box->id, limits->disk_mb, id_range_base(box->slot), &b->scratch,
-                  &b->disk_lives, err) < 0 ||
-        n->cgroup.ops->make(&n->cgroup, box->id, limits, err) < 0 || run_dir_make(n, b, err) < 0 ||
-        box_park(n, b, box, err) < 0)
+                  &b->disk_lives, err) < 0)
         return -1;
-    return 0;
+    return furnish(n, b, box, limits, err);
 }
 
 /* Of a disk that had a lease not all that was accepted may have been written; one that was opened
@@ -99,8 +107,8 @@ static int make_dirs(const struct berth *b, const struct box_root *root, struct 
     return 0;
 }
 
-/* Another mount of the disk, without the overlay that may have been on it. The old one may have
- * been attached, and cannot be again. */
+/* Another mount of the disk, for another box over what the last one wrote, without the overlay that
+ * may have been on it. The old one may have been attached, and cannot be again. */
 static int mount_disk(struct native *n, struct berth *b, struct err *err)
 {
     int fd;
@@ -113,12 +121,11 @@ static int mount_disk(struct native *n, struct berth *b, struct err *err)
     return 0;
 }
 
-/* Another child for one that is gone. */
-static int begin_again(struct native *n, struct berth *b, struct box *box,
-                       const struct box_root *root, struct err *err)
+/* Another child for one that is gone, whose root may have been mounted. */
+static int begin_again(struct native *n, struct berth *b, struct box *box, struct err *err)
 {
     log_warn("the prepared child of a sandbox was gone; another takes its place", "id", b->id);
-    if (box_end(n, b, err) < 0 || mount_disk(n, b, err) < 0 || make_dirs(b, root, err) < 0)
+    if (box_end(n, b, err) < 0 || mount_disk(n, b, err) < 0)
         return -1;
     return box_park(n, b, box, err);
 }
@@ -130,11 +137,63 @@ static int bring_up(struct native *n, struct berth *b, struct box *box, const st
     int r = box_start(n, b, box, root, err);
 
     for (int again = 0; r == BOX_LOST && again < CHILDREN_MORE; again++) {
-        r = begin_again(n, b, box, root, err);
+        r = begin_again(n, b, box, err);
         if (r == 0)
             r = box_start(n, b, box, root, err);
     }
     return r;
+}
+
+static int native_kill(struct runtime *rt, const struct box *box, struct err *err)
+{
+    struct native *n = native_of(rt);
+    struct berth *b = berth_find(n, box->id);
+
+    if (b && b->pidfd >= 0)
+        return box_end(n, b, err);
+    n->cgroup.ops->kill(&n->cgroup, box->id);
+    return 0;
+}
+
+/* Closing the disk unmounts it. Its cached files are charged to the groups, so these come after it.
+ * What cannot be written is lost, and said at the end. */
+static int native_stop(struct runtime *rt, const struct box *box, struct err *err)
+{
+    struct native *n = native_of(rt);
+    struct berth *b = berth_find(n, box->id);
+    int r = 0;
+
+    if (b && b->parked)
+        box_forget(n, b);
+    if (native_kill(rt, box, err) < 0)
+        return -1;
+    if (b) {
+        close_fd(&b->root);
+        if (b->scratch >= 0)
+            r = disk_flush(b->scratch, box->id, err);
+        b->parked = false;
+        berth_set_process(n, b, -1);
+        close_fd(&b->scratch);
+        close_fd(&b->ctl);
+        close_fd(&b->exec);
+    }
+    if (n->cgroup.ops->remove(&n->cgroup, box->id, r < 0 ? NULL : err) < 0)
+        return -1;
+    run_dir_remove(n, box->id);
+    return r;
+}
+
+/* Of one that was stopped: all that it has is a disk and an id range, but for what an attempt that
+ * failed has left. */
+static int revive(struct native *n, struct berth *b, struct box *box,
+                  const struct sandbox_limits *limits, struct err *err)
+{
+    if (b->slot == BOX_NO_SLOT)
+        return err_set(err, ERR_CONFLICT, "the owner of its files is not known");
+    if (native_stop(&n->runtime, box, err) < 0 || mount_disk(n, b, err) < 0)
+        return -1;
+    b->disk_lives = DISK_ONCE; /* nobody knows any more how much was on it */
+    return furnish(n, b, box, limits, err);
 }
 
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
@@ -148,6 +207,8 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
             native_prepare(rt, box, limits, err) < 0)
             return -1;
         b = berth_find(n, box->id);
+    } else if (b->ctl < 0 && revive(n, b, box, limits, err) < 0) {
+        return -1;
     }
     if (cgroup_room(&n->cgroup, err) < 0 || fit(n, b, limits, err) < 0 ||
         make_dirs(b, root, err) < 0 || bring_up(n, b, box, root, err) < 0)
@@ -157,17 +218,6 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
      * longer than all else in a kill. */
     close_fd(&b->ctl);
     close_fd(&b->exec);
-    return 0;
-}
-
-static int native_kill(struct runtime *rt, const struct box *box, struct err *err)
-{
-    struct native *n = native_of(rt);
-    struct berth *b = berth_find(n, box->id);
-
-    if (b && b->pidfd >= 0)
-        return box_end(n, b, err);
-    n->cgroup.ops->kill(&n->cgroup, box->id);
     return 0;
 }
 
@@ -303,6 +353,7 @@ static const struct runtime_ops native_ops = {
     .prepare = native_prepare,
     .create = native_create,
     .kill = native_kill,
+    .stop = native_stop,
     .destroy = native_destroy,
     .adopt = native_adopt,
     .watch_fd = native_watch_fd,
