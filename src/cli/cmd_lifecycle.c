@@ -10,8 +10,8 @@
 #include "cli/ranges.h"
 #include "cli/ui.h"
 
-/* What pause, resume and stop do to each sandbox that is named. Goes on after a failure, so that
- * one bad id does not keep the others; the status tells. */
+/* What pause, resume, stop, start and rm do to each sandbox that is named. Goes on after a failure,
+ * so that one bad id does not keep the others; the status tells. */
 static int each_word(struct args *args, struct api *api, const char *method, const char *action)
 {
     int status = STATUS_OK;
@@ -54,14 +54,30 @@ static bool is_sure(const struct args *args)
     return args_has(args, "yes") || args_has(args, "force");
 }
 
+/* Those of the list in place of words. */
+static int on_list(struct args *args, struct api *api, json_t *list, const char *method,
+                   const char *action)
+{
+    struct args all = *args;
+    json_t *item;
+    size_t i;
+    int status;
+
+    all.words = xcalloc(json_array_size(list) + 1, sizeof(char *));
+    all.n_words = 0;
+    json_array_foreach(list, i, item) all.words[all.n_words++] =
+        (char *)(uintptr_t)json_text(item, "id");
+    status = each_word(&all, api, method, action);
+    free(all.words);
+    return status;
+}
+
 static int remove_all(struct args *args)
 {
     auto_api struct api api = {0};
     struct err err = {0};
-    struct args all = *args;
-    json_t *list = NULL, *item;
+    json_t *list = NULL;
     int64_t total;
-    size_t i;
     int status;
 
     if (api_open(&api, args, &err) < 0 || api_sandboxes(&api, NULL, 0, &list, &total, &err) < 0)
@@ -73,17 +89,34 @@ static int remove_all(struct args *args)
         json_decref(list);
         return STATUS_FAILED;
     }
-    all.words = xcalloc(json_array_size(list) + 1, sizeof(char *));
-    all.n_words = 0;
-    json_array_foreach(list, i, item) all.words[all.n_words++] =
-        (char *)(uintptr_t)json_text(item, "id");
-    status = each_word(&all, &api, "DELETE", "");
-    free(all.words);
+    status = on_list(args, &api, list, "DELETE", "");
     json_decref(list);
     return status;
 }
 
-/* Names what rm and stop are to work on, or all. */
+/* Those that are, or are not, stopped. */
+static int change_all(struct args *args, bool stopped, const char *action)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *list = NULL;
+    int64_t total;
+    int status;
+
+    if (api_open(&api, args, &err) < 0 || api_sandboxes(&api, NULL, 0, &list, &total, &err) < 0)
+        return ui_fail(&err);
+    for (size_t i = json_array_size(list); i > 0; i--) {
+        const char *now = json_text(json_array_get(list, i - 1), "status");
+
+        if ((strcmp(now, "stopped") == 0) != stopped)
+            (void)json_array_remove(list, i - 1);
+    }
+    status = on_list(args, &api, list, "POST", action);
+    json_decref(list);
+    return status;
+}
+
+/* Names what rm, stop and start are to work on, or all. */
 static int check_targets(struct args *args)
 {
     if (args_has(args, "all") && args->n_words > 0)
@@ -103,29 +136,24 @@ int cmd_rm(struct args *args)
     return args_has(args, "all") ? remove_all(args) : on_each(args, "DELETE", "");
 }
 
-/* As rm, for words of which not everybody expects that all is gone: stop and kill. */
-static int remove_if_sure(struct args *args, const char *doing, const char *done)
+static int stop_or_start(struct args *args, bool start)
 {
-    bool one = args->n_words == 1;
-
-    if (is_sure(args) ||
-        ui_confirm("A sandbox cannot be started again yet: %s %s%s removes %s with everything "
-                   "inside. Go on?",
-                   doing, one ? args->words[0] : "them", one ? "" : " all", one ? "it" : "them"))
-        return on_each(args, "DELETE", "");
-    ui_warn("nothing was %s: a sandbox cannot be started again yet, so %s removes it; `cay pause "
-            "%s` keeps it, `cay rm %s` or --yes removes it",
-            done, doing, args->words[0], args->words[0]);
-    return STATUS_FAILED;
-}
-
-int cmd_stop(struct args *args)
-{
+    const char *action = start ? "/start" : "/stop";
     int status = check_targets(args);
 
     if (status != STATUS_OK)
         return status;
-    return args_has(args, "all") ? remove_all(args) : remove_if_sure(args, "stopping", "stopped");
+    return args_has(args, "all") ? change_all(args, start, action) : on_each(args, "POST", action);
+}
+
+int cmd_stop(struct args *args)
+{
+    return stop_or_start(args, false);
+}
+
+int cmd_start(struct args *args)
+{
+    return stop_or_start(args, true);
 }
 
 /* ---- signals ---- */
@@ -174,6 +202,19 @@ static int send_signal(struct args *args, struct api *api, const char *id, const
     return STATUS_OK;
 }
 
+/* As rm, but not everybody expects of that word that all is gone. */
+static int remove_if_sure(struct args *args)
+{
+    const char *id = args->words[0];
+
+    if (is_sure(args) || ui_confirm("Killing %s removes it with everything inside. Go on?", id))
+        return on_each(args, "DELETE", "");
+    ui_warn("nothing was killed: killing a sandbox removes it with everything inside; `cay stop "
+            "%s` keeps its files, `cay rm %s` or --yes removes it",
+            id, id);
+    return STATUS_FAILED;
+}
+
 int cmd_kill(struct args *args)
 {
     auto_api struct api api = {0};
@@ -185,7 +226,7 @@ int cmd_kill(struct args *args)
         return ui_usage(args, "which process? `cay ps %s` lists them: cay kill -s SIGNAL %s PID",
                         args->words[0], args->words[0]);
     if (args->n_words == 1)
-        return remove_if_sure(args, "killing", "killed");
+        return remove_if_sure(args);
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0)
         return ui_fail(&err);
     for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {

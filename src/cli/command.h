@@ -56,6 +56,7 @@ int cmd_logs(struct args *args);
 int cmd_pause(struct args *args);
 int cmd_resume(struct args *args);
 int cmd_stop(struct args *args);
+int cmd_start(struct args *args);
 int cmd_rm(struct args *args);
 int cmd_kill(struct args *args);
 int cmd_renew(struct args *args);

@@ -129,10 +129,22 @@ static const struct flag json_flags[] = {JSON_FLAG, {0}};
 
 static const struct flag made_flags[] = {JSON_FLAG, QUIET_FLAG, {0}};
 
-static const struct flag stop_flags[] = {
+static const struct flag rm_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     {"force", 'f', FLAG_BOOL, NULL, "the same"},
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag stop_flags[] = {
+    {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag start_flags[] = {
+    {"all", 'a', FLAG_BOOL, NULL, "every stopped sandbox of this daemon"},
     QUIET_FLAG,
     {0},
 };
@@ -331,20 +343,27 @@ const struct command commands[] = {
     {"resume", NULL, "[flags] ID...", "thaw paused sandboxes", NULL, NULL, quiet_flags, 1, ANY,
      false, "sandbox...", cmd_resume},
     {"stop", NULL, "[flags] ID...\n[flags] --all",
-     "end the processes of sandboxes, which removes them",
-     "There is no starting a sandbox again yet, so what is stopped is removed with everything in\n"
-     "it. Therefore this asks first; where nobody can be asked it needs --yes. `cay pause` keeps "
-     "a\n"
-     "sandbox as it is, `cay rm` removes without a question.",
-     "cay stop web\ncay stop --yes web", stop_flags, 0, ANY, false, "sandbox...", cmd_stop},
+     "end the processes of sandboxes and keep the rest",
+     "Files, environment and limits stay, and `cay start` starts them again. The entrypoint is "
+     "asked\n"
+     "to end first, and has 2 seconds for that. A stopped sandbox expires after a week, unless "
+     "the\n"
+     "daemon says otherwise (CAY_STOPPED_TTL); `cay rm` removes one.",
+     "cay stop web\ncay stop --all", stop_flags, 0, ANY, false, "sandbox...", cmd_stop},
+    {"start", NULL, "[flags] ID...\n[flags] --all", "start stopped sandboxes again",
+     "With the files that they had, and the entrypoint runs again. They live as long as they were "
+     "made\n"
+     "for, from now.",
+     "cay stop web && cay start web", start_flags, 0, ANY, false, "sandbox...", cmd_start},
     {"rm", NULL, "[flags] ID...\n[flags] --all", "remove sandboxes and everything in them",
      "Those that are named go without a question; --all asks.", "cay rm web\ncay rm --all --yes",
-     stop_flags, 0, ANY, false, "sandbox...", cmd_rm},
+     rm_flags, 0, ANY, false, "sandbox...", cmd_rm},
     {"kill", NULL, "[flags] ID PID...\n[flags] ID", "send a signal to processes of a sandbox",
      "PID is one that `cay ps ID` shows; one that has ended by then is no failure. Without PID "
      "the\n"
      "sandbox itself is ended and removed with everything in it; that is asked first, and where\n"
-     "nobody can be asked it needs --yes. `cay rm` removes without a question.",
+     "nobody can be asked it needs --yes. `cay stop` keeps its files, `cay rm` removes without a "
+     "question.",
      "cay kill web 42\ncay kill -s KILL web 42 43\ncay kill --yes web", kill_flags, 1, ANY, false,
      "sandbox process...", cmd_kill},
     {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",

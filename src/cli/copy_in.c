@@ -31,8 +31,8 @@ void copy_skip(struct cp *c, const char *path, const char *what)
 
 void copy_without_tar(void)
 {
-    ui_warn("the sandbox has no `tar`, so files are copied one by one: links are left out, hard "
-            "links become files, and folders lose their modes and times");
+    ui_warn("no `tar` runs in the sandbox, so files are copied one by one: links are left out, "
+            "hard links become files, and folders lose their modes and times");
 }
 
 static int file_in(struct cp *c, int fd, const struct stat *st, const char *to, struct err *err)
@@ -131,7 +131,7 @@ static int stream_in(struct cp *c, const char *to, struct err *err)
     if (has == 0)
         return err_set(
             err, ERR_INVALID,
-            "the sandbox has no `tar`, which unpacks the stream; `cay file write %s PATH -` "
+            "no `tar` runs in the sandbox, which unpacks the stream; `cay file write %s PATH -` "
             "writes one file from stdin",
             c->id);
     if (isatty(STDIN_FILENO) == 1)

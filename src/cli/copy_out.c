@@ -148,10 +148,11 @@ static int stream_out(struct cp *c, const char *from, struct err *err)
     if (has < 0)
         return -1;
     if (has == 0)
-        return err_set(err, ERR_INVALID,
-                       "the sandbox has no `tar`, which packs the stream; `cay file read %s PATH` "
-                       "prints one file",
-                       c->id);
+        return err_set(
+            err, ERR_INVALID,
+            "no `tar` runs in the sandbox, which packs the stream; `cay file read %s PATH` "
+            "prints one file",
+            c->id);
     if (ui_stdout_is_terminal())
         return err_set(
             err, ERR_INVALID,
@@ -175,9 +176,9 @@ static int folder_out(struct cp *c, const char *from, int dirfd, const char *nam
     if (has)
         return tree_out(c, from, dirfd, name, err);
     if (is_link)
-        return err_set(err, ERR_INVALID,
-                       "%s is a symbolic link, and the sandbox has no `tar`, which could pack it",
-                       from);
+        return err_set(
+            err, ERR_INVALID,
+            "%s is a symbolic link, and no `tar` runs in the sandbox, which could pack it", from);
     copy_without_tar();
     if (!c->contents && host_make_dir(dirfd, name, &fd, err) < 0)
         return -1;

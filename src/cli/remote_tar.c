@@ -23,7 +23,11 @@ int remote_has_tar(struct api *api, const char *id, struct err *err)
 
     if (api_call(api, "POST", body, NULL, err, "/sandboxes/%s/exec", id) == 0)
         return 1;
-    return strcmp(api_last_code(), "command_not_found") == 0 ? 0 : -1;
+    /* Of one that is stopped the files can be reached all the same; who calls is told of others. */
+    return strcmp(api_last_code(), "command_not_found") == 0 ||
+                   strcmp(api_last_code(), "sandbox_not_running") == 0
+               ? 0
+               : -1;
 }
 
 json_t *remote_pack_command(const char *dir, const char *name)

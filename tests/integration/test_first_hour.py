@@ -246,25 +246,30 @@ def test_ls_shows_an_id_once_and_fits(hands, web):
     hands.do(f"cay rm {id}")
 
 
-def test_stop_asks_before_it_destroys(hands, web):
+def test_kill_asks_before_it_destroys_and_stop_keeps(hands, web):
     for answer in ("n", ""):
-        hands.begin("cay stop web")
+        hands.begin("cay kill web")
         hands.see(r"removes it with everything inside\. Go on\? \[y/N\] *$")
         hands.type(answer)
         hands.keys("Enter")
         text, status = hands.end()
-        assert status == 1 and "cay pause web" in text
+        assert status == 1 and "cay stop web" in text
         hands.do("clear")
-    assert "--yes" in hands.do("cay stop web < /dev/null", status=1)
-    assert "web" in hands.do("cay ls")
-    hands.begin("cay stop web")
+    assert "--yes" in hands.do("cay kill web < /dev/null", status=1)
+    hands.do("cay exec web 'echo kept > note'; cay stop web")
+    assert "stopped" in hands.do("cay ls")
+    assert "cay start" in hands.do("cay exec web true", status=1)
+    assert "kept" in hands.do("cay file read web note")
+    hands.do("cay start web")
+    assert "kept" in hands.do("cay exec web cat note")
+    hands.begin("cay kill web")
     hands.see(r"\[y/N\] *$")
     hands.type("y")
     hands.keys("Enter")
     assert hands.end()[1] == 0
     assert "web was removed" in hands.do("cay inspect web", status=1)
     hands.do("cay create --name web")
-    hands.do("cay stop -f web")
+    hands.do("cay kill -f web")
     hands.do("cay create --name web")
 
 

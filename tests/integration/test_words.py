@@ -180,7 +180,7 @@ def test_a_stopped_sandbox_says_what_is_left_to_do(shared, api, box):
     os.kill(shared.agent_pid(box), signal.SIGKILL)
     wait_until(lambda: api.sandbox(box)["status"] == "stopped", what="the end of the sandbox")
     said = api.try_exec(box, "true").failed(409, "sandbox_not_running")["error"]
-    assert said.startswith("Sandbox is not running: stopped (agent_lost); ") and "commit" in said
+    assert said.startswith("Sandbox is not running: stopped (agent_lost); ") and "cay start" in said
 
 
 def test_a_path_that_is_outside_names_what_allows_it(api, box):
