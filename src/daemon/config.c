@@ -75,6 +75,8 @@ static const struct variable {
      "processes and threads that a caller may ask for"},
     {"CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES", TYPE_U32, AT(max_sandboxes), 1, 20000, "50",
      "how many sandboxes there may be"},
+    {"CAY_MAX_SNAPSHOTS", NULL, TYPE_U32, AT(max_snapshots), 0, 100000, "1000",
+     "how many snapshots there may be"},
     {"CAY_MAX_TEMPLATES", NULL, TYPE_U32, AT(max_templates), 0, 100000, "1000",
      "how many templates there may be beside those that are built in"},
     {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), TOTAL_MB_MIN, 1 << 30, "0",

@@ -216,6 +216,7 @@ static int start_engine(struct daemon *d, struct err *err)
                      .pids = c->max_pids,
                      .timeout_s = c->max_timeout},
         .max_sandboxes = c->max_sandboxes,
+        .max_snapshots = c->max_snapshots,
         .max_templates = c->max_templates,
         .allowed_images = c->allowed_images,
         .custom_images = c->custom_images,

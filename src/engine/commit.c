@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
@@ -9,15 +8,11 @@
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
-#include "engine/long_work_internal.h"
 #include "engine/policy.h"
-#include "engine/quiet_internal.h"
-#include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
-#include "engine/writer_internal.h"
+#include "engine/still_internal.h"
 #include "image/image.h"
-#include "model/sandbox.h"
 #include "runtime/runtime.h"
 
 /* A sandbox becomes an image: what it wrote is a layer on top of those that it was made from. */
@@ -78,7 +73,7 @@ static int goes_on(const json_t *event, void *arg)
     const struct writing *w = arg;
 
     (void)event;
-    return atomic_load(&w->sb->commit_off) || atomic_load(&w->sb->engine->draining) ? -1 : 0;
+    return still_goes_on(w->sb->engine, w->sb, NULL);
 }
 
 static void hold(const char *image_id, void *arg)
@@ -105,7 +100,7 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
     auto_close int disk = -1;
     int r = -1;
 
-    if (runtime_disk_open(e->runtime, &sb->box, &disk, &commit.ids_base, err) == 0) {
+    if (runtime_disk_open(e->runtime, &sb->box, false, &disk, &commit.ids_base, err) == 0) {
         commit.scratch_fd = disk;
         r = image_commit(e->images, &commit, ret, err);
     }
@@ -116,81 +111,19 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
     return r;
 }
 
-/* It could not be made to go on: that can be tried again when its state says so. */
-static void stays_paused(struct engine *e, struct sandbox *sb, const struct err *why)
-{
-    log_error("a sandbox stays paused after its commit", "id", sb->box.id, "error", why->text);
-    if (sandbox_move(sb, SANDBOX_PAUSED, NULL, NULL) == 0)
-        writer_leave(e, writer_put_state(e, sb));
-}
-
-/* In its turn, as its end is; what takes long is between the two, in nobody's way. Nothing runs
- * meanwhile, so that the image is the sandbox of one moment. Its state stays: who needs it to run
- * waits for a while, and if the daemon dies here the next start lets it go on. */
-static int begin(struct engine *e, struct sandbox *sb, struct err *err)
-{
-    enum sandbox_state state;
-
-    pthread_mutex_lock(&sb->lock);
-    state = sb->state;
-    pthread_mutex_unlock(&sb->lock);
-    if (state == SANDBOX_REMOVING)
-        return sandbox_check_running(sb, err);
-    if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
-        return -1;
-    if (state == SANDBOX_STOPPED && quiet_end(e, sb, err) < 0)
-        return -1;
-    pthread_mutex_lock(&sb->lock);
-    sb->committing = true;
-    pthread_mutex_unlock(&sb->lock);
-    return 0;
-}
-
-/* It may have been paused, have ended or been removed meanwhile. */
-static void end(struct engine *e, struct sandbox *sb)
-{
-    enum sandbox_state state;
-    struct err why = {0};
-
-    pthread_mutex_lock(&sb->lock);
-    sb->committing = false;
-    state = sb->state;
-    pthread_mutex_unlock(&sb->lock);
-    if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, false, &why) < 0)
-        stays_paused(e, sb, &why);
-    if (state == SANDBOX_REMOVING)
-        reaper_doom(e, sb);
-}
-
-/* What the worker says of its end is not what the caller should hear when we ended it. */
-static void explain(const struct engine *e, const struct sandbox *sb, struct err *err)
-{
-    if (atomic_load(&sb->commit_off))
-        (void)err_code(err, ERR_CONFLICT, "commit_interrupted",
-                       "%s was removed while it was committed; there is no image of it",
-                       sb->box.id);
-    else if (atomic_load(&e->draining))
-        (void)err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
-}
-
 /* With its commit_turn. */
 static int commit(struct engine *e, struct sandbox *sb, const struct commit_request *req,
                   struct image **ret, struct err *err)
 {
     int r;
 
-    if (turn_take(e, &sb->turn, err) < 0)
-        return -1;
-    r = begin(e, sb, err);
-    turn_give(&sb->turn);
-    if (r < 0)
+    if (still_begin(e, sb, err) < 0)
         return -1;
     r = write_image(e, sb, req, ret, err);
-    turn_await(&sb->turn);
-    end(e, sb);
-    turn_give(&sb->turn);
+    still_end(e, sb);
+    /* What the worker says of its end is not what the caller should hear when we ended it. */
     if (r < 0)
-        explain(e, sb, err);
+        (void)still_goes_on(e, sb, err);
     return r;
 }
 
@@ -208,7 +141,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct image *image;
-    int r = -1;
+    int r;
 
     if (sandbox_get(e, id, &sb, err) < 0 || check(e, req, err) < 0 || space_check(e, err) < 0)
         return -1;
@@ -216,14 +149,10 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
         return err_set(err, ERR_CONFLICT,
                        "what %s was made from is not known any more, so it cannot become an image",
                        id);
-    if (!turn_try(&sb->commit_turn))
-        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
-                        "%s is being committed already; try again when that is done", id);
-    if (worker_begin(e, err) == 0) {
-        r = commit(e, sb, req, &image, err);
-        worker_end(e);
-    }
-    turn_give(&sb->commit_turn);
+    if (still_claim(e, sb, false, err) < 0)
+        return -1;
+    r = commit(e, sb, req, &image, err);
+    still_release(e, sb);
     if (r < 0)
         return -1;
     images_collect(e); /* it may have replaced one */

@@ -21,6 +21,7 @@
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/snapshots_internal.h"
 #include "engine/space_internal.h"
 #include "engine/templates_internal.h"
 #include "engine/writer_internal.h"
@@ -86,7 +87,8 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     if (read_policy(e, err) < 0 || read_boot_id(e, err) < 0 ||
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
-        load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0) {
+        load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0 ||
+        snapshots_open(e, err) < 0) {
         engine_free(e);
         return -1;
     }
@@ -152,6 +154,7 @@ void engine_free(struct engine *e)
     prepared_free(e->prepared);
     writer_free(e->writer);
     pulls_free(e->pulls);
+    snapshots_close(e->snapshots);
     templates_close(e->templates);
     images_used_free(e->images_used);
     free(e->default_image);

@@ -27,6 +27,7 @@ struct engine_config {
     struct sandbox_limits default_limits; /* 512 MB, 1 core, 1024 pids, 4096 MB */
     struct sandbox_ceilings ceilings;     /* 4096 MB, 4 cores, 4096 pids, a day */
     uint32_t max_sandboxes;               /* 50 */
+    uint32_t max_snapshots;               /* 1000 */
     uint32_t max_templates;               /* 1000, beside those that are built in */
     const char *allowed_images;           /* "*"; these four as policy.h says */
     const char *custom_images, *image_caps;

@@ -13,6 +13,7 @@ struct pulls;
 struct quiet;
 struct reaper;
 struct roster;
+struct snapshots;
 struct space;
 struct templates;
 struct troubles;
@@ -55,6 +56,7 @@ struct engine {
     struct prepared *prepared;
     struct reaper *reaper;
     struct quiet *quiet;
+    struct snapshots *snapshots;
     struct space *space;
     struct destroyer *destroyer;
     struct troubles *troubles;

@@ -66,7 +66,7 @@ static int open_logs(struct engine *e, struct sandbox *sb, int *ret_fd, struct e
     auto_close int disk = -1;
     uint32_t ids_base;
 
-    if (runtime_disk_open(e->runtime, &sb->box, &disk, &ids_base, err) < 0)
+    if (runtime_disk_open(e->runtime, &sb->box, false, &disk, &ids_base, err) < 0)
         return -1;
     *ret_fd = openat(disk, "logs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return *ret_fd < 0 ? err_sys(err, errno, "open the logs of a sandbox") : 0;

@@ -35,7 +35,7 @@ const struct error_code error_codes[] = {
     {"busy", 503, GENERAL,
      .help = "the daemon has as many calls, or holds as much of them, as it may; see Retry-After"},
     {"name_ambiguous", 409, GENERAL,
-     .help = "several sandboxes have the name in the path; the text lists ids"},
+     .help = "several sandboxes or snapshots have the name in the path; the text lists ids"},
     {"scope_missing", 403, GENERAL, .help = "the token may not do this"},
     /* sandboxes */
     {"sandbox_not_found", 404, .help = "there is no sandbox with this id or name"},
@@ -54,6 +54,9 @@ const struct error_code error_codes[] = {
     {"no_default_command", 400, .help = "the image has no command of its own"},
     {"conflict", 409, .help = "not in its present state"},
     {"limit", 429, .help = "there are as many as there may be"},
+    /* snapshots */
+    {"snapshot_not_found", 404, .help = "there is no snapshot with this id or name"},
+    {"snapshot_limit", 429, .help = "there are as many snapshots as there may be"},
     /* the agent in a sandbox */
     {"agent_lost", 503, .help = "the sandbox ended before the call did"},
     {"agent_timeout", 503, 408, .help = "the sandbox does not answer"},

@@ -115,15 +115,6 @@ static int renew(struct call *call, struct err *err)
     return engine_renew(call->engine, in_id(call), in_int(call, "expiresAt"), &call->out, err);
 }
 
-static int clone_sandbox(struct call *call, struct err *err)
-{
-    (void)call;
-    return err_set(
-        err, ERR_UNSUPPORTED,
-        "a sandbox cannot be cloned in this version: create a new one and copy the files "
-        "with files/download and files/upload");
-}
-
 static const struct field create_fields[] = {
     {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
@@ -189,11 +180,6 @@ static const struct field renew_fields[] = {
     {0},
 };
 
-static const struct field clone_fields[] = {
-    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
-    {0},
-};
-
 const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
      .flags = FUNCTION_EVENTS, .done = "sandbox", .key = "sandbox",
@@ -232,8 +218,5 @@ const struct function sandbox_functions[] = {
     {"sandbox::renew", "POST", "/sandboxes/:sandboxId/renew", renew_fields, renew, NULL,
      SCOPE_WRITE, .help = "Sets when a sandbox expires", .gives = &sandbox_shape,
      .errors = ERRORS_GONE " sandbox_busy no_space"},
-    {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
-     "sandbox_clone", SCOPE_WRITE, .help = "Not available in this version", .gives = &sandbox_shape,
-     .errors = ERRORS_GONE},
     {0},
 };

@@ -11,6 +11,8 @@
 const struct field path_params[] = {
     {"sandboxId", FIELD_STRING, .max = 1024, .example = EXAMPLE_SANDBOX_ID,
      .help = "id of a sandbox, or the name of exactly one, percent-encoded"},
+    {"snapshotId", FIELD_STRING, .max = 1024, .example = EXAMPLE_SNAPSHOT_ID,
+     .help = "id of a snapshot, or the name of exactly one, percent-encoded"},
     {"strayId", FIELD_STRING, .pattern = "^sbx_[0-9a-f]{24}$", .example = EXAMPLE_SANDBOX_ID,
      .help = "id of what belongs to no sandbox"},
     {"execId", FIELD_STRING, .pattern = "^(ex|bg)_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
@@ -67,7 +69,7 @@ int functions_each(int (*each)(const struct function *f, void *arg), void *arg)
 {
     static const struct function *const all[] = {
         sandbox_functions, exec_functions,   file_functions,  env_functions,   process_functions,
-        metrics_functions, stream_functions, image_functions, admin_functions,
+        metrics_functions, stream_functions, image_functions, admin_functions, snapshot_functions,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {

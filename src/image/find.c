@@ -13,7 +13,7 @@
 #include "oci/manifest.h"
 #include "oci/reference.h"
 
-static struct image *host_image(const struct image_store *s)
+struct image *store_host_image(const struct image_store *s)
 {
     auto_free char *layer = xasprintf("%s/host/%s", s->path, s->host_layer);
     struct image *image = xcalloc(1, sizeof(*image));
@@ -203,7 +203,7 @@ int image_get(struct image_store *s, const char *name, struct image **ret, struc
     int r;
 
     if (is_host(name)) {
-        *ret = host_image(s);
+        *ret = store_host_image(s);
         return 0;
     }
     r = get(s, name, ret, &why);
@@ -234,7 +234,7 @@ int image_get_id(struct image_store *s, const char *id, struct image **ret, stru
 {
     if (strcmp(id, "host") != 0)
         return get_id(s, id, ret, err);
-    *ret = host_image(s);
+    *ret = store_host_image(s);
     return 0;
 }
 
@@ -247,7 +247,7 @@ int image_list(struct image_store *s, struct image ***ret, unsigned *ret_n, stru
     if (names_list(s->names, &names, err) < 0)
         return -1;
     images = xcalloc(strv_len(names) + 1, sizeof(struct image *));
-    images[n++] = host_image(s);
+    images[n++] = store_host_image(s);
     for (char **name = names; *name; name++) {
         struct err e = {0};
 

@@ -137,6 +137,24 @@ struct image_commit {
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
                  struct err *err);
 
+/* The same as an image without a name, in about the time that the copy takes: its digest is not
+ * computed, and what the sandbox is told by is as it was. */
+struct image_snapshot {
+    const char *base_id;
+    int scratch_fd;
+    uint32_t ids_base;
+    /* The sandbox stands still between the two; end is called if begin did not fail. */
+    int (*begin)(void *arg, struct err *err);
+    void (*end)(void *arg);
+    /* Asked while it is copied; -1 with err ends that. */
+    int (*goes_on)(void *arg, struct err *err);
+    void (*made)(const char *image_id, void *arg); /* as with a commit */
+    void *arg;
+};
+/* *ret_bytes is what its own layer takes. */
+int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
+                   struct err *err);
+
 /* ---- names ---- */
 
 /* One more name for an image. */

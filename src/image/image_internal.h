@@ -148,6 +148,7 @@ struct image_store {
 
 /* ---- find.c; under the lock, or prepared for what goes away meanwhile ---- */
 
+struct image *store_host_image(const struct image_store *s);
 /* By name, or by id. */
 int store_find(struct image_store *s, const char *name, struct name *ret_name,
                struct record *ret_record, struct err *err);

@@ -1,5 +1,6 @@
 /* Copies a directory on this machine into a layer. Someone may change it meanwhile, so everything
  * is opened without following links and judged by what was opened. */
+#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,17 +24,19 @@
 #include "layer/trusted.h"
 
 #define COPY_SIZE (64u << 10)
+#define SEEN_MAX  (16u << 20) /* paths of files that have several names, where memory is shared */
 #define XATTR_MAX (64u << 10)
 
 struct folder_copy {
     struct layer *layer;
-    EVP_MD_CTX *sha;
+    EVP_MD_CTX *sha;    /* NULL = nobody asks for the digest */
     struct stat images; /* the store itself, which must not be copied into itself */
     bool upper;         /* of an overlay */
     uint32_t ids_base;
     void *seen; /* seen.h: a file with several names is copied once and linked afterwards */
+    size_t seen_bytes;
     char path[LAYER_MAX_PATH + 1];
-    char data[COPY_SIZE];
+    char data[CONTENT_SIZE];
 };
 
 struct layer_meta meta_of_stat(const struct stat *st, uint32_t ids_base)
@@ -76,6 +79,9 @@ static void digest_field(EVP_MD_CTX *sha, const void *data, size_t len)
 static void digest_entry(struct folder_copy *c, char type, const struct stat *st,
                          const char *target)
 {
+    if (!c->sha)
+        return;
+
     const uint32_t meta[] = {
         htole32(st->st_mode & 07777),
         htole32(st->st_uid - c->ids_base),
@@ -164,7 +170,7 @@ static int copy_pieces(struct folder_copy *c, int from, int to, EVP_MD_CTX *cont
 {
     ssize_t n;
 
-    while ((n = read_some(from, c->data, sizeof(c->data))) > 0) {
+    while ((n = read_some(from, c->data, COPY_SIZE)) > 0) {
         int r;
 
         if (layer_grow(c->layer, (uint64_t)n, err) < 0)
@@ -195,19 +201,43 @@ static int link_seen(struct folder_copy *c, const struct stat *st, struct err *e
 {
     const char *first = seen_add(&c->seen, st, c->path);
 
-    if (!first)
+    if (!first) {
+        c->seen_bytes += strlen(c->path) + 1;
+        if (!c->sha && c->seen_bytes > SEEN_MAX)
+            return err_code(err, ERR_TOO_LARGE, "image_too_large",
+                            "too many files have several names");
         return 0;
+    }
     digest_entry(c, 'h', st, first);
     return layer_link(c->layer, c->path, first, err) < 0 ? -1 : 1;
 }
 
+static int copy_content(struct folder_copy *c, int from, int to, const struct stat *st,
+                        struct err *err)
+{
+    return c->sha ? copy_bytes(c, from, to, err)
+                  : content_copy(c->layer, from, to, st, c->data, err);
+}
+
+static int copy_opened(struct folder_copy *c, int from, const struct stat *st, struct err *err)
+{
+    struct layer_meta meta = meta_of_stat(st, c->ids_base);
+    auto_close int to = -1;
+
+    digest_entry(c, 'f', st, "");
+    if (layer_file(c->layer, c->path, &to, err) < 0 || copy_content(c, from, to, st, err) < 0 ||
+        copy_attributes(from, to, c->path, c->sha, err) < 0)
+        return -1;
+    return layer_file_done(to, c->path, &meta, err);
+}
+
 static int copy_file(struct folder_copy *c, int dirfd, const char *name, struct err *err)
 {
-    /* O_NONBLOCK: a fifo that was swapped in must not hold us. */
-    auto_close int from =
-        openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    auto_close int to = -1;
-    struct layer_meta meta;
+    /* O_NONBLOCK: a fifo that was swapped in must not hold us. What a sandbox wrote was not read
+     * by it because we do. */
+    auto_close int from = openat(dirfd, name,
+                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+                                     (c->sha ? 0 : O_NOATIME));
     struct stat st;
 
     if (from < 0 || fstat(from, &st) < 0)
@@ -222,12 +252,7 @@ static int copy_file(struct folder_copy *c, int dirfd, const char *name, struct 
         if (r != 0)
             return r < 0 ? -1 : 0;
     }
-    digest_entry(c, 'f', &st, "");
-    meta = meta_of_stat(&st, c->ids_base);
-    if (layer_file(c->layer, c->path, &to, err) < 0 || copy_bytes(c, from, to, err) < 0 ||
-        copy_attributes(from, to, c->path, c->sha, err) < 0)
-        return -1;
-    return layer_file_done(to, c->path, &meta, err);
+    return copy_opened(c, from, &st, err);
 }
 
 static int copy_symlink(struct folder_copy *c, int dirfd, const char *name, const struct stat *st,
@@ -322,23 +347,58 @@ static int copy_folder(struct folder_copy *c, int dirfd, struct err *err)
     return opaque ? layer_opaque(c->layer, path, err) : 0;
 }
 
-static int copy_dir(struct folder_copy *c, int dirfd, struct err *err)
+static int copy_child(struct folder_copy *c, int dirfd, const char *name, struct err *err)
+{
+    size_t len = strlen(c->path);
+    int n = snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", name);
+
+    if (n < 0 || (size_t)n >= sizeof(c->path) - len)
+        return err_code(err, ERR_INVALID, "bad_image", "a path is longer than 4096 bytes");
+    if (copy_entry(c, dirfd, name, err) < 0)
+        return -1;
+    c->path[len] = '\0';
+    return 0;
+}
+
+/* In their order, which a digest needs. */
+static int copy_sorted(struct folder_copy *c, int dirfd, struct err *err)
 {
     auto_strv char **names = NULL;
-    size_t len = strlen(c->path);
 
-    if (copy_folder(c, dirfd, err) < 0 || tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
+    if (tree_names(dirfd, LAYER_MAX_ENTRIES, &names, err) < 0)
         return -1;
-    for (char **name = names; *name; name++) {
-        int n = snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", *name);
-
-        if (n < 0 || (size_t)n >= sizeof(c->path) - len)
-            return err_code(err, ERR_INVALID, "bad_image", "a path is longer than 4096 bytes");
-        if (copy_entry(c, dirfd, *name, err) < 0)
+    for (char **name = names; *name; name++)
+        if (copy_child(c, dirfd, *name, err) < 0)
             return -1;
-        c->path[len] = '\0';
-    }
     return 0;
+}
+
+/* As they come, so that a folder of any size takes no memory. */
+static int copy_as_found(struct folder_copy *c, int dirfd, struct err *err)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME), r = 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (!dir) {
+        (void)read_failed(c, errno, err);
+        close_fd(&fd);
+        return -1;
+    }
+    while (r == 0 && (errno = 0, e = readdir(dir)))
+        if (!str_is_dot(e->d_name))
+            r = copy_child(c, dirfd, e->d_name, err);
+    if (r == 0 && errno)
+        r = read_failed(c, errno, err);
+    (void)closedir(dir);
+    return r;
+}
+
+static int copy_dir(struct folder_copy *c, int dirfd, struct err *err)
+{
+    if (copy_folder(c, dirfd, err) < 0)
+        return -1;
+    return c->sha ? copy_sorted(c, dirfd, err) : copy_as_found(c, dirfd, err);
 }
 
 static int copy_all(struct folder_copy *c, int dirfd, struct layer *l, EVP_MD_CTX *sha,
@@ -348,7 +408,8 @@ static int copy_all(struct folder_copy *c, int dirfd, struct layer *l, EVP_MD_CT
 
     c->layer = l;
     c->sha = sha;
-    digest_begin(sha);
+    if (sha)
+        digest_begin(sha);
     r = copy_dir(c, dirfd, err);
     seen_done(c->seen);
     layer_done(l);

@@ -75,6 +75,8 @@ int layer_sys_error(struct err *err, int errnum, const char *path)
 
 int layer_count(struct layer *l, struct err *err)
 {
+    if (l->goes_on && l->goes_on(l->arg, err) < 0)
+        return -1;
     if (l->entries >= l->max_entries)
         return err_code(err, ERR_TOO_LARGE, "image_too_large",
                         "more than %llu entries; an image may not have more",
@@ -91,6 +93,8 @@ int layer_grow(struct layer *l, uint64_t n, struct err *err)
             "more than %llu MiB unpacked; CAY_MAX_IMAGE_SIZE says how large images may be",
             (unsigned long long)(l->max_bytes >> 20));
     l->bytes += n;
+    if (l->goes_on && l->goes_on(l->arg, err) < 0)
+        return -1;
     return l->budget ? layer_budget_grow(l->budget, n, err) : 0;
 }
 

@@ -38,7 +38,9 @@ struct layer {
     bool oci;
     uint64_t max_bytes, max_entries;
     struct layer_budget *budget; /* of all layers of the image together; NULL = none */
-    _Atomic uint64_t bytes;      /* written so far; other threads may look */
+    int (*goes_on)(void *arg, struct err *err); /* asked now and then; -1 ends it; NULL = always */
+    void *arg;
+    _Atomic uint64_t bytes; /* written so far; other threads may look */
     uint64_t entries;
     uint64_t dropped; /* devices, fifos, sockets */
     /* After layer_resolve: what it holds depends on the layers below, so that it may be shared only
@@ -149,7 +151,9 @@ int unpack_file(int fd, struct layer *l, char ret_diff_id[DIGEST_HEX], struct er
  * inside. Ends with layer_done. */
 int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err);
 /* The same for the upper directory of an overlay that a sandbox wrote to: ids there start at
- * ids_base, and what it hides of the layers below is kept. */
+ * ids_base, and what it hides of the layers below is kept. Without sha (NULL) nobody may write to
+ * it meanwhile; files are shared where the filesystem can, holes stay holes, and whatever is there,
+ * memory is bounded. */
 int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, struct err *err);
 
 /* ---- and back ---- */

@@ -69,6 +69,16 @@ struct lower {
  * An enum lower_is, or -1. */
 int lower_find(const int *layers, size_t n, const char *path, struct lower *ret, struct err *err);
 
+/* ---- content.c ---- */
+
+#define CONTENT_SIZE (256u << 10)
+#define WRITE_EVERY  (8 << 20)
+
+/* All of a file that nobody writes to meanwhile into a new one; holes stay holes. data is room for
+ * CONTENT_SIZE bytes. */
+int content_copy(struct layer *l, int from, int to, const struct stat *st, char *data,
+                 struct err *err);
+
 /* ---- attributes ---- */
 
 struct layer_meta meta_of_stat(const struct stat *st, uint32_t ids_base);

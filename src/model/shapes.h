@@ -8,6 +8,9 @@
 #define EXAMPLE_EXEC_ID       "\"ex_9b1deb4d3b7d4bad9bdd2b0d\""
 #define EXAMPLE_BACKGROUND_ID "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
 #define EXAMPLE_VOLUME_ID     "\"vol_3c5e1a7f9b2d4e6f8a0b1c2d\""
+#define EXAMPLE_SNAPSHOT_ID   "\"snap_3f2a9c1e7b5d4e8a9c0b1d2e\""
+#define EXAMPLE_IMAGE_ID                                                                           \
+    "\"sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\""
 
 /* sandboxes */
 extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shape,
@@ -21,6 +24,9 @@ extern const struct shape exec_result_shape, exec_event_shape, background_exec_s
 
 /* volumes, and what is mounted */
 extern const struct shape mount_shape;
+
+/* snapshots */
+extern const struct shape snapshot_shape, snapshot_list_shape, snapshot_deleted_shape, fork_shape;
 
 /* files */
 extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,

@@ -142,12 +142,12 @@ int runtime_disk_lease(struct runtime *rt, const struct box *box, uint64_t more,
     return rt->ops->disk_lease(rt, box, more, err);
 }
 
-int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+int runtime_disk_open(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err)
 {
     if (!rt->ops->disk_open)
         return unsupported(rt, "look at the disk of a sandbox", err);
-    if (rt->ops->disk_open(rt, box, ret_fd, ret_ids_base, err) < 0)
+    if (rt->ops->disk_open(rt, box, brief, ret_fd, ret_ids_base, err) < 0)
         return err_wrap(err, "open the disk of %s", box->id);
     return 0;
 }

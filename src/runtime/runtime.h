@@ -185,9 +185,10 @@ struct runtime_ops {
 
     /* The root of the box's own filesystem, read-only, as the box sees it now: upper/ is what it
      * wrote on top of its layers, with owners counted from *ret_ids_base. The caller closes it, and
-     * sees to it that nothing runs meanwhile. */
-    int (*disk_open)(struct runtime *rt, const struct box *box, int *ret_fd, uint32_t *ret_ids_base,
-                     struct err *err);
+     * sees to it that nothing runs meanwhile. brief: it stays in this process, is closed before the
+     * box is destroyed, and nothing is written to it though it may not be read-only. */
+    int (*disk_open)(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
+                     uint32_t *ret_ids_base, struct err *err);
 
     /* Volumes: filesystems of a fixed size that no box owns. Made under a name that says that
      * nobody has it yet, until volume_keep. */
@@ -262,7 +263,7 @@ uint64_t runtime_disk_bytes(struct runtime *rt, const struct box *box);
 int runtime_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
                       struct err *err);
 int runtime_disk_lease(struct runtime *rt, const struct box *box, uint64_t more, struct err *err);
-int runtime_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+int runtime_disk_open(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
                       uint32_t *ret_ids_base, struct err *err);
 int runtime_volume_make(struct runtime *rt, const char *id, uint32_t mb, struct err *err);
 int runtime_volume_keep(struct runtime *rt, const char *id, struct err *err);

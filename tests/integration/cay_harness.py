@@ -613,7 +613,7 @@ class Ledger:
         out = collections.Counter()
         for daemon in Daemon.everyone:
             for top in (daemon.data, daemon.run):
-                for where in (top, top / "sandboxes", top / "scratch", top / "images"):
+                for where in (top, top / "sandboxes", top / "scratch", top / "images", top / "snapshots"):
                     with contextlib.suppress(OSError):
                         out.update(normal(str(where / n)) for n in os.listdir(where)
                                    if not n.startswith(("cay.db-", "template-")))

@@ -285,7 +285,3 @@ def test_only_allowed_images_are_used(daemon_of):
         api.create("host")
         api.try_create("node:20").failed(403, text="Image not allowed: node:20")
         api.try_create("python:3", pull="never").failed(404)
-
-
-def test_clone_is_not_there_yet(api, box):
-    api.post(f"/sandboxes/{box}/clone", {}).failed((404, 501))

@@ -74,10 +74,10 @@ static int rig_stats(struct runtime *rt, const struct box *box, struct box_stats
     return 0;
 }
 
-static int rig_disk(struct runtime *rt, const struct box *box, int *ret_fd, uint32_t *ret_ids_base,
-                    struct err *err)
+static int rig_disk(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
+                    uint32_t *ret_ids_base, struct err *err)
 {
-    (void)rt, (void)box, (void)err;
+    (void)rt, (void)box, (void)brief, (void)err;
     *ret_fd = eventfd(0, EFD_CLOEXEC);
     *ret_ids_base = 0;
     return 0;

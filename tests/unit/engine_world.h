@@ -56,6 +56,7 @@ static void world_new(struct world *w)
                    .default_limits = {512, 1000, 256, 4096},
                    .ceilings = {4096, 4000, 4096, 86400},
                    .max_sandboxes = 5,
+                   .max_snapshots = 3,
                    .max_templates = 3,
                    .allowed_images = "host, py*,gone",
                    .auto_install = true,

@@ -35,6 +35,8 @@ static struct {
     int64_t keep_bytes;
     char *committed; /* "base name ids_base config" */
     void (*on_commit)(void);
+    unsigned snapshots;
+    bool fail_snapshot;
     bool hold_commit; /* a commit waits until this is false, or it is told to end */
     bool deaf_commit; /* and is not asked whether it is */
     unsigned commits; /* that were begun */
@@ -314,6 +316,23 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     if (commit->made)
         commit->made(FAKE_ID, commit->arg);
     return image_get(s, commit->name ? commit->name : FAKE_ID, ret, err);
+}
+
+int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
+                   struct err *err)
+{
+    (void)s;
+    if (snap->begin(snap->arg, err) < 0)
+        return -1;
+    fake_images.snapshots++;
+    if (fake_images.on_commit)
+        fake_images.on_commit();
+    snap->end(snap->arg);
+    if (fake_images.fail_snapshot)
+        return err_set(err, ERR_INTERNAL, "it cannot be copied");
+    snap->made(FAKE_ID, snap->arg);
+    *ret_bytes = 4096;
+    return 0;
 }
 
 int image_tag(struct image_store *s, const char *name, const char *new_name, struct image **ret,

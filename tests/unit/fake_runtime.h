@@ -749,10 +749,11 @@ static int fake_disk_lease(struct runtime *rt, const struct box *box, uint64_t m
     return 0;
 }
 
-static int fake_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+static int fake_disk_open(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
                           uint32_t *ret_ids_base, struct err *err)
 {
     (void)rt;
+    (void)brief;
     (void)err;
     *ret_fd = eventfd(0, EFD_CLOEXEC);
     *ret_ids_base = box->slot * 65536;

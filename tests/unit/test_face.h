@@ -393,6 +393,7 @@ static void engine_up(void)
         .default_limits = {512, 1000, 256, 4096},
         .ceilings = {4096, 4000, 4096, 86400},
         .max_sandboxes = 8,
+        .max_snapshots = 100,
         .max_templates = 3,
         .allowed_images = "*",
         .auto_install = true,

@@ -1,6 +1,7 @@
 #include "runtime/native/native.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,13 +301,18 @@ static int native_stats(struct runtime *rt, const struct box *box, struct box_st
     return 0;
 }
 
-static int native_disk_open(struct runtime *rt, const struct box *box, int *ret_fd,
+static int native_disk_open(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
                             uint32_t *ret_ids_base, struct err *err)
 {
     struct berth *b = berth_find(native_of(rt), box->id);
 
     if (box->slot == BOX_NO_SLOT)
         return err_set(err, ERR_CONFLICT, "it has no disk");
+    if (brief && b && b->scratch >= 0) {
+        *ret_ids_base = id_range_base(box->slot);
+        *ret_fd = openat(b->scratch, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret_fd < 0 ? err_sys(err, errno, "open the disk of %s", box->id) : 0;
+    }
     if (b)
         b->disk_lives = DISK_ONCE;
     *ret_ids_base = id_range_base(box->slot);

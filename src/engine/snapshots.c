@@ -1,0 +1,312 @@
+#include "engine/snapshots.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/engine_internal.h"
+#include "engine/images.h"
+#include "engine/json_text_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/snapshots_internal.h"
+#include "image/image.h"
+#include "model/limits.h"
+#include "model/sandbox.h"
+#include "store/documents.h"
+
+#define LABELS_BYTES_MAX 65536
+
+/* The document is written when the image is there, and goes before it: whenever the daemon ends,
+ * there is a whole snapshot or none, and an image that no document has goes at the next start. */
+
+struct snapshots {
+    struct documents *documents;
+    pthread_mutex_t lock; /* coming, and who changes a document */
+    size_t coming;        /* that are being made */
+};
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text ? text : "";
+}
+
+int snapshots_open(struct engine *e, struct err *err)
+{
+    struct snapshots *s = xcalloc(1, sizeof(*s));
+    json_t *all, *one;
+    size_t i;
+
+    e->snapshots = s;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    if (documents_open(e->config.data_dir, "snapshots", &s->documents, err) < 0)
+        return -1;
+    all = documents_all(s->documents);
+    json_array_foreach(all, i, one)
+    {
+        engine_image_hold(e, text_of(one, "imageId"));
+    }
+    json_decref(all);
+    return 0;
+}
+
+void snapshots_close(struct snapshots *s)
+{
+    if (!s)
+        return;
+    documents_close(s->documents);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* ---- look ---- */
+
+static int not_found(const char *word, struct err *err)
+{
+    return err_code(err, ERR_NOT_FOUND, "snapshot_not_found", "Snapshot not found: %.80s", word);
+}
+
+static int find_name(struct engine *e, const char *name, json_t **ret, struct err *err)
+{
+    json_t *all = documents_all(e->snapshots->documents), *one, *found = NULL;
+    int r = 0;
+    size_t i;
+
+    json_array_foreach(all, i, one)
+    {
+        if (strcmp(text_of(one, "name"), name) != 0)
+            continue;
+        if (found) {
+            r = err_code(err, ERR_CONFLICT, "name_ambiguous",
+                         "several snapshots are called %.80s: %s, %s; give an id", name,
+                         text_of(found, "id"), text_of(one, "id"));
+            break;
+        }
+        found = one;
+    }
+    if (r == 0 && !found)
+        r = not_found(name, err);
+    if (r == 0)
+        *ret = json_incref(found);
+    json_decref(all);
+    return r;
+}
+
+int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    json_t *o = id_valid(id, "snap") ? documents_get(e->snapshots->documents, id) : NULL;
+
+    if (!o)
+        return find_name(e, id, ret, err);
+    *ret = o;
+    return 0;
+}
+
+int engine_snapshot_get(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    return snapshot_find(e, id, ret, err);
+}
+
+static bool has_labels(const json_t *o, const json_t *wanted)
+{
+    const json_t *labels = json_object_get(o, "labels");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)wanted, key, value)
+    {
+        if (!json_equal(json_object_get(labels, key), value))
+            return false;
+    }
+    return true;
+}
+
+void engine_snapshot_list(struct engine *e, const char *sandbox_id, const json_t *labels,
+                          json_t **ret)
+{
+    json_t *all = documents_all(e->snapshots->documents), *list = json_array(), *one;
+    size_t i;
+
+    json_array_foreach(all, i, one)
+    {
+        if ((!sandbox_id || strcmp(text_of(one, "sandboxId"), sandbox_id) == 0) &&
+            has_labels(one, labels))
+            (void)json_array_append(list, one);
+    }
+    json_decref(all);
+    *ret = json_pack("{s:o}", "snapshots", list);
+}
+
+/* ---- make ---- */
+
+static int check_texts(const char *name, const json_t *labels, struct err *err)
+{
+    size_t bytes = 0;
+    const char *key;
+    json_t *value;
+
+    if (name && (strlen(name) > SANDBOX_NAME_MAX || !*name))
+        return err_set(err, ERR_INVALID, "name must have 1 to %d bytes", SANDBOX_NAME_MAX);
+    if (name && str_starts(name, "snap_"))
+        return err_set(err, ERR_INVALID, "a name that begins with \"snap_\" is taken for an id");
+    json_object_foreach((json_t *)(uintptr_t)labels, key, value)
+    {
+        bytes += strlen(key) + json_string_length(value);
+    }
+    if (bytes > LABELS_BYTES_MAX)
+        return err_set(err, ERR_TOO_LARGE, "labels must be at most %d bytes in total",
+                       LABELS_BYTES_MAX);
+    return 0;
+}
+
+/* A place among those that there may be. */
+static int reserve(struct engine *e, struct err *err)
+{
+    struct snapshots *s = e->snapshots;
+    bool full;
+
+    pthread_mutex_lock(&s->lock);
+    full = documents_count(s->documents) + s->coming >= e->config.max_snapshots;
+    s->coming += !full;
+    pthread_mutex_unlock(&s->lock);
+    if (!full)
+        return 0;
+    return err_code(err, ERR_LIMIT, "snapshot_limit",
+                    "there are %u snapshots, which is as many as there may be: remove some "
+                    "(`cay snapshot rm`), or raise CAY_MAX_SNAPSHOTS",
+                    e->config.max_snapshots);
+}
+
+static void unreserve(struct engine *e)
+{
+    pthread_mutex_lock(&e->snapshots->lock);
+    e->snapshots->coming--;
+    pthread_mutex_unlock(&e->snapshots->lock);
+}
+
+static json_t *document_of(struct sandbox *sb, const char *id, const char *name,
+                           const json_t *labels)
+{
+    json_t *config, *entrypoint, *o = json_object();
+
+    pthread_mutex_lock(&sb->lock);
+    config = sandbox_spec_json(&sb->spec);
+    pthread_mutex_unlock(&sb->lock);
+    entrypoint = json_object_get(config, "entrypoint");
+    (void)json_object_set_new(o, "id", json_cstr(id));
+    (void)json_object_set_new(o, "sandboxId", json_cstr(sb->box.id));
+    (void)json_object_set_new(o, "name", json_cstr(name ? name : id));
+    (void)json_object_set_new(o, "createdAt", json_integer(now_ms()));
+    if (entrypoint)
+        (void)json_object_set(o, "entrypoint", entrypoint);
+    if (json_object_get(config, "metadata"))
+        (void)json_object_set(o, "metadata", json_object_get(config, "metadata"));
+    (void)json_object_set_new(o, "config", config);
+    (void)json_object_set_new(o, "labels", labels ? json_deep_copy(labels) : json_object());
+    return o;
+}
+
+/* With a place. */
+static int make(struct engine *e, struct sandbox *sb, const char *name, const json_t *labels,
+                json_t **ret, struct err *err)
+{
+    auto_free char *image_id = NULL;
+    char id[ID_SIZE];
+    int64_t bytes;
+    json_t *o;
+
+    if (snapshot_take(e, sb, &image_id, &bytes, err) < 0)
+        return -1;
+    id_new(id, "snap");
+    o = document_of(sb, id, name, labels);
+    (void)json_object_set_new(o, "imageId", json_cstr(image_id));
+    (void)json_object_set_new(o, "size", json_integer(bytes));
+    *ret = json_deep_copy(o);
+    if (documents_put(e->snapshots->documents, id, o, err) == 0)
+        return 0;
+    json_decref(*ret);
+    engine_image_let_go(e, image_id);
+    return -1;
+}
+
+int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,
+                    const json_t *labels, json_t **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    int r;
+
+    if (sandbox_get(e, sandbox_id, &sb, err) < 0 || check_texts(name, labels, err) < 0 ||
+        reserve(e, err) < 0)
+        return -1;
+    r = make(e, sb, name, labels, ret, err);
+    unreserve(e);
+    return r;
+}
+
+/* ---- change ---- */
+
+static void merge_labels(json_t *o, const json_t *changes)
+{
+    json_t *labels = json_object_get(o, "labels"), *value;
+    const char *key;
+
+    json_object_foreach((json_t *)(uintptr_t)changes, key, value)
+    {
+        if (*json_string_value(value))
+            (void)json_object_set(labels, key, value);
+        else
+            (void)json_object_del(labels, key);
+    }
+}
+
+int engine_snapshot_label(struct engine *e, const char *id, const char *name, const json_t *labels,
+                          json_t **ret, struct err *err)
+{
+    json_t *o;
+    int r;
+
+    if (check_texts(name, labels, err) < 0)
+        return -1;
+    pthread_mutex_lock(&e->snapshots->lock);
+    r = snapshot_find(e, id, &o, err);
+    if (r == 0) {
+        if (name)
+            (void)json_object_set_new(o, "name", json_cstr(name));
+        merge_labels(o, labels);
+        r = check_texts(NULL, json_object_get(o, "labels"), err);
+        if (r == 0) {
+            *ret = json_deep_copy(o);
+            r = documents_put(e->snapshots->documents, text_of(*ret, "id"), o, err);
+            if (r < 0)
+                json_decref(*ret);
+        } else {
+            json_decref(o);
+        }
+    }
+    pthread_mutex_unlock(&e->snapshots->lock);
+    return r;
+}
+
+int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, struct err *err)
+{
+    json_t *o = NULL;
+    int r;
+
+    pthread_mutex_lock(&e->snapshots->lock);
+    r = snapshot_find(e, id, &o, err);
+    if (r == 0)
+        r = documents_delete(e->snapshots->documents, text_of(o, "id"), err);
+    pthread_mutex_unlock(&e->snapshots->lock);
+    if (r == 0) {
+        engine_image_let_go(e, text_of(o, "imageId"));
+        *ret_id = xstrdup(text_of(o, "id"));
+    }
+    json_decref(o);
+    return r;
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct image_export;
+
+/* A snapshot is what a sandbox's disk was at one moment: an image without a name, and a document
+ * that says of whom and what it was made from. It outlives its sandbox. Ids may be names wherever a
+ * name is that of one snapshot only (ERR_CONFLICT "name_ambiguous" else); ERR_NOT_FOUND
+ * "snapshot_not_found" otherwise. Gives Snapshots and Sandboxes of the contract. */
+
+/* Running, paused or stopped; one that runs stands still while what it changed is copied. name NULL
+ * = the id; labels NULL = none. ERR_LIMIT "snapshot_limit". */
+int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,
+                    const json_t *labels, json_t **ret, struct err *err);
+/* {snapshots: […]}, oldest first: of one sandbox, which need not be there any more, or of all
+ * (NULL). labels NULL = any; else those that have all of them. */
+void engine_snapshot_list(struct engine *e, const char *sandbox_id, const json_t *labels,
+                          json_t **ret);
+int engine_snapshot_get(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* name NULL = it stays; labels are added to those it has, and "" takes one away. */
+int engine_snapshot_label(struct engine *e, const char *id, const char *name, const json_t *labels,
+                          json_t **ret, struct err *err);
+/* Its disk is free when this returns, unless sandboxes or other snapshots stand on it. *ret_id is
+ * the caller's. */
+int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, struct err *err);
+
+/* A new sandbox from it, with the configuration of the old one. */
+int engine_snapshot_clone(struct engine *e, const char *id, const char *name, json_t **ret,
+                          struct err *err);
+/* The same of a sandbox as it is now: n of them, or none. Names are <name>-1 and so on when there
+ * are several. Gives an array. */
+#define FORK_MAX 1000
+int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const char *name,
+                json_t **ret, struct err *err);

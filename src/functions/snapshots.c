@@ -1,0 +1,161 @@
+#include "engine/snapshots.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "functions/functions_internal.h"
+#include "model/sandbox.h"
+
+#define ERRORS_SNAPSHOT "snapshot_not_found"
+#define ERRORS_TAKE                                                                                \
+    ERRORS_GONE " sandbox_busy no_space image_too_large image_limit too_many_layers bad_image "    \
+                "commit_interrupted conflict image_not_found"
+
+static const char *in_snapshot(const struct call *call)
+{
+    return in_str(call, "snapshotId");
+}
+
+static int create(struct call *call, struct err *err)
+{
+    return engine_snapshot(call->engine, in_id(call), in_str(call, "name"),
+                           json_object_get(call->in, "labels"), &call->out, err);
+}
+
+static int list_of_sandbox(struct call *call, struct err *err)
+{
+    (void)err;
+    engine_snapshot_list(call->engine, in_id(call), json_object_get(call->in, "labels"),
+                         &call->out);
+    return 0;
+}
+
+static int list_all(struct call *call, struct err *err)
+{
+    (void)err;
+    engine_snapshot_list(call->engine, NULL, json_object_get(call->in, "labels"), &call->out);
+    return 0;
+}
+
+static int get(struct call *call, struct err *err)
+{
+    return engine_snapshot_get(call->engine, in_snapshot(call), &call->out, err);
+}
+
+static int label(struct call *call, struct err *err)
+{
+    return engine_snapshot_label(call->engine, in_snapshot(call), in_str(call, "name"),
+                                 json_object_get(call->in, "labels"), &call->out, err);
+}
+
+static int clone_snapshot(struct call *call, struct err *err)
+{
+    return engine_snapshot_clone(call->engine, in_snapshot(call), in_str(call, "name"), &call->out,
+                                 err);
+}
+
+static int delete_snapshot(struct call *call, struct err *err)
+{
+    auto_free char *id = NULL;
+
+    if (engine_snapshot_delete(call->engine, in_snapshot(call), &id, err) < 0)
+        return -1;
+    call->out = json_pack("{s:s}", "deleted", id);
+    return 0;
+}
+
+static int clone_sandbox(struct call *call, struct err *err)
+{
+    json_t *made;
+
+    if (engine_fork(call->engine, in_id(call), 1, in_str(call, "name"), &made, err) < 0)
+        return -1;
+    call->out = json_incref(json_array_get(made, 0));
+    json_decref(made);
+    return 0;
+}
+
+static int fork_sandbox(struct call *call, struct err *err)
+{
+    json_t *made;
+
+    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"),
+                    in_str(call, "name"), &made, err) < 0)
+        return -1;
+    call->out = json_pack("{s:o}", "sandboxes", made);
+    return 0;
+}
+
+#define LABELS_FIELD                                                                               \
+    {                                                                                              \
+        "labels", FIELD_STRING_MAP, .optional = true, .max = 65536,                                \
+                                    .example = "{\"step\": \"3\"}", .help = "of the caller"        \
+    }
+
+static const struct field create_fields[] = {
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = SANDBOX_NAME_MAX,
+     .example = "\"before the upgrade\"", .help = "to use in place of the id; the id when absent"},
+    LABELS_FIELD,
+    {0},
+};
+
+static const struct field list_fields[] = {
+    {"labels", FIELD_STRING_MAP, .optional = true, .help = "only those with all of these"},
+    {0},
+};
+
+static const struct field label_fields[] = {
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = SANDBOX_NAME_MAX,
+     .help = "its new name"},
+    {"labels", FIELD_STRING_MAP, .optional = true, .max = 65536,
+     .help = "added to those that it has; an empty value takes one away"},
+    {0},
+};
+
+static const struct field clone_fields[] = {
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
+    {0},
+};
+
+static const struct field fork_fields[] = {
+    {"count", FIELD_INT, .min = 1, .max = FORK_MAX, .preset = "1", .help = "how many"},
+    {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX - 8,
+     .help = "of the new sandbox; several are called NAME-1, NAME-2 and so on"},
+    {0},
+};
+
+#define ERRORS_CLONE                                                                               \
+    "sandbox_limit machine_full no_space image_not_found launcher_lost image_cap_exceeded "        \
+    "network_unsupported " ERRORS_COMMAND
+
+const struct function snapshot_functions[] = {
+    {"snapshot::create", "POST", "/sandboxes/:sandboxId/snapshots", create_fields, create,
+     "sandbox_snapshot_create", SCOPE_WRITE,
+     .help =
+         "Keeps a sandbox's disk as it is now; one that runs stands still while what it changed "
+         "is copied",
+     .gives = &snapshot_shape, .errors = ERRORS_TAKE " snapshot_limit"},
+    {"snapshot::list", "GET", "/sandboxes/:sandboxId/snapshots", list_fields, list_of_sandbox,
+     "sandbox_snapshot_list", SCOPE_READ,
+     .help = "Lists the snapshots of a sandbox, which may be gone itself",
+     .gives = &snapshot_list_shape, .errors = "sandbox_not_found"},
+    {"snapshot::all", "GET", "/snapshots", list_fields, list_all, NULL, SCOPE_READ,
+     .help = "Lists the snapshots of all sandboxes", .gives = &snapshot_list_shape},
+    {"snapshot::get", "GET", "/snapshots/:snapshotId", NULL, get, NULL, SCOPE_READ,
+     .help = "Shows a snapshot", .gives = &snapshot_shape, .errors = ERRORS_SNAPSHOT},
+    {"snapshot::label", "POST", "/snapshots/:snapshotId/label", label_fields, label, NULL,
+     SCOPE_WRITE, .help = "Gives a snapshot another name, or labels", .gives = &snapshot_shape,
+     .errors = ERRORS_SNAPSHOT " no_space"},
+    {"snapshot::clone", "POST", "/snapshots/:snapshotId/clone", clone_fields, clone_snapshot, NULL,
+     SCOPE_WRITE, .help = "Makes a sandbox from a snapshot", .gives = &sandbox_shape,
+     .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE},
+    {"snapshot::delete", "DELETE", "/snapshots/:snapshotId", NULL, delete_snapshot, NULL,
+     SCOPE_WRITE, .help = "Removes a snapshot", .gives = &snapshot_deleted_shape,
+     .errors = ERRORS_SNAPSHOT},
+    {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
+     "sandbox_clone", SCOPE_WRITE,
+     .help = "Makes a sandbox from another as it is now, with its files and its configuration",
+     .gives = &sandbox_shape, .errors = ERRORS_TAKE " " ERRORS_CLONE},
+    {"sandbox::fork", "POST", "/sandboxes/:sandboxId/fork", fork_fields, fork_sandbox, NULL,
+     SCOPE_WRITE, .help = "Makes several such clones, or none", .gives = &fork_shape,
+     .errors = ERRORS_TAKE " " ERRORS_CLONE},
+    {0},
+};

@@ -1,0 +1,196 @@
+"""Snapshots, clones and forks: what a sandbox's disk was, kept, looked at and made into others."""
+
+
+import pytest
+
+from cay_harness import wait_until
+
+
+@pytest.fixture
+def snap(api):
+    """Takes snapshots on the shared daemon that the test need not remove."""
+    made = []
+
+    def take(id, **fields):
+        one = api.post(f"/sandboxes/{id}/snapshots", fields).ok()
+        made.append(one["id"])
+        return one
+
+    yield take
+    for id in made:
+        api.delete(f"/snapshots/{id}")
+
+
+@pytest.fixture
+def clone(api):
+    """Sandboxes from snapshots or sandboxes, which the test need not remove."""
+    made = []
+
+    def make(path, **fields):
+        one = api.post(f"{path}/clone", fields).ok()
+        made.append(one["id"])
+        return one
+
+    yield make
+    for id in made:
+        api.delete(f"/sandboxes/{id}")
+
+
+TREE = """
+mkdir -p /root/t/sub/deep /root/t/empty; cd /root/t
+echo plain >plain; echo 2 >sub/deep/two; chmod 4755 plain; chmod 1777 empty
+ln plain twin; ln -s ../plain sub/soft; ln -s /nowhere dangling
+touch -d '2001-02-03 04:05:06' sub/deep/two; touch -d '2002-02-03 04:05:06' sub/deep
+truncate -s 300M sparse; echo end >>sparse
+chown 1234:1235 sub/deep/two; printf '' >none
+printf 'x' >"$(printf 'odd\\nname \\377')"
+"""
+LOOK = r"""
+cd /root/t; find . | LC_ALL=C sort | while read -r f; do stat -c '%n %F %a %u:%g %s %Y %h' "$f"; done 2>/dev/null
+readlink sub/soft dangling; stat -c %b sparse; tail -c 4 sparse; [ plain -ef twin ] && echo same
+ls -b
+"""
+
+
+def test_a_clone_has_what_the_sandbox_had(api, make, snap, clone):
+    box = make(env={"A": "b"}, metadata={"team": "blue"}, memory=256)["id"]
+    api.sh(box, TREE)
+    before = api.sh(box, LOOK)
+    assert "same" in before and "4755" in before and "1234:1235" in before
+    one = snap(box, name="tree", labels={"step": "1"})
+    assert one["sandboxId"] == box and one["name"] == "tree" and one["labels"] == {"step": "1"}
+    assert 0 < one["size"] < 1_000_000, "holes are not copied"
+    api.sh(box, "rm -rf /root/t; echo later >/root/later")
+    twin = clone(f"/snapshots/{one['id']}", name="twin")
+    assert twin["name"] == "twin" and twin["id"] != box and twin["status"] == "running"
+    assert twin["metadata"] == {"team": "blue"} and twin["config"]["memory"] == 256
+    assert api.sh(twin["id"], LOOK) == before
+    assert api.sh(twin["id"], "echo $A; ls /root") == "b\nt\n"
+
+
+def test_what_was_hidden_stays_hidden(api, make, snap, clone):
+    """Whiteouts and opaque folders over the image, and over a snapshot below."""
+    box = make()["id"]
+    api.sh(box, "mkdir -p /root/d/e; echo a >/root/d/a; echo b >/root/d/e/b; echo k >/root/kept")
+    first = snap(box)
+    second_box = clone(f"/snapshots/{first['id']}")["id"]
+    api.sh(second_box, "rm /root/d/a /root/kept; rm -r /root/d/e; mkdir /root/d/e; echo n >/root/d/e/n; "
+                       "rm /etc/hostname 2>/dev/null; rm -rf /home/user")
+    second = snap(second_box)
+    third = clone(f"/snapshots/{second['id']}")["id"]
+    assert api.sh(third, "cd /root; find . | LC_ALL=C sort") == ".\n./d\n./d/e\n./d/e/n\n"
+    assert api.sh(third, "ls /home") == ""
+    assert api.sh(clone(f"/snapshots/{first['id']}")["id"], "cat /root/d/a /root/d/e/b /root/kept") == "a\nb\nk\n"
+
+
+def test_user_attributes_are_kept(api, make, snap, clone):
+    box = make()["id"]
+    set_one = "import os; open('/root/f','w').close(); os.setxattr('/root/f', 'user.colour', b'blue')"
+    if api.exec(box, ["python3", "-c", set_one])["exitCode"] != 0:
+        pytest.skip("no python3 on the host")
+    twin = clone(f"/snapshots/{snap(box)['id']}")["id"]
+    get = "import os; print(os.getxattr('/root/f', 'user.colour'))"
+    assert "blue" in api.exec(twin, ["python3", "-c", get])["stdout"]
+
+
+def test_paused_ones_stay_paused_and_running_ones_run(api, make, snap):
+    box = make()["id"]
+    api.background(box, "while :; do date >/root/now; sleep 0.05; done")
+    snap(box)
+    assert api.sandbox(box)["status"] == "running"
+    first = api.sh(box, "stat -c %y /root/now")
+    wait_until(lambda: api.sh(box, "stat -c %y /root/now") != first, 10, "its processes to go on")
+    api.post(f"/sandboxes/{box}/pause").ok()
+    snap(box)
+    assert api.sandbox(box)["status"] == "paused"
+    api.post(f"/sandboxes/{box}/resume").ok()
+
+
+def test_lists_names_and_labels(api, make, snap):
+    box, other = make()["id"], make()["id"]
+    a, b, c = snap(box, name="a", labels={"x": "1"}), snap(box, name="same"), snap(other, name="same")
+    ids = [s["id"] for s in api.get(f"/sandboxes/{box}/snapshots").ok()["snapshots"]]
+    assert ids == [a["id"], b["id"]]
+    assert {a["id"], b["id"], c["id"]} <= {s["id"] for s in api.get("/snapshots").ok()["snapshots"]}
+    assert api.get("/snapshots/a").ok()["id"] == a["id"]
+    api.get("/snapshots/same").failed(409, "name_ambiguous")
+    api.get("/snapshots/none").failed(404, "snapshot_not_found", "Snapshot not found")
+    labelled = api.post("/snapshots/a/label", {"name": "z", "labels": {"x": "", "y": "2"}}).ok()
+    assert labelled["name"] == "z" and labelled["labels"] == {"y": "2"}
+    assert api.get(f"/snapshots/{a['id']}").ok() == labelled
+    api.remove(other)
+    gone = api.get(f"/sandboxes/{other}/snapshots").ok()["snapshots"]
+    assert [s["id"] for s in gone] == [c["id"]], "they outlive the sandbox"
+
+
+def test_a_clone_of_a_sandbox_needs_no_snapshot(api, make, clone):
+    box = make()["id"]
+    api.sh(box, "echo here >/root/f")
+    twin = clone(f"/sandboxes/{box}", name="direct")["id"]
+    api.sh(box, "echo changed >/root/f")
+    assert api.sh(twin, "cat /root/f") == "here\n"
+    assert not api.get(f"/sandboxes/{box}/snapshots").ok()["snapshots"]
+
+
+def test_deleting_frees_the_disk(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        api.sh(box, "head -c 3000000 /dev/urandom >/root/f")
+        layers = own.data / "images/layers"
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+        twin = api.post(f"/snapshots/{one['id']}/clone", {}).ok()["id"]
+        assert len(list(layers.iterdir())) == 1
+        assert api.delete(f"/snapshots/{one['id']}").ok() == {"deleted": one["id"]}
+        api.delete(f"/snapshots/{one['id']}").failed(404, "snapshot_not_found")
+        assert api.sh(twin, "wc -c </root/f").strip() == "3000000", "a sandbox stands on it"
+        api.remove(twin)
+        wait_until(lambda: not list(layers.iterdir()), what="the layer to go with its last user")
+        assert not list((own.data / "images/records").iterdir())
+        two = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+        api.delete(f"/snapshots/{two['id']}").ok()
+        assert not list(layers.iterdir()), "at once, where nobody needs it"
+
+
+def test_forks_are_all_or_none(daemon_of):
+    own = daemon_of(env={"CAY_MAX_SANDBOXES": 5}).start()
+    with own.api() as api:
+        box = api.create()["id"]
+        api.sh(box, "echo x >/root/f")
+        made = api.post(f"/sandboxes/{box}/fork", {"count": 3, "name": "f"}).ok()["sandboxes"]
+        assert [s["name"] for s in made] == ["f-1", "f-2", "f-3"]
+        assert all(api.sh(s["id"], "cat /root/f") == "x\n" for s in made)
+        api.post(f"/sandboxes/{box}/fork", {"count": 2}).failed(429, "sandbox_limit")
+        assert sorted(api.ids()) == sorted([box] + [s["id"] for s in made])
+        for s in made:
+            api.remove(s["id"])
+        wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="its image to go")
+
+
+def test_there_are_so_many_and_no_more(daemon_of):
+    own = daemon_of(env={"CAY_MAX_SNAPSHOTS": 1}).start()
+    with own.api() as api:
+        box = api.create()["id"]
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+        api.post(f"/sandboxes/{box}/snapshots", {}).failed(429, "snapshot_limit", "CAY_MAX_SNAPSHOTS")
+        api.delete(f"/snapshots/{one['id']}").ok()
+        api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+
+
+def test_a_removed_sandbox_leaves_its_snapshot_and_a_restart_too(own):
+    with own.api() as api:
+        box = api.create(env={"K": "v"})["id"]
+        api.sh(box, "echo kept >/root/f")
+        one = api.post(f"/sandboxes/{box}/snapshots", {"name": "kept"}).ok()
+        api.remove(box)
+        own.restart()
+        assert api.get("/snapshots/kept").ok() == one
+        twin = api.post("/snapshots/kept/clone", {}).ok()["id"]
+        assert api.sh(twin, "cat /root/f; echo $K") == "kept\nv\n"
+
+
+def test_a_snapshot_of_a_snapshots_clone_many_times(api, make, snap, clone):
+    box = make()["id"]
+    for n in range(5):
+        api.sh(box, f"echo {n} >/root/{n}; rm -f /root/{n - 2}")
+        box = clone(f"/snapshots/{snap(box)['id']}")["id"]
+    assert api.sh(box, "cd /root; ls; cat 4").split() == ["3", "4", "4"]
