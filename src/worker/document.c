@@ -50,9 +50,14 @@ static int change_settings(json_t *config, const json_t *changes, struct err *er
         const char *ours, *theirs;
         json_type type;
     } fields[] = {
-        {"env", "Env", JSON_ARRAY},    {"workdir", "WorkingDir", JSON_STRING},
-        {"user", "User", JSON_STRING}, {"entrypoint", "Entrypoint", JSON_ARRAY},
-        {"cmd", "Cmd", JSON_ARRAY},    {"labels", "Labels", JSON_OBJECT},
+        {"env", "Env", JSON_ARRAY},
+        {"workdir", "WorkingDir", JSON_STRING},
+        {"user", "User", JSON_STRING},
+        {"entrypoint", "Entrypoint", JSON_ARRAY},
+        {"cmd", "Cmd", JSON_ARRAY},
+        {"labels", "Labels", JSON_OBJECT},
+        {"ports", "ExposedPorts", JSON_OBJECT},
+        {"stop_signal", "StopSignal", JSON_STRING},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -64,7 +69,7 @@ static int change_settings(json_t *config, const json_t *changes, struct err *er
         if (json_typeof(value) != fields[i].type)
             return err_code(err, ERR_INVALID, "bad_config", "%s has the wrong type",
                             fields[i].ours);
-        /* Labels are added to those that there are. */
+        /* Labels and ports are added to those that there are. */
         if (fields[i].type == JSON_OBJECT && json_is_object(there))
             (void)json_object_update(there, value);
         else
@@ -85,9 +90,10 @@ int document_commit(json_t *document, const char *diff_id, const json_t *changes
         config = json_object();
         (void)json_object_set_new(document, "config", config);
     }
-    (void)json_array_append_new(ids, json_sprintf(DIGEST_PREFIX "%s", diff_id));
+    if (diff_id)
+        (void)json_array_append_new(ids, json_sprintf(DIGEST_PREFIX "%s", diff_id));
     (void)json_object_set_new(document, "created", time_json());
-    if (json_is_array(history)) /* one entry a layer, or none at all */
+    if (json_is_array(history) && diff_id) /* one entry a layer, or none at all */
         (void)json_array_append_new(history, json_pack("{s:o, s:s}", "created", time_json(),
                                                        "created_by", "cay image commit"));
     return change_settings(config, changes, err);

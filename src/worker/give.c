@@ -99,13 +99,13 @@ static bool is_top(int dirfd)
 
 /* Descriptor 4, if there is one. A sandbox's disk may be a mount of its own already, which kernels
  * before 6.15 do not copy, and which has nothing above. */
-static int other_view(int *ret_fd, struct err *err)
+static int other_view(int userns, int *ret_fd, struct err *err)
 {
     struct stat st;
 
     if (fstat(FD_OTHER, &st) < 0)
         return 0;
-    if (S_ISDIR(st.st_mode) && make_view(FD_OTHER, false, -1, ret_fd, err) == 0)
+    if (S_ISDIR(st.st_mode) && make_view(FD_OTHER, false, userns, ret_fd, err) == 0)
         return 0;
     if (S_ISDIR(st.st_mode) && !is_top(FD_OTHER))
         return -1;
@@ -134,7 +134,7 @@ static int make_views(struct keeper *k, int fds[3], size_t *ret_n, struct err *e
             return err_sys(err, errno, "open the namespace of the unpacking process");
     }
     if (make_view(FD_LAYERS, false, userns, &fds[0], err) < 0 ||
-        make_view(tmp, true, userns, &fds[1], err) < 0 || other_view(&fds[2], err) < 0)
+        make_view(tmp, true, userns, &fds[1], err) < 0 || other_view(userns, &fds[2], err) < 0)
         return -1;
     *ret_n = fds[2] < 0 ? 2 : 3;
     return 0;

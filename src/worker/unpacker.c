@@ -26,6 +26,9 @@ static const struct {
     {"import", worker_import},
     {"export", worker_export},
     {"commit", worker_commit},
+    {"build", worker_build},
+    {"context", worker_context},
+    {"show", worker_show},
 };
 
 /* In its user namespace, over what it was handed: owners (CHOWN), modes and times of what is not

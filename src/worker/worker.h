@@ -27,7 +27,8 @@ struct err;
  *      {"event":"done","image":{…}} or {"event":"error","kind":…,"code":…,"text":…}
  *   2  log
  *   3  the layers that there are; "tmp" of the request is the worker's own folder there
- *   4  import: the source; export: where the archive goes; commit: the root with upper/ in it
+ *   4  import: the source; export: where the archive goes; commit: the root with upper/ in it;
+ *      context: the archive; build: the host's layer, where it is part of an image
  *
  * The image of "done" has "id" (the digest of "document", which is the configuration as text),
  * "digest" (of the manifest, "sha256:…" or ""), "names", "host", "layers" (lowest first: "dir",
@@ -72,6 +73,11 @@ int worker_import(const struct worker_request *q, json_t **ret, struct err *err)
 int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret, struct err *err);
 int worker_export(const struct worker_request *q, json_t **ret, struct err *err);
 int worker_commit(const struct worker_request *q, json_t **ret, struct err *err);
+/* build.c: a step of a build, or with "digest" only {"digest"} of what it would copy. */
+int worker_build(const struct worker_request *q, json_t **ret, struct err *err);
+int worker_context(const struct worker_request *q, json_t **ret, struct err *err);
+/* {"text"}: a file of the context. */
+int worker_show(const struct worker_request *q, json_t **ret, struct err *err);
 
 /* ---- events.c; from any thread ---- */
 
@@ -90,7 +96,7 @@ void error_from_json(const json_t *o, struct err *ret);
 
 /* Of an image that has only this: "config" is empty. */
 json_t *document_new(const char *diff_id);
-/* Adds the layer and what a commit changes; takes neither. */
+/* Adds the layer (NULL = none) and what a commit changes; takes neither. */
 int document_commit(json_t *document, const char *diff_id, const json_t *changes, struct err *err);
 /* Other layers in place of its own, each "sha256:…". */
 void document_set_layers(json_t *document, const json_t *diff_ids);
