@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/build_cache_internal.h"
 #include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/health_internal.h"
@@ -88,7 +89,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
         load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0 ||
-        snapshots_open(e, err) < 0) {
+        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0) {
         engine_free(e);
         return -1;
     }
@@ -156,6 +157,7 @@ void engine_free(struct engine *e)
     pulls_free(e->pulls);
     snapshots_close(e->snapshots);
     templates_close(e->templates);
+    build_cache_free(e->build_cache);
     images_used_free(e->images_used);
     free(e->default_image);
     policy_free(e->policy);

@@ -15,6 +15,7 @@ struct reaper;
 struct roster;
 struct snapshots;
 struct space;
+struct build_cache;
 struct templates;
 struct troubles;
 struct writer;
@@ -61,4 +62,5 @@ struct engine {
     struct destroyer *destroyer;
     struct troubles *troubles;
     struct templates *templates;
+    struct build_cache *build_cache;
 };

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/build_cache_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/image_json_internal.h"
 #include "engine/images_internal.h"
@@ -319,6 +320,8 @@ int engine_image_prune(struct engine *e, const struct prune_request *req, json_t
     int64_t bytes;
     unsigned n;
 
+    if (!req->dry_run && req->keep_bytes == 0)
+        build_cache_prune(e, req->unused_ms);
     if (images_prune(e, &prune, NULL, &removed, &n, &bytes, err) < 0)
         return -1;
     *ret = json_pack("{s:o, s:I, s:b}", "removed", images_json(e, removed, n), "bytes",

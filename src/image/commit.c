@@ -18,7 +18,7 @@ static int too_many_layers(struct err *err)
 
 /* What the worker needs of the image below, which stays meanwhile; on the host that is nothing.
  * Under the lock. */
-static int add_base(struct work *w, const char *base_id, json_t *request, struct err *err)
+int work_add_base(struct work *w, const char *base_id, json_t *request, struct err *err)
 {
     struct image_store *s = w->store;
     auto_record struct record r = {0};
@@ -44,13 +44,13 @@ static int add_base(struct work *w, const char *base_id, json_t *request, struct
     return 0;
 }
 
-static void tell_made(const struct image_commit *commit, const json_t *made)
+void work_tell_made(const json_t *made, void (*tell)(const char *image_id, void *arg), void *arg)
 {
     const char *id = json_string_value(json_object_get(made, "id"));
     auto_free char *image_id = id ? xasprintf(DIGEST_PREFIX "%s", id) : NULL;
 
-    if (commit->made && image_id)
-        commit->made(image_id, commit->arg);
+    if (tell && image_id)
+        tell(image_id, arg);
 }
 
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
@@ -68,12 +68,12 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     request = json_pack("{s:s, s:I, s:o}", "op", "commit", "ids_base", (json_int_t)commit->ids_base,
                         "config", commit->config ? json_deep_copy(commit->config) : json_object());
     (void)pthread_mutex_lock(&s->lock);
-    r = add_base(&w, commit->base_id, request, err);
+    r = work_add_base(&w, commit->base_id, request, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (r == 0)
         r = work_run(&w, request, commit->scratch_fd, commit->progress, commit->arg, &made, err);
     if (r == 0)
-        tell_made(commit, made);
+        work_tell_made(made, commit->made, commit->arg);
     if (r == 0)
         r = work_publish(&w, made, commit->base_id, (char *[]){name, NULL}, ret, err);
     work_end(&w);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "oci/digest.h"
 #include "oci/reference.h"
 
 struct err;
@@ -154,6 +155,41 @@ struct image_snapshot {
 /* *ret_bytes is what its own layer takes. */
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
                    struct err *err);
+
+/* A step of a build that needs no sandbox: a new image without a name on top of another, with a
+ * layer more if there are items. The images that it is made of are held by the caller. Items:
+ *
+ *   {dir, chown, chmod}          a folder, unless it is there
+ *   {write, text, chown, chmod}  a file
+ *   {copy: [patterns], stack, to, into, keep_owners, chown, chmod}
+ *                                files of from[stack]; with into `to` is a folder. Of a folder what
+ *                                is in it is copied
+ *
+ * chown is user or user:group, in names of the image below or in numbers; chmod octal digits. */
+struct image_build {
+    const char *base_id;  /* NULL = nothing; "host" too */
+    char *const *from;    /* ids; NULL = none */
+    const json_t *items;  /* array */
+    const json_t *config; /* as of a commit, with ports (object) and stop_signal; NULL = as it is */
+    void (*made)(const char *image_id, void *arg); /* as of a commit */
+    image_progress progress;
+    void *arg;
+};
+int image_build(struct image_store *s, const struct image_build *b, struct image **ret,
+                struct err *err);
+/* Of the names and contents that would be copied: whether that changed. */
+int image_build_digest(struct image_store *s, const struct image_build *b, char ret[DIGEST_HEX],
+                       struct err *err);
+
+/* The files that a build copies: an archive that is written into a file without a name, and then
+ * unpacked by the worker into an image without a name, of which no sandbox is made. */
+int image_context_file(struct image_store *s, int *ret_fd, struct err *err);
+int image_context(struct image_store *s, int fd, uint64_t max_bytes,
+                  void (*made)(const char *image_id, void *arg), image_progress progress, void *arg,
+                  struct image **ret, struct err *err);
+/* A text of it, with a NUL behind it: ERR_NOT_FOUND "file_not_found". Free it. */
+int image_show(struct image_store *s, const char *id, const char *path, size_t max, char **ret,
+               size_t *ret_len, struct err *err);
 
 /* ---- names ---- */
 

@@ -194,6 +194,13 @@ int work_run(struct work *w, json_t *request, int fd, image_progress progress, v
 int work_publish(struct work *w, const json_t *made, const char *origin, char *const *names,
                  struct image **ret, struct err *err);
 
+/* ---- commit.c: what a build does too ---- */
+
+/* What the worker needs of the image below, which stays meanwhile. Under the lock. */
+int work_add_base(struct work *w, const char *base_id, json_t *request, struct err *err);
+/* Before it is published: the id of what was made. */
+void work_tell_made(const json_t *made, void (*tell)(const char *image_id, void *arg), void *arg);
+
 /* ---- worker_process.c ---- */
 
 /* Runs the worker's program with that request: src/worker/worker.h has what is said. *ret_done is

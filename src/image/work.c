@@ -94,9 +94,10 @@ int work_run(struct work *w, json_t *request, int fd, image_progress progress, v
     json_t *cap = json_object_get(s->registries, "max_bytes"), *done, *image;
 
     (void)json_object_set_new(request, "tmp", json_string(w->tmp));
-    (void)json_object_set_new(
-        request, "max_bytes",
-        json_integer(cap ? json_integer_value(cap) : (json_int_t)LAYER_MAX_BYTES));
+    if (!json_object_get(request, "max_bytes"))
+        (void)json_object_set_new(
+            request, "max_bytes",
+            json_integer(cap ? json_integer_value(cap) : (json_int_t)LAYER_MAX_BYTES));
     (void)json_object_set_new(request, "max_entries", json_integer(LAYER_MAX_ENTRIES));
     if (worker_run(s->worker, s->layers, fd, request, progress, arg, &done, err) < 0)
         return -1;

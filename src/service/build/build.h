@@ -122,11 +122,16 @@ struct build_request {
  *   stepDone step, cached, durationMs
  * Ends, and removes the sandbox of the step that runs, when the watch says so.
  *
- * Gives {imageId, cached (all steps were), steps, durationMs, size}. The image has no name; it
+ * Gives {imageId, base (what it stands on, as it is called), cached (all steps were), steps,
+ * durationMs}. The image has no name; it
  * stays while something that is kept says its id (a template, a snapshot) or while the cache of
  * builds has it, which is at least until 100 others were built. */
 int build_run(struct engine *e, const struct build_request *req, const struct engine_watch *watch,
               json_t **ret, struct err *err);
+
+/* The metadata of the sandboxes of RUN have the id of their build under this. No caller may set it:
+ * what has it is removed at a start. */
+#define BUILD_MARK "cay.build"
 
 /* At start, before the first call: removes sandboxes of builds that a killed daemon left. */
 void build_recover(struct engine *e);
