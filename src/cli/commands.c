@@ -129,6 +129,40 @@ static const struct flag json_flags[] = {JSON_FLAG, {0}};
 
 static const struct flag made_flags[] = {JSON_FLAG, QUIET_FLAG, {0}};
 
+static const struct flag snapshot_create_flags[] = {
+    {"label", 'l', FLAG_LIST, "NAME=VALUE", "keep a label with it; may be repeated"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag snapshot_label_flags[] = {
+    {"name", 0, FLAG_TEXT, "NAME", "another name for it"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag snapshot_ls_flags[] = {
+    JSON_FLAG,
+    {"quiet", 'q', FLAG_BOOL, NULL, "print ids only"},
+    {0},
+};
+
+static const struct flag snapshot_clone_flags[] = {
+    {"name", 0, FLAG_TEXT, "NAME", "of the new sandbox"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag fork_flags[] = {
+    {"count", 'n', FLAG_COUNT, "NUMBER", "how many; 1 unless given"},
+    {"name", 0, FLAG_TEXT, "NAME", "of the new sandbox; several are NAME-1, NAME-2 and so on"},
+    JSON_FLAG,
+    {0},
+};
+
 static const struct flag rm_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
@@ -506,6 +540,46 @@ const struct command commands[] = {
     {"image catalog", NULL, "[flags]", "list the short names that stand for images", NULL,
      "cay image catalog\ncay run python python3 --version", json_flags, 0, 0, false, NULL,
      cmd_image_catalog},
+    {"fork", "clone", "[flags] ID", "make sandboxes from another as it is now, and print their ids",
+     "The new ones have its files and its configuration, not its processes; the entrypoint runs "
+     "in\n"
+     "each. It stands still only while the files that it changed are copied, once for all. All of\n"
+     "them are made, or none.",
+     "cay fork web\ncay fork -n 8 --name try web", fork_flags, 1, 1, false, "sandbox", cmd_fork},
+    {"snapshot create", NULL, "[flags] ID [NAME]", "keep a sandbox's files as they are now",
+     "Processes and memory are not part of it. One that runs stands still only while the files "
+     "that\n"
+     "it changed are copied. A snapshot outlives its sandbox.",
+     "cay snapshot create web before-upgrade\ncay snapshot create -l step=3 web",
+     snapshot_create_flags, 1, 2, false, "sandbox", cmd_snapshot_create},
+    {"snapshot ls", "snapshots", "[flags] [ID]", "list snapshots, of one sandbox or all", NULL,
+     "cay snapshot ls\ncay snapshot ls web", snapshot_ls_flags, 0, 1, false, "sandbox",
+     cmd_snapshot_ls},
+    {"snapshot inspect", NULL, "[flags] SNAPSHOT", "show all about a snapshot, as JSON", NULL, NULL,
+     json_flags, 1, 1, false, "snapshot", cmd_snapshot_inspect},
+    {"snapshot label", NULL, "[flags] SNAPSHOT [LABEL=VALUE...]",
+     "give a snapshot labels, or another name", "LABEL= takes a label away.",
+     "cay snapshot label before-upgrade tested=yes", snapshot_label_flags, 1, ANY, false,
+     "snapshot", cmd_snapshot_label},
+    {"snapshot restore", "restore", "[flags] ID SNAPSHOT",
+     "give a sandbox the files of a snapshot back",
+     "It keeps its id, name, environment and the end of its life. What it changed since is gone;\n"
+     "its processes end, and the entrypoint runs again.",
+     "cay snapshot restore web before-upgrade", made_flags, 2, 2, false, "sandbox snapshot",
+     cmd_snapshot_restore},
+    {"snapshot clone", NULL, "[flags] SNAPSHOT", "make a sandbox from a snapshot and print its id",
+     NULL, "cay snapshot clone before-upgrade", snapshot_clone_flags, 1, 1, false, "snapshot",
+     cmd_snapshot_clone},
+    {"snapshot rm", NULL, "[flags] SNAPSHOT...", "remove snapshots",
+     "Sandboxes that were made from them stay as they are.", NULL, quiet_flags, 1, ANY, false,
+     "snapshot...", cmd_snapshot_rm},
+    {"snapshot export", NULL, "SNAPSHOT [FILE]\nSNAPSHOT -",
+     "write what a snapshot has beyond its image, as an OCI layer",
+     "The layer is a tar archive, with whiteouts for what was removed. `cay snapshot import` takes "
+     "it\n"
+     "on any machine that has the same image. It goes to stdout without FILE.",
+     "cay snapshot export before-upgrade layer.tar", NULL, 1, 2, false, "snapshot file",
+     cmd_snapshot_export},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

@@ -328,7 +328,7 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
         {"restart", "cay start"},
         {"unpause", "cay resume"},
         {"build", "cay commit"},
-        {"clone", "cay commit"},
+        {"checkpoint", "cay snapshot create"},
         {"metrics", "cay stats"},
         {"config", "cay serve --help"},
         {"fs", "cay file ls"},

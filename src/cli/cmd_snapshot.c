@@ -1,0 +1,242 @@
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/archive.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/env_args.h"
+#include "cli/table.h"
+#include "cli/ui.h"
+
+/* ---- create, label ---- */
+
+static int put_labels(const struct args *args, json_t *body, struct err *err)
+{
+    json_t *labels;
+
+    if (!args_list(args, "label"))
+        return 0;
+    if (pairs_to_json(args_list(args, "label"), "--label", &labels, err) < 0)
+        return -1;
+    (void)json_object_set_new(body, "labels", labels);
+    return 0;
+}
+
+int cmd_snapshot_create(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    json_t *body = json_object(), *made = NULL;
+    struct err err = {0};
+
+    json_put_text(body, "name", args->n_words > 1 ? args->words[1] : NULL);
+    if (put_labels(args, body, &err) < 0) {
+        json_decref(body);
+        return ui_usage(args, "%s", err.text);
+    }
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &made, &err, "/sandboxes/%s/snapshots", id) < 0)
+        return ui_fail(&err);
+    return ui_made(args, made);
+}
+
+int cmd_snapshot_label(struct args *args)
+{
+    auto_free char *id = url_encoded(args->words[0]);
+    auto_api struct api api = {0};
+    json_t *body = json_object(), *changed = NULL, *labels = NULL;
+    struct err err = {0};
+
+    json_put_text(body, "name", args_text(args, "name"));
+    if (args->n_words > 1) {
+        if (pairs_to_json(args->words + 1, "a label", &labels, &err) < 0) {
+            json_decref(body);
+            return ui_usage(args, "%s", err.text);
+        }
+        (void)json_object_set_new(body, "labels", labels);
+    }
+    if (api_open(&api, args, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &changed, &err, "/snapshots/%s/label", id) < 0)
+        return ui_fail(&err);
+    return ui_made(args, changed);
+}
+
+/* ---- ls, inspect ---- */
+
+static void print_table(const json_t *snapshots)
+{
+    auto_table struct table t;
+    json_t *one;
+    size_t i;
+
+    table_init(&t, "ID|NAME|SANDBOX|>SIZE|>AGE");
+    json_array_foreach(snapshots, i, one)
+    {
+        char size[24], age[24];
+
+        ui_size(json_num(one, "size"), size);
+        ui_duration(now_ms() - json_int(one, "createdAt"), age);
+        table_cell(&t, json_text(one, "id"));
+        table_cell(&t, ui_name(json_text(one, "id"), json_text(one, "name")));
+        table_cell(&t, json_text(one, "sandboxId"));
+        table_cell(&t, size);
+        table_cell(&t, age);
+    }
+    table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
+}
+
+static void print_list(const struct args *args, const json_t *snapshots)
+{
+    json_t *one;
+    size_t i;
+
+    if (args_has(args, "json")) {
+        ui_json(snapshots);
+    } else if (args_has(args, "quiet")) {
+        json_array_foreach(snapshots, i, one)
+        {
+            printf("%s\n", json_text(one, "id"));
+        }
+    } else {
+        print_table(snapshots);
+    }
+}
+
+/* Of a sandbox that is gone there may be some too: then its id is needed. */
+static int list_of(struct api *api, const char *word, json_t **ret, struct err *err)
+{
+    auto_free char *id = NULL;
+
+    if (!word)
+        return api_call(api, "GET", NULL, ret, err, "/snapshots");
+    if (api_sandbox_id(api, word, &id, err) < 0)
+        return -1;
+    return api_call(api, "GET", NULL, ret, err, "/sandboxes/%s/snapshots", id);
+}
+
+int cmd_snapshot_ls(struct args *args)
+{
+    auto_api struct api api = {0};
+    json_t *answer = NULL;
+    struct err err = {0};
+
+    if (api_open(&api, args, &err) < 0 || list_of(&api, args->words[0], &answer, &err) < 0)
+        return ui_fail(&err);
+    print_list(args, json_object_get(answer, "snapshots"));
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+int cmd_snapshot_inspect(struct args *args)
+{
+    auto_free char *id = url_encoded(args->words[0]);
+    auto_api struct api api = {0};
+    json_t *answer = NULL;
+    struct err err = {0};
+
+    if (api_open(&api, args, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/snapshots/%s", id) < 0)
+        return ui_fail(&err);
+    ui_json(answer);
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+/* ---- rm, restore, clone, fork ---- */
+
+int cmd_snapshot_rm(struct args *args)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    int status = STATUS_OK;
+
+    if (api_open(&api, args, &err) < 0)
+        return ui_fail(&err);
+    for (size_t i = 0; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
+        auto_free char *id = url_encoded(args->words[i]);
+
+        if (api_call(&api, "DELETE", NULL, NULL, &err, "/snapshots/%s", id) < 0)
+            status = ui_fail(&err);
+        else if (!args_has(args, "quiet"))
+            printf("%s\n", args->words[i]);
+    }
+    return status;
+}
+
+int cmd_snapshot_restore(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    json_t *body = json_object(), *sandbox = NULL;
+    struct err err = {0};
+
+    json_put_text(body, "snapshotId", args->words[1]);
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &sandbox, &err, "/sandboxes/%s/snapshots/restore", id) < 0)
+        return ui_fail(&err);
+    return ui_made(args, sandbox);
+}
+
+int cmd_snapshot_clone(struct args *args)
+{
+    auto_free char *id = url_encoded(args->words[0]);
+    auto_api struct api api = {0};
+    json_t *body = json_object(), *sandbox = NULL;
+    struct err err = {0};
+
+    json_put_text(body, "name", args_text(args, "name"));
+    if (api_open(&api, args, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &sandbox, &err, "/snapshots/%s/clone", id) < 0)
+        return ui_fail(&err);
+    return ui_made(args, sandbox);
+}
+
+int cmd_fork(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    json_t *body, *answer = NULL, *one;
+    struct err err = {0};
+    size_t i;
+
+    body = json_pack("{s:I}", "count", (json_int_t)args_number(args, "count", 1));
+    json_put_text(body, "name", args_text(args, "name"));
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &answer, &err, "/sandboxes/%s/fork", id) < 0)
+        return ui_fail(&err);
+    if (args_has(args, "json"))
+        ui_json(json_object_get(answer, "sandboxes"));
+    else
+        json_array_foreach(json_object_get(answer, "sandboxes"), i, one)
+            printf("%s\n", json_text(one, "id"));
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+/* ---- export, import ---- */
+
+int cmd_snapshot_export(struct args *args)
+{
+    auto_free char *id = url_encoded(args->words[0]);
+    auto_free char *url = xasprintf("/snapshots/%s/export", id);
+
+    return archive_save(args, args->words[0], url);
+}
