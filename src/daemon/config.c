@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "daemon/config_internal.h"
 #include "engine/pull_policy.h"
+#include "model/mount.h"
 #include "model/sandbox.h"
 
 enum type {
@@ -79,6 +80,13 @@ static const struct variable {
      "how many snapshots there may be"},
     {"CAY_MAX_TEMPLATES", NULL, TYPE_U32, AT(max_templates), 0, 100000, "1000",
      "how many templates there may be beside those that are built in"},
+    {"CAY_MAX_VOLUMES", NULL, TYPE_U32, AT(max_volumes), 0, 100000, "1000",
+     "how many volumes there may be"},
+    {"CAY_DEFAULT_VOLUME", NULL, TYPE_U32, AT(default_volume_mb), VOLUME_MB_MIN, VOLUME_MB_MAX,
+     "1024", "MB of a volume"},
+    {"CAY_BIND_ALLOW", NULL, TYPE_LIST, AT(bind_allow), 0, 0, NULL,
+     "folders of the host that may be mounted in sandboxes, with all below them: "
+     "/srv/data,/home/ann/projects; none by default"},
     {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), TOTAL_MB_MIN, 1 << 30, "0",
      "MB of memory of all sandboxes together; 0 = the machine's, less a reserve", .zero = true},
     {"CAY_TOTAL_PIDS", NULL, TYPE_U32, AT(total_pids), TOTAL_PIDS_MIN, PIDS_MAX, "0",

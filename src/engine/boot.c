@@ -9,6 +9,7 @@
 #include "engine/engine_internal.h"
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
+#include "engine/mounts_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/sandbox_internal.h"
@@ -67,16 +68,22 @@ static void note_box(struct sandbox *sb, const struct box *box)
 }
 
 /* A row of what is meant, if there is one to write, is written while the box comes up. */
-static int make_box(struct engine *e, struct sandbox *sb, const struct box_root *root,
+static int make_box(struct engine *e, struct sandbox *sb, struct box_root *root,
                     struct write_job *intent, struct err *err)
 {
     struct err write_err = {0};
+    struct open_mounts mounts;
     struct box box = sb->box;
     int made, written = 0;
 
     if (intent)
         writer_begin(e, intent);
-    made = runtime_create(e->runtime, &box, root, &sb->spec.limits, err);
+    made = mounts_open(e, sb, &mounts, err);
+    root->mounts = mounts.list;
+    root->n_mounts = mounts.n;
+    if (made == 0)
+        made = runtime_create(e->runtime, &box, root, &sb->spec.limits, err);
+    mounts_close(&mounts);
     if (intent)
         written = writer_wait(e, intent, &write_err);
     note_box(sb, &box);

@@ -11,6 +11,7 @@
 #include "engine/images_used_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
+#include "engine/volumes_internal.h"
 #include "engine/writer_internal.h"
 #include "runtime/runtime.h"
 
@@ -81,6 +82,7 @@ static bool is_gone(struct engine *e, struct sandbox *sb)
         if (sb->attempts > 0)
             engine_trouble_over(e, NOT_REMOVED, sb->box.id);
         images_drop(e, sb->image_id, sb->spec.image);
+        volumes_settle(e, sb->spec.mounts);
         return true;
     }
     sb->attempts++;

@@ -14,6 +14,7 @@
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
 #include "engine/sandbox_internal.h"
+#include "model/mount.h"
 #include "proto/call.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
@@ -32,7 +33,7 @@ static unsigned wanted_dirs(const struct engine *e, const struct sandbox *sb, st
 }
 
 /* Something is mounted there, or may be. */
-static bool is_covered(char *const *binds, const char *path)
+static bool is_covered(const struct sandbox *sb, char *const *binds, const char *path)
 {
     static const char *const mounts[] = {"/proc", "/sys", "/dev", "/run", "/tmp"};
 
@@ -42,6 +43,13 @@ static bool is_covered(char *const *binds, const char *path)
     for (; binds && *binds; binds++)
         if (str_starts(path, *binds))
             return true;
+    for (size_t i = 0; i < json_array_size(sb->spec.mounts); i++) {
+        struct mount_spec m;
+
+        if (mount_spec_load(json_array_get(sb->spec.mounts, i), &m, NULL) < 0 ||
+            path_is_below(path, m.path))
+            return true;
+    }
     return false;
 }
 
@@ -78,7 +86,7 @@ bool dirs_plan(const struct engine *e, const struct sandbox *sb, struct box_root
     bool all = true;
 
     for (unsigned i = 0; i < n; i++) {
-        int there = is_covered(root->binds, wanted[i].path)
+        int there = is_covered(sb, root->binds, wanted[i].path)
                         ? -1
                         : layers_have(root->layers, wanted[i].path);
 

@@ -25,6 +25,7 @@
 #include "engine/snapshots_internal.h"
 #include "engine/space_internal.h"
 #include "engine/templates_internal.h"
+#include "engine/volumes_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "store/store.h"
@@ -89,7 +90,8 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
         load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0 ||
-        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0) {
+        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0 ||
+        volumes_open(e, err) < 0) {
         engine_free(e);
         return -1;
     }
@@ -100,6 +102,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
 
 int engine_start(struct engine *e, struct err *err)
 {
+    volumes_start(e);
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || quiet_start(e, err) < 0 ||
         recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0) {
         engine_stop(e, false);
@@ -146,6 +149,7 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
+    volumes_close(e);
     roster_free(e);
     reaper_free(e->reaper);
     quiet_free(e->quiet);

@@ -28,6 +28,9 @@ struct engine_config {
     struct sandbox_ceilings ceilings;     /* 4096 MB, 4 cores, 4096 pids, a day */
     uint32_t max_sandboxes;               /* 50 */
     uint32_t max_snapshots;               /* 1000 */
+    uint32_t max_volumes;                 /* 1000 */
+    uint32_t default_volume_mb;           /* 1024 */
+    char *const *bind_allow;              /* folders of the host that may be mounted; NULL = none */
     uint32_t max_templates;               /* 1000, beside those that are built in */
     const char *allowed_images;           /* "*"; these four as policy.h says */
     const char *custom_images, *image_caps;

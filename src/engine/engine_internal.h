@@ -18,6 +18,7 @@ struct space;
 struct build_cache;
 struct templates;
 struct troubles;
+struct volumes;
 struct writer;
 
 /* Locks, in the order in which they may be taken:
@@ -29,6 +30,7 @@ struct writer;
  * does, and nothing that waits for an agent that runs someone's code. The threads that look after
  * all sandboxes (sweeper, watcher, that of the host's disk) do not wait for a turn that another
  * has.
+ * Then volumes.changing, volume.opening and volumes.lock, in this order; the last is short.
  *  4. engine.roster.lock: which sandboxes exist. Never held during blocking work.
  *  5. sandbox.lock: its fields. Short; nothing blocks under it.
  * The queues (writer, prepared, destroyer, pulls), images_used, troubles, space and agent_waits
@@ -63,4 +65,5 @@ struct engine {
     struct troubles *troubles;
     struct templates *templates;
     struct build_cache *build_cache;
+    struct volumes *volumes;
 };

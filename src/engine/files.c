@@ -43,7 +43,7 @@ static void put_path(struct buf *args, const char *path)
 
 /* ---- lists ---- */
 
-static void permissions(uint32_t mode, char ret[11])
+void file_permissions(uint32_t mode, char ret[11])
 {
     static const char bits[] = "rwxrwxrwx";
 
@@ -137,7 +137,7 @@ static int add_meta(const struct buf *payload, void *arg, struct err *err)
 
     if (read_file(payload, &f, err) < 0)
         return -1;
-    permissions(f.mode, perms);
+    file_permissions(f.mode, perms);
     o = json_object();
     set_path(l, o, f.path);
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));

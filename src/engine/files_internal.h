@@ -6,6 +6,9 @@
 
 struct sandbox;
 
+/* "-rw-r--r--" */
+void file_permissions(uint32_t mode, char ret[11]);
+
 /* files_begin(), and the absolute form of a path in it; free that. */
 int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
                 char **ret_path, struct err *err);

@@ -11,6 +11,7 @@
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
+#include "engine/mounts_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -93,32 +94,31 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
     return 0;
 }
 
-int engine_create(struct engine *e, const struct sandbox_request *req,
-                  const struct engine_watch *watch, json_t **ret, struct err *err)
+/* Takes spec. */
+static int create(struct engine *e, const struct sandbox_request *req,
+                  const struct engine_watch *watch, struct sandbox_spec *spec, json_t **ret,
+                  struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    struct sandbox_spec spec;
     struct image *image;
     struct box box;
     int r;
 
-    if (spec_read(e, req, &spec, err) < 0)
-        return -1;
-    if (roster_reserve(e, spec.name, req->unique, err) < 0) {
-        sandbox_spec_done(&spec);
+    if (roster_reserve(e, spec->name, req->unique, err) < 0) {
+        sandbox_spec_done(spec);
         return -1;
     }
-    if (take_parts(e, req, watch, &spec, &image, &box, err) < 0) {
-        roster_unreserve(e, spec.name);
-        sandbox_spec_done(&spec);
+    if (take_parts(e, req, watch, spec, &image, &box, err) < 0) {
+        roster_unreserve(e, spec->name);
+        sandbox_spec_done(spec);
         return -1;
     }
     sb = sandbox_alloc(e, &box);
-    sb->spec = spec;
-    sb->promised_mb = spec.limits.disk_mb;
+    sb->spec = *spec;
+    sb->promised_mb = spec->limits.disk_mb;
     sb->state = SANDBOX_CREATING;
     sb->created_ms = now_ms();
-    sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec.timeout_s));
+    sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec->timeout_s));
     take_image(sb, image);
     r = start(e, sb, image, err);
     if (r == 0)
@@ -128,6 +128,24 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
         return -1;
     *ret = sandbox_json(e, sb);
     return 0;
+}
+
+int engine_create(struct engine *e, const struct sandbox_request *req,
+                  const struct engine_watch *watch, json_t **ret, struct err *err)
+{
+    struct sandbox_spec spec;
+    struct mount_pins pins;
+    int r;
+
+    if (spec_read(e, req, &spec, err) < 0)
+        return -1;
+    r = mounts_read(e, req, &spec, &pins, err);
+    if (r == 0)
+        r = create(e, req, watch, &spec, ret, err);
+    else
+        sandbox_spec_done(&spec);
+    mounts_unpin(e, &pins);
+    return r;
 }
 
 /* ---- look ---- */

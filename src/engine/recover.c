@@ -10,6 +10,7 @@
 #include "engine/boot_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/mounts_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/recover_internal.h"
@@ -240,6 +241,7 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         return 0;
     }
     keep_running(e, sb);
+    mounts_recover(e, sb);
     if (creating || sb->box.pid != row->pid)
         writer_leave(e, writer_put(e, sb));
     return 0;

@@ -38,6 +38,7 @@ struct sandbox_request {
     bool run_entrypoint;     /* the main process is the image's own; not together with entrypoint */
     bool pull_given;
     enum pull_policy pull;           /* not given = as the engine is configured */
+    const json_t *volumes, *tmpfs;   /* arrays of the shapes that the table has; NULL = none */
     const char *platform;            /* NULL = this machine's */
     const char *username, *password; /* for the image's registry; NULL = the daemon's own */
 };

@@ -14,6 +14,7 @@
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/turn_internal.h"
+#include "engine/volumes_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
@@ -115,12 +116,12 @@ static bool any(struct sandbox *sb, const void *arg)
     return true;
 }
 
-/* What disks already take of what they were promised. */
+/* What disks and volumes already take of what they were promised. */
 static uint64_t given(struct engine *e)
 {
     size_t n;
     auto_free struct sandbox **all = roster_select(e, any, NULL, 0, SIZE_MAX, &n, NULL);
-    uint64_t bytes = 0;
+    uint64_t bytes = volumes_backed(e);
 
     for (size_t i = 0; i < n; i++) {
         uint64_t max = all[i]->spec.limits.disk_mb * MIB;
@@ -264,7 +265,7 @@ static void look_at(struct look *l, struct sandbox *sb)
 
 static void look_at_all(struct look *l)
 {
-    uint64_t debt = 0;
+    uint64_t debt = volumes_debt(l->e);
 
     l->boxes = roster_select(l->e, has_open_disk, NULL, 0, SIZE_MAX, &l->n, NULL);
     for (size_t i = 0; i < l->n; i++) {
@@ -332,16 +333,28 @@ static bool has_lease(struct sandbox *sb, const void *arg)
     return sb->lease && sb->lease != LEASE_ANY;
 }
 
+/* Who writes to a volume cannot be told, and so is not paused: while the disk is low nothing more
+ * is taken for any of them. */
+static void lease_volumes(const struct look *l, bool low)
+{
+    uint64_t spare = l->spare > 0 ? (uint64_t)l->spare : 0;
+
+    volumes_lease(l->e, low ? 0 : spare / 8);
+    l->e->space->leases_out = true;
+}
+
 static void lease_all(struct look *l, bool low)
 {
     for (size_t i = 0; i < l->n; i++)
         if (sandbox_check_box(l->boxes[i], NULL) == 0)
             lease(l->e, l->boxes[i], lease_of(l, l->boxes[i], low));
+    lease_volumes(l, low);
 }
 
 static void end_leases(struct look *l)
 {
     l->e->space->leases_out = false;
+    volumes_lease(l->e, LEASE_ANY);
     l->boxes = roster_select(l->e, has_lease, NULL, 0, SIZE_MAX, &l->n, NULL);
     for (size_t i = 0; i < l->n; i++) {
         lease(l->e, l->boxes[i], LEASE_ANY);

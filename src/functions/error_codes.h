@@ -27,7 +27,12 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
 #define ERRORS_PATH "file_not_found not_a_file not_a_directory is_a_directory"
 #define ERRORS_FILE                                                                                \
     ERRORS_AGENT " " ERRORS_PATH " path_traversal permission_denied no_space conflict"
-#define ERRORS_IMAGE_NAME "image_not_found bad_image_name ambiguous_image"
+#define ERRORS_VOLUME "volume_not_found"
+#define ERRORS_MOUNT                                                                               \
+    ERRORS_VOLUME " mount_limit mount_path_taken mount_unmappable bad_mount_path bad_sub_path "    \
+                  "volume_attached volume_limit volume_busy bad_bind bind_not_allowed"
+#define ERRORS_VOLUME_FILE ERRORS_VOLUME " " ERRORS_PATH " path_traversal no_space"
+#define ERRORS_IMAGE_NAME  "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \
     "bad_image bad_config bad_manifest digest_mismatch image_too_large no_space cancelled "        \
     "image_worker_died image_limit"

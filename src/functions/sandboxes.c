@@ -36,6 +36,8 @@ static void read_request(const struct call *call, char *const *entrypoint,
         .entrypoint = entrypoint,
         .run_entrypoint = in_bool(call, "runEntrypoint"),
         .pull_given = pull,
+        .volumes = json_object_get(call->in, "volumes"),
+        .tmpfs = json_object_get(call->in, "tmpfs"),
         .platform = in_str(call, "platform"),
         .username = json_string_value(json_object_get(auth, "username")),
         .password = json_string_value(json_object_get(auth, "password")),
@@ -149,6 +151,10 @@ static const struct field create_fields[] = {
      .help = "main process, as arguments"},
     {"runEntrypoint", FIELD_BOOL, .optional = true,
      .help = "the image's own entrypoint and command are the main process"},
+    {"volumes", FIELD_ARRAY, .optional = true, .of = &volume_mount_shape,
+     .help = "volumes and folders of the host to mount"},
+    {"tmpfs", FIELD_ARRAY, .optional = true, .of = &tmpfs_mount_shape,
+     .help = "folders in memory, which count as the sandbox's"},
     {"pull", FIELD_STRING, .optional = true, .choices = pull_policy_words,
      .help = "when to pull the image (default CAY_PULL_POLICY)"},
     PLATFORM_FIELD,
@@ -188,7 +194,7 @@ const struct function sandbox_functions[] = {
      .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit machine_full network_unsupported path_traversal conflict "
-                           "name_taken "
+                           "name_taken " ERRORS_MOUNT " "
                            "launcher_lost"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes, the newest first", .gives = &sandbox_list_shape},

@@ -17,6 +17,8 @@ const struct field path_params[] = {
      .help = "id of what belongs to no sandbox"},
     {"execId", FIELD_STRING, .pattern = "^(ex|bg)_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
      .help = "id of a command; bg_ of one in the background"},
+    {"volumeId", FIELD_STRING, .max = 1024, .example = EXAMPLE_VOLUME_ID,
+     .help = "id of a volume, or the name of exactly one, percent-encoded"},
     {"name", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
      .help = "name or id of an image; its / and : are percent-encoded"},
     {"image", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
@@ -70,6 +72,7 @@ int functions_each(int (*each)(const struct function *f, void *arg), void *arg)
     static const struct function *const all[] = {
         sandbox_functions, exec_functions,   file_functions,  env_functions,   process_functions,
         metrics_functions, stream_functions, image_functions, admin_functions, snapshot_functions,
+        volume_functions,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {

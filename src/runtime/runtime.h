@@ -81,6 +81,7 @@ struct unwritten {
 struct disk_room {
     uint64_t used;   /* as the box sees it: what it wrote and what it was promised */
     uint64_t backed; /* what the host has given for it so far */
+    uint64_t size;   /* of a volume: what its file can become */
 };
 
 #define LEASE_ANY UINT64_MAX
@@ -205,7 +206,7 @@ struct runtime_ops {
     /* A detached mount of it, of the one filesystem that all have however many there are; base
      * (-1 = none) is another of it that the caller has. */
     int (*volume_open)(struct runtime *rt, const char *id, int base, int *ret_fd, struct err *err);
-    /* As disk_room and disk_lease. */
+    /* As disk_room and disk_lease; without fd what is used is what is backed. */
     int (*volume_room)(struct runtime *rt, const char *id, int fd, struct disk_room *ret,
                        struct err *err);
     int (*volume_lease)(struct runtime *rt, const char *id, int fd, uint64_t more, struct err *err);

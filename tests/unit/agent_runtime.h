@@ -5,6 +5,7 @@
 
 #include <sys/eventfd.h>
 
+#include "fake_volumes.h"
 #include "agent_rig.h"
 #include "runtime/runtime.h"
 
@@ -96,6 +97,7 @@ static const struct runtime_ops rig_ops = {
     .pause = rig_pause,
     .stats = rig_stats,
     .disk_open = rig_disk,
+    FAKE_VOLUME_OPS,
 };
 
 static struct runtime rig_runtime = {&rig_ops};

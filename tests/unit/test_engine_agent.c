@@ -56,6 +56,7 @@ static void down(void)
     engine_free(engine);
     store_close(store);
     dir_remove(&data_dir);
+    fake_volumes_remove();
 }
 
 static const char *str(const json_t *o, const char *key)

@@ -395,6 +395,8 @@ static void engine_up(void)
         .max_sandboxes = 8,
         .max_snapshots = 100,
         .max_templates = 3,
+        .max_volumes = 100,
+        .default_volume_mb = 64,
         .allowed_images = "*",
         .auto_install = true,
         .workspace = rig.files,
@@ -428,5 +430,6 @@ static void down(void)
     engine_free(engine);
     store_close(store);
     dir_remove(&data_dir);
+    fake_volumes_remove();
     fake_images_reset();
 }

@@ -8,11 +8,22 @@
 #define NO_EXEC     "bg_000000000000000000000000"
 #define NO_SNAPSHOT "{\"snapshotId\": \"snap_000000000000000000000000\"}"
 
+/* With the name of a volume that is not. */
+#define NO_VOLUME                                                                                  \
+    .bad = "{\"volumeId\": \"none\", \"path\": \"/\", \"mountPath\": \"/a\", \"content\": \"\", "  \
+           "\"sandboxId\": \"" NO_SANDBOX "\"}",                                                   \
+    .bad_code = "volume_not_found"
+
 static json_int_t last_pid; /* of the last background command */
 
 static void add_pid(json_t *in)
 {
     (void)json_object_set_new(in, "pid", json_integer(last_pid));
+}
+
+static void add_sandbox(json_t *in)
+{
+    (void)json_object_set_new(in, "sandboxId", json_string(sandbox));
 }
 
 static void add_expiry(json_t *in)
@@ -140,6 +151,43 @@ static const struct example {
     {"image::export", "{\"name\": \"py:3\"}", .bad = "{\"name\": \"host\"}",
      .bad_code = "unsupported"},
     {"image::commit", "{\"name\": \"mine:3\", \"env\": {\"A\": \"b\"}}"},
+
+    {"volume::create", "{\"name\": \"made\", \"sizeMb\": 32}", .bad = "{\"name\": \"vol_mine\"}",
+     .bad_code = "invalid"},
+    {"volume::list", .never_fails = true},
+    {"volume::get", "{\"volumeId\": \"shown\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"shown\"}"}}},
+    {"volume::delete", "{\"volumeId\": \"gone\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"gone\"}"}}},
+    {"volume::attach", "{\"volumeId\": \"attached\", \"mountPath\": \"/data\"}", NO_VOLUME,
+     .add = add_sandbox, .first = {{"volume::create", "{\"name\": \"attached\"}"}}},
+    {"volume::detach", "{\"volumeId\": \"freed\"}", NO_VOLUME, .add = add_sandbox,
+     .sandbox = "{\"image\": \"host\", \"volumes\": [{\"name\": \"freed\", \"create\": true, "
+                "\"mountPath\": \"/data\"}]}"},
+    {"volume::files", "{\"volumeId\": \"f1\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f1\"}"},
+               {"volume::mkdir", "{\"volumeId\": \"f1\", \"path\": \"/a\"}"}}},
+    {"volume::file_info", "{\"volumeId\": \"f2\", \"path\": \"/\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f2\"}"}}},
+    {"volume::read", "{\"volumeId\": \"f3\", \"path\": \"/a\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f3\"}"},
+               {"volume::write",
+                "{\"volumeId\": \"f3\", \"path\": \"/a\", \"content\": \"text\"}"}}},
+    {"volume::download", "{\"volumeId\": \"f4\", \"path\": \"/a\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f4\"}"},
+               {"volume::upload",
+                "{\"volumeId\": \"f4\", \"path\": \"/a\", \"content\": \"AP8=\"}"}}},
+    {"volume::write", "{\"volumeId\": \"f5\", \"path\": \"/a\", \"content\": \"text\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f5\"}"}}},
+    {"volume::upload",
+     "{\"volumeId\": \"f6\", \"path\": \"/a\", \"content\": \"AP8=\", \"mode\": \"0600\"}",
+     NO_VOLUME, .first = {{"volume::create", "{\"name\": \"f6\"}"}}},
+    {"volume::mkdir", "{\"volumeId\": \"f7\", \"path\": \"/a/b\"}", NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f7\"}"}}},
+    {"volume::remove_file", "{\"volumeId\": \"f8\", \"path\": \"/a\", \"recursive\": true}",
+     NO_VOLUME,
+     .first = {{"volume::create", "{\"name\": \"f8\"}"},
+               {"volume::mkdir", "{\"volumeId\": \"f8\", \"path\": \"/a/b\"}"}}},
 
     {"lifecycle::sweep", .never_fails = true},
     {"system::strays", .never_fails = true},

@@ -220,6 +220,7 @@ int native_volume_room(struct runtime *rt, const char *id, int fd, struct disk_r
     if (stat(path, &st) < 0)
         return err_sys(err, errno, "look at the volume %s", id);
     ret->backed = ret->used = (uint64_t)st.st_blocks * 512;
+    ret->size = (uint64_t)st.st_size;
     if (fd < 0)
         return 0;
     if (fstatvfs(fd, &fs) < 0)
