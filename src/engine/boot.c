@@ -12,6 +12,7 @@
 #include "engine/mounts_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
+#include "engine/restore_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
@@ -196,7 +197,7 @@ static int bring_up(struct engine *e, struct sandbox *sb, unsigned flags, struct
     struct write_job *intent = NULL;
     int r;
 
-    if (find_image(e, sb, &image, err) < 0)
+    if (restore_finish(e, sb, err) < 0 || find_image(e, sb, &image, err) < 0)
         return -1;
     root.layers = image->layers;
     root.binds = image->binds;

@@ -14,6 +14,7 @@
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/recover_internal.h"
+#include "engine/restore_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
@@ -173,7 +174,12 @@ static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
  * cay that could not start it again, and gave it the life of one that runs. */
 static void keep_stopped(struct engine *e, struct sandbox *sb, const struct sandbox_row *row)
 {
+    struct err err = {0};
+
     end_box(e, sb);
+    if (restore_finish(e, sb, &err) < 0)
+        log_warn("a restore that was interrupted goes on when the sandbox is started", "id",
+                 sb->box.id, "error", err.text);
     if (row->pid == 0)
         return;
     sandbox_stopped_life(e, sb);

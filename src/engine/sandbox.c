@@ -51,6 +51,9 @@ void sandbox_unref(struct sandbox *sb)
     free(sb->reason);
     free(sb->boot_id);
     free(sb->image_id);
+    for (size_t i = 0; i < sb->n_images_before; i++)
+        free(sb->images_before[i]);
+    free(sb->images_before);
     strv_free(sb->image_env);
     free(sb->image_user);
     free(sb->main.output);

@@ -38,9 +38,12 @@ struct sandbox {
      * change when a box comes up or goes. */
     struct box box;
     int64_t created_ms, started_ns;
-    char *boot_id, *image_id;
+    char *boot_id;
+    char *image_id; /* a restore changes it, in its turn and its commit_turn, under lock */
     char **image_env;
     char *image_user;
+    char **images_before; /* what image_id was, for who may still look at it */
+    size_t n_images_before;
     int stop_signal; /* what asks the main process to end */
 
     /* Protected by lock. Who changes state, reason or expiry also has turn. */

@@ -28,6 +28,10 @@ int engine_snapshot_label(struct engine *e, const char *id, const char *name, co
  * the caller's. */
 int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, struct err *err);
 
+/* The sandbox has the files that it had then: the same id, name, configuration and end of life; its
+ * processes are gone, and the entrypoint runs again. ERR_CONFLICT "snapshot_of_another". */
+int engine_restore(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
+                   struct err *err);
 /* A new sandbox from it, with the configuration of the old one. */
 int engine_snapshot_clone(struct engine *e, const char *id, const char *name, json_t **ret,
                           struct err *err);

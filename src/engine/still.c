@@ -7,6 +7,7 @@
 #include "engine/long_work_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
+#include "engine/restore_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
@@ -52,7 +53,7 @@ static int begin(struct engine *e, struct sandbox *sb, struct err *err)
         return sandbox_check_running(sb, err);
     if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
         return -1;
-    if (state == SANDBOX_STOPPED && quiet_end(e, sb, err) < 0)
+    if (state == SANDBOX_STOPPED && (quiet_end(e, sb, err) < 0 || restore_finish(e, sb, err) < 0))
         return -1;
     pthread_mutex_lock(&sb->lock);
     sb->committing = true;

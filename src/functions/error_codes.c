@@ -56,6 +56,7 @@ const struct error_code error_codes[] = {
     {"limit", 429, .help = "there are as many as there may be"},
     /* snapshots */
     {"snapshot_not_found", 404, .help = "there is no snapshot with this id or name"},
+    {"snapshot_of_another", 409, .help = "the snapshot is of another sandbox; clone it instead"},
     {"snapshot_limit", 429, .help = "there are as many snapshots as there may be"},
     /* the agent in a sandbox */
     {"agent_lost", 503, .help = "the sandbox ended before the call did"},

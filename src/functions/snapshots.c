@@ -52,6 +52,11 @@ static int clone_snapshot(struct call *call, struct err *err)
                                  err);
 }
 
+static int restore(struct call *call, struct err *err)
+{
+    return engine_restore(call->engine, in_id(call), in_snapshot(call), &call->out, err);
+}
+
 static int delete_snapshot(struct call *call, struct err *err)
 {
     auto_free char *id = NULL;
@@ -110,6 +115,12 @@ static const struct field label_fields[] = {
     {0},
 };
 
+static const struct field restore_fields[] = {
+    {"snapshotId", FIELD_STRING, .min = 1, .max = 1024, .example = EXAMPLE_SNAPSHOT_ID,
+     .help = "id of a snapshot of this sandbox, or the name of exactly one"},
+    {0},
+};
+
 static const struct field clone_fields[] = {
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     {0},
@@ -137,6 +148,13 @@ const struct function snapshot_functions[] = {
      "sandbox_snapshot_list", SCOPE_READ,
      .help = "Lists the snapshots of a sandbox, which may be gone itself",
      .gives = &snapshot_list_shape, .errors = "sandbox_not_found"},
+    {"snapshot::restore", "POST", "/sandboxes/:sandboxId/snapshots/restore", restore_fields,
+     restore, "sandbox_snapshot_restore", SCOPE_WRITE,
+     .help =
+         "Gives a sandbox the files of its snapshot back; its processes end, and the entrypoint "
+         "runs again",
+     .gives = &sandbox_shape,
+     .errors = ERRORS_TAKE " " ERRORS_SNAPSHOT " " ERRORS_CLONE " snapshot_of_another"},
     {"snapshot::all", "GET", "/snapshots", list_fields, list_all, NULL, SCOPE_READ,
      .help = "Lists the snapshots of all sandboxes", .gives = &snapshot_list_shape},
     {"snapshot::get", "GET", "/snapshots/:snapshotId", NULL, get, NULL, SCOPE_READ,

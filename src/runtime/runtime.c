@@ -238,6 +238,15 @@ size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t devic
     return rt->ops->holders ? rt->ops->holders(rt, box, device, ret, max) : 0;
 }
 
+int runtime_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err)
+{
+    if (!rt->ops->disk_replace)
+        return unsupported(rt, "replace the disk of a sandbox", err);
+    if (rt->ops->disk_replace(rt, box, mb, err) < 0)
+        return err_wrap(err, "replace the disk of %s", box->id);
+    return 0;
+}
+
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg)
 {
     if (rt->ops->each)

@@ -225,6 +225,10 @@ struct runtime_ops {
     size_t (*holders)(struct runtime *rt, const struct box *box, uint64_t device,
                       struct box_holder *ret, size_t max);
 
+    /* Of a box that was stopped: what is on its disk goes, and it has an empty one of that many MB.
+     * Fine if the old one is gone. */
+    int (*disk_replace)(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err);
+
     /* Every id that has anything on this host, once each. */
     void (*each)(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
     /* What that is. destroy() removes it. */
@@ -286,6 +290,7 @@ char *runtime_find_mount(struct runtime *rt, const struct box *box, uint64_t dev
                          const char *sub, const char *path);
 size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t device,
                        struct box_holder *ret, size_t max);
+int runtime_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err);
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
 void runtime_trace(struct runtime *rt, const char *id, struct box_trace *ret);
 void runtime_keep_ranges(struct runtime *rt, const uint32_t *slots, size_t n);

@@ -194,3 +194,72 @@ def test_a_snapshot_of_a_snapshots_clone_many_times(api, make, snap, clone):
         api.sh(box, f"echo {n} >/root/{n}; rm -f /root/{n - 2}")
         box = clone(f"/snapshots/{snap(box)['id']}")["id"]
     assert api.sh(box, "cd /root; ls; cat 4").split() == ["3", "4", "4"]
+
+
+# ---- restore ----
+
+
+def test_restore_gives_the_files_back_under_the_same_id(api, make, snap):
+    box = make(name="again", entrypoint=["sh", "-c", "echo run >>/root/runs; exec sleep 1000"], env={"A": "b"})
+    id = box["id"]
+    wait_until(lambda: api.exec(id, "cat /root/runs")["stdout"] == "run\n", what="the entrypoint")
+    api.sh(id, "echo good >/root/f; mkdir /root/d; echo x >/root/d/x")
+    one = snap(id, name="good")
+    api.sh(id, "echo bad >/root/f; rm -r /root/d; echo more >/root/more")
+    api.background(id, "exec sleep 1000")
+    back = api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": one["id"]}).ok()
+    assert back["id"] == id and back["status"] == "running" and back["name"] == "again"
+    assert back["expiresAt"] == box["expiresAt"]
+    assert api.sh(id, "cat /root/f /root/d/x; echo $A; ls /root") == "good\nx\nb\nd\nf\nruns\n"
+    wait_until(lambda: api.sh(id, "cat /root/runs") == "run\nrun\n", what="the entrypoint to run again")
+    # Again, by name, from a paused one, and to a snapshot of what was restored.
+    api.sh(id, "echo third >/root/third")
+    two = snap(id)
+    api.sh(id, "rm /root/third")
+    api.post(f"/sandboxes/{id}/pause").ok()
+    assert api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": "good"}).ok()["status"] == "running"
+    assert api.exec(id, "cat /root/third")["exitCode"] != 0
+    api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": two["id"]}).ok()
+    assert api.sh(id, "cat /root/f /root/third") == "good\nthird\n"
+
+
+def test_restore_refuses_what_it_cannot_do(api, make, snap):
+    box, other = make()["id"], make()["id"]
+    theirs = snap(other)
+    path = f"/sandboxes/{box}/snapshots/restore"
+    api.post(path, {"snapshotId": theirs["id"]}).failed(409, "snapshot_of_another", "clone")
+    api.post(path, {"snapshotId": "none"}).failed(404, "snapshot_not_found")
+    api.post(path, {}).failed(400, "invalid")
+    assert api.sandbox(box)["status"] == "running"
+
+
+def test_a_stopped_sandbox_is_snapshot_cloned_and_restored(api, make, snap, clone):
+    box = make()["id"]
+    api.sh(box, "echo one >/root/f")
+    one = snap(box)
+    api.sh(box, "echo two >/root/f")
+    api.post(f"/sandboxes/{box}/stop").ok()
+    two = snap(box)
+    assert api.sandbox(box)["status"] == "stopped"
+    assert api.sh(clone(f"/snapshots/{two['id']}")["id"], "cat /root/f") == "two\n"
+    assert api.sh(clone(f"/sandboxes/{box}")["id"], "cat /root/f") == "two\n"
+    assert api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one["id"]}).ok()["status"] == "running"
+    assert api.sh(box, "cat /root/f") == "one\n"
+
+
+def test_a_restored_sandbox_outlives_its_snapshot_and_a_restart(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        api.sh(box, "echo one >/root/f")
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+        api.sh(box, "echo two >/root/f")
+        api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one["id"]}).ok()
+        api.sh(box, "echo later >/root/later")
+        api.delete(f"/snapshots/{one['id']}").ok()
+        own.restart()
+        assert api.sh(box, "cat /root/f /root/later") == "one\nlater\n"
+        api.post(f"/sandboxes/{box}/stop").ok()
+        api.post(f"/sandboxes/{box}/start").ok()
+        assert api.sh(box, "cat /root/f /root/later") == "one\nlater\n"
+        api.remove(box)
+        wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="its layer to go")

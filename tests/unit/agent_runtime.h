@@ -75,6 +75,12 @@ static int rig_stats(struct runtime *rt, const struct box *box, struct box_stats
     return 0;
 }
 
+static int rig_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err)
+{
+    (void)rt, (void)box, (void)mb, (void)err;
+    return 0;
+}
+
 static int rig_disk(struct runtime *rt, const struct box *box, bool brief, int *ret_fd,
                     uint32_t *ret_ids_base, struct err *err)
 {
@@ -98,6 +104,7 @@ static const struct runtime_ops rig_ops = {
     .stats = rig_stats,
     .disk_open = rig_disk,
     FAKE_VOLUME_OPS,
+    .disk_replace = rig_disk_replace,
 };
 
 static struct runtime rig_runtime = {&rig_ops};

@@ -61,6 +61,8 @@ struct fake_box {
 static struct fake {
     struct runtime base;
     pthread_mutex_t lock;
+    unsigned replaced; /* disks */
+    bool fail_replace;
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
     atomic_bool fail_prepare, fail_create, fail_pause, fail_stop, fail_destroy, hold_destroy;
@@ -760,6 +762,16 @@ static int fake_disk_open(struct runtime *rt, const struct box *box, bool brief,
     return 0;
 }
 
+static int fake_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb,
+                             struct err *err)
+{
+    (void)rt;
+    (void)box;
+    (void)mb;
+    fake.replaced++;
+    return fake.fail_replace ? err_set(err, ERR_UNAVAILABLE, "no disk") : 0;
+}
+
 static void fake_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg)
 {
     char ids[FAKE_BOXES][ID_SIZE];
@@ -817,6 +829,7 @@ static const struct runtime_ops fake_ops = {
     .disk_room = fake_disk_room,
     .disk_lease = fake_disk_lease,
     .disk_open = fake_disk_open,
+    .disk_replace = fake_disk_replace,
     .each = fake_each,
     .trace = fake_trace,
     .keep_ranges = fake_keep_ranges,

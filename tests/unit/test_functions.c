@@ -62,6 +62,8 @@ static const struct example {
     {"snapshot::create", "{\"name\": \"made\", \"labels\": {\"a\": \"b\"}}"},
     {"snapshot::list", .first = {{"snapshot::create", "{}"}}, .bad = "{\"labels\": 1}",
      .bad_code = "invalid"},
+    {"snapshot::restore", "{\"snapshotId\": \"then\"}",
+     .first = {{"snapshot::create", "{\"name\": \"then\"}"}}},
     {"snapshot::all", .first = {{"snapshot::create", "{}"}}, .bad = "{\"labels\": 1}",
      .bad_code = "invalid"},
     {"snapshot::get", "{\"snapshotId\": \"got\"}",

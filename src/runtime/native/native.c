@@ -319,6 +319,22 @@ static int native_disk_open(struct runtime *rt, const struct box *box, bool brie
     return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
 }
 
+/* Its size is that of the sandbox; whose it is, is the berth's business again when a box comes. */
+static int native_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb,
+                               struct err *err)
+{
+    struct native *n = native_of(rt);
+    auto_close int fd = -1;
+    unsigned lives;
+
+    if (box->slot == BOX_NO_SLOT)
+        return err_set(err, ERR_CONFLICT, "the owner of its files is not known");
+    if (native_stop(rt, box, err) < 0 || disk_remove(n->disk, box->id, err) < 0 ||
+        disk_make(n->disk, box->id, mb, id_range_base(box->slot), &fd, &lives, err) < 0)
+        return -1;
+    return 0;
+}
+
 static int native_probe(struct runtime *rt, struct err *err)
 {
     (void)rt;
@@ -387,6 +403,7 @@ static const struct runtime_ops native_ops = {
     .detach = native_detach,
     .find_mount = native_find_mount,
     .holders = native_holders,
+    .disk_replace = native_disk_replace,
     .each = native_each,
     .trace = native_trace,
     .keep_ranges = native_keep_ranges,
