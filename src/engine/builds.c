@@ -160,3 +160,14 @@ int engine_build_text(struct engine *e, const char *id, const char *path, size_t
     worker_end(e);
     return r;
 }
+
+int64_t engine_build_size(struct engine *e, const char *id)
+{
+    struct image *image = NULL;
+    int64_t size = 0;
+
+    if (image_get_id(e->images, id, &image, NULL) == 0)
+        size = image->size;
+    image_free(image);
+    return size;
+}

@@ -45,6 +45,9 @@ int engine_build_context(struct engine *e, int fd, uint64_t max_bytes,
 int engine_build_text(struct engine *e, const char *id, const char *path, size_t max, char **ret,
                       size_t *ret_len, struct err *err);
 
+/* Bytes of its layers; 0 = not known. */
+int64_t engine_build_size(struct engine *e, const char *id);
+
 /* ---- what was built before (engine/build_cache.c) ---- */
 
 /* A key is 64 hex digits, the digest of all that a step depends on. Its image's id, to be freed;

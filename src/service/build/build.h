@@ -123,7 +123,7 @@ struct build_request {
  * Ends, and removes the sandbox of the step that runs, when the watch says so.
  *
  * Gives {imageId, base (what it stands on, as it is called), cached (all steps were), steps,
- * durationMs}. The image has no name; it
+ * durationMs, size}. The image has no name; it
  * stays while something that is kept says its id (a template, a snapshot) or while the cache of
  * builds has it, which is at least until 100 others were built. */
 int build_run(struct engine *e, const struct build_request *req, const struct engine_watch *watch,

@@ -20,6 +20,11 @@
 
 static atomic_uint builds;
 
+static json_int_t ms_since(int64_t began)
+{
+    return (json_int_t)((mono_ns() - began) / 1000000);
+}
+
 /* ---- telling ---- */
 
 int build_tell(struct build *b, json_t *event, struct err *err)
@@ -378,9 +383,9 @@ static int tell_and_do(struct build *b, struct stage *s, const struct build_step
         return build_blame(b, step, err);
     b->all_cached &= cached || !makes_layer(step);
     return build_tell(b,
-                      json_pack("{s:s, s:I, s:b, s:f}", "event", "stepDone", "step",
+                      json_pack("{s:s, s:I, s:b, s:I}", "event", "stepDone", "step",
                                 (json_int_t)b->step, "cached", (int)cached, "durationMs",
-                                (double)(mono_ns() - began) / 1e6),
+                                ms_since(began)),
                       err);
 }
 
@@ -511,9 +516,10 @@ static int do_stages(struct build *b, const bool *needed, size_t target, struct 
 
 static json_t *result(const struct build *b, const struct stage *s, int64_t began)
 {
-    return json_pack("{s:s, s:s, s:b, s:I, s:f}", "imageId", s->image_id, "base", s->shown,
+    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:I}", "imageId", s->image_id, "base", s->shown,
                      "cached", (int)b->all_cached, "steps", (json_int_t)b->steps, "durationMs",
-                     (double)(mono_ns() - began) / 1e6);
+                     ms_since(began), "size",
+                     (json_int_t)engine_build_size(b->engine, s->image_id));
 }
 
 static void build_done(struct build *b)
