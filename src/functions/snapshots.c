@@ -6,8 +6,7 @@
 
 #define ERRORS_SNAPSHOT "snapshot_not_found"
 #define ERRORS_TAKE                                                                                \
-    ERRORS_GONE " sandbox_busy no_space image_too_large image_limit too_many_layers bad_image "    \
-                "commit_interrupted conflict image_not_found"
+    "image_too_large image_limit too_many_layers bad_image commit_interrupted conflict"
 
 static const char *in_snapshot(const struct call *call)
 {
@@ -143,7 +142,8 @@ const struct function snapshot_functions[] = {
      .help =
          "Keeps a sandbox's disk as it is now; one that runs stands still while what it changed "
          "is copied",
-     .gives = &snapshot_shape, .errors = ERRORS_TAKE " snapshot_limit"},
+     .gives = &snapshot_shape,
+     .errors = ERRORS_GONE " sandbox_busy no_space image_not_found snapshot_limit " ERRORS_TAKE},
     {"snapshot::list", "GET", "/sandboxes/:sandboxId/snapshots", list_fields, list_of_sandbox,
      "sandbox_snapshot_list", SCOPE_READ,
      .help = "Lists the snapshots of a sandbox, which may be gone itself",
