@@ -87,9 +87,10 @@ char **strv_add(char **v, const char *s)
 
 char **strv_copy(char *const *v)
 {
-    char **copy = xcalloc(strv_len(v) + 1, sizeof(*copy));
+    char **copy = xcalloc(1, sizeof(*copy));
 
+    /* One that can be added to has room up to a power of two. */
     for (size_t i = 0; v[i]; i++)
-        copy[i] = xstrdup(v[i]);
+        copy = strv_add(copy, v[i]);
     return copy;
 }

@@ -268,8 +268,10 @@ static int check_words(const struct args *args, struct err *err)
     if (args->n_words > c->words_max)
         return err_set(err, ERR_INVALID, "\"%s\" is one argument too many: see \"cay help %s\"",
                        args->words[c->words_max], c->name);
-    /* No program is called so; it is a flag of ours that came too late. */
-    if (args->n_rest > 0 && !args->exact && args->rest[0][0] == '-')
+    /* No program is called so; it is a flag of ours that came too late. With a template there is no
+     * image, and the word before it is the program. */
+    if (args->n_rest > 0 && !args->exact && args->rest[0][0] == '-' &&
+        !(flag_by_name(c, "template", strlen("template")) && args_has(args, "template")))
         return err_set(err, ERR_INVALID,
                        "\"%.80s\" comes after \"%.80s\": flags of cay stand before it, and what "
                        "follows is the command",

@@ -24,7 +24,13 @@
 
 /* A process talks to one daemon, one call at a time: what went wrong last is the process's. */
 static char last_code[64];
+static char *last_output;
 static bool no_daemon;
+
+const char *api_last_output(void)
+{
+    return last_output ? last_output : "";
+}
 
 const char *api_last_code(void)
 {
@@ -192,6 +198,8 @@ int api_refuse(const struct api *api, const json_t *body, int status, struct err
     enum err_kind kind = kind_of_status(status);
 
     (void)snprintf(last_code, sizeof(last_code), "%s", json_text(body, "code"));
+    free(last_output);
+    last_output = xstrdup(json_text(body, "output"));
     if (*json_text(body, "error"))
         (void)err_set(err, kind, "%s", json_text(body, "error"));
     else

@@ -47,6 +47,8 @@ int api_explain(struct api *api, struct err *err);
 
 /* Of the last answer that was an error: its stable word ("" = none). */
 const char *api_last_code(void);
+/* And the last lines of the command that failed, if it was one ("" = none). */
+const char *api_last_output(void);
 /* Did the last call fail because nobody listens? */
 bool api_no_daemon(void);
 

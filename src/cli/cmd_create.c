@@ -34,6 +34,21 @@ bool create_is_misused(const struct err *err)
     return err->kind == ERR_INVALID && !*api_last_code();
 }
 
+void create_take_words(struct args *args)
+{
+    if (!args_text(args, "template") || args->n_words == 0 || args->exact)
+        return;
+    /* A word and what follows it stand side by side in argv. */
+    args->rest = args->n_rest > 0 ? args->rest - 1 : args->words;
+    args->n_rest++;
+    args->n_words = 0;
+}
+
+const char *create_image(const struct args *args)
+{
+    return args->n_words > 0 ? args->words[0] : NULL;
+}
+
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
 {
     json_t *body, *env = NULL;
@@ -42,7 +57,9 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
         return -1;
     body = json_object();
     json_put_text(body, "pull", args_text(args, "pull"));
-    json_put_text(body, "image", image ? image : "host");
+    json_put_text(body, "template", args_text(args, "template"));
+    if (!args_text(args, "template") || image)
+        json_put_text(body, "image", image ? image : "host");
     json_put_text(body, "name", args_text(args, "name"));
     if (args_text(args, "name"))
         (void)json_object_set_new(body, "unique", json_true());
@@ -61,14 +78,14 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
 int create_sandbox(struct api *api, const struct args *args, json_t *body, json_t **ret,
                    bool *ret_pulled, struct err *err)
 {
-    const char *image = json_text(body, "image");
+    const char *image = json_text(body, "image"), *template = json_text(body, "template");
     struct pull pull = {.quiet = args_has(args, "quiet")};
-    auto_free char *name = xstrdup(image);
+    auto_free char *name = xstrdup(*template ? template : image);
     int r;
 
     *ret_pulled = false;
     /* The host image is always there: nothing to wait for, so no stream either. */
-    if (strcmp(image, "host") == 0)
+    if (strcmp(image, "host") == 0 && !*template)
         return api_call(api, "POST", body, ret, err, "/sandboxes");
     pull.name = name;
     r = pull_call(api, "/sandboxes", body, &pull, ret, err);
@@ -83,8 +100,8 @@ static int add_lasting(struct args *args, bool own, json_t *body, struct err *er
 
     set_whole(body, args, "timeout");
     if (args->n_rest == 0) {
-        /* The host image has none; its sandboxes stay up without. */
-        if (own && strcmp(json_text(body, "image"), "host") != 0)
+        /* The host image has none; its sandboxes stay up without. A template says it itself. */
+        if (own && strcmp(json_text(body, "image"), "host") != 0 && !args_text(args, "template"))
             (void)json_object_set_new(body, "runEntrypoint", json_true());
         return 0;
     }
@@ -119,7 +136,8 @@ static int create_noted(struct args *args, bool own, json_t *metadata)
     json_t *body = NULL;
     struct err err = {0};
 
-    if (create_body(args, args->words[0], &body, &err) < 0)
+    create_take_words(args);
+    if (create_body(args, create_image(args), &body, &err) < 0)
         return ui_usage(args, "%s", err.text);
     if (metadata)
         (void)json_object_set(body, "metadata", metadata);

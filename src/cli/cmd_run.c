@@ -88,7 +88,7 @@ static int create(struct job *job, struct err *err)
     int64_t start = mono_ns();
     bool pulled;
 
-    if (create_body(job->args, job->args->words[0], &body, err) < 0)
+    if (create_body(job->args, create_image(job->args), &body, err) < 0)
         return -1;
     /* It must outlive the command, and still go by itself if nobody is left to remove it. The
      * daemon knows how long that may be. */
@@ -102,7 +102,7 @@ static int create(struct job *job, struct err *err)
     }
     if (pulled && job->daemon.pid > 0 && !args_has(job->args, "quiet"))
         ui_warn("no daemon is running, so %s is not kept: `cay serve` keeps what was pulled",
-                job->args->words[0]);
+                create_image(job->args) ? create_image(job->args) : "the template's image");
     job->create_ms = (double)(mono_ns() - start) / 1e6;
     if (!id_valid(json_text(sandbox, "id"), "sbx")) {
         json_decref(sandbox);
@@ -116,15 +116,34 @@ static int create(struct job *job, struct err *err)
     return 0;
 }
 
+/* What sandboxes of the template are made of. */
+static int template_image(struct job *job, const char *template, char **ret, struct err *err)
+{
+    auto_free char *encoded = url_encoded(template);
+    json_t *o = NULL;
+    const char *built;
+
+    if (api_call(&job->api, "GET", NULL, &o, err, "/templates/%s", encoded) < 0)
+        return -1;
+    built = json_text(json_object_get(o, "build"), "imageId");
+    *ret = xstrdup(*built ? built : json_text(json_object_get(o, "config"), "image"));
+    json_decref(o);
+    return 0;
+}
+
 /* What the image runs by itself, unless a command was given. */
 static int find_command(struct job *job, struct err *err)
 {
-    const char *name = job->args->words[0] ? job->args->words[0] : "host";
-    auto_free char *encoded = NULL;
+    const char *template = args_text(job->args, "template"), *name = create_image(job->args);
+    auto_free char *encoded = NULL, *of_template = NULL;
     json_t *image = NULL;
 
     if (job->options.command)
         return 0;
+    if (template && !name && template_image(job, template, &of_template, err) < 0)
+        return -1;
+    if (!name)
+        name = of_template ? of_template : "host";
     encoded = url_encoded(name);
     if (api_call(&job->api, "GET", NULL, &image, err, "/images/%s", encoded) < 0)
         return -1;
@@ -200,7 +219,7 @@ static void clean_up(struct job *job)
 /* `cay run echo hello`: the first word is an image, which not all hands know. */
 static void explain_image(const struct job *job)
 {
-    const char *image = job->args->words[0];
+    const char *image = create_image(job->args);
 
     if (job->id || !image || job->args->exact || strpbrk(image, ":/@") ||
         !str_starts(api_last_code(), "image_"))
@@ -246,7 +265,7 @@ static int leave(struct args *args)
 
 static int refuse(const struct args *args)
 {
-    if (args->n_words == 0 && args->n_rest == 0)
+    if (args->n_words == 0 && args->n_rest == 0 && !args_text(args, "template"))
         return ui_usage(args, "run needs an image or a command: cay run IMAGE COMMAND, or cay run "
                               "-- echo hello");
     if (args_has(args, "json") && args_has(args, "tty"))
@@ -262,8 +281,10 @@ int cmd_run(struct args *args)
     auto_buf struct buf out = {0};
     auto_buf struct buf error = {0};
     struct err err = {0};
-    int status = refuse(args);
+    int status;
 
+    create_take_words(args);
+    status = refuse(args);
     buf_init(&out, CAPTURE_MAX);
     buf_init(&error, CAPTURE_MAX);
     if (status != STATUS_OK)

@@ -49,6 +49,12 @@
          .also = "pids-limit"},                                                                    \
         {"disk", 0, FLAG_MB, "MB", "disk limit"}, ENV_FLAGS,                                       \
         {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},         \
+        {"template",                                                                               \
+         0,                                                                                        \
+         FLAG_TEXT,                                                                                \
+         "NAME",                                                                                   \
+         "template to make it from, in place of IMAGE; other flags go over what it says",          \
+         .offers = "template"},                                                                    \
     {                                                                                              \
         "pull", 0, FLAG_TEXT, "WHEN",                                                              \
             "pull the image: always, missing or never (default missing)",                          \
@@ -263,6 +269,39 @@ static const struct flag image_prune_flags[] = {
     {"dry-run", 'n', FLAG_BOOL, NULL, "only tell what would go"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     JSON_FLAG,
+    {0},
+};
+
+static const struct flag template_ls_flags[] = {
+    {"quiet", 'q', FLAG_BOOL, NULL, "names only"}, JSON_FLAG, {0}};
+
+static const struct flag template_create_flags[] = {
+    {"description", 0, FLAG_TEXT, "TEXT", "for people"},
+    {"run", 'r', FLAG_LIST, "COMMAND", "run once, in order: a line for the shell"},
+    {"file", 'f', FLAG_LIST, "HERE:PATH", "a text file to bring along", .offers = "file"},
+    {"ready", 0, FLAG_TEXT, "COMMAND", "must succeed before a new sandbox is given out"},
+    {"ready-timeout", 0, FLAG_TIME, "TIME", "in this time (default 30s)"},
+    {"env", 'e', FLAG_LIST, "K=V", "environment variable", .offers = "variable"},
+    {"metadata", 0, FLAG_LIST, "K=V", "note kept with each sandbox"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid that commands run as"},
+    {"entrypoint", 0, FLAG_TEXT, "COMMAND", "main process of each sandbox"},
+    {"timeout", 0, FLAG_TIME, "TIME", "how long a sandbox lives"},
+    {"memory", 'm', FLAG_MB, "MB", "memory limit"},
+    {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit"},
+    {"pids", 0, FLAG_COUNT, "N", "limit on processes and threads", .also = "pids-limit"},
+    {"disk", 0, FLAG_MB, "MB", "disk limit"},
+    {"no-build", 0, FLAG_BOOL, NULL, "run the commands when it is first used, not now"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag template_build_flags[] = {
+    {"pull", 0, FLAG_BOOL, NULL, "look for a newer image first"},
+    {"no-cache", 0, FLAG_BOOL, NULL, "run every command again"},
+    JSON_FLAG,
+    QUIET_FLAG,
     {0},
 };
 
@@ -580,6 +619,36 @@ const struct command commands[] = {
      "on any machine that has the same image. It goes to stdout without FILE.",
      "cay snapshot export before-upgrade layer.tar", NULL, 1, 2, false, "snapshot file",
      cmd_snapshot_export},
+    {"template ls", "templates", "[flags]", "list templates", NULL, NULL, template_ls_flags, 0, 0,
+     false, NULL, cmd_template_ls},
+    {"template show", "template inspect", "[flags] NAME", "show all about a template, as JSON",
+     NULL, "cay template show web", json_flags, 1, 1, false, "template", cmd_template_show},
+    {"template create", NULL, "[flags] NAME IMAGE\n[flags] FILE",
+     "make a template and print its id",
+     "A template is what sandboxes are made from by one word: an image, limits, environment, "
+     "files\n"
+     "and commands. Those of --run, and what --file brings, are done once, here, with their "
+     "output\n"
+     "shown; every sandbox then starts from what they left. A command of --ready must succeed in "
+     "each\n"
+     "new sandbox before `cay create` is done; it is tried again until it does.\n"
+     "\n"
+     "FILE is JSON: {\"name\", \"description\", \"config\": {\"image\", \"env\", \"files\", "
+     "\"setup\",\n"
+     "\"ready\" …}}, or the same without \"config\" around it. \"-\" is stdin.",
+     "cay template create --run 'apt-get update && apt-get install -y git' git debian:12\n"
+     "cay template create --file app.py:/app/app.py -w /app --ready 'test -s app.py' app host\n"
+     "cay create --template app",
+     template_create_flags, 1, 2, false, NULL, cmd_template_create},
+    {"template build", NULL, "[flags] NAME", "run the commands of a template again",
+     "On what its image's name means now; with --pull the registry is asked for a newer one. "
+     "Sandboxes\n"
+     "that were made from it stay as they are.",
+     "cay template build --pull web", template_build_flags, 1, 1, false, "template",
+     cmd_template_build},
+    {"template rm", NULL, "NAME...", "remove templates",
+     "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
+     ANY, false, "template...", cmd_template_rm},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

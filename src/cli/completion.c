@@ -365,6 +365,20 @@ static void offer_images(const struct lines *l)
     json_decref(answer);
 }
 
+static void offer_templates(const struct lines *l)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL, *template;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || api_call(&api, "GET", NULL, &answer, &err, "/templates") < 0)
+        return;
+    json_array_foreach(json_object_get(answer, "templates"), i, template)
+        offer(l, json_text(template, "name"), json_text(template, "description"));
+    json_decref(answer);
+}
+
 static void offer_jobs(const struct lines *l)
 {
     auto_api struct api api = {0};
@@ -406,7 +420,7 @@ static const struct {
     {"choice", offer_choices},    {"shell", offer_shells},           {"signal", offer_signals},
     {"file", offer_files},        {"variable", offer_variables},     {"sandbox", offer_sandboxes},
     {"place", offer_places},      {"image", offer_images},           {"job", offer_jobs},
-    {"process", offer_processes}, {"installed", offer_installed},
+    {"process", offer_processes}, {"installed", offer_installed},    {"template", offer_templates},
 };
 
 void completion_lines(const struct wanted *wanted, const char *host, struct buf *out)

@@ -14,8 +14,15 @@ int create_check(struct api *api, const struct args *args, const char *flag, dou
 /* Is it the command line that is wrong, and nothing that the daemon said? */
 bool create_is_misused(const struct err *err);
 
+/* With --template the words are the command: there is no image before it, unless "--" is between
+ * them. To be called first. */
+void create_take_words(struct args *args);
+/* The image that the words name; NULL = none. */
+const char *create_image(const struct args *args);
+
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --pids --disk --env --env-file --workdir --pull); image NULL = host. */
+ * --pids --disk --env --env-file --workdir --pull --template); image NULL = the template's, or
+ * host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
 
 /* Makes it; body is taken. What a pull does on the way is shown on stderr unless --quiet is given.

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/build_view.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/pull_view.h"
@@ -62,8 +63,12 @@ int pull_signal(void)
     return caught;
 }
 
+static bool shown; /* what the commands of the last build printed */
+
 int pull_fail(const struct err *err)
 {
+    if (!caught && !shown)
+        build_view_output(api_last_output());
     if (!caught)
         return ui_fail(err);
     ui_warn("cancelled");
@@ -78,6 +83,7 @@ struct show {
     bool bars;    /* else one line */
     bool working; /* an event has come */
     bool said;    /* that line was printed */
+    struct build_view build;
     size_t lines; /* of the picture on the screen */
     int64_t started_ns, drawn_ns;
 };
@@ -139,6 +145,13 @@ static void show_event(struct show *s, const json_t *event)
 {
     char bytes[24];
 
+    if (build_view_knows(event)) {
+        erase(s);
+        s->working = false; /* until layers come again */
+        if (!s->pull->quiet)
+            build_view_show(&s->build, event);
+        return;
+    }
     pull_view_event(&s->view, event);
     s->working = true;
     if (s->view.resolved || s->view.n_layers > 0)
@@ -167,6 +180,8 @@ static void show_end(struct show *s, bool worked)
     char size[24], rate[24];
 
     erase(s);
+    build_view_end(&s->build);
+    shown = s->build.said;
     ui_size((double)bytes, size);
     ui_size((double)bytes / (seconds > 0.001 ? seconds : 0.001), rate);
     if (worked && s->bars && !s->pull->silent && bytes > 0)
@@ -204,9 +219,10 @@ static int send_request(struct api *api, const char *path, json_t *body,
 static int take_event(struct api *api, json_t *event, struct show *s, json_t **ret, struct err *err)
 {
     const char *what = json_text(event, "event");
-    const char *result = strcmp(what, "done") == 0      ? "image"
-                         : strcmp(what, "sandbox") == 0 ? "sandbox"
-                                                        : NULL;
+    const char *result = strcmp(what, "done") == 0       ? "image"
+                         : strcmp(what, "sandbox") == 0  ? "sandbox"
+                         : strcmp(what, "template") == 0 ? "template"
+                                                         : NULL;
 
     if (strcmp(what, "error") == 0)
         return api_refuse(api, event, (int)json_int(event, "status"), err);

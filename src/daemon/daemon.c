@@ -31,6 +31,7 @@
 #include "rest/rest.h"
 #include "runtime/native/native.h"
 #include "runtime/runtime.h"
+#include "service/build/build.h"
 #include "store/store.h"
 
 /* What strangers can make the daemon hold at once: bodies and outputs; what streams have not sent.
@@ -247,6 +248,7 @@ static int start_engine(struct daemon *d, struct err *err)
     if (engine_start(d->engine, err) < 0)
         return -1;
     d->engine_runs = true;
+    build_recover(d->engine);
     return 0;
 }
 

@@ -28,8 +28,9 @@ struct sandbox_request {
     /* A record of the image store, which somebody holds (engine/images.h): then nothing is looked
      * up, pulled or asked of the list of allowed images, and `image` is only what is shown. */
     const char *image_id;
-    const char *name; /* NULL = the id */
-    bool unique;      /* no other sandbox may have that name */
+    const char *template; /* what the template is called that all this came from; NULL = none */
+    const char *name;     /* NULL = the id */
+    bool unique;          /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     const json_t *env, *metadata; /* objects of strings */
@@ -47,6 +48,8 @@ struct sandbox_request {
  * as do the others here. */
 int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err);
+/* Can sandboxes have a network? ERR_UNSUPPORTED "network_unsupported" says what to do else. */
+int engine_check_network(const struct engine *e, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
 bool engine_has(struct engine *e, const char *id);
 /* The id of the one sandbox that has this name. ERR_NOT_FOUND when none has it; ERR_CONFLICT

@@ -132,6 +132,22 @@ static void read_numbers(const struct engine_config *c, const struct sandbox_req
     limits->disk_mb = number(req->disk_mb, 1, limits->disk_mb, DISK_MB_MIN, DISK_MB_MAX);
 }
 
+int engine_check_network(const struct engine *e, struct err *err)
+{
+    return err_code(err, ERR_UNSUPPORTED, "network_unsupported",
+                    "network access is not available with the %s runtime yet; create the sandbox "
+                    "without network",
+                    e->runtime->ops->name);
+}
+
+static void read_template(const struct sandbox_request *req, struct sandbox_spec *ret)
+{
+    if (!req->template)
+        return;
+    ret->template = xstrdup(req->template);
+    ret->template_build = req->image_id ? xstrdup(req->image_id) : NULL;
+}
+
 static int read_spec(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
                      struct err *err)
 {
@@ -139,13 +155,8 @@ static int read_spec(struct engine *e, const struct sandbox_request *req, struct
     if (read_image(e, req, ret, err) < 0 || read_texts(e, req, ret, err) < 0 ||
         read_maps(req, ret, err) < 0 || read_entrypoint(req, ret, err) < 0)
         return -1;
-    if (req->network)
-        return err_code(
-            err, ERR_UNSUPPORTED, "network_unsupported",
-            "network access is not available with the %s runtime yet; create the sandbox "
-            "without network",
-            e->runtime->ops->name);
-    return 0;
+    read_template(req, ret);
+    return req->network ? engine_check_network(e, err) : 0;
 }
 
 int spec_read(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,

@@ -40,3 +40,7 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
     ERRORS_IMAGE_NAME " " ERRORS_WORKER " image_not_allowed image_pull_failed registry_denied "    \
                       "bad_registry_auth bad_registry_config bad_docker_config bad_platform "      \
                       "no_platform pull_limit"
+#define ERRORS_BUILD_FILES                                                                         \
+    "bad_dockerfile no_source no_stage no_context context_too_large read_only file_not_found "     \
+    "not_a_directory is_a_directory bad_path"
+#define ERRORS_BUILD ERRORS_PULL " " ERRORS_COMMAND " build_failed too_many_steps"

@@ -4,7 +4,9 @@
 #include "engine/pull_policy.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
+#include "functions/ready.h"
 #include "model/sandbox.h"
+#include "service/templates.h"
 
 static struct maybe_number in_maybe(const struct call *call, const char *name)
 {
@@ -46,23 +48,49 @@ static void read_request(const struct call *call, char *const *entrypoint,
         (void)pull_policy_parse(pull, &ret->pull);
 }
 
+/* Public clients send such fields and expect a sandbox; who wonders finds out. */
+static void put_warnings(const struct call *call, const struct template_base *base, json_t *sandbox)
+{
+    json_t *told = json_deep_copy(json_object_get(call->in, TAKE_IGNORED));
+
+    if (base->warning) {
+        told = told ? told : json_array();
+        (void)json_array_append_new(told, json_string(base->warning));
+    }
+    if (told)
+        (void)json_object_set_new(sandbox, "warnings", told);
+}
+
+static int create_of(struct call *call, struct sandbox_request *req, struct template_base *base,
+                     struct err *err)
+{
+    const char *template = in_str(call, "template");
+    struct engine_watch watch = call_watch(call);
+    json_t *sandbox = NULL, *failure = NULL;
+
+    if (template && *template &&
+        template_apply(call->engine, template, json_object_get(call->in, "network"), req, base,
+                       &watch, &failure, err) < 0) {
+        call->out = failure;
+        return -1;
+    }
+    if (engine_create(call->engine, req, &watch, &sandbox, err) < 0)
+        return -1;
+    put_warnings(call, base, sandbox);
+    if (base->ready)
+        return ready_begin(call, sandbox, base->ready, base->ready_s, err);
+    call->out = sandbox;
+    return 0;
+}
+
 static int create(struct call *call, struct err *err)
 {
     auto_strv char **entrypoint = in_strings(call, "entrypoint");
-    struct engine_watch watch = call_watch(call);
+    auto_template_base struct template_base base = {0};
     struct sandbox_request req;
 
-    if (json_object_get(call->in, "template"))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "templates are not available in this version: send image, memory, timeout "
-                       "and env instead");
     read_request(call, entrypoint, &req);
-    if (engine_create(call->engine, &req, &watch, &call->out, err) < 0)
-        return -1;
-    /* Public clients send such fields and expect a sandbox; who wonders finds out. */
-    if (json_object_get(call->in, TAKE_IGNORED))
-        (void)json_object_set(call->out, "warnings", json_object_get(call->in, TAKE_IGNORED));
-    return 0;
+    return create_of(call, &req, &base, err);
 }
 
 static int list(struct call *call, struct err *err)
@@ -118,9 +146,11 @@ static int renew(struct call *call, struct err *err)
 }
 
 static const struct field create_fields[] = {
-    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
+    {"image", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
+     .example = "\"python:3.12-slim\"",
      .help = "image to run: a reference (python:3.12-slim), a short name of /images/catalog, or "
-             "host"},
+             "host; required without a template, whose own counts even when python:3.12-slim is "
+             "sent, as clients do that were told of none"},
     {"name", FIELD_STRING, .optional = true, .lenient = true, .max = SANDBOX_NAME_MAX,
      .example = "\"demo\"", .help = "to use in place of the id; the id when absent"},
     {"unique", FIELD_BOOL, .optional = true,
@@ -160,7 +190,7 @@ static const struct field create_fields[] = {
     PLATFORM_FIELD,
     REGISTRY_AUTH_FIELD,
     {"template", FIELD_STRING, .optional = true, .lenient = true, .max = 255,
-     .help = "not available in this version"},
+     .help = "id or name of a template: what is not sent here is taken from it"},
     {0},
 };
 
@@ -188,14 +218,14 @@ static const struct field renew_fields[] = {
 
 const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
-     .flags = FUNCTION_EVENTS, .done = "sandbox", .key = "sandbox",
+     .flags = FUNCTION_EVENTS | FUNCTION_WAITS, .done = "sandbox", .key = "sandbox",
      .help = "Makes a sandbox and starts it", .gives = &sandbox_shape,
      .events = &create_event_shape,
      .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit machine_full network_unsupported path_traversal conflict "
                            "name_taken " ERRORS_MOUNT " "
-                           "launcher_lost"},
+                           "launcher_lost template_not_found template_not_ready build_failed"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes, the newest first", .gives = &sandbox_list_shape},
     {"sandbox::get", "GET", "/sandboxes/:sandboxId", NULL, get, NULL, SCOPE_READ,

@@ -21,6 +21,8 @@ const struct field path_params[] = {
      .help = "id of a volume, or the name of exactly one, percent-encoded"},
     {"name", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
      .help = "name or id of an image; its / and : are percent-encoded"},
+    {"templateId", FIELD_STRING, .max = 1024, .example = "\"tpl_node-web\"",
+     .help = "id or name of a template, percent-encoded"},
     {"image", FIELD_STRING, .max = 1024, .example = "\"python:3.12-slim\"",
      .help = "name or id of an image; its / and : are percent-encoded"},
     {0},
@@ -70,8 +72,9 @@ int function_run(const struct function *f, struct call *call, struct err *err)
 int functions_each(int (*each)(const struct function *f, void *arg), void *arg)
 {
     static const struct function *const all[] = {
-        sandbox_functions, exec_functions,   file_functions,  env_functions,   process_functions,
-        metrics_functions, stream_functions, image_functions, admin_functions, snapshot_functions,
+        sandbox_functions, exec_functions,     file_functions,   env_functions,
+        process_functions, metrics_functions,  stream_functions, image_functions,
+        admin_functions,   template_functions, build_functions,  snapshot_functions,
         volume_functions,
     };
 

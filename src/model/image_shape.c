@@ -148,6 +148,10 @@ static const struct field error_event_fields[] = {
      .help = "what was wrong and what to do"},
     {"code", FIELD_STRING, .example = "\"image_pull_failed\"",
      .help = "a stable word for programs"},
+    {"command", FIELD_STRING, .optional = true, .help = "of a build: the step that failed"},
+    {"output", FIELD_STRING, .optional = true,
+     .help = "of a build and of template_not_ready: the last lines of the command's output"},
+    {"exitCode", FIELD_INT, .optional = true, .help = "of template_not_ready: the command's"},
     {0},
 };
 const struct shape error_event_shape = {"ErrorEvent", error_event_fields, .help = "it failed"};

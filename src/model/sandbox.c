@@ -72,6 +72,8 @@ void sandbox_spec_done(struct sandbox_spec *spec)
     json_decref(spec->env);
     json_decref(spec->metadata);
     strv_free(spec->entrypoint);
+    free(spec->template);
+    free(spec->template_build);
     json_decref(spec->mounts);
     *spec = (struct sandbox_spec){0};
 }
@@ -87,13 +89,18 @@ static void set_map(json_t *o, const char *key, json_t *map)
         (void)json_object_set_new(o, key, json_deep_copy(map));
 }
 
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text)
+        (void)json_object_set_new(o, key, json_string(text));
+}
+
 json_t *sandbox_spec_json(const struct sandbox_spec *spec)
 {
     json_t *o = json_object();
 
     (void)json_object_set_new(o, "image", json_string(spec->image));
-    if (spec->name)
-        (void)json_object_set_new(o, "name", json_string(spec->name));
+    set_text(o, "name", spec->name);
     set_int(o, "timeout", spec->timeout_s);
     set_int(o, "memory", spec->limits.memory_mb);
     (void)json_object_set_new(o, "cpu", json_real(spec->limits.cpu_millis / 1000.0));
@@ -106,6 +113,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_map(o, "metadata", spec->metadata);
     if (spec->entrypoint)
         (void)json_object_set_new(o, "entrypoint", json_of_strings(spec->entrypoint));
+    set_text(o, "template", spec->template);
+    set_text(o, "templateBuild", spec->template_build);
     if (json_array_size(spec->mounts) > 0)
         (void)json_object_set_new(o, "mounts", json_deep_copy(spec->mounts));
     return o;
@@ -119,6 +128,14 @@ static int load_string(const json_t *config, const char *key, char **ret, struct
         return err_set(err, ERR_INTERNAL, "the stored configuration has no %s", key);
     *ret = xstrdup(s);
     return 0;
+}
+
+/* NULL when there is none. */
+static char *load_text(const json_t *config, const char *key)
+{
+    const char *s = json_string_value(json_object_get(config, key));
+
+    return s ? xstrdup(s) : NULL;
 }
 
 static int load_u32(const json_t *config, const char *key, uint32_t *ret, struct err *err)
@@ -193,7 +210,6 @@ static int load_mounts(const json_t *config, json_t **ret, struct err *err)
 static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
 {
     const json_t *cpu = json_object_get(config, "cpu");
-    const char *name = json_string_value(json_object_get(config, "name"));
 
     if (load_string(config, "image", &ret->image, err) < 0 ||
         load_string(config, "workdir", &ret->workdir, err) < 0 ||
@@ -210,7 +226,9 @@ static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
         return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");
     ret->limits.cpu_millis = (uint32_t)(json_number_value(cpu) * 1000 + 0.5);
     ret->network = json_is_true(json_object_get(config, "network"));
-    ret->name = name ? xstrdup(name) : NULL;
+    ret->name = load_text(config, "name");
+    ret->template = load_text(config, "template");
+    ret->template_build = load_text(config, "templateBuild");
     return 0;
 }
 

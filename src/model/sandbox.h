@@ -72,10 +72,12 @@ struct sandbox_spec {
     struct sandbox_limits limits;
     bool network;
     char *workdir;
-    json_t *env;       /* object of strings; changes with env set and delete */
-    json_t *metadata;  /* object of strings */
-    char **entrypoint; /* NULL = none: the box just stays up */
-    json_t *mounts;    /* model/mount.h: changes with attach and detach; NULL = none */
+    json_t *env;          /* object of strings; changes with env set and delete */
+    json_t *metadata;     /* object of strings */
+    char **entrypoint;    /* NULL = none: the box just stays up */
+    char *template;       /* what the template was called that it was made from; NULL = none */
+    char *template_build; /* the image that the template had become then; NULL = none */
+    json_t *mounts;       /* model/mount.h: changes with attach and detach; NULL = none */
 };
 
 /* What has no end is said to end in the year 2200: to compare it needs no rule of its own, and a

@@ -101,11 +101,16 @@ static const struct field error_fields[] = {
      .help = "a stable word for programs; each operation lists its own"},
     {"execId", FIELD_STRING, .optional = true, .example = EXAMPLE_EXEC_ID,
      .help = "of command_timeout: of the command"},
-    {"exitCode", FIELD_INT, .optional = true, .help = "of command_timeout: 124"},
+    {"exitCode", FIELD_INT, .optional = true,
+     .help = "of command_timeout 124; of template_not_ready the command's"},
     {"stdout", FIELD_STRING, .optional = true, .help = "of command_timeout: what it printed"},
     {"stderr", FIELD_STRING, .optional = true, .help = "of command_timeout: what it printed"},
     {"truncated", FIELD_BOOL, .optional = true,
      .help = "of command_timeout: there was more output than is kept"},
+    {"command", FIELD_STRING, .optional = true, .example = "\"RUN make\"",
+     .help = "of a build: the step that failed"},
+    {"output", FIELD_STRING, .optional = true,
+     .help = "of a build and of template_not_ready: the last lines of the command's output"},
     {0},
 };
 const struct shape error_shape = {"Error", error_fields, .help = "any failure"};

@@ -343,6 +343,8 @@ static void end_badly(struct served *s, const struct err *err)
         json_t *event = error_json(err, http_req_method(s->req), path);
 
         if (s->function->flags & FUNCTION_EVENTS) {
+            if (s->call.out)
+                (void)json_object_update_missing(event, s->call.out);
             (void)json_object_set_new(event, "event", json_string("error"));
             (void)json_object_set_new(event, "status", json_integer(error_status(err->kind)));
             if (sse_send(&s->sse, json_incref(event)) == 0)

@@ -99,7 +99,7 @@ static int find_id(const struct build *b, const char *file, const char *name, in
                 return 0;
             }
         }
-    return err_code(err, ERR_INVALID, "unknown_user", "the image has no %.60s in %s", name, file);
+    return err_code(err, ERR_INVALID, "bad_user", "the image has no %.60s in %s", name, file);
 }
 
 static int read_id(const struct build *b, const char *file, const char *name, int64_t *ret,
@@ -110,7 +110,7 @@ static int read_id(const struct build *b, const char *file, const char *name, in
     if (str_u64(name, &number) < 0)
         return find_id(b, file, name, ret, err);
     if (number >= LAYER_MAX_ID)
-        return err_code(err, ERR_INVALID, "unknown_user", "%.60s is not below 65536", name);
+        return err_code(err, ERR_INVALID, "bad_user", "%.60s is not below 65536", name);
     *ret = (int64_t)number;
     return 0;
 }
@@ -138,7 +138,7 @@ static int read_meta(const struct build *b, const json_t *item, uint32_t mode,
 
     *ret = (struct layer_meta){.mode = mode, .mtime = time(NULL)};
     if (chmod && mode_octal(chmod, &ret->mode) < 0)
-        return err_code(err, ERR_INVALID, "bad_mode", "%.20s is not 3 or 4 octal digits", chmod);
+        return err_set(err, ERR_INVALID, "%.20s is not 3 or 4 octal digits", chmod);
     return chown ? read_owner(b, chown, &ret->uid, &ret->gid, err) : 0;
 }
 
@@ -182,7 +182,7 @@ static int make_dir(struct build *b, const char *path, const struct layer_meta *
     if (r < 0)
         return -1;
     if (r == 1 && !S_ISDIR(st.st_mode))
-        return err_code(err, ERR_INVALID, "not_a_folder", "/%.100s is not a folder in the image",
+        return err_code(err, ERR_INVALID, "not_a_directory", "/%.100s is not a folder in the image",
                         ret);
     return r == 1 ? 0 : layer_dir(&b->layer, ret, meta, err);
 }
@@ -212,7 +212,7 @@ static int put_file(struct build *b, const json_t *item, struct err *err)
     if (r < 0 || read_meta(b, item, DEFAULT_MODE, &meta, err) < 0)
         return -1;
     if (r == 1 && S_ISDIR(st.st_mode))
-        return err_code(err, ERR_INVALID, "is_a_folder", "/%.100s is a folder in the image", path);
+        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image", path);
     if (layer_file(&b->layer, path, &fd, err) < 0 || layer_grow(&b->layer, len, err) < 0)
         return -1;
     r = write_all(fd, json_string_value(text), len);
@@ -330,7 +330,7 @@ static int file_place(struct build *b, const json_t *item, const char *name,
     if (r < 0)
         return -1;
     if (r == 1 && S_ISDIR(st.st_mode))
-        return err_code(err, ERR_INVALID, "is_a_folder", "/%.100s is a folder in the image", ret);
+        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image", ret);
     return 0;
 }
 
@@ -379,7 +379,7 @@ static int copy_item(struct build *b, const json_t *item, struct err *err)
     if (match_all(&c.from, json_object_get(item, "copy"), &m, err) < 0)
         return -1;
     if (m.n > 1 && !json_is_true(json_object_get(item, "into")))
-        return err_code(err, ERR_INVALID, "not_a_folder",
+        return err_code(err, ERR_INVALID, "not_a_directory",
                         "several files are copied: where to must end with /");
     for (size_t i = 0; i < m.n; i++)
         if (copy_match(b, item, &c, m.paths[i], &dir, err) < 0)
@@ -547,7 +547,7 @@ int worker_show(const struct worker_request *q, json_t **ret, struct err *err)
         stack_read(&s, real, max, &text, &len, err) < 0)
         return -1;
     if (memchr(text, '\0', len) || !utf8_valid(text, len))
-        return err_code(err, ERR_INVALID, "bad_text", "%.100s is not a text in UTF-8", path);
+        return err_set(err, ERR_INVALID, "%.100s is not a text in UTF-8", path);
     *ret = json_pack("{s:s%}", "text", text, len);
     return 0;
 }

@@ -163,6 +163,20 @@ TEST(a_string_vector_grows)
     CHECK_STR(v[0], "0");
 }
 
+TEST(a_copy_of_a_string_vector_can_be_added_to)
+{
+    for (size_t n = 0; n < 9; n++) {
+        auto_strv char **v = xcalloc(1, sizeof(*v)), **copy = NULL;
+
+        for (size_t i = 0; i < n; i++)
+            v = strv_add(v, "a");
+        copy = strv_add(strv_copy(v), "b");
+        CHECK_INT(strv_len(copy), n + 1);
+        CHECK_STR(copy[n], "b");
+        CHECK(malloc_usable_size(copy) >= (n + 2) * sizeof(*copy));
+    }
+}
+
 TEST(strings_are_sorted_by_their_bytes)
 {
     char *v[] = {"b", "a", "B", "", "\xc3\xbc"};

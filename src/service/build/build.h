@@ -129,8 +129,8 @@ struct build_request {
 int build_run(struct engine *e, const struct build_request *req, const struct engine_watch *watch,
               json_t **ret, struct err *err);
 
-/* The metadata of the sandboxes of RUN have the id of their build under this. No caller may set it:
- * what has it is removed at a start. */
+/* The sandboxes of RUN have the id of their build in their metadata, under this, and are named
+ * after it: "build_…-4" is that of its fourth step. */
 #define BUILD_MARK "cay.build"
 
 /* At start, before the first call: removes sandboxes of builds that a killed daemon left. */

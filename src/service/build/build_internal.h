@@ -73,6 +73,8 @@ json_t *stage_environment(const struct stage *s);
 
 /* ---- run.c ---- */
 
+#define BUILD_PREFIX "build" /* of the ids of builds */
+
 struct build {
     struct engine *engine;
     const struct build_request *req;

@@ -154,12 +154,12 @@ static int failed(const struct exec_output *end, const struct output *o, uint64_
                   struct err *err)
 {
     if (strcmp(end->reason, "timeout") == 0)
-        return err_code(err, ERR_TIMEOUT, "build_failed", "it took longer than %llu seconds",
+        return err_code(err, ERR_CONFLICT, "build_failed", "it took longer than %llu seconds",
                         (unsigned long long)(timeout_ms / 1000));
     if (strcmp(end->reason, "oom") == 0)
-        return err_code(err, ERR_INVALID, "build_failed",
+        return err_code(err, ERR_CONFLICT, "build_failed",
                         "it needed more memory than its sandbox has: give the build more");
-    return err_code(err, ERR_INVALID, "build_failed", "exit code %d%s", end->exit_code,
+    return err_code(err, ERR_CONFLICT, "build_failed", "exit code %d%s", end->exit_code,
                     lacks_network(o->tail) ? "; a step of a build has no network" : "");
 }
 
@@ -305,7 +305,7 @@ int build_command(struct build *b, struct stage *s, const struct build_step *ste
     char *id;
 
     if (!s->image_id)
-        return err_code(err, ERR_INVALID, "build_failed", "there is nothing to run in scratch");
+        return err_code(err, ERR_CONFLICT, "build_failed", "there is nothing to run in scratch");
     key_of(s, step, key);
     id = build_cached(b, key);
     *cached = id != NULL;
@@ -317,6 +317,17 @@ int build_command(struct build *b, struct stage *s, const struct build_step *ste
     stage_move(b->engine, s, id);
     (void)json_array_clear(s->dirs);
     return 0;
+}
+
+/* Both by its mark and by its name: a clone of one is somebody's own. */
+static bool is_ours(const json_t *sandbox)
+{
+    const char *mark =
+        json_string_value(json_object_get(json_object_get(sandbox, "metadata"), BUILD_MARK));
+    const char *name = json_string_value(json_object_get(sandbox, "name"));
+
+    return mark && name && id_valid(mark, BUILD_PREFIX) && str_starts(name, mark) &&
+           name[strlen(mark)] == '-';
 }
 
 void build_recover(struct engine *e)
@@ -334,7 +345,7 @@ void build_recover(struct engine *e)
             const char *id = json_string_value(json_object_get(item, "id"));
             struct err err = {0};
 
-            if (!json_object_get(json_object_get(item, "metadata"), BUILD_MARK))
+            if (!is_ours(item))
                 continue;
             log_info("the sandbox of a build that broke off is removed", "id", id);
             if (engine_remove(e, id, &err) < 0)

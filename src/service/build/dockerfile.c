@@ -22,6 +22,7 @@ struct reader {
 struct instruction {
     unsigned line; /* its first */
     char *name;    /* in capitals */
+    char *text;    /* as people see it */
     char *rest;    /* without white space at its ends */
     char **flags;  /* "--chown=app" */
 };
@@ -29,6 +30,7 @@ struct instruction {
 static void instruction_done(struct instruction *in)
 {
     free(in->name);
+    free(in->text);
     free(in->rest);
     strv_free(in->flags);
 }
@@ -201,10 +203,9 @@ static int read_heredoc(struct reader *r, const struct instruction *in, const st
 static int add_step(struct reader *r, const struct instruction *in, enum build_op op,
                     char *const *words, struct build_step **ret, struct err *err)
 {
-    auto_free char *text = xasprintf("%s%s%s", in->name, *in->rest ? " " : "", in->rest);
     struct build_step *s;
 
-    if (build_plan_add(r->plan, op, text, words, &s, err) < 0)
+    if (build_plan_add(r->plan, op, in->text, words, &s, err) < 0)
         return err_wrap(err, "%.80s:%u", r->file, in->line);
     s->line = in->line;
     s->expand = true;
@@ -534,7 +535,7 @@ static int read_maintainer(struct reader *r, const struct instruction *in, enum 
                            struct err *err)
 {
     char name[] = "maintainer";
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     if (add_step(r, in, op, (char *[]){name, in->rest, NULL}, &s, err) < 0)
         return -1;
@@ -608,6 +609,7 @@ static void instruction_of(const char *text, struct instruction *ret)
     for (char *c = ret->name; *c; c++)
         *c = (char)toupper((unsigned char)*c);
     ret->rest = xstrdup(skip_space(text + len));
+    ret->text = xasprintf("%s%s%s", ret->name, *ret->rest ? " " : "", ret->rest);
 }
 
 static int read_all(struct reader *r, struct err *err)

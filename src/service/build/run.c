@@ -554,7 +554,7 @@ int build_run(struct engine *e, const struct build_request *req, const struct en
     struct build b = {.engine = e, .req = req, .watch = watch, .all_cached = true};
     int r = -1;
 
-    id_new(b.id, "build");
+    id_new(b.id, BUILD_PREFIX);
     if (atomic_fetch_add(&builds, 1) >= BUILDS_MAX)
         (void)err_code(err, ERR_UNAVAILABLE, "busy",
                        "%d builds run already; try again when one is done", BUILDS_MAX);

@@ -1,0 +1,9 @@
+#pragma once
+
+#include <jansson.h>
+
+struct args;
+struct err;
+
+/* The body of template::create from the flags and words of `cay template create`. */
+int template_body(const struct args *args, json_t **ret, struct err *err);

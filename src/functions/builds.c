@@ -1,0 +1,89 @@
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/templates.h"
+#include "engine/watch.h"
+#include "functions/functions_internal.h"
+#include "model/sandbox.h"
+#include "service/build/directory.h"
+
+static ssize_t read_source(void *arg, void *data, size_t len, struct err *err)
+{
+    struct source *s = arg;
+
+    return s->read(s, data, len, err);
+}
+
+static struct maybe_number in_maybe(const struct call *call, const char *name)
+{
+    const json_t *value = json_object_get(call->in, name);
+
+    return (struct maybe_number){.given = value, .value = json_number_value(value)};
+}
+
+/* The archive is taken whole before anything is said: who sends it may not listen yet. */
+static int build(struct call *call, struct err *err)
+{
+    auto_build_context struct build_context *context = NULL;
+    struct engine_watch watch = call_watch(call);
+    struct directory_request req = {
+        .name = in_str(call, "name"),
+        .description = in_str(call, "description"),
+        .file = in_str(call, "file"),
+        .dockerfile = in_str(call, "dockerfile"),
+        .build = {.target = in_str(call, "target"),
+                  .args = json_object_get(call->in, "buildArgs"),
+                  .no_cache = in_bool(call, "noCache"),
+                  .memory_mb = in_maybe(call, "memory"),
+                  .cpu_cores = in_maybe(call, "cpu"),
+                  .disk_mb = in_maybe(call, "disk"),
+                  .step_timeout_ms = (uint64_t)in_int(call, "stepTimeout") * 1000},
+    };
+    json_t *failure = NULL;
+
+    if (call->source &&
+        build_context_open(call->engine, read_source, call->source, &watch, &context, err) < 0)
+        return -1;
+    req.build.context = context;
+    if (build_directory(call->engine, &req, &watch, &call->out, &failure, err) == 0)
+        return 0;
+    call->out = failure;
+    return -1;
+}
+
+static const struct field build_fields[] = {
+    {"name", FIELD_STRING, .min = 1, .max = TEMPLATE_NAME_MAX, .example = "\"web\"",
+     .help = "of the template; one of that name is replaced"},
+    {"description", FIELD_STRING, .optional = true, .max = 4096, .help = "for people"},
+    {"file", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
+     .help = "in the archive; Dockerfile when absent, or cay.json where there is none"},
+    {"dockerfile", FIELD_STRING, .optional = true, .max = DOCKERFILE_BYTES_MAX,
+     .example = "\"FROM host\\nRUN echo hello >/etc/motd\\n\"",
+     .help = "in place of a file: the text itself"},
+    {"target", FIELD_STRING, .optional = true, .min = 1, .max = 255,
+     .help = "the stage to end with; the last when absent"},
+    {"buildArgs", FIELD_STRING_MAP, .optional = true, .max = ARG_BYTES_MAX,
+     .help = "values for ARG; an object in JSON, also in the query"},
+    {"noCache", FIELD_BOOL, .optional = true, .help = "do every step again"},
+    {"memory", FIELD_INT, .optional = true, .max = MEMORY_MB_MAX,
+     .help = "MB of memory for each RUN; brought into its range as with a create"},
+    {"cpu", FIELD_NUMBER, .optional = true, .max = 1024, .help = "cores for each RUN"},
+    {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
+     .help = "MB of disk for each RUN"},
+    {"stepTimeout", FIELD_INT, .optional = true, .min = 1, .max = BUILD_STEP_TIMEOUT_MS / 1000,
+     .help = "seconds that a RUN may take; 1800 when absent"},
+    {0},
+};
+
+const struct function build_functions[] = {
+    {"template::build_directory", "POST", "/templates/build", build_fields, build, NULL,
+     SCOPE_WRITE, .flags = FUNCTION_RAW_IN | FUNCTION_EVENTS, .done = "template", .key = "template",
+     .body_max = 4 * DOCKERFILE_BYTES_MAX,
+     .help = "Builds a template from a Dockerfile; its files come as a tar archive, "
+             "application/octet-stream, and the rest in the query",
+     .gives = &template_shape, .events = &template_event_shape,
+     .errors = ERRORS_BUILD " " ERRORS_BUILD_FILES " template_exists template_limit machine_full "
+                            "sandbox_limit too_many_layers launcher_lost image_not_installed"},
+    {0},
+};
