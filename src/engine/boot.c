@@ -152,6 +152,14 @@ static void move_back(struct engine *e, struct sandbox *sb, enum sandbox_state w
     reaper_watch(e, sb);
 }
 
+static void set_quiet(struct sandbox *sb, bool quiet)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->quiet = quiet;
+    sb->ready = false;
+    pthread_mutex_unlock(&sb->lock);
+}
+
 /* The row first: who starts after a crash ends what it finds of a stopped one. */
 int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
 {
@@ -169,10 +177,12 @@ int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struc
         }
     }
     close_fd(&sb->interrupt_fd);
-    if (runtime_stop(e->runtime, &sb->box, err) == 0)
-        return 0;
-    quiet_leave_rest(e, sb);
-    return -1;
+    if (runtime_stop(e->runtime, &sb->box, err) < 0) {
+        quiet_leave_rest(e, sb);
+        return -1;
+    }
+    set_quiet(sb, false);
+    return 0;
 }
 
 /* ---- coming up again ---- */
@@ -201,6 +211,7 @@ static int bring_up(struct engine *e, struct sandbox *sb, unsigned flags, struct
         return -1;
     root.layers = image->layers;
     root.binds = image->binds;
+    (void)dirs_plan(e, sb, &root); /* a power cut may have taken them from the disk */
     if (!(flags & BOOT_QUIET)) {
         sandbox_stopped_life(e, sb);
         intent = writer_put(e, sb);
@@ -218,20 +229,6 @@ static void set_life(struct sandbox *sb, unsigned flags)
         sb, now, flags & BOOT_SAME_LIFE ? sb->life_ms : sandbox_expiry(now, sb->spec.timeout_s));
 }
 
-/* Whoever wrote to the disk may have filled it, or put anything in the place of its directories. */
-static int set_up_again(struct engine *e, struct sandbox *sb, struct err *err)
-{
-    struct err why = {0};
-
-    if (dirs_make(e, sb, &why) < 0 &&
-        (why.kind == ERR_UNAVAILABLE || why.kind == ERR_TIMEOUT || why.kind == ERR_INTERNAL)) {
-        if (err)
-            *err = why;
-        return -1;
-    }
-    return sandbox_set_up(e, sb, true, err);
-}
-
 static void take_down(struct engine *e, struct sandbox *sb)
 {
     if (runtime_stop(e->runtime, &sb->box, NULL) < 0)
@@ -239,20 +236,15 @@ static void take_down(struct engine *e, struct sandbox *sb)
     forget_process(sb);
 }
 
-static void set_quiet(struct sandbox *sb, bool quiet)
-{
-    pthread_mutex_lock(&sb->lock);
-    sb->quiet = quiet;
-    pthread_mutex_unlock(&sb->lock);
-}
-
-static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
+/* Synced unless a row of intent was. */
+static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, bool synced,
+                          struct err *err)
 {
     auto_free char *reason = sb->reason ? xstrdup(sb->reason) : NULL;
 
     set_life(sb, flags);
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
-    if (writer_wait(e, writer_put_state(e, sb), err) < 0) {
+    if (writer_wait(e, synced ? writer_put_state(e, sb) : writer_put(e, sb), err) < 0) {
         (void)sandbox_move_stopped(e, sb, reason, NULL);
         return -1;
     }
@@ -263,13 +255,14 @@ static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, 
 /* Until the row says that it runs, a start after a crash ends the box again. */
 int sandbox_boot(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
 {
-    int r = quiet_has_box(e, sb) ? 0 : bring_up(e, sb, flags, err);
+    bool has_box = quiet_has_box(e, sb);
+    int r = has_box ? 0 : bring_up(e, sb, flags, err);
 
     set_quiet(sb, r == 0 && (flags & BOOT_QUIET));
     if (r == 0 && !(flags & BOOT_QUIET)) {
-        r = set_up_again(e, sb, err);
+        r = sandbox_set_up(e, sb, true, err);
         if (r == 0)
-            r = become_running(e, sb, flags, err);
+            r = become_running(e, sb, flags, !has_box, err);
     }
     if (r < 0)
         take_down(e, sb);

@@ -90,8 +90,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
         load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0 ||
-        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0 ||
-        volumes_open(e, err) < 0) {
+        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0 || volumes_open(e, err) < 0) {
         engine_free(e);
         return -1;
     }

@@ -13,6 +13,7 @@
 #include "engine/lifecycle_internal.h"
 #include "engine/mounts_internal.h"
 #include "engine/prepared_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -432,7 +433,12 @@ static int stop_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
 
     if (check_there(sb, &state, err) < 0)
         return -1;
-    return state == SANDBOX_STOPPED ? 0 : sandbox_halt(e, sb, "requested", err);
+    if (state == SANDBOX_STOPPED)
+        return 0;
+    if (sandbox_halt(e, sb, "requested", err) < 0)
+        return -1;
+    quiet_make_ready(e, sb);
+    return 0;
 }
 
 static int start_in_turn(struct engine *e, struct sandbox *sb, struct err *err)

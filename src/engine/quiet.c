@@ -13,9 +13,11 @@
 #include "engine/threads_internal.h"
 #include "runtime/runtime.h"
 
-#define IDLE_NS  (5 * 1000000000ll)  /* so long a quiet box waits for another call */
-#define TURN_NS  (50 * 1000000ll)    /* until the thread tries again to have a turn */
-#define AGAIN_NS (10 * 1000000000ll) /* and what could not be taken away is tried again */
+#define IDLE_NS   (5 * 1000000000ll)   /* so long a quiet box waits for another call */
+#define TURN_NS   (50 * 1000000ll)     /* until the thread tries again to have a turn */
+#define READY_NS  (300 * 1000000000ll) /* so long one is kept ready for a start */
+#define READY_MAX 8
+#define AGAIN_NS  (10 * 1000000000ll) /* and what could not be taken away is tried again */
 
 struct quiet {
     pthread_mutex_t lock;
@@ -76,7 +78,7 @@ static bool claim(struct sandbox *sb, bool now)
     pthread_mutex_lock(&sb->lock);
     mine = sb->quiet && sb->visits == 0 && (now || sb->quiet_until_ns <= mono_ns());
     if (mine)
-        sb->quiet = false;
+        sb->quiet = sb->ready = false;
     pthread_mutex_unlock(&sb->lock);
     return mine;
 }
@@ -93,11 +95,55 @@ static int take_away(struct engine *e, struct sandbox *sb, struct err *err)
     return r;
 }
 
+/* ---- making ready ---- */
+
+static bool has_room(struct quiet *q)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&q->lock);
+    for (struct sandbox *sb = q->list; sb; sb = sb->quiet_next) {
+        pthread_mutex_lock(&sb->lock);
+        n += sb->ready;
+        pthread_mutex_unlock(&sb->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return n < READY_MAX;
+}
+
+/* In its turn. A start does without: what fails here it finds out itself. */
+static void make_ready(struct engine *e, struct sandbox *sb)
+{
+    struct box box = sb->box;
+    bool ready;
+
+    sb->ready_wanted = false;
+    if (sb->quiet || sandbox_is_committing(sb) || !has_room(e->quiet))
+        return;
+    ready = runtime_ready(e->runtime, &box, &sb->spec.limits, NULL) == 0;
+    pthread_mutex_lock(&sb->lock);
+    sb->quiet = true; /* also what a failure has left is to be taken away */
+    sb->ready = ready;
+    sb->quiet_until_ns = ready ? mono_ns() + READY_NS : 0;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+void quiet_make_ready(struct engine *e, struct sandbox *sb)
+{
+    sb->ready_wanted = true;
+    set_due(sb, 0);
+    list_add(e->quiet, sb);
+}
+
+/* ---- the thread ---- */
+
 /* In its turn. False = it is to be looked at again. */
 static bool is_settled(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
+    if (sandbox_is_stopped(sb) && sb->ready_wanted)
+        make_ready(e, sb);
     if (!sandbox_is_stopped(sb) || !sb->quiet)
         return true; /* it was started or removed, or is settled already */
     if (!claim(sb, false)) {
@@ -175,6 +221,7 @@ void quiet_leave_rest(struct engine *e, struct sandbox *sb)
 {
     pthread_mutex_lock(&sb->lock);
     sb->quiet = true;
+    sb->ready = false;
     sb->quiet_until_ns = 0;
     pthread_mutex_unlock(&sb->lock);
     list_add(e->quiet, sb);
@@ -194,7 +241,7 @@ int quiet_end(struct engine *e, struct sandbox *sb, struct err *err)
 
 bool quiet_has_box(struct engine *e, struct sandbox *sb)
 {
-    return sb->quiet && runtime_lives(e->runtime, &sb->box);
+    return sb->quiet && !sb->ready && runtime_lives(e->runtime, &sb->box);
 }
 
 /* One that is there can be used without a turn. */
@@ -203,7 +250,7 @@ static bool visit(struct engine *e, struct sandbox *sb)
     bool lives = runtime_lives(e->runtime, &sb->box), yes;
 
     pthread_mutex_lock(&sb->lock);
-    yes = sb->state == SANDBOX_STOPPED && sb->quiet && lives && !sb->committing;
+    yes = sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready && lives && !sb->committing;
     sb->visits += yes;
     pthread_mutex_unlock(&sb->lock);
     return yes;

@@ -10,7 +10,8 @@ struct sandbox;
 /* The files of a sandbox that is stopped are reached through a quiet box: one with its disk and its
  * image, in which nothing of its own runs. It comes up with the first call, and a thread takes it
  * away when none has come for some seconds; the sandbox stays stopped all the while, and a start
- * makes it the sandbox's box. A daemon that is killed leaves one that the next ends. */
+ * makes it the sandbox's box. The same thread makes ready ahead what a start needs. A daemon that
+ * is killed leaves one that the next ends. */
 struct quiet;
 
 struct quiet *quiet_new(void);
@@ -31,6 +32,9 @@ static inline void cleanup_filesp(struct sandbox **sb)
 
 /* In its turn: has it a quiet box that can be used? */
 bool quiet_has_box(struct engine *e, struct sandbox *sb);
+/* In its turn: one that was just stopped is likely to be started again, so what that needs is made
+ * ahead, for a few and for a while. */
+void quiet_make_ready(struct engine *e, struct sandbox *sb);
 /* In its turn: what a stopped one still has beside its disk is taken away later. */
 void quiet_leave_rest(struct engine *e, struct sandbox *sb);
 /* In its turn: a quiet box goes now. ERR_UNAVAILABLE "sandbox_busy" while calls use it. */

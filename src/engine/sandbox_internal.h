@@ -68,6 +68,8 @@ struct sandbox {
     /* While it is stopped: is there something of a box, and until when (quiet.c)? quiet is changed
      * in its turn. */
     bool quiet;
+    bool ready; /* that is all made ahead for a start, and nothing of it runs */
+    bool ready_wanted;
     int64_t quiet_until_ns;
     unsigned visits; /* calls on its files that are under way, also while it runs */
     uint64_t oom_seen;

@@ -51,6 +51,14 @@ int runtime_stop(struct runtime *rt, const struct box *box, struct err *err)
     return 0;
 }
 
+int runtime_ready(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                  struct err *err)
+{
+    if (!rt->ops->ready)
+        return unsupported(rt, "make a sandbox ready ahead", err);
+    return rt->ops->ready(rt, box, limits, err);
+}
+
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err)
 {
     if (!rt->ops->destroy)

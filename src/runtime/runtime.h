@@ -141,6 +141,11 @@ struct runtime_ops {
      * Fine if there is nothing else already. */
     int (*stop)(struct runtime *rt, const struct box *box, struct err *err);
 
+    /* Makes ahead what create() needs of a box that was stopped, as prepare() does for a new one;
+     * stop() gives it back. */
+    int (*ready)(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                 struct err *err);
+
     /* Removes all that prepare and create made, after kill. Fine if it is gone already. May take
      * longer (a full disk); call it off the request path. */
     int (*destroy)(struct runtime *rt, const struct box *box, struct err *err);
@@ -251,6 +256,8 @@ int runtime_create(struct runtime *rt, struct box *box, const struct box_root *r
                    const struct sandbox_limits *limits, struct err *err);
 int runtime_kill(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_stop(struct runtime *rt, const struct box *box, struct err *err);
+int runtime_ready(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                  struct err *err);
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err);
 int runtime_adopt(struct runtime *rt, struct box *box, struct err *err);
 int runtime_watch_fd(struct runtime *rt, const struct box *box);

@@ -99,11 +99,13 @@ static int fit(struct native *n, struct berth *b, const struct sandbox_limits *l
     return 0;
 }
 
+/* Whoever wrote to a disk may have filled it, or put something else in their place. */
 static int make_dirs(const struct berth *b, const struct box_root *root, struct err *err)
 {
     for (unsigned i = 0; i < root->n_dirs; i++)
         if (disk_make_dir(b->scratch, root->dirs[i].path, root->dirs[i].mode,
-                          id_range_base(b->slot), err) < 0)
+                          id_range_base(b->slot), err) < 0 &&
+            !b->again)
             return -1;
     return 0;
 }
@@ -194,7 +196,19 @@ static int revive(struct native *n, struct berth *b, struct box *box,
     if (native_stop(&n->runtime, box, err) < 0 || mount_disk(n, b, err) < 0)
         return -1;
     b->disk_lives = DISK_ONCE; /* nobody knows any more how much was on it */
+    b->again = true;
     return furnish(n, b, box, limits, err);
+}
+
+static int native_ready(struct runtime *rt, struct box *box, const struct sandbox_limits *limits,
+                        struct err *err)
+{
+    struct native *n = native_of(rt);
+    struct berth *b = berth_find(n, box->id);
+
+    if (!b)
+        return err_set(err, ERR_NOT_FOUND, "it has no box");
+    return b->ctl < 0 ? revive(n, b, box, limits, err) : 0;
 }
 
 static int native_create(struct runtime *rt, struct box *box, const struct box_root *root,
@@ -376,6 +390,7 @@ static const struct runtime_ops native_ops = {
     .create = native_create,
     .kill = native_kill,
     .stop = native_stop,
+    .ready = native_ready,
     .destroy = native_destroy,
     .adopt = native_adopt,
     .watch_fd = native_watch_fd,

@@ -26,6 +26,7 @@ struct berth {
     int scratch; /* root of its disk; of a box that was adopted only when it was asked for */
     int root;    /* its overlay, from the moment it is told to end: see box_end() */
     unsigned disk_lives; /* how many boxes had its disk before; DISK_ONCE = see retire_disk() */
+    bool again;          /* other boxes have written to its disk: it may have anything on it */
     int ctl, exec;       /* until create has handed them on */
     bool parked;         /* the launcher has a child waiting for it */
     int64_t pid;         /* of that child, which becomes the agent */
