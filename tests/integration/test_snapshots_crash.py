@@ -1,0 +1,103 @@
+"""kill -9 of the daemon in the middle of snapshots, restores, clones and deletes: the old state or the new one."""
+
+import os
+import random
+import threading
+import time
+
+from cay_harness import wait_until
+
+SEED = 20263
+ROUNDS = 8
+
+
+def quietly(function):
+    """A request whose connection the crash will break; what became of it is what the test looks at."""
+    try:
+        return function()
+    except Exception:
+        return None
+
+
+class Life(threading.Thread):
+    """Works on one sandbox until the daemon dies. /root/n holds a number, and /root/same the same."""
+
+    def __init__(self, daemon, box, random):
+        super().__init__()
+        self.api, self.box, self.random = daemon.api(timeout=20), box, random
+        self.go, self.n = True, 0
+
+    def run(self):
+        while self.go and quietly(self.step) is not None:
+            pass
+        self.api.close()
+
+    def step(self):
+        api, box = self.api, self.box
+        self.n += 1
+        if api.try_exec(box, f"echo {self.n} >/root/n; head -c 300000 /dev/zero >/root/large; cp /root/n /root/same").status != 200:
+            api.post(f"/sandboxes/{box}/start").ok()
+            return True
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+        what = self.random.randrange(4)
+        if what == 0:
+            api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one["id"]}).ok()
+        elif what == 1:
+            api.post(f"/snapshots/{one['id']}/clone", {}).ok()
+        elif what == 2:
+            api.post(f"/sandboxes/{box}/fork", {"count": 2}).ok()
+        else:
+            api.delete(f"/snapshots/{one['id']}").ok()
+        return True
+
+
+def check_box(api, id):
+    if api.sandbox(id)["status"] == "stopped":
+        api.post(f"/sandboxes/{id}/start").ok()
+    said = api.exec(id, "cat /root/n; cat /root/same; wc -c </root/large")["stdout"].split()
+    return said
+
+
+def whole(daemon, api, box):
+    """Every snapshot can be made a sandbox, every sandbox runs; then all of them can go, and nothing is left."""
+    ids = api.ids()
+    assert box in ids, "it was never removed"
+    for id in ids:
+        check_box(api, id)
+    for one in api.get("/snapshots").ok()["snapshots"]:
+        twin = api.post(f"/snapshots/{one['id']}/clone", {}).ok()["id"]
+        first, second, size = api.exec(twin, "cat /root/n /root/same; wc -c </root/large")["stdout"].split()
+        assert first == second and size == "300000", "a snapshot is of one moment, and whole"
+        api.remove(twin)
+        api.delete(f"/snapshots/{one['id']}").ok()
+    for id in ids:
+        if id != box:
+            api.remove(id)
+
+
+def nothing_left(daemon, api, box):
+    api.remove(box)
+    images = daemon.data / "images"
+    wait_until(lambda: not os.listdir(images / "layers") and not os.listdir(images / "records"), 20,
+               "layers and records to go with those who need them")
+    assert not os.listdir(daemon.data / "snapshots")
+
+
+def test_at_random_moments(daemon_of):
+    chance = random.Random(SEED)
+    daemon = daemon_of(env={"CAY_MAX_SANDBOXES": 100}).start()
+    with daemon.api() as api:
+        box = api.create()["id"]
+        api.sh(box, "echo 0 >/root/n; cp /root/n /root/same; head -c 300000 /dev/zero >/root/large")
+        for _ in range(ROUNDS):
+            life = Life(daemon, box, random.Random(chance.random()))
+            life.start()
+            wait_until(lambda: life.n > 0 or not life.is_alive(), what="it to begin")
+            time.sleep(chance.uniform(0.02, 0.25))  # the moment is what varies: nothing is waited for
+            daemon.kill9()
+            life.go = False
+            life.join(30)
+            daemon.start()
+            api.close()
+            whole(daemon, api, box)
+        nothing_left(daemon, api, box)
