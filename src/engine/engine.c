@@ -103,7 +103,8 @@ int engine_start(struct engine *e, struct err *err)
 {
     volumes_start(e);
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || quiet_start(e, err) < 0 ||
-        recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0) {
+        recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0 ||
+        flattener_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
@@ -135,6 +136,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
 {
     roster_close(e);
     pulls_stop(e);
+    flattener_stop(e);
     prepared_stop(e);
     space_stop(e);
     if (stop_sandboxes && reaper_runs(e))

@@ -13,6 +13,7 @@ struct pulls;
 struct quiet;
 struct reaper;
 struct roster;
+struct flattener;
 struct snapshots;
 struct space;
 struct build_cache;
@@ -60,6 +61,7 @@ struct engine {
     struct reaper *reaper;
     struct quiet *quiet;
     struct snapshots *snapshots;
+    struct flattener *flattener;
     struct space *space;
     struct destroyer *destroyer;
     struct troubles *troubles;

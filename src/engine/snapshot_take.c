@@ -52,7 +52,7 @@ static void hold(const char *image_id, void *arg)
 }
 
 /* With its commit_turn. */
-static int take(struct taking *t, int64_t *ret_bytes, struct err *err)
+static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, struct err *err)
 {
     struct image_snapshot snap = {
         .base_id = t->sb->image_id,
@@ -68,7 +68,7 @@ static int take(struct taking *t, int64_t *ret_bytes, struct err *err)
     if (runtime_disk_open(t->engine->runtime, &t->sb->box, true, &t->disk, &snap.ids_base, err) < 0)
         return -1;
     snap.scratch_fd = t->disk;
-    r = image_snapshot(t->engine->images, &snap, ret_bytes, err);
+    r = image_snapshot(t->engine->images, &snap, ret_bytes, ret_own, err);
     close_fd(&t->disk);
     return r;
 }
@@ -77,6 +77,7 @@ int snapshot_take(struct engine *e, struct sandbox *sb, char **ret_image_id, int
                   struct err *err)
 {
     struct taking t = {.engine = e, .sb = sb, .disk = -1};
+    unsigned own;
     int r;
 
     if (space_check(e, err) < 0)
@@ -87,9 +88,11 @@ int snapshot_take(struct engine *e, struct sandbox *sb, char **ret_image_id, int
                        sb->box.id);
     if (still_claim(e, sb, true, err) < 0)
         return -1;
-    r = take(&t, ret_bytes, err);
+    r = take(&t, ret_bytes, &own, err);
     still_release(e, sb);
     if (r == 0) {
+        if (own > OWN_MAX)
+            flatten_now(e, &t.held);
         *ret_image_id = t.held;
         return 0;
     }

@@ -228,8 +228,11 @@ static int make(struct engine *e, struct sandbox *sb, const char *name, const js
     (void)json_object_set_new(o, "imageId", json_cstr(image_id));
     (void)json_object_set_new(o, "size", json_integer(bytes));
     *ret = json_deep_copy(o);
-    if (documents_put(e->snapshots->documents, id, o, err) == 0)
+    if (documents_put(e->snapshots->documents, id, o, err) == 0) {
+        if (image_own_layers(e->images, image_id) > FLAT_MAX)
+            flattener_wake(e);
         return 0;
+    }
     json_decref(*ret);
     engine_image_let_go(e, image_id);
     return -1;
@@ -290,6 +293,28 @@ int engine_snapshot_label(struct engine *e, const char *id, const char *name, co
         }
     }
     pthread_mutex_unlock(&e->snapshots->lock);
+    return r;
+}
+
+int snapshot_swap_image(struct engine *e, const char *id, const char *old_id, const char *new_id,
+                        struct err *err)
+{
+    const char *unwanted = new_id;
+    json_t *o;
+    int r = -1;
+
+    pthread_mutex_lock(&e->snapshots->lock);
+    o = documents_get(e->snapshots->documents, id);
+    if (o && strcmp(text_of(o, "imageId"), old_id) == 0) {
+        (void)json_object_set_new(o, "imageId", json_cstr(new_id));
+        r = documents_put(e->snapshots->documents, id, o, err);
+        unwanted = r == 0 ? old_id : new_id;
+    } else {
+        json_decref(o);
+        (void)not_found(id, err);
+    }
+    pthread_mutex_unlock(&e->snapshots->lock);
+    engine_image_let_go(e, unwanted);
     return r;
 }
 

@@ -15,6 +15,24 @@ void snapshots_close(struct snapshots *s);
 /* A copy of the document, by id or name. */
 int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err);
 
+/* Of a snapshot that has another image now, which shows the same; the caller holds the new one. -1
+ * when it is not there any more, or changed meanwhile: then the hold is let go. */
+int snapshot_swap_image(struct engine *e, const char *id, const char *old_id, const char *new_id,
+                        struct err *err);
+
+/* flattener.c: images with many layers of snapshots get fewer, by a thread of its own. */
+struct flattener;
+int flattener_start(struct engine *e, struct err *err);
+void flattener_stop(struct engine *e);
+/* Looks at all snapshots, when there is time. */
+void flattener_wake(struct engine *e);
+/* Past that the thread comes; and past the second, which only who makes them quicker than it can
+ * follow comes to, whoever takes a snapshot waits for it. */
+#define FLAT_MAX 3
+#define OWN_MAX  12
+/* Now: *image_id, which the caller holds, becomes another one that he holds, unless that fails. */
+void flatten_now(struct engine *e, char **image_id);
+
 /* What the sandbox changed becomes an image, which the caller holds: *ret_image_id is his to free.
  * *ret_bytes is what it takes beside the image below. */
 int snapshot_take(struct engine *e, struct sandbox *sb, char **ret_image_id, int64_t *ret_bytes,

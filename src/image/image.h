@@ -152,9 +152,15 @@ struct image_snapshot {
     void (*made)(const char *image_id, void *arg); /* as with a commit */
     void *arg;
 };
-/* *ret_bytes is what its own layer takes. */
+/* *ret_bytes is what its own layer takes, *ret_own how many such layers it has by now. */
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
-                   struct err *err);
+                   unsigned *ret_own, struct err *err);
+/* How many layers of snapshots the image of that id has; 0 when there is none of it. */
+unsigned image_own_layers(struct image_store *s, const char *id);
+/* The same image with one layer in place of those: made is told its id, as with a snapshot. 1 = it
+ * has one at most, and nothing was made. */
+int image_flatten(struct image_store *s, const char *id,
+                  void (*made)(const char *image_id, void *arg), void *arg, struct err *err);
 
 /* A step of a build that needs no sandbox: a new image without a name on top of another, with a
  * layer more if there are items. The images that it is made of are held by the caller. Items:

@@ -59,6 +59,7 @@ struct record_layer {
     char dir[DIGEST_HEX]; /* below layers/: its diff id, or its chain id if it depends on the others
                            */
     int64_t bytes;
+    bool own; /* what a sandbox changed (snapshot.c): such layers may be merged */
 };
 
 struct record {
@@ -200,6 +201,21 @@ int work_publish(struct work *w, const json_t *made, const char *origin, char *c
 int work_add_base(struct work *w, const char *base_id, json_t *request, struct err *err);
 /* Before it is published: the id of what was made. */
 void work_tell_made(const json_t *made, void (*tell)(const char *image_id, void *arg), void *arg);
+
+/* ---- snapshot.c: images of what a sandbox changed ---- */
+
+#define SNAPSHOT_LAYER "0" /* the new layer, in the folder of the work */
+
+/* The layers of snapshots that an image has: always the topmost ones. */
+unsigned record_own_layers(const struct record *r);
+/* The image below, whose layers stay from here on; *ret_document is NULL for the host. Under the
+ * lock. */
+int snapshot_base(struct work *w, const char *base_id, struct record *ret, char **ret_document,
+                  struct err *err);
+/* The image that has SNAPSHOT_LAYER on top of r, which becomes it. Who keeps it is told its id
+ * first. */
+int snapshot_put(struct work *w, struct record *r, const char *below, uint64_t bytes,
+                 void (*made)(const char *image_id, void *arg), void *arg, struct err *err);
 
 /* ---- worker_process.c ---- */
 

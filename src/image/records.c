@@ -49,6 +49,7 @@ static int load_layers(const json_t *a, struct record *r)
             return -1;
         memcpy(l->dir, dir, DIGEST_HEX);
         l->bytes = bytes;
+        l->own = json_is_true(json_object_get(json_array_get(a, r->n_layers), "own"));
         r->image->size += bytes;
     }
     return 0;
@@ -113,9 +114,14 @@ static json_t *layers_json(const struct record *r)
 {
     json_t *a = json_array();
 
-    for (size_t i = 0; i < r->n_layers; i++)
-        (void)json_array_append_new(a, json_pack("{s:s, s:I}", "dir", r->layers[i].dir, "bytes",
-                                                 (json_int_t)r->layers[i].bytes));
+    for (size_t i = 0; i < r->n_layers; i++) {
+        json_t *l = json_pack("{s:s, s:I}", "dir", r->layers[i].dir, "bytes",
+                              (json_int_t)r->layers[i].bytes);
+
+        if (r->layers[i].own)
+            (void)json_object_set_new(l, "own", json_true());
+        (void)json_array_append_new(a, l);
+    }
     return a;
 }
 

@@ -22,8 +22,6 @@
 #include "layer/trusted.h"
 #include "oci/manifest.h"
 
-#define NEW_LAYER "0"
-
 /* ---- what it stands on ---- */
 
 /* As a record has it: settings, and nothing that depends on where it is. */
@@ -40,9 +38,8 @@ static void host_record(const struct image_store *s, struct record *ret)
     ret->host = true;
 }
 
-/* Under the lock; from here on nothing takes its layers away. */
-static int take_base(struct work *w, const char *base_id, struct record *ret, char **ret_document,
-                     struct err *err)
+int snapshot_base(struct work *w, const char *base_id, struct record *ret, char **ret_document,
+                  struct err *err)
 {
     const char *digits = digest_digits(base_id);
 
@@ -56,11 +53,26 @@ static int take_base(struct work *w, const char *base_id, struct record *ret, ch
         return err_code(err, ERR_CONFLICT, "image_not_found",
                         "what it was made from is not on this machine any more");
     memcpy(w->held, digits, DIGEST_HEX);
-    if (ret->n_layers < MANIFEST_MAX_LAYERS)
+    return 0;
+}
+
+static int check_room(const struct record *r, struct err *err)
+{
+    if (r->n_layers < MANIFEST_MAX_LAYERS)
         return 0;
     return err_code(err, ERR_LIMIT, "too_many_layers",
                     "the image below has %d layers already, which is the most there can be",
                     MANIFEST_MAX_LAYERS);
+}
+
+/* They are always the topmost ones. */
+unsigned record_own_layers(const struct record *r)
+{
+    unsigned n = 0;
+
+    while (n < r->n_layers && r->layers[r->n_layers - 1 - n].own)
+        n++;
+    return n;
 }
 
 /* ---- the layer ---- */
@@ -110,7 +122,7 @@ static int make_layer(struct work *w, const struct image_snapshot *snap, uint64_
     if (tmp < 0)
         return err_sys(err, errno, "open the folder of a snapshot");
     layer_budget_init(&budget, most_bytes(w->store), LAYER_MAX_ENTRIES, w->store->layers);
-    if (tree_open_dir(tmp, NEW_LAYER, 0755, &root, err) < 0 || snap->begin(snap->arg, err) < 0)
+    if (tree_open_dir(tmp, SNAPSHOT_LAYER, 0755, &root, err) < 0 || snap->begin(snap->arg, err) < 0)
         return -1;
     r = copy(snap, root, &budget, ret_bytes, err);
     snap->end(snap->arg);
@@ -164,6 +176,7 @@ static void add_layer(struct record *r, const char *dir, uint64_t bytes, const c
     l = &r->layers[r->n_layers++];
     memcpy(l->dir, dir, DIGEST_HEX);
     l->bytes = (int64_t)bytes;
+    l->own = true;
     digest_add(sha, document, strlen(document));
     digest_end(sha, r->id);
     free(r->image->id);
@@ -176,7 +189,7 @@ static void add_layer(struct record *r, const char *dir, uint64_t bytes, const c
 static int publish(struct work *w, const struct record *r, const char *document, struct err *err)
 {
     struct image_store *s = w->store;
-    auto_free char *made = xasprintf("%s/" NEW_LAYER, w->tmp);
+    auto_free char *made = xasprintf("%s/" SNAPSHOT_LAYER, w->tmp);
 
     if (room_check(s, (char *[]){NULL}, r->id, err) < 0)
         return -1;
@@ -187,8 +200,8 @@ static int publish(struct work *w, const struct record *r, const char *document,
     return records_write(s->records, r, document, err);
 }
 
-static int put_image(struct work *w, const struct image_snapshot *snap, struct record *r,
-                     const char *below, uint64_t bytes, struct err *err)
+int snapshot_put(struct work *w, struct record *r, const char *below, uint64_t bytes,
+                 void (*made)(const char *image_id, void *arg), void *arg, struct err *err)
 {
     auto_free char *document = NULL;
     char dir[DIGEST_HEX];
@@ -199,7 +212,7 @@ static int put_image(struct work *w, const struct image_snapshot *snap, struct r
     if (!document)
         return err_set(err, ERR_INTERNAL, "the configuration of the image below is damaged");
     add_layer(r, dir, bytes, document);
-    snap->made(r->image->id, snap->arg);
+    made(r->image->id, arg);
     (void)pthread_mutex_lock(&w->store->lock);
     failed = publish(w, r, document, err);
     (void)pthread_mutex_unlock(&w->store->lock);
@@ -207,7 +220,7 @@ static int put_image(struct work *w, const struct image_snapshot *snap, struct r
 }
 
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
-                   struct err *err)
+                   unsigned *ret_own, struct err *err)
 {
     auto_record struct record r = {0};
     auto_free char *below = NULL;
@@ -218,16 +231,20 @@ int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int
     if (work_begin(s, &w, err) < 0)
         return -1;
     (void)pthread_mutex_lock(&s->lock);
-    failed = take_base(&w, snap->base_id, &r, &below, err);
+    failed = snapshot_base(&w, snap->base_id, &r, &below, err);
     (void)pthread_mutex_unlock(&s->lock);
+    if (!failed)
+        failed = check_room(&r, err);
     if (!failed)
         failed = make_layer(&w, snap, &bytes, err);
     if (!failed)
-        failed = put_image(&w, snap, &r, below, bytes, err);
+        failed = snapshot_put(&w, &r, below, bytes, snap->made, snap->arg, err);
     work_end(&w);
     if (failed)
         (void)err_no_space(err, NO_SPACE_ADVICE);
     else
         *ret_bytes = (int64_t)bytes;
+    if (!failed)
+        *ret_own = record_own_layers(&r);
     return failed;
 }

@@ -144,7 +144,7 @@ void view_done(struct view *v)
     *v = (struct view){0};
 }
 
-static void view_add(struct view *v, int fd)
+void view_add(struct view *v, int fd)
 {
     v->fds = xrealloc(v->fds, (v->n + 1) * sizeof(*v->fds));
     v->fds[v->n++] = fd;

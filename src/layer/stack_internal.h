@@ -15,6 +15,8 @@ struct view {
 void view_done(struct view *v);
 #define auto_view __attribute__((cleanup(view_done)))
 
+/* Takes the descriptor. */
+void view_add(struct view *v, int fd);
 int view_root(const struct stack *s, struct view *ret, struct err *err);
 /* Without parts when it is no folder. */
 int view_enter(const struct view *above, const char *name, struct view *ret, struct err *err);

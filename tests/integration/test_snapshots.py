@@ -1,6 +1,8 @@
 """Snapshots, clones and forks: what a sandbox's disk was, kept, looked at and made into others."""
 
 
+import json
+
 import pytest
 
 from cay_harness import wait_until
@@ -263,3 +265,49 @@ def test_a_restored_sandbox_outlives_its_snapshot_and_a_restart(own):
         assert api.sh(box, "cat /root/f /root/later") == "one\nlater\n"
         api.remove(box)
         wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="its layer to go")
+
+
+# ---- chains ----
+
+
+def own_layers(daemon, snapshot):
+    record = json.loads((daemon.data / "images/records" / (snapshot["imageId"][7:] + ".json")).read_text())
+    return sum(layer.get("own", False) for layer in record["layers"])
+
+
+def step(n):
+    """Adds, changes, hides, brings back, and replaces a folder by a file and a file by a folder."""
+    return (f"cd /root; echo {n} >n; mkdir -p d{n % 3}; echo {n} >d{n % 3}/{n}; rm -rf d{(n + 1) % 3}; "
+            f"rm -rf turn; if [ {n % 2} = 0 ]; then mkdir turn; echo {n} >turn/{n}; else echo {n} >turn; fi; "
+            f"rm -f kept; ln n kept; rm -rf /home/user; mkdir -p /home/user/{n}; echo alone >/home/user/f; touch -d '2001-01-{n + 1:02} 00:00:00' n")
+
+
+SHOW = """cd /; find root home -type d | LC_ALL=C sort | while read -r f; do stat -c '%n %a %u' $f; done
+find root home ! -type d | LC_ALL=C sort | while read -r f; do stat -c '%n %F %a %u %s %Y' $f; done
+[ /root/n -ef /root/kept ] && stat -c %h /home/user/f; cat /root/n; cat /root/turn /root/turn/* 2>/dev/null; true"""
+
+
+def test_a_long_chain_stays_short_and_shows_the_same(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        for n in range(20):
+            api.sh(box, step(n))
+            before = api.sh(box, SHOW)
+            one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+            api.remove(box)
+            box = api.post(f"/snapshots/{one['id']}/clone", {}).ok()["id"]
+            assert api.sh(box, SHOW) == before, n
+        last = one["id"]
+
+        def short():
+            return own_layers(own, api.get(f"/snapshots/{last}").ok()) <= 4
+
+        wait_until(short, 20, "its layers to be merged")
+        twin = api.post(f"/snapshots/{last}/clone", {}).ok()["id"]
+        assert api.sh(twin, SHOW) == before
+        for s in api.get("/snapshots").ok()["snapshots"]:
+            api.delete(f"/snapshots/{s['id']}").ok()
+        api.remove(twin)
+        assert api.sh(box, SHOW) == before, "it stands on layers that nobody else has"
+        api.remove(box)
+        wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="all layers to go")
