@@ -11,6 +11,7 @@
 #include "engine/engine_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
+#include "engine/volumes_internal.h"
 #include "runtime/runtime.h"
 
 #define IDLE_NS   (5 * 1000000000ll)   /* so long a quiet box waits for another call */
@@ -91,6 +92,8 @@ static int take_away(struct engine *e, struct sandbox *sb, struct err *err)
         pthread_mutex_lock(&sb->lock);
         sb->quiet = true;
         pthread_mutex_unlock(&sb->lock);
+    } else {
+        volumes_settle(e, sb->spec.mounts);
     }
     return r;
 }
