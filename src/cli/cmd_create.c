@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/create.h"
 #include "cli/env_args.h"
+#include "cli/mount_args.h"
 #include "cli/name.h"
 #include "cli/pull.h"
 #include "cli/ranges.h"
@@ -71,6 +72,10 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
         (void)json_object_set_new(body, "cpu", json_real(args_number(args, "cpu", 1)));
     if (env)
         (void)json_object_set_new(body, "env", env);
+    if (mount_args(args, body, err) < 0) {
+        json_decref(body);
+        return -1;
+    }
     *ret = body;
     return 0;
 }

@@ -55,6 +55,9 @@
          "NAME",                                                                                   \
          "template to make it from, in place of IMAGE; other flags go over what it says",          \
          .offers = "template"},                                                                    \
+        {"volume", 'v', FLAG_LIST, "VOLUME:PATH[:ro]", "mount a volume, or DIR:PATH of the host"}, \
+        {"tmpfs", 0, FLAG_LIST, "PATH[:size=64m]", "mount a folder in memory"},                    \
+        {"mount", 0, FLAG_LIST, "K=V,...", "type=volume|bind|tmpfs,src=,dst=,ro,subpath=,size="},  \
     {                                                                                              \
         "pull", 0, FLAG_TEXT, "WHEN",                                                              \
             "pull the image: always, missing or never (default missing)",                          \
@@ -304,6 +307,25 @@ static const struct flag template_build_flags[] = {
     QUIET_FLAG,
     {0},
 };
+
+static const struct flag volume_create_flags[] = {
+    {"size", 's', FLAG_MB, "MB",
+     "how much it holds: 512, 2G (1024 unless the daemon says otherwise)"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag volume_ls_flags[] = {
+    {"quiet", 'q', FLAG_BOOL, NULL, "ids only"}, JSON_FLAG, {0}};
+
+static const struct flag volume_attach_flags[] = {
+    {"read-only", 'r', FLAG_BOOL, NULL, "nothing can be written there", .also = "ro"},
+    {"noexec", 0, FLAG_BOOL, NULL, "no program can be started from there"},
+    {"subpath", 0, FLAG_TEXT, "DIR", "mount this folder of it; made when it is missing"},
+    {0},
+};
+
+static const struct flag volume_cp_flags[] = {QUIET_FLAG, {0}};
 
 /* Those of daemon/flags.c that are for people. */
 #define VALUE(ID, name, value, help) {name, 0, FLAG_TEXT, value, help},
@@ -649,6 +671,28 @@ const struct command commands[] = {
     {"template rm", NULL, "NAME...", "remove templates",
      "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
      ANY, false, "template...", cmd_template_rm},
+    {"volume create", NULL, "[flags] NAME", "make a volume and print its id",
+     "A volume is a folder of a fixed size that outlives sandboxes and can be in several at once.",
+     "cay volume create --size 2G cache\ncay run -v cache:/cache host touch /cache/x",
+     volume_create_flags, 1, 1, false, NULL, cmd_volume_create},
+    {"volume ls", "volumes", "[flags]", "list volumes", NULL, NULL, volume_ls_flags, 0, 0, false,
+     NULL, cmd_volume_ls},
+    {"volume inspect", NULL, "[flags] VOLUME", "show all about a volume, as JSON", NULL, NULL,
+     json_flags, 1, 1, false, NULL, cmd_volume_inspect},
+    {"volume rm", NULL, "VOLUME...", "remove volumes and all that is in them",
+     "One that a sandbox has, also a stopped one, is not removed.", NULL, NULL, 1, ANY, false, NULL,
+     cmd_volume_rm},
+    {"volume cp", NULL, "[flags] SOURCE TARGET", "copy files to or from a volume",
+     "One of the two is VOLUME:PATH. No sandbox is needed. A directory is copied with all that is\n"
+     "in it; links are skipped.",
+     "cay volume cp ./data cache:/data\ncay volume cp cache:/data/out.csv .", volume_cp_flags, 2, 2,
+     false, "file file", cmd_volume_cp},
+    {"volume attach", NULL, "[flags] VOLUME ID PATH", "mount a volume in a sandbox",
+     "At once when it runs, and whenever it is started.", "cay volume attach --ro cache web /cache",
+     volume_attach_flags, 3, 3, false, NULL, cmd_volume_attach},
+    {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
+     "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
+     NULL, cmd_volume_detach},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

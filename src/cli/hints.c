@@ -15,9 +15,7 @@ struct flag_hint {
 static const struct flag_hint flag_hints[] = {
     {"run create", "p publish expose publish-all P",
      "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
-    {"run create", "v volume mount tmpfs volumes-from",
-     "folders of this machine are not shared with sandboxes; copy what is needed with `cay cp HERE "
-     "ID:PATH`, and results back the same way"},
+    {"run create", "volumes-from", "name each volume with -v VOLUME:PATH"},
     {"run create", "network net add-host dns ip link",
      "sandboxes have no network yet, as with docker's --network none; install what is needed into "
      "an image (`cay image pull`, `cay image import`), or copy it in with `cay cp`"},
@@ -102,7 +100,7 @@ static const struct word_hint word_hints[] = {
      "`cay renew ID TIME` moves the end of a sandbox's life"},
     {"port,ports,expose,url,host",
      "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
-    {"network,volume", "sandboxes have no network and no volumes yet; `cay cp` copies files"},
+    {"network", "sandboxes have no network yet; `cay cp` copies files"},
     {"wait", "`cay job wait JOB` waits for a command in the background"},
     {"metrics,usage,monitor", "`cay stats` shows what sandboxes use, `cay top ID` their processes"},
     {"events,watch", "`cay stats` shows what sandboxes use, `cay logs -f ID` what one prints"},

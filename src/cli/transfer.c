@@ -96,12 +96,11 @@ int api_save(struct api *api, const struct http_response *response, const char *
     return n < 0 ? -1 : 0;
 }
 
-int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,
-                    struct err *err)
+int place_download(struct api *api, const char *place, json_t *body, int fd, struct err *err)
 {
-    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/download", id);
-    json_t *body = path_body(path, anywhere);
+    auto_free char *where = xasprintf("/sandbox/%s/files/download", place);
     auto_free char *text = json_dumps(body, JSON_COMPACT);
+    auto_free char *path = xstrdup(json_text(body, "path"));
     struct http_response response;
     int r;
 
@@ -118,6 +117,14 @@ int remote_download(struct api *api, const char *id, const char *path, bool anyw
         return err_set(err, ERR_INTERNAL, "%s does not send files as bytes: is it a cay daemon?",
                        api->target);
     return api_save(api, &response, path, fd, err);
+}
+
+int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                    struct err *err)
+{
+    auto_free char *place = xasprintf("sandboxes/%s", id);
+
+    return place_download(api, place, path_body(path, anywhere), fd, err);
 }
 
 /* Exactly size bytes: a file that shrinks meanwhile breaks the request off, so that the old file in
@@ -145,25 +152,33 @@ static int send_bytes(struct api *api, int fd, int64_t size, const char *name, s
     return r;
 }
 
-int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
-                  int64_t size, int mode, struct err *err)
+int place_upload(struct api *api, const char *place, const char *query, const char *name, int fd,
+                 int64_t size, int mode, struct err *err)
 {
-    auto_free char *query = path_query(path);
     auto_free char *rest = NULL;
     auto_free char *bits = mode < 0 ? xstrdup("") : xasprintf("&mode=%04o", (unsigned)mode & 0777);
-    auto_free char *where = xasprintf("/sandbox/sandboxes/%s/files/upload?%s&anywhere=%s%s", id,
-                                      query, anywhere ? "true" : "false", bits);
+    auto_free char *where = xasprintf("/sandbox/%s/files/upload?%s%s", place, query, bits);
     struct http_response response;
 
     if (http_client_begin(api->http, "POST", where, OCTETS, size, err) < 0)
         return api_explain(api, err);
-    if (send_bytes(api, fd, size, path, err) < 0)
+    if (send_bytes(api, fd, size, name, err) < 0)
         return -1;
     if (http_client_finish(api->http, &response, err) < 0)
         return api_explain(api, err);
     if (api_check(api, &response, err) < 0)
         return -1;
     return http_client_body(api->http, 64u << 10, &rest, &(size_t){0}, err);
+}
+
+int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
+                  int64_t size, int mode, struct err *err)
+{
+    auto_free char *place = xasprintf("sandboxes/%s", id);
+    auto_free char *plain = path_query(path);
+    auto_free char *query = xasprintf("%s&anywhere=%s", plain, anywhere ? "true" : "false");
+
+    return place_upload(api, place, query, path, fd, size, mode, err);
 }
 
 int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,

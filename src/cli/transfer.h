@@ -1,5 +1,6 @@
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -34,6 +35,13 @@ void remote_mode(const char *permissions, struct remote_info *ret);
 /* Writes the body of an answer to fd; name is for errors. */
 int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
              struct err *err);
+
+/* A file below a place of the API ("sandboxes/ID", "volumes/ID"), into fd; takes body, which has
+ * its path. */
+int place_download(struct api *api, const char *place, json_t *body, int fd, struct err *err);
+/* Exactly size bytes of fd; query has the path, name is for people; a negative mode keeps it. */
+int place_upload(struct api *api, const char *place, const char *query, const char *name, int fd,
+                 int64_t size, int mode, struct err *err);
 
 /* Writes the bytes of a file in the sandbox to fd. */
 int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,

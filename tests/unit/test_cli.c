@@ -183,8 +183,8 @@ TEST(a_flag_of_another_tool_is_answered_with_what_to_do)
 
     CHECK_INT(PARSE(&a, &create, &err, "-p", "80:80"), -1);
     CHECK(str_starts(err.text, "-p: ports are not published yet"));
-    CHECK_INT(PARSE(&a, &create, &err, "--volume=/a:/b"), -1);
-    CHECK(str_starts(err.text, "--volume: folders of this machine"));
+    CHECK_INT(PARSE(&a, &create, &err, "--volumes-from=web"), -1);
+    CHECK(str_starts(err.text, "--volumes-from: name each volume with -v"));
     CHECK_INT(PARSE(&a, &create, &err, "--network", "host"), -1);
     CHECK(str_starts(err.text, "--network: sandboxes have no network"));
     CHECK_INT(PARSE(&a, &create, &err, "--ulimit", "nproc=5"), -1);
