@@ -69,6 +69,7 @@ struct agents {
     _Atomic uint32_t ready;                 /* main is in its own cgroups */
     _Atomic uint32_t young_execs;           /* that the first supervisor took, see young.c */
     _Atomic bool young_knocked;             /* and somebody else waited meanwhile */
+    _Atomic int64_t old_at;                 /* when the box is no longer young; 0 = not known yet */
     struct slot handlers[HANDLERS_MAX];
     struct slot execs[EXECS_MAX];
     _Atomic pid_t heavy[HEAVY_MAX]; /* 0 = free */

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -16,28 +17,43 @@
  *     when it lingers, or with an exec when the box is no longer young, or when the supervisor is
  *     gone. From then on supervisors are the spawner's children, and the first one goes after its
  *     call.
- *  3. A handler comes with the first exec, which may use up all processes that there are, with a
- *     caller, or when the box is no longer young. */
+ *  3. A handler comes with the first exec, which may use up all processes that there are, or with a
+ *     caller.
+ *  4. A box is young until some time after its first exec or call: until then it may be one of many
+ *     that wait for somebody to take them, and has no more than the two processes. */
 
 #define YOUNG_NS (100 * 1000000ll)
 
 static struct slot *first;
-static int64_t old_at; /* when the box is no longer young */
-static bool over;      /* rule 2 */
+static bool over; /* rule 2 */
+
+static bool is_old(void)
+{
+    int64_t at = agents->old_at;
+
+    return at && mono_ns() >= at;
+}
+
+/* Rule 4. The first supervisor and main may both be the first to say so. */
+static void note_use(void)
+{
+    int64_t none = 0;
+
+    if (agents->old_at == 0)
+        (void)atomic_compare_exchange_strong(&agents->old_at, &none, mono_ns() + YOUNG_NS);
+}
 
 /* ---- in main */
 
 void young_begin(struct pool *execs)
 {
-    old_at = mono_ns() + YOUNG_NS;
     first = &execs->slots[0];
     over = !pool_refill(execs);
 }
 
 bool young_needs_spawner(void)
 {
-    over |= agents->young_knocked || first->pid == 0 ||
-            (agents->young_execs > 0 && mono_ns() >= old_at);
+    over |= agents->young_knocked || first->pid == 0 || (agents->young_execs > 0 && is_old());
     if (over)
         agents->young_knocked = true; /* and need not be told again */
     return over;
@@ -45,12 +61,14 @@ bool young_needs_spawner(void)
 
 bool young_needs_handler(void)
 {
-    return over || agents->young_execs > 0 || mono_ns() >= old_at;
+    if (agents->old_at == 0 && slot_count_used(agents->handlers, HANDLERS_MAX) > 0)
+        note_use();
+    return over || agents->young_execs > 0 || is_old();
 }
 
 int64_t young_wait_ns(void)
 {
-    int64_t left = old_at - mono_ns();
+    int64_t left = agents->old_at - mono_ns();
 
     return !over && left > 0 ? left : -1;
 }
@@ -64,7 +82,8 @@ bool young_is_first(const struct slot *slot)
 
 bool young_takes(void)
 {
-    return ++agents->young_execs == 1 || mono_ns() >= old_at;
+    note_use();
+    return ++agents->young_execs == 1 || is_old();
 }
 
 int young_door(void)
