@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/config_internal.h"
+#include "engine/pool.h"
 #include "engine/pull_policy.h"
 #include "model/mount.h"
 #include "model/sandbox.h"
@@ -25,6 +26,7 @@ enum type {
     TYPE_LEVEL,
     TYPE_FORMAT,
     TYPE_PULL,
+    TYPE_PROFILES,
 };
 
 /* Less would be no sandbox at all: its agent and the processes beside it count too. */
@@ -148,6 +150,11 @@ static const struct variable {
     {"CAY_ALLOWED_HOSTS", NULL, TYPE_LIST, AT(hosts), 0, 0, NULL,
      "names for the Host header beside localhost; * = any, with a token only"},
     {"CAY_POOL", NULL, TYPE_U32, AT(prepared), 0, 256, "4", "sandboxes that are made ready ahead"},
+    {"CAY_POOL_SIZE", "III_POOL_SIZE", TYPE_U32, AT(pool_size), 0, POOL_SIZE_MAX, "2",
+     "sandboxes of each profile that are up before somebody asks for one; 0 = none"},
+    {"CAY_POOL_PROFILES", "III_POOL_PROFILES", TYPE_PROFILES, AT(pool_profiles), 0, 0, "host",
+     "what these are: IMAGE,MEMORY_MB,CPU,true|false (network);… All but the image may be left "
+     "out"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
 };
@@ -239,6 +246,14 @@ static char **parse_list(const char *text)
     return list;
 }
 
+static int parse_profiles(const char *name, const char *text, char **ret, struct err *err)
+{
+    if (pool_profiles_check(text, err) < 0)
+        return err_wrap(err, "%s", name);
+    *ret = xstrdup(text);
+    return 0;
+}
+
 static int set_variable(struct daemon_config *c, const struct variable *v, const char *name,
                         const char *text, struct err *err)
 {
@@ -267,6 +282,8 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
         return parse_word(name, text, formats, at, err);
     case TYPE_PULL:
         return parse_word(name, text, pull_policy_words, at, err);
+    case TYPE_PROFILES:
+        return parse_profiles(name, text, at, err);
     }
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
@@ -404,7 +421,7 @@ void config_done(struct daemon_config *c)
     for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
         void *at = (char *)c + variables[i].at;
 
-        if (variables[i].type == TYPE_STRING)
+        if (variables[i].type == TYPE_STRING || variables[i].type == TYPE_PROFILES)
             free(*(char **)at);
         else if (variables[i].type == TYPE_LIST)
             strv_free(*(char ***)at);

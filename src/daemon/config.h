@@ -18,6 +18,7 @@ struct daemon_config {
     char *token;        /* NULL = none */
     char *socket_group; /* as sockets.h says; NULL = not named */
     char *default_image, *workspace;
+    char *pool_profiles;                               /* as engine/pool.h says */
     char *allowed_images, *custom_images, *image_caps; /* as engine/policy.h says; NULL = none */
     bool image_strict, auto_install;
     uint32_t pull_policy;                                              /* enum pull_policy */
@@ -27,7 +28,7 @@ struct daemon_config {
     uint32_t default_timeout, default_memory, default_cpu_millis, default_pids, default_disk;
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
-    uint32_t max_volumes, default_volume_mb;
+    uint32_t pool_size, max_volumes, default_volume_mb;
     char **bind_allow; /* NULL = none */
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
     char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */

@@ -234,6 +234,8 @@ static int start_engine(struct daemon *d, struct err *err)
         .stopped_ttl_s = c->stopped_ttl,
         .sweep_s = c->sweep,
         .prepared = c->prepared,
+        .pool_size = c->pool_size,
+        .pool_profiles = c->pool_profiles,
         .disk_overcommit = c->disk_overcommit,
         .disk_reserve_mb = c->disk_reserve_mb,
         .memory = &d->memory,

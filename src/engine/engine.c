@@ -26,6 +26,7 @@
 #include "engine/space_internal.h"
 #include "engine/templates_internal.h"
 #include "engine/volumes_internal.h"
+#include "engine/warm_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "store/store.h"
@@ -72,6 +73,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->pulls = pulls_new();
     e->writer = writer_new();
     e->prepared = prepared_new();
+    e->warm = warm_new();
     e->reaper = reaper_new();
     e->quiet = quiet_new();
     e->destroyer = destroyer_new();
@@ -81,6 +83,8 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.data_dir = e->data_dir = xstrdup(config->data_dir);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
+    if (config->pool_profiles)
+        e->config.pool_profiles = e->pool_profiles = xstrdup(config->pool_profiles);
     e->store = store;
     e->images = images;
     e->runtime = runtime;
@@ -104,7 +108,7 @@ int engine_start(struct engine *e, struct err *err)
     volumes_start(e);
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || quiet_start(e, err) < 0 ||
         recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0 ||
-        flattener_start(e, err) < 0) {
+        flattener_start(e, err) < 0 || warm_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
@@ -136,6 +140,7 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
 {
     roster_close(e);
     pulls_stop(e);
+    warm_stop(e);
     flattener_stop(e);
     prepared_stop(e);
     space_stop(e);
@@ -157,6 +162,7 @@ void engine_free(struct engine *e)
     destroyer_free(e->destroyer);
     troubles_free(e->troubles);
     space_free(e->space);
+    warm_free(e->warm);
     prepared_free(e->prepared);
     writer_free(e->writer);
     pulls_free(e->pulls);
@@ -164,6 +170,7 @@ void engine_free(struct engine *e)
     templates_close(e->templates);
     build_cache_free(e->build_cache);
     images_used_free(e->images_used);
+    free(e->pool_profiles);
     free(e->default_image);
     policy_free(e->policy);
     pthread_mutex_destroy(&e->strays_lock);

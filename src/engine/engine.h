@@ -43,9 +43,11 @@ struct engine_config {
     uint32_t stopped_ttl_s;       /* 7 days: how long a stopped one is kept; 0 = for ever */
     uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
     uint32_t prepared;            /* 4: how many prepared ids are kept ready */
-    uint32_t disk_overcommit;     /* 100: disks may add up to so many times what is free; 0 = any */
-    uint32_t disk_reserve_mb;     /* of the host's disk that sandboxes do not get; 0 = a share */
-    struct budget *memory;        /* that long outputs are taken from; NULL = no bound */
+    uint32_t pool_size;        /* 2: boxes of each profile that are up before they are asked for */
+    const char *pool_profiles; /* IMAGE,MEMORY,CPU,NETWORK;… or NULL */
+    uint32_t disk_overcommit;  /* 100: disks may add up to so many times what is free; 0 = any */
+    uint32_t disk_reserve_mb;  /* of the host's disk that sandboxes do not get; 0 = a share */
+    struct budget *memory;     /* that long outputs are taken from; NULL = no bound */
 };
 
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,

@@ -20,6 +20,7 @@ struct build_cache;
 struct templates;
 struct troubles;
 struct volumes;
+struct warm;
 struct writer;
 
 /* Locks, in the order in which they may be taken:
@@ -34,12 +35,12 @@ struct writer;
  * Then volumes.changing, volume.opening and volumes.lock, in this order; the last is short.
  *  4. engine.roster.lock: which sandboxes exist. Never held during blocking work.
  *  5. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, prepared, destroyer, pulls), images_used, troubles, space and agent_waits
- * have locks of their own, below all of these. */
+ * The queues (writer, prepared, warm, destroyer, pulls), images_used, troubles, space and
+ * agent_waits have locks of their own, below all of these. */
 
 struct engine {
     struct engine_config config;
-    char *default_image, *workspace, *data_dir; /* what config points to */
+    char *default_image, *workspace, *data_dir, *pool_profiles; /* what config points to */
     struct policy *policy;
     struct store *store;
     struct image_store *images;
@@ -58,6 +59,7 @@ struct engine {
     struct pulls *pulls;
     struct writer *writer;
     struct prepared *prepared;
+    struct warm *warm;
     struct reaper *reaper;
     struct quiet *quiet;
     struct snapshots *snapshots;

@@ -7,6 +7,7 @@
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/policy.h"
+#include "engine/warm_internal.h"
 #include "image/image.h"
 
 struct image_use {
@@ -214,6 +215,7 @@ void images_collect(struct engine *e)
     struct err err = {0};
     int r;
 
+    warm_images_changed(e); /* whoever collects has changed what a name means */
     /* There are boxes or disks whose layers are not known. */
     if (atomic_load(&e->unknown_images))
         return;

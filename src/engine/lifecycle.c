@@ -22,6 +22,7 @@
 #include "engine/spec_internal.h"
 #include "engine/stop_internal.h"
 #include "engine/turn_internal.h"
+#include "engine/warm_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "model/sandbox.h"
@@ -32,7 +33,7 @@
 
 /* ---- create ---- */
 
-static void take_image(struct sandbox *sb, struct image *image)
+void sandbox_take_image(struct sandbox *sb, struct image *image)
 {
     sb->image_id = xstrdup(image->id);
     sb->image_env = steal_ptr(image->env);
@@ -55,7 +56,7 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
 
     turn_await(&sb->turn);
     roster_add(e, sb, true);
-    r = sandbox_launch(e, sb, image, err);
+    r = sb->warm ? warm_launch(e, sb, err) : sandbox_launch(e, sb, image, err);
     if (r == 0)
         r = sandbox_move(sb, SANDBOX_RUNNING, NULL, err);
     if (r < 0) {
@@ -71,10 +72,26 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
     return r;
 }
 
+/* One whose box waits for somebody, or with a box of which everything but its root is ready. */
+static int take_box(struct engine *e, struct image *image, const struct sandbox_spec *spec,
+                    struct sandbox **ret, struct err *err)
+{
+    struct box box;
+
+    *ret = warm_take(e, image->id, spec);
+    if (*ret)
+        return 0;
+    if (prepared_take(e, &box, err) < 0)
+        return -1;
+    *ret = sandbox_alloc(e, &box);
+    sandbox_take_image(*ret, image);
+    return 0;
+}
+
 /* Nothing is held but a place among the sandboxes while the image is pulled. */
 static int take_parts(struct engine *e, const struct sandbox_request *req,
                       const struct engine_watch *watch, struct sandbox_spec *spec,
-                      struct image **ret, struct box *box, struct err *err)
+                      struct image **ret, struct sandbox **sb, struct err *err)
 {
     struct image *image;
 
@@ -84,7 +101,7 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
         space_give(e, spec->limits.disk_mb);
         return -1;
     }
-    if (spec_take_image(e, req, image, spec, err) < 0 || prepared_take(e, box, err) < 0) {
+    if (spec_take_image(e, req, image, spec, err) < 0 || take_box(e, image, spec, sb, err) < 0) {
         images_release(e, image->id);
         images_drop(e, image->id, spec->image);
         image_free(image);
@@ -102,25 +119,22 @@ static int create(struct engine *e, const struct sandbox_request *req,
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct image *image;
-    struct box box;
     int r;
 
     if (roster_reserve(e, spec->name, req->unique, err) < 0) {
         sandbox_spec_done(spec);
         return -1;
     }
-    if (take_parts(e, req, watch, spec, &image, &box, err) < 0) {
+    if (take_parts(e, req, watch, spec, &image, &sb, err) < 0) {
         roster_unreserve(e, spec->name);
         sandbox_spec_done(spec);
         return -1;
     }
-    sb = sandbox_alloc(e, &box);
     sb->spec = *spec;
     sb->promised_mb = spec->limits.disk_mb;
     sb->state = SANDBOX_CREATING;
     sb->created_ms = now_ms();
     sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec->timeout_s));
-    take_image(sb, image);
     r = start(e, sb, image, err);
     if (r == 0)
         image_touch(e->images, image->name);

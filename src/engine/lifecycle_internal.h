@@ -4,7 +4,11 @@
 
 struct engine;
 struct err;
+struct image;
 struct sandbox;
+
+/* What it needs of the image that its box is made from; takes the environment out of it. */
+void sandbox_take_image(struct sandbox *sb, struct image *image);
 
 enum removal { REMOVED_BY_CALL, REMOVED_BY_EXPIRY, REMOVED_BY_STOP };
 

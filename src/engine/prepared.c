@@ -38,7 +38,8 @@ static void discard(struct engine *e, const struct box *box)
 
 /* The row comes first, with the id range, which must be known before anything runs: whatever
  * happens next, the row leads a later start to what was made. */
-static int prepare(struct engine *e, struct box *ret, struct err *err)
+int prepared_make(struct engine *e, const struct sandbox_limits *limits, struct box *ret,
+                  struct err *err)
 {
     struct box box = {.slot = BOX_NO_SLOT};
 
@@ -50,12 +51,17 @@ static int prepare(struct engine *e, struct box *ret, struct err *err)
         writer_delete(e, box.id); /* it may be written, and not synced */
         return -1;
     }
-    if (runtime_prepare(e->runtime, &box, &e->config.default_limits, err) < 0) {
+    if (runtime_prepare(e->runtime, &box, limits, err) < 0) {
         discard(e, &box);
         return -1;
     }
     *ret = box;
     return 0;
+}
+
+static int prepare(struct engine *e, struct box *ret, struct err *err)
+{
+    return prepared_make(e, &e->config.default_limits, ret, err);
 }
 
 int prepared_take(struct engine *e, struct box *ret, struct err *err)

@@ -69,6 +69,16 @@ int roster_reserve(struct engine *e, const char *name, bool unique, struct err *
     return r;
 }
 
+unsigned roster_room(struct engine *e)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&e->roster->lock);
+    n = e->roster->count + e->roster->reserved;
+    pthread_mutex_unlock(&e->roster->lock);
+    return n < e->config.max_sandboxes ? e->config.max_sandboxes - n : 0;
+}
+
 void roster_unreserve(struct engine *e, const char *name)
 {
     pthread_mutex_lock(&e->roster->lock);

@@ -20,6 +20,8 @@ void roster_close(struct engine *e);
 /* Counts one against the limit, and its name (NULL = none) as taken, before anything is made for
  * it: ERR_LIMIT; with unique ERR_CONFLICT when another has the name, or is being made with it. */
 int roster_reserve(struct engine *e, const char *name, bool unique, struct err *err);
+/* How many more there may be. */
+unsigned roster_room(struct engine *e);
 void roster_unreserve(struct engine *e, const char *name);
 /* Keeps a reference of its own. reserved: it takes the place that roster_reserve() has kept. */
 void roster_add(struct engine *e, struct sandbox *sb, bool reserved);

@@ -34,6 +34,9 @@ struct sandbox {
     struct turn env_turn, turn, commit_turn;
     pthread_mutex_t lock;
 
+    /* What it had before it was asked for (warm_internal.h). */
+    enum { WARM_NOTHING, WARM_BOX, WARM_DIRS /* and a box */ } warm;
+
     /* Fixed from the moment it is in the roster, but for pid, pid_start and started_ns, which
      * change when a box comes up or goes. */
     struct box box;

@@ -76,6 +76,10 @@ const struct error_code error_codes[] = {
     {"snapshot_not_found", 404, .help = "there is no snapshot with this id or name"},
     {"snapshot_of_another", 409, .help = "the snapshot is of another sandbox; clone it instead"},
     {"snapshot_limit", 429, .help = "there are as many snapshots as there may be"},
+    /* the warm pool */
+    {"pool_profile_not_found", 404, .help = "the pool has no profile with this id"},
+    {"pool_profile_exists", 409, .help = "the pool has such a profile; the text has its id"},
+    {"pool_limit", 429, .help = "the pool has as many profiles or boxes as it may"},
     /* the agent in a sandbox */
     {"agent_lost", 503, .help = "the sandbox ended before the call did"},
     {"agent_timeout", 503, 408, .help = "the sandbox does not answer"},

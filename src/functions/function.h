@@ -59,7 +59,7 @@ const struct field *path_param(const char *name, size_t len);
 /* One array a resource, each ended by {0}. */
 extern const struct function sandbox_functions[], exec_functions[], file_functions[],
     env_functions[], process_functions[], metrics_functions[], stream_functions[],
-    image_functions[], admin_functions[], template_functions[], build_functions[],
+    image_functions[], pool_functions[], admin_functions[], template_functions[], build_functions[],
     snapshot_functions[], volume_functions[];
 
 /* Calls it, if the caller may: ERR_FORBIDDEN otherwise. call->in has been checked (input.h). A name

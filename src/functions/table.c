@@ -15,6 +15,8 @@ const struct field path_params[] = {
      .help = "id of a snapshot, or the name of exactly one, percent-encoded"},
     {"strayId", FIELD_STRING, .pattern = "^sbx_[0-9a-f]{24}$", .example = EXAMPLE_SANDBOX_ID,
      .help = "id of what belongs to no sandbox"},
+    {"profileId", FIELD_STRING, .pattern = "^wp_[0-9a-f]{24}$",
+     .example = "\"wp_5f0c1e6b2a9d4c7e8f013b52\"", .help = "id of a profile of the pool"},
     {"execId", FIELD_STRING, .pattern = "^(ex|bg)_[0-9a-f]{24}$", .example = EXAMPLE_EXEC_ID,
      .help = "id of a command; bg_ of one in the background"},
     {"volumeId", FIELD_STRING, .max = 1024, .example = EXAMPLE_VOLUME_ID,
@@ -75,7 +77,7 @@ int functions_each(int (*each)(const struct function *f, void *arg), void *arg)
         sandbox_functions, exec_functions,     file_functions,   env_functions,
         process_functions, metrics_functions,  stream_functions, image_functions,
         admin_functions,   template_functions, build_functions,  snapshot_functions,
-        volume_functions,
+        volume_functions,  pool_functions,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {

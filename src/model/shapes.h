@@ -55,6 +55,9 @@ extern const struct shape build_step_event_shape, build_output_event_shape,
 /* what is used */
 extern const struct shape metrics_shape, global_metrics_shape;
 
+/* the warm pool */
+extern const struct shape pool_profile_shape, pool_profiles_shape, pool_status_shape;
+
 /* the daemon itself, and what is common */
 extern const struct shape health_shape, info_shape, openapi_shape, sweep_shape, strays_shape,
     success_shape, error_shape;

@@ -26,6 +26,7 @@ SANITIZER = os.environ.get("CAY_TEST_SANITIZER")  # "address" or "thread"
 RSS_SLACK_KIB = 131072 if SANITIZER else 0
 CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
+WARM = os.environ.get("CAY_TEST_WARM", "0")  # sandboxes of the host image that wait for somebody; test_pool.py has its own
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
 # Uses up all processes that it can have, and says so.
@@ -373,7 +374,7 @@ class Daemon:
     def environment(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
         return {**kept, "CAY_DATA": str(self.data), "CAY_RUN": str(self.run), "CAY_REST_PORT": "0",
-                "CAY_POOL": "1", "CAY_LOG_LEVEL": "debug", **self.extra}
+                "CAY_POOL": "1", "CAY_POOL_SIZE": WARM, "CAY_LOG_LEVEL": "debug", **self.extra}
 
     def spawn(self, args=(), **popen):
         """Starts the process and returns the read end of its ready pipe."""

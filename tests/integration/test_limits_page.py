@@ -8,7 +8,7 @@ from cay_harness import CAY, REPO
 PAGE = (REPO / "docs/limits.md").read_text()
 
 # Numbers, but no limits.
-NO_LIMITS = {"CAY_REST_PORT", "CAY_POOL"}
+NO_LIMITS = {"CAY_REST_PORT", "CAY_POOL", "CAY_POOL_SIZE"}
 
 # The program's own: row, macro and the file that has it.
 OWN = [
@@ -26,6 +26,8 @@ OWN = [
     ("how many on one machine, of all daemons", "ID_RANGES", "runtime/native/id_ranges.h"),
     ("names of images", "NAMES_MAX", "image/image_internal.h"),
     ("pulls at once", "PULLS_MAX", "engine/pulls.c"),
+    ("boxes of the warm pool in all", "POOL_SIZE_MAX", "engine/pool.h"),
+    ("profiles of the warm pool", "POOL_PROFILES_MAX", "engine/pool.h"),
     ("a JSON body", "BODY_MAX", "rest/serve.c"),
     ("a JSON body", "JSON_BODY_MAX", "functions/files.c"),
     ("a file inside JSON", "JSON_FILE_MAX", "rest/serve.c"),

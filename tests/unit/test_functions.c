@@ -13,6 +13,9 @@
     .bad = "{\"volumeId\": \"none\", \"path\": \"/\", \"mountPath\": \"/a\", \"content\": \"\", "  \
            "\"sandboxId\": \"" NO_SANDBOX "\"}",                                                   \
     .bad_code = "volume_not_found"
+#define NO_SANDBOX "sbx_000000000000000000000000"
+#define NO_EXEC    "bg_000000000000000000000000"
+#define NO_PROFILE "wp_000000000000000000000000"
 
 static json_int_t last_pid; /* of the last background command */
 
@@ -208,6 +211,12 @@ static const struct example {
     {"template::build", "{\"templateId\": \"t3\", \"pull\": true}",
      .first = {{"template::create", "{\"name\": \"t3\", \"config\": {\"image\": \"far:4\"}}"}},
      .bad = "{\"templateId\": \"nobody\"}", .bad_code = "template_not_found"},
+    {"pool::status", .never_fails = true},
+    {"pool::profiles", .never_fails = true},
+    {"pool::add", "{\"image\": \"host\", \"size\": 1}", .bad = "{\"image\": \"a$b\"}",
+     .bad_code = "bad_image"},
+    {"pool::remove", "{\"profileId\": \"" NO_PROFILE "\"}", .cannot = "pool_profile_not_found",
+     .bad = "{\"profileId\": \"" NO_PROFILE "\"}", .bad_code = "pool_profile_not_found"},
 
     {"lifecycle::sweep", .never_fails = true},
     {"system::strays", .never_fails = true},

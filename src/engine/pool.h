@@ -1,0 +1,38 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/sandboxes.h"
+
+struct engine;
+struct err;
+
+/* The warm pool: boxes that are up before somebody asks for them, so many of each profile. */
+
+#define POOL_SIZE_MAX     1000 /* of one profile, and of all together */
+#define POOL_PROFILES_MAX 64
+
+/* What is NULL or not given takes its default, as in a create. */
+struct pool_request {
+    const char *image; /* required */
+    struct maybe_number memory_mb, cpu_cores, pids, disk_mb;
+    bool network;
+    uint32_t size;
+};
+
+/* {total, ready, by_profile, profiles}. */
+void engine_pool_status(struct engine *e, json_t **ret);
+/* {profiles}. */
+void engine_pool_profiles(struct engine *e, json_t **ret);
+/* Gives a PoolProfile. It is kept over restarts, and filled in the background. ERR_CONFLICT
+ * "pool_profile_exists"; ERR_LIMIT "pool_limit" when there would be too many boxes or profiles. */
+int engine_pool_add(struct engine *e, const struct pool_request *req, json_t **ret,
+                    struct err *err);
+/* Its boxes go too. ERR_NOT_FOUND "pool_profile_not_found"; those of the configuration have no id.
+ */
+int engine_pool_remove(struct engine *e, const char *id, struct err *err);
+
+/* Is this a list of profiles as the configuration has them? ERR_INVALID says what it must be. */
+int pool_profiles_check(const char *text, struct err *err);

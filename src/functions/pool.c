@@ -1,0 +1,77 @@
+#include "engine/pool.h"
+#include "functions/functions_internal.h"
+#include "model/sandbox.h"
+
+static int status(struct call *call, struct err *err)
+{
+    (void)err;
+    engine_pool_status(call->engine, &call->out);
+    return 0;
+}
+
+static int list(struct call *call, struct err *err)
+{
+    (void)err;
+    engine_pool_profiles(call->engine, &call->out);
+    return 0;
+}
+
+static struct maybe_number in_maybe(const struct call *call, const char *name)
+{
+    const json_t *value = json_object_get(call->in, name);
+
+    return (struct maybe_number){.given = value, .value = json_number_value(value)};
+}
+
+static int add(struct call *call, struct err *err)
+{
+    struct pool_request req = {
+        .image = in_str(call, "image"),
+        .memory_mb = in_maybe(call, "memory"),
+        .cpu_cores = in_maybe(call, "cpu"),
+        .pids = in_maybe(call, "pids"),
+        .disk_mb = in_maybe(call, "disk"),
+        .network = in_bool(call, "network"),
+        .size = (uint32_t)in_int(call, "size"),
+    };
+
+    return engine_pool_add(call->engine, &req, &call->out, err);
+}
+
+static int remove_profile(struct call *call, struct err *err)
+{
+    if (engine_pool_remove(call->engine, in_str(call, "profileId"), err) < 0)
+        return -1;
+    return reply_success(call);
+}
+
+/* As those of a create: only one that wants the same gets such a box. */
+static const struct field add_fields[] = {
+    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
+     .help = "as in a create; it is not pulled for the pool"},
+    {"size", FIELD_INT, .min = 1, .max = POOL_SIZE_MAX, .preset = "2", .help = "how many"},
+    {"memory", FIELD_INT, .optional = true, .example = "512", .help = "MB, as in a create"},
+    {"cpu", FIELD_NUMBER, .optional = true, .help = "cores, as in a create"},
+    {"pids", FIELD_INT, .optional = true, .help = "processes and threads, as in a create"},
+    {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
+     .help = "MB of disk, as in a create"},
+    {"network", FIELD_BOOL, .optional = true, .help = "as in a create"},
+    {0},
+};
+
+const struct function pool_functions[] = {
+    {"pool::status", "GET", "/pool/status", NULL, status, NULL, SCOPE_READ,
+     .help = "Says how many sandboxes are ready before somebody asks for one",
+     .gives = &pool_status_shape},
+    {"pool::profiles", "GET", "/pool/profiles", NULL, list, NULL, SCOPE_READ,
+     .help = "Lists the kinds of sandboxes that the pool has ready", .gives = &pool_profiles_shape},
+    {"pool::add", "POST", "/pool/profiles", add_fields, add, NULL, SCOPE_ADMIN,
+     .help = "Has so many sandboxes of a kind ready from now on, also after a restart",
+     .gives = &pool_profile_shape,
+     .errors = "bad_image image_not_allowed image_cap_exceeded network_unsupported "
+               "pool_profile_exists pool_limit"},
+    {"pool::remove", "DELETE", "/pool/profiles/:profileId", NULL, remove_profile, NULL, SCOPE_ADMIN,
+     .help = "Removes a profile and what is ready of it", .gives = &success_shape,
+     .errors = "pool_profile_not_found"},
+    {0},
+};
