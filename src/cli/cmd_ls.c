@@ -13,13 +13,17 @@
 
 #define FIRST_PAGE 200
 
-/* "running", "running (entrypoint exited 1)": a sandbox outlives its main process. */
+/* "running", "stopped (reboot)", "running (entrypoint exited 1)": a sandbox outlives its main
+ * process. Nobody wonders about a stop that was asked for. */
 static void status_cell(struct table *t, const json_t *sandbox)
 {
     const json_t *main = json_object_get(sandbox, "entrypointState");
-    const char *status = json_text(sandbox, "status"), *reason = json_text(main, "reason");
+    const char *status = json_text(sandbox, "status"), *why = json_text(sandbox, "reason");
+    const char *reason = json_text(main, "reason");
 
-    if (strcmp(json_text(main, "state"), "exited") != 0 || !*reason)
+    if (*why && strcmp(why, "requested") != 0)
+        table_cellf(t, "%s (%s)", status, why);
+    else if (strcmp(json_text(main, "state"), "exited") != 0 || !*reason)
         table_cell(t, status);
     else if (strcmp(reason, "exit") == 0)
         table_cellf(t, "%s (entrypoint exited %" PRId64 ")", status, json_int(main, "exitCode"));

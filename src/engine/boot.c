@@ -187,13 +187,17 @@ int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struc
 
 /* ---- coming up again ---- */
 
-static int find_image(struct engine *e, struct sandbox *sb, struct image **ret, struct err *err)
+/* For its files any will do: what it wrote is on its disk. */
+static int find_image(struct engine *e, struct sandbox *sb, unsigned flags, struct image **ret,
+                      struct err *err)
 {
-    if (!sb->image_id || !*sb->image_id)
+    bool known = sb->image_id && *sb->image_id;
+
+    if (!known && !(flags & BOOT_QUIET))
         return err_code(err, ERR_CONFLICT, "conflict",
                         "what %s was made from is not known any more, so it cannot be started",
                         sb->box.id);
-    if (image_get(e->images, sb->image_id, ret, err) < 0)
+    if (image_get(e->images, known ? sb->image_id : "host", ret, err) < 0)
         return err_wrap(err, "the image of %s", sb->box.id);
     return 0;
 }
@@ -207,7 +211,7 @@ static int bring_up(struct engine *e, struct sandbox *sb, unsigned flags, struct
     struct write_job *intent = NULL;
     int r;
 
-    if (restore_finish(e, sb, err) < 0 || find_image(e, sb, &image, err) < 0)
+    if (restore_finish(e, sb, err) < 0 || find_image(e, sb, flags, &image, err) < 0)
         return -1;
     root.layers = image->layers;
     root.binds = image->binds;

@@ -146,8 +146,8 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     space_stop(e);
     if (stop_sandboxes && reaper_runs(e))
         remove_all(e);
-    quiet_stop(e);
     reaper_stop(e);
+    quiet_stop(e);
     writer_stop(e);
 }
 

@@ -1,0 +1,274 @@
+/* Stop and start: whatever fails on the way, a sandbox is as it was or as it was to be. */
+
+#include <sqlite3.h>
+#include <string.h>
+
+#include "engine/quiet_internal.h"
+#include "engine_world.h"
+
+#define HOST "{\"image\":\"host\",\"metadata\":{\"k\":\"v\"}}"
+
+static void change_database(struct world *w, const char *sql)
+{
+    auto_free char *path = xasprintf("%s/cay.db", w->dir);
+    sqlite3 *db;
+
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_busy_timeout(db, 5000), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+}
+
+/* From now on no row can say that. */
+static void refuse_rows(struct world *w, const char *state)
+{
+    auto_free char *sql = xasprintf(
+        "CREATE TRIGGER refuse_new BEFORE INSERT ON sandbox WHEN NEW.state = '%s' BEGIN SELECT "
+        "RAISE(ABORT, 'refused'); END; CREATE TRIGGER refuse_change BEFORE UPDATE ON sandbox WHEN "
+        "NEW.state = '%s' BEGIN SELECT RAISE(ABORT, 'refused'); END;",
+        state, state);
+
+    change_database(w, sql);
+}
+
+static void accept_rows(struct world *w)
+{
+    change_database(w, "DROP TRIGGER refuse_new; DROP TRIGGER refuse_change;");
+}
+
+static void stop(struct world *w, const char *id)
+{
+    json_t *s;
+
+    CHECK_INT(engine_stop_sandbox(w->engine, id, &s, NULL), 0);
+    CHECK_STR(str(s, "status"), "stopped");
+    CHECK_STR(str(s, "reason"), "requested");
+    json_decref(s);
+}
+
+static json_t *start(struct world *w, const char *id)
+{
+    struct err err = {0};
+    json_t *s;
+
+    if (engine_start_sandbox(w->engine, id, &s, &err) < 0)
+        TAP_FAIL("start: %s", err.text);
+    CHECK_STR(str(s, "status"), "running");
+    return s;
+}
+
+static void check_runs(struct world *w, const char *id)
+{
+    json_t *out = run(w, id, "echo on");
+
+    CHECK_STR(str(out, "stdout"), "on");
+    json_decref(out);
+}
+
+TEST(what_is_stopped_is_kept_for_its_own_time_and_lives_anew_when_started)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_new(&w);
+    w.engine->config.stopped_ttl_s = 1000000;
+    world_start(&w);
+    id = create(&w, HOST);
+    CHECK_INT(engine_stop_sandbox(w.engine, id, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") > now_ms() + 999000000);
+    json_decref(s);
+    CHECK(!fake_look(id)->alive);
+    /* Its disk is not to go before that, whoever asks. */
+    CHECK_INT(engine_renew(w.engine, id, 1, &s, NULL), 0);
+    CHECK(num(s, "expiresAt") > now_ms() + 999000000);
+    json_decref(s);
+    s = start(&w, id);
+    CHECK(num(s, "expiresAt") < now_ms() + 3700000);
+    CHECK(json_object_get(s, "reason") == NULL);
+    json_decref(s);
+    check_runs(&w, id);
+    world_done(&w);
+}
+
+TEST(a_stop_whose_row_cannot_be_written_changes_nothing)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    refuse_rows(&w, "stopped");
+    CHECK_INT(engine_stop_sandbox(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "running");
+    check_runs(&w, id);
+    CHECK_INT(engine_pause(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    CHECK_INT(engine_stop_sandbox(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "paused");
+    CHECK(fake_look(id)->alive);
+    accept_rows(&w);
+    stop(&w, id);
+    CHECK(!fake_look(id)->alive);
+    json_decref(start(&w, id));
+    world_done(&w);
+}
+
+TEST(a_start_that_fails_leaves_it_stopped_as_it_was)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    stop(&w, id);
+    atomic_store(&fake.fail_create, true);
+    CHECK_INT(engine_start_sandbox(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "stopped (requested)");
+    atomic_store(&fake.fail_create, false);
+    refuse_rows(&w, "running");
+    CHECK_INT(engine_start_sandbox(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "stopped (requested)");
+    CHECK(!fake_look(id)->alive);
+    accept_rows(&w);
+    refuse_rows(&w, "stopped"); /* the row of what is meant */
+    CHECK_INT(engine_start_sandbox(w.engine, id, &s, NULL), -1);
+    check_status(&w, id, "stopped (requested)");
+    CHECK(!fake_look(id)->alive);
+    accept_rows(&w);
+    json_decref(start(&w, id));
+    check_runs(&w, id);
+    world_done(&w);
+}
+
+TEST(what_does_not_end_is_told_of_and_ends_before_the_next_start)
+{
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    atomic_store(&fake.fail_stop, true);
+    CHECK_INT(engine_stop_sandbox(w.engine, id, &s, &err), -1);
+    CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    check_status(&w, id, "stopped (requested)");
+    atomic_store(&fake.fail_stop, false);
+    stop(&w, id); /* fine: it is */
+    json_decref(start(&w, id));
+    check_runs(&w, id);
+    world_done(&w);
+}
+
+TEST(a_daemon_that_was_killed_in_between_leaves_one_of_the_two)
+{
+    auto_free char *stopping = NULL, *starting = NULL;
+    struct world w;
+
+    world_up(&w);
+    stopping = create(&w, HOST);
+    starting = create(&w, HOST);
+    stop(&w, starting);
+    world_close(&w, false);
+    /* One row was written and the processes run on; of the other a box has come up. */
+    world_open(&w);
+    change_database(&w, "UPDATE sandbox SET state = 'stopped', reason = 'requested', pid = 0");
+    fake_boot(fake_look(starting));
+    world_start(&w);
+    check_status(&w, stopping, "stopped (requested)");
+    check_status(&w, starting, "stopped (requested)");
+    CHECK(!fake_look(stopping)->alive);
+    CHECK(!fake_look(starting)->alive);
+    json_decref(start(&w, stopping));
+    json_decref(start(&w, starting));
+    world_done(&w);
+}
+
+TEST(a_row_of_a_cay_that_could_not_start_it_counts_from_now)
+{
+    auto_free char *old = NULL, *new = NULL;
+    struct world w;
+    unsigned n;
+
+    world_new(&w);
+    w.config.stopped_ttl_s = w.engine->config.stopped_ttl_s = 1000;
+    world_start(&w);
+    old = create(&w, HOST);
+    new = create(&w, HOST);
+    stop(&w, old);
+    stop(&w, new);
+    world_close(&w, false);
+    world_open(&w);
+    {
+        auto_free char *sql =
+            xasprintf("UPDATE sandbox SET expires_ms = 1, deadline_ns = 1; UPDATE "
+                      "sandbox SET pid = 77 WHERE id = '%s'",
+                      old);
+
+        change_database(&w, sql);
+    }
+    world_start(&w);
+    CHECK_INT(engine_sweep(w.engine, &n, NULL), 0);
+    CHECK_INT(n, 1);
+    check_status(&w, new, "none");
+    check_status(&w, old, "stopped (requested)");
+    json_decref(start(&w, old));
+    world_done(&w);
+}
+
+TEST(files_of_a_stopped_one_have_a_box_in_which_nothing_runs)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    struct sandbox *sb, *again;
+    uint32_t boots;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"entrypoint\":[\"main\"]}");
+    stop(&w, id);
+    CHECK_INT(files_begin(w.engine, id, &sb, NULL), 0);
+    check_status(&w, id, "stopped (requested)");
+    CHECK(fake_look(id)->alive);
+    run_fails(&w, id, "echo x", ERR_CONFLICT, "sandbox_not_running");
+    boots = sb->boots;
+    CHECK_INT(files_begin(w.engine, id, &again, NULL), 0);
+    CHECK_INT(sb->boots, boots);
+    files_done(again);
+    /* A start takes it over, under the hands of who uses it. */
+    s = start(&w, id);
+    json_decref(s);
+    CHECK_INT(sb->boots, boots);
+    files_done(sb);
+    check_runs(&w, id);
+    stop(&w, id);
+    CHECK_INT(files_begin(w.engine, id, &sb, NULL), 0);
+    files_done(sb);
+    CHECK_INT(engine_remove(w.engine, id, NULL), 0);
+    CHECK_INT(files_begin(w.engine, id, &sb, NULL), -1);
+    world_done(&w);
+}
+
+TEST(a_box_for_files_goes_with_the_engine)
+{
+    auto_free char *id = NULL;
+    struct sandbox *sb;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    stop(&w, id);
+    CHECK_INT(files_begin(w.engine, id, &sb, NULL), 0);
+    files_done(sb);
+    world_close(&w, false);
+    CHECK(!fake_look(id)->alive);
+    world_open(&w);
+    world_start(&w);
+    check_status(&w, id, "stopped (requested)");
+    world_done(&w);
+}
+
+TAP_MAIN
