@@ -528,6 +528,20 @@ TEST(what_was_synced_is_there_after_a_power_cut)
     disk_free(d);
 }
 
+TEST(a_power_cut_leaves_a_new_disk_that_a_box_can_use)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64);
+
+    disk_shut_down(disk);
+    CHECK_INT(close(disk), 0);
+    disk = mount_again(d, FIRST);
+    check_like_new(disk);
+    CHECK_INT(retire(d, FIRST, disk, DISK_ONCE), 0);
+    disk_free(d);
+}
+
 TEST(what_one_box_removed_does_not_come_back_to_the_next_with_a_power_cut)
 {
     auto_dir char *dir = dir_new();

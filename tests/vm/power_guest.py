@@ -61,7 +61,7 @@ for n in range(1, 1 << 30):
     "sqlite": """
 import sqlite3
 db = sqlite3.connect("sqlite.db", isolation_level=None)
-db.execute("pragma synchronous = full")
+db.execute("pragma synchronous = extra") # full does not sync that the journal is gone
 db.execute("create table t (n integer primary key, pad text)")
 for n in range(1, 1 << 30):
     db.execute("insert into t values (?, ?)", (n, "x" * 500))
@@ -133,23 +133,13 @@ def run(id, program):
     return [CAY, "exec", id, "python3", "-c", f"import os; os.chdir('{WORK}')\n{program}"]
 
 
-def look(id):
-    """What is on the disk, mounted as a start would."""
-    image = f"/data/cay/sandboxes/{id}.img"
-    subprocess.run(["mount", "-o", "loop", image, "/look"], check=True)
-    where = f"/look/upper{WORK}"
-    found = subprocess.run(["python3", "-c", READER], cwd=where if os.path.isdir(where) else "/look", stdout=subprocess.PIPE,
-                           text=True).stdout
-    subprocess.run(["umount", "/look"], check=True)
-    whole = subprocess.run(["e2fsck", "-f", "-n", image], stdout=subprocess.DEVNULL).returncode == 0
-    return found.strip() if whole else "a damaged disk"
-
-
 def check():
-    os.makedirs("/look", exist_ok=True)
     for sandbox in json.loads(cay("ls", "--all", "--json")):
-        id, status = sandbox["id"], sandbox["status"]
-        say("FOUND", id, status, look(id) or "nothing")
+        id = sandbox["id"]
+        cay("start", id)
+        found = subprocess.run(run(id, READER), stdout=subprocess.PIPE, text=True).stdout
+        cay("stop", id)
+        say("FOUND", id, sandbox["status"], found.strip() or "nothing")
 
 
 def write(kind, id):
@@ -166,7 +156,7 @@ def churn():
         id = cay("create")
         subprocess.run(run(id, f"f = open('secret', 'w'); f.write('{id}'); f.flush(); os.fsync(f)"))
         cay("rm", id)
-        if kept < 4:
+        if kept < 2:
             cay("create")
             kept += 1
 

@@ -216,12 +216,13 @@ static char *path_of(const struct disk *d, const char *id)
     return xasprintf("%s/%s%s", d->dir, id, d->quota ? "" : ".img");
 }
 
-/* upper/ becomes the root of the box, logs/ is the agent's; work/ stays the host's. */
+/* upper/ becomes the root of the box, logs/ is the agent's; work/ stays the host's. The owner of
+ * upper/ comes last: a disk on which that is set has all of it. */
 static int give_to(int mount, uint32_t owner, struct err *err)
 {
-    if (fchownat(mount, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
-        fchmodat(mount, "upper", 0755, 0) < 0 ||
-        fchownat(mount, "logs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fchmodat(mount, "upper", 0755, 0) < 0 ||
+        fchownat(mount, "logs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchownat(mount, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, errno, "set the owner of the disk");
     return 0;
 }
@@ -291,16 +292,18 @@ int disk_make_dir(int fd, const char *path, uint32_t mode, uint32_t owner, struc
     return r < 0 ? err_sys(err, -r, "make %s on the disk", path) : 0;
 }
 
-/* A power cut soon after a disk was used again leaves it empty. */
+/* A power cut soon after a disk was made, or was made ready for another, leaves it as it was before
+ * that. */
 static int make_missing(int mount, uint32_t owner, struct err *err)
 {
-    bool new = faccessat(mount, "upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-               faccessat(mount, "logs", F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+    struct stat upper;
 
     for (size_t i = 0; i < DISK_FOLDERS; i++)
         if (mkdirat(mount, disk_folders[i], 0700) < 0 && errno != EEXIST)
             return err_sys(err, errno, "make the folders of the disk");
-    return new ? give_to(mount, owner, err) : 0;
+    if (fstatat(mount, "upper", &upper, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(err, errno, "look at the disk");
+    return upper.st_uid == 0 ? give_to(mount, owner, err) : 0;
 }
 
 /* work/ has nothing that anybody needs, but in one of an older version a word that its overlay
