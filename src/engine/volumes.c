@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -13,10 +14,13 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
+#include "engine/threads_internal.h"
 #include "engine/volumes_internal.h"
 #include "model/mount.h"
 #include "runtime/runtime.h"
 #include "store/documents.h"
+
+#define REMOVE_WAIT_NS (2 * 1000000000ll)
 
 struct volume {
     struct volume *next;
@@ -35,7 +39,8 @@ struct volumes {
     struct documents *documents;
     pthread_mutex_t changing; /* one create or remove at a time; the disk is waited for */
     pthread_mutex_t lock;     /* the list and pins; taken before the roster's */
-    struct volume *first;     /* the oldest */
+    pthread_cond_t unpinned;
+    struct volume *first; /* the oldest */
 };
 
 /* ---- the list; with the lock ---- */
@@ -184,6 +189,7 @@ void volume_unpin(struct engine *e, struct volume *v)
     close_unused(e, v);
     (void)pthread_mutex_lock(&e->volumes->lock);
     last = --v->pins == 0 && v->gone;
+    (void)pthread_cond_broadcast(&e->volumes->unpinned);
     (void)pthread_mutex_unlock(&e->volumes->lock);
     if (last)
         volume_free(v);
@@ -238,6 +244,7 @@ int volumes_open(struct engine *e, struct err *err)
     e->volumes = vs;
     (void)pthread_mutex_init(&vs->changing, NULL);
     (void)pthread_mutex_init(&vs->lock, NULL);
+    cond_init_monotonic(&vs->unpinned);
     if (documents_open(e->config.data_dir, "volumes", &vs->documents, err) < 0)
         return -1;
     all = documents_all(vs->documents);
@@ -261,6 +268,7 @@ void volumes_close(struct engine *e)
     documents_close(vs->documents);
     (void)pthread_mutex_destroy(&vs->changing);
     (void)pthread_mutex_destroy(&vs->lock);
+    (void)pthread_cond_destroy(&vs->unpinned);
     free(vs);
     e->volumes = NULL;
 }
@@ -508,6 +516,17 @@ static int in_use(struct engine *e, const struct volume *v, struct err *err)
     return 0;
 }
 
+/* Most are at it for a moment only: a look at the host's disk, or the end of a sandbox. With the
+ * lock, which is given back meanwhile. */
+static void await_others(struct volumes *vs, const struct volume *v)
+{
+    int64_t until = mono_ns() + REMOVE_WAIT_NS;
+    struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+
+    while (v->pins > 1 && pthread_cond_timedwait(&vs->unpinned, &vs->lock, &at) == 0)
+        ;
+}
+
 /* From the rename on it is removed, whatever happens: a start goes on with that. */
 static int remove_pinned(struct engine *e, struct volume *v, struct err *err)
 {
@@ -515,6 +534,7 @@ static int remove_pinned(struct engine *e, struct volume *v, struct err *err)
     int r;
 
     (void)pthread_mutex_lock(&vs->lock);
+    await_others(vs, v);
     r = v->gone ? not_found(v->id, err) : in_use(e, v, err);
     if (r == 0)
         take_out(vs, v); /* nobody can pin it any more */

@@ -259,14 +259,18 @@ static int go_inside(const struct launcher *l, const struct plan *plan, const in
     _exit(0);
 }
 
-int launch_attach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
+int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
                   const char **step)
 {
     auto_close int mount = -1;
+    int r;
 
     *step = "read the plan";
     if (plan->n_mounts != 1 || n_fds != PLAN_ATTACH_FDS)
         return -EPROTO;
+    r = !l->stage ? root_setup(l, plan->stage, step) : 0;
+    if (r < 0)
+        return r;
     mount = attach_prepare(l, plan, &plan->mounts[0], fds[PLAN_ATTACH_MOUNT],
                            fds[PLAN_ATTACH_USERS], step);
     if (mount < 0)

@@ -21,7 +21,7 @@ int attach_prepare_all(const struct launcher *l, const struct plan *plan, const 
 int attach_place(int top, const char *path, int mount);
 
 /* In the launcher: an ATTACH and a DETACH, with the descriptors of the plan. */
-int launch_attach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
+int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
                   const char **step);
 int launch_detach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
                   const char **step);

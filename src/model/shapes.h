@@ -24,7 +24,8 @@ extern const struct shape exec_result_shape, exec_event_shape, background_exec_s
 
 /* volumes, and what is mounted */
 extern const struct shape mount_shape, volume_mount_shape, tmpfs_mount_shape, volume_shape,
-    volume_list_shape, volume_attached_shape, volume_detached_shape, volume_deleted_shape;
+    volume_list_shape, volume_attached_shape, volume_detached_shape, volume_deleted_shape,
+    volume_holder_shape;
 
 /* snapshots */
 extern const struct shape snapshot_shape, snapshot_list_shape, snapshot_deleted_shape, fork_shape;

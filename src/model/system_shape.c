@@ -111,6 +111,8 @@ static const struct field error_fields[] = {
      .help = "of a build: the step that failed"},
     {"output", FIELD_STRING, .optional = true,
      .help = "of a build and of template_not_ready: the last lines of the command's output"},
+    {"processes", FIELD_ARRAY, .optional = true, .of = &volume_holder_shape,
+     .help = "of volume_busy: who has files of it open, 16 at most"},
     {0},
 };
 const struct shape error_shape = {"Error", error_fields, .help = "any failure"};

@@ -107,3 +107,12 @@ static const struct field deleted_fields[] = {
 };
 const struct shape volume_deleted_shape = {"VolumeDeleted", deleted_fields,
                                            .help = "it is gone, with all that was in it"};
+
+static const struct field holder_fields[] = {
+    {"pid", FIELD_INT, .example = "15", .help = "as the sandbox knows it"},
+    {"command", FIELD_STRING, .example = "\"sleep 1000\"", .help = "its command line"},
+    {"path", FIELD_STRING, .example = "\"/data/log\"", .help = "what it has open, or is in"},
+    {0},
+};
+const struct shape volume_holder_shape = {"VolumeHolder", holder_fields,
+                                          .help = "a process that uses a volume"};

@@ -86,7 +86,7 @@ struct plan {
     uint32_t cgroup_v2;
     char *hostname;
 
-    /* START and ATTACH also have ids_base */
+    /* START and ATTACH also have ids_base, and ATTACH stage */
 
     /* both: of the PARK what most boxes have */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */

@@ -552,7 +552,7 @@ class Daemon:
 
 
 def normal(text):
-    text = ID.sub("sbx_*", text)
+    text = re.sub(r"vol_[0-9a-f]{24}", "vol_*", ID.sub("sbx_*", text))
     return re.sub(r"(socket|pipe|anon_inode|memfd):\S*", r"\1", text)
 
 
@@ -614,7 +614,7 @@ class Ledger:
         out = collections.Counter()
         for daemon in Daemon.everyone:
             for top in (daemon.data, daemon.run):
-                for where in (top, top / "sandboxes", top / "scratch", top / "images", top / "snapshots"):
+                for where in (top, top / "sandboxes", top / "scratch", top / "images", top / "snapshots", top / "volumes"):
                     with contextlib.suppress(OSError):
                         out.update(normal(str(where / n)) for n in os.listdir(where)
                                    if not n.startswith(("cay.db-", "template-")))

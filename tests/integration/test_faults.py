@@ -47,6 +47,7 @@ STEPS = [
     "show /etc/hosts",
     "move /proc, /sys and /dev",
     "limit /dev/shm",
+    "mount volumes",
     "enter the root filesystem",
     "limit the size of files",
     "drop capabilities",

@@ -138,6 +138,7 @@ int native_attach(struct runtime *rt, const struct box *box, const struct box_mo
     struct native *n = native_of(rt);
     struct plan plan = {.op = PLAN_ATTACH,
                         .id = (char *)(uintptr_t)box->id,
+                        .stage = n->stage,
                         .ids_base = id_range_base(box->slot),
                         .n_mounts = 1};
     int fds[PLAN_ATTACH_FDS] = {[PLAN_ATTACH_MOUNT] = mount->fd};

@@ -1,0 +1,189 @@
+"""What a sandbox could try with a volume, a bind or the places that they are mounted at."""
+
+import os
+import subprocess
+
+import pytest
+
+from cay_harness import read_text
+
+
+@pytest.fixture
+def place(shared):
+    """An API, and a sandbox that has a volume at /v."""
+    with shared.api() as api:
+        v = api.post("/volumes", {"name": "sec", "sizeMb": 32}).ok()["id"]
+        id = api.create(volumes=[{"name": "sec", "mountPath": "/v"}])["id"]
+        try:
+            yield api, id
+        finally:
+            api.delete(f"/sandboxes/{id}")
+            api.delete(f"/volumes/{v}")
+
+
+def mount_lines(daemon, id):
+    return read_text(f"/proc/{daemon.agent_pid(id)}/mountinfo").splitlines()
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/proc", "/proc/sys", "/sys/fs", "/dev", "/dev/shm", "/./proc", "proc", "/a/../proc"])
+def test_nothing_is_mounted_over_what_is_the_kernels(place, path):
+    api, id = place
+    assert api.post("/volumes/sec/attach", {"sandboxId": id, "mountPath": path}).status == 400
+    assert api.try_create(tmpfs=[{"mountPath": path, "sizeMb": 1}]).status == 400
+
+
+def test_no_link_leads_a_mount_elsewhere(shared, place):
+    api, id = place
+    before = mount_lines(shared, id)
+    api.sh(id, "ln -s /proc /l1; ln -s /proc/sys /l2; ln -s / /l3; ln -s /proc/1/root /l4; ln -s ../../../.. /l5")
+    make = {"sandboxId": id, "subPath": "s"}
+    for path in ("/l1/sys", "/l2", "/l3/proc", "/l4/x", "/l5/tmp/x"):
+        api.post("/volumes/sec/attach", {**make, "mountPath": path}).failed(400, "bad_mount_path")
+    assert mount_lines(shared, id) == before
+
+
+def test_no_link_leads_an_unmount_elsewhere(shared, place):
+    """/x/sys is a volume; the sandbox makes /x a link to /proc, where /proc/sys is closed by a mount."""
+    api, id = place
+    api.sh(id, "mkdir -p /x")
+    api.post("/volumes/sec/attach", {"sandboxId": id, "mountPath": "/x/sys", "subPath": "s"}).ok()
+    api.sh(id, "mv /x /y; ln -s /proc /x")
+    closed = [line for line in mount_lines(shared, id) if " /proc" in line]
+    api.post("/volumes/sec/detach", {"mountPath": "/x/sys"}).ok()
+    assert [line for line in mount_lines(shared, id) if " /proc" in line] == closed
+    assert not any(" /y/sys " in line for line in mount_lines(shared, id))
+    assert api.exec(id, "echo 1 >/proc/sys/kernel/panic")["exitCode"] != 0
+
+
+def test_a_mount_point_that_is_renamed_all_the_time(shared, place):
+    api, id = place
+    closed = [line.split(" ", 2)[2] for line in mount_lines(shared, id) if " /proc" in line or " /sys" in line]
+    x = api.background(id, "mkdir -p /r/m; while :; do mv /r/m /r/n; ln -s /proc/sys /r/m; rm /r/m; mv /r/n /r/m; done 2>/dev/null")
+    for _ in range(30):
+        if api.post("/volumes/sec/attach", {"sandboxId": id, "mountPath": "/r/m", "subPath": "s"}).status == 200:
+            api.post("/volumes/sec/detach", {"mountPath": "/r/m"})
+    api.sh(id, f"kill -9 {x['pid']} || true")
+    now = [line.split(" ", 2)[2] for line in mount_lines(shared, id) if " /proc" in line or " /sys" in line]
+    assert now == closed
+
+
+def test_setuid_devices_and_owners(shared, place):
+    api, id = place
+    said = api.exec(id, "mknod /v/null c 1 3; cp /usr/bin/id /v/id; chown 0:0 /v/id; chmod 4755 /v/id; "
+                        "setpriv --reuid 1000 --clear-groups /v/id -u")
+    assert said["stdout"] == "1000\n" and "mknod" in said["stderr"]
+    assert all("nosuid" in line and "nodev" in line and "idmapped" in line
+               for line in mount_lines(shared, id) if " /v " in line)
+    # On the host's side ids are small ones of the image, and nobody can reach it there by a name.
+    assert api.post("/volumes/sec/files/info", {"path": "/id"}).ok()["owner"] == "root"
+    assert not [line for line in open("/proc/self/mountinfo") if "volumes/vol_" in line]
+    other = api.create(volumes=[{"name": "sec", "mountPath": "/o"}])["id"]
+    api.sh(id, "echo 1 >/v/f; chown 1234 /v/f")
+    assert api.sh(other, "stat -c %u /o/f") == "1234\n"
+    assert api.exec(id, "chown 70000 /v/f")["exitCode"] != 0
+    api.remove(other)
+
+
+def test_what_is_no_file_is_not_opened_from_outside(place):
+    api, id = place
+    api.sh(id, "cd /v; mkfifo fifo; ln -s /etc/shadow out; ln -s ../../../etc/passwd up; ln -s loop loop; ln -s /f in; echo 1 >f; "
+               "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"")
+    files = "/volumes/sec/files"
+    for name in ("fifo", "out", "up", "loop", "sock"):
+        for what in ("read", "download"):
+            reply = api.post(f"{files}/{what}", {"path": f"/{name}"})
+            assert reply.status in (400, 404), (name, reply.body)
+    assert api.post(f"{files}/read", {"path": "/in"}).ok() == "1\n"
+    # A write replaces the link, and never what it leads to.
+    for name in ("out", "fifo", "in"):
+        api.post(f"{files}/write", {"path": f"/{name}", "content": "mine"}).ok()
+    assert api.sh(id, "cat /v/out /v/fifo /v/in /v/f") == "mineminemine1\n"
+    api.sh(id, "ln -s /etc /v/dir")
+    api.post(f"{files}/write", {"path": "/dir/passwd", "content": "x"}).failed(404)
+    api.post(f"{files}/mkdir", {"path": "/dir/new"}).failed(400)
+    api.post(f"{files}/delete", {"path": "/dir", "recursive": True}).ok()
+    assert os.path.exists("/etc/passwd")
+
+
+def test_a_sub_path_does_not_lead_out(place):
+    api, id = place
+    api.sh(id, "ln -s / /v/root; ln -s ../.. /v/up; echo 1 >/v/file")
+    for sub in ("root", "up", "root/etc", "file", "../x"):
+        reply = api.post("/volumes/sec/attach", {"sandboxId": id, "mountPath": "/s", "subPath": sub})
+        assert reply.status == 400, (sub, reply.body)
+
+
+# ---- folders of the host ----
+
+
+@pytest.fixture
+def host(daemon_of, tmp_path):
+    allowed = tmp_path / "allowed"
+    for name in ("ann", "rooted", "ann/deep"):
+        (allowed / name).mkdir(parents=True)
+    (tmp_path / "secret").mkdir()
+    (allowed / "ann/f").write_text("ann's")
+    (allowed / "ann/roots").write_text("root's")
+    for name in ("ann", "ann/f", "ann/deep"):
+        os.chown(allowed / name, 4321, 4321)
+    (allowed / "link").symlink_to(tmp_path / "secret")
+    (allowed / "ann/link").symlink_to(tmp_path / "secret")
+    own = daemon_of(env={"CAY_BIND_ALLOW": str(allowed)}).start()
+    with own.api() as api:
+        yield api, allowed
+
+
+def bind(path, **more):
+    return [{"path": str(path), "mountPath": "/b", **more}]
+
+
+def test_only_what_the_operator_listed(host, shared, tmp_path):
+    api, allowed = host
+    for path in (tmp_path / "secret", "/etc", "/", f"{allowed}x", tmp_path):
+        api.try_create(volumes=bind(path)).failed(403, "bind_not_allowed")
+    api.try_create(volumes=bind(f"{allowed}/../secret")).failed(400, "path_traversal")
+    for path in (allowed / "link", allowed / "ann/link", allowed / "none"):
+        api.try_create(volumes=bind(path)).failed(400, "bad_bind")
+    api.try_create(volumes=bind(allowed / "ann", subPath="link")).failed(400, "bad_bind")
+    with shared.api() as other:
+        other.try_create(volumes=bind(allowed / "ann")).failed(403, "bind_not_allowed")
+    assert api.ids() == []
+
+
+def test_the_owner_is_root_inside_and_nobody_else_is_anybody(host):
+    api, allowed = host
+    id = api.create(volumes=bind(allowed / "ann"))["id"]
+    assert api.sh(id, "cat /b/f; stat -c %u /b/f /b/roots; echo new >/b/new") == "ann's0\n65534\n"
+    st = os.stat(allowed / "ann/new")
+    assert (st.st_uid, st.st_gid) == (4321, 4321)
+    assert api.exec(id, "chown 5 /b/f || rm -f /b/roots || setpriv --reuid 1000 touch /b/x")["exitCode"] != 0
+    assert (allowed / "ann/roots").read_text() == "root's" and os.stat(allowed / "ann/f").st_uid == 4321
+    assert "idmapped" in api.sh(id, "grep ' /b ' /proc/self/mountinfo")
+    api.remove(id)
+
+
+def test_what_is_roots_is_only_shown(host):
+    api, allowed = host
+    api.try_create(volumes=bind(allowed / "rooted")).failed(403, "bind_not_allowed", "readOnly")
+    id = api.create(volumes=bind(allowed / "rooted", readOnly=True))["id"]
+    assert "Read-only" in api.exec(id, "touch /b/x")["stderr"]
+    api.remove(id)
+
+
+@pytest.mark.needs("root")
+def test_what_cannot_be_mapped_is_refused(daemon_of):
+    own = daemon_of(env={"CAY_BIND_ALLOW": "/proc/sys,/sys/kernel"}).start()
+    with own.api() as api:
+        api.try_create(volumes=bind("/proc/sys/kernel", readOnly=True)).failed(400, "mount_unmappable")
+        assert api.ids() == []
+
+
+def test_mounts_of_the_host_do_not_come_in(host):
+    api, allowed = host
+    id = api.create(volumes=bind(allowed / "ann"))["id"]
+    subprocess.run(["mount", "-t", "tmpfs", "late", str(allowed / "ann/deep")], check=True)
+    try:
+        assert "late" not in api.sh(id, "cat /proc/self/mountinfo")
+    finally:
+        subprocess.run(["umount", str(allowed / "ann/deep")], check=True)
+    api.remove(id)
