@@ -8,6 +8,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/env_args.h"
+#include "cli/escape.h"
 #include "cli/table.h"
 #include "cli/ui.h"
 
@@ -227,6 +228,37 @@ int cmd_fork(struct args *args)
     else
         json_array_foreach(json_object_get(answer, "sandboxes"), i, one)
             printf("%s\n", json_text(one, "id"));
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+/* ---- diff ---- */
+
+int cmd_diff(struct args *args)
+{
+    auto_free char *snapshot = args->n_words > 1 ? url_encoded(args->words[1]) : NULL;
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    json_t *answer = NULL, *one;
+    struct err err = {0};
+    size_t i;
+
+    if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/sandboxes/%s/diff%s%s", id,
+                 snapshot ? "?snapshotId=" : "", snapshot ? snapshot : "") < 0)
+        return ui_fail(&err);
+    if (args_has(args, "json")) {
+        ui_json(json_object_get(answer, "changes"));
+    } else {
+        json_array_foreach(json_object_get(answer, "changes"), i, one)
+        {
+            auto_free char *path = escape_text(ESCAPE_CELL, json_text(one, "path"));
+
+            printf("%s %s\n", json_text(one, "kind"), path);
+        }
+    }
+    if (json_is_true(json_object_get(answer, "truncated")))
+        ui_warn("there are more changes than are told");
     json_decref(answer);
     return STATUS_OK;
 }

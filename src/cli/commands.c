@@ -601,6 +601,13 @@ const struct command commands[] = {
     {"image catalog", NULL, "[flags]", "list the short names that stand for images", NULL,
      "cay image catalog\ncay run python python3 --version", json_flags, 0, 0, false, NULL,
      cmd_image_catalog},
+    {"diff", NULL, "[flags] ID [SNAPSHOT]",
+     "list the files that a sandbox has added (A), modified (M) or deleted (D)",
+     "Against the image that it was made from, or a snapshot. What is in a folder that was deleted "
+     "is\n"
+     "not listed.",
+     "cay diff web\ncay diff --json web before-upgrade", json_flags, 1, 2, false,
+     "sandbox snapshot", cmd_diff},
     {"fork", "clone", "[flags] ID", "make sandboxes from another as it is now, and print their ids",
      "The new ones have its files and its configuration, not its processes; the entrypoint runs "
      "in\n"

@@ -112,7 +112,7 @@ static const struct word_hint word_hints[] = {
     {"upload,download,put,get,write,read,cat,file download,file get,file cat,file cp",
      "`cay cp` copies files in and out; `cay file read ID PATH` prints one"},
     {"search", "cay does not search registries; `cay pull REFERENCE` takes any name they have"},
-    {"history,diff", "cay does not tell what changed; `cay image inspect NAME` shows an image"},
+    {"history", "`cay image inspect NAME` shows an image, `cay diff ID` what a sandbox changed"},
     {"setenv,export-env,set-env", "`cay env set ID NAME=VALUE` sets variables of a sandbox"},
     {"bg,background,fg", "`cay exec -d ID COMMAND` leaves one running, `cay jobs` lists them, `cay "
                          "attach ID JOB` comes back"},

@@ -40,3 +40,8 @@ int engine_snapshot_clone(struct engine *e, const char *id, const char *name, js
 #define FORK_MAX 1000
 int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const char *name,
                 json_t **ret, struct err *err);
+
+/* {changes: [{kind, path, type, size}], truncated}: what it changed against a snapshot, or (NULL)
+ * against what it was made from, by path. It stands still meanwhile. */
+int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
+                struct err *err);

@@ -66,6 +66,11 @@ static int delete_snapshot(struct call *call, struct err *err)
     return 0;
 }
 
+static int diff(struct call *call, struct err *err)
+{
+    return engine_diff(call->engine, in_id(call), in_snapshot(call), &call->out, err);
+}
+
 static int clone_sandbox(struct call *call, struct err *err)
 {
     json_t *made;
@@ -120,6 +125,12 @@ static const struct field restore_fields[] = {
     {0},
 };
 
+static const struct field diff_fields[] = {
+    {"snapshotId", FIELD_STRING, .optional = true, .min = 1, .max = 1024,
+     .help = "id or name of a snapshot; what the sandbox was made from when absent"},
+    {0},
+};
+
 static const struct field clone_fields[] = {
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     {0},
@@ -168,6 +179,10 @@ const struct function snapshot_functions[] = {
     {"snapshot::delete", "DELETE", "/snapshots/:snapshotId", NULL, delete_snapshot, NULL,
      SCOPE_WRITE, .help = "Removes a snapshot", .gives = &snapshot_deleted_shape,
      .errors = ERRORS_SNAPSHOT},
+    {"sandbox::diff", "GET", "/sandboxes/:sandboxId/diff", diff_fields, diff, NULL, SCOPE_READ,
+     .help = "Tells which files of a sandbox were added, modified or deleted; one that runs stands "
+             "still meanwhile",
+     .gives = &diff_shape, .errors = ERRORS_TAKE " " ERRORS_SNAPSHOT},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
      "sandbox_clone", SCOPE_WRITE,
      .help = "Makes a sandbox from another as it is now, with its files and its configuration",

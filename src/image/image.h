@@ -197,6 +197,20 @@ int image_context(struct image_store *s, int fd, uint64_t max_bytes,
 int image_show(struct image_store *s, const char *id, const char *path, size_t max, char **ret,
                size_t *ret_len, struct err *err);
 
+/* What a sandbox shows that another image does not, or shows otherwise. Nothing may run in it
+ * meanwhile. */
+struct image_changes {
+    const char *image_id;   /* what it was made from */
+    const char *against_id; /* what it is compared with */
+    int scratch_fd;
+    uint32_t ids_base;
+    /* kind is A, M or D; -1 with err ends it. */
+    int (*found)(void *arg, char kind, const char *path, uint32_t mode, int64_t size,
+                 struct err *err);
+    void *arg;
+};
+int image_changes(struct image_store *s, const struct image_changes *changes, struct err *err);
+
 /* ---- names ---- */
 
 /* One more name for an image. */

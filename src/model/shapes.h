@@ -22,13 +22,14 @@ extern const struct shape exec_result_shape, exec_event_shape, background_exec_s
     attach_event_shape, attach_end_shape, exec_logs_shape, interrupt_shape, log_event_shape,
     exec_info_shape, exec_state_shape, exec_list_shape;
 
+/* snapshots */
+extern const struct shape snapshot_shape, snapshot_list_shape, snapshot_deleted_shape, fork_shape,
+    diff_shape;
+
 /* volumes, and what is mounted */
 extern const struct shape mount_shape, volume_mount_shape, tmpfs_mount_shape, volume_shape,
     volume_list_shape, volume_attached_shape, volume_detached_shape, volume_deleted_shape,
     volume_holder_shape;
-
-/* snapshots */
-extern const struct shape snapshot_shape, snapshot_list_shape, snapshot_deleted_shape, fork_shape;
 
 /* files */
 extern const struct shape file_text_shape, file_bytes_shape, file_info_shape, file_list_shape,

@@ -39,3 +39,23 @@ static const struct field fork_fields[] = {
     {0},
 };
 const struct shape fork_shape = {"Fork", fork_fields, .help = "clones of one sandbox"};
+
+static const char *const kind_words[] = {"A", "M", "D", NULL};
+static const char *const type_words[] = {"file", "directory", "symlink", "other", NULL};
+
+static const struct field change_fields[] = {
+    {"kind", FIELD_STRING, .choices = kind_words, .example = "\"M\"",
+     .help = "added, modified or deleted"},
+    {"path", FIELD_STRING, .example = "\"/etc/hosts\"", .help = "in the sandbox"},
+    {"type", FIELD_STRING, .choices = type_words, .example = "\"file\"", .help = "what it is"},
+    {"size", FIELD_INT, .example = "12", .help = "bytes of a file"},
+    {0},
+};
+static const struct shape change_shape = {"Change", change_fields, .help = "of one path"};
+
+static const struct field diff_fields[] = {
+    {"changes", FIELD_ARRAY, .of = &change_shape, .help = "by path"},
+    {"truncated", FIELD_BOOL, .example = "false", .help = "true when there are more"},
+    {0},
+};
+const struct shape diff_shape = {"Diff", diff_fields, .help = "what a sandbox changed"};

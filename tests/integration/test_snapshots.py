@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from cay_harness import wait_until
+from cay_harness import cay, wait_until
 
 
 @pytest.fixture
@@ -311,3 +311,61 @@ def test_a_long_chain_stays_short_and_shows_the_same(own):
         assert api.sh(box, SHOW) == before, "it stands on layers that nobody else has"
         api.remove(box)
         wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="all layers to go")
+
+
+# ---- what changed ----
+
+
+def changes(api, id, against=None):
+    found = api.get(f"/sandboxes/{id}/diff" + (f"?snapshotId={against}" if against else "")).ok()
+    assert not found["truncated"]
+    return [f"{c['kind']} {c['path']}" for c in found["changes"] if c["path"].startswith("/root")]
+
+
+def test_diff_tells_what_was_added_modified_and_deleted(api, make, snap, clone):
+    box = make()["id"]
+    assert changes(api, box) == []
+    api.sh(box, "mkdir -p /root/d/e; echo a >/root/d/a; echo b >/root/d/e/b; ln -s a /root/l; echo k >/root/kept")
+    assert changes(api, box) == ["A /root/d", "A /root/d/a", "A /root/d/e", "A /root/d/e/b", "A /root/kept", "A /root/l"]
+    one = snap(box, name="one")
+    assert changes(api, box, "one") == []
+    api.sh(box, "echo more >>/root/d/a; rm -r /root/d/e; ln -sf b /root/l; chmod 600 /root/kept; echo n >/root/new")
+    wanted = ["M /root/d/a", "D /root/d/e", "M /root/kept", "M /root/l", "A /root/new"]
+    assert changes(api, box, "one") == wanted
+    # The same for a box that stands on the snapshot, where deleting makes whiteouts and opaque folders.
+    twin = clone(f"/snapshots/{one['id']}")["id"]
+    assert changes(api, twin) == changes(api, twin, "one") == []
+    api.sh(twin, "echo more >>/root/d/a; rm -r /root/d/e; ln -sf b /root/l; chmod 600 /root/kept; echo n >/root/new")
+    assert changes(api, twin) == wanted
+    api.sh(twin, "mkdir /root/d/e; echo c >/root/d/e/c")
+    assert changes(api, twin) == ["M /root/d/a", "D /root/d/e/b", "A /root/d/e/c", "M /root/kept", "M /root/l", "A /root/new"]
+    api.sh(twin, "rm -r /root/d; echo file >/root/d")
+    assert "M /root/d" in changes(api, twin)
+
+
+# ---- the command line ----
+
+
+def test_the_command_line(own):
+    with own.api() as api:
+        box = api.create(name="web")["id"]
+        api.sh(box, "echo one >/root/f")
+        id = cay(own, "snapshot", "create", "-l", "step=1", "web", "first", check=True).stdout.decode().strip()
+        assert id.startswith("snap_")
+        api.sh(box, "echo two >/root/f; echo x >/root/x")
+        assert cay(own, "diff", "web", "first", check=True).stdout.decode() == "M /root/f\nA /root/x\n"
+        assert json.loads(cay(own, "diff", "--json", "web", "first", check=True).stdout.decode())[1]["path"] == "/root/x"
+        listed = cay(own, "snapshot", "ls", "web", check=True).stdout.decode().splitlines()
+        assert listed[0].split() == ["ID", "NAME", "SANDBOX", "SIZE", "AGE"] and listed[1].split()[:3] == [id, "first", box]
+        assert cay(own, "snapshots", "-q", check=True).stdout.decode() == id + "\n"
+        cay(own, "snapshot", "label", "first", "step=", "good=yes", check=True)
+        assert json.loads(cay(own, "snapshot", "inspect", id, check=True).stdout.decode())["labels"] == {"good": "yes"}
+        forks = cay(own, "fork", "-n", "3", "--name", "try", "web", check=True).stdout.decode().split()
+        assert len(forks) == 3 and all(api.sh(f, "cat /root/f") == "two\n" for f in forks)
+        assert cay(own, "snapshot", "restore", "web", "first", check=True).stdout.decode().strip() == box
+        assert api.sh(box, "cat /root/f") == "one\n"
+        twin = cay(own, "snapshot", "clone", "--name", "twin", "first", check=True).stdout.decode().strip()
+        assert api.sandbox(twin)["name"] == "twin" and api.sh(twin, "cat /root/f") == "one\n"
+        assert cay(own, "snapshot", "rm", "first", check=True).stdout.decode() == "first\n"
+        gone = cay(own, "snapshot", "rm", "first")
+        assert gone.returncode == 1 and "Snapshot not found: first" in gone.stderr.decode()

@@ -60,6 +60,7 @@ static const struct example {
     {"sandbox::start", .first = {{"sandbox::stop", "{}"}}},
     {"sandbox::renew", .add = add_expiry},
     {"sandbox::clone", "{\"name\": \"twin\"}"},
+    {"sandbox::diff"},
     {"sandbox::fork", "{\"count\": 2, \"name\": \"twin\"}"},
 
     {"snapshot::create", "{\"name\": \"made\", \"labels\": {\"a\": \"b\"}}"},
