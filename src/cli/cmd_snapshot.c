@@ -1,3 +1,5 @@
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -271,4 +273,33 @@ int cmd_snapshot_export(struct args *args)
     auto_free char *url = xasprintf("/snapshots/%s/export", id);
 
     return archive_save(args, args->words[0], url);
+}
+
+int cmd_snapshot_import(struct args *args)
+{
+    auto_api struct api api = {0};
+    json_t *body = json_object(), *made = NULL;
+    struct err err = {0};
+    char path[PATH_MAX];
+
+    /* The daemon reads it, and its working directory is another one. */
+    if (!realpath(args->words[0], path)) {
+        json_decref(body);
+        (void)err_set(&err, ERR_INVALID, "%s cannot be read: %m", args->words[0]);
+        return ui_fail(&err);
+    }
+    json_put_text(body, "path", path);
+    json_put_text(body, "image", args->words[1]);
+    json_put_text(body, "name", args_text(args, "name"));
+    if (put_labels(args, body, &err) < 0) {
+        json_decref(body);
+        return ui_usage(args, "%s", err.text);
+    }
+    if (api_open(&api, args, &err) < 0) {
+        json_decref(body);
+        return ui_fail(&err);
+    }
+    if (api_call(&api, "POST", body, &made, &err, "/snapshots/import") < 0)
+        return ui_fail(&err);
+    return ui_made(args, made);
 }

@@ -95,6 +95,7 @@ int cmd_snapshot_restore(struct args *args);
 int cmd_snapshot_clone(struct args *args);
 int cmd_snapshot_rm(struct args *args);
 int cmd_snapshot_export(struct args *args);
+int cmd_snapshot_import(struct args *args);
 int cmd_diff(struct args *args);
 int cmd_fork(struct args *args);
 int cmd_template_ls(struct args *args);

@@ -145,6 +145,14 @@ static const struct flag snapshot_create_flags[] = {
     {0},
 };
 
+static const struct flag snapshot_import_flags[] = {
+    {"name", 0, FLAG_TEXT, "NAME", "to use in place of its id"},
+    {"label", 'l', FLAG_LIST, "NAME=VALUE", "keep a label with it; may be repeated"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
 static const struct flag snapshot_label_flags[] = {
     {"name", 0, FLAG_TEXT, "NAME", "another name for it"},
     JSON_FLAG,
@@ -700,6 +708,11 @@ const struct command commands[] = {
     {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
      "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
      NULL, cmd_volume_detach},
+    {"snapshot import", NULL, "[flags] FILE IMAGE",
+     "make a snapshot from an OCI layer on top of an image, and print its id",
+     "FILE is on the daemon's machine, and only root there may do this.",
+     "cay snapshot import layer.tar python:3.12-slim", snapshot_import_flags, 2, 2, false,
+     "file installed", cmd_snapshot_import},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

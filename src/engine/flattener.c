@@ -36,8 +36,7 @@ static void hold(const char *image_id, void *arg)
     h->id = xstrdup(image_id);
 }
 
-/* The image that is held now, or NULL. */
-static char *flatten(struct engine *e, const char *image_id)
+char *flatten(struct engine *e, const char *image_id)
 {
     struct held h = {.engine = e};
     struct err err = {0};

@@ -190,52 +190,75 @@ static void unreserve(struct engine *e)
     pthread_mutex_unlock(&e->snapshots->lock);
 }
 
-static json_t *document_of(struct sandbox *sb, const char *id, const char *name,
-                           const json_t *labels)
+static json_t *document_of(const struct snapshot_new *new, const char *id)
 {
-    json_t *config, *entrypoint, *o = json_object();
+    json_t *o = json_object();
 
-    pthread_mutex_lock(&sb->lock);
-    config = sandbox_spec_json(&sb->spec);
-    pthread_mutex_unlock(&sb->lock);
-    entrypoint = json_object_get(config, "entrypoint");
     (void)json_object_set_new(o, "id", json_cstr(id));
-    (void)json_object_set_new(o, "sandboxId", json_cstr(sb->box.id));
-    (void)json_object_set_new(o, "name", json_cstr(name ? name : id));
+    (void)json_object_set_new(o, "sandboxId", json_cstr(new->sandbox_id));
+    (void)json_object_set_new(o, "name", json_cstr(new->name ? new->name : id));
+    (void)json_object_set_new(o, "imageId", json_cstr(new->image_id));
+    (void)json_object_set_new(o, "size", json_integer(new->bytes));
     (void)json_object_set_new(o, "createdAt", json_integer(now_ms()));
-    if (entrypoint)
-        (void)json_object_set(o, "entrypoint", entrypoint);
-    if (json_object_get(config, "metadata"))
-        (void)json_object_set(o, "metadata", json_object_get(config, "metadata"));
-    (void)json_object_set_new(o, "config", config);
-    (void)json_object_set_new(o, "labels", labels ? json_deep_copy(labels) : json_object());
+    if (json_object_get(new->config, "entrypoint"))
+        (void)json_object_set(o, "entrypoint", json_object_get(new->config, "entrypoint"));
+    if (json_object_get(new->config, "metadata"))
+        (void)json_object_set(o, "metadata", json_object_get(new->config, "metadata"));
+    (void)json_object_set(o, "config", new->config);
+    (void)json_object_set_new(o, "labels",
+                              new->labels ? json_deep_copy(new->labels) : json_object());
     return o;
+}
+
+static int put(struct engine *e, const struct snapshot_new *new, json_t **ret, struct err *err)
+{
+    char id[ID_SIZE];
+    json_t *o;
+
+    id_new(id, "snap");
+    o = document_of(new, id);
+    *ret = json_deep_copy(o);
+    if (documents_put(e->snapshots->documents, id, o, err) == 0)
+        return 0;
+    json_decref(*ret);
+    return -1;
+}
+
+int snapshot_add(struct engine *e, const struct snapshot_new *new, json_t **ret, struct err *err)
+{
+    int r = check_texts(new->name, new->labels, err);
+
+    if (r == 0)
+        r = reserve(e, err);
+    if (r == 0) {
+        r = put(e, new, ret, err);
+        unreserve(e);
+    }
+    if (r < 0)
+        engine_image_let_go(e, new->image_id);
+    return r;
 }
 
 /* With a place. */
 static int make(struct engine *e, struct sandbox *sb, const char *name, const json_t *labels,
                 json_t **ret, struct err *err)
 {
-    auto_free char *image_id = NULL;
-    char id[ID_SIZE];
-    int64_t bytes;
-    json_t *o;
+    struct snapshot_new new = {.sandbox_id = sb->box.id, .name = name, .labels = labels};
+    int r;
 
-    if (snapshot_take(e, sb, &image_id, &bytes, err) < 0)
+    if (snapshot_take(e, sb, &new.image_id, &new.bytes, err) < 0)
         return -1;
-    id_new(id, "snap");
-    o = document_of(sb, id, name, labels);
-    (void)json_object_set_new(o, "imageId", json_cstr(image_id));
-    (void)json_object_set_new(o, "size", json_integer(bytes));
-    *ret = json_deep_copy(o);
-    if (documents_put(e->snapshots->documents, id, o, err) == 0) {
-        if (image_own_layers(e->images, image_id) > FLAT_MAX)
-            flattener_wake(e);
-        return 0;
-    }
-    json_decref(*ret);
-    engine_image_let_go(e, image_id);
-    return -1;
+    pthread_mutex_lock(&sb->lock);
+    new.config = sandbox_spec_json(&sb->spec);
+    pthread_mutex_unlock(&sb->lock);
+    r = put(e, &new, ret, err);
+    if (r < 0)
+        engine_image_let_go(e, new.image_id);
+    else if (image_own_layers(e->images, new.image_id) > FLAT_MAX)
+        flattener_wake(e);
+    json_decref(new.config);
+    free(new.image_id);
+    return r;
 }
 
 int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,

@@ -45,3 +45,11 @@ int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const char
  * against what it was made from, by path. It stands still meanwhile. */
 int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
                 struct err *err);
+
+/* What it has beyond the image that its sandbox was made from, as engine_export_open() gives an
+ * image (engine/images.h): a layer of OCI in a tar archive. */
+int engine_snapshot_export_open(struct engine *e, const char *id, struct image_export *ret,
+                                struct err *err);
+/* And back: path is on the daemon's machine, image is here. A Snapshot of no sandbox. */
+int engine_snapshot_import(struct engine *e, const char *path, const char *image, const char *name,
+                           const json_t *labels, json_t **ret, struct err *err);

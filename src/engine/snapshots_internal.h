@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
@@ -14,6 +15,16 @@ void snapshots_close(struct snapshots *s);
 
 /* A copy of the document, by id or name. */
 int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err);
+
+/* What is to be kept of a new one. */
+struct snapshot_new {
+    const char *sandbox_id, *name; /* name NULL = the id */
+    const json_t *labels;
+    json_t *config;
+    char *image_id; /* held by the caller; the snapshot's from then on, or let go */
+    int64_t bytes;
+};
+int snapshot_add(struct engine *e, const struct snapshot_new *new, json_t **ret, struct err *err);
 
 /* Of a snapshot that has another image now, which shows the same; the caller holds the new one. -1
  * when it is not there any more, or changed meanwhile: then the hold is let go. */
@@ -30,6 +41,8 @@ void flattener_wake(struct engine *e);
  * follow comes to, whoever takes a snapshot waits for it. */
 #define FLAT_MAX 3
 #define OWN_MAX  12
+/* The image that shows the same with one such layer, which the caller holds; NULL = that failed. */
+char *flatten(struct engine *e, const char *image_id);
 /* Now: *image_id, which the caller holds, becomes another one that he holds, unless that fails. */
 void flatten_now(struct engine *e, char **image_id);
 

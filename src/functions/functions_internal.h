@@ -69,6 +69,11 @@ struct err;
  * wants the answer any more. */
 struct engine_watch call_watch(struct call *call);
 
+struct image_export;
+
+/* The archive as the answer, until its end. */
+int send_archive(struct call *call, struct image_export *archive, struct err *err);
+
 #define PID_NUMBER_MAX 4194304
 
 /* Fields of several rows. */

@@ -72,25 +72,31 @@ static int import(struct call *call, struct err *err)
 }
 
 /* What goes wrong after the first bytes shows as an archive without its end. */
-static int export(struct call *call, struct err *err)
+int send_archive(struct call *call, struct image_export *archive, struct err *err)
 {
     auto_free char *chunk = xmalloc(EXPORT_CHUNK);
-    struct image_export archive;
     bool any = false;
     ssize_t n;
     int r = 0;
 
-    if (engine_export_open(call->engine, in_str(call, "name"), &archive, err) < 0)
-        return -1;
-    while (r == 0 && (n = read_some(archive.fd, chunk, EXPORT_CHUNK)) > 0) {
+    while (r == 0 && (n = read_some(archive->fd, chunk, EXPORT_CHUNK)) > 0) {
         r = sink_bytes(call, CHANNEL_ANSWER, chunk, (size_t)n, err);
         any = true;
     }
-    if (engine_export_close(&archive, r == 0 ? err : NULL) < 0)
+    if (engine_export_close(archive, r == 0 ? err : NULL) < 0)
         return -1;
     if (!any)
         return err_set(err, ERR_INTERNAL, "the archive is empty");
     return r;
+}
+
+static int export(struct call *call, struct err *err)
+{
+    struct image_export archive;
+
+    if (engine_export_open(call->engine, in_str(call, "name"), &archive, err) < 0)
+        return -1;
+    return send_archive(call, &archive, err);
 }
 
 /* ---- names ---- */

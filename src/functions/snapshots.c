@@ -1,6 +1,7 @@
 #include "engine/snapshots.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/images.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
 
@@ -71,6 +72,22 @@ static int diff(struct call *call, struct err *err)
     return engine_diff(call->engine, in_id(call), in_snapshot(call), &call->out, err);
 }
 
+static int export(struct call *call, struct err *err)
+{
+    struct image_export archive;
+
+    if (engine_snapshot_export_open(call->engine, in_snapshot(call), &archive, err) < 0)
+        return -1;
+    return send_archive(call, &archive, err);
+}
+
+static int import(struct call *call, struct err *err)
+{
+    return engine_snapshot_import(call->engine, in_str(call, "path"), in_str(call, "image"),
+                                  in_str(call, "name"), json_object_get(call->in, "labels"),
+                                  &call->out, err);
+}
+
 static int clone_sandbox(struct call *call, struct err *err)
 {
     json_t *made;
@@ -102,6 +119,17 @@ static int fork_sandbox(struct call *call, struct err *err)
 static const struct field create_fields[] = {
     {"name", FIELD_STRING, .optional = true, .min = 1, .max = SANDBOX_NAME_MAX,
      .example = "\"before the upgrade\"", .help = "to use in place of the id; the id when absent"},
+    LABELS_FIELD,
+    {0},
+};
+
+static const struct field import_fields[] = {
+    {"path", FIELD_STRING, .min = 1, .max = PATH_BYTES_MAX, .example = "\"/srv/layer.tar\"",
+     .help = "on the daemon's machine: a layer that an export wrote, or another of OCI"},
+    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
+     .help = "that it is on top of, which must be here"},
+    {"name", FIELD_STRING, .optional = true, .min = 1, .max = SANDBOX_NAME_MAX,
+     .help = "to use in place of the id; the id when absent"},
     LABELS_FIELD,
     {0},
 };
@@ -168,6 +196,16 @@ const struct function snapshot_functions[] = {
      .errors = ERRORS_TAKE " " ERRORS_SNAPSHOT " " ERRORS_CLONE " snapshot_of_another"},
     {"snapshot::all", "GET", "/snapshots", list_fields, list_all, NULL, SCOPE_READ,
      .help = "Lists the snapshots of all sandboxes", .gives = &snapshot_list_shape},
+    {"snapshot::import", "POST", "/snapshots/import", import_fields, import, NULL, SCOPE_ADMIN,
+     .flags = FUNCTION_LOCAL,
+     .help = "Makes a snapshot from a layer on top of an image; only for root, on the unix socket",
+     .gives = &snapshot_shape,
+     .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " local_only bad_path snapshot_limit "
+                                 "image_not_allowed too_many_layers"},
+    {"snapshot::export", "GET", "/snapshots/:snapshotId/export", NULL, export, NULL, SCOPE_ADMIN,
+     .answer = ANSWER_TAR,
+     .help = "Gives what a snapshot has beyond its image, as an OCI layer in a tar archive",
+     .errors = ERRORS_SNAPSHOT " " ERRORS_WORKER " whiteout_name image_not_found"},
     {"snapshot::get", "GET", "/snapshots/:snapshotId", NULL, get, NULL, SCOPE_READ,
      .help = "Shows a snapshot", .gives = &snapshot_shape, .errors = ERRORS_SNAPSHOT},
     {"snapshot::label", "POST", "/snapshots/:snapshotId/label", label_fields, label, NULL,

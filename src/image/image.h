@@ -197,6 +197,15 @@ int image_context(struct image_store *s, int fd, uint64_t max_bytes,
 int image_show(struct image_store *s, const char *id, const char *path, size_t max, char **ret,
                size_t *ret_len, struct err *err);
 
+
+/* The one layer that the image of that id has of snapshots, as a tar archive with the whiteouts of
+ * OCI, into out_fd; and an image from such an archive on this machine, on top of another: made is
+ * told its id, as with a snapshot. */
+int image_layer_export(struct image_store *s, const char *id, int out_fd, struct err *err);
+int image_layer_import(struct image_store *s, const char *base_id, const char *path,
+                       void (*made)(const char *image_id, void *arg), void *arg, struct image **ret,
+                       struct err *err);
+
 /* What a sandbox shows that another image does not, or shows otherwise. Nothing may run in it
  * meanwhile. */
 struct image_changes {

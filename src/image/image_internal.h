@@ -217,6 +217,11 @@ int snapshot_base(struct work *w, const char *base_id, struct record *ret, char 
 int snapshot_put(struct work *w, struct record *r, const char *below, uint64_t bytes,
                  void (*made)(const char *image_id, void *arg), void *arg, struct err *err);
 
+/* ---- import.c ---- */
+
+/* A folder or a file on this machine. */
+int source_open(const char *path, int *ret_fd, struct err *err);
+
 /* ---- worker_process.c ---- */
 
 /* Runs the worker's program with that request: src/worker/worker.h has what is said. *ret_done is

@@ -13,7 +13,7 @@
 #include "image/image_internal.h"
 #include "layer/layer.h"
 
-static int open_source(const char *path, int *ret_fd, struct err *err)
+int source_open(const char *path, int *ret_fd, struct err *err)
 {
     auto_close int fd = -1;
     struct stat st;
@@ -104,7 +104,7 @@ int image_import(struct image_store *s, const char *path, const char *name, imag
     char shown[96];
 
     if ((name && name_check_new(name, false, &kept, err) < 0) ||
-        open_source(path, &source, err) < 0)
+        source_open(path, &source, err) < 0)
         return -1;
     if (import_as(s, source, path, kept, progress, arg, ret, err) < 0)
         return err_wrap(err, "import %s", printable(path, shown));

@@ -30,9 +30,8 @@ static int copy_changes(const struct worker_request *q, struct layer *l,
     return r;
 }
 
-/* The document of the image below with this layer; on the host there is none below. */
-static int new_document(const struct worker_request *q, bool host, const char *diff_id, char **ret,
-                        struct err *err)
+int commit_document(const struct worker_request *q, bool host, const char *diff_id, char **ret,
+                    struct err *err)
 {
     const char *below = request_string(q, "document");
     json_t *document = below ? json_loads(below, 0, NULL) : document_new(NULL);
@@ -66,7 +65,7 @@ int worker_commit(const struct worker_request *q, json_t **ret, struct err *err)
         layer_made(q, &l, NEW_LAYER, diff_id, &layer, err) < 0)
         return -1;
     (void)json_array_append_new(layers, layer);
-    if (new_document(q, host, diff_id, &text, err) < 0 ||
+    if (commit_document(q, host, diff_id, &text, err) < 0 ||
         document_image(text, strlen(text), &image, err) < 0)
         return -1;
     (void)json_object_set_new(image, "layers", layers);

@@ -97,10 +97,20 @@ static int add_document(struct out *o, const char *type, const json_t *document,
 
 /* ---- layers ---- */
 
+struct packing {
+    int fd;
+    struct layer_budget *budget;
+};
+
 static int write_packed(void *arg, const void *data, size_t len, struct err *err)
 {
-    int r = write_all(*(const int *)arg, data, len);
+    const struct packing *p = arg;
+    int r;
 
+    /* A hole takes no room in a layer, but does in an archive. */
+    if (layer_budget_grow(p->budget, len, err) < 0)
+        return -1;
+    r = write_all(p->fd, data, len);
     return r < 0 ? err_sys(err, -r, "pack a layer") : 0;
 }
 
@@ -122,7 +132,7 @@ static int add_layer(const struct worker_request *q, struct out *o, const char *
     if (packed < 0)
         return err_sys(err, errno, "make room for a packed layer");
     if (open_layer(dir, &root, err) < 0 ||
-        pack_layer(root, 0, write_packed, &packed, digest, err) < 0)
+        pack_layer(root, 0, write_packed, &(struct packing){packed, q->budget}, digest, err) < 0)
         return -1;
     if (fstat(packed, &st) < 0)
         return err_sys(err, errno, "look at a packed layer");

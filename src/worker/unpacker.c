@@ -26,6 +26,8 @@ static const struct {
     {"import", worker_import},
     {"export", worker_export},
     {"commit", worker_commit},
+    {"layer_export", worker_layer_export},
+    {"layer_import", worker_layer_import},
     {"build", worker_build},
     {"context", worker_context},
     {"show", worker_show},

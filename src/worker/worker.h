@@ -73,6 +73,11 @@ int worker_import(const struct worker_request *q, json_t **ret, struct err *err)
 int worker_import_root(const struct worker_request *q, bool is_dir, json_t **ret, struct err *err);
 int worker_export(const struct worker_request *q, json_t **ret, struct err *err);
 int worker_commit(const struct worker_request *q, json_t **ret, struct err *err);
+int worker_layer_export(const struct worker_request *q, json_t **ret, struct err *err);
+int worker_layer_import(const struct worker_request *q, json_t **ret, struct err *err);
+/* The document of the image below with this layer; on the host there is none below. */
+int commit_document(const struct worker_request *q, bool host, const char *diff_id, char **ret,
+                    struct err *err);
 /* build.c: a step of a build, or with "digest" only {"digest"} of what it would copy. */
 int worker_build(const struct worker_request *q, json_t **ret, struct err *err);
 int worker_context(const struct worker_request *q, json_t **ret, struct err *err);

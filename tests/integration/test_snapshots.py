@@ -2,6 +2,8 @@
 
 
 import json
+import os
+import tarfile
 
 import pytest
 
@@ -43,7 +45,7 @@ mkdir -p /root/t/sub/deep /root/t/empty; cd /root/t
 echo plain >plain; echo 2 >sub/deep/two; chmod 4755 plain; chmod 1777 empty
 ln plain twin; ln -s ../plain sub/soft; ln -s /nowhere dangling
 touch -d '2001-02-03 04:05:06' sub/deep/two; touch -d '2002-02-03 04:05:06' sub/deep
-truncate -s 300M sparse; echo end >>sparse
+truncate -s 40M sparse; echo end >>sparse
 chown 1234:1235 sub/deep/two; printf '' >none
 printf 'x' >"$(printf 'odd\\nname \\377')"
 """
@@ -369,3 +371,43 @@ def test_the_command_line(own):
         assert cay(own, "snapshot", "rm", "first", check=True).stdout.decode() == "first\n"
         gone = cay(own, "snapshot", "rm", "first")
         assert gone.returncode == 1 and "Snapshot not found: first" in gone.stderr.decode()
+
+
+# ---- out and in ----
+
+
+def test_a_snapshot_leaves_as_a_layer_and_comes_back(own, tmp_path):
+    with own.api() as api:
+        box = api.create(name="web")["id"]
+        api.sh(box, TREE + "\nrm -rf /home/user")
+        before = api.sh(box, LOOK)
+        cay(own, "snapshot", "create", "web", "first", check=True)
+        layer = tmp_path / "layer.tar"
+        cay(own, "snapshot", "export", "first", str(layer), check=True)
+        names = tarfile.open(layer).getnames()
+        assert "root/t/plain" in names and "home/.wh.user" in names, names
+        cay(own, "snapshot", "rm", "first", check=True)
+        id = cay(own, "snapshot", "import", "--name", "back", "-l", "from=file", str(layer), "host", check=True)
+        back = api.get("/snapshots/back").ok()
+        assert id.stdout.decode().strip() == back["id"] and back["labels"] == {"from": "file"}
+        twin = api.post("/snapshots/back/clone", {}).ok()["id"]
+        after = api.sh(twin, LOOK)
+        assert [line for line in after.splitlines() if "sparse" not in line and not line.isdigit()] == \
+               [line for line in before.splitlines() if "sparse" not in line and not line.isdigit()]
+        assert api.sh(twin, "ls /home") == ""
+        # One that has several layers leaves as one.
+        for n in range(2):
+            api.sh(twin, f"echo {n} >/root/{n}; rm -f /root/t/plain")
+            one = api.post(f"/sandboxes/{twin}/snapshots", {"name": f"n{n}"}).ok()
+            twin = api.post(f"/snapshots/{one['id']}/clone", {}).ok()["id"]
+        cay(own, "snapshot", "export", "n1", str(layer), check=True)
+        names = tarfile.open(layer).getnames()
+        assert {"root/0", "root/1", "root/t/.wh.plain", "root/t/twin"} <= set(names), names
+        api.post("/snapshots/import", {"path": str(layer), "image": "host"}).failed(403, "local_only")
+        with own.unix_api() as root:
+            root.post("/snapshots/import", {"path": str(layer), "image": "none:1"}).failed(404, "image_not_found")
+            root.post("/snapshots/import", {"path": str(tmp_path), "image": "host"}).failed(400, "bad_path")
+            broken = tmp_path / "broken"
+            broken.write_bytes(b"no archive")
+            assert root.post("/snapshots/import", {"path": str(broken), "image": "host"}).status == 400
+        assert not [n for n in os.listdir(own.data / "images/layers") if n.startswith("tmp_")]

@@ -370,6 +370,22 @@ int image_show(struct image_store *s, const char *id, const char *path, size_t m
     return err_code(err, ERR_NOT_FOUND, "file_not_found", "there is no file %s", path);
 }
 
+int image_layer_export(struct image_store *s, const char *id, int out_fd, struct err *err)
+{
+    (void)id;
+    return image_export(s, "py", out_fd, err);
+}
+
+int image_layer_import(struct image_store *s, const char *base_id, const char *path,
+                       void (*made)(const char *image_id, void *arg), void *arg, struct image **ret,
+                       struct err *err)
+{
+    (void)base_id;
+    (void)path;
+    made(FAKE_ID, arg);
+    return image_get(s, FAKE_ID, ret, err);
+}
+
 int image_changes(struct image_store *s, const struct image_changes *changes, struct err *err)
 {
     (void)s;
