@@ -258,7 +258,7 @@ def test_kill_asks_before_it_destroys_and_stop_keeps(hands, web):
     assert "--yes" in hands.do("cay kill web < /dev/null", status=1)
     hands.do("cay exec web 'echo kept > note'; cay stop web")
     assert "stopped" in hands.do("cay ls")
-    assert "cay start" in hands.do("cay exec web true", status=1)
+    assert "cay start" in hands.do("cay exec web true", status=125)
     assert "kept" in hands.do("cay file read web note")
     hands.do("cay start web")
     assert "kept" in hands.do("cay exec web cat note")
@@ -310,7 +310,7 @@ def test_a_sandbox_that_runs_on(hands):
 def test_words_and_flags_of_other_tools_are_answered(hands):
     for word, hint in (("ssh web", "exec -it ID bash"), ("shell web", "exec -it ID bash"),
                        ("push x", "image export"), ("login", "--password-stdin"),
-                       ("imge ls", 'did you mean "image"'), ("start web", "cay resume"),
+                       ("imge ls", 'did you mean "image"'), ("restart web", "cay start"),
                        ("run -p 80:80 host true", "not published"), ("create -v /a:/b", "cay cp"),
                        ("run --network host host true", "no network"), ("create --pids 9", "processes"),
                        ("create --disk 1", "64 to 1048576 MB"), ("kill -9 web 3", "-s KILL"),
