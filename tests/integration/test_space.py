@@ -204,3 +204,43 @@ def test_a_full_disk_does_not_keep_the_daemon_away(host):
         host.start()
         assert api.ids() == [other]
         assert api.sh(other, "echo on") == "on\n"
+
+
+def test_a_volume_has_its_room_or_is_refused(host):
+    """What was written to a volume has its place on the host's disk; who writes is told when there is none."""
+    write = textwrap.dedent("""
+        import os
+        n = 0
+        try:
+            while True:
+                with open(f"/v/{n}", "wb") as f:
+                    f.write((b"%d " % n * 400000)[:1 << 20])
+                n += 1
+        except OSError as e:
+            print(n, e.errno)
+    """)
+    check = textwrap.dedent("""
+        import os, sys
+        for n in range(int(sys.argv[1])):
+            with open(f"/v/{n}", "rb") as f:
+                os.fsync(f.fileno())
+                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                assert f.read() == (b"%d " % n * 400000)[:1 << 20], n
+        print("whole")
+    """)
+    with host.api() as api:
+        api.post("/volumes", {"name": "huge", "sizeMb": 10000}).failed(503, "no_space")
+        v = api.post("/volumes", {"name": "v", "sizeMb": 400}).ok()["id"]
+        id = api.create(memory=256, volumes=[{"name": "v", "mountPath": "/v"}])["id"]
+        ballast(host, 250)
+        api.write(id, "/root/write.py", write, anywhere=True)
+        api.write(id, "/root/check.py", check, anywhere=True)
+        n, error = api.sh(id, "python3 /root/write.py").split()
+        assert error == "28" and int(n) > 20
+        st = os.statvfs(host.data)
+        assert st.f_bavail * st.f_frsize > 32 << 20, "the reserve was used up"
+        assert api.sh(id, f"python3 /root/check.py {n}") == "whole\n"
+        ballast(host, 0)
+        wait_until(lambda: api.exec(id, "head -c 3000000 /dev/zero >/v/more")["exitCode"] == 0, 20, "room again")
+        api.remove(id)
+        api.delete(f"/volumes/{v}").ok()
