@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/quiet_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/turn_internal.h"
 #include "engine/volumes.h"
@@ -39,14 +40,16 @@ static int set_mounts(struct engine *e, struct sandbox *sb, json_t *mounts, stru
     return writer_wait(e, writer_put(e, sb), err);
 }
 
-static int check_state(struct sandbox *sb, bool *ret_lives, struct err *err)
+/* Has it a box now? A stopped one may, for its files, which a start goes on with. */
+static int check_state(struct engine *e, struct sandbox *sb, bool *ret_lives, struct err *err)
 {
     enum sandbox_state state;
 
     pthread_mutex_lock(&sb->lock);
     state = sb->state;
     pthread_mutex_unlock(&sb->lock);
-    *ret_lives = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
+    *ret_lives = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED ||
+                 (state == SANDBOX_STOPPED && quiet_has_box(e, sb));
     if (sandbox_is_committing(sb))
         return sandbox_stands_still(err);
     return *ret_lives || state == SANDBOX_STOPPED ? 0 : sandbox_check_running(sb, err);
@@ -72,7 +75,7 @@ static int attach_in_turn(struct engine *e, struct sandbox *sb, const struct mou
 {
     json_t *old = mounts_of(sb);
     bool lives;
-    int r = check_state(sb, &lives, err);
+    int r = check_state(e, sb, &lives, err);
 
     if (r == 0)
         r = mount_check_others(old, m, true, err);
@@ -226,7 +229,7 @@ static int detach_in_turn(struct engine *e, struct sandbox *sb, struct volume *v
     json_t *old = mounts_of(sb), *rest;
     struct mount_spec m;
     bool lives;
-    int r = check_state(sb, &lives, err), at = -1;
+    int r = check_state(e, sb, &lives, err), at = -1;
 
     if (r == 0)
         r = at = find_attached(old, volume_id(v), path, &m, err);

@@ -14,6 +14,7 @@
 #include "engine/reaper_internal.h"
 #include "engine/restore_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/volumes_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "runtime/runtime.h"
@@ -182,6 +183,7 @@ int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struc
         return -1;
     }
     set_quiet(sb, false);
+    volumes_settle(e, sb->spec.mounts);
     return 0;
 }
 
