@@ -4,6 +4,7 @@
  *   client URL parallel N       N times three sandboxes created at once, by three connections
  *   client URL throughput C S   execs a second by C connections on up to 8 sandboxes, for S seconds
  *   client URL creates N        N sandboxes, one after the other, created and removed
+ *   client URL warm N           N that the warm pool has ready, when it is full
  *   client URL burst N          until the last of N that are created at once is there
  *   client URL lives C S        whole lives (create, exec, kill) a second, C connections
  *   client URL cycles C N       N whole lives by C connections: the rate of each tenth
@@ -202,6 +203,53 @@ static int measure_creates(uint64_t n, struct err *err)
         }
     }
     samples_print(&rows[CREATE]);
+    http_client_free(c);
+    return r;
+}
+
+/* The pool has all that it is to have. */
+static int await_pool(struct http_client *c, struct err *err)
+{
+    for (bool full = false; !full && !stopping;) {
+        auto_free char *text = NULL;
+        json_t *o;
+
+        if (call(c, "GET", "/sandbox/pool/status", NULL, &text, err) < 0)
+            return -1;
+        o = json_loads(text, 0, NULL);
+        full = json_integer_value(json_object_get(o, "ready")) ==
+               json_integer_value(json_object_get(o, "total"));
+        json_decref(o);
+        rest();
+    }
+    return 0;
+}
+
+/* With the first command in each, which is the first that its agent hears. */
+static int measure_warm(uint64_t n, struct err *err)
+{
+    struct samples creates = {"warm", "us"}, execs = {"warm_exec", "us"};
+    struct http_client *c = connected(err);
+    int r = c ? 0 : -1;
+
+    for (uint64_t i = 0; i < n && r == 0 && !stopping; i++) {
+        char id[ID_SIZE];
+        double us;
+        int64_t t;
+
+        if (await_pool(c, err) < 0 || create(c, create_body, id, &us, err) < 0) {
+            r = -1;
+            break;
+        }
+        samples_add(&creates, us);
+        t = mono_ns();
+        r = call_sandbox(c, id, "exec", echo_hello, NULL, err);
+        (void)samples_since(&execs, t);
+        if (destroy(c, id, r < 0 ? NULL : err) < 0)
+            r = -1;
+    }
+    samples_print(&creates);
+    samples_print(&execs);
     http_client_free(c);
     return r;
 }
@@ -653,6 +701,8 @@ static int measure(int argc, char **argv, struct err *err)
             return measure_parallel(n, err);
         if (strcmp(argv[2], "creates") == 0)
             return measure_creates(n, err);
+        if (strcmp(argv[2], "warm") == 0)
+            return measure_warm(n, err);
         if (strcmp(argv[2], "burst") == 0)
             return measure_burst(n, err);
         if (strcmp(argv[2], "fill") == 0)
@@ -673,11 +723,12 @@ static int measure(int argc, char **argv, struct err *err)
     if (argc == 6 && strcmp(argv[2], "flood") == 0 && str_u64(argv[4], &n) == 0 &&
         str_u64(argv[5], &seconds) == 0)
         return flood(argv[3], n, seconds, err);
-    return err_set(err, ERR_INVALID,
-                   "usage: client URL rows N | short N | parallel N | creates N | burst N | "
-                   "throughput CLIENTS SECONDS | lives CLIENTS SECONDS | cycles CLIENTS N | "
-                   "gets CLIENTS SECONDS | "
-                   "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
+    return err_set(
+        err, ERR_INVALID,
+        "usage: client URL rows N | short N | parallel N | creates N | warm N | burst N | "
+        "throughput CLIENTS SECONDS | lives CLIENTS SECONDS | cycles CLIENTS N | "
+        "gets CLIENTS SECONDS | "
+        "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
 }
 
 int main(int argc, char **argv)

@@ -10,11 +10,12 @@ import time
 
 
 class Daemon:
-    """pool: how many boxes it prepares ahead; None leaves that to it."""
+    """pool: how many boxes it prepares ahead; None leaves that to it. warm: how many wait of each of the profiles."""
 
-    def __init__(self, program, work, max_sandboxes, pool=None):
+    def __init__(self, program, work, max_sandboxes, pool=None, warm=0, profiles=""):
         self.program = program
         self.pool = pool
+        self.warm = {"CAY_POOL_SIZE": str(warm), "CAY_POOL_PROFILES": profiles}
         self.work = work
         self.max_sandboxes = max_sandboxes
         self.process = None
@@ -26,6 +27,7 @@ class Daemon:
         env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
                    CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
         env.pop("CAY_AUTH_TOKEN", None)
+        env.update(self.warm)
         if self.pool is not None:
             env["CAY_POOL"] = str(self.pool)
         with open(self.work / "cay.log", "wb") as log:
@@ -59,11 +61,11 @@ class Daemon:
         finally:
             connection.close()
 
-    def call(self, method, path, body=None):
-        """Of a sandbox, whose path comes after those of all."""
+    def call(self, method, path, body=None, noun="sandboxes"):
+        """Of a sandbox, whose path comes after those of all; or of another noun."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, f"/sandbox/sandboxes{path}", json.dumps(body) if body else None,
+            connection.request(method, f"/sandbox/{noun}{path}", json.dumps(body) if body else None,
                                {"Content-Type": "application/json"} if body else {})
             reply = connection.getresponse()
             text = reply.read()

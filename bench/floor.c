@@ -2,6 +2,7 @@
  *
  *   floor rows N            N parked boxes: create, exec, write, read, pause, resume, kill, run
  *   floor cold N            N boxes made with nothing parked
+ *   floor warm N            N boxes that are up: limits, a message, a row
  *   floor parallel N        N times three parked boxes, started at once by three processes
  *   floor burst N           N boxes, nothing parked, by eight processes: until the last serves
  *   floor lives C S         whole lives a second (make, exec, kill, remove), by C processes
@@ -33,6 +34,7 @@
 static const char command[] = "echo hello";
 
 volatile sig_atomic_t floor_stopping;
+const char *floor_dir;
 
 static void on_signal(int sig)
 {
@@ -73,6 +75,11 @@ static int ask(int sock, enum floor_op op, const void *data, size_t len, size_t 
     static char answer[FLOOR_DATA_MAX];
 
     return send_request(sock, op, data, len, err) < 0 ? -1 : read_answer(sock, answer, want, err);
+}
+
+int floor_hello(int sock, struct err *err)
+{
+    return ask(sock, FLOOR_HELLO, "", 0, 0, err);
 }
 
 int floor_echo(int sock, struct err *err)
@@ -240,13 +247,10 @@ static const struct {
     int (*once)(uint64_t n, struct err *err);
     int (*timed)(uint64_t clients, uint64_t seconds, struct err *err);
 } modes[] = {
-    {"rows", measure_rows, NULL},
-    {"cold", measure_cold, NULL},
-    {"parallel", measure_parallel, NULL},
-    {"burst", measure_burst, NULL},
-    {"fill", fill, NULL},
-    {"lives", NULL, measure_lives},
-    {"throughput", NULL, measure_throughput},
+    {"rows", measure_rows, NULL},   {"cold", measure_cold, NULL},
+    {"warm", measure_warm, NULL},   {"parallel", measure_parallel, NULL},
+    {"burst", measure_burst, NULL}, {"fill", fill, NULL},
+    {"lives", NULL, measure_lives}, {"throughput", NULL, measure_throughput},
 };
 
 static int measure(int argc, char **argv, struct err *err)
@@ -266,7 +270,7 @@ static int measure(int argc, char **argv, struct err *err)
     }
     return err_set(
         err, ERR_INVALID,
-        "usage: floor rows|cold|parallel|burst|fill N | lives|throughput CLIENTS SECONDS");
+        "usage: floor rows|cold|warm|parallel|burst|fill N | lives|throughput CLIENTS SECONDS");
 }
 
 int main(int argc, char **argv)
@@ -289,6 +293,7 @@ int main(int argc, char **argv)
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
     agent = xasprintf("%s/floor-agent", self);
+    floor_dir = dir;
     r = floor_setup(dir, agent, getenv("CAY_BENCH_ROOT"), &err);
     if (r == 0)
         r = measure(argc, argv, &err);

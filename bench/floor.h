@@ -15,7 +15,7 @@ struct err;
 /* ---- requests to the agent in the box: one struct, then len bytes; the answer has the same form
  * ---- */
 
-enum floor_op { FLOOR_EXEC, FLOOR_WRITE, FLOOR_READ };
+enum floor_op { FLOOR_EXEC, FLOOR_WRITE, FLOOR_READ, FLOOR_HELLO };
 
 #define FLOOR_DATA_MAX 4096
 
@@ -68,6 +68,9 @@ int box_start(struct box *box, struct err *err);
 /* A new connection to the agent, for execs or for files; the caller closes it. */
 int box_connect(const struct box *box, enum floor_op op, struct err *err);
 
+/* Writes the limits of its workload once more. */
+int box_limit(const struct box *box, struct err *err);
+
 int box_freeze(const struct box *box, bool frozen, struct err *err);
 
 /* SIGKILL and wait until all its processes are gone. */
@@ -94,6 +97,7 @@ int groups_setup(struct err *err);
 void groups_teardown(void);
 int groups_make(struct groups *g, unsigned number, struct err *err);
 int groups_join(const struct groups *g, pid_t pid, struct err *err); /* v1; 0 = the caller */
+int groups_limit(const struct groups *g, struct err *err);
 int groups_freeze(const struct groups *g, bool frozen, struct err *err);
 void groups_remove(struct groups *g);
 

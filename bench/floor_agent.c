@@ -133,6 +133,8 @@ static void serve(int sock)
             r = serve_write(data, head.len);
         else if (head.op == FLOOR_READ)
             r = serve_read(&len);
+        else if (head.op == FLOOR_HELLO)
+            r = 0;
         answer.head = (struct floor_head){.op = (uint32_t)r, .len = len};
         memcpy(answer.data, data, len);
         if (write_all(sock, &answer, sizeof(answer.head) + len) < 0)

@@ -523,6 +523,11 @@ int box_connect(const struct box *box, enum floor_op op, struct err *err)
     return fd < 0 ? err_sys(err, -fd, "connect to %s", sock) : fd;
 }
 
+int box_limit(const struct box *box, struct err *err)
+{
+    return groups_limit(&box->groups, err);
+}
+
 int box_freeze(const struct box *box, bool frozen, struct err *err)
 {
     return groups_freeze(&box->groups, frozen, err);

@@ -104,6 +104,34 @@ void groups_teardown(void)
     }
 }
 
+static int write_settings(int fd, const char *dir, const struct setting *settings, struct err *err)
+{
+    for (unsigned i = 0; i < SETTINGS_MAX && settings[i].file; i++) {
+        int r = write_file_at(fd, settings[i].file, settings[i].value);
+
+        /* Kernels without swap or socket accounting do not have all of the files. */
+        if (r < 0 && r != -ENOENT)
+            return err_sys(err, -r, "write %s/%s", dir, settings[i].file);
+    }
+    return 0;
+}
+
+int groups_limit(const struct groups *g, struct err *err)
+{
+    for (unsigned i = 0; i < g->n; i++) {
+        auto_close int fd = -1;
+
+        if (!tree.limits[i].work[0].file)
+            continue;
+        fd = open(g->dirs[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+            return err_sys(err, errno, "open %s", g->dirs[i]);
+        if (write_settings(fd, g->dirs[i], tree.limits[i].work, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Makes a directory with its settings. Returns its cgroup.procs, on v2 of the workload itself. */
 static int make_group(const char *dir, const struct setting *settings, bool whole, struct err *err)
 {
@@ -112,13 +140,8 @@ static int make_group(const char *dir, const struct setting *settings, bool whol
 
     if (fd < 0)
         return err_sys(err, errno, "make %s", dir);
-    for (unsigned i = 0; i < SETTINGS_MAX && settings[i].file; i++) {
-        int r = write_file_at(fd, settings[i].file, settings[i].value);
-
-        /* Kernels without swap or socket accounting do not have all of the files. */
-        if (r < 0 && r != -ENOENT)
-            return err_sys(err, -r, "write %s/%s", dir, settings[i].file);
-    }
+    if (write_settings(fd, dir, settings, err) < 0)
+        return -1;
     if (whole)
         return steal_fd(fd);
     procs = openat(fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);

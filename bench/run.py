@@ -17,6 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 CROWD = report.CROWDS[-1]
 SETTLE_S = 0.5  # what one column leaves running is not measured as part of the next
 IDLE_CROWD = 200
+WAITING = 100
 LIVES_S = 3
 CALM_S = 2  # what a column's many lives leave to the kernel and to its daemon is not measured as part of the next
 IMAGE = "bench"
@@ -33,7 +34,7 @@ class Bench:
         self.samples = {}
         self.missing = {}
         self.started = []  # what has to be stopped, in order
-        self.cay = self.cold = None
+        self.cay = self.cold = self.warm = None
 
     def say(self, text):
         print(f"[{time.monotonic() - self.began:4.0f} s] {text}", file=sys.stderr, flush=True)
@@ -49,12 +50,13 @@ class Bench:
             env.update(CAY_BENCH_ROOT=str(self.root), CAY_BENCH_IMAGE=IMAGE)
         if column == "floor":
             return [str(self.programs / "floor"), *argv], env
-        daemon_of = self.cold if column == "cold" else self.cay
+        daemon_of = {"cold": self.cold, "warm": self.warm}.get(column, self.cay)
         return [str(self.programs / "client"), daemon_of.url, *argv], env
 
     def measure(self, column, *argv, rename=lambda key: key, host=False):
-        """Runs it and keeps the rows it prints; gives them too. The column cold is cay without its pool."""
-        owner = "cay" if column == "cold" else column
+        """Runs it and keeps the rows it prints; gives them too. The column cold is cay with nothing ready, warm is cay with
+        boxes that wait."""
+        owner = "cay" if column in ("cold", "warm") else column
         if owner in self.missing:
             return {}
         argv, env = self.command(column, argv, host)
@@ -76,6 +78,7 @@ class Bench:
         if "cay" not in self.missing:
             self.cay = self.start_daemon("cay")
             self.cold = self.start_daemon("cold", pool=0)
+            self.warm = self.start_daemon("warm", warm=2, profiles=IMAGE)
         self.peers = []
         for kind in peers.ALL:
             if kind.name in self.missing:
@@ -90,9 +93,9 @@ class Bench:
                 self.say(f"without {kind.name}: {e}")
                 peer.stop()
 
-    def start_daemon(self, name, pool=None):
+    def start_daemon(self, name, **how):
         (self.work / name).mkdir()
-        cay = daemon.Daemon(self.args.build / "cay", self.work / name, CROWD + 100, pool)
+        cay = daemon.Daemon(self.args.build / "cay", self.work / name, CROWD + 100, **how)
         self.started.append(cay)
         cay.start()
         cay.import_image(self.root, IMAGE)
@@ -109,6 +112,9 @@ class Bench:
                 time.sleep(SETTLE_S)
             self.measure("floor", "cold", "10")
             self.measure("cold", "creates", "10", rename=lambda _: "cold")
+            time.sleep(SETTLE_S)
+            self.measure("floor", "warm", "20")
+            self.measure("warm", "warm", "20")
             time.sleep(SETTLE_S)
             for peer in self.peers:
                 for key, values in peer.measure(2).items():
@@ -231,8 +237,21 @@ class Bench:
                 self.measure("cay", "gets", "32", "1")
             self.cycles()
             self.crowd()
+            self.waiting()
             self.cay_rss()
         return report.results(self.samples, self.missing)
+
+    def waiting(self):
+        """What the boxes that wait take."""
+        self.say(f"memory of {WAITING} that wait")
+        before = daemon.available_mib()
+        self.warm.call("POST", "/profiles", {"image": IMAGE, "memory": 1024, "size": WAITING}, noun="pool")
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.warm.get("/sandbox/pool/status")["ready"] < WAITING + 2:
+            time.sleep(0.2)
+        made = self.warm.get("/sandbox/pool/status")["ready"] - 2
+        if made > 0:
+            self.add("cay", "memory_warm", [(before - daemon.available_mib()) / made])
 
     def cay_rss(self):
         self.add("cay", "rss", [self.cay.rss_mib()])
