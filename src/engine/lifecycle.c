@@ -65,8 +65,10 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
         reaper_watch(e, sb);
         /* Not waited for: recovery takes a CREATING row whose box is alive for a running one. */
         atomic_fetch_add(&e->created, 1);
-        writer_count(e, "created");
-        writer_leave(e, writer_put_state(e, sb));
+        if (sb->noted == SANDBOX_CREATING) {
+            writer_count(e, "created");
+            writer_leave(e, writer_put_state(e, sb));
+        }
     }
     turn_give(&sb->turn);
     return r;

@@ -97,10 +97,27 @@ struct sandbox *warm_take(struct engine *e, const char *image_id, const struct s
     return sb;
 }
 
+/* Is there nothing to be done but to write its row? */
+static bool is_complete(const struct sandbox *sb)
+{
+    return sb->warm == WARM_DIRS && !sb->spec.entrypoint;
+}
+
 int warm_launch(struct engine *e, struct sandbox *sb, struct err *err)
 {
+    struct write_job *row;
+
+    pthread_mutex_lock(&sb->lock);
     sb->started_ns = mono_ns();
-    if (writer_wait(e, writer_put(e, sb), err) < 0)
+    sb->boots++;
+    pthread_mutex_unlock(&sb->lock);
+    if (is_complete(sb)) {
+        writer_count(e, "created");
+        row = writer_put_up(e, sb);
+    } else {
+        row = writer_put(e, sb);
+    }
+    if (writer_wait(e, row, err) < 0)
         return -1;
     return sandbox_set_up(e, sb, sb->warm == WARM_DIRS, err);
 }

@@ -30,7 +30,7 @@ void warm_stop(struct engine *e); /* and removes what was ready */
  * its spec. Every create asks, so that the pool is filled when they rest. */
 struct sandbox *warm_take(struct engine *e, const char *image_id, const struct sandbox_spec *spec);
 /* Of one that was taken, in place of sandbox_launch(): its row, then what is left to be done for
- * its own spec. */
+ * its own spec. If that is nothing the row says already that it runs, and none has to follow. */
 int warm_launch(struct engine *e, struct sandbox *sb, struct err *err);
 /* It goes, and so does the caller's reference. */
 void warm_discard(struct engine *e, struct sandbox *sb);

@@ -64,6 +64,7 @@ struct write_job {
     const char *counter;
     uint64_t serial;
     bool note;          /* of WRITE_PUT: the note beside the disk changes too */
+    bool claim;         /* and ceases to say that the disk is nobody's */
     bool sync;          /* it is to outlive a power cut */
     bool written, done; /* done: there is a result */
     bool owed;          /* the thread sees to it */
@@ -191,7 +192,7 @@ static void mark_disk(struct engine *e, struct write_job *job)
         write_note(e->store, &job->row);
         return;
     }
-    if (job->row.state == SANDBOX_CREATING)
+    if (job->claim)
         store_note_claim(e->store, job->row.id);
     pthread_mutex_lock(&w->lock);
     note_later(w, job);
@@ -477,7 +478,8 @@ static char *image_config(const struct sandbox *sb)
     return text;
 }
 
-static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync)
+/* With the state that it has, or that of one that runs. */
+static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bool runs)
 {
     struct write_job *job = xcalloc(1, sizeof(*job));
     struct sandbox_row *row = &job->row;
@@ -488,10 +490,11 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync)
     row->image_config = image_config(sb);
     pthread_mutex_lock(&sb->lock);
     (void)snprintf(row->id, sizeof(row->id), "%s", sb->box.id);
-    row->state = sb->state;
+    row->state = runs ? SANDBOX_RUNNING : sb->state;
+    job->claim = row->state == SANDBOX_CREATING || runs;
     /* A note that it is being made is as good as one that it runs. */
-    job->note = !(sb->state == SANDBOX_RUNNING && sb->noted == SANDBOX_CREATING);
-    sb->noted = sb->state;
+    job->note = !(row->state == SANDBOX_RUNNING && sb->noted == SANDBOX_CREATING);
+    sb->noted = row->state;
     row->reason = sb->reason ? xstrdup(sb->reason) : NULL;
     row->created_ms = sb->created_ms;
     row->expires_ms = sb->expires_ms;
@@ -517,12 +520,17 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync)
 
 struct write_job *writer_put(struct engine *e, struct sandbox *sb)
 {
-    return put(e, sb, true);
+    return put(e, sb, true, false);
 }
 
 struct write_job *writer_put_state(struct engine *e, struct sandbox *sb)
 {
-    return put(e, sb, false);
+    return put(e, sb, false, false);
+}
+
+struct write_job *writer_put_up(struct engine *e, struct sandbox *sb)
+{
+    return put(e, sb, true, true);
 }
 
 /* With the lock held: the thread sees to it. */

@@ -24,6 +24,9 @@ struct write_job *writer_put(struct engine *e, struct sandbox *sb);
  * makes it stopped whatever its row says, so this one need not outlive that and waits for no disk.
  */
 struct write_job *writer_put_state(struct engine *e, struct sandbox *sb);
+/* The row of one that is being created and whose box is up: it says that it runs, and the caller
+ * makes it so when that is stored. */
+struct write_job *writer_put_up(struct engine *e, struct sandbox *sb);
 /* Has it stored by another thread, while the caller does something else and then waits. */
 void writer_begin(struct engine *e, struct write_job *job);
 /* The same, but returns when it outlives this process (or cannot be stored). */
