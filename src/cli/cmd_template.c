@@ -115,7 +115,7 @@ int cmd_template_create(struct args *args)
     return build(args, "/templates", body, image);
 }
 
-int cmd_template_build(struct args *args)
+int template_build_again(struct args *args)
 {
     auto_free char *name = url_encoded(args->words[0]);
     auto_free char *path = xasprintf("/templates/%s/build", name);

@@ -309,8 +309,17 @@ static const struct flag template_create_flags[] = {
 };
 
 static const struct flag template_build_flags[] = {
-    {"pull", 0, FLAG_BOOL, NULL, "look for a newer image first"},
-    {"no-cache", 0, FLAG_BOOL, NULL, "run every command again"},
+    {"name", 't', FLAG_TEXT, "NAME", "of the template (default: the folder's)", .also = "tag"},
+    {"file", 'f', FLAG_TEXT, "FILE", "in place of DIR/Dockerfile or DIR/cay.json; - is stdin"},
+    {"target", 0, FLAG_TEXT, "STAGE", "stage to end with (default: the last)"},
+    {"build-arg", 0, FLAG_LIST, "NAME=VALUE", "value of an ARG; NAME alone takes it from here"},
+    {"no-cache", 0, FLAG_BOOL, NULL, "do every step again"},
+    {"pull", 0, FLAG_BOOL, NULL, "of a NAME: look for a newer image first"},
+    {"description", 0, FLAG_TEXT, "TEXT", "for people"},
+    {"memory", 'm', FLAG_MB, "SIZE", "memory of each RUN"},
+    {"cpu", 'c', FLAG_NUMBER, "CORES", "cores of each RUN", .also = "cpus"},
+    {"disk", 0, FLAG_MB, "SIZE", "disk of each RUN"},
+    {"step-timeout", 0, FLAG_TIME, "TIME", "how long a RUN may take (default 30m)"},
     JSON_FLAG,
     QUIET_FLAG,
     {0},
@@ -677,12 +686,19 @@ const struct command commands[] = {
      "cay template create --file app.py:/app/app.py -w /app --ready 'test -s app.py' app host\n"
      "cay create --template app",
      template_create_flags, 1, 2, false, NULL, cmd_template_create},
-    {"template build", NULL, "[flags] NAME", "run the commands of a template again",
-     "On what its image's name means now; with --pull the registry is asked for a newer one. "
-     "Sandboxes\n"
-     "that were made from it stay as they are.",
-     "cay template build --pull web", template_build_flags, 1, 1, false, "template",
-     cmd_template_build},
+    {"template build", "build", "[flags] DIR\n[flags] NAME",
+     "build a template from a folder with a Dockerfile, and print its id",
+     "DIR has a Dockerfile or a cay.json. Its files are sent to the daemon, without what\n"
+     ".dockerignore leaves out. Each step is kept as a layer: a step that nothing has changed for\n"
+     "is not done again. Each RUN has a sandbox of its own, without network. A template of the\n"
+     "same name is replaced; sandboxes that were made from it stay as they are.\n"
+     "\n"
+     "NAME runs the commands of a template again, on what its image's name means now.",
+     "cay template build .\n"
+     "cay template build -t web --build-arg VERSION=3 ./app\n"
+     "cay template build --target test -f app/Dockerfile.dev app\n"
+     "cay template build --pull web",
+     template_build_flags, 1, 1, false, "template", cmd_template_build},
     {"template rm", NULL, "NAME...", "remove templates",
      "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
      ANY, false, "template...", cmd_template_rm},

@@ -1,5 +1,6 @@
 #include "cli/pull.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +16,17 @@
 #include "cli/build_view.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/meter.h"
 #include "cli/pull_view.h"
 #include "cli/sse.h"
 #include "cli/term.h"
 #include "cli/ui.h"
 
-#define FRAME_NS 100000000 /* at most ten pictures a second */
-#define WAIT_MS  250       /* and at least four, so that a rate that falls is seen */
-#define TEXT_MAX (256u << 10)
-#define COLS_MIN 20 /* below that bars are no use */
+#define FRAME_NS     100000000 /* at most ten pictures a second */
+#define WAIT_MS      250       /* and at least four, so that a rate that falls is seen */
+#define TEXT_MAX     (256u << 10)
+#define UPLOAD_CHUNK (256u << 10)
+#define COLS_MIN     20 /* below that bars are no use */
 
 /* ---- signals ---- */
 
@@ -145,6 +148,8 @@ static void show_event(struct show *s, const json_t *event)
 {
     char bytes[24];
 
+    if (s->pull->events)
+        return;
     if (build_view_knows(event)) {
         erase(s);
         s->working = false; /* until layers come again */
@@ -191,21 +196,57 @@ static void show_end(struct show *s, bool worked)
 
 /* ---- the call ---- */
 
-static int send_request(struct api *api, const char *path, json_t *body,
-                        struct http_response *response, struct err *err)
+static int send_json(struct api *api, const char *path, json_t *body, struct err *err)
 {
-    auto_free char *full = xasprintf("/sandbox%s", path);
     auto_free char *text = json_dumps(body, JSON_COMPACT);
-    int r;
 
     json_decref(body);
     if (!text)
         return err_set(err, ERR_INVALID, "names and values must be UTF-8 text");
-    http_client_accept(api->http, "text/event-stream");
-    r = http_client_begin(api->http, "POST", full, "application/json", (int64_t)strlen(text), err);
-    http_client_accept(api->http, NULL);
-    if (r < 0 || http_client_write(api->http, text, strlen(text), err) < 0)
+    if (http_client_begin(api->http, "POST", path, "application/json", (int64_t)strlen(text), err) <
+            0 ||
+        http_client_write(api->http, text, strlen(text), err) < 0)
         return api_explain(api, err);
+    return 0;
+}
+
+/* A daemon that does not want it answers before it has come: that answer is what to tell. */
+static int send_upload(struct api *api, const char *path, const struct pull *pull, struct err *err)
+{
+    auto_free char *data = xmalloc(UPLOAD_CHUNK);
+    struct meter meter;
+    int r = 0;
+
+    if (http_client_begin(api->http, "POST", path, "application/octet-stream", pull->upload_size,
+                          err) < 0)
+        return api_explain(api, err);
+    meter_begin(&meter, pull->quiet || pull->events ? 0 : pull->upload_size);
+    for (int64_t left = pull->upload_size; r == 0 && left > 0 && !caught;) {
+        ssize_t n =
+            read_some(pull->upload_fd, data, left < UPLOAD_CHUNK ? (size_t)left : UPLOAD_CHUNK);
+
+        if (n <= 0)
+            r = err_sys(err, n < 0 ? (int)-n : EIO, "read the files of the build");
+        else if (http_client_write(api->http, data, (size_t)n, NULL) < 0)
+            break;
+        left -= n;
+        meter_add(&meter, n);
+    }
+    meter_end(&meter);
+    return r;
+}
+
+static int send_request(struct api *api, const char *path, json_t *body, const struct pull *pull,
+                        struct http_response *response, struct err *err)
+{
+    auto_free char *full = xasprintf("/sandbox%s", path);
+    int r;
+
+    http_client_accept(api->http, "text/event-stream");
+    r = pull->upload_size > 0 ? send_upload(api, full, pull, err) : send_json(api, full, body, err);
+    http_client_accept(api->http, NULL);
+    if (r < 0)
+        return -1;
     while (!caught && !http_client_wait(api->http, WAIT_MS))
         ;
     if (caught)
@@ -224,6 +265,8 @@ static int take_event(struct api *api, json_t *event, struct show *s, json_t **r
                          : strcmp(what, "template") == 0 ? "template"
                                                          : NULL;
 
+    if (s->pull->events)
+        ui_json_line(event);
     if (strcmp(what, "error") == 0)
         return api_refuse(api, event, (int)json_int(event, "status"), err);
     if (!result) {
@@ -269,7 +312,7 @@ int pull_call(struct api *api, const char *path, json_t *body, struct pull *pull
 
     catch_signals(&handlers);
     show_begin(&show, pull);
-    r = send_request(api, path, body, &response, err);
+    r = send_request(api, path, body, pull, &response, err);
     /* An answer that is no stream is the result itself: there was nothing to wait for. */
     if (r == 0 && strcmp(response.type, "text/event-stream") == 0)
         r = follow(api, &show, ret, err);

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct api;
 struct err;
@@ -9,10 +10,13 @@ struct err;
 /* Calls in which the daemon may fetch an image, which takes time: pull, import, create. */
 
 struct pull {
-    const char *name; /* of the image, for people */
-    bool silent;      /* say no words about it: bars on a terminal will do */
-    bool quiet;       /* show nothing */
-    bool fetched;     /* set: layers were fetched, so it was not there before */
+    const char *name;    /* of the image, for people */
+    bool silent;         /* say no words about it: bars on a terminal will do */
+    bool quiet;          /* show nothing */
+    bool events;         /* print each event as a line of JSON on stdout, and show nothing */
+    bool fetched;        /* set: layers were fetched, so it was not there before */
+    int upload_fd;       /* of upload_size bytes, which are sent in place of a JSON body */
+    int64_t upload_size; /* 0 = there are none */
 };
 
 /* POSTs body (taken) to path (below /sandbox) and shows what happens on stderr meanwhile: bars on a

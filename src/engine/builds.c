@@ -131,16 +131,24 @@ int engine_build_file(struct engine *e, int *ret_fd, struct err *err)
     return image_context_file(e->images, ret_fd, err);
 }
 
-int engine_build_context(struct engine *e, int fd, uint64_t max_bytes,
-                         const struct engine_watch *watch, char **ret_id, struct err *err)
+int engine_build_context(struct engine *e, int fd, uint64_t max_bytes, const char *apart,
+                         size_t apart_max, const struct engine_watch *watch, char **ret_id,
+                         char **ret_text, struct err *err)
 {
     struct building b = {.engine = e, .watch = watch};
+    struct image_context context = {.fd = fd,
+                                    .max_bytes = max_bytes,
+                                    .apart = apart,
+                                    .apart_max = apart_max,
+                                    .made = hold,
+                                    .progress = goes_on,
+                                    .arg = &b};
     struct image *image;
     int r;
 
     if (space_check(e, err) < 0 || worker_begin(e, err) < 0)
         return -1;
-    r = image_context(e->images, fd, max_bytes, hold, goes_on, &b, &image, err);
+    r = image_context(e->images, &context, &image, ret_text, err);
     done(&b, r);
     if (r < 0)
         return -1;

@@ -36,11 +36,13 @@ int engine_build_digest(struct engine *e, const struct build_layer *l,
                         const struct engine_watch *watch, char ret[BUILD_DIGEST_SIZE],
                         struct err *err);
 
-/* An empty file without a name for an archive, which then becomes the layer of an image; *ret_id is
- * to be freed. */
+/* An empty file without a name for an archive, which then becomes the layer of an image. apart
+ * (NULL = none): a text at the top of the archive that is no part of it. Both results are to be
+ * freed; of the text NULL when there is none. */
 int engine_build_file(struct engine *e, int *ret_fd, struct err *err);
-int engine_build_context(struct engine *e, int fd, uint64_t max_bytes,
-                         const struct engine_watch *watch, char **ret_id, struct err *err);
+int engine_build_context(struct engine *e, int fd, uint64_t max_bytes, const char *apart,
+                         size_t apart_max, const struct engine_watch *watch, char **ret_id,
+                         char **ret_text, struct err *err);
 /* A text of that image: ERR_NOT_FOUND "file_not_found". Has a NUL behind it; free it. */
 int engine_build_text(struct engine *e, const char *id, const char *path, size_t max, char **ret,
                       size_t *ret_len, struct err *err);

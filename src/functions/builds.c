@@ -42,8 +42,8 @@ static int build(struct call *call, struct err *err)
     };
     json_t *failure = NULL;
 
-    if (call->source &&
-        build_context_open(call->engine, read_source, call->source, &watch, &context, err) < 0)
+    if (call->source && build_context_open(call->engine, read_source, call->source,
+                                           in_str(call, "apart"), &watch, &context, err) < 0)
         return -1;
     req.build.context = context;
     if (build_directory(call->engine, &req, &watch, &call->out, &failure, err) == 0)
@@ -58,6 +58,9 @@ static const struct field build_fields[] = {
     {"description", FIELD_STRING, .optional = true, .max = 4096, .help = "for people"},
     {"file", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "in the archive; Dockerfile when absent, or cay.json where there is none"},
+    {"apart", FIELD_STRING, .optional = true, .min = 1, .max = 255,
+     .help = "a file at the top of the archive that is the Dockerfile, or the cay.json, and that "
+             "COPY does not see; file is then only what it is called"},
     {"dockerfile", FIELD_STRING, .optional = true, .max = DOCKERFILE_BYTES_MAX,
      .example = "\"FROM host\\nRUN echo hello >/etc/motd\\n\"",
      .help = "in place of a file: the text itself"},
@@ -80,7 +83,7 @@ const struct function build_functions[] = {
     {"template::build_directory", "POST", "/templates/build", build_fields, build, NULL,
      SCOPE_WRITE, .flags = FUNCTION_RAW_IN | FUNCTION_EVENTS, .done = "template", .key = "template",
      .body_max = 4 * DOCKERFILE_BYTES_MAX,
-     .help = "Builds a template from a Dockerfile; its files come as a tar archive, "
+     .help = "Builds a template from a Dockerfile or a cay.json; its files come as a tar archive, "
              "application/octet-stream, and the rest in the query",
      .gives = &template_shape, .events = &template_event_shape,
      .errors = ERRORS_BUILD " " ERRORS_BUILD_FILES " template_exists template_limit machine_full "

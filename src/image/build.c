@@ -135,24 +135,29 @@ int image_context_file(struct image_store *s, int *ret_fd, struct err *err)
     return 0;
 }
 
-int image_context(struct image_store *s, int fd, uint64_t max_bytes,
-                  void (*made)(const char *image_id, void *arg), image_progress progress, void *arg,
-                  struct image **ret, struct err *err)
+int image_context(struct image_store *s, const struct image_context *c, struct image **ret,
+                  char **ret_text, struct err *err)
 {
     json_t *request, *image = NULL;
+    const char *text;
     struct work w;
     int r;
 
     if (room_ask(s, NULL, err) < 0 || work_begin(s, &w, err) < 0)
         return -1;
-    request = json_pack("{s:s, s:I}", "op", "context", "max_bytes", (json_int_t)max_bytes);
-    (void)lseek(fd, 0, SEEK_SET);
-    r = work_run(&w, request, fd, progress, arg, &image, err);
+    request =
+        json_pack("{s:s, s:I, s:s*, s:I}", "op", "context", "max_bytes", (json_int_t)c->max_bytes,
+                  "apart", c->apart, "max", (json_int_t)c->apart_max);
+    (void)lseek(c->fd, 0, SEEK_SET);
+    r = work_run(&w, request, c->fd, c->progress, c->arg, &image, err);
     if (r == 0) {
-        work_tell_made(image, made, arg);
+        work_tell_made(image, c->made, c->arg);
         r = work_publish(&w, image, "context", (char *[]){NULL}, ret, err);
     }
     work_end(&w);
+    text = json_string_value(json_object_get(image, "text"));
+    if (r == 0)
+        *ret_text = text ? xstrdup(text) : NULL;
     json_decref(image);
     json_decref(request);
     return r < 0 ? err_no_space(err, NO_SPACE_ADVICE) : 0;

@@ -190,9 +190,18 @@ int image_build_digest(struct image_store *s, const struct image_build *b, char 
 /* The files that a build copies: an archive that is written into a file without a name, and then
  * unpacked by the worker into an image without a name, of which no sandbox is made. */
 int image_context_file(struct image_store *s, int *ret_fd, struct err *err);
-int image_context(struct image_store *s, int fd, uint64_t max_bytes,
-                  void (*made)(const char *image_id, void *arg), image_progress progress, void *arg,
-                  struct image **ret, struct err *err);
+struct image_context {
+    int fd; /* of the archive */
+    uint64_t max_bytes;
+    const char *apart; /* a text at its top that is no part of it; NULL = none */
+    size_t apart_max;
+    void (*made)(const char *image_id, void *arg); /* as of a commit */
+    image_progress progress;
+    void *arg;
+};
+/* *ret_text is the text that was apart, or NULL; free it. */
+int image_context(struct image_store *s, const struct image_context *c, struct image **ret,
+                  char **ret_text, struct err *err);
 /* A text of it, with a NUL behind it: ERR_NOT_FOUND "file_not_found". Free it. */
 int image_show(struct image_store *s, const char *id, const char *path, size_t max, char **ret,
                size_t *ret_len, struct err *err);

@@ -13,83 +13,13 @@
 #include "engine/templates.h"
 #include "engine/watch.h"
 #include "service/build/build.h"
+#include "service/build/tail.h"
 
-#define TAIL_MAX      4096 /* bytes of a failed command's output that are told */
 #define READY_DEFAULT 30
 
 static const char *text_of(const json_t *o, const char *key)
 {
     return json_string_value(json_object_get(o, key));
-}
-
-/* ---- what the step that runs has said ---- */
-
-struct tail {
-    const struct engine_watch *watch; /* who is told too; NULL = nobody */
-    char *command;
-    char *text;
-};
-
-static void tail_add(struct tail *t, const char *data)
-{
-    char *all = xasprintf("%s%s", t->text ? t->text : "", data);
-    size_t len = strlen(all), skip = len > TAIL_MAX ? len - TAIL_MAX : 0;
-
-    while (skip > 0 && ((unsigned char)all[skip] & 0xc0) == 0x80)
-        skip++; /* a character is not cut */
-    free(t->text);
-    t->text = xstrdup(all + skip);
-    free(all);
-}
-
-static int on_event(const json_t *event, void *arg)
-{
-    struct tail *t = arg;
-    const char *what = text_of(event, "event");
-
-    if (what && strcmp(what, "step") == 0) {
-        free(t->command);
-        free(steal_ptr(t->text));
-        t->command = text_of(event, "text") ? xstrdup(text_of(event, "text")) : NULL;
-    } else if (what && strcmp(what, "output") == 0 && text_of(event, "data")) {
-        tail_add(t, text_of(event, "data"));
-    }
-    return t->watch && t->watch->progress ? t->watch->progress(event, t->watch->arg) : 0;
-}
-
-static bool on_cancelled(void *arg)
-{
-    const struct tail *t = arg;
-
-    return !t->watch || !t->watch->cancelled || t->watch->cancelled(t->watch->arg);
-}
-
-static struct engine_watch tail_watch(struct tail *t)
-{
-    return (struct engine_watch){
-        .progress = on_event,
-        .cancelled = on_cancelled,
-        .arg = t,
-        .cancel_fd = t->watch ? t->watch->cancel_fd : -1,
-        .until_ns = t->watch ? t->watch->until_ns : 0,
-    };
-}
-
-static json_t *tail_json(const struct tail *t)
-{
-    json_t *o = json_object();
-
-    if (t->command)
-        (void)json_object_set_new(o, "command", json_string(t->command));
-    if (t->text)
-        (void)json_object_set_new(o, "output", json_string(t->text));
-    return o;
-}
-
-static void tail_done(struct tail *t)
-{
-    free(t->command);
-    free(t->text);
 }
 
 /* ---- build ---- */
@@ -181,13 +111,13 @@ static int build(struct engine *e, const json_t *config, const struct template_r
                  const struct engine_watch *watch, json_t **ret, json_t **ret_failure,
                  struct err *err)
 {
-    struct tail tail = {.watch = watch};
-    struct engine_watch listens = tail_watch(&tail);
+    struct build_tail tail = {.watch = watch};
+    struct engine_watch listens = build_tail_watch(&tail);
     int r = get_and_run(e, config, how, &listens, ret, err);
 
-    if (r < 0 && ret_failure && tail.command)
-        *ret_failure = tail_json(&tail);
-    tail_done(&tail);
+    if (r < 0 && ret_failure)
+        *ret_failure = build_tail_json(&tail);
+    build_tail_done(&tail);
     return r;
 }
 

@@ -212,7 +212,8 @@ static int put_file(struct build *b, const json_t *item, struct err *err)
     if (r < 0 || read_meta(b, item, DEFAULT_MODE, &meta, err) < 0)
         return -1;
     if (r == 1 && S_ISDIR(st.st_mode))
-        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image", path);
+        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image",
+                        path);
     if (layer_file(&b->layer, path, &fd, err) < 0 || layer_grow(&b->layer, len, err) < 0)
         return -1;
     r = write_all(fd, json_string_value(text), len);
@@ -330,7 +331,8 @@ static int file_place(struct build *b, const json_t *item, const char *name,
     if (r < 0)
         return -1;
     if (r == 1 && S_ISDIR(st.st_mode))
-        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image", ret);
+        return err_code(err, ERR_INVALID, "is_a_directory", "/%.100s is a folder in the image",
+                        ret);
     return 0;
 }
 
@@ -502,17 +504,50 @@ int worker_build(const struct worker_request *q, json_t **ret, struct err *err)
 
 /* ---- the context ---- */
 
+static int text_json(const struct stack *s, const char *path, size_t max, json_t **ret,
+                     struct err *err)
+{
+    char real[LAYER_MAX_PATH + 1];
+    auto_free char *text = NULL;
+    struct stat st;
+    size_t len;
+
+    if (stack_resolve(s, path, true, real, &st, err) < 0 ||
+        stack_read(s, real, max, &text, &len, err) < 0)
+        return -1;
+    if (memchr(text, '\0', len) || !utf8_valid(text, len))
+        return err_set(err, ERR_INVALID, "%.100s is not a text in UTF-8", path);
+    *ret = json_stringn(text, len);
+    return 0;
+}
+
+/* A file at the top that came along for the daemon, and is no part of the context. */
+static int take_apart(const struct worker_request *q, int root, json_t **ret, struct err *err)
+{
+    size_t max = (size_t)json_integer_value(json_object_get(q->json, "max"));
+    const char *name = request_string(q, "apart");
+    struct stack s = {&root, 1};
+
+    if (!name)
+        return 0;
+    if (strchr(name, '/') || str_is_dot(name))
+        return err_set(err, ERR_INVALID, "%.100s is not the name of a file at the top", name);
+    if (text_json(&s, name, max, ret, err) < 0)
+        return -1;
+    return unlinkat(root, name, 0) < 0 ? err_sys(err, errno, "take %s out", name) : 0;
+}
+
 /* A layer that no image has: without the check of mount points, since it is never a root. */
 int worker_context(const struct worker_request *q, json_t **ret, struct err *err)
 {
     char diff_id[DIGEST_HEX], name[DIGEST_HEX];
     auto_free char *text = NULL;
     auto_close int root = -1;
-    json_t *document, *layer;
+    json_t *document, *layer, *apart = NULL;
     struct layer l;
 
     if (layer_begin(q, NEW_LAYER, &l, &root, err) < 0 ||
-        unpack_file(FD_OTHER, &l, diff_id, err) < 0)
+        unpack_file(FD_OTHER, &l, diff_id, err) < 0 || take_apart(q, root, &apart, err) < 0)
         return -1;
     bound_name("context", diff_id, name);
     if (layer_made(q, &l, NEW_LAYER, name, &layer, err) < 0)
@@ -524,6 +559,8 @@ int worker_context(const struct worker_request *q, json_t **ret, struct err *err
     if (document_image(text, strlen(text), ret, err) < 0)
         return -1;
     (void)json_object_set_new(*ret, "layers", json_pack("[o]", layer));
+    if (apart)
+        (void)json_object_set_new(*ret, "text", apart);
     return 0;
 }
 
@@ -532,22 +569,13 @@ int worker_context(const struct worker_request *q, json_t **ret, struct err *err
 int worker_show(const struct worker_request *q, json_t **ret, struct err *err)
 {
     const json_t *stack = json_array_get(json_object_get(q->json, "stacks"), 0);
-    size_t max = (size_t)json_integer_value(json_object_get(q->json, "max")), len, n;
-    const char *path = request_string(q, "path");
-    char real[LAYER_MAX_PATH + 1];
-    auto_free char *text = NULL;
-    struct stack s;
-    struct stat st;
+    size_t max = (size_t)json_integer_value(json_object_get(q->json, "max")), n;
+    json_t *text;
     int *roots;
 
-    if (open_stack(json_object_get(stack, "layers"), false, &roots, &n, err) < 0)
+    if (open_stack(json_object_get(stack, "layers"), false, &roots, &n, err) < 0 ||
+        text_json(&(struct stack){roots + 1, n}, request_string(q, "path"), max, &text, err) < 0)
         return -1;
-    s = (struct stack){roots + 1, n};
-    if (stack_resolve(&s, path, true, real, &st, err) < 0 ||
-        stack_read(&s, real, max, &text, &len, err) < 0)
-        return -1;
-    if (memchr(text, '\0', len) || !utf8_valid(text, len))
-        return err_set(err, ERR_INVALID, "%.100s is not a text in UTF-8", path);
-    *ret = json_pack("{s:s%}", "text", text, len);
+    *ret = json_pack("{s:o}", "text", text);
     return 0;
 }

@@ -347,15 +347,12 @@ int image_context_file(struct image_store *s, int *ret_fd, struct err *err)
     return *ret_fd < 0 ? err_sys(err, errno, "memfd_create") : 0;
 }
 
-int image_context(struct image_store *s, int fd, uint64_t max_bytes,
-                  void (*made)(const char *image_id, void *arg), image_progress progress, void *arg,
-                  struct image **ret, struct err *err)
+int image_context(struct image_store *s, const struct image_context *c, struct image **ret,
+                  char **ret_text, struct err *err)
 {
-    (void)fd;
-    (void)max_bytes;
-    (void)progress;
-    if (made)
-        made(FAKE_ID, arg);
+    if (c->made)
+        c->made(FAKE_ID, c->arg);
+    *ret_text = NULL;
     return image_get_id(s, FAKE_ID, ret, err);
 }
 

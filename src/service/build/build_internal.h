@@ -36,6 +36,7 @@ int words_expand_text(const char *text, char escape, words_lookup lookup, void *
 struct build_context {
     struct engine *engine;
     char *image_id; /* held */
+    char *apart;    /* NULL = none */
 };
 
 /* ---- stage.c: an image so far ---- */

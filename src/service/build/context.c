@@ -35,21 +35,23 @@ static int receive(build_read read, void *arg, int fd, struct err *err)
     }
 }
 
-int build_context_open(struct engine *e, build_read read, void *arg,
+int build_context_open(struct engine *e, build_read read, void *arg, const char *apart,
                        const struct engine_watch *watch, struct build_context **ret,
                        struct err *err)
 {
     struct build_context *c;
-    char *image_id = NULL;
+    char *image_id = NULL, *text = NULL;
     auto_close int fd = -1;
 
     if (engine_build_file(e, &fd, err) < 0 || receive(read, arg, fd, err) < 0)
         return -1;
-    if (engine_build_context(e, fd, BUILD_CONTEXT_BYTES_MAX, watch, &image_id, err) < 0)
+    if (engine_build_context(e, fd, BUILD_CONTEXT_BYTES_MAX, apart, DOCKERFILE_BYTES_MAX, watch,
+                             &image_id, &text, err) < 0)
         return err_wrap(err, "the files of the build");
     c = xcalloc(1, sizeof(*c));
     c->engine = e;
     c->image_id = image_id;
+    c->apart = text;
     *ret = c;
     return 0;
 }
@@ -60,7 +62,13 @@ void build_context_close(struct build_context *c)
         return;
     engine_image_let_go(c->engine, c->image_id);
     free(c->image_id);
+    free(c->apart);
     free(c);
+}
+
+const char *build_context_apart(const struct build_context *c)
+{
+    return c->apart;
 }
 
 int build_context_text(struct build_context *c, const char *path, size_t max, char **ret,
