@@ -9,8 +9,9 @@
  * bytes made visible. Start with {0}. */
 struct build_view {
     struct escape escape;
-    bool open; /* a line of output has no end yet */
-    bool said; /* output was shown */
+    bool open;    /* a line has no end yet */
+    bool on_step; /* and it is that of a step */
+    bool said;    /* output was shown */
 };
 
 bool build_view_knows(const json_t *event);

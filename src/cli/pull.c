@@ -157,6 +157,7 @@ static void show_event(struct show *s, const json_t *event)
             build_view_show(&s->build, event);
         return;
     }
+    build_view_end(&s->build);
     pull_view_event(&s->view, event);
     s->working = true;
     if (s->view.resolved || s->view.n_layers > 0)
