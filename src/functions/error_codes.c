@@ -62,7 +62,7 @@ const struct error_code error_codes[] = {
     {"template_of_directory", 409, .help = "it is built again from the directory that it is of"},
     {"template_not_ready", 408,
      .help = "its ready command did not succeed in time; exitCode and output are the last try's"},
-    {"build_failed", 400, 408, .help = "a step failed; command and output tell which and why"},
+    {"build_failed", 409, 408, .help = "a step failed; command and output tell which and why"},
     {"too_many_steps", 429, .help = "a build has more steps than it may"},
     {"bad_dockerfile", 400,
      .help = "not a Dockerfile, or one with what is not supported; the text "

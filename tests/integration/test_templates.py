@@ -216,7 +216,7 @@ def test_many_creates_of_one_that_is_not_built_yet_build_it_once(templates):
 
 def test_a_setup_that_fails_is_told_and_leaves_nothing(templates):
     reply = templates.make(setup=["echo fine", "echo before; echo 'no such thing' >&2; exit 3"])
-    body = reply.failed(400, "build_failed", "exit code 3")
+    body = reply.failed(409, "build_failed", "exit code 3")
     assert body["command"] == "RUN echo before; echo 'no such thing' >&2; exit 3"
     assert body["output"] == "before\nno such thing\n"
     assert templates.own() == [] and templates.api.ids() == []
@@ -224,7 +224,7 @@ def test_a_setup_that_fails_is_told_and_leaves_nothing(templates):
         "image": "host", "setup": ["echo why; exit 4"]}})
     assert last["event"] == "error" and last["code"] == "build_failed" and last["output"] == "why\n"
     templates.make(build=False, setup=["echo why; exit 5"]).ok()
-    assert templates.box().failed(400, "build_failed", "exit code 5")["output"] == "why\n"
+    assert templates.box().failed(409, "build_failed", "exit code 5")["output"] == "why\n"
     assert templates.api.ids() == [] and "build" not in templates.show("t")
 
 
