@@ -149,12 +149,24 @@ static int add_args(struct buf *q, const struct args *args, struct err *err)
     return r;
 }
 
+/* What a cay.json says that it is called; NULL = nothing. */
+static char *name_in(const struct source *s)
+{
+    json_t *o = str_ends(s->shown, ".json") ? json_loadb(s->text, s->len, 0, NULL) : NULL;
+    const char *said = json_text(o, "name");
+    char *name = *said ? xstrdup(said) : NULL;
+
+    json_decref(o);
+    return name;
+}
+
 static int make_query(struct buf *q, const struct args *args, const struct source *s,
                       struct err *err)
 {
-    auto_free char *name = name_of(s->dir);
+    auto_free char *of_dir = name_of(s->dir), *said = name_in(s);
+    const char *given = args_text(args, "name");
 
-    add_query(q, "name", args_text(args, "name") ? args_text(args, "name") : name);
+    add_query(q, "name", given ? given : said ? said : of_dir);
     add_query(q, "file", s->shown);
     add_query(q, "apart", APART);
     add_query(q, "target", args_text(args, "target"));

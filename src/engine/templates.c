@@ -139,8 +139,8 @@ static void load_builtin(struct templates *t)
     json_decref(all);
 }
 
-/* Its image may be gone with a store that somebody emptied: then it is built again when it is used.
- */
+/* Its image may be gone with a store that somebody emptied: then it is built again when it is used,
+ * unless it is of a directory, which is not here. */
 static void load_own(struct engine *e, struct templates *t, json_t *one)
 {
     struct image *image = NULL;
@@ -149,11 +149,12 @@ static void load_own(struct engine *e, struct templates *t, json_t *one)
     if (*image_of(one) && image_get_id(e->images, image_of(one), &image, &err) < 0) {
         log_warn("the image of a template is gone", "template", text_of(one, "name"), "error",
                  err.text);
-        (void)json_object_del(one, "build");
+        if (strcmp(text_of(json_object_get(one, "build"), "source"), "directory") != 0)
+            (void)json_object_del(one, "build");
     }
     image_free(image);
     if (*image_of(one))
-        engine_image_hold(e, image_of(one));
+        engine_image_hold(e, image_of(one)); /* whether or not it is there: it is let go some day */
     keep(t, one, true);
 }
 

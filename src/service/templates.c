@@ -123,7 +123,7 @@ static int build(struct engine *e, const json_t *config, const struct template_r
 
 /* ---- make ---- */
 
-static int check_config(struct engine *e, const json_t *config, struct err *err)
+int template_check(const struct engine *e, const json_t *config, bool has_context, struct err *err)
 {
     auto_build_plan struct build_plan *plan = NULL;
 
@@ -132,7 +132,7 @@ static int check_config(struct engine *e, const json_t *config, struct err *err)
     if (json_array_size(json_object_get(config, "entrypoint")) > 0 &&
         json_is_true(json_object_get(config, "runEntrypoint")))
         return err_set(err, ERR_INVALID, "send entrypoint or runEntrypoint, not both");
-    return template_plan(config, engine_config(e)->workspace, false, &plan, err);
+    return template_plan(config, engine_config(e)->workspace, has_context, &plan, err);
 }
 
 static int make(struct engine *e, const struct template_request *req,
@@ -161,7 +161,7 @@ int template_make(struct engine *e, const struct template_request *req,
 {
     int r;
 
-    if (check_config(e, req->config, err) < 0 ||
+    if (template_check(e, req->config, false, err) < 0 ||
         engine_template_begin(e, req->name, watch, err) < 0)
         return -1;
     r = make(e, req, watch, ret, ret_failure, err);

@@ -28,6 +28,10 @@ int template_make(struct engine *e, const struct template_request *req,
                   const struct engine_watch *watch, json_t **ret, json_t **ret_failure,
                   struct err *err);
 
+/* What its shape does not say: can sandboxes be made from it? With a context files may have a
+ * source there. */
+int template_check(const struct engine *e, const json_t *config, bool has_context, struct err *err);
+
 struct template_rebuild {
     bool pull;     /* look for a newer image first */
     bool no_cache; /* run every command again */

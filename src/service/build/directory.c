@@ -119,7 +119,7 @@ static int read_plan(struct engine *e, struct directory *d, const struct engine_
         return -1;
     if (!str_ends(file, ".json"))
         return build_dockerfile(file, text, strlen(text), &d->plan, err);
-    if (take_config(file, text, d, err) < 0 ||
+    if (take_config(file, text, d, err) < 0 || template_check(e, d->config, true, err) < 0 ||
         find_folder(e, json_string_value(json_object_get(d->config, "image")), watch, &folder,
                     err) < 0)
         return -1;
