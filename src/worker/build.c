@@ -468,12 +468,11 @@ static int new_image(const struct build *b, bool host, const char *diff_id, json
     return 0;
 }
 
-/* An image of nothing gets an empty layer: one without any is none. */
+/* On nothing, and on the host's own, an empty one: an image without any is none. */
 static bool needs_layer(const struct worker_request *q)
 {
     return json_array_size(json_object_get(q->json, "items")) > 0 ||
-           (json_array_size(json_object_get(q->json, "layers")) == 0 &&
-            !json_is_true(json_object_get(q->json, "host")));
+           json_array_size(json_object_get(q->json, "layers")) == 0;
 }
 
 int worker_build(const struct worker_request *q, json_t **ret, struct err *err)
