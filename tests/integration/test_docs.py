@@ -98,10 +98,13 @@ def run_script(script, what):
 WORLD = r"""
 cay serve --detach 2>>cay.log
 export TOKEN=secret
-mkdir -p project src rootfs/bin
+mkdir -p project src rootfs/bin app
+printf 'FROM host AS base\nARG VERSION\nFROM base AS test\nRUN true\n' | tee Dockerfile app/Dockerfile app/Dockerfile.dev >/dev/null
+echo 'print(1)' >app.py
 echo 1,2 | tee data data.csv data.json project/in.csv src/a >/dev/null
 world() {
     cay rm --all --yes >/dev/null 2>&1 || true
+    case $1 in *template*) cay template create web host >/dev/null 2>&1 || true ;; esac
     case $1 in "cay run"*|"cay create"*|"id="*) return ;; esac
     cay create --name web >/dev/null
     printf 'all:\n\techo made\n' | cay file write -q web Makefile
