@@ -269,7 +269,7 @@ def test_layers_of_a_template_stay_and_go_with_it(folder):
 
 def running_step(api):
     """The sandbox of a RUN, once its command runs."""
-    for sandbox in api.get("/sandboxes").ok()["items"]:
+    for sandbox in api.get("/sandboxes?status=running").ok()["items"]:
         if any("sleep" in p["command"] for p in api.processes(sandbox["id"])):
             return sandbox
     return None
@@ -284,6 +284,13 @@ class Begun:
                                         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                         env=cli_environment(folder.daemon))
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
     def end(self):
         """Its status, and what it said."""
         said = self.process.communicate(timeout=30)[1]
@@ -291,8 +298,7 @@ class Begun:
 
 
 def test_a_client_that_hangs_up_ends_the_step_and_its_sandbox(folder):
-    build = Begun(folder, "FROM host\nRUN sleep 1000\n")
-    with folder.daemon.api() as api:
+    with Begun(folder, "FROM host\nRUN sleep 1000\n") as build, folder.daemon.api() as api:
         step = wait_until(lambda: running_step(api), what="the step")
         assert step["name"].startswith("build_") and step["name"].endswith("-2")
         build.process.send_signal(signal.SIGINT)
@@ -303,12 +309,11 @@ def test_a_client_that_hangs_up_ends_the_step_and_its_sandbox(folder):
 
 def test_a_daemon_that_is_killed_leaves_nothing_of_a_build(folder):
     folder.write("a", "a")
-    build = Begun(folder, "FROM host\nCOPY a /a\nRUN sleep 1000\n")
-    with folder.daemon.api() as api:
+    with Begun(folder, "FROM host\nCOPY a /a\nRUN sleep 1000\n") as build, folder.daemon.api() as api:
         wait_until(lambda: running_step(api), what="the step")
         other = api.create(metadata={"cay.build": "mine"})["id"]
-    folder.daemon.kill9()
-    assert build.end()[0] != 0
+        folder.daemon.kill9()
+        assert build.end()[0] != 0
     folder.daemon.start()
     with folder.daemon.api() as api:
         assert api.ids() == [other]
@@ -321,11 +326,10 @@ def test_a_daemon_that_is_killed_leaves_nothing_of_a_build(folder):
 
 
 def test_a_daemon_that_stops_ends_a_build(folder):
-    build = Begun(folder, "FROM host\nRUN sleep 1000\n")
-    with folder.daemon.api() as api:
+    with Begun(folder, "FROM host\nRUN sleep 1000\n") as build, folder.daemon.api() as api:
         wait_until(lambda: running_step(api), what="the step")
-    folder.daemon.stop()
-    status, said = build.end()
+        folder.daemon.stop()
+        status, said = build.end()
     assert status == 1 and "stopping" in said, said
     folder.daemon.start()
     with folder.daemon.api() as api:
