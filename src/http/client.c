@@ -444,13 +444,31 @@ size_t http_client_early(struct http_client *c, void *data, size_t len)
     return len;
 }
 
+/* The line end behind a chunk is no part of the body: who reads after it would wait for the next.
+ */
+static void skip_chunk_ends(struct http_client *c)
+{
+    struct chunked *k = &c->chunked;
+
+    while (k->span_len == 0 && !k->done && c->off < c->in.len) {
+        size_t used = 0;
+
+        if (chunked_step(k, c->in.data + c->off, c->in.len - c->off, &used) < 0)
+            return; /* the next read says so */
+        c->off += used;
+    }
+}
+
 bool http_client_wait(struct http_client *c, int timeout_ms)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
+    if (c->fd >= 0 && c->body == BODY_CHUNKED) {
+        skip_chunk_ends(c);
+        if (c->chunked.span_len > 0 || c->chunked.done)
+            return true;
+    }
     if (c->fd < 0 || c->off < c->in.len)
-        return true;
-    if (c->body == BODY_CHUNKED && (c->chunked.span_len > 0 || c->chunked.done))
         return true;
     return poll(&p, 1, timeout_ms) > 0;
 }
