@@ -111,32 +111,47 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
 }
 
 /* A box was destroyed and its range given to the next one, but the daemon ended before the row
- * was deleted. Of the rows that name one range a wanted one has it, else the first. */
+ * was deleted. Of the rows that name one range a wanted one has it, else all have: who goes last
+ * gives it back. */
 static bool slot_is_anothers(const struct rows *rows, unsigned at)
 {
     for (unsigned i = 0; i < rows->n; i++)
-        if (i != at && rows->list[i].row.slot == rows->list[at].row.slot &&
-            (!rows->list[i].unwanted || i < at))
+        if (rows->list[i].row.slot == rows->list[at].row.slot && !rows->list[i].unwanted)
             return true;
     return false;
 }
 
-/* Later, by the reaper: a box that is slow to go must not hold up the start. */
-static void discard(struct engine *e, const struct rows *rows, unsigned at)
+/* Adopted: only so the runtime knows what there is to end, and who else has that range. */
+static struct sandbox *adopt_unwanted(struct engine *e, const struct rows *rows, unsigned at)
 {
     const char *image_id = rows->list[at].row.image_id;
     struct box box = box_of(&rows->list[at].row);
-    auto_sandbox struct sandbox *sb = NULL;
+    struct sandbox *sb;
 
     if (slot_is_anothers(rows, at))
         box.slot = BOX_NO_SLOT;
-    /* Adopted first: only so the runtime knows what there is to end. */
     (void)runtime_adopt(e->runtime, &box, NULL);
     sb = sandbox_alloc(e, &box);
     sb->state = SANDBOX_REMOVING;
     sb->image_id = image_id ? xstrdup(image_id) : NULL;
     images_release(e, image_id);
-    reaper_doom(e, sb);
+    return sb;
+}
+
+/* All are adopted before the first goes. They go later, by the reaper: a box that is slow to go
+ * must not hold up the start. */
+static void discard_unwanted(struct engine *e, const struct rows *rows)
+{
+    auto_free struct sandbox **doomed = xcalloc(rows->n + 1, sizeof(*doomed));
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < rows->n; i++)
+        if (rows->list[i].unwanted)
+            doomed[n++] = adopt_unwanted(e, rows, i);
+    for (unsigned i = 0; i < n; i++) {
+        reaper_doom(e, doomed[i]);
+        sandbox_unref(doomed[i]);
+    }
 }
 
 /* A box whose launch had just ended: what was to follow may not have been done. */
@@ -286,9 +301,7 @@ static void sort_out(struct engine *e, struct rows *rows)
             log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
                       "error", err.text);
     }
-    for (unsigned i = 0; i < rows->n; i++)
-        if (rows->list[i].unwanted)
-            discard(e, rows, i);
+    discard_unwanted(e, rows);
 }
 
 /* The id ranges of rows and of strays; the others that are ours are free. */

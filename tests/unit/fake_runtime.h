@@ -73,6 +73,7 @@ static struct fake {
     pthread_cond_t main_ended; /* or its box was killed */
     atomic_uint main_signal;
     atomic_uint released[256]; /* by slot */
+    atomic_uint adopted_late;  /* after the first was destroyed */
     atomic_bool old;           /* agents that know neither CALL_FOLLOW nor CALL_OUTPUT */
     atomic_bool silent;        /* no agent answers a ctl call until this is over */
     atomic_bool unread;        /* no agent reads anything until it is hung up */
@@ -599,6 +600,8 @@ static int fake_adopt(struct runtime *rt, struct box *box, struct err *err)
 
     (void)rt;
     (void)err;
+    if (atomic_load(&fake.destroys) > 0)
+        atomic_fetch_add(&fake.adopted_late, 1);
     pthread_mutex_lock(&fake.lock);
     b = fake_find(box->id);
     alive = b && b->alive;

@@ -974,6 +974,29 @@ TEST(the_range_of_a_live_sandbox_is_not_given_back_with_a_row_that_names_it_too)
     CHECK_INT(atomic_load(&fake.released[70]), 1);
 }
 
+/* Else the range that two of them name is given back by neither: the first to go sees that the
+ * other has it, who then learns that it is the first's. */
+TEST(what_an_earlier_daemon_left_is_known_before_any_of_it_goes)
+{
+    struct past past = {.state = SANDBOX_REMOVING, .prepared = true, .slot = 70};
+    struct world w;
+    char *ids[30];
+
+    world_new(&w);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+        past.state = i % 2 ? SANDBOX_CREATING : SANDBOX_REMOVING;
+        ids[i] = leave_behind(&w, &past);
+    }
+    world_start(&w);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+        await_gone(ids[i]);
+        free(ids[i]);
+    }
+    CHECK_INT(atomic_load(&fake.adopted_late), 0);
+    CHECK_INT(atomic_load(&fake.released[70]), ARRAY_LEN(ids));
+    world_done(&w);
+}
+
 TEST(an_adopted_sandbox_works_and_keeps_its_image_environment)
 {
     struct world w;

@@ -52,8 +52,22 @@ TEST(a_box_lives_while_its_process_does)
     CHECK_INT(kill(pid, SIGKILL), 0);
     CHECK_INT(waitpid(pid, NULL, 0), pid);
     CHECK(!berth_lives(n, ID));
-    berth_drop(n, ID);
+    (void)berth_drop(n, ID, BOX_NO_SLOT);
     CHECK(!berth_lives(n, ID));
+    bare_free(n);
+}
+
+TEST(of_boxes_with_one_range_the_last_to_go_gives_it_back)
+{
+    static const char *const ids[] = {ID, "sbx_000000000000000000000002",
+                                      "sbx_000000000000000000000003"};
+    struct native *n = bare();
+
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        berth_set_range(n, berth_add(n, ids[i]), i < 2 ? 7 : 8);
+    CHECK(!berth_drop(n, ids[0], 7));
+    CHECK(berth_drop(n, ids[1], 7));
+    CHECK(!berth_drop(n, ids[2], BOX_NO_SLOT));
     bare_free(n);
 }
 
@@ -86,7 +100,7 @@ TEST(a_box_can_be_asked_for_while_another_thread_destroys_it)
         struct berth *b = berth_add(a.n, ID);
 
         berth_set_process(a.n, b, pidfd_open(getpid(), 0));
-        berth_drop(a.n, ID);
+        (void)berth_drop(a.n, ID, BOX_NO_SLOT);
     }
     atomic_store(&a.stop, true);
     pthread_join(thread, NULL);

@@ -56,9 +56,20 @@ struct berth *berth_add(struct native *n, const char *id)
     return b;
 }
 
-void berth_drop(struct native *n, const char *id)
+/* With the lock held. */
+static bool has_range(const struct native *n, uint32_t slot)
+{
+    for (unsigned i = 0; i < BERTH_BUCKETS; i++)
+        for (const struct berth *b = n->berths[i]; b; b = b->next)
+            if (b->slot == slot)
+                return true;
+    return false;
+}
+
+bool berth_drop(struct native *n, const char *id, uint32_t slot)
 {
     struct berth **at, *b;
+    bool last;
 
     (void)pthread_mutex_lock(&n->lock);
     for (at = bucket(n, id); *at && strcmp((*at)->id, id) != 0; at = &(*at)->next)
@@ -66,15 +77,17 @@ void berth_drop(struct native *n, const char *id)
     b = *at;
     if (b)
         *at = b->next;
+    last = slot != BOX_NO_SLOT && !has_range(n, slot);
     (void)pthread_mutex_unlock(&n->lock);
     if (!b)
-        return;
+        return last;
     close_fd(&b->root);
     close_fd(&b->scratch);
     close_fd(&b->ctl);
     close_fd(&b->exec);
     close_fd(&b->pidfd);
     free(b);
+    return last;
 }
 
 void berth_set_process(struct native *n, struct berth *b, int pidfd)
@@ -110,21 +123,9 @@ void berth_set_range(struct native *n, struct berth *b, uint32_t slot)
     (void)pthread_mutex_unlock(&n->lock);
 }
 
-bool berth_has_range(struct native *n, uint32_t slot)
-{
-    bool found = false;
-
-    (void)pthread_mutex_lock(&n->lock);
-    for (unsigned i = 0; i < BERTH_BUCKETS; i++)
-        for (const struct berth *b = n->berths[i]; b && !found; b = b->next)
-            found = b->slot == slot;
-    (void)pthread_mutex_unlock(&n->lock);
-    return found;
-}
-
 void berths_done(struct native *n)
 {
     for (unsigned i = 0; i < BERTH_BUCKETS; i++)
         while (n->berths[i])
-            berth_drop(n, n->berths[i]->id);
+            (void)berth_drop(n, n->berths[i]->id, BOX_NO_SLOT);
 }

@@ -240,6 +240,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);
+    bool last;
 
     if (b && b->parked)
         box_forget(n, b);
@@ -248,11 +249,11 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
     if (native_kill(rt, box, err) < 0 || retire_disk(n, b, box->id, err) < 0 ||
         n->cgroup.ops->remove(&n->cgroup, box->id, err) < 0)
         return -1;
-    berth_drop(n, box->id);
-    run_dir_remove(n, box->id);
     /* A box that an older copy of the database brought back has a range that may be another's by
      * now. */
-    if (box->slot != BOX_NO_SLOT && !berth_has_range(n, box->slot))
+    last = berth_drop(n, box->id, box->slot);
+    run_dir_remove(n, box->id);
+    if (last)
         id_range_release(n->data_dir, box->slot);
     return 0;
 }

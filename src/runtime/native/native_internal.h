@@ -59,15 +59,15 @@ struct berth *berth_find(struct native *n, const char *id);
 /* An empty one, without descriptors. */
 struct berth *berth_add(struct native *n, const char *id);
 /* Closes its descriptors and forgets it. Fine if there is none. */
-void berth_drop(struct native *n, const char *id);
+/* True if slot is a range that no other berth has: of several that have one, the last to go hears
+ * so. */
+bool berth_drop(struct native *n, const char *id, uint32_t slot);
 /* Gives it the descriptor of another process; -1 = none. */
 void berth_set_process(struct native *n, struct berth *b, int pidfd);
 /* Does its process live? For any thread at any time, also while another drops it. */
 bool berth_lives(struct native *n, const char *id);
 /* Gives it an id range; BOX_NO_SLOT = none. */
 void berth_set_range(struct native *n, struct berth *b, uint32_t slot);
-/* Has any of them that id range? */
-bool berth_has_range(struct native *n, uint32_t slot);
 void berths_done(struct native *n);
 
 /* ---- run_dir.c: <run>/<id>, with the sockets of a box and the note of its process ---- */
