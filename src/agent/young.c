@@ -70,7 +70,12 @@ int64_t young_wait_ns(void)
 {
     int64_t left = agents->old_at - mono_ns();
 
-    return !over && left > 0 ? left : -1;
+    if (over)
+        return -1;
+    if (left > 0)
+        return left;
+    /* It has grown old since young_needs_spawner() looked. */
+    return agents->young_execs > 0 ? 0 : -1;
 }
 
 /* ---- in the first supervisor */

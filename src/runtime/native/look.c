@@ -22,6 +22,11 @@ static char process_state(int64_t pid)
     return proc_stat_read((pid_t)pid, &st) < 0 ? '?' : st.state;
 }
 
+static bool is_busy(int64_t pid)
+{
+    return strchr("RD", process_state(pid)) != NULL;
+}
+
 static bool wake(const struct box *box)
 {
     auto_close int pidfd = pidfd_open((pid_t)box->pid, 0);
@@ -41,7 +46,7 @@ static bool has_busy_process(const char *dir)
     int pid;
 
     while (f && !busy && fscanf(f, "%d", &pid) == 1)
-        busy = strchr("RD", process_state(pid)) != NULL;
+        busy = is_busy(pid);
     if (f)
         (void)fclose(f);
     return busy;
@@ -57,5 +62,6 @@ enum box_look native_look(struct runtime *rt, const struct box *box)
         return BOX_WOKEN;
     /* Of v2; on v1 the frozen are in state D. */
     (void)cgroup_read_key(dirs[0], "cgroup.events", "frozen", &frozen);
-    return frozen || has_busy_process(dirs[0]) ? BOX_BUSY : BOX_QUIET;
+    /* A box that has just begun is on its way into that cgroup. */
+    return frozen || is_busy(box->pid) || has_busy_process(dirs[0]) ? BOX_BUSY : BOX_QUIET;
 }
