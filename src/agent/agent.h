@@ -199,6 +199,7 @@ int kill_call(struct agent_call *c, struct err *err);
 int dial_call(struct agent_call *c, struct err *err);
 int follow_call(struct agent_call *c, struct err *err);
 int output_call(struct agent_call *c, struct err *err);
+int patch_call(struct agent_call *c, struct err *err);
 
 /* ---- sync.c: what the filter tells us of, in main's loop */
 
@@ -372,7 +373,18 @@ void log_end(struct agent_call *c, const struct log_reader *l);
  * the log must be a stream (agent_become_stream) and have its OK. */
 int log_send_all(struct agent_call *c, struct log_reader *l, struct err *err);
 
-/* ---- files.c, move.c, remove.c, copy.c, check.c */
+/* ---- files.c, write.c, move.c, remove.c, copy.c, check.c */
+
+/* Makes path and what is missing above it; fine if it is there. */
+int make_dirs(const char *path, mode_t mode, struct err *err);
+
+#define WRITE_PARENTS 1u
+#define WRITE_APPEND  2u
+/* Takes the DATA and END of a call into a file and answers it. mode as for CALL_WRITE. */
+int write_file(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
+               struct err *err);
+/* For a call that failed: its caller may look for the answer only after it has sent everything. */
+void swallow(struct agent_call *c);
 
 /* Says what went wrong with path, in the words and codes of the API. */
 int file_error(struct err *err, int errnum, const char *path);

@@ -57,6 +57,7 @@ static const struct {
     [CALL_AGAIN] = {again_call, .logs = true},
     [CALL_EXECS] = {execs_call, .logs = true},
     [CALL_OUTPUT] = {output_call, .logs = true},
+    [CALL_PATCH] = {patch_call, .again = true},
 };
 
 ssize_t call_fill(struct agent_call *c)

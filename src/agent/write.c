@@ -13,8 +13,7 @@
 #include "base/mem.h"
 #include "proto/frame.h"
 
-/* Makes path and what is missing above it. */
-static int make_dirs(const char *path, mode_t mode, struct err *err)
+int make_dirs(const char *path, mode_t mode, struct err *err)
 {
     auto_free char *part = xstrdup(path);
     struct stat st;
@@ -200,8 +199,7 @@ static int receive(struct agent_call *c, struct upload *u, struct err *err)
     return 0;
 }
 
-/* The caller may look for an answer only after it has sent everything. */
-static void swallow(struct agent_call *c)
+void swallow(struct agent_call *c)
 {
     struct frame f;
 
@@ -209,25 +207,55 @@ static void swallow(struct agent_call *c)
         ;
 }
 
-int write_call(struct agent_call *c, struct err *err)
+/* What comes next is to follow what the file has. */
+static int begin_with_old(const struct upload *u, struct err *err)
 {
-    __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1};
-    auto_free char *path = wire_get_str(&c->args);
-    auto_free char *user = wire_get_str(&c->args);
-    uint32_t mode = wire_get_u32(&c->args), parents = wire_get_u32(&c->args);
+    auto_close int old = openat(u->dir, u->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n;
+
+    if (old < 0)
+        return file_error(err, errno, u->path);
+    do
+        n = sendfile(u->fd, old, NULL, 1u << 20);
+    while (n > 0);
+    return n < 0 ? file_error(err, errno, u->path) : 0;
+}
+
+static int receive_to(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
+                      struct err *err)
+{
+    __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1, .mode = mode};
     int r;
 
-    u.mode = mode;
-    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 ||
-        identity_become(c, user, err) < 0 || upload_begin(&u, path, parents != 0, err) < 0)
-        r = -1;
-    else
-        r = receive(c, &u, err);
-    if (r == 1)
-        r = upload_commit(&u, err) < 0 ? -1 : 1;
-    else if (r < 0)
+    if (upload_begin(&u, path, flags & WRITE_PARENTS, err) < 0 ||
+        ((flags & WRITE_APPEND) && u.exists && begin_with_old(&u, err) < 0))
+        return -1;
+    r = receive(c, &u, err);
+    return r == 1 && upload_commit(&u, err) < 0 ? -1 : r;
+}
+
+int write_file(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
+               struct err *err)
+{
+    int r = receive_to(c, path, mode, flags, err);
+
+    if (r < 0)
         swallow(c);
     if (r == 1)
         call_reply(c, FRAME_OK, NULL, 0);
     return r < 0 ? -1 : 0;
+}
+
+int write_call(struct agent_call *c, struct err *err)
+{
+    auto_free char *path = wire_get_str(&c->args);
+    auto_free char *user = wire_get_str(&c->args);
+    uint32_t mode = wire_get_u32(&c->args), parents = wire_get_u32(&c->args);
+
+    if (call_args_ok(c, err) < 0 || path_check(path, err) < 0 ||
+        identity_become(c, user, err) < 0) {
+        swallow(c);
+        return -1;
+    }
+    return write_file(c, path, mode, parents ? WRITE_PARENTS : 0, err);
 }

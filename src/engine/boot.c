@@ -10,6 +10,7 @@
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/patches_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/restore_internal.h"
@@ -42,9 +43,21 @@ static int start_main(struct engine *e, struct sandbox *sb, struct err *err)
     return -1;
 }
 
+/* The row that says that they are there comes before anything runs: a start in between would find
+ * a box of which it cannot tell how far it has come. */
+static int apply_patches(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    if (patches_apply(e, sb, sb->patches, err) < 0)
+        return -1;
+    atomic_store(&sb->unfinished, false);
+    return writer_wait(e, writer_put(e, sb), err);
+}
+
 int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err)
 {
     if (!has_dirs && dirs_make(e, sb, err) < 0)
+        return -1;
+    if (sb->patches && apply_patches(e, sb, err) < 0)
         return -1;
     if (sb->spec.entrypoint && start_main(e, sb, err) < 0)
         return err_wrap(err, "start the entrypoint");

@@ -31,5 +31,6 @@ int sandbox_boot(struct engine *e, struct sandbox *sb, unsigned flags, struct er
  * failure leaves. */
 int sandbox_launch(struct engine *e, struct sandbox *sb, const struct image *image,
                    struct err *err);
-/* What a box needs beyond its launch: its directories, unless it has them, and the entrypoint. */
+/* What a box needs beyond its launch: its directories, unless it has them, the patches that its
+ * create came with, and the entrypoint. */
 int sandbox_set_up(struct engine *e, struct sandbox *sb, bool has_dirs, struct err *err);

@@ -161,14 +161,19 @@ static int write_end(struct sandbox *sb, int fd, struct err *err)
 }
 
 /* Most files are small: then all of it is one message, and the agent wakes once. */
-static int write_at_once(struct engine *e, struct sandbox *sb, const char *path, const void *data,
-                         size_t len, struct err *err)
+int file_send(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+              const void *data, size_t len, struct err *err)
 {
-    auto_buf struct buf args = {0}, payload = {0};
+    auto_buf struct buf payload = {0};
     auto_close int fd = -1;
 
-    put_write(&args, path, CALL_MODE_KEEP);
-    if (agent_call_with(e, sb, CALL_WRITE, &args, data, len, &fd, err) < 0)
+    if (len > AGENT_DATA_MAX) {
+        if (agent_call(e, sb, BOX_CTL, op, args, &fd, err) < 0 ||
+            write_some(sb, fd, data, len, err) < 0)
+            return -1;
+        return write_end(sb, fd, err);
+    }
+    if (agent_call_with(e, sb, op, args, data, len, &fd, err) < 0)
         return -1;
     return agent_expect(sb, fd, FRAME_OK, &payload, err);
 }
@@ -176,14 +181,10 @@ static int write_at_once(struct engine *e, struct sandbox *sb, const char *path,
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
                struct err *err)
 {
-    auto_close int fd = -1;
+    auto_buf struct buf args = {0};
 
-    if (len <= AGENT_DATA_MAX)
-        return write_at_once(e, sb, path, data, len, err);
-    if (open_write(e, sb, path, CALL_MODE_KEEP, &fd, err) < 0 ||
-        write_some(sb, fd, data, len, err) < 0)
-        return -1;
-    return write_end(sb, fd, err);
+    put_write(&args, path, CALL_MODE_KEEP);
+    return file_send(e, sb, CALL_WRITE, &args, data, len, err);
 }
 
 /* ---- for callers that know a sandbox by its id ---- */

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "engine/files.h"
+#include "proto/call.h"
 
 struct sandbox;
 
@@ -18,3 +19,6 @@ int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf
               struct err *err);
 int file_write(struct engine *e, struct sandbox *sb, const char *path, const void *data, size_t len,
                struct err *err);
+/* A call that goes on with data and is answered with OK. */
+int file_send(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+              const void *data, size_t len, struct err *err);

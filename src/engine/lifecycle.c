@@ -137,7 +137,10 @@ static int create(struct engine *e, const struct sandbox_request *req,
     sb->state = SANDBOX_CREATING;
     sb->created_ms = now_ms();
     sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec->timeout_s));
+    sb->patches = json_array_size(req->patches) > 0 ? req->patches : NULL;
+    atomic_store(&sb->unfinished, sb->patches != NULL);
     r = start(e, sb, image, err);
+    sb->patches = NULL;
     if (r == 0)
         image_touch(e->images, image->name);
     image_free(image);

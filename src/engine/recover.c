@@ -89,6 +89,7 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     struct sandbox_spec spec;
     int64_t now = now_ms();
     struct sandbox *sb;
+    bool unfinished = json_is_true(json_object_get(config, SANDBOX_UNFINISHED));
     int r = sandbox_spec_load(config, &spec, err);
 
     json_decref(config);
@@ -96,6 +97,7 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
         return NULL;
     sb = sandbox_alloc(e, &box);
     sb->spec = spec;
+    atomic_store(&sb->unfinished, unfinished);
     sb->state = row->state;
     sb->reason = row->reason ? xstrdup(row->reason) : NULL;
     sb->created_ms = row->created_ms;
@@ -222,7 +224,7 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
 {
     bool same_boot = row->boot_id && strcmp(row->boot_id, e->boot_id) == 0;
     auto_sandbox struct sandbox *sb = load(e, row, same_boot, err);
-    bool creating = row->state == SANDBOX_CREATING;
+    bool creating = row->state == SANDBOX_CREATING, half;
     struct err why = {0};
     int alive;
 
@@ -233,14 +235,15 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         log_warn("cannot tell whether a sandbox runs; taking it for stopped", "id", row->id,
                  "error", why.text);
     if (!same_boot)
-        alive = 0; /* whatever has that pid now */
-    if (creating && alive == 1 && finish_create(e, sb, &why) < 0) {
+        alive = 0;                                   /* whatever has that pid now */
+    half = creating && atomic_load(&sb->unfinished); /* nobody was told that it is made */
+    if (creating && !half && alive == 1 && finish_create(e, sb, &why) < 0) {
         log_warn("a sandbox that was being made does not answer and is removed", "id", row->id,
                  "error", why.text);
         alive = 0;
     }
     /* After a power cut nobody knows whether its maker was answered; then it is kept. */
-    *ret_discard = creating && alive != 1 && same_boot;
+    *ret_discard = half || (creating && alive != 1 && same_boot);
     if (*ret_discard)
         return 0;
     /* With or without its box it was made: none that is being made can be stopped, or expires. */

@@ -81,6 +81,11 @@ struct sandbox {
     int64_t sample_ns;
     double cpu_percent;
 
+    /* Only its create uses these. With unfinished in its row a later start removes it: what the
+     * create does beyond its box cannot be caught up on. */
+    const json_t *patches; /* the caller's; NULL = none */
+    atomic_bool unfinished;
+
     uint32_t promised_mb; /* of the host's disk (space_internal.h); set before others know of it */
     /* Of the thread that watches the host's disk, in bytes: what was used of the disk when it last
      * looked and when the host's disk became low, how much of that the host has not given yet, up

@@ -36,6 +36,7 @@ struct sandbox_request {
     const json_t *env, *metadata; /* objects of strings */
     const char *workdir;
     char *const *entrypoint; /* the main process */
+    const json_t *patches;   /* an array of Patch objects (model/patches.h), or NULL */
     bool run_entrypoint;     /* the main process is the image's own; not together with entrypoint */
     bool pull_given;
     enum pull_policy pull;           /* not given = as the engine is configured */

@@ -6,6 +6,7 @@
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
 #include "engine/images_internal.h"
+#include "engine/patches_internal.h"
 #include "engine/path_internal.h"
 #include "engine/policy.h"
 #include "engine/sandboxes.h"
@@ -153,7 +154,8 @@ static int read_spec(struct engine *e, const struct sandbox_request *req, struct
 {
     read_numbers(&e->config, req, ret);
     if (read_image(e, req, ret, err) < 0 || read_texts(e, req, ret, err) < 0 ||
-        read_maps(req, ret, err) < 0 || read_entrypoint(req, ret, err) < 0)
+        read_maps(req, ret, err) < 0 || read_entrypoint(req, ret, err) < 0 ||
+        patches_check(e, req->patches, err) < 0)
         return -1;
     read_template(req, ret);
     return req->network ? engine_check_network(e, err) : 0;

@@ -100,7 +100,7 @@ struct sandbox *warm_take(struct engine *e, const char *image_id, const struct s
 /* Is there nothing to be done but to write its row? */
 static bool is_complete(const struct sandbox *sb)
 {
-    return sb->warm == WARM_DIRS && !sb->spec.entrypoint;
+    return sb->warm == WARM_DIRS && !sb->spec.entrypoint && !sb->patches;
 }
 
 int warm_launch(struct engine *e, struct sandbox *sb, struct err *err)

@@ -505,6 +505,8 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bo
     row->slot = sb->box.slot;
     row->image_id = sb->image_id ? xstrdup(sb->image_id) : NULL;
     config = sandbox_spec_json(&sb->spec);
+    if (atomic_load(&sb->unfinished))
+        (void)json_object_set_new(config, SANDBOX_UNFINISHED, json_true());
     row->config = json_dumps(config, JSON_COMPACT);
     json_decref(config);
     /* Inside the lock, so that rows of one sandbox queue in the order of its states. After the row

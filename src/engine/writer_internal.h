@@ -14,6 +14,9 @@ struct write_job;
  * power cut. */
 struct writer;
 
+/* A key of the stored config, beside those of the spec. */
+#define SANDBOX_UNFINISHED "unfinished"
+
 struct writer *writer_new(void);
 void writer_free(struct writer *w);
 int writer_start(struct engine *e, struct err *err);

@@ -51,6 +51,7 @@ const struct error_code error_codes[] = {
     {"launcher_lost", 503, .help = "what makes sandboxes is being started again"},
     {"network_unsupported", 501, .help = "sandboxes have no network with this runtime"},
     {"commit_interrupted", 409, .help = "the sandbox was removed meanwhile"},
+    {"patch_failed", 400, .help = "a patch cannot be applied; the text has its number and path"},
     {"no_default_command", 400, .help = "the image has no command of its own"},
     {"conflict", 409, .help = "not in its present state"},
     {"limit", 429, .help = "there are as many as there may be"},

@@ -36,6 +36,7 @@ static void read_request(const struct call *call, char *const *entrypoint,
         .metadata = json_object_get(call->in, "metadata"),
         .workdir = in_str(call, "workdir"),
         .entrypoint = entrypoint,
+        .patches = json_object_get(call->in, "patches"),
         .run_entrypoint = in_bool(call, "runEntrypoint"),
         .pull_given = pull,
         .volumes = json_object_get(call->in, "volumes"),
@@ -185,6 +186,10 @@ static const struct field create_fields[] = {
      .help = "volumes and folders of the host to mount"},
     {"tmpfs", FIELD_ARRAY, .optional = true, .of = &tmpfs_mount_shape,
      .help = "folders in memory, which count as the sandbox's"},
+    {"patches", FIELD_ARRAY, .optional = true, .of = &patch_shape,
+     .help =
+         "changes to its files before anything runs, in this order: at most 1000 with 16 MiB of "
+         "content; when one cannot be made there is no sandbox"},
     {"pull", FIELD_STRING, .optional = true, .choices = pull_policy_words,
      .help = "when to pull the image (default CAY_PULL_POLICY)"},
     PLATFORM_FIELD,
@@ -218,13 +223,14 @@ static const struct field renew_fields[] = {
 
 const struct function sandbox_functions[] = {
     {"sandbox::create", "POST", "/sandboxes", create_fields, create, "sandbox_create", SCOPE_WRITE,
-     .flags = FUNCTION_EVENTS | FUNCTION_WAITS, .done = "sandbox", .key = "sandbox",
-     .help = "Makes a sandbox and starts it", .gives = &sandbox_shape,
-     .events = &create_event_shape,
+     .flags = FUNCTION_EVENTS | FUNCTION_WAITS,
+     .body_max = 24u << 20, /* patches as base64, and the rest */
+     .done = "sandbox", .key = "sandbox", .help = "Makes a sandbox and starts it",
+     .gives = &sandbox_shape, .events = &create_event_shape,
      .errors = ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
                            " image_cap_exceeded image_not_installed no_default_command "
                            "sandbox_limit machine_full network_unsupported path_traversal conflict "
-                           "name_taken " ERRORS_MOUNT " "
+                           "patch_failed name_taken " ERRORS_MOUNT " "
                            "launcher_lost template_not_found template_not_ready build_failed"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .help = "Lists sandboxes, the newest first", .gives = &sandbox_list_shape},

@@ -13,6 +13,7 @@
     "\"sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\""
 
 /* sandboxes */
+extern const struct shape patch_shape;
 extern const struct shape sandbox_config_shape, sandbox_shape, sandbox_list_shape,
     create_event_shape;
 

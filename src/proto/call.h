@@ -52,7 +52,18 @@ enum call_op {
     CALL_OUTPUT, /* str exec id, u64 offset, u64 at most, u32 follow → OK; then (STDOUT | STDERR:
                   * u64 wall clock in ms, bytes)*, END: struct call_log. As CALL_LOG, or with follow
                   * as CALL_FOLLOW; 0 as the time = not known */
+    CALL_PATCH,  /* u32 kind (enum call_patch), str path, str other, u32 mode (~0 = as it would be),
+                  * u32 replace → OK; of FILE and APPEND DATA* and END come before that. With
+                  * parents; what is there already is ERR_CONFLICT without replace. For a box in
+                  * which nothing runs yet: one that fails may leave some of it */
     CALL_OPS,
+};
+
+enum call_patch {
+    PATCH_FILE,   /* what comes is the file */
+    PATCH_APPEND, /* and here its end; replace says nothing */
+    PATCH_LINK,   /* other is what it points to */
+    PATCH_COPY,   /* other is a file or directory of the box */
 };
 
 #define CALL_VERSION 1
