@@ -9,6 +9,7 @@
 #include "cli/env_args.h"
 #include "cli/mount_args.h"
 #include "cli/name.h"
+#include "cli/patch_args.h"
 #include "cli/pull.h"
 #include "cli/ranges.h"
 #include "cli/ui.h"
@@ -52,10 +53,14 @@ const char *create_image(const struct args *args)
 
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
 {
-    json_t *body, *env = NULL;
+    json_t *body, *env = NULL, *patches = NULL;
 
     if (env_read_args(args, &env, err) < 0)
         return -1;
+    if (patch_read_args(args, &patches, err) < 0) {
+        json_decref(env);
+        return -1;
+    }
     body = json_object();
     json_put_text(body, "pull", args_text(args, "pull"));
     json_put_text(body, "template", args_text(args, "template"));
@@ -72,6 +77,8 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
         (void)json_object_set_new(body, "cpu", json_real(args_number(args, "cpu", 1)));
     if (env)
         (void)json_object_set_new(body, "env", env);
+    if (patches)
+        (void)json_object_set_new(body, "patches", patches);
     if (mount_args(args, body, err) < 0) {
         json_decref(body);
         return -1;

@@ -58,6 +58,10 @@
         {"volume", 'v', FLAG_LIST, "VOLUME:PATH[:ro]", "mount a volume, or DIR:PATH of the host"}, \
         {"tmpfs", 0, FLAG_LIST, "PATH[:size=64m]", "mount a folder in memory"},                    \
         {"mount", 0, FLAG_LIST, "K=V,...", "type=volume|bind|tmpfs,src=,dst=,ro,subpath=,size="},  \
+        {"copy", 0, FLAG_LIST, "SRC:DST",                                                          \
+         "put a file or folder of this machine into it before anything runs"},                     \
+        {"patch", 0, FLAG_LIST, "FILE",                                                            \
+         "change its files before anything runs, as a JSON array says; - is stdin"},               \
     {                                                                                              \
         "pull", 0, FLAG_TEXT, "WHEN",                                                              \
             "pull the image: always, missing or never (default missing)",                          \
@@ -402,8 +406,15 @@ const struct command commands[] = {
      "pulled first.\n"
      "\n"
      "NAME is of letters, digits, '-', '_' and '.', and no other sandbox has it. It can be used\n"
-     "wherever an id can.",
+     "wherever an id can.\n"
+     "\n"
+     "With --copy and --patch it has those files before anything runs in it. What cannot be put "
+     "there is\n"
+     "named, and there is no sandbox then.",
      "id=$(cay create --name web --timeout 2h)\n"
+     "cay create --copy ./project:/srv/app --copy data.json:/etc/app/ host\n"
+     "echo '[{\"type\": \"append\", \"path\": \"/etc/hosts\", \"content\": \"10.0.0.5 "
+     "db\\n\"}]' | cay create --patch -\n"
      "cay create --pull always registry.example/team/app:1.0\n"
      "cay create host python3 -m http.server",
      create_flags, 0, 1, true, "image", cmd_create},

@@ -21,8 +21,8 @@ void create_take_words(struct args *args);
 const char *create_image(const struct args *args);
 
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --pids --disk --env --env-file --workdir --pull --template); image NULL = the template's, or
- * host. */
+ * --pids --disk --env --env-file --workdir --copy --patch --volume --tmpfs --mount --pull
+ * --template); image NULL = the template's, or host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
 
 /* Makes it; body is taken. What a pull does on the way is shown on stderr unless --quiet is given.

@@ -3,11 +3,12 @@
 import base64
 import contextlib
 import http.client
+import json
 import threading
 
 import pytest
 
-from cay_harness import wait_until
+from cay_harness import cay, wait_until
 
 MIB = 1 << 20
 
@@ -189,3 +190,51 @@ def test_kill_9_in_their_midst_leaves_a_whole_sandbox_or_none(own):
                 assert [p for p in api.processes(id) if p["command"] == "sleep 1000"]
                 api.remove(id)
     assert cut, "no create was cut off"
+
+
+# ---- the CLI ----
+
+
+def test_the_cli_copies_files_and_folders_in(shared, api, tmp_path):
+    tree = tmp_path / "app"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (tree / "run.sh").chmod(0o755)
+    (tree / "sub" / "bytes").write_bytes(bytes(range(256)))
+    (tree / "to-bytes").symlink_to("sub/bytes")
+    (tmp_path / "one:two.txt").write_text("colon")
+    done = cay(shared, "create", "-q", "--copy", f"{tree}:/srv/app", "--copy", f"{tree}/run.sh:/srv/bin/",
+               "--copy", f"{tmp_path}/one:two.txt:/etc/hosts", check=True)
+    id = done.stdout.decode().strip()
+    assert api.sh(id, "/srv/app/run.sh; /srv/bin/run.sh; cat /etc/hosts") == "ran\nran\ncolon"
+    assert api.sh(id, "readlink /srv/app/to-bytes; stat -c %a /srv/app/run.sh /srv/app/sub/bytes") == \
+        "sub/bytes\n755\n644\n"
+    assert api.download(id, "/srv/app/sub/bytes", anywhere=True) == bytes(range(256))
+    api.remove(id)
+
+
+def test_the_cli_takes_patches_from_files_and_stdin(shared, tmp_path):
+    patches = [{"type": "text", "path": "/srv/a", "content": "one\n"}]
+    more = [{"type": "append", "path": "/srv/a", "content": "two\n"}]
+    (tmp_path / "p.json").write_text(json.dumps(patches))
+    done = cay(shared, "run", "--patch", tmp_path / "p.json", "--patch", "-", "host", "cat", "/srv/a",
+               input=json.dumps({"patches": more}).encode(), check=True)
+    assert done.stdout == b"one\ntwo\n"
+
+
+def test_the_cli_says_what_is_wrong(shared, api, tmp_path):
+    (tmp_path / "bad.json").write_text("[{]")
+    (tmp_path / "none.json").write_text('{}')
+    (tmp_path / "no.json").write_text(json.dumps([{"type": "text", "path": "/etc/hosts", "content": ""}]))
+    (tmp_path / "large").write_bytes(b"x" * (17 * MIB))
+    before = set(api.ids())
+    for args, status, text in [
+            (["--patch", tmp_path / "bad.json"], 2, "line 1"),
+            (["--patch", tmp_path / "none.json"], 2, "must be a JSON array"),
+            (["--patch", tmp_path / "missing"], 2, "No such file"),
+            (["--copy", "only"], 2, "SRC:DST"),
+            (["--copy", f"{tmp_path}/large:/srv/x"], 2, "16 MiB"),
+            (["--patch", tmp_path / "no.json"], 1, "patches[0] /etc/hosts: it exists already")]:
+        done = cay(shared, "create", *args)
+        assert done.returncode == status and text in done.stderr.decode(), done
+    assert set(api.ids()) == before
