@@ -573,6 +573,7 @@ class Ledger:
             "ids": self.id_ranges(),
             "folders": self.folders(),
             "images": self.images(),
+            "documents": self.documents(),
         }
         self.items.update(self.processes())
         self.items["daemon fds"] = self.daemon_fds()
@@ -614,7 +615,7 @@ class Ledger:
         out = collections.Counter()
         for daemon in Daemon.everyone:
             for top in (daemon.data, daemon.run):
-                for where in (top, top / "sandboxes", top / "scratch", top / "images", top / "snapshots", top / "volumes"):
+                for where in (top, top / "sandboxes", top / "scratch", top / "images"):
                     with contextlib.suppress(OSError):
                         out.update(normal(str(where / n)) for n in os.listdir(where)
                                    if not n.startswith(("cay.db-", "template-")))
@@ -628,6 +629,15 @@ class Ledger:
                 with contextlib.suppress(OSError):
                     out.update(f"{daemon.data}/images/{part}/" + re.sub("^tmp_.*", "tmp_*", name)
                                for name in os.listdir(daemon.data / "images" / part))
+        return out
+
+    def documents(self):
+        """What snapshots, volumes, templates and builds are known by, with their disks, and what is half-written."""
+        out = collections.Counter()
+        for daemon in Daemon.everyone:
+            for part in ("snapshots", "volumes", "templates", "builds", "pool"):
+                for top, _, names in os.walk(daemon.data / part):
+                    out.update(normal(os.path.join(top, name)) for name in names)
         return out
 
     def processes(self):

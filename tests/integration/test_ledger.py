@@ -1,5 +1,7 @@
 """The harness itself: the ledger that ends every test must see what a sandbox leaves."""
 
+import os
+
 from cay_harness import Ledger, settled_ledger, wait_until
 
 
@@ -30,8 +32,21 @@ def test_the_ledger_sees_what_is_in_the_image_store(own):
     assert Ledger() == before
 
 
+def test_the_ledger_sees_what_documents_there_are(own):
+    before = Ledger()
+    for path in ("snapshots/snap_1.json", "volumes/vol_1.img", "templates/tmp_left", "builds/" + "0" * 64 + ".json"):
+        left = own.data / path
+        left.parent.mkdir(exist_ok=True)
+        whole = Ledger()
+        left.touch()
+        assert Ledger().compared_with(whole) == f"documents: 1 more: {left}"
+        left.unlink()
+        if not os.listdir(left.parent) and str(left.parent) not in before.items["folders"]:
+            left.parent.rmdir()
+    assert Ledger() == before
+
+
 def test_the_ledger_sees_a_zombie():
-    import os
     before = Ledger()
     pid = os.fork()
     if pid == 0:
