@@ -1,0 +1,286 @@
+"""What lasts, cut off anywhere: the old state or the new one, whole, and nothing left on the host.
+
+Each operation is run once undisturbed, for its length, and then again and again with the daemon killed (-9) at moments spread over
+that length; and each step of a launch fails once under a start."""
+
+import contextlib
+import http.client
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from cay_harness import Ledger, settled_ledger, wait_for_ledger, wait_until
+from test_faults import BESIDE, STEPS
+
+MOMENTS = int(os.environ.get("CAY_KILLS", "8"))
+SIZE = 300  # files of a generation, so that copying them takes a while
+
+# A generation of files is told from a mix of two.
+WRITE = ('mkdir -p /root/g; cd /root/g; i=0; while [ $i -lt %d ]; do echo {0} >f$i; i=$((i+1)); done; '
+         'head -c 3000000 /dev/zero | tr "\\0" {0} >large; sync') % SIZE
+LOOK = 'cd /root/g; cat f* | sort -u | tr -d "\\n"; ls | wc -l | tr -d "\\n"; tr -d "\\0" <large | head -c1'
+
+
+def write(api, id, letter):
+    api.sh(id, WRITE.format(letter))
+
+
+def generation(api, id):
+    """The letter of all files in it."""
+    seen = api.sh(id, LOOK)
+    letter = seen[0]
+    assert seen == f"{letter}{SIZE + 1}{letter}", f"a mix: {seen!r}"
+    return letter
+
+
+class Killed:
+    """Runs an operation with the daemon killed after some time; .status is what its caller was told, or None."""
+
+    def __init__(self, daemon, call, after):
+        self.status = self.json = None
+
+        def run():
+            with daemon.api(timeout=60) as mine, contextlib.suppress(OSError, http.client.HTTPException):
+                reply = call(mine)
+                self.json, self.status = reply.json, reply.status
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join(after)  # the moment of the crash is the test's input
+        daemon.kill9()
+        thread.join()
+        daemon.start()
+
+
+def length_of(call, api):
+    began = time.monotonic()
+    reply = call(api)
+    took = time.monotonic() - began
+    assert reply.status == 200, reply.body
+    return took, reply.json
+
+
+def moments(took):
+    """From the first instant to a little after the end."""
+    return [took * 1.2 * i / (MOMENTS - 1) for i in range(MOMENTS)]
+
+
+@pytest.fixture
+def kept(daemon_of):
+    """A daemon that makes nothing ahead, so that what is there is what was asked for."""
+    return daemon_of(env={"CAY_POOL": 0}).start()
+
+
+def state_of(api, id, *allowed):
+    status = api.sandbox(id)["status"]
+    assert status in allowed, status
+    return status
+
+
+def test_stop_that_is_cut_off(kept):
+    def stop(api):
+        return api.post(f"/sandboxes/{id}/stop")
+
+    with kept.api() as api:
+        id = api.create(entrypoint=["sleep", "1000"])["id"]
+        write(api, id, "a")
+        took, _ = length_of(stop, api)
+        api.post(f"/sandboxes/{id}/start").ok()
+        for after in moments(took):
+            done = Killed(kept, stop, after)
+            status = state_of(api, id, "running", "stopped")
+            assert done.status != 200 or status == "stopped", "it was told that it is stopped"
+            if status == "running":  # its main process may have been asked to end, and that is told
+                runs = [p for p in api.processes(id) if p["command"] == "sleep 1000"]
+                wait_until(lambda: runs or "exitCode" in api.sandbox(id)["entrypointState"], what="the main's end")
+                api.post(f"/sandboxes/{id}/stop").ok()
+            assert not agents_of(kept, id)
+            api.post(f"/sandboxes/{id}/start").ok()
+            assert generation(api, id) == "a"
+        api.remove(id)
+
+
+def agents_of(daemon, id):
+    try:
+        return daemon.agent_pid(id)
+    except AssertionError:
+        return None
+
+
+def test_start_that_is_cut_off(kept):
+    def start(api):
+        return api.post(f"/sandboxes/{id}/start")
+
+    with kept.api() as api:
+        id = api.create(entrypoint=["sleep", "1000"])["id"]
+        write(api, id, "a")
+        api.post(f"/sandboxes/{id}/stop").ok()
+        took, _ = length_of(start, api)
+        for after in moments(took):
+            api.post(f"/sandboxes/{id}/stop").ok()
+            done = Killed(kept, start, after)
+            status = state_of(api, id, "running", "stopped")
+            assert done.status != 200 or status == "running", "it was told that it runs"
+            if status == "stopped":
+                assert not agents_of(kept, id)
+                api.post(f"/sandboxes/{id}/start").ok()
+            wait_until(lambda: [p for p in api.processes(id) if p["command"] == "sleep 1000"], what="its entrypoint")
+            assert generation(api, id) == "a"
+        api.remove(id)
+
+
+def test_a_launch_that_fails_leaves_a_stopped_sandbox_stopped(daemon_of):
+    """Each step of it, under a start; the same disk can be started afterwards."""
+    daemon = daemon_of(env={"CAY_POOL": 0}).start()
+    with daemon.api() as api:
+        id = api.create()["id"]
+        write(api, id, "a")
+        api.post(f"/sandboxes/{id}/stop").ok()
+        daemon.stop()
+        before = settled_ledger()
+        for step in [s for s in STEPS if s != "wait for the start"] + BESIDE:
+            daemon.extra["CAY_FAULT"] = step
+            daemon.start()
+            reply = api.post(f"/sandboxes/{id}/start")
+            assert reply.status == 500, (step, reply.body)
+            assert api.sandbox(id)["status"] == "stopped", step
+            assert not agents_of(daemon, id), step
+            daemon.stop()
+            wait_for_ledger(before)
+        del daemon.extra["CAY_FAULT"]
+        daemon.start()
+        api.post(f"/sandboxes/{id}/start").ok()
+        assert generation(api, id) == "a"
+        api.remove(id)
+
+
+def snapshots(api):
+    return api.get("/snapshots").ok()["snapshots"]
+
+
+def wait_for_empty_store(daemon):
+    """Collections of images run beside requests."""
+    def left():
+        return {part: os.listdir(daemon.data / "images" / part) for part in ("records", "layers", "names")}
+
+    wait_until(lambda: not any(left().values()), 15, f"an empty store: {left()}")
+
+
+def test_snapshot_that_is_cut_off(kept):
+    """One that is listed is whole, whatever its caller heard; of one that is not nothing is left."""
+    def take(api):
+        return api.post(f"/sandboxes/{id}/snapshots", {})
+
+    with kept.api() as api:
+        id = api.create()["id"]
+        write(api, id, "a")
+        took, one = length_of(take, api)
+        api.delete(f"/snapshots/{one['id']}").ok()
+        for i, after in enumerate(moments(took)):
+            letter = "abcdefghijklmnopqrstuvwxyz"[i % 26]
+            write(api, id, letter)
+            done = Killed(kept, take, after)
+            listed = snapshots(api)
+            assert len(listed) <= 1
+            if done.status == 200:
+                assert [s["id"] for s in listed] == [done.json["id"]], "one that was told of is lost"
+            assert api.sandbox(id)["status"] == "running"
+            assert generation(api, id) == letter  # and it is not frozen
+            for s in listed:
+                twin = api.post(f"/snapshots/{s['id']}/clone", {}).ok()["id"]
+                assert generation(api, twin) == letter
+                api.remove(twin)
+                api.delete(f"/snapshots/{s['id']}").ok()
+            wait_for_empty_store(kept)
+        api.remove(id)
+
+
+@pytest.mark.parametrize("of", ["sandbox", "snapshot"])
+def test_clone_that_is_cut_off(kept, of):
+    with kept.api() as api:
+        id = api.create()["id"]
+        write(api, id, "a")
+        source = f"/sandboxes/{id}"
+        if of == "snapshot":
+            source = f"/snapshots/{api.post(f'/sandboxes/{id}/snapshots', {}).ok()['id']}"
+
+        def clone(api):
+            return api.post(f"{source}/clone", {})
+
+        took, one = length_of(clone, api)
+        api.remove(one["id"])
+        for after in moments(took):
+            done = Killed(kept, clone, after)
+            twins = [i for i in api.ids() if i != id]
+            assert len(twins) <= 1
+            if done.status == 200:
+                assert twins == [done.json["id"]], "a clone that was told of is lost"
+            for twin in twins:
+                assert api.sandbox(twin)["status"] == "running"
+                assert generation(api, twin) == "a"
+                api.remove(twin)
+            assert generation(api, id) == "a"
+        if of == "snapshot":
+            api.delete(source).ok()
+        api.remove(id)
+        wait_for_empty_store(kept)
+    assert not any("/snapshots/" in path for path in Ledger().items["documents"])
+
+
+def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
+    """Rounds of everything at once, with the daemon killed somewhere in between."""
+    daemon = daemon_of(env={"CAY_POOL": 1, "CAY_MAX_SANDBOXES": 60}).start()
+    rng = random.Random(11)
+
+    def load(stop, seed):
+        mine = random.Random(seed)
+        with daemon.api(timeout=60) as api:
+            while not stop.is_set():
+                with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+                    ids, snaps = api.ids(), snapshots(api)
+                    one = mine.choice(ids) if ids else None
+                    what = mine.choice(["create", "stop", "start", "snapshot", "clone", "from", "delete", "remove"])
+                    if what == "create" or not one:
+                        api.try_create(patches=[{"type": "text", "path": "/root/mark", "content": "whole"}])
+                    elif what == "remove" and len(ids) > 4:
+                        api.delete(f"/sandboxes/{one}")
+                    elif what in ("stop", "start", "clone"):
+                        api.post(f"/sandboxes/{one}/{what}", {})
+                    elif what == "snapshot":
+                        api.post(f"/sandboxes/{one}/snapshots", {})
+                    elif what == "from" and snaps:
+                        api.post(f"/snapshots/{mine.choice(snaps)['id']}/clone", {})
+                    elif what == "delete" and snaps:
+                        api.delete(f"/snapshots/{mine.choice(snaps)['id']}")
+
+    for _ in range(MOMENTS):
+        stop = threading.Event()
+        threads = [threading.Thread(target=load, args=(stop, rng.random())) for _ in range(3)]
+        [t.start() for t in threads]
+        stop.wait(rng.uniform(0.1, 1.0))  # the moment of the crash is the test's input
+        stop.set()
+        daemon.kill9()
+        [t.join() for t in threads]
+        daemon.start()
+        with daemon.api() as api:
+            for id in api.ids():
+                if state_of(api, id, "running", "stopped") == "stopped":
+                    api.post(f"/sandboxes/{id}/start").ok()
+                assert api.sh(id, "cat /root/mark") == "whole"
+            for s in snapshots(api):
+                twin = api.post(f"/snapshots/{s['id']}/clone", {}).ok()["id"]
+                assert api.sh(twin, "cat /root/mark") == "whole"
+                api.remove(twin)
+            for id in api.ids()[8:]:
+                api.remove(id)
+            for s in snapshots(api)[3:]:
+                api.delete(f"/snapshots/{s['id']}").ok()
+    with daemon.api() as api:
+        for s in snapshots(api):
+            api.delete(f"/snapshots/{s['id']}").ok()
+        for id in api.ids():
+            api.remove(id)
+    wait_for_empty_store(daemon)
