@@ -230,10 +230,167 @@ def test_clone_that_is_cut_off(kept, of):
     assert not any("/snapshots/" in path for path in Ledger().items["documents"])
 
 
+def test_restore_that_is_cut_off(kept):
+    """The files are those of before or those of the snapshot, never some of each; what was told is so."""
+    def restore(api):
+        return api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": one})
+
+    with kept.api() as api:
+        id = api.create(metadata={"a": "b"})["id"]
+        write(api, id, "s")
+        one = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        write(api, id, "a")
+        took, _ = length_of(restore, api)
+        assert generation(api, id) == "s"
+        for after in moments(took):
+            write(api, id, "a")
+            done = Killed(kept, restore, after)
+            status = state_of(api, id, "running", "stopped")
+            if status == "stopped":
+                assert done.status != 200, "it was told that it runs"
+                assert not agents_of(kept, id)
+                api.post(f"/sandboxes/{id}/start").ok()
+            now = generation(api, id)
+            assert now == "s" if done.status == 200 or status == "stopped" else now in "as"
+            assert api.sandbox(id)["metadata"] == {"a": "b"}
+        api.delete(f"/snapshots/{one}")
+        assert generation(api, id) in "as"  # it stands on what the snapshot was, which stays for it
+        api.remove(id)
+        if snapshots(api):
+            api.delete(f"/snapshots/{one}").ok()
+        wait_for_empty_store(kept)
+
+
+@pytest.mark.parametrize("step", [STEPS[0], "attach the root filesystem", STEPS[-1], "equip"])
+def test_a_launch_that_fails_under_a_restore_leaves_the_snapshot_s_files(daemon_of, step):
+    daemon = daemon_of(env={"CAY_POOL": 0}).start()
+    with daemon.api() as api:
+        id = api.create()["id"]
+        write(api, id, "s")
+        one = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        write(api, id, "a")
+        daemon.extra["CAY_FAULT"] = step
+        daemon.restart()
+        assert api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": one}).status == 500
+        was = state_of(api, id, "running", "stopped")
+        twins = api.post(f"/snapshots/{one}/clone", {})
+        assert twins.status == 500 and api.ids() == [id]
+        del daemon.extra["CAY_FAULT"]
+        daemon.restart()
+        if was == "stopped":
+            api.post(f"/sandboxes/{id}/start").ok()
+        assert generation(api, id) == ("s" if was == "stopped" else "a")
+        api.remove(id)
+        api.delete(f"/snapshots/{one}").ok()
+
+
+# ---- volumes ----
+
+
+def mounts_in(api, id, path="/vol"):
+    return [line for line in api.sh(id, "cat /proc/self/mountinfo").splitlines() if line.split()[4] == path]
+
+
+@pytest.fixture
+def volume(kept):
+    with kept.api() as api:
+        one = api.post("/volumes", {"name": "kept", "sizeMb": 32}).ok()
+        api.post(f"/volumes/{one['id']}/files/write", {"path": "mark", "content": "in the volume"}).ok()
+        yield one["id"]
+    with kept.api() as api:
+        api.delete(f"/volumes/{one['id']}").ok()
+
+
+def is_attached(api, id):
+    """The same by what the sandbox says and by what is in it, whether it runs on or is started again."""
+    told = bool(api.sandbox(id)["config"].get("mounts"))
+    assert told == bool(mounts_in(api, id)), (api.sandbox(id), mounts_in(api, id))
+    if told:
+        assert api.sh(id, "cat /vol/mark") == "in the volume"
+    return told
+
+
+def detach(api, volume, id):
+    return api.post(f"/volumes/{volume}/detach", {"sandboxId": id, "mountPath": "/vol"})
+
+
+def attach(api, volume, id):
+    return api.post(f"/volumes/{volume}/attach", {"sandboxId": id, "mountPath": "/vol"})
+
+
+@pytest.mark.parametrize("what", [attach, detach], ids=["attach", "detach"])
+def test_attach_and_detach_that_are_cut_off(kept, volume, what):
+    other = detach if what is attach else attach
+    with kept.api() as api:
+        id = api.create()["id"]
+        if what is detach:
+            attach(api, volume, id).ok()
+        took, _ = length_of(lambda api: what(api, volume, id), api)
+        for after in moments(took):
+            if is_attached(api, id) == (what is attach):
+                other(api, volume, id).ok()
+            done = Killed(kept, lambda api: what(api, volume, id), after)
+            now = is_attached(api, id)
+            if done.status == 200:
+                assert now == (what is attach), "what was told is not so"
+            api.post(f"/sandboxes/{id}/stop").ok()
+            api.post(f"/sandboxes/{id}/start").ok()
+            assert is_attached(api, id) == now
+        api.remove(id)
+
+
+def test_a_launch_that_fails_with_a_volume_leaves_it_unused(daemon_of):
+    daemon = daemon_of(env={"CAY_POOL": 0}).start()
+    with daemon.api() as api:
+        volume = api.post("/volumes", {"name": "kept", "sizeMb": 32}).ok()["id"]
+        for step in ("attach the root filesystem", STEPS[-1], "equip"):
+            daemon.extra["CAY_FAULT"] = step
+            daemon.restart()
+            reply = api.try_create(volumes=[{"name": "kept", "mountPath": "/vol"}])
+            assert reply.status == 500 and api.ids() == [], (step, reply.body)
+        api.delete(f"/volumes/{volume}").ok()
+    assert not any("/volumes/" in path for path in Ledger().items["documents"])
+
+
+# ---- templates ----
+
+
+def test_template_build_that_is_cut_off(kept):
+    """There is a template whose sandboxes have all of it, or none; no sandbox of a build stays."""
+    count = iter(range(1000))
+    ours = []
+
+    def make(api):
+        name = f"t{next(count)}"
+        ours.append(name)
+        return api.post("/templates", {"name": name, "config": {
+            "image": "host", "files": [{"path": "/srv/name", "content": name}],
+            "setup": [f"echo {name} >/srv/one", "cat /srv/one /srv/name >/srv/two"]}})
+
+    with kept.api(timeout=60) as api:
+        took, one = length_of(make, api)
+        for after in [*moments(took)]:
+            done = Killed(kept, make, after)
+            wait_until(lambda: api.ids() == [], 15, "the sandboxes of a build to go")
+            listed = {t["name"]: t for t in api.get("/templates").ok()["templates"] if t["name"] in ours}
+            assert done.status != 200 or ours[-1] in listed, "a template that was told of is lost"
+            for name in listed:
+                reply = api.post("/sandboxes", {"template": name})
+                box = reply.ok()["id"]
+                assert api.sh(box, "cat /srv/two") == f"{name}\n{name}"
+                api.remove(box)
+                api.delete(f"/templates/{name}").ok()
+    left = [p for p in Ledger().items["images"] if "tmp_" in p]
+    assert not left, left
+
+
 def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
     """Rounds of everything at once, with the daemon killed somewhere in between."""
     daemon = daemon_of(env={"CAY_POOL": 1, "CAY_MAX_SANDBOXES": 60}).start()
     rng = random.Random(11)
+    with daemon.api() as api:
+        api.post("/volumes", {"name": "shared", "sizeMb": 32}).ok()
+        api.post("/volumes/shared/files/write", {"path": "mark", "content": "in the volume"}).ok()
 
     def load(stop, seed):
         mine = random.Random(seed)
@@ -242,7 +399,8 @@ def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
                 with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
                     ids, snaps = api.ids(), snapshots(api)
                     one = mine.choice(ids) if ids else None
-                    what = mine.choice(["create", "stop", "start", "snapshot", "clone", "from", "delete", "remove"])
+                    what = mine.choice(["create", "stop", "start", "snapshot", "clone", "from", "delete", "remove",
+                                        "restore", "attach", "detach"])
                     if what == "create" or not one:
                         api.try_create(patches=[{"type": "text", "path": "/root/mark", "content": "whole"}])
                     elif what == "remove" and len(ids) > 4:
@@ -253,6 +411,10 @@ def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
                         api.post(f"/sandboxes/{one}/snapshots", {})
                     elif what == "from" and snaps:
                         api.post(f"/snapshots/{mine.choice(snaps)['id']}/clone", {})
+                    elif what == "restore" and snaps:
+                        api.post(f"/sandboxes/{one}/snapshots/restore", {"snapshotId": mine.choice(snaps)["id"]})
+                    elif what in ("attach", "detach"):
+                        api.post(f"/volumes/shared/{what}", {"sandboxId": one, "mountPath": "/vol"})
                     elif what == "delete" and snaps:
                         api.delete(f"/snapshots/{mine.choice(snaps)['id']}")
 
@@ -270,6 +432,7 @@ def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
                 if state_of(api, id, "running", "stopped") == "stopped":
                     api.post(f"/sandboxes/{id}/start").ok()
                 assert api.sh(id, "cat /root/mark") == "whole"
+                is_attached(api, id)
             for s in snapshots(api):
                 twin = api.post(f"/snapshots/{s['id']}/clone", {}).ok()["id"]
                 assert api.sh(twin, "cat /root/mark") == "whole"
@@ -283,4 +446,5 @@ def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
             api.delete(f"/snapshots/{s['id']}").ok()
         for id in api.ids():
             api.remove(id)
+        api.delete("/volumes/shared").ok()
     wait_for_empty_store(daemon)
