@@ -32,7 +32,7 @@ def daemon(tmp_path):
 
 
 def folders(daemon):
-    return os.listdir(os.path.join(daemon.root, "data", "sandboxes"))
+    return [name for name in os.listdir(os.path.join(daemon.root, "data", "sandboxes")) if name != "mark"]  # of the notes
 
 
 def test_a_full_quota_is_a_full_disk(daemon):
@@ -58,3 +58,13 @@ def test_a_removed_sandbox_leaves_no_folder(daemon):
         api.remove(id)
     daemon.stop()
     assert folders(daemon) == []
+
+
+def test_a_stopped_sandbox_finds_its_folder_again(daemon):
+    with daemon.api() as api:
+        id = api.create()["id"]
+        api.exec(id, "echo kept > /workspace/f")
+        api.post(f"/sandboxes/{id}/stop").ok()
+        api.post(f"/sandboxes/{id}/start").ok()
+        assert api.exec(id, "cat /workspace/f")["stdout"] == "kept\n"
+        api.remove(id)
