@@ -275,6 +275,7 @@ static int open_volume(struct engine *e, const struct mount_spec *m, struct box_
 
     if (volume_pin(e, m->source, &v, err) < 0)
         return -1;
+    ret->size_mb = volume_size_mb(v);
     r = volume_root(e, v, &root, err);
     if (r == 0 && m->sub)
         r = make_sub(root, m->sub, err);
@@ -310,6 +311,7 @@ static int open_bind(const struct mount_spec *m, struct box_mount *ret, struct e
     if (check_owner(m->source, &st, m->read_only, err) < 0)
         return -1;
     ret->owned = true;
+    ret->size_mb = DISK_MB_MAX; /* its end is the host's */
     ret->uid = st.st_uid;
     ret->gid = st.st_gid;
     ret->fd = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);

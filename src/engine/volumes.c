@@ -212,6 +212,11 @@ const char *volume_id(const struct volume *v)
     return v->id;
 }
 
+uint32_t volume_size_mb(const struct volume *v)
+{
+    return v->size_mb;
+}
+
 int volume_root(struct engine *e, struct volume *v, int *ret_fd, struct err *err)
 {
     int r = 0;

@@ -26,6 +26,7 @@ void volume_unpin(struct engine *e, struct volume *v);
 int volume_pin_or_create(struct engine *e, const char *name, uint32_t size_mb, struct volume **ret,
                          struct err *err);
 const char *volume_id(const struct volume *v);
+uint32_t volume_size_mb(const struct volume *v);
 
 /* Of one that is pinned: its root, which stays open as long as it is and while a sandbox that runs
  * has it; and another mount of it, which is the caller's. */

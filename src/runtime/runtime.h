@@ -31,7 +31,7 @@ struct box_mount {
     const char *path; /* in the box: absolute, without . and .. */
     const char *sub;  /* the folder of it that is shown; NULL = all */
     bool read_only, noexec;
-    uint32_t size_mb;
+    uint32_t size_mb; /* what it can hold: files there may become as long */
     /* Else the box's own ids are those in the mount. */
     bool owned; /* uid and gid there are the box's root's, and nobody has other ids */
     uint32_t uid, gid;

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 
@@ -157,6 +158,31 @@ def test_a_tmpfs_is_part_of_the_memory(shared):
         assert api.sh(id, "stat -f -c %T /t; echo 1 >/t/f; cat /t/f") == "tmpfs\n1\n"
         assert api.exec(id, "head -c 100000000 /dev/zero >/t/f")["exitCode"] != 0
         api.remove(id)
+
+
+def test_files_may_be_as_long_as_the_volume(volume):
+    """Also where the sandbox's own disk is smaller."""
+    api, make = volume
+    make("long", 256), make("longer", 300)
+    id = api.create(disk=64, volumes=[{"name": "long", "mountPath": "/l"}])["id"]
+    assert api.sh(id, "head -c 100000000 /dev/zero >/l/f; stat -c %s /l/f; rm /l/f") == "100000000\n"
+    api.post("/volumes/longer/attach", {"sandboxId": id, "mountPath": "/m"}).ok()
+    capabilities = int(re.search(r"CapEff:\t(\w+)", read_text("/proc/self/status"))[1], 16)
+    if capabilities >> 24 & 1:  # CAP_SYS_RESOURCE: limits of what runs can be raised
+        assert api.sh(id, "truncate -s 280000000 /m/f && stat -c %s /m/f") == "280000000\n"
+    api.remove(id)
+
+
+def test_a_restore_keeps_volumes(volume):
+    api, make = volume
+    make("stays")
+    id = api.create(volumes=[{"name": "stays", "mountPath": "/v"}])["id"]
+    s = api.post(f"/sandboxes/{id}/snapshots", {"name": "s"}).ok()
+    api.sh(id, "echo after >/v/f; echo after >/root/f")
+    api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": s["id"]}).ok()
+    assert api.sh(id, "cat /v/f; ls /root/f 2>/dev/null || true") == "after\n"
+    api.remove(id)
+    api.delete(f"/snapshots/{s['id']}").ok()
 
 
 def test_the_workspace_may_be_a_volume(volume):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -132,6 +133,17 @@ static int process_of(struct native *n, const struct box *box, struct err *err)
     return b->pidfd;
 }
 
+/* Files may become as long as what was mounted now can hold. Who starts a process has that first,
+ * so that none comes without. */
+static void raise_file_limit(int64_t pid, void *arg)
+{
+    const rlim_t *most = arg;
+    struct rlimit now, more = {*most, *most};
+
+    if (prlimit((pid_t)pid, RLIMIT_FSIZE, NULL, &now) == 0 && now.rlim_max < *most)
+        (void)prlimit((pid_t)pid, RLIMIT_FSIZE, &more, NULL);
+}
+
 int native_attach(struct runtime *rt, const struct box *box, const struct box_mount *mount,
                   struct err *err)
 {
@@ -142,6 +154,7 @@ int native_attach(struct runtime *rt, const struct box *box, const struct box_mo
                         .ids_base = id_range_base(box->slot),
                         .n_mounts = 1};
     int fds[PLAN_ATTACH_FDS] = {[PLAN_ATTACH_MOUNT] = mount->fd};
+    rlim_t most = ((rlim_t)mount->size_mb + 1) << 20;
     auto_close int users = -1;
     char path[48];
 
@@ -154,7 +167,10 @@ int native_attach(struct runtime *rt, const struct box *box, const struct box_mo
         return -1;
     if (users < 0)
         return err_sys(err, errno, "open %s", path);
-    return run_inside(n, &plan, fds, PLAN_ATTACH_FDS, err);
+    if (run_inside(n, &plan, fds, PLAN_ATTACH_FDS, err) < 0)
+        return -1;
+    box_each_process(n, box->id, raise_file_limit, &most);
+    return 0;
 }
 
 int native_detach(struct runtime *rt, const struct box *box, const char *path, uint64_t device,

@@ -129,15 +129,16 @@ static bool mapping_holds(const struct search *s, int proc, char *path, size_t s
 }
 
 /* A process is told once, with the first that is found. */
-static void look_at(struct search *s, int64_t pid)
+static void look_at(int64_t pid, void *arg)
 {
+    struct search *s = arg;
     static const char *const links[] = {"cwd", "root", "exe"};
     auto_close int proc = -1;
     char path[4096];
     bool holds = false;
 
     (void)snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
-    proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    proc = s->n < s->max ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (proc < 0)
         return;
     holds = file_holds(s, proc, path, sizeof(path));
@@ -147,27 +148,33 @@ static void look_at(struct search *s, int64_t pid)
         tell(s, proc, path);
 }
 
-static void look_in(struct search *s, char *const *groups)
+static void each_in(char *const *groups, void (*found)(int64_t pid, void *arg), void *arg)
 {
     auto_free char *path = groups && groups[0] ? xasprintf("%s/cgroup.procs", groups[0]) : NULL;
     FILE *f = path ? fopen(path, "re") : NULL;
     long long pid;
 
-    while (f && s->n < s->max && fscanf(f, "%lld", &pid) == 1)
-        look_at(s, pid);
+    while (f && fscanf(f, "%lld", &pid) == 1)
+        found(pid, arg);
     if (f)
         (void)fclose(f);
+}
+
+void box_each_process(struct native *n, const char *id, void (*found)(int64_t pid, void *arg),
+                      void *arg)
+{
+    auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, id);
+    auto_strv char **agent = n->cgroup.ops->agent_dirs(&n->cgroup, id);
+
+    each_in(agent, found, arg);
+    each_in(work, found, arg);
 }
 
 size_t native_holders(struct runtime *rt, const struct box *box, uint64_t device,
                       struct box_holder *ret, size_t max)
 {
-    struct native *n = native_of(rt);
     struct search s = {.device = device, .found = ret, .max = max};
-    auto_strv char **work = n->cgroup.ops->work_dirs(&n->cgroup, box->id);
-    auto_strv char **agent = n->cgroup.ops->agent_dirs(&n->cgroup, box->id);
 
-    look_in(&s, work);
-    look_in(&s, agent);
+    box_each_process(native_of(rt), box->id, look_at, &s);
     return s.n;
 }

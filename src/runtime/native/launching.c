@@ -172,6 +172,16 @@ static int await_box(int status, struct err *err)
                : err_sys(err, report.error, "cannot %s", report.step);
 }
 
+/* Past the largest thing that it can write to, whose end comes first. */
+static uint64_t file_max(const struct berth *b, const struct box_root *root)
+{
+    uint64_t mb = b->limits.disk_mb;
+
+    for (unsigned i = 0; i < root->n_mounts; i++)
+        mb = root->mounts[i].size_mb > mb ? root->mounts[i].size_mb : mb;
+    return (mb + 1) << 20;
+}
+
 int box_start(struct native *n, struct berth *b, struct box *box, const struct box_root *root,
               struct err *err)
 {
@@ -184,7 +194,7 @@ int box_start(struct native *n, struct berth *b, struct box *box, const struct b
         .cpu_first = b->slot,
         .cpu_quota = cpu_quota(b),
         .memory_max = memory_max(b),
-        .file_max = ((uint64_t)b->limits.disk_mb + 1) << 20,
+        .file_max = file_max(b, root),
         .shm_max = memory_max(b) / 2, /* half: it counts as memory */
         .ids_base = id_range_base(b->slot),
     };

@@ -130,6 +130,9 @@ char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t devi
 
 /* ---- holders.c ---- */
 
+/* Those of the agent first. */
+void box_each_process(struct native *n, const char *id, void (*found)(int64_t pid, void *arg),
+                      void *arg);
 size_t native_holders(struct runtime *rt, const struct box *box, uint64_t device,
                       struct box_holder *ret, size_t max);
 
