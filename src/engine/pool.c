@@ -68,13 +68,26 @@ static int check_room(struct engine *e, const struct warm_profile *more, struct 
 
 static int check_request(struct engine *e, const struct warm_profile *p, struct err *err)
 {
-    struct sandbox_request req = warm_profile_request(p);
+    struct sandbox_request req;
     struct sandbox_spec spec;
+    struct err why = {0};
+    json_t *hold = NULL;
+    int r;
 
-    if (spec_read(e, &req, &spec, err) < 0)
-        return -1;
-    sandbox_spec_done(&spec);
-    return 0;
+    if (!p->image == !p->template)
+        return err_set(err, ERR_INVALID, "send image or template, one of them");
+    r = warm_profile_request(e, p, &req, &hold, &why);
+    if (r == 0) {
+        r = spec_read(e, &req, &spec, err);
+        if (r == 0)
+            sandbox_spec_done(&spec);
+    } else if (why.kind == ERR_UNAVAILABLE) {
+        r = 0; /* it is built later */
+    } else if (err) {
+        *err = why;
+    }
+    json_decref(hold);
+    return r;
 }
 
 static void append(struct warm *w, struct warm_profile *p)

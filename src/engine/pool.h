@@ -16,7 +16,9 @@ struct err;
 
 /* What is NULL or not given takes its default, as in a create. */
 struct pool_request {
-    const char *image; /* required */
+    const char *image; /* one of these two is required */
+    const char
+        *template; /* id or name; its image, limits and workdir, unless they are given here */
     struct maybe_number memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     uint32_t size;

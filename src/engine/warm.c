@@ -162,21 +162,29 @@ static int make_box(struct engine *e, struct sandbox_spec *spec, struct image *i
     return 0;
 }
 
-/* Nothing is pulled for the pool: who wants an image has it pulled. The image is counted for the
+static int take_image_of(struct engine *e, const struct sandbox_request *req, struct image **ret,
+                         struct err *err)
+{
+    auto_free char *reference = NULL;
+
+    if (req->image_id)
+        return images_take_id(e, req->image_id, ret, err);
+    reference = policy_reference(e->policy, req->image);
+    return images_take(e, reference, ret, err);
+}
+
+/* Nothing is pulled or built for the pool: who wants that asks for it. The image is counted for the
  * box and not for a sandbox, so that it can be removed or replaced meanwhile. */
 static int make_one(struct engine *e, const struct sandbox_request *req, struct sandbox **ret,
                     struct err *err)
 {
-    auto_free char *reference = NULL;
     struct sandbox_spec spec;
     struct image *image;
     int r;
 
     if (space_check(e, err) < 0 || spec_read(e, req, &spec, err) < 0)
         return -1;
-    reference = policy_reference(e->policy, req->image);
-    r = images_take(e, reference, &image, err);
-    if (r < 0) {
+    if (take_image_of(e, req, &image, err) < 0) {
         sandbox_spec_done(&spec);
         return -1;
     }
@@ -192,14 +200,27 @@ static int make_one(struct engine *e, const struct sandbox_request *req, struct 
     return r;
 }
 
+static int make_of(struct engine *e, const struct warm_profile *p, struct sandbox **ret,
+                   struct err *err)
+{
+    struct sandbox_request req;
+    json_t *hold = NULL;
+    int r = warm_profile_request(e, p, &req, &hold, err);
+
+    if (r == 0)
+        r = make_one(e, &req, ret, err);
+    json_decref(hold);
+    return r;
+}
+
 /* With the lock held. */
 static void note_failure(struct warm_profile *p, const struct err *err)
 {
     unsigned delay_s = p->failures < 5 ? 1u << p->failures : RETRY_S_MAX;
 
     if (!p->error || strcmp(p->error, err->text) != 0) {
-        log_info("a profile of the pool cannot be filled now", "image", p->image, "error",
-                 err->text);
+        log_info("a profile of the pool cannot be filled now", "profile", warm_profile_word(p),
+                 "error", err->text);
         free(p->error);
         p->error = xstrdup(err->text);
     }
@@ -216,6 +237,7 @@ static void note_success(struct warm *w, struct warm_profile *p, struct sandbox 
     *box = (struct waiting){.sb = sb, .profile = warm_profile_ref(p)};
     *at = box;
     p->ready++;
+    p->made = sb->spec.limits;
     p->failures = 0;
     p->again_ns = 0;
     free(p->error);
@@ -225,7 +247,6 @@ static void note_success(struct warm *w, struct warm_profile *p, struct sandbox 
 /* With the lock held, which is given up meanwhile. */
 static void fill_one(struct engine *e, struct warm_profile *p)
 {
-    struct sandbox_request req = warm_profile_request(p);
     struct warm *w = e->warm;
     struct sandbox *sb = NULL;
     struct err err = {0};
@@ -233,7 +254,7 @@ static void fill_one(struct engine *e, struct warm_profile *p)
 
     (void)warm_profile_ref(p);
     pthread_mutex_unlock(&w->lock);
-    r = make_one(e, &req, &sb, &err);
+    r = make_of(e, p, &sb, &err);
     pthread_mutex_lock(&w->lock);
     if (r < 0)
         note_failure(p, &err);
@@ -246,15 +267,24 @@ static void fill_one(struct engine *e, struct warm_profile *p)
 
 /* ---- looking after those that wait ---- */
 
-static char *image_id_of(struct engine *e, const char *name)
+/* Of the image that a box of it would be made from now; NULL = there is none. */
+static char *image_id_of(struct engine *e, const struct warm_profile *p)
 {
-    auto_free char *reference = policy_reference(e->policy, name);
+    auto_free char *reference = NULL;
+    struct sandbox_request req;
     struct image *image = NULL;
+    json_t *hold = NULL;
     char *id = NULL;
 
-    if (image_get(e->images, reference, &image, NULL) == 0)
-        id = xstrdup(image->id);
+    if (warm_profile_request(e, p, &req, &hold, NULL) == 0) {
+        reference = policy_reference(e->policy, req.image);
+        if (req.image_id)
+            id = xstrdup(req.image_id);
+        else if (image_get(e->images, reference, &image, NULL) == 0)
+            id = xstrdup(image->id);
+    }
     image_free(image);
+    json_decref(hold);
     return id;
 }
 
@@ -286,7 +316,7 @@ static void look(struct engine *e)
         auto_free char *id = NULL;
 
         pthread_mutex_unlock(&w->lock);
-        id = image_id_of(e, p->image);
+        id = image_id_of(e, p);
         pthread_mutex_lock(&w->lock);
         warm_drop_stale(e, p, id);
         next = p->gone ? NULL : p->next; /* the rest next time */

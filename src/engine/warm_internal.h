@@ -6,6 +6,7 @@
 
 #include "base/id.h"
 #include "engine/pool.h"
+#include "model/sandbox.h"
 
 struct documents;
 struct engine;
@@ -45,10 +46,11 @@ struct warm_profile {
     bool gone;        /* no longer in the list */
     char id[ID_SIZE]; /* "" = of the configuration */
     struct pool_request want;
-    char *image; /* what want points to */
+    char *image, *template; /* what want points to; one is NULL */
     int64_t created_ms;
-    unsigned ready; /* boxes of it that wait */
-    char *error;    /* why the last could not be made; NULL = it could */
+    unsigned ready;             /* boxes of it that wait */
+    struct sandbox_limits made; /* of the last box, with what a template says; 0 = there was none */
+    char *error;                /* why the last could not be made; NULL = it could */
     unsigned failures;
     int64_t again_ns; /* not before */
 };
@@ -85,8 +87,12 @@ void warm_profile_unref(struct warm_profile *p);
 /* Those of the configuration, then those that were added. */
 int warm_profiles_load(struct engine *e, struct documents *kept, struct warm_profile **ret,
                        struct err *err);
-/* What a create asks for that gets one of these. */
-struct sandbox_request warm_profile_request(const struct warm_profile *p);
+/* What a create asks for that gets one of these. Of a template it points into *ret_hold, which the
+ * caller lets go; ERR_UNAVAILABLE "template_not_ready" when that is yet to be built. */
+int warm_profile_request(struct engine *e, const struct warm_profile *p,
+                         struct sandbox_request *ret, json_t **ret_hold, struct err *err);
+/* Its image or its template. */
+const char *warm_profile_word(const struct warm_profile *p);
 json_t *warm_profile_document(const struct warm_profile *p);
 json_t *warm_profile_json(const struct engine *e, const struct warm_profile *p);
 /* "image:memory:cpu:network"; free it. */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/templates.h"
 #include "engine/warm_internal.h"
 #include "model/limits.h"
 #include "model/sandbox.h"
@@ -28,6 +29,7 @@ void warm_profile_unref(struct warm_profile *p)
     if (!p || --p->refs > 0)
         return;
     free(p->image);
+    free(p->template);
     free(p->error);
     free(p);
 }
@@ -38,22 +40,70 @@ struct warm_profile *warm_profile_new(const struct pool_request *want, const cha
 
     p->refs = 1;
     p->want = *want;
-    p->want.image = p->image = xstrdup(want->image);
+    p->want.image = p->image = want->image ? xstrdup(want->image) : NULL;
+    p->want.template = p->template = want->template ? xstrdup(want->template) : NULL;
     (void)snprintf(p->id, sizeof(p->id), "%s", id);
     p->created_ms = now_ms();
     return p;
 }
 
-struct sandbox_request warm_profile_request(const struct warm_profile *p)
+const char *warm_profile_word(const struct warm_profile *p)
 {
-    return (struct sandbox_request){
-        .image = p->want.image,
+    return p->template ? p->template : p->image;
+}
+
+static struct maybe_number get_number(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+
+    return (struct maybe_number){.given = json_is_number(v), .value = json_number_value(v)};
+}
+
+static void take_number(const json_t *config, const char *key, struct maybe_number *n)
+{
+    if (!n->given)
+        *n = get_number(config, key);
+}
+
+/* Of what a create with it would take from the template: what a box has to be made with. */
+static int take_template(struct engine *e, const char *word, struct sandbox_request *req,
+                         json_t **ret, struct err *err)
+{
+    json_t *config;
+
+    if (engine_template_use(e, word, ret, err) < 0)
+        return -1;
+    config = json_object_get(*ret, "config");
+    req->image = json_string_value(json_object_get(config, "image"));
+    req->image_id = json_string_value(json_object_get(json_object_get(*ret, "build"), "imageId"));
+    req->template = json_string_value(json_object_get(*ret, "name"));
+    req->workdir = json_string_value(json_object_get(config, "workdir"));
+    take_number(config, "memory", &req->memory_mb);
+    take_number(config, "cpu", &req->cpu_cores);
+    take_number(config, "pids", &req->pids);
+    take_number(config, "disk", &req->disk_mb);
+    if (!req->image_id && (json_array_size(json_object_get(config, "files")) > 0 ||
+                           json_array_size(json_object_get(config, "setup")) > 0 ||
+                           json_string_length(json_object_get(config, "user")) > 0))
+        return err_code(err, ERR_UNAVAILABLE, "template_not_ready",
+                        "template %s is not built yet: it is by the first create that uses it",
+                        word);
+    return 0;
+}
+
+int warm_profile_request(struct engine *e, const struct warm_profile *p,
+                         struct sandbox_request *ret, json_t **ret_hold, struct err *err)
+{
+    *ret_hold = NULL;
+    *ret = (struct sandbox_request){
+        .image = p->image,
         .memory_mb = p->want.memory_mb,
         .cpu_cores = p->want.cpu_cores,
         .pids = p->want.pids,
         .disk_mb = p->want.disk_mb,
         .network = p->want.network,
     };
+    return p->template ? take_template(e, p->template, ret, ret_hold, err) : 0;
 }
 
 /* ---- the configuration ---- */
@@ -155,18 +205,11 @@ static void put_number(json_t *o, const char *key, struct maybe_number n)
         (void)json_object_set_new(o, key, json_real(n.value));
 }
 
-static struct maybe_number get_number(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-
-    return (struct maybe_number){.given = json_is_number(v), .value = json_number_value(v)};
-}
-
 json_t *warm_profile_document(const struct warm_profile *p)
 {
-    json_t *o = json_pack("{s:s, s:s, s:b, s:i, s:I}", "id", p->id, "image", p->image, "network",
-                          p->want.network, "size", (int)p->want.size, "createdAt",
-                          (json_int_t)p->created_ms);
+    json_t *o = json_pack("{s:s, s:s*, s:s*, s:b, s:i, s:I}", "id", p->id, "image", p->image,
+                          "template", p->template, "network", p->want.network, "size",
+                          (int)p->want.size, "createdAt", (json_int_t)p->created_ms);
 
     put_number(o, "memory", p->want.memory_mb);
     put_number(o, "cpu", p->want.cpu_cores);
@@ -181,6 +224,7 @@ static struct warm_profile *read_document(const json_t *o)
     json_int_t size = json_integer_value(json_object_get(o, "size"));
     struct pool_request want = {
         .image = json_string_value(json_object_get(o, "image")),
+        .template = json_string_value(json_object_get(o, "template")),
         .memory_mb = get_number(o, "memory"),
         .cpu_cores = get_number(o, "cpu"),
         .pids = get_number(o, "pids"),
@@ -190,7 +234,7 @@ static struct warm_profile *read_document(const json_t *o)
     };
     struct warm_profile *p;
 
-    if (!id || !want.image || want.size == 0)
+    if (!id || !want.image == !want.template || want.size == 0)
         return NULL;
     p = warm_profile_new(&want, id);
     p->created_ms = json_integer_value(json_object_get(o, "createdAt"));
@@ -236,7 +280,8 @@ struct shown {
 
 static struct shown shown_of(const struct engine *e, const struct warm_profile *p)
 {
-    const struct sandbox_limits *l = &e->config.default_limits;
+    const struct sandbox_limits *l =
+        p->template && p->made.memory_mb ? &p->made : &e->config.default_limits;
     const struct pool_request *w = &p->want;
 
     return (struct shown){
@@ -251,7 +296,7 @@ char *warm_profile_key(const struct engine *e, const struct warm_profile *p)
 {
     struct shown s = shown_of(e, p);
 
-    return xasprintf("%s:%u:%g:%s", p->image, s.memory_mb, s.cpu,
+    return xasprintf("%s:%u:%g:%s", warm_profile_word(p), s.memory_mb, s.cpu,
                      p->want.network ? "true" : "false");
 }
 
@@ -260,8 +305,10 @@ bool warm_profile_same(const struct engine *e, const struct warm_profile *p,
 {
     struct shown a = shown_of(e, p), b = shown_of(e, other);
 
-    return strcmp(p->image, other->image) == 0 && a.memory_mb == b.memory_mb && a.cpu == b.cpu &&
-           a.pids == b.pids && a.disk_mb == b.disk_mb && p->want.network == other->want.network;
+    return !p->template == !other->template &&
+           strcmp(warm_profile_word(p), warm_profile_word(other)) == 0 &&
+           a.memory_mb == b.memory_mb && a.cpu == b.cpu && a.pids == b.pids &&
+           a.disk_mb == b.disk_mb && p->want.network == other->want.network;
 }
 
 json_t *warm_profile_json(const struct engine *e, const struct warm_profile *p)
@@ -271,7 +318,8 @@ json_t *warm_profile_json(const struct engine *e, const struct warm_profile *p)
 
     if (*p->id)
         (void)json_object_set_new(o, "id", json_string(p->id));
-    (void)json_object_set_new(o, "image", json_string(p->image));
+    (void)json_object_set_new(o, p->template ? "template" : "image",
+                              json_string(warm_profile_word(p)));
     (void)json_object_set_new(o, "memory", json_integer(s.memory_mb));
     (void)json_object_set_new(o, "cpu", json_real(s.cpu));
     (void)json_object_set_new(o, "pids", json_integer(s.pids));

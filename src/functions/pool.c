@@ -27,6 +27,7 @@ static int add(struct call *call, struct err *err)
 {
     struct pool_request req = {
         .image = in_str(call, "image"),
+        .template = in_str(call, "template"),
         .memory_mb = in_maybe(call, "memory"),
         .cpu_cores = in_maybe(call, "cpu"),
         .pids = in_maybe(call, "pids"),
@@ -47,8 +48,10 @@ static int remove_profile(struct call *call, struct err *err)
 
 /* As those of a create: only one that wants the same gets such a box. */
 static const struct field add_fields[] = {
-    {"image", FIELD_STRING, .min = 1, .max = IMAGE_NAME_MAX, .example = "\"python:3.12-slim\"",
-     .help = "as in a create; it is not pulled for the pool"},
+    {"image", FIELD_STRING, .optional = true, .min = 1, .max = IMAGE_NAME_MAX,
+     .example = "\"python:3.12-slim\"", .help = "as in a create; it is not pulled for the pool"},
+    {"template", FIELD_STRING, .optional = true, .min = 1, .max = 255,
+     .help = "in place of an image: id or name of a template, whose image and limits these are"},
     {"size", FIELD_INT, .min = 1, .max = POOL_SIZE_MAX, .preset = "2", .help = "how many"},
     {"memory", FIELD_INT, .optional = true, .example = "512", .help = "MB, as in a create"},
     {"cpu", FIELD_NUMBER, .optional = true, .help = "cores, as in a create"},
@@ -69,7 +72,7 @@ const struct function pool_functions[] = {
      .help = "Has so many sandboxes of a kind ready from now on, also after a restart",
      .gives = &pool_profile_shape,
      .errors = "bad_image image_not_allowed image_cap_exceeded network_unsupported "
-               "pool_profile_exists pool_limit"},
+               "pool_profile_exists pool_limit template_not_found"},
     {"pool::remove", "DELETE", "/pool/profiles/:profileId", NULL, remove_profile, NULL, SCOPE_ADMIN,
      .help = "Removes a profile and what is ready of it", .gives = &success_shape,
      .errors = "pool_profile_not_found"},

@@ -5,7 +5,10 @@ static const char *const sources[] = {"config", "api", NULL};
 static const struct field profile_fields[] = {
     {"id", FIELD_STRING, .optional = true, .example = "\"wp_5f0c1e6b2a9d4c7e8f013b52\"",
      .help = "to remove it by; those of the configuration have none"},
-    {"image", FIELD_STRING, .example = "\"host\"", .help = "what its sandboxes are made from"},
+    {"image", FIELD_STRING, .optional = true, .example = "\"host\"",
+     .help = "what its sandboxes are made from"},
+    {"template", FIELD_STRING, .optional = true, .example = "\"data-science\"",
+     .help = "in place of an image"},
     {"memory", FIELD_INT, .example = "512", .help = "MB"},
     {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
     {"pids", FIELD_INT, .example = "1024", .help = "processes and threads"},

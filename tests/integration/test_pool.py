@@ -151,6 +151,24 @@ def test_profiles_of_callers_outlive_a_restart(pooled):
         assert api.delete(f"/pool/profiles/{profile['id']}").status == 404
 
 
+def test_a_profile_may_be_a_template(pooled):
+    with pooled.api() as api:
+        api.post("/templates", {"name": "mine", "config": {"image": "host", "memory": 256, "workdir": "/srv/there",
+                                                             "setup": ["echo built >/etc/built"]}}).ok()
+        assert api.post("/pool/profiles", {"template": "none"}).status == 404
+        assert api.post("/pool/profiles", {"template": "mine", "image": "host"}).status == 400
+        profile = api.post("/pool/profiles", {"template": "mine", "size": 1}).ok()
+        assert full(api, 3)["by_profile"] == {"host:512:1:false": 2, "mine:256:1:false": 1}
+        before = waiting(pooled)
+        s = api.post("/sandboxes", {"template": "mine"}).ok()
+        assert s["id"] in before
+        assert api.sh(s["id"], "pwd; cat /etc/built") == "/srv/there\nbuilt\n"
+        api.remove(s["id"])
+        api.delete(f"/pool/profiles/{profile['id']}").ok()
+        full(api, 2)
+        api.delete("/templates/mine").ok()
+
+
 def test_many_at_once_get_one_each(pooled):
     with pooled.api() as api:
         full(api)
