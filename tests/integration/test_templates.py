@@ -378,7 +378,7 @@ def test_the_command_line(own, tmp_path):
     box = cay(own, "create", "--template", "web", "--memory", "256", "--json", "sleep", "1000", check=True)
     box = json.loads(box.stdout)
     assert box["config"]["memory"] == 256 and box["entrypoint"] == ["sleep", "1000"] and box["image"] == "host"
-    assert b"done before" in cay(own, "template", "build", "web", check=True).stderr
+    assert b"RUN echo built; touch /opt/mark  CACHED" in cay(own, "template", "build", "web", check=True).stderr
     failed = cay(own, "template", "create", "-q", "-r", "echo reason; exit 4", "bad", "host")
     assert failed.returncode == 1 and b"reason\n" in failed.stderr and b"exit code 4" in failed.stderr
     assert cay(own, "template", "rm", "web", "go-api").stdout == b"web\n"
