@@ -229,7 +229,7 @@ static bool has_open_disk(struct sandbox *sb, const void *arg)
     (void)arg;
     pthread_mutex_lock(&sb->lock);
     yes = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED ||
-          (sb->state == SANDBOX_STOPPED && sb->quiet);
+          (sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready);
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }
