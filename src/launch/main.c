@@ -70,7 +70,9 @@ static void serve(struct launcher *l)
         }
         while (n_fds > 0)
             (void)close(fds[--n_fds]);
-        (void)send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), &pidfd, pidfd >= 0);
+        /* Who asked waits for as long as we are there. */
+        if (send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), &pidfd, pidfd >= 0) < 0)
+            return;
     }
 }
 
