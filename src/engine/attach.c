@@ -202,7 +202,10 @@ static int unmount_now(struct engine *e, struct sandbox *sb, struct volume *v,
         return -1;
     if (fstat(root, &st) < 0)
         return err_sys(err, errno, "look at the volume");
+    errno = 0;
     at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, m->sub, m->path);
+    if (!at && errno != 0)
+        return err_sys(err, errno, "look at what is mounted in %s", sb->box.id);
     if (!at)
         return 0; /* it was not mounted, and shall not be */
     r = runtime_detach(e->runtime, &sb->box, at, st.st_dev, &why);

@@ -236,6 +236,7 @@ char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t devi
     FILE *f = fopen(file, "re");
     auto_free char *line = NULL, *found = NULL;
     size_t size = 0;
+    int error = f ? 0 : errno;
 
     (void)rt;
     while (f && getline(&line, &size, f) > 0) {
@@ -253,5 +254,6 @@ char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t devi
     }
     if (f)
         (void)fclose(f);
+    errno = error;
     return steal_ptr(found);
 }
