@@ -7,6 +7,8 @@ import contextlib
 import http.client
 import os
 import random
+import signal
+import subprocess
 import threading
 import time
 
@@ -448,3 +450,79 @@ def test_kill_9_under_a_mixed_load_of_all_of_them(daemon_of):
             api.remove(id)
         api.delete("/volumes/shared").ok()
     wait_for_empty_store(daemon)
+
+
+# ---- calls of the kernel that fail ----
+
+FAILURES = ["fdatasync:error=EIO", "openat:error=EMFILE", "renameat,renameat2:error=ENOSPC", "mkdirat,mkdir:error=ENOSPC",
+            "fsmount,move_mount,open_tree:error=ENOMEM", "sendmsg:error=ENOMEM", "pwrite64:error=EIO", "write:error=ENOSPC",
+            "ioctl:error=ENOMEM", "linkat,symlinkat:error=ENOSPC"]
+
+
+@contextlib.contextmanager
+def failing(daemon, what, nth):
+    """Of each thread of the daemon the nth such call fails, once."""
+    tracer = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", f"trace={what.split(':')[0]}",
+                               "-e", f"inject={what}:when={nth}", "-p", str(daemon.pid)],
+                              stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    try:
+        assert b"attached" in tracer.stderr.readline()
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate()
+
+
+def as_before(api, id, volume, letters):
+    """Whatever has happened: it can be used, has files of one kind, and is brought back to how it was."""
+    if state_of(api, id, "running", "stopped") == "stopped":
+        api.post(f"/sandboxes/{id}/start").ok()
+    assert generation(api, id) in letters
+    if is_attached(api, id):
+        detach(api, volume, id).ok()
+    for twin in api.ids():
+        if twin != id:
+            assert api.sandbox(twin)["status"] == "running"
+            assert generation(api, twin) in letters
+            api.remove(twin)
+
+
+OPERATIONS = {
+    "stop": lambda api, id, volume, snap: api.post(f"/sandboxes/{id}/stop"),
+    "start": lambda api, id, volume, snap: api.post(f"/sandboxes/{id}/start"),
+    "snapshot": lambda api, id, volume, snap: api.post(f"/sandboxes/{id}/snapshots", {}),
+    "restore": lambda api, id, volume, snap: api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": snap}),
+    "clone": lambda api, id, volume, snap: api.post(f"/sandboxes/{id}/clone", {}),
+    "attach": lambda api, id, volume, snap: attach(api, volume, id),
+    "detach": lambda api, id, volume, snap: detach(api, volume, id),
+}
+
+
+@pytest.mark.needs("program:strace")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_whose_calls_of_the_kernel_fail(kept, volume, name):
+    failed = 0
+    with kept.api(timeout=60) as api:
+        id = api.create()["id"]
+        write(api, id, "s")
+        snap = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        for what in FAILURES:
+            for nth in (1, 2):
+                if name == "start":
+                    api.post(f"/sandboxes/{id}/stop").ok()
+                if name == "detach":
+                    attach(api, volume, id).ok()
+                with failing(kept, what, nth), kept.api(timeout=60) as mine:
+                    with contextlib.suppress(OSError, http.client.HTTPException):
+                        failed += OPERATIONS[name](mine, id, volume, snap).status != 200
+                assert kept.running(), what
+                for one in snapshots(api):
+                    if one["id"] != snap:
+                        api.delete(f"/snapshots/{one['id']}").ok()
+                as_before(api, id, volume, "s")
+        assert failed, "no call failed"
+        kept.restart()
+        as_before(api, id, volume, "s")
+        api.delete(f"/snapshots/{snap}").ok()
+        api.remove(id)
+        wait_for_empty_store(kept)
