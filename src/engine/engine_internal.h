@@ -35,8 +35,9 @@ struct writer;
  * Then volumes.changing, volume.opening and volumes.lock, in this order; the last is short.
  *  4. engine.roster.lock: which sandboxes exist. Never held during blocking work.
  *  5. sandbox.lock: its fields. Short; nothing blocks under it.
- * The queues (writer, prepared, warm, destroyer, pulls), images_used, troubles, space and
- * agent_waits have locks of their own, below all of these. */
+ * The queues (writer, prepared, destroyer, pulls), images_used, troubles, space and agent_waits
+ * have locks of their own, below all of these. Those of the warm pool come before 4: it asks how
+ * many more sandboxes there may be. */
 
 struct engine {
     struct engine_config config;
