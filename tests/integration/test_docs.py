@@ -105,10 +105,12 @@ echo 1,2 | tee data data.csv data.json project/in.csv src/a >/dev/null
 world() {
     cay rm --all --yes >/dev/null 2>&1 || true
     case $1 in *template*) cay template create web host >/dev/null 2>&1 || true ;; esac
+    for snapshot in $(cay snapshot ls -q); do cay snapshot rm -q $snapshot; done
     case $1 in "cay run"*|"cay create"*|"id="*) return ;; esac
     cay create --name web >/dev/null
     printf 'all:\n\techo made\n' | cay file write -q web Makefile
     cay exec web "mkdir build; touch notes.txt out.csv"
+    case $1 in "cay snapshot "[!c]*|"cay snapshot clone"*|"cay diff"*) cay snapshot create -q web before-upgrade ;; esac
     case $1 in "cay image export"*|"cay image tag"*) cay image import -q ./rootfs app:1.0 >/dev/null ;; esac
 }
 """
