@@ -325,6 +325,29 @@ def test_a_daemon_that_is_killed_leaves_nothing_of_a_build(folder):
         wait_until(lambda: os.listdir(folder.daemon.data / "images" / part) == [], what=f"no {part}")
 
 
+def test_a_daemon_that_is_killed_at_any_step_leaves_the_old_template_or_the_new_one(folder):
+    folder.write("a", "a")
+    folder.build("FROM host AS b\nCOPY a /a\nRUN cat /a >/b\nFROM host\nWORKDIR /w\nCOPY --from=b /b .\n"
+                 "RUN cat b >c\nENV A=1\n")
+    before = folder.run("cat", "c")
+    for events in (2, 4, 5, 7, 12, 13, 15):
+        command = [CAY, "template", "build", "--json", "--no-cache", "-t", "t", folder.path]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              env=cli_environment(folder.daemon)) as build:
+            for _ in range(events):
+                assert build.stdout.readline()
+            folder.daemon.kill9()
+            build.stdout.read()
+        folder.daemon.start()
+        with folder.daemon.api() as api:
+            assert api.ids() == []
+        assert folder.run("cat", "c") == before
+    cay(folder.daemon, "template", "rm", "t", check=True)
+    cay(folder.daemon, "image", "prune", "--yes", check=True)
+    for part in ("records", "layers"):
+        wait_until(lambda: os.listdir(folder.daemon.data / "images" / part) == [], what=f"no {part}")
+
+
 def test_a_daemon_that_stops_ends_a_build(folder):
     with Begun(folder, "FROM host\nRUN sleep 1000\n") as build, folder.daemon.api() as api:
         wait_until(lambda: running_step(api), what="the step")
