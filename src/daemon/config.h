@@ -29,7 +29,7 @@ struct daemon_config {
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
     uint32_t pool_size, max_volumes, default_volume_mb;
-    char **bind_allow; /* NULL = none */
+    char **bind_allow;                 /* NULL = none */
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
     char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */
     uint32_t disk_overcommit, disk_reserve_mb; /* of both 0 has a meaning: engine.h */

@@ -220,7 +220,9 @@ const struct function snapshot_functions[] = {
     {"sandbox::diff", "GET", "/sandboxes/:sandboxId/diff", diff_fields, diff, NULL, SCOPE_READ,
      .help = "Tells which files of a sandbox were added, modified or deleted; one that runs stands "
              "still meanwhile",
-     .gives = &diff_shape, .errors = ERRORS_TAKE " " ERRORS_SNAPSHOT},
+     .gives = &diff_shape,
+     .errors =
+         ERRORS_GONE " sandbox_busy no_space image_not_found " ERRORS_TAKE " " ERRORS_SNAPSHOT},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
      "sandbox_clone", SCOPE_WRITE,
      .help = "Makes a sandbox from another as it is now, with its files and its configuration",

@@ -206,7 +206,6 @@ int image_context(struct image_store *s, const struct image_context *c, struct i
 int image_show(struct image_store *s, const char *id, const char *path, size_t max, char **ret,
                size_t *ret_len, struct err *err);
 
-
 /* The one layer that the image of that id has of snapshots, as a tar archive with the whiteouts of
  * OCI, into out_fd; and an image from such an archive on this machine, on top of another: made is
  * told its id, as with a snapshot. */

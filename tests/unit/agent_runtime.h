@@ -5,8 +5,8 @@
 
 #include <sys/eventfd.h>
 
-#include "fake_volumes.h"
 #include "agent_rig.h"
+#include "fake_volumes.h"
 #include "runtime/runtime.h"
 
 static int rig_reserve(struct runtime *rt, struct box *box, struct err *err)
