@@ -53,6 +53,8 @@ def test_unknown_sandboxes_are_not_found_on_every_route(api):
     for method, path, schema in table(api):
         if "/sandboxes/{" not in path or path.endswith("/attach"):
             continue
+        if method == "GET" and path.endswith("/snapshots"):  # they outlive their sandbox
+            continue
         _, good = bodies(schema)
         if "files/" in path:
             good = {**good, "path": "x", "paths": ["x"], "content": "", "mode": "644", "pattern": "x",
@@ -164,13 +166,17 @@ def test_bodies_too_large_are_refused_by_every_route(api, shared, box):
 
 
 def test_error_texts_show_nothing_of_the_host(api, shared, box):
-    texts = []
+    texts, before = [], set(api.ids())
     for method, path, schema in table(api):
         for id in (box, NOBODY):
             reply = api.call(method, fill(path, id), raw=b'{"path":"x","timeout":"x"}',
                              type="application/json") if method == "POST" else None
             if reply and reply.status >= 400:
                 texts.append(reply.error)
+    for snapshot in api.get("/snapshots").ok()["snapshots"]:  # some rows need no input
+        api.delete(f"/snapshots/{snapshot['id']}").ok()
+    for id in set(api.ids()) - before:
+        api.remove(id)
     joined = "\n".join(texts)
     for secret in (str(shared.root), "/var/lib", "sqlite", "0x", ".c:"):
         assert secret not in joined, joined

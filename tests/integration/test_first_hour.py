@@ -214,7 +214,7 @@ def test_processes_and_what_they_use(hands, web):
     assert hands.do(f"cay kill -s KILL web {pid}") == f"{pid}\n"
     assert "which process" in hands.do("cay kill -s HUP web", status=2)
     hands.begin("cay kill web")
-    hands.see(r"killing web removes it with everything inside\. Go on\? \[y/N\] *$")
+    hands.see(r"Killing web removes it with everything inside\. Go on\? \[y/N\] *$")
     hands.type("n")
     hands.keys("Enter")
     assert hands.end()[1] == 1
@@ -311,7 +311,7 @@ def test_words_and_flags_of_other_tools_are_answered(hands):
     for word, hint in (("ssh web", "exec -it ID bash"), ("shell web", "exec -it ID bash"),
                        ("push x", "image export"), ("login", "--password-stdin"),
                        ("imge ls", 'did you mean "image"'), ("restart web", "cay start"),
-                       ("run -p 80:80 host true", "not published"), ("create -v /a:/b", "cay cp"),
+                       ("run -p 80:80 host true", "not published"),
                        ("run --network host host true", "no network"), ("create --pids 9", "processes"),
                        ("create --disk 1", "64 to 1048576 MB"), ("kill -9 web 3", "-s KILL"),
                        ("kill -KILL web 3", "-s KILL"), ("file download web a", "cay cp"), ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
