@@ -578,6 +578,58 @@ TEST(a_disk_that_is_mounted_is_mounted_a_second_time_from_the_same_device)
     disk_free(d);
 }
 
+/* ---- devices that change hands ---- */
+
+#define ROUNDS 60
+
+/* Of a process of its own: how often it was not the disk that was asked for. */
+static int view_often(struct disk *d, const char *id)
+{
+    int wrong = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        auto_close int view = -1;
+
+        wrong += disk_view(d, id, &view, NULL) < 0 || faccessat(view, "upper/mark", F_OK, 0) < 0;
+    }
+    return wrong;
+}
+
+static int make_often(struct disk *d, const char *id)
+{
+    int failed = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        auto_close int disk = -1;
+
+        failed += disk_make(d, id, 64, 65536, &disk, &(unsigned){0}, NULL) < 0;
+        (void)disk_remove(d, id, NULL);
+    }
+    return failed;
+}
+
+TEST(a_disk_is_never_anothers_while_devices_change_hands)
+{
+    auto_dir char *dir = dir_new();
+    struct disk *d = open_disks(dir);
+    int disk = make(d, FIRST, 64), status;
+    pid_t pids[3];
+
+    write_upper(disk, "mark", "mine");
+    CHECK_INT(close(disk), 0);
+    for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            _exit(i == 0 ? make_often(d, SECOND) : view_often(d, FIRST));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
+        CHECK_INT(waitpid(pids[i], &status, 0), pids[i]);
+        CHECK_INT(status, 0);
+    }
+    CHECK_INT(disk_remove(d, FIRST, NULL), 0);
+    disk_free(d);
+}
+
 /* As an older version made them: no journal, and a volatile overlay. */
 static void make_old(const char *dir, const char *id, const char *more)
 {

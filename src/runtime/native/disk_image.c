@@ -32,8 +32,8 @@ bool image_lock(int image)
 }
 
 /* A free loop device set up on file: its path is in name. Another program can take the device
- * between asking for it and setting it up; then we ask again. The device keeps the open file, and
- * with it the lock. */
+ * between asking for it and setting it up, or be at mounting what it was on before; then we ask
+ * again. The device keeps the open file, and with it the lock. */
 static int loop_attach(int file, char *name, size_t size)
 {
     auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
@@ -56,6 +56,7 @@ static int loop_attach(int file, char *name, size_t size)
             return steal_fd(loop);
         if (errno != EBUSY)
             return -errno;
+        (void)poll(NULL, 0, tries < 8 ? 0 : 1 + tries / 8);
     }
     return -EBUSY;
 }
@@ -165,12 +166,28 @@ int image_mount_again(int fd)
     return mount_device(device, 0);
 }
 
-/* Mounts what a loop device has; -ENXIO = none has it any more. */
+static bool is_mount_of(int mount, const char *path)
+{
+    char device[64], backing[4096];
+
+    return disk_device(mount, device, sizeof(device)) == 0 &&
+           loop_backing(device, backing, sizeof(backing)) && strcmp(backing, path) == 0;
+}
+
+/* Mounts what a loop device has; -ENXIO = none has it any more. A device that was given up since it
+ * was found can be another file's by now. One that is mounted stays what it is, so that is looked
+ * at then. */
 static int mount_attached(const char *path, unsigned attrs)
 {
+    auto_close int mount = -1;
     char device[300];
 
-    return find_loop(path, device, sizeof(device)) ? mount_device(device, attrs) : -ENXIO;
+    if (!find_loop(path, device, sizeof(device)))
+        return -ENXIO;
+    mount = mount_device(device, attrs);
+    if (mount < 0)
+        return mount;
+    return is_mount_of(mount, path) ? steal_fd(mount) : -ENXIO;
 }
 
 int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err)
