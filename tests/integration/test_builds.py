@@ -151,6 +151,22 @@ def test_only_stages_that_the_target_needs_are_built(folder):
     assert "there is no stage none" in folder.said
 
 
+def test_stages_are_found_as_docker_finds_them(folder, busybox):
+    """In capitals or not, and of two with one name the later one."""
+    out = output(folder.build("""\
+FROM bb:1 AS Builder
+RUN echo one >/x
+FROM bb:1 AS builder
+RUN echo two >/x
+FROM BUILDER AS Last
+COPY --from=Builder /x /y
+RUN cat /x /y
+FROM host
+RUN exit 1
+""", "--target", "LAST"))
+    assert out == "two\ntwo\n"
+
+
 def test_shells_and_here_documents(folder):
     events = folder.build("FROM host\n"
                           "RUN <<EOF\nx=1\necho script $x\nEOF\n"

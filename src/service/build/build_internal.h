@@ -93,6 +93,8 @@ struct build {
 int build_tell(struct build *b, json_t *event, struct err *err);
 /* The step's place in its file, before what is wrong. */
 int build_blame(const struct build *b, const struct build_step *step, struct err *err);
+/* The stage of that name or number among the first ones; NULL = none of them. */
+struct stage *build_stage_of(const struct build *b, size_t before, const char *word);
 /* The digest of what a step depends on; takes it. */
 void build_key(json_t *what, char ret[BUILD_DIGEST_SIZE]);
 /* The image of that key, unless all is to be done anew. */

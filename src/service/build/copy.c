@@ -51,24 +51,12 @@ static int make_layer(struct build *b, struct stage *s, char *const *from, json_
 
 /* ---- COPY and ADD ---- */
 
-static const struct stage *find_stage(const struct build *b, const struct stage *before,
-                                      const char *word)
-{
-    uint64_t number;
-
-    for (const struct stage *s = b->stages; s < before; s++)
-        if (s->name && strcmp(s->name, word) == 0)
-            return s;
-    if (str_u64(word, &number) == 0 && number < (uint64_t)(before - b->stages))
-        return &b->stages[number];
-    return NULL;
-}
-
 /* The id of the image that it copies from, which is held. */
 static int find_source(struct build *b, const struct stage *s, const struct build_step *step,
                        const char **ret, struct err *err)
 {
-    const struct stage *stage = step->from ? find_stage(b, s, step->from) : NULL;
+    const struct stage *stage =
+        step->from ? build_stage_of(b, (size_t)(s - b->stages), step->from) : NULL;
     json_t *image;
 
     if (!step->from && !b->req->context)

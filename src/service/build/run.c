@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/utsname.h>
 
 #include "base/clock.h"
@@ -309,18 +310,29 @@ static int do_setting(struct build *b, struct stage *s, const struct build_step 
 
 /* ---- stages ---- */
 
-static struct stage *find_named(const struct build *b, const char *name)
+/* As Docker does: the last of those before it, in capitals or not. */
+static struct stage *find_named(const struct build *b, size_t before, const char *name)
 {
-    for (struct stage *s = b->stages; s < b->stages + b->n_stages; s++)
-        if (s->name && s->args && strcmp(s->name, name) == 0)
-            return s;
+    for (size_t i = before; i > 0; i--)
+        if (b->stages[i - 1].name && strcasecmp(b->stages[i - 1].name, name) == 0)
+            return &b->stages[i - 1];
     return NULL;
+}
+
+struct stage *build_stage_of(const struct build *b, size_t before, const char *word)
+{
+    struct stage *named = find_named(b, before, word);
+    uint64_t number;
+
+    if (named || str_u64(word, &number) < 0 || number >= before)
+        return named;
+    return &b->stages[number];
 }
 
 static int do_from(struct build *b, struct stage *s, const struct build_step *step,
                    const char *image, struct err *err)
 {
-    const struct stage *from = find_named(b, image);
+    const struct stage *from = find_named(b, (size_t)(s - b->stages), image);
     auto_free char *platform = NULL;
     json_t *base = NULL;
 
@@ -401,28 +413,33 @@ static size_t count_stages(const struct build_plan *p)
     return n;
 }
 
-static bool names_stage(const struct build *b, size_t index, const char *word)
-{
-    uint64_t number;
-
-    if (!word)
-        return false;
-    if (b->stages[index].name && strcmp(b->stages[index].name, word) == 0)
-        return true;
-    return str_u64(word, &number) == 0 && number == index;
-}
-
 static int find_target(const struct build *b, size_t *ret, struct err *err)
 {
-    *ret = b->n_stages - 1;
-    if (!b->req->target)
+    const struct stage *target = &b->stages[b->n_stages - 1];
+
+    if (b->req->target)
+        target = build_stage_of(b, b->n_stages, b->req->target);
+    if (!target)
+        return err_code(err, ERR_INVALID, "no_stage", "there is no stage %.60s", b->req->target);
+    *ret = (size_t)(target - b->stages);
+    return 0;
+}
+
+/* The stage that a step of another one needs; NULL = none. */
+static int find_need(const struct build *b, size_t here, const struct build_step *step,
+                     const struct stage **ret, struct err *err)
+{
+    auto_free char *image = NULL;
+
+    *ret = NULL;
+    if (step->op == BUILD_COPY && step->from)
+        *ret = build_stage_of(b, here, step->from);
+    if (step->op != BUILD_FROM)
         return 0;
-    for (size_t i = 0; i < b->n_stages; i++)
-        if (names_stage(b, i, b->req->target)) {
-            *ret = i;
-            return 0;
-        }
-    return err_code(err, ERR_INVALID, "no_stage", "there is no stage %.60s", b->req->target);
+    if (expand(b, step, step->words[0], global_value, (void *)(uintptr_t)b, &image, err) < 0)
+        return build_blame(b, step, err);
+    *ret = find_named(b, here, image);
+    return 0;
 }
 
 /* From the target backwards: what it names is needed too. */
@@ -434,21 +451,16 @@ static int find_needed(struct build *b, size_t target, bool *needed, struct err 
     needed[target] = true;
     for (size_t i = p->n; i > 0; i--) {
         const struct build_step *step = &p->steps[i - 1];
-        auto_free char *image = NULL;
+        const struct stage *need;
         size_t here;
 
         /* Steps come before the FROM of their stage when one walks back. */
         here = stage - 1;
         if (here < b->n_stages && needed[here]) {
-            if (step->op == BUILD_FROM &&
-                expand(b, step, step->words[0], global_value, b, &image, err) < 0)
-                return build_blame(b, step, err);
-            for (size_t k = 0; k < here; k++) {
-                if (image && b->stages[k].name && strcmp(b->stages[k].name, image) == 0)
-                    needed[k] = true;
-                if (step->op == BUILD_COPY && names_stage(b, k, step->from))
-                    needed[k] = true;
-            }
+            if (find_need(b, here, step, &need, err) < 0)
+                return -1;
+            if (need)
+                needed[need - b->stages] = true;
             b->steps++;
         }
         if (step->op == BUILD_FROM)
@@ -537,7 +549,7 @@ static int build_plan(struct build *b, json_t **ret, struct err *err)
 {
     auto_free bool *needed = NULL;
     int64_t began = mono_ns();
-    size_t target;
+    size_t target = 0;
 
     if (name_stages(b, err) < 0 || read_globals(b, err) < 0 || find_target(b, &target, err) < 0)
         return -1;
