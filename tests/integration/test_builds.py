@@ -167,6 +167,35 @@ RUN exit 1
     assert out == "two\ntwo\n"
 
 
+def test_a_stage_on_another_has_its_shell(folder, busybox):
+    out = output(folder.build("""\
+FROM bb:1 AS first
+SHELL ["/bin/busybox", "sh", "-xc"]
+FROM first
+RUN echo hello
+"""))
+    assert "+ echo hello\n" in out
+
+
+def test_where_workdir_goes(folder, busybox):
+    """Up as well, by the letters of the path; and it is there for who copies from the stage."""
+    out = output(folder.build("""\
+FROM bb:1 AS first
+WORKDIR /nope/../made//deep/./er/
+FROM first
+RUN pwd; ls -d /nope 2>&1 || true
+WORKDIR ../../up
+RUN pwd
+FROM bb:1
+COPY --from=first /made /copied
+RUN find /copied
+WORKDIR /../..
+"""))
+    assert out == "/copied\n/copied/deep\n/copied/deep/er\n"
+    out = output(folder.build(None, "--target", "1"))
+    assert "/made/deep/er\n" in out and "No such file" in out and out.endswith("/made/up\n")
+
+
 def test_shells_and_here_documents(folder):
     events = folder.build("FROM host\n"
                           "RUN <<EOF\nx=1\necho script $x\nEOF\n"

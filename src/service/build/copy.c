@@ -51,11 +51,24 @@ static int make_layer(struct build *b, struct stage *s, char *const *from, json_
 
 /* ---- COPY and ADD ---- */
 
+/* Folders that WORKDIR named, where nothing came after it that made them. */
+static int make_dirs(struct build *b, struct stage *s, struct err *err)
+{
+    json_t *items = with_dirs(s, NULL);
+    bool cached;
+    int r = 0;
+
+    if (json_array_size(items) > 0)
+        r = make_layer(b, s, NULL, items, NULL, "", &cached, err);
+    json_decref(items);
+    return r;
+}
+
 /* The id of the image that it copies from, which is held. */
 static int find_source(struct build *b, const struct stage *s, const struct build_step *step,
                        const char **ret, struct err *err)
 {
-    const struct stage *stage =
+    struct stage *stage =
         step->from ? build_stage_of(b, (size_t)(s - b->stages), step->from) : NULL;
     json_t *image;
 
@@ -66,6 +79,8 @@ static int find_source(struct build *b, const struct stage *s, const struct buil
         *ret = b->req->context->image_id;
         return 0;
     }
+    if (stage && make_dirs(b, stage, err) < 0)
+        return -1;
     if (stage && !stage->image_id)
         return err_code(err, ERR_INVALID, "no_source", "stage %.60s has no files", step->from);
     if (stage) {

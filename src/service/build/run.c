@@ -211,13 +211,37 @@ static int set_arg(const struct build *b, struct stage *s, const struct build_st
     return 0;
 }
 
+/* An absolute path without empty parts, "." and "..", by its letters alone as Docker does it. */
+static void tidy(char *path)
+{
+    size_t n = 0;
+
+    for (const char *part = path; *part;) {
+        size_t len;
+
+        part += strspn(part, "/");
+        len = strcspn(part, "/");
+        if (len == 2 && strncmp(part, "..", 2) == 0) {
+            while (n > 0 && path[--n] != '/')
+                ;
+        } else if (len > 0 && (len != 1 || *part != '.')) {
+            path[n++] = '/';
+            memmove(path + n, part, len);
+            n += len;
+        }
+        part += len;
+    }
+    if (n == 0)
+        path[n++] = '/';
+    path[n] = '\0';
+}
+
 static int set_workdir(struct stage *s, const char *dir)
 {
-    char *path = stage_path(s, dir);
-    size_t len = strlen(path);
+    auto_free char *below = stage_path(s, dir); /* relative where the image's own is */
+    char *path = xasprintf("/%s", below);
 
-    while (len > 1 && path[len - 1] == '/')
-        path[--len] = '\0';
+    tidy(path);
     free(s->workdir);
     s->workdir = path;
     (void)json_array_append_new(s->dirs, json_string(path));

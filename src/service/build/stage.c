@@ -84,7 +84,7 @@ void stage_copy(struct engine *e, struct stage *s, const struct stage *from)
     s->stop_signal = xstrdup(from->stop_signal);
     s->entrypoint = strv_copy(from->entrypoint);
     s->cmd = strv_copy(from->cmd);
-    s->shell = default_shell();
+    s->shell = strv_copy(from->shell);
     s->labels = json_deep_copy(from->labels);
     s->ports = json_deep_copy(from->ports);
     s->args = json_object();
