@@ -132,7 +132,8 @@ TEST(here_documents_are_scripts_and_files)
                                                  "RUN <<EOF\na\n# b\nEOF\n"
                                                  "RUN python3 <<-'X' && y\n\tc\n\tX\n"
                                                  "COPY --chmod=700 <<\"E\" /f\n$d\nE\n"
-                                                 "RUN cat <<<word\n");
+                                                 "RUN cat <<<word\n"
+                                                 "RUN echo 'a <<E' \"b <<E\" c\\' <<E\nd\nE\n");
 
     CHECK_STR(p->steps[1].words[0], "a\n# b\n");
     CHECK_STR(p->steps[2].words[0], "python3 <<-'X' && y\nc\nX\n");
@@ -141,6 +142,7 @@ TEST(here_documents_are_scripts_and_files)
     CHECK(p->steps[3].plain);
     CHECK_STR(p->steps[3].chmod, "700");
     CHECK_STR(p->steps[4].words[0], "cat <<<word");
+    CHECK_STR(p->steps[5].words[0], "echo 'a <<E' \"b <<E\" c\\' <<E\nd\nE\n");
     check_bad("FROM host\nRUN <<E\nx\n", "Dockerfile:2: RUN has a here-document without its end");
 }
 
@@ -152,6 +154,8 @@ TEST(what_is_not_supported_has_its_line)
     check_bad("FROM host\nRUN --mount=type=cache,target=/x y\n",
               "Dockerfile:2: RUN --mount=type=cache,target=/x is not supported");
     check_bad("FROM host\nCOPY --parents a /b\n", "Dockerfile:2: COPY --parents is not supported");
+    check_bad("FROM host\nRUN <<E\n#!/usr/bin/python3\nE\n",
+              "Dockerfile:2: a here-document that begins with #! is not supported");
     check_bad("FROM host\nADD --from=x a /b\n", "Dockerfile:2: ADD --from=x is not supported");
     check_bad("FROM host\nADD https://x/y /z\n", "Dockerfile:2: ADD of a URL is not supported");
     check_bad("FROM host\nADD a.tar.gz /z\n", "Dockerfile:2: ADD does not unpack archives");

@@ -155,15 +155,34 @@ static void heredoc_done(struct heredoc *h)
 }
 #define auto_heredoc __attribute__((cleanup(heredoc_done)))
 
-/* A word that begins with << and a name. */
-static bool find_heredoc(const char *text, struct heredoc *ret)
+/* The next << that begins a word, outside of quotes; NULL = there is none. */
+static const char *next_heredoc(const char *text, const char *at, char escape)
 {
-    for (const char *at = text; (at = strstr(at, "<<")); at += 2) {
+    char quote = '\0';
+
+    for (const char *c = text; *c; c++) {
+        if (quote != '\'' && *c == escape && c[1])
+            c++;
+        else if (quote && *c == quote)
+            quote = '\0';
+        else if (!quote && (*c == '\'' || *c == '"'))
+            quote = *c;
+        else if (!quote && c >= at && c[0] == '<' && c[1] == '<' &&
+                 (c == text || isspace((unsigned char)c[-1])))
+            return c;
+    }
+    return NULL;
+}
+
+/* A word that begins with << and a name. */
+static bool find_heredoc(const char *text, char escape, struct heredoc *ret)
+{
+    for (const char *at = text; (at = next_heredoc(text, at, escape)); at += 2) {
         const char *name = at + 2;
         char quote = '\0';
         size_t len;
 
-        if ((at > text && !isspace((unsigned char)at[-1])) || *name == '<')
+        if (*name == '<')
             continue;
         ret->tabs = *name == '-';
         name += ret->tabs;
@@ -386,7 +405,7 @@ static int read_copy(struct reader *r, struct instruction *in, enum build_op op,
 
     if (read_flags(r, in, flags, err) < 0)
         return -1;
-    if (find_heredoc(in->rest, &h))
+    if (find_heredoc(in->rest, r->plan->escape, &h))
         return read_written(r, in, &h, &chown, &chmod, err);
     words = json_words(in->rest);
     if (!words && split(r, in, &words, err) < 0)
@@ -409,7 +428,7 @@ static int shell_text(struct reader *r, const struct instruction *in, char **ret
     auto_heredoc struct heredoc h = {0};
     auto_buf struct buf body = {0};
 
-    if (strcmp(in->name, "RUN") != 0 || !find_heredoc(in->rest, &h)) {
+    if (strcmp(in->name, "RUN") != 0 || !find_heredoc(in->rest, r->plan->escape, &h)) {
         *ret = xstrdup(in->rest);
         return 0;
     }
@@ -418,6 +437,11 @@ static int shell_text(struct reader *r, const struct instruction *in, char **ret
         return -1;
     if (strstr(h.after, "<<"))
         return bad(r, in->line, "RUN takes one here-document here");
+    if (!*skip_space(h.before) && body.data && str_starts(body.data, "#!"))
+        return bad(r, in->line,
+                   "a here-document that begins with #! is not supported: name the program, as in "
+                   "RUN python3 <<%.60s",
+                   h.name);
     if (*skip_space(h.before) || *skip_space(h.after))
         *ret = xasprintf("%s\n%s%s\n", in->rest, body.data ? body.data : "", h.name);
     else
