@@ -336,6 +336,20 @@ static int file_place(struct build *b, const json_t *item, const char *name,
     return 0;
 }
 
+/* Each archive that ADD would unpack is refused: to copy it as it is would be something else. */
+static int check_added(const char *match, struct err *err)
+{
+    static const char *const archives[] = {".tar",  ".tar.gz", ".tgz", ".tar.bz2",
+                                           ".tbz2", ".tar.xz", ".txz", ".tar.zst"};
+
+    for (size_t i = 0; i < ARRAY_LEN(archives); i++)
+        if (str_ends(match, archives[i]))
+            return err_code(err, ERR_INVALID, "bad_dockerfile",
+                            "ADD does not unpack archives here: COPY %.100s and RUN tar on it",
+                            match);
+    return 0;
+}
+
 static int copy_match(struct build *b, const json_t *item, struct stack_copy *c, const char *match,
                       const struct layer_meta *dir, struct err *err)
 {
@@ -343,6 +357,9 @@ static int copy_match(struct build *b, const json_t *item, struct stack_copy *c,
     struct stat st;
 
     if (stack_resolve(&c->from, match, true, from, &st, err) < 0)
+        return -1;
+    if (json_is_true(json_object_get(item, "add")) && S_ISREG(st.st_mode) &&
+        check_added(match, err) < 0)
         return -1;
     if (!b->only_digest) {
         if ((S_ISDIR(st.st_mode) ? make_dir(b, text_of(item, "to"), dir, to, err)
@@ -352,6 +369,22 @@ static int copy_match(struct build *b, const json_t *item, struct stack_copy *c,
         digest_add(b->sha, last_part(match), strlen(last_part(match)) + 1);
     }
     return stack_copy(c, from, to, err);
+}
+
+/* Only a folder takes several: one that is meant, or that is there. */
+static int check_several(const struct build *b, const json_t *item, struct err *err)
+{
+    char path[LAYER_MAX_PATH + 1];
+    struct stat st;
+    int r;
+
+    if (b->only_digest || json_is_true(json_object_get(item, "into")))
+        return 0;
+    r = find_place(b, text_of(item, "to"), true, path, &st, err);
+    if (r == 0 || (r == 1 && !S_ISDIR(st.st_mode)))
+        return err_code(err, ERR_INVALID, "not_a_directory",
+                        "several files are copied: where to must end with /");
+    return r < 0 ? -1 : 0;
 }
 
 static int copy_item(struct build *b, const json_t *item, struct err *err)
@@ -380,9 +413,8 @@ static int copy_item(struct build *b, const json_t *item, struct err *err)
     dir.mode = 0755;
     if (match_all(&c.from, json_object_get(item, "copy"), &m, err) < 0)
         return -1;
-    if (m.n > 1 && !json_is_true(json_object_get(item, "into")))
-        return err_code(err, ERR_INVALID, "not_a_directory",
-                        "several files are copied: where to must end with /");
+    if (m.n > 1 && check_several(b, item, err) < 0)
+        return -1;
     for (size_t i = 0; i < m.n; i++)
         if (copy_match(b, item, &c, m.paths[i], &dir, err) < 0)
             return -1;

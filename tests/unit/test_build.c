@@ -158,7 +158,6 @@ TEST(what_is_not_supported_has_its_line)
               "Dockerfile:2: a here-document that begins with #! is not supported");
     check_bad("FROM host\nADD --from=x a /b\n", "Dockerfile:2: ADD --from=x is not supported");
     check_bad("FROM host\nADD https://x/y /z\n", "Dockerfile:2: ADD of a URL is not supported");
-    check_bad("FROM host\nADD a.tar.gz /z\n", "Dockerfile:2: ADD does not unpack archives");
     check_bad("FROM host\nFETCH x\n", "Dockerfile:2: FETCH is not an instruction");
 }
 

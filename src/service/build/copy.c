@@ -109,8 +109,9 @@ static json_t *copy_item(const struct stage *s, const struct build_step *step, c
 
     for (size_t i = 0; i + 1 < n; i++)
         (void)json_array_append_new(patterns, json_string(words[i]));
-    return json_pack("{s:o, s:i, s:s, s:b, s:b}", "copy", patterns, "stack", 0, "to", to, "into",
-                     (int)means_folder(words[n - 1]), "keep_owners", (int)(step->from != NULL));
+    return json_pack("{s:o, s:i, s:s, s:b, s:b, s:b}", "copy", patterns, "stack", 0, "to", to,
+                     "into", (int)means_folder(words[n - 1]), "keep_owners",
+                     (int)(step->from != NULL), "add", (int)(step->op == BUILD_ADD));
 }
 
 /* chown and chmod, which are the last two words. */

@@ -349,22 +349,13 @@ static int read_from(struct reader *r, const struct instruction *in, enum build_
     return 0;
 }
 
-/* Each archive that ADD would unpack is refused: to copy it as it is would be something else. */
 static int check_added(const struct reader *r, const struct instruction *in, char *const *words,
                        struct err *err)
 {
-    static const char *const archives[] = {".tar",  ".tar.gz", ".tgz", ".tar.bz2",
-                                           ".tbz2", ".tar.xz", ".txz", ".tar.zst"};
-
-    for (; words[1]; words++) {
+    for (; words[1]; words++)
         if (strstr(*words, "://") || str_starts(*words, "git@"))
             return bad(r, in->line,
                        "ADD of a URL is not supported: get the file into the context, or with RUN");
-        for (size_t i = 0; i < ARRAY_LEN(archives); i++)
-            if (str_ends(*words, archives[i]))
-                return bad(r, in->line,
-                           "ADD does not unpack archives here: COPY it and RUN tar on it");
-    }
     return 0;
 }
 
