@@ -111,6 +111,8 @@ static int create(struct job *job, struct err *err)
                        "daemon?",
                        job->api.target);
     }
+    if (!args_has(job->args, "quiet"))
+        ui_warnings(sandbox);
     job->id = xstrdup(json_text(sandbox, "id"));
     json_decref(sandbox);
     return 0;

@@ -225,6 +225,7 @@ int cmd_fork(struct args *args)
     }
     if (api_call(&api, "POST", body, &answer, &err, "/sandboxes/%s/fork", id) < 0)
         return ui_fail(&err);
+    ui_warnings(json_array_get(json_object_get(answer, "sandboxes"), 0)); /* the same of all */
     if (args_has(args, "json"))
         ui_json(json_object_get(answer, "sandboxes"));
     else

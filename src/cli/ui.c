@@ -88,8 +88,20 @@ void ui_json_line(const json_t *value)
     (void)fflush(stdout);
 }
 
+void ui_warnings(const json_t *object)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(object, "warnings"), i, one)
+    {
+        ui_warn("%s", json_string_value(one));
+    }
+}
+
 int ui_made(const struct args *args, json_t *object)
 {
+    ui_warnings(object);
     if (args_has(args, "json"))
         ui_json(object);
     else

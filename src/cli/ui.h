@@ -26,7 +26,8 @@ void ui_json(const json_t *value);
 /* One line. */
 void ui_json_line(const json_t *value);
 
-struct args;
+/* What the daemon has to say of what it made. */
+void ui_warnings(const json_t *object);
 /* What was made, for whoever asked: its id, or with --json all of it. Takes it. */
 int ui_made(const struct args *args, json_t *object);
 

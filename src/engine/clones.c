@@ -10,21 +10,83 @@
 #include "engine/sandboxes.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
+#include "engine/volumes_internal.h"
 #include "image/image.h"
+#include "model/mount.h"
 #include "model/sandbox.h"
 
 /* Sandboxes from the disk of another: a create from an image by its id, with the configuration of
- * that other one. Their images have no document; they stay as long as a sandbox is made from them.
- */
+ * that other one and its mounts: volumes and folders of the host are shared, a tmpfs is a new one.
+ * Their images have no document; they stay as long as a sandbox is made from them. */
 
 static struct maybe_number given(double value)
 {
     return (struct maybe_number){.given = true, .value = value};
 }
 
+/* What a create asks for to have the same mounts, and what it cannot have. */
+struct wanted_mounts {
+    json_t *volumes, *tmpfs, *warnings;
+};
+
+static bool volume_is_gone(struct engine *e, const char *id)
+{
+    struct volume *v = NULL;
+    struct err err = {0};
+
+    if (volume_pin(e, id, &v, &err) < 0)
+        return err.kind == ERR_NOT_FOUND;
+    volume_unpin(e, v);
+    return false;
+}
+
+/* Of a snapshot that is older than the end of a volume there is still something to be made. */
+static void want_volume(struct engine *e, json_t *mount, const struct mount_spec *m,
+                        struct wanted_mounts *w)
+{
+    json_t *one;
+
+    if (volume_is_gone(e, m->source)) {
+        auto_free char *text =
+            xasprintf("volume %s is gone: nothing is mounted at %s", m->source, m->path);
+
+        (void)json_array_append_new(w->warnings, json_string(text));
+        return;
+    }
+    one = json_deep_copy(mount);
+    (void)json_object_set_new(one, "name", json_string(m->source));
+    (void)json_array_append_new(w->volumes, one);
+}
+
+static void want_mounts(struct engine *e, const json_t *mounts, struct wanted_mounts *ret)
+{
+    struct mount_spec m;
+    json_t *one;
+    size_t i;
+
+    *ret = (struct wanted_mounts){json_array(), json_array(), json_array()};
+    json_array_foreach(mounts, i, one)
+    {
+        if (mount_spec_load(one, &m, NULL) < 0)
+            continue; /* which a spec has none of */
+        if (m.type == MOUNT_VOLUME)
+            want_volume(e, one, &m, ret);
+        else
+            (void)json_array_append(m.type == MOUNT_TMPFS ? ret->tmpfs : ret->volumes, one);
+    }
+}
+
+static void wanted_mounts_done(struct wanted_mounts *w)
+{
+    json_decref(w->volumes);
+    json_decref(w->tmpfs);
+    json_decref(w->warnings);
+}
+
 static int create_like(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
                        const char *name, json_t **ret, struct err *err)
 {
+    struct wanted_mounts mounts;
     struct sandbox_request req = {
         .image = spec->image,
         .image_id = image_id,
@@ -40,8 +102,16 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
         .workdir = spec->workdir,
         .entrypoint = spec->entrypoint,
     };
+    int r;
 
-    return engine_create(e, &req, NULL, ret, err);
+    want_mounts(e, spec->mounts, &mounts);
+    req.volumes = mounts.volumes;
+    req.tmpfs = mounts.tmpfs;
+    r = engine_create(e, &req, NULL, ret, err);
+    if (r == 0 && json_array_size(mounts.warnings) > 0)
+        (void)json_object_set(*ret, "warnings", mounts.warnings);
+    wanted_mounts_done(&mounts);
+    return r;
 }
 
 int engine_snapshot_clone(struct engine *e, const char *id, const char *name, json_t **ret,

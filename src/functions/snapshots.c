@@ -173,7 +173,7 @@ static const struct field fork_fields[] = {
 
 #define ERRORS_CLONE                                                                               \
     "sandbox_limit machine_full no_space image_not_found launcher_lost image_cap_exceeded "        \
-    "network_unsupported " ERRORS_COMMAND
+    "network_unsupported path_traversal " ERRORS_MOUNT " " ERRORS_COMMAND
 
 const struct function snapshot_functions[] = {
     {"snapshot::create", "POST", "/sandboxes/:sandboxId/snapshots", create_fields, create,

@@ -136,6 +136,39 @@ def test_a_clone_of_a_sandbox_needs_no_snapshot(api, make, clone):
     assert not api.get(f"/sandboxes/{box}/snapshots").ok()["snapshots"]
 
 
+def test_clones_and_forks_have_the_mounts_of_the_other(daemon_of, tmp_path):
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "f").write_text("of the host\n")
+    own = daemon_of(env={"CAY_BIND_ALLOW": str(tmp_path)}).start()
+    with own.api() as api:
+        api.post("/volumes", {"name": "shared", "sizeMb": 16}).ok()
+        box = api.create(volumes=[{"name": "shared", "mountPath": "/v", "subPath": "part", "noexec": True},
+                                  {"path": str(shown), "mountPath": "/h", "readOnly": True}],
+                         tmpfs=[{"mountPath": "/t", "sizeMb": 8}])
+        api.sh(box["id"], "echo first >/v/f; echo mine >/t/f; echo disk >/root/f")
+        taken = api.post(f"/sandboxes/{box['id']}/snapshots", {}).ok()
+        forks = api.post(f"/sandboxes/{box['id']}/fork", {"count": 2}).ok()["sandboxes"]
+        later = api.post(f"/snapshots/{taken['id']}/clone", {}).ok()
+        for one in forks + [later]:
+            assert one["config"]["mounts"] == box["config"]["mounts"] and "warnings" not in one
+            assert api.sh(one["id"], "cat /v/f /h/f /root/f; ls /t; df -m /t | awk 'NR==2 {print $2}'") == \
+                "first\nof the host\ndisk\n8\n", "a tmpfs is a new one"
+        api.sh(later["id"], "echo more >>/v/f")
+        assert api.sh(box["id"], "cat /v/f") == "first\nmore\n", "a volume is shared"
+        for one in forks + [later, box]:
+            api.remove(one["id"])
+        api.delete("/volumes/shared").ok()
+        left = api.post(f"/snapshots/{taken['id']}/clone", {}).ok()
+        assert [m["mountPath"] for m in left["config"]["mounts"]] == ["/h", "/t"]
+        assert len(left["warnings"]) == 1 and "/v" in left["warnings"][0], left
+        out = cay(own, "snapshot", "clone", taken["id"])
+        assert b"is gone" in out.stderr, out
+        api.remove(out.stdout.decode().strip())
+        api.remove(left["id"])
+        api.delete(f"/snapshots/{taken['id']}").ok()
+
+
 def test_deleting_frees_the_disk(own):
     with own.api() as api:
         box = api.create()["id"]
