@@ -26,11 +26,16 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
     " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"
 #define ERRORS_PATH "file_not_found not_a_file not_a_directory is_a_directory"
 #define ERRORS_FILE                                                                                \
-    ERRORS_AGENT " " ERRORS_PATH " path_traversal permission_denied no_space conflict"
+    ERRORS_AGENT " " ERRORS_PATH " " ERRORS_BOOT " path_traversal permission_denied no_space "     \
+                 "conflict"
 #define ERRORS_VOLUME "volume_not_found"
 #define ERRORS_MOUNT                                                                               \
     ERRORS_VOLUME " mount_limit mount_path_taken mount_unmappable bad_mount_path bad_sub_path "    \
                   "volume_attached volume_limit volume_busy bad_bind bind_not_allowed"
+/* Of a box that is brought up again, with all that the sandbox has. */
+#define ERRORS_BOOT                                                                                \
+    ERRORS_VOLUME " mount_unmappable bad_mount_path bad_sub_path bad_bind bind_not_allowed "       \
+                  "machine_full launcher_lost image_not_found"
 #define ERRORS_VOLUME_FILE ERRORS_VOLUME " " ERRORS_PATH " path_traversal no_space"
 #define ERRORS_IMAGE_NAME  "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \

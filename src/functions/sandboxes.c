@@ -253,10 +253,7 @@ const struct function sandbox_functions[] = {
      SCOPE_WRITE,
      .help = "Starts a stopped sandbox again, with its files, environment and entrypoint; nothing "
              "happens to one that runs. It expires after its timeout",
-     .gives = &sandbox_shape,
-     .errors = ERRORS_GONE
-     " sandbox_not_running sandbox_busy no_space machine_full launcher_lost conflict "
-     "image_not_found"},
+     .gives = &sandbox_shape, .errors = ERRORS_COMMAND " " ERRORS_BOOT " no_space conflict"},
     {"sandbox::renew", "POST", "/sandboxes/:sandboxId/renew", renew_fields, renew, NULL,
      SCOPE_WRITE, .help = "Sets when a sandbox expires", .gives = &sandbox_shape,
      .errors = ERRORS_GONE " sandbox_busy no_space"},

@@ -297,3 +297,26 @@ def test_the_words_of_the_cli(daemon_of):
         assert "cay stop words" in say("kill", "words", status=1)
         say("kill", "--yes", "words")
         assert api.ids() == []
+
+
+def test_one_that_cannot_come_up_says_why(daemon_of, tmp_path):
+    """An entrypoint that is gone, and a folder of the host that the operator does not list any more."""
+    own = daemon_of(env={"CAY_BIND_ALLOW": str(tmp_path)}).start()
+    with own.api() as api:
+        id = api.create(entrypoint=["/root/main"], patches=[
+            {"type": "text", "path": "/root/main", "content": "#!/bin/sh\nexec sleep 1000\n", "mode": "0755"}])["id"]
+        bound = api.create(volumes=[{"path": str(tmp_path), "mountPath": "/h", "readOnly": True}])["id"]
+        api.sh(id, "rm /root/main")
+        stop(api, id)
+        stop(api, bound)
+        api.post(f"/sandboxes/{id}/start").failed(400, "command_not_found")
+        assert api.sandbox(id)["status"] == "stopped"
+    own.stop()
+    own.extra["CAY_BIND_ALLOW"] = "/nowhere"
+    own.start()
+    with own.api() as api:
+        api.post(f"/sandboxes/{bound}/start").failed(403, "bind_not_allowed")
+        api.post(f"/sandboxes/{bound}/files/list", {"path": "/"}).failed(403, "bind_not_allowed")
+        assert api.sandbox(bound)["status"] == "stopped"
+        api.remove(id)
+        api.remove(bound)
