@@ -242,8 +242,17 @@ void mounts_unpin(struct engine *e, struct mount_pins *pins)
 
 /* ---- opening ---- */
 
+static int sub_failed(const char *sub, int error, struct err *err)
+{
+    if (error == ENOSPC || error == EDQUOT)
+        return err_code(err, ERR_LIMIT, "no_space", "the volume is full");
+    return err_code(err, ERR_INVALID, "bad_sub_path", "subPath %.100s cannot be made: %s", sub,
+                    strerror(error));
+}
+
 /* The folder of a volume, root's, made when it is missing. A sandbox that has the volume may put a
- * link in its way at any time: none is followed, here or by the launcher. */
+ * link in its way at any time, also in place of what was just made: none is followed, here or by
+ * the launcher. */
 static int make_sub(int root, const char *sub, struct err *err)
 {
     auto_close int at = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -251,13 +260,14 @@ static int make_sub(int root, const char *sub, struct err *err)
     char *rest = NULL;
 
     for (char *name = strtok_r(parts, "/", &rest); name; name = strtok_r(NULL, "/", &rest)) {
+        bool made = mkdirat(at, name, 0777) == 0;
         int fd;
 
-        if (mkdirat(at, name, 0777) == 0)
-            (void)fchmodat(at, name, 0777, 0);
-        else if (errno != EEXIST)
-            return err_no_space(err, "the volume is full");
-        fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (!made && errno != EEXIST)
+            return sub_failed(sub, errno, err);
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (made && fd >= 0)
+            (void)fchmod(fd, 0777);
         if (fd < 0)
             return err_code(err, ERR_INVALID, "bad_sub_path",
                             "subPath %.100s: a part of it is a link, or no directory", sub);

@@ -16,6 +16,7 @@
  * killed probe try FILE                 the same locks, without waiting probe watch PATH FOLDER
  * what inotify tells of PATH: from the time that FOLDER/ready is there until somebody makes
  * FOLDER/end
+ *   probe swap TARGET NAME COUNT   puts a link in place of NAME0, NAME1 … when they come
  */
 #include <dirent.h>
 #include <errno.h>
@@ -542,6 +543,22 @@ static int watch(const char *path, const char *folder)
     }
 }
 
+static int swap(const char *target, const char *name, int count)
+{
+    char there[PATH_MAX], link[PATH_MAX];
+
+    alarm(120);
+    for (int i = 0; i < count; i++) {
+        snprintf(there, sizeof(there), "%s%d", name, i);
+        snprintf(link, sizeof(link), "%s%d.link", name, i);
+        if (symlink(target, link) < 0)
+            return 1;
+        while (syscall(SYS_renameat2, AT_FDCWD, link, AT_FDCWD, there, 2 /* exchange */) < 0)
+            ;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "info";
@@ -567,6 +584,8 @@ int main(int argc, char **argv)
         return terminal(argv[2]);
     if (strcmp(what, "setuid") == 0 && argc > 2)
         return copy_setuid(argv[2]);
+    if (strcmp(what, "swap") == 0 && argc > 4)
+        return swap(argv[2], argv[3], atoi(argv[4]));
     if (strcmp(what, "unix") == 0 && argc > 2)
         return abstract(argv[2]);
     if (strcmp(what, "setns") == 0)

@@ -113,6 +113,32 @@ def test_a_sub_path_does_not_lead_out(place):
         assert reply.status == 400, (sub, reply.body)
 
 
+def test_what_was_just_made_for_a_sub_path_becomes_a_link(place, probe_path, tmp_path):
+    """Who has the volume waits for the folder that an attach makes and puts a link to a file of the host there."""
+    api, id = place
+    secret = tmp_path / "secret"
+    secret.write_text("the host's")
+    secret.chmod(0o600)
+    other = api.create()["id"]
+    api.upload(id, "/workspace/probe", probe_path.read_bytes())
+    api.background(id, f"chmod 755 /workspace/probe && cd /v && exec /workspace/probe swap {secret} s 200")
+    for i in range(200):
+        made = api.post("/volumes/sec/attach", {"sandboxId": other, "mountPath": "/m", "subPath": f"s{i}"})
+        assert made.status in (200, 400), made.body
+        assert secret.stat().st_mode & 0o777 == 0o600, f"the {i + 1}. attach"
+        if made.status == 200:
+            api.post("/volumes/sec/detach", {"sandboxId": other, "mountPath": "/m"}).ok()
+    api.remove(other)
+
+
+def test_a_sub_path_that_cannot_be_made(place):
+    api, id = place
+    attach = {"sandboxId": id, "mountPath": "/s"}
+    api.post("/volumes/sec/attach", {**attach, "subPath": "x" * 256}).failed(400, "bad_sub_path")
+    api.sh(id, "cd /v; i=0; while mkdir d$i 2>/dev/null; do i=$((i+1)); done")
+    api.post("/volumes/sec/attach", {**attach, "subPath": "new"}).failed(429, "no_space", "the volume is full")
+
+
 # ---- folders of the host ----
 
 
