@@ -51,6 +51,7 @@ struct engine {
     atomic_bool draining;                  /* about to end: what can go on without us shall */
     atomic_llong created, killed, expired; /* sandboxes, since the database was made */
     atomic_bool unknown_images;     /* there are boxes or disks of which nobody knows the image */
+    bool images_in_doubt;           /* or documents; since the start */
     pthread_mutex_t strays_lock;    /* disks without an owner are dealt with one at a time */
     atomic_uint long_work, workers; /* threads that are in it; those of them with a worker */
 

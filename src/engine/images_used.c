@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/health.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/policy.h"
@@ -104,6 +105,17 @@ int images_take_id(struct engine *e, const char *id, struct image **ret, struct 
         count(e, id);
     pthread_mutex_unlock(&e->images_used->lock);
     return r;
+}
+
+void images_doubt(struct engine *e, const char *folder)
+{
+    e->images_in_doubt = true;
+    (void)engine_trouble(e, "document_damaged", "",
+                         "images that nothing is known to need stay, since a damaged document may "
+                         "name them: mend or remove *.damaged in the data folder, then restart");
+    log_error("no image is removed while there are damaged documents: mend or remove them and "
+              "restart",
+              "folder", folder);
 }
 
 void engine_image_hold(struct engine *e, const char *id)
@@ -216,8 +228,8 @@ void images_collect(struct engine *e)
     int r;
 
     warm_images_changed(e); /* whoever collects has changed what a name means */
-    /* There are boxes or disks whose layers are not known. */
-    if (atomic_load(&e->unknown_images))
+    /* There are boxes, disks or documents whose layers are not known. */
+    if (atomic_load(&e->unknown_images) || e->images_in_doubt)
         return;
     pthread_mutex_lock(&e->images_used->lock);
     ids = used_ids(e, false);

@@ -26,6 +26,9 @@ void images_release(struct engine *e, const char *id);
 void images_drop(struct engine *e, const char *id, const char *name);
 /* Deletes layers that have neither a name nor a box. */
 void images_collect(struct engine *e);
+/* Documents in that folder are damaged, and may have named any image: until the end of the daemon
+ * none is deleted. */
+void images_doubt(struct engine *e, const char *folder);
 /* Is any sandbox made from the image of that id, or being made? Removed ones do not count. */
 bool image_in_use(struct engine *e, const char *image_id);
 /* image_remove, unless it is in use. */

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/images.h"
+#include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/snapshots_internal.h"
@@ -47,6 +48,8 @@ int snapshots_open(struct engine *e, struct err *err)
     (void)pthread_mutex_init(&s->lock, NULL);
     if (documents_open(e->config.data_dir, "snapshots", &s->documents, err) < 0)
         return -1;
+    if (documents_some_aside(s->documents))
+        images_doubt(e, "snapshots");
     all = documents_all(s->documents);
     json_array_foreach(all, i, one)
     {

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/images.h"
+#include "engine/images_used_internal.h"
 #include "engine/policy.h"
 #include "engine/template_turns_internal.h"
 #include "engine/templates_internal.h"
@@ -170,6 +171,8 @@ int templates_open(struct engine *e, struct err *err)
     t->turns = template_turns_new();
     if (documents_open(e->config.data_dir, "templates", &t->documents, err) < 0)
         return -1;
+    if (documents_some_aside(t->documents))
+        images_doubt(e, "templates");
     load_builtin(t);
     all = documents_all(t->documents);
     json_array_foreach(all, i, one) load_own(e, t, one);

@@ -2,7 +2,8 @@
 
 static const char *const healthy[] = {"healthy", NULL};
 
-static const char *const problems[] = {"disk_low", "launcher_down", "sandbox_not_removed", NULL};
+static const char *const problems[] = {"disk_low", "document_damaged", "launcher_down",
+                                       "sandbox_not_removed", NULL};
 
 static const struct field problem_fields[] = {
     {"what", FIELD_STRING, .choices = problems, .help = "is tried again until it works"},

@@ -11,29 +11,39 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/json_file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
 #define SUFFIX ".json"
+#define ASIDE  ".damaged"
 
 struct documents {
     int dir;
     pthread_mutex_t writing; /* one file at a time, so that memory and disk agree */
     pthread_mutex_t lock;    /* by_id; never held while the disk is waited for */
     json_t *by_id;
+    bool some_aside;
 };
 
-static void set_aside(const struct documents *d, const char *file, const struct err *why)
+static void set_aside(struct documents *d, const char *file, const struct err *why)
 {
-    auto_free char *to = xasprintf("%s.damaged", file);
+    auto_free char *to = xasprintf("%s" ASIDE, file);
 
-    log_error("a document cannot be read and is set aside", "file", to, "error", why->text);
+    log_error("a document is damaged and is set aside", "file", to, "error", why->text);
     (void)renameat(d->dir, file, d->dir, to);
+    d->some_aside = true;
 }
 
-static void load(struct documents *d, const char *file)
+/* Whoever reads it, and whenever: what only cannot be read now may well be whole. */
+static bool is_damage(const struct err *why)
+{
+    return why->sys == 0 || why->sys == EISDIR || why->sys == ELOOP || why->sys == EFBIG;
+}
+
+static int load(struct documents *d, const char *file, struct err *ret_err)
 {
     auto_free char *id = xstrndup(file, strlen(file) - strlen(SUFFIX));
     struct err err = {0};
@@ -42,14 +52,19 @@ static void load(struct documents *d, const char *file)
     if (json_file_read(d->dir, file, &o, &err) == 0) {
         const char *said = json_string_value(json_object_get(o, "id"));
 
-        if (said && strcmp(said, id) == 0) {
+        if (said && strcmp(said, id) == 0 && strlen(id) < ID_SIZE) {
             (void)json_object_set_new(d->by_id, id, o);
-            return;
+            return 0;
         }
         json_decref(o);
         (void)err_set(&err, ERR_INTERNAL, "it is not the document of %s", id);
     }
+    if (!is_damage(&err)) {
+        *ret_err = err;
+        return -1;
+    }
     set_aside(d, file, &err);
+    return 0;
 }
 
 static int load_all(struct documents *d, struct err *err)
@@ -57,19 +72,24 @@ static int load_all(struct documents *d, struct err *err)
     int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *e;
+    int r = 0;
 
     if (!dir) {
         (void)err_sys(err, errno, "read a folder of documents");
         close_fd(&fd);
         return -1;
     }
-    while ((e = readdir(dir)))
+    while (r == 0 && (errno = 0, e = readdir(dir)))
         if (str_ends(e->d_name, SUFFIX))
-            load(d, e->d_name);
+            r = load(d, e->d_name, err);
+        else if (str_ends(e->d_name, ASIDE))
+            d->some_aside = true;
         else if (str_starts(e->d_name, "tmp_"))
             (void)unlinkat(d->dir, e->d_name, 0); /* of a daemon that ended while it wrote */
+    if (r == 0 && errno != 0)
+        r = err_sys(err, errno, "read a folder of documents");
     (void)closedir(dir);
-    return 0;
+    return r;
 }
 
 int documents_open(const char *data_dir, const char *folder, struct documents **ret,
@@ -86,7 +106,7 @@ int documents_open(const char *data_dir, const char *folder, struct documents **
     d->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->dir < 0)
         (void)err_sys(err, errno, "open %s", path);
-    if (d->dir < 0 || load_all(d, err) < 0) {
+    if (d->dir < 0 || (load_all(d, err) < 0 && err_wrap(err, "%s", path) < 0)) {
         documents_close(d);
         return -1;
     }
@@ -103,6 +123,11 @@ void documents_close(struct documents *d)
     (void)pthread_mutex_destroy(&d->writing);
     (void)pthread_mutex_destroy(&d->lock);
     free(d);
+}
+
+bool documents_some_aside(const struct documents *d)
+{
+    return d->some_aside;
 }
 
 json_t *documents_get(struct documents *d, const char *id)
@@ -160,6 +185,18 @@ size_t documents_count(struct documents *d)
     return n;
 }
 
+/* A file can be there that is not sure to outlive a power cut. Its writer is told that nothing has
+ * changed, and lets go of what it names. */
+static void put_back(struct documents *d, const char *id, const char *file)
+{
+    json_t *before = documents_get(d, id);
+
+    if (before)
+        (void)json_file_write(d->dir, file, before, NULL);
+    else
+        (void)unlinkat(d->dir, file, 0);
+}
+
 int documents_put(struct documents *d, const char *id, json_t *o, struct err *err)
 {
     auto_free char *file = xasprintf("%s" SUFFIX, id);
@@ -173,6 +210,7 @@ int documents_put(struct documents *d, const char *id, json_t *o, struct err *er
         (void)pthread_mutex_unlock(&d->lock);
     } else {
         json_decref(o);
+        put_back(d, id, file);
     }
     (void)pthread_mutex_unlock(&d->writing);
     return r;

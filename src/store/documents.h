@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct documents;
@@ -10,11 +11,14 @@ struct err;
  * templates. Each is a JSON object in a file of its own, <data>/<folder>/<id>.json, and in memory.
  * Callable from any thread. */
 
-/* Makes the folder when there is none. A file that cannot be read is set aside as <id>.json.damaged
- * and logged. */
+/* Makes the folder when there is none. A file that is no document is set aside as <id>.json.damaged
+ * and logged; one that cannot be read for another reason is a failure. */
 int documents_open(const char *data_dir, const char *folder, struct documents **ret,
                    struct err *err);
 void documents_close(struct documents *d);
+
+/* There was one that is set aside, now or at an earlier start: nobody knows what it named. */
+bool documents_some_aside(const struct documents *d);
 
 /* A copy, which is the caller's; NULL = there is none. */
 json_t *documents_get(struct documents *d, const char *id);

@@ -5,7 +5,10 @@ import random
 import threading
 import time
 
+import pytest
+
 from cay_harness import wait_until
+from test_state_faults import failing
 
 SEED = 20263
 ROUNDS = 8
@@ -101,3 +104,50 @@ def test_at_random_moments(daemon_of):
             api.close()
             whole(daemon, api, box)
         nothing_left(daemon, api, box)
+
+
+def test_a_damaged_document_costs_no_files(own):
+    """Which image it named is not known, so all stay until somebody has mended or removed it."""
+    with own.api() as api:
+        id = api.create()["id"]
+        api.sh(id, "echo kept >/root/f")
+        snap = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        api.remove(id)
+        own.stop()
+        document = own.data / "snapshots" / f"{snap}.json"
+        whole = document.read_text()
+        document.write_text(whole[:100])
+        own.start()
+        assert api.get("/snapshots").ok()["snapshots"] == []
+        assert [p["what"] for p in api.get("/health").ok()["problems"]] == ["document_damaged"]
+        api.remove(api.create()["id"])
+        own.stop()
+        aside = own.data / "snapshots" / f"{snap}.json.damaged"
+        aside.rename(document)
+        document.write_text(whole)
+        own.start()
+        assert "problems" not in api.get("/health").ok()
+        twin = api.post(f"/snapshots/{snap}/clone", {}).ok()["id"]
+        assert api.sh(twin, "cat /root/f") == "kept\n"
+        api.remove(twin)
+        api.delete(f"/snapshots/{snap}").ok()
+
+
+@pytest.mark.needs("program:strace")
+def test_a_snapshot_that_is_told_to_have_failed_is_not_there(own):
+    """Whichever sync of its files fails, of the document's folder too."""
+    with own.api(timeout=60) as api:
+        id = api.create()["id"]
+        api.sh(id, "echo kept >/root/f")
+        failed = 0
+        for nth in range(1, 12):
+            with failing(own, "fsync:error=EIO", nth), own.api(timeout=60) as mine:
+                reply = mine.post(f"/sandboxes/{id}/snapshots", {})
+            failed += reply.status != 200
+            own.restart()
+            listed = [s["id"] for s in api.get("/snapshots").ok()["snapshots"]]
+            assert listed == ([reply.json["id"]] if reply.status == 200 else []), (nth, reply.body)
+            for snap in listed:
+                api.delete(f"/snapshots/{snap}").ok()
+        assert failed, "no call failed"
+        api.remove(id)

@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,6 +92,49 @@ TEST(a_damaged_one_is_set_aside_and_the_others_are_read)
     CHECK_INT(documents_count(d), 1);
     expect_name(d, ID_B, "b");
     CHECK_INT(access(aside, F_OK), 0);
+    documents_close(d);
+}
+
+TEST(one_that_cannot_be_read_now_is_no_damaged_one)
+{
+    auto_dir char *dir = dir_new();
+    struct documents *d = open_in(dir);
+    auto_free char *file = xasprintf("%s/volumes/" ID_A ".json", dir);
+    struct rlimit was, few;
+    struct err err = {0};
+
+    put(d, ID_A, 1, "a");
+    documents_close(d);
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = was;
+    few.rlim_cur = (rlim_t)dup(0) + 2; /* the folder, and its names */
+    CHECK_INT(close((int)few.rlim_cur - 2), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    CHECK_INT(documents_open(dir, "volumes", &d, &err), -1);
+    CHECK_INT(err.sys, EMFILE);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &was), 0);
+    CHECK_INT(access(file, F_OK), 0);
+    d = open_in(dir);
+    expect_name(d, ID_A, "a");
+    CHECK(!documents_some_aside(d));
+    documents_close(d);
+}
+
+TEST(a_name_that_is_longer_than_any_id_is_no_document)
+{
+    auto_dir char *dir = dir_new();
+    struct documents *d = open_in(dir);
+    auto_free char *file = xasprintf("%s/volumes/" ID_A ID_B ".json", dir);
+    FILE *f = fopen(file, "w");
+
+    documents_close(d);
+    CHECK(f && fputs("{\"id\": \"" ID_A ID_B "\"}", f) >= 0 && fclose(f) == 0);
+    d = open_in(dir);
+    CHECK_INT(documents_count(d), 0);
+    CHECK(documents_some_aside(d));
+    documents_close(d);
+    d = open_in(dir); /* and at every start after that */
+    CHECK(documents_some_aside(d));
     documents_close(d);
 }
 
