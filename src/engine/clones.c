@@ -83,6 +83,7 @@ static void wanted_mounts_done(struct wanted_mounts *w)
     json_decref(w->warnings);
 }
 
+/* A disk of the usual size is what nobody asked for: it may be larger than what is free. */
 static int create_like(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
                        const char *name, json_t **ret, struct err *err)
 {
@@ -95,7 +96,8 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
         .memory_mb = given(spec->limits.memory_mb),
         .cpu_cores = given(spec->limits.cpu_millis / 1000.0),
         .pids = given(spec->limits.pids),
-        .disk_mb = given(spec->limits.disk_mb),
+        .disk_mb = {.given = spec->limits.disk_mb != e->config.default_limits.disk_mb,
+                    .value = spec->limits.disk_mb},
         .network = spec->network,
         .env = spec->env,
         .metadata = spec->metadata,

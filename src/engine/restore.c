@@ -11,6 +11,7 @@
 #include "engine/sandbox_internal.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
+#include "engine/space_internal.h"
 #include "engine/still_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
@@ -149,6 +150,8 @@ int engine_restore(struct engine *e, const char *sandbox_id, const char *snapsho
     if (sandbox_get(e, sandbox_id, &sb, err) < 0 || snapshot_find(e, snapshot_id, &o, err) < 0)
         return -1;
     r = check_owner(o, sb, err);
+    if (r == 0)
+        r = space_check(e, err); /* the old disk is gone before the new one has its room */
     if (r == 0)
         r = still_claim(e, sb, true, err);
     if (r == 0) {

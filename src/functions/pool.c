@@ -72,7 +72,7 @@ const struct function pool_functions[] = {
      .help = "Has so many sandboxes of a kind ready from now on, also after a restart",
      .gives = &pool_profile_shape,
      .errors = "bad_image image_not_allowed image_cap_exceeded network_unsupported "
-               "pool_profile_exists pool_limit template_not_found"},
+               "pool_profile_exists pool_limit template_not_found no_space"},
     {"pool::remove", "DELETE", "/pool/profiles/:profileId", NULL, remove_profile, NULL, SCOPE_ADMIN,
      .help = "Removes a profile and what is ready of it", .gives = &success_shape,
      .errors = "pool_profile_not_found"},

@@ -211,6 +211,7 @@ int documents_put(struct documents *d, const char *id, json_t *o, struct err *er
     } else {
         json_decref(o);
         put_back(d, id, file);
+        (void)err_no_space(err, "free some space on the host");
     }
     (void)pthread_mutex_unlock(&d->writing);
     return r;

@@ -244,3 +244,40 @@ def test_a_volume_has_its_room_or_is_refused(host):
         wait_until(lambda: api.exec(id, "head -c 3000000 /dev/zero >/v/more")["exitCode"] == 0, 20, "room again")
         api.remove(id)
         api.delete(f"/volumes/{v}").ok()
+
+
+def test_a_clone_costs_a_create_also_where_a_whole_disk_would_not_fit(host):
+    """The usual size of a disk is a limit and no wish, for the clone of a sandbox as for the sandbox."""
+    with host.api() as api:
+        id = api.create()["id"]
+        assert api.sandbox(id)["config"]["disk"] > HOST_MB
+        snap = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        twins = [api.post(path, {}).ok()["id"] for path in (f"/sandboxes/{id}/clone", f"/snapshots/{snap}/clone")]
+        for one in (*twins, id):
+            api.remove(one)
+        api.delete(f"/snapshots/{snap}").ok()
+
+
+def test_what_lasts_is_not_begun_without_room(host):
+    """It is said that there is none; the sandbox runs on with the files that it had."""
+    with host.api() as api:
+        id = api.create()["id"]
+        api.sh(id, "echo old >/root/f; sync")
+        snap = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+        api.sh(id, "echo new >/root/f; sync")
+        st = os.statvfs(host.data)
+        ballast(host, (st.f_bavail * st.f_frsize >> 20) - 1)
+        for path, body in ((f"/sandboxes/{id}/snapshots/restore", {"snapshotId": snap}),
+                           (f"/sandboxes/{id}/snapshots", {}), (f"/sandboxes/{id}/clone", {})):
+            api.post(path, body).failed(503, "no_space")
+        with contextlib.suppress(OSError), open(host.root / "rest", "wb", buffering=0) as f:
+            while True:
+                f.write(bytes(4096))
+        api.post(f"/snapshots/{snap}/label", {"name": "n" * 100, "labels": {"k": "v" * 5000}}).failed(503, "no_space")
+        assert api.get(f"/snapshots/{snap}").ok()["labels"] == {}
+        (host.root / "rest").unlink()
+        ballast(host, 0)
+        wait_until(lambda: "problems" not in api.get("/health").ok(), what="room again")
+        assert api.sh(id, "cat /root/f") == "new\n"
+        api.remove(id)
+        api.delete(f"/snapshots/{snap}").ok()
