@@ -242,10 +242,11 @@ void mounts_unpin(struct engine *e, struct mount_pins *pins)
 
 /* ---- opening ---- */
 
-static int sub_failed(const char *sub, int error, struct err *err)
+static int sub_not_made(const char *sub, int error, struct err *err)
 {
     if (error == ENOSPC || error == EDQUOT)
-        return err_code(err, ERR_LIMIT, "no_space", "the volume is full");
+        return err_code(err, ERR_LIMIT, "no_space",
+                        "subPath %.100s cannot be made: the volume is full", sub);
     return err_code(err, ERR_INVALID, "bad_sub_path", "subPath %.100s cannot be made: %s", sub,
                     strerror(error));
 }
@@ -264,13 +265,13 @@ static int make_sub(int root, const char *sub, struct err *err)
         int fd;
 
         if (!made && errno != EEXIST)
-            return sub_failed(sub, errno, err);
+            return sub_not_made(sub, errno, err);
         fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (made && fd >= 0)
-            (void)fchmod(fd, 0777);
         if (fd < 0)
             return err_code(err, ERR_INVALID, "bad_sub_path",
                             "subPath %.100s: a part of it is a link, or no directory", sub);
+        if (made)
+            (void)fchmod(fd, 0777);
         close_fd(&at);
         at = fd;
     }

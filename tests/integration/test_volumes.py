@@ -151,6 +151,18 @@ def test_sub_paths_flags_and_one_in_another(volume):
     api.remove(id)
 
 
+def test_a_sub_path_that_cannot_be_made(volume):
+    api, make = volume
+    make("narrow", 16)
+    id = api.create(volumes=[{"name": "narrow", "mountPath": "/n"}])["id"]
+    attach = {"sandboxId": id, "mountPath": "/s"}
+    api.post("/volumes/narrow/attach", {**attach, "subPath": "x" * 300}).failed(400, "bad_sub_path", "too long")
+    api.exec(id, "cat /dev/zero >/n/all; i=0; while mkdir /n/$i; do i=$((i + 1)); done")
+    api.post("/volumes/narrow/attach", {**attach, "subPath": "more"}).failed(429, "no_space", "full")
+    api.post("/volumes/narrow/attach", {**attach, "subPath": "0"}).ok()
+    api.remove(id)
+
+
 def test_a_tmpfs_is_part_of_the_memory(shared):
     with shared.api() as api:
         api.try_create(memory=64, tmpfs=[{"mountPath": "/t", "sizeMb": 65}]).failed(400)
