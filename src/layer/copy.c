@@ -293,13 +293,15 @@ static int enter_dir(struct folder_copy *c, int dirfd, const char *name, const s
     return copy_dir(c, fd, err);
 }
 
-/* Devices, fifos, sockets; in an upper directory the device 0/0 hides a name. */
+/* Devices, fifos, sockets, which layers do not have. In an upper directory the device 0/0 hides a
+ * name, and so does any other: what it took the place of must not be there again. */
 static int copy_special(struct folder_copy *c, const struct stat *st, struct err *err)
 {
     struct stat none = {0};
 
-    if (!c->upper || !is_whiteout(st))
+    if (!c->upper)
         return layer_drop(c->layer, err);
+    c->layer->dropped += !is_whiteout(st);
     none.st_uid = none.st_gid = c->ids_base;
     digest_entry(c, 'w', &none, "");
     return layer_whiteout(c->layer, c->path, err);

@@ -87,6 +87,18 @@ def test_what_was_hidden_stays_hidden(api, make, snap, clone):
     assert api.sh(clone(f"/snapshots/{first['id']}")["id"], "cat /root/d/a /root/d/e/b /root/kept") == "a\nb\nk\n"
 
 
+def test_what_a_pipe_replaced_does_not_come_back(own):
+    with own.api() as api:
+        box = api.create()["id"]
+        api.sh(box, "cd /root; mkdir d; echo x >d/x; echo old >f; echo old >g")
+        second = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
+        api.sh(second, "cd /root; rm -r d f; mkfifo d f new")
+        third = api.post(f"/sandboxes/{second}/clone", {}).ok()["id"]
+        assert api.sh(third, "ls /root") == "g\n"
+        api.post(f"/sandboxes/{second}/commit", {"name": "piped:1"}).ok()
+        assert api.sh(api.create(image="piped:1")["id"], "ls /root") == "g\n"
+
+
 def test_user_attributes_are_kept(api, make, snap, clone):
     box = make()["id"]
     set_one = "import os; open('/root/f','w').close(); os.setxattr('/root/f', 'user.colour', b'blue')"

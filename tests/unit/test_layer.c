@@ -1385,7 +1385,7 @@ TEST(an_upper_folder_becomes_a_layer)
     make_upper();
     CHECK_INT(copy_as("upper", "l", IDS, digest, NULL), 0);
     got = show("l");
-    CHECK_STR(got, "D a|f a/f=1|f g=1|w gone");
+    CHECK_STR(got, "D a|f a/f=1|w fifo|f g=1|w gone");
     CHECK_INT(look("l/a").st_uid, 5);
     CHECK_INT(look("l/a").st_gid, 6);
     CHECK_INT(look("l/a").st_mtime, look("upper/a").st_mtime);
