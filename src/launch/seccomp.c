@@ -153,13 +153,14 @@ static const struct sock_filter by_arguments[] = {
 
     /* Unix; netlink for routes; of the internet TCP, UDP and ping. Type and protocol choose the
      * module that serves a socket, and the kernel loads it: nothing may ask for sctp, dccp, l2tp or
-     * mptcp. Protocol 0 is the type's own, TCP or UDP. */
-    IF_EQ(__NR_socket, 0, 26),
+     * mptcp. Protocol 0 is the type's own, TCP or UDP. Other netlink is refused as by a kernel that
+     * was built without it: useradd, su and all of PAM do without audit then, and end on EPERM. */
+    IF_EQ(__NR_socket, 0, 27),
     LOAD_ARG_LOW(0),
     IF_EQ(AF_UNIX, 22, 0),
     IF_EQ(AF_NETLINK, 0, 2),
     LOAD_ARG_LOW(2),
-    IF_EQ(0 /* NETLINK_ROUTE */, 19, 20),
+    IF_EQ(0 /* NETLINK_ROUTE */, 19, 21),
     IF_EQ(AF_INET, 3, 0),
     IF_EQ(AF_INET6, 0, 18),
     LOAD_ARG_LOW(2),
@@ -181,6 +182,7 @@ static const struct sock_filter by_arguments[] = {
     IF_EQ(IPPROTO_UDP, 0, 1),
     ALLOW,
     REFUSE(EPERM),
+    REFUSE(EPROTONOSUPPORT),
 
     IF_EQ(__NR_socketpair, 0, 4),
     LOAD_ARG_LOW(0),

@@ -155,11 +155,19 @@ def test_a_socket_that_is_needed_can_be_had(probe, what):
 @pytest.mark.parametrize("what", [(INET, STREAM, 132), (INET, SEQPACKET, 0), (INET6, SEQPACKET, 132),
                                   (INET, DCCP, 0), (INET6, DCCP | CLOEXEC, 33), (INET, STREAM, 262),
                                   (INET, DGRAM, 115), (INET, DGRAM, 136), (INET6, DGRAM, 1),
-                                  (INET, RAW, 1), (INET, RAW, 255), (NETLINK, RAW, 9), (NETLINK, DGRAM, 4)])
+                                  (INET, RAW, 1), (INET, RAW, 255)])
 def test_a_protocol_that_is_not_needed_is_refused_by_the_filter(probe, what):
-    """sctp, dccp, mptcp, l2tp, udplite, raw, audit, sock_diag: no module is asked for."""
+    """sctp, dccp, mptcp, l2tp, udplite, raw: no module is asked for."""
     assert probe.call("socket", *what) == "EPERM"
     assert probe.call_outside("socket", *what) != "EPERM", "control"
+
+
+@pytest.mark.parametrize("kind, protocol", [(RAW, 9), (DGRAM, 9), (DGRAM, 4), (RAW, 12), (RAW, 16)])
+def test_netlink_beyond_routes_is_as_if_the_kernel_had_none(probe, kind, protocol):
+    """audit, sock_diag, netfilter, generic. On any other word, EPERM too, programs with PAM end."""
+    assert probe.call("socket", NETLINK, kind, protocol) == "EPROTONOSUPPORT"
+    if protocol == 9:
+        assert probe.call_outside("socket", NETLINK, kind, protocol) == "0", "control"
 
 
 def test_other_call_tables_lead_nowhere(probe):
