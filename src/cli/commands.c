@@ -413,8 +413,8 @@ const struct command commands[] = {
      "named, and there is no sandbox then.",
      "id=$(cay create --name web --timeout 2h)\n"
      "cay create --copy ./project:/srv/app --copy data.json:/etc/app/ host\n"
-     "echo '[{\"type\": \"append\", \"path\": \"/etc/hosts\", \"content\": \"10.0.0.5 "
-     "db\\n\"}]' | cay create --patch -\n"
+     "echo '[{\"type\": \"append\", \"path\": \"/etc/profile\", \"content\": \"umask "
+     "027\\n\"}]' | cay create --patch -\n"
      "cay create --pull always registry.example/team/app:1.0\n"
      "cay create host python3 -m http.server",
      create_flags, 0, 1, true, "image", cmd_create},
@@ -631,16 +631,20 @@ const struct command commands[] = {
      cmd_image_catalog},
     {"diff", NULL, "[flags] ID [SNAPSHOT]",
      "list the files that a sandbox has added (A), modified (M) or deleted (D)",
-     "Against the image that it was made from, or a snapshot. What is in a folder that was deleted "
-     "is\n"
-     "not listed.",
+     "Against what it was made from, or a snapshot of any sandbox. What it was made from is its "
+     "image;\n"
+     "of a fork or clone the files that it began with, and after a restore those of the snapshot.\n"
+     "What is in a folder that was deleted is not listed.",
      "cay diff web\ncay diff --json web before-upgrade", json_flags, 1, 2, false,
      "sandbox snapshot", cmd_diff},
     {"fork", "clone", "[flags] ID", "make sandboxes from another as it is now, and print their ids",
      "The new ones have its files and its configuration, not its processes; the entrypoint runs "
      "in\n"
-     "each. It stands still only while the files that it changed are copied, once for all. All of\n"
-     "them are made, or none.",
+     "each. Volumes and other mounts do not come along: `cay volume attach` gives one to a new "
+     "sandbox.\n"
+     "It stands still only while the files that it changed are copied, once for all. All of them "
+     "are\n"
+     "made, or none.",
      "cay fork web\ncay fork -n 8 --name try web", fork_flags, 1, 1, false, "sandbox", cmd_fork},
     {"snapshot create", NULL, "[flags] ID [NAME]", "keep a sandbox's files as they are now",
      "Processes and memory are not part of it. One that runs stands still only while the files "
@@ -664,7 +668,11 @@ const struct command commands[] = {
      "cay snapshot restore web before-upgrade", made_flags, 2, 2, false, "sandbox snapshot",
      cmd_snapshot_restore},
     {"snapshot clone", NULL, "[flags] SNAPSHOT", "make a sandbox from a snapshot and print its id",
-     NULL, "cay snapshot clone before-upgrade", snapshot_clone_flags, 1, 1, false, "snapshot",
+     "Its environment, limits, metadata and entrypoint are those of the sandbox that the snapshot "
+     "is "
+     "of;\n"
+     "volumes and other mounts are not.",
+     "cay snapshot clone before-upgrade", snapshot_clone_flags, 1, 1, false, "snapshot",
      cmd_snapshot_clone},
     {"snapshot rm", NULL, "[flags] SNAPSHOT...", "remove snapshots",
      "Sandboxes that were made from them stay as they are.", NULL, quiet_flags, 1, ANY, false,
@@ -676,6 +684,11 @@ const struct command commands[] = {
      "on any machine that has the same image. It goes to stdout without FILE.",
      "cay snapshot export before-upgrade layer.tar", NULL, 1, 2, false, "snapshot file",
      cmd_snapshot_export},
+    {"snapshot import", NULL, "[flags] FILE IMAGE",
+     "make a snapshot from an OCI layer on top of an image, and print its id",
+     "FILE is on the daemon's machine, and only root there may do this.",
+     "cay snapshot import layer.tar python:3.12-slim", snapshot_import_flags, 2, 2, false,
+     "file installed", cmd_snapshot_import},
     {"template ls", "templates", "[flags]", "list templates", NULL, NULL, template_ls_flags, 0, 0,
      false, NULL, cmd_template_ls},
     {"template show", "template inspect", "[flags] NAME", "show all about a template, as JSON",
@@ -735,11 +748,6 @@ const struct command commands[] = {
     {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
      "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
      NULL, cmd_volume_detach},
-    {"snapshot import", NULL, "[flags] FILE IMAGE",
-     "make a snapshot from an OCI layer on top of an image, and print its id",
-     "FILE is on the daemon's machine, and only root there may do this.",
-     "cay snapshot import layer.tar python:3.12-slim", snapshot_import_flags, 2, 2, false,
-     "file installed", cmd_snapshot_import},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

@@ -113,11 +113,15 @@ void help_command(struct buf *out, const struct command *c)
 void help_group(struct buf *out, const char *word)
 {
     auto_free char *prefix = xasprintf("%s ", word);
+    size_t width = 0;
 
+    for (const struct command *c = commands; c->name; c++)
+        if (str_starts(c->name, prefix))
+            width = strlen(c->name) > width ? strlen(c->name) : width;
     (void)buf_addf(out, "Usage: cay %s COMMAND [flags] [arguments]\n\nCommands:\n", word);
     for (const struct command *c = commands; c->name; c++) {
         if (str_starts(c->name, prefix))
-            (void)buf_addf(out, "  %-14s  %s\n", c->name, c->help);
+            (void)buf_addf(out, "  %-*s  %s\n", (int)width, c->name, c->help);
     }
     (void)buf_addf(out, "\n\"cay help %s COMMAND\" tells more about one of them.\n", word);
 }

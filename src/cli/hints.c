@@ -40,7 +40,6 @@ static const struct flag_hint flag_hints[] = {
      "nothing is started again by itself; a sandbox stays up when its "
      "program ends"},
     {"run create", "hostname", "the host name is chosen by cay"},
-    {"run create", "template", "templates are images: cay run IMAGE, see `cay image catalog`"},
     {"ls", "filter f", "filter with --status running, or `cay ls --json | jq`"},
     {NULL, "format o output", "there is --json where a command gives data"},
     {"ls", "no-trunc", "nothing is cut when the output is no terminal, or with --json"},
@@ -74,9 +73,9 @@ static const struct word_hint word_hints[] = {
     {"login,logout,auth",
      "credentials are given to a pull: `cay pull --username USER --password-stdin IMAGE`, or are "
      "those of the daemon's Docker configuration"},
-    {"build,image build,buildx", "images are made by `cay commit ID NAME` from a sandbox, or "
-                                 "imported: `docker save app > app.tar "
-                                 "&& cay image import app.tar`"},
+    {"image build,buildx",
+     "`cay build DIR` makes a template from a Dockerfile, `cay create --template NAME` sandboxes "
+     "of it"},
     {"restart,reboot", "`cay stop ID && cay start ID` ends and starts a sandbox"},
     {"unpause,up,boot",
      "`cay resume ID` wakes a paused sandbox, `cay start ID` starts a stopped one"},
@@ -89,7 +88,19 @@ static const struct word_hint word_hints[] = {
      "commands for sandboxes stand alone: `cay ls`, `cay create`, `cay rm ID`"},
     {"spawn,new,launch,make,init", "`cay create` makes a sandbox, `cay run` one for a command"},
     {"checkpoint", "`cay snapshot create ID` keeps a sandbox's files as they are"},
-    {"template,templates,save,image save",
+    {"branch", "`cay fork -n N ID` makes sandboxes from another as it is now"},
+    {"rollback,revert,undo,snapshot rollback",
+     "`cay snapshot restore ID SNAPSHOT` gives a sandbox its files of then back"},
+    {"snapshot rename,snapshot tag",
+     "`cay snapshot label --name NAME SNAPSHOT` gives another name"},
+    {"mount,volume mount,volume add", "`cay volume attach VOLUME ID PATH` mounts one"},
+    {"umount,unmount,volume umount,volume unmount,volume remove",
+     "`cay volume detach VOLUME ID` takes one out of a sandbox, `cay volume rm` removes it"},
+    {"volume prune", "`cay volume ls` shows which no sandbox has, `cay volume rm` removes them"},
+    {"volume resize", "a volume keeps its size: make another, and `cay volume cp` the files"},
+    {"pool,warm,prewarm", "what is ready ahead is CAY_POOL_PROFILES of the daemon, or what "
+                          "POST /sandbox/pool/profiles adds"},
+    {"save,image save",
      "`cay commit ID NAME` makes an image of a sandbox, `cay image export` writes one to a file"},
     {"load,image load,import", "`cay image import FILE [NAME]` takes what docker save wrote"},
     {"export", "`cay image export NAME FILE` writes an image; `cay cp ID:PATH -` a folder as tar"},
@@ -190,6 +201,7 @@ static const char *nearest(const char *word, size_t *ret)
 
 char *hint_word(const char *word)
 {
+    auto_free char *group = NULL;
     size_t d;
     const char *best;
 
@@ -200,5 +212,8 @@ char *hint_word(const char *word)
     best = nearest(word, &d);
     if (best)
         return xasprintf("unknown command \"%.80s\": did you mean \"%s\"?", word, best);
+    group = xstrndup(word, strcspn(word, " "));
+    if (command_is_group(group))
+        return xasprintf("unknown command \"%.80s\": see \"cay help %s\"", word, group);
     return xasprintf("unknown command \"%.80s\": see \"cay help\"", word);
 }

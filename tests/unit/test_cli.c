@@ -327,7 +327,11 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
         {"login", "--password-stdin"},
         {"restart", "cay start"},
         {"unpause", "cay resume"},
-        {"build", "cay commit"},
+        {"image build", "cay build DIR"},
+        {"branch", "cay fork"},
+        {"rollback", "cay snapshot restore"},
+        {"pool", "CAY_POOL_PROFILES"},
+        {"volume zzzzzz", "see \"cay help volume\""},
         {"checkpoint", "cay snapshot create"},
         {"metrics", "cay stats"},
         {"config", "cay serve --help"},
@@ -351,12 +355,38 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
 /* No hint may stand in the way of a command that is there. */
 TEST(no_word_of_another_tool_is_a_command)
 {
+    static const char *const also_commands[] = {"build",     "clone",  "restore",  "template",
+                                                "templates", "volume", "snapshot", NULL};
+
     for (const struct command *c = commands; c->name; c++) {
         auto_free char *hint = hint_word(c->name);
 
         if (str_starts(hint, "there is no command"))
             TAP_FAIL("%s", hint);
+        for (const struct flag *f = c->flags; f && f->name; f++)
+            if (hint_flag(c->name, f->name))
+                TAP_FAIL("%s --%s: %s", c->name, f->name, hint_flag(c->name, f->name));
     }
+    for (const char *const *w = also_commands; *w; w++) {
+        auto_free char *hint = hint_word(*w);
+
+        if (str_starts(hint, "there is no command"))
+            TAP_FAIL("%s", hint);
+    }
+}
+
+TEST(the_columns_of_a_group_are_straight)
+{
+    auto_buf struct buf out;
+    const char *create, *inspect;
+
+    buf_init(&out, 10000);
+    help_group(&out, "snapshot");
+    (void)buf_add(&out, "", 1);
+    create = strstr(out.data, "snapshot create ");
+    inspect = strstr(out.data, "snapshot inspect ");
+    CHECK(create && inspect);
+    CHECK_INT(strstr(create, "keep a") - create, strstr(inspect, "show all") - inspect);
 }
 
 TEST(names_are_plain_and_never_like_ids)
