@@ -147,7 +147,8 @@ int engine_restore(struct engine *e, const char *sandbox_id, const char *snapsho
     json_t *o;
     int r;
 
-    if (sandbox_get(e, sandbox_id, &sb, err) < 0 || snapshot_find(e, snapshot_id, &o, err) < 0)
+    if (sandbox_get(e, sandbox_id, &sb, err) < 0 ||
+        snapshot_find_for(e, snapshot_id, sb->box.id, &o, err) < 0)
         return -1;
     r = check_owner(o, sb, err);
     if (r == 0)

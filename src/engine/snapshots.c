@@ -75,40 +75,56 @@ static int not_found(const char *word, struct err *err)
     return err_code(err, ERR_NOT_FOUND, "snapshot_not_found", "Snapshot not found: %.80s", word);
 }
 
-static int find_name(struct engine *e, const char *name, json_t **ret, struct err *err)
+static int ambiguous(const char *name, const json_t *one, const json_t *other, struct err *err)
 {
-    json_t *all = documents_all(e->snapshots->documents), *one, *found = NULL;
-    int r = 0;
+    return err_code(err, ERR_CONFLICT, "name_ambiguous",
+                    "several snapshots are called %.80s: %s, %s; give an id", name,
+                    text_of(one, "id"), text_of(other, "id"));
+}
+
+/* Where several have the name, the one that is of the sandbox. */
+static int find_name(struct engine *e, const char *name, const char *sandbox_id, json_t **ret,
+                     struct err *err)
+{
+    json_t *all = documents_all(e->snapshots->documents), *one;
+    json_t *found[2] = {NULL}, *own[2] = {NULL}; /* the first, and a later one */
     size_t i;
+    int r = 0;
 
     json_array_foreach(all, i, one)
     {
         if (strcmp(text_of(one, "name"), name) != 0)
             continue;
-        if (found) {
-            r = err_code(err, ERR_CONFLICT, "name_ambiguous",
-                         "several snapshots are called %.80s: %s, %s; give an id", name,
-                         text_of(found, "id"), text_of(one, "id"));
-            break;
-        }
-        found = one;
+        found[found[0] != NULL] = one;
+        if (sandbox_id && strcmp(text_of(one, "sandboxId"), sandbox_id) == 0)
+            own[own[0] != NULL] = one;
     }
-    if (r == 0 && !found)
+    if (!found[0])
         r = not_found(name, err);
-    if (r == 0)
-        *ret = json_incref(found);
+    else if (own[1])
+        r = ambiguous(name, own[0], own[1], err);
+    else if (found[1] && !own[0])
+        r = ambiguous(name, found[0], found[1], err);
+    else
+        *ret = json_incref(own[0] ? own[0] : found[0]);
     json_decref(all);
     return r;
 }
 
-int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err)
+int snapshot_find_for(struct engine *e, const char *id, const char *sandbox_id, json_t **ret,
+                      struct err *err)
 {
     json_t *o = id_valid(id, "snap") ? documents_get(e->snapshots->documents, id) : NULL;
 
     if (!o)
-        return find_name(e, id, ret, err);
+        return find_name(e, id, sandbox_id, ret, err);
     *ret = o;
     return 0;
+}
+
+int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    return snapshot_find_for(e, id, NULL, ret, err);
 }
 
 int engine_snapshot_get(struct engine *e, const char *id, json_t **ret, struct err *err)

@@ -9,8 +9,9 @@ struct image_export;
 
 /* A snapshot is what a sandbox's disk was at one moment: an image without a name, and a document
  * that says of whom and what it was made from. It outlives its sandbox. Ids may be names wherever a
- * name is that of one snapshot only (ERR_CONFLICT "name_ambiguous" else); ERR_NOT_FOUND
- * "snapshot_not_found" otherwise. Gives Snapshots and Sandboxes of the contract. */
+ * name is that of one snapshot only, or, with a sandbox, of one of its own (ERR_CONFLICT
+ * "name_ambiguous" else); ERR_NOT_FOUND "snapshot_not_found" otherwise. Gives Snapshots and
+ * Sandboxes of the contract. */
 
 /* Running, paused or stopped; one that runs stands still while what it changed is copied. name NULL
  * = the id; labels NULL = none. ERR_LIMIT "snapshot_limit". */

@@ -15,6 +15,9 @@ void snapshots_close(struct snapshots *s);
 
 /* A copy of the document, by id or name. */
 int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* The same; where several have the name, the one that is of the sandbox. */
+int snapshot_find_for(struct engine *e, const char *id, const char *sandbox_id, json_t **ret,
+                      struct err *err);
 
 /* What is to be kept of a new one. */
 struct snapshot_new {

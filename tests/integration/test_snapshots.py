@@ -139,6 +139,22 @@ def test_lists_names_and_labels(api, make, snap):
     assert [s["id"] for s in gone] == [c["id"]], "they outlive the sandbox"
 
 
+def test_a_name_that_several_have_is_that_of_the_sandbox(api, make, snap):
+    """Branches of an agent call their steps alike."""
+    one, two = make()["id"], make()["id"]
+    for box in (one, two):
+        api.sh(box, f"echo {box} >/root/who")
+        snap(box, name="step")
+        api.sh(box, "rm /root/who")
+    for box in (one, two):
+        changes = api.get(f"/sandboxes/{box}/diff?snapshotId=step").ok()["changes"]
+        assert [(c["kind"], c["path"]) for c in changes] == [("D", "/root/who")]
+        api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": "step"}).ok()
+        assert api.sh(box, "cat /root/who") == f"{box}\n"
+    snap(one, name="step")
+    api.post(f"/sandboxes/{one}/snapshots/restore", {"snapshotId": "step"}).failed(409, "name_ambiguous")
+
+
 def test_a_clone_of_a_sandbox_needs_no_snapshot(api, make, clone):
     box = make()["id"]
     api.sh(box, "echo here >/root/f")
