@@ -40,7 +40,7 @@ static void print_table(const json_t *volumes)
     {
         char size[24], used[24], age[24];
 
-        ui_size(json_num(v, "size"), size);
+        ui_size(json_num(v, "sizeBytes"), size);
         ui_size(json_num(v, "usedBytes"), used);
         ui_duration(now_ms() - json_int(v, "createdAt"), age);
         table_cell(&t, json_text(v, "id"));

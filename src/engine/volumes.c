@@ -1,6 +1,7 @@
 #include "engine/volumes.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -356,12 +357,15 @@ static void tell_users(struct engine *e, const char *id, json_t *o)
 static json_t *volume_json(struct engine *e, const struct volume *v)
 {
     struct disk_room room = {0};
+    char size[24];
     json_t *o;
 
     (void)runtime_volume_room(e->runtime, v->id, -1, &room, NULL);
-    o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "id", v->id, "name", v->name,
-                  "dockerVolumeName", v->id, "size", (json_int_t)v->size_mb << 20, "usedBytes",
-                  (json_int_t)room.backed, "createdAt", (json_int_t)v->created_ms);
+    (void)snprintf(size, sizeof(size), "%uMB", v->size_mb);
+    o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id", v->id, "name", v->name,
+                  "dockerVolumeName", v->id, "size", size, "sizeBytes",
+                  (json_int_t)v->size_mb << 20, "usedBytes", (json_int_t)room.backed, "createdAt",
+                  (json_int_t)v->created_ms);
     tell_users(e, v->id, o);
     return o;
 }

@@ -64,9 +64,10 @@ static const struct field volume_fields[] = {
      .help = "the id, for clients that want it"},
     {"mountPath", FIELD_STRING, .optional = true, .help = "of the first that has it"},
     {"sandboxId", FIELD_STRING, .optional = true, .help = "the first that has it"},
-    {"size", FIELD_INT, .example = "1073741824",
-     .help = "bytes that it can hold, with what the "
-             "filesystem needs for itself"},
+    {"size", FIELD_STRING, .example = "\"1024MB\"",
+     .help = "sizeBytes as a text, which is what public clients take"},
+    {"sizeBytes", FIELD_INT, .example = "1073741824",
+     .help = "bytes that it can hold, with what the filesystem needs for itself"},
     {"usedBytes", FIELD_INT, .example = "4325376", .help = "what it takes on the host's disk"},
     {"createdAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {"attachments", FIELD_ARRAY, .of = &attachment_shape, .help = "who has it, the oldest first"},

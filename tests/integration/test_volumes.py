@@ -40,7 +40,8 @@ def loops_of(daemon):
 def test_a_volume_is_listed_and_goes(volume):
     api, make = volume
     v = make("listed")
-    assert v["size"] == 32 << 20 and v["dockerVolumeName"] and v["attachments"] == []
+    assert (v["size"], v["sizeBytes"]) == ("32MB", 32 << 20)
+    assert v["dockerVolumeName"] and v["attachments"] == []
     assert v["id"] in [x["id"] for x in api.get("/volumes").ok()["volumes"]]
     assert api.get("/volumes/listed").ok()["id"] == v["id"]
     assert api.delete(f"/volumes/{v['id']}").ok() == {"deleted": v["id"]}
