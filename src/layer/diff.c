@@ -17,12 +17,14 @@
 #include "layer/layer_internal.h"
 #include "layer/stack_internal.h"
 
-#define DEPTH_MAX 256
+#define DEPTH_MAX  256
+#define PIECE_SIZE (64u << 10)
 
 struct walk {
     const struct stack_diff *diff;
     unsigned depth;
     char path[LAYER_MAX_PATH + 1];
+    char pieces[2][PIECE_SIZE]; /* of two files that are compared */
 };
 
 static int walk_folder(struct walk *w, const struct view *old, const struct view *new,
@@ -69,18 +71,55 @@ static bool link_differs(int a, int b, const char *name)
     return n != m || n < 0 || memcmp(x, y, (size_t)n) != 0;
 }
 
+static ssize_t read_piece(int fd, char *piece)
+{
+    size_t len = 0;
+    ssize_t n;
+
+    do {
+        n = read_some(fd, piece + len, PIECE_SIZE - len);
+        len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && len < PIECE_SIZE);
+    return n < 0 ? n : (ssize_t)len;
+}
+
+/* Of two of the same size and time: a program can set times, and archives bring theirs. */
+static bool content_differs(struct walk *w, int a, int b, const char *name)
+{
+    auto_close int x = openat(a, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    auto_close int y = openat(b, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n, m;
+
+    if (x < 0 || y < 0)
+        return true;
+    do {
+        n = read_piece(x, w->pieces[0]);
+        m = read_piece(y, w->pieces[1]);
+        if (n != m || n < 0 || memcmp(w->pieces[0], w->pieces[1], (size_t)n) != 0)
+            return true;
+    } while (n > 0);
+    return false;
+}
+
+static bool file_differs(struct walk *w, int old, const struct stat *o, int new,
+                         const struct stat *n, const char *name)
+{
+    if (o->st_size != n->st_size || o->st_mtim.tv_sec != n->st_mtim.tv_sec ||
+        o->st_mtim.tv_nsec != n->st_mtim.tv_nsec)
+        return true;
+    return (o->st_dev != n->st_dev || o->st_ino != n->st_ino) && content_differs(w, old, new, name);
+}
+
 /* Of a folder its time says only that something in it came or went, which is told anyway. */
-static bool differs(const struct walk *w, int old, const struct stat *o, int new,
-                    const struct stat *n, const char *name)
+static bool differs(struct walk *w, int old, const struct stat *o, int new, const struct stat *n,
+                    const char *name)
 {
     if (o->st_mode != n->st_mode || box_id(w, o->st_uid) != box_id(w, n->st_uid) ||
         box_id(w, o->st_gid) != box_id(w, n->st_gid))
         return true;
     if (S_ISLNK(n->st_mode))
         return link_differs(old, new, name);
-    return S_ISREG(n->st_mode) &&
-           (o->st_size != n->st_size || o->st_mtim.tv_sec != n->st_mtim.tv_sec ||
-            o->st_mtim.tv_nsec != n->st_mtim.tv_nsec);
+    return S_ISREG(n->st_mode) && file_differs(w, old, o, new, n, name);
 }
 
 static int descend(struct walk *w, const struct view *old, const struct view *new, const char *name,

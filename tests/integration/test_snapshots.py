@@ -409,6 +409,15 @@ def test_diff_tells_what_was_added_modified_and_deleted(api, make, snap, clone):
 # ---- the command line ----
 
 
+def test_diff_sees_what_has_the_same_size_and_time(api, make, snap):
+    box = make()["id"]
+    api.sh(box, "cd /root; for f in a b c; do echo one >$f; touch -d 2001-01-01 $f; done")
+    one = snap(box)["id"]
+    api.sh(box, "cd /root; echo two >a; echo one >b; touch -d 2001-01-01 a b")
+    changes = api.get(f"/sandboxes/{box}/diff?snapshotId={one}").ok()["changes"]
+    assert [(c["kind"], c["path"]) for c in changes] == [("M", "/root/a")]
+
+
 def test_the_command_line(own):
     with own.api() as api:
         box = api.create(name="web")["id"]
