@@ -106,6 +106,14 @@ static int get_and_run(struct engine *e, const json_t *config, const struct temp
     return r;
 }
 
+/* What was built is held until the template holds it. */
+static void build_done(struct engine *e, json_t *built)
+{
+    if (built)
+        engine_image_let_go(e, text_of(built, "imageId"));
+    json_decref(built);
+}
+
 /* With the template's turn. */
 static int build(struct engine *e, const json_t *config, const struct template_rebuild *how,
                  const struct engine_watch *watch, json_t **ret, json_t **ret_failure,
@@ -151,7 +159,7 @@ static int make(struct engine *e, const struct template_request *req,
         return -1;
     n.build = built;
     r = engine_template_put(e, &n, ret, err);
-    json_decref(built);
+    build_done(e, built);
     return r;
 }
 
@@ -215,7 +223,7 @@ static int rebuild(struct engine *e, const char *id, const struct template_rebui
             r = engine_template_set_build(e, id, built, ret, err);
     }
     json_decref(image);
-    json_decref(built);
+    build_done(e, built);
     json_decref(whole);
     return r;
 }

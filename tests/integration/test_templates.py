@@ -396,3 +396,29 @@ def test_a_template_from_a_file_of_json(own, tmp_path):
     (tmp_path / "bad.json").write_text("{\n\"name\": }")
     assert b"line 2" in cay(own, "template", "create", tmp_path / "bad.json").stderr
     assert json.loads(cay(own, "template", "show", "b", check=True).stdout)["description"] == "flat"
+
+
+def test_a_prune_does_not_take_what_a_template_was_just_built_to(own):
+    """Between the end of a build and the template that says its image, only the cache had it."""
+    over = threading.Event()
+
+    def prune():
+        with own.api() as api:
+            while not over.is_set():
+                api.post("/images/prune", {}).ok()
+
+    pruners = [threading.Thread(target=prune) for _ in range(2)]
+    for thread in pruners:
+        thread.start()
+    try:
+        with own.api() as api:
+            for n in range(10):
+                files = [{"path": "/root/n", "content": str(n)}]
+                api.post("/templates", {"name": f"t{n}", "config": {"image": "host", "files": files}}).ok()
+                box = api.post("/sandboxes", {"template": f"t{n}"}).ok()["id"]
+                api.delete(f"/sandboxes/{box}").ok()
+                api.delete(f"/templates/t{n}").ok()
+    finally:
+        over.set()
+        for thread in pruners:
+            thread.join()

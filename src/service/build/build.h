@@ -126,9 +126,9 @@ struct build_request {
  * Ends, and removes the sandbox of the step that runs, when the watch says so.
  *
  * Gives {imageId, base (what it stands on, as it is called), cached (all steps were), steps,
- * durationMs, size}. The image has no name; it
- * stays while something that is kept says its id (a template, a snapshot) or while the cache of
- * builds has it, which is at least until 100 others were built. */
+ * durationMs, size}. The image has no name, and is held for the caller, who lets it go when
+ * something that is kept says its id (a template, a snapshot). Otherwise it stays while the cache
+ * of builds has it: until that is pruned, or at least 100 others were built. */
 int build_run(struct engine *e, const struct build_request *req, const struct engine_watch *watch,
               json_t **ret, struct err *err);
 

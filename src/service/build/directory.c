@@ -159,6 +159,7 @@ static int build_and_put(struct engine *e, const struct directory *d,
     n.config = config;
     n.build = made;
     r = engine_template_put(e, &n, ret, err);
+    engine_image_let_go(e, json_string_value(json_object_get(result, "imageId")));
     json_decref(config);
     json_decref(made);
     json_decref(result);

@@ -581,6 +581,7 @@ static int build_plan(struct build *b, json_t **ret, struct err *err)
     if (find_needed(b, target, needed, err) < 0 || do_stages(b, needed, target, err) < 0)
         return -1;
     *ret = result(b, &b->stages[target], began);
+    engine_image_hold(b->engine, b->stages[target].image_id);
     return 0;
 }
 
