@@ -28,22 +28,28 @@ void engine_pool_profiles(struct engine *e, json_t **ret)
     pthread_mutex_unlock(&e->warm->lock);
 }
 
-void engine_pool_status(struct engine *e, json_t **ret)
+static void count_ready(const struct engine *e, const struct warm_profile *p, json_t *by_profile)
+{
+    auto_free char *key = warm_profile_key(e, p);
+    json_int_t others = json_integer_value(json_object_get(by_profile, key));
+
+    (void)json_object_set_new(by_profile, key, json_integer(others + p->ready));
+}
+
+void engine_pool_status(struct engine *e, bool names, json_t **ret)
 {
     json_t *by_profile = json_object();
     unsigned total = 0, ready = 0;
 
     pthread_mutex_lock(&e->warm->lock);
     for (const struct warm_profile *p = e->warm->profiles; p; p = p->next) {
-        auto_free char *key = warm_profile_key(e, p);
-        json_int_t others = json_integer_value(json_object_get(by_profile, key));
-
-        (void)json_object_set_new(by_profile, key, json_integer(others + p->ready));
+        if (names)
+            count_ready(e, p, by_profile);
         total += p->want.size;
         ready += p->ready;
     }
-    *ret = json_pack("{s:i, s:i, s:o, s:o}", "total", (int)total, "ready", (int)ready, "by_profile",
-                     by_profile, "profiles", profiles_json(e));
+    *ret = json_pack("{s:i, s:i, s:o, s:o*}", "total", (int)total, "ready", (int)ready,
+                     "by_profile", by_profile, "profiles", names ? profiles_json(e) : NULL);
     pthread_mutex_unlock(&e->warm->lock);
 }
 

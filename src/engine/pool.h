@@ -17,15 +17,16 @@ struct err;
 /* What is NULL or not given takes its default, as in a create. */
 struct pool_request {
     const char *image; /* one of these two is required */
-    const char
-        *template; /* id or name; its image, limits and workdir, unless they are given here */
+    /* Id or name; its image, limits and workdir, unless they are given here. */
+    const char *template;
     struct maybe_number memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     uint32_t size;
 };
 
-/* {total, ready, by_profile, profiles}. */
-void engine_pool_status(struct engine *e, json_t **ret);
+/* {total, ready, by_profile, profiles}; without names, which say what the sandboxes are made from,
+ * the last is not there and the one before empty. */
+void engine_pool_status(struct engine *e, bool names, json_t **ret);
 /* {profiles}. */
 void engine_pool_profiles(struct engine *e, json_t **ret);
 /* Gives a PoolProfile. It is kept over restarts, and filled in the background. ERR_CONFLICT

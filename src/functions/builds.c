@@ -15,13 +15,6 @@ static ssize_t read_source(void *arg, void *data, size_t len, struct err *err)
     return s->read(s, data, len, err);
 }
 
-static struct maybe_number in_maybe(const struct call *call, const char *name)
-{
-    const json_t *value = json_object_get(call->in, name);
-
-    return (struct maybe_number){.given = value, .value = json_number_value(value)};
-}
-
 /* The archive is taken whole before anything is said: who sends it may not listen yet. */
 static int build(struct call *call, struct err *err)
 {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/mem.h"
+#include "engine/sandboxes.h"
 #include "functions/error_codes.h"
 #include "functions/function.h"
 #include "model/limits.h"
@@ -25,6 +26,13 @@ static inline json_int_t in_int(const struct call *call, const char *name)
 static inline double in_number(const struct call *call, const char *name)
 {
     return json_number_value(json_object_get(call->in, name));
+}
+
+static inline struct maybe_number in_maybe(const struct call *call, const char *name)
+{
+    const json_t *value = json_object_get(call->in, name);
+
+    return (struct maybe_number){.given = value, .value = json_number_value(value)};
 }
 
 static inline bool in_bool(const struct call *call, const char *name)

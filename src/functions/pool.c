@@ -5,7 +5,7 @@
 static int status(struct call *call, struct err *err)
 {
     (void)err;
-    engine_pool_status(call->engine, &call->out);
+    engine_pool_status(call->engine, call->caller->scopes & (1u << SCOPE_READ), &call->out);
     return 0;
 }
 
@@ -14,13 +14,6 @@ static int list(struct call *call, struct err *err)
     (void)err;
     engine_pool_profiles(call->engine, &call->out);
     return 0;
-}
-
-static struct maybe_number in_maybe(const struct call *call, const char *name)
-{
-    const json_t *value = json_object_get(call->in, name);
-
-    return (struct maybe_number){.given = value, .value = json_number_value(value)};
 }
 
 static int add(struct call *call, struct err *err)
@@ -63,8 +56,9 @@ static const struct field add_fields[] = {
 };
 
 const struct function pool_functions[] = {
-    {"pool::status", "GET", "/pool/status", NULL, status, NULL, SCOPE_READ,
-     .help = "Says how many sandboxes are ready before somebody asks for one",
+    {"pool::status", "GET", "/pool/status", NULL, status, NULL, SCOPE_NONE, .flags = FUNCTION_OPEN,
+     .help = "Says how many sandboxes are ready before somebody asks for one; without a token the "
+             "numbers only",
      .gives = &pool_status_shape},
     {"pool::profiles", "GET", "/pool/profiles", NULL, list, NULL, SCOPE_READ,
      .help = "Lists the kinds of sandboxes that the pool has ready", .gives = &pool_profiles_shape},

@@ -8,13 +8,6 @@
 #include "model/sandbox.h"
 #include "service/templates.h"
 
-static struct maybe_number in_maybe(const struct call *call, const char *name)
-{
-    const json_t *value = json_object_get(call->in, name);
-
-    return (struct maybe_number){.given = value, .value = json_number_value(value)};
-}
-
 /* The texts and lists in it stay the input's, or entrypoint's. */
 static void read_request(const struct call *call, char *const *entrypoint,
                          struct sandbox_request *ret)

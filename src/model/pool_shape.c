@@ -36,8 +36,9 @@ static const struct field status_fields[] = {
     {"total", FIELD_INT, .example = "2", .help = "how many are to be ready"},
     {"ready", FIELD_INT, .example = "2", .help = "how many are"},
     {"by_profile", FIELD_OBJECT, .example = "{\"host:512:1:false\": 2}",
-     .help = "how many are ready, by IMAGE:MEMORY:CPU:NETWORK"},
-    {"profiles", FIELD_ARRAY, .of = &pool_profile_shape, .help = "each with what it lacks"},
+     .help = "how many are ready, by IMAGE:MEMORY:CPU:NETWORK; empty for who has no token"},
+    {"profiles", FIELD_ARRAY, .optional = true, .of = &pool_profile_shape,
+     .help = "each with what it lacks; not for who has no token"},
     {0},
 };
 const struct shape pool_status_shape = {"PoolStatus", status_fields,

@@ -43,7 +43,7 @@ def test_every_route_wants_the_token(guarded):
     with guarded.api() as api, guarded.api(token=None) as stranger:
         count = 0
         for method, path, _ in routes(api):
-            if path.endswith("/health") or path.endswith("/openapi.json"):
+            if path.endswith(("/health", "/openapi.json", "/pool/status")):
                 continue
             count += 1
             where = "/" + concrete(path)
@@ -67,6 +67,14 @@ def test_both_forms_of_the_header_work(guarded):
 def test_health_is_open(guarded):
     with guarded.api(token=None) as api:
         assert api.get("/health").ok()["status"] == "healthy"
+
+
+def test_how_full_the_pool_is_is_open_and_what_is_in_it_is_not(guarded):
+    with guarded.api(token=None) as stranger, guarded.api() as api:
+        said, whole = stranger.get("/pool/status").ok(), api.get("/pool/status").ok()
+        assert set(said) == {"total", "ready", "by_profile"} and said["by_profile"] == {}
+        assert said["total"] == whole["total"] and len(whole["profiles"]) == len(whole["by_profile"])
+        stranger.get("/pool/profiles").failed(401)
 
 
 def test_streams_want_the_token_too(guarded):

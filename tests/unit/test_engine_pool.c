@@ -19,7 +19,7 @@ static json_t *pool(struct world *w)
 {
     json_t *o;
 
-    engine_pool_status(w->engine, &o);
+    engine_pool_status(w->engine, true, &o);
     return o;
 }
 
