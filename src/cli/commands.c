@@ -55,9 +55,15 @@
          "NAME",                                                                                   \
          "template to make it from, in place of IMAGE; other flags go over what it says",          \
          .offers = "template"},                                                                    \
-        {"volume", 'v', FLAG_LIST, "VOLUME:PATH[:ro]", "mount a volume, or DIR:PATH of the host"}, \
+        {"volume",                                                                                 \
+         'v',                                                                                      \
+         FLAG_LIST,                                                                                \
+         "VOLUME:PATH[:ro]",                                                                       \
+         "mount a volume, or DIR:PATH of the host",                                                \
+         .offers = "volume-place"},                                                                \
         {"tmpfs", 0, FLAG_LIST, "PATH[:size=64m]", "mount a folder in memory"},                    \
-        {"mount", 0, FLAG_LIST, "K=V,...", "type=volume|bind|tmpfs,src=,dst=,ro,subpath=,size="},  \
+        {"mount", 0, FLAG_LIST, "K=V,...",                                                         \
+         "type=volume|bind|tmpfs,src=,dst=,ro,noexec,subpath=,size="},                             \
         {"copy", 0, FLAG_LIST, "SRC:DST",                                                          \
          "put a file or folder of this machine into it before anything runs"},                     \
         {"patch", 0, FLAG_LIST, "FILE",                                                            \
@@ -228,8 +234,8 @@ static const struct flag job_logs_flags[] = {
 
 static const struct flag doctor_flags[] = {
     {"repair", 0, FLAG_TEXT, "WHAT",
-     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them (for as "
-     "long as a sandbox may live, unless they are renewed), remove removes them",
+     "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them, which "
+     "expire as such do; remove removes them",
      .choices = "adopt remove"},
     {"yes", 'y', FLAG_BOOL, NULL, "do not ask"},
     JSON_FLAG,
@@ -711,7 +717,7 @@ const struct command commands[] = {
      "cay create --template app",
      template_create_flags, 1, 2, false, NULL, cmd_template_create},
     {"template build", "build", "[flags] DIR\n[flags] NAME",
-     "build a template from a folder with a Dockerfile, and print its id",
+     "build a template from a folder with a Dockerfile or a cay.json, and print its id",
      "DIR has a Dockerfile or a cay.json. Its files are sent to the daemon, without what\n"
      ".dockerignore leaves out. Each step is kept as a layer: a step that nothing has changed for\n"
      "is not done again. Each RUN has a sandbox of its own, without network. A template of the\n"
@@ -722,7 +728,7 @@ const struct command commands[] = {
      "cay template build -t web --build-arg VERSION=3 ./app\n"
      "cay template build --target test -f app/Dockerfile.dev app\n"
      "cay template build --pull web",
-     template_build_flags, 1, 1, false, "template", cmd_template_build},
+     template_build_flags, 1, 1, false, "build", cmd_template_build},
     {"template rm", NULL, "NAME...", "remove templates",
      "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
      ANY, false, "template...", cmd_template_rm},
@@ -733,21 +739,21 @@ const struct command commands[] = {
     {"volume ls", "volumes", "[flags]", "list volumes", NULL, NULL, volume_ls_flags, 0, 0, false,
      NULL, cmd_volume_ls},
     {"volume inspect", NULL, "[flags] VOLUME", "show all about a volume, as JSON", NULL, NULL,
-     json_flags, 1, 1, false, NULL, cmd_volume_inspect},
+     json_flags, 1, 1, false, "volume", cmd_volume_inspect},
     {"volume rm", NULL, "VOLUME...", "remove volumes and all that is in them",
-     "One that a sandbox has, also a stopped one, is not removed.", NULL, NULL, 1, ANY, false, NULL,
-     cmd_volume_rm},
+     "One that a sandbox has, also a stopped one, is not removed.", NULL, NULL, 1, ANY, false,
+     "volume...", cmd_volume_rm},
     {"volume cp", NULL, "[flags] SOURCE TARGET", "copy files to or from a volume",
      "One of the two is VOLUME:PATH. No sandbox is needed. A directory is copied with all that is\n"
      "in it; links are skipped.",
      "cay volume cp ./data cache:/data\ncay volume cp cache:/data/out.csv .", volume_cp_flags, 2, 2,
-     false, "file file", cmd_volume_cp},
+     false, "volume-place volume-place", cmd_volume_cp},
     {"volume attach", NULL, "[flags] VOLUME ID PATH", "mount a volume in a sandbox",
      "At once when it runs, and whenever it is started.", "cay volume attach --ro cache web /cache",
-     volume_attach_flags, 3, 3, false, NULL, cmd_volume_attach},
+     volume_attach_flags, 3, 3, false, "volume sandbox", cmd_volume_attach},
     {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
      "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
-     NULL, cmd_volume_detach},
+     "volume sandbox", cmd_volume_detach},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

@@ -365,18 +365,58 @@ static void offer_images(const struct lines *l)
     json_decref(answer);
 }
 
-static void offer_templates(const struct lines *l)
+/* What the route of that name lists; a name that each_sandbox() would not offer is not offered. */
+static void each_named(const struct lines *l, const char *list, const char *about, bool with_ids,
+                       const char *suffix)
 {
     auto_api struct api api = {0};
     struct err err = {0};
-    json_t *answer = NULL, *template;
+    json_t *answer = NULL, *item;
     size_t i;
 
-    if (open_daemon(l, &api) < 0 || api_call(&api, "GET", NULL, &answer, &err, "/templates") < 0)
+    if (open_daemon(l, &api) < 0 || api_call(&api, "GET", NULL, &answer, &err, "/%s", list) < 0)
         return;
-    json_array_foreach(json_object_get(answer, "templates"), i, template)
-        offer(l, json_text(template, "name"), json_text(template, "description"));
+    json_array_foreach(json_object_get(answer, list), i, item)
+    {
+        auto_free char *name = xasprintf("%s%s", json_text(item, "name"), suffix);
+        auto_free char *id = xasprintf("%s%s", json_text(item, "id"), suffix);
+
+        if (name_check(json_text(item, "name"), NULL) == 0)
+            offer(l, name, json_text(item, about));
+        if (with_ids)
+            offer(l, id, json_text(item, "name"));
+    }
     json_decref(answer);
+}
+
+static void offer_templates(const struct lines *l)
+{
+    each_named(l, "templates", "description", false, "");
+}
+
+/* A folder to build one from, or one to build again. */
+static void offer_builds(const struct lines *l)
+{
+    offer_templates(l);
+    offer_files(l);
+}
+
+static void offer_snapshots(const struct lines *l)
+{
+    each_named(l, "snapshots", "sandboxId", true, "");
+}
+
+static void offer_volumes(const struct lines *l)
+{
+    each_named(l, "volumes", "id", true, "");
+}
+
+/* As offer_places(). */
+static void offer_volume_places(const struct lines *l)
+{
+    if (!strchr(l->wanted->prefix, ':') && !strchr(l->wanted->prefix, '/'))
+        each_named(l, "volumes", "id", true, ":");
+    (void)buf_add_str(l->out, ":nospace\n:file\n");
 }
 
 static void offer_jobs(const struct lines *l)
@@ -416,11 +456,25 @@ static const struct {
     const char *kind;
     void (*offer)(const struct lines *l);
 } kinds[] = {
-    {"command", offer_commands},  {"subcommand", offer_subcommands}, {"flag", offer_flags},
-    {"choice", offer_choices},    {"shell", offer_shells},           {"signal", offer_signals},
-    {"file", offer_files},        {"variable", offer_variables},     {"sandbox", offer_sandboxes},
-    {"place", offer_places},      {"image", offer_images},           {"job", offer_jobs},
-    {"process", offer_processes}, {"installed", offer_installed},    {"template", offer_templates},
+    {"command", offer_commands},
+    {"subcommand", offer_subcommands},
+    {"flag", offer_flags},
+    {"choice", offer_choices},
+    {"shell", offer_shells},
+    {"signal", offer_signals},
+    {"file", offer_files},
+    {"variable", offer_variables},
+    {"sandbox", offer_sandboxes},
+    {"place", offer_places},
+    {"image", offer_images},
+    {"job", offer_jobs},
+    {"process", offer_processes},
+    {"installed", offer_installed},
+    {"template", offer_templates},
+    {"build", offer_builds},
+    {"snapshot", offer_snapshots},
+    {"volume", offer_volumes},
+    {"volume-place", offer_volume_places},
 };
 
 void completion_lines(const struct wanted *wanted, const char *host, struct buf *out)

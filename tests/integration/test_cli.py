@@ -689,6 +689,26 @@ def test_completion_offers_only_what_is_here_to_remove(run):
     assert "python" not in offered("rmi") | offered("image", "export") | offered("image", "tag")
 
 
+def test_completion_offers_volumes_snapshots_and_templates(run, shared, make):
+    def offered(*words):
+        lines = run("completion", "--line", "--", *words, "").stdout.decode().splitlines()
+        return {line.split("\t")[0] for line in lines}
+
+    box = make()["id"]
+    with shared.api() as api:
+        volume = api.post("/volumes", {"name": "offered-v", "sizeMb": 16}).ok()["id"]
+        taken = api.post(f"/sandboxes/{box}/snapshots", {"name": "offered-s"}).ok()["id"]
+        try:
+            assert {"offered-v", volume} <= offered("volume", "rm") & offered("volume", "detach")
+            assert box in offered("volume", "attach", "offered-v")
+            assert {"offered-v:", ":file"} <= offered("volume", "cp") & offered("run", "-v")
+            assert {"offered-s", taken} <= offered("snapshot", "rm") & offered("restore", box) & offered("diff", box)
+            assert "node-web" in offered("run", "--template") & offered("template", "build")
+        finally:
+            api.delete(f"/volumes/{volume}")
+            api.delete(f"/snapshots/{taken}")
+
+
 def test_completion_offers_no_name_that_is_something_else_to_a_shell(run, make):
     odd = [make(name=name)["id"] for name in ("--all", "$(id)", "~root", ":file")]
     fine = make(name="plain-1")["id"]
