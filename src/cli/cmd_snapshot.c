@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/env_args.h"
 #include "cli/escape.h"
+#include "cli/name.h"
 #include "cli/table.h"
 #include "cli/ui.h"
 
@@ -192,6 +193,20 @@ int cmd_snapshot_restore(struct args *args)
     return ui_made(args, sandbox);
 }
 
+/* As a create does: one that can be used in place of the id. */
+static int put_name(const struct args *args, json_t *body, struct err *err)
+{
+    const char *name = args_text(args, "name");
+
+    if (!name)
+        return 0;
+    if (name_check(name, err) < 0)
+        return -1;
+    json_put_text(body, "name", name);
+    (void)json_object_set_new(body, "unique", json_true());
+    return 0;
+}
+
 int cmd_snapshot_clone(struct args *args)
 {
     auto_free char *id = url_encoded(args->words[0]);
@@ -199,7 +214,10 @@ int cmd_snapshot_clone(struct args *args)
     json_t *body = json_object(), *sandbox = NULL;
     struct err err = {0};
 
-    json_put_text(body, "name", args_text(args, "name"));
+    if (put_name(args, body, &err) < 0) {
+        json_decref(body);
+        return ui_usage(args, "%s", err.text);
+    }
     if (api_open(&api, args, &err) < 0) {
         json_decref(body);
         return ui_fail(&err);
@@ -218,7 +236,10 @@ int cmd_fork(struct args *args)
     size_t i;
 
     body = json_pack("{s:I}", "count", (json_int_t)args_number(args, "count", 1));
-    json_put_text(body, "name", args_text(args, "name"));
+    if (put_name(args, body, &err) < 0) {
+        json_decref(body);
+        return ui_usage(args, "%s", err.text);
+    }
     if (api_open(&api, args, &err) < 0 || api_sandbox_id(&api, args->words[0], &id, &err) < 0) {
         json_decref(body);
         return ui_fail(&err);

@@ -85,13 +85,14 @@ static void wanted_mounts_done(struct wanted_mounts *w)
 
 /* A disk of the usual size is what nobody asked for: it may be larger than what is free. */
 static int create_like(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                       const char *name, json_t **ret, struct err *err)
+                       const struct clone_name *name, json_t **ret, struct err *err)
 {
     struct wanted_mounts mounts;
     struct sandbox_request req = {
         .image = spec->image,
         .image_id = image_id,
-        .name = name,
+        .name = name->name,
+        .unique = name->unique,
         .timeout_s = given(spec->timeout_s),
         .memory_mb = given(spec->limits.memory_mb),
         .cpu_cores = given(spec->limits.cpu_millis / 1000.0),
@@ -116,8 +117,8 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     return r;
 }
 
-int engine_snapshot_clone(struct engine *e, const char *id, const char *name, json_t **ret,
-                          struct err *err)
+int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
+                          json_t **ret, struct err *err)
 {
     struct sandbox_spec spec;
     json_t *o;
@@ -165,14 +166,15 @@ static void remove_made(struct engine *e, json_t *made)
 }
 
 static int create_all(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                      unsigned n, const char *name, json_t **ret, struct err *err)
+                      unsigned n, const struct clone_name *name, json_t **ret, struct err *err)
 {
     json_t *made = json_array(), *one;
 
     for (unsigned i = 1; i <= n; i++) {
-        auto_free char *numbered = name && n > 1 ? xasprintf("%s-%u", name, i) : NULL;
+        auto_free char *numbered = name->name && n > 1 ? xasprintf("%s-%u", name->name, i) : NULL;
+        const struct clone_name its = {numbered ? numbered : name->name, name->unique};
 
-        if (create_like(e, spec, image_id, numbered ? numbered : name, &one, err) < 0) {
+        if (create_like(e, spec, image_id, &its, &one, err) < 0) {
             remove_made(e, made);
             return -1;
         }
@@ -182,7 +184,7 @@ static int create_all(struct engine *e, const struct sandbox_spec *spec, const c
     return 0;
 }
 
-int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const char *name,
+int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
                 json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
@@ -33,13 +34,18 @@ int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, stru
  * processes are gone, and the entrypoint runs again. ERR_CONFLICT "snapshot_of_another". */
 int engine_restore(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
                    struct err *err);
+/* What a new sandbox is called. */
+struct clone_name {
+    const char *name; /* NULL = its id */
+    bool unique;      /* no other sandbox may have it */
+};
 /* A new sandbox from it, with the configuration of the old one. */
-int engine_snapshot_clone(struct engine *e, const char *id, const char *name, json_t **ret,
-                          struct err *err);
+int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
+                          json_t **ret, struct err *err);
 /* The same of a sandbox as it is now: n of them, or none. Names are <name>-1 and so on when there
  * are several. Gives an array. */
 #define FORK_MAX 1000
-int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const char *name,
+int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
                 json_t **ret, struct err *err);
 
 /* {changes: [{kind, path, type, size}], truncated}: what it changed against a snapshot, or (NULL)

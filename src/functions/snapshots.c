@@ -46,10 +46,16 @@ static int label(struct call *call, struct err *err)
                                  json_object_get(call->in, "labels"), &call->out, err);
 }
 
+static struct clone_name in_name(const struct call *call)
+{
+    return (struct clone_name){in_str(call, "name"), in_bool(call, "unique")};
+}
+
 static int clone_snapshot(struct call *call, struct err *err)
 {
-    return engine_snapshot_clone(call->engine, in_snapshot(call), in_str(call, "name"), &call->out,
-                                 err);
+    struct clone_name name = in_name(call);
+
+    return engine_snapshot_clone(call->engine, in_snapshot(call), &name, &call->out, err);
 }
 
 static int restore(struct call *call, struct err *err)
@@ -90,9 +96,10 @@ static int import(struct call *call, struct err *err)
 
 static int clone_sandbox(struct call *call, struct err *err)
 {
+    struct clone_name name = in_name(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), 1, in_str(call, "name"), &made, err) < 0)
+    if (engine_fork(call->engine, in_id(call), 1, &name, &made, err) < 0)
         return -1;
     call->out = json_incref(json_array_get(made, 0));
     json_decref(made);
@@ -101,14 +108,21 @@ static int clone_sandbox(struct call *call, struct err *err)
 
 static int fork_sandbox(struct call *call, struct err *err)
 {
+    struct clone_name name = in_name(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"),
-                    in_str(call, "name"), &made, err) < 0)
+    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &name, &made, err) <
+        0)
         return -1;
     call->out = json_pack("{s:o}", "sandboxes", made);
     return 0;
 }
+
+#define UNIQUE_FIELD                                                                               \
+    {                                                                                              \
+        "unique", FIELD_BOOL, .optional = true,                                                    \
+                              .help = "fail with name_taken when another sandbox has such a name"  \
+    }
 
 #define LABELS_FIELD                                                                               \
     {                                                                                              \
@@ -161,6 +175,7 @@ static const struct field diff_fields[] = {
 
 static const struct field clone_fields[] = {
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
+    UNIQUE_FIELD,
     {0},
 };
 
@@ -168,12 +183,13 @@ static const struct field fork_fields[] = {
     {"count", FIELD_INT, .min = 1, .max = FORK_MAX, .preset = "1", .help = "how many"},
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX - 8,
      .help = "of the new sandbox; several are called NAME-1, NAME-2 and so on"},
+    UNIQUE_FIELD,
     {0},
 };
 
 #define ERRORS_CLONE                                                                               \
     "sandbox_limit machine_full no_space image_not_found launcher_lost image_cap_exceeded "        \
-    "network_unsupported path_traversal " ERRORS_MOUNT " " ERRORS_COMMAND
+    "network_unsupported path_traversal name_taken " ERRORS_MOUNT " " ERRORS_COMMAND
 
 const struct function snapshot_functions[] = {
     {"snapshot::create", "POST", "/sandboxes/:sandboxId/snapshots", create_fields, create,

@@ -197,6 +197,19 @@ def test_clones_and_forks_have_the_mounts_of_the_other(daemon_of, tmp_path):
         api.delete(f"/snapshots/{taken['id']}").ok()
 
 
+def test_names_of_clones_can_be_unique_and_are_for_the_command_line(shared, api, make, clone):
+    box = make(name="the-first")["id"]
+    api.post(f"/sandboxes/{box}/clone", {"name": "the-first", "unique": True}).failed(409, "name_taken", box)
+    api.post(f"/sandboxes/{box}/clone", {"unique": True}).failed(400)
+    taken = clone(f"/sandboxes/{box}", name="many-2", unique=True)["id"]
+    api.post(f"/sandboxes/{box}/fork", {"count": 3, "name": "many", "unique": True}).failed(409, "name_taken", taken)
+    api.get("/sandboxes/many-1").failed(404)  # all of them or none
+    out = cay(shared, "fork", "--name", "the-first", box)
+    assert out.returncode == 1 and box.encode() in out.stderr, out
+    assert cay(shared, "fork", "--name", "-x", box).returncode == 2
+    assert cay(shared, "fork", "--name", "a b", box).returncode == 2
+
+
 def test_deleting_frees_the_disk(own):
     with own.api() as api:
         box = api.create()["id"]
