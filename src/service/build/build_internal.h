@@ -20,7 +20,8 @@ int words_split(const char *text, char escape, char ***ret, struct err *err);
 /* What a name means, or NULL. */
 typedef const char *(*words_lookup)(const char *name, void *arg);
 
-#define WORD_BYTES_MAX (128u << 10)
+#define WORD_BYTES_MAX  (128u << 10)
+#define WORDS_BYTES_MAX (4u << 20) /* of all steps of a build, with what variables stand for */
 
 /* A word as a shell would see it: without its quotes and escapes, and with $name, ${name},
  * ${name:-word}, ${name-word}, ${name:+word} and ${name+word} replaced. Free *ret. */
@@ -62,6 +63,8 @@ void stage_begin(struct stage *s, const json_t *image);
 void stage_copy(struct engine *e, struct stage *s, const struct stage *from);
 /* Another image in place of its own; takes the hold. */
 void stage_move(struct engine *e, struct stage *s, char *image_id);
+/* What its settings take. */
+size_t stage_bytes(const struct stage *s);
 /* Of its ENV and ARG; NULL = it has none. */
 const char *stage_value(const struct stage *s, const char *name);
 void stage_set_env(struct stage *s, const char *name, const char *value);
@@ -84,6 +87,7 @@ struct build {
     struct stage *stages;
     size_t n_stages;
     json_t *globals;    /* ARGs before the first FROM */
+    size_t words_bytes; /* so far */
     char **held;        /* images that COPY --from names */
     size_t step, steps; /* which runs, of how many */
     bool all_cached;

@@ -14,10 +14,12 @@
 #include "base/str.h"
 #include "engine/images.h"
 #include "engine/watch.h"
+#include "model/limits.h"
 #include "service/build/build_internal.h"
 
-#define BUILDS_MAX 8 /* at once: each keeps a thread */
-#define SHOWN_MAX  400
+#define BUILDS_MAX    8 /* at once: each keeps a thread */
+#define SHOWN_MAX     400
+#define VARIABLES_MAX 4096 /* as images can have */
 
 static atomic_uint builds;
 
@@ -147,8 +149,20 @@ static int expand(const struct build *b, const struct build_step *step, const ch
     return 0;
 }
 
+/* A short name can stand for a long text, any number of times. */
+static int count_bytes(struct build *b, size_t n, struct err *err)
+{
+    b->words_bytes += n;
+    if (b->words_bytes <= WORDS_BYTES_MAX)
+        return 0;
+    return err_code(err, ERR_TOO_LARGE, "too_large",
+                    "the steps of the build, with what their variables stand for, are more than "
+                    "%u MiB",
+                    WORDS_BYTES_MAX >> 20);
+}
+
 /* The words of a step, and of those that have them its owner and mode behind. */
-static int expand_all(const struct build *b, const struct stage *s, const struct build_step *step,
+static int expand_all(struct build *b, const struct stage *s, const struct build_step *step,
                       char ***ret, struct err *err)
 {
     bool rights = step->op == BUILD_COPY || step->op == BUILD_ADD || step->op == BUILD_WRITE;
@@ -168,7 +182,7 @@ static int expand_all(const struct build *b, const struct stage *s, const struct
             r = (word = xstrdup(step->words[i])) ? 0 : -1;
         else
             r = expand(b, step, step->words[i], local_value, arg, &word, err);
-        if (r < 0)
+        if (r < 0 || count_bytes(b, strlen(word), err) < 0)
             return -1;
         words = strv_add(words, word);
     }
@@ -191,6 +205,9 @@ static int set_env(struct stage *s, char *const *words, struct err *err)
         if (!words[i][0] || strchr(words[i], '='))
             return err_code(err, ERR_INVALID, "bad_dockerfile", "\"%.60s\" is no name", words[i]);
         stage_set_env(s, words[i], words[i + 1]);
+        if (strv_len(s->env) > VARIABLES_MAX)
+            return err_code(err, ERR_TOO_LARGE, "too_large", "there are more than %d variables",
+                            VARIABLES_MAX);
     }
     return 0;
 }
@@ -236,12 +253,17 @@ static void tidy(char *path)
     path[n] = '\0';
 }
 
-static int set_workdir(struct stage *s, const char *dir)
+static int set_workdir(struct stage *s, const char *dir, struct err *err)
 {
     auto_free char *below = stage_path(s, dir); /* relative where the image's own is */
     char *path = xasprintf("/%s", below);
 
     tidy(path);
+    if (strlen(path) > PATH_BYTES_MAX) {
+        free(path);
+        return err_code(err, ERR_INVALID, "bad_dockerfile", "the path is longer than %d bytes",
+                        PATH_BYTES_MAX);
+    }
     free(s->workdir);
     s->workdir = path;
     (void)json_array_append_new(s->dirs, json_string(path));
@@ -305,7 +327,7 @@ static int do_setting(struct build *b, struct stage *s, const struct build_step 
             (void)json_object_set_new(s->labels, words[i], json_string(words[i + 1]));
         return 0;
     case BUILD_WORKDIR:
-        return set_workdir(s, words[0]);
+        return set_workdir(s, words[0], err);
     case BUILD_USER:
         set_text(&s->user, words[0]);
         return 0;
@@ -361,6 +383,8 @@ static int do_from(struct build *b, struct stage *s, const struct build_step *st
     json_t *base = NULL;
 
     if (from) {
+        if (count_bytes(b, stage_bytes(from), err) < 0)
+            return -1;
         stage_copy(b->engine, s, from);
         return 0;
     }

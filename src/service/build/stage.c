@@ -92,6 +92,30 @@ void stage_copy(struct engine *e, struct stage *s, const struct stage *from)
     s->changed = from->changed;
 }
 
+static size_t texts_bytes(const json_t *o)
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    {
+        n += strlen(key) + json_string_length(value);
+    }
+    return n;
+}
+
+size_t stage_bytes(const struct stage *s)
+{
+    size_t n = texts_bytes(s->labels) + texts_bytes(s->ports);
+
+    for (char **v = s->env; *v; v++)
+        n += strlen(*v);
+    for (size_t i = 0; i < json_array_size(s->dirs); i++)
+        n += json_string_length(json_array_get(s->dirs, i));
+    return n;
+}
+
 void stage_move(struct engine *e, struct stage *s, char *image_id)
 {
     if (s->image_id)
