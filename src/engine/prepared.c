@@ -53,7 +53,7 @@ int prepared_make(struct engine *e, const struct sandbox_limits *limits, struct 
     }
     if (runtime_prepare(e->runtime, &box, limits, err) < 0) {
         discard(e, &box);
-        return -1;
+        return err_no_space(err, "free some space on the host");
     }
     *ret = box;
     return 0;

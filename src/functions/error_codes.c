@@ -89,6 +89,8 @@ const struct error_code error_codes[] = {
      .help = "it is being committed, or has as many unanswered calls as it may; see Retry-After"},
     {"too_many_streams", 429, .help = "as many follow the sandbox's logs or ports as may"},
     {"process_limit", 429, .help = "the sandbox has as many processes as it may"},
+    {"disk_damaged", 409,
+     .help = "the host's file with the disk of a sandbox or a volume is gone or damaged"},
     /* commands */
     {"bad_cwd", 400, .help = "the command cannot start in this directory"},
     {"bad_user", 400, .help = "the sandbox has no such user"},

@@ -20,7 +20,7 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
 #define ERRORS_GONE "sandbox_not_found sandbox_expired sandbox_removed"
 #define ERRORS_AGENT                                                                               \
     ERRORS_GONE " sandbox_not_running agent_lost agent_timeout agent_protocol sandbox_busy "       \
-                "limit"
+                "limit disk_damaged"
 #define ERRORS_COMMAND                                                                             \
     ERRORS_AGENT                                                                                   \
     " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"
@@ -36,7 +36,7 @@ const struct error_code *error_code_find(const char *code, unsigned long len);
 #define ERRORS_BOOT                                                                                \
     ERRORS_VOLUME " mount_unmappable bad_mount_path bad_sub_path bad_bind bind_not_allowed "       \
                   "machine_full launcher_lost image_not_found"
-#define ERRORS_VOLUME_FILE ERRORS_VOLUME " " ERRORS_PATH " path_traversal no_space"
+#define ERRORS_VOLUME_FILE ERRORS_VOLUME " " ERRORS_PATH " path_traversal no_space disk_damaged"
 #define ERRORS_IMAGE_NAME  "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \
     "bad_image bad_config bad_manifest digest_mismatch image_too_large no_space cancelled "        \

@@ -235,7 +235,7 @@ const struct function image_functions[] = {
      .help = "Makes an image of a sandbox as it is; one that runs stands still meanwhile",
      .gives = &image_shape,
      .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " " ERRORS_GONE
-                                 " sandbox_busy conflict image_reserved "
+                                 " sandbox_busy conflict image_reserved disk_damaged "
                                  "too_many_layers commit_interrupted"},
     {0},
 };

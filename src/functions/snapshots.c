@@ -198,7 +198,8 @@ const struct function snapshot_functions[] = {
          "Keeps a sandbox's disk as it is now; one that runs stands still while what it changed "
          "is copied",
      .gives = &snapshot_shape,
-     .errors = ERRORS_GONE " sandbox_busy no_space image_not_found snapshot_limit " ERRORS_TAKE},
+     .errors = ERRORS_GONE
+     " sandbox_busy no_space image_not_found snapshot_limit disk_damaged " ERRORS_TAKE},
     {"snapshot::list", "GET", "/sandboxes/:sandboxId/snapshots", list_fields, list_of_sandbox,
      "sandbox_snapshot_list", SCOPE_READ,
      .help = "Lists the snapshots of a sandbox, which may be gone itself",
@@ -237,8 +238,8 @@ const struct function snapshot_functions[] = {
      .help = "Tells which files of a sandbox were added, modified or deleted; one that runs stands "
              "still meanwhile",
      .gives = &diff_shape,
-     .errors =
-         ERRORS_GONE " sandbox_busy no_space image_not_found " ERRORS_TAKE " " ERRORS_SNAPSHOT},
+     .errors = ERRORS_GONE " sandbox_busy no_space image_not_found disk_damaged " ERRORS_TAKE
+                           " " ERRORS_SNAPSHOT},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
      "sandbox_clone", SCOPE_WRITE,
      .help = "Makes a sandbox from another as it is now, with its files and its configuration",

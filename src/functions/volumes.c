@@ -270,16 +270,17 @@ const struct function volume_functions[] = {
      "sandbox_volume_attach", SCOPE_WRITE,
      .help = "Mounts a volume in a sandbox, at once and whenever it is started",
      .gives = &volume_attached_shape,
-     .errors = ERRORS_GONE " " ERRORS_MOUNT
-                           " sandbox_not_running sandbox_busy no_space launcher_lost agent_lost "
-                           "path_traversal"},
+     .errors = ERRORS_GONE
+     " " ERRORS_MOUNT
+     " sandbox_not_running sandbox_busy no_space launcher_lost agent_lost disk_damaged "
+     "path_traversal"},
     {"volume::detach", "POST", "/volumes/:volumeId/detach", detach_fields, detach, NULL,
      SCOPE_WRITE, .help = "Takes a volume out of a sandbox; refused while files of it are open",
      .gives = &volume_detached_shape,
-     .errors = ERRORS_GONE " " ERRORS_VOLUME
-                           " volume_busy volume_not_attached volume_ambiguous bad_mount_path "
-                           "sandbox_not_running sandbox_busy no_space launcher_lost agent_lost "
-                           "path_traversal"},
+     .errors = ERRORS_GONE
+     " " ERRORS_VOLUME " volume_busy volume_not_attached volume_ambiguous bad_mount_path "
+     "sandbox_not_running sandbox_busy no_space launcher_lost agent_lost disk_damaged "
+     "path_traversal"},
     {"volume::files", "POST", "/volumes/:volumeId/files/list", list_fields, list_files, NULL,
      SCOPE_READ, .answer = ANSWER_LIST, .help = "Lists a folder of a volume",
      .gives = &file_list_shape, .errors = ERRORS_VOLUME_FILE},

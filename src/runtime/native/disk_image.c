@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/native/disk_internal.h"
@@ -190,7 +191,7 @@ static int mount_attached(const char *path, unsigned attrs)
     return is_mount_of(mount, path) ? steal_fd(mount) : -ENXIO;
 }
 
-int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err)
+static int mount_any(const char *path, unsigned attrs, bool scan, struct err *err)
 {
     int r = -EBUSY;
 
@@ -210,4 +211,30 @@ int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err
         (void)poll(NULL, 0, 1 + tries);
     }
     return err_sys(err, -r, "mount %s", path);
+}
+
+/* It is gone, or no filesystem: trying again does not help, but people can. */
+static bool is_lost(int sys)
+{
+    return sys == ENOENT || sys == EISDIR || sys == ELOOP || sys == EINVAL || sys == EUCLEAN ||
+           sys == EBADMSG;
+}
+
+int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err)
+{
+    struct err why = {0};
+    int r = mount_any(path, attrs, scan, &why);
+
+    if (r >= 0)
+        return r;
+    if (is_lost(why.sys)) {
+        log_error("a disk is gone or damaged", "file", path, "error", why.text);
+        return err_code(err, ERR_CONFLICT, "disk_damaged",
+                        "%s is gone from the host's disk or damaged (%s): put a copy of it back, "
+                        "or remove what it belongs to",
+                        strrchr(path, '/') + 1, strerror(why.sys));
+    }
+    if (err)
+        *err = why;
+    return -1;
 }

@@ -101,21 +101,28 @@ int native_volume_make(struct runtime *rt, const char *id, uint32_t mb, struct e
     int r;
 
     r = make_image(path, mb, err);
-    if (r == 0)
-        r = sync_folder(native_of(rt));
+    if (r == 0 && (r = sync_folder(native_of(rt))) < 0)
+        (void)err_sys(err, -r, "make %s", path);
     if (r < 0)
         (void)unlink(path);
     return r < 0 ? err_no_space(err, "free some space on the host") : 0;
 }
 
+/* On failure it has its old name. */
 static int rename_to(struct native *n, const char *id, enum volume_stage from, enum volume_stage to,
                      struct err *err)
 {
     auto_free char *old = path_of(n, id, from);
     auto_free char *new = path_of(n, id, to);
-    int r = rename(old, new) < 0 ? -errno : sync_folder(n);
+    int r;
 
-    return r < 0 ? err_sys(err, -r, "rename %s", old) : 0;
+    if (rename(old, new) < 0)
+        return err_sys(err, errno, "rename %s", old);
+    r = sync_folder(n);
+    if (r == 0)
+        return 0;
+    (void)rename(new, old);
+    return err_sys(err, -r, "rename %s", old);
 }
 
 int native_volume_keep(struct runtime *rt, const char *id, struct err *err)
@@ -125,6 +132,11 @@ int native_volume_keep(struct runtime *rt, const char *id, struct err *err)
 
 int native_volume_doom(struct runtime *rt, const char *id, struct err *err)
 {
+    auto_free char *path = path_of(native_of(rt), id, VOLUME_KEPT);
+    struct stat st;
+
+    if (lstat(path, &st) < 0 && errno == ENOENT)
+        return 0; /* somebody took it away: there is nothing left but its document */
     return rename_to(native_of(rt), id, VOLUME_KEPT, VOLUME_DOOMED, err);
 }
 
