@@ -204,6 +204,10 @@ static int unmount_now(struct engine *e, struct sandbox *sb, struct volume *v,
         return err_sys(err, errno, "look at the volume");
     errno = 0;
     at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, m->sub, m->path);
+    /* Sandboxes can rename what it is mounted at and what is mounted of it: whatever there is of it
+     * is taken then, since each mount there belongs to a row. */
+    if (!at && errno == 0)
+        at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, NULL, NULL);
     if (!at && errno != 0)
         return err_sys(err, errno, "look at what is mounted in %s", sb->box.id);
     if (!at)

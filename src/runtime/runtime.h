@@ -222,8 +222,9 @@ struct runtime_ops {
                   struct err *err);
     int (*detach)(struct runtime *rt, const struct box *box, const char *path, uint64_t device,
                   struct err *err);
-    /* Where a box has that device mounted now, of which sub (NULL = all) is shown; free it. NULL
-     * with errno 0 = nowhere, else it could not be looked at. */
+    /* Where a box has that device mounted now, of which sub (NULL = all) is shown, or that was put
+     * at path (NULL = any that it has); free it. NULL with errno 0 = nowhere, else it could not be
+     * looked at. */
     char *(*find_mount)(struct runtime *rt, const struct box *box, uint64_t device, const char *sub,
                         const char *path);
     /* The box's processes that have something of that device open: at most max. */

@@ -113,6 +113,32 @@ def test_a_sub_path_does_not_lead_out(place):
         assert reply.status == 400, (sub, reply.body)
 
 
+def test_a_sandbox_does_not_keep_what_is_detached(shared, place):
+    """It renames the place, and who has the whole volume the folder: nothing is called as it was."""
+    api, id = place
+    other = api.create()["id"]
+    api.post("/volumes/sec/attach", {"sandboxId": other, "mountPath": "/x/m", "subPath": "s"}).ok()
+    api.sh(id, "echo secret >/v/s/f; mv /v/s /v/t")
+    api.sh(other, "mv /x /y; cat /y/m/f")
+    api.post("/volumes/sec/detach", {"sandboxId": other, "mountPath": "/x/m"}).ok()
+    assert api.exec(other, "cat /y/m/f")["exitCode"] != 0
+    assert not any(" /y/m " in line for line in mount_lines(shared, other))
+    api.remove(other)
+
+
+def test_two_places_that_change_their_names(place):
+    api, id = place
+    api.sh(id, "mkdir /v/ro /v/rw")
+    other = api.create(volumes=[{"name": "sec", "mountPath": "/x/m", "subPath": "ro", "readOnly": True},
+                                {"name": "sec", "mountPath": "/y/m", "subPath": "rw"}])["id"]
+    api.sh(other, "mv /x /z; mv /y /x; mv /z /y")
+    api.post("/volumes/sec/detach", {"sandboxId": other, "mountPath": "/y/m"}).ok()
+    assert "Read-only" in api.exec(other, "touch /y/m/f")["stderr"]
+    assert api.exec(other, "touch /x/m/f; ls /v 2>&1")["exitCode"] != 0
+    assert api.sh(id, "ls /v/rw /v/ro") == "/v/ro:\n\n/v/rw:\n"
+    api.remove(other)
+
+
 def test_what_was_just_made_for_a_sub_path_becomes_a_link(place, probe_path, tmp_path):
     """Who has the volume waits for the folder that an attach makes and puts a link to a file of the host there."""
     api, id = place

@@ -228,13 +228,20 @@ static bool read_line(char *line, uint64_t *ret_device, char **ret_root, char **
     return true;
 }
 
+/* Of what a mount shows, and of where it is, a box may have changed the name since: the first says
+ * more, as no two mounts of a box show the same. */
+static unsigned rank(const char *root, const char *at, const char *sub, const char *path)
+{
+    return !path ? 1 : 2 * (strcmp(root + 1, sub ? sub : "") == 0) + (strcmp(at, path) == 0);
+}
+
 char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t device, const char *sub,
                         const char *path)
 {
-    auto_free char *want = xasprintf("/%s", sub ? sub : "");
     auto_free char *file = xasprintf("/proc/%lld/mountinfo", (long long)box->pid);
     FILE *f = fopen(file, "re");
     auto_free char *line = NULL, *found = NULL;
+    unsigned best = 0;
     size_t size = 0;
     int error = f ? 0 : errno;
 
@@ -243,14 +250,12 @@ char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t devi
         uint64_t dev;
         char *root, *at;
 
-        if (!read_line(line, &dev, &root, &at) || dev != device)
+        if (!read_line(line, &dev, &root, &at) || dev != device ||
+            rank(root, at, sub, path) <= best)
             continue;
-        if (strcmp(at, path) == 0 || (!found && strcmp(root, want) == 0)) {
-            free(found);
-            found = xstrdup(at);
-        }
-        if (strcmp(found ? found : "", path) == 0)
-            break;
+        best = rank(root, at, sub, path);
+        free(found);
+        found = xstrdup(at);
     }
     if (f)
         (void)fclose(f);
