@@ -1,21 +1,19 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/escape.h"
+#include "cli/file_list.h"
 #include "cli/remote_path.h"
-#include "cli/table.h"
 #include "cli/transfer.h"
 #include "cli/ui.h"
 
@@ -122,34 +120,6 @@ int cmd_file_write(struct args *args)
     return STATUS_OK;
 }
 
-static void print_list(const json_t *list, bool details)
-{
-    auto_table struct table t;
-    json_t *file;
-    size_t i;
-
-    table_init(&t, "TYPE|>SIZE|>MODIFIED|NAME");
-    json_array_foreach(list, i, file)
-    {
-        auto_free char *name = entry_name(file);
-        char age[24];
-
-        if (!details) {
-            auto_free char *shown = escape_text(ESCAPE_CELL, name);
-
-            printf("%s\n", ui_stdout_is_terminal() ? shown : name);
-            continue;
-        }
-        ui_duration(now_ms() - json_int(file, "modifiedAt"), age);
-        table_cell(&t, json_is_true(json_object_get(file, "isDirectory")) ? "d" : "-");
-        table_cellf(&t, "%" PRId64, json_int(file, "size"));
-        table_cellf(&t, json_int(file, "modifiedAt") > 0 ? "%s ago" : "-", age);
-        table_cell(&t, name);
-    }
-    if (details)
-        table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
-}
-
 int cmd_file_ls(struct args *args)
 {
     auto_api struct api api = {0};
@@ -164,10 +134,7 @@ int cmd_file_ls(struct args *args)
     }
     if (api_call(&api, "POST", body, &list, &err, "/sandboxes/%s/files/list", id) < 0)
         return file_fail(args, &err);
-    if (args_has(args, "json"))
-        ui_json(list);
-    else
-        print_list(list, !args_has(args, "quiet"));
+    file_list_print(args, list);
     json_decref(list);
     return STATUS_OK;
 }

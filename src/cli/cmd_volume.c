@@ -6,8 +6,24 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/file_list.h"
+#include "cli/remote_path.h"
 #include "cli/table.h"
 #include "cli/ui.h"
+
+/* The API lets names repeat, and then nobody can use them. */
+static int check_new(struct api *api, const char *name, struct err *err)
+{
+    auto_free char *word = url_encoded(name);
+    json_t *volume = NULL;
+
+    if (api_call(api, "GET", NULL, &volume, err, "/volumes/%s", word) < 0)
+        return strcmp(api_last_code(), "volume_not_found") == 0 ? 0 : -1;
+    (void)err_set(err, ERR_CONFLICT, "there is a volume %s already: %s", name,
+                  json_text(volume, "id"));
+    json_decref(volume);
+    return -1;
+}
 
 int cmd_volume_create(struct args *args)
 {
@@ -20,7 +36,8 @@ int cmd_volume_create(struct args *args)
     if (args_has(args, "size"))
         (void)json_object_set_new(body, "sizeMb",
                                   json_integer((json_int_t)(args_number(args, "size", 0) + 0.5)));
-    if (api_open(&api, args, &err) < 0) {
+    if (api_open(&api, args, &err) < 0 ||
+        (*args->words[0] && check_new(&api, args->words[0], &err) < 0)) {
         json_decref(body);
         return ui_fail(&err);
     }
@@ -53,6 +70,24 @@ static void print_table(const json_t *volumes)
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }
 
+/* Of VOLUME or VOLUME:PATH. */
+static int list_files(struct args *args, const char *which)
+{
+    size_t n = strcspn(which, ":");
+    auto_free char *name = xstrndup(which, n), *word = url_encoded(name);
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *list = NULL;
+
+    if (api_open(&api, args, &err) < 0 ||
+        api_call(&api, "POST", path_body(which[n] && which[n + 1] ? which + n + 1 : "/", false),
+                 &list, &err, "/volumes/%s/files/list", word) < 0)
+        return ui_fail(&err);
+    file_list_print(args, list);
+    json_decref(list);
+    return STATUS_OK;
+}
+
 int cmd_volume_ls(struct args *args)
 {
     auto_api struct api api = {0};
@@ -60,6 +95,8 @@ int cmd_volume_ls(struct args *args)
     json_t *answer = NULL, *volumes, *v;
     size_t i;
 
+    if (args->n_words > 0)
+        return list_files(args, args->words[0]);
     if (api_open(&api, args, &err) < 0 ||
         api_call(&api, "GET", NULL, &answer, &err, "/volumes") < 0)
         return ui_fail(&err);

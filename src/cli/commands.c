@@ -343,7 +343,7 @@ static const struct flag volume_create_flags[] = {
 };
 
 static const struct flag volume_ls_flags[] = {
-    {"quiet", 'q', FLAG_BOOL, NULL, "ids only"}, JSON_FLAG, {0}};
+    {"quiet", 'q', FLAG_BOOL, NULL, "ids only; of files, names"}, JSON_FLAG, {0}};
 
 static const struct flag volume_attach_flags[] = {
     {"read-only", 'r', FLAG_BOOL, NULL, "nothing can be written there", .also = "ro"},
@@ -733,11 +733,14 @@ const struct command commands[] = {
      "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
      ANY, false, "template...", cmd_template_rm},
     {"volume create", NULL, "[flags] NAME", "make a volume and print its id",
-     "A volume is a folder of a fixed size that outlives sandboxes and can be in several at once.",
+     "A volume is a folder of a fixed size that outlives sandboxes and can be in several at once. "
+     "Its\n"
+     "name is that of no other volume.",
      "cay volume create --size 2G cache\ncay run -v cache:/cache host touch /cache/x",
      volume_create_flags, 1, 1, false, NULL, cmd_volume_create},
-    {"volume ls", "volumes", "[flags]", "list volumes", NULL, NULL, volume_ls_flags, 0, 0, false,
-     NULL, cmd_volume_ls},
+    {"volume ls", "volumes", "[flags]\n[flags] VOLUME[:PATH]", "list volumes, or files of one",
+     "No sandbox is needed to look into a volume.", "cay volume ls\ncay volume ls cache:/data",
+     volume_ls_flags, 0, 1, false, NULL, cmd_volume_ls},
     {"volume inspect", NULL, "[flags] VOLUME", "show all about a volume, as JSON", NULL, NULL,
      json_flags, 1, 1, false, "volume", cmd_volume_inspect},
     {"volume rm", NULL, "VOLUME...", "remove volumes and all that is in them",

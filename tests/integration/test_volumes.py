@@ -253,7 +253,12 @@ def test_the_command_line(own, tmp_path):
     def run(*args):
         return cay(own, *args, text=True)
     assert run("volume", "create", "-s", "32M", "cli").stdout.startswith("vol_")
+    again = run("volume", "create", "cli")
+    assert again.returncode == 1 and "there is a volume cli already: vol_" in again.stderr
     assert run("volume", "cp", str(tmp_path / "in"), "cli:/").returncode == 0
+    assert run("volume", "ls", "-q", "cli").stdout == "in\n" and run("volume", "ls", "-q", "cli:in/deep").stdout == "f\n"
+    assert json.loads(run("volume", "ls", "--json", "cli:/in/deep").stdout)[0]["path"] == "/in/deep/f"
+    assert "file_not_found" in run("volume", "ls", "cli:/no").stderr
     said = run("run", "-v", "cli:/c", "-v", "made:/m:ro", "--tmpfs", "/t:size=16m", "host", "sh", "-c",
                "cat /c/in/deep/f; echo more >/c/more; touch /m/x || stat -f -c %T /t")
     assert said.stdout == "from heretmpfs\n", said
