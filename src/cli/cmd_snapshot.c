@@ -76,24 +76,44 @@ int cmd_snapshot_label(struct args *args)
 
 /* ---- ls, inspect ---- */
 
+/* K=V, with commas between them. */
+static void put_labels_cell(struct table *t, const json_t *labels)
+{
+    auto_free char *text = xstrdup("");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)labels, key, value)
+    {
+        char *more = xasprintf("%s%s%s=%s", text, *text ? "," : "", key, json_string_value(value));
+
+        free(text);
+        text = more;
+    }
+    table_cell(t, text);
+}
+
+/* The sandbox by its name, which it keeps; its id is in the JSON. */
 static void print_table(const json_t *snapshots)
 {
     auto_table struct table t;
     json_t *one;
     size_t i;
 
-    table_init(&t, "ID|NAME|SANDBOX|>SIZE|>AGE");
+    table_init(&t, "ID|NAME|SANDBOX|>SIZE|>AGE|LABELS");
     json_array_foreach(snapshots, i, one)
     {
+        const char *name = json_text(json_object_get(one, "config"), "name");
         char size[24], age[24];
 
         ui_size(json_num(one, "size"), size);
         ui_duration(now_ms() - json_int(one, "createdAt"), age);
         table_cell(&t, json_text(one, "id"));
         table_cell(&t, ui_name(json_text(one, "id"), json_text(one, "name")));
-        table_cell(&t, json_text(one, "sandboxId"));
+        table_cell(&t, *name ? name : json_text(one, "sandboxId"));
         table_cell(&t, size);
         table_cell(&t, age);
+        put_labels_cell(&t, json_object_get(one, "labels"));
     }
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }

@@ -739,7 +739,7 @@ const struct command commands[] = {
      "cay volume create --size 2G cache\ncay run -v cache:/cache host touch /cache/x",
      volume_create_flags, 1, 1, false, NULL, cmd_volume_create},
     {"volume ls", "volumes", "[flags]\n[flags] VOLUME[:PATH]", "list volumes, or files of one",
-     "No sandbox is needed to look into a volume.", "cay volume ls\ncay volume ls cache:/data",
+     "No sandbox is needed to look into a volume.", "cay volume ls\ncay volume ls cache:/",
      volume_ls_flags, 0, 1, false, NULL, cmd_volume_ls},
     {"volume inspect", NULL, "[flags] VOLUME", "show all about a volume, as JSON", NULL, NULL,
      json_flags, 1, 1, false, "volume", cmd_volume_inspect},

@@ -441,7 +441,8 @@ def test_the_command_line(own):
         assert cay(own, "diff", "web", "first", check=True).stdout.decode() == "M /root/f\nA /root/x\n"
         assert json.loads(cay(own, "diff", "--json", "web", "first", check=True).stdout.decode())[1]["path"] == "/root/x"
         listed = cay(own, "snapshot", "ls", "web", check=True).stdout.decode().splitlines()
-        assert listed[0].split() == ["ID", "NAME", "SANDBOX", "SIZE", "AGE"] and listed[1].split()[:3] == [id, "first", box]
+        assert listed[0].split() == ["ID", "NAME", "SANDBOX", "SIZE", "AGE", "LABELS"]
+        assert listed[1].split()[:3] == [id, "first", "web"] and listed[1].split()[-1] == "step=1"
         assert cay(own, "snapshots", "-q", check=True).stdout.decode() == id + "\n"
         cay(own, "snapshot", "label", "first", "step=", "good=yes", check=True)
         assert json.loads(cay(own, "snapshot", "inspect", id, check=True).stdout.decode())["labels"] == {"good": "yes"}
