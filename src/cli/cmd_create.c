@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/attach.h"
 #include "cli/client.h"
 #include "cli/command.h"
@@ -124,6 +125,20 @@ static int add_lasting(struct args *args, bool own, json_t *body, struct err *er
     return 0;
 }
 
+bool create_means_template(struct api *api, const struct args *args)
+{
+    const char *image = create_image(args);
+    auto_free char *word = image ? url_encoded(image) : NULL;
+    struct err err = {0};
+
+    if (!word || !str_starts(api_last_code(), "image_") ||
+        api_call(api, "GET", NULL, NULL, &err, "/templates/%s", word) < 0)
+        return false;
+    ui_warn("\"%.80s\" was taken for an image; the template of that name is --template %.80s",
+            image, image);
+    return true;
+}
+
 static int create_with(struct args *args, json_t *body)
 {
     auto_api struct api api = {0};
@@ -138,8 +153,12 @@ static int create_with(struct args *args, json_t *body)
             return ui_usage(args, "%s", err.text);
         return ui_fail(&err);
     }
-    if (create_sandbox(&api, args, body, &sandbox, &pulled, &err) < 0)
-        return pull_fail(&err);
+    if (create_sandbox(&api, args, body, &sandbox, &pulled, &err) < 0) {
+        int status = pull_fail(&err);
+
+        (void)create_means_template(&api, args);
+        return status;
+    }
     return ui_made(args, sandbox);
 }
 

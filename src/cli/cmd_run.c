@@ -155,6 +155,11 @@ static int find_command(struct job *job, struct err *err)
     json_decref(image);
     if (json_array_size(job->options.command) > 0)
         return 0;
+    if (of_template)
+        return err_set(err, ERR_INVALID,
+                       "the template %s does not say what `cay run` is to run: give a command, as "
+                       "in `cay run --template %s sh`",
+                       template, template);
     return err_set(err, ERR_INVALID,
                    "the image %s does not say what to run: give a command, as in `cay run %s sh`",
                    name, name);
@@ -219,12 +224,12 @@ static void clean_up(struct job *job)
 }
 
 /* `cay run echo hello`: the first word is an image, which not all hands know. */
-static void explain_image(const struct job *job)
+static void explain_image(struct job *job)
 {
     const char *image = create_image(job->args);
 
-    if (job->id || !image || job->args->exact || strpbrk(image, ":/@") ||
-        !str_starts(api_last_code(), "image_"))
+    if (job->id || !image || !str_starts(api_last_code(), "image_") ||
+        create_means_template(&job->api, job->args) || job->args->exact || strpbrk(image, ":/@"))
         return;
     ui_warn(
         "\"%.80s\" was taken for an image; a command without one stands after \"--\": cay run -- "

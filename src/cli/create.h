@@ -30,6 +30,9 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
 int create_sandbox(struct api *api, const struct args *args, json_t *body, json_t **ret,
                    bool *ret_pulled, struct err *err);
 
+/* After a failure: says that the image it wanted is the name of a template, if it is. */
+bool create_means_template(struct api *api, const struct args *args);
+
 /* What `cay create` does, and `cay run -d`: makes it from the words and prints its id. Without a
  * command line, own says that the image's entrypoint runs. */
 int create_and_tell(struct args *args, bool own);

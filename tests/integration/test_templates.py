@@ -386,6 +386,16 @@ def test_the_command_line(own, tmp_path):
     cay(own, "rm", box["id"], check=True)
 
 
+def test_a_template_that_is_taken_for_an_image_is_told(own):
+    cay(own, "template", "create", "tools", "host", check=True)
+    for words in (["run", "--pull", "never", "tools", "true"], ["create", "--pull", "never", "tools"]):
+        assert "--template tools" in cay(own, *words, text=True).stderr
+    other = cay(own, "run", "--pull", "never", "nosuch", "true", text=True).stderr
+    assert "cay run -- nosuch" in other and "template" not in other
+    nothing = cay(own, "run", "--template", "tools", text=True)
+    assert nothing.returncode == 125 and "cay run --template tools sh" in nothing.stderr and "sha256" not in nothing.stderr
+
+
 def test_a_template_from_a_file_of_json(own, tmp_path):
     wrapped = {"name": "a", "config": {"image": "host", "setup": ["true"]}}
     flat = {"name": "b", "description": "flat", "image": "host", "env": {"X": "1"}}
