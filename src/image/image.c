@@ -21,7 +21,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,6 +59,19 @@ static int remove_leftovers(int dirfd, struct err *err)
     return 0;
 }
 
+/* Each layer gets a part of the disk of its own, where the filesystem knows such a wish (ext4):
+ * beside one that was just removed, whose places ext4 looks at and does not take for a minute or
+ * more, each new file takes ten times as long. */
+static void spread(int dirfd)
+{
+    int flags;
+
+    if (ioctl(dirfd, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
+        return;
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(dirfd, FS_IOC_SETFLAGS, &flags);
+}
+
 static int open_folders(struct image_store *s, const char *data_dir, struct err *err)
 {
     auto_close int data = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -78,6 +93,7 @@ static int open_folders(struct image_store *s, const char *data_dir, struct err 
         if (tree_open_dir(s->dir, folders[i].name, 0700, folders[i].fd, err) < 0 ||
             remove_leftovers(*folders[i].fd, err) < 0)
             return -1;
+    spread(s->layers);
     return records_clean(s->records, err);
 }
 

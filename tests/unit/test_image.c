@@ -3,16 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <locale.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <time.h>
 
@@ -208,6 +212,28 @@ TEST(names_that_could_be_paths_or_options_are_refused)
     memset(longest, 'a', sizeof(longest));
     longest[sizeof(longest) - 1] = '\0';
     CHECK(!is_name(longest));
+}
+
+/* ---- the folder ---- */
+
+/* So that the files of a new one are not looked for among the places of one that just went. */
+TEST(layers_are_spread_over_the_disk)
+{
+    auto_close int layers = -1;
+    struct image_store *s;
+    struct statfs fs;
+    int flags = 0;
+
+    set_up();
+    s = open_store();
+    layers = open(in_base("data/images/layers"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(layers >= 0);
+    CHECK_INT(fstatfs(layers, &fs), 0);
+    if (fs.f_type == EXT4_SUPER_MAGIC) {
+        CHECK_INT(ioctl(layers, FS_IOC_GETFLAGS, &flags), 0);
+        CHECK(flags & FS_TOPDIR_FL);
+    }
+    image_store_free(s);
 }
 
 /* ---- the host image ---- */
