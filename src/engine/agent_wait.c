@@ -158,7 +158,7 @@ static bool is_running(struct sandbox *sb)
 
     pthread_mutex_lock(&sb->lock);
     yes = (sb->state == SANDBOX_RUNNING && !sb->committing) || sb->state == SANDBOX_CREATING ||
-          (sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready);
+          (sb->state == SANDBOX_STOPPED && sb->quiet == QUIET_BOX);
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }

@@ -166,12 +166,10 @@ static void move_back(struct engine *e, struct sandbox *sb, enum sandbox_state w
     reaper_watch(e, sb);
 }
 
-static void set_quiet(struct sandbox *sb, bool quiet)
+static void has_gone(struct engine *e, struct sandbox *sb)
 {
-    pthread_mutex_lock(&sb->lock);
-    sb->quiet = quiet;
-    sb->ready = false;
-    pthread_mutex_unlock(&sb->lock);
+    quiet_set(sb, QUIET_NOTHING);
+    volumes_settle(e, sb->spec.mounts);
 }
 
 /* The row first: who starts after a crash ends what it finds of a stopped one. */
@@ -195,8 +193,7 @@ int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struc
         quiet_leave_rest(e, sb);
         return -1;
     }
-    set_quiet(sb, false);
-    volumes_settle(e, sb->spec.mounts);
+    has_gone(e, sb);
     return 0;
 }
 
@@ -252,6 +249,8 @@ static void take_down(struct engine *e, struct sandbox *sb)
 {
     if (runtime_stop(e->runtime, &sb->box, NULL) < 0)
         quiet_leave_rest(e, sb);
+    else
+        has_gone(e, sb);
     forget_process(sb);
 }
 
@@ -271,19 +270,30 @@ static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, 
     return 0;
 }
 
-/* Until the row says that it runs, a start after a crash ends the box again. */
+static int make_run(struct engine *e, struct sandbox *sb, unsigned flags, bool synced,
+                    struct err *err)
+{
+    if (sandbox_set_up(e, sb, true, err) < 0)
+        return -1;
+    return become_running(e, sb, flags, synced, err);
+}
+
+/* Until the row says that it runs, a start after a crash ends the box again. That there is
+ * something of a box is said before: it has volumes open. */
 int sandbox_boot(struct engine *e, struct sandbox *sb, unsigned flags, struct err *err)
 {
-    bool has_box = quiet_has_box(e, sb);
-    int r = has_box ? 0 : bring_up(e, sb, flags, err);
+    bool has_box = quiet_has_box(e, sb), quiet = flags & BOOT_QUIET;
+    int r = 0;
 
-    set_quiet(sb, r == 0 && (flags & BOOT_QUIET));
-    if (r == 0 && !(flags & BOOT_QUIET)) {
-        r = sandbox_set_up(e, sb, true, err);
-        if (r == 0)
-            r = become_running(e, sb, flags, !has_box, err);
+    if (!has_box) {
+        quiet_set(sb, QUIET_REST);
+        r = bring_up(e, sb, flags, err);
     }
+    if (r == 0 && !quiet)
+        r = make_run(e, sb, flags, !has_box, err);
     if (r < 0)
         take_down(e, sb);
+    else
+        quiet_set(sb, quiet ? QUIET_BOX : QUIET_NOTHING);
     return r;
 }

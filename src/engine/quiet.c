@@ -71,31 +71,34 @@ static void set_due(struct sandbox *sb, int64_t due)
 
 /* ---- taking away ---- */
 
-/* Of a stopped one that nobody uses: from here on none can begin to. */
+void quiet_set(struct sandbox *sb, int what)
+{
+    pthread_mutex_lock(&sb->lock);
+    sb->quiet = what;
+    pthread_mutex_unlock(&sb->lock);
+}
+
+/* Of a stopped one that nobody uses, or reads the disk of: from here on none can begin to. */
 static bool claim(struct sandbox *sb, bool now)
 {
     bool mine;
 
     pthread_mutex_lock(&sb->lock);
-    mine = sb->quiet && sb->visits == 0 && (now || sb->quiet_until_ns <= mono_ns());
+    mine = sb->quiet != QUIET_NOTHING && sb->visits == 0 && !sb->committing &&
+           (now || sb->quiet_until_ns <= mono_ns());
     if (mine)
-        sb->quiet = sb->ready = false;
+        sb->quiet = QUIET_REST;
     pthread_mutex_unlock(&sb->lock);
     return mine;
 }
 
 static int take_away(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    int r = runtime_stop(e->runtime, &sb->box, err);
-
-    if (r < 0) {
-        pthread_mutex_lock(&sb->lock);
-        sb->quiet = true;
-        pthread_mutex_unlock(&sb->lock);
-    } else {
-        volumes_settle(e, sb->spec.mounts);
-    }
-    return r;
+    if (runtime_stop(e->runtime, &sb->box, err) < 0)
+        return -1;
+    quiet_set(sb, QUIET_NOTHING);
+    volumes_settle(e, sb->spec.mounts);
+    return 0;
 }
 
 /* ---- making ready ---- */
@@ -107,7 +110,7 @@ static bool has_room(struct quiet *q)
     pthread_mutex_lock(&q->lock);
     for (struct sandbox *sb = q->list; sb; sb = sb->quiet_next) {
         pthread_mutex_lock(&sb->lock);
-        n += sb->ready;
+        n += sb->quiet == QUIET_READY;
         pthread_mutex_unlock(&sb->lock);
     }
     pthread_mutex_unlock(&q->lock);
@@ -121,12 +124,11 @@ static void make_ready(struct engine *e, struct sandbox *sb)
     bool ready;
 
     sb->ready_wanted = false;
-    if (sb->quiet || sandbox_is_committing(sb) || !has_room(e->quiet))
+    if (sb->quiet != QUIET_NOTHING || sandbox_is_committing(sb) || !has_room(e->quiet))
         return;
     ready = runtime_ready(e->runtime, &box, &sb->spec.limits, NULL) == 0;
     pthread_mutex_lock(&sb->lock);
-    sb->quiet = true; /* also what a failure has left is to be taken away */
-    sb->ready = ready;
+    sb->quiet = ready ? QUIET_READY : QUIET_REST; /* what a failure has left goes */
     sb->quiet_until_ns = ready ? mono_ns() + READY_NS : 0;
     pthread_mutex_unlock(&sb->lock);
 }
@@ -147,7 +149,7 @@ static bool is_settled(struct engine *e, struct sandbox *sb)
 
     if (sandbox_is_stopped(sb) && sb->ready_wanted)
         make_ready(e, sb);
-    if (!sandbox_is_stopped(sb) || !sb->quiet)
+    if (!sandbox_is_stopped(sb) || sb->quiet == QUIET_NOTHING)
         return true; /* it was started or removed, or is settled already */
     if (!claim(sb, false)) {
         if (due_ns(sb) <= mono_ns())
@@ -223,8 +225,7 @@ static void *quiet_main(void *arg)
 void quiet_leave_rest(struct engine *e, struct sandbox *sb)
 {
     pthread_mutex_lock(&sb->lock);
-    sb->quiet = true;
-    sb->ready = false;
+    sb->quiet = QUIET_REST;
     sb->quiet_until_ns = 0;
     pthread_mutex_unlock(&sb->lock);
     list_add(e->quiet, sb);
@@ -232,7 +233,7 @@ void quiet_leave_rest(struct engine *e, struct sandbox *sb)
 
 int quiet_end(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    if (!sb->quiet)
+    if (sb->quiet == QUIET_NOTHING)
         return 0;
     if (!claim(sb, true))
         return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
@@ -244,7 +245,7 @@ int quiet_end(struct engine *e, struct sandbox *sb, struct err *err)
 
 bool quiet_has_box(struct engine *e, struct sandbox *sb)
 {
-    return sb->quiet && !sb->ready && runtime_lives(e->runtime, &sb->box);
+    return sb->quiet == QUIET_BOX && runtime_lives(e->runtime, &sb->box);
 }
 
 /* One that is there can be used without a turn. */
@@ -253,7 +254,7 @@ static bool visit(struct engine *e, struct sandbox *sb)
     bool lives = runtime_lives(e->runtime, &sb->box), yes;
 
     pthread_mutex_lock(&sb->lock);
-    yes = sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready && lives && !sb->committing;
+    yes = sb->state == SANDBOX_STOPPED && sb->quiet == QUIET_BOX && lives && !sb->committing;
     sb->visits += yes;
     pthread_mutex_unlock(&sb->lock);
     return yes;

@@ -30,6 +30,8 @@ static inline void cleanup_filesp(struct sandbox **sb)
 }
 #define auto_files __attribute__((cleanup(cleanup_filesp)))
 
+/* In its turn: what there is of a box now, as sandbox.quiet has it. */
+void quiet_set(struct sandbox *sb, int what);
 /* In its turn: has it a quiet box that can be used? */
 bool quiet_has_box(struct engine *e, struct sandbox *sb);
 /* In its turn: one that was just stopped is likely to be started again, so what that needs is made

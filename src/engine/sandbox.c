@@ -117,7 +117,7 @@ int sandbox_check_box(struct sandbox *sb, struct err *err)
     bool quiet;
 
     pthread_mutex_lock(&sb->lock);
-    quiet = sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready;
+    quiet = sb->state == SANDBOX_STOPPED && sb->quiet == QUIET_BOX;
     pthread_mutex_unlock(&sb->lock);
     return quiet ? 0 : sandbox_check_running(sb, err);
 }

@@ -68,10 +68,14 @@ struct sandbox {
     atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
     uint32_t boots;         /* how many boxes it has had; changed in its turn too */
     int64_t life_ms;        /* of one that is stopped: when it would have expired */
-    /* While it is stopped: is there something of a box, and until when (quiet.c)? quiet is changed
-     * in its turn. */
-    bool quiet;
-    bool ready; /* that is all made ahead for a start, and nothing of it runs */
+    /* While it is stopped: what is there of a box, and until when (quiet.c)? Changed in its turn.
+     */
+    enum {
+        QUIET_NOTHING,
+        QUIET_REST,  /* what has not ended or not come up: nobody can use it */
+        QUIET_READY, /* all is made ahead for a start, and nothing of it runs */
+        QUIET_BOX,   /* one for its files */
+    } quiet;
     bool ready_wanted;
     int64_t quiet_until_ns;
     unsigned visits; /* calls on its files that are under way, also while it runs */

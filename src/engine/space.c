@@ -229,7 +229,7 @@ static bool has_open_disk(struct sandbox *sb, const void *arg)
     (void)arg;
     pthread_mutex_lock(&sb->lock);
     yes = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED ||
-          (sb->state == SANDBOX_STOPPED && sb->quiet && !sb->ready);
+          (sb->state == SANDBOX_STOPPED && sb->quiet == QUIET_BOX);
     pthread_mutex_unlock(&sb->lock);
     return yes;
 }

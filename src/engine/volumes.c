@@ -129,7 +129,8 @@ static bool runs_with_volume(struct sandbox *sb, const void *id)
 
     pthread_mutex_lock(&sb->lock);
     runs = sb->state == SANDBOX_CREATING || sb->state == SANDBOX_RUNNING ||
-           sb->state == SANDBOX_PAUSED;
+           sb->state == SANDBOX_PAUSED ||
+           (sb->state == SANDBOX_STOPPED && (sb->quiet == QUIET_REST || sb->quiet == QUIET_BOX));
     pthread_mutex_unlock(&sb->lock);
     return runs && has_volume(sb, id);
 }

@@ -206,7 +206,8 @@ def test_a_full_disk_does_not_keep_the_daemon_away(host):
         assert api.sh(other, "echo on") == "on\n"
 
 
-def test_a_volume_has_its_room_or_is_refused(host):
+@pytest.mark.parametrize("again", [False, True], ids=["created", "started-again"])
+def test_a_volume_has_its_room_or_is_refused(host, again):
     """What was written to a volume has its place on the host's disk; who writes is told when there is none."""
     write = textwrap.dedent("""
         import os
@@ -232,6 +233,9 @@ def test_a_volume_has_its_room_or_is_refused(host):
         api.post("/volumes", {"name": "huge", "sizeMb": 10000}).failed(503, "no_space")
         v = api.post("/volumes", {"name": "v", "sizeMb": 400}).ok()["id"]
         id = api.create(memory=256, volumes=[{"name": "v", "mountPath": "/v"}])["id"]
+        if again:
+            api.post(f"/sandboxes/{id}/stop").ok()
+            api.post(f"/sandboxes/{id}/start").ok()
         ballast(host, 250)
         api.write(id, "/root/write.py", write, anywhere=True)
         api.write(id, "/root/check.py", check, anywhere=True)

@@ -163,6 +163,37 @@ TEST(what_does_not_end_is_told_of_and_ends_before_the_next_start)
     world_done(&w);
 }
 
+/* It was told to end: whatever it is, it is neither the sandbox's nor one for its files. */
+TEST(what_does_not_end_is_no_box_for_anybody)
+{
+    auto_free char *started = NULL, *read = NULL;
+    struct sandbox *sb;
+    struct world w;
+    uint32_t boots;
+    json_t *s;
+
+    world_up(&w);
+    started = create(&w, HOST);
+    read = create(&w, HOST);
+    atomic_store(&fake.fail_stop, true);
+    CHECK_INT(engine_stop_sandbox(w.engine, started, &s, NULL), -1);
+    CHECK_INT(engine_stop_sandbox(w.engine, read, &s, NULL), -1);
+    CHECK(fake_look(started)->alive && fake_look(read)->alive);
+    atomic_store(&fake.fail_stop, false);
+    sb = roster_find(w.engine, started);
+    boots = sb->boots;
+    json_decref(start(&w, started));
+    CHECK_INT(sb->boots, boots + 1);
+    sandbox_unref(sb);
+    sb = roster_find(w.engine, read);
+    boots = sb->boots;
+    sandbox_unref(sb);
+    CHECK_INT(files_begin(w.engine, read, &sb, NULL), 0);
+    CHECK_INT(sb->boots, boots + 1);
+    files_done(sb);
+    world_done(&w);
+}
+
 TEST(a_daemon_that_was_killed_in_between_leaves_one_of_the_two)
 {
     auto_free char *stopping = NULL, *starting = NULL;
