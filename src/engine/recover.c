@@ -20,6 +20,7 @@
 #include "engine/space_internal.h"
 #include "engine/stop_internal.h"
 #include "engine/strays_internal.h"
+#include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
 #include "model/sandbox.h"
 #include "proto/call.h"
@@ -168,20 +169,21 @@ static int finish_create(struct engine *e, struct sandbox *sb, struct err *err)
     return sandbox_set_up(e, sb, false, err);
 }
 
-static void end_box(struct engine *e, struct sandbox *sb)
+static bool end_box(struct engine *e, struct sandbox *sb)
 {
     struct err err = {0};
 
     if (runtime_stop(e->runtime, &sb->box, &err) == 0)
-        return;
+        return true;
     log_error("what is left of a sandbox could not be ended; trying again", "id", sb->box.id,
               "error", err.text);
     quiet_leave_rest(e, sb);
+    return false;
 }
 
 static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
 {
-    end_box(e, sb);
+    (void)end_box(e, sb);
     (void)sandbox_move_stopped(e, sb, reason, NULL);
     writer_leave(e, writer_put(e, sb));
     log_info("sandbox is stopped", "id", sb->box.id, "reason", reason);
@@ -193,8 +195,7 @@ static void keep_stopped(struct engine *e, struct sandbox *sb, const struct sand
 {
     struct err err = {0};
 
-    end_box(e, sb);
-    if (restore_finish(e, sb, &err) < 0)
+    if (end_box(e, sb) && restore_finish(e, sb, &err) < 0)
         log_warn("a restore that was interrupted goes on when the sandbox is started", "id",
                  sb->box.id, "error", err.text);
     if (row->pid == 0)
@@ -220,16 +221,14 @@ static void keep_running(struct engine *e, struct sandbox *sb)
     reaper_watch(e, sb);
 }
 
-int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_discard, struct err *err)
+/* In its turn. True = it was never finished, and goes. */
+static bool recover_in_turn(struct engine *e, struct sandbox *sb, const struct sandbox_row *row,
+                            bool same_boot)
 {
-    bool same_boot = row->boot_id && strcmp(row->boot_id, e->boot_id) == 0;
-    auto_sandbox struct sandbox *sb = load(e, row, same_boot, err);
     bool creating = row->state == SANDBOX_CREATING, half;
     struct err why = {0};
     int alive;
 
-    if (!sb)
-        return -1;
     alive = runtime_adopt(e->runtime, &sb->box, &why);
     if (alive < 0)
         log_warn("cannot tell whether a sandbox runs; taking it for stopped", "id", row->id,
@@ -243,9 +242,8 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         alive = 0;
     }
     /* After a power cut nobody knows whether its maker was answered; then it is kept. */
-    *ret_discard = half || (creating && alive != 1 && same_boot);
-    if (*ret_discard)
-        return 0;
+    if (half || (creating && alive != 1 && same_boot))
+        return true;
     /* With or without its box it was made: none that is being made can be stopped, or expires. */
     if (creating)
         (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
@@ -258,16 +256,30 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
         writer_leave(e, writer_put(e, sb)); /* it is of a cay that wrote none */
     if (row->state == SANDBOX_STOPPED) {
         keep_stopped(e, sb, row);
-        return 0;
+        return false;
     }
     if (alive != 1) {
         stop_as(e, sb, same_boot ? "lost" : "reboot");
-        return 0;
+        return false;
     }
     keep_running(e, sb);
     mounts_recover(e, sb);
     if (creating || sb->box.pid != row->pid)
         writer_leave(e, writer_put(e, sb));
+    return false;
+}
+
+/* In its turn from before others can find it: those who sweep, watch and take away are at work. */
+int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_discard, struct err *err)
+{
+    bool same_boot = row->boot_id && strcmp(row->boot_id, e->boot_id) == 0;
+    auto_sandbox struct sandbox *sb = load(e, row, same_boot, err);
+
+    if (!sb)
+        return -1;
+    turn_await(&sb->turn);
+    *ret_discard = recover_in_turn(e, sb, row, same_boot);
+    turn_give(&sb->turn);
     return 0;
 }
 

@@ -218,6 +218,41 @@ TEST(a_daemon_that_was_killed_in_between_leaves_one_of_the_two)
     world_done(&w);
 }
 
+static struct engine *starting_engine;
+static unsigned swept;
+
+static void sweep_now(const char *id)
+{
+    unsigned n;
+
+    (void)id;
+    atomic_store(&fake.on_kill, NULL);
+    CHECK_INT(engine_sweep(starting_engine, &n, NULL), 0);
+    swept += n;
+}
+
+/* The sweeper is at work while a daemon finds out what there is. */
+TEST(one_that_has_expired_is_not_swept_while_a_start_ends_its_box)
+{
+    auto_free char *id = NULL;
+    struct world w;
+    unsigned n;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    stop(&w, id);
+    world_close(&w, false);
+    world_open(&w);
+    change_database(&w, "UPDATE sandbox SET expires_ms = 1, deadline_ns = 1");
+    starting_engine = w.engine;
+    atomic_store(&fake.on_kill, sweep_now);
+    world_start(&w);
+    CHECK_INT(swept, 0);
+    CHECK_INT(engine_sweep(w.engine, &n, NULL), 0);
+    CHECK_INT(n, 1);
+    world_done(&w);
+}
+
 TEST(a_row_of_a_cay_that_could_not_start_it_counts_from_now)
 {
     auto_free char *old = NULL, *new = NULL;
