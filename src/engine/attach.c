@@ -30,14 +30,28 @@ static json_t *mounts_of(struct sandbox *sb)
     return mounts;
 }
 
-/* Takes mounts; stored when it returns. */
-static int set_mounts(struct engine *e, struct sandbox *sb, json_t *mounts, struct err *err)
+/* Takes mounts, and gives those before. */
+static json_t *swap_mounts(struct sandbox *sb, json_t *mounts)
 {
+    json_t *before;
+
     pthread_mutex_lock(&sb->lock);
-    json_decref(sb->spec.mounts);
+    before = sb->spec.mounts;
     sb->spec.mounts = mounts;
     pthread_mutex_unlock(&sb->lock);
-    return writer_wait(e, writer_put(e, sb), err);
+    return before;
+}
+
+/* Takes mounts; stored when it returns, else all is as it was. */
+static int set_mounts(struct engine *e, struct sandbox *sb, json_t *mounts, struct err *err)
+{
+    json_t *before = swap_mounts(sb, mounts);
+    int r = writer_wait(e, writer_put(e, sb), err);
+
+    if (r < 0)
+        before = swap_mounts(sb, before);
+    json_decref(before);
+    return r;
 }
 
 /* Has it a box now? A stopped one may, for its files, which a start goes on with. */
@@ -79,10 +93,10 @@ static int attach_in_turn(struct engine *e, struct sandbox *sb, const struct mou
 
     if (r == 0)
         r = mount_check_others(old, m, true, err);
-    if (r == 0) {
+    if (r == 0)
         r = set_mounts(e, sb, mounts_with(old, m), err);
-        if (r == 0 && lives)
-            r = mount_now(e, sb, m, err);
+    if (r == 0 && lives) {
+        r = mount_now(e, sb, m, err);
         if (r < 0)
             (void)set_mounts(e, sb, json_incref(old), NULL);
     }

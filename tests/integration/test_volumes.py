@@ -106,6 +106,25 @@ def test_attach_and_detach_on_what_runs(shared, volume):
     api.remove(id)
 
 
+def test_a_detach_that_cannot_be_stored_has_not_happened(shared, volume):
+    """Else the volume could be removed that the sandbox's row still names, and it never starts again."""
+    api, make = volume
+    make("named")
+    id = api.create(volumes=[{"name": "named", "mountPath": "/n"}])["id"]
+    with contextlib.closing(shared.database()) as db:
+        db.execute(f"CREATE TRIGGER refuse BEFORE UPDATE ON sandbox WHEN NEW.id = '{id}' "
+                   "BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        db.commit()
+        api.post("/volumes/named/detach").failed(500)
+        db.execute("DROP TRIGGER refuse")
+        db.commit()
+    api.delete("/volumes/named").failed(409, "volume_in_use")
+    api.post("/volumes/named/detach").ok()
+    assert api.sh(id, "ls /n") == ""
+    api.delete("/volumes/named").ok()
+    api.remove(id)
+
+
 def test_detach_names_who_has_files_open(volume):
     api, make = volume
     make("busy")
