@@ -105,7 +105,7 @@ int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_i
     int r;
 
     if (sandbox_get(e, sandbox_id, &sb, err) < 0 ||
-        (snapshot_id && snapshot_find_for(e, snapshot_id, sb->box.id, &snapshot, err) < 0))
+        (snapshot_id && snapshot_hold(e, snapshot_id, sb->box.id, &snapshot, err) < 0))
         return -1;
     r = still_claim(e, sb, true, err);
     if (r == 0) {
@@ -119,6 +119,6 @@ int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_i
         else
             json_decref(l.changes);
     }
-    json_decref(snapshot);
+    snapshot_let_go(e, snapshot);
     return r;
 }

@@ -124,14 +124,14 @@ int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_n
     json_t *o;
     int r;
 
-    if (snapshot_find(e, id, &o, err) < 0)
+    if (snapshot_hold(e, id, NULL, &o, err) < 0)
         return -1;
     r = sandbox_spec_load(json_object_get(o, "config"), &spec, err);
     if (r == 0) {
         r = create_like(e, &spec, json_string_value(json_object_get(o, "imageId")), name, ret, err);
         sandbox_spec_done(&spec);
     }
-    json_decref(o);
+    snapshot_let_go(e, o);
     return r;
 }
 

@@ -148,7 +148,7 @@ int engine_restore(struct engine *e, const char *sandbox_id, const char *snapsho
     int r;
 
     if (sandbox_get(e, sandbox_id, &sb, err) < 0 ||
-        snapshot_find_for(e, snapshot_id, sb->box.id, &o, err) < 0)
+        snapshot_hold(e, snapshot_id, sb->box.id, &o, err) < 0)
         return -1;
     r = check_owner(o, sb, err);
     if (r == 0)
@@ -159,6 +159,6 @@ int engine_restore(struct engine *e, const char *sandbox_id, const char *snapsho
         r = in_turn(e, sb, json_string_value(json_object_get(o, "imageId")), ret, err);
         still_release(e, sb);
     }
-    json_decref(o);
+    snapshot_let_go(e, o);
     return r;
 }

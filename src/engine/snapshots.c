@@ -127,6 +127,26 @@ int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *er
     return snapshot_find_for(e, id, NULL, ret, err);
 }
 
+int snapshot_hold(struct engine *e, const char *id, const char *sandbox_id, json_t **ret,
+                  struct err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&e->snapshots->lock);
+    r = snapshot_find_for(e, id, sandbox_id, ret, err);
+    if (r == 0)
+        engine_image_hold(e, text_of(*ret, "imageId"));
+    pthread_mutex_unlock(&e->snapshots->lock);
+    return r;
+}
+
+void snapshot_let_go(struct engine *e, json_t *o)
+{
+    if (o)
+        engine_image_let_go(e, text_of(o, "imageId"));
+    json_decref(o);
+}
+
 int engine_snapshot_get(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     return snapshot_find(e, id, ret, err);

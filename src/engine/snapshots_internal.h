@@ -15,9 +15,15 @@ void snapshots_close(struct snapshots *s);
 
 /* A copy of the document, by id or name. */
 int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err);
-/* The same; where several have the name, the one that is of the sandbox. */
+/* The same; where several have the name, the one that is of the sandbox (NULL = of any). */
 int snapshot_find_for(struct engine *e, const char *id, const char *sandbox_id, json_t **ret,
                       struct err *err);
+/* That with its image held, for whoever is about to read it: the snapshot may get another one
+ * at any time. */
+int snapshot_hold(struct engine *e, const char *id, const char *sandbox_id, json_t **ret,
+                  struct err *err);
+/* Takes the document; NULL = none. */
+void snapshot_let_go(struct engine *e, json_t *o);
 
 /* What is to be kept of a new one. */
 struct snapshot_new {

@@ -4,6 +4,8 @@
 import json
 import os
 import tarfile
+import threading
+import time
 
 import pytest
 
@@ -495,3 +497,19 @@ def test_a_snapshot_leaves_as_a_layer_and_comes_back(own, tmp_path):
             broken.write_bytes(b"no archive")
             assert root.post("/snapshots/import", {"path": str(broken), "image": "host"}).status == 400
         assert not [n for n in os.listdir(own.data / "images/layers") if n.startswith("tmp_")]
+
+
+def test_a_restore_that_waits_finds_its_snapshot_though_its_layers_were_merged(own):
+    with own.api() as api, own.api() as other:
+        box = api.create(disk=1024)["id"]
+        for n in range(3):
+            api.sh(box, f"mkdir /root/{n}; cd /root/{n}; seq 200 | split -l 1")
+            box = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
+        api.sh(box, "head -c 400000000 /dev/zero | tr '\\0' x >/root/big; echo kept >/root/kept")
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+        busy = threading.Thread(target=lambda: other.post(f"/sandboxes/{box}/commit", {"name": "busy:1"}).ok())
+        busy.start()  # what the restore waits for, while the first one's layers are merged
+        time.sleep(0.02)
+        api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one}).ok()
+        busy.join()
+        assert api.sh(box, "cat /root/kept; ls /root/0 | wc -l") == "kept\n200\n"
