@@ -9,7 +9,6 @@
 #include "engine/space_internal.h"
 #include "engine/still_internal.h"
 #include "image/image.h"
-#include "runtime/runtime.h"
 
 /* What a sandbox changed becomes a layer. It stands still from begin to end, which image_snapshot
  * keeps to the copying. */
@@ -65,7 +64,7 @@ static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, struct 
 
     int r;
 
-    if (runtime_disk_open(t->engine->runtime, &t->sb->box, true, &t->disk, &snap.ids_base, err) < 0)
+    if (still_open_disk(t->engine, t->sb, &t->disk, &snap.ids_base, err) < 0)
         return -1;
     snap.scratch_fd = t->disk;
     r = image_snapshot(t->engine->images, &snap, ret_bytes, ret_own, err);

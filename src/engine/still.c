@@ -41,19 +41,43 @@ static void stays_paused(struct engine *e, struct sandbox *sb, const struct err 
         writer_leave(e, writer_put_state(e, sb));
 }
 
+/* In its turn: of one that is stopped nothing but the disk is there, and that is the one it is to
+ * have. */
+static int settle(struct engine *e, struct sandbox *sb, enum sandbox_state *ret, struct err *err)
+{
+    pthread_mutex_lock(&sb->lock);
+    *ret = sb->state;
+    pthread_mutex_unlock(&sb->lock);
+    if (*ret == SANDBOX_REMOVING)
+        return sandbox_check_running(sb, err);
+    if (*ret == SANDBOX_STOPPED && (quiet_end(e, sb, err) < 0 || restore_finish(e, sb, err) < 0))
+        return -1;
+    return 0;
+}
+
+int still_open_disk(struct engine *e, struct sandbox *sb, int *ret_fd, uint32_t *ret_ids_base,
+                    struct err *err)
+{
+    enum sandbox_state state;
+    int r;
+
+    if (turn_take(e, &sb->turn, err) < 0)
+        return -1;
+    r = settle(e, sb, &state, err);
+    if (r == 0)
+        r = runtime_disk_open(e->runtime, &sb->box, true, ret_fd, ret_ids_base, err);
+    turn_give(&sb->turn);
+    return r;
+}
+
 /* In its turn, as its end is; what takes long is between the two, in nobody's way. */
 static int begin(struct engine *e, struct sandbox *sb, struct err *err)
 {
     enum sandbox_state state;
 
-    pthread_mutex_lock(&sb->lock);
-    state = sb->state;
-    pthread_mutex_unlock(&sb->lock);
-    if (state == SANDBOX_REMOVING)
-        return sandbox_check_running(sb, err);
-    if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
+    if (settle(e, sb, &state, err) < 0)
         return -1;
-    if (state == SANDBOX_STOPPED && (quiet_end(e, sb, err) < 0 || restore_finish(e, sb, err) < 0))
+    if (state == SANDBOX_RUNNING && runtime_pause(e->runtime, &sb->box, true, err) < 0)
         return -1;
     pthread_mutex_lock(&sb->lock);
     sb->committing = true;

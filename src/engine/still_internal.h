@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct engine;
 struct err;
@@ -15,6 +16,10 @@ struct sandbox;
 int still_claim(struct engine *e, struct sandbox *sb, bool patience, struct err *err);
 void still_release(struct engine *e, struct sandbox *sb);
 
+/* The root of its disk, to be read between the two below. Ahead of them, since it may take a while;
+ * the caller closes it before the second. */
+int still_open_disk(struct engine *e, struct sandbox *sb, int *ret_fd, uint32_t *ret_ids_base,
+                    struct err *err);
 /* From here on nothing runs in it; not for one that is being removed. */
 int still_begin(struct engine *e, struct sandbox *sb, struct err *err);
 /* It goes on, unless it was paused, has ended or was removed meanwhile. */
