@@ -74,39 +74,49 @@ int engine_export_open(struct engine *e, const char *name, struct image_export *
     return open_export(e, policy_reference(e->policy, name), image_export, ret, err);
 }
 
-/* The layer is one, also where the snapshot has had several until now. */
-static int one_layer(struct engine *e, const char *id, const char *image_id, char **ret,
-                     struct err *err)
+static const char *text_of(const json_t *o, const char *key)
 {
-    auto_free char *flat = NULL;
+    return json_string_value(json_object_get(o, key));
+}
 
-    *ret = xstrdup(image_id);
+/* The layer is one, also where the snapshot has had several until now. Others may merge them at the
+ * same time: then theirs is it. */
+static int merge_layers(struct engine *e, const json_t *snapshot, struct err *err)
+{
+    const char *id = text_of(snapshot, "id"), *image_id = text_of(snapshot, "imageId");
+    auto_free char *flat = NULL;
+    struct err why = {0};
+
     if (image_own_layers(e->images, image_id) <= 1)
         return 0;
     flat = flatten(e, image_id);
-    free(*ret);
-    *ret = flat ? xstrdup(flat) : NULL;
     if (!flat)
         return err_set(err, ERR_UNAVAILABLE, "the layers of %s could not be merged", id);
-    return snapshot_swap_image(e, id, image_id, flat, err);
+    if (snapshot_swap_image(e, id, image_id, flat, &why) == 0 || why.kind == ERR_NOT_FOUND)
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
 }
 
 int engine_snapshot_export_open(struct engine *e, const char *id, struct image_export *ret,
                                 struct err *err)
 {
-    char *image_id = NULL;
+    auto_free char *whole_id = NULL;
+    char *image_id;
     json_t *o;
     int r;
 
-    if (snapshot_find(e, id, &o, err) < 0)
+    if (snapshot_hold(e, id, &o, err) < 0)
         return -1;
-    r = one_layer(e, json_string_value(json_object_get(o, "id")),
-                  json_string_value(json_object_get(o, "imageId")), &image_id, err);
+    r = merge_layers(e, o, err);
+    whole_id = xstrdup(text_of(o, "id"));
+    snapshot_let_go(e, o);
+    if (r < 0 || snapshot_find(e, whole_id, &o, err) < 0)
+        return -1;
+    image_id = xstrdup(text_of(o, "imageId"));
     json_decref(o);
-    if (r == 0)
-        return open_export(e, image_id, image_layer_export, ret, err);
-    free(image_id);
-    return -1;
+    return open_export(e, image_id, image_layer_export, ret, err);
 }
 
 int engine_export_close(struct image_export *export, struct err *err)

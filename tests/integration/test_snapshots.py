@@ -520,6 +520,21 @@ def test_a_snapshot_leaves_as_a_layer_and_comes_back(own, tmp_path):
         assert not [n for n in os.listdir(own.data / "images/layers") if n.startswith("tmp_")]
 
 
+def test_a_snapshot_is_exported_twice_at_once(own):
+    """Its layers are merged for that, and only one of the two gives the snapshot what it made."""
+    with own.api() as api, own.api() as other:
+        box = api.create()["id"]
+        api.sh(box, "cd /root; seq 1000 | split -l 1")
+        box = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
+        one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+        layers = []
+        second = threading.Thread(target=lambda: layers.append(other.get(f"/snapshots/{one}/export")))
+        second.start()
+        layers.append(api.get(f"/snapshots/{one}/export"))
+        second.join()
+        assert [layer.status for layer in layers] == [200, 200], [layer.body[:200] for layer in layers]
+
+
 def test_a_restore_that_waits_finds_its_snapshot_though_its_layers_were_merged(own):
     with own.api() as api, own.api() as other:
         box = api.create(disk=1024)["id"]
