@@ -203,7 +203,7 @@ const struct function snapshot_functions[] = {
     {"snapshot::list", "GET", "/sandboxes/:sandboxId/snapshots", list_fields, list_of_sandbox,
      "sandbox_snapshot_list", SCOPE_READ,
      .help = "Lists the snapshots of a sandbox, which may be gone itself",
-     .gives = &snapshot_list_shape, .errors = "sandbox_not_found"},
+     .gives = &snapshot_list_shape, .errors = ERRORS_GONE},
     {"snapshot::restore", "POST", "/sandboxes/:sandboxId/snapshots/restore", restore_fields,
      restore, "sandbox_snapshot_restore", SCOPE_WRITE,
      .help =
