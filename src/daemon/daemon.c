@@ -192,17 +192,9 @@ static void set_registries(struct daemon *d)
                                     });
 }
 
-static int start_engine(struct daemon *d, struct err *err)
+static void set_engine_config(struct daemon *d)
 {
     const struct daemon_config *c = &d->config;
-    struct native_config native = {
-        .data_dir = d->data,
-        .run_dir = d->run,
-        .cgroup = c->cgroup,
-        .memory_mb = c->total_memory,
-        .pids = c->total_pids,
-        .launcher_fd = d->launcher_fd,
-    };
 
     d->engine_config = (struct engine_config){
         .data_dir = d->data,
@@ -240,6 +232,21 @@ static int start_engine(struct daemon *d, struct err *err)
         .disk_reserve_mb = c->disk_reserve_mb,
         .memory = &d->memory,
     };
+}
+
+static int start_engine(struct daemon *d, struct err *err)
+{
+    const struct daemon_config *c = &d->config;
+    struct native_config native = {
+        .data_dir = d->data,
+        .run_dir = d->run,
+        .cgroup = c->cgroup,
+        .memory_mb = c->total_memory,
+        .pids = c->total_pids,
+        .launcher_fd = d->launcher_fd,
+    };
+
+    set_engine_config(d);
     set_registries(d);
     d->runtime = native_new(&native, err);
     d->launcher_fd = -1; /* the runtime's from here on, also when it failed */
