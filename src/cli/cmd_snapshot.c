@@ -12,6 +12,7 @@
 #include "cli/env_args.h"
 #include "cli/escape.h"
 #include "cli/name.h"
+#include "cli/objects.h"
 #include "cli/table.h"
 #include "cli/ui.h"
 
@@ -162,38 +163,14 @@ int cmd_snapshot_ls(struct args *args)
 
 int cmd_snapshot_inspect(struct args *args)
 {
-    auto_free char *id = url_encoded(args->words[0]);
-    auto_api struct api api = {0};
-    json_t *answer = NULL;
-    struct err err = {0};
-
-    if (api_open(&api, args, &err) < 0 ||
-        api_call(&api, "GET", NULL, &answer, &err, "/snapshots/%s", id) < 0)
-        return ui_fail(&err);
-    ui_json(answer);
-    json_decref(answer);
-    return STATUS_OK;
+    return objects_inspect(args, "snapshots");
 }
 
 /* ---- rm, restore, clone, fork ---- */
 
 int cmd_snapshot_rm(struct args *args)
 {
-    auto_api struct api api = {0};
-    struct err err = {0};
-    int status = STATUS_OK;
-
-    if (api_open(&api, args, &err) < 0)
-        return ui_fail(&err);
-    for (size_t i = 0; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
-        auto_free char *id = url_encoded(args->words[i]);
-
-        if (api_call(&api, "DELETE", NULL, NULL, &err, "/snapshots/%s", id) < 0)
-            status = ui_fail(&err);
-        else if (!args_has(args, "quiet"))
-            printf("%s\n", args->words[i]);
-    }
-    return status;
+    return objects_rm(args, "snapshots");
 }
 
 int cmd_snapshot_restore(struct args *args)

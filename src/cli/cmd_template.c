@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/objects.h"
 #include "cli/pull.h"
 #include "cli/table.h"
 #include "cli/template_args.h"
@@ -73,17 +74,7 @@ int cmd_template_ls(struct args *args)
 
 int cmd_template_show(struct args *args)
 {
-    auto_api struct api api = {0};
-    auto_free char *name = url_encoded(args->words[0]);
-    struct err err = {0};
-    json_t *template = NULL;
-
-    if (api_open(&api, args, &err) < 0 ||
-        api_call(&api, "GET", NULL, &template, &err, "/templates/%s", name) < 0)
-        return ui_fail(&err);
-    ui_json(template);
-    json_decref(template);
-    return STATUS_OK;
+    return objects_inspect(args, "templates");
 }
 
 /* Takes body. */
@@ -130,19 +121,5 @@ int template_build_again(struct args *args)
 
 int cmd_template_rm(struct args *args)
 {
-    auto_api struct api api = {0};
-    struct err err = {0};
-    int status = STATUS_OK;
-
-    if (api_open(&api, args, &err) < 0)
-        return ui_fail(&err);
-    for (size_t i = 0; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
-        auto_free char *name = url_encoded(args->words[i]);
-
-        if (api_call(&api, "DELETE", NULL, NULL, &err, "/templates/%s", name) < 0)
-            status = ui_fail(&err);
-        else
-            printf("%s\n", args->words[i]);
-    }
-    return status;
+    return objects_rm(args, "templates");
 }

@@ -7,6 +7,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/file_list.h"
+#include "cli/objects.h"
 #include "cli/remote_path.h"
 #include "cli/table.h"
 #include "cli/ui.h"
@@ -114,36 +115,12 @@ int cmd_volume_ls(struct args *args)
 
 int cmd_volume_inspect(struct args *args)
 {
-    auto_api struct api api = {0};
-    auto_free char *word = url_encoded(args->words[0]);
-    struct err err = {0};
-    json_t *volume = NULL;
-
-    if (api_open(&api, args, &err) < 0 ||
-        api_call(&api, "GET", NULL, &volume, &err, "/volumes/%s", word) < 0)
-        return ui_fail(&err);
-    ui_json(volume);
-    json_decref(volume);
-    return STATUS_OK;
+    return objects_inspect(args, "volumes");
 }
 
 int cmd_volume_rm(struct args *args)
 {
-    auto_api struct api api = {0};
-    struct err err = {0};
-    int status = STATUS_OK;
-
-    if (api_open(&api, args, &err) < 0)
-        return ui_fail(&err);
-    for (size_t i = 0; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
-        auto_free char *word = url_encoded(args->words[i]);
-
-        if (api_call(&api, "DELETE", NULL, NULL, &err, "/volumes/%s", word) < 0)
-            status = ui_fail(&err);
-        else
-            printf("%s\n", args->words[i]);
-    }
-    return status;
+    return objects_rm(args, "volumes");
 }
 
 int cmd_volume_attach(struct args *args)

@@ -620,10 +620,10 @@ const struct command commands[] = {
      "The name NEW is taken from whatever image had it. NAME can be an id, or 12 or more digits of "
      "it.",
      "cay image tag app:1.0 app:stable", NULL, 2, 2, false, "installed installed", cmd_image_tag},
-    {"image rm", "rmi", "NAME...", "remove images that no sandbox uses",
+    {"image rm", "rmi", "[flags] NAME...", "remove images that no sandbox uses",
      "An image with several names loses this one only; layers go with the last image that needs "
      "them.",
-     NULL, NULL, 1, ANY, false, "installed...", cmd_image_rm},
+     NULL, quiet_flags, 1, ANY, false, "installed...", cmd_image_rm},
     {"image prune", NULL, "[flags]", "remove images that are not needed",
      "Without --unused-for and --keep-size, all that no sandbox was made from. Images in use and "
      "the\n"
@@ -729,9 +729,9 @@ const struct command commands[] = {
      "cay template build --target test -f app/Dockerfile.dev app\n"
      "cay template build --pull web",
      template_build_flags, 1, 1, false, "build", cmd_template_build},
-    {"template rm", NULL, "NAME...", "remove templates",
-     "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL, NULL, 1,
-     ANY, false, "template...", cmd_template_rm},
+    {"template rm", NULL, "[flags] NAME...", "remove templates",
+     "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL,
+     quiet_flags, 1, ANY, false, "template...", cmd_template_rm},
     {"volume create", NULL, "[flags] NAME", "make a volume and print its id",
      "A volume is a folder of a fixed size that outlives sandboxes and can be in several at once. "
      "Its\n"
@@ -743,9 +743,9 @@ const struct command commands[] = {
      volume_ls_flags, 0, 1, false, NULL, cmd_volume_ls},
     {"volume inspect", NULL, "[flags] VOLUME", "show all about a volume, as JSON", NULL, NULL,
      json_flags, 1, 1, false, "volume", cmd_volume_inspect},
-    {"volume rm", NULL, "VOLUME...", "remove volumes and all that is in them",
-     "One that a sandbox has, also a stopped one, is not removed.", NULL, NULL, 1, ANY, false,
-     "volume...", cmd_volume_rm},
+    {"volume rm", NULL, "[flags] VOLUME...", "remove volumes and all that is in them",
+     "One that a sandbox has, also a stopped one, is not removed.", NULL, quiet_flags, 1, ANY,
+     false, "volume...", cmd_volume_rm},
     {"volume cp", NULL, "[flags] SOURCE TARGET", "copy files to or from a volume",
      "One of the two is VOLUME:PATH. No sandbox is needed. A directory is copied with all that is\n"
      "in it; links are skipped.",
