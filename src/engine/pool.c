@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
-#include "engine/spec_internal.h"
 #include "engine/warm_internal.h"
 #include "model/sandbox.h"
 #include "store/documents.h"
@@ -17,7 +16,7 @@ static json_t *profiles_json(const struct engine *e)
     json_t *a = json_array();
 
     for (const struct warm_profile *p = e->warm->profiles; p; p = p->next)
-        (void)json_array_append_new(a, warm_profile_json(e, p));
+        (void)json_array_append_new(a, warm_profile_json(p));
     return a;
 }
 
@@ -28,9 +27,9 @@ void engine_pool_profiles(struct engine *e, json_t **ret)
     pthread_mutex_unlock(&e->warm->lock);
 }
 
-static void count_ready(const struct engine *e, const struct warm_profile *p, json_t *by_profile)
+static void count_ready(const struct warm_profile *p, json_t *by_profile)
 {
-    auto_free char *key = warm_profile_key(e, p);
+    auto_free char *key = warm_profile_key(p);
     json_int_t others = json_integer_value(json_object_get(by_profile, key));
 
     (void)json_object_set_new(by_profile, key, json_integer(others + p->ready));
@@ -44,7 +43,7 @@ void engine_pool_status(struct engine *e, bool names, json_t **ret)
     pthread_mutex_lock(&e->warm->lock);
     for (const struct warm_profile *p = e->warm->profiles; p; p = p->next) {
         if (names)
-            count_ready(e, p, by_profile);
+            count_ready(p, by_profile);
         total += p->want.size;
         ready += p->ready;
     }
@@ -59,7 +58,7 @@ static int check_room(struct engine *e, const struct warm_profile *more, struct 
     unsigned n = 0, boxes = more->want.size;
 
     for (const struct warm_profile *p = e->warm->profiles; p; p = p->next) {
-        if (*p->id && warm_profile_same(e, p, more))
+        if (*p->id && warm_profile_same(p, more))
             return err_code(err, ERR_CONFLICT, "pool_profile_exists",
                             "the pool has such a profile already: %s", p->id);
         n++;
@@ -72,28 +71,11 @@ static int check_room(struct engine *e, const struct warm_profile *more, struct 
     return 0;
 }
 
-static int check_request(struct engine *e, const struct warm_profile *p, struct err *err)
+static int check_request(struct engine *e, struct warm_profile *p, struct err *err)
 {
-    struct sandbox_request req;
-    struct sandbox_spec spec;
-    struct err why = {0};
-    json_t *hold = NULL;
-    int r;
-
     if (!p->image == !p->template)
         return err_set(err, ERR_INVALID, "send image or template, one of them");
-    r = warm_profile_request(e, p, &req, &hold, &why);
-    if (r == 0) {
-        r = spec_read(e, &req, &spec, err);
-        if (r == 0)
-            sandbox_spec_done(&spec);
-    } else if (why.kind == ERR_UNAVAILABLE) {
-        r = 0; /* it is built later */
-    } else if (err) {
-        *err = why;
-    }
-    json_decref(hold);
-    return r;
+    return warm_profile_limits(e, p, &p->limits, err);
 }
 
 static void append(struct warm *w, struct warm_profile *p)
@@ -118,7 +100,7 @@ static int keep(struct engine *e, struct warm_profile *p, json_t **ret, struct e
     pthread_mutex_unlock(&w->lock);
     if (r < 0 || documents_put(w->kept, p->id, warm_profile_document(p), err) < 0)
         return -1;
-    *ret = warm_profile_json(e, p);
+    *ret = warm_profile_json(p);
     pthread_mutex_lock(&w->lock);
     append(w, p);
     pthread_mutex_unlock(&w->lock);

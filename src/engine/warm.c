@@ -34,12 +34,8 @@
 
 static bool fits(const struct sandbox *sb, const char *image_id, const struct sandbox_spec *spec)
 {
-    const struct sandbox_limits *has = &sb->spec.limits, *want = &spec->limits;
-
-    return has->memory_mb == want->memory_mb && has->cpu_millis == want->cpu_millis &&
-           has->pids == want->pids && has->disk_mb == want->disk_mb &&
-           sb->spec.network == spec->network && !spec->mounts &&
-           strcmp(sb->image_id, image_id) == 0;
+    return warm_limits_same(&sb->spec.limits, &spec->limits) && sb->spec.network == spec->network &&
+           !spec->mounts && strcmp(sb->image_id, image_id) == 0;
 }
 
 /* With the lock held. */
@@ -237,7 +233,7 @@ static void note_success(struct warm *w, struct warm_profile *p, struct sandbox 
     *box = (struct waiting){.sb = sb, .profile = warm_profile_ref(p)};
     *at = box;
     p->ready++;
-    p->made = sb->spec.limits;
+    p->limits = sb->spec.limits;
     p->failures = 0;
     p->again_ns = 0;
     free(p->error);
@@ -295,8 +291,9 @@ void warm_drop_stale(struct engine *e, const struct warm_profile *p, const char 
     while (*at) {
         struct sandbox *sb = (*at)->sb;
 
-        if ((*at)->profile == p &&
-            (!id || strcmp(id, sb->image_id) != 0 || !runtime_lives(e->runtime, &sb->box)))
+        if ((*at)->profile == p && (!id || strcmp(id, sb->image_id) != 0 ||
+                                    !warm_limits_same(&sb->spec.limits, &p->limits) ||
+                                    !runtime_lives(e->runtime, &sb->box)))
             warm_discard(e, take_out(at));
         else
             at = &(*at)->next;
@@ -314,10 +311,15 @@ static void look(struct engine *e)
         (void)warm_profile_ref(p);
     for (; p; p = next) {
         auto_free char *id = NULL;
+        struct sandbox_limits limits;
+        bool known;
 
         pthread_mutex_unlock(&w->lock);
         id = image_id_of(e, p);
+        known = warm_profile_limits(e, p, &limits, NULL) == 0;
         pthread_mutex_lock(&w->lock);
+        if (known)
+            p->limits = limits;
         warm_drop_stale(e, p, id);
         next = p->gone ? NULL : p->next; /* the rest next time */
         if (next)

@@ -48,9 +48,9 @@ struct warm_profile {
     struct pool_request want;
     char *image, *template; /* what want points to; one is NULL */
     int64_t created_ms;
-    unsigned ready;             /* boxes of it that wait */
-    struct sandbox_limits made; /* of the last box, with what a template says; 0 = there was none */
-    char *error;                /* why the last could not be made; NULL = it could */
+    unsigned ready;               /* boxes of it that wait */
+    struct sandbox_limits limits; /* that its boxes have, with what a template says */
+    char *error;                  /* why the last could not be made; NULL = it could */
     unsigned failures;
     int64_t again_ns; /* not before */
 };
@@ -75,8 +75,8 @@ struct warm {
     pthread_t thread;
 };
 
-/* With the lock held. Boxes of the profile that have ended go, and those of another image than
- * this; with NULL all. */
+/* With the lock held. Boxes of the profile that have ended go, and those with other limits or of
+ * another image than this; with NULL all. */
 void warm_drop_stale(struct engine *e, const struct warm_profile *p, const char *id);
 
 /* With one reference. An id of "" = of the configuration. */
@@ -91,11 +91,14 @@ int warm_profiles_load(struct engine *e, struct documents *kept, struct warm_pro
  * caller lets go; ERR_UNAVAILABLE "template_not_ready" when that is yet to be built. */
 int warm_profile_request(struct engine *e, const struct warm_profile *p,
                          struct sandbox_request *ret, json_t **ret_hold, struct err *err);
+/* The limits that its boxes are to have now, also when its template is yet to be built. */
+int warm_profile_limits(struct engine *e, const struct warm_profile *p, struct sandbox_limits *ret,
+                        struct err *err);
+bool warm_limits_same(const struct sandbox_limits *a, const struct sandbox_limits *b);
 /* Its image or its template. */
 const char *warm_profile_word(const struct warm_profile *p);
 json_t *warm_profile_document(const struct warm_profile *p);
-json_t *warm_profile_json(const struct engine *e, const struct warm_profile *p);
+json_t *warm_profile_json(const struct warm_profile *p);
 /* "image:memory:cpu:network"; free it. */
-char *warm_profile_key(const struct engine *e, const struct warm_profile *p);
-bool warm_profile_same(const struct engine *e, const struct warm_profile *p,
-                       const struct warm_profile *other);
+char *warm_profile_key(const struct warm_profile *p);
+bool warm_profile_same(const struct warm_profile *p, const struct warm_profile *other);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/spec_internal.h"
 #include "engine/templates.h"
 #include "engine/warm_internal.h"
 #include "model/limits.h"
@@ -104,6 +105,28 @@ int warm_profile_request(struct engine *e, const struct warm_profile *p,
         .network = p->want.network,
     };
     return p->template ? take_template(e, p->template, ret, ret_hold, err) : 0;
+}
+
+int warm_profile_limits(struct engine *e, const struct warm_profile *p, struct sandbox_limits *ret,
+                        struct err *err)
+{
+    struct sandbox_request req;
+    struct sandbox_spec spec;
+    struct err why = {0};
+    json_t *hold = NULL;
+    int r = warm_profile_request(e, p, &req, &hold, &why);
+
+    if (r == 0 || why.kind == ERR_UNAVAILABLE) { /* it is built later */
+        r = spec_read(e, &req, &spec, err);
+        if (r == 0) {
+            *ret = spec.limits;
+            sandbox_spec_done(&spec);
+        }
+    } else if (err) {
+        *err = why;
+    }
+    json_decref(hold);
+    return r;
 }
 
 /* ---- the configuration ---- */
@@ -267,63 +290,46 @@ int warm_profiles_load(struct engine *e, struct documents *kept, struct warm_pro
         }
     }
     json_decref(all);
+    for (struct warm_profile *p = *ret; p; p = p->next)
+        if (warm_profile_limits(e, p, &p->limits, NULL) < 0)
+            p->limits = e->config.default_limits; /* none can be made, which it is told for */
     return r;
 }
 
 /* ---- what callers see ---- */
 
-struct shown {
-    uint32_t memory_mb;
-    double cpu;
-    uint32_t pids, disk_mb;
-};
-
-static struct shown shown_of(const struct engine *e, const struct warm_profile *p)
+char *warm_profile_key(const struct warm_profile *p)
 {
-    const struct sandbox_limits *l =
-        p->template && p->made.memory_mb ? &p->made : &e->config.default_limits;
-    const struct pool_request *w = &p->want;
-
-    return (struct shown){
-        .memory_mb = w->memory_mb.given ? (uint32_t)w->memory_mb.value : l->memory_mb,
-        .cpu = w->cpu_cores.given ? w->cpu_cores.value : l->cpu_millis / 1000.0,
-        .pids = w->pids.given ? (uint32_t)w->pids.value : l->pids,
-        .disk_mb = w->disk_mb.given ? (uint32_t)w->disk_mb.value : l->disk_mb,
-    };
+    return xasprintf("%s:%u:%g:%s", warm_profile_word(p), p->limits.memory_mb,
+                     p->limits.cpu_millis / 1000.0, p->want.network ? "true" : "false");
 }
 
-char *warm_profile_key(const struct engine *e, const struct warm_profile *p)
+bool warm_limits_same(const struct sandbox_limits *a, const struct sandbox_limits *b)
 {
-    struct shown s = shown_of(e, p);
-
-    return xasprintf("%s:%u:%g:%s", warm_profile_word(p), s.memory_mb, s.cpu,
-                     p->want.network ? "true" : "false");
+    return a->memory_mb == b->memory_mb && a->cpu_millis == b->cpu_millis && a->pids == b->pids &&
+           a->disk_mb == b->disk_mb;
 }
 
-bool warm_profile_same(const struct engine *e, const struct warm_profile *p,
-                       const struct warm_profile *other)
+bool warm_profile_same(const struct warm_profile *p, const struct warm_profile *other)
 {
-    struct shown a = shown_of(e, p), b = shown_of(e, other);
-
     return !p->template == !other->template &&
            strcmp(warm_profile_word(p), warm_profile_word(other)) == 0 &&
-           a.memory_mb == b.memory_mb && a.cpu == b.cpu && a.pids == b.pids &&
-           a.disk_mb == b.disk_mb && p->want.network == other->want.network;
+           warm_limits_same(&p->limits, &other->limits) && p->want.network == other->want.network;
 }
 
-json_t *warm_profile_json(const struct engine *e, const struct warm_profile *p)
+json_t *warm_profile_json(const struct warm_profile *p)
 {
-    struct shown s = shown_of(e, p);
+    const struct sandbox_limits *l = &p->limits;
     json_t *o = json_object();
 
     if (*p->id)
         (void)json_object_set_new(o, "id", json_string(p->id));
     (void)json_object_set_new(o, p->template ? "template" : "image",
                               json_string(warm_profile_word(p)));
-    (void)json_object_set_new(o, "memory", json_integer(s.memory_mb));
-    (void)json_object_set_new(o, "cpu", json_real(s.cpu));
-    (void)json_object_set_new(o, "pids", json_integer(s.pids));
-    (void)json_object_set_new(o, "disk", json_integer(s.disk_mb));
+    (void)json_object_set_new(o, "memory", json_integer(l->memory_mb));
+    (void)json_object_set_new(o, "cpu", json_real(l->cpu_millis / 1000.0));
+    (void)json_object_set_new(o, "pids", json_integer(l->pids));
+    (void)json_object_set_new(o, "disk", json_integer(l->disk_mb));
     (void)json_object_set_new(o, "network", json_boolean(p->want.network));
     (void)json_object_set_new(o, "size", json_integer(p->want.size));
     (void)json_object_set_new(o, "ready", json_integer(p->ready));

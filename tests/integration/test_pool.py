@@ -169,6 +169,28 @@ def test_a_profile_may_be_a_template(pooled):
         api.delete("/templates/mine").ok()
 
 
+def test_a_profile_says_the_limits_that_its_boxes_have(pooled):
+    """Those of its template from the start, within the daemon's range, and others when the template has others."""
+    with pooled.api() as api:
+        config = {"image": "host", "memory": 256}
+        api.post("/templates", {"name": "sized", "config": config}).ok()
+        profile = api.post("/pool/profiles", {"template": "sized", "size": 1}).ok()
+        assert profile["memory"] == 256
+        full(api, 3)
+        api.post("/pool/profiles", {"template": "sized", "size": 1}).failed(409, "pool_profile_exists", profile["id"])
+        small = api.post("/pool/profiles", {"image": "host", "memory": 1, "size": 1}).ok()
+        assert small["memory"] == 64
+        api.post("/pool/profiles", {"image": "host", "memory": 64, "size": 1}).failed(409, "pool_profile_exists")
+        api.delete(f"/pool/profiles/{small['id']}").ok()
+        api.delete("/templates/sized").ok()
+        api.post("/templates", {"name": "sized", "config": {**config, "memory": 128}}).ok()
+        wait_until(lambda: api.get("/pool/status").ok()["by_profile"].get("sized:128:1:false") == 1, 20, "boxes as they are now")
+        before = waiting(pooled)
+        assert api.post("/sandboxes", {"template": "sized"}).ok()["id"] in before
+        api.delete("/templates/sized").ok()
+        api.delete(f"/pool/profiles/{profile['id']}").ok()
+
+
 def test_many_at_once_get_one_each(pooled):
     with pooled.api() as api:
         full(api)
