@@ -134,7 +134,8 @@ void sandbox_stopped_life(struct engine *e, struct sandbox *sb)
 {
     int64_t now = now_ms();
 
-    sandbox_set_expiry(sb, now, sandbox_expiry(now, e->config.stopped_ttl_s));
+    if (sb->expires_ms < EXPIRES_NEVER) /* what has no end stays */
+        sandbox_set_expiry(sb, now, sandbox_expiry(now, e->config.stopped_ttl_s));
     forget_process(sb);
 }
 

@@ -124,6 +124,11 @@ int engine_build_digest(struct engine *e, const struct build_layer *l,
 
 /* ---- the context ---- */
 
+int engine_build_room(struct engine *e, struct err *err)
+{
+    return space_check(e, err);
+}
+
 int engine_build_file(struct engine *e, int *ret_fd, struct err *err)
 {
     if (space_check(e, err) < 0)

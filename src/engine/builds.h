@@ -40,6 +40,8 @@ int engine_build_digest(struct engine *e, const struct build_layer *l,
  * (NULL = none): a text at the top of the archive that is no part of it. Both results are to be
  * freed; of the text NULL when there is none. */
 int engine_build_file(struct engine *e, int *ret_fd, struct err *err);
+/* Is there room for more in such a file? To be asked now and then. */
+int engine_build_room(struct engine *e, struct err *err);
 int engine_build_context(struct engine *e, int fd, uint64_t max_bytes, const char *apart,
                          size_t apart_max, const struct engine_watch *watch, char **ret_id,
                          char **ret_text, struct err *err);

@@ -107,7 +107,7 @@ int engine_snapshot_export_open(struct engine *e, const char *id, struct image_e
     json_t *o;
     int r;
 
-    if (snapshot_hold(e, id, &o, err) < 0)
+    if (snapshot_hold(e, id, NULL, &o, err) < 0)
         return -1;
     r = merge_layers(e, o, err);
     whole_id = xstrdup(text_of(o, "id"));

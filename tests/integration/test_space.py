@@ -1,6 +1,8 @@
 """The host's disk fills: nothing that was written is lost, and who writes waits for room."""
 
 import contextlib
+import http.client
+import json
 import os
 import subprocess
 import textwrap
@@ -285,3 +287,23 @@ def test_what_lasts_is_not_begun_without_room(host):
         assert api.sh(id, "cat /root/f") == "new\n"
         api.remove(id)
         api.delete(f"/snapshots/{snap}").ok()
+def test_files_of_a_build_leave_the_reserve_alone(host):
+    """Who sends an archive without end takes no room that sandboxes may need."""
+    piece, least = bytes(1 << 20), HOST_MB << 20
+    sending = http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)
+    sending.putrequest("POST", "/sandbox/templates/build?name=t")
+    sending.putheader("Content-Type", "application/octet-stream")
+    sending.putheader("Content-Length", str(HOST_MB << 20))
+    sending.endheaders()
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        for _ in range(HOST_MB):
+            sending.send(piece)
+            st = os.statvfs(host.data)
+            least = min(least, st.f_bavail * st.f_frsize)
+    with contextlib.suppress(ConnectionError):
+        answer = sending.getresponse()
+        assert answer.status == 503 and json.loads(answer.read())["code"] == "no_space"
+    sending.close()
+    assert least > 32 << 20, "the reserve was used up"
+    with host.api() as api:
+        wait_until(lambda: api.try_create(memory=64, disk=64).status == 200, 30, "room again")

@@ -8,9 +8,11 @@
 #include "service/build/build_internal.h"
 
 #define PIECE_BYTES (256u << 10)
+#define LOOK_BYTES  (16u << 20) /* between two looks at the host's disk */
 
-/* The archive as it comes, into a file that has no name and so ends with us. */
-static int receive(build_read read, void *arg, int fd, struct err *err)
+/* The archive as it comes, into a file that has no name and so ends with us. What is free on the
+ * host's disk belongs to sandboxes too. */
+static int receive(struct engine *e, build_read read, void *arg, int fd, struct err *err)
 {
     auto_free char *piece = xmalloc(PIECE_BYTES);
     uint64_t total = 0;
@@ -27,6 +29,9 @@ static int receive(build_read read, void *arg, int fd, struct err *err)
                             "the files of a build are at most %llu MiB: leave out what it does not "
                             "need with .dockerignore",
                             BUILD_CONTEXT_BYTES_MAX >> 20);
+        if (total / LOOK_BYTES != (total - (uint64_t)n) / LOOK_BYTES &&
+            engine_build_room(e, err) < 0)
+            return -1;
         r = write_all(fd, piece, (size_t)n);
         if (r < 0) {
             (void)err_sys(err, -r, "keep the files of the build");
@@ -43,7 +48,7 @@ int build_context_open(struct engine *e, build_read read, void *arg, const char 
     char *image_id = NULL, *text = NULL;
     auto_close int fd = -1;
 
-    if (engine_build_file(e, &fd, err) < 0 || receive(read, arg, fd, err) < 0)
+    if (engine_build_file(e, &fd, err) < 0 || receive(e, read, arg, fd, err) < 0)
         return -1;
     if (engine_build_context(e, fd, BUILD_CONTEXT_BYTES_MAX, apart, DOCKERFILE_BYTES_MAX, watch,
                              &image_id, &text, err) < 0)
