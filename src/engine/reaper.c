@@ -144,11 +144,11 @@ void reaper_unwatch(struct engine *e, struct sandbox *sb)
     pthread_mutex_unlock(&sb->lock);
 }
 
-/* False when another has its turn. */
-static bool box_ended(struct engine *e, struct sandbox *sb)
+/* In its turn. One that is stopped has a box for its files at most, which is not watched. */
+static void note_ended(struct engine *e, struct sandbox *sb)
 {
-    if (!turn_try(&sb->turn))
-        return false;
+    if (sandbox_is_stopped(sb))
+        return;
     if (runtime_lives(e->runtime, &sb->box)) {
         reaper_watch(e, sb); /* it was stopped and started since */
     } else if (sandbox_move_stopped(e, sb, "agent_lost", NULL) == 0) {
@@ -156,6 +156,14 @@ static bool box_ended(struct engine *e, struct sandbox *sb)
         quiet_leave_rest(e, sb);
         log_warn("a sandbox ended by itself", "id", sb->box.id);
     }
+}
+
+/* False when another has its turn. */
+static bool box_ended(struct engine *e, struct sandbox *sb)
+{
+    if (!turn_try(&sb->turn))
+        return false;
+    note_ended(e, sb);
     turn_give(&sb->turn);
     return true;
 }

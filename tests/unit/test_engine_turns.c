@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/boot_internal.h"
 #include "engine/health.h"
 #include "engine/images.h"
 #include "engine/reaper_internal.h"
@@ -164,6 +165,30 @@ static bool is_watched(struct sandbox *sb)
     yes = sb->watched_fd >= 0;
     pthread_mutex_unlock(&sb->lock);
     return yes;
+}
+
+/* Its descriptor is closed without the watcher's knowledge, and the number is another's then. */
+TEST(a_box_for_files_is_not_watched_though_the_one_before_it_ended)
+{
+    auto_free char *id = NULL;
+    struct sandbox *sb;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    sb = held(&w, id);
+    turn_await(&sb->turn);
+    fake_die(id);
+    while (is_watched(sb))
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(sandbox_halt(w.engine, sb, "requested", NULL), 0);
+    CHECK_INT(sandbox_boot(w.engine, sb, BOOT_QUIET, NULL), 0);
+    turn_give(&sb->turn);
+    (void)poll(NULL, 0, 200); /* the watcher tries again every 50 ms */
+    CHECK(!is_watched(sb));
+    check_status(&w, id, "stopped (requested)");
+    sandbox_unref(sb);
+    world_done(&w);
 }
 
 TEST(a_box_that_ends_while_it_is_removed_is_forgotten)
