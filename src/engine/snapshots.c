@@ -21,6 +21,7 @@
 #include "store/documents.h"
 
 #define LABELS_BYTES_MAX 65536
+#define AVERAGE_MAX      (32u << 10) /* bytes of a document, over as many as there may be */
 
 /* The document is written when the image is there, and goes before it: whenever the daemon ends,
  * there is a whole snapshot or none, and an image that no document has goes at the next start. */
@@ -204,12 +205,27 @@ static int check_texts(const char *name, const json_t *labels, struct err *err)
     return 0;
 }
 
+/* Each keeps the labels, metadata and environment of a sandbox, and lists have them all. */
+static int check_bytes(struct engine *e, struct err *err)
+{
+    uint64_t most = (uint64_t)e->config.max_snapshots * AVERAGE_MAX;
+
+    if (documents_bytes(e->snapshots->documents) < most)
+        return 0;
+    return err_code(err, ERR_LIMIT, "snapshot_limit",
+                    "labels, metadata and environments of the snapshots have %llu KiB, which is as "
+                    "much as they may: remove some (`cay snapshot rm`), or raise CAY_MAX_SNAPSHOTS",
+                    (unsigned long long)(most >> 10));
+}
+
 /* A place among those that there may be. */
 static int reserve(struct engine *e, struct err *err)
 {
     struct snapshots *s = e->snapshots;
     bool full;
 
+    if (e->config.max_snapshots > 0 && check_bytes(e, err) < 0)
+        return -1;
     pthread_mutex_lock(&s->lock);
     full = documents_count(s->documents) + s->coming >= e->config.max_snapshots;
     s->coming += !full;
@@ -316,6 +332,19 @@ int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,
 
 /* ---- change ---- */
 
+static bool adds_labels(const json_t *changes)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)changes, key, value)
+    {
+        if (*json_string_value(value))
+            return true;
+    }
+    return false;
+}
+
 static void merge_labels(json_t *o, const json_t *changes)
 {
     json_t *labels = json_object_get(o, "labels"), *value;
@@ -336,7 +365,7 @@ int engine_snapshot_label(struct engine *e, const char *id, const char *name, co
     json_t *o;
     int r;
 
-    if (check_texts(name, labels, err) < 0)
+    if (check_texts(name, labels, err) < 0 || (adds_labels(labels) && check_bytes(e, err) < 0))
         return -1;
     pthread_mutex_lock(&e->snapshots->lock);
     r = snapshot_find(e, id, &o, err);

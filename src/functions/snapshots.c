@@ -227,7 +227,7 @@ const struct function snapshot_functions[] = {
      .help = "Shows a snapshot", .gives = &snapshot_shape, .errors = ERRORS_SNAPSHOT},
     {"snapshot::label", "POST", "/snapshots/:snapshotId/label", label_fields, label, NULL,
      SCOPE_WRITE, .help = "Gives a snapshot another name, or labels", .gives = &snapshot_shape,
-     .errors = ERRORS_SNAPSHOT " no_space"},
+     .errors = ERRORS_SNAPSHOT " no_space snapshot_limit"},
     {"snapshot::clone", "POST", "/snapshots/:snapshotId/clone", clone_fields, clone_snapshot, NULL,
      SCOPE_WRITE, .help = "Makes a sandbox from a snapshot", .gives = &sandbox_shape,
      .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE},

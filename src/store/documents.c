@@ -26,7 +26,23 @@ struct documents {
     pthread_mutex_t lock;    /* by_id; never held while the disk is waited for */
     json_t *by_id;
     bool some_aside;
+    size_t bytes; /* as texts; with the lock */
 };
+
+static size_t bytes_of(const json_t *o)
+{
+    return o ? json_dumpb(o, NULL, 0, JSON_COMPACT) : 0;
+}
+
+/* Takes o; NULL = it goes. With the lock, but for a start. */
+static void set(struct documents *d, const char *id, json_t *o)
+{
+    d->bytes += bytes_of(o) - bytes_of(json_object_get(d->by_id, id));
+    if (o)
+        (void)json_object_set_new(d->by_id, id, o);
+    else
+        (void)json_object_del(d->by_id, id);
+}
 
 static void set_aside(struct documents *d, const char *file, const struct err *why)
 {
@@ -53,7 +69,7 @@ static int load(struct documents *d, const char *file, struct err *ret_err)
         const char *said = json_string_value(json_object_get(o, "id"));
 
         if (said && strcmp(said, id) == 0 && strlen(id) < ID_SIZE) {
-            (void)json_object_set_new(d->by_id, id, o);
+            set(d, id, o);
             return 0;
         }
         json_decref(o);
@@ -197,6 +213,16 @@ static void put_back(struct documents *d, const char *id, const char *file)
         (void)unlinkat(d->dir, file, 0);
 }
 
+size_t documents_bytes(struct documents *d)
+{
+    size_t n;
+
+    (void)pthread_mutex_lock(&d->lock);
+    n = d->bytes;
+    (void)pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
 int documents_put(struct documents *d, const char *id, json_t *o, struct err *err)
 {
     auto_free char *file = xasprintf("%s" SUFFIX, id);
@@ -206,7 +232,7 @@ int documents_put(struct documents *d, const char *id, json_t *o, struct err *er
     r = json_file_write(d->dir, file, json_incref(o), err);
     if (r == 0) {
         (void)pthread_mutex_lock(&d->lock);
-        (void)json_object_set_new(d->by_id, id, o);
+        set(d, id, o);
         (void)pthread_mutex_unlock(&d->lock);
     } else {
         json_decref(o);
@@ -227,7 +253,7 @@ int documents_delete(struct documents *d, const char *id, struct err *err)
         r = err_sys(err, errno, "remove the document of %s", id);
     (void)pthread_mutex_lock(&d->lock);
     if (faccessat(d->dir, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        (void)json_object_del(d->by_id, id);
+        set(d, id, NULL);
     (void)pthread_mutex_unlock(&d->lock);
     (void)pthread_mutex_unlock(&d->writing);
     return r;

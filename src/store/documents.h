@@ -25,6 +25,8 @@ json_t *documents_get(struct documents *d, const char *id);
 /* All, each with its `id`, in the order of `createdAt`: an array that is the caller's. */
 json_t *documents_all(struct documents *d);
 size_t documents_count(struct documents *d);
+/* What all of them take as texts. */
+size_t documents_bytes(struct documents *d);
 
 /* On the disk when this returns, also after a power cut; on failure the old one stays. The id is a
  * valid one (base/id.h). Takes o, which has it as `id`. */

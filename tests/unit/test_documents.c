@@ -62,6 +62,29 @@ TEST(what_was_put_is_there_after_a_start_in_the_order_of_making)
     documents_close(d);
 }
 
+TEST(what_they_take_is_counted)
+{
+    auto_dir char *dir = dir_new();
+    struct documents *d = open_in(dir);
+    size_t one, two;
+
+    CHECK_INT(documents_bytes(d), 0);
+    put(d, ID_A, 1, "a");
+    one = documents_bytes(d);
+    put(d, ID_B, 2, "bb");
+    two = documents_bytes(d);
+    CHECK_INT(two, 2 * one + 1);
+    put(d, ID_B, 2, "b");
+    CHECK_INT(documents_bytes(d), 2 * one);
+    documents_close(d);
+    d = open_in(dir);
+    CHECK_INT(documents_bytes(d), 2 * one);
+    CHECK_INT(documents_delete(d, ID_A, NULL), 0);
+    CHECK_INT(documents_delete(d, ID_A, NULL), 0);
+    CHECK_INT(documents_bytes(d), one);
+    documents_close(d);
+}
+
 TEST(what_was_deleted_stays_deleted)
 {
     auto_dir char *dir = dir_new();
