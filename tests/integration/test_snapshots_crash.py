@@ -151,3 +151,27 @@ def test_a_snapshot_that_is_told_to_have_failed_is_not_there(own):
                 api.delete(f"/snapshots/{snap}").ok()
         assert failed, "no call failed"
         api.remove(id)
+
+
+def test_clones_of_a_sandbox_that_is_removed_are_told_so(own):
+    """They wait for one another; those that come too late find neither the sandbox nor its disk."""
+    told = set()
+
+    def clone(id):
+        with own.api(timeout=60) as mine:
+            reply = mine.post(f"/sandboxes/{id}/clone", {})
+            told.add((reply.status, reply.json.get("code")))
+
+    with own.api() as api:
+        for _ in range(8):
+            id = api.create()["id"]
+            api.sh(id, "cd /root; for i in $(seq 300); do echo $i >f$i; done")
+            threads = [threading.Thread(target=clone, args=(id,)) for _ in range(6)]
+            [t.start() for t in threads]
+            threads[0].join(0.03)
+            api.delete(f"/sandboxes/{id}").ok()
+            [t.join() for t in threads]
+            for twin in api.ids():
+                api.remove(twin)
+    assert {code for status, code in told if status != 200} <= {
+        "sandbox_not_found", "sandbox_removed", "sandbox_not_running", "commit_interrupted"}, told
