@@ -203,12 +203,54 @@ static int tell_holders(struct engine *e, struct sandbox *sb, uint64_t device, c
         path, (long long)held[0].pid, held[0].command, held[0].path, n > 1 ? ", and others" : "");
 }
 
+/* Where a volume is in a sandbox; NULL = nowhere. -1: that cannot be told. */
+static int find_mounted(struct engine *e, struct sandbox *sb, dev_t device,
+                        const struct mount_spec *m, char **ret, struct err *err)
+{
+    errno = 0;
+    *ret = runtime_find_mount(e->runtime, &sb->box, device, m->sub, m->path);
+    if (!*ret && errno != 0)
+        return err_sys(err, errno, "look at what is mounted in %s", sb->box.id);
+    return 0;
+}
+
+/* Sandboxes can rename what it is mounted at and what is mounted of it: whatever there is of it is
+ * taken then, since each mount there belongs to a row. */
+static int find_of_any_name(struct engine *e, struct sandbox *sb, dev_t device,
+                            const struct mount_spec *m, char **ret, struct err *err)
+{
+    const struct mount_spec any = {0};
+
+    if (find_mounted(e, sb, device, m, ret, err) < 0)
+        return -1;
+    return *ret ? 0 : find_mounted(e, sb, device, &any, ret, err);
+}
+
 /* Who had a file open may close it between the two: so it is tried once more. */
+static int unmount_unless_held(struct engine *e, struct sandbox *sb, const char *at, dev_t device,
+                               const struct mount_spec *m, json_t **ret, struct err *err)
+{
+    struct err why = {0};
+    int r = runtime_detach(e->runtime, &sb->box, at, device, &why);
+
+    if (r < 0 && why.code && strcmp(why.code, "volume_busy") == 0) {
+        if (tell_holders(e, sb, device, m->path, ret, &why) < 0 &&
+            json_array_size(json_object_get(*ret, "processes")) == 0 &&
+            runtime_detach(e->runtime, &sb->box, at, device, NULL) == 0) {
+            json_decref(*ret);
+            *ret = NULL;
+            r = 0;
+        }
+    }
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
 static int unmount_now(struct engine *e, struct sandbox *sb, struct volume *v,
                        const struct mount_spec *m, json_t **ret, struct err *err)
 {
-    auto_free char *at = NULL;
-    struct err why = {0};
+    auto_free char *at = NULL, *still = NULL;
     struct stat st;
     int root, r;
 
@@ -216,30 +258,15 @@ static int unmount_now(struct engine *e, struct sandbox *sb, struct volume *v,
         return -1;
     if (fstat(root, &st) < 0)
         return err_sys(err, errno, "look at the volume");
-    errno = 0;
-    at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, m->sub, m->path);
-    /* Sandboxes can rename what it is mounted at and what is mounted of it: whatever there is of it
-     * is taken then, since each mount there belongs to a row. */
-    if (!at && errno == 0)
-        at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, NULL, NULL);
-    if (!at && errno != 0)
-        return err_sys(err, errno, "look at what is mounted in %s", sb->box.id);
+    if (find_of_any_name(e, sb, st.st_dev, m, &at, err) < 0)
+        return -1;
     if (!at)
         return 0; /* it was not mounted, and shall not be */
-    r = runtime_detach(e->runtime, &sb->box, at, st.st_dev, &why);
-    if (r < 0 && why.code && strcmp(why.code, "volume_busy") == 0) {
-        if (tell_holders(e, sb, st.st_dev, m->path, ret, &why) < 0 &&
-            json_array_size(json_object_get(*ret, "processes")) == 0 &&
-            runtime_detach(e->runtime, &sb->box, at, st.st_dev, NULL) == 0) {
-            json_decref(*ret);
-            *ret = NULL;
-            r = 0;
-        }
-    }
+    r = unmount_unless_held(e, sb, at, st.st_dev, m, ret, err);
+    if (r < 0 && !*ret && find_of_any_name(e, sb, st.st_dev, m, &still, NULL) == 0 && !still)
+        r = 0; /* it is done, and only the word of that was lost */
     if (r == 0)
         (void)syncfs(root); /* what was written there is there for the next */
-    else if (err)
-        *err = why;
     return r;
 }
 
@@ -338,7 +365,7 @@ static int recover_one(struct engine *e, struct sandbox *sb, const struct mount_
     if (r == 0 && fstat(root, &st) < 0)
         r = err_sys(err, errno, "look at the volume");
     if (r == 0)
-        at = runtime_find_mount(e->runtime, &sb->box, st.st_dev, m->sub, m->path);
+        r = find_mounted(e, sb, st.st_dev, m, &at, err);
     if (r == 0 && !at)
         r = mount_now(e, sb, m, err);
     volume_unpin(e, v);

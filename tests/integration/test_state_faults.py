@@ -526,3 +526,22 @@ def test_an_operation_whose_calls_of_the_kernel_fail(kept, volume, name):
         api.delete(f"/snapshots/{snap}").ok()
         api.remove(id)
         wait_for_empty_store(kept)
+
+
+@pytest.mark.needs("program:strace")
+@pytest.mark.parametrize("what", ["read:error=EIO", "recvmsg:error=ENOMEM"])
+def test_a_detach_that_cannot_see_or_hear_tells_how_it_is(kept, volume, what):
+    """What is mounted could not be read to its end, or the launcher's word that it is done was lost."""
+    failed = 0
+    with kept.api(timeout=60) as api:
+        id = api.create()["id"]
+        for nth in range(1, 6):
+            attach(api, volume, id).ok()
+            with failing(kept, what, nth), kept.api(timeout=60) as mine:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    failed += detach(mine, volume, id).status != 200
+            wait_until(lambda: api.exec(id, "true")["exitCode"] == 0)
+            if is_attached(api, id):
+                wait_until(lambda: detach(api, volume, id).status == 200, what="the launcher")
+        api.remove(id)
+    assert failed or what.startswith("recvmsg"), "no call failed"

@@ -257,6 +257,8 @@ char *native_find_mount(struct runtime *rt, const struct box *box, uint64_t devi
         free(found);
         found = xstrdup(at);
     }
+    if (f && ferror(f))
+        error = EIO; /* what comes after it is not known */
     if (f)
         (void)fclose(f);
     errno = error;
