@@ -169,7 +169,7 @@ int build_cache_open(struct engine *e, struct err *err)
 
     pthread_mutex_init(&c->lock, NULL);
     e->build_cache = c;
-    if (documents_open(e->data_dir, "builds", &c->documents, err) < 0)
+    if (documents_open(e->data_dir, "builds", NULL, &c->documents, err) < 0)
         return -1;
     all = documents_all(c->documents);
     json_array_foreach(all, i, o)

@@ -39,6 +39,12 @@ static const char *text_of(const json_t *o, const char *key)
     return text ? text : "";
 }
 
+static bool is_snapshot(json_t *o)
+{
+    return json_unpack_ex(o, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:I, s:I, s:{}, s:{}}", "name",
+                          "imageId", "size", "createdAt", "config", "labels") == 0;
+}
+
 int snapshots_open(struct engine *e, struct err *err)
 {
     struct snapshots *s = xcalloc(1, sizeof(*s));
@@ -47,7 +53,7 @@ int snapshots_open(struct engine *e, struct err *err)
 
     e->snapshots = s;
     (void)pthread_mutex_init(&s->lock, NULL);
-    if (documents_open(e->config.data_dir, "snapshots", &s->documents, err) < 0)
+    if (documents_open(e->config.data_dir, "snapshots", is_snapshot, &s->documents, err) < 0)
         return -1;
     if (documents_some_aside(s->documents))
         images_doubt(e, "snapshots");

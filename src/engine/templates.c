@@ -159,6 +159,12 @@ static void load_own(struct engine *e, struct templates *t, json_t *one)
     keep(t, one, true);
 }
 
+static bool is_template(json_t *o)
+{
+    return json_unpack_ex(o, NULL, JSON_VALIDATE_ONLY, "{s:s, s:I, s:{}}", "name", "createdAt",
+                          "config") == 0;
+}
+
 int templates_open(struct engine *e, struct err *err)
 {
     struct templates *t = xcalloc(1, sizeof(*t));
@@ -169,7 +175,7 @@ int templates_open(struct engine *e, struct err *err)
     (void)pthread_mutex_init(&t->changing, NULL);
     (void)pthread_mutex_init(&t->lock, NULL);
     t->turns = template_turns_new();
-    if (documents_open(e->config.data_dir, "templates", &t->documents, err) < 0)
+    if (documents_open(e->config.data_dir, "templates", is_template, &t->documents, err) < 0)
         return -1;
     if (documents_some_aside(t->documents))
         images_doubt(e, "templates");

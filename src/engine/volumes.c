@@ -242,6 +242,12 @@ int volume_clone(struct engine *e, struct volume *v, int *ret_fd, struct err *er
 
 /* ---- open, start ---- */
 
+static bool is_volume(json_t *o)
+{
+    return json_unpack_ex(o, NULL, JSON_VALIDATE_ONLY, "{s:s, s:I, s:I}", "name", "sizeMb",
+                          "createdAt") == 0;
+}
+
 int volumes_open(struct engine *e, struct err *err)
 {
     struct volumes *vs = xcalloc(1, sizeof(*vs));
@@ -252,7 +258,7 @@ int volumes_open(struct engine *e, struct err *err)
     (void)pthread_mutex_init(&vs->changing, NULL);
     (void)pthread_mutex_init(&vs->lock, NULL);
     cond_init_monotonic(&vs->unpinned);
-    if (documents_open(e->config.data_dir, "volumes", &vs->documents, err) < 0)
+    if (documents_open(e->config.data_dir, "volumes", is_volume, &vs->documents, err) < 0)
         return -1;
     all = documents_all(vs->documents);
     json_array_foreach(all, i, one)(void) add(vs, one);

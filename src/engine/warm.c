@@ -429,7 +429,7 @@ int warm_start(struct engine *e, struct err *err)
     struct warm *w = e->warm;
     int r;
 
-    if (documents_open(e->config.data_dir, FOLDER, &w->kept, err) < 0 ||
+    if (documents_open(e->config.data_dir, FOLDER, NULL, &w->kept, err) < 0 ||
         warm_profiles_load(e, w->kept, &w->profiles, err) < 0)
         return -1;
     w->look_ns = mono_ns() + LOOK_NS;

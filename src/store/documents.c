@@ -25,6 +25,7 @@ struct documents {
     pthread_mutex_t writing; /* one file at a time, so that memory and disk agree */
     pthread_mutex_t lock;    /* by_id; never held while the disk is waited for */
     json_t *by_id;
+    bool (*is_one)(json_t *o);
     bool some_aside;
     size_t bytes; /* as texts; with the lock */
 };
@@ -68,7 +69,7 @@ static int load(struct documents *d, const char *file, struct err *ret_err)
     if (json_file_read(d->dir, file, &o, &err) == 0) {
         const char *said = json_string_value(json_object_get(o, "id"));
 
-        if (said && strcmp(said, id) == 0 && strlen(id) < ID_SIZE) {
+        if (said && strcmp(said, id) == 0 && strlen(id) < ID_SIZE && (!d->is_one || d->is_one(o))) {
             set(d, id, o);
             return 0;
         }
@@ -108,13 +109,14 @@ static int load_all(struct documents *d, struct err *err)
     return r;
 }
 
-int documents_open(const char *data_dir, const char *folder, struct documents **ret,
-                   struct err *err)
+int documents_open(const char *data_dir, const char *folder, bool (*is_one)(json_t *o),
+                   struct documents **ret, struct err *err)
 {
     struct documents *d = xcalloc(1, sizeof(*d));
     auto_free char *path = xasprintf("%s/%s", data_dir, folder);
 
     d->by_id = json_object();
+    d->is_one = is_one;
     (void)pthread_mutex_init(&d->writing, NULL);
     (void)pthread_mutex_init(&d->lock, NULL);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)

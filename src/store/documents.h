@@ -11,10 +11,11 @@ struct err;
  * templates. Each is a JSON object in a file of its own, <data>/<folder>/<id>.json, and in memory.
  * Callable from any thread. */
 
-/* Makes the folder when there is none. A file that is no document is set aside as <id>.json.damaged
- * and logged; one that cannot be read for another reason is a failure. */
-int documents_open(const char *data_dir, const char *folder, struct documents **ret,
-                   struct err *err);
+/* Makes the folder when there is none. A file that is no document, or of which is_one (NULL = any)
+ * says that it is none of these, is set aside as <id>.json.damaged and logged; one that cannot be
+ * read for another reason is a failure. */
+int documents_open(const char *data_dir, const char *folder, bool (*is_one)(json_t *o),
+                   struct documents **ret, struct err *err);
 void documents_close(struct documents *d);
 
 /* There was one that is set aside, now or at an earlier start: nobody knows what it named. */

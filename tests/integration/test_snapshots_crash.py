@@ -106,7 +106,10 @@ def test_at_random_moments(daemon_of):
         nothing_left(daemon, api, box)
 
 
-def test_a_damaged_document_costs_no_files(own):
+@pytest.mark.parametrize("damage", [lambda text, id: text[:100], lambda text, id: f'{{"id": "{id}"}}',
+                                    lambda text, id: text.replace('"imageId": "', '"imageId": 5, "was": "')],
+                         ids=["cut", "empty", "changed"])
+def test_a_damaged_document_costs_no_files(own, damage):
     """Which image it named is not known, so all stay until somebody has mended or removed it."""
     with own.api() as api:
         id = api.create()["id"]
@@ -116,7 +119,7 @@ def test_a_damaged_document_costs_no_files(own):
         own.stop()
         document = own.data / "snapshots" / f"{snap}.json"
         whole = document.read_text()
-        document.write_text(whole[:100])
+        document.write_text(damage(whole, snap))
         own.start()
         assert api.get("/snapshots").ok()["snapshots"] == []
         assert [p["what"] for p in api.get("/health").ok()["problems"]] == ["document_damaged"]

@@ -14,12 +14,17 @@
 #define ID_A "vol_a00000000000000000000000"
 #define ID_B "vol_b00000000000000000000000"
 
+static bool has_name(json_t *o)
+{
+    return json_is_string(json_object_get(o, "name"));
+}
+
 static struct documents *open_in(const char *dir)
 {
     struct documents *d = NULL;
     struct err err = {0};
 
-    if (documents_open(dir, "volumes", &d, &err) < 0)
+    if (documents_open(dir, "volumes", has_name, &d, &err) < 0)
         TAP_FAIL("documents_open: %s", err.text);
     return d;
 }
@@ -118,6 +123,20 @@ TEST(a_damaged_one_is_set_aside_and_the_others_are_read)
     documents_close(d);
 }
 
+TEST(one_that_is_none_of_these_is_set_aside)
+{
+    auto_dir char *dir = dir_new();
+    struct documents *d = open_in(dir);
+
+    CHECK_INT(documents_put(d, ID_A, json_pack("{s:s}", "id", ID_A), NULL), 0);
+    put(d, ID_B, 2, "b");
+    documents_close(d);
+    d = open_in(dir);
+    CHECK_INT(documents_count(d), 1);
+    CHECK(documents_some_aside(d));
+    documents_close(d);
+}
+
 TEST(one_that_cannot_be_read_now_is_no_damaged_one)
 {
     auto_dir char *dir = dir_new();
@@ -133,7 +152,7 @@ TEST(one_that_cannot_be_read_now_is_no_damaged_one)
     few.rlim_cur = (rlim_t)dup(0) + 2; /* the folder, and its names */
     CHECK_INT(close((int)few.rlim_cur - 2), 0);
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
-    CHECK_INT(documents_open(dir, "volumes", &d, &err), -1);
+    CHECK_INT(documents_open(dir, "volumes", has_name, &d, &err), -1);
     CHECK_INT(err.sys, EMFILE);
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &was), 0);
     CHECK_INT(access(file, F_OK), 0);
