@@ -150,7 +150,8 @@ static void load_own(struct engine *e, struct templates *t, json_t *one)
     if (*image_of(one) && image_get_id(e->images, image_of(one), &image, &err) < 0) {
         log_warn("the image of a template is gone", "template", text_of(one, "name"), "error",
                  err.text);
-        if (strcmp(text_of(json_object_get(one, "build"), "source"), "directory") != 0)
+        if (err.kind == ERR_NOT_FOUND &&
+            strcmp(text_of(json_object_get(one, "build"), "source"), "directory") != 0)
             (void)json_object_del(one, "build");
     }
     image_free(image);

@@ -262,11 +262,13 @@ int engine_volume_files(struct engine *e, const char *word, const char *path, en
         close_fd(&fd);
         return r;
     }
-    while (r == 0 && n < ENTRIES_MAX && (entry = readdir(dir)))
+    while (r == 0 && n < ENTRIES_MAX && (errno = 0, entry = readdir(dir)))
         if (!str_is_dot(entry->d_name)) {
             r = list_entry(&a, dirfd(dir), entry->d_name, each, arg, err);
             n++;
         }
+    if (r == 0 && n < ENTRIES_MAX && errno != 0)
+        r = explain(errno, a.path, err);
     (void)closedir(dir);
     return r;
 }

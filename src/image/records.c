@@ -238,7 +238,7 @@ bool records_has(int recordsfd, const char *id)
 {
     auto_free char *file = xasprintf("%s" SUFFIX, id);
 
-    return faccessat(recordsfd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return faccessat(recordsfd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 int records_list(int recordsfd, char ***ret, struct err *err)

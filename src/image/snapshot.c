@@ -48,10 +48,12 @@ int snapshot_base(struct work *w, const char *base_id, struct record *ret, char 
         *ret_document = NULL;
         return 0;
     }
-    if (!digits || records_read(w->store->records, digits, ret, err) < 0 ||
-        records_document(w->store->records, digits, ret_document, err) < 0)
+    if (!digits || !records_has(w->store->records, digits))
         return err_code(err, ERR_CONFLICT, "image_not_found",
                         "what it was made from is not on this machine any more");
+    if (records_read(w->store->records, digits, ret, err) < 0 ||
+        records_document(w->store->records, digits, ret_document, err) < 0)
+        return -1;
     memcpy(w->held, digits, DIGEST_HEX);
     return 0;
 }

@@ -199,12 +199,14 @@ static int walk_part(struct walk *w, const struct view *old, const struct view *
         close_fd(&fd);
         return -1;
     }
-    while (r == 0 && (e = readdir(dir))) {
+    while (r == 0 && (errno = 0, e = readdir(dir))) {
         if (str_is_dot(e->d_name) || is_in(v, at, of_old ? new : old, e->d_name) ||
             (of_old && is_in(new, new->n, old, e->d_name)))
             continue;
         r = look_named(w, old, new, e->d_name, err);
     }
+    if (r == 0 && errno != 0)
+        r = layer_sys_error(err, errno, w->path);
     (void)closedir(dir);
     return r;
 }

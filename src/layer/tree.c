@@ -33,6 +33,7 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* an offset of its own */
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *e;
+    int failed;
 
     if (!d) {
         int saved = errno;
@@ -40,7 +41,7 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
         close_fd(&fd);
         return err_sys(err, saved, "read a folder");
     }
-    while ((e = readdir(d)) && n < max) {
+    while ((errno = 0, e = readdir(d)) && n < max) {
         if (str_is_dot(e->d_name))
             continue;
         if (n + 1 >= cap) {
@@ -50,7 +51,10 @@ int tree_names(int dirfd, size_t max, char ***ret, struct err *err)
         names[n++] = xstrdup(e->d_name);
         names[n] = NULL;
     }
+    failed = e ? 0 : errno;
     (void)closedir(d);
+    if (failed)
+        return err_sys(err, failed, "read a folder");
     if (e)
         return err_code(err, ERR_TOO_LARGE, "image_too_large", "a folder has more than %zu entries",
                         max);

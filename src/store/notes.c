@@ -313,8 +313,10 @@ int store_take_back(struct store *s, struct err *err)
         return err_sys(err, errno, "read the folder of the sandboxes");
     }
     store_begin(s);
-    while (r == 0 && (e = readdir(dir)))
+    while (r == 0 && (errno = 0, e = readdir(dir)))
         r = visit(s, e->d_name, err);
+    if (r == 0 && errno != 0)
+        r = err_sys(err, errno, "read the folder of the sandboxes");
     (void)closedir(dir);
     return store_commit(s, r < 0 ? NULL : err) < 0 ? -1 : r;
 }

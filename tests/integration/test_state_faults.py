@@ -529,6 +529,36 @@ def test_an_operation_whose_calls_of_the_kernel_fail(kept, volume, name):
 
 
 @pytest.mark.needs("program:strace")
+def test_a_folder_that_cannot_be_read_costs_no_images_and_no_files(kept):
+    """What is not seen there is not gone: no image goes with it, and no snapshot is without it."""
+    with kept.api(timeout=60) as api:
+        id = api.create()["id"]
+        write(api, id, "s")
+        api.post(f"/sandboxes/{id}/commit", {"name": "named:1"}).ok()
+        failed = 0
+        for nth in range(1, 8):
+            with failing(kept, "getdents64:error=EIO", nth), kept.api(timeout=60) as mine:
+                taken = mine.post(f"/sandboxes/{id}/snapshots", {})
+                for one in snapshots(mine) if taken.status == 200 else []:
+                    mine.delete(f"/snapshots/{one['id']}")  # which collects what nobody needs
+            failed += taken.status != 200
+            twin = api.create(image="named:1")["id"]
+            assert generation(api, twin) == "s"
+            api.remove(twin)
+            with failing(kept, "getdents64:error=EIO", nth), kept.api(timeout=60) as mine:
+                told = mine.get(f"/sandboxes/{id}/diff")
+            if told.status == 200:
+                assert len([c for c in told.json["changes"] if c["path"].startswith("/root/g/")]) == SIZE + 1
+            failed += told.status != 200
+        assert failed, "no call failed"
+        for one in snapshots(api):
+            api.delete(f"/snapshots/{one['id']}").ok()
+        api.remove(id)
+        api.delete("/images/named:1").ok()
+        wait_for_empty_store(kept)
+
+
+@pytest.mark.needs("program:strace")
 @pytest.mark.parametrize("what", ["read:error=EIO", "recvmsg:error=ENOMEM"])
 def test_a_detach_that_cannot_see_or_hear_tells_how_it_is(kept, volume, what):
     """What is mounted could not be read to its end, or the launcher's word that it is done was lost."""
