@@ -16,6 +16,11 @@ def cut(path):
     os.truncate(path, 100000)
 
 
+def overwritten(path):
+    with open(path, "r+b") as f:
+        f.write(bytes(1 << 20))
+
+
 def folder(path):
     path.unlink()
     path.mkdir()
@@ -25,7 +30,7 @@ def attach(api, volume, id):
     return api.post(f"/volumes/{volume}/attach", {"sandboxId": id, "mountPath": "/vol"})
 
 
-@pytest.mark.parametrize("damage", [gone, cut, folder])
+@pytest.mark.parametrize("damage", [gone, cut, overwritten, folder])
 def test_a_volume_without_its_file(own, damage):
     with own.api() as api:
         id = api.create()["id"]
@@ -49,7 +54,7 @@ def test_a_volume_without_its_file(own, damage):
         api.remove(id)
 
 
-@pytest.mark.parametrize("damage", [gone, cut])
+@pytest.mark.parametrize("damage", [gone, cut, overwritten])
 def test_a_stopped_sandbox_without_its_disk(own, damage):
     with own.api() as api:
         id = api.create(disk=64)["id"]

@@ -77,7 +77,11 @@ static int repair(const char *path, struct err *err)
     if (r < 0)
         return -1;
     return r > CHECK_FIXED_MUCH
-               ? err_set(err, ERR_INTERNAL, "%s cannot be repaired (e2fsck says %d)", path, r)
+               ? err_code(
+                     err, ERR_CONFLICT, "disk_damaged",
+                     "%s cannot be repaired (e2fsck says %d): put a copy of it back, or remove "
+                     "what it belongs to",
+                     strrchr(path, '/') + 1, r)
                : 0;
 }
 
@@ -103,7 +107,10 @@ int image_check(const char *path, int image, struct err *err)
 
     if (pread(image, super, sizeof(super), SUPER_AT) != sizeof(super) ||
         u16_at(super + MAGIC_AT) != MAGIC)
-        return err_set(err, ERR_INTERNAL, "%s is no disk of a sandbox", path);
+        return err_code(err, ERR_CONFLICT, "disk_damaged",
+                        "%s has no filesystem any more: put a copy of it back, or remove what it "
+                        "belongs to",
+                        strrchr(path, '/') + 1);
     state = u16_at(super + STATE_AT);
     journal = u16_at(super + FEATURES_AT) & FEATURES_JOURNAL;
     if (!journal && !(state & STATE_CLEAN))
