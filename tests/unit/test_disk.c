@@ -694,7 +694,7 @@ TEST(what_is_no_disk_is_refused_and_left_as_it_is)
 
     CHECK_INT(ftruncate(fd, 1 << 20), 0);
     CHECK_INT(disk_mount(d, FIRST, 65536, &disk, &err), -1);
-    CHECK(strstr(err.text, "no disk"));
+    CHECK(err.code && strcmp(err.code, "disk_damaged") == 0);
     CHECK_INT(access(path, F_OK), 0);
     disk_free(d);
 }
