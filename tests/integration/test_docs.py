@@ -104,7 +104,7 @@ echo 'print(1)' >app.py
 echo 1,2 | tee data data.csv data.json project/in.csv src/a >/dev/null
 world() {
     cay rm --all --yes >/dev/null 2>&1 || true
-    case $1 in *template*) cay template create web host >/dev/null 2>&1 || true ;; esac
+    case $1 in *template*) cay template rm web >/dev/null 2>&1 || true; cay template create web host >/dev/null ;; esac
     for snapshot in $(cay snapshot ls -q); do cay snapshot rm -q $snapshot; done
     case $1 in "cay run"*|"cay create"*|"id="*) return ;; esac
     cay create --name web >/dev/null
