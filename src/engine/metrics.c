@@ -6,7 +6,9 @@
 #include "engine/engine_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/snapshots_internal.h"
 #include "engine/space_internal.h"
+#include "engine/volumes_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
@@ -41,6 +43,17 @@ static bool has_box(struct sandbox *sb, const void *arg)
     has = sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED;
     pthread_mutex_unlock(&sb->lock);
     return has;
+}
+
+static bool is_stopped(struct sandbox *sb, const void *arg)
+{
+    bool is;
+
+    (void)arg;
+    pthread_mutex_lock(&sb->lock);
+    is = sb->state == SANDBOX_STOPPED;
+    pthread_mutex_unlock(&sb->lock);
+    return is;
 }
 
 int engine_sandbox_metrics(struct engine *e, const char *id, json_t **ret, struct err *err)
@@ -85,11 +98,15 @@ int engine_metrics(struct engine *e, json_t **ret, struct err *err)
 {
     json_int_t uptime = (mono_ns() - e->start_ns) / 1000000000;
     json_t *o = json_object();
-    size_t n, active;
+    size_t n, active, stopped;
 
     (void)err;
     free(roster_select(e, has_box, NULL, 0, 0, &n, &active));
+    free(roster_select(e, is_stopped, NULL, 0, 0, &n, &stopped));
     (void)json_object_set_new(o, "activeSandboxes", json_integer((json_int_t)active));
+    (void)json_object_set_new(o, "stoppedSandboxes", json_integer((json_int_t)stopped));
+    (void)json_object_set_new(o, "snapshots", json_integer((json_int_t)snapshots_count(e)));
+    (void)json_object_set_new(o, "volumes", json_integer((json_int_t)volumes_count(e)));
     (void)json_object_set_new(o, "totalCreated", json_integer(atomic_load(&e->created)));
     (void)json_object_set_new(o, "totalKilled", json_integer(atomic_load(&e->killed)));
     (void)json_object_set_new(o, "totalExpired", json_integer(atomic_load(&e->expired)));

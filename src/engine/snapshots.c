@@ -224,6 +224,11 @@ static int check_bytes(struct engine *e, struct err *err)
                     (unsigned long long)(most >> 10));
 }
 
+size_t snapshots_count(struct engine *e)
+{
+    return documents_count(e->snapshots->documents);
+}
+
 /* A place among those that there may be. */
 static int reserve(struct engine *e, struct err *err)
 {

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct engine;
@@ -13,6 +14,7 @@ struct snapshots;
 int snapshots_open(struct engine *e, struct err *err);
 void snapshots_close(struct snapshots *s);
 
+size_t snapshots_count(struct engine *e);
 /* A copy of the document, by id or name. */
 int snapshot_find(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* The same; where several have the name, the one that is of the sandbox (NULL = of any). */

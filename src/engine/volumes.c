@@ -453,6 +453,11 @@ static int make(struct engine *e, const char *id, const char *name, uint32_t siz
     return r;
 }
 
+size_t volumes_count(struct engine *e)
+{
+    return documents_count(e->volumes->documents);
+}
+
 static int create(struct engine *e, const char *name, uint32_t size_mb, char ret[ID_SIZE],
                   struct err *err)
 {
@@ -460,7 +465,7 @@ static int create(struct engine *e, const char *name, uint32_t size_mb, char ret
 
     if (check_name(name, err) < 0)
         return -1;
-    if (documents_count(e->volumes->documents) >= e->config.max_volumes)
+    if (volumes_count(e) >= e->config.max_volumes)
         return err_code(err, ERR_LIMIT, "volume_limit",
                         "there are %u volumes, as many as there may be (CAY_MAX_VOLUMES): remove "
                         "one",

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct engine;
@@ -19,6 +20,7 @@ void volumes_close(struct engine *e);
 /* Before any sandbox is recovered: finishes what a daemon that was killed had begun. */
 void volumes_start(struct engine *e);
 
+size_t volumes_count(struct engine *e);
 /* By id or name; let go with volume_unpin. */
 int volume_pin(struct engine *e, const char *word, struct volume **ret, struct err *err);
 void volume_unpin(struct engine *e, struct volume *v);

@@ -14,6 +14,9 @@ const struct shape metrics_shape = {"Metrics", metrics_fields, .help = "what a s
 
 static const struct field global_fields[] = {
     {"activeSandboxes", FIELD_INT, .example = "1", .help = "that run or are paused"},
+    {"stoppedSandboxes", FIELD_INT, .example = "2", .help = "whose disks are kept"},
+    {"snapshots", FIELD_INT, .example = "3", .help = "how many there are"},
+    {"volumes", FIELD_INT, .example = "1", .help = "how many there are"},
     {"totalCreated", FIELD_INT, .example = "42", .help = "since the data folder is there"},
     {"totalKilled", FIELD_INT, .example = "40", .help = "by a call"},
     {"totalExpired", FIELD_INT, .example = "1", .help = "because their time was over"},

@@ -101,9 +101,15 @@ def test_global_metrics_count(own):
         assert now["activeSandboxes"] == first["activeSandboxes"] + 1
         assert now["totalCreated"] == first["totalCreated"] + 2
         assert now["totalKilled"] == first["totalKilled"] + 1
+        assert (now["stoppedSandboxes"], now["snapshots"], now["volumes"]) == (0, 0, 0)
+        api.post(f"/sandboxes/{ids[1]}/snapshots", {}).ok()
+        api.post("/volumes", {"name": "v", "sizeMb": 16}).ok()
+        api.post(f"/sandboxes/{ids[1]}/stop").ok()
         own.kill9()
         own.start()
-        assert api.get("/metrics").ok()["totalCreated"] == now["totalCreated"]
+        after = api.get("/metrics").ok()
+        assert after["totalCreated"] == now["totalCreated"]
+        assert (after["activeSandboxes"], after["stoppedSandboxes"], after["snapshots"], after["volumes"]) == (0, 1, 1, 1)
 
 
 def test_health_needs_nothing(api):
