@@ -28,7 +28,8 @@ static void close_all(int *fds, size_t n)
         close_fd(&fds[i]);
 }
 
-static int merge_into(struct work *w, const int *fds, size_t n, uint64_t *ret_bytes,
+/* The first own ones of those become one. */
+static int merge_into(struct work *w, const int *fds, size_t n, size_t own, uint64_t *ret_bytes,
                       struct err *err)
 {
     auto_free char *made = xasprintf("%s/" SNAPSHOT_LAYER, w->tmp);
@@ -42,7 +43,7 @@ static int merge_into(struct work *w, const int *fds, size_t n, uint64_t *ret_by
         return -1;
     layer_init(&l, root);
     l.budget = &budget;
-    if (layer_merge(&l, fds, n, err) < 0)
+    if (layer_merge(&l, fds, own, fds + own, n - own, err) < 0)
         return -1;
     r = trusted_set_note(root, &(struct layer_note){l.bytes, l.entries});
     if (r < 0)
@@ -51,22 +52,32 @@ static int merge_into(struct work *w, const int *fds, size_t n, uint64_t *ret_by
     return layer_sync(root, err);
 }
 
+/* Topmost first; the last is what images stand on that have it not. */
+static int open_layer(const struct image_store *s, const struct record *r, size_t n)
+{
+    int dir = n < r->n_layers ? s->layers : r->host ? s->host : s->base;
+    const char *name = n < r->n_layers ? r->layers[r->n_layers - 1 - n].dir
+                       : r->host       ? s->host_layer
+                                       : BASE_LAYER;
+
+    return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 /* Its own layers are the topmost ones. */
 static int merge(struct work *w, const struct record *r, size_t own, uint64_t *ret_bytes,
                  struct err *err)
 {
-    auto_free int *fds = xcalloc(own, sizeof(*fds));
+    auto_free int *fds = xcalloc(r->n_layers + 1, sizeof(*fds));
     int failed = 0;
     size_t n = 0;
 
-    for (; n < own && !failed; n++) {
-        fds[n] = openat(w->store->layers, r->layers[r->n_layers - 1 - n].dir,
-                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (; n < r->n_layers + 1 && !failed; n++) {
+        fds[n] = open_layer(w->store, r, n);
         if (fds[n] < 0)
             failed = err_sys(err, errno, "open a layer");
     }
     if (!failed)
-        failed = merge_into(w, fds, own, ret_bytes, err);
+        failed = merge_into(w, fds, n, own, ret_bytes, err);
     close_all(fds, n);
     return failed;
 }

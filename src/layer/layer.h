@@ -157,8 +157,10 @@ int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct er
 int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, struct err *err);
 
 /* Layers that lie on one another, topmost first, all on l's filesystem, become one in l, which is
- * new and empty: it shows and hides the same of what is below the lowest. */
-int layer_merge(struct layer *l, const int *layers, size_t n, struct err *err);
+ * new and empty: it shows and hides the same of what is below the lowest, and hides nothing that is
+ * not there. */
+int layer_merge(struct layer *l, const int *layers, size_t n, const int *below, size_t n_below,
+                struct err *err);
 
 /* ---- and back ---- */
 

@@ -26,8 +26,8 @@ struct merge {
     char data[CONTENT_SIZE];
 };
 
-static int merge_folder(struct merge *m, const struct view *parts, int to, unsigned depth,
-                        struct err *err);
+static int merge_folder(struct merge *m, const struct view *parts, const struct view *below, int to,
+                        unsigned depth, struct err *err);
 
 /* The folder of that name in the parts from the first one on; *ret_hides when something that it
  * lies on is not to be seen any more. */
@@ -75,15 +75,16 @@ static int set_time(int from, int to, const char *name, struct err *err)
     return 0;
 }
 
-static int merge_sub(struct merge *m, const struct view *parts, size_t first, const char *name,
-                     int to, unsigned depth, struct err *err)
+static int merge_sub(struct merge *m, const struct view *parts, const struct view *below,
+                     size_t first, const char *name, int to, unsigned depth, struct err *err)
 {
-    auto_view struct view v = {0};
+    auto_view struct view v = {0}, v_below = {0};
     auto_close int fd = -1;
     bool hides;
     int r;
 
-    if (enter(parts, first, name, &v, &hides, err) < 0)
+    if (enter(parts, first, name, &v, &hides, err) < 0 ||
+        (!hides && view_enter(below, name, &v_below, err) < 0))
         return -1;
     if (depth >= DEPTH_MAX)
         return err_set(err, ERR_TOO_LARGE, "folders are nested deeper than %d", DEPTH_MAX);
@@ -95,7 +96,7 @@ static int merge_sub(struct merge *m, const struct view *parts, size_t first, co
     r = hides ? make_opaque(m->layer, fd) : 0;
     if (r < 0)
         return layer_sys_error(err, -r, name);
-    return merge_folder(m, &v, fd, depth + 1, err);
+    return merge_folder(m, &v, &v_below, fd, depth + 1, err);
 }
 
 static int copy_one(struct merge *m, int dirfd, const char *name, int to, struct err *err)
@@ -125,10 +126,10 @@ static bool is_above(const struct view *parts, size_t below, const char *name)
     return false;
 }
 
-static int merge_entry(struct merge *m, const struct view *parts, size_t at, const char *name,
-                       int to, unsigned depth, struct err *err)
+static int merge_entry(struct merge *m, const struct view *parts, const struct view *below,
+                       size_t at, const char *name, int to, unsigned depth, struct err *err)
 {
-    struct stat st;
+    struct stat st, hidden;
 
     if (is_above(parts, at, name))
         return 0;
@@ -137,7 +138,10 @@ static int merge_entry(struct merge *m, const struct view *parts, size_t at, con
     if (fstatat(parts->fds[at], name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return layer_sys_error(err, errno, name);
     if (S_ISDIR(st.st_mode))
-        return merge_sub(m, parts, at, name, to, depth, err);
+        return merge_sub(m, parts, below, at, name, to, depth, err);
+    /* One of nothing would be seen: overlayfs leaves them out of merged folders only. */
+    if (is_whiteout(&st) && view_find(below, name, &hidden) < 0)
+        return 0;
     if (S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_size < LINK_SIZE)
         return copy_one(m, parts->fds[at], name, to, err);
     if (linkat(parts->fds[at], name, to, name, 0) < 0)
@@ -146,8 +150,8 @@ static int merge_entry(struct merge *m, const struct view *parts, size_t at, con
     return 0;
 }
 
-static int merge_part(struct merge *m, const struct view *parts, size_t at, int to, unsigned depth,
-                      struct err *err)
+static int merge_part(struct merge *m, const struct view *parts, const struct view *below,
+                      size_t at, int to, unsigned depth, struct err *err)
 {
     int fd = openat(parts->fds[at], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -160,31 +164,33 @@ static int merge_part(struct merge *m, const struct view *parts, size_t at, int 
     }
     while (r == 0 && (errno = 0, e = readdir(dir)))
         if (!str_is_dot(e->d_name))
-            r = merge_entry(m, parts, at, e->d_name, to, depth, err);
+            r = merge_entry(m, parts, below, at, e->d_name, to, depth, err);
     if (r == 0 && errno)
         r = layer_sys_error(err, errno, ".");
     (void)closedir(dir);
     return r;
 }
 
-static int merge_folder(struct merge *m, const struct view *parts, int to, unsigned depth,
-                        struct err *err)
+static int merge_folder(struct merge *m, const struct view *parts, const struct view *below, int to,
+                        unsigned depth, struct err *err)
 {
     if (set_meta(parts->fds[0], to, ".", err) < 0)
         return -1;
     for (size_t i = 0; i < parts->n; i++)
-        if (merge_part(m, parts, i, to, depth, err) < 0)
+        if (merge_part(m, parts, below, i, to, depth, err) < 0)
             return -1;
     return set_time(parts->fds[0], to, ".", err);
 }
 
-int layer_merge(struct layer *l, const int *layers, size_t n, struct err *err)
+int layer_merge(struct layer *l, const int *layers, size_t n, const int *below, size_t n_below,
+                struct err *err)
 {
     auto_free struct merge *m = xcalloc(1, sizeof(*m));
-    auto_view struct view roots = {0};
+    auto_view struct view roots = {0}, roots_below = {0};
 
     m->layer = l;
-    if (view_root(&(struct stack){.layers = layers, .n = n}, &roots, err) < 0)
+    if (view_root(&(struct stack){.layers = layers, .n = n}, &roots, err) < 0 ||
+        view_root(&(struct stack){.layers = below, .n = n_below}, &roots_below, err) < 0)
         return -1;
-    return merge_folder(m, &roots, l->root, 0, err);
+    return merge_folder(m, &roots, &roots_below, l->root, 0, err);
 }

@@ -509,7 +509,8 @@ def test_a_snapshot_leaves_as_a_layer_and_comes_back(own, tmp_path):
             twin = api.post(f"/snapshots/{one['id']}/clone", {}).ok()["id"]
         cay(own, "snapshot", "export", "n1", str(layer), check=True)
         names = tarfile.open(layer).getnames()
-        assert {"root/0", "root/1", "root/t/.wh.plain", "root/t/twin"} <= set(names), names
+        assert {"root/0", "root/1", "root/t/twin", "home/.wh.user"} <= set(names), names
+        assert not {"root/t/plain", "root/t/.wh.plain"} & set(names), "what is not below needs no hiding"
         api.post("/snapshots/import", {"path": str(layer), "image": "host"}).failed(403, "local_only")
         with own.unix_api() as root:
             root.post("/snapshots/import", {"path": str(layer), "image": "none:1"}).failed(404, "image_not_found")
@@ -518,6 +519,21 @@ def test_a_snapshot_leaves_as_a_layer_and_comes_back(own, tmp_path):
             broken.write_bytes(b"no archive")
             assert root.post("/snapshots/import", {"path": str(broken), "image": "host"}).status == 400
         assert not [n for n in os.listdir(own.data / "images/layers") if n.startswith("tmp_")]
+
+
+def test_what_merged_layers_hid_from_one_another_is_not_seen(own):
+    """A whiteout of nothing would be a name in its folder that cannot be looked at or removed."""
+    with own.api() as api:
+        box = api.create()["id"]
+        for n in range(5):
+            api.sh(box, f"mkdir -p /root/d/e; cd /root/d; rm -rf gone* e/gone*; echo >gone{n}; echo >e/gone{n}")
+            one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
+            box = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
+        path = f"/snapshots/{one['id']}"
+        wait_until(lambda: api.get(path).ok()["imageId"] != one["imageId"], 20, "the layers to be merged")
+        twin = api.post(f"{path}/clone", {}).ok()["id"]
+        assert api.sh(twin, "cd /root/d; ls -A . e") == ".:\ne\ngone4\n\ne:\ngone4\n"
+        assert api.sh(twin, "rm -r /root/d && ls -A /root") == ""
 
 
 def test_a_snapshot_is_exported_twice_at_once(own):
