@@ -222,6 +222,17 @@ static int check_images(const struct daemon_config *c, struct err *err)
     return 0;
 }
 
+/* One that is none would allow nothing, and nobody would know why. */
+static int check_binds(const struct daemon_config *c, struct err *err)
+{
+    for (char *const *path = c->bind_allow; path && *path; path++)
+        if (**path != '/' || strstr(*path, "/../") || str_ends(*path, "/.."))
+            return err_set(err, ERR_INVALID,
+                           "CAY_BIND_ALLOW must hold absolute paths without .., not \"%.80s\"",
+                           *path);
+    return 0;
+}
+
 int config_check(const struct daemon_config *c, struct err *err)
 {
     static const char letters[] =
@@ -254,5 +265,7 @@ int config_check(const struct daemon_config *c, struct err *err)
         return err_set(err, ERR_INVALID, "--detach and --ready-fd are two ways of saying the same");
     if (has(c->hosts, "*") && !c->token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
+    if (check_binds(c, err) < 0)
+        return -1;
     return check_images(c, err);
 }
