@@ -52,10 +52,11 @@ int process_detach(int *ret_ready_fd, struct err *err)
 {
     int ready[2];
     char word;
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     pid_t pid;
 
-    if (pipe2(ready, O_CLOEXEC) < 0)
-        return err_sys(err, errno, "make a pipe");
+    if (nothing < 0 || pipe2(ready, O_CLOEXEC) < 0)
+        return err_sys(err, errno, "make a pipe, or open /dev/null");
     pid = fork();
     if (pid < 0)
         return err_sys(err, errno, "fork");
@@ -65,6 +66,11 @@ int process_detach(int *ret_ready_fd, struct err *err)
     }
     (void)close(ready[0]);
     (void)setsid();
+    /* Who reads the caller's output from a pipe would wait for the daemon's end. */
+    (void)dup2(nothing, STDIN_FILENO);
+    (void)dup2(nothing, STDOUT_FILENO);
+    if (nothing > STDERR_FILENO)
+        (void)close(nothing);
     *ret_ready_fd = ready[1];
     return 0;
 }
