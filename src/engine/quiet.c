@@ -315,7 +315,8 @@ void files_done(struct sandbox *sb)
         return;
     pthread_mutex_lock(&sb->lock);
     sb->visits--;
-    sb->quiet_until_ns = mono_ns() + IDLE_NS;
+    if (sb->quiet == QUIET_BOX) /* what is ready for a start is so for longer */
+        sb->quiet_until_ns = mono_ns() + IDLE_NS;
     pthread_mutex_unlock(&sb->lock);
     sandbox_unref(sb);
 }

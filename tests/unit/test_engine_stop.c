@@ -318,6 +318,30 @@ TEST(files_of_a_stopped_one_have_a_box_in_which_nothing_runs)
     world_done(&w);
 }
 
+TEST(a_call_that_was_under_way_does_not_shorten_how_long_a_start_is_ready)
+{
+    auto_free char *id = NULL;
+    int64_t until = mono_ns() + 300 * 1000000000ll;
+    struct sandbox *sb;
+    struct world w;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    CHECK_INT(files_begin(w.engine, id, &sb, NULL), 0);
+    stop(&w, id);
+    turn_await(&sb->turn);
+    sandbox_ref(sb);
+    sb->ready_wanted = false; /* this runtime cannot */
+    sb->quiet_until_ns = until;
+    quiet_set(sb, QUIET_READY);
+    files_done(sb);
+    CHECK(sb->quiet_until_ns == until);
+    quiet_set(sb, QUIET_NOTHING);
+    turn_give(&sb->turn);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 TEST(a_box_for_files_goes_with_the_engine)
 {
     auto_free char *id = NULL;
