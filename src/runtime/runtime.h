@@ -200,7 +200,7 @@ struct runtime_ops {
      * nobody has it yet, until volume_keep. */
     int (*volume_make)(struct runtime *rt, const char *id, uint32_t mb, struct err *err);
     int (*volume_keep)(struct runtime *rt, const char *id, struct err *err);
-    /* Makes it nobody's again: what is left is removed by volume_remove. */
+    /* Makes it nobody's again: what is left is removed by volume_remove. Fine if it is gone. */
     int (*volume_doom)(struct runtime *rt, const char *id, struct err *err);
     /* Whatever its name says. Fine if it is gone. */
     int (*volume_remove)(struct runtime *rt, const char *id, struct err *err);

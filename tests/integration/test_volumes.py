@@ -125,6 +125,15 @@ def test_a_detach_that_cannot_be_stored_has_not_happened(shared, volume):
     api.remove(id)
 
 
+def test_a_volume_whose_file_is_gone_can_be_removed(shared, volume):
+    api, make = volume
+    lost = make("lost")["id"]
+    (shared.data / "volumes" / f"{lost}.img").unlink()
+    assert api.try_create(volumes=[{"name": "lost", "mountPath": "/l"}]).status >= 400
+    api.delete("/volumes/lost").ok()
+    api.get("/volumes/lost").failed(404, "volume_not_found")
+
+
 def test_detach_names_who_has_files_open(volume):
     api, make = volume
     make("busy")

@@ -130,6 +130,7 @@ int native_volume_keep(struct runtime *rt, const char *id, struct err *err)
     return rename_to(native_of(rt), id, VOLUME_NEW, VOLUME_KEPT, err);
 }
 
+/* Of one whose file somebody has taken away there is a document still, which can go. */
 int native_volume_doom(struct runtime *rt, const char *id, struct err *err)
 {
     auto_free char *path = path_of(native_of(rt), id, VOLUME_KEPT);
