@@ -2,10 +2,11 @@
 
 import os
 import subprocess
+import time
 
 import pytest
 
-from cay_harness import read_text
+from cay_harness import read_text, wait_until
 
 
 @pytest.fixture
@@ -137,6 +138,40 @@ def test_two_places_that_change_their_names(place):
     assert api.exec(other, "touch /x/m/f; ls /v 2>&1")["exitCode"] != 0
     assert api.sh(id, "ls /v/rw /v/ro") == "/v/ro:\n\n/v/rw:\n"
     api.remove(other)
+
+
+HOLDER = """
+import os, resource, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+fd = os.open("/etc/passwd", os.O_RDONLY)
+try:
+    while True:
+        os.dup(fd)
+except OSError:
+    pass
+for _ in range(40):
+    if os.fork() == 0:
+        time.sleep(1000)
+os.chdir("/v")
+print("held", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_open_files_do_not_hold_up_a_detach(shared):
+    """2.6 million of them, and one folder of the volume: nobody waits until all are looked at."""
+    with shared.api() as api:
+        v = api.post("/volumes", {"name": "held", "sizeMb": 16}).ok()["id"]
+        id = api.create(memory=512, volumes=[{"name": "held", "mountPath": "/v"}])["id"]
+        api.write(id, "/workspace/h.py", HOLDER)
+        x = api.background(id, "exec python3 /workspace/h.py")
+        wait_until(lambda: "held" in str(api.background_logs(x["id"])), 30)
+        began = time.monotonic()
+        api.post("/volumes/held/detach", {"sandboxId": id}).failed(409, "volume_busy")
+        assert time.monotonic() - began < 5
+        api.remove(id)
+        api.delete(f"/volumes/{v}").ok()
 
 
 def test_what_was_just_made_for_a_sub_path_becomes_a_link(place, probe_path, tmp_path):

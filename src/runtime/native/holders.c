@@ -16,8 +16,11 @@
 /* Who in a box has something of a mount open, read from the host's /proc. What the box's processes
  * call themselves and their files is theirs to choose: only printable characters are told. */
 
+#define LOOKS_MAX 100000
+
 struct search {
     uint64_t device;
+    unsigned looks; /* at files and mappings so far: a box can have millions of them */
     struct box_holder *found;
     size_t n, max;
 };
@@ -72,6 +75,11 @@ static void tell(struct search *s, int proc, const char *path)
     copy_clean(h->path, sizeof(h->path), path);
 }
 
+static bool goes_on(struct search *s)
+{
+    return s->looks++ < LOOKS_MAX;
+}
+
 /* One link of /proc: is what it leads to on the device? Nothing is opened. */
 static bool link_holds(const struct search *s, int dir, const char *name, char *path, size_t size)
 {
@@ -85,7 +93,7 @@ static bool link_holds(const struct search *s, int dir, const char *name, char *
     return true;
 }
 
-static bool file_holds(const struct search *s, int proc, char *path, size_t size)
+static bool file_holds(struct search *s, int proc, char *path, size_t size)
 {
     int fd = openat(proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -94,7 +102,7 @@ static bool file_holds(const struct search *s, int proc, char *path, size_t size
 
     if (!dir && fd >= 0)
         (void)close(fd);
-    while (dir && !holds && (e = readdir(dir)))
+    while (dir && !holds && goes_on(s) && (e = readdir(dir)))
         holds = !str_is_dot(e->d_name) && link_holds(s, dirfd(dir), e->d_name, path, size);
     if (dir)
         (void)closedir(dir);
@@ -102,7 +110,7 @@ static bool file_holds(const struct search *s, int proc, char *path, size_t size
 }
 
 /* "55d0-55d1 r--p 0000 07:05 12   /data/lib.so" */
-static bool mapping_holds(const struct search *s, int proc, char *path, size_t size)
+static bool mapping_holds(struct search *s, int proc, char *path, size_t size)
 {
     int fd = openat(proc, "maps", O_RDONLY | O_CLOEXEC);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
@@ -112,7 +120,7 @@ static bool mapping_holds(const struct search *s, int proc, char *path, size_t s
 
     if (!f && fd >= 0)
         (void)close(fd);
-    while (f && !holds && getline(&line, &room, f) > 0) {
+    while (f && !holds && goes_on(s) && getline(&line, &room, f) > 0) {
         unsigned major_number, minor_number;
         const char *name = strchr(line, '/');
 
@@ -141,10 +149,10 @@ static void look_at(int64_t pid, void *arg)
     proc = s->n < s->max ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (proc < 0)
         return;
-    holds = file_holds(s, proc, path, sizeof(path));
     for (size_t i = 0; !holds && i < ARRAY_LEN(links); i++)
         holds = link_holds(s, proc, links[i], path, sizeof(path));
-    if (holds || mapping_holds(s, proc, path, sizeof(path)))
+    if (holds || file_holds(s, proc, path, sizeof(path)) ||
+        mapping_holds(s, proc, path, sizeof(path)))
         tell(s, proc, path);
 }
 
