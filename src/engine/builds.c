@@ -1,6 +1,5 @@
 #include "engine/builds.h"
 
-#include <poll.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -49,12 +48,9 @@ static int goes_on(const json_t *event, void *arg)
 {
     const struct building *b = arg;
     const struct engine_watch *watch = b->watch;
-    struct pollfd caller = {.fd = watch ? watch->cancel_fd : -1, .events = POLLRDHUP};
 
     (void)event;
-    if (atomic_load(&b->engine->draining))
-        return -1;
-    if (poll(&caller, 1, 0) == 1 && (!watch->cancelled || watch->cancelled(watch->arg)))
+    if (atomic_load(&b->engine->draining) || engine_watch_is_over(watch))
         return -1;
     return watch && watch->progress ? watch->progress(NULL, watch->arg) : 0;
 }

@@ -166,7 +166,8 @@ static void remove_made(struct engine *e, json_t *made)
 }
 
 static int create_all(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                      unsigned n, const struct clone_name *name, json_t **ret, struct err *err)
+                      unsigned n, const struct clone_name *name, const struct engine_watch *watch,
+                      json_t **ret, struct err *err)
 {
     json_t *made = json_array(), *one;
 
@@ -174,7 +175,8 @@ static int create_all(struct engine *e, const struct sandbox_spec *spec, const c
         auto_free char *numbered = name->name && n > 1 ? xasprintf("%s-%u", name->name, i) : NULL;
         const struct clone_name its = {numbered ? numbered : name->name, name->unique};
 
-        if (create_like(e, spec, image_id, &its, &one, err) < 0) {
+        if (snapshot_check_watch(watch, err) < 0 ||
+            create_like(e, spec, image_id, &its, &one, err) < 0) {
             remove_made(e, made);
             return -1;
         }
@@ -185,7 +187,7 @@ static int create_all(struct engine *e, const struct sandbox_spec *spec, const c
 }
 
 int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
-                json_t **ret, struct err *err)
+                const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_free char *image_id = NULL;
@@ -195,9 +197,9 @@ int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const stru
 
     if (sandbox_get(e, sandbox_id, &sb, err) < 0 || copy_spec(sb, &spec, err) < 0)
         return -1;
-    r = snapshot_take(e, sb, &image_id, &bytes, err);
+    r = snapshot_take(e, sb, watch, &image_id, &bytes, err);
     if (r == 0) {
-        r = create_all(e, &spec, image_id, n, name, ret, err);
+        r = create_all(e, &spec, image_id, n, name, watch, ret, err);
         engine_image_let_go(e, image_id);
     }
     sandbox_spec_done(&spec);

@@ -1,6 +1,5 @@
 #include "engine/images.h"
 
-#include <poll.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -255,9 +254,8 @@ int image_check_archived(const char *name, void *arg, struct err *err)
 static int on_import(const json_t *event, void *arg)
 {
     const struct engine_watch *watch = arg;
-    struct pollfd caller = {.fd = watch->cancel_fd, .events = POLLRDHUP};
 
-    if (poll(&caller, 1, 0) == 1 && (!watch->cancelled || watch->cancelled(watch->arg)))
+    if (engine_watch_is_over(watch))
         return -1;
     return watch->progress ? watch->progress(event, watch->arg) : 0;
 }

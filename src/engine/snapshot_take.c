@@ -8,6 +8,7 @@
 #include "engine/snapshots_internal.h"
 #include "engine/space_internal.h"
 #include "engine/still_internal.h"
+#include "engine/watch.h"
 #include "image/image.h"
 
 /* What a sandbox changed becomes a layer. It stands still from begin to end, which image_snapshot
@@ -16,6 +17,7 @@
 struct taking {
     struct engine *engine;
     struct sandbox *sb;
+    const struct engine_watch *watch;
     int disk;
     char *held; /* the image, which is kept from before it is there; NULL = not yet known */
 };
@@ -35,10 +37,19 @@ static void end(void *arg)
     still_end(t->engine, t->sb);
 }
 
+int snapshot_check_watch(const struct engine_watch *watch, struct err *err)
+{
+    if (engine_watch_is_over(watch))
+        return err_code(err, ERR_CONFLICT, "cancelled", "nobody waited for it any more");
+    return 0;
+}
+
 static int goes_on(void *arg, struct err *err)
 {
     struct taking *t = arg;
 
+    if (snapshot_check_watch(t->watch, err) < 0)
+        return -1;
     return still_goes_on(t->engine, t->sb, err);
 }
 
@@ -72,10 +83,10 @@ static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, struct 
     return r;
 }
 
-int snapshot_take(struct engine *e, struct sandbox *sb, char **ret_image_id, int64_t *ret_bytes,
-                  struct err *err)
+int snapshot_take(struct engine *e, struct sandbox *sb, const struct engine_watch *watch,
+                  char **ret_image_id, int64_t *ret_bytes, struct err *err)
 {
-    struct taking t = {.engine = e, .sb = sb, .disk = -1};
+    struct taking t = {.engine = e, .sb = sb, .watch = watch, .disk = -1};
     unsigned own;
     int r;
 

@@ -312,7 +312,8 @@ static int make(struct engine *e, struct sandbox *sb, const char *name, const js
     struct snapshot_new new = {.sandbox_id = sb->box.id, .name = name, .labels = labels};
     int r;
 
-    if (snapshot_take(e, sb, &new.image_id, &new.bytes, err) < 0)
+    /* Who has not waited finds it in the list. */
+    if (snapshot_take(e, sb, NULL, &new.image_id, &new.bytes, err) < 0)
         return -1;
     pthread_mutex_lock(&sb->lock);
     new.config = sandbox_spec_json(&sb->spec);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct engine;
+struct engine_watch;
 struct err;
 struct image_export;
 
@@ -42,11 +43,11 @@ struct clone_name {
 /* A new sandbox from it, with the configuration of the old one. */
 int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
                           json_t **ret, struct err *err);
-/* The same of a sandbox as it is now: n of them, or none. Names are <name>-1 and so on when there
- * are several. Gives an array. */
+/* The same of a sandbox as it is now: n of them, or none, as when watch (NULL = nobody) is over
+ * before. Names are <name>-1 and so on when there are several. Gives an array. */
 #define FORK_MAX 1000
 int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
-                json_t **ret, struct err *err);
+                const struct engine_watch *watch, json_t **ret, struct err *err);
 
 /* {changes: [{kind, path, type, size}], truncated}: what it changed against a snapshot, or (NULL)
  * against what it was made from, by path. It stands still meanwhile. */

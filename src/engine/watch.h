@@ -15,3 +15,6 @@ struct engine_watch {
     int cancel_fd;
     int64_t until_ns; /* mono_ns; 0 = no time */
 };
+
+/* Does nobody wait any more? Never so of NULL. */
+bool engine_watch_is_over(const struct engine_watch *watch);

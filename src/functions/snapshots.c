@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/images.h"
+#include "engine/watch.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
 
@@ -97,9 +98,10 @@ static int import(struct call *call, struct err *err)
 static int clone_sandbox(struct call *call, struct err *err)
 {
     struct clone_name name = in_name(call);
+    struct engine_watch watch = call_watch(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), 1, &name, &made, err) < 0)
+    if (engine_fork(call->engine, in_id(call), 1, &name, &watch, &made, err) < 0)
         return -1;
     call->out = json_incref(json_array_get(made, 0));
     json_decref(made);
@@ -109,10 +111,11 @@ static int clone_sandbox(struct call *call, struct err *err)
 static int fork_sandbox(struct call *call, struct err *err)
 {
     struct clone_name name = in_name(call);
+    struct engine_watch watch = call_watch(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &name, &made, err) <
-        0)
+    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &name, &watch,
+                    &made, err) < 0)
         return -1;
     call->out = json_pack("{s:o}", "sandboxes", made);
     return 0;
@@ -243,9 +246,9 @@ const struct function snapshot_functions[] = {
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
      "sandbox_clone", SCOPE_WRITE,
      .help = "Makes a sandbox from another as it is now, with its files and its configuration",
-     .gives = &sandbox_shape, .errors = ERRORS_TAKE " " ERRORS_CLONE},
+     .gives = &sandbox_shape, .errors = ERRORS_TAKE " " ERRORS_CLONE " cancelled"},
     {"sandbox::fork", "POST", "/sandboxes/:sandboxId/fork", fork_fields, fork_sandbox, NULL,
      SCOPE_WRITE, .help = "Makes several such clones, or none", .gives = &fork_shape,
-     .errors = ERRORS_TAKE " " ERRORS_CLONE},
+     .errors = ERRORS_TAKE " " ERRORS_CLONE " cancelled"},
     {0},
 };

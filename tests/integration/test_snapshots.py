@@ -247,6 +247,24 @@ def test_forks_are_all_or_none(daemon_of):
         wait_until(lambda: not list((own.data / "images/layers").iterdir()), what="its image to go")
 
 
+@pytest.mark.parametrize("what", ["clone", "fork", "snapshots"])
+def test_who_does_not_wait_gets_no_sandbox(own, what):
+    """Nobody would know of it. A snapshot is there for all who look."""
+    with own.api() as api, own.api(timeout=0.1) as hasty:
+        box = api.create()["id"]
+        api.sh(box, "head -c 250M /dev/zero >/root/large")
+        with pytest.raises(TimeoutError):
+            hasty.post(f"/sandboxes/{box}/{what}", {"count": 3} if what == "fork" else {})
+        hasty.close()
+        wait_until(lambda: api.try_exec(box, "true").status == 200, 60, "it to go on")
+        if what == "snapshots":
+            wait_until(lambda: api.get("/snapshots").ok()["snapshots"], 60, "the snapshot")
+            api.delete("/snapshots/" + api.get("/snapshots").ok()["snapshots"][0]["id"]).ok()
+        assert api.ids() == [box]
+        # what was copied is gone: another of it finds nothing in its way
+        api.remove(api.post(f"/sandboxes/{box}/clone", {}).ok()["id"])
+
+
 def test_there_are_so_many_and_no_more(daemon_of):
     own = daemon_of(env={"CAY_MAX_SNAPSHOTS": 1}).start()
     with own.api() as api:
