@@ -10,7 +10,6 @@
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
-#include "engine/policy.h"
 #include "engine/sandboxes.h"
 #include "engine/space_internal.h"
 #include "engine/watch.h"
@@ -25,12 +24,9 @@ int engine_build_base(struct engine *e, const char *name, const char *platform,
                       const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct sandbox_request req = {.image = name, .platform = platform};
-    auto_free char *known = image_of_id(e, name);
     struct image *image;
 
-    /* An id is no way around the list, as with a create. */
-    if (policy_check(e->policy, known && *known ? known : name, err) < 0 ||
-        image_obtain(e, &req, watch, &image, err) < 0)
+    if (image_check_allowed(e, name, err) < 0 || image_obtain(e, &req, watch, &image, err) < 0)
         return -1;
     *ret = image_json(e, image);
     return 0;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/images.h"
+#include "engine/images_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "engine/snapshots.h"
@@ -91,6 +92,8 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     struct sandbox_request req = {
         .image = spec->image,
         .image_id = image_id,
+        .template = spec->template,
+        .template_build = spec->template_build,
         .name = name->name,
         .unique = name->unique,
         .timeout_s = given(spec->timeout_s),
@@ -107,6 +110,9 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     };
     int r;
 
+    /* What a template was built from was allowed to it then, as for its own sandboxes. */
+    if (!spec->template_build && image_check_allowed(e, spec->image, err) < 0)
+        return -1;
     want_mounts(e, spec->mounts, &mounts);
     req.volumes = mounts.volumes;
     req.tmpfs = mounts.tmpfs;

@@ -70,6 +70,13 @@ char *image_of_id(struct engine *e, const char *name)
     return found;
 }
 
+int image_check_allowed(struct engine *e, const char *name, struct err *err)
+{
+    auto_free char *known = image_of_id(e, name);
+
+    return policy_check(e->policy, known && *known ? known : name, err);
+}
+
 /* ---- pull ---- */
 
 static int not_installed(const char *name, struct err *err)

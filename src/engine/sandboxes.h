@@ -29,8 +29,9 @@ struct sandbox_request {
      * up, pulled or asked of the list of allowed images, and `image` is only what is shown. */
     const char *image_id;
     const char *template; /* what the template is called that all this came from; NULL = none */
-    const char *name;     /* NULL = the id */
-    bool unique;          /* no other sandbox may have that name */
+    const char *template_build; /* the image that it had become; NULL = none */
+    const char *name;           /* NULL = the id */
+    bool unique;                /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     bool network;
     const json_t *env, *metadata; /* objects of strings */

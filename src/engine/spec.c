@@ -146,7 +146,7 @@ static void read_template(const struct sandbox_request *req, struct sandbox_spec
     if (!req->template)
         return;
     ret->template = xstrdup(req->template);
-    ret->template_build = req->image_id ? xstrdup(req->image_id) : NULL;
+    ret->template_build = req->template_build ? xstrdup(req->template_build) : NULL;
 }
 
 static int read_spec(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,

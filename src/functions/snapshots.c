@@ -192,7 +192,8 @@ static const struct field fork_fields[] = {
 
 #define ERRORS_CLONE                                                                               \
     "sandbox_limit machine_full no_space image_not_found launcher_lost image_cap_exceeded "        \
-    "network_unsupported path_traversal name_taken " ERRORS_MOUNT " " ERRORS_COMMAND
+    "network_unsupported path_traversal name_taken image_not_allowed " ERRORS_MOUNT                \
+    " " ERRORS_COMMAND
 
 const struct function snapshot_functions[] = {
     {"snapshot::create", "POST", "/sandboxes/:sandboxId/snapshots", create_fields, create,

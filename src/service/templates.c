@@ -384,7 +384,7 @@ int template_apply(struct engine *e, const char *word, bool says_network,
         config = json_object_get(b.template, "config");
         req->image = text_of(config, "image");
     }
-    req->image_id = built_image(b.template);
+    req->image_id = req->template_build = built_image(b.template);
     req->template = text_of(b.template, "name");
     if (!says_network)
         take_network(e, b.template, req, &b);

@@ -213,6 +213,26 @@ def test_names_of_clones_can_be_unique_and_are_for_the_command_line(shared, api,
     assert cay(shared, "fork", "--name", "a b", box).returncode == 2
 
 
+def test_what_is_not_allowed_any_more_is_not_cloned(own):
+    with own.api() as api:
+        config = {"image": "host", "setup": ["echo built >/etc/built"]}
+        api.post("/templates", {"name": "built", "config": config}).ok()
+        box, other = api.create()["id"], api.post("/sandboxes", {"template": "built"}).ok()
+        taken = api.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+        own.stop()
+        own.extra["CAY_ALLOWED_IMAGES"] = "python"
+        own.start()
+        api.post(f"/snapshots/{taken}/clone", {}).failed(403, "image_not_allowed")
+        api.post(f"/sandboxes/{box}/fork", {}).failed(403, "image_not_allowed")
+        twin = api.post(f"/sandboxes/{other['id']}/clone", {}).ok()
+        for key in ("template", "templateBuild"):
+            assert twin["config"][key] == other["config"][key]
+        third = api.post(f"/sandboxes/{twin['id']}/clone", {}).ok()
+        assert api.sh(third["id"], "cat /etc/built") == "built\n"
+        for id in (box, other["id"], twin["id"], third["id"]):
+            api.remove(id)
+
+
 def test_deleting_frees_the_disk(own):
     with own.api() as api:
         box = api.create()["id"]
