@@ -293,15 +293,19 @@ static int enter_dir(struct folder_copy *c, int dirfd, const char *name, const s
     return copy_dir(c, fd, err);
 }
 
-/* Devices, fifos, sockets, which layers do not have. In an upper directory the device 0/0 hides a
- * name, and so does any other: what it took the place of must not be there again. */
+/* Devices, fifos, sockets. In an upper directory the device 0/0 hides a name; and what a fifo or a
+ * socket took the place of must not be there again. */
 static int copy_special(struct folder_copy *c, const struct stat *st, struct err *err)
 {
+    struct layer_meta meta = meta_of_stat(st, c->ids_base);
     struct stat none = {0};
 
-    if (!c->upper)
+    if (c->upper && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode))) {
+        digest_entry(c, S_ISFIFO(st->st_mode) ? 'p' : 's', st, "");
+        return layer_special(c->layer, c->path, st->st_mode & S_IFMT, &meta, err);
+    }
+    if (!c->upper || !is_whiteout(st))
         return layer_drop(c->layer, err);
-    c->layer->dropped += !is_whiteout(st);
     none.st_uid = none.st_gid = c->ids_base;
     digest_entry(c, 'w', &none, "");
     return layer_whiteout(c->layer, c->path, err);

@@ -221,6 +221,29 @@ int layer_symlink(struct layer *l, const char *path, const char *target,
     return 0;
 }
 
+/* A socket keeps its mode but for what the umask takes: it cannot be opened, and the image worker
+ * may change modes of what it opened only. */
+int layer_special(struct layer *l, const char *path, uint32_t type, const struct layer_meta *meta,
+                  struct err *err)
+{
+    struct timespec times[2];
+    auto_close int fd = -1;
+    struct place p;
+
+    if (check_owner(path, meta, err) < 0 || make_room(l, path, &p, err) < 0)
+        return -1;
+    if (mknodat(p.dir, p.name, type | meta->mode, 0) < 0 ||
+        fchownat(p.dir, p.name, (uid_t)meta->uid, (gid_t)meta->gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return layer_sys_error(err, errno, path);
+    if (type == S_IFIFO) {
+        fd = openat(p.dir, p.name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fchmod(fd, meta->mode) < 0)
+            return layer_sys_error(err, errno, path);
+    }
+    (void)utimensat(p.dir, p.name, times_of(meta, times), AT_SYMLINK_NOFOLLOW);
+    return 0;
+}
+
 int layer_file(struct layer *l, const char *path, int *ret_fd, struct err *err)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

@@ -89,6 +89,9 @@ int layer_dir_open(struct layer *l, const char *path, const struct layer_meta *m
                    struct err *err);
 int layer_symlink(struct layer *l, const char *path, const char *target,
                   const struct layer_meta *meta, struct err *err);
+/* S_IFIFO or S_IFSOCK, where nothing was before. */
+int layer_special(struct layer *l, const char *path, uint32_t type, const struct layer_meta *meta,
+                  struct err *err);
 int layer_link(struct layer *l, const char *path, const char *target, struct err *err);
 /* A new empty file, to be written and then given to layer_file_done. */
 int layer_file(struct layer *l, const char *path, int *ret_fd, struct err *err);

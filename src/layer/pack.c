@@ -217,7 +217,7 @@ static int put_entry(struct pack *p, struct archive_entry *e, int dirfd, const c
         return put_file(p, e, dirfd, name, &st, err);
     case S_IFLNK:
         return put_symlink(p, e, dirfd, name, err);
-    default: /* a layer has no others */
+    default: /* fifos and sockets stay here */
         return 0;
     }
 }

@@ -95,11 +95,14 @@ def test_what_a_pipe_replaced_does_not_come_back(own):
         box = api.create()["id"]
         api.sh(box, "cd /root; mkdir d; echo x >d/x; echo old >f; echo old >g")
         second = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
-        api.sh(second, "cd /root; rm -r d f; mkfifo d f new")
+        api.sh(second, "cd /root; rm -r d f; mkfifo -m 640 d f new; mkdir own; mkfifo own/one; chown 5 f")
+        look = "cd /root; stat -c '%n %F %a %u' * own/*"
+        before = api.sh(second, look)
+        assert "f fifo 640 5\n" in before and "own/one fifo" in before
         third = api.post(f"/sandboxes/{second}/clone", {}).ok()["id"]
-        assert api.sh(third, "ls /root") == "g\n"
+        assert api.sh(third, look) == before
         api.post(f"/sandboxes/{second}/commit", {"name": "piped:1"}).ok()
-        assert api.sh(api.create(image="piped:1")["id"], "ls /root") == "g\n"
+        assert api.sh(api.create(image="piped:1")["id"], look) == before
 
 
 def test_user_attributes_are_kept(api, make, snap, clone):
