@@ -238,7 +238,7 @@ const struct function snapshot_functions[] = {
     {"snapshot::delete", "DELETE", "/snapshots/:snapshotId", NULL, delete_snapshot, NULL,
      SCOPE_WRITE, .help = "Removes a snapshot", .gives = &snapshot_deleted_shape,
      .errors = ERRORS_SNAPSHOT},
-    {"sandbox::diff", "GET", "/sandboxes/:sandboxId/diff", diff_fields, diff, NULL, SCOPE_READ,
+    {"sandbox::diff", "GET", "/sandboxes/:sandboxId/diff", diff_fields, diff, NULL, SCOPE_WRITE,
      .help = "Tells which files of a sandbox were added, modified or deleted; one that runs stands "
              "still meanwhile",
      .gives = &diff_shape,

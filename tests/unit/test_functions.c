@@ -587,6 +587,24 @@ TEST(without_its_scope_no_row_does_anything)
     down();
 }
 
+/* Who may only read does not make a sandbox stand still. */
+static int still_row(const struct function *row, void *count)
+{
+    if (!strstr(row->help, "stands still"))
+        return 0;
+    CHECK(row->scope != SCOPE_READ && row->scope != SCOPE_NONE);
+    ++*(unsigned *)count;
+    return 0;
+}
+
+TEST(what_makes_a_sandbox_stand_still_needs_more_than_read)
+{
+    unsigned count = 0;
+
+    CHECK_INT(functions_each(still_row, &count), 0);
+    CHECK(count >= 2); /* a snapshot and a diff */
+}
+
 static int local_row(const struct function *row, void *count)
 {
     struct caller caller = full_caller;
