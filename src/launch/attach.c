@@ -180,16 +180,28 @@ static int walk(int top, const char *path, bool make, char **ret_name)
     return r < 0 ? r : steal_fd(at);
 }
 
+/* The same folder, and mounted there: one that only lies in another mount of it does not count. */
+static bool is_placed(int at, int mount)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV};
+    struct stat there, here;
+    auto_close int above = -1;
+
+    if (fstat(at, &there) < 0 || fstat(mount, &here) < 0 || there.st_dev != here.st_dev ||
+        there.st_ino != here.st_ino)
+        return false;
+    above = (int)syscall(SYS_openat2, at, "..", &how, sizeof(how));
+    return above < 0 && errno == EXDEV; /* the way up leads out of the mount */
+}
+
 int attach_place(int top, const char *path, int mount)
 {
     auto_close int at = walk(top, path, true, NULL);
-    struct stat there, here;
 
     if (at < 0)
         return at;
     /* A daemon that was killed may have got that far. */
-    if (fstat(at, &there) == 0 && fstat(mount, &here) == 0 && there.st_dev == here.st_dev &&
-        there.st_ino == here.st_ino)
+    if (is_placed(at, mount))
         return 0;
     return move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
                ? -errno

@@ -140,6 +140,16 @@ def test_two_places_that_change_their_names(place):
     api.remove(other)
 
 
+def test_a_part_of_a_volume_below_the_whole_of_it(place):
+    """The folder is there already by another way, but not as it was asked for."""
+    api, id = place
+    api.sh(id, "mkdir /v/s; chmod 777 /v/s")
+    api.post("/volumes/sec/attach", {"sandboxId": id, "mountPath": "/v/s", "subPath": "s", "readOnly": True}).ok()
+    assert "Read-only" in api.exec(id, "touch /v/s/f")["stderr"]
+    api.post("/volumes/sec/detach", {"sandboxId": id, "mountPath": "/v/s"}).ok()
+    api.sh(id, "touch /v/s/f")
+
+
 HOLDER = """
 import os, resource, time
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
