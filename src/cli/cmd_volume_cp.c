@@ -102,7 +102,10 @@ static int put(struct volume_copy *c, int dirfd, const char *name, const char *t
         return err_sys(err, errno, "open %s", name);
     if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
         depth > DEPTH_MAX || !utf8_valid(to, strlen(to))) {
-        skip(c, name, "it is neither a file nor a directory, or its name cannot be sent");
+        skip(c, name,
+             fd < 0 && errno == ELOOP
+                 ? "it is a link"
+                 : "it is neither a file nor a directory, or its name cannot be sent");
         return 0;
     }
     return S_ISDIR(st.st_mode) ? put_folder(c, fd, to, depth, err) : put_file(c, fd, &st, to, err);

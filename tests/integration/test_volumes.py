@@ -287,6 +287,9 @@ def test_the_command_line(own, tmp_path):
     assert run("volume", "ls", "-q", "cli").stdout == "in\n" and run("volume", "ls", "-q", "cli:in/deep").stdout == "f\n"
     assert json.loads(run("volume", "ls", "--json", "cli:/in/deep").stdout)[0]["path"] == "/in/deep/f"
     assert "file_not_found" in run("volume", "ls", "cli:/no").stderr
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/l").symlink_to("x")
+    assert "l is skipped: it is a link" in run("volume", "cp", str(tmp_path / "links"), "cli:/links").stderr
     said = run("run", "-v", "cli:/c", "-v", "made:/m:ro", "--tmpfs", "/t:size=16m", "host", "sh", "-c",
                "cat /c/in/deep/f; echo more >/c/more; touch /m/x || stat -f -c %T /t")
     assert said.stdout == "from heretmpfs\n", said

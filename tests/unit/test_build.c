@@ -152,7 +152,8 @@ TEST(what_is_not_supported_has_its_line)
     check_bad("FROM host\nVOLUME /x\n", "Dockerfile:2: VOLUME is not supported");
     check_bad("FROM host\nONBUILD RUN x\n", "Dockerfile:2: ONBUILD is not supported");
     check_bad("FROM host\nRUN --mount=type=cache,target=/x y\n",
-              "Dockerfile:2: RUN --mount=type=cache,target=/x is not supported");
+              "Dockerfile:2: RUN --mount=type=cache,target=/x is not supported: leave it out, a "
+              "step that was done is kept as it is; files come with COPY");
     check_bad("FROM host\nCOPY --parents a /b\n", "Dockerfile:2: COPY --parents is not supported");
     check_bad("FROM host\nRUN <<E\n#!/usr/bin/python3\nE\n",
               "Dockerfile:2: a here-document that begins with #! is not supported");

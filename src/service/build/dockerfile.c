@@ -278,7 +278,11 @@ static int read_flags(const struct reader *r, const struct instruction *in,
                (strlen(known->name) != len - 2 || strncmp(known->name, *f + 2, len - 2) != 0))
             known++;
         if (!known || !known->name)
-            return bad(r, in->line, "%s %.60s is not supported", in->name, *f);
+            return bad(r, in->line, "%s %.60s is not supported%s", in->name, *f,
+                       str_starts(*f, "--mount=")
+                           ? ": leave it out, a step that was done is kept as it is; files come "
+                             "with COPY"
+                           : "");
         if (!known->value)
             continue;
         if ((*f)[len] != '=' || !(*f)[len + 1])
