@@ -98,13 +98,21 @@ def run_script(script, what):
 WORLD = r"""
 cay serve --detach 2>>cay.log
 export TOKEN=secret
-mkdir -p project src rootfs/bin app
+mkdir -p project src rootfs/bin app filled
 printf 'FROM host AS base\nARG VERSION\nFROM base AS test\nRUN true\n' | tee Dockerfile app/Dockerfile app/Dockerfile.dev >/dev/null
 echo 'print(1)' >app.py
-echo 1,2 | tee data data.csv data.json project/in.csv src/a >/dev/null
+echo 1,2 | tee data data.csv data.json project/in.csv src/a filled/out.csv >/dev/null
 world() {
     cay rm --all --yes >/dev/null 2>&1 || true
-    case $1 in *template*) cay template rm web >/dev/null 2>&1 || true; cay template create web host >/dev/null ;; esac
+    case $1 in *template*)
+        cay template rm web >/dev/null 2>&1 || true  # one that was built from a folder
+        cay template create web host >/dev/null 2>&1 ;;
+    esac
+    for volume in $(cay volume ls -q); do cay volume rm $volume >/dev/null; done
+    case $1 in "cay volume create"*) ;; *volume*)
+        cay volume create --size 64M cache >/dev/null
+        cay volume cp -q filled cache:/data ;;
+    esac
     for snapshot in $(cay snapshot ls -q); do cay snapshot rm -q $snapshot; done
     case $1 in "cay run"*|"cay create"*|"id="*) return ;; esac
     cay create --name web >/dev/null
