@@ -301,7 +301,7 @@ static const struct flag template_create_flags[] = {
     {"run", 'r', FLAG_LIST, "COMMAND", "run once, in order: a line for the shell"},
     {"file", 'f', FLAG_LIST, "HERE:PATH", "a text file to bring along", .offers = "file"},
     {"ready", 0, FLAG_TEXT, "COMMAND", "must succeed before a new sandbox is given out"},
-    {"ready-timeout", 0, FLAG_TIME, "TIME", "in this time (default 30s)"},
+    {"ready-timeout", 0, FLAG_TIME, "TIME", "in this time (default 25s)"},
     {"env", 'e', FLAG_LIST, "K=V", "environment variable", .offers = "variable"},
     {"metadata", 0, FLAG_LIST, "K=V", "note kept with each sandbox"},
     {"workdir", 'w', FLAG_TEXT, "DIR", "where commands start (default: the image's)"},

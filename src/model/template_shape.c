@@ -55,7 +55,7 @@ static const struct field config_fields[] = {
      .help = "a command that must succeed in a new sandbox before the create answers; tried again "
              "until it does"},
     {"readyTimeout", FIELD_INT, .optional = true, .min = 1, .max = 600,
-     .help = "seconds that ready may take in all; 30 when absent"},
+     .help = "seconds that ready may take in all; 25 when absent"},
     {0},
 };
 const struct shape template_config_shape = {"TemplateConfig", config_fields,

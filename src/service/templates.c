@@ -15,7 +15,7 @@
 #include "service/build/build.h"
 #include "service/build/tail.h"
 
-#define READY_DEFAULT 30
+#define READY_DEFAULT 25 /* s; public clients wait 30 for an answer */
 
 static const char *text_of(const json_t *o, const char *key)
 {

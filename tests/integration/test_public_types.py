@@ -69,3 +69,13 @@ def test_templates_and_the_pool(api, make):
         assert api.delete(f"/templates/{mine['id']}").ok() == {"deleted": mine["id"]}
     pool = api.get("/pool/status").ok()
     assert type(pool["total"]) is type(pool["ready"]) is int and isinstance(pool["by_profile"], dict)
+
+
+def test_who_waits_30_seconds_is_told_that_a_sandbox_is_not_ready(shared, api):
+    mine = post(api, "/templates", {"name": "never", "config": {"image": "host", "ready": "echo why; exit 1"}})
+    try:
+        with shared.api(timeout=29) as patient:
+            patient.post("/sandboxes", {"template": "never"}).failed(408, "template_not_ready", "why")
+            shared.apis.remove(patient)
+    finally:
+        api.delete(f"/templates/{mine['id']}").ok()
