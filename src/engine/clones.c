@@ -1,3 +1,5 @@
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -171,22 +173,101 @@ static void remove_made(struct engine *e, json_t *made)
     json_decref(made);
 }
 
+/* Several at once: most of a create is waiting, for the disk and for the new box. */
+#define FORK_THREADS 4
+
+struct forks {
+    struct engine *engine;
+    const struct sandbox_spec *spec;
+    const char *image_id;
+    const struct clone_name *name;
+    const struct engine_watch *watch;
+    unsigned n;
+    json_t **made;        /* n */
+    atomic_uint next;     /* the first that nobody makes yet */
+    pthread_mutex_t lock; /* failed, err; one at a time asks the watch */
+    bool failed;
+    struct err *err;
+};
+
+static void fork_failed(struct forks *f, const struct err *why)
+{
+    atomic_store(&f->next, f->n); /* the rest is not wanted either */
+    pthread_mutex_lock(&f->lock);
+    if (!f->failed && f->err)
+        *f->err = *why;
+    f->failed = true;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static int is_watched(struct forks *f, struct err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&f->lock);
+    r = snapshot_check_watch(f->watch, err);
+    pthread_mutex_unlock(&f->lock);
+    return r;
+}
+
+/* Until there are none left to make. */
+static void *make_forks(void *arg)
+{
+    struct forks *f = arg;
+    unsigned i;
+
+    while ((i = atomic_fetch_add(&f->next, 1)) < f->n) {
+        const char *name = f->name->name;
+        auto_free char *numbered = name && f->n > 1 ? xasprintf("%s-%u", name, i + 1) : NULL;
+        const struct clone_name its = {numbered ? numbered : name, f->name->unique};
+        struct err why = {0};
+
+        if (is_watched(f, &why) < 0 ||
+            create_like(f->engine, f->spec, f->image_id, &its, &f->made[i], &why) < 0)
+            fork_failed(f, &why);
+    }
+    return NULL;
+}
+
+static void make_all(struct forks *f)
+{
+    pthread_t threads[FORK_THREADS - 1];
+    unsigned n = 0;
+
+    while (n < FORK_THREADS - 1 && n + 1 < f->n &&
+           pthread_create(&threads[n], NULL, make_forks, f) == 0)
+        n++;
+    (void)make_forks(f); /* all of them, where there are no threads to be had */
+    while (n > 0)
+        (void)pthread_join(threads[--n], NULL);
+}
+
 static int create_all(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
                       unsigned n, const struct clone_name *name, const struct engine_watch *watch,
                       json_t **ret, struct err *err)
 {
-    json_t *made = json_array(), *one;
+    auto_free json_t **each = xcalloc(n, sizeof(json_t *));
+    struct forks f = {
+        .engine = e,
+        .spec = spec,
+        .image_id = image_id,
+        .name = name,
+        .watch = watch,
+        .n = n,
+        .made = each,
+        .err = err,
+    };
+    json_t *made = json_array();
 
-    for (unsigned i = 1; i <= n; i++) {
-        auto_free char *numbered = name->name && n > 1 ? xasprintf("%s-%u", name->name, i) : NULL;
-        const struct clone_name its = {numbered ? numbered : name->name, name->unique};
-
-        if (snapshot_check_watch(watch, err) < 0 ||
-            create_like(e, spec, image_id, &its, &one, err) < 0) {
-            remove_made(e, made);
-            return -1;
-        }
-        (void)json_array_append_new(made, one);
+    (void)pthread_mutex_init(&f.lock, NULL);
+    make_all(&f);
+    (void)pthread_mutex_destroy(&f.lock);
+    for (unsigned i = 0; i < n; i++)
+        if (each[i])
+            (void)json_array_append_new(made, each[i]);
+    if (f.failed) {
+        remove_made(e, made);
+        return -1;
     }
     *ret = made;
     return 0;
