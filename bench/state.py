@@ -22,6 +22,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = ["cay", "copy", "synced copy", "docker"]
 FORKS = 50
 DEPTH = 20
+SETTLED_S = 0.2  # then what a stop leaves to do in the background is done
 DOCKER_FASTER, COPY_MAX, START_MAX, DEPTH_MAX = 10, 1.3, 1.5, 1.2
 IMAGE = "bench"
 
@@ -36,6 +37,7 @@ ROWS = [
     *((f"both_{key}", f"snapshot and sandbox of it, {name}", "us") for key, name, _ in LOADS),
     ("create", "create", "us"),
     ("start", "start of a stopped sandbox", "us"),
+    ("start_now", "start at once, while the stop is still followed up", "us"),
     ("creates", f"{FORKS} creates, one after the other", "us"),
     ("fork", f"`cay fork -n {FORKS}`", "us"),
     ("depth_1", "clone of the first snapshot of a chain", "us"),
@@ -97,7 +99,7 @@ class Bench:
     def __init__(self, args, work):
         self.args, self.work = args, work
         self.samples, self.missing, self.started = {}, {}, []
-        self.docker = None
+        self.docker, self.copies = None, 0
 
     def say(self, words):
         print(f"[{time.monotonic() - self.began:4.0f} s] {words}", file=sys.stderr, flush=True)
@@ -144,12 +146,18 @@ class Bench:
         self.cay.forget(snapshot)
 
     def copy_round(self, key, commands):
-        """On the filesystem that holds cay's data, of files that are in memory as the sandbox's are."""
-        folder = self.work / "cay" / "load"
+        """On the filesystem that holds cay's data, of files that are in memory as the sandbox's are. Each copy gets a
+        part of the disk of its own, as cay's layers do: beside files that were just removed, ext4 takes far longer."""
+        top = self.work / "cay" / "copies"
+        if not top.exists():
+            top.mkdir()
+            subprocess.run(["chattr", "+T", str(top)], stderr=subprocess.DEVNULL, check=False)  # not every disk can
+        self.copies += 1  # a name says where: the same one would get the place of the one before
+        folder = top / f"load{self.copies}"
         folder.mkdir()
         subprocess.run(["sh", "-c", commands], cwd=folder, check=True)
         for column, sync in (("copy", []), ("synced copy", ["sync", "-f"])):
-            to = self.work / "cay" / "copied"
+            to = top / f"{len(sync)}copied{self.copies}"
 
             def copy():
                 peers.run(["/bin/cp", "-a", str(folder), str(to)])
@@ -202,9 +210,11 @@ class Bench:
         for _ in range(self.args.starts):
             ident = self.timed("cay", "create", self.cay.create)
             self.cay.exec(ident, "echo kept >/workspace/file")
-            self.cay.call("POST", f"/sandboxes/{ident}/stop", {})
-            self.timed("cay", "start", self.cay.call, "POST", f"/sandboxes/{ident}/start", {})
-            self.cay.exec(ident, "cat /workspace/file")
+            for key, pause in (("start_now", 0), ("start", SETTLED_S)):
+                self.cay.call("POST", f"/sandboxes/{ident}/stop", {})
+                time.sleep(pause)
+                self.timed("cay", key, self.cay.call, "POST", f"/sandboxes/{ident}/start", {})
+                self.cay.exec(ident, "cat /workspace/file")
             self.cay.remove(ident)
 
     def forks(self):
