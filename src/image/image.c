@@ -61,7 +61,7 @@ static int remove_leftovers(int dirfd, struct err *err)
 
 /* Each layer gets a part of the disk of its own, where the filesystem knows such a wish (ext4):
  * beside one that was just removed, whose places ext4 looks at and does not take for a minute or
- * more, each new file takes ten times as long. */
+ * more, each new file takes several times as long. */
 static void spread(int dirfd)
 {
     int flags;
