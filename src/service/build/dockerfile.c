@@ -222,7 +222,7 @@ static int read_heredoc(struct reader *r, const struct instruction *in, const st
 static int add_step(struct reader *r, const struct instruction *in, enum build_op op,
                     char *const *words, struct build_step **ret, struct err *err)
 {
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     if (build_plan_add(r->plan, op, in->text, words, &s, err) < 0)
         return err_wrap(err, "%.80s:%u", r->file, in->line);
@@ -330,7 +330,7 @@ static int read_from(struct reader *r, const struct instruction *in, enum build_
 {
     auto_strv char **words = NULL;
     auto_free char *platform = NULL, *stage = NULL;
-    struct build_step *s;
+    struct build_step *s = NULL;
     size_t n;
 
     if (read_flags(r, in, (struct flag[]){{"platform", &platform}, {0}}, err) < 0 ||
@@ -369,7 +369,7 @@ static int read_written(struct reader *r, struct instruction *in, const struct h
 {
     auto_buf struct buf body = {0};
     auto_strv char **words = NULL;
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     buf_init(&body, DOCKERFILE_BYTES_MAX + 1);
     if (read_heredoc(r, in, h, &body, err) < 0)
@@ -396,7 +396,7 @@ static int read_copy(struct reader *r, struct instruction *in, enum build_op op,
                            {0}};
     auto_heredoc struct heredoc h = {0};
     auto_strv char **words = NULL;
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     if (read_flags(r, in, flags, err) < 0)
         return -1;
@@ -449,7 +449,7 @@ static int read_command(struct reader *r, const struct instruction *in, enum bui
 {
     auto_strv char **words = NULL;
     auto_free char *text = NULL;
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     if (read_flags(r, in, NULL, err) < 0)
         return -1;
@@ -469,7 +469,7 @@ static int read_shell(struct reader *r, const struct instruction *in, enum build
                       struct err *err)
 {
     auto_strv char **words = json_words(in->rest);
-    struct build_step *s;
+    struct build_step *s = NULL;
 
     if (!words || !words[0])
         return bad(r, in->line, "SHELL needs a list: [\"/bin/bash\", \"-c\"]");
