@@ -335,6 +335,17 @@ static const struct flag template_build_flags[] = {
     {0},
 };
 
+static const struct flag pool_add_flags[] = {
+    {"template", 't', FLAG_TEXT, "NAME", "in place of an image", .offers = "template"},
+    {"size", 's', FLAG_COUNT, "N", "how many (2 unless given)"},
+    {"memory", 'm', FLAG_MB, "MB", "memory limit, as of the creates that are to get them"},
+    {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit"},
+    {"pids", 0, FLAG_COUNT, "N", "limit on processes and threads", .also = "pids-limit"},
+    {"disk", 0, FLAG_MB, "MB", "disk limit"},
+    JSON_FLAG,
+    {0},
+};
+
 static const struct flag volume_create_flags[] = {
     {"size", 's', FLAG_MB, "MB",
      "how much it holds: 512, 2G (1024 unless the daemon says otherwise)"},
@@ -757,6 +768,17 @@ const struct command commands[] = {
     {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
      "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
      "volume sandbox", cmd_volume_detach},
+    {"pool ls", NULL, "[flags]", "list the kinds of sandboxes that are ready ahead",
+     "A create that asks for the image and the limits of one gets a sandbox that is up already.\n"
+     "Those without an id are the daemon's own (CAY_POOL_PROFILES, CAY_POOL_SIZE).",
+     NULL, json_flags, 0, 0, false, NULL, cmd_pool_ls},
+    {"pool add", NULL, "[flags] IMAGE\n[flags] --template NAME",
+     "have sandboxes of a kind ready from now on, and print its id",
+     "Also after a restart. The image is not pulled for that: it must be here.",
+     "cay pool add --size 4 host\ncay pool add -m 1G host", pool_add_flags, 0, 1, false,
+     "installed", cmd_pool_add},
+    {"pool rm", NULL, "[flags] ID...", "have them ready no more", NULL, NULL, quiet_flags, 1, ANY,
+     false, NULL, cmd_pool_rm},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,

@@ -98,8 +98,7 @@ static const struct word_hint word_hints[] = {
      "`cay volume detach VOLUME ID` takes one out of a sandbox, `cay volume rm` removes it"},
     {"volume prune", "`cay volume ls` shows which no sandbox has, `cay volume rm` removes them"},
     {"volume resize", "a volume keeps its size: make another, and `cay volume cp` the files"},
-    {"pool,warm,prewarm", "what is ready ahead is CAY_POOL_PROFILES of the daemon, or what "
-                          "POST /sandbox/pool/profiles adds"},
+    {"warm,prewarm", "`cay pool add IMAGE` has sandboxes ready before they are asked for"},
     {"save,image save",
      "`cay commit ID NAME` makes an image of a sandbox, `cay image export` writes one to a file"},
     {"load,image load,import", "`cay image import FILE [NAME]` takes what docker save wrote"},

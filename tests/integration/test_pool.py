@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from cay_harness import pids, read_text, wait_until
+from cay_harness import cay, pids, read_text, wait_until
 
 
 def waiting(daemon):
@@ -240,3 +240,17 @@ def test_kill_9_around_a_claim_loses_none_and_leaves_none(pooled):
             for id in there:
                 assert api.sandbox(id)["status"] == "running"
                 assert api.sh(id, "echo on") == "on\n"
+
+
+def test_the_command_line_adds_lists_and_removes_profiles(pooled):
+    def do(*words):
+        return cay(pooled, "pool", *words, check=True).stdout.decode()
+
+    with pooled.api() as api:
+        id = do("add", "--size", "1", "-m", "128", "host").strip()
+        row = next(line for line in do("ls").splitlines() if line.startswith(id))
+        assert row.split()[1:5] == ["host", "-", "128", "MB"]
+        full(api, 3)
+        assert do("rm", id) == id + "\n"
+        assert id not in do("ls", "--json")
+        assert cay(pooled, "pool", "add").returncode == 2

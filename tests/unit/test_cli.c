@@ -330,7 +330,7 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
         {"image build", "cay build DIR"},
         {"branch", "cay fork"},
         {"rollback", "cay snapshot restore"},
-        {"pool", "CAY_POOL_PROFILES"},
+        {"prewarm", "cay pool add"},
         {"volume zzzzzz", "see \"cay help volume\""},
         {"checkpoint", "cay snapshot create"},
         {"metrics", "cay stats"},
