@@ -83,8 +83,8 @@ def test_every_operation_is_typed(client, document):
     assert count > 50
 
 
-def test_the_client_drives_a_daemon(shared, generator, client):
+def test_the_client_drives_a_daemon(own, generator, client):
     smoke = Path(__file__).with_name("cay_client_smoke.py")
-    done = subprocess.run([generator / "python", smoke, client, f"http://127.0.0.1:{shared.port}"],
+    done = subprocess.run([generator / "python", smoke, client, f"http://127.0.0.1:{own.port}"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout == "ok\n", done.stderr
