@@ -73,8 +73,11 @@ static int let_go(struct engine *e, struct sandbox *sb, bool was_stopped, bool *
     int r;
 
     if (!was_stopped) {
+        runtime_disk_abandon(e->runtime, &sb->box, true);
         r = sandbox_halt(e, sb, RESTORING, err);
         *ret_done = sb->state == SANDBOX_STOPPED;
+        if (!*ret_done)
+            runtime_disk_abandon(e->runtime, &sb->box, false);
         return r;
     }
     set_reason(sb, RESTORING);

@@ -246,6 +246,12 @@ size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t devic
     return rt->ops->holders ? rt->ops->holders(rt, box, device, ret, max) : 0;
 }
 
+void runtime_disk_abandon(struct runtime *rt, const struct box *box, bool abandoned)
+{
+    if (rt->ops->disk_abandon)
+        rt->ops->disk_abandon(rt, box, abandoned);
+}
+
 int runtime_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err)
 {
     if (!rt->ops->disk_replace)

@@ -231,6 +231,9 @@ struct runtime_ops {
     size_t (*holders)(struct runtime *rt, const struct box *box, uint64_t device,
                       struct box_holder *ret, size_t max);
 
+    /* From the next stop on nobody wants what is on its disk, and nothing is written out for it;
+     * false takes that back. */
+    void (*disk_abandon)(struct runtime *rt, const struct box *box, bool abandoned);
     /* Of a box that was stopped: what is on its disk goes, and it has an empty one of that many MB.
      * Fine if the old one is gone. */
     int (*disk_replace)(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err);
@@ -298,6 +301,7 @@ char *runtime_find_mount(struct runtime *rt, const struct box *box, uint64_t dev
                          const char *sub, const char *path);
 size_t runtime_holders(struct runtime *rt, const struct box *box, uint64_t device,
                        struct box_holder *ret, size_t max);
+void runtime_disk_abandon(struct runtime *rt, const struct box *box, bool abandoned);
 int runtime_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb, struct err *err);
 void runtime_each(struct runtime *rt, void (*found)(const char *id, void *arg), void *arg);
 void runtime_trace(struct runtime *rt, const char *id, struct box_trace *ret);

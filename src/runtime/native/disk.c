@@ -365,14 +365,19 @@ void disk_shut_down(int fd)
         (void)ioctl(root, SHUTDOWN_IOCTL, &how);
 }
 
+void disk_give_up(const struct disk *d, int fd)
+{
+    if (!d->quota)
+        disk_shut_down(fd);
+}
+
 int disk_retire(struct disk *d, const char *id, struct disk_left left, struct err *err)
 {
     auto_free char *path = path_of(d, id);
 
     if (!d->quota && spares_put(d->spares, path, &left))
         return 0;
-    if (!d->quota)
-        disk_shut_down(left.fd);
+    disk_give_up(d, left.fd);
     close_fd(&left.root);
     close_fd(&left.fd);
     return disk_remove(d, id, err);

@@ -40,6 +40,8 @@ int disk_mount(struct disk *d, const char *id, uint32_t owner, int *ret_fd, stru
 int disk_view(struct disk *d, const char *id, int *ret_fd, struct err *err);
 /* Returns when all that was written to it is on the host's disk; fd is its root. */
 int disk_flush(int fd, const char *id, struct err *err);
+/* Nothing that is only in memory is written to it any more: it will be removed. */
+void disk_give_up(const struct disk *d, int fd);
 /* The disk of a box whose processes are gone. */
 struct disk_left {
     int fd;         /* its root */

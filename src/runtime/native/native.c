@@ -171,9 +171,12 @@ static int native_stop(struct runtime *rt, const struct box *box, struct err *er
     if (native_kill(rt, box, err) < 0)
         return -1;
     if (b) {
+        if (b->scratch >= 0 && b->abandoned)
+            disk_give_up(n->disk, b->scratch);
         close_fd(&b->root);
-        if (b->scratch >= 0)
+        if (b->scratch >= 0 && !b->abandoned)
             r = disk_flush(b->scratch, box->id, err);
+        b->abandoned = false;
         b->parked = false;
         berth_set_process(n, b, -1);
         close_fd(&b->scratch);
@@ -334,6 +337,14 @@ static int native_disk_open(struct runtime *rt, const struct box *box, bool brie
     return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
 }
 
+static void native_disk_abandon(struct runtime *rt, const struct box *box, bool abandoned)
+{
+    struct berth *b = berth_find(native_of(rt), box->id);
+
+    if (b)
+        b->abandoned = abandoned;
+}
+
 /* Its size is that of the sandbox; whose it is, is the berth's business again when a box comes. */
 static int native_disk_replace(struct runtime *rt, const struct box *box, uint32_t mb,
                                struct err *err)
@@ -419,6 +430,7 @@ static const struct runtime_ops native_ops = {
     .detach = native_detach,
     .find_mount = native_find_mount,
     .holders = native_holders,
+    .disk_abandon = native_disk_abandon,
     .disk_replace = native_disk_replace,
     .each = native_each,
     .trace = native_trace,

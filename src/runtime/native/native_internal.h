@@ -27,6 +27,7 @@ struct berth {
     int root;    /* its overlay, from the moment it is told to end: see box_end() */
     unsigned disk_lives; /* how many boxes had its disk before; DISK_ONCE = see retire_disk() */
     bool again;          /* other boxes have written to its disk: it may have anything on it */
+    bool abandoned;      /* its disk is replaced when it has been stopped */
     int ctl, exec;       /* until create has handed them on */
     bool parked;         /* the launcher has a child waiting for it */
     int64_t pid;         /* of that child, which becomes the agent */
