@@ -427,12 +427,18 @@ void warm_free(struct warm *w)
 int warm_start(struct engine *e, struct err *err)
 {
     struct warm *w = e->warm;
+    struct warm_profile *profiles;
     int r;
 
-    if (documents_open(e->config.data_dir, FOLDER, NULL, &w->kept, err) < 0 ||
-        warm_profiles_load(e, w->kept, &w->profiles, err) < 0)
+    if (documents_open(e->config.data_dir, FOLDER, NULL, &w->kept, err) < 0)
         return -1;
+    r = warm_profiles_load(e, w->kept, &profiles, err);
+    pthread_mutex_lock(&w->lock); /* what recovery removes has images_collect() look at them */
+    w->profiles = profiles;
     w->look_ns = mono_ns() + LOOK_NS;
+    pthread_mutex_unlock(&w->lock);
+    if (r < 0)
+        return -1;
     r = pthread_create(&w->thread, NULL, warm_main, e);
     if (r != 0)
         return err_sys(err, r, "start the thread that fills the pool");

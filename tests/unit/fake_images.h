@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,9 +24,9 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool removed;       /* every name but host */
-    unsigned collected; /* how often */
-    char **kept;        /* the ids that the last collection was told */
+    atomic_bool removed; /* every name but host */
+    unsigned collected;  /* how often */
+    char **kept;         /* the ids that the last collection was told */
 
     char **pulled;         /* short names */
     bool hold;             /* a pull tells what it does and waits until this is false */
@@ -532,7 +533,8 @@ static __attribute__((unused)) void fake_images_reset(void)
     free(fake_images.committed);
     fake_images.kept = fake_images.pulled = fake_images.pruned_but = NULL;
     fake_images.last_pull = fake_images.committed = NULL;
-    fake_images.removed = fake_images.hold = fake_images.hold_commit = false;
+    fake_images.hold = fake_images.hold_commit = false;
+    atomic_store(&fake_images.removed, false);
     fake_images.commits = 0;
     fake_images.collected = fake_images.pulls = fake_images.cancelled = fake_images.touched = 0;
     fake_images.failure = ERR_NONE;

@@ -42,7 +42,8 @@ enum lie {
 
 struct fake_box {
     char id[ID_SIZE];
-    bool prepared, alive;
+    bool prepared;
+    atomic_bool alive;
     atomic_bool paused;
     bool empty; /* it has no disk */
     atomic_ullong used, lease;

@@ -332,10 +332,14 @@ TEST(a_call_that_was_under_way_does_not_shorten_how_long_a_start_is_ready)
     turn_await(&sb->turn);
     sandbox_ref(sb);
     sb->ready_wanted = false; /* this runtime cannot */
-    sb->quiet_until_ns = until;
     quiet_set(sb, QUIET_READY);
+    pthread_mutex_lock(&sb->lock);
+    sb->quiet_until_ns = until;
+    pthread_mutex_unlock(&sb->lock);
     files_done(sb);
+    pthread_mutex_lock(&sb->lock);
     CHECK(sb->quiet_until_ns == until);
+    pthread_mutex_unlock(&sb->lock);
     quiet_set(sb, QUIET_NOTHING);
     turn_give(&sb->turn);
     sandbox_unref(sb);
