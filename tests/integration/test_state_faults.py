@@ -470,7 +470,11 @@ def failing(daemon, what, nth):
         yield
     finally:
         tracer.send_signal(signal.SIGINT)
-        tracer.communicate()
+        try:
+            tracer.communicate(timeout=5)
+        except subprocess.TimeoutExpired:  # it waits for a thread that waits for a child, which it has stopped
+            tracer.kill()
+            tracer.communicate()
 
 
 def as_before(api, id, volume, letters):
