@@ -53,13 +53,29 @@ def too_large_an_image(api, own):
 
 
 def too_large_a_body(api, own):
-    return api.post("/sandboxes", {"image": "host", "metadata": {"a": "x" * (2 << 20)}})
+    return api.post(f"/sandboxes/{api.create()['id']}/env", {"vars": {"A": "x" * (2 << 20)}})
 
 
 def too_large_a_file(api, own):
     id = api.create()["id"]
     api.sh(id, "truncate -s 17M large")
     return api.file(id, "read", path="large")
+
+
+def too_many_snapshots(api, own):
+    id = api.create()["id"]
+    api.post(f"/sandboxes/{id}/snapshots", {}).ok()
+    return api.post(f"/sandboxes/{id}/snapshots", {})
+
+
+def too_many_volumes(api, own):
+    api.post("/volumes", {"name": "a", "sizeMb": 16}).ok()
+    return api.post("/volumes", {"name": "b", "sizeMb": 16})
+
+
+def too_many_templates(api, own):
+    api.post("/templates", {"name": "a", "config": {"image": "host"}}).ok()
+    return api.post("/templates", {"name": "b", "config": {"image": "host"}})
 
 
 # Who meets it, with which settings, the status, the code, and what the text has in it.
@@ -75,6 +91,9 @@ MET = [
     (too_large_an_image, {"CAY_MAX_IMAGE_SIZE": 1}, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
     (too_large_a_body, {}, 413, "too_large", "application/octet-stream"),
     (too_large_a_file, {}, 413, "file_too_large", "application/octet-stream"),
+    (too_many_snapshots, {"CAY_MAX_SNAPSHOTS": 1}, 429, "snapshot_limit", "CAY_MAX_SNAPSHOTS"),
+    (too_many_volumes, {"CAY_MAX_VOLUMES": 1}, 429, "volume_limit", "CAY_MAX_VOLUMES"),
+    (too_many_templates, {"CAY_MAX_TEMPLATES": 1}, 429, "template_limit", "CAY_MAX_TEMPLATES"),
 ]
 
 # Met in test_limits.py, which fills the machine's share.
@@ -85,6 +104,8 @@ FIXED = {
     "busy": "comes again", "limit": "uses exec with detach", "sandbox_busy": "comes again",
     "too_many_streams": "closes some", "image_limit": "prunes", "pull_limit": "comes again",
     "too_many_layers": "flattens the image", "bad_config": "has a damaged image", "bad_image": "has a damaged image",
+    "mount_limit": "mounts less", "pool_limit": "removes a profile", "too_many_steps": "joins steps",
+    "context_too_large": "ignores files",
 }
 
 # Not limits, but trouble: 503.
