@@ -221,8 +221,9 @@ static int begin_with_old(const struct upload *u, struct err *err)
     return n < 0 ? file_error(err, errno, u->path) : 0;
 }
 
+/* *ret_whole: there is nothing more to come. */
 static int receive_to(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
-                      struct err *err)
+                      bool *ret_whole, struct err *err)
 {
     __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1, .mode = mode};
     int r;
@@ -231,15 +232,17 @@ static int receive_to(struct agent_call *c, const char *path, uint32_t mode, uns
         ((flags & WRITE_APPEND) && u.exists && begin_with_old(&u, err) < 0))
         return -1;
     r = receive(c, &u, err);
+    *ret_whole = r == 1;
     return r == 1 && upload_commit(&u, err) < 0 ? -1 : r;
 }
 
 int write_file(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
                struct err *err)
 {
-    int r = receive_to(c, path, mode, flags, err);
+    bool whole = false;
+    int r = receive_to(c, path, mode, flags, &whole, err);
 
-    if (r < 0)
+    if (r < 0 && !whole)
         swallow(c);
     if (r == 1)
         call_reply(c, FRAME_OK, NULL, 0);

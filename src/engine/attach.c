@@ -233,6 +233,9 @@ static int unmount_unless_held(struct engine *e, struct sandbox *sb, const char 
     struct err why = {0};
     int r = runtime_detach(e->runtime, &sb->box, at, device, &why);
 
+    /* The launcher that has gone may have done it, or may be about to: then it is done again. */
+    if (r < 0 && why.code && strcmp(why.code, "launcher_lost") == 0)
+        r = runtime_detach(e->runtime, &sb->box, at, device, &why);
     if (r < 0 && why.code && strcmp(why.code, "volume_busy") == 0) {
         if (tell_holders(e, sb, device, m->path, ret, &why) < 0 &&
             json_array_size(json_object_get(*ret, "processes")) == 0 &&
