@@ -278,6 +278,7 @@ static int detach_in_turn(struct engine *e, struct sandbox *sb, struct volume *v
                           json_t **ret, struct err *err)
 {
     json_t *old = mounts_of(sb), *rest;
+    struct err why = {0};
     struct mount_spec m;
     bool lives;
     int r = check_state(e, sb, &lives, err), at = -1;
@@ -292,6 +293,9 @@ static int detach_in_turn(struct engine *e, struct sandbox *sb, struct volume *v
         rest = json_deep_copy(old);
         (void)json_array_remove(rest, (size_t)at);
         r = set_mounts(e, sb, rest, err);
+        if (r < 0 && lives && mount_now(e, sb, &m, &why) < 0)
+            log_warn("a volume that could not be detached is not mounted until the next start",
+                     "id", sb->box.id, "volume", volume_id(v), "error", why.text);
     }
     if (r == 0)
         *ret = json_pack("{s:b, s:s, s:s, s:s}", "detached", 1, "sandboxId", sb->box.id, "volumeId",
