@@ -1,5 +1,9 @@
 #include "base/json.h"
 
+#include <stdlib.h>
+
+#include "base/mem.h"
+
 json_t *json_of_strings(char *const *v)
 {
     json_t *array = json_array();
@@ -7,4 +11,19 @@ json_t *json_of_strings(char *const *v)
     for (; v && *v; v++)
         (void)json_array_append_new(array, json_string(*v));
     return array;
+}
+
+json_t *json_sorted(json_t *array, int (*compare)(const void *a, const void *b))
+{
+    size_t n = json_array_size(array);
+    auto_free json_t **all = xcalloc(n + 1, sizeof(*all));
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        all[i] = json_array_get(array, i);
+    qsort(all, n, sizeof(json_t *), compare);
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append(list, all[i]);
+    json_decref(array);
+    return list;
 }

@@ -22,7 +22,7 @@
 #define CHUNK      (256u << 10)
 #define DEPTH_MAX  256
 
-struct packing {
+struct context_packing {
     int out;
     struct ignore ignore;
     struct context *context;
@@ -30,7 +30,7 @@ struct packing {
     char data[CHUNK];
 };
 
-static int put(struct packing *p, const void *data, size_t len, struct err *err)
+static int put(struct context_packing *p, const void *data, size_t len, struct err *err)
 {
     int r = write_all(p->out, data, len);
 
@@ -40,7 +40,7 @@ static int put(struct packing *p, const void *data, size_t len, struct err *err)
     return 0;
 }
 
-static int put_header(struct packing *p, const struct tar_entry *e, struct err *err)
+static int put_header(struct context_packing *p, const struct tar_entry *e, struct err *err)
 {
     auto_buf struct buf header = {0};
 
@@ -49,14 +49,14 @@ static int put_header(struct packing *p, const struct tar_entry *e, struct err *
     return put(p, header.data, header.len, err);
 }
 
-static int put_padding(struct packing *p, int64_t size, struct err *err)
+static int put_padding(struct context_packing *p, int64_t size, struct err *err)
 {
     static const char zeros[512];
 
     return put(p, zeros, tar_padding(size), err);
 }
 
-static int pack_text(struct packing *p, const char *name, const char *text, size_t len,
+static int pack_text(struct context_packing *p, const char *name, const char *text, size_t len,
                      struct err *err)
 {
     struct tar_entry e = {
@@ -69,7 +69,7 @@ static int pack_text(struct packing *p, const char *name, const char *text, size
 
 /* Exactly the bytes that its header says: one that shrinks meanwhile is an error, what one grows is
  * left out. */
-static int pack_file(struct packing *p, int dirfd, const char *name, const char *path,
+static int pack_file(struct context_packing *p, int dirfd, const char *name, const char *path,
                      struct err *err)
 {
     auto_close int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -98,7 +98,7 @@ static int pack_file(struct packing *p, int dirfd, const char *name, const char 
     return put_padding(p, e.size, err);
 }
 
-static int pack_link(struct packing *p, int dirfd, const char *name, const char *path,
+static int pack_link(struct context_packing *p, int dirfd, const char *name, const char *path,
                      const struct stat *st, struct err *err)
 {
     char target[PATH_MAX];
@@ -115,9 +115,9 @@ static int pack_link(struct packing *p, int dirfd, const char *name, const char 
     return put_header(p, &e, err);
 }
 
-static int pack_folder(struct packing *p, int fd, const char *path, struct err *err);
+static int pack_folder(struct context_packing *p, int fd, const char *path, struct err *err);
 
-static int pack_dir(struct packing *p, int dirfd, const char *name, const char *path,
+static int pack_dir(struct context_packing *p, int dirfd, const char *name, const char *path,
                     const struct stat *st, bool ignored, struct err *err)
 {
     auto_close int fd = -1;
@@ -142,7 +142,7 @@ static int pack_dir(struct packing *p, int dirfd, const char *name, const char *
 }
 
 /* Sockets, pipes and devices are no part of a build. */
-static int pack_entry(struct packing *p, int dirfd, const char *name, const char *path,
+static int pack_entry(struct context_packing *p, int dirfd, const char *name, const char *path,
                       struct err *err)
 {
     bool ignored = ignore_has(&p->ignore, path);
@@ -187,7 +187,7 @@ static int read_names(int fd, char ***ret, size_t *ret_n, struct err *err)
     return 0;
 }
 
-static int pack_folder(struct packing *p, int fd, const char *path, struct err *err)
+static int pack_folder(struct context_packing *p, int fd, const char *path, struct err *err)
 {
     auto_strv char **names = NULL;
     size_t n = 0;
@@ -223,7 +223,7 @@ static int read_ignore(int dirfd, const char *name, struct ignore *ret, struct e
     return 1;
 }
 
-static int pack_all(struct packing *p, int dirfd, const char *file, const char *apart,
+static int pack_all(struct context_packing *p, int dirfd, const char *file, const char *apart,
                     const char *text, size_t text_len, struct err *err)
 {
     static const char end[TAR_END_SIZE];
@@ -244,7 +244,7 @@ int context_pack(const char *dir, const char *file, const char *apart, const cha
     auto_close int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     auto_close int out =
         open(tmp && *tmp == '/' ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    auto_free struct packing *p = xcalloc(1, sizeof(*p));
+    auto_free struct context_packing *p = xcalloc(1, sizeof(*p));
     int r;
 
     if (dirfd < 0)

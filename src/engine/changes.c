@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/json_text_internal.h"
@@ -17,7 +18,7 @@
 
 #define CHANGES_MAX 50000
 
-struct listing {
+struct change_list {
     struct engine *engine;
     struct sandbox *sb;
     json_t *changes;
@@ -35,7 +36,7 @@ static const char *type_of(uint32_t mode)
 static int found(void *arg, char kind, const char *path, uint32_t mode, int64_t size,
                  struct err *err)
 {
-    struct listing *l = arg;
+    struct change_list *l = arg;
     json_t *one;
 
     if (still_goes_on(l->engine, l->sb, err) < 0)
@@ -58,23 +59,8 @@ static int by_path(const void *a, const void *b)
                   json_string_value(json_object_get(y, "path")));
 }
 
-static json_t *sorted(json_t *changes)
-{
-    size_t n = json_array_size(changes);
-    auto_free json_t **v = xcalloc(n + 1, sizeof(*v));
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        v[i] = json_array_get(changes, i);
-    qsort(v, n, sizeof(*v), by_path);
-    for (size_t i = 0; i < n; i++)
-        (void)json_array_append(list, v[i]);
-    json_decref(changes);
-    return list;
-}
-
 /* With its commit_turn. */
-static int list_changes(struct listing *l, const char *against_id, struct err *err)
+static int list_changes(struct change_list *l, const char *against_id, struct err *err)
 {
     struct engine *e = l->engine;
     struct image_changes changes = {.image_id = l->sb->image_id,
@@ -100,7 +86,7 @@ int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_i
                 struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    struct listing l = {.engine = e};
+    struct change_list l = {.engine = e};
     json_t *snapshot = NULL;
     int r;
 
@@ -113,7 +99,7 @@ int engine_diff(struct engine *e, const char *sandbox_id, const char *snapshot_i
         l.changes = json_array();
         r = list_changes(&l, json_string_value(json_object_get(snapshot, "imageId")), err);
         still_release(e, sb);
-        l.changes = sorted(l.changes);
+        l.changes = json_sorted(l.changes, by_path);
         if (r == 0)
             *ret = json_pack("{s:o, s:b}", "changes", l.changes, "truncated", l.truncated);
         else

@@ -54,9 +54,9 @@ static json_t *config_of(const struct sandbox *sb, const struct commit_request *
     if (req->user)
         set_new(config, "user", json_cstr(req->user));
     if (req->entrypoint)
-        set_new(config, "entrypoint", json_of_strings(req->entrypoint));
+        set_new(config, "entrypoint", json_of_texts(req->entrypoint));
     if (req->cmd)
-        set_new(config, "cmd", json_of_strings(req->cmd));
+        set_new(config, "cmd", json_of_texts(req->cmd));
     if (req->labels)
         set_new(config, "labels", json_deep_copy(req->labels));
     return config;

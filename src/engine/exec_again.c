@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/agent_client_internal.h"
@@ -303,23 +304,6 @@ static int by_start(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The newest first. The agent goes by the places that it keeps them in, which are used again. Takes
- * items. */
-static json_t *sorted(json_t *items)
-{
-    size_t n = json_array_size(items);
-    auto_free json_t **all = xcalloc(n + 1, sizeof(*all));
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        all[i] = json_array_get(items, i);
-    qsort(all, n, sizeof(*all), by_start);
-    for (size_t i = 0; i < n; i++)
-        (void)json_array_append(list, all[i]);
-    json_decref(items);
-    return list;
-}
-
 int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
@@ -336,6 +320,8 @@ int engine_exec_list(struct engine *e, const char *id, json_t **ret, struct err 
             *err = why;
         return -1;
     }
-    *ret = json_pack("{s:o}", "execs", sorted(list.items)); /* an older agent has none */
+    /* The newest first: the agent goes by the places that it keeps them in, which are used again;
+     * an older one has none. */
+    *ret = json_pack("{s:o}", "execs", json_sorted(list.items, by_start));
     return 0;
 }

@@ -41,9 +41,9 @@ static json_t *texts_json(const struct engine *e, const struct image *image)
 
 static json_t *lists_json(const struct image *image)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "env", json_of_strings(image->env), "entrypoint",
-                     json_of_strings(image->entrypoint), "cmd", json_of_strings(image->cmd),
-                     "ports", json_of_strings(image->ports), "labels",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "env", json_of_texts(image->env), "entrypoint",
+                     json_of_texts(image->entrypoint), "cmd", json_of_texts(image->cmd), "ports",
+                     json_of_texts(image->ports), "labels",
                      image->labels ? json_deep_copy(image->labels) : json_object());
 }
 

@@ -21,7 +21,7 @@ json_t *json_cstr(const char *s)
     return json_of_bytes(s, strlen(s));
 }
 
-json_t *json_of_strings(char *const *list)
+json_t *json_of_texts(char *const *list)
 {
     json_t *array = json_array();
 

@@ -7,4 +7,4 @@
 json_t *json_of_bytes(const char *s, size_t len);
 json_t *json_cstr(const char *s);
 /* An array of the strings of a list, which may be NULL. */
-json_t *json_of_strings(char *const *list);
+json_t *json_of_texts(char *const *list);

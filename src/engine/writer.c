@@ -470,7 +470,7 @@ static char *image_config(const struct sandbox *sb)
     json_t *o = json_object();
     char *text;
 
-    (void)json_object_set_new(o, "env", json_of_strings(sb->image_env));
+    (void)json_object_set_new(o, "env", json_of_texts(sb->image_env));
     (void)json_object_set_new(o, "user", json_cstr(sb->image_user ? sb->image_user : ""));
     (void)json_object_set_new(o, "stopSignal", json_sprintf("%d", sb->stop_signal));
     text = json_dumps(o, JSON_COMPACT);

@@ -132,7 +132,7 @@ static int write_text(struct call *call, struct err *err)
     return reply_success(call);
 }
 
-static int read_mode(const struct call *call, uint32_t *ret, struct err *err)
+int in_mode(const struct call *call, uint32_t *ret, struct err *err)
 {
     const char *mode = in_str(call, "mode");
 
@@ -185,7 +185,7 @@ static int upload(struct call *call, struct err *err)
 
     if (take_paths(call, err) < 0)
         return -1;
-    if (read_mode(call, &mode, err) < 0)
+    if (in_mode(call, &mode, err) < 0)
         return -1;
     if (!call->source && !json_object_get(call->in, "content"))
         return err_set(err, ERR_INVALID,

@@ -28,6 +28,9 @@ static inline double in_number(const struct call *call, const char *name)
     return json_number_value(json_object_get(call->in, name));
 }
 
+/* `mode` in octal digits; FILE_MODE_KEEP when it is not given. */
+int in_mode(const struct call *call, uint32_t *ret, struct err *err);
+
 static inline struct maybe_number in_maybe(const struct call *call, const char *name)
 {
     const json_t *value = json_object_get(call->in, name);

@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/mode.h"
 #include "base/str.h"
 #include "functions/functions_internal.h"
 #include "model/mount.h"
@@ -101,16 +100,6 @@ static int send_file(struct call *call, struct err *err)
     return 0;
 }
 
-static int read_mode(const struct call *call, uint32_t *ret, struct err *err)
-{
-    const char *mode = in_str(call, "mode");
-
-    *ret = FILE_MODE_KEEP;
-    if (mode && mode_octal(mode, ret) < 0)
-        return err_set(err, ERR_INVALID, "mode must be 3 or 4 octal digits, such as 0644");
-    return 0;
-}
-
 static int copy_body(struct call *call, struct volume_file *file, struct err *err)
 {
     auto_free char *piece = xmalloc(PIECE_BYTES);
@@ -140,7 +129,7 @@ static int upload(struct call *call, struct err *err)
     auto_volume_file struct volume_file *file = NULL;
     uint32_t mode;
 
-    if (read_mode(call, &mode, err) < 0)
+    if (in_mode(call, &mode, err) < 0)
         return -1;
     if (!call->source && !json_object_get(call->in, "content"))
         return err_set(err, ERR_INVALID,

@@ -22,7 +22,7 @@
 #define MATCHES_MAX  100000
 #define DEFAULT_MODE 0644
 
-struct build {
+struct build_work {
     const struct worker_request *q;
     bool only_digest;
     struct layer layer;
@@ -62,7 +62,7 @@ static int open_stack(const json_t *layers, bool host, int **ret, size_t *ret_n,
     return 0;
 }
 
-static struct stack below(const struct build *b)
+static struct stack below(const struct build_work *b)
 {
     return b->root >= 0 ? (struct stack){b->roots, b->n_roots + 1}
                         : (struct stack){b->roots + 1, b->n_roots};
@@ -72,7 +72,7 @@ static struct stack below(const struct build *b)
 
 /* The third field of the line that begins with the name: of /etc/passwd the uid, of /etc/group the
  * gid. */
-static int find_id(const struct build *b, const char *file, const char *name, int64_t *ret,
+static int find_id(const struct build_work *b, const char *file, const char *name, int64_t *ret,
                    struct err *err)
 {
     struct stack s = {b->roots + 1, b->n_roots};
@@ -102,7 +102,7 @@ static int find_id(const struct build *b, const char *file, const char *name, in
     return err_code(err, ERR_INVALID, "bad_user", "the image has no %.60s in %s", name, file);
 }
 
-static int read_id(const struct build *b, const char *file, const char *name, int64_t *ret,
+static int read_id(const struct build_work *b, const char *file, const char *name, int64_t *ret,
                    struct err *err)
 {
     uint64_t number;
@@ -116,7 +116,7 @@ static int read_id(const struct build *b, const char *file, const char *name, in
 }
 
 /* user, or user:group; without a group its number is that of the user. */
-static int read_owner(const struct build *b, const char *chown, int64_t *uid, int64_t *gid,
+static int read_owner(const struct build_work *b, const char *chown, int64_t *uid, int64_t *gid,
                       struct err *err)
 {
     auto_free char *user = xstrndup(chown, strcspn(chown, ":"));
@@ -131,7 +131,7 @@ static int read_owner(const struct build *b, const char *chown, int64_t *uid, in
     return read_id(b, "etc/group", group, gid, err);
 }
 
-static int read_meta(const struct build *b, const json_t *item, uint32_t mode,
+static int read_meta(const struct build_work *b, const json_t *item, uint32_t mode,
                      struct layer_meta *ret, struct err *err)
 {
     const char *chown = text_of(item, "chown"), *chmod = text_of(item, "chmod");
@@ -145,7 +145,7 @@ static int read_meta(const struct build *b, const json_t *item, uint32_t mode,
 /* ---- where to ---- */
 
 /* What the host shows there is not the image's, and would cover it. */
-static int check_covered(const struct build *b, const char *path, struct err *err)
+static int check_covered(const struct build_work *b, const char *path, struct err *err)
 {
     const json_t *covered = json_object_get(b->q->json, "covered");
 
@@ -163,7 +163,7 @@ static int check_covered(const struct build *b, const char *path, struct err *er
     return 0;
 }
 
-static int find_place(const struct build *b, const char *path, bool last,
+static int find_place(const struct build_work *b, const char *path, bool last,
                       char ret[LAYER_MAX_PATH + 1], struct stat *st, struct err *err)
 {
     struct stack s = below(b);
@@ -173,7 +173,7 @@ static int find_place(const struct build *b, const char *path, bool last,
 }
 
 /* A folder that is there, or is made. */
-static int make_dir(struct build *b, const char *path, const struct layer_meta *meta,
+static int make_dir(struct build_work *b, const char *path, const struct layer_meta *meta,
                     char ret[LAYER_MAX_PATH + 1], struct err *err)
 {
     struct stat st;
@@ -189,7 +189,7 @@ static int make_dir(struct build *b, const char *path, const struct layer_meta *
 
 /* ---- items ---- */
 
-static int put_dir(struct build *b, const json_t *item, struct err *err)
+static int put_dir(struct build_work *b, const json_t *item, struct err *err)
 {
     char path[LAYER_MAX_PATH + 1];
     struct layer_meta meta;
@@ -199,7 +199,7 @@ static int put_dir(struct build *b, const json_t *item, struct err *err)
     return make_dir(b, text_of(item, "dir"), &meta, path, err);
 }
 
-static int put_file(struct build *b, const json_t *item, struct err *err)
+static int put_file(struct build_work *b, const json_t *item, struct err *err)
 {
     const json_t *text = json_object_get(item, "text");
     size_t len = json_string_length(text);
@@ -308,7 +308,7 @@ static const char *last_part(const char *path)
 }
 
 /* A file goes into a folder that is there or is meant, else it gets the name itself. */
-static int file_place(struct build *b, const json_t *item, const char *name,
+static int file_place(struct build_work *b, const json_t *item, const char *name,
                       const struct layer_meta *dir, char ret[LAYER_MAX_PATH + 1], struct err *err)
 {
     const char *to = text_of(item, "to");
@@ -350,8 +350,8 @@ static int check_added(const char *match, struct err *err)
     return 0;
 }
 
-static int copy_match(struct build *b, const json_t *item, struct stack_copy *c, const char *match,
-                      const struct layer_meta *dir, struct err *err)
+static int copy_match(struct build_work *b, const json_t *item, struct stack_copy *c,
+                      const char *match, const struct layer_meta *dir, struct err *err)
 {
     char from[LAYER_MAX_PATH + 1], to[LAYER_MAX_PATH + 1] = "";
     struct stat st;
@@ -372,7 +372,7 @@ static int copy_match(struct build *b, const json_t *item, struct stack_copy *c,
 }
 
 /* Only a folder takes several: one that is meant, or that is there. */
-static int check_several(const struct build *b, const json_t *item, struct err *err)
+static int check_several(const struct build_work *b, const json_t *item, struct err *err)
 {
     char path[LAYER_MAX_PATH + 1];
     struct stat st;
@@ -387,7 +387,7 @@ static int check_several(const struct build *b, const json_t *item, struct err *
     return r < 0 ? -1 : 0;
 }
 
-static int copy_item(struct build *b, const json_t *item, struct err *err)
+static int copy_item(struct build_work *b, const json_t *item, struct err *err)
 {
     const json_t *from = json_array_get(json_object_get(b->q->json, "stacks"),
                                         (size_t)json_integer_value(json_object_get(item, "stack")));
@@ -421,7 +421,7 @@ static int copy_item(struct build *b, const json_t *item, struct err *err)
     return 0;
 }
 
-static int put_items(struct build *b, struct err *err)
+static int put_items(struct build_work *b, struct err *err)
 {
     json_t *items = json_object_get(b->q->json, "items"), *item;
     size_t i;
@@ -445,7 +445,7 @@ static int put_items(struct build *b, struct err *err)
 /* ---- the layer ---- */
 
 /* No archive begins so, and no layer from elsewhere. What is copied adds itself. */
-static void begin_digest(struct build *b)
+static void begin_digest(struct build_work *b)
 {
     auto_free char *items =
         json_dumps(json_object_get(b->q->json, "items"), JSON_COMPACT | JSON_SORT_KEYS);
@@ -461,7 +461,8 @@ static void begin_digest(struct build *b)
     }
 }
 
-static int make_layer(struct build *b, json_t **ret, char ret_diff_id[DIGEST_HEX], struct err *err)
+static int make_layer(struct build_work *b, json_t **ret, char ret_diff_id[DIGEST_HEX],
+                      struct err *err)
 {
     if (layer_begin(b->q, NEW_LAYER, &b->layer, &b->root, err) < 0)
         return -1;
@@ -478,7 +479,7 @@ static int make_layer(struct build *b, json_t **ret, char ret_diff_id[DIGEST_HEX
     return layer_made(b->q, &b->layer, NEW_LAYER, ret_diff_id, ret, err);
 }
 
-static int new_image(const struct build *b, bool host, const char *diff_id, json_t *layers,
+static int new_image(const struct build_work *b, bool host, const char *diff_id, json_t *layers,
                      json_t **ret, struct err *err)
 {
     const char *text = request_string(b->q, "document");
@@ -511,7 +512,7 @@ int worker_build(const struct worker_request *q, json_t **ret, struct err *err)
 {
     bool host = json_is_true(json_object_get(q->json, "host"));
     json_t *layers = json_deep_copy(json_object_get(q->json, "layers")), *layer;
-    struct build b = {
+    struct build_work b = {
         .q = q, .root = -1, .only_digest = json_is_true(json_object_get(q->json, "digest"))};
     char diff_id[DIGEST_HEX] = "";
 

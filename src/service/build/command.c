@@ -22,7 +22,7 @@
 #define MARGIN_S   600        /* what a sandbox lives longer than its command may take */
 #define TAIL_BYTES 4096
 
-struct output {
+struct step_output {
     struct buf rest[2]; /* the beginning of a character whose end has not come, a stream */
     uint64_t shown;
     bool cut;
@@ -46,7 +46,7 @@ static int tell_output(struct build *b, const char *stream, const char *data, si
                       err);
 }
 
-static void keep_tail(struct output *o, const char *data, size_t len)
+static void keep_tail(struct step_output *o, const char *data, size_t len)
 {
     size_t keep;
 
@@ -61,7 +61,7 @@ static void keep_tail(struct output *o, const char *data, size_t len)
     o->tail[o->tail_len] = '\0';
 }
 
-static int add_output(struct build *b, struct output *o, const struct exec_output *out,
+static int add_output(struct build *b, struct step_output *o, const struct exec_output *out,
                       struct err *err)
 {
     struct buf *rest = &o->rest[out->what == EXEC_STDERR];
@@ -86,7 +86,7 @@ static int add_output(struct build *b, struct output *o, const struct exec_outpu
     return r;
 }
 
-static int end_output(struct build *b, struct output *o, struct err *err)
+static int end_output(struct build *b, struct step_output *o, struct err *err)
 {
     for (int i = 0; i < 2; i++)
         if (o->rest[i].len > 0 &&
@@ -116,7 +116,7 @@ static int wait_for(struct build *b, const struct exec *x, struct err *err)
     return p[0].revents ? 0 : build_tell(b, NULL, err);
 }
 
-static int follow(struct build *b, struct exec *x, struct output *o, struct exec_output *end,
+static int follow(struct build *b, struct exec *x, struct step_output *o, struct exec_output *end,
                   struct err *err)
 {
     for (;;) {
@@ -150,7 +150,7 @@ static bool lacks_network(const char *tail)
     return false;
 }
 
-static int failed(const struct exec_output *end, const struct output *o, uint64_t timeout_ms,
+static int failed(const struct exec_output *end, const struct step_output *o, uint64_t timeout_ms,
                   struct err *err)
 {
     if (strcmp(end->reason, "timeout") == 0)
@@ -184,7 +184,7 @@ static int run_in(struct build *b, const struct stage *s, const struct build_ste
         .attached = true,
     };
     struct exec_output end = {0};
-    struct output *o = xcalloc(1, sizeof(*o));
+    struct step_output *o = xcalloc(1, sizeof(*o));
     struct exec *x;
     int r;
 

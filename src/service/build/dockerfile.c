@@ -262,17 +262,17 @@ static int take_flags(const struct reader *r, struct instruction *in, struct err
 }
 
 /* The flags that it may have, ended by NULL; each with where its value goes, NULL = nowhere. */
-struct flag {
+struct step_flag {
     const char *name;
     char **value;
 };
 
 static int read_flags(const struct reader *r, const struct instruction *in,
-                      const struct flag *flags, struct err *err)
+                      const struct step_flag *flags, struct err *err)
 {
     for (char **f = in->flags; *f; f++) {
         size_t len = strcspn(*f, "=");
-        const struct flag *known = flags;
+        const struct step_flag *known = flags;
 
         while (known && known->name &&
                (strlen(known->name) != len - 2 || strncmp(known->name, *f + 2, len - 2) != 0))
@@ -333,7 +333,7 @@ static int read_from(struct reader *r, const struct instruction *in, enum build_
     struct build_step *s = NULL;
     size_t n;
 
-    if (read_flags(r, in, (struct flag[]){{"platform", &platform}, {0}}, err) < 0 ||
+    if (read_flags(r, in, (struct step_flag[]){{"platform", &platform}, {0}}, err) < 0 ||
         split(r, in, &words, err) < 0)
         return -1;
     n = strv_len(words);
@@ -389,11 +389,11 @@ static int read_written(struct reader *r, struct instruction *in, const struct h
 static int read_copy(struct reader *r, struct instruction *in, enum build_op op, struct err *err)
 {
     auto_free char *from = NULL, *chown = NULL, *chmod = NULL;
-    struct flag flags[] = {{"chown", &chown},
-                           {"chmod", &chmod},
-                           {"link", NULL}, /* says how it is done, not what */
-                           {op == BUILD_COPY ? "from" : NULL, &from},
-                           {0}};
+    struct step_flag flags[] = {{"chown", &chown},
+                                {"chmod", &chmod},
+                                {"link", NULL}, /* says how it is done, not what */
+                                {op == BUILD_COPY ? "from" : NULL, &from},
+                                {0}};
     auto_heredoc struct heredoc h = {0};
     auto_strv char **words = NULL;
     struct build_step *s = NULL;
