@@ -128,7 +128,7 @@ struct build_request {
  * Gives {imageId, base (what it stands on, as it is called), cached (all steps were), steps,
  * durationMs, size}. The image has no name, and is held for the caller, who lets it go when
  * something that is kept says its id (a template, a snapshot). Otherwise it stays while the cache
- * of builds has it: until that is pruned, or at least 100 others were built. */
+ * of builds has it: 1,000 steps, of which the longest unused go. */
 int build_run(struct engine *e, const struct build_request *req, const struct engine_watch *watch,
               json_t **ret, struct err *err);
 
