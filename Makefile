@@ -52,6 +52,7 @@ fuzz:
 
 install: all
 	@meson install -C build
+	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
 
 deb:
 	@tools/deb

@@ -9,6 +9,7 @@
  *   client URL lives C S        whole lives (create, exec, kill) a second, C connections
  *   client URL cycles C N       N whole lives by C connections: the rate of each tenth
  *   client URL gets C S         looks at one sandbox a second by C connections
+ *   client URL submits C S      jobs a second that C connections put into the queue, for later
  *   client URL execs ID MS      execs in this sandbox with a pause after each, for so long
  *   client URL flood ID C S     execs by C connections in this sandbox, for S seconds
  *   client URL fill N           N sandboxes that stay
@@ -485,6 +486,25 @@ static void *get_until(void *arg)
     return NULL;
 }
 
+/* Jobs that do not start meanwhile. */
+static void *submit_until(void *arg)
+{
+    static const char job[] = "{\"command\": \"true\", \"delay\": 86400}";
+    struct worker *w = arg;
+    int64_t until;
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/sandbox/sandboxes/%s/exec/queue", w->id);
+    (void)pthread_barrier_wait(w->start);
+    until = mono_ns() + w->seconds * 1000000000;
+    while (w->r == 0 && mono_ns() < until && !stopping) {
+        w->r = call(w->c, "POST", path, job, NULL, &w->err);
+        if (w->r == 0)
+            w->count++;
+    }
+    return NULL;
+}
+
 static void creates_print(struct worker *w, unsigned n)
 {
     struct samples all = {"create", "us"};
@@ -687,7 +707,8 @@ static int drain(struct err *err)
 
 static int measure(int argc, char **argv, struct err *err)
 {
-    struct samples execs = {"throughput", "exec/s"}, looks = {"gets", "get/s"};
+    struct samples execs = {"throughput", "exec/s"}, looks = {"gets", "get/s"},
+                   submits = {"submits", "jobs/s"};
     uint64_t n = 0, seconds;
 
     if (argc == 3 && strcmp(argv[2], "drain") == 0)
@@ -713,6 +734,8 @@ static int measure(int argc, char **argv, struct err *err)
             return measure_throughput(&execs, exec_until, n, seconds, err);
         if (strcmp(argv[2], "gets") == 0)
             return measure_throughput(&looks, get_until, n, seconds, err);
+        if (strcmp(argv[2], "submits") == 0)
+            return measure_throughput(&submits, submit_until, n, seconds, err);
         if (strcmp(argv[2], "lives") == 0)
             return measure_lives(n, seconds, err);
         if (strcmp(argv[2], "cycles") == 0)
@@ -727,7 +750,7 @@ static int measure(int argc, char **argv, struct err *err)
         err, ERR_INVALID,
         "usage: client URL rows N | short N | parallel N | creates N | warm N | burst N | "
         "throughput CLIENTS SECONDS | lives CLIENTS SECONDS | cycles CLIENTS N | "
-        "gets CLIENTS SECONDS | "
+        "gets CLIENTS SECONDS | submits CLIENTS SECONDS | "
         "execs ID MS | flood ID CLIENTS SECONDS | fill N | drain");
 }
 

@@ -4,16 +4,30 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 
 
-class Daemon:
-    """pool: how many boxes it prepares ahead; None leaves that to it. warm: how many wait of each of the profiles."""
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path, timeout=120):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
 
-    def __init__(self, program, work, max_sandboxes, pool=None, warm=0, profiles=""):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+class Daemon:
+    """pool: how many boxes it prepares ahead; None leaves that to it. warm: how many wait of each of the profiles. within: argv of
+    the network namespace that it runs in; then it is asked through its unix socket only."""
+
+    def __init__(self, program, work, max_sandboxes, pool=None, warm=0, profiles="", within=()):
         self.program = program
+        self.within = list(within)
         self.pool = pool
         self.warm = {"CAY_POOL_SIZE": str(warm), "CAY_POOL_PROFILES": profiles}
         self.work = work
@@ -32,7 +46,7 @@ class Daemon:
             env["CAY_POOL"] = str(self.pool)
         with open(self.work / "cay.log", "wb") as log:
             # A session of its own: Ctrl-C is for the bench, which then ends the daemon in order.
-            self.process = subprocess.Popen([str(self.program), "serve", "--stop-sandboxes"],
+            self.process = subprocess.Popen([*self.within, str(self.program), "serve", "--stop-sandboxes"],
                                             env=env, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, start_new_session=True)
         end = time.monotonic() + 30
@@ -53,8 +67,13 @@ class Daemon:
         lines = (self.work / "cay.log").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
+    def connection(self):
+        if self.within:
+            return Unix(self.run / "cay.sock")
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
     def get(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = self.connection()
         try:
             connection.request("GET", path)
             return json.loads(connection.getresponse().read())
@@ -63,7 +82,7 @@ class Daemon:
 
     def call(self, method, path, body=None, noun="sandboxes"):
         """Of a sandbox, whose path comes after those of all; or of another noun."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = self.connection()
         try:
             connection.request(method, f"/sandbox/{noun}{path}", json.dumps(body) if body else None,
                                {"Content-Type": "application/json"} if body else {})

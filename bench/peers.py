@@ -213,8 +213,9 @@ class UnixHTTP(http.client.HTTPConnection):
 class DockerBox:
     """A container on a connection of its own."""
 
-    def __init__(self, sock):
+    def __init__(self, sock, bridged=False):
         self.http = UnixHTTP(str(sock))
+        self.bridged = bridged
         self.live = None
 
     def call(self, method, path, body=None, kind="application/json"):
@@ -229,8 +230,8 @@ class DockerBox:
         return data
 
     def create(self):
-        spec = {"Image": "bench", "Cmd": ["sleep", "1000000"], "NetworkDisabled": True,
-                "HostConfig": {"NetworkMode": "none", "Memory": 512 << 20, "PidsLimit": 256,
+        spec = {"Image": "bench", "Cmd": ["sleep", "1000000"], "NetworkDisabled": not self.bridged,
+                "HostConfig": {"NetworkMode": "bridge" if self.bridged else "none", "Memory": 512 << 20, "PidsLimit": 256,
                                "NanoCpus": 1000000000}}
         self.live = json.loads(self.call("POST", "/containers/create", spec))["Id"]
         self.call("POST", f"/containers/{self.live}/start")
@@ -273,8 +274,11 @@ class Docker:
     name = "docker"
     group = f"cay-bench-docker-{os.getpid()}"
 
-    def __init__(self, work):
+    def __init__(self, work, within=None):
+        """within: argv of a network namespace of its own, where it may make its bridge and rules; else it has none."""
         self.work = work / "docker"
+        self.within = within or []
+        self.network = ["--bip", "172.30.0.1/16"] if within else ["--iptables=false", "--ip6tables=false", "--bridge=none"]
         self.process = None
         self.sock = self.work / "sock"
         self.made = []
@@ -301,10 +305,10 @@ class Docker:
     def serve(self, dockerd, driver):
         with open(self.work / "log", "ab") as log:
             self.process = subprocess.Popen(
-                [dockerd, "--data-root", str(self.work / "data"),
+                [*self.within, dockerd, "--data-root", str(self.work / "data"),
                  "--exec-root", str(self.work / "exec"), "--pidfile", str(self.work / "pid"),
-                 "--host", f"unix://{self.sock}", "--storage-driver", driver, "--iptables=false",
-                 "--ip6tables=false", "--bridge=none", "--cgroup-parent", f"/{self.group}"],
+                 "--host", f"unix://{self.sock}", "--storage-driver", driver, *self.network,
+                 "--cgroup-parent", f"/{self.group}"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         first = self.boxes(1)[0]
         for _ in range(300):
@@ -332,7 +336,7 @@ class Docker:
 
     def boxes(self, n):
         while len(self.made) < n:
-            self.made.append(DockerBox(self.sock))
+            self.made.append(DockerBox(self.sock, bool(self.within)))
         return self.made[:n]
 
     def measure(self, n):

@@ -3,12 +3,10 @@ copy of the same files and beside Docker.
 
 `tools/bench state` prints a table, writes build/bench-state.json and checks the bars."""
 import argparse
-import http.client
 import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -46,22 +44,11 @@ ROWS = [
 NAMES = {key: name for key, name, _ in ROWS}
 
 
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=120)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(120)
-        self.sock.connect(self.path)
-
-
 class Cay:
     """Through one kept connection, as the other peers."""
 
     def __init__(self, served):
-        self.http = Unix(f"{served.run}/cay.sock")
+        self.http = daemon.Unix(served.run / "cay.sock")
 
     def call(self, method, path, body=None):
         self.http.request(method, "/sandbox" + path, json.dumps(body) if body is not None else None,

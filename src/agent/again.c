@@ -21,6 +21,11 @@ void again_get(struct wire *w, struct again *ret)
     ret->cursor = wire_get_u64(w);
     ret->most = wire_get_u64(w);
     ret->flags = wire_get_u32(w);
+    ret->rows = ret->cols = 0;
+    if (w->p == w->end)
+        return;
+    ret->rows = wire_get_u32(w);
+    ret->cols = wire_get_u32(w);
 }
 
 uint64_t again_from(const struct kept *k, uint64_t cursor)
@@ -37,7 +42,7 @@ int again_queue(struct agent_call *c, unsigned type, const struct kept *k,
     now.start = k->start;
     now.end = k->end;
     buf_init(&b, 512);
-    call_kept_put(&b, &now);
+    call_state_put(&b, &now);
     return call_queue(c, type, b.data, b.len);
 }
 
@@ -124,6 +129,8 @@ static int pass_on(struct agent_call *c, const struct again *a, struct call_kept
     wire_put_u64(&args, a->cursor);
     wire_put_u64(&args, a->most);
     wire_put_u32(&args, a->flags);
+    wire_put_u32(&args, a->rows);
+    wire_put_u32(&args, a->cols);
     for (int i = 0; i < TRIES && error == -EAGAIN; i++) {
         if (i > 0)
             (void)poll(NULL, 0, WAIT_MS);
@@ -153,7 +160,7 @@ static void reply_log(struct agent_call *c, unsigned type, const struct log_read
 
     (void)snprintf(state.id, sizeof(state.id), "%s", log->file.id);
     buf_init(&b, 512);
-    call_kept_put(&b, &state);
+    call_state_put(&b, &state);
     call_reply_buf(c, type, &b);
 }
 
@@ -234,7 +241,7 @@ static void send_item(const struct call_kept *state, void *arg)
     if (state->running && l->n < BOARD_SEATS)
         memcpy(l->running[l->n++], state->id, CALL_ID_SIZE);
     buf_init(&b, 512);
-    call_kept_put(&b, state);
+    call_state_put(&b, state);
     call_reply_buf(l->call, FRAME_ITEM, &b);
 }
 

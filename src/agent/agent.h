@@ -57,6 +57,8 @@ struct slot {
     _Atomic pid_t command;  /* of a supervisor: what it started last, the first of its session */
     _Atomic uint64_t since; /* and when, in ticks as struct proc has them */
     _Atomic unsigned mark;
+    _Atomic uint32_t
+        watched; /* of a handler that watches files: how many directories, see watch.h */
 };
 
 /* In memory that all agent processes share and no other process can reach. */
@@ -90,6 +92,7 @@ bool agents_has(pid_t pid); /* main included */
 /* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
 pid_t agents_forget(pid_t pid, uint64_t *ret_since);
 void agent_mark_self(enum slot_mark mark);
+struct slot *agent_own_slot(void); /* NULL in main */
 /* For a supervisor that starts a command: where its pid goes, so that it is known from the first
  * moment on. 0 = there is none. */
 _Atomic pid_t *agent_command(uint64_t since);
@@ -197,9 +200,11 @@ int chmod_call(struct agent_call *c, struct err *err);
 int ps_call(struct agent_call *c, struct err *err);
 int kill_call(struct agent_call *c, struct err *err);
 int dial_call(struct agent_call *c, struct err *err);
+int open_call(struct agent_call *c, struct err *err);
 int follow_call(struct agent_call *c, struct err *err);
 int output_call(struct agent_call *c, struct err *err);
 int patch_call(struct agent_call *c, struct err *err);
+int watch_call(struct agent_call *c, struct err *err);
 
 /* ---- sync.c: what the filter tells us of, in main's loop */
 
@@ -284,10 +289,13 @@ struct spawn {
     int fds[3]; /* for 0, 1, 2; -1 = the agent's own, which is /dev/null */
     bool tty;   /* fds[0] becomes the controlling terminal */
     uint32_t nofile;
+    const struct rlimit_wish *limits;
+    uint32_t n_limits;
 
     /* How far the child came; it shares our memory until it executes. */
     char **paths;
     int step, error;
+    uint32_t limit; /* which of limits it was at */
 };
 
 /* Starts it. Returns the pid, or -1 with err when the command could not be executed. */

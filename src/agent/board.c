@@ -159,11 +159,23 @@ void board_put(const struct kept *k, const struct call_kept *state)
     r->seq++;
 }
 
-/* k NULL = the output is not wanted. */
+/* Its output; false when others have been written over it. */
+static bool read_output(const struct recent *r, struct kept *k)
+{
+    uint64_t at = r->at;
+    uint32_t turns = r->turns, memory = r->memory;
+
+    if (memory > KEPT_MEMORY || turns % sizeof(uint64_t) || !copy_out(at, turns, &k->turns) ||
+        !copy_out(at + turns, memory, &k->memory))
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    return agents->board.written - at <= RECENT_BYTES && k->end - k->start == k->memory.len;
+}
+
+/* How it ended is known for longer than what it put out. k NULL = that is not wanted. */
 static bool read_recent(struct recent *r, const char *id, struct kept *k, struct call_kept *state)
 {
-    uint64_t seq = r->seq, at = r->at;
-    uint32_t turns = r->turns, memory = r->memory;
+    uint64_t seq = r->seq;
 
     if (seq == 0 || (seq & 1))
         return false;
@@ -175,13 +187,14 @@ static bool read_recent(struct recent *r, const char *id, struct kept *k, struct
         kept_begin(k, state->id);
         k->start = state->start;
         k->end = state->end;
-        if (memory > KEPT_MEMORY || turns % sizeof(uint64_t) || !copy_out(at, turns, &k->turns) ||
-            !copy_out(at + turns, memory, &k->memory))
-            return false;
+        if (!read_output(r, k)) {
+            buf_clear(&k->memory);
+            buf_clear(&k->turns);
+            k->start = k->end;
+        }
     }
     atomic_thread_fence(memory_order_acquire);
-    return r->seq == seq && agents->board.written - at <= RECENT_BYTES &&
-           (!k || k->end - k->start == k->memory.len);
+    return r->seq == seq;
 }
 
 bool board_get(const char *id, struct kept *k, struct call_kept *state)

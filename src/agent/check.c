@@ -12,7 +12,8 @@ bool log_id_ok(const char *id)
 
 int exec_check(const struct call_exec *e, struct err *err)
 {
-    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN | EXEC_COLLECT | EXEC_APART))
+    if (e->flags & ~(EXEC_TTY | EXEC_BACKGROUND | EXEC_STDIN | EXEC_COLLECT | EXEC_APART |
+                     EXEC_RECORD | EXEC_ONCE | EXEC_LIMITS | EXEC_INPUT))
         return err_set(err, ERR_INVALID, "an exec with unknown flags %#x", e->flags);
     if (!e->argv[0] || !e->argv[0][0])
         return err_set(err, ERR_INVALID, "the command is empty; give at least a program to run");
@@ -24,6 +25,13 @@ int exec_check(const struct call_exec *e, struct err *err)
         return err_set(err, ERR_INVALID, "a background exec has no caller to read input from");
     if ((e->flags & EXEC_BACKGROUND) && (e->flags & EXEC_COLLECT))
         return err_set(err, ERR_INVALID, "a background exec has no caller to collect output for");
+    if ((e->flags & EXEC_INPUT) && (e->flags & (EXEC_STDIN | EXEC_TTY)))
+        return err_set(err, ERR_INVALID, "input is given with the call, or comes later");
+    if (e->input_len > EXEC_INPUT_MAX)
+        return err_set(err, ERR_TOO_LARGE, "the input is longer than %u bytes", EXEC_INPUT_MAX);
+    for (uint32_t i = 0; i < e->n_limits; i++)
+        if (e->limits[i].resource >= RLIMITS_MAX)
+            return err_set(err, ERR_INVALID, "there is no limit %u", e->limits[i].resource);
     for (char **s = e->env; *s; s++)
         if (!strchr(*s, '=') || (*s)[0] == '=')
             return err_set(err, ERR_INVALID,

@@ -28,6 +28,9 @@
 /* Of EXEC_COLLECT: what is held back goes out once after this long. */
 #define HOLD_NS (1000 * 1000000ll)
 
+/* Of EXEC_INPUT: a caller that has not sent it all by then is given up. */
+#define INPUT_NS (10ll * 1000 * 1000000)
+
 static void close_theirs(struct supervised *x)
 {
     for (int i = 0; i < 3; i++) {
@@ -45,7 +48,7 @@ static int make_pipes(struct supervised *x, int fds[3])
         fds[2] = fds[1]; /* mixed, in the order of writing */
     else if (r == 0)
         r = pipe_for_output(&x->out[1].fd, &fds[2]);
-    if (r == 0 && (x->in.flags & EXEC_STDIN))
+    if (r == 0 && (x->in.flags & (EXEC_STDIN | EXEC_INPUT)))
         r = pipe_for_input(&x->input, &fds[0]);
     /* Who opens /dev/stdout opens the pipe anew, which only its owner may. */
     for (int i = 0; r == 0 && x->user.uid != 0 && i < 3; i++)
@@ -62,7 +65,9 @@ static int start(struct supervised *x, struct err *err)
                       .user = &x->user,
                       .fds = {-1, -1, -1},
                       .tty = is_tty(x),
-                      .nofile = x->in.nofile};
+                      .nofile = x->in.nofile,
+                      .limits = x->in.limits,
+                      .n_limits = x->in.n_limits};
     int r;
 
     if (is_tty(x)) {
@@ -138,6 +143,11 @@ static int on_watcher_frame(void *arg, const struct frame *f)
     return r;
 }
 
+static void on_watcher_resize(void *arg, uint32_t rows, uint32_t cols)
+{
+    exec_resize(arg, rows, cols);
+}
+
 static void open_door(struct supervised *x)
 {
     if (x->seat && x->seat->wanted && x->watchers.door < 0 && x->seat->door == DOOR_SHUT)
@@ -162,6 +172,20 @@ static void leave(struct supervised *x)
     x->seat = NULL;
 }
 
+/* Asked after the seat is taken: one that ended before is known by then, since its end is put up
+ * before it leaves its own. */
+static bool has_run(const char *id)
+{
+    static struct kept kept;
+    struct call_kept state;
+    bool has = board_get(id, &kept, &state);
+
+    if (!has)
+        has = kept_load(id, &kept, &state);
+    kept_rest(&kept);
+    return has;
+}
+
 /* Rule 5, and on the board, so that others find it by its id once it has begun. Entered first and
  * looked at then: of two that come together both may be refused, but never do both begin. */
 static int claim_id(struct supervised *x, struct err *err)
@@ -172,15 +196,17 @@ static int claim_id(struct supervised *x, struct err *err)
         .running = 1,
         .flags = x->in.flags & (EXEC_TTY | EXEC_STDIN | EXEC_BACKGROUND),
         .started_ms = (uint64_t)now_ms(),
+        .rows = is_tty(x) ? x->in.rows : 0,
+        .cols = is_tty(x) ? x->in.cols : 0,
     };
     (void)snprintf(x->state.id, sizeof(x->state.id), "%s", x->in.id);
     put_command(x->in.argv, x->state.command);
     x->seat = board_enter(&x->state);
-    if (!board_runs(x->in.id))
+    if (!board_runs(x->in.id) && !((x->in.flags & EXEC_ONCE) && has_run(x->in.id)))
         return 0;
     leave(x);
     return err_code(err, ERR_CONFLICT, "exec_exists",
-                    "exec %s runs already; give another id, or none", x->in.id);
+                    "exec %s runs already, or has run; give another id, or none", x->in.id);
 }
 
 /* When the disk has no room for what is long, at least the end. */
@@ -350,6 +376,7 @@ static void finish(struct supervised *x, enum call_exit_how how)
     e.lost_stderr = x->out[1].lost;
     if (is_background(x))
         journal_finish(&x->journal, &e);
+    recording_end(&x->recording, x->started, &e);
     publish(x, &e);
     buf_init(&b, 256);
     call_exit_put(&b, &e);
@@ -422,6 +449,8 @@ static int tell_started(struct supervised *x, struct err *err)
     wire_put_u32(&b, (uint32_t)x->pid);
     if (x->kept)
         wire_put_u32(&b, 1);
+    if (x->recording.file >= 0)
+        wire_put_u32(&b, 1);
     /* A caller that is gone already shows in the loop. */
     (void)call_queue(x->call, FRAME_STARTED, b.data, b.len);
     if (collects(x))
@@ -457,6 +486,28 @@ static int find_user(struct supervised *x, struct err *err)
     return 0;
 }
 
+/* Of EXEC_INPUT. Who goes away in the middle of it has started nothing. */
+static int take_input(struct supervised *x, struct err *err)
+{
+    int64_t deadline = mono_ns() + INPUT_NS;
+    struct frame f;
+
+    if (x->in.input_len == 0)
+        x->in.flags &= ~EXEC_INPUT; /* /dev/null ends as well */
+    if (!(x->in.flags & EXEC_INPUT))
+        return 0;
+    x->pending.max += x->in.input_len;
+    while (x->pending.len < x->in.input_len) {
+        if (call_next(x->call, deadline, &f) != 1 || f.type == FRAME_CANCEL)
+            _exit(0);
+        if (f.type != FRAME_STDIN || f.len == 0 || f.len > x->in.input_len - x->pending.len)
+            return err_set(err, ERR_INVALID, "the input is not as long as the call says");
+        (void)buf_add(&x->pending, f.data, f.len);
+    }
+    x->input_ends = true;
+    return 0;
+}
+
 /* Returns when nothing is left of it, so that this process can supervise another command. */
 static void run(struct supervised *x)
 {
@@ -489,17 +540,20 @@ int exec_call(struct agent_call *c, struct err *err)
     x = (struct supervised){.call = c,
                             .out = {{-1, FRAME_STDOUT}, {-1, FRAME_STDERR}},
                             .theirs = {-1, -1, -1},
-                            .input = -1};
+                            .input = -1,
+                            .recording = {.file = -1}};
     x.watchers = (struct watchers){.door = -1,
                                    .kept = &kept,
                                    .state = &x.state,
                                    .has_caller = has_caller_of,
                                    .takes_frame = takes_frame,
                                    .on_frame = on_watcher_frame,
+                                   .resize = on_watcher_resize,
                                    .arg = &x};
     buf_init(&x.pending, 2 * FRAME_MAX);
     call_exec_get(&c->args, &x.in);
-    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0)
+    if (call_args_ok(c, err) < 0 || exec_check(&x.in, err) < 0 || find_user(&x, err) < 0 ||
+        take_input(&x, err) < 0)
         return -1;
     /* A caller that has given up told its own that there is none, and knows no id of it. */
     if (is_background(&x) && call_gone(c))
@@ -513,11 +567,14 @@ int exec_call(struct agent_call *c, struct err *err)
     kept_begin(&kept, x.in.id);
     if (x.in.id[0] && !is_background(&x))
         x.kept = &kept;
+    if (x.kept && is_tty(&x) && (x.in.flags & EXEC_RECORD))
+        recording_begin(&x.recording, x.in.id, x.in.rows, x.in.cols);
     if (start(&x, err) < 0 || tell_started(&x, err) < 0) {
         if (x.pid > 0)
             tree_kill();
         if (is_background(&x))
             journal_discard(&x.journal);
+        recording_discard(&x.recording, x.in.id);
         leave(&x);
         return -1;
     }

@@ -29,6 +29,8 @@ static ssize_t pass_on(struct supervised *x, struct output *o, const char *data,
 
     if (part > 0 && x->kept)
         kept_add(x->kept, o->type == FRAME_STDERR, data, part);
+    if (x->recording.file >= 0)
+        recording_add(&x->recording, x->started, RECORD_OUTPUT, data, len);
     if (part > 0 && has_caller(x) &&
         (call_queue(x->call, o->type, data, part) < 0 ||
          (is_full(x) && call_flush_try(x->call) < 0)))
@@ -128,6 +130,20 @@ static int on_input(struct supervised *x, const struct frame *f)
     return is_tty(x) ? buf_add(&x->pending, "\x04", 1) : 0;
 }
 
+void exec_resize(struct supervised *x, uint32_t rows, uint32_t cols)
+{
+    if (!is_tty(x) || x->out[0].fd < 0)
+        return;
+    pty_resize(x->out[0].fd, rows, cols);
+    x->state.rows = rows;
+    x->state.cols = cols;
+    if (x->seat) { /* for lists, where one without the other does no harm */
+        x->seat->state.rows = rows;
+        x->seat->state.cols = cols;
+    }
+    recording_size(&x->recording, x->started, rows, cols);
+}
+
 int exec_on_frame(struct supervised *x, const struct frame *f)
 {
     pid_t self = getpid();
@@ -143,8 +159,7 @@ int exec_on_frame(struct supervised *x, const struct frame *f)
         b = wire_get_u32(&w);
         if (!wire_ok(&w))
             return -EPROTO;
-        if (is_tty(x) && x->out[0].fd >= 0)
-            pty_resize(x->out[0].fd, a, b);
+        exec_resize(x, a, b);
         return 0;
     case FRAME_SIGNAL:
         a = wire_get_u32(&w);
@@ -161,7 +176,7 @@ int exec_on_frame(struct supervised *x, const struct frame *f)
 
 bool exec_wants_frames(const struct supervised *x)
 {
-    return x->pending.len < FRAME_MAX;
+    return x->input_ends || x->pending.len < FRAME_MAX; /* what comes past the end is dropped */
 }
 
 /* 1 when there was no room for more; else as exec_on_frame(). */

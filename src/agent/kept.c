@@ -281,7 +281,7 @@ static bool id_of(const char *name, const char *suffix, char ret[CALL_ID_SIZE])
 }
 
 /* Files of execs that do not run. */
-static size_t list_files(struct old_file *files, size_t max)
+static size_t list_files(const char *suffix, struct old_file *files, size_t max)
 {
     DIR *dir = open_logs();
     struct call_kept state;
@@ -292,7 +292,7 @@ static size_t list_files(struct old_file *files, size_t max)
         struct old_file *f = &files[n];
         struct stat st;
 
-        if (!id_of(e->d_name, ".out", f->id) || board_find(f->id, &state) ||
+        if (!id_of(e->d_name, suffix, f->id) || board_find(f->id, &state) ||
             fstatat(AGENT_FD_LOGS, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         f->when = st.st_mtim;
@@ -304,19 +304,20 @@ static size_t list_files(struct old_file *files, size_t max)
     return n;
 }
 
-static void drop_oldest(void)
+void kept_prune(const char *suffix, size_t count, uint64_t bytes)
 {
     static struct old_file files[4 * FILES_MAX];
-    size_t n = list_files(files, ARRAY_LEN(files));
-    uint64_t bytes = 0;
+    size_t n = list_files(suffix, files, ARRAY_LEN(files));
+    uint64_t sum = 0;
 
     qsort(files, n, sizeof(files[0]), newest_first);
     for (size_t i = 0; i < n; i++) {
-        bytes += files[i].bytes;
-        if (i < FILES_MAX && bytes <= FILES_BYTES)
+        sum += files[i].bytes;
+        if (i < count && sum <= bytes)
             continue;
-        remove_file(files[i].id, ".end");
-        remove_file(files[i].id, ".out");
+        if (strcmp(suffix, ".out") == 0)
+            remove_file(files[i].id, ".end");
+        remove_file(files[i].id, suffix);
     }
 }
 
@@ -340,7 +341,7 @@ bool kept_store(struct kept *k, const struct call_kept *state)
         remove_file(k->id, ".end");
         remove_file(k->id, ".out");
     }
-    drop_oldest();
+    kept_prune(".out", FILES_MAX, FILES_BYTES);
     return stored;
 }
 

@@ -57,6 +57,9 @@ bool kept_load(const char *id, struct kept *k, struct call_kept *state);
 /* Calls each for all of them. */
 void kept_each(void (*each)(const struct call_kept *state, void *arg), void *arg);
 
+/* Of the files <id><suffix> whose execs have ended, the newest stay: so many, of so many bytes. */
+void kept_prune(const char *suffix, size_t count, uint64_t bytes);
+
 /* ---- board.c: which execs run, and how the last ones ended, in memory that all agent processes
  * share */
 
@@ -127,7 +130,7 @@ int door_stop(struct running *r, const char *id);
 
 /* ---- watchers.c: callers that came later, as the supervisor serves them */
 
-#define WATCHERS_MAX  8
+#define WATCHERS_MAX  16
 #define WATCHERS_POLL (1 + WATCHERS_MAX)
 
 struct watcher;
@@ -143,6 +146,7 @@ struct watchers {
     bool (*has_caller)(void *arg); /* is the one who started it still there? */
     bool (*takes_frame)(void *arg);
     int (*on_frame)(void *arg, const struct frame *f); /* of one with INPUT */
+    void (*resize)(void *arg, uint32_t rows, uint32_t cols);
     void *arg;
     bool ended; /* one of them wanted the end */
 };
@@ -151,7 +155,8 @@ struct watchers {
 size_t watchers_poll(const struct watchers *w, struct pollfd p[WATCHERS_POLL]);
 /* Takes new ones in, reads what they send and sends what there is. */
 void watchers_serve(struct watchers *w);
-/* Is one behind who has the input? The command waits for it, as it does for its first caller. */
+/* Are all behind who have the input? The command waits for the quickest of them, as it does for its
+ * first caller: one who does not read holds nobody up who types. */
 bool watchers_behind(const struct watchers *w);
 /* The exec has ended: sends them the rest and that, and to its first caller (if there is one) what
  * is queued for that; returns when they have it or are gone. None waits for another. */
@@ -164,6 +169,7 @@ struct again {
     char *id; /* the caller's, to be freed */
     uint64_t cursor, most;
     uint32_t flags;
+    uint32_t rows, cols; /* that the terminal is to have; 0 = as it has */
 };
 
 void again_get(struct wire *w, struct again *ret);

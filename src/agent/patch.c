@@ -1,21 +1,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "proto/frame.h"
 
-/* What a create asks for in the files of its box, before anything runs there: so nobody changes a
- * path between two looks at it, and a box of which a part could not be made is thrown away. Links
- * are followed, but for the last part of what is made, and as for every call the box's root is
- * ours: they lead nowhere else. */
+/* What a create asks for in the files of its box before anything runs there (a box of which a part
+ * could not be made is thrown away), and copies and links that a caller asks for later. Links are
+ * followed, but for the last part of what is made. As for every call the box's root is ours: they
+ * lead nowhere else, also when somebody in the box changes a path between two looks at it. */
 
 struct patch {
     uint32_t kind, mode, replace;
@@ -89,12 +91,45 @@ static int real_place(const struct patch *p, char ret[PATH_MAX], struct err *err
     return 0;
 }
 
+static int set_mode(const struct patch *p, int dir, const char *name)
+{
+    struct stat st;
+
+    if (p->mode == CALL_MODE_KEEP || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISREG(st.st_mode))
+        return 0;
+    return fchmodat(dir, name, p->mode & 07777, 0) < 0 ? -errno : 0;
+}
+
+/* All of it is there before anything else goes: one that fails leaves what there was. */
+static int copy_beside(struct agent_call *c, const struct patch *p, int from, const char *from_name,
+                       int to, const char *to_name, struct err *err)
+{
+    struct err ignored;
+    char tmp[64];
+    int r;
+
+    (void)snprintf(tmp, sizeof(tmp), ".cay-%d-%llx.tmp", getpid(), (unsigned long long)mono_ns());
+    r = copy_tree(c, from, from_name, to, tmp);
+    if (r == 0)
+        r = set_mode(p, to, tmp);
+    if (r == 0 && clear_place(p, err) < 0) {
+        (void)remove_at(to, tmp, p->path, true, &ignored);
+        return -1;
+    }
+    if (r == 0 && renameat(to, tmp, to, to_name) < 0)
+        r = -errno;
+    if (r == 0)
+        return 0;
+    (void)remove_at(to, tmp, p->path, true, &ignored);
+    return file_error(err, -r, r == -ENXIO || r == -EACCES ? p->other : p->path);
+}
+
 static int put_copy(struct agent_call *c, const struct patch *p, struct err *err)
 {
     auto_close int from = -1, to = -1;
     char real[PATH_MAX], place[PATH_MAX], from_name[256], to_name[256];
     struct stat st;
-    int r;
 
     if (!realpath(p->other, real))
         return file_error(err, errno, p->other);
@@ -102,19 +137,11 @@ static int put_copy(struct agent_call *c, const struct patch *p, struct err *err
         return -1;
     if (is_within(place, real) || is_within(real, place))
         return err_set(err, ERR_INVALID, "%.100s and %.100s are in one another", p->other, p->path);
-    if (clear_place(p, err) < 0)
-        return -1;
+    if (!p->replace && lstat(p->path, &st) == 0)
+        return file_error(err, EEXIST, p->path);
     from = open_parent(real, from_name, err);
     to = from < 0 ? -1 : open_parent(p->path, to_name, err);
-    if (to < 0)
-        return -1;
-    r = copy_tree(c, from, from_name, to, to_name);
-    if (r < 0)
-        return file_error(err, -r, r == -ENXIO || r == -EACCES ? p->other : p->path);
-    if (p->mode == CALL_MODE_KEEP || fstatat(to, to_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        !S_ISREG(st.st_mode))
-        return 0;
-    return fchmodat(to, to_name, p->mode & 07777, 0) < 0 ? file_error(err, errno, p->path) : 0;
+    return to < 0 ? -1 : copy_beside(c, p, from, from_name, to, to_name, err);
 }
 
 static int apply(struct agent_call *c, const struct patch *p, struct err *err)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/recording.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -58,6 +59,9 @@ static const struct {
     [CALL_EXECS] = {execs_call, .logs = true},
     [CALL_OUTPUT] = {output_call, .logs = true},
     [CALL_PATCH] = {patch_call, .again = true},
+    [CALL_OPEN] = {open_call, .exec = true},
+    [CALL_RECORDING] = {recording_call, .logs = true},
+    [CALL_WATCH] = {watch_call},
 };
 
 ssize_t call_fill(struct agent_call *c)

@@ -84,6 +84,7 @@ pid_t agents_forget(pid_t pid, uint64_t *ret_since)
         waited = slot->mark == SLOT_WAITS;
         slot->mark = waited ? SLOT_LOST : SLOT_PLAIN;
         slot->command = 0;
+        slot->watched = 0;
         slot->pid = 0;
         if (waited && agents->spawner > 0)
             (void)kill(agents->spawner, SIGCHLD); /* it may be its to make up for */
@@ -92,6 +93,11 @@ pid_t agents_forget(pid_t pid, uint64_t *ret_since)
         agents->syncer = 0;
     heavy_forget(pid);
     return command;
+}
+
+struct slot *agent_own_slot(void)
+{
+    return slot_of(getpid());
 }
 
 void agent_mark_self(enum slot_mark mark)

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -18,7 +19,7 @@
  * kernel clears `sharing` and wakes us (await_exec()). vfork would wait for that too, but without
  * end: a child that has become the command's user can be stopped from inside. */
 
-enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_CWD, STEP_EXEC };
+enum spawn_step { STEP_FDS, STEP_TTY, STEP_USER, STEP_LIMITS, STEP_CWD, STEP_EXEC };
 
 #define FIRST_NUDGE_MS 20
 #define NUDGE_MS       2
@@ -60,6 +61,19 @@ static int become(const struct identity *u)
         return 0;
     errno = -caps_set(u->uid == 0 ? BOX_CAPABILITIES : 0);
     return errno ? -1 : 0;
+}
+
+/* As the command's user, whom nobody counts as over a limit before it has begun. */
+static int limit(struct spawn *s)
+{
+    for (s->limit = 0; s->limit < s->n_limits; s->limit++) {
+        const struct rlimit_wish *w = &s->limits[s->limit];
+        uint64_t both[2] = {w->soft, w->hard};
+
+        if (syscall(SYS_prlimit64, 0, w->resource, both, NULL) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* A directory that cannot be reached from our root (through a descriptor, or one that was moved
@@ -124,6 +138,9 @@ static int child(void *arg)
     s->step = STEP_USER;
     if (become(s->user) < 0)
         goto failed;
+    s->step = STEP_LIMITS;
+    if (limit(s) < 0)
+        goto failed;
     s->step = STEP_CWD; /* as that user, who must be allowed to be there */
     if (enter(s) < 0)
         goto failed;
@@ -158,6 +175,28 @@ static char **candidates(const struct spawn *s)
     return list;
 }
 
+/* What a limit is, in words. */
+static const char *amount(uint64_t limit, char text[24])
+{
+    if (limit == RLIMIT_UNBOUNDED)
+        return "unlimited";
+    (void)snprintf(text, 24, "%llu", (unsigned long long)limit);
+    return text;
+}
+
+static void explain_limit(const struct spawn *s, struct err *err)
+{
+    const struct rlimit_wish *w = &s->limits[s->limit];
+    char wanted[24], most[24];
+    uint64_t now[2] = {0};
+
+    (void)syscall(SYS_prlimit64, 0, w->resource, NULL, now);
+    (void)err_code(err, ERR_INVALID, "bad_rlimit",
+                   "the sandbox cannot give %s a hard limit of %s: %s; it has %s",
+                   rlimit_words[w->resource], amount(w->hard, wanted), strerror(s->error),
+                   amount(now[1], most));
+}
+
 static int explain(const struct spawn *s, struct err *err)
 {
     const char *name = s->argv[0];
@@ -167,6 +206,9 @@ static int explain(const struct spawn *s, struct err *err)
     case STEP_USER:
         (void)err_code(err, ERR_INVALID, "bad_user",
                        "the sandbox cannot run as %u:%u; ids go from 0 to 65535", u->uid, u->gid);
+        break;
+    case STEP_LIMITS:
+        explain_limit(s, err);
         break;
     case STEP_CWD:
         (void)err_code(err, ERR_INVALID, "bad_cwd",

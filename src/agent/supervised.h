@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "agent/agent.h"
+#include "agent/recording.h"
 
 /* One command and what goes to and from it: exec.c starts and watches it, exec_io.c passes on what
  * it puts out and what its caller sends. */
@@ -26,6 +27,7 @@ struct supervised {
     struct identity user;
     struct journal journal; /* of a background exec */
     struct kept *kept;      /* NULL = it has no id */
+    struct recording recording;
     struct call_kept state;
     struct running *seat; /* on the board; NULL = none */
     struct watchers watchers;
@@ -79,6 +81,7 @@ ssize_t exec_pump(struct supervised *x, struct output *o, size_t want);
 void exec_drain(struct supervised *x);
 /* Gives the command the input that it takes. */
 void exec_feed(struct supervised *x);
+void exec_resize(struct supervised *x, uint32_t rows, uint32_t cols);
 /* A frame of a caller: 0, -ECANCELED or -EPROTO. */
 int exec_on_frame(struct supervised *x, const struct frame *f);
 /* Room for one more frame of input must be left before another is taken. */

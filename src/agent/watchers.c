@@ -8,7 +8,8 @@
 #include "proto/frame.h"
 
 /* They are served at their own pace from what is kept, and never waited for: who is too slow misses
- * what is dropped meanwhile, and is told so. Only for one who has the input the command waits. */
+ * what is dropped meanwhile, and is told so. Only for the quickest of those who have the input the
+ * command waits. */
 
 #define BEHIND (32u << 10)
 #define FILL   4096
@@ -21,11 +22,16 @@ struct watcher {
     bool told; /* END has been queued */
 };
 
-static bool has_input(const struct watchers *w)
+/* Does one have the input who does not share it with such a caller? */
+static bool is_taken(const struct watchers *w, uint32_t flags)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if ((w->list[i]->flags & AGAIN_INPUT) && !call_gone(&w->list[i]->call))
+    for (size_t i = 0; i < w->n; i++) {
+        uint32_t theirs = w->list[i]->flags;
+
+        if ((theirs & AGAIN_INPUT) && !(theirs & flags & AGAIN_SHARED) &&
+            !call_gone(&w->list[i]->call))
             return true;
+    }
     return false;
 }
 
@@ -44,7 +50,7 @@ static int may_come(const struct watchers *w, const struct again *a, struct err 
     if (w->n >= WATCHERS_MAX)
         return err_code(err, ERR_LIMIT, "too_many_streams",
                         "%d callers follow exec %s already; close some", WATCHERS_MAX, a->id);
-    if ((a->flags & AGAIN_INPUT) && (has_input(w) || w->has_caller(w->arg)))
+    if ((a->flags & AGAIN_INPUT) && (is_taken(w, a->flags) || w->has_caller(w->arg)))
         return err_code(err, ERR_CONFLICT, "exec_attached",
                         "somebody is attached to exec %s; read along without its input", a->id);
     return 0;
@@ -69,6 +75,8 @@ static void take_in(struct watchers *w, int fd, const struct buf *args)
         watcher_free(x);
     } else {
         x->flags = a.flags;
+        if (a.rows > 0 && a.cols > 0)
+            w->resize(w->arg, a.rows, a.cols);
         x->pos = again_from(w->kept, a.cursor);
         x->left = a.most;
         (void)again_queue(&x->call, FRAME_OK, w->kept, w->state);
@@ -141,6 +149,22 @@ static int read_frames(struct watchers *w, struct watcher *x)
     return r < 0 ? r : 0;
 }
 
+/* One that takes no more may have sent something since it was last looked at, and then gone. */
+static void take_last_frames(struct watchers *w, struct watcher *x)
+{
+    struct frame f;
+    ssize_t n;
+
+    if (!(x->flags & AGAIN_INPUT))
+        return;
+    do {
+        n = call_fill(&x->call);
+        while (w->takes_frame(w->arg) && call_take(&x->call, &f) == 1)
+            if (w->on_frame(w->arg, &f) < 0)
+                return;
+    } while (n > 0 && w->takes_frame(w->arg));
+}
+
 static bool has_left(struct watchers *w, struct watcher *x)
 {
     return w->takes_frame(w->arg) ? read_frames(w, x) < 0 : call_gone(&x->call);
@@ -151,8 +175,13 @@ void watchers_serve(struct watchers *w)
     take_new(w);
     for (size_t i = 0; i < w->n;) {
         struct watcher *x = w->list[i];
+        bool left = has_left(w, x);
 
-        if (has_left(w, x) || send_some(w, x) < 0) {
+        if (!left && send_some(w, x) < 0) {
+            take_last_frames(w, x);
+            left = true;
+        }
+        if (left) {
             watcher_free(x);
             w->list[i] = w->list[--w->n];
         } else {
@@ -182,10 +211,16 @@ size_t watchers_poll(const struct watchers *w, struct pollfd p[WATCHERS_POLL])
 
 bool watchers_behind(const struct watchers *w)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if ((w->list[i]->flags & AGAIN_INPUT) && w->kept->end - w->list[i]->pos > BEHIND)
-            return true;
-    return false;
+    bool behind = false;
+
+    for (size_t i = 0; i < w->n; i++) {
+        if (!(w->list[i]->flags & AGAIN_INPUT) || w->list[i]->left == 0)
+            continue;
+        if (w->kept->end - w->list[i]->pos <= BEHIND)
+            return false;
+        behind = true;
+    }
+    return behind;
 }
 
 void watchers_finish(struct watchers *w, struct agent_call *first)

@@ -1,7 +1,11 @@
 #include "base/budget.h"
 
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "base/mem.h"
 
 #define TRIM_FROM (16u << 20)
 
@@ -17,6 +21,7 @@ void budget_init(struct budget *b, size_t max)
     b->max = max;
     b->used = 0;
     b->waiting = 0;
+    b->shares = NULL;
 }
 
 void budget_done(struct budget *b)
@@ -83,6 +88,87 @@ void budget_give(struct budget *b, size_t n)
     b->used -= n;
     (void)pthread_cond_broadcast(&b->freed);
     (void)pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- shares ---- */
+
+/* Of those who have something; who asked last is the first. */
+struct budget_share {
+    struct budget_share *next;
+    size_t used;
+    char who[];
+};
+
+/* With the lock held: takes it out of the list, or makes it. */
+static struct budget_share *share_take(struct budget *b, const char *who)
+{
+    struct budget_share **at = &b->shares, *s;
+
+    while (*at && strcmp((*at)->who, who) != 0)
+        at = &(*at)->next;
+    s = *at;
+    if (s) {
+        *at = s->next;
+        return s;
+    }
+    s = xcalloc(1, sizeof(*s) + strlen(who) + 1);
+    memcpy(s->who, who, strlen(who) + 1);
+    return s;
+}
+
+static void share_put(struct budget *b, struct budget_share *s)
+{
+    if (s->used == 0) {
+        free(s);
+        return;
+    }
+    s->next = b->shares;
+    b->shares = s;
+}
+
+bool budget_take_share(struct budget *b, const char *who, size_t n)
+{
+    struct budget_share *s;
+    bool room;
+
+    if (!b)
+        return true;
+    (void)pthread_mutex_lock(&b->lock);
+    s = share_take(b, who);
+    room = has_room(b, n) && s->used + n <= b->max / 2;
+    b->used += room ? n : 0;
+    s->used += room ? n : 0;
+    share_put(b, s);
+    (void)pthread_mutex_unlock(&b->lock);
+    return room;
+}
+
+void budget_add_share(struct budget *b, const char *who, size_t n)
+{
+    struct budget_share *s;
+
+    if (!b || n == 0)
+        return;
+    (void)pthread_mutex_lock(&b->lock);
+    s = share_take(b, who);
+    b->used += n;
+    s->used += n;
+    share_put(b, s);
+    (void)pthread_mutex_unlock(&b->lock);
+}
+
+void budget_give_share(struct budget *b, const char *who, size_t n)
+{
+    struct budget_share *s;
+
+    if (!b || n == 0)
+        return;
+    (void)pthread_mutex_lock(&b->lock);
+    s = share_take(b, who);
+    s->used -= n;
+    share_put(b, s);
+    (void)pthread_mutex_unlock(&b->lock);
+    budget_give(b, n);
 }
 
 bool budget_is_tight(struct budget *b)

@@ -10,11 +10,14 @@
  * holds a part of what it needs while it waits for the rest, so nobody waits for ever.
  * Any thread may call anything here. */
 
+struct budget_share;
+
 struct budget {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     size_t max, used;
     unsigned waiting; /* threads */
+    struct budget_share *shares;
 };
 
 #define BUDGET_WAITERS_MAX 64 /* who comes beside them is told at once */
@@ -29,6 +32,11 @@ bool budget_wait(struct budget *b, size_t n, int64_t until_ns);
 /* For what is here already and cannot be put back: also past the maximum, so that others wait. */
 void budget_add(struct budget *b, size_t n);
 void budget_give(struct budget *b, size_t n);
+/* The same for what somebody has over time, who gets no more than half of it: what is left is for
+ * others, whatever he does. */
+bool budget_take_share(struct budget *b, const char *who, size_t n);
+void budget_add_share(struct budget *b, const char *who, size_t n);
+void budget_give_share(struct budget *b, const char *who, size_t n);
 /* Is more than half of it taken? */
 bool budget_is_tight(struct budget *b);
 

@@ -25,6 +25,18 @@ const char *err_kind_code(enum err_kind kind)
     return kind < ERR_KINDS ? kind_codes[kind] : "internal";
 }
 
+int err_kind_status(enum err_kind kind)
+{
+    static const int statuses[ERR_KINDS] = {
+        [ERR_NONE] = 200,        [ERR_INVALID] = 400,     [ERR_UNAUTHORIZED] = 401,
+        [ERR_FORBIDDEN] = 403,   [ERR_NOT_FOUND] = 404,   [ERR_TIMEOUT] = 408,
+        [ERR_CONFLICT] = 409,    [ERR_TOO_LARGE] = 413,   [ERR_LIMIT] = 429,
+        [ERR_UNSUPPORTED] = 501, [ERR_UNAVAILABLE] = 503, [ERR_INTERNAL] = 500,
+    };
+
+    return kind < ERR_KINDS ? statuses[kind] : 500;
+}
+
 static void fill(struct err *e, enum err_kind kind, int sys, const char *code, const char *fmt,
                  va_list ap)
 {

@@ -25,7 +25,7 @@ struct err {
     enum err_kind kind;
     int sys;          /* errno of the failed call, or 0 */
     const char *code; /* stable word for programs, a string literal; NULL = err_kind_code(kind) */
-    unsigned retry_s; /* of ERR_LIMIT and ERR_UNAVAILABLE: when to try again; 0 = soon */
+    unsigned retry_s; /* when to try again; 0 = not, or of ERR_LIMIT and ERR_UNAVAILABLE soon */
     char text[240];
 };
 
@@ -47,3 +47,6 @@ int err_no_space(struct err *e, const char *what_to_do);
 
 /* The stable word of a kind: "invalid", "not_found", … */
 const char *err_kind_code(enum err_kind kind);
+
+/* The status of HTTP that tells of it; 200 of ERR_NONE. */
+int err_kind_status(enum err_kind kind);

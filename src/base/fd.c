@@ -158,6 +158,11 @@ ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
     return receive_fds(sock, data, len, fds, nfds, 0);
 }
 
+ssize_t recv_fds_now(int sock, void *data, size_t len, int *fds, size_t *nfds)
+{
+    return receive_fds(sock, data, len, fds, nfds, MSG_DONTWAIT);
+}
+
 ssize_t peek_fds(int sock, void *data, size_t len, int *fds, size_t *nfds)
 {
     return receive_fds(sock, data, len, fds, nfds, MSG_PEEK | MSG_DONTWAIT);
@@ -185,7 +190,7 @@ static int unix_address(const char *path, struct sockaddr_un *sa, int *ret_dir)
     return 0;
 }
 
-int unix_listen(const char *path, int backlog)
+static int listen_at(const char *path, int type, int backlog)
 {
     struct sockaddr_un sa;
     auto_close int dir = -1;
@@ -194,7 +199,7 @@ int unix_listen(const char *path, int backlog)
 
     if (r < 0)
         return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     if (unlink(path) < 0 && errno != ENOENT)
@@ -204,7 +209,17 @@ int unix_listen(const char *path, int backlog)
     return steal_fd(fd);
 }
 
-static int connect_to(const char *path, int flags)
+int unix_listen(const char *path, int backlog)
+{
+    return listen_at(path, SOCK_STREAM, backlog);
+}
+
+int unix_listen_packets(const char *path, int backlog)
+{
+    return listen_at(path, SOCK_SEQPACKET, backlog);
+}
+
+static int connect_to(const char *path, int type)
 {
     struct sockaddr_un sa;
     auto_close int dir = -1;
@@ -213,7 +228,7 @@ static int connect_to(const char *path, int flags)
 
     if (r < 0)
         return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
@@ -223,12 +238,17 @@ static int connect_to(const char *path, int flags)
 
 int unix_connect(const char *path)
 {
-    return connect_to(path, 0);
+    return connect_to(path, SOCK_STREAM);
+}
+
+int unix_connect_packets(const char *path)
+{
+    return connect_to(path, SOCK_SEQPACKET);
 }
 
 int unix_connect_now(const char *path)
 {
-    auto_close int fd = connect_to(path, SOCK_NONBLOCK);
+    auto_close int fd = connect_to(path, SOCK_STREAM | SOCK_NONBLOCK);
     int r = fd < 0 ? fd : fd_set_nonblock(fd, false);
 
     return r < 0 ? r : steal_fd(fd);

@@ -23,6 +23,8 @@ int fd_set_nonblock(int fd, bool on);
  * descriptors than there is room for are closed and give -EMSGSIZE. */
 int send_fds(int sock, const void *data, size_t len, const int *fds, size_t nfds);
 ssize_t recv_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
+/* As recv_fds(), but it never waits: -EAGAIN. */
+ssize_t recv_fds_now(int sock, void *data, size_t len, int *fds, size_t *nfds);
 /* As recv_fds(), of a message that is there and stays there. */
 ssize_t peek_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
 
@@ -30,6 +32,9 @@ ssize_t peek_fds(int sock, void *data, size_t len, int *fds, size_t *nfds);
  * than sun_path work through /proc/self/fd. */
 int unix_listen(const char *path, int backlog);
 int unix_connect(const char *path);
+/* The same of sockets that keep messages apart (SOCK_SEQPACKET). */
+int unix_listen_packets(const char *path, int backlog);
+int unix_connect_packets(const char *path);
 /* As unix_connect, but it never waits: -EAGAIN when so many wait to be accepted that there is no
  * room for another. The descriptor it gives is a blocking one. */
 int unix_connect_now(const char *path);

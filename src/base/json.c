@@ -27,3 +27,28 @@ json_t *json_sorted(json_t *array, int (*compare)(const void *a, const void *b))
     json_decref(array);
     return list;
 }
+
+const char *json_text(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s ? s : "";
+}
+
+double json_num(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+int64_t json_int(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_number_value(v);
+}
+
+void json_put_text(json_t *object, const char *key, const char *value)
+{
+    if (value)
+        (void)json_object_set_new(object, key, json_string(value));
+}

@@ -12,7 +12,8 @@
 #include "cli/hints.h"
 
 const struct flag common_flags[] = {
-    {"host", 0, FLAG_TEXT, "ADDRESS", "daemon to talk to: unix:/path or http://host:port"},
+    {"host", 0, FLAG_TEXT, "ADDRESS", "daemon to talk to: unix:/path or http://host:port",
+     .is_here = true},
     {"help", 'h', FLAG_BOOL, NULL, "show this help"},
     {0},
 };
@@ -168,23 +169,34 @@ int args_time(const char *text, double *ret)
     return parse_number(text, time_units, ret);
 }
 
+/* What goes to the daemon has no other form. To leave it out could mean something else: a token
+ * that is for all sandboxes, say. */
+static int check_text(const struct flag *flag, const char *text, struct err *err)
+{
+    if (flag->is_here || utf8_valid(text, strlen(text)))
+        return 0;
+    return err_set(err, ERR_INVALID, "--%s needs UTF-8 text, not \"%.80s\"", flag->name, text);
+}
+
 static int set_value(struct arg_value *value, const struct flag *flag, const char *text,
                      struct err *err)
 {
     uint64_t count;
 
-    if (flag->choices && !list_has(flag->choices, text, strlen(text)))
+    if (flag->choices && flag->kind != FLAG_MAYBE && !list_has(flag->choices, text, strlen(text)))
         return err_set(err, ERR_INVALID, "--%s needs one of: %s; not \"%.80s\"", flag->name,
                        flag->choices, text);
     value->set = true;
     value->text = text;
     switch (flag->kind) {
     case FLAG_BOOL:
-    case FLAG_TEXT:
         return 0;
+    case FLAG_TEXT:
+    case FLAG_MAYBE:
+        return check_text(flag, text, err);
     case FLAG_LIST:
         value->list = strv_add(value->list, text);
-        return 0;
+        return check_text(flag, text, err);
     case FLAG_COUNT:
         if (str_u64(text, &count) < 0 || count > UINT32_MAX)
             return err_set(err, ERR_INVALID, "--%s needs a whole number, not \"%s\"", flag->name,
@@ -210,6 +222,17 @@ static int set_value(struct arg_value *value, const struct flag *flag, const cha
     return 0;
 }
 
+/* Of a FLAG_MAYBE without =. */
+static const char *maybe_value(const struct flag *flag, int argc, char **argv, int *i)
+{
+    const char *next = *i + 1 < argc ? argv[*i + 1] : "";
+
+    if (!*next || !list_has(flag->choices, next, strlen(next)))
+        return "";
+    ++*i;
+    return next;
+}
+
 /* "--name", "--name=value" or "--name value"; *i moves past a value that is a word of its own. */
 static int parse_long(struct args *args, char **argv, int argc, int *i, struct err *err)
 {
@@ -226,8 +249,14 @@ static int parse_long(struct args *args, char **argv, int argc, int *i, struct e
             return err_set(err, ERR_INVALID, "--%s takes no value", flag->name);
         return set_value(&args->values[index], flag, "", err);
     }
+    /* An empty variable in a script is not meant as the flag alone. */
+    if (equals && flag->kind == FLAG_MAYBE && !equals[1])
+        return err_set(err, ERR_INVALID, "--%s= has no value; without = it is --%s alone",
+                       flag->name, flag->name);
     if (equals)
         return set_value(&args->values[index], flag, equals + 1, err);
+    if (flag->kind == FLAG_MAYBE)
+        return set_value(&args->values[index], flag, maybe_value(flag, argc, argv, i), err);
     if (*i + 1 >= argc)
         return err_set(err, ERR_INVALID, "--%s needs a value: --%s %s", flag->name, flag->name,
                        flag->value);
@@ -263,8 +292,9 @@ static int check_words(const struct args *args, struct err *err)
     const struct command *c = args->command;
 
     if (args->n_words < c->words_min)
-        return err_set(err, ERR_INVALID, "%s needs more arguments: see \"cay help %s\"", c->name,
-                       c->name);
+        return err_set(err, ERR_INVALID,
+                       "%s needs more arguments: cay %s %.*s; see \"cay help %s\"", c->name,
+                       c->name, (int)strcspn(c->usage, "\n"), c->usage, c->name);
     if (args->n_words > c->words_max)
         return err_set(err, ERR_INVALID, "\"%s\" is one argument too many: see \"cay help %s\"",
                        args->words[c->words_max], c->name);

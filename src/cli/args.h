@@ -16,6 +16,8 @@ enum flag_kind {
     FLAG_TIME,   /* seconds, or 500ms, 30s, 5m, 2h, 7d; held as seconds */
     FLAG_MB,     /* megabytes, or 512M, 2G; held as megabytes */
     FLAG_LIST,   /* may be given more than once */
+    FLAG_MAYBE,  /* --name alone, with the text "", or --name=VALUE; a word of its own is its value
+                    only when it is one of choices, and others may stand behind = */
 };
 
 struct flag {
@@ -27,13 +29,14 @@ struct flag {
     const char *also;    /* another long name; NULL = none */
     const char *choices; /* the only values, separated by spaces; NULL = any */
     const char
-        *offers; /* what completion offers for the value, as a command's words; NULL = none */
+        *offers;  /* what completion offers for the value, as a command's words; NULL = none */
+    bool is_here; /* a text that names files of this machine, which need not be UTF-8 */
 };
 
 /* Accepted by every command. */
 extern const struct flag common_flags[];
 
-#define ARGS_FLAGS_MAX 32
+#define ARGS_FLAGS_MAX 48
 
 struct arg_value {
     bool set;

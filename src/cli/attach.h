@@ -18,11 +18,13 @@ struct attach_options {
     json_t *command; /* string = for the shell, array = argv; borrowed */
     const char *cwd, *user;
     json_t *env;      /* object of strings; borrowed; NULL = none */
+    json_t *rlimits;  /* as the API takes them; borrowed; NULL = none */
     double timeout_s; /* 0 = the daemon's limit */
     bool tty;
     bool want_stdin;
     bool raw;                /* do not escape control bytes on a terminal */
     bool detach;             /* hanging up does not end it */
+    bool share;              /* of one that runs: its input beside others */
     const char *again;       /* the id of one that runs already, instead of command; NULL = none */
     struct buf *out, *error; /* capture instead of writing; what passes their maximum is dropped */
 };
@@ -42,7 +44,7 @@ struct attach_result {
 };
 
 /* Reads what run and exec have in common. The shared flags are --tty, --interactive, --env,
- * --env-file, --user, --timeout, --raw. -1 for a wrong --env. */
+ * --env-file, --user, --ulimit, --timeout, --raw. -1 for a wrong --env or --ulimit. */
 int attach_read_args(struct attach_options *o, const struct args *args, struct err *err);
 void attach_done(struct attach_options *o);
 

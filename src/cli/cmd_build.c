@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/context.h"
 #include "cli/env_args.h"
+#include "cli/network_args.h"
 #include "cli/pull.h"
 #include "cli/template_args.h"
 #include "cli/ui.h"
@@ -149,6 +150,20 @@ static int add_args(struct buf *q, const struct args *args, struct err *err)
     return r;
 }
 
+static int add_network(struct buf *q, const struct args *args, struct err *err)
+{
+    auto_free char *text = NULL;
+    json_t *network = NULL;
+
+    if (network_args(args, &network, err) < 0)
+        return -1;
+    if (network)
+        text = json_dumps(network, JSON_COMPACT | JSON_ENCODE_ANY);
+    add_query(q, "network", text);
+    json_decref(network);
+    return 0;
+}
+
 /* What a cay.json says that it is called; NULL = nothing. */
 static char *name_in(const struct source *s)
 {
@@ -177,7 +192,7 @@ static int make_query(struct buf *q, const struct args *args, const struct sourc
     add_number(q, args, "cpu", "cpu");
     add_number(q, args, "disk", "disk");
     add_number(q, args, "step-timeout", "stepTimeout");
-    return add_args(q, args, err);
+    return add_network(q, args, err) < 0 ? -1 : add_args(q, args, err);
 }
 
 static int send_folder(struct args *args, const struct source *s, const struct context *c)

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/attach.h"
@@ -10,7 +11,9 @@
 #include "cli/env_args.h"
 #include "cli/mount_args.h"
 #include "cli/name.h"
+#include "cli/network_args.h"
 #include "cli/patch_args.h"
+#include "cli/port_args.h"
 #include "cli/pull.h"
 #include "cli/ranges.h"
 #include "cli/ui.h"
@@ -54,12 +57,13 @@ const char *create_image(const struct args *args)
 
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err)
 {
-    json_t *body, *env = NULL, *patches = NULL;
+    json_t *body, *env = NULL, *patches = NULL, *network = NULL;
 
-    if (env_read_args(args, &env, err) < 0)
+    if (network_args(args, &network, err) < 0)
         return -1;
-    if (patch_read_args(args, &patches, err) < 0) {
+    if (env_read_args(args, &env, err) < 0 || patch_read_args(args, &patches, err) < 0) {
         json_decref(env);
+        json_decref(network);
         return -1;
     }
     body = json_object();
@@ -80,7 +84,11 @@ int create_body(const struct args *args, const char *image, json_t **ret, struct
         (void)json_object_set_new(body, "env", env);
     if (patches)
         (void)json_object_set_new(body, "patches", patches);
-    if (mount_args(args, body, err) < 0) {
+    if (network)
+        (void)json_object_set_new(body, "network", network);
+    if (args_list(args, "connect"))
+        (void)json_object_set_new(body, "networks", json_of_strings(args_list(args, "connect")));
+    if (mount_args(args, body, err) < 0 || port_args(args, body, err) < 0) {
         json_decref(body);
         return -1;
     }
@@ -112,6 +120,10 @@ static int add_lasting(struct args *args, bool own, json_t *body, struct err *er
     json_t *entrypoint;
 
     set_whole(body, args, "timeout");
+    if (args_has(args, "idle-timeout")) /* in whole seconds, and none of less is for ever */
+        (void)json_object_set_new(
+            body, "idleTimeout",
+            json_integer((json_int_t)(args_number(args, "idle-timeout", 0) + 0.999)));
     if (args->n_rest == 0) {
         /* The host image has none; its sandboxes stay up without. A template says it itself. */
         if (own && strcmp(json_text(body, "image"), "host") != 0 && !args_text(args, "template"))

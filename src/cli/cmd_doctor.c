@@ -1,9 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <sys/xattr.h>
@@ -289,6 +291,24 @@ static void check_pulls(struct finding *f)
         found(f, LEVEL_OK, "", "certificates and a name server for registries are there");
 }
 
+/* Whether sandboxes can have a network. Docker drops what the host forwards for others, and only
+ * its own tables can allow it. */
+static void check_networks(struct finding *f)
+{
+    auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+
+    if (fd < 0)
+        found(f, LEVEL_WARN, "load nf_tables, or use a kernel that has it",
+              "sandboxes can have no network: the kernel has no nf_tables (%s)", strerror(errno));
+    else if (access("/sys/class/net/docker0", F_OK) == 0)
+        found(f, LEVEL_WARN,
+              "let it pass: iptables -I DOCKER-USER -i cay-+ -j ACCEPT; iptables -I DOCKER-USER -o "
+              "cay-+ -j ACCEPT (docs/troubleshooting.md)",
+              "Docker may drop what sandboxes with a network send");
+    else
+        found(f, LEVEL_OK, "", "the kernel has nf_tables, for sandboxes with a network");
+}
+
 static void check_memory(struct finding *f)
 {
     char text[2048];
@@ -326,6 +346,7 @@ static const struct check checks[] = {
     {"disk", check_disk},
     {"image-layers", check_layers},
     {"image-pulls", check_pulls},
+    {"networks", check_networks},
     {"memory", check_memory},
 };
 
@@ -403,6 +424,29 @@ static void check_limits(const struct args *args, struct finding *f)
     json_decref(info);
 }
 
+/* Tokens keep nobody out while others need none. */
+static void check_tokens(const struct args *args, struct finding *f)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL;
+    size_t n;
+
+    if (api_open(&api, args, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/tokens") < 0) {
+        found(f, LEVEL_WARN, "ask a daemon of this version, as root or with its token",
+              "cannot tell who has a token");
+        return;
+    }
+    n = json_array_size(json_object_get(answer, "tokens"));
+    if (n > 0 && *json_text(answer, "warning"))
+        found(f, LEVEL_WARN, "", "%zu token%s of `cay token create`, but %s", n, n == 1 ? "" : "s",
+              json_text(answer, "warning"));
+    else
+        found(f, LEVEL_OK, "", "%zu token%s of `cay token create`", n, n == 1 ? "" : "s");
+    json_decref(answer);
+}
+
 static void check_strays(const struct args *args, struct finding *f)
 {
     auto_api struct api api = {0};
@@ -456,7 +500,10 @@ int cmd_doctor(struct args *args)
     static const struct {
         const char *name;
         void (*run)(const struct args *args, struct finding *f);
-    } asked[] = {{"daemon", check_daemon}, {"limits", check_limits}, {"strays", check_strays}};
+    } asked[] = {{"daemon", check_daemon},
+                 {"limits", check_limits},
+                 {"tokens", check_tokens},
+                 {"strays", check_strays}};
     json_t *all;
     bool failed = false;
 

@@ -21,7 +21,7 @@ static int save(struct api *api, const char *name, const char *url, int fd, stru
         return api_explain(api, err);
     if (api_check(api, &response, err) < 0)
         return -1;
-    return api_save(api, &response, name, fd, err);
+    return save_answer(api, &response, name, fd, err);
 }
 
 static int save_file(struct api *api, const char *name, const char *url, const char *path,

@@ -26,16 +26,6 @@ static int open_sandbox(struct args *args, struct api *api, char **ret_id, struc
     return api_sandbox_id(api, args->words[0], ret_id, err);
 }
 
-/* The API's word for a path outside of the workspace tells nobody what to do. */
-static int file_fail(const struct args *args, const struct err *err)
-{
-    int status = ui_fail(err);
-
-    if (strcmp(api_last_code(), "path_traversal") == 0 && !args_has(args, "anywhere"))
-        ui_warn("a path outside of the workspace is absolute, and needs --anywhere");
-    return status;
-}
-
 /* Names may come from a sandbox, through a script. */
 static void note(const char *what, const char *from, const char *path)
 {
@@ -87,7 +77,7 @@ int cmd_file_read(struct args *args)
         r = remote_download(&api, id, args->words[1], anywhere, STDOUT_FILENO, &err);
     if (r < 0 && err.sys == EPIPE)
         return STATUS_OK;
-    return r < 0 ? file_fail(args, &err) : STATUS_OK;
+    return r < 0 ? ui_fail_path(args, &err) : STATUS_OK;
 }
 
 /* Content from the command line goes the same way as content from a file. */
@@ -110,11 +100,11 @@ int cmd_file_write(struct args *args)
     bool anywhere = args_has(args, "anywhere");
 
     if (open_sandbox(args, &api, &id, &err) < 0)
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     if ((text && strcmp(text, "-") != 0
              ? write_text(&api, id, path, anywhere, text, &err)
              : remote_upload_stream(&api, id, path, anywhere, STDIN_FILENO, &err)) < 0)
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     if (!args_has(args, "quiet"))
         note("Written", "", path);
     return STATUS_OK;
@@ -130,10 +120,10 @@ int cmd_file_ls(struct args *args)
 
     if (open_sandbox(args, &api, &id, &err) < 0) {
         json_decref(body);
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     }
     if (api_call(&api, "POST", body, &list, &err, "/sandboxes/%s/files/list", id) < 0)
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     file_list_print(args, list);
     json_decref(list);
     return STATUS_OK;
@@ -148,13 +138,13 @@ int cmd_file_rm(struct args *args)
     int status = STATUS_OK;
 
     if (open_sandbox(args, &api, &id, &err) < 0)
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     for (size_t i = 1; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
         json_t *body = path_body(args->words[i], args_has(args, "anywhere"));
 
         if (api_call(&api, "POST", body, NULL, &err, "/sandboxes/%s/files/%s", id,
                      all ? "rmdir" : "delete") < 0)
-            status = file_fail(args, &err);
+            status = ui_fail_path(args, &err);
     }
     return status;
 }
@@ -169,7 +159,7 @@ int cmd_file_upload(struct args *args)
 
     if (fd < 0 || fstat(fd, &st) < 0) {
         (void)err_sys(&err, errno, "open %s", args->words[1]);
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     }
     if (!S_ISREG(st.st_mode))
         return ui_usage(args, "%s is no regular file: for directories use `cay cp`",
@@ -177,7 +167,7 @@ int cmd_file_upload(struct args *args)
     if (open_sandbox(args, &api, &id, &err) < 0 ||
         remote_upload(&api, id, args->words[2], args_has(args, "anywhere"), fd, st.st_size,
                       (int)(st.st_mode & 0777), &err) < 0)
-        return file_fail(args, &err);
+        return ui_fail_path(args, &err);
     if (!args_has(args, "quiet"))
         note("Uploaded", args->words[1], args->words[2]);
     return STATUS_OK;

@@ -12,9 +12,9 @@
 #include "cli/command.h"
 #include "cli/jobs.h"
 #include "cli/logs.h"
-#include "cli/sse.h"
 #include "cli/table.h"
 #include "cli/ui.h"
+#include "libcay/sse.h"
 
 /* ---- which ---- */
 

@@ -10,10 +10,25 @@
 #include "cli/ranges.h"
 #include "cli/ui.h"
 
+/* NULL = as the daemon does it by itself. */
+static json_t *stop_body(const struct args *args)
+{
+    bool drain = args_has(args, "drain"), timed = args_has(args, "time");
+    json_t *body;
+
+    if (!drain && !timed)
+        return NULL;
+    body = json_pack("{s:b, s:b}", "drain", drain, "wait", 1);
+    if (timed)
+        (void)json_object_set_new(body, "timeout", json_real(args_number(args, "time", 0)));
+    return body;
+}
+
 /* What pause, resume, stop, start and rm do to each sandbox that is named. Goes on after a failure,
  * so that one bad id does not keep the others; the status tells. */
 static int each_word(struct args *args, struct api *api, const char *method, const char *action)
 {
+    json_t *body = strcmp(action, "/stop") == 0 ? stop_body(args) : NULL;
     int status = STATUS_OK;
 
     for (size_t i = 0; i < args->n_words && status != STATUS_NO_DAEMON; i++) {
@@ -21,11 +36,12 @@ static int each_word(struct args *args, struct api *api, const char *method, con
         struct err err = {0};
 
         if (api_sandbox_id(api, args->words[i], &id, &err) < 0 ||
-            api_call(api, method, NULL, NULL, &err, "/sandboxes/%s%s", id, action) < 0)
+            api_call(api, method, json_incref(body), NULL, &err, "/sandboxes/%s%s", id, action) < 0)
             status = ui_fail(&err);
         else if (!args_has(args, "quiet"))
             printf("%s\n", id);
     }
+    json_decref(body);
     return status;
 }
 
@@ -47,6 +63,11 @@ int cmd_pause(struct args *args)
 int cmd_resume(struct args *args)
 {
     return on_each(args, "POST", "/resume");
+}
+
+int cmd_touch(struct args *args)
+{
+    return on_each(args, "POST", "/touch");
 }
 
 static bool is_sure(const struct args *args)

@@ -13,8 +13,8 @@
 #include "cli/command.h"
 #include "cli/escape.h"
 #include "cli/logs.h"
-#include "cli/sse.h"
 #include "cli/ui.h"
+#include "libcay/sse.h"
 
 #define TAIL_MAX (16u << 20)
 #define POLL_MS  250
@@ -306,8 +306,15 @@ int cmd_logs(struct args *args)
         (args->n_words > 1 || id_valid(args->words[0], "bg")))
         return ui_usage(args, "--json and --timestamps are for the entrypoint of a sandbox, not "
                               "for a command");
+    if (args_has(args, "network") && args->n_words > 1)
+        return ui_usage(args, "--network is for a whole sandbox, not for a command of it");
     if (api_open(&api, args, &err) < 0)
         return ui_fail(&err);
+    if (args_has(args, "network")) {
+        if (api_sandbox_id(&api, args->words[0], &id, &err) < 0)
+            return ui_fail(&err);
+        return net_log(args, &api, id, args_has(args, "follow"), args_number(args, "tail", 100));
+    }
     if (args->n_words == 1 && id_valid(args->words[0], "bg")) {
         r = background_logs(args, &api, args->words[0], &err);
     } else {

@@ -4,11 +4,14 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/table.h"
 #include "cli/ui.h"
+
+#define COMMAND_SHOWN 160
 
 /* Some fields are strings in the contract and might be numbers elsewhere. */
 static void value_cell(struct table *t, const json_t *object, const char *key)
@@ -25,6 +28,18 @@ static void value_cell(struct table *t, const json_t *object, const char *key)
         table_cell(t, "-");
 }
 
+/* One that has a program among its arguments, as a context of the interpreter has, is pages long;
+ * --json has all of it. */
+static void command_cell(struct table *t, const json_t *process)
+{
+    const char *command = json_text(process, "command");
+
+    if (strlen(command) <= COMMAND_SHOWN)
+        table_cell(t, command);
+    else
+        table_cellf(t, "%.*s…", (int)utf8_cut(command, COMMAND_SHOWN), command);
+}
+
 static void print_table(const json_t *processes)
 {
     auto_table struct table t;
@@ -38,7 +53,7 @@ static void print_table(const json_t *processes)
         value_cell(&t, p, "user");
         value_cell(&t, p, "cpu");
         value_cell(&t, p, "memory");
-        value_cell(&t, p, "command");
+        command_cell(&t, p);
     }
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }
@@ -87,7 +102,7 @@ static void print_usage(const json_t *processes)
         value_cell(&t, p, "cpu");
         value_cell(&t, p, "mem");
         table_cell(&t, resident);
-        value_cell(&t, p, "command");
+        command_cell(&t, p);
     }
     table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
 }

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/create.h"
 #include "cli/ending.h"
+#include "cli/network_args.h"
 #include "cli/private.h"
 #include "cli/pull.h"
 #include "cli/ui.h"
@@ -195,8 +196,11 @@ static int work(struct job *job, struct err *err)
         return STATUS_SIGNAL + interrupted;
     if (create_check(&job->api, job->args, "--timeout", -1, err) < 0)
         return create_is_misused(err) ? ui_usage(job->args, "%s", err->text) : -1;
-    if (create(job, err) < 0)
-        return interrupted ? STATUS_SIGNAL + interrupted : -1;
+    if (create(job, err) < 0) {
+        if (interrupted)
+            return STATUS_SIGNAL + interrupted;
+        return create_is_misused(err) ? ui_usage(job->args, "%s", err->text) : -1;
+    }
     if (interrupted)
         return STATUS_SIGNAL + interrupted;
     if (find_command(job, err) < 0)
@@ -256,7 +260,7 @@ static int run_job(struct job *job)
 /* With -d: the command is the sandbox's entrypoint, and the sandbox stays. */
 static int leave(struct args *args)
 {
-    static const char *const not_with[] = {"user", "time", "rm"};
+    static const char *const not_with[] = {"user", "time", "rm", "ulimit"};
 
     for (size_t i = 0; i < ARRAY_LEN(not_with); i++) {
         if (args_has(args, not_with[i]))
@@ -272,11 +276,19 @@ static int leave(struct args *args)
 
 static int refuse(const struct args *args)
 {
+    json_t *network = NULL;
+    struct err err = {0};
+
+    if (network_args(args, &network, &err) < 0)
+        return ui_usage(args, "%s", err.text);
+    json_decref(network);
     if (args->n_words == 0 && args->n_rest == 0 && !args_text(args, "template"))
         return ui_usage(args, "run needs an image or a command: cay run IMAGE COMMAND, or cay run "
                               "-- echo hello");
     if (args_has(args, "json") && args_has(args, "tty"))
         return ui_usage(args, "--json and --tty exclude each other");
+    if (args_has(args, "idle-timeout") && !args_has(args, "detach"))
+        return ui_usage(args, "--idle-timeout is for a sandbox that stays: add -d");
     if (args_has(args, "rm") && args_has(args, "keep"))
         return ui_usage(args, "--rm and --keep exclude each other");
     return STATUS_OK;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "cli/client.h"
@@ -108,7 +109,80 @@ static int draw(struct args *args, struct api *api, bool live, struct err *err)
     return 0;
 }
 
+/* ---- what they used ---- */
+
+static void add_samples(struct table *t, const json_t *history)
+{
+    json_t *s;
+    size_t i;
+
+    json_array_foreach(json_object_get(history, "samples"), i, s)
+    {
+        char ago[24], in[24], out[24];
+
+        ui_duration(now_ms() - json_int(s, "timestamp"), ago);
+        ui_size(json_num(s, "networkRxBytes"), in);
+        ui_size(json_num(s, "networkTxBytes"), out);
+        table_cell(t, json_text(history, "sandboxId"));
+        table_cell(t, ago);
+        table_cellf(t, "%.1f", json_num(s, "cpuPercent"));
+        table_cellf(t, "%.1f MB", json_num(s, "memoryUsageMb"));
+        table_cellf(t, "%" PRId64, json_int(s, "pids"));
+        table_cell(t, in);
+        table_cell(t, out);
+    }
+}
+
+/* One that has gone meanwhile is an error only when it was named. */
+static int collect(struct args *args, struct api *api, const json_t *sandboxes, json_t *all,
+                   struct err *err)
+{
+    long long since = now_ms() - (int64_t)(args_number(args, "since", 0) * 1000);
+    json_t *s;
+    size_t i;
+
+    json_array_foreach(sandboxes, i, s)
+    {
+        auto_free char *id = url_encoded(json_text(s, "id"));
+        json_t *one = NULL;
+
+        if (api_call(api, "GET", NULL, &one, err, "/sandboxes/%s/metrics/history?since=%lld", id,
+                     since) == 0)
+            (void)json_array_append_new(all, one);
+        else if (args->n_words > 0 || api_no_daemon())
+            return -1;
+    }
+    return 0;
+}
+
+static int show_history(struct args *args, struct api *api, struct err *err)
+{
+    json_t *sandboxes = NULL, *all = json_array(), *one;
+    auto_table struct table t;
+    size_t i;
+    int r = find_sandboxes(args, api, &sandboxes, err);
+
+    if (r == 0)
+        r = collect(args, api, sandboxes, all, err);
+    table_init(&t, "ID|>AGO|>CPU%|>MEMORY|>PIDS|>NET IN|>NET OUT");
+    json_array_foreach(all, i, one) add_samples(&t, one);
+    if (r == 0 && args_has(args, "json"))
+        ui_json(all);
+    else if (r == 0)
+        table_print(&t, stdout, ui_has_color(STDOUT_FILENO));
+    json_decref(sandboxes);
+    json_decref(all);
+    return r;
+}
+
 int cmd_stats(struct args *args)
 {
-    return live_run(args, draw);
+    auto_api struct api api = {0};
+    struct err err = {0};
+
+    if (!args_has(args, "since"))
+        return live_run(args, draw);
+    if (api_open(&api, args, &err) < 0 || show_history(args, &api, &err) < 0)
+        return ui_fail(&err);
+    return STATUS_OK;
 }

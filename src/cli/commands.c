@@ -33,7 +33,28 @@
      .offers = "variable"},                                                                        \
     {                                                                                              \
         "env-file", 0, FLAG_LIST, "FILE", "lines of K=V or K; what begins with # is passed over",  \
-            .offers = "file"                                                                       \
+            .offers = "file", .is_here = true                                                      \
+    }
+
+#define ULIMIT_FLAG                                                                                \
+    {                                                                                              \
+        "ulimit", 0, FLAG_LIST, "NAME=SOFT[:HARD]",                                                \
+            "limit of the command's process: nofile=1024, core=0, fsize=unlimited"                 \
+    }
+
+#define NETWORK_FLAGS                                                                              \
+    {"network",                                                                                    \
+     0,                                                                                            \
+     FLAG_MAYBE,                                                                                   \
+     "[=WHAT]",                                                                                    \
+     "what it may reach: public (without WHAT), none (the default), packages, profiles as "        \
+     "pypi,npm, or FILE.json",                                                                     \
+     .also = "net",                                                                                \
+     .choices = "none public packages allow-all bridge default host"},                             \
+        {"allow", 0, FLAG_LIST, "HOST[:PORT]",                                                     \
+         "let it reach this too, or only this: a name, *.NAME, an address, a range or a group"},   \
+    {                                                                                              \
+        "deny", 0, FLAG_LIST, "HOST[:PORT]", "refuse this, whatever else it may reach"             \
     }
 
 #define SPEC_FLAGS                                                                                 \
@@ -55,19 +76,32 @@
          "NAME",                                                                                   \
          "template to make it from, in place of IMAGE; other flags go over what it says",          \
          .offers = "template"},                                                                    \
+        NETWORK_FLAGS,                                                                             \
         {"volume",                                                                                 \
          'v',                                                                                      \
          FLAG_LIST,                                                                                \
          "VOLUME:PATH[:ro]",                                                                       \
          "mount a volume, or DIR:PATH of the host",                                                \
          .offers = "volume-place"},                                                                \
+        {"connect",          0, FLAG_LIST, "NETWORK", "connect it to a network of sandboxes",      \
+         .offers = "network"},                                                                     \
         {"tmpfs", 0, FLAG_LIST, "PATH[:size=64m]", "mount a folder in memory"},                    \
         {"mount", 0, FLAG_LIST, "K=V,...",                                                         \
          "type=volume|bind|tmpfs,src=,dst=,ro,noexec,subpath=,size="},                             \
-        {"copy", 0, FLAG_LIST, "SRC:DST",                                                          \
-         "put a file or folder of this machine into it before anything runs"},                     \
-        {"patch", 0, FLAG_LIST, "FILE",                                                            \
-         "change its files before anything runs, as a JSON array says; - is stdin"},               \
+        {"publish", 'p', FLAG_LIST, "[[IP:]HOST:]PORT[/udp]",                                      \
+         "reach a port of it on the host: 8080:80, or 80 for any free one"},                       \
+        {"copy",                                                                                   \
+         0,                                                                                        \
+         FLAG_LIST,                                                                                \
+         "SRC:DST",                                                                                \
+         "put a file or folder of this machine into it before anything runs",                      \
+         .is_here = true},                                                                         \
+        {"patch",                                                                                  \
+         0,                                                                                        \
+         FLAG_LIST,                                                                                \
+         "FILE",                                                                                   \
+         "change its files before anything runs, as a JSON array says; - is stdin",                \
+         .is_here = true},                                                                         \
     {                                                                                              \
         "pull", 0, FLAG_TEXT, "WHEN",                                                              \
             "pull the image: always, missing or never (default missing)",                          \
@@ -82,9 +116,12 @@ static const struct flag run_flags[] = {
     SPEC_FLAGS,
     TTY_FLAGS,
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    ULIMIT_FLAG,
     {"timeout", 0, FLAG_TIME, "TIME",
      "end the command after this time: 30, 500ms, 5m; with -d the sandbox, 60s to what the daemon "
      "allows"},
+    {"idle-timeout", 0, FLAG_TIME, "TIME",
+     "with -d: stop it when nothing was done with it for so long: 10m; 0 for never, the default"},
     {"detach", 'd', FLAG_BOOL, NULL, "leave it running and print the sandbox's id"},
     {"rm", 0, FLAG_BOOL, NULL, "remove the sandbox at the end; so it is without -d and --keep"},
     {"keep", 0, FLAG_BOOL, NULL, "do not remove the sandbox at the end"},
@@ -99,6 +136,8 @@ static const struct flag create_flags[] = {
     {"timeout", 0, FLAG_TIME, "TIME",
      "how long it lives: 60s to what the daemon allows (a day unless it says otherwise; default "
      "1h), or 0 for no end where it allows that"},
+    {"idle-timeout", 0, FLAG_TIME, "TIME",
+     "stop it when nothing was done with it for so long: 10m; 0 for never, the default"},
     {"metadata", 0, FLAG_LIST, "K=V", "note kept with the sandbox"},
     JSON_FLAG,
     QUIET_FLAG,
@@ -110,6 +149,7 @@ static const struct flag exec_flags[] = {
     {"workdir", 'w', FLAG_TEXT, "DIR", "where the command starts", .also = "cwd"},
     {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
     ENV_FLAGS,
+    ULIMIT_FLAG,
     {"timeout", 0, FLAG_TIME, "TIME", "end the command after this time: 30, 500ms, 5m"},
     {"detach", 'd', FLAG_BOOL, NULL,
      "leave it running and print its id; with -t `cay attach` comes back"},
@@ -125,6 +165,21 @@ static const struct flag attach_flags[] = {
     {0},
 };
 
+static const struct flag shell_flags[] = {
+    {"session", 's', FLAG_TEXT, "TERM", "come back to this one instead", .offers = "session"},
+    {"shell", 0, FLAG_TEXT, "NAME", "bash, zsh, sh or ash (default: the first that there is)",
+     .choices = "bash zsh sh ash"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where it starts", .also = "cwd"},
+    ENV_FLAGS,
+    {"read-only", 'r', FLAG_BOOL, NULL, "look on, type nothing", .also = "ro"},
+    {"record", 0, FLAG_BOOL, NULL, "write down what it shows (asciicast)"},
+    {"end", 0, FLAG_BOOL, NULL, "end the session and all that it started, instead"},
+    {"ls", 0, FLAG_BOOL, NULL, "list sessions, of all sandboxes without ID"},
+    JSON_FLAG,
+    {0},
+};
+
 static const struct flag ls_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "all of them, however many"},
     {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused or stopped",
@@ -134,12 +189,46 @@ static const struct flag ls_flags[] = {
     {0},
 };
 
+static const struct flag events_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "go on as more happens, also over a restart of the daemon"},
+    {"topic", 't', FLAG_LIST, "TOPIC", "only this topic; exec.* is all that begin so"},
+    {"sandbox", 's', FLAG_TEXT, "ID", "only of this sandbox, which may be gone",
+     .offers = "sandbox"},
+    {"since", 0, FLAG_TIME, "TIME", "from so long ago: 30s, 5m, 2h, 7d"},
+    {"tail", 'n', FLAG_COUNT, "N", "only the last N (default 50; with --since 1000)"},
+    {"json", 0, FLAG_BOOL, NULL, "one JSON object a line"},
+    {0},
+};
+
 static const struct flag logs_flags[] = {
     {"follow", 'f', FLAG_BOOL, NULL, "go on as more comes, until it ends"},
     {"tail", 'n', FLAG_COUNT, "N", "only the last N lines (default 100 for a sandbox)"},
     RAW_FLAG,
     {"timestamps", 't', FLAG_BOOL, NULL, "when each line was written, before it (sandboxes only)"},
     {"json", 0, FLAG_BOOL, NULL, "one JSON object a line (sandboxes only)"},
+    {"network", 0, FLAG_BOOL, NULL, "what it was refused by its network policy, as `cay net log`"},
+    {0},
+};
+
+static const struct flag net_set_flags[] = {
+    {"allow", 0, FLAG_LIST, "HOST[:PORT]", "let it reach this too, or only this"},
+    {"deny", 0, FLAG_LIST, "HOST[:PORT]", "refuse this, whatever else it may reach"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
+
+static const struct flag net_explain_flags[] = {
+    {"protocol", 0, FLAG_TEXT, "PROTOCOL", "tcp, udp or icmp (default tcp)",
+     .choices = "tcp udp icmp"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag net_log_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "go on as more comes"},
+    {"tail", 'n', FLAG_COUNT, "N", "only the last N lines (at most 1000)"},
+    {"json", 0, FLAG_BOOL, NULL, "one JSON object a line"},
     {0},
 };
 
@@ -147,6 +236,20 @@ static const struct flag quiet_flags[] = {QUIET_FLAG, {0}};
 static const struct flag json_flags[] = {JSON_FLAG, {0}};
 
 static const struct flag made_flags[] = {JSON_FLAG, QUIET_FLAG, {0}};
+
+static const struct flag update_flags[] = {
+    {"memory", 'm', FLAG_MB, "MB", "memory limit"},
+    {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit", .also = "cpus"},
+    {"pids", 0, FLAG_COUNT, "N", "limit on processes and threads", .also = "pids-limit"},
+    {"timeout", 0, FLAG_TIME, "TIME", "how long it lives, from now and from each start"},
+    {"idle-timeout", 0, FLAG_TIME, "TIME",
+     "stop it when nothing was done with it for so long; 0"
+     " for never"},
+    {"metadata", 0, FLAG_LIST, "K=V", "note to keep with it; the others stay"},
+    JSON_FLAG,
+    QUIET_FLAG,
+    {0},
+};
 
 static const struct flag snapshot_create_flags[] = {
     {"label", 'l', FLAG_LIST, "NAME=VALUE", "keep a label with it; may be repeated"},
@@ -200,6 +303,11 @@ static const struct flag rm_flags[] = {
 
 static const struct flag stop_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "every sandbox of this daemon"},
+    {"drain", 0, FLAG_BOOL, NULL, "let commands that run come to their end, and take no new ones"},
+    {"time", 't', FLAG_TIME, "TIME",
+     "how long the entrypoint may take to end (default 2s); with --drain how long commands may go "
+     "on (default: as long as they take)",
+     .also = "timeout"},
     QUIET_FLAG,
     {0},
 };
@@ -232,6 +340,31 @@ static const struct flag job_logs_flags[] = {
     {0},
 };
 
+static const struct flag mcp_flags[] = {
+    {"tools", 0, FLAG_TEXT, "WHICH",
+     "the tools that it has: core (10 of them), all, or names with commas between them (all)"},
+    {"read-only", 0, FLAG_BOOL, NULL, "only those that change nothing"},
+    {0},
+};
+
+static const struct flag mcp_install_flags[] = {
+    {"project", 0, FLAG_BOOL, NULL, "for the project in this folder only, not for the user"},
+    {"tools", 0, FLAG_TEXT, "WHICH", "which tools it shall have, as of `cay mcp`"},
+    {"read-only", 0, FLAG_BOOL, NULL, "only tools that change nothing"},
+    {"name", 0, FLAG_TEXT, "NAME", "what the client calls it (cay)"},
+    {"dry-run", 'n', FLAG_BOOL, NULL, "only show what would be changed"},
+    {"json", 0, FLAG_BOOL, NULL, "the file and the change as JSON"},
+    {0},
+};
+
+static const struct flag mcp_uninstall_flags[] = {
+    {"project", 0, FLAG_BOOL, NULL, "from the project in this folder, not from the user's"},
+    {"name", 0, FLAG_TEXT, "NAME", "what the client calls it (cay)"},
+    {"dry-run", 'n', FLAG_BOOL, NULL, "only show what would be changed"},
+    {"json", 0, FLAG_BOOL, NULL, "the file and the change as JSON"},
+    {0},
+};
+
 static const struct flag doctor_flags[] = {
     {"repair", 0, FLAG_TEXT, "WHAT",
      "deal with disks that belong to no sandbox: adopt makes stopped sandboxes of them, which "
@@ -249,9 +382,26 @@ static const struct flag file_ls_flags[] = {
 static const struct flag file_rm_flags[] = {
     ANYWHERE_FLAG, {"recursive", 'r', FLAG_BOOL, NULL, "directories and what is in them"}, {0}};
 
+static const struct flag file_watch_flags[] = {
+    {"recursive", 'r', FLAG_BOOL, NULL, "all directories below, too"},
+    {"ignore", 0, FLAG_LIST, "GLOB", "leave out what is called so, with all that is below"},
+    {"publish", 0, FLAG_BOOL, NULL, "each change is also an event, file.changed"},
+    ANYWHERE_FLAG,
+    JSON_FLAG,
+    {0},
+};
+
 static const struct flag stats_flags[] = {
     {"no-stream", 0, FLAG_BOOL, NULL, "show it once; so it is when stdout is no terminal"},
     {"interval", 0, FLAG_TIME, "TIME", "between two measurements (default 1s)"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag usage_flags[] = {
+    {"no-stream", 0, FLAG_BOOL, NULL, "show it once; so it is when stdout is no terminal"},
+    {"interval", 0, FLAG_TIME, "TIME", "between two measurements (default 1s)"},
+    {"since", 0, FLAG_TIME, "TIME", "what they used from so long ago until now: 5m, at most 1h"},
     JSON_FLAG,
     {0},
 };
@@ -299,7 +449,8 @@ static const struct flag template_ls_flags[] = {
 static const struct flag template_create_flags[] = {
     {"description", 0, FLAG_TEXT, "TEXT", "for people"},
     {"run", 'r', FLAG_LIST, "COMMAND", "run once, in order: a line for the shell"},
-    {"file", 'f', FLAG_LIST, "HERE:PATH", "a text file to bring along", .offers = "file"},
+    {"file", 'f', FLAG_LIST, "HERE:PATH", "a text file to bring along", .offers = "file",
+     .is_here = true},
     {"ready", 0, FLAG_TEXT, "COMMAND", "must succeed before a new sandbox is given out"},
     {"ready-timeout", 0, FLAG_TIME, "TIME", "in this time (default 25s)"},
     {"env", 'e', FLAG_LIST, "K=V", "environment variable", .offers = "variable"},
@@ -320,7 +471,8 @@ static const struct flag template_create_flags[] = {
 
 static const struct flag template_build_flags[] = {
     {"name", 't', FLAG_TEXT, "NAME", "of the template (default: the folder's)", .also = "tag"},
-    {"file", 'f', FLAG_TEXT, "FILE", "in place of DIR/Dockerfile or DIR/cay.json; - is stdin"},
+    {"file", 'f', FLAG_TEXT, "FILE", "in place of DIR/Dockerfile or DIR/cay.json; - is stdin",
+     .is_here = true},
     {"target", 0, FLAG_TEXT, "STAGE", "stage to end with (default: the last)"},
     {"build-arg", 0, FLAG_LIST, "NAME=VALUE", "value of an ARG; NAME alone takes it from here"},
     {"no-cache", 0, FLAG_BOOL, NULL, "do every step again"},
@@ -330,8 +482,123 @@ static const struct flag template_build_flags[] = {
     {"cpu", 'c', FLAG_NUMBER, "CORES", "cores of each RUN", .also = "cpus"},
     {"disk", 0, FLAG_MB, "SIZE", "disk of each RUN"},
     {"step-timeout", 0, FLAG_TIME, "TIME", "how long a RUN may take (default 30m)"},
+    NETWORK_FLAGS,
     JSON_FLAG,
     QUIET_FLAG,
+    {0},
+};
+
+static const struct flag url_flags[] = {
+    {"expires", 0, FLAG_TIME, "TIME",
+     "sign it: whoever has it may use the port for this time, 31d at most"},
+    {"path", 0, FLAG_TEXT, "PATH", "where it leads; / otherwise"},
+    {"revoke", 0, FLAG_BOOL, NULL, "what was signed for this sandbox before is void"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag audit_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "stay and show what comes"},
+    {"since", 0, FLAG_TIME, "TIME", "only what was later than so long ago: 30m, 2d"},
+    {"tail", 'n', FLAG_COUNT, "N", "the last so many (100 unless given, 1000 at most)"},
+    {"sandbox", 's', FLAG_TEXT, "ID", "only about this sandbox", .offers = "sandbox"},
+    {"who", 0, FLAG_TEXT, "WHO", "only by root, admin, anyone, uid:N or the id of a token"},
+    {"function", 0, FLAG_TEXT, "NAME", "only calls of this function: cmd::run"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag audit_verify_flags[] = {
+    {"head", 0, FLAG_TEXT, "HASH", "a hash that an earlier verify has shown: is it still there?"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag token_create_flags[] = {
+    {"scope", 's', FLAG_LIST, "SCOPES",
+     "what it may, several with commas: read, exec, write; admin is all of it"},
+    {"sandbox", 0, FLAG_TEXT, "ID", "the only sandbox that it is for", .offers = "sandbox"},
+    {"label", 'l', FLAG_TEXT, "KEY=VALUE",
+     "only for sandboxes with this in their metadata, which those that it makes get"},
+    {"expires", 'e', FLAG_TIME, "TIME", "when it ends: 30m, 12h, 90d; else never"},
+    JSON_FLAG,
+    {0},
+};
+
+#define LANGUAGE_CHOICES "python javascript typescript go bash py js ts sh"
+
+static const struct flag code_flags[] = {
+    {"language", 'l', FLAG_TEXT, "LANG", "of the code (default: python)",
+     .choices = LANGUAGE_CHOICES},
+    {"code", 'c', FLAG_TEXT, "CODE", "in place of a file"},
+    {"context", 0, FLAG_TEXT, "CONTEXT", "run in this one, which keeps variables",
+     .offers = "context"},
+    {"timeout", 't', FLAG_TIME, "TIME", "how long it may take"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where it runs", .also = "cwd"},
+    ENV_FLAGS,
+    {"save", 0, FLAG_TEXT, "DIR", "write pictures to result-N.png or .svg there", .is_here = true},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag context_create_flags[] = {
+    {"language", 'l', FLAG_TEXT, "LANG", "of it (default: python)",
+     .choices = "python javascript py js"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where it runs", .also = "cwd"},
+    ENV_FLAGS,
+    {"import", 0, FLAG_LIST, "MODULE", "loaded before it is ready"},
+    {"idle", 0, FLAG_TIME, "TIME", "it ends itself after so long without a run"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag alert_set_flags[] = {
+    {"action", 'a', FLAG_TEXT, "ACTION", "what is done when it fires (notify unless given)",
+     .choices = "notify pause kill"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag queue_submit_flags[] = {
+    {"wait", 0, FLAG_BOOL, NULL, "stay until it is over, with its output and its exit status"},
+    {"priority", 'p', FLAG_TEXT, "N", "-1000 to 1000; of jobs that wait, the highest starts first"},
+    {"delay", 0, FLAG_TIME, "TIME", "do not start it before: 30, 5m, 2h"},
+    {"timeout", 0, FLAG_TIME, "TIME", "end a try after this time: 30, 500ms, 5m"},
+    {"retries", 0, FLAG_COUNT, "N", "how often it is tried, at least once (default: 3)"},
+    {"retry-delay", 0, FLAG_TIME, "TIME",
+     "before the second try; then twice as long each time (default: 1s)"},
+    {"retry-on-exit", 0, FLAG_BOOL, NULL, "an exit status other than 0 is a failure, too"},
+    {"workdir", 'w', FLAG_TEXT, "DIR", "where the command starts", .also = "cwd"},
+    {"user", 'u', FLAG_TEXT, "USER", "name, uid or uid:gid to run as"},
+    ENV_FLAGS,
+    JSON_FLAG,
+    {0},
+};
+
+#define QUEUE_LIST_FLAGS                                                                           \
+    {"limit", 0, FLAG_COUNT, "N", "at most so many (default: 50, up to 500)"},                     \
+        {"quiet", 'q', FLAG_BOOL, NULL, "print ids only"}, JSON_FLAG
+
+static const struct flag queue_ls_flags[] = {
+    {"status", 0, FLAG_TEXT, "STATUS", "only those that are so",
+     .choices = "pending running completed failed cancelled"},
+    QUEUE_LIST_FLAGS,
+    {0},
+};
+
+static const struct flag queue_dlq_flags[] = {QUEUE_LIST_FLAGS, {0}};
+
+static const struct flag queue_status_flags[] = {
+    {"wait", 0, FLAG_BOOL, NULL, "stay until it is over, with its output and its exit status"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag queue_logs_flags[] = {
+    {"follow", 'f', FLAG_BOOL, NULL, "stay until it is over"},
+    RAW_FLAG,
     {0},
 };
 
@@ -342,6 +609,9 @@ static const struct flag pool_add_flags[] = {
     {"cpu", 'c', FLAG_NUMBER, "CORES", "processor limit"},
     {"pids", 0, FLAG_COUNT, "N", "limit on processes and threads", .also = "pids-limit"},
     {"disk", 0, FLAG_MB, "MB", "disk limit"},
+    {"python", 0, FLAG_BOOL, NULL, "with an interpreter that has started already"},
+    {"import", 0, FLAG_LIST, "MODULE", "and loaded this"},
+    NETWORK_FLAGS,
     JSON_FLAG,
     {0},
 };
@@ -362,6 +632,23 @@ static const struct flag volume_attach_flags[] = {
     {"subpath", 0, FLAG_TEXT, "DIR", "mount this folder of it; made when it is missing"},
     {0},
 };
+
+static const struct flag webhook_create_flags[] = {
+    {"topic", 't', FLAG_LIST, "TOPIC",
+     "of these events: a topic, or the beginning of some as exec.* (default: all)"},
+    {"sandbox", 's', FLAG_TEXT, "ID", "of this sandbox only", .offers = "sandbox"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag webhook_deliveries_flags[] = {
+    {"tail", 'n', FLAG_COUNT, "N", "how many at most (20 unless given, 100 are kept)"},
+    JSON_FLAG,
+    {0},
+};
+
+static const struct flag network_ls_flags[] = {
+    {"quiet", 'q', FLAG_BOOL, NULL, "ids only"}, JSON_FLAG, {0}};
 
 static const struct flag volume_cp_flags[] = {QUIET_FLAG, {0}};
 
@@ -466,11 +753,47 @@ const struct command commands[] = {
      "cay attach web ex_9b1deb4d3b7d4bad9bdd2b0d\n"
      "cay attach --end web ex_9b1deb4d3b7d4bad9bdd2b0d",
      attach_flags, 2, 2, false, "sandbox job", cmd_attach},
+    {"shell", NULL, "[flags] ID\n--ls [flags] [ID]", "open a shell on a terminal in a sandbox",
+     "The exit status is the shell's. Ctrl-P and Ctrl-Q leave it running, as does a connection "
+     "that "
+     "breaks\n"
+     "and an end of the daemon; --session comes back to it, with what it showed before. Several "
+     "can be\n"
+     "in one session, and all of them type but those who look on.",
+     "cay shell web\ncay shell --ls\ncay shell web --session term_9b1deb4d3b7d4bad9bdd2b0d",
+     shell_flags, 0, 1, false, "sandbox", cmd_shell},
     {"ls", "list", "[flags]", "list sandboxes", NULL, "cay ls\ncay ls -q --status paused", ls_flags,
      0, 0, false, NULL, cmd_ls},
     {"inspect", NULL, "[flags] ID...", "show all about sandboxes or background commands, as JSON",
      "One id gives one object, several give an array.", "cay inspect web", json_flags, 1, ANY,
      false, "sandbox...", cmd_inspect},
+    {"code", NULL, "[flags] ID [FILE]\n[flags] -c CODE ID", "run code in a sandbox's interpreter",
+     "FILE is - (standard input) when it is not given; the end of its name says the language, "
+     "which is python otherwise.\n"
+     "Values of last expressions are printed as notebooks do. The exit status is the code's; 124 "
+     "after --timeout,\n"
+     "125 when cay itself failed. See docs/interpreter.md.",
+     "cay code -c 'print(1 + 1)' web\ncay code --save . web app.py\n"
+     "cay code --context $(cay context create web) -c 'x = 5' web",
+     code_flags, 1, 2, false, "sandbox file", cmd_code},
+    {"context create", NULL, "[flags] ID",
+     "start an interpreter that keeps variables, and print its id", NULL,
+     "cay context create web\ncay context create -l javascript web", context_create_flags, 1, 1,
+     false, "sandbox", cmd_context_create},
+    {"context ls", NULL, "[flags] ID", "list the contexts of a sandbox", NULL, NULL,
+     network_ls_flags, 1, 1, false, "sandbox", cmd_context_ls},
+    {"context restart", NULL, "[flags] ID CONTEXT...", "start contexts anew, empty", NULL, NULL,
+     quiet_flags, 2, ANY, false, "sandbox context...", cmd_context_restart},
+    {"context interrupt", NULL, "[flags] ID CONTEXT...",
+     "interrupt what contexts run; their variables stay", NULL, NULL, quiet_flags, 2, ANY, false,
+     "sandbox context...", cmd_context_interrupt},
+    {"context rm", NULL, "[flags] ID CONTEXT...", "end contexts, with all that they started", NULL,
+     NULL, quiet_flags, 2, ANY, false, "sandbox context...", cmd_context_rm},
+    {"events", NULL, "[flags]", "show what has happened, and what happens",
+     "A line each: when, the topic, the sandbox, and what there is to say. docs/events.md has the "
+     "topics.",
+     "cay events\ncay events -f -t 'sandbox.*'\ncay events -s web --since 1h --json", events_flags,
+     0, 0, false, NULL, cmd_events},
     {"logs", NULL, "[flags] ID\n[flags] BACKGROUND_ID\n[flags] ID EXEC_ID",
      "show the output of a sandbox's entrypoint or of a command",
      "What an entrypoint wrote to stderr goes to stderr. The output of a background command is one "
@@ -486,10 +809,15 @@ const struct command commands[] = {
      "end the processes of sandboxes and keep the rest",
      "Files, environment and limits stay, and `cay start` starts them again. The entrypoint is "
      "asked\n"
-     "to end first, and has 2 seconds for that. A stopped sandbox expires after a week, unless "
-     "the\n"
-     "daemon says otherwise (CAY_STOPPED_TTL); `cay rm` removes one.",
-     "cay stop web\ncay stop --all", stop_flags, 0, ANY, false, "sandbox...", cmd_stop},
+     "to end first, and has 2 seconds for that, or --time. A stopped sandbox expires after a week, "
+     "unless\n"
+     "the daemon says otherwise (CAY_STOPPED_TTL); `cay rm` removes one.\n"
+     "\n"
+     "With --drain commands come to their end first. Whoever tires of waiting can leave: the "
+     "sandbox\n"
+     "stops all the same, and `cay start` lets it run on.",
+     "cay stop web\ncay stop --all\ncay stop --drain --time 10m web", stop_flags, 0, ANY, false,
+     "sandbox...", cmd_stop},
     {"start", NULL, "[flags] ID...\n[flags] --all", "start stopped sandboxes again",
      "With the files that they had, and the entrypoint runs again. They live as long as they were "
      "made\n"
@@ -506,6 +834,15 @@ const struct command commands[] = {
      "question.",
      "cay kill web 42\ncay kill -s KILL web 42 43\ncay kill --yes web", kill_flags, 1, ANY, false,
      "sandbox process...", cmd_kill},
+    {"touch", NULL, "[flags] ID...", "say that sandboxes are in use",
+     "One that was made with --idle-timeout is not idle then, for as long again.", "cay touch web",
+     quiet_flags, 1, ANY, false, "sandbox...", cmd_touch},
+    {"update", NULL, "flags ID", "change the limits, life and notes of a sandbox",
+     "Limits hold at once, for one that runs too; its programs are told of them with the next "
+     "start.\n"
+     "Numbers beyond what the daemon allows become the nearest that it does.",
+     "cay update --memory 1G --cpu 2 web\ncay update --idle-timeout 30m web", update_flags, 1, 1,
+     false, "sandbox", cmd_update},
     {"renew", NULL, "[flags] ID [TIME]", "move the end of a sandbox's life",
      "It then lives for TIME from now, 60s to what the daemon allows (a day unless it says\n"
      "otherwise); 0 is no end, where it allows that. Without TIME it is as long as it was made "
@@ -521,6 +858,26 @@ const struct command commands[] = {
     {"job wait", NULL, "JOB...", "wait until jobs have ended",
      "The exit status is that of the last one.", "cay job wait $(cay exec -d web make)", NULL, 1,
      ANY, false, "job...", cmd_job_wait},
+    {"queue submit", NULL, "[flags] ID COMMAND [ARG...]", "have a command run when its turn comes",
+     "Prints the id of the job, which is kept until it has run, also over restarts of the daemon. "
+     "With --wait its output follows, and the exit status is the command's.",
+     "cay queue submit web make\ncay queue submit --wait --retries 5 web true", queue_submit_flags,
+     1, 1, true, "sandbox", cmd_queue_submit},
+    {"queue ls", "queue list", "[flags] [ID]", "list jobs of the queue, the newest first", NULL,
+     "cay queue ls\ncay queue ls --status running web", queue_ls_flags, 0, 1, false, "sandbox",
+     cmd_queue_ls},
+    {"queue status", NULL, "[flags] JOB", "say how a job of the queue is",
+     "With --wait its output follows until it is over, and the exit status is the command's.", NULL,
+     queue_status_flags, 1, 1, false, "queued", cmd_queue_status},
+    {"queue logs", NULL, "[flags] JOB", "show what a job of the queue has put out", NULL,
+     "cay queue logs -f $(cay queue submit web make)", queue_logs_flags, 1, 1, false, "queued",
+     cmd_queue_logs},
+    {"queue cancel", NULL, "[flags] JOB...", "take jobs out of the queue; those that run are ended",
+     NULL, NULL, quiet_flags, 1, ANY, false, "queued...", cmd_queue_cancel},
+    {"queue dlq", NULL, "[flags] [ID]\n[flags] requeue JOB...\n[flags] purge [JOB...]",
+     "list jobs that failed, put them back, or forget them", NULL,
+     "cay queue dlq\ncay queue dlq purge", queue_dlq_flags, 0, ANY, false, "dead...",
+     cmd_queue_dlq},
     {"env list", "env ls", "[flags] ID", "list the environment that commands have", NULL, NULL,
      json_flags, 1, 1, false, "sandbox", cmd_env_list},
     {"env get", NULL, "[flags] ID NAME", "print a variable",
@@ -563,6 +920,10 @@ const struct command commands[] = {
     {"file rm", NULL, "[flags] ID PATH...", "remove files of a sandbox", NULL,
      "cay file rm web notes.txt\ncay file rm -r web build", file_rm_flags, 2, ANY, false, "sandbox",
      cmd_file_rm},
+    {"file watch", NULL, "[flags] ID [PATH]", "print changes to files as they happen",
+     "PATH is a directory or a file, the workspace without it. It ends when that is gone.",
+     "cay file watch -r --ignore node_modules --ignore .git web", file_watch_flags, 1, 2, false,
+     "sandbox", cmd_file_watch},
     {"file upload", NULL, "[flags] ID HERE PATH", "copy one file into a sandbox", NULL,
      "cay file upload web data.csv /workspace/data.csv", file_write_flags, 3, 3, false,
      "sandbox file", cmd_file_upload},
@@ -571,8 +932,8 @@ const struct command commands[] = {
     {"top", NULL, "[flags] ID", "show what the processes of a sandbox use, live on a terminal",
      "The q key ends it.", "cay top web", stats_flags, 1, 1, false, "sandbox", cmd_top},
     {"stats", NULL, "[flags] [ID...]", "show what sandboxes use, live on a terminal",
-     "The q key ends it.", "cay stats\ncay stats --no-stream --json web", stats_flags, 0, ANY,
-     false, "sandbox...", cmd_stats},
+     "The q key ends it.", "cay stats\ncay stats --no-stream --json web\ncay stats --since 10m web",
+     usage_flags, 0, ANY, false, "sandbox...", cmd_stats},
     {"image ls", "images", "[flags]", "list images",
      "AGE is counted from when the image was built, USED from when a sandbox was last made from "
      "it;\n"
@@ -731,8 +1092,9 @@ const struct command commands[] = {
      "build a template from a folder with a Dockerfile or a cay.json, and print its id",
      "DIR has a Dockerfile or a cay.json. Its files are sent to the daemon, without what\n"
      ".dockerignore leaves out. Each step is kept as a layer: a step that nothing has changed for\n"
-     "is not done again. Each RUN has a sandbox of its own, without network. A template of the\n"
-     "same name is replaced; sandboxes that were made from it stay as they are.\n"
+     "is not done again. Each RUN has a sandbox of its own, without network unless\n"
+     "--network says so. A template of the same name is replaced; sandboxes that were made from it "
+     "stay as they are.\n"
      "\n"
      "NAME runs the commands of a template again, on what its image's name means now.",
      "cay template build .\n"
@@ -743,6 +1105,66 @@ const struct command commands[] = {
     {"template rm", NULL, "[flags] NAME...", "remove templates",
      "Sandboxes that were made from them stay. Those that are built in cannot go.", NULL,
      quiet_flags, 1, ANY, false, "template...", cmd_template_rm},
+    {"net show", NULL, "[flags] ID", "show what a sandbox may reach",
+     "Its policy, its addresses, how much went in and out, and how much was refused.", NULL,
+     json_flags, 1, 1, false, "sandbox", cmd_net_show},
+    {"net set", NULL, "[flags] ID [WHAT]", "change what a sandbox may reach",
+     "WHAT is none, public, packages, profiles as pypi,npm,github, or a file with a policy. It "
+     "takes\n"
+     "the place of what was there, all of it, and is in force at once: connections that are no\n"
+     "longer allowed are cut. Also while the sandbox is paused or stopped, and for one that was "
+     "made\n"
+     "without network. docs/network-policy.md has the rules.",
+     "cay net set web packages\ncay net set web --allow api.example.com:443\ncay net set web "
+     "public --deny example.com\ncay net set web none",
+     net_set_flags, 1, 2, false, "sandbox", cmd_net_set},
+    {"net explain", NULL, "[flags] ID HOST[:PORT]",
+     "tell what would happen to a connection, and why",
+     "Which rule decides, what happens to the name and to each of its addresses. The port is 443\n"
+     "unless said. The exit status is 1 when it would be refused.",
+     "cay net explain web pypi.org\ncay net explain web 169.254.169.254:80", net_explain_flags, 2,
+     2, false, "sandbox", cmd_net_explain},
+    {"net log", NULL, "[flags] ID", "show what a sandbox was refused",
+     "A line each: when, whom it called, by which name, and the rule that says no. The last some\n"
+     "hundred are kept as long as the sandbox, also over restarts.",
+     "cay net log -f web", net_log_flags, 1, 1, false, "sandbox", cmd_net_log},
+    {"port add", NULL, "[flags] ID [[IP:]HOST:]PORT[/udp]...",
+     "let ports of a sandbox be reached on the host",
+     "On 127.0.0.1 unless another address is given, which the daemon must allow "
+     "(CAY_PORT_ADDRESSES). Without HOST any free port is taken, and printed. It works with or "
+     "without a network, and holds until it is removed.",
+     "cay port add web 8080:80\ncay port add web 5353:53/udp 9000", json_flags, 2, 64, false,
+     "sandbox", cmd_port_add},
+    {"port rm", "port remove, port delete", "ID PORT[/udp]...",
+     "take ports of a sandbox off the host",
+     "Connections through them are cut. Without /udp or /tcp both go.", "cay port rm web 80", NULL,
+     2, 64, false, "sandbox", cmd_port_rm},
+    {"forward", "port-forward, tunnel", "[flags] ID [[ADDRESS:]LOCAL:]PORT...",
+     "reach ports of a sandbox from this machine, while it runs",
+     "Listens here, on 127.0.0.1 unless ADDRESS says otherwise, and carries each connection "
+     "through "
+     "the\n"
+     "daemon to the port of the sandbox, until ctrl-c. The daemon may be on another machine "
+     "(--host,\n"
+     "CAY_HOST): nothing but its API has to be reached, and nothing is published there. The "
+     "sandbox\n"
+     "needs no network. LOCAL is the same as PORT unless it is given; 0 takes any free port. A "
+     "line "
+     "for\n"
+     "each says where it listens.\n\n"
+     "TCP only; up to 512 connections at once. One that nothing listens for in the sandbox is "
+     "reset,\n"
+     "and the reason said once; the next try works when something does. It ends with status 0 by "
+     "ctrl-c\n"
+     "or SIGTERM, and with 1 when the sandbox is gone. What is to stay without this command is "
+     "`cay port add`.",
+     "cay forward web 8080\ncay forward db 0:5432 9000:80\ncay forward --host http://server:3111 "
+     "web 8080",
+     json_flags, 2, 64, false, "sandbox", cmd_forward},
+    {"port ls", "port, ports", "[flags] ID [PORT[/udp]]",
+     "show where ports of a sandbox are on the host", "With PORT, the address alone.",
+     "cay run -d -p 8080:80 --name web nginx\ncay port web\ncurl http://$(cay port web 80)/",
+     json_flags, 1, 2, false, "sandbox", cmd_port},
     {"volume create", NULL, "[flags] NAME", "make a volume and print its id",
      "A volume is a folder of a fixed size that outlives sandboxes and can be in several at once. "
      "Its\n"
@@ -768,21 +1190,119 @@ const struct command commands[] = {
     {"volume detach", NULL, "VOLUME [ID [PATH]]", "take a volume out of a sandbox",
      "Refused while processes have files of it open; they are named.", NULL, NULL, 1, 3, false,
      "volume sandbox", cmd_volume_detach},
+    {"url", NULL, "[flags] ID PORT", "print the address of a port, for a browser",
+     "Opens on this machine when the daemon has no token; where it has one, sign it. With "
+     "--expires\n"
+     "it opens for everybody who has it and reaches the daemon, until then.",
+     "cay url web 8080\ncay url --expires 1h web 8080", url_flags, 2, 2, false, "sandbox", cmd_url},
+    {"network create", NULL, "[flags] NAME", "make a network and print its id",
+     "Sandboxes in a network see each other, by name and address, and nothing else of it; what "
+     "else\n"
+     "they may reach is said by --network.",
+     "cay network create backend\ncay create --connect backend -n db host\n"
+     "cay run --connect backend host curl http://db:8080/",
+     json_flags, 1, 1, false, NULL, cmd_network_create},
+    {"network ls", "networks", "[flags]", "list networks", NULL, NULL, network_ls_flags, 0, 0,
+     false, NULL, cmd_network_ls},
+    {"network inspect", NULL, "[flags] NETWORK", "show a network and who is in it, as JSON", NULL,
+     NULL, json_flags, 1, 1, false, "network", cmd_network_inspect},
+    {"network rm", NULL, "[flags] NETWORK...", "remove networks",
+     "Sandboxes that are in one are disconnected first.", NULL, quiet_flags, 1, ANY, false,
+     "network...", cmd_network_rm},
+    {"network connect", NULL, "[flags] NETWORK ID...", "connect sandboxes to a network",
+     "At once when they run, and whenever they are started; also those without network.",
+     "cay network connect backend web db", quiet_flags, 2, ANY, false, "network sandbox...",
+     cmd_network_connect},
+    {"network disconnect", NULL, "[flags] NETWORK ID...", "take sandboxes out of a network",
+     "What is open between them and the others is cut.", NULL, quiet_flags, 2, ANY, false,
+     "network sandbox...", cmd_network_disconnect},
+    {"audit verify", NULL, "[flags]", "say whether the audit log is whole",
+     "Reads all of it, and names the first line that was changed, removed or put in. Keep the head "
+     "that it prints on another machine: who can write the files can write all of them anew, but "
+     "not so that an old head is still in them. The exit status is 1 when something is wrong.",
+     "cay audit verify", audit_verify_flags, 0, 0, false, NULL, cmd_audit_verify},
+    {"audit", NULL, "[flags]", "show who did what",
+     "Calls that ran, wrote or managed something, and those that were refused. Secrets are taken "
+     "out before they are written.",
+     "cay audit --since 1h\ncay audit --who anyone", audit_flags, 0, 0, false, NULL, cmd_audit},
+    {"webhook create", NULL, "[flags] URL",
+     "have events sent to a URL; prints its id and the secret they are signed with",
+     "Each event is a POST with the event as JSON, and is sent until the URL answers with 2xx, for "
+     "a day. The secret is shown this once. docs/webhooks.md says how to check signatures.",
+     "cay webhook create https://hooks.example.com/cay\n"
+     "cay webhook create -t 'sandbox.*' -t alert.fired https://hooks.example.com/cay",
+     webhook_create_flags, 1, 1, false, NULL, cmd_webhook_create},
+    {"webhook ls", "webhooks", "[flags]", "list webhooks and how they are doing", NULL, NULL,
+     network_ls_flags, 0, 0, false, NULL, cmd_webhook_ls},
+    {"webhook rm", NULL, "[flags] ID...", "remove webhooks; what was not sent is not", NULL, NULL,
+     quiet_flags, 1, ANY, false, "webhook...", cmd_webhook_rm},
+    {"webhook test", NULL, "[flags] ID", "send an event to try a webhook, and show the answer",
+     "Ends with 1 when the answer is not 2xx.", NULL, json_flags, 1, 1, false, "webhook",
+     cmd_webhook_test},
+    {"webhook deliveries", NULL, "[flags] ID", "list what was sent to a webhook last", NULL, NULL,
+     webhook_deliveries_flags, 1, 1, false, "webhook", cmd_webhook_deliveries},
+    {"webhook pause", NULL, "[flags] ID...", "send nothing for a while; events wait", NULL, NULL,
+     quiet_flags, 1, ANY, false, "webhook...", cmd_webhook_pause},
+    {"webhook resume", NULL, "[flags] ID...", "go on, or try again at once", NULL, NULL,
+     quiet_flags, 1, ANY, false, "webhook...", cmd_webhook_resume},
+    {"token create", NULL, "[flags] [NAME]", "make a token for somebody else, and print it",
+     "It is shown this once: the daemon keeps a digest. Who has it sends it as Authorization: "
+     "Bearer, or sets CAY_TOKEN. Needs root on the unix socket, CAY_AUTH_TOKEN, or a token with "
+     "the scope admin.",
+     "cay token create --scope read,exec --sandbox web --expires 12h\n"
+     "cay token create --scope read,exec,write --label team=blue ci",
+     token_create_flags, 0, 1, false, NULL, cmd_token_create},
+    {"token ls", "tokens", "[flags]", "list tokens", NULL, NULL, network_ls_flags, 0, 0, false,
+     NULL, cmd_token_ls},
+    {"token revoke", "token rm", "[flags] ID...",
+     "end tokens, and the streams and terminals that were opened with them", NULL, NULL,
+     quiet_flags, 1, ANY, false, "token...", cmd_token_revoke},
+    {"alert set", NULL, "[flags] ID cpu|memory|pids|disk THRESHOLD",
+     "have the daemon look after what a sandbox uses, and print the alert's id",
+     "cpu, memory and disk are percent of what the sandbox may use, pids a number. It fires once\n"
+     "when the value has come to the threshold, and again only after it has been below.",
+     "cay alert set web memory 90\ncay alert set --action pause web cpu 95", alert_set_flags, 3, 3,
+     false, "sandbox metric", cmd_alert_set},
+    {"alert ls", NULL, "[flags] ID", "list the alerts of a sandbox", NULL, NULL, network_ls_flags,
+     1, 1, false, "sandbox", cmd_alert_ls},
+    {"alert history", NULL, "[flags] ID", "tell when alerts of a sandbox have fired", NULL, NULL,
+     json_flags, 1, 1, false, "sandbox", cmd_alert_history},
+    {"alert rm", NULL, "[flags] ALERT...", "delete alerts", NULL, NULL, quiet_flags, 1, ANY, false,
+     NULL, cmd_alert_rm},
     {"pool ls", NULL, "[flags]", "list the kinds of sandboxes that are ready ahead",
      "A create that asks for the image and the limits of one gets a sandbox that is up already.\n"
      "Those without an id are the daemon's own (CAY_POOL_PROFILES, CAY_POOL_SIZE).",
-     NULL, json_flags, 0, 0, false, NULL, cmd_pool_ls},
+     NULL, network_ls_flags, 0, 0, false, NULL, cmd_pool_ls},
     {"pool add", NULL, "[flags] IMAGE\n[flags] --template NAME",
      "have sandboxes of a kind ready from now on, and print its id",
      "Also after a restart. The image is not pulled for that: it must be here.",
      "cay pool add --size 4 host\ncay pool add -m 1G host", pool_add_flags, 0, 1, false,
      "installed", cmd_pool_add},
     {"pool rm", NULL, "[flags] ID...", "have them ready no more", NULL, NULL, quiet_flags, 1, ANY,
-     false, NULL, cmd_pool_rm},
+     false, "profile...", cmd_pool_rm},
     {"serve", NULL, "[flags]", "run the daemon",
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,
      0, false, NULL, NULL},
+    {"mcp", NULL, "[flags]",
+     "give sandboxes to a model: the Model Context Protocol on stdin and stdout",
+     "For programs that start this one and talk to it: assistants, editors, agents. They see the\n"
+     "sandboxes of the daemon, whichever address it has, as tools; when none is running, one is\n"
+     "started for this program alone and ends with it, and so do its sandboxes. A daemon serves "
+     "the\n"
+     "same at http://HOST:PORT/mcp to those that speak HTTP.",
+     "cay mcp\ncay mcp --tools core\ncay mcp --tools sandbox_exec,sandbox_read_file --read-only",
+     mcp_flags, 0, 0, false, NULL, cmd_mcp},
+    {"mcp install", NULL, "[flags] [CLIENT]",
+     "tell a program that speaks MCP how to start `cay mcp`, and show what that changed",
+     "Only the entry changes in the settings of the client. Without a client, those that are\n"
+     "known are listed, and which of them have cay. With --host it is that daemon that the client\n"
+     "will use. A token is never written: the client's own environment has to have it.",
+     "cay mcp install claude\ncay mcp install --tools core --project vscode\n"
+     "cay mcp install --dry-run cursor",
+     mcp_install_flags, 0, 1, false, "mcp-client", cmd_mcp_install},
+    {"mcp uninstall", NULL, "[flags] CLIENT", "take it out of a client's settings again", NULL,
+     "cay mcp uninstall claude", mcp_uninstall_flags, 1, 1, false, "mcp-client", cmd_mcp_uninstall},
     {"doctor", NULL, "[flags] [ID]...",
      "check what this machine can do, and say what to do about the rest",
      "The exit status is 1 when something fails that cay cannot work without. With --repair, disks "
@@ -823,22 +1343,22 @@ bool command_is_alias(const struct command *command, const char *word)
 const struct command *command_find(int argc, char **argv, int *ret_used)
 {
     auto_free char *two = NULL;
+    const struct command *one = NULL;
 
     if (argc < 1)
         return NULL;
     if (argc > 1)
         two = xasprintf("%s %s", argv[0], argv[1]);
     for (const struct command *c = commands; c->name; c++) {
-        if (strcmp(c->name, argv[0]) == 0 || command_is_alias(c, argv[0])) {
-            *ret_used = 1;
-            return c;
-        }
         if (two && (strcmp(c->name, two) == 0 || command_is_alias(c, two))) {
             *ret_used = 2;
             return c;
         }
+        if (!one && (strcmp(c->name, argv[0]) == 0 || command_is_alias(c, argv[0])))
+            one = c;
     }
-    return NULL;
+    *ret_used = 1;
+    return one;
 }
 
 bool command_is_group(const char *word)

@@ -12,6 +12,7 @@
 #include "cli/escape.h"
 #include "cli/help.h"
 #include "cli/jobs.h"
+#include "cli/mcp_clients.h"
 #include "cli/name.h"
 #include "cli/ui.h"
 
@@ -111,6 +112,9 @@ static void want_argument(struct wanted *w, int n, char **words)
 
             if (!flag || flag->kind == FLAG_BOOL || has_value)
                 continue;
+            if (flag->kind == FLAG_MAYBE && i + 1 < n - 1 &&
+                !list_has(flag->choices, words[i + 1], strlen(words[i + 1])))
+                continue;
             if (++i == n - 1) {
                 want_value(w, flag, words[i]);
                 return;
@@ -145,11 +149,12 @@ void completion_wanted(struct wanted *ret, int n, char **words)
         return;
     }
     ret->command = command_find(n - 1, words, &used);
-    if (ret->command) {
-        want_argument(ret, n - used, words + used);
-    } else if (n == 2 && command_is_group(words[0])) {
+    /* One that is a command by itself, too, has flags. */
+    if (n == 2 && command_is_group(words[0]) && !(ret->command && words[1][0] == '-')) {
         ret->first = words[0];
         want(ret, "subcommand");
+    } else if (ret->command) {
+        want_argument(ret, n - used, words + used);
     }
 }
 
@@ -406,6 +411,11 @@ static void offer_snapshots(const struct lines *l)
     each_named(l, "snapshots", "sandboxId", true, "");
 }
 
+static void offer_networks(const struct lines *l)
+{
+    each_named(l, "networks", "id", true, "");
+}
+
 static void offer_volumes(const struct lines *l)
 {
     each_named(l, "volumes", "id", true, "");
@@ -432,6 +442,48 @@ static void offer_jobs(const struct lines *l)
     json_decref(jobs);
 }
 
+/* What a route lists, by its ids. */
+static void each_id(const struct lines *l, const char *route, const char *list, const char *about)
+{
+    auto_api struct api api = {0};
+    struct err err = {0};
+    json_t *answer = NULL, *item;
+    size_t i;
+
+    if (open_daemon(l, &api) < 0 || api_call(&api, "GET", NULL, &answer, &err, "%s", route) < 0)
+        return;
+    json_array_foreach(json_object_get(answer, list), i, item)
+        offer(l, json_text(item, "id"), json_text(item, about));
+    json_decref(answer);
+}
+
+static void offer_queued(const struct lines *l)
+{
+    each_id(l, "/queue", "jobs", "command");
+}
+
+static void offer_webhooks(const struct lines *l)
+{
+    each_id(l, "/webhooks", "webhooks", "url");
+}
+
+static void offer_tokens(const struct lines *l)
+{
+    each_id(l, "/tokens", "tokens", "name");
+}
+
+static void offer_profiles(const struct lines *l)
+{
+    each_id(l, "/pool/profiles", "profiles", "image");
+}
+
+static void offer_dead(const struct lines *l)
+{
+    offer_list(l, "requeue purge");
+    each_id(l, "/queue/dlq", "jobs", "command");
+    offer_sandboxes(l);
+}
+
 static void offer_processes(const struct lines *l)
 {
     auto_api struct api api = {0};
@@ -452,6 +504,47 @@ static void offer_processes(const struct lines *l)
     json_decref(answer);
 }
 
+/* Of the sandbox that comes first. */
+static void each_inside(const struct lines *l, const char *route, const char *list, const char *key,
+                        const char *about)
+{
+    auto_api struct api api = {0};
+    auto_free char *id = NULL;
+    struct err err = {0};
+    json_t *answer = NULL, *item;
+    size_t i;
+
+    if (!l->wanted->first || open_daemon(l, &api) < 0 ||
+        api_sandbox_id(&api, l->wanted->first, &id, &err) < 0 ||
+        api_call(&api, "GET", NULL, &answer, &err, "/sandboxes/%s/%s", id, route) < 0)
+        return;
+    json_array_foreach(json_object_get(answer, list), i, item)
+        offer(l, json_text(item, key), json_text(item, about));
+    json_decref(answer);
+}
+
+static void offer_sessions(const struct lines *l)
+{
+    each_inside(l, "terminal", "sessions", "sessionId", "shell");
+}
+
+static void offer_contexts(const struct lines *l)
+{
+    each_inside(l, "interpret/contexts", "contexts", "id", "language");
+}
+
+static void offer_metrics(const struct lines *l)
+{
+    offer_list(l, "cpu memory pids disk");
+}
+
+static void offer_mcp_clients(const struct lines *l)
+{
+    auto_free char *names = mcp_client_names();
+
+    offer_list(l, names);
+}
+
 static const struct {
     const char *kind;
     void (*offer)(const struct lines *l);
@@ -468,13 +561,23 @@ static const struct {
     {"place", offer_places},
     {"image", offer_images},
     {"job", offer_jobs},
+    {"queued", offer_queued},
+    {"dead", offer_dead},
     {"process", offer_processes},
+    {"session", offer_sessions},
+    {"context", offer_contexts},
+    {"metric", offer_metrics},
+    {"webhook", offer_webhooks},
+    {"token", offer_tokens},
+    {"profile", offer_profiles},
     {"installed", offer_installed},
     {"template", offer_templates},
     {"build", offer_builds},
     {"snapshot", offer_snapshots},
     {"volume", offer_volumes},
+    {"network", offer_networks},
     {"volume-place", offer_volume_places},
+    {"mcp-client", offer_mcp_clients},
 };
 
 void completion_lines(const struct wanted *wanted, const char *host, struct buf *out)

@@ -21,7 +21,8 @@ void create_take_words(struct args *args);
 const char *create_image(const struct args *args);
 
 /* The body of sandbox::create from the flags that run and create share (--name --memory --cpu
- * --pids --disk --env --env-file --workdir --copy --patch --volume --tmpfs --mount --pull
+ * --pids --disk --env --env-file --workdir --network --allow --deny --copy --patch --volume --tmpfs
+ * --mount --publish --pull
  * --template); image NULL = the template's, or host. */
 int create_body(const struct args *args, const char *image, json_t **ret, struct err *err);
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "cli/attach.h"
@@ -70,19 +71,48 @@ char *ending_words(struct api *api, const char *id, const struct attach_options 
     return NULL;
 }
 
+#define SLACK_MS 2000 /* between the daemon's clock and what it has heard of */
+
+/* What its policy refused while the command ran; NULL = nothing. */
+static char *refusal_words(struct api *api, const char *id, const struct attach_result *result)
+{
+    struct err err = {0};
+    json_t *answer = NULL, *d;
+    const char *name;
+    char *words = NULL;
+
+    if (api_call(api, "GET", NULL, &answer, &err, "/sandboxes/%s/network/log?limit=1", id) < 0)
+        return NULL;
+    d = json_array_get(json_object_get(answer, "denied"), 0);
+    name = json_text(d, "name");
+    if (d && json_int(d, "time") >= now_ms() - (int64_t)result->duration_ms - SLACK_MS)
+        words =
+            xasprintf("its network policy refused %s %s%s%.0lld (%s); `cay net log %s` has all, "
+                      "`cay net set %s` changes it",
+                      json_text(d, "protocol"), *name ? name : json_text(d, "address"),
+                      json_int(d, "port") ? " port " : "", (long long)json_int(d, "port"),
+                      json_text(d, "why"), id, id);
+    json_decref(answer);
+    return words;
+}
+
 char *ending_hint(struct api *api, const char *id, const struct attach_result *result)
 {
     json_t *config;
     bool has;
 
-    if (result->status == 0 || !output_lacks_network(result->tail, result->tail_len))
+    if (result->status == 0 || !output_was_refused(result->tail, result->tail_len))
         return NULL;
     config = get_config(api, id);
-    has = json_is_true(json_object_get(config, "network"));
+    has = json_object_get(config, "network");
     json_decref(config);
-    return has ? NULL
-               : xstrdup("this sandbox has no network: install what is needed into an image (`cay "
-                         "pull`, `cay image import`), or copy it in with `cay cp`");
+    if (has)
+        return refusal_words(api, id, result);
+    if (!output_lacks_network(result->tail, result->tail_len))
+        return NULL;
+    return xstrdup("this sandbox has no network: --network lets one reach the public internet, "
+                   "--network=packages only registries of packages, and `cay net set ID packages` "
+                   "is for one that runs");
 }
 
 void ending_tell(struct api *api, const char *id, const struct attach_options *o,

@@ -73,7 +73,8 @@ static void indented_line(struct buf *out, const char *line, size_t len, const v
 /* "-t, --tty", "    --cwd DIR" */
 static char *flag_text(const struct flag *f)
 {
-    const char *space = f->value ? " " : "", *value = f->value ? f->value : "";
+    const char *space = f->kind == FLAG_MAYBE ? "" : f->value ? " " : "";
+    const char *value = f->value ? f->value : "";
 
     if (f->letter)
         return xasprintf("-%c, --%s%s%s", f->letter, f->name, space, value);

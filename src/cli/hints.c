@@ -13,14 +13,18 @@ struct flag_hint {
 };
 
 static const struct flag_hint flag_hints[] = {
-    {"run create", "p publish expose publish-all P",
-     "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
+    {"run create", "expose publish-all P",
+     "name each port with -p: -p 8080:80, or -p 80 for any free port of the host"},
     {"run create", "volumes-from", "name each volume with -v VOLUME:PATH"},
-    {"run create", "network net add-host dns ip link",
-     "sandboxes have no network yet, as with docker's --network none; install what is needed into "
-     "an image (`cay image pull`, `cay image import`), or copy it in with `cay cp`"},
-    {"run create", "ulimit",
-     "the limit on processes is --pids N; other limits are the same for every sandbox"},
+    {"run create", "dns",
+     "name servers are part of a policy: --network=FILE.json with dns.nameservers"},
+    {"run create", "add-host",
+     "write it into /etc/hosts: `cay exec ID sh -c 'echo ADDRESS NAME >>/etc/hosts'`"},
+    {"run create", "ip link",
+     "addresses are given by cay; sandboxes find each other by name in a network of `cay network`"},
+    {"run create", "network-alias", "in a network a sandbox is called by its --name"},
+    {"create", "ulimit",
+     "the limit on processes is --pids N; other limits are a command's: cay exec --ulimit"},
     {"create", "u user", "a sandbox has no user of its own; give -u to `cay exec`"},
     {"create", "rm",
      "a sandbox goes by itself when its --timeout is over; `cay run` removes at once"},
@@ -40,13 +44,15 @@ static const struct flag_hint flag_hints[] = {
      "nothing is started again by itself; a sandbox stays up when its "
      "program ends"},
     {"run create", "hostname", "the host name is chosen by cay"},
+    {"shell", "c l command",
+     "a shell is opened without a command; `cay exec -it ID COMMAND` runs one"},
     {"ls", "filter f", "filter with --status running, or `cay ls --json | jq`"},
     {NULL, "format o output", "there is --json where a command gives data"},
     {"ls", "no-trunc", "nothing is cut when the output is no terminal, or with --json"},
     {"kill", "1 2 9 15 HUP INT KILL TERM SIGKILL SIGTERM",
      "the signal is given with -s: cay kill -s KILL ID PID"},
-    {"stop rm kill", "t time timeout",
-     "the entrypoint has 2 seconds to end after its stop signal, and everything else none"},
+    {"rm kill", "t time timeout",
+     "the entrypoint has 2 seconds to end after its stop signal; `cay stop --time` gives it more"},
     {"stop", "y yes f force", "not needed: the files of a stopped sandbox are kept"},
     {"start", "a attach i interactive",
      "start gives no terminal; `cay logs -f ID` follows the entrypoint"},
@@ -65,8 +71,7 @@ struct word_hint {
 };
 
 static const struct word_hint word_hints[] = {
-    {"ssh,shell,sh,bash,connect,console,enter,terminal,it",
-     "`cay exec -it ID bash` opens a shell in a sandbox"},
+    {"ssh,sh,bash,connect,console,enter,terminal,it", "`cay shell ID` opens a shell in a sandbox"},
     {"push,image push,publish",
      "images are not pushed; `cay image export NAME FILE` writes one that `docker load` and skopeo "
      "take"},
@@ -105,15 +110,30 @@ static const struct word_hint word_hints[] = {
     {"export", "`cay image export NAME FILE` writes an image; `cay cp ID:PATH -` a folder as tar"},
     {"tag", "`cay image tag NAME NEW` gives an image one more name"},
     {"rename", "a sandbox keeps its name; give one with `cay create --name NAME`"},
-    {"update", "limits stay as they were at create; `cay renew ID TIME` moves the end of its life"},
     {"extend,keepalive,set-timeout,timeout",
      "`cay renew ID TIME` moves the end of a sandbox's life"},
-    {"port,ports,expose,url,host",
-     "ports are not published yet; run the client inside, with `cay exec ID curl localhost:PORT`"},
-    {"network", "sandboxes have no network yet; `cay cp` copies files"},
+    {"expose,publish,host",
+     "`cay port add ID 8080:80` lets a port of a sandbox be reached on the host, `cay forward ID "
+     "8080` here for as long as it runs"},
+    {"unexpose,unpublish", "`cay port rm ID PORT` takes a port of a sandbox off the host"},
+    {"network show,network set,network explain,network log,network allow,network deny",
+     "what one sandbox may reach is `cay net show ID`, `cay net set`, `cay net explain` and `cay "
+     "net log`; `cay network` joins sandboxes"},
+    {"net create,net ls,net rm,net inspect,net connect,net disconnect",
+     "networks that join sandboxes are `cay network create`, `ls`, `rm`, `inspect`, `connect` and "
+     "`disconnect`; `cay net` is what one sandbox may reach"},
+    {"network prune", "`cay network ls` shows which no sandbox is in, `cay network rm` removes "
+                      "them"},
+    {"network remove,network delete,network del", "`cay network rm NETWORK` removes one"},
+    {"net allow,net deny,net add,net block,net unblock",
+     "`cay net set ID` takes all that a sandbox may reach: `cay net set ID pypi --allow "
+     "api.example.com:443`"},
+    {"firewall,policy,egress,allow,deny",
+     "`cay net set ID` changes what a sandbox may reach, `cay net show ID` shows it"},
     {"wait", "`cay job wait JOB` waits for a command in the background"},
     {"metrics,usage,monitor", "`cay stats` shows what sandboxes use, `cay top ID` their processes"},
-    {"events,watch", "`cay stats` shows what sandboxes use, `cay logs -f ID` what one prints"},
+    {"watch", "`cay events -f` shows what happens, `cay stats` what sandboxes use, `cay logs -f "
+              "ID` what one prints"},
     {"info,status,health", "`cay doctor` looks at the machine, `cay version` at the daemon, `cay "
                            "inspect ID` at a sandbox"},
     {"daemon,server,agent", "`cay serve` runs the daemon"},

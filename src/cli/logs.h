@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdbool.h>
+
 struct api;
 struct args;
 struct err;
@@ -8,3 +10,7 @@ struct err;
  * made visible on a terminal unless --raw is given. */
 int exec_logs(struct args *args, struct api *api, const char *id, const char *exec_id,
               struct err *err);
+
+/* What a sandbox was refused by its network policy, the last `limit` lines; returns the exit
+ * status. */
+int net_log(struct args *args, struct api *api, const char *id, bool follow, double tail);

@@ -27,6 +27,18 @@ int objects_rm(struct args *args, const char *list)
     return status;
 }
 
+void objects_print_ids(const json_t *list)
+{
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(list, i, o)
+    {
+        if (json_object_get(o, "id"))
+            printf("%s\n", json_text(o, "id"));
+    }
+}
+
 int objects_inspect(struct args *args, const char *list)
 {
     auto_api struct api api = {0};

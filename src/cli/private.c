@@ -65,21 +65,20 @@ static void become_daemon(const struct private_daemon *d, int ready, int alive)
         (void)unsetenv(not_for_it[i]);
     (void)setenv("CAY_MAX_CMD_TIMEOUT", "86400", 0); /* a person waits for it, not a service */
     (void)setenv("CAY_POOL", "1", 1);
+    (void)setenv("CAY_DEFAULT_IMAGE", "host", 0); /* what it pulls is gone with it */
     (void)setenv("CAY_LOG_LEVEL", "error", 1);
     (void)execl("/proc/self/exe", "cay", "serve", "--no-tcp", "--data", data, "--run", run,
-                "--ready-fd", "3", "--exit-with-parent-fd", "4", "--stop-sandboxes", (char *)NULL);
+                "--ready-fd", "3", "--exit-with-parent-fd", "4", "--stop-sandboxes", "--remove",
+                d->folder, (char *)NULL);
     ui_warn("cannot start a daemon: %s", strerror(errno));
     _exit(125);
 }
 
-int private_start(struct private_daemon *d, struct err *err)
+static int begin(struct private_daemon *d, struct err *err)
 {
     int ready[2], alive[2];
-    ssize_t n;
     char byte;
 
-    if (make_folder(d, err) < 0)
-        return -1;
     if (pipe2(ready, O_CLOEXEC) < 0)
         return err_sys(err, errno, "pipe");
     if (pipe2(alive, O_CLOEXEC) < 0) {
@@ -94,13 +93,18 @@ int private_start(struct private_daemon *d, struct err *err)
     (void)close(ready[1]);
     (void)close(alive[0]);
     d->alive = alive[1];
-    n = d->pid < 0 ? 0 : read_some(ready[0], &byte, 1);
+    d->has_served = d->pid > 0 && read_some(ready[0], &byte, 1) == 1;
     (void)close(ready[0]);
-    if (n == 1)
+    if (d->has_served)
         return 0;
     return err_set(err, ERR_UNAVAILABLE,
                    "no daemon is running, and one for this command alone did not start (its reason "
                    "is above; `cay doctor` says more)");
+}
+
+int private_start(struct private_daemon *d, struct err *err)
+{
+    return make_folder(d, err) < 0 ? -1 : begin(d, err);
 }
 
 /* The daemon ends its sandboxes first; one that hangs is not waited for for ever. */
@@ -118,11 +122,24 @@ static void reap(pid_t pid)
         ;
 }
 
-void private_stop(struct private_daemon *d)
+static void end(struct private_daemon *d)
 {
     close_fd(&d->alive);
     if (d->pid > 0)
         reap(d->pid);
+}
+
+void private_stop(struct private_daemon *d)
+{
+    struct err err = {0};
+
+    end(d);
+    /* It was killed, and its sandboxes are still there: another one takes them over, and ends
+     * them. */
+    if (d->has_served && access(d->folder, F_OK) == 0) {
+        (void)begin(d, &err);
+        end(d);
+    }
     if (d->folder)
         (void)remove_tree(AT_FDCWD, d->folder);
     free(d->folder);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct err;
@@ -8,7 +9,8 @@ struct err;
  * ended (with its sandboxes) when this process closes its end or dies. */
 struct private_daemon {
     pid_t pid;
-    int alive;    /* closing it ends the daemon */
+    int alive; /* closing it ends the daemon */
+    bool has_served;
     char *folder; /* holds data/ and run/ */
     char *target; /* unix:… */
 };

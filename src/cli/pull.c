@@ -18,9 +18,9 @@
 #include "cli/command.h"
 #include "cli/meter.h"
 #include "cli/pull_view.h"
-#include "cli/sse.h"
 #include "cli/term.h"
 #include "cli/ui.h"
+#include "libcay/sse.h"
 
 #define FRAME_NS     100000000 /* at most ten pictures a second */
 #define WAIT_MS      250       /* and at least four, so that a rate that falls is seen */

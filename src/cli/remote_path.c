@@ -13,51 +13,19 @@ static bool is_text(const char *s)
     return utf8_valid(s, strlen(s));
 }
 
-static json_t *encoded(const char *path)
-{
-    auto_buf struct buf text = {0};
-
-    buf_init(&text, 2 * strlen(path) + 8);
-    (void)base64_encode(&text, path, strlen(path));
-    return json_stringn(text.data ? text.data : "", text.len);
-}
-
-static json_t *body(const char *key, json_t *value, bool as_text, bool anywhere)
-{
-    json_t *o = json_pack("{s:o, s:b}", key, value, "anywhere", anywhere);
-
-    if (!as_text)
-        (void)json_object_set_new(o, "pathEncoding", json_string("base64"));
-    return o;
-}
-
-json_t *path_body(const char *path, bool anywhere)
-{
-    bool text = is_text(path);
-
-    return body("path", text ? json_string(path) : encoded(path), text, anywhere);
-}
-
 json_t *paths_body(char *const *paths, size_t n, bool anywhere)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *o;
     bool text = true;
 
     for (size_t i = 0; i < n; i++)
         text = text && is_text(paths[i]);
     for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(list, text ? json_string(paths[i]) : encoded(paths[i]));
-    return body("paths", list, text, anywhere);
-}
-
-char *path_query(const char *path)
-{
-    bool text = is_text(path);
-    json_t *other = text ? NULL : encoded(path);
-    auto_free char *value = url_encoded(text ? path : json_string_value(other));
-
-    json_decref(other);
-    return xasprintf("path=%s%s", value, text ? "" : "&pathEncoding=base64");
+        (void)json_array_append_new(list, text ? json_string(paths[i]) : path_encoded(paths[i]));
+    o = json_pack("{s:o, s:b}", "paths", list, "anywhere", anywhere);
+    if (!text)
+        (void)json_object_set_new(o, "pathEncoding", json_string("base64"));
+    return o;
 }
 
 char *entry_name(const json_t *entry)

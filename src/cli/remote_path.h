@@ -3,16 +3,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Paths in a sandbox are bytes, and JSON has text only. Those that are no UTF-8 go to the API as
- * base64, with pathEncoding, and to a command through the shell there. */
+#include "libcay/files.h"
 
-/* {path, anywhere} for a call of files/. */
-json_t *path_body(const char *path, bool anywhere);
+/* Paths in a sandbox are bytes. Those that are no UTF-8 go to the API as base64 (libcay/files.h),
+ * and to a command through the shell there. */
+
 /* {paths, anywhere} of n paths. */
 json_t *paths_body(char *const *paths, size_t n, bool anywhere);
-/* "path=…", for a query; the caller frees it. */
-char *path_query(const char *path);
-
 /* The name of an entry of files/list, as bytes; the caller frees it. */
 char *entry_name(const json_t *entry);
 

@@ -1,7 +1,5 @@
 #include "cli/transfer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +13,6 @@
 #include "cli/meter.h"
 #include "cli/remote_path.h"
 #include "cli/ui.h"
-
-#define CHUNK  (128u << 10)
-#define OCTETS "application/octet-stream"
 
 void location_parse(struct location *p, const char *text)
 {
@@ -77,46 +72,38 @@ int remote_mkdir(struct api *api, const char *id, const char *path, bool anywher
                     id);
 }
 
-int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
-             struct err *err)
-{
-    auto_free char *data = xmalloc(CHUNK);
-    struct meter meter;
-    ssize_t n;
-    int r = 0;
+/* ---- bytes, with a line that grows ---- */
 
-    meter_begin(&meter, response->length);
-    while (r == 0 && (n = http_client_read(api->http, data, CHUNK, err)) > 0) {
-        r = write_all(fd, data, (size_t)n);
-        meter_add(&meter, n);
-    }
+static void show_moved(void *arg, int64_t n, int64_t total)
+{
+    struct meter *meter = arg;
+
+    if (n == 0)
+        meter_begin(meter, total);
+    else
+        meter_add(meter, n);
+}
+
+int save_answer(struct api *api, const struct http_response *response, const char *name, int fd,
+                struct err *err)
+{
+    struct meter meter = {0};
+    struct moving m = {.name = name, .fd = fd, .moved = show_moved, .arg = &meter};
+    int r = api_save(api, response, &m, err);
+
     meter_end(&meter);
-    if (r < 0)
-        return err_sys(err, -r, "write %s", name);
-    return n < 0 ? -1 : 0;
+    return r;
 }
 
 int place_download(struct api *api, const char *place, json_t *body, int fd, struct err *err)
 {
-    auto_free char *where = xasprintf("/sandbox/%s/files/download", place);
-    auto_free char *text = json_dumps(body, JSON_COMPACT);
     auto_free char *path = xstrdup(json_text(body, "path"));
-    struct http_response response;
-    int r;
+    struct meter meter = {0};
+    struct moving m = {.name = path, .fd = fd, .moved = show_moved, .arg = &meter};
+    int r = api_download(api, place, body, &m, err);
 
-    json_decref(body);
-    http_client_accept(api->http, OCTETS);
-    r = http_client_send(api->http, "POST", where, "application/json", text, strlen(text),
-                         &response, err);
-    http_client_accept(api->http, NULL);
-    if (r < 0)
-        return api_explain(api, err);
-    if (api_check(api, &response, err) < 0)
-        return -1;
-    if (strcmp(response.type, OCTETS) != 0)
-        return err_set(err, ERR_INTERNAL, "%s does not send files as bytes: is it a cay daemon?",
-                       api->target);
-    return api_save(api, &response, path, fd, err);
+    meter_end(&meter);
+    return r;
 }
 
 int remote_download(struct api *api, const char *id, const char *path, bool anywhere, int fd,
@@ -127,48 +114,16 @@ int remote_download(struct api *api, const char *id, const char *path, bool anyw
     return place_download(api, place, path_body(path, anywhere), fd, err);
 }
 
-/* Exactly size bytes: a file that shrinks meanwhile breaks the request off, so that the old file in
- * the sandbox stays; one that grows is cut. */
-static int send_bytes(struct api *api, int fd, int64_t size, const char *name, struct err *err)
-{
-    auto_free char *data = xmalloc(CHUNK);
-    struct meter meter;
-    int r = 0;
-
-    meter_begin(&meter, size);
-    while (r == 0 && size > 0) {
-        ssize_t n = read_some(fd, data, size < CHUNK ? (size_t)size : CHUNK);
-
-        if (n < 0)
-            r = err_sys(err, (int)-n, "read %s", name);
-        else if (n == 0)
-            r = err_set(err, ERR_CONFLICT, "%s became shorter while it was read", name);
-        else
-            r = http_client_write(api->http, data, (size_t)n, err);
-        size -= n > 0 ? n : 0;
-        meter_add(&meter, n > 0 ? n : 0);
-    }
-    meter_end(&meter);
-    return r;
-}
-
 int place_upload(struct api *api, const char *place, const char *query, const char *name, int fd,
                  int64_t size, int mode, struct err *err)
 {
-    auto_free char *rest = NULL;
-    auto_free char *bits = mode < 0 ? xstrdup("") : xasprintf("&mode=%04o", (unsigned)mode & 0777);
-    auto_free char *where = xasprintf("/sandbox/%s/files/upload?%s%s", place, query, bits);
-    struct http_response response;
+    auto_free char *where = upload_path(place, query, mode);
+    struct meter meter = {0};
+    struct moving m = {.name = name, .fd = fd, .moved = show_moved, .arg = &meter};
+    int r = api_upload(api, where, size, &m, err);
 
-    if (http_client_begin(api->http, "POST", where, OCTETS, size, err) < 0)
-        return api_explain(api, err);
-    if (send_bytes(api, fd, size, name, err) < 0)
-        return -1;
-    if (http_client_finish(api->http, &response, err) < 0)
-        return api_explain(api, err);
-    if (api_check(api, &response, err) < 0)
-        return -1;
-    return http_client_body(api->http, 64u << 10, &rest, &(size_t){0}, err);
+    meter_end(&meter);
+    return r;
 }
 
 int remote_upload(struct api *api, const char *id, const char *path, bool anywhere, int fd,
@@ -184,26 +139,11 @@ int remote_upload(struct api *api, const char *id, const char *path, bool anywhe
 int remote_upload_stream(struct api *api, const char *id, const char *path, bool anywhere, int fd,
                          struct err *err)
 {
-    const char *tmp = getenv("TMPDIR");
-    auto_close int spool =
-        open(tmp && *tmp == '/' ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    auto_free char *data = xmalloc(CHUNK);
-    int64_t size = 0;
-    ssize_t n;
+    int64_t size;
+    auto_close int spool = spool_input(fd, &size, err);
 
     if (spool < 0)
-        return err_sys(err, errno, "make a temporary file for the input");
-    while ((n = read_some(fd, data, CHUNK)) > 0) {
-        int r = write_all(spool, data, (size_t)n);
-
-        if (r < 0)
-            return err_sys(err, -r, "keep the input in a temporary file");
-        size += n;
-    }
-    if (n < 0)
-        return err_sys(err, (int)-n, "read the input");
-    if (lseek(spool, 0, SEEK_SET) < 0)
-        return err_sys(err, errno, "rewind the input");
+        return -1;
     return remote_upload(api, id, path, anywhere, spool, size, -1, err);
 }
 

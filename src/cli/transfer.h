@@ -33,8 +33,8 @@ int remote_stat(struct api *api, const char *id, const char *path, bool anywhere
 void remote_mode(const char *permissions, struct remote_info *ret);
 
 /* Writes the body of an answer to fd; name is for errors. */
-int api_save(struct api *api, const struct http_response *response, const char *name, int fd,
-             struct err *err);
+int save_answer(struct api *api, const struct http_response *response, const char *name, int fd,
+                struct err *err);
 
 /* A file below a place of the API ("sandboxes/ID", "volumes/ID"), into fd; takes body, which has
  * its path. */

@@ -57,6 +57,15 @@ int ui_fail(const struct err *err)
     return api_no_daemon() ? STATUS_NO_DAEMON : STATUS_FAILED;
 }
 
+int ui_fail_path(const struct args *args, const struct err *err)
+{
+    int status = ui_fail(err);
+
+    if (strcmp(api_last_code(), "path_traversal") == 0 && !args_has(args, "anywhere"))
+        ui_warn("a path outside of the workspace is absolute, and needs --anywhere");
+    return status;
+}
+
 int ui_usage(const struct args *args, const char *fmt, ...)
 {
     va_list ap;
@@ -169,29 +178,4 @@ bool ui_confirm(const char *fmt, ...)
     if (!fgets(answer, sizeof(answer), stdin))
         return false;
     return answer[0] == 'y' || answer[0] == 'Y';
-}
-
-const char *json_text(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-
-    return s ? s : "";
-}
-
-double json_num(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-int64_t json_int(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-
-    return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_number_value(v);
-}
-
-void json_put_text(json_t *object, const char *key, const char *value)
-{
-    if (value)
-        (void)json_object_set_new(object, key, json_string(value));
 }

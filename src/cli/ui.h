@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/json.h"
+
 struct args;
 struct err;
 struct buf;
@@ -19,6 +21,9 @@ void ui_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints the error and returns the exit status that it means. */
 int ui_fail(const struct err *err);
+/* The same where a path was given: the API's word for one outside of the workspace tells nobody
+ * what to do. */
+int ui_fail_path(const struct args *args, const struct err *err);
 int ui_usage(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Pretty-printed on stdout. */
@@ -45,10 +50,3 @@ const char *ui_name(const char *id, const char *name);
 
 /* Yes or no from the terminal; without one the answer is no. */
 bool ui_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Strings of an answer that may not have them. */
-const char *json_text(const json_t *object, const char *key); /* "" when absent or no string */
-int64_t json_int(const json_t *object, const char *key);      /* 0 when absent or no number */
-double json_num(const json_t *object, const char *key);
-/* Sets key, unless value is NULL. */
-void json_put_text(json_t *object, const char *key, const char *value);

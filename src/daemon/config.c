@@ -15,6 +15,8 @@
 #include "engine/pull_policy.h"
 #include "model/mount.h"
 #include "model/sandbox.h"
+#include "service/otlp.h"
+#include "service/webhooks.h"
 
 enum type {
     TYPE_STRING,
@@ -50,6 +52,16 @@ static const struct variable {
      "first part of every path"},
     {"CAY_AUTH_TOKEN", "III_AUTH_TOKEN", TYPE_STRING, AT(token), 0, 0, NULL,
      "what clients send as \"Authorization: Bearer …\""},
+    {"CAY_MAX_TOKENS", NULL, TYPE_U32, AT(max_tokens), 0, 100000, "1000",
+     "how many tokens of `cay token create` there may be"},
+    {"CAY_AUDIT", NULL, TYPE_BOOL, AT(audit), 0, 0, "true",
+     "false: who did what is not written down"},
+    {"CAY_AUDIT_SIZE", NULL, TYPE_U32, AT(audit_file_mb), 1, 4096, "32",
+     "MB of a file of the audit log"},
+    {"CAY_AUDIT_FILES", NULL, TYPE_U32, AT(audit_files), 2, 10000, "16",
+     "how many of them are kept"},
+    {"CAY_REQUIRE_TOKEN", NULL, TYPE_BOOL, AT(require_token), 0, 0, "false",
+     "over TCP a token is needed also where CAY_AUTH_TOKEN is not set: one of `cay token create`"},
     {"CAY_NO_TCP", NULL, TYPE_BOOL, AT(no_tcp), 0, 0, "false",
      "serve the unix socket only, as --no-tcp does"},
     {"CAY_SOCKET_GROUP", NULL, TYPE_STRING, AT(socket_group), 0, 0, NULL,
@@ -82,13 +94,21 @@ static const struct variable {
      "how many snapshots there may be"},
     {"CAY_MAX_TEMPLATES", NULL, TYPE_U32, AT(max_templates), 0, 100000, "1000",
      "how many templates there may be beside those that are built in"},
+    {"CAY_MAX_NETWORKS", NULL, TYPE_U32, AT(max_networks), 0, 4096, "256",
+     "how many named networks there may be"},
     {"CAY_MAX_VOLUMES", NULL, TYPE_U32, AT(max_volumes), 0, 100000, "1000",
      "how many volumes there may be"},
     {"CAY_DEFAULT_VOLUME", NULL, TYPE_U32, AT(default_volume_mb), VOLUME_MB_MIN, VOLUME_MB_MAX,
      "1024", "MB of a volume"},
+    {"CAY_EVENTS_MAX", NULL, TYPE_U32, AT(events_max), 1000, 10000000, "100000",
+     "how many events are kept"},
+    {"CAY_EVENTS_DAYS", NULL, TYPE_U32, AT(events_days), 1, 3650, "7", "days that events are kept"},
     {"CAY_BIND_ALLOW", NULL, TYPE_LIST, AT(bind_allow), 0, 0, NULL,
      "folders of the host that may be mounted in sandboxes, with all below them: "
      "/srv/data,/home/ann/projects; none by default"},
+    {"CAY_PORT_ADDRESSES", NULL, TYPE_LIST, AT(port_addresses), 0, 0, NULL,
+     "addresses of the host that ports of sandboxes may be on beside its loopback's: "
+     "192.0.2.7,0.0.0.0, or * for any; none by default"},
     {"CAY_TOTAL_MEMORY", NULL, TYPE_U32, AT(total_memory), TOTAL_MB_MIN, 1 << 30, "0",
      "MB of memory of all sandboxes together; 0 = the machine's, less a reserve", .zero = true},
     {"CAY_TOTAL_PIDS", NULL, TYPE_U32, AT(total_pids), TOTAL_PIDS_MIN, PIDS_MAX, "0",
@@ -128,6 +148,18 @@ static const struct variable {
      "registry.example=auth.example"},
     {"CAY_REGISTRY_CA", NULL, TYPE_STRING, AT(registry_ca), 0, 0, NULL,
      "file of certificates (PEM) to trust beside the system's, for registries"},
+    {"CAY_WEBHOOK_ALLOW", NULL, TYPE_LIST, AT(webhook_allow), 0, 0, NULL,
+     "where webhooks may go beside the public internet: addresses, ranges, names, or loopback, "
+     "private, link-local, host; none by default"},
+    {"CAY_MAX_WEBHOOKS", NULL, TYPE_U32, AT(max_webhooks), 1, WEBHOOKS_MAX, "100",
+     "how many webhooks there may be"},
+    {"CAY_WEBHOOK_RETRY_MS", NULL, TYPE_U32, AT(webhook_retry_ms), 1, 3600000, "1000",
+     "milliseconds until a webhook is tried again; twice as long each time, an hour at most"},
+    {"CAY_WEBHOOK_RETRY_HOURS", NULL, TYPE_U32, AT(webhook_retry_hours), 1, 720, "24",
+     "hours after which an event is given up for a webhook that does not take it"},
+    {"CAY_WEBHOOK_CA", NULL, TYPE_STRING, AT(webhook_ca), 0, 0, NULL,
+     "file of certificates (PEM) to trust beside the system's, for webhooks and collectors of "
+     "traces"},
     {"CAY_DOCKER_CONFIG", NULL, TYPE_STRING, AT(docker_config), 0, 0, NULL,
      "file with the credentials of registries; else $DOCKER_CONFIG/config.json, else "
      "~/.docker/config.json"},
@@ -139,14 +171,33 @@ static const struct variable {
      "where files and commands are, in a sandbox"},
     {"CAY_MAX_CMD_TIMEOUT", "III_MAX_CMD_TIMEOUT", TYPE_U32, AT(max_command), 1, 86400, "300",
      "seconds a command may run; 0 = any", .zero = true},
+    {"CAY_QUEUE_CONCURRENCY", NULL, TYPE_U32, AT(queue_concurrency), 1, 64, "4",
+     "jobs of the queue that run at a time in a sandbox"},
+    {"CAY_QUEUE_RUNNING", NULL, TYPE_U32, AT(queue_running), 1, 1024, "64",
+     "jobs of the queue that run at a time in all sandboxes together"},
+    {"CAY_QUEUE_SANDBOX_MAX", NULL, TYPE_U32, AT(queue_sandbox_max), 1, 1000000, "10000",
+     "jobs of a sandbox that wait or run"},
+    {"CAY_QUEUE_MAX", NULL, TYPE_U32, AT(queue_max), 1, 1000000, "100000",
+     "jobs that wait or run, of all sandboxes together"},
+    {"CAY_QUEUE_KEEP", NULL, TYPE_U32, AT(queue_keep), 0, 1000000, "10000",
+     "jobs that are over and can still be looked at; the oldest go"},
+    {"CAY_QUEUE_DAYS", NULL, TYPE_U32, AT(queue_days), 1, 3650, "7",
+     "days after which a job that is over goes"},
     {"CAY_RATE_LIMIT_ENABLED", "III_RATE_LIMIT_ENABLED", TYPE_BOOL, AT(rate_enabled), 0, 0, "false",
-     "limit requests over TCP"},
+     "limit requests over TCP: of a caller, and for each sandbox"},
     {"CAY_RATE_TOKEN_RPM", "III_RATE_TOKEN_RPM", TYPE_U32, AT(rate_rpm), 1, 1e9, "600",
      "requests a minute"},
     {"CAY_RATE_TOKEN_BURST", "III_RATE_TOKEN_BURST", TYPE_U32, AT(rate_burst), 1, 1e9, "100",
      "requests at once"},
+    {"CAY_RATE_SBX_EXEC_PM", "III_RATE_SBX_EXEC_PM", TYPE_U32, AT(rate_exec_pm), 1, 1e9, "120",
+     "commands a minute in one sandbox"},
+    {"CAY_RATE_SBX_FS_PM", "III_RATE_SBX_FS_PM", TYPE_U32, AT(rate_file_pm), 1, 1e9, "300",
+     "calls a minute for files of one sandbox"},
     {"CAY_CORS_ORIGINS", NULL, TYPE_LIST, AT(origins), 0, 0, NULL,
      "web origins that may call, e.g. https://app.example; none by default"},
+    {"CAY_PROXY_DOMAIN", NULL, TYPE_STRING, AT(proxy_domain), 0, 0, "localhost",
+     "ports of sandboxes are reached at PORT-ID.<this>; with https:// in front when a proxy before "
+     "the daemon speaks it"},
     {"CAY_ALLOWED_HOSTS", NULL, TYPE_LIST, AT(hosts), 0, 0, NULL,
      "names for the Host header beside localhost; * = any, with a token only"},
     {"CAY_POOL", NULL, TYPE_U32, AT(prepared), 0, 256, "4", "sandboxes that are made ready ahead"},
@@ -155,6 +206,43 @@ static const struct variable {
     {"CAY_POOL_PROFILES", "III_POOL_PROFILES", TYPE_PROFILES, AT(pool_profiles), 0, 0, "host",
      "what these are: IMAGE,MEMORY_MB,CPU,true|false (network);… All but the image may be left "
      "out"},
+    {"CAY_NETWORK", NULL, TYPE_BOOL, AT(network), 0, 0, "true",
+     "false: no sandbox can have a network, and nothing is made for one"},
+    {"CAY_NET_POOL", NULL, TYPE_STRING, AT(net_pool), 0, 0, "10.241.0.0/16",
+     "IPv4 addresses of sandboxes with a network; nothing else may use them"},
+    {"CAY_NET_POOL6", NULL, TYPE_STRING, AT(net_pool6), 0, 0, "fd63:6179::/64",
+     "IPv6 addresses of sandboxes with a network"},
+    {"CAY_NET_IPV6", NULL, TYPE_STRING, AT(net_ipv6), 0, 0, "auto",
+     "auto, on or off: whether sandboxes have IPv6; auto = this machine has a way out by it"},
+    {"CAY_NET_NAMESERVERS", NULL, TYPE_STRING, AT(net_nameservers), 0, 0, NULL,
+     "name servers that sandboxes' questions go to, 9.9.9.9,10.0.0.53#5353; else those of "
+     "/etc/resolv.conf"},
+    {"CAY_NET_UPLINK", NULL, TYPE_STRING, AT(net_uplink), 0, 0, NULL,
+     "the /30 between this machine and the network gateway; else a free one of 169.254.0.0/16"},
+    {"CAY_TRACES", NULL, TYPE_BOOL, AT(traces), 0, 0, "true",
+     "remember calls: how long each took and how it ended, and the counters of /metrics"},
+    {"CAY_TRACES_MAX", NULL, TYPE_U32, AT(traces_max), 100, 10000000, "100000",
+     "how many calls are remembered one by one; the oldest go"},
+    {"CAY_METRICS_INTERVAL", NULL, TYPE_U32, AT(metrics_interval), 1, 3600, "5",
+     "seconds between two looks at what each sandbox uses; an hour of them is kept in memory; 0 = "
+     "nobody looks",
+     .zero = true},
+    {"CAY_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", TYPE_STRING, AT(otlp_endpoint), 0, 0, NULL,
+     "collector that traces are sent to, as OTLP over HTTP: http://localhost:4318; none by "
+     "default"},
+    {"CAY_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", TYPE_STRING, AT(otlp_headers), 0, 0, NULL,
+     "headers for it: name=value,name=value, percent-encoded"},
+    {"CAY_OTLP_SERVICE", "OTEL_SERVICE_NAME", TYPE_STRING, AT(otlp_service), 0, 0, "cay",
+     "the name by which it is told who sends them"},
+    {"CAY_ALERT_INTERVAL", NULL, TYPE_U32, AT(alert_interval), 1, 3600, "5",
+     "seconds between two looks at sandboxes that have alerts"},
+    {"CAY_MCP", NULL, TYPE_BOOL, AT(mcp), 0, 0, "true", "serve the Model Context Protocol at /mcp"},
+    {"CAY_MCP_SESSIONS", NULL, TYPE_U32, AT(mcp_sessions), 1, 100000, "1000",
+     "MCP sessions at once; past it the one that has been idle for longest goes"},
+    {"CAY_MCP_IDLE", NULL, TYPE_U32, AT(mcp_idle), 10, 604800, "3600",
+     "seconds after which an MCP session that nobody uses is forgotten"},
+    {"CAY_MCP_OUTPUT_MAX", NULL, TYPE_U32, AT(mcp_output), 1024, 16777216, "32768",
+     "bytes that one MCP call gives; more is cut, and the answer says how to read on"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
 };
@@ -394,8 +482,22 @@ static char *find_docker_config(void)
     return path && access(path, R_OK) == 0 ? steal_ptr(path) : NULL;
 }
 
+/* A variable that is meant for all programs of a machine may be for another protocol (gRPC's have
+ * no scheme): that must not keep the daemon from starting. */
+static void check_otlp(struct daemon_config *c)
+{
+    if (!c->otlp_endpoint || config_lookup("CAY_OTLP_ENDPOINT") ||
+        otlp_is_endpoint(c->otlp_endpoint))
+        return;
+    config_warn(c, xasprintf("OTEL_EXPORTER_OTLP_ENDPOINT is no http:// or https:// address: "
+                             "traces are not sent"));
+    free(c->otlp_endpoint);
+    c->otlp_endpoint = NULL;
+}
+
 static void fill_in(struct daemon_config *c)
 {
+    check_otlp(c);
     if (!c->docker_config)
         c->docker_config = find_docker_config();
     /* The strict rule is that of iii workers, whose list is empty until someone fills it. */
@@ -427,6 +529,7 @@ void config_done(struct daemon_config *c)
             strv_free(*(char ***)at);
     }
     strv_free(c->warnings);
+    free(c->remove);
     *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
 }
 

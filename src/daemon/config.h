@@ -15,11 +15,19 @@ struct daemon_config {
     char *host;
     uint32_t port; /* 0 = any free one */
     char *prefix;
-    char *token;        /* NULL = none */
+    bool network;                                       /* may sandboxes have one? */
+    char *net_pool, *net_pool6, *net_ipv6, *net_uplink; /* NULL = as the gateway has it */
+    char *net_nameservers;
+    char *token; /* NULL = none */
+    uint32_t max_tokens;
+    bool audit;
+    uint32_t audit_file_mb, audit_files;
+    bool require_token; /* over TCP one of `cay token` is needed even so */
     char *socket_group; /* as sockets.h says; NULL = not named */
     char *default_image, *workspace;
-    char *pool_profiles;                               /* as engine/pool.h says */
-    char *allowed_images, *custom_images, *image_caps; /* as engine/policy.h says; NULL = none */
+    char *pool_profiles; /* as engine/pool.h says */
+    char *allowed_images, *custom_images,
+        *image_caps; /* as engine/image_policy.h says; NULL = none */
     bool image_strict, auto_install;
     uint32_t pull_policy;                                              /* enum pull_policy */
     char **insecure_registries, **registry_mirrors, **registry_realms; /* NULL = none */
@@ -28,19 +36,34 @@ struct daemon_config {
     uint32_t default_timeout, default_memory, default_cpu_millis, default_pids, default_disk;
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
-    uint32_t pool_size, max_volumes, default_volume_mb;
-    char **bind_allow;                 /* NULL = none */
+    uint32_t pool_size, max_networks, max_volumes, default_volume_mb;
+    char **port_addresses; /* NULL = none */
+    char **bind_allow;     /* NULL = none */
+    uint32_t events_max, events_days;
     uint32_t total_memory, total_pids; /* MB, and how many; of all sandboxes; 0 = by the machine */
     char *cgroup;                      /* NULL = as runtime/native/cgroup.h says */
     uint32_t disk_overcommit, disk_reserve_mb; /* of both 0 has a meaning: engine.h */
+    char **webhook_allow;                      /* as policy/targets.h says; NULL = none */
+    char *webhook_ca;                          /* NULL = none */
+    uint32_t max_webhooks, webhook_retry_ms, webhook_retry_hours;
+    uint32_t queue_concurrency, queue_running, queue_sandbox_max, queue_max, queue_keep, queue_days;
     bool rate_enabled;
-    uint32_t rate_rpm, rate_burst;
+    uint32_t rate_rpm, rate_burst, rate_exec_pm, rate_file_pm;
     char **origins, **hosts; /* NULL = none */
-    uint32_t log_level;      /* enum log_level */
+    char *proxy_domain;      /* as rest.h says */
+    bool traces;
+    uint32_t traces_max, metrics_interval;
+    char *otlp_endpoint, *otlp_headers,
+        *otlp_service; /* service/otlp.h; of the first two NULL = none */
+    uint32_t alert_interval;
+    bool mcp;
+    uint32_t mcp_sessions, mcp_idle, mcp_output;
+    uint32_t log_level; /* enum log_level */
     uint32_t log_format;
 
     bool insecure, stop_sandboxes, no_tcp, replace, detach, openapi, help;
     int ready_fd, parent_fd; /* -1 = none */
+    char *remove;            /* the folder that goes at the end; NULL = none */
 
     char **warnings; /* what the environment has that is not as it was meant; NULL = nothing */
 };

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "daemon/config.h"
 #include "daemon/handover.h"
 #include "daemon/launcher.h"
@@ -23,15 +24,19 @@
 #include "daemon/sockets.h"
 #include "engine/engine.h"
 #include "engine/health.h"
+#include "engine/image_policy.h"
 #include "engine/metrics.h"
-#include "engine/policy.h"
+#include "engine/network.h"
 #include "functions/function.h"
 #include "http/server.h"
 #include "image/image.h"
+#include "mcp/face.h"
+#include "mcp/server.h"
 #include "rest/rest.h"
 #include "runtime/native/native.h"
 #include "runtime/runtime.h"
 #include "service/build/build.h"
+#include "service/services.h"
 #include "store/store.h"
 
 /* What strangers can make the daemon hold at once: bodies and outputs; what streams have not sent.
@@ -44,6 +49,8 @@
 
 /* A program that is linked in as it is. */
 extern const unsigned char _binary_cay_image_start[], _binary_cay_image_end[];
+extern const unsigned char _binary_cay_gateway_start[], _binary_cay_gateway_end[];
+extern const unsigned char _binary_cay_courier_start[], _binary_cay_courier_end[];
 
 struct daemon {
     struct daemon_config config;
@@ -64,9 +71,13 @@ struct daemon {
     struct engine_config engine_config;
     struct engine *engine;
     bool engine_runs;
+    struct services_config services_config;
+    struct services services;
     struct rest_config rest_config;
     char **hosts;
     struct rest *rest;
+    struct mcp_face *mcp_face;
+    struct mcp_server *mcp;
     struct http_server *http;
 };
 
@@ -129,7 +140,7 @@ static int open_state(struct daemon *d, struct err *err)
 static int open_tcp(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
-    bool loopback, beyond = c->token || c->insecure;
+    bool loopback, beyond = c->token || c->require_token || c->insecure;
     int same = 0;
 
     if (d->tcp_fd >= 0 && !c->no_tcp)
@@ -144,7 +155,7 @@ static int open_tcp(struct daemon *d, struct err *err)
         d->tcp_fd = listen_tcp(c->host, c->port, beyond, &d->port, &loopback, err);
     if (d->tcp_fd < 0)
         return -1;
-    if (!loopback && !c->token)
+    if (!loopback && !c->token && !c->require_token)
         log_warn("LISTENING BEYOND THIS MACHINE WITHOUT A TOKEN: everyone who can reach the port "
                  "can run code here",
                  "host", c->host);
@@ -198,6 +209,15 @@ static void set_engine_config(struct daemon *d)
 
     d->engine_config = (struct engine_config){
         .data_dir = d->data,
+        .run_dir = d->run,
+        .gateway = c->network ? _binary_cay_gateway_start : NULL,
+        .gateway_bytes = (size_t)(_binary_cay_gateway_end - _binary_cay_gateway_start),
+        .api_port = (uint16_t)(c->no_tcp ? 0 : d->port),
+        .net_pool = c->net_pool,
+        .net_pool6 = c->net_pool6,
+        .net_ipv6 = c->net_ipv6,
+        .net_uplink = c->net_uplink,
+        .net_nameservers = c->net_nameservers,
         .default_image = c->default_image,
         .default_timeout_s = c->default_timeout,
         .default_limits = {.memory_mb = c->default_memory,
@@ -212,8 +232,10 @@ static void set_engine_config(struct daemon *d)
         .max_snapshots = c->max_snapshots,
         .max_templates = c->max_templates,
         .max_volumes = c->max_volumes,
+        .max_networks = c->max_networks,
         .default_volume_mb = c->default_volume_mb,
         .bind_allow = c->bind_allow,
+        .port_addresses = c->port_addresses,
         .allowed_images = c->allowed_images,
         .custom_images = c->custom_images,
         .image_caps = c->image_caps,
@@ -234,9 +256,45 @@ static void set_engine_config(struct daemon *d)
     };
 }
 
+static void set_services_config(struct daemon *d)
+{
+    const struct daemon_config *c = &d->config;
+
+    d->services_config = (struct services_config){
+        .data_dir = d->data,
+        .run_dir = d->run,
+        .courier = {.program = _binary_cay_courier_start,
+                    .program_bytes = (size_t)(_binary_cay_courier_end - _binary_cay_courier_start),
+                    .allow = c->webhook_allow,
+                    .ca_file = c->webhook_ca},
+        .max_tokens = c->max_tokens,
+        .webhooks = {.max = c->max_webhooks,
+                     .retry_ms = c->webhook_retry_ms,
+                     .retry_hours = c->webhook_retry_hours,
+                     .allow = c->webhook_allow},
+        .audit_file_mb = c->audit_file_mb,
+        .audit_files = c->audit ? c->audit_files : 0,
+        .events_max = c->events_max,
+        .events_days = c->events_days,
+        .alert_interval_s = c->alert_interval,
+        .traces_keep = c->traces ? c->traces_max : 0,
+        .usage_interval_s = c->metrics_interval,
+        .otlp_endpoint = c->otlp_endpoint,
+        .otlp_headers = c->otlp_headers,
+        .otlp_service = c->otlp_service,
+        .queue = {.concurrency = c->queue_concurrency,
+                  .running = c->queue_running,
+                  .sandbox_max = c->queue_sandbox_max,
+                  .total_max = c->queue_max,
+                  .keep = c->queue_keep,
+                  .keep_days = c->queue_days},
+    };
+}
+
 static int start_engine(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
+    char nameserver[NETWORK_ADDRESS_TEXT];
     struct native_config native = {
         .data_dir = d->data,
         .run_dir = d->run,
@@ -248,17 +306,21 @@ static int start_engine(struct daemon *d, struct err *err)
 
     set_engine_config(d);
     set_registries(d);
+    if (engine_nameserver(&d->engine_config, nameserver))
+        native.nameserver = nameserver;
     d->runtime = native_new(&native, err);
     d->launcher_fd = -1; /* the runtime's from here on, also when it failed */
     if (!d->runtime || runtime_probe(d->runtime, err) < 0)
         return -1;
     if (engine_new(&d->engine_config, d->store, d->images, d->runtime, &d->engine, err) < 0)
         return -1;
-    if (engine_start(d->engine, err) < 0)
+    set_services_config(d);
+    if (services_open(&d->services, &d->services_config, d->engine, err) < 0 ||
+        engine_start(d->engine, err) < 0)
         return -1;
     d->engine_runs = true;
     build_recover(d->engine);
-    return 0;
+    return services_start(&d->services, err);
 }
 
 static bool is_wildcard(const char *host)
@@ -281,6 +343,31 @@ static char **allowed_hosts(const struct daemon_config *c)
     return hosts;
 }
 
+/* Beside the REST face, which looks at where its requests come from and who sends them. */
+static void start_mcp(struct daemon *d)
+{
+    const struct daemon_config *c = &d->config;
+    struct mcp_face_config face = {.engine = d->engine,
+                                   .services = &d->services,
+                                   .about = rest_about(d->rest),
+                                   .output = c->mcp_output,
+                                   .image = c->default_image};
+    struct mcp_config config = {.name = "cay",
+                                .title = "cay sandboxes",
+                                .version = CAY_VERSION,
+                                .instructions = mcp_face_instructions,
+                                .limits = MCP_LIMITS_DEFAULT,
+                                .memory = &d->memory,
+                                .services = &d->services};
+
+    config.limits.sessions = c->mcp_sessions;
+    config.limits.idle_s = c->mcp_idle;
+    config.limits.output = c->mcp_output;
+    d->mcp_face = mcp_face_new(&face);
+    d->mcp = mcp_server_new(&config, mcp_face_providers(d->mcp_face));
+    d->rest_config.mount = (struct rest_mount){.path = "/mcp", .handle = mcp_handle, .arg = d->mcp};
+}
+
 static int start_http(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
@@ -293,19 +380,26 @@ static int start_http(struct daemon *d, struct err *err)
     d->rest_config = (struct rest_config){
         .prefix = c->prefix,
         .token = c->token,
+        .require_token = c->require_token,
         .hosts = d->hosts,
         .origins = c->origins,
+        .proxy_domain = c->proxy_domain,
+        .port = d->port,
         .socket_group = d->socket_group == SOCKET_NO_GROUP ? NULL : &d->socket_group,
         .rate_enabled = c->rate_enabled,
-        .rate_rpm = c->rate_rpm,
-        .rate_burst = c->rate_burst,
+        .rates = {.caller_rpm = c->rate_rpm,
+                  .caller_burst = c->rate_burst,
+                  .exec_pm = c->rate_exec_pm,
+                  .file_pm = c->rate_file_pm},
         .runtime = d->runtime->ops->name,
         .boundary = d->runtime->ops->boundary,
         .memory = &d->memory,
         .streams = &d->streams,
     };
     limits.memory = &d->memory;
-    d->rest = rest_new(&d->rest_config, d->engine);
+    d->rest = rest_new(&d->rest_config, d->engine, &d->services);
+    if (c->mcp)
+        start_mcp(d);
     d->http = http_server_new(&limits, rest_handle, d->rest);
     if (tcp_fd >= 0 && http_server_listen(d->http, tcp_fd, true, err) < 0)
         return -1;
@@ -345,23 +439,24 @@ static int write_port(struct daemon *d, struct err *err)
 
 static int check_policy(const struct daemon_config *c, struct err *err)
 {
-    const struct policy_config config = {.allowed = c->allowed_images,
-                                         .custom = c->custom_images,
-                                         .caps = c->image_caps,
-                                         .strict = c->image_strict};
-    struct policy *policy;
+    const struct image_policy_config config = {.allowed = c->allowed_images,
+                                               .custom = c->custom_images,
+                                               .caps = c->image_caps,
+                                               .strict = c->image_strict};
+    struct image_policy *policy;
 
-    if (policy_new(&config, &policy, err) < 0)
+    if (image_policy_new(&config, &policy, err) < 0)
         return -1;
-    policy_free(policy);
+    image_policy_free(policy);
     return 0;
 }
 
-/* What is refused here leaves nothing behind. The port only where cay never ran: else the lock of
- * its folder may tell who has it. */
+/* What is refused here leaves nothing behind, and takes no other's place. The port only where cay
+ * never ran: else the lock of its folder may tell who has it. */
 static int check_ahead(struct daemon *d, struct err *err)
 {
-    if (check_policy(&d->config, err) < 0)
+    set_services_config(d);
+    if (check_policy(&d->config, err) < 0 || services_check(&d->services_config, err) < 0)
         return -1;
     if (d->config.replace || access(d->config.data, F_OK) == 0)
         return 0;
@@ -523,10 +618,14 @@ static void stop_http(struct daemon *d, bool replaced)
 static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
 {
     stop_http(d, replaced);
+    mcp_server_free(d->mcp); /* its subscriptions use what is stopped below */
+    mcp_face_free(d->mcp_face);
+    services_stop(&d->services);
     if (d->engine_runs)
         engine_stop(d->engine, stop_sandboxes);
     http_server_free(d->http);
     rest_free(d->rest);
+    services_close(&d->services);
     engine_free(d->engine);
     if (d->runtime)
         runtime_free(d->runtime);
@@ -538,6 +637,8 @@ static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
     /* For another start. */
     d->engine_runs = false;
     d->http = NULL;
+    d->mcp = NULL;
+    d->mcp_face = NULL;
     d->rest = NULL;
     d->engine = NULL;
     d->runtime = NULL;
@@ -650,6 +751,8 @@ static int run(struct daemon *d)
            ending == END_BROKEN);
     budget_done(&d->memory);
     budget_done(&d->streams);
+    if (ending == END_STOP && d->config.remove)
+        (void)remove_tree(AT_FDCWD, d->config.remove);
     if (ending != END_BROKEN)
         log_info(ending == END_STOP ? "stopped" : "replaced");
     return ending == END_BROKEN;

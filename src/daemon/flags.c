@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
-#include "engine/policy.h"
+#include "engine/image_policy.h"
 #include "model/serve_flags.h"
 
 #define TOKEN_BYTES_MAX 1024
@@ -129,6 +129,9 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
         return set_fd("--ready-fd", value, &c->ready_fd, err);
     case FLAG_PARENT_FD:
         return set_fd("--exit-with-parent-fd", value, &c->parent_fd, err);
+    case FLAG_REMOVE:
+        replace(&c->remove, value);
+        return 0;
     case FLAG_OPENAPI:
         c->openapi = true;
         return 0;
@@ -184,11 +187,11 @@ static bool has(char *const *list, const char *word)
 
 static int check_images(const struct daemon_config *c, struct err *err)
 {
-    const struct policy_config config = {.allowed = c->allowed_images,
-                                         .custom = c->custom_images,
-                                         .caps = c->image_caps,
-                                         .strict = c->image_strict};
-    struct policy *policy;
+    const struct image_policy_config config = {.allowed = c->allowed_images,
+                                               .custom = c->custom_images,
+                                               .caps = c->image_caps,
+                                               .strict = c->image_strict};
+    struct image_policy *policy;
 
     for (char *const *m = c->registry_mirrors; m && *m; m++) {
         const char *url = strchr(*m, '=');
@@ -216,9 +219,11 @@ static int check_images(const struct daemon_config *c, struct err *err)
                            *r);
     if (c->registry_ca && access(c->registry_ca, R_OK) < 0)
         return err_sys(err, errno, "CAY_REGISTRY_CA: %s", c->registry_ca);
-    if (policy_new(&config, &policy, err) < 0)
+    if (c->webhook_ca && access(c->webhook_ca, R_OK) < 0)
+        return err_sys(err, errno, "CAY_WEBHOOK_CA: %s", c->webhook_ca);
+    if (image_policy_new(&config, &policy, err) < 0)
         return -1;
-    policy_free(policy);
+    image_policy_free(policy);
     return 0;
 }
 
@@ -231,6 +236,21 @@ static int check_binds(const struct daemon_config *c, struct err *err)
                            "CAY_BIND_ALLOW must hold absolute paths without .., not \"%.80s\"",
                            *path);
     return 0;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    return str_starts(path, folder) && path[strlen(folder)] == '/';
+}
+
+/* All of it goes, so it must be what the daemon was given, and nothing above that. */
+static int check_remove(const struct daemon_config *c, struct err *err)
+{
+    if (!c->remove ||
+        (c->stop_sandboxes && is_below(c->data, c->remove) && is_below(c->run, c->remove)))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "--remove must hold --data and --run, and needs --stop-sandboxes");
 }
 
 int config_check(const struct daemon_config *c, struct err *err)
@@ -263,9 +283,9 @@ int config_check(const struct daemon_config *c, struct err *err)
                            *o);
     if (c->detach && c->ready_fd >= 0)
         return err_set(err, ERR_INVALID, "--detach and --ready-fd are two ways of saying the same");
-    if (has(c->hosts, "*") && !c->token)
+    if (has(c->hosts, "*") && !c->token && !c->require_token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
-    if (check_binds(c, err) < 0)
+    if (check_binds(c, err) < 0 || check_remove(c, err) < 0)
         return -1;
     return check_images(c, err);
 }

@@ -34,7 +34,7 @@ int agent_broken(struct err *err, const char *what)
 }
 
 /* Why the stream ended: mostly because the sandbox did. */
-static int stream_ended(struct sandbox *sb, struct err *err)
+int agent_hung_up(struct sandbox *sb, struct err *err)
 {
     if (sandbox_check_box(sb, err) < 0)
         return -1;
@@ -55,7 +55,7 @@ static int recv_failed(struct sandbox *sb, int r, struct err *err)
         return agent_broken(err, "a frame that breaks the protocol");
     if (r == -EAGAIN)
         return agent_silent(err);
-    return stream_ended(sb, err);
+    return agent_hung_up(sb, err);
 }
 
 static void make_harmless(char *text)
@@ -78,7 +78,7 @@ static void name_settings(struct err *said)
             "CAY_TOTAL_PIDS for all together)");
 }
 
-static int agent_said_no(const char *data, size_t len, struct err *err)
+int agent_said_no(const char *data, size_t len, struct err *err)
 {
     struct err said = {0};
 
@@ -127,7 +127,7 @@ static int recv_all(struct sandbox *sb, int fd, void *data, size_t len, struct e
             if (agent_await(sb, fd, POLLIN, err) < 0)
                 return -1;
         } else if (n == 0 || errno != EINTR) {
-            return stream_ended(sb, err);
+            return agent_hung_up(sb, err);
         }
     }
     return 0;

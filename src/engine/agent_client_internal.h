@@ -70,5 +70,9 @@ int agent_items(struct engine *e, struct sandbox *sb, enum call_op op, const str
                 struct err *err);
 /* Is an agent there, and of our version? */
 int agent_hello(struct engine *e, struct sandbox *sb, struct err *err);
+/* Fills err with what a FRAME_ERROR of it says, made harmless; returns -1. */
+int agent_said_no(const char *data, size_t len, struct err *err);
+/* Fills err: why its stream has ended; returns -1. */
+int agent_hung_up(struct sandbox *sb, struct err *err);
 /* Fills err with "the sandbox's agent sent WHAT; …"; returns -1. */
 int agent_broken(struct err *err, const char *what);

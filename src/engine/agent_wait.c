@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "engine/agent_client_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/idle_internal.h"
 #include "engine/sandbox_internal.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -75,6 +76,7 @@ int agent_task_begin(struct sandbox *sb, struct err *err)
 
 void agent_task_end(struct sandbox *sb)
 {
+    idle_note(sb); /* before it is nobody's */
     (void)atomic_fetch_sub(&sb->waits.tasks, 1);
 }
 

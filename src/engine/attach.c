@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/news_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/turn_internal.h"
@@ -122,6 +123,10 @@ static int attach_pinned(struct engine *e, struct volume *v, const struct volume
     m.path = path;
     m.sub = sub;
     r = attach_in_turn(e, sb, &m, err);
+    if (r == 0)
+        engine_tell(e, "volume.attached", sb->box.id,
+                    json_pack("{s:s, s:s, s:s, s:b}", "sandboxId", sb->box.id, "volumeId",
+                              volume_id(v), "mountPath", path, "readOnly", a->read_only));
     turn_give(&sb->turn);
     if (r == 0)
         *ret = json_pack("{s:b, s:s, s:s, s:s}", "attached", 1, "mountPath", path, "sandboxId",
@@ -297,9 +302,13 @@ static int detach_in_turn(struct engine *e, struct sandbox *sb, struct volume *v
             log_warn("a volume that could not be detached is not mounted until the next start",
                      "id", sb->box.id, "volume", volume_id(v), "error", why.text);
     }
-    if (r == 0)
+    if (r == 0) {
         *ret = json_pack("{s:b, s:s, s:s, s:s}", "detached", 1, "sandboxId", sb->box.id, "volumeId",
                          volume_id(v), "mountPath", m.path);
+        engine_tell(e, "volume.detached", sb->box.id,
+                    json_pack("{s:s, s:s, s:s}", "sandboxId", sb->box.id, "volumeId", volume_id(v),
+                              "mountPath", m.path));
+    }
     json_decref(old);
     return r;
 }

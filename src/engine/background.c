@@ -146,7 +146,7 @@ static json_t *background_json(struct sandbox *sb, const struct exec_record *exe
 /* What is kept of a command: enough to know it again, as rows are the host's to keep. */
 #define COMMAND_KEPT 4096
 
-static char *command_text(const struct exec_request *req)
+char *exec_command_text(const struct exec_request *req, size_t max)
 {
     struct buf text;
 
@@ -155,8 +155,8 @@ static char *command_text(const struct exec_request *req)
         (void)buf_addf(&text, "%s", req->command);
     for (char *const *arg = req->argv; arg && *arg; arg++)
         (void)buf_addf(&text, "%s%s", arg == req->argv ? "" : " ", *arg);
-    if (text.len > COMMAND_KEPT)
-        text.data[utf8_cut(text.data, COMMAND_KEPT)] = '\0';
+    if (text.len > max)
+        text.data[utf8_cut(text.data, max)] = '\0';
     return buf_steal(&text);
 }
 
@@ -183,14 +183,17 @@ int engine_exec_background(struct engine *e, const char *id, const struct exec_r
     struct call_log log = {.running = 1};
     int r;
 
-    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || exec_check_request(req, err) < 0 ||
+        drain_check(sb, err) < 0)
         return -1;
     id_new(exec.id, "bg");
     (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", sb->box.id);
-    exec.command = command_text(req);
+    exec.command = exec_command_text(req, COMMAND_KEPT);
     r = start_with_row(e, sb, req, &exec, &log.pid, err);
-    if (r == 0)
+    if (r == 0) {
         *ret = background_json(sb, &exec, &log);
+        exec_tell_started(e, sb->box.id, exec.id, exec.command, true);
+    }
     exec_record_done(&exec);
     return r;
 }
@@ -228,6 +231,18 @@ static int find_log(struct engine *e, struct sandbox *sb, const char *exec_id, u
     if (err)
         *err = why;
     return -1;
+}
+
+int engine_background_owner(struct engine *e, const char *exec_id, char ret[ID_SIZE],
+                            struct err *err)
+{
+    struct exec_record exec;
+
+    if (store_get_exec(e->store, exec_id, &exec, err) < 0)
+        return -1;
+    memcpy(ret, exec.sandbox_id, ID_SIZE);
+    exec_record_done(&exec);
+    return 0;
 }
 
 int engine_background_status(struct engine *e, const char *exec_id, json_t **ret, struct err *err)

@@ -10,6 +10,7 @@
 #include "engine/exec.h"
 #include "engine/exec_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/network_internal.h"
 #include "engine/patches_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
@@ -82,26 +83,41 @@ static void note_box(struct sandbox *sb, const struct box *box)
     agent_answered(sb); /* what the one before did not */
 }
 
-/* A row of what is meant, if there is one to write, is written while the box comes up. */
-static int make_box(struct engine *e, struct sandbox *sb, struct box_root *root,
+/* Up, but for its network if that is wanted. */
+static int create_box(struct engine *e, struct sandbox *sb, struct box *box, struct box_root *root,
+                      struct err *err)
+{
+    struct open_mounts mounts;
+    int r = mounts_open(e, sb, &mounts, err);
+
+    root->mounts = mounts.list;
+    root->n_mounts = mounts.n;
+    if (r == 0)
+        r = runtime_create(e->runtime, box, root, &sb->spec.limits, err);
+    mounts_close(&mounts);
+    return r;
+}
+
+/* A row of what is meant, if there is one to write, is written while the box comes up, and so is
+ * its network made. A box for files has none. */
+static int make_box(struct engine *e, struct sandbox *sb, struct box_root *root, bool quiet,
                     struct write_job *intent, struct err *err)
 {
+    struct network_attach net = {0};
     struct err write_err = {0};
-    struct open_mounts mounts;
     struct box box = sb->box;
     int made, written = 0;
 
     if (intent)
         writer_begin(e, intent);
-    made = mounts_open(e, sb, &mounts, err);
-    root->mounts = mounts.list;
-    root->n_mounts = mounts.n;
-    if (made == 0)
-        made = runtime_create(e->runtime, &box, root, &sb->spec.limits, err);
-    mounts_close(&mounts);
+    if (!quiet)
+        network_begin(e, sb, &net);
+    made = create_box(e, sb, &box, root, err);
+    note_box(sb, &box);
+    if (network_end(&net, made == 0, err) < 0)
+        made = -1;
     if (intent)
         written = writer_wait(e, intent, &write_err);
-    note_box(sb, &box);
     if (made < 0)
         return -1;
     if (written < 0 && err)
@@ -115,7 +131,7 @@ int sandbox_launch(struct engine *e, struct sandbox *sb, const struct image *ima
     struct box_root root = {.layers = image->layers, .binds = image->binds};
     bool has_dirs = dirs_plan(e, sb, &root);
 
-    if (make_box(e, sb, &root, writer_put(e, sb), err) < 0)
+    if (make_box(e, sb, &root, false, writer_put(e, sb), err) < 0)
         return -1;
     return sandbox_set_up(e, sb, has_dirs, err);
 }
@@ -169,6 +185,7 @@ static void move_back(struct engine *e, struct sandbox *sb, enum sandbox_state w
 
 static void has_gone(struct engine *e, struct sandbox *sb)
 {
+    network_detach(e, sb);
     quiet_set(sb, QUIET_NOTHING);
     volumes_settle(e, sb->spec.mounts);
 }
@@ -233,7 +250,7 @@ static int bring_up(struct engine *e, struct sandbox *sb, unsigned flags, struct
         sandbox_stopped_life(e, sb);
         intent = writer_put(e, sb);
     }
-    r = make_box(e, sb, &root, intent, err);
+    r = make_box(e, sb, &root, flags & BOOT_QUIET, intent, err);
     image_free(image);
     return r;
 }
@@ -262,6 +279,7 @@ static int become_running(struct engine *e, struct sandbox *sb, unsigned flags, 
     auto_free char *reason = sb->reason ? xstrdup(sb->reason) : NULL;
 
     set_life(sb, flags);
+    (void)drain_clear(sb);
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     if (writer_wait(e, synced ? writer_put_state(e, sb) : writer_put(e, sb), err) < 0) {
         (void)sandbox_move_stopped(e, sb, reason, NULL);
@@ -290,6 +308,8 @@ int sandbox_boot(struct engine *e, struct sandbox *sb, unsigned flags, struct er
         quiet_set(sb, QUIET_REST);
         r = bring_up(e, sb, flags, err);
     }
+    if (r == 0 && !quiet && has_box)
+        r = network_attach_up(e, sb, err);
     if (r == 0 && !quiet)
         r = make_run(e, sb, flags, !has_box, err);
     if (r < 0)

@@ -9,6 +9,7 @@
 #include "engine/engine_internal.h"
 #include "engine/images.h"
 #include "engine/images_internal.h"
+#include "engine/news_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "engine/snapshots.h"
@@ -86,9 +87,18 @@ static void wanted_mounts_done(struct wanted_mounts *w)
     json_decref(w->warnings);
 }
 
+/* from: a sandbox or a snapshot. */
+static void tell_cloned(struct engine *e, const json_t *made, const char *from)
+{
+    const char *id = json_string_value(json_object_get(made, "id"));
+
+    engine_tell(e, "sandbox.cloned", id, json_pack("{s:s, s:s}", "sandboxId", id, "from", from));
+}
+
 /* A disk of the usual size is what nobody asked for: it may be larger than what is free. */
 static int create_like(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                       const struct clone_name *name, json_t **ret, struct err *err)
+                       const char *from, const struct clone_name *name,
+                       const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct wanted_mounts mounts;
     struct sandbox_request req = {
@@ -99,12 +109,14 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
         .name = name->name,
         .unique = name->unique,
         .timeout_s = given(spec->timeout_s),
+        .idle_s = given(spec->idle_s),
         .memory_mb = given(spec->limits.memory_mb),
         .cpu_cores = given(spec->limits.cpu_millis / 1000.0),
         .pids = given(spec->limits.pids),
         .disk_mb = {.given = spec->limits.disk_mb != e->config.default_limits.disk_mb,
                     .value = spec->limits.disk_mb},
         .network = spec->network,
+        .networks = spec->networks,
         .env = spec->env,
         .metadata = spec->metadata,
         .workdir = spec->workdir,
@@ -118,7 +130,9 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     want_mounts(e, spec->mounts, &mounts);
     req.volumes = mounts.volumes;
     req.tmpfs = mounts.tmpfs;
-    r = engine_create(e, &req, NULL, ret, err);
+    r = engine_create(e, &req, watch, ret, err);
+    if (r == 0)
+        tell_cloned(e, *ret, from);
     if (r == 0 && json_array_size(mounts.warnings) > 0)
         (void)json_object_set(*ret, "warnings", mounts.warnings);
     wanted_mounts_done(&mounts);
@@ -126,7 +140,7 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
 }
 
 int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
-                          json_t **ret, struct err *err)
+                          const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct sandbox_spec spec;
     json_t *o;
@@ -136,7 +150,8 @@ int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_n
         return -1;
     r = sandbox_spec_load(json_object_get(o, "config"), &spec, err);
     if (r == 0) {
-        r = create_like(e, &spec, json_string_value(json_object_get(o, "imageId")), name, ret, err);
+        r = create_like(e, &spec, json_string_value(json_object_get(o, "imageId")),
+                        json_string_value(json_object_get(o, "id")), name, watch, ret, err);
         sandbox_spec_done(&spec);
     }
     snapshot_let_go(e, o);
@@ -179,7 +194,7 @@ static void remove_made(struct engine *e, json_t *made)
 struct forks {
     struct engine *engine;
     const struct sandbox_spec *spec;
-    const char *image_id;
+    const char *image_id, *from;
     const struct clone_name *name;
     const struct engine_watch *watch;
     unsigned n;
@@ -223,7 +238,8 @@ static void *make_forks(void *arg)
         struct err why = {0};
 
         if (is_watched(f, &why) < 0 ||
-            create_like(f->engine, f->spec, f->image_id, &its, &f->made[i], &why) < 0)
+            create_like(f->engine, f->spec, f->image_id, f->from, &its, f->n == 1 ? f->watch : NULL,
+                        &f->made[i], &why) < 0)
             fork_failed(f, &why);
     }
     return NULL;
@@ -243,14 +259,15 @@ static void make_all(struct forks *f)
 }
 
 static int create_all(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                      unsigned n, const struct clone_name *name, const struct engine_watch *watch,
-                      json_t **ret, struct err *err)
+                      const char *from, unsigned n, const struct clone_name *name,
+                      const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     auto_free json_t **each = xcalloc(n, sizeof(json_t *));
     struct forks f = {
         .engine = e,
         .spec = spec,
         .image_id = image_id,
+        .from = from,
         .name = name,
         .watch = watch,
         .n = n,
@@ -286,7 +303,7 @@ int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const stru
         return -1;
     r = snapshot_take(e, sb, watch, &image_id, &bytes, err);
     if (r == 0) {
-        r = create_all(e, &spec, image_id, n, name, watch, ret, err);
+        r = create_all(e, &spec, image_id, sb->box.id, n, name, watch, ret, err);
         engine_image_let_go(e, image_id);
     }
     sandbox_spec_done(&spec);

@@ -5,10 +5,11 @@
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
 #include "engine/image_json_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
-#include "engine/policy.h"
+#include "engine/news_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
 #include "engine/still_internal.h"
@@ -133,7 +134,7 @@ static int check(struct engine *e, const struct commit_request *req, struct err 
         return err_set(err, ERR_INVALID, "workdir must be an absolute path");
     if (req->env && env_check(req->env, err) < 0)
         return -1;
-    return req->name ? policy_check_new_name(e->policy, req->name, true, err) : 0;
+    return req->name ? image_policy_check_new_name(e->policy, req->name, true, err) : 0;
 }
 
 int engine_commit(struct engine *e, const char *id, const struct commit_request *req, json_t **ret,
@@ -157,6 +158,9 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
         return -1;
     images_collect(e); /* it may have replaced one */
     images_keep_budget(e, image->id);
+    engine_tell(e, "image.committed", sb->box.id,
+                json_pack("{s:s, s:s, s:s}", "sandboxId", sb->box.id, "name",
+                          image->name ? image->name : "", "imageId", image->id));
     *ret = image_json(e, image);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "engine/engine_internal.h"
 #include "engine/health.h"
 #include "engine/images_used_internal.h"
+#include "engine/network_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/volumes_internal.h"
@@ -57,9 +58,12 @@ void destroyer_add(struct engine *e, struct sandbox *sb)
 
 static int destroy(struct engine *e, struct sandbox *sb, struct err *err)
 {
-    if (runtime_kill(e->runtime, &sb->box, err) < 0 ||
-        runtime_destroy(e->runtime, &sb->box, err) < 0)
+    if (runtime_kill(e->runtime, &sb->box, err) < 0)
         return -1;
+    network_detach(e, sb);
+    if (runtime_destroy(e->runtime, &sb->box, err) < 0)
+        return -1;
+    network_log_remove(e, sb->box.id);
     sb->box.slot = BOX_NO_SLOT; /* from here on it may be another's: not to be given back again */
     writer_delete(e, sb->box.id);
     return 0;

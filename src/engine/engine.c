@@ -9,12 +9,17 @@
 #include "base/mem.h"
 #include "engine/build_cache_internal.h"
 #include "engine/destroyer_internal.h"
+#include "engine/drain_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/gateway_internal.h"
 #include "engine/health_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
-#include "engine/policy.h"
+#include "engine/network_internal.h"
+#include "engine/networks_internal.h"
+#include "engine/ports_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/pulls_internal.h"
 #include "engine/quiet_internal.h"
@@ -53,14 +58,14 @@ static int read_boot_id(struct engine *e, struct err *err)
 
 static int read_policy(struct engine *e, struct err *err)
 {
-    struct policy_config config = {.allowed = e->config.allowed_images,
-                                   .custom = e->config.custom_images,
-                                   .caps = e->config.image_caps,
-                                   .strict = e->config.image_strict};
+    struct image_policy_config config = {.allowed = e->config.allowed_images,
+                                         .custom = e->config.custom_images,
+                                         .caps = e->config.image_caps,
+                                         .strict = e->config.image_strict};
 
     /* The caller's texts need not outlive us. */
     e->config.allowed_images = e->config.custom_images = e->config.image_caps = NULL;
-    return policy_new(&config, &e->policy, err);
+    return image_policy_new(&config, &e->policy, err);
 }
 
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,
@@ -76,15 +81,19 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->warm = warm_new();
     e->reaper = reaper_new();
     e->quiet = quiet_new();
+    e->drains = drains_new();
     e->destroyer = destroyer_new();
     e->troubles = troubles_new();
+    e->network = network_new(config->data_dir);
     e->space = space_new();
+    e->forwarder = forwarder_new(e);
     e->config = *config;
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.data_dir = e->data_dir = xstrdup(config->data_dir);
     e->config.workspace = e->workspace = xstrdup(config->workspace);
     if (config->pool_profiles)
         e->config.pool_profiles = e->pool_profiles = xstrdup(config->pool_profiles);
+    e->gateway = gateway_new(&e->config);
     e->store = store;
     e->images = images;
     e->runtime = runtime;
@@ -93,8 +102,9 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     if (read_policy(e, err) < 0 || read_boot_id(e, err) < 0 ||
         load_counter(e, "created", &e->created, err) < 0 ||
         load_counter(e, "killed", &e->killed, err) < 0 ||
-        load_counter(e, "expired", &e->expired, err) < 0 || templates_open(e, err) < 0 ||
-        snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0 || volumes_open(e, err) < 0) {
+        load_counter(e, "expired", &e->expired, err) < 0 || signing_open(e, err) < 0 ||
+        templates_open(e, err) < 0 || snapshots_open(e, err) < 0 || build_cache_open(e, err) < 0 ||
+        volumes_open(e, err) < 0 || networks_open(e, err) < 0) {
         engine_free(e);
         return -1;
     }
@@ -107,11 +117,13 @@ int engine_start(struct engine *e, struct err *err)
 {
     volumes_start(e);
     if (writer_start(e, err) < 0 || reaper_start(e, err) < 0 || quiet_start(e, err) < 0 ||
-        recover(e, err) < 0 || space_start(e, err) < 0 || prepared_start(e, err) < 0 ||
-        flattener_start(e, err) < 0 || warm_start(e, err) < 0) {
+        drains_start(e, err) < 0 || forwarder_start(e, err) < 0 || recover(e, err) < 0 ||
+        space_start(e, err) < 0 || prepared_start(e, err) < 0 || flattener_start(e, err) < 0 ||
+        network_start(e, err) < 0 || warm_start(e, err) < 0) {
         engine_stop(e, false);
         return -1;
     }
+    networks_start(e);
     return 0;
 }
 
@@ -146,8 +158,11 @@ void engine_stop(struct engine *e, bool stop_sandboxes)
     space_stop(e);
     if (stop_sandboxes && reaper_runs(e))
         remove_all(e);
+    forwarder_stop(e);
+    drains_stop(e);
     reaper_stop(e);
     quiet_stop(e);
+    gateway_stop(e, stop_sandboxes);
     writer_stop(e);
 }
 
@@ -155,13 +170,18 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
+    network_free(e->network);
+    e->network = NULL;
     volumes_close(e);
+    networks_close(e);
     roster_free(e);
     reaper_free(e->reaper);
     quiet_free(e->quiet);
+    drains_free(e->drains);
     destroyer_free(e->destroyer);
     troubles_free(e->troubles);
     space_free(e->space);
+    forwarder_free(e->forwarder);
     warm_free(e->warm);
     prepared_free(e->prepared);
     writer_free(e->writer);
@@ -172,7 +192,8 @@ void engine_free(struct engine *e)
     images_used_free(e->images_used);
     free(e->pool_profiles);
     free(e->default_image);
-    policy_free(e->policy);
+    image_policy_free(e->policy);
+    gateway_free(e->gateway);
     pthread_mutex_destroy(&e->strays_lock);
     free(e->workspace);
     free(e->data_dir);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/pull_policy.h"
@@ -21,7 +22,13 @@ struct store;
  * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
 struct engine_config {
-    const char *data_dir;                 /* absolute: where nouns that last have their documents */
+    const char *data_dir; /* absolute: where nouns that last have their documents */
+    const char *run_dir;  /* absolute: where the gateway's socket is */
+    const void *gateway;  /* the program cay-gateway; NULL = no networks */
+    size_t gateway_bytes;
+    uint16_t api_port; /* of this machine that no sandbox gets to; 0 = none */
+    /* As docs/network-policy.md says; NULL = the gateway's own. */
+    const char *net_pool, *net_pool6, *net_ipv6, *net_uplink, *net_nameservers;
     const char *default_image;            /* python:3.12-slim */
     uint32_t default_timeout_s;           /* 3600; 0 = no end */
     struct sandbox_limits default_limits; /* 512 MB, 1 core, 1024 pids, 4096 MB */
@@ -29,10 +36,12 @@ struct engine_config {
     uint32_t max_sandboxes;               /* 50 */
     uint32_t max_snapshots;               /* 1000 */
     uint32_t max_volumes;                 /* 1000 */
+    uint32_t max_networks;                /* 256 */
     uint32_t default_volume_mb;           /* 1024 */
     char *const *bind_allow;              /* folders of the host that may be mounted; NULL = none */
-    uint32_t max_templates;               /* 1000, beside those that are built in */
-    const char *allowed_images;           /* "*"; these four as policy.h says */
+    char *const *port_addresses; /* of the host that ports may be on beside its loopback's */
+    uint32_t max_templates;      /* 1000, beside those that are built in */
+    const char *allowed_images;  /* "*"; these four as policy.h says */
     const char *custom_images, *image_caps;
     bool image_strict;
     bool auto_install;            /* a create may pull */

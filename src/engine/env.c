@@ -232,6 +232,42 @@ static int change_in_turn(struct engine *e, struct sandbox *sb, const json_t *ch
     return r;
 }
 
+/* With its lock held: what makes env of what there is. */
+static json_t *difference(const json_t *before, const json_t *env)
+{
+    json_t *changed = json_object(), *value;
+    const char *key;
+
+    json_object_foreach((json_t *)(uintptr_t)before, key, value)
+    {
+        if (!json_object_get(env, key))
+            (void)json_object_set_new(changed, key, json_null());
+    }
+    json_object_foreach((json_t *)(uintptr_t)env, key, value)
+    {
+        if (!json_equal(json_object_get(before, key), value))
+            (void)json_object_set_new(changed, key, json_deep_copy(value));
+    }
+    return changed;
+}
+
+int env_replace(struct engine *e, struct sandbox *sb, const json_t *env, struct err *err)
+{
+    json_t *changed;
+    int r = 0;
+
+    if (turn_take(e, &sb->env_turn, err) < 0)
+        return -1;
+    pthread_mutex_lock(&sb->lock);
+    changed = difference(sb->spec.env, env);
+    pthread_mutex_unlock(&sb->lock);
+    if (json_object_size(changed) > 0)
+        r = change_env(e, sb, changed, err);
+    json_decref(changed);
+    turn_give(&sb->env_turn);
+    return r;
+}
+
 int engine_env_set(struct engine *e, const char *id, const json_t *vars, json_t **ret,
                    struct err *err)
 {

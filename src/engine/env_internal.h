@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct engine;
 struct err;
 struct sandbox;
 
@@ -13,3 +14,5 @@ bool user_is_root(const char *user);
 int env_check(const json_t *vars, struct err *err);
 /* What a command starts with: an object of strings. user NULL = the image's. */
 json_t *env_build(struct sandbox *sb, const char *user, bool tty, const json_t *more);
+/* What it was given becomes env, an object that has been checked. Its files can be reached. */
+int env_replace(struct engine *e, struct sandbox *sb, const json_t *env, struct err *err);

@@ -65,6 +65,9 @@ static json_t *info_json(const struct sandbox *sb, const struct call_kept *k)
     (void)json_object_set_new(o, "running", json_boolean(k->running));
     (void)json_object_set_new(o, "pid", json_integer(k->pid));
     (void)json_object_set_new(o, "tty", json_boolean(k->flags & EXEC_TTY));
+    if (k->rows > 0 && k->rows <= UINT16_MAX && k->cols > 0 && k->cols <= UINT16_MAX)
+        (void)json_object_update_new(
+            o, json_pack("{s:I, s:I}", "rows", (json_int_t)k->rows, "cols", (json_int_t)k->cols));
     (void)json_object_set_new(o, "startedAt", json_integer((json_int_t)k->started_ms));
     if (k->running)
         return o;
@@ -81,7 +84,7 @@ static int read_kept(const char *data, size_t len, struct call_kept *ret, struct
     struct wire w;
 
     wire_init(&w, data, len);
-    call_kept_get(&w, ret);
+    call_state_get(&w, ret);
     if (!wire_ok(&w) || !exit_reason_of(&ret->exit) || ret->end > INT64_MAX ||
         ret->started_ms > INT64_MAX || ret->finished_ms > INT64_MAX)
         return agent_broken(err, "the state of a command in a form that cannot be read");
@@ -196,8 +199,13 @@ static int look_at_paused(struct engine *e, const char *id, const char *exec_id,
     return 0;
 }
 
+struct size {
+    uint32_t rows, cols;
+};
+
+/* size NULL = the terminal stays as it is. */
 static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t most, uint32_t flags,
-               struct part *p, struct err *err)
+               const struct size *size, struct part *p, struct err *err)
 {
     auto_buf struct buf args = {0};
     struct err why = {0};
@@ -209,6 +217,10 @@ static int ask(struct engine *e, const char *id, const char *exec_id, uint64_t m
         return -1;
     buf_init(&args, FRAME_MAX);
     exec_put_again(&args, exec_id, p->cursor, most, flags);
+    if (size) {
+        wire_put_u32(&args, size->rows);
+        wire_put_u32(&args, size->cols);
+    }
     r = ask_once(p->sandbox, &args, p, &why);
     /* Its supervisor may have ended just as it was to answer. */
     if (r < 0 && p->frames == 0 && why.code && strcmp(why.code, "agent_lost") == 0)
@@ -248,7 +260,7 @@ int engine_exec_state(struct engine *e, const char *id, const char *exec_id, uin
     buf_init(&p.streams[0], PART_MAX);
     r = look_at_paused(e, id, exec_id, PART_MAX, &p, err);
     if (r > 0)
-        r = ask(e, id, exec_id, PART_MAX, 0, &p, err);
+        r = ask(e, id, exec_id, PART_MAX, 0, NULL, &p, err);
     if (r == 0) {
         json_t *o = info_json(p.sandbox, &p.state);
         bool more = p.cursor < p.state.end; /* but for what is cut off now and may never be whole */
@@ -269,7 +281,31 @@ int engine_exec_end(struct engine *e, const char *id, const char *exec_id, json_
                     struct err *err)
 {
     struct part p = {.cursor = INT64_MAX};
-    int r = ask(e, id, exec_id, 0, AGAIN_FOLLOW | AGAIN_END, &p, err);
+    int r = ask(e, id, exec_id, 0, AGAIN_FOLLOW | AGAIN_END, NULL, &p, err);
+
+    if (r == 0)
+        *ret = info_json(p.sandbox, &p.state);
+    part_done(&p);
+    return r;
+}
+
+int engine_exec_look(struct engine *e, const char *id, const char *exec_id, json_t **ret,
+                     struct err *err)
+{
+    struct part p = {.cursor = INT64_MAX};
+    int r = ask(e, id, exec_id, 0, 0, NULL, &p, err);
+
+    if (r == 0)
+        *ret = info_json(p.sandbox, &p.state);
+    part_done(&p);
+    return r;
+}
+
+int engine_exec_set_size(struct engine *e, const char *id, const char *exec_id, uint32_t rows,
+                         uint32_t cols, json_t **ret, struct err *err)
+{
+    struct part p = {.cursor = INT64_MAX};
+    int r = ask(e, id, exec_id, 0, 0, &(struct size){rows, cols}, &p, err);
 
     if (r == 0)
         *ret = info_json(p.sandbox, &p.state);

@@ -28,9 +28,14 @@ struct exec {
     char id[ID_SIZE];
     bool kept; /* the agent keeps it by its id: only a word ends it */
     bool detached, again;
+    bool record, recorded; /* asked for; done */
+    bool once;             /* asked for */
+    bool modern;           /* input or limits are given, which an older agent refuses */
     uint64_t cursor;
-    struct call_exit end; /* once it has ended */
-    struct buf input;     /* frames that the agent has not taken yet */
+    struct call_exit end;  /* once it has ended */
+    bool told;             /* that it began, and not yet that it has ended */
+    struct buf input;      /* frames that the agent has not taken yet */
+    size_t input_reserved; /* of the memory budget, for them */
 
     /* of one that is collected */
     struct buf streams[2];
@@ -45,12 +50,26 @@ struct exec {
 
 #define EXEC_LOG_MAX (64u << 20) /* of each stream of a background exec; more is counted */
 
+/* engine_exec_open() in a sandbox that need not be in the roster. */
+int exec_open_in(struct sandbox *sb, const struct exec_request *req, struct exec **ret,
+                 struct err *err);
 /* ERR_INVALID or ERR_TOO_LARGE when it makes no sense. */
 int exec_check_request(const struct exec_request *req, struct err *err);
+/* Does it ask for what an older agent refuses? And what that one's refusal means. */
+bool exec_is_modern(const struct exec_request *req);
+void exec_explain_modern(struct err *why);
 /* In the background: connects, sends CALL_EXEC with that log id, reads STARTED. */
 int exec_start(struct engine *e, struct sandbox *sb, const struct exec_request *req,
                const char *log_id, uint64_t output_max, int *ret_fd, uint32_t *ret_pid,
                struct err *err);
+/* What was asked for, as one line of at most max bytes. */
+char *exec_command_text(const struct exec_request *req, size_t max);
+/* Events: that it was given to the agent; that it has ended, or that nobody waits for it and it is
+ * ended. Of what goes on without anybody who waits only the first. */
+void exec_tell_started(struct engine *e, const char *sandbox_id, const char *exec_id,
+                       const char *command, bool background);
+void exec_tell_ended(struct exec *x, double duration_ms);
+void exec_tell_failed(struct exec *x, const struct err *why); /* it could not be started, or seen */
 /* What an API answer says of an end; NULL when the agent made it up. */
 const char *exit_reason_of(const struct call_exit *x);
 /* Appends the arguments of CALL_AGAIN. */

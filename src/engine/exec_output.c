@@ -67,7 +67,7 @@ static int read_exit(struct exec *x, const struct frame *f, struct exec_output *
 
     wire_init(&w, f->data, f->len);
     if (x->again)
-        call_kept_get(&w, &state);
+        call_state_get(&w, &state);
     else
         call_exit_get(&w, end);
     if (!wire_ok(&w) || state.running || !exit_reason_of(end))
@@ -84,6 +84,7 @@ static int read_exit(struct exec *x, const struct frame *f, struct exec_output *
         .lost_stderr = end->lost_stderr,
     };
     x->ended = true;
+    exec_tell_ended(x, ret->duration_ms);
     return 0;
 }
 
@@ -111,6 +112,7 @@ static int lost_supervisor(struct exec *x, struct exec_output *ret, const struct
         .reason = exit_reason_of(&x->end),
         .duration_ms = (double)(mono_ns() - x->opened_ns) / 1e6,
     };
+    exec_tell_ended(x, ret->duration_ms);
     return 0;
 }
 
@@ -176,6 +178,7 @@ static int read_started(struct exec *x, const struct frame *f, struct exec_outpu
     wire_init(&w, f->data, f->len);
     *ret = (struct exec_output){.what = EXEC_STARTED, .data = "", .pid = wire_get_u32(&w)};
     x->kept = w.p < w.end && wire_get_u32(&w) == 1;
+    x->recorded = w.p < w.end && wire_get_u32(&w) == 1;
     if (!wire_ok(&w))
         return agent_broken(err, "a process id that cannot be read");
     if (x->detached && !x->kept)
@@ -195,7 +198,7 @@ static int read_state(struct exec *x, const struct frame *f, struct exec_output 
     struct wire w;
 
     wire_init(&w, f->data, f->len);
-    call_kept_get(&w, &state);
+    call_state_get(&w, &state);
     if (!wire_ok(&w))
         return agent_broken(err, "the state of a command in a form that cannot be read");
     *ret = (struct exec_output){.what = EXEC_STARTED, .data = "", .pid = state.pid};
@@ -265,6 +268,12 @@ static bool is_over(const struct exec *x)
     return x->timeout_ms && now >= timeout_ns(x) && sandbox_is_paused(x->sandbox);
 }
 
+/* What came while this process stood still counts: that the command began, and how it ended. */
+static bool is_news(const struct exec *x, const struct frame *f)
+{
+    return !x->started || f->type == (x->again ? FRAME_END : FRAME_EXIT);
+}
+
 int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
 {
     struct err why = {0};
@@ -275,13 +284,24 @@ int engine_exec_next(struct exec *x, struct exec_output *ret, struct err *err)
     r = take_frame(x, &f, &why);
     if (r < 0 && x->again && !x->started && why.kind == ERR_INVALID)
         exec_explain_old(&why, x->id);
+    if (r < 0 && x->record && !x->started && why.kind == ERR_INVALID && !why.code)
+        (void)err_set(&why, ERR_UNSUPPORTED,
+                      "the sandbox was made by an older cay, which records nothing: leave record "
+                      "away, or create the sandbox again");
+    if (r < 0 && x->modern && !x->started)
+        exec_explain_modern(&why);
+    if (r < 0 && x->once && !x->started && why.kind == ERR_INVALID && !why.code)
+        why.kind = ERR_UNSUPPORTED;
     if (r < 0) {
         /* Refused: nothing runs that closing would have to end. By its id that is another's. */
         x->ended |= !x->started;
-        return lost_supervisor(x, ret, &why, err) < 0 ? -1 : 1;
+        if (lost_supervisor(x, ret, &why, err) == 0)
+            return 1;
+        exec_tell_failed(x, &why);
+        return -1;
     }
     /* Also while output comes: an agent that floods must not outlive the timeout. */
-    if (is_over(x))
+    if (is_over(x) && (r == 0 || !is_news(x, &f)))
         return give_up(x, err);
     if (r == 0) {
         agent_rest(&x->reader);

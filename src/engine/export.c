@@ -6,9 +6,9 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/long_work_internal.h"
-#include "engine/policy.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
 #include "image/image.h"
@@ -71,7 +71,7 @@ static int open_export(struct engine *e, char *name,
 int engine_export_open(struct engine *e, const char *name, struct image_export *ret,
                        struct err *err)
 {
-    return open_export(e, policy_reference(e->policy, name), image_export, ret, err);
+    return open_export(e, image_policy_reference(e->policy, name), image_export, ret, err);
 }
 
 static const char *text_of(const json_t *o, const char *key)

@@ -46,7 +46,8 @@ static void reader_done(struct agent_reader *r)
 }
 
 static int open_read(struct engine *e, struct sandbox *sb, const char *path,
-                     struct agent_reader *ret, uint64_t *ret_size, struct err *err)
+                     struct file_range range, struct agent_reader *ret, uint64_t *ret_size,
+                     struct err *err)
 {
     auto_buf struct buf args = {0};
     int fd;
@@ -54,8 +55,8 @@ static int open_read(struct engine *e, struct sandbox *sb, const char *path,
     buf_init(&args, FRAME_MAX);
     wire_put_str(&args, path);
     wire_put_str(&args, "");
-    wire_put_u64(&args, 0);
-    wire_put_u64(&args, 0);
+    wire_put_u64(&args, range.offset);
+    wire_put_u64(&args, range.most);
     if (agent_call(e, sb, BOX_CTL, CALL_READ, &args, &fd, err) < 0)
         return -1;
     agent_reader_init(ret, sb, fd);
@@ -111,7 +112,7 @@ int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf
     uint64_t size;
     int r;
 
-    if (open_read(e, sb, path, &reader, &size, err) < 0)
+    if (open_read(e, sb, path, (struct file_range){0}, &reader, &size, err) < 0)
         return -1;
     r = size > out->max ? too_large(out->max, err) : read_all(&reader, out, err);
     reader_done(&reader);
@@ -213,14 +214,15 @@ void engine_file_close(struct file_stream *f)
 }
 
 int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
-                          struct file_stream **ret, uint64_t *ret_size, struct err *err)
+                          struct file_range range, struct file_stream **ret, uint64_t *ret_size,
+                          struct err *err)
 {
     auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
     struct agent_reader reader;
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
-        open_read(e, sb, real, &reader, ret_size, err) < 0)
+        open_read(e, sb, real, range, &reader, ret_size, err) < 0)
         return -1;
     *ret = stream_new(steal_ptr(sb));
     (*ret)->reader = reader;

@@ -108,6 +108,18 @@ static void set_path(const struct listing *l, json_t *o, const char *path)
         (void)json_object_set_new(o, "pathBase64", base64_of(path));
 }
 
+/* What chmod takes, and where a link leads. */
+static void set_kind(const struct listing *l, json_t *o, const struct call_file *f)
+{
+    char mode[8];
+
+    (void)snprintf(mode, sizeof(mode), "%04o", f->mode & 07777);
+    (void)json_object_set_new(o, "isSymlink", json_boolean(f->kind == FILE_LINK));
+    (void)json_object_set_new(o, "mode", json_cstr(mode));
+    if (f->kind == FILE_LINK)
+        (void)json_object_set_new(o, "target", path_text(l, f->target));
+}
+
 static int add_info(const struct buf *payload, void *arg, struct err *err)
 {
     struct listing *l = arg;
@@ -123,6 +135,7 @@ static int add_info(const struct buf *payload, void *arg, struct err *err)
     set_path(l, o, path);
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
+    set_kind(l, o, &f);
     (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
     call_file_done(&f);
     return l->each(o, l->arg, err);
@@ -145,7 +158,7 @@ static int add_meta(const struct buf *payload, void *arg, struct err *err)
     (void)json_object_set_new(o, "owner", json_cstr(f.owner));
     (void)json_object_set_new(o, "group", json_cstr(f.group));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
-    (void)json_object_set_new(o, "isSymlink", json_boolean(f.kind == FILE_LINK));
+    set_kind(l, o, &f);
     (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
     call_file_done(&f);
     return l->each(o, l->arg, err);
@@ -290,6 +303,53 @@ int engine_file_move(struct engine *e, const char *id, struct file_path from, st
     wire_put_str(&args, dest);
     wire_put_str(&args, "");
     return agent_simple(e, sb, CALL_MOVE, &args, err);
+}
+
+/* As a patch of a create does it (CALL_PATCH), in a box that runs. */
+static int put_patch(struct engine *e, struct sandbox *sb, enum call_patch kind, const char *path,
+                     const char *other, bool replace, struct err *err)
+{
+    auto_buf struct buf args = {0};
+    struct err why = {0};
+
+    buf_init(&args, FRAME_MAX);
+    wire_put_u32(&args, kind);
+    wire_put_str(&args, path);
+    wire_put_str(&args, other);
+    wire_put_u32(&args, CALL_MODE_KEEP);
+    wire_put_u32(&args, replace);
+    if (agent_simple(e, sb, CALL_PATCH, &args, &why) == 0)
+        return 0;
+    if (why.kind == ERR_INVALID && strstr(why.text, "does not serve call"))
+        return err_code(err, ERR_UNSUPPORTED, "agent_too_old",
+                        "the sandbox was started by an older cay, which cannot do that; stop and "
+                        "start it");
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int engine_file_copy(struct engine *e, const char *id, struct file_path from, struct file_path to,
+                     bool replace, struct err *err)
+{
+    auto_files struct sandbox *sb = NULL;
+    auto_free char *source = NULL, *dest = NULL;
+
+    if (file_target(e, id, from, &sb, &source, err) < 0 ||
+        path_resolve(e->config.workspace, to.path, to.anywhere, &dest, err) < 0)
+        return -1;
+    return put_patch(e, sb, PATCH_COPY, dest, source, replace, err);
+}
+
+int engine_file_symlink(struct engine *e, const char *id, const char *target, struct file_path path,
+                        bool replace, struct err *err)
+{
+    auto_files struct sandbox *sb = NULL;
+    auto_free char *place = NULL;
+
+    if (file_target(e, id, path, &sb, &place, err) < 0)
+        return -1;
+    return put_patch(e, sb, PATCH_LINK, place, target, replace, err);
 }
 
 int engine_file_mkdir(struct engine *e, const char *id, struct file_path path, struct err *err)

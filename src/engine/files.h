@@ -23,9 +23,16 @@ int engine_file_write(struct engine *e, const char *id, struct file_path path, c
 /* A file that is read or written piece by piece. */
 struct file_stream;
 
-/* size is what the file has now; it may grow, and a kernel file says 0. */
+/* A part of a file, in bytes. */
+struct file_range {
+    uint64_t offset; /* at most INT64_MAX; past the end there is nothing */
+    uint64_t most;   /* 0 = to the end */
+};
+
+/* size is what the whole file has now; it may grow, and a kernel file says 0. */
 int engine_file_open_read(struct engine *e, const char *id, struct file_path path,
-                          struct file_stream **ret, uint64_t *ret_size, struct err *err);
+                          struct file_range range, struct file_stream **ret, uint64_t *ret_size,
+                          struct err *err);
 /* The next bytes, which stay until the next call: how many, 0 at the end. */
 ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *err);
 
@@ -59,6 +66,13 @@ int engine_file_info(struct engine *e, const char *id, const json_t *paths, bool
                      bool base64, json_t **ret, struct err *err);
 int engine_file_move(struct engine *e, const char *id, struct file_path from, struct file_path to,
                      struct err *err);
+/* A file, or a directory with all that is in it. What is there already is ERR_CONFLICT unless it is
+ * to be replaced; parents are made. One that fails may leave some of it. */
+int engine_file_copy(struct engine *e, const char *id, struct file_path from, struct file_path to,
+                     bool replace, struct err *err);
+/* A symbolic link that says target, whatever that is. As for a copy. */
+int engine_file_symlink(struct engine *e, const char *id, const char *target, struct file_path path,
+                        bool replace, struct err *err);
 int engine_file_mkdir(struct engine *e, const char *id, struct file_path path, struct err *err);
 int engine_file_rmdir(struct engine *e, const char *id, struct file_path path, struct err *err);
 int engine_file_chmod(struct engine *e, const char *id, struct file_path path, const char *mode,

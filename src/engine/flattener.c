@@ -108,16 +108,12 @@ static void *run(void *arg)
 
     thread_is_background();
     while (wait_for_work(f)) {
-        json_t *all, *one;
-        size_t i;
+        json_t *all, *list;
 
         engine_snapshot_list(e, NULL, NULL, &all);
-        json_array_foreach(json_object_get(all, "snapshots"), i, one)
-        {
-            if (stops(f))
-                break;
-            look_at(e, one);
-        }
+        list = json_object_get(all, "snapshots");
+        for (size_t i = json_array_size(list); i-- > 0 && !stops(f);) /* from the oldest on */
+            look_at(e, json_array_get(list, i));
         json_decref(all);
     }
     return NULL;

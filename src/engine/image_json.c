@@ -1,9 +1,9 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/image_json_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
-#include "engine/policy.h"
 #include "image/image.h"
 
 /* What an image looks like to callers. */
@@ -13,7 +13,7 @@
 static char *name_of(const struct engine *e, const struct image *image)
 {
     return xasprintf("%s%s", image->name,
-                     policy_is_short_name(e->policy, image->name) ? ":latest" : "");
+                     image_policy_is_short_name(e->policy, image->name) ? ":latest" : "");
 }
 
 static const char *or_empty(const char *s)

@@ -8,10 +8,11 @@
 #include "engine/build_cache_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/image_json_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
-#include "engine/policy.h"
+#include "engine/news_internal.h"
 #include "engine/pull_policy.h"
 #include "engine/pulls_internal.h"
 #include "engine/sandbox_internal.h"
@@ -29,7 +30,7 @@
 
 int engine_image_get(struct engine *e, const char *name, json_t **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, name);
+    auto_free char *reference = image_policy_reference(e->policy, name);
     struct image *image;
 
     if (image_get(e->images, reference, &image, err) < 0)
@@ -52,7 +53,7 @@ int engine_image_list(struct engine *e, json_t **ret, struct err *err)
 int engine_image_catalog(struct engine *e, json_t **ret, struct err *err)
 {
     (void)err;
-    *ret = json_pack("{s:o}", "images", policy_catalog(e->policy));
+    *ret = json_pack("{s:o}", "images", image_policy_catalog(e->policy));
     return 0;
 }
 
@@ -74,7 +75,7 @@ int image_check_allowed(struct engine *e, const char *name, struct err *err)
 {
     auto_free char *known = image_of_id(e, name);
 
-    return policy_check(e->policy, known && *known ? known : name, err);
+    return image_policy_check(e->policy, known && *known ? known : name, err);
 }
 
 /* ---- pull ---- */
@@ -119,18 +120,18 @@ static int pull_whole(struct engine *e, const struct image_pull *pull,
 
 static int check_pull(struct engine *e, const struct pull_request *req, struct err *err)
 {
-    if (policy_check(e->policy, req->reference, err) < 0)
+    if (image_policy_check(e->policy, req->reference, err) < 0)
         return -1;
     if (is_local(req->reference))
         return err_code(err, ERR_INVALID, "bad_image_name",
                         "%s cannot be pulled: it is on this machine or nowhere", req->reference);
-    return req->name ? policy_check_new_name(e->policy, req->name, true, err) : 0;
+    return req->name ? image_policy_check_new_name(e->policy, req->name, true, err) : 0;
 }
 
 static int pull_image(struct engine *e, const struct pull_request *req,
                       const struct engine_watch *watch, struct image **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, req->reference);
+    auto_free char *reference = image_policy_reference(e->policy, req->reference);
     const char *name = req->name ? req->name : reference;
     struct image_pull what = {
         .reference = reference,
@@ -224,7 +225,7 @@ static int pull_and_take(struct engine *e, const struct image_pull *pull,
 int image_obtain(struct engine *e, const struct sandbox_request *req,
                  const struct engine_watch *watch, struct image **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, req->image);
+    auto_free char *reference = image_policy_reference(e->policy, req->image);
     struct image_pull pull = {.reference = reference,
                               .username = req->username,
                               .password = req->password,
@@ -254,7 +255,7 @@ int image_obtain(struct engine *e, const struct sandbox_request *req,
 
 int image_check_archived(const char *name, void *arg, struct err *err)
 {
-    return policy_check_new_name(arg, name, true, err);
+    return image_policy_check_new_name(arg, name, true, err);
 }
 
 /* An import tells its caller by itself; whether that one is still there is asked here. */
@@ -273,7 +274,7 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     struct image *image;
     int r;
 
-    if ((name && policy_check_new_name(e->policy, name, false, err) < 0) ||
+    if ((name && image_policy_check_new_name(e->policy, name, false, err) < 0) ||
         space_check(e, err) < 0 || worker_begin(e, err) < 0)
         return -1;
     r = image_import(e->images, path, name, watch ? on_import : NULL, (void *)(uintptr_t)watch,
@@ -283,6 +284,9 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     if (r < 0)
         return -1;
     images_keep_budget(e, image->id);
+    engine_tell(
+        e, "image.imported", "",
+        json_pack("{s:s, s:s}", "name", image->name ? image->name : "", "imageId", image->id));
     *ret = image_json(e, image);
     return 0;
 }
@@ -292,10 +296,10 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
 int engine_image_tag(struct engine *e, const char *name, const char *new_name, json_t **ret,
                      struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, name);
+    auto_free char *reference = image_policy_reference(e->policy, name);
     struct image *image;
 
-    if (policy_check_new_name(e->policy, new_name, false, err) < 0 ||
+    if (image_policy_check_new_name(e->policy, new_name, false, err) < 0 ||
         image_tag(e->images, reference, new_name, &image, err) < 0)
         return -1;
     images_collect(e);
@@ -305,10 +309,11 @@ int engine_image_tag(struct engine *e, const char *name, const char *new_name, j
 
 int engine_image_remove(struct engine *e, const char *name, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, name);
+    auto_free char *reference = image_policy_reference(e->policy, name);
 
     if (images_remove(e, reference, err) < 0)
         return -1;
+    engine_tell(e, "image.removed", "", json_pack("{s:s}", "name", reference));
     images_collect(e);
     return 0;
 }
@@ -331,5 +336,8 @@ int engine_image_prune(struct engine *e, const struct prune_request *req, json_t
         return -1;
     *ret = json_pack("{s:o, s:I, s:b}", "removed", images_json(e, removed, n), "bytes",
                      (json_int_t)bytes, "dryRun", req->dry_run);
+    if (!req->dry_run && n > 0)
+        engine_tell(e, "image.pruned", "",
+                    json_pack("{s:I, s:I}", "images", (json_int_t)n, "bytes", (json_int_t)bytes));
     return 0;
 }

@@ -10,8 +10,8 @@ struct engine;
 struct engine_watch;
 struct err;
 
-/* Names may be short ones (engine/policy.h): the store does not know those. Image is the object of
- * the contract; its name is what to ask for to get exactly this image. */
+/* Names may be short ones (engine/image_policy.h): the store does not know those. Image is the
+ * object of the contract; its name is what to ask for to get exactly this image. */
 
 /* Image */
 int engine_image_get(struct engine *e, const char *name, json_t **ret, struct err *err);

@@ -5,9 +5,9 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/health.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
-#include "engine/policy.h"
 #include "engine/warm_internal.h"
 #include "image/image.h"
 
@@ -131,7 +131,7 @@ void engine_image_let_go(struct engine *e, const char *id)
 
 static bool name_means(struct engine *e, const char *name, const char *id)
 {
-    auto_free char *reference = name ? policy_reference(e->policy, name) : NULL;
+    auto_free char *reference = name ? image_policy_reference(e->policy, name) : NULL;
     struct image *image = NULL;
     bool yes = reference && image_get(e->images, reference, &image, NULL) == 0 &&
                strcmp(image->id, id) == 0;

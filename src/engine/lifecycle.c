@@ -12,6 +12,10 @@
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/network_internal.h"
+#include "engine/networks_internal.h"
+#include "engine/news_internal.h"
+#include "engine/ports_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
@@ -23,6 +27,7 @@
 #include "engine/stop_internal.h"
 #include "engine/turn_internal.h"
 #include "engine/warm_internal.h"
+#include "engine/watch.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
 #include "model/sandbox.h"
@@ -50,16 +55,49 @@ static void give_up(struct engine *e, struct sandbox *sb)
     reaper_doom(e, sb);
 }
 
-static int start(struct engine *e, struct sandbox *sb, const struct image *image, struct err *err)
+static json_t *expiry_json(const struct sandbox *sb)
+{
+    return json_integer(sb->expires_ms == EXPIRES_NEVER ? 0 : sb->expires_ms);
+}
+
+static void tell_created(struct engine *e, struct sandbox *sb)
+{
+    json_t *more = json_pack("{s:I, s:o}", "createdAt", (json_int_t)sb->created_ms, "expiresAt",
+                             expiry_json(sb));
+
+    pthread_mutex_lock(&sb->lock);
+    (void)json_object_set_new(more, "metadata", json_deep_copy(sb->spec.metadata));
+    pthread_mutex_unlock(&sb->lock);
+    sandbox_tell(e, sb, "sandbox.created", more);
+}
+
+static void tell_failed(struct engine *e, struct sandbox *sb, const struct err *err)
+{
+    sandbox_tell(e, sb, "sandbox.error",
+                 json_pack("{s:s, s:s}", "code", err && err->code ? err->code : "internal", "error",
+                           err ? err->text : ""));
+}
+
+static int launch(struct engine *e, struct sandbox *sb, const struct image *image,
+                  const struct engine_watch *watch, struct err *err)
+{
+    if (watch && watch->makes && watch->makes(sb->box.id, watch->arg, err) < 0)
+        return -1;
+    return sb->warm ? warm_launch(e, sb, err) : sandbox_launch(e, sb, image, err);
+}
+
+static int start(struct engine *e, struct sandbox *sb, const struct image *image,
+                 const struct engine_watch *watch, struct err *err)
 {
     int r;
 
     turn_await(&sb->turn);
     roster_add(e, sb, true);
-    r = sb->warm ? warm_launch(e, sb, err) : sandbox_launch(e, sb, image, err);
+    r = launch(e, sb, image, watch, err);
     if (r == 0)
         r = sandbox_move(sb, SANDBOX_RUNNING, NULL, err);
     if (r < 0) {
+        tell_failed(e, sb, err);
         give_up(e, sb);
     } else {
         reaper_watch(e, sb);
@@ -69,6 +107,7 @@ static int start(struct engine *e, struct sandbox *sb, const struct image *image
             writer_count(e, "created");
             writer_leave(e, writer_put_state(e, sb));
         }
+        tell_created(e, sb);
     }
     turn_give(&sb->turn);
     return r;
@@ -114,10 +153,10 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
     return 0;
 }
 
-/* Takes spec. */
+/* Takes spec, and exposed once it has it (NULL then). */
 static int create(struct engine *e, const struct sandbox_request *req,
-                  const struct engine_watch *watch, struct sandbox_spec *spec, json_t **ret,
-                  struct err *err)
+                  const struct engine_watch *watch, struct sandbox_spec *spec,
+                  struct exposed **exposed, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct image *image;
@@ -135,11 +174,13 @@ static int create(struct engine *e, const struct sandbox_request *req,
     sb->spec = *spec;
     sb->promised_mb = spec->limits.disk_mb;
     sb->state = SANDBOX_CREATING;
+    if (*exposed)
+        exposed_give(e, steal_ptr(*exposed), sb);
     sb->created_ms = now_ms();
     sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec->timeout_s));
     sb->patches = json_array_size(req->patches) > 0 ? req->patches : NULL;
     atomic_store(&sb->unfinished, sb->patches != NULL);
-    r = start(e, sb, image, err);
+    r = start(e, sb, image, watch, err);
     sb->patches = NULL;
     if (r == 0)
         image_touch(e->images, image->name);
@@ -153,6 +194,7 @@ static int create(struct engine *e, const struct sandbox_request *req,
 int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err)
 {
+    struct exposed *exposed = NULL;
     struct sandbox_spec spec;
     struct mount_pins pins;
     int r;
@@ -161,9 +203,14 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
         return -1;
     r = mounts_read(e, req, &spec, &pins, err);
     if (r == 0)
-        r = create(e, req, watch, &spec, ret, err);
+        r = networks_read(e, req->networks, &spec.networks, err);
+    if (r == 0)
+        r = ports_read(e, req, &spec, &exposed, err);
+    if (r == 0)
+        r = create(e, req, watch, &spec, &exposed, ret, err);
     else
         sandbox_spec_done(&spec);
+    exposed_drop(e, exposed);
     mounts_unpin(e, &pins);
     return r;
 }
@@ -188,13 +235,43 @@ bool engine_has(struct engine *e, const char *id)
     return sandbox_get(e, id, &sb, NULL) == 0;
 }
 
-int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err)
+static bool is_picked(struct sandbox *sb, const struct sandbox_pick *pick)
+{
+    const char *value;
+    bool yes = true;
+
+    if (pick->id && strcmp(pick->id, sb->box.id) != 0)
+        return false;
+    if (pick->key) {
+        pthread_mutex_lock(&sb->lock);
+        value = json_string_value(json_object_get(sb->spec.metadata, pick->key));
+        yes = value && strcmp(value, pick->value) == 0;
+        pthread_mutex_unlock(&sb->lock);
+    }
+    return yes;
+}
+
+bool engine_picks(struct engine *e, const struct sandbox_pick *pick, const char *id)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    return sandbox_get(e, id, &sb, NULL) == 0 && is_picked(sb, pick);
+}
+
+static bool is_picked_arg(struct sandbox *sb, const void *pick)
+{
+    return is_picked(sb, pick);
+}
+
+/* Of one that is gone nobody knows any more who might have known of it. */
+int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *name,
+                      char ret[ID_SIZE], struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct err why = {0};
 
-    if (roster_find_named(e, name, &sb, &why) < 0) {
-        if (why.kind == ERR_NOT_FOUND)
+    if (roster_find_named(e, name, pick ? is_picked_arg : NULL, pick, &sb, &why) < 0) {
+        if (why.kind == ERR_NOT_FOUND && !pick)
             return gone_explain(e, name, err);
         if (err)
             *err = why;
@@ -215,6 +292,8 @@ static bool matches(struct sandbox *sb, const struct sandbox_query *q)
     json_t *value;
     bool yes = true;
 
+    if (q->pick && !is_picked(sb, q->pick))
+        return false;
     pthread_mutex_lock(&sb->lock);
     if (q->status)
         yes = strcmp(q->status, sandbox_state_name(sb->state)) == 0;
@@ -283,6 +362,10 @@ static void count_removed(struct engine *e, enum removal why)
     writer_count(e, why == REMOVED_BY_EXPIRY ? "expired" : "killed");
 }
 
+static const char *const removal_words[] = {[REMOVED_BY_CALL] = "requested",
+                                            [REMOVED_BY_EXPIRY] = "expired",
+                                            [REMOVED_BY_STOP] = "daemon_stop"};
+
 /* From here on nobody can find it; if the row cannot be written, removing goes on all the same, and
  * at worst a later start finds a sandbox whose processes are gone. The disk is synced while the box
  * is killed: that the row is written leads a later start to the same end, and a power cut, which a
@@ -307,6 +390,8 @@ static int end_removed(struct engine *e, struct sandbox *sb, enum removal why, s
     }
     if (writer_wait(e, row, &write_err) < 0)
         log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
+    sandbox_tell(e, sb, why == REMOVED_BY_EXPIRY ? "sandbox.expired" : "sandbox.killed",
+                 json_pack("{s:s}", "reason", removal_words[why]));
     return r;
 }
 
@@ -366,19 +451,32 @@ int engine_remove(struct engine *e, const char *id, struct err *err)
 /* Whoever is told that it is paused finds it so after a restart: a start freezes the boxes whose
  * rows say so and lets all others go on, so row and box agree whenever the daemon dies. The row is
  * written while the processes come to rest. */
-static int pause_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+static int pause_for(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
 {
-    if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, NULL, err) < 0)
+    if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, reason, err) < 0)
         return -1;
     runtime_begin_pause(e->runtime, &sb->box);
     if (writer_wait(e, writer_put_state(e, sb), err) == 0 &&
-        runtime_pause(e->runtime, &sb->box, true, err) == 0)
+        runtime_pause(e->runtime, &sb->box, true, err) == 0) {
+        sandbox_tell(e, sb, "sandbox.paused",
+                     json_pack("{s:s}", "reason", reason ? reason : "requested"));
         return 0;
+    }
     if (!sandbox_is_committing(sb))
         (void)runtime_pause(e->runtime, &sb->box, false, NULL);
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     writer_leave(e, writer_put_state(e, sb));
     return -1;
+}
+
+static int pause_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    return pause_for(e, sb, NULL, err);
+}
+
+static int pause_in_turn_by_alert(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    return pause_for(e, sb, "alert", err);
 }
 
 static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
@@ -403,9 +501,11 @@ static int resume_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
     if (runtime_pause(e->runtime, &sb->box, false, err) < 0)
         return -1;
     interrupt_await(sb);
-    if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0)
+    if (sandbox_move(sb, SANDBOX_RUNNING, NULL, err) < 0 ||
+        writer_wait(e, writer_put_state(e, sb), err) < 0)
         return -1;
-    return writer_wait(e, writer_put_state(e, sb), err);
+    sandbox_tell(e, sb, "sandbox.resumed", NULL);
+    return 0;
 }
 
 static int change(struct engine *e, const char *id,
@@ -431,6 +531,11 @@ int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err
     return change(e, id, pause_in_turn, ret, err);
 }
 
+int engine_pause_by_alert(struct engine *e, const char *id, json_t **ret, struct err *err)
+{
+    return change(e, id, pause_in_turn_by_alert, ret, err);
+}
+
 int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     return change(e, id, resume_in_turn, ret, err);
@@ -446,7 +551,7 @@ static int check_there(struct sandbox *sb, enum sandbox_state *ret, struct err *
     return *ret == SANDBOX_REMOVING ? sandbox_check_running(sb, err) : 0;
 }
 
-static int stop_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+static int stop_for(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
 {
     enum sandbox_state state;
 
@@ -454,10 +559,24 @@ static int stop_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return -1;
     if (state == SANDBOX_STOPPED)
         return 0;
-    if (sandbox_halt(e, sb, "requested", err) < 0)
+    if (sandbox_halt(e, sb, reason, err) < 0)
         return -1;
+    sandbox_tell(e, sb, "sandbox.stopped", json_pack("{s:s}", "reason", reason));
     quiet_make_ready(e, sb);
     return 0;
+}
+
+static int stop_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    return stop_for(e, sb, "requested", err);
+}
+
+/* Who was about to have it stopped may be told that it runs on. */
+static int let_run_on(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    if (!drain_clear(sb))
+        return 0;
+    return writer_wait(e, writer_put(e, sb), err);
 }
 
 static int start_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
@@ -467,12 +586,15 @@ static int start_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
     if (check_there(sb, &state, err) < 0)
         return -1;
     if (state == SANDBOX_RUNNING)
-        return 0;
+        return let_run_on(e, sb, err);
     if (state != SANDBOX_STOPPED)
         return sandbox_check_running(sb, err);
     if (space_check(e, err) < 0)
         return -1;
-    return sandbox_boot(e, sb, 0, err);
+    if (sandbox_boot(e, sb, 0, err) < 0)
+        return -1;
+    sandbox_tell(e, sb, "sandbox.started", json_pack("{s:o}", "expiresAt", expiry_json(sb)));
+    return 0;
 }
 
 /* A commit reads the disk of a box that stands still, or of none. */
@@ -497,6 +619,22 @@ int engine_stop_sandbox(struct engine *e, const char *id, json_t **ret, struct e
         return -1;
     main_stop(e, sb); /* before its turn: it waits for an agent */
     return change_uncommitted(e, sb, stop_in_turn, ret, err);
+}
+
+int sandbox_stop(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
+{
+    int r;
+
+    if (turn_take(e, &sb->commit_turn, NULL) < 0)
+        return sandbox_stands_still(err);
+    r = turn_take(e, &sb->turn, err);
+    if (r == 0) {
+        if (drain_check(sb, NULL) < 0)
+            r = stop_for(e, sb, reason, err);
+        turn_give(&sb->turn);
+    }
+    turn_give(&sb->commit_turn);
+    return r;
 }
 
 int engine_start_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err)
@@ -544,8 +682,10 @@ int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **
             sandbox_set_expiry(sb, now, expires_ms);
         r = writer_wait(e, writer_put(e, sb), err);
     }
-    if (r == 0)
+    if (r == 0) {
         *ret = sandbox_json(e, sb);
+        sandbox_tell(e, sb, "sandbox.renewed", json_pack("{s:o}", "expiresAt", expiry_json(sb)));
+    }
     turn_give(&sb->turn);
     return r;
 }

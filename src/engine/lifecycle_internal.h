@@ -15,3 +15,7 @@ enum removal { REMOVED_BY_CALL, REMOVED_BY_EXPIRY, REMOVED_BY_STOP };
 /* ERR_NOT_FOUND when someone else removed it first. REMOVED_BY_EXPIRY: ERR_CONFLICT when it was
  * renewed meanwhile. REMOVED_BY_CALL: the main process is first asked to end. */
 int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struct err *err);
+
+/* Of one that is drained the processes are ended now, whatever its main process says; fine if it
+ * has none, or was told to run on meanwhile. */
+int sandbox_stop(struct engine *e, struct sandbox *sb, const char *reason, struct err *err);

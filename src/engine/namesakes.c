@@ -122,32 +122,51 @@ void namesakes_remove(struct namesakes *names, struct sandbox *sb)
     settle(names, named);
 }
 
-static int tell_several(const struct named *named, struct err *err)
+/* Those that match, the newest first: at most IDS_TOLD of them; how many there are in all. */
+static unsigned select_some(const struct named *named,
+                            bool (*match)(struct sandbox *sb, const void *arg), const void *arg,
+                            struct sandbox *ret[IDS_TOLD])
 {
-    char ids[IDS_TOLD * (ID_SIZE + 2)] = "", more[32] = "";
-    const struct sandbox *sb = named->first;
+    unsigned n = 0;
 
-    for (unsigned i = 0; sb && i < IDS_TOLD; i++, sb = sb->name_next) {
-        size_t len = strlen(ids);
-
-        (void)snprintf(ids + len, sizeof(ids) - len, "%s%s", i ? ", " : "", sb->box.id);
+    for (struct sandbox *sb = named->first; sb && (match || n < IDS_TOLD); sb = sb->name_next) {
+        if (match && !match(sb, arg))
+            continue;
+        if (n < IDS_TOLD)
+            ret[n] = sb;
+        n++;
     }
-    if (named->count > IDS_TOLD)
-        (void)snprintf(more, sizeof(more), " and %u more", named->count - IDS_TOLD);
-    return err_code(err, ERR_CONFLICT, "name_ambiguous",
-                    "%u sandboxes are named \"%.32s\": %s%s; use an id", named->count, named->name,
-                    ids, more);
+    return match ? n : named->count;
 }
 
-int namesakes_find(const struct namesakes *names, const char *name, struct sandbox **ret,
-                   struct err *err)
+static int tell_several(const char *name, struct sandbox *const some[IDS_TOLD], unsigned n,
+                        struct err *err)
+{
+    char ids[IDS_TOLD * (ID_SIZE + 2)] = "", more[32] = "";
+
+    for (unsigned i = 0; i < n && i < IDS_TOLD; i++) {
+        size_t len = strlen(ids);
+
+        (void)snprintf(ids + len, sizeof(ids) - len, "%s%s", i ? ", " : "", some[i]->box.id);
+    }
+    if (n > IDS_TOLD)
+        (void)snprintf(more, sizeof(more), " and %u more", n - IDS_TOLD);
+    return err_code(err, ERR_CONFLICT, "name_ambiguous",
+                    "%u sandboxes are named \"%.32s\": %s%s; use an id", n, name, ids, more);
+}
+
+int namesakes_find(const struct namesakes *names, const char *name,
+                   bool (*match)(struct sandbox *sb, const void *arg), const void *arg,
+                   struct sandbox **ret, struct err *err)
 {
     const struct named *named = find(names, name);
+    struct sandbox *some[IDS_TOLD];
+    unsigned n = named ? select_some(named, match, arg, some) : 0;
 
-    if (!named || named->count == 0)
+    if (n == 0)
         return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", name);
-    if (named->count > 1)
-        return tell_several(named, err);
-    *ret = named->first;
+    if (n > 1)
+        return tell_several(name, some, n, err);
+    *ret = some[0];
     return 0;
 }

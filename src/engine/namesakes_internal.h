@@ -22,7 +22,8 @@ void namesakes_unreserve(struct namesakes *names, const char *name);
 void namesakes_add(struct namesakes *names, struct sandbox *sb);
 void namesakes_remove(struct namesakes *names, struct sandbox *sb);
 
-/* The one sandbox that has it. ERR_NOT_FOUND when there is none; ERR_CONFLICT "name_ambiguous" with
- * ids when there are several. */
-int namesakes_find(const struct namesakes *names, const char *name, struct sandbox **ret,
-                   struct err *err);
+/* The one sandbox that has it and matches (NULL = each does). ERR_NOT_FOUND when there is none;
+ * ERR_CONFLICT "name_ambiguous" with ids when there are several. */
+int namesakes_find(const struct namesakes *names, const char *name,
+                   bool (*match)(struct sandbox *sb, const void *arg), const void *arg,
+                   struct sandbox **ret, struct err *err);

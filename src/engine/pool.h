@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id.h"
 #include "engine/sandboxes.h"
 
 struct engine;
@@ -20,7 +21,9 @@ struct pool_request {
     /* Id or name; its image, limits and workdir, unless they are given here. */
     const char *template;
     struct maybe_number memory_mb, cpu_cores, pids, disk_mb;
-    bool network;
+    const json_t *network; /* as in a create */
+    /* What waits in each of them, for who set engine_pool_helper(); NULL = nothing. */
+    const json_t *helper;
     uint32_t size;
 };
 
@@ -39,3 +42,14 @@ int engine_pool_remove(struct engine *e, const char *id, struct err *err);
 
 /* Is this a list of profiles as the configuration has them? ERR_INVALID says what it must be. */
 int pool_profiles_check(const char *text, struct err *err);
+
+/* ---- helpers: commands that run in boxes of the pool before somebody asks for those ---- */
+
+/* Makes the command of a profile's helper, which the caller frees; NULL = it has none. It is ready
+ * once it has written a line. Before engine_start(). */
+void engine_pool_helper(struct engine *e, char **(*argv)(const json_t *helper));
+/* The exec of the helper that came with the sandbox, for the caller alone until it is given back;
+ * false when there is none, or another has it. One that was ended, or might be, is not given back.
+ */
+bool engine_helper_take(struct engine *e, const char *id, char ret_exec[ID_SIZE]);
+void engine_helper_give(struct engine *e, const char *id);

@@ -66,7 +66,7 @@ static int list(struct engine *e, const char *id, bool top, json_t **ret, struct
 
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
-    l.memory_limit = (double)sb->spec.limits.memory_mb * (1 << 20);
+    l.memory_limit = (double)sandbox_limits(sb).memory_mb * (1 << 20);
     l.items = json_array();
     if (agent_items(e, sb, CALL_PS, NULL, add_process, &l, err) < 0) {
         json_decref(l.items);

@@ -11,6 +11,7 @@
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
+#include "engine/news_internal.h"
 #include "engine/pulls_internal.h"
 #include "engine/space_internal.h"
 #include "engine/threads_internal.h"
@@ -179,6 +180,14 @@ static void finish(struct shared_pull *p, int result, const struct err *err)
     pthread_mutex_unlock(&all->lock);
 }
 
+static void tell_pulled(struct engine *e, const struct image *image)
+{
+    log_info("image pulled", "name", image->name, "id", image->id);
+    engine_tell(e, "image.pulled", "",
+                json_pack("{s:s, s:s, s:I}", "name", image->name, "imageId", image->id, "size",
+                          (json_int_t)image->size));
+}
+
 static void *pull_main(void *arg)
 {
     struct shared_pull *p = arg;
@@ -188,7 +197,7 @@ static void *pull_main(void *arg)
     int r = image_pull(e->images, &p->what, on_progress, p, &image, &err);
 
     if (r == 0)
-        log_info("image pulled", "name", image->name, "id", image->id);
+        tell_pulled(e, image);
     finish(p, r, &err);
     thread_is_background();
     images_collect(e); /* it may have replaced one */

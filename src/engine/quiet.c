@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "engine/boot_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/idle_internal.h"
+#include "engine/network_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/volumes_internal.h"
@@ -96,6 +98,7 @@ static int take_away(struct engine *e, struct sandbox *sb, struct err *err)
 {
     if (runtime_stop(e->runtime, &sb->box, err) < 0)
         return -1;
+    network_detach(e, sb);
     quiet_set(sb, QUIET_NOTHING);
     volumes_settle(e, sb->spec.mounts);
     return 0;
@@ -313,6 +316,7 @@ void files_done(struct sandbox *sb)
 {
     if (!sb)
         return;
+    idle_note(sb);
     pthread_mutex_lock(&sb->lock);
     sb->visits--;
     if (sb->quiet == QUIET_BOX) /* what is ready for a start is so for longer */

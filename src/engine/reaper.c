@@ -12,7 +12,9 @@
 #include "engine/boot_internal.h"
 #include "engine/destroyer_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/idle_internal.h"
 #include "engine/lifecycle_internal.h"
+#include "engine/news_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -28,6 +30,7 @@ struct reaper {
     pthread_mutex_t lock;
     pthread_cond_t tick;
     bool stop, running;
+    int64_t idle_ns; /* when some sandbox may be idle; INT64_MAX = none */
     int epoll_fd, wake_fd;
     struct sandbox *ended; /* the watcher's: those whose turn another has */
     pthread_t sweeper, watcher;
@@ -35,6 +38,8 @@ struct reaper {
 
 #define WAKE_SERIAL 0  /* serials of sandboxes start at 1 */
 #define AGAIN_MS    50 /* until the watcher tries again to have a turn */
+
+#define IDLE_LOOK_NS (1000 * 1000000ll)
 
 void reaper_doom(struct engine *e, struct sandbox *sb)
 {
@@ -87,28 +92,80 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
     return r;
 }
 
+void reaper_look_at(struct engine *e, int64_t when_ns)
+{
+    struct reaper *r = e->reaper;
+
+    pthread_mutex_lock(&r->lock);
+    if (when_ns < r->idle_ns) {
+        r->idle_ns = when_ns;
+        pthread_cond_broadcast(&r->tick);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* With the lock held. When time is set back nothing is lost: it is the monotonic clock. */
+static void look_for_idle(struct engine *e, struct reaper *r)
+{
+    int64_t next;
+
+    r->idle_ns = INT64_MAX;
+    pthread_mutex_unlock(&r->lock);
+    next = idle_sweep(e);
+    pthread_mutex_lock(&r->lock);
+    if (next < r->idle_ns)
+        r->idle_ns = next;
+}
+
+static void sweep(struct engine *e, struct reaper *r)
+{
+    struct err err = {0};
+    unsigned n;
+
+    pthread_mutex_unlock(&r->lock);
+    if (engine_sweep(e, &n, &err) < 0)
+        log_error("an expired sandbox could not be removed", "error", err.text);
+    pthread_mutex_lock(&r->lock);
+}
+
+/* With the lock held: what is next, and by then at most. However many become idle one after the
+ * other, they are looked for once in IDLE_LOOK_NS. */
+static void wait_until(struct reaper *r, int64_t sweep_ns, int64_t looked_ns)
+{
+    while (!r->stop) {
+        int64_t idle_ns = r->idle_ns, next;
+        struct timespec until;
+
+        if (idle_ns < looked_ns + IDLE_LOOK_NS)
+            idle_ns = looked_ns + IDLE_LOOK_NS;
+        next = r->idle_ns < INT64_MAX && idle_ns < sweep_ns ? idle_ns : sweep_ns;
+        if (mono_ns() >= next)
+            return;
+        until = (struct timespec){.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
+        (void)pthread_cond_timedwait(&r->tick, &r->lock, &until);
+    }
+}
+
 static void *sweeper_main(void *arg)
 {
     struct engine *e = arg;
     struct reaper *r = e->reaper;
-    unsigned every = e->config.sweep_s ? e->config.sweep_s : 1;
+    int64_t every_ns = (e->config.sweep_s ? e->config.sweep_s : 1) * 1000000000ll;
+    int64_t sweep_ns = mono_ns() + every_ns, looked_ns = 0;
 
     pthread_mutex_lock(&r->lock);
-    while (!r->stop) {
-        struct timespec until;
-        struct err err = {0};
-        unsigned n;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += every;
-        while (!r->stop && pthread_cond_timedwait(&r->tick, &r->lock, &until) != ETIMEDOUT)
-            ;
+    for (;;) {
+        wait_until(r, sweep_ns, looked_ns);
         if (r->stop)
             break;
-        pthread_mutex_unlock(&r->lock);
-        if (engine_sweep(e, &n, &err) < 0)
-            log_error("an expired sandbox could not be removed", "error", err.text);
-        pthread_mutex_lock(&r->lock);
+        if (mono_ns() >= r->idle_ns) {
+            looked_ns = mono_ns();
+            look_for_idle(e, r);
+        }
+        if (mono_ns() >= sweep_ns) {
+            sweep(e, r);
+            sweep_ns = mono_ns() + every_ns;
+        }
     }
     pthread_mutex_unlock(&r->lock);
     return NULL;
@@ -155,6 +212,10 @@ static void note_ended(struct engine *e, struct sandbox *sb)
         writer_leave(e, writer_put(e, sb));
         quiet_leave_rest(e, sb);
         log_warn("a sandbox ended by itself", "id", sb->box.id);
+        sandbox_tell(e, sb, "sandbox.lost", json_pack("{s:s}", "reason", "agent_lost"));
+        sandbox_tell(
+            e, sb, "sandbox.error",
+            json_pack("{s:s, s:s}", "code", "agent_lost", "error", "the sandbox ended by itself"));
     }
 }
 
@@ -224,6 +285,7 @@ struct reaper *reaper_new(void)
     pthread_mutex_init(&r->lock, NULL);
     cond_init_monotonic(&r->tick);
     r->epoll_fd = r->wake_fd = -1;
+    r->idle_ns = INT64_MAX;
     return r;
 }
 

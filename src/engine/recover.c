@@ -9,8 +9,13 @@
 #include "engine/background_internal.h"
 #include "engine/boot_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/idle_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/modify_internal.h"
 #include "engine/mounts_internal.h"
+#include "engine/network_internal.h"
+#include "engine/news_internal.h"
+#include "engine/ports_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/recover_internal.h"
@@ -93,11 +98,14 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     bool unfinished = json_is_true(json_object_get(config, SANDBOX_UNFINISHED));
     int r = sandbox_spec_load(config, &spec, err);
 
-    json_decref(config);
-    if (r < 0)
+    if (r < 0) {
+        json_decref(config);
         return NULL;
+    }
     sb = sandbox_alloc(e, &box);
     sb->spec = spec;
+    drain_load(sb, json_object_get(config, SANDBOX_DRAINING));
+    json_decref(config);
     atomic_store(&sb->unfinished, unfinished);
     sb->state = row->state;
     sb->reason = row->reason ? xstrdup(row->reason) : NULL;
@@ -187,6 +195,7 @@ static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
     (void)sandbox_move_stopped(e, sb, reason, NULL);
     writer_leave(e, writer_put(e, sb));
     log_info("sandbox is stopped", "id", sb->box.id, "reason", reason);
+    sandbox_tell(e, sb, "sandbox.lost", json_pack("{s:s}", "reason", reason));
 }
 
 /* One that a daemon was about to start, or to stop, may have a box. A process in the row is of a
@@ -218,7 +227,11 @@ static void keep_running(struct engine *e, struct sandbox *sb)
     /* What was killed for memory before us was told then, and is not the next command's end. */
     if (runtime_stats(e->runtime, &sb->box, &stats, NULL) == 0)
         sb->oom_seen = stats.oom_kills;
+    modify_recover(e, sb);
+    network_adopt(e, sb);
     reaper_watch(e, sb);
+    idle_begin(e, sb);
+    drain_recover(e, sb);
 }
 
 /* In its turn. True = it was never finished, and goes. */
@@ -256,14 +269,17 @@ static bool recover_in_turn(struct engine *e, struct sandbox *sb, const struct s
         writer_leave(e, writer_put(e, sb)); /* it is of a cay that wrote none */
     if (row->state == SANDBOX_STOPPED) {
         keep_stopped(e, sb, row);
+        ports_recover(e, sb);
         return false;
     }
     if (alive != 1) {
         stop_as(e, sb, same_boot ? "lost" : "reboot");
+        ports_recover(e, sb);
         return false;
     }
     keep_running(e, sb);
     mounts_recover(e, sb);
+    ports_recover(e, sb);
     if (creating || sb->box.pid != row->pid)
         writer_leave(e, writer_put(e, sb));
     return false;

@@ -7,6 +7,7 @@
 #include "engine/boot_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/news_internal.h"
 #include "engine/quiet_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/snapshots.h"
@@ -112,8 +113,8 @@ static int restore(struct engine *e, struct sandbox *sb, const char *image_id, s
     return r;
 }
 
-static int in_turn(struct engine *e, struct sandbox *sb, const char *image_id, json_t **ret,
-                   struct err *err)
+static int in_turn(struct engine *e, struct sandbox *sb, const char *image_id,
+                   const char *snapshot_id, json_t **ret, struct err *err)
 {
     struct image *image = NULL;
     int r;
@@ -124,8 +125,10 @@ static int in_turn(struct engine *e, struct sandbox *sb, const char *image_id, j
                                       : images_take_id(e, image_id, &image, err);
     if (r == 0)
         r = restore(e, sb, image_id, err);
-    if (r == 0)
+    if (r == 0) {
         *ret = sandbox_json(e, sb);
+        sandbox_tell(e, sb, "sandbox.restored", json_pack("{s:s}", "snapshotId", snapshot_id));
+    }
     turn_give(&sb->turn);
     image_free(image);
     return r;
@@ -159,7 +162,8 @@ int engine_restore(struct engine *e, const char *sandbox_id, const char *snapsho
     if (r == 0)
         r = still_claim(e, sb, true, err);
     if (r == 0) {
-        r = in_turn(e, sb, json_string_value(json_object_get(o, "imageId")), ret, err);
+        r = in_turn(e, sb, json_string_value(json_object_get(o, "imageId")),
+                    json_string_value(json_object_get(o, "id")), ret, err);
         still_release(e, sb);
     }
     snapshot_let_go(e, o);

@@ -159,13 +159,15 @@ struct sandbox *roster_find(struct engine *e, const char *id)
     return sb;
 }
 
-int roster_find_named(struct engine *e, const char *name, struct sandbox **ret, struct err *err)
+int roster_find_named(struct engine *e, const char *name,
+                      bool (*match)(struct sandbox *sb, const void *arg), const void *arg,
+                      struct sandbox **ret, struct err *err)
 {
     struct sandbox *sb = NULL;
     int r;
 
     pthread_mutex_lock(&e->roster->lock);
-    r = namesakes_find(&e->roster->names, name, &sb, err);
+    r = namesakes_find(&e->roster->names, name, match, arg, &sb, err);
     if (r == 0)
         *ret = sandbox_ref(sb);
     pthread_mutex_unlock(&e->roster->lock);

@@ -30,7 +30,9 @@ void roster_remove(struct engine *e, struct sandbox *sb);
 /* A new reference, or NULL. */
 struct sandbox *roster_find(struct engine *e, const char *id);
 /* A new reference to the one that has that name, as namesakes_find() says. */
-int roster_find_named(struct engine *e, const char *name, struct sandbox **ret, struct err *err);
+int roster_find_named(struct engine *e, const char *name,
+                      bool (*match)(struct sandbox *sb, const void *arg), const void *arg,
+                      struct sandbox **ret, struct err *err);
 struct sandbox *roster_find_serial(struct engine *e, uint64_t serial);
 /* Those that match, newest first: at most max of them, after the first skip. The caller gives back
  * the reference to each and frees the array. *ret_total (may be NULL) counts all that match. */

@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/gone_internal.h"
+#include "engine/idle_internal.h"
 #include "engine/json_text_internal.h"
+#include "engine/ports_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
@@ -25,9 +27,11 @@ struct sandbox *sandbox_alloc(struct engine *e, const struct box *box)
     pthread_mutex_init(&sb->lock, NULL);
     sb->engine = e;
     agent_waits_init(&sb->waits);
+    sandbox_net_init(&sb->net);
     sb->box = *box;
     sb->boot_id = xstrdup(e->boot_id);
     sb->watched_fd = sb->interrupt_fd = -1;
+    idle_note(sb);
     return sb;
 }
 
@@ -47,6 +51,7 @@ void sandbox_unref(struct sandbox *sb)
     turn_done(&sb->commit_turn);
     pthread_mutex_destroy(&sb->lock);
     agent_waits_done(&sb->waits);
+    sandbox_net_done(&sb->net);
     sandbox_spec_done(&sb->spec);
     free(sb->reason);
     free(sb->boot_id);
@@ -152,6 +157,16 @@ bool sandbox_is_stopped(struct sandbox *sb)
     return yes;
 }
 
+struct sandbox_limits sandbox_limits(struct sandbox *sb)
+{
+    struct sandbox_limits limits;
+
+    pthread_mutex_lock(&sb->lock);
+    limits = sb->spec.limits;
+    pthread_mutex_unlock(&sb->lock);
+    return limits;
+}
+
 /* With its lock held. */
 static bool stands_still(const struct sandbox *sb)
 {
@@ -203,6 +218,20 @@ int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, 
     if (sandbox_is_committing(sb) &&
         (await_commit(e, sb, err) < 0 || sandbox_check_running(sb, err) < 0))
         return -1;
+    idle_note(sb);
+    *ret = steal_ptr(sb);
+    return 0;
+}
+
+int sandbox_get_running_now(struct engine *e, const char *id, struct sandbox **ret, struct err *err)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+
+    if (sandbox_get(e, id, &sb, err) < 0 || sandbox_check_running(sb, err) < 0)
+        return -1;
+    if (sandbox_is_committing(sb))
+        return sandbox_stands_still(err);
+    idle_note(sb);
     *ret = steal_ptr(sb);
     return 0;
 }
@@ -220,7 +249,19 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, 
         sb->reason = reason ? xstrdup(reason) : NULL;
     }
     pthread_mutex_unlock(&sb->lock);
+    if (r == 0 && sb->exposed)
+        exposed_follow(sb->engine, sb, to);
+    if (r == 0 && to == SANDBOX_RUNNING)
+        idle_begin(sb->engine, sb);
     return r;
+}
+
+/* When it is stopped if nothing is done with it; with its lock held. */
+static int64_t idle_at_ms(struct sandbox *sb)
+{
+    int64_t quiet_ns = mono_ns() - atomic_load_explicit(&sb->active_ns, memory_order_relaxed);
+
+    return now_ms() + sb->spec.idle_s * 1000ll - quiet_ns / 1000000;
 }
 
 /* Clients see wall time; what decides is the monotonic clock, so that a clock that is set ends
@@ -254,6 +295,10 @@ json_t *sandbox_json(const struct engine *e, struct sandbox *sb)
     (void)json_object_set_new(o, "createdAt", json_integer(sb->created_ms));
     (void)json_object_set_new(o, "expiresAt",
                               json_integer(sb->expires_ms == EXPIRES_NEVER ? 0 : sb->expires_ms));
+    if (sb->spec.idle_s && sb->state == SANDBOX_RUNNING)
+        (void)json_object_set_new(o, "idleAt", json_integer(idle_at_ms(sb)));
+    if (drain_refuses(sb))
+        (void)json_object_set_new(o, "draining", json_true());
     (void)json_object_set_new(o, "metadata", json_deep_copy(sb->spec.metadata));
     pthread_mutex_unlock(&sb->lock);
 

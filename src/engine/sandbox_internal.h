@@ -4,14 +4,19 @@
 #include <stdatomic.h>
 
 #include "engine/agent_wait_internal.h"
+#include "engine/drain_internal.h"
 #include "engine/main_state_internal.h"
+#include "engine/network_internal.h"
 #include "engine/turn_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
 
 struct engine;
 struct err;
+struct exposed;
 struct named;
+
+enum helper { HELPER_NONE, HELPER_FREE, HELPER_TAKEN };
 
 /* One sandbox as the engine knows it. engine_internal.h says in which order its locks are taken. */
 struct sandbox {
@@ -34,8 +39,13 @@ struct sandbox {
     struct turn env_turn, turn, commit_turn;
     pthread_mutex_t lock;
 
+    _Atomic int64_t active_ns; /* when something was last done with it (idle_internal.h) */
+
     /* What it had before it was asked for (warm_internal.h). */
     enum { WARM_NOTHING, WARM_BOX, WARM_DIRS /* and a box */ } warm;
+
+    /* Of what came with the box (warm_helper.c): is there such, and has somebody taken it? */
+    _Atomic(enum helper) helper;
 
     /* Fixed from the moment it is in the roster, but for pid, pid_start and started_ns, which
      * change when a box comes up or goes. */
@@ -50,7 +60,7 @@ struct sandbox {
     int stop_signal; /* what asks the main process to end */
 
     /* Protected by lock. Who changes state, reason or expiry also has turn. */
-    struct sandbox_spec spec; /* env changes, the rest is fixed */
+    struct sandbox_spec spec; /* what modify.c and others change, in turn; the rest is fixed */
     enum sandbox_state state;
     uint32_t pauses; /* how often it has got paused, or stopped */
     char *reason;
@@ -68,6 +78,7 @@ struct sandbox {
     atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
     uint32_t boots;         /* how many boxes it has had; changed in its turn too */
     int64_t life_ms;        /* of one that is stopped: when it would have expired */
+    struct drain drain;     /* how it comes to stop by and by */
     /* While it is stopped: what is there of a box, and until when (quiet.c)? Changed in its turn.
      */
     enum {
@@ -99,7 +110,10 @@ struct sandbox {
     int64_t starved_ns;  /* when it was paused last for want of room */
     uint32_t disk_boots; /* of which box all that is */
 
-    struct agent_waits waits; /* has its own lock */
+    struct sandbox_net net;   /* so has this */
+    struct agent_waits waits; /* and this */
+    /* Its ports on the host; NULL = none. Changed in its turn, under the forwarder's lock. */
+    struct exposed *exposed;
 };
 
 /* With one reference, which is the caller's. */
@@ -118,6 +132,9 @@ int sandbox_get(struct engine *e, const char *id, struct sandbox **ret, struct e
 /* ERR_CONFLICT "Sandbox is not running: …" unless it is; ERR_UNAVAILABLE "sandbox_busy" when a
  * commit keeps it still for longer than some seconds. */
 int sandbox_get_running(struct engine *e, const char *id, struct sandbox **ret, struct err *err);
+/* The same at once, however short the commit is. */
+int sandbox_get_running_now(struct engine *e, const char *id, struct sandbox **ret,
+                            struct err *err);
 int sandbox_check_running(struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
 bool sandbox_is_paused(struct sandbox *sb);
@@ -135,6 +152,8 @@ int sandbox_check_there(struct sandbox *sb, struct err *err);
 int sandbox_stands_still(struct err *err);
 /* The caller has turn. Nothing else writes a state; reason is copied. */
 int sandbox_move(struct sandbox *sb, enum sandbox_state to, const char *reason, struct err *err);
+/* As they are now. */
+struct sandbox_limits sandbox_limits(struct sandbox *sb);
 /* "paused", "stopped (agent_lost)"; free it. */
 char *sandbox_status(struct sandbox *sb);
 json_t *sandbox_json(const struct engine *e, struct sandbox *sb);

@@ -33,7 +33,9 @@ struct sandbox_request {
     const char *name;           /* NULL = the id */
     bool unique;                /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
-    bool network;
+    struct maybe_number idle_s;   /* engine/idle.h; 0 = none */
+    const json_t *network;        /* NULL or false = none; true, a preset's name, or a policy */
+    const json_t *networks;       /* array of names and ids of named networks; NULL = none */
     const json_t *env, *metadata; /* objects of strings */
     const char *workdir;
     char *const *entrypoint; /* the main process */
@@ -42,6 +44,7 @@ struct sandbox_request {
     bool pull_given;
     enum pull_policy pull;           /* not given = as the engine is configured */
     const json_t *volumes, *tmpfs;   /* arrays of the shapes that the table has; NULL = none */
+    const json_t *ports;             /* an array of PortRequest; NULL = none */
     const char *platform;            /* NULL = this machine's */
     const char *username, *password; /* for the image's registry; NULL = the daemon's own */
 };
@@ -50,18 +53,31 @@ struct sandbox_request {
  * as do the others here. */
 int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err);
-/* Can sandboxes have a network? ERR_UNSUPPORTED "network_unsupported" says what to do else. */
-int engine_check_network(const struct engine *e, struct err *err);
+/* Can sandboxes have a network? Starts the gateway, if none runs yet. ERR_UNSUPPORTED
+ * "network_unsupported" says what is missing. */
+int engine_check_network(struct engine *e, struct err *err);
 int engine_get(struct engine *e, const char *id, json_t **ret, struct err *err);
 bool engine_has(struct engine *e, const char *id);
-/* The id of the one sandbox that has this name. ERR_NOT_FOUND when none has it; ERR_CONFLICT
- * "name_ambiguous", which lists ids, when several have it. */
-int engine_id_of_name(struct engine *e, const char *name, char ret[ID_SIZE], struct err *err);
+
+/* Which of them somebody may know of: the one with this id, those whose metadata has this entry;
+ * what is NULL is not asked. */
+struct sandbox_pick {
+    const char *id;
+    const char *key, *value;
+};
+
+/* Is there one with this id, and is it one of those? */
+bool engine_picks(struct engine *e, const struct sandbox_pick *pick, const char *id);
+/* The id of the one sandbox that has this name, among those (NULL = all). ERR_NOT_FOUND when none
+ * has it; ERR_CONFLICT "name_ambiguous", which lists ids, when several have it. */
+int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *name,
+                      char ret[ID_SIZE], struct err *err);
 
 struct sandbox_query {
-    const char *status;     /* NULL = any */
-    const json_t *metadata; /* NULL = any; an object: those that have all of it */
-    uint32_t page;          /* counted from 1; what comes and goes between two calls moves others */
+    const char *status;              /* NULL = any */
+    const json_t *metadata;          /* NULL = any; an object: those that have all of it */
+    const struct sandbox_pick *pick; /* NULL = all */
+    uint32_t page; /* counted from 1; what comes and goes between two calls moves others */
     uint32_t page_size;
     uint64_t cursor; /* in place of a page: nextCursor of the answer before; 0 = none */
 };
@@ -70,13 +86,43 @@ struct sandbox_query {
 void engine_list(struct engine *e, const struct sandbox_query *query, json_t **ret);
 int engine_remove(struct engine *e, const char *id, struct err *err);
 int engine_pause(struct engine *e, const char *id, json_t **ret, struct err *err);
+/* The same, and it tells whoever finds it paused why. */
+int engine_pause_by_alert(struct engine *e, const char *id, json_t **ret, struct err *err);
 int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* Ends its processes and keeps the rest; gives it as it is if it has none. ERR_UNAVAILABLE when
  * they do not end, or what they wrote cannot be put on the disk: it is stopped then, too. */
 int engine_stop_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err);
+
+#define MAIN_GRACE_MS 2000 /* for an entrypoint to end in, where nobody says how long */
+
+/* The same without a thread that waits for it. From here on it takes no new commands, which fail
+ * with ERR_CONFLICT "sandbox_draining"; it is in its row, so the next daemon goes on with it. Gives
+ * it as it is now. A start in between lets it run on. */
+struct stop_request {
+    bool drain;          /* commands that run may come to their end */
+    uint32_t timeout_ms; /* how long: drained, commands, 0 = as long as they take; else the
+                            entrypoint, after it was asked to end */
+};
+int engine_stop_later(struct engine *e, const char *id, const struct stop_request *req,
+                      json_t **ret, struct err *err);
+/* Has it come to that? 1, and then *ret is it; 0 = not yet; -1 = it will not. */
+int engine_has_stopped(struct engine *e, const char *id, json_t **ret, struct err *err);
 /* Brings up another box over what the last one wrote, and runs the entrypoint; gives it as it is if
  * it runs. */
 int engine_start_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err);
+
+/* What shall change; the rest stays. Numbers are brought into their ranges. */
+struct sandbox_change {
+    const json_t *metadata, *env; /* in place of what there is; NULL = as it is */
+    struct maybe_number memory_mb, cpu_cores, pids;
+    struct maybe_number timeout_s; /* its life, from now and with each start */
+    struct maybe_number idle_s;
+};
+/* Of one that runs, is paused (then not its environment) or is stopped. Limits hold at once, but
+ * programs are told of them, and get more processors, with the next start. ERR_CONFLICT when it
+ * uses more memory than it shall have. */
+int engine_modify(struct engine *e, const char *id, const struct sandbox_change *change,
+                  json_t **ret, struct err *err);
 /* expires_ms 0 = never, as with a timeout of 0. */
 int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
                  struct err *err);

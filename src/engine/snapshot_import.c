@@ -3,10 +3,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
-#include "engine/policy.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
 #include "engine/space_internal.h"
@@ -66,12 +66,12 @@ static int import_on(struct engine *e, const char *path, const struct image *bas
 int engine_snapshot_import(struct engine *e, const char *path, const char *image, const char *name,
                            const json_t *labels, json_t **ret, struct err *err)
 {
-    auto_free char *reference = policy_reference(e->policy, image);
+    auto_free char *reference = image_policy_reference(e->policy, image);
     struct snapshot_new new = {.sandbox_id = "", .name = name, .labels = labels};
     struct image *base;
     int r;
 
-    if (policy_check(e->policy, image, err) < 0 || space_check(e, err) < 0 ||
+    if (image_policy_check(e->policy, image, err) < 0 || space_check(e, err) < 0 ||
         images_take(e, reference, &base, err) < 0)
         return -1;
     new.config = config_of(e, image, base);

@@ -13,6 +13,7 @@
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
+#include "engine/news_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/snapshots_internal.h"
 #include "image/image.h"
@@ -176,11 +177,11 @@ static bool has_labels(const json_t *o, const json_t *wanted)
 void engine_snapshot_list(struct engine *e, const char *sandbox_id, const json_t *labels,
                           json_t **ret)
 {
-    json_t *all = documents_all(e->snapshots->documents), *list = json_array(), *one;
-    size_t i;
+    json_t *all = documents_all(e->snapshots->documents), *list = json_array();
 
-    json_array_foreach(all, i, one)
-    {
+    for (size_t i = json_array_size(all); i-- > 0;) {
+        json_t *one = json_array_get(all, i);
+
         if ((!sandbox_id || strcmp(text_of(one, "sandboxId"), sandbox_id) == 0) &&
             has_labels(one, labels))
             (void)json_array_append(list, one);
@@ -279,15 +280,20 @@ static json_t *document_of(const struct snapshot_new *new, const char *id)
 static int put(struct engine *e, const struct snapshot_new *new, json_t **ret, struct err *err)
 {
     char id[ID_SIZE];
-    json_t *o;
+    json_t *o, *shown;
 
     id_new(id, "snap");
     o = document_of(new, id);
-    *ret = json_deep_copy(o);
-    if (documents_put(e->snapshots->documents, id, o, err) == 0)
-        return 0;
-    json_decref(*ret);
-    return -1;
+    shown = json_deep_copy(o);
+    if (documents_put(e->snapshots->documents, id, o, err) < 0) {
+        json_decref(shown);
+        return -1;
+    }
+    engine_tell(e, "snapshot.created", new->sandbox_id,
+                json_pack("{s:s, s:s, s:s}", "snapshotId", id, "name", text_of(shown, "name"),
+                          "sandboxId", new->sandbox_id));
+    *ret = shown;
+    return 0;
 }
 
 int snapshot_add(struct engine *e, const struct snapshot_new *new, json_t **ret, struct err *err)
@@ -339,6 +345,9 @@ int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,
         return -1;
     r = make(e, sb, name, labels, ret, err);
     unreserve(e);
+    if (r == 0)
+        sandbox_tell(e, sb, "sandbox.snapshot",
+                     json_pack("{s:s}", "snapshotId", text_of(*ret, "id")));
     return r;
 }
 
@@ -374,7 +383,7 @@ static void merge_labels(json_t *o, const json_t *changes)
 int engine_snapshot_label(struct engine *e, const char *id, const char *name, const json_t *labels,
                           json_t **ret, struct err *err)
 {
-    json_t *o;
+    json_t *o, *shown;
     int r;
 
     if (check_texts(name, labels, err) < 0 || (adds_labels(labels) && check_bytes(e, err) < 0))
@@ -387,10 +396,12 @@ int engine_snapshot_label(struct engine *e, const char *id, const char *name, co
         merge_labels(o, labels);
         r = check_texts(NULL, json_object_get(o, "labels"), err);
         if (r == 0) {
-            *ret = json_deep_copy(o);
-            r = documents_put(e->snapshots->documents, text_of(*ret, "id"), o, err);
-            if (r < 0)
-                json_decref(*ret);
+            shown = json_deep_copy(o);
+            r = documents_put(e->snapshots->documents, text_of(shown, "id"), o, err);
+            if (r == 0)
+                *ret = shown;
+            else
+                json_decref(shown);
         } else {
             json_decref(o);
         }
@@ -434,6 +445,9 @@ int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, stru
     if (r == 0) {
         engine_image_let_go(e, text_of(o, "imageId"));
         *ret_id = xstrdup(text_of(o, "id"));
+        engine_tell(
+            e, "snapshot.removed", text_of(o, "sandboxId"),
+            json_pack("{s:s, s:s}", "snapshotId", *ret_id, "sandboxId", text_of(o, "sandboxId")));
     }
     json_decref(o);
     return r;

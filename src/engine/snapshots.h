@@ -19,7 +19,7 @@ struct image_export;
  * = the id; labels NULL = none. ERR_LIMIT "snapshot_limit". */
 int engine_snapshot(struct engine *e, const char *sandbox_id, const char *name,
                     const json_t *labels, json_t **ret, struct err *err);
-/* {snapshots: […]}, oldest first: of one sandbox, which need not be there any more, or of all
+/* {snapshots: […]}, newest first: of one sandbox, which need not be there any more, or of all
  * (NULL). labels NULL = any; else those that have all of them. */
 void engine_snapshot_list(struct engine *e, const char *sandbox_id, const json_t *labels,
                           json_t **ret);
@@ -40,11 +40,13 @@ struct clone_name {
     const char *name; /* NULL = its id */
     bool unique;      /* no other sandbox may have it */
 };
-/* A new sandbox from it, with the configuration of the old one. */
+/* A new sandbox from it, with the configuration of the old one. watch (NULL = nobody) is told its
+ * id. */
 int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
-                          json_t **ret, struct err *err);
+                          const struct engine_watch *watch, json_t **ret, struct err *err);
 /* The same of a sandbox as it is now: n of them, or none, as when watch (NULL = nobody) is over
- * before. Names are <name>-1 and so on when there are several. Gives an array. */
+ * before. Names are <name>-1 and so on when there are several; of one alone watch is told the id.
+ * Gives an array. */
 #define FORK_MAX 1000
 int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
                 const struct engine_watch *watch, json_t **ret, struct err *err);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/health.h"
+#include "engine/news_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/threads_internal.h"
@@ -382,6 +383,7 @@ static void pause_in_turn(struct engine *e, struct sandbox *sb)
     (void)sandbox_move(sb, SANDBOX_PAUSED, SPACE_REASON, NULL);
     writer_leave(e, writer_put_state(e, sb));
     log_warn("a sandbox that writes was paused: the host's disk is low", "id", sb->box.id);
+    sandbox_tell(e, sb, "sandbox.paused", json_pack("{s:s}", "reason", SPACE_REASON));
 }
 
 static void pause_writers(struct look *l)
@@ -422,6 +424,7 @@ static bool go_on_in_turn(struct engine *e, struct sandbox *sb)
     (void)sandbox_move(sb, SANDBOX_RUNNING, NULL, NULL);
     writer_leave(e, writer_put_state(e, sb));
     log_info("a sandbox goes on: there is room on the host's disk again", "id", sb->box.id);
+    sandbox_tell(e, sb, "sandbox.resumed", json_pack("{s:s}", "reason", SPACE_REASON));
     return true;
 }
 

@@ -5,10 +5,11 @@
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images_internal.h"
+#include "engine/network_internal.h"
 #include "engine/patches_internal.h"
 #include "engine/path_internal.h"
-#include "engine/policy.h"
 #include "engine/sandboxes.h"
 #include "engine/spec_internal.h"
 #include "image/image.h"
@@ -38,18 +39,20 @@ static int read_image(struct engine *e, const struct sandbox_request *req, struc
     auto_free char *name = NULL;
 
     if (!image || !*image)
-        return err_set(err, ERR_INVALID, "image is required");
+        return err_set(err, ERR_INVALID,
+                       "image is required: a name as python:3.12-slim, or host for this machine's "
+                       "own programs");
     if (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$'))
         return err_code(err, ERR_INVALID, "bad_image",
                         "image must be a name of at most %d bytes without .. and $",
                         IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
     name = req->image_id ? NULL : image_of_id(e, image);
-    if (!req->image_id && policy_check(e->policy, name && *name ? name : image, err) < 0)
+    if (!req->image_id && image_policy_check(e->policy, name && *name ? name : image, err) < 0)
         return -1;
     ret->image = xstrdup(image);
-    return policy_limit(e->policy, name && *name ? name : image, req->cpu_cores.given,
-                        req->memory_mb.given, &ret->limits, err);
+    return image_policy_limit(e->policy, name && *name ? name : image, req->cpu_cores.given,
+                              req->memory_mb.given, &ret->limits, err);
 }
 
 static int read_texts(const struct engine *e, const struct sandbox_request *req,
@@ -72,17 +75,13 @@ static int read_texts(const struct engine *e, const struct sandbox_request *req,
     return 0;
 }
 
-static int read_maps(const struct sandbox_request *req, struct sandbox_spec *ret, struct err *err)
+int spec_check_metadata(const json_t *metadata, struct err *err)
 {
     const char *key;
     size_t size = 0;
     json_t *value;
 
-    if (req->env && env_check(req->env, err) < 0)
-        return -1;
-    ret->env = req->env ? json_deep_copy(req->env) : json_object();
-    ret->metadata = req->metadata ? json_deep_copy(req->metadata) : json_object();
-    json_object_foreach(ret->metadata, key, value)
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
     {
         if (!json_is_string(value))
             return err_set(err, ERR_INVALID, "metadata.%.80s must be a string", key);
@@ -92,6 +91,15 @@ static int read_maps(const struct sandbox_request *req, struct sandbox_spec *ret
         return err_set(err, ERR_TOO_LARGE, "metadata must be at most %u bytes in total",
                        METADATA_BYTES_MAX);
     return 0;
+}
+
+static int read_maps(const struct sandbox_request *req, struct sandbox_spec *ret, struct err *err)
+{
+    if (req->env && env_check(req->env, err) < 0)
+        return -1;
+    ret->env = req->env ? json_deep_copy(req->env) : json_object();
+    ret->metadata = req->metadata ? json_deep_copy(req->metadata) : json_object();
+    return spec_check_metadata(ret->metadata, err);
 }
 
 static int read_entrypoint(const struct sandbox_request *req, struct sandbox_spec *ret,
@@ -117,28 +125,43 @@ static uint32_t read_life(const struct engine_config *c, struct maybe_number tim
     return number(timeout_s, 1, c->default_timeout_s, TIMEOUT_S_MIN, most ? most : TIMEOUT_S_MAX);
 }
 
+void spec_change(const struct engine_config *c, const struct sandbox_change *change,
+                 struct sandbox_spec *spec)
+{
+    const struct sandbox_ceilings *most = &c->ceilings;
+    struct sandbox_limits *limits = &spec->limits;
+
+    if (change->timeout_s.given)
+        spec->timeout_s = read_life(c, change->timeout_s);
+    if (change->idle_s.given)
+        spec->idle_s = change->idle_s.value > 0 ? clamp(change->idle_s.value, 1, IDLE_S_MAX) : 0;
+    limits->memory_mb =
+        number(change->memory_mb, 1, limits->memory_mb, MEMORY_MB_MIN, most->memory_mb);
+    limits->cpu_millis =
+        number(change->cpu_cores, 1000, limits->cpu_millis, CPU_MILLIS_MIN, most->cpu_millis);
+    limits->pids = number(change->pids, 1, limits->pids, PIDS_MIN, most->pids);
+}
+
 static void read_numbers(const struct engine_config *c, const struct sandbox_request *req,
                          struct sandbox_spec *ret)
 {
-    const struct sandbox_ceilings *most = &c->ceilings;
+    struct sandbox_change change = {.memory_mb = req->memory_mb,
+                                    .cpu_cores = req->cpu_cores,
+                                    .pids = req->pids,
+                                    .idle_s = req->idle_s};
     struct sandbox_limits *limits = &ret->limits;
 
-    ret->timeout_s = read_life(c, req->timeout_s);
     *limits = c->default_limits;
-    limits->memory_mb =
-        number(req->memory_mb, 1, limits->memory_mb, MEMORY_MB_MIN, most->memory_mb);
-    limits->cpu_millis =
-        number(req->cpu_cores, 1000, limits->cpu_millis, CPU_MILLIS_MIN, most->cpu_millis);
-    limits->pids = number(req->pids, 1, limits->pids, PIDS_MIN, most->pids);
+    ret->timeout_s = read_life(c, req->timeout_s);
+    spec_change(c, &change, ret);
     limits->disk_mb = number(req->disk_mb, 1, limits->disk_mb, DISK_MB_MIN, DISK_MB_MAX);
 }
 
-int engine_check_network(const struct engine *e, struct err *err)
+static int read_network(struct engine *e, const json_t *network, json_t **ret, struct err *err)
 {
-    return err_code(err, ERR_UNSUPPORTED, "network_unsupported",
-                    "network access is not available with the %s runtime yet; create the sandbox "
-                    "without network",
-                    e->runtime->ops->name);
+    if (network_read(network, ret, err) < 0)
+        return -1;
+    return *ret ? engine_check_network(e, err) : 0;
 }
 
 static void read_template(const struct sandbox_request *req, struct sandbox_spec *ret)
@@ -158,7 +181,7 @@ static int read_spec(struct engine *e, const struct sandbox_request *req, struct
         patches_check(e, req->patches, err) < 0)
         return -1;
     read_template(req, ret);
-    return req->network ? engine_check_network(e, err) : 0;
+    return read_network(e, req->network, &ret->network, err);
 }
 
 int spec_read(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,

@@ -8,6 +8,7 @@
 #include "engine/agent_client_internal.h"
 #include "engine/background_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
 #include "engine/stop_internal.h"
 #include "model/sandbox.h"
 #include "proto/call.h"
@@ -16,8 +17,7 @@
 
 /* How a main process is asked to end before its box is taken away. */
 
-#define GRACE_MS 2000
-#define LOOK_MS  50
+#define LOOK_MS 50
 
 int stop_signal_parse(const char *text)
 {
@@ -104,18 +104,37 @@ static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct ca
     return read_end(sb, fd, until, ret);
 }
 
+static bool look_now(struct engine *e, struct sandbox *sb, struct call_log *ret)
+{
+    return sb->spec.entrypoint && is_running(sb) &&
+           main_look(e, sb, mono_ns() + AGENT_SILENT_MS * 1000000ll, ret) == 0 && ret->running;
+}
+
+bool main_runs(struct engine *e, struct sandbox *sb)
+{
+    struct call_log log = {0};
+
+    return look_now(e, sb, &log);
+}
+
 /* Its agent is not waited for as others wait: who removes a sandbox does not want to know how it
  * is. One that stands still for a commit is not asked. */
+bool main_ask_to_end(struct engine *e, struct sandbox *sb)
+{
+    struct call_log log = {0};
+
+    return look_now(e, sb, &log) && signal_main(e, sb, log.pid) == 0;
+}
+
 void main_stop(struct engine *e, struct sandbox *sb)
 {
-    int64_t until = mono_ns() + AGENT_SILENT_MS * 1000000ll;
     struct call_log log = {0};
+    int64_t until;
     int r;
 
-    if (!sb->spec.entrypoint || !is_running(sb) || main_look(e, sb, until, &log) < 0 ||
-        !log.running || signal_main(e, sb, log.pid) < 0)
+    if (!main_ask_to_end(e, sb))
         return;
-    until = mono_ns() + GRACE_MS * 1000000ll;
+    until = mono_ns() + MAIN_GRACE_MS * 1000000ll;
     do {
         r = follow(e, sb, until, &log);
         if (r == 0 && log.running)

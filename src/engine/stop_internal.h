@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct call_log;
@@ -8,7 +9,12 @@ struct sandbox;
 
 /* "SIGQUIT", "QUIT", "3", "SIGRTMIN+3": its number; SIGTERM for what is none. */
 int stop_signal_parse(const char *text);
-/* Asks the main process to end, and gives it a little time for that. */
+
+/* Asks the main process to end: true when it ran and has been asked. */
+bool main_ask_to_end(struct engine *e, struct sandbox *sb);
+/* Is it known to run still? */
+bool main_runs(struct engine *e, struct sandbox *sb);
+/* Asks the main process to end, and gives it MAIN_GRACE_MS for that. */
 void main_stop(struct engine *e, struct sandbox *sb);
 /* How the main process is now. Waits for the agent until then (mono_ns), as nobody else does: -1
  * when it has not said. */

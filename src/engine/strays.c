@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/news_internal.h"
 #include "engine/recover_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
@@ -213,6 +214,7 @@ static int adopt(struct engine *e, const char *id, json_t **ret, struct err *err
         writer_wait(e, writer_put(e, sb), err) < 0)
         return -1;
     log_info("a disk without an owner became a sandbox", "id", id);
+    sandbox_tell(e, sb, "sandbox.adopted", NULL);
     *ret = sandbox_json(e, sb);
     return 0;
 }

@@ -10,9 +10,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
-#include "engine/policy.h"
+#include "engine/news_internal.h"
 #include "engine/template_turns_internal.h"
 #include "engine/templates_internal.h"
 #include "image/image.h"
@@ -234,7 +235,7 @@ static void tell_stale(struct engine *e, json_t *template)
 
     if (!build || !*text_of(build, "baseId"))
         return;
-    reference = policy_reference(e->policy, name);
+    reference = image_policy_reference(e->policy, name);
     if (image_get(e->images, reference, &image, NULL) == 0)
         (void)json_object_set_new(build, "stale",
                                   json_boolean(strcmp(image->id, text_of(build, "baseId")) != 0));
@@ -278,7 +279,8 @@ int engine_template_use(struct engine *e, const char *word, json_t **ret, struct
 
     if (take(e, word, &light, err) < 0)
         return -1;
-    if (policy_check(e->policy, text_of(json_object_get(light, "config"), "image"), err) < 0) {
+    if (image_policy_check(e->policy, text_of(json_object_get(light, "config"), "image"), err) <
+        0) {
         json_decref(light);
         return -1;
     }
@@ -334,7 +336,7 @@ static int check_new(struct engine *e, const struct template_new *n, size_t byte
     int r = 0;
 
     if (check_name(n->name, err) < 0 ||
-        policy_check(e->policy, text_of(n->config, "image"), err) < 0)
+        image_policy_check(e->policy, text_of(n->config, "image"), err) < 0)
         return -1;
     (void)pthread_mutex_lock(&t->lock);
     old = find(t, n->name);
@@ -439,6 +441,9 @@ int engine_template_set_build(struct engine *e, const char *id, const json_t *bu
     (void)pthread_mutex_lock(&e->templates->changing);
     r = set_build(e, id, build, ret, err);
     (void)pthread_mutex_unlock(&e->templates->changing);
+    if (r == 0)
+        engine_tell(e, "template.built", "",
+                    json_pack("{s:s, s:s}", "templateId", id, "name", text_of(*ret, "name")));
     return r;
 }
 

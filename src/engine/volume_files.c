@@ -53,8 +53,17 @@ static int explain(int error, const char *path, struct err *err)
     case ENXIO:
     case EACCES:
         return err_code(err, ERR_INVALID, "not_a_file", "%.180s is no regular file", path);
+    case ENAMETOOLONG:
+    case EINVAL:
+        return err_set(err, ERR_INVALID, "%.150s: %s", path, strerror(error));
+    case EEXIST:
+    case ENOTEMPTY:
+    case EBUSY:
+    case ETXTBSY:
+        return err_set(err, ERR_CONFLICT, "%.150s: %s", path, strerror(error));
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
         return err_code(err, ERR_LIMIT, "no_space", "the volume is full");
     default:
         return err_sys(err, error, "use %.180s", path);
@@ -234,12 +243,15 @@ static int list_entry(const struct access *a, int dir, const char *name, engine_
                       void *arg, struct err *err)
 {
     auto_free char *path = xasprintf("%s/%s", a->path[1] ? a->path : "", name);
+    char mode[8];
     struct stat st;
 
     if (!utf8_valid(name, strlen(name)) || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    return each(json_pack("{s:s, s:s, s:I, s:b, s:I}", "name", name, "path", path, "size",
-                          (json_int_t)st.st_size, "isDirectory", S_ISDIR(st.st_mode), "modifiedAt",
+    (void)snprintf(mode, sizeof(mode), "%04o", st.st_mode & 07777);
+    return each(json_pack("{s:s, s:s, s:I, s:b, s:b, s:s, s:I}", "name", name, "path", path, "size",
+                          (json_int_t)st.st_size, "isDirectory", S_ISDIR(st.st_mode), "isSymlink",
+                          S_ISLNK(st.st_mode), "mode", mode, "modifiedAt",
                           (json_int_t)modified_ms(&st)),
                 arg, err);
 }
@@ -278,7 +290,7 @@ int engine_volume_file_info(struct engine *e, const char *word, const char *path
 {
     auto_access struct access a;
     auto_close int fd = -1;
-    char mode[12], owner[16], group[16];
+    char mode[12], digits[8], owner[16], group[16];
     struct stat st;
 
     if (access_begin(e, word, path, &a, err) < 0)
@@ -287,13 +299,14 @@ int engine_volume_file_info(struct engine *e, const char *word, const char *path
     if (fd < 0 || fstat(fd, &st) < 0)
         return explain(fd < 0 ? -fd : errno, a.path, err);
     file_permissions(st.st_mode, mode);
+    (void)snprintf(digits, sizeof(digits), "%04o", st.st_mode & 07777);
     (void)snprintf(owner, sizeof(owner), "%u", st.st_uid);
     (void)snprintf(group, sizeof(group), "%u", st.st_gid);
-    *ret =
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:b, s:b, s:I}", "path", a.path, "size",
-                  (json_int_t)st.st_size, "permissions", mode, "owner", st.st_uid ? owner : "root",
-                  "group", st.st_gid ? group : "root", "isDirectory", S_ISDIR(st.st_mode),
-                  "isSymlink", S_ISLNK(st.st_mode), "modifiedAt", (json_int_t)modified_ms(&st));
+    *ret = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:b, s:I}", "path", a.path, "size",
+                     (json_int_t)st.st_size, "permissions", mode, "mode", digits, "owner",
+                     st.st_uid ? owner : "root", "group", st.st_gid ? group : "root", "isDirectory",
+                     S_ISDIR(st.st_mode), "isSymlink", S_ISLNK(st.st_mode), "modifiedAt",
+                     (json_int_t)modified_ms(&st));
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
+#include "engine/news_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/space_internal.h"
@@ -379,18 +380,16 @@ static json_t *volume_json(struct engine *e, const struct volume *v)
 
 void engine_volume_list(struct engine *e, json_t **ret)
 {
-    json_t *ids = json_array(), *list = json_array(), *id;
-    size_t i;
+    json_t *ids = json_array(), *list = json_array();
 
     (void)pthread_mutex_lock(&e->volumes->lock);
     for (const struct volume *v = e->volumes->first; v; v = v->next)
         (void)json_array_append_new(ids, json_string(v->id));
     (void)pthread_mutex_unlock(&e->volumes->lock);
-    json_array_foreach(ids, i, id)
-    {
+    for (size_t i = json_array_size(ids); i-- > 0;) {
         json_t *one = NULL;
 
-        if (engine_volume_get(e, json_string_value(id), &one, NULL) == 0)
+        if (engine_volume_get(e, json_string_value(json_array_get(ids, i)), &one, NULL) == 0)
             (void)json_array_append_new(list, one);
     }
     json_decref(ids);
@@ -473,8 +472,12 @@ static int create(struct engine *e, const char *name, uint32_t size_mb, char ret
     if (space_promise(e, size, size_mb != 0, err) < 0)
         return -1;
     id_new(ret, "vol");
-    if (make(e, ret, name, size, err) == 0)
+    if (make(e, ret, name, size, err) == 0) {
+        engine_tell(e, "volume.created", "",
+                    json_pack("{s:s, s:s, s:I}", "volumeId", ret, "name", name ? name : ret,
+                              "sizeMb", (json_int_t)size));
         return 0;
+    }
     space_give(e, size);
     return err_wrap(err, "make a volume");
 }
@@ -585,8 +588,10 @@ int engine_volume_remove(struct engine *e, const char *word, char **ret_id, stru
     r = volume_pin(e, word, &v, err);
     if (r == 0) {
         r = remove_pinned(e, v, err);
-        if (r == 0)
+        if (r == 0) {
             *ret_id = xstrdup(v->id);
+            engine_tell(e, "volume.removed", "", json_pack("{s:s}", "volumeId", v->id));
+        }
         volume_unpin(e, v);
     }
     (void)pthread_mutex_unlock(&e->volumes->changing);

@@ -18,7 +18,7 @@ struct err;
 /* size_mb 0 = the default. Gives a Volume; ERR_LIMIT "volume_limit", ERR_UNAVAILABLE "no_space". */
 int engine_volume_create(struct engine *e, const char *name, uint32_t size_mb, json_t **ret,
                          struct err *err);
-/* {volumes: [Volume]}, the oldest first. */
+/* {volumes: [Volume]}, the newest first. */
 void engine_volume_list(struct engine *e, json_t **ret);
 int engine_volume_get(struct engine *e, const char *word, json_t **ret, struct err *err);
 /* *ret_id is the caller's. ERR_CONFLICT "volume_in_use" names the sandboxes that have it, also

@@ -10,9 +10,10 @@
 #include "engine/boot_internal.h"
 #include "engine/dirs_internal.h"
 #include "engine/engine_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images_used_internal.h"
 #include "engine/lifecycle_internal.h"
-#include "engine/policy.h"
+#include "engine/network_internal.h"
 #include "engine/prepared_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -34,8 +35,9 @@
 
 static bool fits(const struct sandbox *sb, const char *image_id, const struct sandbox_spec *spec)
 {
-    return warm_limits_same(&sb->spec.limits, &spec->limits) && sb->spec.network == spec->network &&
-           !spec->mounts && strcmp(sb->image_id, image_id) == 0;
+    return warm_limits_same(&sb->spec.limits, &spec->limits) &&
+           sandbox_network_same(sb->spec.network, spec->network) && !spec->mounts &&
+           !spec->networks && strcmp(sb->image_id, image_id) == 0;
 }
 
 /* With the lock held. */
@@ -129,7 +131,8 @@ static int start_box(struct engine *e, struct sandbox *sb, const struct image *i
     bool has_dirs = dirs_plan(e, sb, &root);
 
     if (writer_wait(e, writer_put_state(e, sb), err) < 0 ||
-        runtime_create(e->runtime, &sb->box, &root, &sb->spec.limits, err) < 0)
+        runtime_create(e->runtime, &sb->box, &root, &sb->spec.limits, err) < 0 ||
+        network_attach_up(e, sb, err) < 0)
         return -1;
     return has_dirs ? 0 : dirs_make(e, sb, err);
 }
@@ -165,7 +168,7 @@ static int take_image_of(struct engine *e, const struct sandbox_request *req, st
 
     if (req->image_id)
         return images_take_id(e, req->image_id, ret, err);
-    reference = policy_reference(e->policy, req->image);
+    reference = image_policy_reference(e->policy, req->image);
     return images_take(e, reference, ret, err);
 }
 
@@ -206,6 +209,10 @@ static int make_of(struct engine *e, const struct warm_profile *p, struct sandbo
     if (r == 0)
         r = make_one(e, &req, ret, err);
     json_decref(hold);
+    if (r == 0 && p->helper && warm_helper_start(e, *ret, p->helper, err) < 0) {
+        warm_discard(e, *ret);
+        r = -1;
+    }
     return r;
 }
 
@@ -273,7 +280,7 @@ static char *image_id_of(struct engine *e, const struct warm_profile *p)
     char *id = NULL;
 
     if (warm_profile_request(e, p, &req, &hold, NULL) == 0) {
-        reference = policy_reference(e->policy, req.image);
+        reference = image_policy_reference(e->policy, req.image);
         if (req.image_id)
             id = xstrdup(req.image_id);
         else if (image_get(e->images, reference, &image, NULL) == 0)

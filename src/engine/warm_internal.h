@@ -47,6 +47,8 @@ struct warm_profile {
     char id[ID_SIZE]; /* "" = of the configuration */
     struct pool_request want;
     char *image, *template; /* what want points to; one is NULL */
+    json_t *network;        /* also; NULL = none */
+    json_t *helper;         /* also */
     int64_t created_ms;
     unsigned ready;               /* boxes of it that wait */
     struct sandbox_limits limits; /* that its boxes have, with what a template says */
@@ -63,6 +65,7 @@ struct waiting {
 };
 
 struct warm {
+    char **(*helper_argv)(const json_t *helper); /* NULL = there are no helpers */
     pthread_mutex_t changes; /* before lock: profiles are added and removed one at a time */
     pthread_mutex_t lock;    /* all below */
     pthread_cond_t more;
@@ -102,3 +105,6 @@ json_t *warm_profile_json(const struct warm_profile *p);
 /* "image:memory:cpu:network"; free it. */
 char *warm_profile_key(const struct warm_profile *p);
 bool warm_profile_same(const struct warm_profile *p, const struct warm_profile *other);
+
+/* Starts the profile's helper in a new box and waits until it is ready. */
+int warm_helper_start(struct engine *e, struct sandbox *sb, const json_t *helper, struct err *err);

@@ -31,6 +31,8 @@ void warm_profile_unref(struct warm_profile *p)
         return;
     free(p->image);
     free(p->template);
+    json_decref(p->network);
+    json_decref(p->helper);
     free(p->error);
     free(p);
 }
@@ -43,6 +45,9 @@ struct warm_profile *warm_profile_new(const struct pool_request *want, const cha
     p->want = *want;
     p->want.image = p->image = want->image ? xstrdup(want->image) : NULL;
     p->want.template = p->template = want->template ? xstrdup(want->template) : NULL;
+    p->want.network = p->network =
+        json_is_false(want->network) ? NULL : json_deep_copy(want->network);
+    p->want.helper = p->helper = json_deep_copy(want->helper);
     (void)snprintf(p->id, sizeof(p->id), "%s", id);
     p->created_ms = now_ms();
     return p;
@@ -83,6 +88,8 @@ static int take_template(struct engine *e, const char *word, struct sandbox_requ
     take_number(config, "cpu", &req->cpu_cores);
     take_number(config, "pids", &req->pids);
     take_number(config, "disk", &req->disk_mb);
+    if (!req->network)
+        req->network = json_object_get(config, "network");
     if (!req->image_id && (json_array_size(json_object_get(config, "files")) > 0 ||
                            json_array_size(json_object_get(config, "setup")) > 0 ||
                            json_string_length(json_object_get(config, "user")) > 0))
@@ -144,9 +151,9 @@ static int read_number(const char *text, struct maybe_number *ret)
     return 0;
 }
 
-static int read_network(const char *text, bool *ret)
+static int read_network(const char *text, const json_t **ret)
 {
-    *ret = strcmp(text, "true") == 0;
+    *ret = strcmp(text, "true") == 0 ? json_true() : NULL;
     return *ret || !*text || strcmp(text, "false") == 0 ? 0 : -1;
 }
 
@@ -230,10 +237,12 @@ static void put_number(json_t *o, const char *key, struct maybe_number n)
 
 json_t *warm_profile_document(const struct warm_profile *p)
 {
-    json_t *o = json_pack("{s:s, s:s*, s:s*, s:b, s:i, s:I}", "id", p->id, "image", p->image,
-                          "template", p->template, "network", p->want.network, "size",
-                          (int)p->want.size, "createdAt", (json_int_t)p->created_ms);
+    json_t *o = json_pack("{s:s, s:s*, s:s*, s:O*, s:i, s:I}", "id", p->id, "image", p->image,
+                          "template", p->template, "network", p->network, "size", (int)p->want.size,
+                          "createdAt", (json_int_t)p->created_ms);
 
+    if (p->helper)
+        (void)json_object_set(o, "interpreter", p->helper);
     put_number(o, "memory", p->want.memory_mb);
     put_number(o, "cpu", p->want.cpu_cores);
     put_number(o, "pids", p->want.pids);
@@ -252,7 +261,8 @@ static struct warm_profile *read_document(const json_t *o)
         .cpu_cores = get_number(o, "cpu"),
         .pids = get_number(o, "pids"),
         .disk_mb = get_number(o, "disk"),
-        .network = json_is_true(json_object_get(o, "network")),
+        .network = json_object_get(o, "network"),
+        .helper = json_object_get(o, "interpreter"),
         .size = size > 0 && size <= POOL_SIZE_MAX ? (uint32_t)size : 0,
     };
     struct warm_profile *p;
@@ -300,8 +310,10 @@ int warm_profiles_load(struct engine *e, struct documents *kept, struct warm_pro
 
 char *warm_profile_key(const struct warm_profile *p)
 {
+    const char *network = !p->network ? "false" : json_is_true(p->network) ? "true" : "policy";
+
     return xasprintf("%s:%u:%g:%s", warm_profile_word(p), p->limits.memory_mb,
-                     p->limits.cpu_millis / 1000.0, p->want.network ? "true" : "false");
+                     p->limits.cpu_millis / 1000.0, network);
 }
 
 bool warm_limits_same(const struct sandbox_limits *a, const struct sandbox_limits *b)
@@ -314,7 +326,8 @@ bool warm_profile_same(const struct warm_profile *p, const struct warm_profile *
 {
     return !p->template == !other->template &&
            strcmp(warm_profile_word(p), warm_profile_word(other)) == 0 &&
-           warm_limits_same(&p->limits, &other->limits) && p->want.network == other->want.network;
+           warm_limits_same(&p->limits, &other->limits) &&
+           sandbox_network_same(p->network, other->network);
 }
 
 json_t *warm_profile_json(const struct warm_profile *p)
@@ -330,7 +343,9 @@ json_t *warm_profile_json(const struct warm_profile *p)
     (void)json_object_set_new(o, "cpu", json_real(l->cpu_millis / 1000.0));
     (void)json_object_set_new(o, "pids", json_integer(l->pids));
     (void)json_object_set_new(o, "disk", json_integer(l->disk_mb));
-    (void)json_object_set_new(o, "network", json_boolean(p->want.network));
+    (void)json_object_set_new(o, "network", p->network ? json_deep_copy(p->network) : json_false());
+    if (p->helper)
+        (void)json_object_set_new(o, "interpreter", json_deep_copy(p->helper));
     (void)json_object_set_new(o, "size", json_integer(p->want.size));
     (void)json_object_set_new(o, "ready", json_integer(p->ready));
     (void)json_object_set_new(o, "source", json_string(*p->id ? "api" : "config"));

@@ -483,7 +483,7 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bo
 {
     struct write_job *job = xcalloc(1, sizeof(*job));
     struct sandbox_row *row = &job->row;
-    json_t *config;
+    json_t *config, *drain;
 
     job->what = WRITE_PUT;
     job->sync = sync;
@@ -507,6 +507,9 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bo
     config = sandbox_spec_json(&sb->spec);
     if (atomic_load(&sb->unfinished))
         (void)json_object_set_new(config, SANDBOX_UNFINISHED, json_true());
+    drain = drain_json(sb);
+    if (drain)
+        (void)json_object_set_new(config, SANDBOX_DRAINING, drain);
     row->config = json_dumps(config, JSON_COMPACT);
     json_decref(config);
     /* Inside the lock, so that rows of one sandbox queue in the order of its states. After the row

@@ -16,6 +16,7 @@ struct writer;
 
 /* A key of the stored config, beside those of the spec. */
 #define SANDBOX_UNFINISHED "unfinished"
+#define SANDBOX_DRAINING   "draining"
 
 struct writer *writer_new(void);
 void writer_free(struct writer *w);

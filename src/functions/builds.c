@@ -31,6 +31,7 @@ static int build(struct call *call, struct err *err)
                   .memory_mb = in_maybe(call, "memory"),
                   .cpu_cores = in_maybe(call, "cpu"),
                   .disk_mb = in_maybe(call, "disk"),
+                  .network = json_object_get(call->in, "network"),
                   .step_timeout_ms = (uint64_t)in_int(call, "stepTimeout") * 1000},
     };
     json_t *failure = NULL;
@@ -67,6 +68,9 @@ static const struct field build_fields[] = {
     {"cpu", FIELD_NUMBER, .optional = true, .max = 1024, .help = "cores for each RUN"},
     {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
      .help = "MB of disk for each RUN"},
+    {"network", FIELD_NETWORK, .optional = true, .max = NETWORK_TEXT_MAX,
+     .help =
+         "what each RUN may reach, as in a create; nothing when absent, or what a cay.json says"},
     {"stepTimeout", FIELD_INT, .optional = true, .min = 1, .max = BUILD_STEP_TIMEOUT_MS / 1000,
      .help = "seconds that a RUN may take; 1800 when absent"},
     {0},
@@ -74,13 +78,13 @@ static const struct field build_fields[] = {
 
 const struct function build_functions[] = {
     {"template::build_directory", "POST", "/templates/build", build_fields, build, NULL,
-     SCOPE_WRITE, .flags = FUNCTION_RAW_IN | FUNCTION_EVENTS, .done = "template", .key = "template",
-     .body_max = 4 * DOCKERFILE_BYTES_MAX,
+     SCOPE_WRITE, .reach = REACH_NEVER, .flags = FUNCTION_RAW_IN | FUNCTION_EVENTS,
+     .done = "template", .key = "template", .body_max = 4 * DOCKERFILE_BYTES_MAX,
      .help = "Builds a template from a Dockerfile or a cay.json; its files come as a tar archive, "
              "application/octet-stream, and the rest in the query",
      .gives = &template_shape, .events = &template_event_shape,
      .errors = ERRORS_BUILD " " ERRORS_BUILD_FILES
-                            " template_exists template_limit machine_full network_unsupported "
+                            " template_exists template_limit machine_full " ERRORS_NET " "
                             "sandbox_limit too_many_layers launcher_lost image_not_installed"},
     {0},
 };

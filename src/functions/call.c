@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/exec.h"
 
 static bool is_late(const struct call *call)
 {
@@ -22,14 +24,23 @@ bool call_is_wanted(const struct call *call)
     return !call->gone || !call->gone(call->gone_arg);
 }
 
+void task_wait(struct task *t, const struct exec_wait *wait)
+{
+    t->fd = wait->fd;
+    t->events = wait->events;
+    t->until_ns = wait->until_ns;
+}
+
 void call_done(struct call *call)
 {
     json_decref(call->in);
     json_decref(call->out);
     if (call->task)
         call->task->ops->free(call->task);
+    free(call->detail);
     call->in = call->out = NULL;
     call->task = NULL;
+    call->detail = NULL;
 }
 
 static int nobody_waits(struct err *err)
@@ -132,6 +143,47 @@ int sink_item(struct call *call, json_t *item, struct err *err)
         return nobody_waits(err);
     }
     return call->sink->ops->item(call->sink, item) < 0 ? nobody_waits(err) : 0;
+}
+
+/* Takes rendered events apart, for a face that has no use for their text. */
+static int each_event(struct call *call, const char *text, size_t len, struct err *err)
+{
+    static const char mark[] = "\ndata: ";
+    const char *end = text + len;
+
+    while (text < end) {
+        const char *json = memmem(text, (size_t)(end - text), mark, sizeof(mark) - 1), *stop;
+
+        if (!json)
+            return 0;
+        json += sizeof(mark) - 1;
+        stop = memchr(json, '\n', (size_t)(end - json));
+        if (!stop)
+            stop = end;
+        if (sink_event(call, json_loadb(json, (size_t)(stop - json), 0, NULL), err) < 0)
+            return -1;
+        text = stop;
+    }
+    return 0;
+}
+
+int sink_stream(struct call *call, const char *text, size_t len, struct err *err)
+{
+    if (!call->sink->ops->stream)
+        return each_event(call, text, len, err);
+    if (is_late(call) || call->sink->ops->stream(call->sink, text, len) < 0)
+        return nobody_waits(err);
+    return 0;
+}
+
+bool sink_tell_begin(struct call *call)
+{
+    return call->sink->ops->tell_begin && call->sink->ops->tell_begin(call->sink);
+}
+
+bool sink_tell_end(struct call *call, const char *text, size_t len)
+{
+    return call->sink->ops->tell_end(call->sink, text, len);
 }
 
 int sink_size(struct call *call, uint64_t bytes, struct err *err)

@@ -7,10 +7,15 @@
 #include <sys/types.h>
 
 #include "base/id.h"
+#include "functions/rates.h"
+#include "model/trace.h"
 
 struct buf;
 struct engine;
 struct err;
+struct function;
+struct key_hold;
+struct services;
 
 /* One call of a function, by whichever face. The function gets checked input and says its answer
  * here; it does not know whether HTTP, a WebSocket, a pipe or a test is on the other side. */
@@ -20,12 +25,22 @@ struct err;
 enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_EXEC, SCOPE_WRITE, SCOPE_ADMIN, SCOPES };
 
 #define SCOPES_ALL ((1u << SCOPES) - 1)
+#define LABEL_SIZE 257 /* of the key and the value that a token can be for, and their ends */
 
 struct caller {
     const char *face; /* "rest" */
+    char name[64];    /* for traces, rates and the audit log: "root", "uid:1000", "admin" (who has
+                       * CAY_AUTH_TOKEN), "anyone", the id of a token */
+    char from[64];    /* its address, where it has one */
     unsigned scopes;  /* 1 << enum scope */
     bool admin;       /* has proved more than that it can reach us: a token, or the unix socket */
     bool local;       /* is root on this machine: may name its files */
+
+    char token_id[ID_SIZE]; /* of the token that was made for it (functions/callers.h), or "" */
+    /* Of one that was made for some sandboxes only (functions/reach.h): "" = for all. */
+    char sandbox_id[ID_SIZE];
+    char label_key[LABEL_SIZE], label_value[LABEL_SIZE];
+    int64_t expires_ms; /* when the token ends; 0 = never */
 };
 
 /* ---- what goes out while the function runs ---- */
@@ -50,6 +65,15 @@ struct sink_ops {
     int (*size)(struct sink *s, uint64_t bytes, struct err *err);
     /* The next item of an answer that is a list; takes it. */
     int (*item)(struct sink *s, json_t *item);
+    /* Events that are rendered already, for who reads what thousands read: of each "id: …" and
+     * "data: <JSON>", a line each, and an empty line. NULL = as single events. */
+    int (*stream)(struct sink *s, const char *text, size_t len);
+    /* The same from any thread while the call's task waits, for who tells thousands at once:
+     * between the two the task takes no step. Begin is false when that cannot be had now; end sends
+     * (text NULL = nothing), and is false when the task must be woken: for what the caller has not
+     * taken, or because it is gone. NULL = never. */
+    bool (*tell_begin)(struct sink *s);
+    bool (*tell_end)(struct sink *s, const char *text, size_t len);
 };
 
 /* ---- what comes in while the function runs ---- */
@@ -80,6 +104,7 @@ struct task {
     uint32_t events;  /* 0 = not now */
     int64_t until_ns; /* mono_ns; 0 = no time */
     bool takes_input; /* now */
+    bool drops_input; /* the caller has nothing to say, and what he says is nothing */
     size_t held;      /* bytes of input that it keeps, since they are not taken yet */
 };
 
@@ -91,6 +116,11 @@ enum task_state {
     TASK_WAITS, /* for fd or until_ns */
     TASK_AGAIN, /* there may be more: to be called as soon as what was sent is taken */
 };
+
+struct exec_wait;
+
+/* It waits for what an exec waits for (engine/exec.h). */
+void task_wait(struct task *t, const struct exec_wait *wait);
 
 struct task_ops {
     int (*step)(struct task *t, struct call *call, struct err *err);
@@ -106,6 +136,9 @@ struct task_ops {
 struct about {
     const char *prefix;             /* of the REST routes: "sandbox" */
     const char *runtime, *boundary; /* "native", "shared kernel, hardened" */
+    /* Where ports of sandboxes are reached by name: "http", "localhost:3111". */
+    const char *proxy_scheme, *proxy_host;
+    bool open;       /* over TCP whoever can reach us may call, without a token */
     json_t *openapi; /* functions_openapi(), made once by the face: it never changes */
 };
 
@@ -119,17 +152,38 @@ struct text {
 #define CALL_TEXTS 2
 
 struct call {
+    const struct function *function; /* set by function_begin(), as is when that was */
+    int64_t began_ns;
+    const char *traceparent, *tracestate; /* headers of the caller's; NULL = none. Until the
+                                           * function has returned */
+    struct trace_context trace;           /* set by function_begin() */
+    char sandbox_id[ID_SIZE]; /* that it is about, "" = none; set by function_run(), since in does
+                               * not live until the end */
     struct engine *engine;
+    struct services *services;
     const struct about *about;
     const struct caller *caller;
+    char *detail;                  /* of in, for the audit log (functions/audited.h); or NULL */
     json_t *in;                    /* checked and flat */
     json_t *out;                   /* the answer, of the row's shape; the function sets it. One
                                     * that fails may leave what belongs to the failure */
     struct text texts[CALL_TEXTS]; /* more of the answer; ended by one without a name */
     char exec_id[ID_SIZE];         /* of the command that it runs, once that is known; else "" */
+    int64_t exec_us;               /* how long that ran, once it has ended; else -1 */
     struct sink *sink;
     struct source *source; /* NULL = no bytes come with the call */
-    struct task *task;     /* set by a function that is not done yet */
+
+    /* How often it may be called (functions/rates.h). */
+    struct rates *rates;                /* NULL = as often as it likes */
+    struct rate_state rate;             /* what is left, of what is scarcest */
+    void (*on_rate)(struct call *call); /* is told that before the function runs; NULL = nobody */
+
+    /* Of a caller who may send the call twice (functions/keys.h). */
+    const char *key;       /* NULL = none; the face's, until the function returns */
+    struct key_hold *hold; /* while it runs with its key */
+    bool replayed;         /* the answer is that of an earlier call */
+
+    struct task *task; /* set by a function that is not done yet */
 
     /* When the caller gives up waiting: a time (mono_ns; 0 = none), or when gone() says so, which
      * is worth asking once gone_fd (-1 = none) has POLLRDHUP. */
@@ -137,6 +191,8 @@ struct call {
     int gone_fd;
     bool (*gone)(void *arg);
     void *gone_arg;
+    bool events;   /* the caller asked for events */
+    bool whole;    /* and for an answer that has all the same what they told */
     bool draining; /* the daemon is about to end: a stream that has no end of its own ends now */
 };
 
@@ -155,4 +211,8 @@ int sink_event(struct call *call, json_t *event, struct err *err);
 int sink_bytes(struct call *call, enum channel channel, const void *data, size_t len,
                struct err *err);
 int sink_item(struct call *call, json_t *item, struct err *err);
+/* Rendered events, as struct sink_ops says. */
+bool sink_tell_begin(struct call *call);
+bool sink_tell_end(struct call *call, const char *text, size_t len);
+int sink_stream(struct call *call, const char *text, size_t len, struct err *err);
 int sink_size(struct call *call, uint64_t bytes, struct err *err);

@@ -37,16 +37,16 @@ static const struct field set_fields[] = {
 
 const struct function env_functions[] = {
     {"env::get", "POST", "/sandboxes/:sandboxId/env/get", key_fields, get, "sandbox_env_get",
-     SCOPE_READ, .help = "Reads a variable of the environment", .gives = &env_value_shape,
-     .errors = ERRORS_GONE " sandbox_not_running"},
+     SCOPE_READ, .reach = REACH_SANDBOX, .help = "Reads a variable of the environment",
+     .gives = &env_value_shape, .errors = ERRORS_GONE " sandbox_not_running"},
     {"env::set", "POST", "/sandboxes/:sandboxId/env", set_fields, set, "sandbox_env_set",
-     SCOPE_WRITE, .help = "Sets variables for every later command", .gives = &env_set_shape,
-     .errors = ERRORS_FILE " file_too_large"},
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .help = "Sets variables for every later command",
+     .gives = &env_set_shape, .errors = ERRORS_FILE " file_too_large"},
     {"env::list", "GET", "/sandboxes/:sandboxId/env", NULL, list, "sandbox_env_list", SCOPE_READ,
-     .help = "Lists the environment of commands", .gives = &env_list_shape,
+     .reach = REACH_SANDBOX, .help = "Lists the environment of commands", .gives = &env_list_shape,
      .errors = ERRORS_GONE " sandbox_not_running"},
     {"env::delete", "POST", "/sandboxes/:sandboxId/env/delete", key_fields, delete_key, NULL,
-     SCOPE_WRITE, .help = "Removes a variable", .gives = &env_deleted_shape,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .help = "Removes a variable", .gives = &env_deleted_shape,
      .errors = ERRORS_FILE " file_too_large"},
     {0},
 };

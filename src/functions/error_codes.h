@@ -17,25 +17,31 @@ extern const struct error_code error_codes[]; /* ends with {0} */
 const struct error_code *error_code_find(const char *code, unsigned long len);
 
 /* What rows have in common, for .errors. */
+/* Of what comes up with a network. */
+#define ERRORS_NET  "bad_policy network_unsupported network_full gateway_down gateway_failed"
 #define ERRORS_GONE "sandbox_not_found sandbox_expired sandbox_removed"
 #define ERRORS_AGENT                                                                               \
     ERRORS_GONE " sandbox_not_running agent_lost agent_timeout agent_protocol sandbox_busy "       \
                 "limit disk_damaged"
 #define ERRORS_COMMAND                                                                             \
     ERRORS_AGENT                                                                                   \
-    " bad_cwd bad_user command_not_found not_executable process_limit permission_denied"
+    " sandbox_draining bad_cwd bad_user command_not_found not_executable process_limit "           \
+    "permission_denied"
 #define ERRORS_PATH "file_not_found not_a_file not_a_directory is_a_directory"
 #define ERRORS_FILE                                                                                \
     ERRORS_AGENT " " ERRORS_PATH " " ERRORS_BOOT " path_traversal permission_denied no_space "     \
                  "conflict"
 #define ERRORS_VOLUME "volume_not_found"
+/* Of what names networks to be in. */
+#define ERRORS_JOIN "network_not_found network_limit"
 #define ERRORS_MOUNT                                                                               \
     ERRORS_VOLUME " mount_limit mount_path_taken mount_unmappable bad_mount_path bad_sub_path "    \
                   "volume_attached volume_limit volume_busy bad_bind bind_not_allowed"
+#define ERRORS_PORT "port_in_use port_exposed port_limit port_not_allowed address_not_allowed"
 /* Of a box that is brought up again, with all that the sandbox has. */
 #define ERRORS_BOOT                                                                                \
     ERRORS_VOLUME " mount_unmappable bad_mount_path bad_sub_path bad_bind bind_not_allowed "       \
-                  "machine_full launcher_lost image_not_found"
+                  "machine_full launcher_lost image_not_found " ERRORS_NET
 #define ERRORS_VOLUME_FILE ERRORS_VOLUME " " ERRORS_PATH " path_traversal no_space disk_damaged"
 #define ERRORS_IMAGE_NAME  "image_not_found bad_image_name ambiguous_image"
 #define ERRORS_WORKER                                                                              \

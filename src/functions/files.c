@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/files.h"
+#include "functions/file_paths.h"
 #include "functions/functions_internal.h"
 
 #define KERNEL_FILE_MAX (16u << 20) /* of a file that does not say how long it is */
@@ -57,14 +58,15 @@ static int decode_member(json_t *object, const char *key, struct err *err)
     return path ? json_object_set_new(object, key, path) : -1;
 }
 
-/* For every function here, before it looks at its input: from then on paths are bytes. */
-static int take_paths(struct call *call, struct err *err)
+int file_take_paths(struct call *call, struct err *err)
 {
     json_t *paths = json_object_get(call->in, "paths"), *moves = json_object_get(call->in, "moves");
 
     if (!wants_base64(call))
         return 0;
-    if (decode_member(call->in, "path", err) < 0 || decode_member(call->in, "dir", err) < 0)
+    if (decode_member(call->in, "path", err) < 0 || decode_member(call->in, "dir", err) < 0 ||
+        decode_member(call->in, "from", err) < 0 || decode_member(call->in, "to", err) < 0 ||
+        decode_member(call->in, "target", err) < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(paths); i++) {
         json_t *path = decode_path(json_array_get(paths, i), err);
@@ -80,32 +82,41 @@ static int take_paths(struct call *call, struct err *err)
     return 0;
 }
 
-static struct file_path in_path(const struct call *call, const char *name)
+struct file_path file_in_path(const struct call *call, const char *name)
 {
     const char *path = in_str(call, name);
 
     return path_of(call, path ? path : engine_config(call->engine)->workspace);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* What was there when it was opened is sent: a file that grows meanwhile is cut there. Kernel files
  * say that they are empty and are not, so those are sent to their end. */
 static int send_file(struct call *call, struct err *err)
 {
+    struct file_range range = {.offset = (uint64_t)in_int(call, "offset"),
+                               .most = (uint64_t)in_int(call, "limit")};
     auto_file_stream struct file_stream *file = NULL;
     uint64_t size, left;
     const char *piece;
     ssize_t n;
 
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    if (engine_file_open_read(call->engine, in_id(call), in_path(call, "path"), &file, &size, err) <
-        0)
+    if (engine_file_open_read(call->engine, in_id(call), file_in_path(call, "path"), range, &file,
+                              &size, err) < 0)
         return -1;
-    if (size > 0 && sink_size(call, size, err) < 0)
+    left = size == 0 ? KERNEL_FILE_MAX : size - least(size, range.offset);
+    if (range.most > 0)
+        left = least(left, range.most);
+    if (size > 0 && sink_size(call, left, err) < 0)
         return -1;
-    left = size > 0 ? size : KERNEL_FILE_MAX;
     while ((size == 0 || left > 0) && (n = engine_file_next(file, &piece, err)) != 0) {
-        size_t part = n > 0 && (uint64_t)n < left ? (size_t)n : (size_t)left;
+        size_t part = n > 0 ? (size_t)least((uint64_t)n, left) : 0;
 
         if (size == 0 && n > 0 && (uint64_t)n > left)
             return err_code(err, ERR_TOO_LARGE, "file_too_large",
@@ -124,9 +135,9 @@ static int write_text(struct call *call, struct err *err)
 {
     const json_t *content = json_object_get(call->in, "content");
 
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    if (engine_file_write(call->engine, in_id(call), in_path(call, "path"),
+    if (engine_file_write(call->engine, in_id(call), file_in_path(call, "path"),
                           json_string_value(content), json_string_length(content), err) < 0)
         return -1;
     return reply_success(call);
@@ -183,7 +194,7 @@ static int upload(struct call *call, struct err *err)
     auto_file_stream struct file_stream *file = NULL;
     uint32_t mode;
 
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
     if (in_mode(call, &mode, err) < 0)
         return -1;
@@ -191,8 +202,8 @@ static int upload(struct call *call, struct err *err)
         return err_set(err, ERR_INVALID,
                        "content is required: base64, or send the bytes as the body with "
                        "Content-Type: application/octet-stream");
-    if (engine_file_open_write(call->engine, in_id(call), in_path(call, "path"), mode, &file, err) <
-        0)
+    if (engine_file_open_write(call->engine, in_id(call), file_in_path(call, "path"), mode, &file,
+                               err) < 0)
         return -1;
     if ((call->source ? copy_body(call, file, err) : copy_base64(call, file, err)) < 0)
         return -1;
@@ -203,9 +214,9 @@ static int upload(struct call *call, struct err *err)
 
 static int delete_file(struct call *call, struct err *err)
 {
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    if (engine_file_delete(call->engine, in_id(call), in_path(call, "path"), err) < 0)
+    if (engine_file_delete(call->engine, in_id(call), file_in_path(call, "path"), err) < 0)
         return -1;
     return reply_success(call);
 }
@@ -217,16 +228,17 @@ static int send_item(json_t *item, void *call, struct err *err)
 
 static int list(struct call *call, struct err *err)
 {
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    return engine_file_list(call->engine, in_id(call), in_path(call, "path"), send_item, call, err);
+    return engine_file_list(call->engine, in_id(call), file_in_path(call, "path"), send_item, call,
+                            err);
 }
 
 static int search(struct call *call, struct err *err)
 {
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    return engine_file_search(call->engine, in_id(call), in_path(call, "dir"),
+    return engine_file_search(call->engine, in_id(call), file_in_path(call, "dir"),
                               in_str(call, "pattern"), send_item, call, err);
 }
 
@@ -235,7 +247,7 @@ static json_t *in_paths(struct call *call, struct err *err)
 {
     json_t *paths, *path;
 
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return NULL;
     paths = json_object_get(call->in, "paths");
     path = json_object_get(call->in, "path");
@@ -284,7 +296,7 @@ static int move(struct call *call, struct err *err)
 {
     const json_t *moves = json_object_get(call->in, "moves");
 
-    if (check_moves(moves, err) < 0 || take_paths(call, err) < 0)
+    if (check_moves(moves, err) < 0 || file_take_paths(call, err) < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(moves); i++) {
         const json_t *m = json_array_get(moves, i);
@@ -295,6 +307,24 @@ static int move(struct call *call, struct err *err)
                              err) < 0)
             return err_wrap(err, "moves[%zu]", i);
     }
+    return reply_success(call);
+}
+
+static int copy(struct call *call, struct err *err)
+{
+    if (file_take_paths(call, err) < 0 ||
+        engine_file_copy(call->engine, in_id(call), file_in_path(call, "from"),
+                         file_in_path(call, "to"), in_bool(call, "replace"), err) < 0)
+        return -1;
+    return reply_success(call);
+}
+
+static int make_link(struct call *call, struct err *err)
+{
+    if (file_take_paths(call, err) < 0 ||
+        engine_file_symlink(call->engine, in_id(call), in_str(call, "target"),
+                            file_in_path(call, "path"), in_bool(call, "replace"), err) < 0)
+        return -1;
     return reply_success(call);
 }
 
@@ -326,10 +356,10 @@ static int remove_dirs(struct call *call, struct err *err)
 
 static int change_mode(struct call *call, struct err *err)
 {
-    if (take_paths(call, err) < 0)
+    if (file_take_paths(call, err) < 0)
         return -1;
-    if (engine_file_chmod(call->engine, in_id(call), in_path(call, "path"), in_str(call, "mode"),
-                          err) < 0)
+    if (engine_file_chmod(call->engine, in_id(call), file_in_path(call, "path"),
+                          in_str(call, "mode"), err) < 0)
         return -1;
     return reply_success(call);
 }
@@ -351,25 +381,43 @@ static int change_mode(struct call *call, struct err *err)
         "path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,                    \
                               .help = "instead of paths: one"                                      \
     }
-#define HOW_FIELDS                                                                                 \
-    {"anywhere", FIELD_BOOL, .preset = "false",                                                    \
-     .help = "also allow paths outside of the workspace"},                                         \
-    {                                                                                              \
-        "pathEncoding", FIELD_STRING, .choices = encodings, .preset = "\"utf8\"",                  \
-                                      .help = "base64: every path of the call and of its answer "  \
-                                              "is base64 of its bytes, as names that are no "      \
-                                              "UTF-8 need it"                                      \
-    }
+const char *const file_path_encodings[] = {"utf8", "base64", NULL};
 
-static const char *const encodings[] = {"utf8", "base64", NULL};
-
-static const struct field path_fields[] = {PATH_FIELD, HOW_FIELDS, {0}};
-static const struct field paths_fields[] = {PATHS_FIELDS, HOW_FIELDS, {0}};
+static const struct field path_fields[] = {PATH_FIELD, FILE_PATH_FIELDS, {0}};
+static const struct field read_fields[] = {
+    PATH_FIELD,
+    {"offset", FIELD_INT, .max = 9007199254740991, .preset = "0",
+     .help = "bytes to pass over; past the end there is nothing"},
+    {"limit", FIELD_INT, .optional = true, .min = 1, .max = 9007199254740991,
+     .help = "the most bytes; to the end when absent"},
+    FILE_PATH_FIELDS,
+    {0},
+};
+static const struct field copy_fields[] = {
+    {"from", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"a.txt\"",
+     .help = "a file, or a directory with all that is in it"},
+    {"to", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"b.txt\"",
+     .help = "what the copy is called; parents are made"},
+    {"replace", FIELD_BOOL, .optional = true,
+     .help = "what is there goes; else that is a conflict"},
+    FILE_PATH_FIELDS,
+    {0},
+};
+static const struct field link_fields[] = {
+    PATH_FIELD,
+    {"target", FIELD_STRING, .min = 1, .max = PATH_TEXT_MAX, .example = "\"b.txt\"",
+     .help = "what the link says; it need not be there"},
+    {"replace", FIELD_BOOL, .optional = true,
+     .help = "what is there goes; else that is a conflict"},
+    FILE_PATH_FIELDS,
+    {0},
+};
+static const struct field paths_fields[] = {PATHS_FIELDS, FILE_PATH_FIELDS, {0}};
 
 static const struct field write_fields[] = {
     PATH_FIELD,
     {"content", FIELD_STRING, .max = JSON_BODY_MAX, .example = "\"hello\\n\"", .help = "text"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
@@ -379,14 +427,14 @@ static const struct field upload_fields[] = {
      .help = "base64; or send the bytes as application/octet-stream and the rest in the query"},
     {"mode", FIELD_STRING, .optional = true, .min = 1, .max = 5, .pattern = "^[0-7]{3,4}$",
      .help = "octal digits; kept when absent, 0644 for a new file"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
 static const struct field list_fields[] = {
     {"path", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,
      .example = "\"/workspace\"", .help = "the workspace when absent"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
@@ -395,13 +443,13 @@ static const struct field search_fields[] = {
      .example = "\"*.txt\"", .help = "glob on the base name, without ; | $ ` \\"},
     {"dir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_TEXT_MAX,
      .help = "the workspace when absent"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
 static const struct field move_fields[] = {
     {"moves", FIELD_ARRAY, .filled = true, .of = &file_move_shape, .help = "done in order"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
@@ -409,50 +457,66 @@ static const struct field chmod_fields[] = {
     PATH_FIELD,
     {"mode", FIELD_STRING, .min = 1, .max = 32, .pattern = "^([0-7]{3,4}|[ugoa]*[-+=][rwxXt]*)$",
      .example = "\"u+x\"", .help = "3 or 4 octal digits, or one clause like u+x"},
-    HOW_FIELDS,
+    FILE_PATH_FIELDS,
     {0},
 };
 
 const struct function file_functions[] = {
-    {"fs::read", "POST", "/sandboxes/:sandboxId/files/read", path_fields, send_file,
-     "sandbox_read_file", SCOPE_READ, .answer = ANSWER_TEXT, .help = "Reads a file as text",
-     .gives = &file_text_shape, .errors = ERRORS_FILE " bad_base64 file_too_large file_changed"},
+    {"fs::read", "POST", "/sandboxes/:sandboxId/files/read", read_fields, send_file,
+     "sandbox_read_file", SCOPE_READ, .reach = REACH_SANDBOX, .answer = ANSWER_TEXT,
+     .rate = RATE_FILE, .help = "Reads a file as text", .gives = &file_text_shape,
+     .errors = ERRORS_FILE " bad_base64 file_too_large file_changed"},
     {"fs::write", "POST", "/sandboxes/:sandboxId/files/write", write_fields, write_text,
-     "sandbox_write_file", SCOPE_WRITE, .body_max = JSON_BODY_MAX,
-     .help = "Replaces a file with text; parents are made", .gives = &success_shape,
-     .errors = ERRORS_FILE " bad_base64"},
+     "sandbox_write_file", SCOPE_WRITE, .reach = REACH_SANDBOX, .body_max = JSON_BODY_MAX,
+     .rate = RATE_FILE, .help = "Replaces a file with text; parents are made",
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
     {"fs::delete", "POST", "/sandboxes/:sandboxId/files/delete", path_fields, delete_file, NULL,
-     SCOPE_WRITE, .help = "Removes a file; fine if it is gone", .gives = &success_shape,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .rate = RATE_FILE,
+     .help = "Removes a file; fine if it is gone", .gives = &success_shape,
      .errors = ERRORS_FILE " bad_base64"},
     {"fs::list", "POST", "/sandboxes/:sandboxId/files/list", list_fields, list,
-     "sandbox_list_files", SCOPE_READ, .answer = ANSWER_LIST, .help = "Lists a directory",
-     .gives = &file_list_shape, .errors = ERRORS_FILE " bad_base64"},
+     "sandbox_list_files", SCOPE_READ, .reach = REACH_SANDBOX, .answer = ANSWER_LIST,
+     .rate = RATE_FILE, .help = "Lists a directory", .gives = &file_list_shape,
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::search", "POST", "/sandboxes/:sandboxId/files/search", search_fields, search, NULL,
-     SCOPE_READ, .answer = ANSWER_LIST, .help = "Finds regular files by name, in all folders below",
-     .gives = &file_paths_shape, .errors = ERRORS_FILE " bad_base64"},
+     SCOPE_READ, .reach = REACH_SANDBOX, .answer = ANSWER_LIST, .rate = RATE_FILE,
+     .help = "Finds regular files by name, in all folders below", .gives = &file_paths_shape,
+     .errors = ERRORS_FILE " bad_base64"},
     {"fs::upload", "POST", "/sandboxes/:sandboxId/files/upload", upload_fields, upload, NULL,
-     SCOPE_WRITE, .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .flags = FUNCTION_RAW_IN, .body_max = JSON_BODY_MAX,
+     .rate = RATE_FILE,
      .help = "Replaces a file with bytes; a stream has no size limit but the sandbox's disk",
      .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
-    {"fs::download", "POST", "/sandboxes/:sandboxId/files/download", path_fields, send_file, NULL,
-     SCOPE_READ, .answer = ANSWER_BYTES,
+    {"fs::download", "POST", "/sandboxes/:sandboxId/files/download", read_fields, send_file, NULL,
+     SCOPE_READ, .reach = REACH_SANDBOX, .answer = ANSWER_BYTES, .rate = RATE_FILE,
      .help = "Reads a file's bytes; with Accept: application/octet-stream as they are",
      .gives = &file_bytes_shape, .errors = ERRORS_FILE " bad_base64 file_too_large file_changed"},
     {"fs::info", "POST", "/sandboxes/:sandboxId/files/info", paths_fields, info, NULL, SCOPE_READ,
-     .help = "Shows what paths are", .gives = &file_meta_answer_shape,
-     .errors = ERRORS_FILE " bad_base64"},
+     .reach = REACH_SANDBOX, .rate = RATE_FILE, .help = "Shows what paths are",
+     .gives = &file_meta_answer_shape, .errors = ERRORS_FILE " bad_base64"},
     {"fs::move", "POST", "/sandboxes/:sandboxId/files/move", move_fields, move, NULL, SCOPE_WRITE,
+     .reach = REACH_SANDBOX, .rate = RATE_FILE,
      .help = "Moves as mv does: onto a directory means into it, and a directory replaces nothing; "
              "stops at the first failure",
      .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
+    {"fs::copy", "POST", "/sandboxes/:sandboxId/files/copy", copy_fields, copy, NULL, SCOPE_WRITE,
+     .reach = REACH_SANDBOX, .rate = RATE_FILE,
+     .help = "Copies a file, or a directory with all that is in it, with modes, owners and times",
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64 agent_too_old"},
+    {"fs::symlink", "POST", "/sandboxes/:sandboxId/files/symlink", link_fields, make_link, NULL,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .rate = RATE_FILE,
+     .help = "Makes a symbolic link; parents are made", .gives = &success_shape,
+     .errors = ERRORS_FILE " bad_base64 agent_too_old"},
     {"fs::mkdir", "POST", "/sandboxes/:sandboxId/files/mkdir", paths_fields, make_dirs, NULL,
-     SCOPE_WRITE, .help = "Makes directories and their parents", .gives = &success_shape,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .rate = RATE_FILE,
+     .help = "Makes directories and their parents", .gives = &success_shape,
      .errors = ERRORS_FILE " bad_base64"},
     {"fs::rmdir", "POST", "/sandboxes/:sandboxId/files/rmdir", paths_fields, remove_dirs, NULL,
-     SCOPE_WRITE, .help = "Removes directories and what is in them", .gives = &success_shape,
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .rate = RATE_FILE,
+     .help = "Removes directories and what is in them", .gives = &success_shape,
      .errors = ERRORS_FILE " bad_base64"},
     {"fs::chmod", "POST", "/sandboxes/:sandboxId/files/chmod", chmod_fields, change_mode, NULL,
-     SCOPE_WRITE, .help = "Changes a file's mode", .gives = &success_shape,
-     .errors = ERRORS_FILE " bad_base64"},
+     SCOPE_WRITE, .reach = REACH_SANDBOX, .rate = RATE_FILE, .help = "Changes a file's mode",
+     .gives = &success_shape, .errors = ERRORS_FILE " bad_base64"},
     {0},
 };

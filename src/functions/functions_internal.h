@@ -60,6 +60,10 @@ static inline const char *in_id(const struct call *call)
     return in_str(call, "sandboxId");
 }
 
+/* `env` of what is about to be run, and which trace that is part of, if the caller said one. NULL
+ * when there is neither. */
+json_t *in_env(struct call *call);
+
 /* Of the command that the path names. */
 static inline const char *in_exec_id(const struct call *call)
 {

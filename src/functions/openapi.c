@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "functions/error_codes.h"
 #include "functions/function.h"
+#include "functions/keys.h"
 #include "functions/schema.h"
 #include "model/shapes.h"
 
@@ -68,6 +69,18 @@ static void add_fields_beside_bytes(json_t *parameters, const struct function *f
             (void)json_array_append_new(parameters, parameter(field, "query", false));
 }
 
+static void add_key_parameter(json_t *parameters)
+{
+    (void)json_array_append_new(
+        parameters,
+        json_pack("{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i, s:s}}", "name", "Idempotency-Key", "in",
+                  "header", "required", 0, "description",
+                  "of the caller's choice: who sends the same request with the same key again "
+                  "within 24 hours is given the same answer, with Idempotent-Replayed: true",
+                  "schema", "type", "string", "minLength", 1, "maxLength", KEY_MAX, "pattern",
+                  "^[!-~]+$"));
+}
+
 /* "/sandboxes/:sandboxId/exec" → "/sandbox/sandboxes/{sandboxId}/exec", with what it names. */
 static char *path_template(const char *prefix, const char *route, json_t *parameters)
 {
@@ -129,10 +142,24 @@ static json_t *request_body(const struct function *f)
     return json_pack("{s:b, s:o}", "required", needs_body(f), "content", content);
 }
 
+/* Does the connection become something else? */
+static bool is_upgrade(const struct function *f)
+{
+    return f->answer == ANSWER_ATTACH || f->answer == ANSWER_SOCKET || f->answer == ANSWER_DIAL;
+}
+
 static const char *success_text(const struct function *f)
 {
+    if (f->answer == ANSWER_DIAL)
+        return "the connection becomes one to the port";
     if (f->answer == ANSWER_ATTACH)
         return "the connection becomes a stream of frames";
+    if (f->answer == ANSWER_SOCKET)
+        return "the connection becomes a WebSocket";
+    if (f->answer == ANSWER_CAST)
+        return "a recording";
+    if (f->answer == ANSWER_PROMETHEUS)
+        return "metrics";
     if (f->gives)
         return f->gives->help;
     if (f->events)
@@ -144,7 +171,7 @@ static json_t *success(const struct function *f)
 {
     json_t *ok = json_pack("{s:s}", "description", success_text(f)), *content;
 
-    if (f->answer == ANSWER_ATTACH)
+    if (is_upgrade(f))
         return ok;
     content = json_object();
     /* JSON is first: that is what a client gets that asks for nothing else. */
@@ -156,6 +183,10 @@ static json_t *success(const struct function *f)
         set(content, "application/octet-stream", bytes_media());
     if (f->answer == ANSWER_TAR)
         set(content, "application/x-tar", bytes_media());
+    if (f->answer == ANSWER_CAST)
+        set(content, "application/x-asciicast", bytes_media());
+    if (f->answer == ANSWER_PROMETHEUS)
+        set(content, "text/plain", json_pack("{s:{s:s}}", "schema", "type", "string"));
     if (json_object_size(content) > 0)
         (void)json_object_set(ok, "content", content);
     json_decref(content);
@@ -219,8 +250,9 @@ static json_t *operation(const struct function *f, json_t *parameters)
 {
     auto_free char *tag = xstrndup(f->id, strcspn(f->id, ":"));
     auto_free char *id = operation_id(f->id);
-    json_t *op = json_pack("{s:s, s:s, s:s, s:[s]}", "operationId", id, "x-function", f->id,
-                           "summary", f->help, "tags", tag);
+    json_t *op = json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "operationId", id, "x-function",
+                           f->id, "summary", f->help, "tags", tag, "x-scope", scope_words[f->scope],
+                           "x-reach", reach_words[f->reach]);
     json_t *responses = json_object();
 
     if (takes_body(f))
@@ -229,9 +261,11 @@ static json_t *operation(const struct function *f, json_t *parameters)
         add_query_parameters(parameters, f);
     if (f->flags & FUNCTION_RAW_IN)
         add_fields_beside_bytes(parameters, f);
+    if (f->flags & FUNCTION_MAKES)
+        add_key_parameter(parameters);
     if (json_array_size(parameters) > 0)
         (void)json_object_set(op, "parameters", parameters);
-    set(responses, f->answer == ANSWER_ATTACH ? "101" : "200", success(f));
+    set(responses, is_upgrade(f) ? "101" : "200", success(f));
     set(op, "x-errors", add_errors(responses, f->errors));
     set(responses, "default", json_pack("{s:s}", "$ref", "#/components/responses/Error"));
     set(op, "responses", responses);
@@ -243,7 +277,19 @@ static json_t *operation(const struct function *f, json_t *parameters)
 struct document {
     const char *prefix;
     json_t *paths, *schemas;
+    json_t *tags; /* [{"name"}], as operations have them */
 };
+
+/* Rows of a kind need not stand together. */
+static void add_tag(json_t *tags, const struct function *f)
+{
+    auto_free char *name = xstrndup(f->id, strcspn(f->id, ":"));
+
+    for (size_t i = 0; i < json_array_size(tags); i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(tags, i), "name")), name) == 0)
+            return;
+    (void)json_array_append_new(tags, json_pack("{s:s}", "name", name));
+}
 
 static int add_function(const struct function *f, void *arg)
 {
@@ -263,6 +309,7 @@ static int add_function(const struct function *f, void *arg)
     }
     set(item, method, operation(f, parameters));
     json_decref(parameters);
+    add_tag(d->tags, f);
     fields_collect(f->fields, d->schemas);
     shape_collect(f->gives, d->schemas);
     shape_collect(f->events, d->schemas);
@@ -299,11 +346,13 @@ static json_t *components(json_t *schemas)
 
 json_t *functions_openapi(const char *prefix)
 {
-    struct document d = {.prefix = prefix, .paths = json_object(), .schemas = json_object()};
+    struct document d = {
+        .prefix = prefix, .paths = json_object(), .schemas = json_object(), .tags = json_array()};
 
     (void)functions_each(add_function, &d);
-    return json_pack("{s:s, s:{s:s, s:s}, s:[{s:s}], s:[{s:[]}], s:o, s:o, s:o}", "openapi",
-                     "3.1.0", "info", "title", "cay", "version", CAY_VERSION, "servers", "url",
-                     SERVER, "security", "token", "paths", d.paths, "components",
+    return json_pack("{s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:[{s:s}], s:[{s:[]}], s:o, s:o, s:o, s:o}",
+                     "openapi", "3.1.0", "info", "title", "cay", "version", CAY_VERSION, "license",
+                     "name", "Apache 2.0", "identifier", "Apache-2.0", "servers", "url", SERVER,
+                     "security", "token", "tags", d.tags, "paths", d.paths, "components",
                      components(d.schemas), "x-errors", all_codes());
 }

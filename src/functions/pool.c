@@ -1,3 +1,6 @@
+#include <string.h>
+
+#include "base/err.h"
 #include "engine/pool.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
@@ -5,7 +8,7 @@
 static int status(struct call *call, struct err *err)
 {
     (void)err;
-    engine_pool_status(call->engine, call->caller->scopes & (1u << SCOPE_READ), &call->out);
+    engine_pool_status(call->engine, caller_sees_daemon(call->caller), &call->out);
     return 0;
 }
 
@@ -25,9 +28,14 @@ static int add(struct call *call, struct err *err)
         .cpu_cores = in_maybe(call, "cpu"),
         .pids = in_maybe(call, "pids"),
         .disk_mb = in_maybe(call, "disk"),
-        .network = in_bool(call, "network"),
+        .network = json_object_get(call->in, "network"),
+        .helper = json_object_get(call->in, "interpreter"),
         .size = (uint32_t)in_int(call, "size"),
     };
+    const char *language = json_string_value(json_object_get(req.helper, "language"));
+
+    if (req.helper && strcmp(language, "python") != 0)
+        return err_set(err, ERR_INVALID, "interpreter.language must be python");
 
     return engine_pool_add(call->engine, &req, &call->out, err);
 }
@@ -51,24 +59,29 @@ static const struct field add_fields[] = {
     {"pids", FIELD_INT, .optional = true, .help = "processes and threads, as in a create"},
     {"disk", FIELD_INT, .optional = true, .clamp = true, .min = DISK_MB_MIN, .max = DISK_MB_MAX,
      .help = "MB of disk, as in a create"},
-    {"network", FIELD_BOOL, .optional = true, .help = "as in a create"},
+    {"interpreter", FIELD_OBJECT, .optional = true, .of = &pool_interpreter_shape,
+     .help = "what has started in them already, for code without a context"},
+    {"network", FIELD_NETWORK, .optional = true, .max = NETWORK_TEXT_MAX,
+     .of = &network_policy_shape, .help = "as in a create"},
     {0},
 };
 
 const struct function pool_functions[] = {
-    {"pool::status", "GET", "/pool/status", NULL, status, NULL, SCOPE_NONE, .flags = FUNCTION_OPEN,
+    {"pool::status", "GET", "/pool/status", NULL, status, NULL, SCOPE_NONE, .reach = REACH_ALL,
+     .flags = FUNCTION_OPEN,
      .help = "Says how many sandboxes are ready before somebody asks for one; without a token the "
              "numbers only",
      .gives = &pool_status_shape},
-    {"pool::profiles", "GET", "/pool/profiles", NULL, list, NULL, SCOPE_READ,
+    {"pool::profiles", "GET", "/pool/profiles", NULL, list, NULL, SCOPE_READ, .reach = REACH_NEVER,
      .help = "Lists the kinds of sandboxes that the pool has ready", .gives = &pool_profiles_shape},
     {"pool::add", "POST", "/pool/profiles", add_fields, add, NULL, SCOPE_ADMIN,
+     .reach = REACH_NEVER, .flags = FUNCTION_MAKES,
      .help = "Has so many sandboxes of a kind ready from now on, also after a restart",
      .gives = &pool_profile_shape,
-     .errors = "bad_image image_not_allowed image_cap_exceeded network_unsupported "
+     .errors = "bad_image image_not_allowed image_cap_exceeded " ERRORS_NET " "
                "pool_profile_exists pool_limit template_not_found no_space"},
     {"pool::remove", "DELETE", "/pool/profiles/:profileId", NULL, remove_profile, NULL, SCOPE_ADMIN,
-     .help = "Removes a profile and what is ready of it", .gives = &success_shape,
-     .errors = "pool_profile_not_found"},
+     .reach = REACH_NEVER, .help = "Removes a profile and what is ready of it",
+     .gives = &success_shape, .errors = "pool_profile_not_found"},
     {0},
 };

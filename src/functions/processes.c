@@ -31,13 +31,14 @@ static const struct field kill_fields[] = {
 
 const struct function process_functions[] = {
     {"proc::list", "GET", "/sandboxes/:sandboxId/processes", NULL, list, "sandbox_process_list",
-     SCOPE_READ, .help = "Lists the processes of a sandbox", .gives = &process_list_shape,
-     .errors = ERRORS_AGENT},
+     SCOPE_READ, .reach = REACH_SANDBOX, .help = "Lists the processes of a sandbox",
+     .gives = &process_list_shape, .errors = ERRORS_AGENT},
     {"proc::kill", "POST", "/sandboxes/:sandboxId/processes/kill", kill_fields, kill_process,
-     "sandbox_process_kill", SCOPE_EXEC, .help = "Sends a signal; fine if the process is gone",
-     .gives = &process_killed_shape, .errors = ERRORS_AGENT},
-    {"proc::top", "GET", "/sandboxes/:sandboxId/processes/top", NULL, top, NULL, SCOPE_READ,
-     .help = "Lists the processes with what they use", .gives = &process_top_shape,
+     "sandbox_process_kill", SCOPE_EXEC, .reach = REACH_SANDBOX,
+     .help = "Sends a signal; fine if the process is gone", .gives = &process_killed_shape,
      .errors = ERRORS_AGENT},
+    {"proc::top", "GET", "/sandboxes/:sandboxId/processes/top", NULL, top, NULL, SCOPE_READ,
+     .reach = REACH_SANDBOX, .help = "Lists the processes with what they use",
+     .gives = &process_top_shape, .errors = ERRORS_AGENT},
     {0},
 };

@@ -57,9 +57,7 @@ static void set_wait(struct ready_task *t)
     if (!t->exec)
         return;
     engine_exec_wait(t->exec, &wait);
-    t->task.fd = wait.fd;
-    t->task.events = wait.events;
-    t->task.until_ns = wait.until_ns;
+    task_wait(&t->task, &wait);
 }
 
 static int try_again(struct ready_task *t, struct err *err)

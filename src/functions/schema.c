@@ -85,6 +85,12 @@ static json_t *command_schema(const struct field *f)
     return json_pack("{s:[o, o]}", "oneOf", string_schema(f), list);
 }
 
+static json_t *network_schema(const struct field *f)
+{
+    return json_pack("{s:[o, o, o]}", "oneOf", simple("boolean"), string_schema(f),
+                     f->of ? shape_ref(f->of) : simple("object"));
+}
+
 static json_t *type_schema(const struct field *f)
 {
     switch (f->type) {
@@ -105,6 +111,10 @@ static json_t *type_schema(const struct field *f)
         return list_schema(f, f->of ? shape_ref(f->of) : json_object());
     case FIELD_COMMAND:
         return command_schema(f);
+    case FIELD_ANY:
+        return json_object();
+    case FIELD_NETWORK:
+        return network_schema(f);
     }
     abort();
 }
@@ -201,11 +211,13 @@ json_t *field_example(const struct field *f)
     switch (f->type) {
     case FIELD_STRING:
     case FIELD_COMMAND:
+    case FIELD_ANY:
         return json_string("");
     case FIELD_INT:
     case FIELD_NUMBER:
         return bound(f, f->min);
     case FIELD_BOOL:
+    case FIELD_NETWORK:
         return json_true();
     case FIELD_STRINGS:
         return json_array();

@@ -31,8 +31,15 @@ static int list_of_sandbox(struct call *call, struct err *err)
 
 static int list_all(struct call *call, struct err *err)
 {
+    json_t *all;
+
     (void)err;
     engine_snapshot_list(call->engine, NULL, json_object_get(call->in, "labels"), &call->out);
+    all = json_object_get(call->out, "snapshots");
+    for (size_t i = json_array_size(all); i-- > 0;)
+        if (!call_reaches(call,
+                          json_string_value(json_object_get(json_array_get(all, i), "sandboxId"))))
+            (void)json_array_remove(all, i);
     return 0;
 }
 
@@ -55,8 +62,9 @@ static struct clone_name in_name(const struct call *call)
 static int clone_snapshot(struct call *call, struct err *err)
 {
     struct clone_name name = in_name(call);
+    struct engine_watch watch = call_watch(call);
 
-    return engine_snapshot_clone(call->engine, in_snapshot(call), &name, &call->out, err);
+    return engine_snapshot_clone(call->engine, in_snapshot(call), &name, &watch, &call->out, err);
 }
 
 static int restore(struct call *call, struct err *err)
@@ -191,13 +199,13 @@ static const struct field fork_fields[] = {
 };
 
 #define ERRORS_CLONE                                                                               \
-    "sandbox_limit machine_full no_space image_not_found launcher_lost image_cap_exceeded "        \
-    "network_unsupported path_traversal name_taken image_not_allowed " ERRORS_MOUNT                \
-    " " ERRORS_COMMAND
+    "sandbox_limit machine_full no_space image_not_found launcher_lost "                           \
+    "image_cap_exceeded " ERRORS_NET " path_traversal name_taken image_not_allowed " ERRORS_JOIN   \
+    " " ERRORS_MOUNT " " ERRORS_COMMAND
 
 const struct function snapshot_functions[] = {
     {"snapshot::create", "POST", "/sandboxes/:sandboxId/snapshots", create_fields, create,
-     "sandbox_snapshot_create", SCOPE_WRITE,
+     "sandbox_snapshot_create", SCOPE_WRITE, .reach = REACH_SANDBOX, .flags = FUNCTION_MAKES,
      .help =
          "Keeps a sandbox's disk as it is now; one that runs stands still while what it changed "
          "is copied",
@@ -205,51 +213,58 @@ const struct function snapshot_functions[] = {
      .errors = ERRORS_GONE
      " sandbox_busy no_space image_not_found snapshot_limit disk_damaged " ERRORS_TAKE},
     {"snapshot::list", "GET", "/sandboxes/:sandboxId/snapshots", list_fields, list_of_sandbox,
-     "sandbox_snapshot_list", SCOPE_READ,
-     .help = "Lists the snapshots of a sandbox, which may be gone itself",
+     "sandbox_snapshot_list", SCOPE_READ, .reach = REACH_SANDBOX,
+     .help = "Lists the snapshots of a sandbox, which may be gone itself; the newest first",
      .gives = &snapshot_list_shape, .errors = ERRORS_GONE},
     {"snapshot::restore", "POST", "/sandboxes/:sandboxId/snapshots/restore", restore_fields,
-     restore, "sandbox_snapshot_restore", SCOPE_WRITE,
+     restore, "sandbox_snapshot_restore", SCOPE_WRITE, .reach = REACH_SANDBOX,
+     .owned = &snapshot_owned,
      .help =
          "Gives a sandbox the files of its snapshot back; its processes end, and the entrypoint "
          "runs again",
      .gives = &sandbox_shape,
      .errors = ERRORS_TAKE " " ERRORS_SNAPSHOT " " ERRORS_CLONE " snapshot_of_another"},
     {"snapshot::all", "GET", "/snapshots", list_fields, list_all, NULL, SCOPE_READ,
-     .help = "Lists the snapshots of all sandboxes", .gives = &snapshot_list_shape},
+     .reach = REACH_ITSELF, .help = "Lists the snapshots of all sandboxes, the newest first",
+     .gives = &snapshot_list_shape},
     {"snapshot::import", "POST", "/snapshots/import", import_fields, import, NULL, SCOPE_ADMIN,
-     .flags = FUNCTION_LOCAL,
+     .reach = REACH_NEVER, .flags = FUNCTION_MAKES | FUNCTION_LOCAL,
      .help = "Makes a snapshot from a layer on top of an image; only for root, on the unix socket",
      .gives = &snapshot_shape,
      .errors = ERRORS_IMAGE_NAME " " ERRORS_WORKER " local_only bad_path snapshot_limit "
                                  "image_not_allowed too_many_layers"},
     {"snapshot::export", "GET", "/snapshots/:snapshotId/export", NULL, export, NULL, SCOPE_ADMIN,
-     .answer = ANSWER_TAR,
+     .reach = REACH_NEVER, .answer = ANSWER_TAR,
      .help = "Gives what a snapshot has beyond its image, as an OCI layer in a tar archive",
      .errors = ERRORS_SNAPSHOT " " ERRORS_WORKER " whiteout_name image_not_found"},
     {"snapshot::get", "GET", "/snapshots/:snapshotId", NULL, get, NULL, SCOPE_READ,
-     .help = "Shows a snapshot", .gives = &snapshot_shape, .errors = ERRORS_SNAPSHOT},
+     .reach = REACH_OWNED, .owned = &snapshot_owned, .help = "Shows a snapshot",
+     .gives = &snapshot_shape, .errors = ERRORS_SNAPSHOT},
     {"snapshot::label", "POST", "/snapshots/:snapshotId/label", label_fields, label, NULL,
-     SCOPE_WRITE, .help = "Gives a snapshot another name, or labels", .gives = &snapshot_shape,
+     SCOPE_WRITE, .reach = REACH_OWNED, .owned = &snapshot_owned,
+     .help = "Gives a snapshot another name, or labels", .gives = &snapshot_shape,
      .errors = ERRORS_SNAPSHOT " no_space snapshot_limit"},
     {"snapshot::clone", "POST", "/snapshots/:snapshotId/clone", clone_fields, clone_snapshot, NULL,
-     SCOPE_WRITE, .help = "Makes a sandbox from a snapshot", .gives = &sandbox_shape,
-     .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE},
+     SCOPE_WRITE, .reach = REACH_CLONES, .owned = &snapshot_owned,
+     .flags = FUNCTION_MAKES | FUNCTION_TELLS, .help = "Makes a sandbox from a snapshot",
+     .gives = &sandbox_shape, .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE},
     {"snapshot::delete", "DELETE", "/snapshots/:snapshotId", NULL, delete_snapshot, NULL,
-     SCOPE_WRITE, .help = "Removes a snapshot", .gives = &snapshot_deleted_shape,
-     .errors = ERRORS_SNAPSHOT},
+     SCOPE_WRITE, .reach = REACH_OWNED, .owned = &snapshot_owned, .help = "Removes a snapshot",
+     .gives = &snapshot_deleted_shape, .errors = ERRORS_SNAPSHOT},
     {"sandbox::diff", "GET", "/sandboxes/:sandboxId/diff", diff_fields, diff, NULL, SCOPE_WRITE,
+     .reach = REACH_SANDBOX, .owned = &snapshot_owned,
      .help = "Tells which files of a sandbox were added, modified or deleted; one that runs stands "
              "still meanwhile",
      .gives = &diff_shape,
      .errors = ERRORS_GONE " sandbox_busy no_space image_not_found disk_damaged " ERRORS_TAKE
                            " " ERRORS_SNAPSHOT},
     {"sandbox::clone", "POST", "/sandboxes/:sandboxId/clone", clone_fields, clone_sandbox,
-     "sandbox_clone", SCOPE_WRITE,
+     "sandbox_clone", SCOPE_WRITE, .reach = REACH_CLONES, .flags = FUNCTION_MAKES | FUNCTION_TELLS,
      .help = "Makes a sandbox from another as it is now, with its files and its configuration",
      .gives = &sandbox_shape, .errors = ERRORS_TAKE " " ERRORS_CLONE " cancelled"},
     {"sandbox::fork", "POST", "/sandboxes/:sandboxId/fork", fork_fields, fork_sandbox, NULL,
-     SCOPE_WRITE, .help = "Makes several such clones, or none", .gives = &fork_shape,
+     SCOPE_WRITE, .reach = REACH_CLONES, .flags = FUNCTION_MAKES,
+     .help = "Makes several such clones, or none", .gives = &fork_shape,
      .errors = ERRORS_TAKE " " ERRORS_CLONE " cancelled"},
     {0},
 };

@@ -215,11 +215,11 @@ static const struct field metrics_fields[] = {
 
 const struct function stream_functions[] = {
     {"stream::logs", "GET", "/sandboxes/:sandboxId/stream/logs", logs_fields, logs,
-     "sandbox_stream_logs", SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
-     .help = "Streams the output of the main process, line by line", .events = &log_event_shape,
-     .errors = ERRORS_AGENT " log_not_found too_many_streams"},
+     "sandbox_stream_logs", SCOPE_READ, .reach = REACH_SANDBOX, .flags = FUNCTION_WAITS,
+     .answer = ANSWER_EVENTS, .help = "Streams the output of the main process, line by line",
+     .events = &log_event_shape, .errors = ERRORS_AGENT " log_not_found too_many_streams"},
     {"stream::metrics", "GET", "/sandboxes/:sandboxId/stream/metrics", metrics_fields, metrics,
-     NULL, SCOPE_READ, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
+     NULL, SCOPE_READ, .reach = REACH_SANDBOX, .flags = FUNCTION_WAITS, .answer = ANSWER_EVENTS,
      .help = "Streams what a sandbox uses", .events = &metrics_shape, .errors = ERRORS_GONE},
     {0},
 };

@@ -1,6 +1,7 @@
 #include "engine/watch.h"
 
 #include "functions/functions_internal.h"
+#include "functions/keys.h"
 
 static int on_progress(const json_t *event, void *arg)
 {
@@ -14,6 +15,11 @@ static bool is_cancelled(void *arg)
     return !call_is_wanted(arg);
 }
 
+static int on_makes(const char *id, void *arg, struct err *err)
+{
+    return call_makes(arg, id, err);
+}
+
 struct engine_watch call_watch(struct call *call)
 {
     return (struct engine_watch){
@@ -22,5 +28,6 @@ struct engine_watch call_watch(struct call *call)
         .arg = call,
         .cancel_fd = call->gone_fd,
         .until_ns = call->deadline_ns,
+        .makes = on_makes,
     };
 }

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "http/http_internal.h"
 
 /* llhttp decodes: sizes are hex digits, and a CRLF follows each size and each chunk. What it takes
@@ -23,18 +25,31 @@ static int on_message_complete(llhttp_t *p)
 
 static int on_extension(llhttp_t *p, const char *at, size_t len)
 {
-    (void)p;
+    const struct chunked *k = p->data;
+
     (void)at;
     (void)len;
-    return -1;
+    return k->trailers ? 0 : -1;
 }
 
 /* There is no data yet while chunked_init() shows the parser its head. */
 static int on_trailer(llhttp_t *p, const char *at, size_t len)
 {
-    (void)at;
-    (void)len;
-    return p->data ? -1 : 0;
+    const struct chunked *k = p->data;
+
+    if (!k)
+        return 0;
+    return k->trailers && buf_add(k->trailers, at, len) == 0 ? 0 : -1;
+}
+
+static int on_trailer_name(llhttp_t *p)
+{
+    return on_trailer(p, ": ", 2);
+}
+
+static int on_trailer_value(llhttp_t *p)
+{
+    return on_trailer(p, "\r\n", 2);
 }
 
 static const llhttp_settings_t body_settings = {
@@ -42,6 +57,9 @@ static const llhttp_settings_t body_settings = {
     .on_message_complete = on_message_complete,
     .on_chunk_extension_name = on_extension,
     .on_header_field = on_trailer,
+    .on_header_field_complete = on_trailer_name,
+    .on_header_value = on_trailer,
+    .on_header_value_complete = on_trailer_value,
 };
 
 /* llhttp has no way to start in a body, and a parser keeps the callbacks that it was made with. So
@@ -74,4 +92,23 @@ int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_us
         k->last = data[used - 1];
     *ret_used = used;
     return 0;
+}
+
+ssize_t chunked_decode(struct chunked *k, const char *data, size_t len, char *out, size_t *ret_used)
+{
+    size_t off = 0, n = 0;
+
+    while (off < len && !k->done) {
+        size_t used = 0;
+
+        if (chunked_step(k, data + off, len - off, &used) < 0)
+            return -1;
+        if (k->span_len > 0)
+            memmove(out + n, k->span, k->span_len);
+        n += k->span_len;
+        k->span_len = 0;
+        off += used;
+    }
+    *ret_used = off;
+    return (ssize_t)n;
 }

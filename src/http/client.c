@@ -18,8 +18,10 @@
 #define HEAD_MAX  (64u << 10)
 #define READ_ROOM (16u << 10)
 
+#define RETRY_MAX_S 86400
+
 /* Headers of an answer that the client looks at. */
-enum field { FIELD_OTHER, FIELD_TYPE, FIELD_LENGTH, FIELD_CODING };
+enum field { FIELD_OTHER, FIELD_TYPE, FIELD_LENGTH, FIELD_CODING, FIELD_RETRY, FIELD_WANTED };
 
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
 
@@ -27,9 +29,16 @@ struct http_client {
     char *target, *token;
     char *host; /* for the Host header */
     const char *accept;
+    char *key;        /* of the next request, */
+    struct buf extra; /* and header lines of it */
+    const char *want; /* a header of answers, */
+    char wanted[256]; /* and its value in the last one */
+    int stop_fd, silence_ms;
     int fd;
     bool kept;       /* the connection has answered before */
     bool cut;        /* the server stopped reading; its answer says why */
+    bool sending;    /* a request that http_client_finish() is due for */
+    bool upgrading;  /* the request under way asks for another protocol */
     bool is_head;    /* of the request under way */
     bool keep_alive; /* of the answer */
     struct buf in;   /* received; [off, len) is not consumed */
@@ -51,9 +60,43 @@ struct http_client *http_client_new(const char *target, const char *token)
     c->token = token ? xstrdup(token) : NULL;
     c->host = xstrdup(str_starts(target, "http://") ? target + 7 : "localhost");
     c->host[strcspn(c->host, "/")] = '\0';
-    c->fd = -1;
+    c->fd = c->stop_fd = -1;
     buf_init(&c->in, HEAD_MAX + READ_ROOM);
+    buf_init(&c->extra, HEAD_MAX);
     return c;
+}
+
+void http_client_key(struct http_client *c, const char *key)
+{
+    free(c->key);
+    c->key = xstrdup(key);
+}
+
+static bool is_one_line(const char *s)
+{
+    return !s || !strpbrk(s, "\r\n");
+}
+
+void http_client_header(struct http_client *c, const char *name, const char *value)
+{
+    if (is_one_line(name) && is_one_line(value))
+        (void)buf_addf(&c->extra, "%s: %s\r\n", name, value);
+}
+
+void http_client_want(struct http_client *c, const char *name)
+{
+    c->want = name;
+}
+
+const char *http_client_wanted(const struct http_client *c)
+{
+    return c->wanted;
+}
+
+void http_client_bound(struct http_client *c, int stop_fd, int silence_ms)
+{
+    c->stop_fd = stop_fd;
+    c->silence_ms = silence_ms;
 }
 
 void http_client_accept(struct http_client *c, const char *type)
@@ -64,8 +107,14 @@ void http_client_accept(struct http_client *c, const char *type)
 static void hang_up(struct http_client *c)
 {
     close_fd(&c->fd);
-    c->kept = false;
+    c->kept = c->sending = false;
     c->body = BODY_NONE;
+}
+
+void http_client_leave(struct http_client *c)
+{
+    if (c->sending || c->body != BODY_NONE)
+        hang_up(c);
 }
 
 void http_client_free(struct http_client *c)
@@ -74,8 +123,10 @@ void http_client_free(struct http_client *c)
         return;
     hang_up(c);
     buf_done(&c->in);
+    buf_done(&c->extra);
     free(c->target);
     free(c->token);
+    free(c->key);
     free(c->host);
     free(c);
 }
@@ -86,8 +137,9 @@ static int ensure_connected(struct http_client *c, struct err *err)
 {
     char byte;
 
-    /* A kept connection that the server has closed, or on which an answer was left unread. */
-    if (c->fd >= 0 && (c->body != BODY_NONE || c->off < c->in.len ||
+    /* A kept connection that the server has closed, or on which a request was left unfinished or an
+     * answer unread. */
+    if (c->fd >= 0 && (c->sending || c->body != BODY_NONE || c->off < c->in.len ||
                        recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
         hang_up(c);
     buf_clear(&c->in);
@@ -115,6 +167,44 @@ static int ensure_connected(struct http_client *c, struct err *err)
     return 0;
 }
 
+/* ---- waiting ---- */
+
+/* Until the connection can be used, or there is no point in waiting: 0 or -errno. */
+static int await(struct http_client *c, short events)
+{
+    struct pollfd p[2] = {{.fd = c->fd, .events = events}, {.fd = c->stop_fd, .events = POLLIN}};
+    int n;
+
+    do
+        n = poll(p, 2, c->silence_ms > 0 ? c->silence_ms : -1);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    if (n == 0)
+        return -ETIMEDOUT;
+    return p[1].revents ? -ECANCELED : 0;
+}
+
+/* The exchange broke with -errno, or 0 at the end of the stream: hangs up, and says why if we did
+ * not want to wait any longer. */
+static bool was_stopped(struct http_client *c, int e, struct err *err)
+{
+    hang_up(c);
+    if (e == -ECANCELED)
+        (void)err_code(err, ERR_CONFLICT, "cancelled", "the call was cancelled");
+    else if (e == -ETIMEDOUT && c->silence_ms > 0)
+        (void)err_code(err, ERR_TIMEOUT, "timeout", "%s has said nothing for %d ms", c->target,
+                       c->silence_ms);
+    else
+        return false;
+    return true;
+}
+
+static const char *why(int e)
+{
+    return e < 0 ? strerror(-e) : "end of stream";
+}
+
 /* ---- the request ---- */
 
 /* Once the server reads no more, the rest is not sent: its answer is likely here already. */
@@ -122,13 +212,17 @@ static int send_all(struct http_client *c, struct iovec *v, size_t count, struct
 {
     while (count > 0 && !c->cut) {
         struct msghdr m = {.msg_iov = v, .msg_iovlen = count};
-        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
+        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (n < 0) {
-            if (errno == EINTR)
+            int e = -errno;
+
+            if (e == -EAGAIN)
+                e = await(c, POLLOUT);
+            if (e == 0 || e == -EINTR)
                 continue;
-            if (errno != EPIPE && errno != ECONNRESET)
-                return err_sys(err, errno, "send to %s", c->target);
+            if (e != -EPIPE && e != -ECONNRESET)
+                return was_stopped(c, e, err) ? -1 : err_sys(err, -e, "send to %s", c->target);
             c->cut = true;
             break;
         }
@@ -153,11 +247,6 @@ static bool is_word(const char *s)
     return true;
 }
 
-static bool is_one_line(const char *s)
-{
-    return !s || !strpbrk(s, "\r\n");
-}
-
 static int request_head(struct http_client *c, struct buf *b, const char *method, const char *path,
                         const char *type, int64_t length, const char *upgrade, struct err *err)
 {
@@ -165,8 +254,8 @@ static int request_head(struct http_client *c, struct buf *b, const char *method
         return err_set(err, ERR_INVALID,
                        "%s %s: a path starts with / and has its spaces percent-encoded", method,
                        path);
-    if (!is_one_line(c->token) || !is_word(c->host))
-        return err_set(err, ERR_INVALID, "the token or the address has a line end in it");
+    if (!is_one_line(c->token) || !is_one_line(c->key) || !is_word(c->host))
+        return err_set(err, ERR_INVALID, "the token, the key or the address has a line end in it");
     buf_init(b, HEAD_MAX);
     (void)buf_addf(b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, c->host);
     if (c->token)
@@ -175,13 +264,19 @@ static int request_head(struct http_client *c, struct buf *b, const char *method
         (void)buf_addf(b, "Accept: %s\r\n", c->accept);
     if (type)
         (void)buf_addf(b, "Content-Type: %s\r\n", type);
+    if (c->key)
+        (void)buf_addf(b, "Idempotency-Key: %s\r\n", c->key);
     if (upgrade)
         (void)buf_addf(b, "Connection: Upgrade\r\nUpgrade: %s\r\n", upgrade);
     if (length > 0 || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
         (void)buf_addf(b, "Content-Length: %lld\r\n", (long long)length);
+    (void)buf_add(b, c->extra.data, c->extra.len);
+    buf_clear(&c->extra);
     if (buf_add_str(b, "\r\n") < 0)
         return err_set(err, ERR_TOO_LARGE, "the path or the token is too long");
     c->is_head = strcmp(method, "HEAD") == 0;
+    c->upgrading = upgrade != NULL;
+    free(steal_ptr(c->key));
     return 0;
 }
 
@@ -203,6 +298,10 @@ static int on_field(llhttp_t *p, const char *at, size_t len)
         c->field = FIELD_LENGTH;
     else if (equals(at, len, "transfer-encoding"))
         c->field = FIELD_CODING;
+    else if (equals(at, len, "retry-after"))
+        c->field = FIELD_RETRY;
+    else if (c->want && equals(at, len, c->want))
+        c->field = FIELD_WANTED;
     return 0;
 }
 
@@ -215,6 +314,19 @@ static void keep_type(struct http_client *c, const char *at, size_t len)
         n++;
     }
     c->response.type[n] = '\0';
+}
+
+/* Of seconds only; a date is as good as none. */
+static unsigned seconds(const char *at, size_t len)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (at[i] < '0' || at[i] > '9' || n > RETRY_MAX_S)
+            return 0;
+        n = 10 * n + (unsigned)(at[i] - '0');
+    }
+    return n;
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t len)
@@ -232,6 +344,12 @@ static int on_value(llhttp_t *p, const char *at, size_t len)
         if (c->is_chunked || !equals(at, len, "chunked"))
             return -1;
         c->is_chunked = true;
+        break;
+    case FIELD_RETRY:
+        c->response.retry_s = seconds(at, len);
+        break;
+    case FIELD_WANTED:
+        (void)snprintf(c->wanted, sizeof(c->wanted), "%.*s", (int)len, at);
         break;
     case FIELD_OTHER:
         break;
@@ -264,18 +382,30 @@ static const llhttp_settings_t head_settings = {
     .on_headers_complete = on_headers_complete,
 };
 
+/* Of the answer to an upgrade nothing is taken but its head: what follows is the stream's. */
+static ssize_t read_head_only(struct http_client *c, char *room)
+{
+    const char *end;
+    ssize_t n;
+
+    do
+        n = recv(c->fd, room, READ_ROOM, MSG_PEEK);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return n < 0 ? -errno : 0;
+    end = memmem(c->in.data + c->off, c->in.len - c->off + (size_t)n, "\r\n\r\n", 4);
+    return read_some(c->fd, room, end ? (size_t)(end + 4 - room) : (size_t)n);
+}
+
 /* More bytes into c->in: their number, 0 at the end, or -errno. Waits in poll() and not in read():
  * who sleeps there on a unix socket is also woken when the server takes the request. */
 static ssize_t fill(struct http_client *c)
 {
-    struct pollfd p = {.fd = c->fd, .events = POLLIN};
     char *room = buf_room(&c->in, READ_ROOM);
-    ssize_t n = -EMSGSIZE;
+    ssize_t n = room ? await(c, POLLIN) : -EMSGSIZE;
 
-    if (room) {
-        (void)poll(&p, 1, -1);
-        n = read_some(c->fd, room, READ_ROOM);
-    }
+    if (n == 0)
+        n = c->upgrading ? read_head_only(c, room) : read_some(c->fd, room, READ_ROOM);
     if (n > 0)
         c->in.len += (size_t)n;
     return n;
@@ -292,6 +422,7 @@ static int parse_head(struct http_client *c, size_t end, struct err *err)
     llhttp_t parser;
 
     c->response = (struct http_response){0};
+    c->wanted[0] = '\0';
     c->has_length = c->is_chunked = false;
     llhttp_init(&parser, HTTP_RESPONSE, &head_settings);
     parser.data = c;
@@ -324,10 +455,12 @@ static int read_head(struct http_client *c, bool *ret_silent, struct err *err)
         if (n == -EMSGSIZE)
             return bad_answer(c, err);
         if (n <= 0) {
-            *ret_silent = c->in.len == 0;
-            hang_up(c);
-            return err_set(err, ERR_UNAVAILABLE, "%s closed the connection without an answer (%s)",
-                           c->target, n < 0 ? strerror((int)-n) : "end of stream");
+            *ret_silent = c->in.len == 0 && n != -ECANCELED && n != -ETIMEDOUT;
+            if (was_stopped(c, (int)n, err))
+                return -1;
+            return err_code(err, ERR_UNAVAILABLE, "connection_lost",
+                            "%s closed the connection without an answer (%s)", c->target,
+                            why((int)n));
         }
     }
 }
@@ -391,6 +524,7 @@ int http_client_begin(struct http_client *c, const char *method, const char *pat
     if (request_head(c, &head, method, path, type, length, NULL, err) < 0 ||
         ensure_connected(c, err) < 0)
         return -1;
+    c->sending = true;
     v = (struct iovec){head.data, head.len};
     return send_all(c, &v, 1, err);
 }
@@ -408,6 +542,7 @@ int http_client_finish(struct http_client *c, struct http_response *ret, struct 
 
     if (read_head(c, &silent, err) < 0)
         return -1;
+    c->sending = false;
     answered(c, ret);
     return 0;
 }
@@ -432,7 +567,8 @@ int http_client_upgrade(struct http_client *c, const char *path, const char *pro
     return 0;
 }
 
-size_t http_client_early(struct http_client *c, void *data, size_t len)
+/* What came together with the head. */
+static size_t take_early(struct http_client *c, void *data, size_t len)
 {
     size_t have = c->in.len - c->off;
 
@@ -461,7 +597,7 @@ static void skip_chunk_ends(struct http_client *c)
 
 bool http_client_wait(struct http_client *c, int timeout_ms)
 {
-    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    struct pollfd p[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = c->stop_fd, .events = POLLIN}};
 
     if (c->fd >= 0 && c->body == BODY_CHUNKED) {
         skip_chunk_ends(c);
@@ -470,7 +606,7 @@ bool http_client_wait(struct http_client *c, int timeout_ms)
     }
     if (c->fd < 0 || c->off < c->in.len)
         return true;
-    return poll(&p, 1, timeout_ms) > 0;
+    return poll(p, 2, timeout_ms) > 0;
 }
 
 /* ---- the body of the answer ---- */
@@ -478,8 +614,11 @@ bool http_client_wait(struct http_client *c, int timeout_ms)
 /* Buffered bytes first, then the socket's, without a copy between. */
 static ssize_t read_raw(struct http_client *c, void *data, size_t len)
 {
-    size_t n = http_client_early(c, data, len);
+    size_t n = take_early(c, data, len);
+    int r = n > 0 ? 0 : await(c, POLLIN);
 
+    if (r < 0)
+        return r;
     return n > 0 ? (ssize_t)n : read_some(c->fd, data, len);
 }
 
@@ -542,12 +681,11 @@ ssize_t http_client_read(struct http_client *c, void *data, size_t len, struct e
     if (c->body == BODY_NONE || len == 0)
         return 0;
     n = read_body(c, data, len);
-    if (n < 0) {
-        hang_up(c);
-        (void)err_set(err, ERR_UNAVAILABLE, "the answer of %s broke off: %s", c->target,
-                      strerror((int)-n));
+    if (n < 0 && was_stopped(c, (int)n, err))
         return -1;
-    }
+    if (n < 0)
+        return err_code(err, ERR_UNAVAILABLE, "connection_lost", "the answer of %s broke off: %s",
+                        c->target, why((int)n));
     if (n == 0 || (c->body == BODY_LENGTH && c->left == 0)) {
         bool reusable = c->keep_alive && !c->cut && c->body != BODY_UNTIL_CLOSE;
 
@@ -563,7 +701,7 @@ int http_client_body(struct http_client *c, size_t max, char **ret, size_t *ret_
 {
     auto_buf struct buf b = {0};
 
-    buf_init(&b, max + 1);
+    buf_init(&b, max < SIZE_MAX ? max + 1 : max);
     for (;;) {
         size_t want = b.max - b.len < READ_ROOM ? b.max - b.len : READ_ROOM;
         ssize_t n = http_client_read(c, buf_room(&b, want), want, err);

@@ -8,7 +8,7 @@
 struct err;
 struct http_client;
 
-/* A blocking HTTP/1.1 client with one kept-alive connection, for the CLI and the benchmarks. Not
+/* A blocking HTTP/1.1 client with one kept-alive connection, for libcay and the benchmarks. Not
  * thread-safe. */
 
 /* target: "http://host:port" or "unix:/path". Connects on first use. */
@@ -19,15 +19,35 @@ void http_client_free(struct http_client *c);
  * sent, as at first. */
 void http_client_accept(struct http_client *c, const char *type);
 
+/* The Idempotency-Key of the next request, which is copied. */
+void http_client_key(struct http_client *c, const char *key);
+
+/* A header of the next request beside the usual ones; both are copied. */
+void http_client_header(struct http_client *c, const char *name, const char *value);
+
+/* The header of answers whose value is kept, a string literal; and that of the last answer, "" when
+ * it had none. */
+void http_client_want(struct http_client *c, const char *name);
+const char *http_client_wanted(const struct http_client *c);
+
+/* Whatever waits from here on ends with "cancelled" once stop_fd can be read (-1 = there is none),
+ * and with "timeout" when the server has taken and said nothing for silence_ms (0 = no bound). */
+void http_client_bound(struct http_client *c, int stop_fd, int silence_ms);
+
+/* Hangs up, unless the last request was sent whole and its answer read to its end: for who has done
+ * with the connection for now. */
+void http_client_leave(struct http_client *c);
+
 struct http_response {
     int status;
-    char type[64];  /* media type, lower case, without parameters */
-    int64_t length; /* of the body; -1 = unknown */
+    char type[64];    /* media type, lower case, without parameters */
+    int64_t length;   /* of the body; -1 = unknown */
+    unsigned retry_s; /* Retry-After, in seconds; 0 = there was none */
 };
 
 /* Sends a request whose body is in memory (NULL = none) and reads the head of the answer. A kept
  * connection that the server had closed meanwhile is opened again once. ERR_UNAVAILABLE when nobody
- * listens. */
+ * listens, with err->sys; "connection_lost" when it ended before the answer did. */
 int http_client_send(struct http_client *c, const char *method, const char *path, const char *type,
                      const void *body, size_t len, struct http_response *ret, struct err *err);
 
@@ -48,10 +68,10 @@ ssize_t http_client_read(struct http_client *c, void *data, size_t len, struct e
 int http_client_body(struct http_client *c, size_t max, char **ret, size_t *ret_len,
                      struct err *err);
 
-/* POSTs with "Upgrade: protocol". On 101: *ret_fd is the stream, owned by the caller (closing it is
- * the end), and bytes that came with the head have been put aside for http_client_early(). On
- * another status *ret_fd is -1 and the body can be read as usual. */
+/* POSTs with "Upgrade: protocol". On 101: *ret_fd is the stream from its first byte on, owned by
+ * the caller (closing it is the end). On another status *ret_fd is -1 and the body can be read as
+ * usual.
+ */
 int http_client_upgrade(struct http_client *c, const char *path, const char *protocol,
                         const char *body, size_t len, struct http_response *ret, int *ret_fd,
                         struct err *err);
-size_t http_client_early(struct http_client *c, void *data, size_t len);

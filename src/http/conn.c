@@ -162,6 +162,10 @@ static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
     }
     if (req->reply == REPLY_NONE)
         reply_refusal(req, &no_answer);
+    if (req->unsent.len > 0) { /* of one that was to be passed on and got an answer of ours */
+        req->passed = false;
+        reply_send_rest(req);
+    }
     stays = settle(w, c, req);
     request_done(req);
     return stays;

@@ -104,6 +104,15 @@ static int on_url(llhttp_t *p, const char *at, size_t len)
     return 0;
 }
 
+static int on_status(llhttp_t *p, const char *at, size_t len)
+{
+    struct head *h = p->data;
+
+    h->reason = at;
+    h->reason_len = len;
+    return 0;
+}
+
 static int on_field(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
@@ -114,14 +123,14 @@ static int on_field(llhttp_t *p, const char *at, size_t len)
     }
     if (len == 0)
         return -1;
-    h->headers[h->count++] = (struct header){.name = at, .name_len = len, .value = ""};
+    h->headers[h->count++] = (struct http_field){.name = at, .name_len = len, .value = ""};
     return 0;
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
-    struct header *last = &h->headers[h->count - 1];
+    struct http_field *last = &h->headers[h->count - 1];
 
     while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t'))
         len--;
@@ -146,13 +155,14 @@ static int on_headers_complete(llhttp_t *p)
 
 static const llhttp_settings_t head_settings = {
     .on_url = on_url,
+    .on_status = on_status,
     .on_header_field = on_field,
     .on_header_value = on_value,
     .on_headers_complete = on_headers_complete,
 };
 
 /* Only now, when the parser needs the separators no more. */
-static void end_strings(struct head *h, char *data)
+static void end_target(struct head *h, char *data)
 {
     char *target = data + (h->target - data), *mark = memchr(target, '?', h->target_len);
 
@@ -161,8 +171,12 @@ static void end_strings(struct head *h, char *data)
         *mark = '\0';
     h->path = target;
     h->query = mark ? mark + 1 : "";
+}
+
+static void end_fields(struct head *h, char *data)
+{
     for (unsigned i = 0; i < h->count; i++) {
-        struct header *f = &h->headers[i];
+        struct http_field *f = &h->headers[i];
 
         data[f->name - data + (ssize_t)f->name_len] = '\0';
         if (f->value_len > 0)
@@ -241,11 +255,12 @@ static const struct refusal *check_meaning(struct head *h)
 /* NULL when the parser has taken the whole head. It judges codings only after the last line, so it
  * must not be stopped there: what it does not take for chunked, though a trimmed value says so, has
  * two readings. */
-static const struct refusal *run_parser(struct head *h, const char *data, size_t len)
+static const struct refusal *run_parser(struct head *h, llhttp_type_t type, const char *data,
+                                        size_t len)
 {
     llhttp_t parser;
 
-    llhttp_init(&parser, HTTP_REQUEST, &head_settings);
+    llhttp_init(&parser, type, &head_settings);
     parser.data = h;
     switch ((unsigned)llhttp_execute(&parser, data, len)) {
     case HPE_OK:
@@ -282,11 +297,91 @@ const struct refusal *head_parse(struct head *h, char *data, size_t len)
     if (why)
         return why;
     *h = (struct head){.headers = h->headers, .max = h->max, .http10 = line_end[-1] == '0'};
-    why = run_parser(h, data, len);
+    why = run_parser(h, HTTP_REQUEST, data, len);
     if (why)
         return why;
     if (h->method == HTTP_CONNECT) /* its target is a host, and this one is a path */
         return &bad_target;
-    end_strings(h, data);
+    end_target(h, data);
+    end_fields(h, data);
     return check_meaning(h);
+}
+
+/* ---- of an answer ---- */
+
+ssize_t http_answer_end(const char *data, size_t len, size_t from)
+{
+    return head_end(data, len, from);
+}
+
+/* "HTTP/1.1 200 OK"; the words may be missing, and the space before them. */
+static int check_status_line(const char *line, size_t len)
+{
+    if (len < 12 || memcmp(line, "HTTP/1.", 7) != 0 || (line[7] != '0' && line[7] != '1') ||
+        line[8] != ' ' || line[9] < '1' || line[9] > '5' || (len > 12 && line[12] != ' '))
+        return -1;
+    for (int i = 10; i < 12; i++)
+        if (line[i] < '0' || line[i] > '9')
+            return -1;
+    return 0;
+}
+
+static const char *check_framing(const struct head *h, struct http_answer *a)
+{
+    const char *length = NULL, *coding = NULL;
+
+    for (unsigned i = 0; i < h->count; i++) {
+        const struct http_field *f = &h->headers[i];
+        const char **kind = strcasecmp(f->name, "content-length") == 0      ? &length
+                            : strcasecmp(f->name, "transfer-encoding") == 0 ? &coding
+                                                                            : NULL;
+
+        if (kind && *kind)
+            return "it has two lengths or codings";
+        if (kind)
+            *kind = f->value;
+    }
+    a->length = -1;
+    if (length && read_length(length, &a->length) < 0)
+        return "its Content-Length is no number";
+    if (coding && (length || a->http10 || strcasecmp(coding, "chunked") != 0))
+        return "its Transfer-Encoding is not chunked, or has a length beside it";
+    a->chunked = coding;
+    return NULL;
+}
+
+static bool stays(const struct http_answer *a)
+{
+    bool keep = !a->http10;
+
+    for (unsigned i = 0; i < a->count; i++) {
+        if (strcasecmp(a->fields[i].name, "connection") != 0)
+            continue;
+        if (http_list_has(a->fields[i].value, "close"))
+            return false;
+        keep |= http_list_has(a->fields[i].value, "keep-alive");
+    }
+    return keep;
+}
+
+const char *http_answer_parse(struct http_answer *a, char *data, size_t len)
+{
+    static const char bad[] = "its head is not HTTP/1.1 as the standard writes it";
+    const char *line_end = memchr(data, '\r', len);
+    struct head h = {.headers = a->fields, .max = HTTP_ANSWER_FIELDS_MAX};
+
+    if (!line_end || line_end[1] != '\n' || has_folded_line(data, len) ||
+        check_status_line(data, (size_t)(line_end - data)) < 0)
+        return bad;
+    a->http10 = data[7] == '0';
+    a->status = (data[9] - '0') * 100 + (data[10] - '0') * 10 + (data[11] - '0');
+    if (run_parser(&h, HTTP_RESPONSE, data, len))
+        return h.overflow ? "it has too many headers" : bad;
+    if (h.reason)
+        data[h.reason - data + (ssize_t)h.reason_len] = '\0';
+    end_fields(&h, data);
+    a->reason = h.reason ? h.reason : "";
+    a->count = h.count;
+    a->keep_alive = stays(a);
+    return check_framing(&h, a);
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "http/answer.h"
 #include "http/server.h"
 
 /* What the files of http/ share. Who owns what:
@@ -28,17 +29,13 @@
  *    entry by which the server's epoll knows it, so again one worker wakes and owns it; the
  *    connection's own entry stays disabled meanwhile. */
 
-#define BODY_ROOM (16u << 10) /* of a worker's buffer, past the longest head */
+#define BODY_ROOM    (16u << 10) /* of a worker's buffer, past the longest head */
+#define TRAILERS_MAX (8u << 10)
 
 /* ---- head.c: the request line and headers ---- */
 
-struct header {
-    const char *name, *value;
-    size_t name_len, value_len;
-};
-
 struct head {
-    struct header *headers;
+    struct http_field *headers;
     unsigned count, max;
     llhttp_method_t method;
     const char *target; /* raw; path and query once parsed */
@@ -47,6 +44,8 @@ struct head {
     int64_t length; /* of the body; 0 when chunked */
     bool chunked, keep_alive, http10, expects_continue, upgrade;
     bool whole, overflow; /* the parser saw its end; it has more headers than max */
+    const char *reason;   /* of an answer */
+    size_t reason_len;
 };
 
 struct refusal {
@@ -71,12 +70,18 @@ struct chunked {
     size_t span_len;
     char last; /* the last byte of the step before */
     bool done;
+    struct buf *trailers; /* where they are kept; NULL = they are refused, as are extensions */
 };
 
 void chunked_init(struct chunked *k);
 /* One step over data: sets span, *ret_used <= len, done. -1 when the framing is not exactly as the
- * standard writes it; chunk extensions and trailers are refused too. */
+ * standard writes it; chunk extensions and trailers are refused too, unless there is a place for
+ * them. */
 int chunked_step(struct chunked *k, const char *data, size_t len, size_t *ret_used);
+/* Steps over all of data, or to the end of the body: the bytes of it come to out, which may be data
+ * itself. How many, or -1. */
+ssize_t chunked_decode(struct chunked *k, const char *data, size_t len, char *out,
+                       size_t *ret_used);
 
 /* ---- connections and workers ---- */
 
@@ -103,6 +108,7 @@ enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_END };
 struct conn {
     struct watched watched;
     bool is_tcp;
+    bool prepared;  /* see park.c */
     uid_t peer_uid; /* of a unix socket */
     bool lingering; /* answered and shut for writing: input is thrown away until it ends */
     _Atomic int64_t deadline;     /* mono ns; rule 2 */
@@ -136,6 +142,8 @@ struct http_server {
     struct conn *conns;
     struct conn *given; /* to a successor: freed at the end, when no worker can see them */
     struct parked *parked;
+    struct parked *spares; /* see park.c */
+    unsigned n_spares, spares_used;
     struct listener *listeners;
     unsigned conn_count, workers;
     unsigned ticks;  /* while there are connections, for what is done at some of them only */
@@ -166,11 +174,16 @@ struct http_req {
     int64_t reply_left; /* REPLY_LENGTH */
     bool keep_alive, peer_gone;
     bool seated;
+    bool passed;               /* to another server: pass.c */
+    struct buf trailers;       /* of such a one */
     int64_t stalled_ns, moved; /* time spent waiting for the peer; bytes moved */
     size_t reserved;           /* of the memory budget, for the body */
 
     /* of one that is parked */
     struct parked *parked;
+    pthread_mutex_t still_lock; /* of still: nobody owns it, so that a stranger may write to it */
+    bool still;
+    _Atomic bool woken; /* by a stranger, and not yet told */
     struct buf unsent;
     int64_t sent_ns; /* when the client last took something, or had nothing to take */
 };
@@ -181,7 +194,7 @@ struct worker {
     struct http_server *server;
     char *data;
     size_t cap, len, off, head_len;
-    struct header *headers;
+    struct http_field *headers;
     struct http_req *req; /* NULL after it was parked: the next gets another */
     time_t date_second;
     char date[40];
@@ -196,6 +209,8 @@ void conn_forget_kept(struct http_server *s, struct conn *c);
 void conn_request_ended(struct worker *w, struct http_req *req);
 
 /* park.c */
+/* Gives up sets that nobody has used since the last call, or all. */
+void park_trim(struct http_server *s, bool all);
 /* One of the parked that have news is taken on. */
 void park_turn(struct worker *w);
 /* After the handler: leaves the request to its steps. */
@@ -212,6 +227,9 @@ void server_hand_on(void *what);
 void server_take_over(void *what);
 
 /* request.c */
+/* Tells a client that waits for it to send the body: 0 or -1. */
+int request_continue(struct http_req *req);
+int request_body_fail(struct http_req *req);
 void request_begin(struct http_req *req, struct worker *w, struct conn *c);
 void request_done(struct http_req *req);
 /* Its strings point into the buffer of a worker that goes on with others. */
@@ -224,6 +242,9 @@ bool request_body_is_in_the_way(const struct http_req *req);
 int request_wait(struct http_req *req, short events);
 
 /* reply.c */
+/* All of it; in a step, and of a request that is passed on, as far as the client takes it now: the
+ * rest is kept. -1 when the client has gone. */
+int reply_send(struct http_req *req, struct iovec *v, size_t count);
 /* Sends what is unsent, as far as the client takes it now; -1 when it has gone. */
 int reply_send_unsent(struct http_req *req);
 /* Sends all of it, waiting for the client. */

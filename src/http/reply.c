@@ -83,9 +83,9 @@ static int send_or_keep(struct http_req *req, struct iovec *v, size_t count)
 }
 
 /* Sends it all, in as few calls as the socket takes. */
-static int send_all(struct http_req *req, struct iovec *v, size_t count)
+int reply_send(struct http_req *req, struct iovec *v, size_t count)
 {
-    if (req->parked)
+    if (req->parked || req->passed)
         return send_or_keep(req, v, count);
     while (count > 0 && !req->peer_gone) {
         struct msghdr m = {.msg_iov = v, .msg_iovlen = count};
@@ -108,7 +108,7 @@ void reply_send_rest(struct http_req *req)
     struct iovec v = {req->unsent.data, req->unsent.len};
 
     if (v.iov_len > 0)
-        (void)send_all(req, &v, 1);
+        (void)reply_send(req, &v, 1);
     buf_done(&req->unsent);
 }
 
@@ -221,7 +221,7 @@ void http_reply(struct http_req *req, int status, const char *type, const void *
     v[2] = (struct iovec){(char *)"\r\n", 2};
     v[3] = (struct iovec){(void *)body, is_head(req) || has_no_body(status) ? 0 : len};
     req->reply = REPLY_DONE;
-    (void)send_all(req, v, v[3].iov_len ? 4 : 3);
+    (void)reply_send(req, v, v[3].iov_len ? 4 : 3);
 }
 
 static int refusal_body(char *out, size_t size, const struct refusal *why)
@@ -272,7 +272,7 @@ int http_stream_begin(struct http_req *req, int status, const char *type, int64_
     v[2] = (struct iovec){(char *)"\r\n", 2};
     if (req->reply == REPLY_CHUNKED)
         v[2] = (struct iovec){(char *)"Transfer-Encoding: chunked\r\n\r\n", 30};
-    return send_all(req, v, 3);
+    return reply_send(req, v, 3);
 }
 
 int http_stream_write(struct http_req *req, const void *data, size_t len)
@@ -287,14 +287,14 @@ int http_stream_write(struct http_req *req, const void *data, size_t len)
     switch (req->reply) {
     case REPLY_CHUNKED:
         v[0].iov_len = (size_t)snprintf(size, sizeof(size), "%zx\r\n", len);
-        return send_all(req, v, 3);
+        return reply_send(req, v, 3);
     case REPLY_LENGTH:
         assert((int64_t)len <= req->reply_left);
         req->reply_left -= (int64_t)len;
-        return send_all(req, v + 1, 1);
+        return reply_send(req, v + 1, 1);
     case REPLY_UNTIL_CLOSE:
     case REPLY_UPGRADED:
-        return send_all(req, v + 1, 1);
+        return reply_send(req, v + 1, 1);
     case REPLY_NONE:
     case REPLY_DONE:
         break;
@@ -311,32 +311,15 @@ void http_stream_end(struct http_req *req)
     if (req->reply == REPLY_LENGTH && req->reply_left > 0 && !is_head(req))
         return;
     if (req->reply == REPLY_CHUNKED && !is_head(req))
-        (void)send_all(req, &v, 1);
+        (void)reply_send(req, &v, 1);
     req->reply = REPLY_DONE;
-}
-
-/* Is word in the comma-separated list? */
-static bool list_has(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    while (*list) {
-        size_t n;
-
-        list += strspn(list, " \t,");
-        n = strcspn(list, " \t,");
-        if (n == len && strncasecmp(list, word, len) == 0)
-            return true;
-        list += n;
-    }
-    return false;
 }
 
 bool http_upgrade_asked(struct http_req *req, const char *protocol)
 {
     const char *wanted = http_req_header(req, "upgrade");
 
-    return req->head.upgrade && !req->head.http10 && wanted && list_has(wanted, protocol);
+    return req->head.upgrade && !req->head.http10 && wanted && http_list_has(wanted, protocol);
 }
 
 int http_upgrade(struct http_req *req, const char *protocol)
@@ -357,5 +340,5 @@ int http_upgrade(struct http_req *req, const char *protocol)
     v[2] = (struct iovec){(char *)"\r\n", 2};
     req->reply = REPLY_UPGRADED;
     req->status = 101;
-    return send_all(req, v, 3);
+    return reply_send(req, v, 3);
 }

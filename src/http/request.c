@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -39,9 +40,13 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c)
     req->keep_alive = req->head.keep_alive;
     req->peer_gone = false;
     req->stalled_ns = req->moved = 0;
-    req->seated = false;
+    req->seated = req->passed = false;
+    buf_init(&req->trailers, TRAILERS_MAX);
     req->reserved = 0;
     req->parked = NULL;
+    (void)pthread_mutex_init(&req->still_lock, NULL);
+    req->still = false;
+    atomic_store(&req->woken, false);
     buf_init(&req->unsent, 0);
     if (req->head.chunked)
         chunked_init(&req->chunked);
@@ -56,8 +61,10 @@ static void body_release(struct http_req *req)
 
 void request_done(struct http_req *req)
 {
+    (void)pthread_mutex_destroy(&req->still_lock);
     buf_done(&req->extra);
     buf_done(&req->unsent);
+    buf_done(&req->trailers);
     body_release(req);
     if (req->seated)
         atomic_fetch_sub(&req->worker->server->seats, 1);
@@ -136,6 +143,12 @@ ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len)
     return n > 0 ? n : -1;
 }
 
+void http_upgraded_end(struct http_req *req)
+{
+    assert(req->reply == REPLY_UPGRADED && req->unsent.len == 0);
+    (void)shutdown(req->conn->watched.fd, SHUT_WR);
+}
+
 static int patience_ms(struct http_req *req, unsigned stalled)
 {
     const struct http_limits *limits = &req->worker->server->limits;
@@ -168,14 +181,14 @@ int request_wait(struct http_req *req, short events)
     return n > 0 ? 0 : -1;
 }
 
-static int body_fail(struct http_req *req)
+int request_body_fail(struct http_req *req)
 {
     req->body_failed = true;
     req->keep_alive = false;
     return -1;
 }
 
-static int send_continue(struct http_req *req)
+int request_continue(struct http_req *req)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -200,8 +213,8 @@ static int too_slow(const struct http_req *req, struct err *err)
 /* Bytes from the socket, at least one. */
 static ssize_t receive(struct http_req *req, void *data, size_t len, struct err *err)
 {
-    if (req->expects_continue && send_continue(req) < 0) {
-        (void)body_fail(req);
+    if (req->expects_continue && request_continue(req) < 0) {
+        (void)request_body_fail(req);
         return err_set(err, ERR_INVALID, "the client left before it sent the body");
     }
     for (;;) {
@@ -212,11 +225,11 @@ static ssize_t receive(struct http_req *req, void *data, size_t len, struct err 
             return n;
         }
         if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-            (void)body_fail(req);
+            (void)request_body_fail(req);
             return err_set(err, ERR_INVALID, "the connection ended in the middle of the body");
         }
         if (errno == EAGAIN && request_wait(req, POLLIN) < 0) {
-            (void)body_fail(req);
+            (void)request_body_fail(req);
             return too_slow(req, err);
         }
     }
@@ -267,7 +280,7 @@ static ssize_t read_chunked(struct http_req *req, void *data, size_t len, struct
             w->len += (size_t)n;
         }
         if (chunked_step(k, w->data + w->off, w->len - w->off, &used) < 0) {
-            (void)body_fail(req);
+            (void)request_body_fail(req);
             return err_code(err, ERR_INVALID, "bad_request",
                             "the chunked body is malformed, or has extensions or trailers");
         }
@@ -292,7 +305,7 @@ ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *
 
 static int too_large(struct http_req *req, size_t max, struct err *err)
 {
-    (void)body_fail(req);
+    (void)request_body_fail(req);
     return err_set(err, ERR_TOO_LARGE,
                    "the body is larger than the %zu bytes that are taken here; a file of any size "
                    "can be uploaded as application/octet-stream",
@@ -311,7 +324,7 @@ static int body_reserve(struct http_req *req, struct err *err)
         req->reserved = 2 * most;
         return 0;
     }
-    (void)body_fail(req);
+    (void)request_body_fail(req);
     return err_code(err, ERR_UNAVAILABLE, "busy",
                     "the daemon holds as much of other callers' data as it may; send it again, or "
                     "stream it as application/octet-stream where that is taken");
@@ -361,8 +374,9 @@ int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *re
 
 bool request_body_is_in_the_way(const struct http_req *req)
 {
-    return req->body_failed || (!req->body_done && (req->expects_continue || req->head.chunked ||
-                                                    req->body_left > DRAIN_MAX));
+    return req->body_failed ||
+           (!req->body_done && (req->passed || req->expects_continue || req->head.chunked ||
+                                req->body_left > DRAIN_MAX));
 }
 
 int request_drain(struct http_req *req)

@@ -148,6 +148,7 @@ void http_server_free(struct http_server *s)
         next = c->next;
         free(c);
     }
+    park_trim(s, true);
     close_fd(&s->epoll_fd);
     close_fd(&s->tick.fd);
     close_fd(&s->stop.fd);
@@ -358,7 +359,7 @@ static void accept_some(struct http_server *s, struct listener *l)
 static void tick(struct http_server *s)
 {
     uint64_t count;
-    bool trim;
+    bool trim, last;
 
     (void)!read(s->tick.fd, &count, sizeof(count));
     (void)pthread_mutex_lock(&s->lock);
@@ -369,9 +370,11 @@ static void tick(struct http_server *s)
         l->paused = false;
     }
     trim = s->conn_count == 0 || ++s->ticks % TICKS_A_TRIM == 0;
-    if (s->conn_count == 0)
+    last = s->conn_count == 0;
+    if (last)
         set_ticking(s, false);
     (void)pthread_mutex_unlock(&s->lock);
+    park_trim(s, last);
     if (trim)
         memory_trim();
     (void)watch(s, EPOLL_CTL_MOD, &s->tick, EPOLLIN | EPOLLONESHOT);

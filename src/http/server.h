@@ -4,8 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+
+#include "http/field.h"
 
 struct budget;
+struct buf;
 struct err;
 struct http_req;
 struct http_server;
@@ -118,6 +122,9 @@ bool http_upgrade_asked(struct http_req *req, const char *protocol);
 int http_upgrade(struct http_req *req, const char *protocol);
 /* Bytes that are here already: how many, 0 = none now, -1 = there will be none any more. */
 ssize_t http_upgraded_read(struct http_req *req, void *data, size_t len);
+/* Nothing more will be written, which the client is told; it may go on sending. All that was
+ * written must have been taken. */
+void http_upgraded_end(struct http_req *req);
 
 /* ---- waiting without a thread ---- */
 
@@ -129,6 +136,7 @@ enum http_news {
     HTTP_SENT = 1 << 3,  /* the client has taken all that was written */
     HTTP_GONE = 1 << 4,  /* the client is gone, or takes nothing for too long */
     HTTP_DRAIN = 1 << 5, /* told once: the daemon is about to end */
+    HTTP_WOKEN = 1 << 6, /* another thread called http_wake() */
 };
 
 /* What a parked request waits for, beside its client. */
@@ -136,7 +144,10 @@ struct http_wait {
     int fd;           /* -1 = none; it must stay open until another wait, or the end, and a
                          new one must not take its number */
     uint32_t events;  /* EPOLLIN, EPOLLOUT */
-    bool input;       /* also for bytes of the client (upgraded connections) */
+    bool input;       /* also for bytes of the client: of an upgraded connection, or of the body of
+                         a request that is passed on */
+    bool half;        /* that the client has ended its input does not mean that it is gone */
+    int patience_ms;  /* how long the client may take nothing; 0 = body_timeout_ms */
     int64_t until_ns; /* mono_ns; 0 = no time */
 };
 
@@ -153,9 +164,55 @@ int http_seat_take(struct http_req *req, struct err *err);
  * query, headers, body) is gone. -1 when it cannot be parked: then nothing has changed. */
 int http_park(struct http_req *req, const struct http_wait *wait, http_step step, void *arg,
               struct err *err);
+/* In a step: the descriptor that was waited for is not watched any more, so that it may be closed
+ * or become another's now. */
+void http_wait_leave(struct http_req *req);
 /* In a step: bytes that were written and that the client has not taken. */
 size_t http_unsent(const struct http_req *req);
 /* In the last step, to answer at length: from here on writes wait for the client again. */
 void http_unpark(struct http_req *req);
+/* For another thread, which knows that the request has not ended: between the two it may write to a
+ * streamed answer, as a step does. False when a step runs, or the client has not taken what was
+ * written before: then nothing is begun. */
+bool http_tell_begin(struct http_req *req);
+/* False: not all of it was taken. The request must then be woken by what it waits for. */
+bool http_tell_end(struct http_req *req);
+/* For another thread, which knows that the request has not ended: its step is called soon, with
+ * HTTP_WOKEN; of one that is about to be parked when it is. */
+void http_wake(struct http_req *req);
 /* Tells every parked request that the daemon is about to end. */
 void http_server_drain(struct http_server *s);
+
+/* ---- passing a request on to another server, and its answer back ---- */
+
+/* The i-th header, in the order in which they came; NULL past the last. */
+const struct http_field *http_req_field(const struct http_req *req, unsigned i);
+bool http_req_is_http10(const struct http_req *req);
+/* Of its body; -1 = it is chunked. */
+int64_t http_req_length(const struct http_req *req);
+/* Does it ask for the connection to become something else, whatever that is? */
+bool http_req_wants_upgrade(const struct http_req *req);
+/* The address that it came from: "127.0.0.1", "::1", or "" when that is no address. */
+void http_req_peer(const struct http_req *req, char *ret, size_t size);
+
+/* From here on the handler takes the body and writes the answer, head included, with the functions
+ * below, none of which waits. It may park the request at any time; its body is still to be taken
+ * then. */
+void http_pass(struct http_req *req);
+/* Bytes of the body that are here: how many, 0 = none now, or it has ended; -1 when it is malformed
+ * or the client left. A client that waits to be asked for it is. len: 64 at least. */
+ssize_t http_pass_take(struct http_req *req, void *data, size_t len);
+bool http_pass_body_ended(const struct http_req *req);
+/* "Name: value\r\n" … that came behind a chunked body. */
+const struct buf *http_pass_trailers(const struct http_req *req);
+/* Writes bytes as they are; what the client does not take now is kept, see http_unsent(). Changes
+ * the array. -1 when the client has gone. */
+int http_pass_write(struct http_req *req, struct iovec *v, size_t count);
+/* Before the head of the answer is written. Can the connection be kept after it? Else the head must
+ * say so. */
+bool http_pass_begin(struct http_req *req, int status);
+/* The answer is whole: the next request may come, if keep. One that does not end with this is
+ * broken off, so that it does not look whole. */
+void http_pass_end(struct http_req *req, bool keep);
+/* A 101 was written: from here on it is as after http_upgrade(). */
+void http_pass_upgraded(struct http_req *req);

@@ -30,6 +30,7 @@ static const char *const wanted[] = {
     "alternatives",   /* java, editor, awk … are links through here */
     "fonts",          /* fontconfig has no built-in default */
     "java-*-openjdk", /* the JVM does not start without it */
+    "matplotlibrc",   /* Debian's matplotlib is not imported without it */
     "ld.so.cache",    "ld.so.conf", "ld.so.conf.d", "locale.alias", "mime.types", "os-release",
     "perl",           "protocols",  "python3*",     "services",     "terminfo",
 };

@@ -261,13 +261,19 @@ static int go_inside(const struct launcher *l, const struct plan *plan, const in
 {
     pid_t us = getpid(), pid = fork();
     char step[sizeof(((struct launch_report *)0)->step)];
+    int r;
 
     if (pid != 0)
         return pid < 0 ? -errno : 0;
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != us)
         _exit(1);
     (void)snprintf(step, sizeof(step), "%s%s", PLAN_STEP_MOUNT, plan->mounts[0].path);
-    launch_tell(fds[PLAN_ATTACH_STATUS], step, -do_inside(l, plan, fds, mount));
+    r = do_inside(l, plan, fds, mount);
+    /* Who is told may unmount it at once: nobody is to hold it then. */
+    close_fd(&mount);
+    if (plan->op == PLAN_ATTACH)
+        (void)close(fds[PLAN_ATTACH_MOUNT]);
+    launch_tell(fds[PLAN_ATTACH_STATUS], step, -r);
     _exit(0);
 }
 

@@ -333,6 +333,7 @@ static const struct step start_steps[] = {
     {"attach the root filesystem", attach_root},
     {"bind the host's folders", bind_host_folders},
     {"show /etc/hosts", show_hosts},
+    {"show /etc/resolv.conf", show_resolver},
     {"move /proc, /sys and /dev", move_kernel_folders},
     {"limit /dev/shm", limit_shm},
     {"mount volumes", mount_more},

@@ -21,7 +21,8 @@ struct child {
 
     /* told.c */
     int made;        /* the folder with made-up files, as a mount that can be written */
-    int hosts;       /* one of them, as a mount */
+    int hosts;       /* two of them, as mounts: /etc/hosts and /etc/resolv.conf */
+    int resolver;    /* 0 = there is none */
     int meminfo;     /* another, for the agent to write */
     int shown_usage; /* and another, on cgroup v1; else 0 */
     int usage, stat; /* of the workload's memory */
@@ -60,6 +61,7 @@ int show_told(struct child *child);
 /* and with the START: */
 int tell_limits(struct child *child);
 int show_hosts(struct child *child);
+int show_resolver(struct child *child);
 /* Parts of others: */
 int cover_cgroups(const struct child *child);
 int tell_cpus(struct child *child, const cpu_set_t *cpus);

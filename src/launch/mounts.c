@@ -145,7 +145,8 @@ static int show_of_sys(int from, int to, const char *path)
 
 int stage_sys(struct child *child)
 {
-    /* The size is for the one file in it that the box may write, its /etc/hosts. */
+    /* The size is for the two files in it that the box may write: its /etc/hosts and
+     * /etc/resolv.conf. */
     static const char *const options[] = {"mode", "0555", "size", "65536", NULL};
     auto_close int whole = child->sys;
     int r = attach(child, whole, "sysfs");

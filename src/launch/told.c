@@ -206,20 +206,44 @@ static int make_cgroup(struct child *child)
     return child->shown_usage < 0 ? child->shown_usage : tell_limits(child);
 }
 
+/* One that the box may write, as a mount that is shown later. */
+static int put_own(const struct child *child, const char *name, const char *text)
+{
+    char path[32];
+    int r = put(child->made, name, text);
+
+    if (r < 0 || fchmodat(child->made, name, 0644, 0) < 0)
+        return r < 0 ? r : -errno;
+    (void)snprintf(path, sizeof(path), MADE "/%s", name);
+    r = open_tree(child->sys, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return r < 0 ? -errno : r;
+}
+
 static int make_hosts(struct child *child)
 {
     char text[512];
-    int r;
 
     (void)snprintf(text, sizeof(text),
                    "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
                    "127.0.0.1\t%s\n",
                    child->plan->hostname);
-    r = put(child->made, "hosts", text);
-    if (r < 0 || fchmodat(child->made, "hosts", 0644, 0) < 0)
-        return r < 0 ? r : -errno;
-    child->hosts = open_tree(child->sys, MADE "/hosts", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return child->hosts < 0 ? -errno : 0;
+    child->hosts = put_own(child, "hosts", text);
+    return child->hosts < 0 ? child->hosts : 0;
+}
+
+/* In every box: one without a network may get one later. */
+static int make_resolver(struct child *child)
+{
+    char text[256];
+
+    if (!*child->plan->nameserver)
+        return 0;
+    (void)snprintf(text, sizeof(text),
+                   "# Made by cay. The gateway answers, for names that the network policy of the "
+                   "sandbox allows.\nnameserver %s\n",
+                   child->plan->nameserver);
+    child->resolver = put_own(child, "resolv.conf", text);
+    return child->resolver < 0 ? child->resolver : 0;
 }
 
 /* While /sys can be written. What is written later goes through a mount of the folder that stays on
@@ -236,6 +260,8 @@ int make_told(struct child *child)
         return -errno;
     child->meminfo = put_live(child->made, "meminfo");
     r = child->meminfo < 0 ? child->meminfo : make_hosts(child);
+    if (r == 0)
+        r = make_resolver(child);
     return r < 0 || child->v2 ? r : make_cgroup(child);
 }
 
@@ -279,27 +305,38 @@ int show_told(struct child *child)
     return 0;
 }
 
-static int open_hosts(int root, uint64_t flags)
+static int open_place(int root, const char *path, uint64_t flags)
 {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .mode = flags & O_CREAT ? 0644 : 0,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
 
-    return (int)syscall(SYS_openat2, root, "etc/hosts", &how, sizeof(how));
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* An image that has none gets an empty one below. One where it is something else than a file is
- * left as it is. */
-int show_hosts(struct child *child)
+/* An image that has none gets an empty one below, and one where it is a folder keeps that. A link
+ * is covered and not followed: wherever it leads, or would, nothing is made there. */
+static void show_file(const struct child *child, int mount, const char *path)
 {
-    auto_close int at = open_hosts(child->top, O_PATH);
+    auto_close int at = open_place(child->top, path, O_PATH | O_NOFOLLOW);
 
     if (at < 0 && errno == ENOENT) {
         (void)mkdirat(child->top, "etc", 0755);
-        at = open_hosts(child->top, O_WRONLY | O_CREAT);
+        at = open_place(child->top, path, O_WRONLY | O_CREAT);
     }
     if (at >= 0)
-        (void)move_mount(child->hosts, "", at, "",
-                         MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+        (void)move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+int show_hosts(struct child *child)
+{
+    show_file(child, child->hosts, "etc/hosts");
+    return 0;
+}
+
+int show_resolver(struct child *child)
+{
+    if (child->resolver > 0)
+        show_file(child, child->resolver, "etc/resolv.conf");
     return 0;
 }

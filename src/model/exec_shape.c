@@ -1,3 +1,4 @@
+#include "base/rlimits.h"
 #include "model/shapes.h"
 
 const char *const exec_end_words[] = {"exit",      "signal", "oom", "timeout",
@@ -10,6 +11,16 @@ const char *const exec_end_words[] = {"exit",      "signal", "oom", "timeout",
         "message", FIELD_STRING, .optional = true,                                                 \
                                  .help = "how it ended, in words; absent when it ended by itself"  \
     }
+
+static const struct field rlimit_fields[] = {
+    {"resource", FIELD_STRING, .choices = rlimit_words, .help = "as setrlimit names them"},
+    {"soft", FIELD_INT, .min = -1, .max = 9007199254740991, .example = "1024",
+     .help = "-1 = unlimited"},
+    {"hard", FIELD_INT, .optional = true, .min = -1, .max = 9007199254740991,
+     .help = "to which the process can raise it itself; the soft one when absent"},
+    {0},
+};
+const struct shape rlimit_shape = {"Rlimit", rlimit_fields, .help = "a limit of a process"};
 
 static const struct field result_fields[] = {
     {"exitCode", FIELD_INT, .example = "0", .help = "128 and the signal's number after a signal"},
@@ -127,6 +138,8 @@ const struct shape log_event_shape = {"LogEvent", log_event_fields,
         {"running", FIELD_BOOL, .example = "true", .help = "false once it has ended"},             \
         {"pid", FIELD_INT, .example = "7", .help = "in the sandbox"},                              \
         {"tty", FIELD_BOOL, .example = "false", .help = "it runs on a terminal"},                  \
+        {"rows", FIELD_INT, .optional = true, .help = "of its terminal"},                          \
+        {"cols", FIELD_INT, .optional = true, .help = "of its terminal"},                          \
         {"startedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},         \
         {"finishedAt", FIELD_INT, .optional = true, .help = "once it has ended"},                  \
         {"exitCode", FIELD_INT, .optional = true,                                                  \

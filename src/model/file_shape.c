@@ -1,6 +1,31 @@
 #include "model/limits.h"
 #include "model/shapes.h"
 
+static const char *const change_types[] = {"ready", "create",   "write", "remove", "rename",
+                                           "chmod", "overflow", "end",   NULL};
+static const struct field change_fields[] = {
+    {"type", FIELD_STRING, .choices = change_types, .example = "\"write\"",
+     .help = "ready: what happens from here on is told; overflow: something is not, see lost and "
+             "directories; end: the last one"},
+    {"path", FIELD_STRING, .optional = true, .example = "\"/workspace/a.txt\"",
+     .help = "absolute; of an overflow one of the directories"},
+    {"pathBase64", FIELD_STRING, .optional = true,
+     .help = "the bytes of path, when they are no UTF-8"},
+    {"from", FIELD_STRING, .optional = true, .help = "what it was called before a rename"},
+    {"fromBase64", FIELD_STRING, .optional = true,
+     .help = "the bytes of from, when they are no UTF-8"},
+    {"isDirectory", FIELD_BOOL, .optional = true, .example = "false", .help = "is it one"},
+    {"timestamp", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {"lost", FIELD_INT, .optional = true,
+     .help = "of an overflow: changes that are not told, or more"},
+    {"directories", FIELD_INT, .optional = true,
+     .help = "when it is ready, so many are watched; of an overflow, so many are not"},
+    {"reason", FIELD_STRING, .optional = true, .help = "of the end: why"},
+    {0},
+};
+const struct shape file_change_shape = {"FileChange", change_fields,
+                                        .help = "a change to files that are watched"};
+
 static const struct field text_value = {.type = FIELD_STRING, .example = "\"hello\\n\""};
 const struct shape file_text_shape = {"FileText", .value = &text_value,
                                       .help = "a file's text; bytes that are none are replaced"};
@@ -22,6 +47,9 @@ static const struct field info_fields[] = {
     PATH_BASE64,
     {"size", FIELD_INT, .example = "6", .help = "bytes"},
     {"isDirectory", FIELD_BOOL, .example = "false", .help = "links are none"},
+    {"isSymlink", FIELD_BOOL, .example = "false", .help = "is it a symbolic link"},
+    {"mode", FIELD_STRING, .example = "\"0644\"", .help = "octal digits, as chmod takes them"},
+    {"target", FIELD_STRING, .optional = true, .help = "of a link: what it says"},
     {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {0},
 };
@@ -40,6 +68,8 @@ static const struct field meta_fields[] = {
     {"group", FIELD_STRING, .example = "\"root\"", .help = "name, or number when it has none"},
     {"isDirectory", FIELD_BOOL, .example = "false", .help = "links are none"},
     {"isSymlink", FIELD_BOOL, .example = "false", .help = "is it a symbolic link"},
+    {"mode", FIELD_STRING, .example = "\"0644\"", .help = "octal digits, as chmod takes them"},
+    {"target", FIELD_STRING, .optional = true, .help = "of a link: what it says"},
     {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
     {0},
 };

@@ -10,3 +10,4 @@
 #define METADATA_BYTES_MAX (64u << 10)
 #define IMAGE_NAME_MAX     255 /* as registries have it */
 #define ENV_KEY_MAX        255
+#define NETWORK_TEXT_MAX   16384 /* a network policy as presets, profiles and rules in one text */

@@ -8,6 +8,18 @@ static const struct field metrics_fields[] = {
     {"networkRxBytes", FIELD_INT, .example = "0", .help = "received"},
     {"networkTxBytes", FIELD_INT, .example = "0", .help = "sent"},
     {"pids", FIELD_INT, .example = "3", .help = "processes and threads"},
+    {"cpuTimeNs", FIELD_INT, .optional = true, .example = "73000000",
+     .help = "time of processors since it was started"},
+    {"diskReadBytes", FIELD_INT, .optional = true, .example = "4096",
+     .help = "that came from disks, since it was started"},
+    {"diskWriteBytes", FIELD_INT, .optional = true, .example = "8192",
+     .help = "and that were written for them"},
+    {"diskUsedBytes", FIELD_INT, .optional = true, .example = "1048576",
+     .help = "of its own disk; absent when that cannot be looked at just now"},
+    {"diskLimitBytes", FIELD_INT, .optional = true, .example = "4294967296",
+     .help = "that its disk can hold"},
+    {"startedAt", FIELD_INT, .optional = true, .example = "1767225600000",
+     .help = "Unix milliseconds; absent when it does not run"},
     {0},
 };
 const struct shape metrics_shape = {"Metrics", metrics_fields, .help = "what a sandbox uses"};

@@ -26,14 +26,43 @@ static const char *const phrases[] = {
     "ENETUNREACH",
 };
 
-bool output_lacks_network(const char *output, size_t len)
+/* What a refusal of the gateway's looks like: RST, ICMP, a 403 page, an end in TLS's greeting. */
+static const char *const refusals[] = {
+    "onnection refused",
+    "n't connect to server",       /* curl of Debian 12 */
+    "Could not connect to server", /* curl 8 */
+    "ECONNREFUSED",
+    "onnection reset",
+    "ECONNRESET",
+    "403 Forbidden",
+    "HTTP error 403",
+    "returned error: 403",
+    "No route to host",
+    "EHOSTUNREACH",
+    "SSL_ERROR_SYSCALL",
+    "UNEXPECTED_EOF_WHILE",
+    "unexpected eof",
+    "Communication prohibited",
+    "TLS handshake",
+};
+
+static bool has_one_of(const char *output, size_t len, const char *const *list, size_t n)
 {
     size_t skip = len > NO_NETWORK_TAIL ? len - NO_NETWORK_TAIL : 0;
 
-    if (len == 0)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(phrases); i++)
-        if (memmem(output + skip, len - skip, phrases[i], strlen(phrases[i])))
+    for (size_t i = 0; len > 0 && i < n; i++)
+        if (memmem(output + skip, len - skip, list[i], strlen(list[i])))
             return true;
     return false;
+}
+
+bool output_was_refused(const char *output, size_t len)
+{
+    return output_lacks_network(output, len) ||
+           has_one_of(output, len, refusals, ARRAY_LEN(refusals));
+}
+
+bool output_lacks_network(const char *output, size_t len)
+{
+    return has_one_of(output, len, phrases, ARRAY_LEN(phrases));
 }

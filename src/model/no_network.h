@@ -7,4 +7,7 @@
  * long output only the last bytes count. */
 bool output_lacks_network(const char *output, size_t len);
 
+/* Or that somebody on the way refused it? */
+bool output_was_refused(const char *output, size_t len);
+
 #define NO_NETWORK_TAIL 4096

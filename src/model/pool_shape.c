@@ -2,6 +2,16 @@
 
 static const char *const sources[] = {"config", "api", NULL};
 
+static const struct field interpreter_fields[] = {
+    {"language", FIELD_STRING, .max = 40, .preset = "\"python\"", .example = "\"python\"",
+     .help = "python"},
+    {"imports", FIELD_STRINGS, .optional = true, .min = 1, .max = 256, .example = "[\"json\"]",
+     .help = "modules that it has loaded"},
+    {0},
+};
+const struct shape pool_interpreter_shape = {"PoolInterpreter", interpreter_fields,
+                                             .help = "an interpreter that waits in a box"};
+
 static const struct field profile_fields[] = {
     {"id", FIELD_STRING, .optional = true, .example = "\"wp_5f0c1e6b2a9d4c7e8f013b52\"",
      .help = "to remove it by; those of the configuration have none"},
@@ -13,7 +23,10 @@ static const struct field profile_fields[] = {
     {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
     {"pids", FIELD_INT, .example = "1024", .help = "processes and threads"},
     {"disk", FIELD_INT, .example = "4096", .help = "MB"},
-    {"network", FIELD_BOOL, .example = "false", .help = "access to the network"},
+    {"network", FIELD_NETWORK, .of = &network_policy_shape, .example = "false",
+     .help = "what they may reach"},
+    {"interpreter", FIELD_OBJECT, .optional = true, .of = &pool_interpreter_shape,
+     .help = "what has started in them already"},
     {"size", FIELD_INT, .example = "2", .help = "how many are to be ready"},
     {"ready", FIELD_INT, .example = "2", .help = "how many are"},
     {"source", FIELD_STRING, .choices = sources, .help = "where it comes from"},

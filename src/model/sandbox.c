@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/mount.h"
+#include "model/port.h"
 
 #define TO(s) (1u << SANDBOX_##s)
 
@@ -64,6 +66,11 @@ int64_t sandbox_expiry(int64_t now_ms, uint32_t timeout_s)
     return timeout_s ? now_ms + timeout_s * 1000LL : EXPIRES_NEVER;
 }
 
+bool sandbox_network_same(const json_t *a, const json_t *b)
+{
+    return a == b || (a && b && json_equal(a, b));
+}
+
 void sandbox_spec_done(struct sandbox_spec *spec)
 {
     free(spec->image);
@@ -75,6 +82,9 @@ void sandbox_spec_done(struct sandbox_spec *spec)
     free(spec->template);
     free(spec->template_build);
     json_decref(spec->mounts);
+    json_decref(spec->ports);
+    json_decref(spec->network);
+    json_decref(spec->networks);
     *spec = (struct sandbox_spec){0};
 }
 
@@ -102,12 +112,16 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     (void)json_object_set_new(o, "image", json_string(spec->image));
     set_text(o, "name", spec->name);
     set_int(o, "timeout", spec->timeout_s);
+    if (spec->idle_s)
+        set_int(o, "idleTimeout", spec->idle_s);
     set_int(o, "memory", spec->limits.memory_mb);
     (void)json_object_set_new(o, "cpu", json_real(spec->limits.cpu_millis / 1000.0));
     set_int(o, "disk", spec->limits.disk_mb);
     set_int(o, "pids", spec->limits.pids);
     if (spec->network)
-        (void)json_object_set_new(o, "network", json_true());
+        (void)json_object_set_new(o, "network", json_deep_copy(spec->network));
+    if (json_array_size(spec->networks) > 0)
+        (void)json_object_set_new(o, "networks", json_deep_copy(spec->networks));
     set_map(o, "env", spec->env);
     (void)json_object_set_new(o, "workdir", json_string(spec->workdir));
     set_map(o, "metadata", spec->metadata);
@@ -117,6 +131,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_text(o, "templateBuild", spec->template_build);
     if (json_array_size(spec->mounts) > 0)
         (void)json_object_set_new(o, "mounts", json_deep_copy(spec->mounts));
+    if (json_array_size(spec->ports) > 0)
+        (void)json_object_set_new(o, "ports", json_deep_copy(spec->ports));
     return o;
 }
 
@@ -207,6 +223,41 @@ static int load_mounts(const json_t *config, json_t **ret, struct err *err)
     return 0;
 }
 
+static int load_ports(const json_t *config, json_t **ret, struct err *err)
+{
+    json_t *ports = json_object_get(config, "ports");
+    struct port_spec p;
+
+    for (size_t i = 0; i < json_array_size(ports); i++)
+        if (port_spec_load(json_array_get(ports, i), &p, err) < 0)
+            return -1;
+    *ret = ports ? json_deep_copy(ports) : NULL;
+    return 0;
+}
+
+/* false is what rows of before have for none. */
+static json_t *load_network(json_t *network)
+{
+    return json_is_true(network) || json_is_object(network) ? json_deep_copy(network) : NULL;
+}
+
+/* What is no id is left out: nobody could disconnect it. */
+static json_t *load_networks(const json_t *networks)
+{
+    json_t *ids = json_array(), *id;
+    size_t i;
+
+    json_array_foreach((json_t *)networks, i, id)
+    {
+        if (json_is_string(id) && id_valid(json_string_value(id), "net"))
+            (void)json_array_append(ids, id);
+    }
+    if (json_array_size(ids) > 0)
+        return ids;
+    json_decref(ids);
+    return NULL;
+}
+
 static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
 {
     const json_t *cpu = json_object_get(config, "cpu");
@@ -214,18 +265,21 @@ static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
     if (load_string(config, "image", &ret->image, err) < 0 ||
         load_string(config, "workdir", &ret->workdir, err) < 0 ||
         load_u32(config, "timeout", &ret->timeout_s, err) < 0 ||
+        (json_object_get(config, "idleTimeout") &&
+         load_u32(config, "idleTimeout", &ret->idle_s, err) < 0) ||
         load_u32(config, "memory", &ret->limits.memory_mb, err) < 0 ||
         load_u32(config, "disk", &ret->limits.disk_mb, err) < 0 ||
         load_u32(config, "pids", &ret->limits.pids, err) < 0 ||
         load_map(config, "env", &ret->env, err) < 0 ||
         load_map(config, "metadata", &ret->metadata, err) < 0 ||
         load_list(config, "entrypoint", &ret->entrypoint, err) < 0 ||
-        load_mounts(config, &ret->mounts, err) < 0)
+        load_mounts(config, &ret->mounts, err) < 0 || load_ports(config, &ret->ports, err) < 0)
         return -1;
     if (!json_is_number(cpu) || json_number_value(cpu) < 0 || json_number_value(cpu) > 1024)
         return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");
     ret->limits.cpu_millis = (uint32_t)(json_number_value(cpu) * 1000 + 0.5);
-    ret->network = json_is_true(json_object_get(config, "network"));
+    ret->network = load_network(json_object_get(config, "network"));
+    ret->networks = load_networks(json_object_get(config, "networks"));
     ret->name = load_text(config, "name");
     ret->template = load_text(config, "template");
     ret->template_build = load_text(config, "templateBuild");

@@ -49,6 +49,7 @@ bool sandbox_name_is_like_id(const char *name);
 #define PIDS_MAX       (1 << 22) /* the kernel has no more */
 #define TIMEOUT_S_MIN  60
 #define TIMEOUT_S_MAX  315360000 /* ten years */
+#define IDLE_S_MAX     TIMEOUT_S_MAX
 #define DISK_MB_MIN    64
 #define DISK_MB_MAX    (1 << 20)
 
@@ -69,8 +70,11 @@ struct sandbox_spec {
     char *image;        /* echoed verbatim */
     char *name;         /* NULL = the id */
     uint32_t timeout_s; /* 0 = it has no end */
+    uint32_t idle_s;    /* it is stopped when nothing was done with it for so long; 0 = never */
     struct sandbox_limits limits;
-    bool network;
+    json_t
+        *network; /* NULL = none, true, or an object: what it may reach (docs/network-policy.md) */
+    json_t *networks; /* ids of the named networks that it is in; NULL = none */
     char *workdir;
     json_t *env;          /* object of strings; changes with env set and delete */
     json_t *metadata;     /* object of strings */
@@ -78,6 +82,7 @@ struct sandbox_spec {
     char *template;       /* what the template was called that it was made from; NULL = none */
     char *template_build; /* the image that the template had become then; NULL = none */
     json_t *mounts;       /* model/mount.h: changes with attach and detach; NULL = none */
+    json_t *ports;        /* model/port.h: changes with expose and unexpose; NULL = none */
 };
 
 /* What has no end is said to end in the year 2200: to compare it needs no rule of its own, and a
@@ -88,6 +93,9 @@ struct sandbox_spec {
 int64_t sandbox_expiry(int64_t now_ms, uint32_t timeout_s);
 
 void sandbox_spec_done(struct sandbox_spec *spec);
+
+/* Is it the same to be made with? NULL = none. */
+bool sandbox_network_same(const json_t *a, const json_t *b);
 
 /* The `config` object of the contract, and back again from a stored row. */
 json_t *sandbox_spec_json(const struct sandbox_spec *spec);

@@ -19,4 +19,6 @@
 /* For programs that start a daemon: only `cay serve --help` shows them. */
 #define SERVE_PROGRAM_FLAGS(VALUE)                                                                 \
     VALUE(READY_FD, "ready-fd", "N", "write \"ready\" to this descriptor when serving")            \
-    VALUE(PARENT_FD, "exit-with-parent-fd", "N", "end when this descriptor reaches its end")
+    VALUE(PARENT_FD, "exit-with-parent-fd", "N", "end when this descriptor reaches its end")       \
+    VALUE(REMOVE, "remove", "DIR",                                                                 \
+          "holds --data and --run; with --stop-sandboxes, remove it at the end")

@@ -171,6 +171,17 @@ static int check_command(const struct field *f, const char *name, const json_t *
     return check_strings(&(struct field){.max = f->max}, name, v, walk, err);
 }
 
+/* What an object of it means is judged by who reads policies. */
+static int check_network(const struct field *f, const char *name, const json_t *v, enum walk walk,
+                         struct err *err)
+{
+    if (json_is_boolean(v) || json_is_object(v))
+        return 0;
+    if (!json_is_string(v))
+        return err_set(err, ERR_INVALID, "%s must be true, false, a preset or an object", name);
+    return check_string(f, name, v, walk, err);
+}
+
 static int check_array(const struct field *f, const char *name, json_t *v, enum walk walk,
                        struct err *err)
 {
@@ -222,6 +233,10 @@ static int check_value(const struct field *f, const char *name, json_t **v, enum
         return check_array(f, name, *v, walk, err);
     case FIELD_COMMAND:
         return check_command(f, name, *v, walk, err);
+    case FIELD_ANY:
+        return 0;
+    case FIELD_NETWORK:
+        return check_network(f, name, *v, walk, err);
     }
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
@@ -246,6 +261,10 @@ static bool has_type(const struct field *f, const json_t *v)
         return json_is_object(v);
     case FIELD_COMMAND:
         return json_is_string(v) || json_is_array(v);
+    case FIELD_ANY:
+        return true;
+    case FIELD_NETWORK:
+        return json_is_boolean(v) || json_is_string(v) || json_is_object(v);
     }
     return false;
 }

@@ -20,6 +20,8 @@ enum field_type {
     FIELD_OBJECT,     /* of the shape `of`; any object when there is none */
     FIELD_ARRAY,      /* of items of the shape `of`; of anything when there is none */
     FIELD_COMMAND,    /* string (shell) or array of strings (argv) */
+    FIELD_ANY,        /* any value, which is not looked into */
+    FIELD_NETWORK,    /* boolean, the name of a preset, or an object, which is not looked into */
 };
 
 struct field {

@@ -2,8 +2,9 @@
 
 static const char *const healthy[] = {"healthy", NULL};
 
-static const char *const problems[] = {"disk_low", "document_damaged", "launcher_down",
-                                       "sandbox_not_removed", NULL};
+static const char *const problems[] = {"disk_low",          "document_damaged",
+                                       "launcher_down",     "sandbox_not_removed",
+                                       "audit_not_written", NULL};
 
 static const struct field problem_fields[] = {
     {"what", FIELD_STRING, .choices = problems, .help = "is tried again until it works"},
@@ -95,6 +96,11 @@ static const struct field success_fields[] = {
 };
 const struct shape success_shape = {"Success", success_fields, .help = "it is done"};
 
+static const char *const spawn_words[] = {
+    "not_found",      "permission_denied", "not_executable", "bad_cwd", "bad_args",
+    "resource_limit", "user_setup_failed", "out_of_memory",  NULL};
+static const char *const stage_words[] = {"fork", "user", "rlimit", "cwd", "exec", NULL};
+
 static const struct field error_fields[] = {
     {"error", FIELD_STRING, .example = "\"Sandbox not found: sbx_0\"",
      .help = "what was wrong and what to do"},
@@ -112,6 +118,13 @@ static const struct field error_fields[] = {
      .help = "of a build: the step that failed"},
     {"output", FIELD_STRING, .optional = true,
      .help = "of a build and of template_not_ready: the last lines of the command's output"},
+    {"kind", FIELD_STRING, .optional = true, .choices = spawn_words,
+     .help = "of a command that could not be started: why"},
+    {"stage", FIELD_STRING, .optional = true, .choices = stage_words,
+     .help = "of a command that could not be started: what was being done"},
+    {"errno", FIELD_INT, .optional = true,
+     .help = "of a command that could not be started: what the kernel said, if it did"},
+    {"errnoName", FIELD_STRING, .optional = true, .help = "the same as a word: ENOENT"},
     {"processes", FIELD_ARRAY, .optional = true, .of = &volume_holder_shape,
      .help = "of volume_busy: who has files of it open, 16 at most"},
     {0},

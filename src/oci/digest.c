@@ -1,7 +1,6 @@
 #include "oci/digest.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +28,11 @@ void digest_end(EVP_MD_CTX *sha, char ret[DIGEST_HEX])
     if (EVP_DigestFinal_ex(sha, bytes, NULL) != 1)
         abort();
     EVP_MD_CTX_free(sha);
-    for (size_t i = 0; i < 32; i++)
-        (void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < 32; i++) {
+        ret[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        ret[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    ret[64] = '\0';
 }
 
 bool digest_valid(const char *s)

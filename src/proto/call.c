@@ -7,6 +7,30 @@
 #include "base/mem.h"
 #include "proto/wire.h"
 
+static void put_limits(struct buf *b, const struct call_exec *c)
+{
+    wire_put_u32(b, c->n_limits);
+    for (uint32_t i = 0; i < c->n_limits; i++) {
+        wire_put_u32(b, c->limits[i].resource);
+        wire_put_u64(b, c->limits[i].soft);
+        wire_put_u64(b, c->limits[i].hard);
+    }
+}
+
+static void get_limits(struct wire *w, struct call_exec *ret)
+{
+    uint32_t n = wire_get_u32(w);
+
+    if (n > RLIMITS_MAX)
+        w->bad = true;
+    for (uint32_t i = 0; i < n && !w->bad; i++) {
+        ret->limits[i].resource = wire_get_u32(w);
+        ret->limits[i].soft = wire_get_u64(w);
+        ret->limits[i].hard = wire_get_u64(w);
+    }
+    ret->n_limits = w->bad ? 0 : n;
+}
+
 void call_exec_put(struct buf *b, const struct call_exec *c)
 {
     wire_put_u32(b, c->flags);
@@ -20,6 +44,10 @@ void call_exec_put(struct buf *b, const struct call_exec *c)
     wire_put_u32(b, c->rows);
     wire_put_u32(b, c->cols);
     wire_put_u32(b, c->nofile);
+    if (c->flags & EXEC_LIMITS)
+        put_limits(b, c);
+    if (c->flags & EXEC_INPUT)
+        wire_put_u64(b, c->input_len);
 }
 
 void call_exec_get(struct wire *w, struct call_exec *ret)
@@ -35,6 +63,12 @@ void call_exec_get(struct wire *w, struct call_exec *ret)
     ret->rows = wire_get_u32(w);
     ret->cols = wire_get_u32(w);
     ret->nofile = wire_get_u32(w);
+    ret->n_limits = 0;
+    ret->input_len = 0;
+    if (ret->flags & EXEC_LIMITS)
+        get_limits(w, ret);
+    if (ret->flags & EXEC_INPUT)
+        ret->input_len = wire_get_u64(w);
 }
 
 void call_exec_done(struct call_exec *c)
@@ -125,6 +159,22 @@ void call_kept_get(struct wire *w, struct call_kept *ret)
     call_exit_get(w, &ret->exit);
 }
 
+void call_state_put(struct buf *b, const struct call_kept *c)
+{
+    call_kept_put(b, c);
+    wire_put_u32(b, c->rows);
+    wire_put_u32(b, c->cols);
+}
+
+void call_state_get(struct wire *w, struct call_kept *ret)
+{
+    call_kept_get(w, ret);
+    if (w->p == w->end)
+        return;
+    ret->rows = wire_get_u32(w);
+    ret->cols = wire_get_u32(w);
+}
+
 void call_file_put(struct buf *b, const struct call_file *c)
 {
     wire_put_str(b, c->path);
@@ -176,6 +226,33 @@ void call_process_put(struct buf *b, const struct call_process *c)
     wire_put_str(b, c->command);
 }
 
+void call_change_put(struct buf *b, const struct call_change *c)
+{
+    wire_put_u32(b, c->kind);
+    wire_put_u32(b, c->is_dir);
+    wire_put_u64(b, c->time_ms);
+    wire_put_u64(b, c->lost);
+    wire_put_str(b, c->path);
+    wire_put_str(b, c->from);
+}
+
+void call_change_get(struct wire *w, struct call_change *ret)
+{
+    ret->kind = wire_get_u32(w);
+    ret->is_dir = wire_get_u32(w);
+    ret->time_ms = wire_get_u64(w);
+    ret->lost = wire_get_u64(w);
+    ret->path = wire_get_str(w);
+    ret->from = wire_get_str(w);
+}
+
+void call_change_done(struct call_change *c)
+{
+    free(c->path);
+    free(c->from);
+    *c = (struct call_change){0};
+}
+
 void call_process_get(struct wire *w, struct call_process *ret)
 {
     ret->pid = wire_get_u32(w);
@@ -200,10 +277,12 @@ void call_process_done(struct call_process *c)
 
 /* The words an agent may use; they end up in API answers, so others are not passed on. */
 static const char *const known_codes[] = {
-    "bad_cwd",           "bad_user",      "command_not_found", "not_executable",   "process_limit",
-    "file_not_found",    "not_a_file",    "not_a_directory",   "is_a_directory",   "no_space",
-    "permission_denied", "log_not_found", "sandbox_busy",      "too_many_streams", "exec_not_found",
-    "exec_attached",     "exec_exists",
+    "bad_cwd",        "bad_user",         "command_not_found",   "not_executable",
+    "process_limit",  "file_not_found",   "not_a_file",          "not_a_directory",
+    "is_a_directory", "no_space",         "permission_denied",   "log_not_found",
+    "sandbox_busy",   "too_many_streams", "exec_not_found",      "exec_attached",
+    "exec_exists",    "port_closed",      "recording_not_found", "watch_limit",
+    "bad_rlimit",
 };
 
 void call_error_put(struct buf *b, const struct err *err)

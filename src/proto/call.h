@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rlimits.h"
+
 struct buf;
 struct err;
 struct wire;
@@ -12,8 +14,8 @@ struct wire;
  * Any call can be answered with FRAME_ERROR instead.
  *
  * An agent listens on two sockets. `exec` is served inside the workload's limits and takes
- * CALL_EXEC only; `ctl` is served beside them and takes everything else, so that a full box can be
- * looked into.
+ * CALL_EXEC and CALL_OPEN; `ctl` is served beside them and takes everything else, so that a full
+ * box can be looked into.
  *
  * A sandbox keeps the agent that it was made with when cay is replaced by a newer one. New calls
  * are therefore added at the end and CALL_VERSION stays: an agent that does not know a call answers
@@ -43,12 +45,13 @@ enum call_op {
                 */
     CALL_FOLLOW, /* str exec id, u64 offset → OK; then DATA* as the log grows, and END (struct
                   * call_log, not running) when the exec has ended and all of it was sent */
-    CALL_AGAIN,  /* str exec id, u64 cursor, u64 at most, u32 flags → OK: struct call_kept; then
-                  * (STDOUT | STDERR | LOST)* from the cursor on, END: struct call_kept. With FOLLOW
+    CALL_AGAIN,  /* str exec id, u64 cursor, u64 at most, u32 flags, and if the terminal is to have
+                  * another size u32 rows, u32 columns → OK: state; then
+                  * (STDOUT | STDERR | LOST)* from the cursor on, END: state. With FOLLOW
                   * until the exec has ended; with INPUT the caller may send what one of CALL_EXEC
                   * may. Closing it ends nothing, and CANCEL only closes it. "exec_not_found",
-                  * "exec_attached" */
-    CALL_EXECS,  /* → ITEM (struct call_kept)*, END: the execs with an id that run or are kept */
+                  * "exec_attached". An agent that is older does not know the size */
+    CALL_EXECS,  /* → ITEM (state)*, END: the execs with an id that run or are kept */
     CALL_OUTPUT, /* str exec id, u64 offset, u64 at most, u32 follow → OK; then (STDOUT | STDERR:
                   * u64 wall clock in ms, bytes)*, END: struct call_log. As CALL_LOG, or with follow
                   * as CALL_FOLLOW; 0 as the time = not known */
@@ -56,8 +59,22 @@ enum call_op {
                   * u32 replace → OK; of FILE and APPEND DATA* and END come before that. With
                   * parents; what is there already is ERR_CONFLICT without replace. For a box in
                   * which nothing runs yet: one that fails may leave some of it */
+    CALL_OPEN,   /* u32 port on the box's loopback, u32 kind (enum call_open), u32 family (enum
+                  * call_open_family) → OK: u32 1 = it is connected, 0 = it is about to be; with it,
+                  * in the same message, the socket as SCM_RIGHTS. "port_closed" when nothing
+                  * listens, which a datagram socket does not know. On `exec`, so that the box pays
+                  * for what waits in the socket */
+    CALL_RECORDING, /* str exec id → OK; DATA*, END: what EXEC_RECORD has written until now, records
+                     * of u64 microseconds since the start, u32 kind, bytes. "recording_not_found"
+                     */
+    CALL_WATCH,     /* str path, str user, u32 recursive, u32 kinds (1 << enum call_change), list of
+                     * globs of names to leave out → OK; then ITEM (struct call_change)*, of which the
+                     * first is CHANGE_READY; END when path is gone. "watch_limit" also after OK */
     CALL_OPS,
 };
+
+enum call_open { OPEN_TCP, OPEN_UDP };
+enum call_open_family { OPEN_ANY /* IPv4, and if nothing listens there IPv6 */, OPEN_V4, OPEN_V6 };
 
 enum call_patch {
     PATCH_FILE,   /* what comes is the file */
@@ -82,7 +99,26 @@ enum call_exec_flags {
     EXEC_APART = 1u << 4, /* in the background: the log tells stdout and stderr apart (CALL_OUTPUT),
                            * which costs their exact order; and it may be there already, of one
                            * that ran before the box came up, and goes on */
+    EXEC_RECORD = 1u << 5, /* on a terminal: what is put out is written down, and when
+                            * (CALL_RECORDING). STARTED then has a third u32, 1, unless there is no
+                            * room; an older agent refuses it */
+    EXEC_ONCE = 1u << 6,   /* only if no exec of this id runs or is known to have run: else
+                            * "exec_exists". An older agent refuses it */
+    EXEC_LIMITS = 1u << 7, /* limits are given. An older agent refuses it */
+    EXEC_INPUT = 1u << 8,  /* all of its input comes as STDIN frames right behind the call, and it
+                            * begins when the last is there. An older agent refuses it */
 };
+
+#define EXEC_INPUT_MAX (1u << 20)
+
+enum call_record {
+    RECORD_OUTPUT = 'o', /* bytes */
+    RECORD_SIZE = 'r',   /* u32 rows, u32 columns; the first record is one */
+    RECORD_EXIT = 'x',   /* struct call_exit */
+    RECORD_FULL = 'f',   /* there is more than is recorded */
+};
+
+#define RECORDING_MAX (16u << 20)
 
 /* An exec in the foreground that has an id is kept: its output and its end can be had by the id
  * (CALL_AGAIN), also afterwards, and it goes on when the connection closes. FRAME_CANCEL ends it.
@@ -100,6 +136,11 @@ struct call_exec {
         output_max; /* bytes kept of each of stdout and stderr, the rest counted; 0 = no limit */
     uint32_t rows, cols; /* of the pty */
     uint32_t nofile;     /* soft RLIMIT_NOFILE; 0 = as the box has it */
+    /* of EXEC_LIMITS */
+    uint32_t n_limits;
+    struct rlimit_wish limits[RLIMITS_MAX];
+    /* of EXEC_INPUT: bytes, at most EXEC_INPUT_MAX */
+    uint64_t input_len;
 };
 
 enum call_exit_how {
@@ -130,8 +171,10 @@ struct call_log {
 
 enum call_again_flags {
     AGAIN_FOLLOW = 1u << 0,
-    AGAIN_INPUT = 1u << 1, /* one caller at a time */
-    AGAIN_END = 1u << 2,   /* end it, with all that it started; the caller may leave at once */
+    AGAIN_INPUT = 1u << 1,  /* one caller at a time */
+    AGAIN_END = 1u << 2,    /* end it, with all that it started; the caller may leave at once */
+    AGAIN_SHARED = 1u << 3, /* with INPUT: beside others who say so too. An older agent takes no
+                             * notice: there it is one at a time */
 };
 
 #define CALL_ID_SIZE      41
@@ -147,6 +190,7 @@ struct call_kept {
     uint64_t started_ms, finished_ms; /* wall clock; finished 0 while running */
     uint64_t start, end;              /* cursors: of the first byte that is kept, of the next */
     struct call_exit exit;
+    uint32_t rows, cols; /* of its terminal; 0 = not known. Not a part of files */
 };
 
 enum call_file_kind { FILE_REGULAR, FILE_DIR, FILE_LINK, FILE_OTHER };
@@ -160,6 +204,29 @@ struct call_file {
     uint32_t uid, gid;
     char *owner, *group; /* names in the box's passwd and group, else the numbers */
     char *target;        /* of a link */
+};
+
+enum call_change_kind {
+    CHANGE_READY, /* all that happens from here on is told; lost is how many directories that are */
+    CHANGE_CREATE,
+    CHANGE_WRITE,
+    CHANGE_REMOVE, /* or moved to where nobody looks */
+    CHANGE_RENAME,
+    CHANGE_CHMOD,     /* mode, owner or times */
+    CHANGE_OVERFLOW,  /* lost changes are not told, more if it is 0; what follows is told again */
+    CHANGE_UNWATCHED, /* lost directories are too many to look at; path is one of them */
+};
+
+#define CHANGE_KINDS_ALL                                                                           \
+    (1u << CHANGE_CREATE | 1u << CHANGE_WRITE | 1u << CHANGE_REMOVE | 1u << CHANGE_RENAME |        \
+     1u << CHANGE_CHMOD)
+
+#define CALL_IGNORES_MAX 64
+
+struct call_change {
+    uint32_t kind, is_dir;
+    uint64_t time_ms, lost;
+    char *path, *from; /* from: of a rename; else "" */
 };
 
 struct call_process {
@@ -181,9 +248,15 @@ void call_log_put(struct buf *b, const struct call_log *c);
 void call_log_get(struct wire *w, struct call_log *ret);
 void call_kept_put(struct buf *b, const struct call_kept *c);
 void call_kept_get(struct wire *w, struct call_kept *ret);
+/* As an answer: with what an older agent does not tell. */
+void call_state_put(struct buf *b, const struct call_kept *c);
+void call_state_get(struct wire *w, struct call_kept *ret);
 void call_file_put(struct buf *b, const struct call_file *c);
 void call_file_get(struct wire *w, struct call_file *ret);
 void call_file_done(struct call_file *c);
+void call_change_put(struct buf *b, const struct call_change *c);
+void call_change_get(struct wire *w, struct call_change *ret);
+void call_change_done(struct call_change *c);
 void call_process_put(struct buf *b, const struct call_process *c);
 void call_process_get(struct wire *w, struct call_process *ret);
 void call_process_done(struct call_process *c);

@@ -40,6 +40,7 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_list(b, plan->agent);
     wire_put_u32(b, plan->cgroup_v2);
     wire_put_str(b, plan->hostname);
+    wire_put_str(b, plan->nameserver);
     wire_put_list(b, plan->layers);
     wire_put_list(b, plan->binds);
     wire_put_u32(b, plan->cpus);
@@ -66,6 +67,7 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->agent = wire_get_list(w, PLAN_LIST_MAX);
     ret->cgroup_v2 = wire_get_u32(w);
     ret->hostname = wire_get_str(w);
+    ret->nameserver = wire_get_str(w);
     ret->layers = wire_get_list(w, PLAN_LIST_MAX);
     ret->binds = wire_get_list(w, PLAN_LIST_MAX);
     ret->cpus = wire_get_u32(w);
@@ -90,6 +92,7 @@ void plan_done(struct plan *plan)
     strv_free(plan->work);
     strv_free(plan->agent);
     free(plan->hostname);
+    free(plan->nameserver);
     strv_free(plan->layers);
     strv_free(plan->binds);
     for (uint32_t i = 0; i < plan->n_mounts; i++) {

@@ -85,6 +85,7 @@ struct plan {
     char **agent;      /* cgroup directories that the agent moves to afterwards */
     uint32_t cgroup_v2;
     char *hostname;
+    char *nameserver; /* for its /etc/resolv.conf; "" = that is left as the image has it */
 
     /* START and ATTACH also have ids_base, and ATTACH stage */
 

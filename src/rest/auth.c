@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -71,14 +72,21 @@ static bool is_same_origin(const char *origin, const char *host)
     return false;
 }
 
+int auth_check_host(const struct auth_config *c, const struct auth_request *r, struct err *err)
+{
+    if (!r->is_tcp || host_allowed(c, r->host))
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "host_not_allowed",
+                    "the Host header names a host that is not allowed: use localhost or "
+                    "127.0.0.1, or add the name to CAY_ALLOWED_HOSTS");
+}
+
 int auth_check_source(const struct auth_config *c, const struct auth_request *r, struct err *err)
 {
+    if (auth_check_host(c, r, err) < 0)
+        return -1;
     if (!r->is_tcp)
         return 0;
-    if (!host_allowed(c, r->host))
-        return err_code(err, ERR_FORBIDDEN, "host_not_allowed",
-                        "the Host header names a host that is not allowed: use localhost or "
-                        "127.0.0.1, or add the name to CAY_ALLOWED_HOSTS");
     if (r->origin && !is_same_origin(r->origin, r->host) && !auth_origin_listed(c, r->origin))
         return err_code(err, ERR_FORBIDDEN, "origin_not_allowed",
                         "web pages of this origin are not allowed: add it to CAY_CORS_ORIGINS");
@@ -112,13 +120,20 @@ bool auth_peer_is_member(int unix_fd, gid_t group)
     return false;
 }
 
-int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err)
+const char *auth_given(const struct auth_request *r)
 {
     const char *given = r->authorization;
 
+    return given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : given;
+}
+
+int auth_check_token(const struct auth_config *c, const struct auth_request *r, struct err *err)
+{
+    const char *given = auth_given(r);
+
     if (!r->is_tcp && (r->peer_uid == 0 || r->peer_uid == c->own_uid || r->in_group))
         return 0;
-    if (!c->token) {
+    if (!c->token && !c->require_token) {
         if (r->is_tcp)
             return 0;
         return err_code(
@@ -129,11 +144,46 @@ int auth_check_token(const struct auth_config *c, const struct auth_request *r, 
     }
     if (!given)
         return err_set(err, ERR_UNAUTHORIZED, "Missing authorization header");
-    if (strncasecmp(given, "Bearer ", 7) == 0)
-        given += 7;
-    if (!str_equal_secret(c->token, given))
+    if (!c->token || !str_equal_secret(c->token, given))
         return err_code(err, ERR_FORBIDDEN, "invalid_token", "Invalid token");
     return 0;
+}
+
+/* base64url without padding, as a string. */
+static bool decode_url(const char *text, size_t len, char *ret, size_t size)
+{
+    auto_buf struct buf plain = {0}, out = {0};
+
+    buf_init(&plain, len + 4);
+    buf_init(&out, size - 1);
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
+
+        (void)buf_add(&plain, &c, 1);
+    }
+    while (plain.len % 4)
+        (void)buf_add(&plain, "=", 1);
+    if (base64_decode(&out, plain.data ? plain.data : "", plain.len) < 0 || out.len == 0 ||
+        memchr(out.data, '\0', out.len))
+        return false;
+    memcpy(ret, out.data, out.len + 1);
+    return true;
+}
+
+bool auth_token_of_protocols(const char *list, char *ret, size_t size)
+{
+    static const char mark[] = "bearer.";
+
+    while (list && *list) {
+        size_t n;
+
+        list += strspn(list, " \t,");
+        n = strcspn(list, " \t,");
+        if (n > strlen(mark) && str_starts(list, mark))
+            return decode_url(list + strlen(mark), n - strlen(mark), ret, size);
+        list += n;
+    }
+    return false;
 }
 
 bool auth_is_local_root(const struct auth_request *r)

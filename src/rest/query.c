@@ -1,6 +1,7 @@
 #include "rest/query.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -49,6 +50,16 @@ char *query_decode(const char *s, size_t len, bool plus)
     return utf8_valid(out, n) ? steal_ptr(out) : NULL;
 }
 
+/* NULL = neither. "True" is what Python's str() makes of it. */
+static json_t *query_bool(const char *text)
+{
+    if (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0)
+        return json_true();
+    if (strcmp(text, "0") == 0 || strcasecmp(text, "false") == 0)
+        return json_false();
+    return NULL;
+}
+
 /* A text that does not read as its type stays a string, which input_check() then refuses by name.
  */
 static json_t *query_value(const struct field *f, const char *text)
@@ -57,9 +68,10 @@ static json_t *query_value(const struct field *f, const char *text)
 
     if (f->type == FIELD_STRING || f->type == FIELD_COMMAND)
         return json_string(text);
-    if (f->type == FIELD_BOOL && (strcmp(text, "1") == 0 || strcmp(text, "0") == 0))
-        return json_boolean(text[0] == '1');
-    value = input_parse(text, strlen(text), NULL);
+    if (f->type == FIELD_BOOL)
+        value = query_bool(text);
+    if (!value)
+        value = input_parse(text, strlen(text), NULL);
     return value ? value : json_string(text);
 }
 

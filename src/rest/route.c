@@ -88,7 +88,7 @@ static bool method_matches(const struct function *f, const char *method)
 {
     if (strcmp(method, "HEAD") == 0)
         return strcmp(f->method, "GET") == 0 && f->answer != ANSWER_EVENTS &&
-               f->answer != ANSWER_TAR;
+               f->answer != ANSWER_TAR && f->answer != ANSWER_SOCKET;
     return strcmp(f->method, method) == 0;
 }
 
@@ -175,10 +175,12 @@ const char *route_below(const char *prefix, const char *path)
 {
     size_t len = strlen(prefix);
 
-    if (strcmp(path, "/openapi.json") == 0)
+    if (strcmp(path, "/openapi.json") == 0 || strncmp(path, "/ws/", 4) == 0)
         return path;
     if (len == 0)
         return path;
+    if (strcmp(path, "/metrics") == 0) /* where Prometheus looks */
+        return "/metrics/prometheus";
     if (path[0] != '/' || strncmp(path + 1, prefix, len) != 0 || path[1 + len] != '/')
         return NULL;
     return path + 1 + len;

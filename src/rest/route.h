@@ -28,5 +28,5 @@ enum route_result routes_find(const struct routes *r, const char *method, const 
 /* The path parameters of f as an object of strings, or NULL with err. */
 json_t *route_params(const struct function *f, const char *path, struct err *err);
 
-/* Below "/<prefix>", or NULL. "/openapi.json" is served outside of it too. */
+/* Below "/<prefix>", or NULL. "/openapi.json" and "/ws/…" are served outside of it too. */
 const char *route_below(const char *prefix, const char *path);

@@ -6,10 +6,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "functions/audited.h"
 #include "functions/function.h"
 #include "http/server.h"
 #include "rest/auth.h"
-#include "rest/ratelimit.h"
+#include "rest/proxy.h"
+#include "rest/reference.h"
 #include "rest/rest_internal.h"
 #include "rest/route.h"
 #include "rest/serve.h"
@@ -18,70 +20,64 @@
  * (token), how often (rate), what it says (input), then the row's function. Nothing has an effect
  * before the last step. */
 
-struct rest *rest_new(const struct rest_config *config, struct engine *engine)
+struct rest *rest_new(const struct rest_config *config, struct engine *engine,
+                      struct services *services)
 {
     struct rest *rest = xcalloc(1, sizeof(*rest));
 
     rest->config = config;
     rest->engine = engine;
+    rest->services = services;
     rest->about = (struct about){.prefix = config->prefix,
                                  .runtime = config->runtime,
                                  .boundary = config->boundary,
+                                 .open = config->port && !config->token && !config->require_token,
                                  .openapi = functions_openapi(config->prefix)};
     rest->auth = (struct auth_config){
         .token = config->token,
+        .require_token = config->require_token,
         .hosts = config->hosts,
         .origins = config->origins,
         .own_uid = geteuid(),
         .group = config->socket_group,
     };
+    pthread_mutex_init(&rest->reference_lock, NULL);
     rest->routes = routes_new();
+    proxy_open(rest);
     if (config->rate_enabled)
-        rest->rate = ratelimit_new(config->rate_rpm, config->rate_burst);
+        rest->rates = rates_new(&config->rates);
     return rest;
+}
+
+const struct about *rest_about(const struct rest *rest)
+{
+    return &rest->about;
 }
 
 void rest_free(struct rest *rest)
 {
     if (!rest)
         return;
+    proxy_close(rest);
     routes_free(rest->routes);
-    ratelimit_free(rest->rate);
+    rates_free(rest->rates);
     json_decref(rest->about.openapi);
+    buf_done(&rest->reference);
+    pthread_mutex_destroy(&rest->reference_lock);
     free(rest);
 }
 
 /* ---- who ---- */
 
-static struct auth_request who(const struct rest *rest, const struct http_req *req)
+/* Who has not proved who it is shares a bucket, or a made-up token would be a way around it. */
+static int check_rate(const struct rest *rest, struct http_req *req, const struct caller *caller,
+                      struct rate_state *ret, struct err *err)
 {
-    return (struct auth_request){
-        .is_tcp = http_req_is_tcp(req),
-        .in_group = rest->auth.group && !http_req_is_tcp(req) &&
-                    auth_peer_is_member(http_req_fd(req), *rest->auth.group),
-        .peer_uid = http_req_peer_uid(req),
-        .host = http_req_header(req, "Host"),
-        .origin = http_req_header(req, "Origin"),
-        .authorization = http_req_header(req, "Authorization"),
-    };
-}
-
-/* With a token, only one that passed the check gets here; without, all share one bucket, or a
- * made-up token would be a way around the limit. */
-static int check_rate(const struct rest *rest, struct http_req *req, struct err *err)
-{
-    unsigned wait;
-
-    if (!rest->rate || !http_req_is_tcp(req))
+    if (!rest->rates || !http_req_is_tcp(req))
         return 0;
-    wait = ratelimit_take(rest->rate, rest->config->token ? rest->config->token : "", mono_ns());
-    if (wait == 0)
+    if (rates_take_caller(rest->rates, caller->name, mono_ns(), ret, err) == 0)
         return 0;
-    (void)err_code(err, ERR_LIMIT, "rate_limited",
-                   "Rate limit exceeded: %u requests a minute, %u at once (CAY_RATE_TOKEN_RPM, "
-                   "CAY_RATE_TOKEN_BURST)",
-                   rest->config->rate_rpm, rest->config->rate_burst);
-    err->retry_s = wait;
+    serve_rate(req, ret);
     return -1;
 }
 
@@ -99,22 +95,29 @@ static bool add_cors(const struct rest *rest, struct http_req *req)
     if (!auth_origin_listed(&rest->auth, origin))
         return false;
     http_reply_header(req, "Access-Control-Allow-Origin", origin);
-    http_reply_header(req, "Access-Control-Expose-Headers", "X-Exec-Id");
+    http_reply_header(
+        req, "Access-Control-Expose-Headers",
+        "X-Exec-Id, Idempotent-Replayed, Mcp-Session-Id, Retry-After, RateLimit-Limit, "
+        "RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy");
     http_reply_header(req, "Vary", "Origin");
     return true;
 }
 
 static void answer_preflight(struct http_req *req)
 {
-    http_reply_header(req, "Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
-    http_reply_header(req, "Access-Control-Allow-Headers", "Authorization, Content-Type, Accept");
+    http_reply_header(req, "Access-Control-Allow-Methods",
+                      "GET, POST, PUT, PATCH, DELETE, OPTIONS");
+    http_reply_header(req, "Access-Control-Allow-Headers",
+                      "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, "
+                      "traceparent, tracestate, *"); /* which does not have Authorization in it */
     http_reply_header(req, "Access-Control-Max-Age", "600");
     http_reply(req, 200, "application/json", "{}", 2);
 }
 
 /* ---- what ---- */
 
-static void refuse_route(struct http_req *req, enum route_result found, const char *allow)
+static void refuse_route(const struct rest *rest, struct http_req *req, enum route_result found,
+                         const char *allow)
 {
     struct err err = {0};
     char text[160];
@@ -122,7 +125,8 @@ static void refuse_route(struct http_req *req, enum route_result found, const ch
 
     if (found == ROUTE_UNKNOWN) {
         (void)err_code(&err, ERR_NOT_FOUND, "route_not_found",
-                       "there is no such route; /openapi.json lists them");
+                       "there is no such route; /docs and /openapi.json list them");
+        function_refused(rest->services, &err);
         serve_error(req, &err);
         return;
     }
@@ -132,50 +136,70 @@ static void refuse_route(struct http_req *req, enum route_result found, const ch
     http_reply(req, 405, "application/json", text, (size_t)n);
 }
 
-/* Until tokens have scopes of their own, whoever may call may do everything. Without a token
- * anybody on this machine, and anything that can make it send requests, may call over TCP; such a
- * caller has proved nothing. */
-static struct caller caller_of(const struct rest *rest, const struct auth_request *from)
+static void refuse(const struct rest *rest, struct http_req *req, const struct caller *caller,
+                   const char *function, const struct err *err)
 {
-    return (struct caller){
-        .face = "rest",
-        .scopes = SCOPES_ALL,
-        .admin = !from->is_tcp || rest->config->token,
-        .local = auth_is_local_root(from),
-    };
+    function_refused(rest->services, err);
+    audited_refusal(rest->services, caller, function, err);
+    serve_error(req, err);
+}
+
+/* Another face's: that is who calls there, whoever it is. */
+static bool handle_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
+                         struct caller *caller)
+{
+    const struct rest_mount *m = &rest->config->mount;
+    struct rate_state rate = {0};
+    struct err err = {0};
+
+    if (!m->path || strcmp(http_req_path(req), m->path) != 0)
+        return false;
+    caller->face = m->path + 1;
+    if (rest_identify(rest, from, caller, &err) < 0 ||
+        check_rate(rest, req, caller, &rate, &err) < 0)
+        refuse(rest, req, caller, "unknown", &err);
+    else
+        m->handle(req, caller, rate.limit > 0 ? rest->rates : NULL, &rate, m->arg);
+    return true;
 }
 
 static void handle(struct rest *rest, struct http_req *req)
 {
     const char *below = route_below(rest->config->prefix, http_req_path(req));
     enum route_result found = ROUTE_UNKNOWN;
-    struct auth_request from = who(rest, req);
-    struct caller caller = caller_of(rest, &from);
+    char token[REST_TOKEN_SIZE]; /* of a web page's WebSocket */
+    struct auth_request from = rest_from(rest, req, token);
+    struct caller caller = {.face = "rest"};
+    struct rate_state rate = {0};
     struct route_match match = {0};
     struct err err = {0};
     bool open;
 
+    (void)snprintf(caller.from, sizeof(caller.from), "%s", from.address);
+    if (proxy_handle(rest, req, &from))
+        return;
     if (auth_check_source(&rest->auth, &from, &err) < 0) {
-        serve_error(req, &err);
+        refuse(rest, req, &caller, "unknown", &err);
         return;
     }
     if (add_cors(rest, req) && is_preflight(req)) {
         answer_preflight(req);
         return;
     }
+    if (reference_handle(rest, req) || handle_mount(rest, req, &from, &caller))
+        return;
     if (below)
         found = routes_find(rest->routes, http_req_method(req), below, &match);
     open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
-    /* Such a caller has proved nothing. */
-    if (open && auth_check_token(&rest->auth, &from, NULL) < 0)
-        caller = (struct caller){.face = caller.face, .scopes = 1u << SCOPE_NONE};
-    if (!open &&
-        (auth_check_token(&rest->auth, &from, &err) < 0 || check_rate(rest, req, &err) < 0))
-        serve_error(req, &err);
+    if (open)
+        rest_identify_or_nobody(rest, &from, &caller);
+    if (!open && (rest_identify(rest, &from, &caller, &err) < 0 ||
+                  check_rate(rest, req, &caller, &rate, &err) < 0))
+        refuse(rest, req, &caller, match.function ? match.function->id : "unknown", &err);
     else if (found != ROUTE_FOUND)
-        refuse_route(req, found, match.allow);
+        refuse_route(rest, req, found, match.allow);
     else
-        serve_call(rest, req, match.function, below, &caller);
+        serve_call(rest, req, match.function, below, &caller, &rate);
 }
 
 static void log_request(const struct http_req *req, int64_t start)

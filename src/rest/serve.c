@@ -9,16 +9,21 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "functions/callers.h"
+#include "functions/errors.h"
 #include "functions/function.h"
 #include "functions/input.h"
 #include "http/server.h"
+#include "http/websocket.h"
+#include "model/shape.h"
 #include "rest/answer.h"
 #include "rest/attached.h"
-#include "rest/errors.h"
+#include "rest/proxy_internal.h"
 #include "rest/query.h"
 #include "rest/rest.h"
 #include "rest/rest_internal.h"
 #include "rest/route.h"
+#include "rest/socket.h"
 #include "rest/sse.h"
 
 /* What the REST face does with a call: how its input comes and its answer leaves is decided by the
@@ -36,7 +41,7 @@
 #define STEP_MEMORY     (384u << 10) /* what a step may leave unsent: 64 KiB, each byte escaped */
 #define MEMORY_AGAIN_NS (50 * 1000000ll)
 
-enum mode { MODE_ANSWER, MODE_BYTES, MODE_EVENTS, MODE_ATTACH };
+enum mode { MODE_ANSWER, MODE_BYTES, MODE_EVENTS, MODE_ATTACH, MODE_SOCKET, MODE_DIAL };
 
 struct served {
     struct sink sink; /* first: the sink's functions get it */
@@ -50,37 +55,26 @@ struct served {
     struct answer answer;
     struct sse sse;
     struct attached attached;
-    char *path;          /* of the request, for the log, once it is parked */
+    struct socket socket;
+    char *path; /* of the request, for the log, once it is parked */
+    bool rate_told;
     size_t reserved;     /* of the budget of streams, while something is unsent */
     size_t input_memory; /* of the budget of memory, for call.in */
 };
 
 /* ---- failures ---- */
 
-static json_t *error_json(const struct err *err, const char *method, const char *path)
-{
-    int status = error_status(err->kind);
-    char id[ID_SIZE] = "";
-
-    if (status >= 500) {
-        id_new(id, "req");
-        log_event(status == 500 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "request failed", "request", id,
-                  "method", method, "path", path, "error", err->text, (char *)0);
-    }
-    return error_body(err, id);
-}
-
 /* more: what a function has left that belongs to the failure (NULL = nothing), with its texts. */
 static void send_error(struct http_req *req, const struct err *err, const char *path, json_t *more,
                        const struct text *texts)
 {
     int status = error_status(err->kind);
-    json_t *body = error_json(err, http_req_method(req), path);
+    json_t *body = error_told(err, http_req_method(req), path);
     struct answer a;
 
     if (status == 401)
         http_reply_header(req, "WWW-Authenticate", "Bearer");
-    if (status == 429 || status == 503) {
+    if (status == 429 || status == 503 || err->retry_s) {
         char wait[16];
 
         (void)snprintf(wait, sizeof(wait), "%u", err->retry_s ? err->retry_s : 1);
@@ -110,6 +104,41 @@ static void tell_exec_id(struct served *s)
         http_reply_header(s->req, "X-Exec-Id", s->call.exec_id);
 }
 
+void serve_rate(struct http_req *req, const struct rate_state *rate)
+{
+    char text[64];
+
+    if (rate->limit == 0 || http_req_status(req) != 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", rate->limit);
+    http_reply_header(req, "RateLimit-Limit", text);
+    (void)snprintf(text, sizeof(text), "%u", rate->remaining);
+    http_reply_header(req, "RateLimit-Remaining", text);
+    (void)snprintf(text, sizeof(text), "%u", rate->reset_s);
+    http_reply_header(req, "RateLimit-Reset", text);
+    (void)snprintf(text, sizeof(text), "%u;w=60;burst=%u", rate->per_minute, rate->limit);
+    http_reply_header(req, "RateLimit-Policy", text);
+}
+
+/* Once, when all is known of it. */
+static void tell_rate(struct served *s)
+{
+    if (!s->rate_told)
+        serve_rate(s->req, &s->call.rate);
+    s->rate_told = true;
+}
+
+static void on_rate(struct call *call)
+{
+    tell_rate((struct served *)((char *)call - offsetof(struct served, call)));
+}
+
+static void tell_replayed(struct served *s)
+{
+    if (s->call.replayed && http_req_status(s->req) == 0)
+        http_reply_header(s->req, "Idempotent-Replayed", "true");
+}
+
 static int on_attached_event(struct served *s, const json_t *event)
 {
     const json_t *pid = json_object_get(event, "pid");
@@ -130,6 +159,8 @@ static int on_event(struct sink *sink, json_t *event)
         return event ? sse_send(&s->sse, event) : sse_ping(&s->sse);
     if (s->mode == MODE_ATTACH && event)
         r = on_attached_event(s, event);
+    if (s->mode == MODE_SOCKET)
+        r = socket_event(&s->socket, event);
     json_decref(event);
     return r;
 }
@@ -140,6 +171,8 @@ static int on_bytes(struct sink *sink, enum channel channel, const void *data, s
 
     if (s->mode == MODE_ATTACH)
         return attached_output(&s->attached, channel, data, len);
+    if (s->mode == MODE_SOCKET)
+        return socket_output(&s->socket, data, len);
     if (s->mode == MODE_BYTES)
         return answer_raw(&s->answer, data, len);
     if (s->function->answer == ANSWER_TEXT)
@@ -170,8 +203,39 @@ static int on_item(struct sink *sink, json_t *item)
     return r;
 }
 
-static const struct sink_ops sink_ops = {
-    .event = on_event, .bytes = on_bytes, .size = on_size, .item = on_item};
+/* Only rows whose answer is events have such. */
+static int on_stream(struct sink *sink, const char *text, size_t len)
+{
+    struct served *s = (struct served *)sink;
+
+    return sse_send_text(&s->sse, text, len);
+}
+
+/* From another thread, while nobody owns the request. One whose token has ended is woken, and ends.
+ */
+static bool on_tell_begin(struct sink *sink)
+{
+    struct served *s = (struct served *)sink;
+
+    return caller_token_live(s->rest->services, s->caller.token_id) && http_tell_begin(s->req);
+}
+
+static bool on_tell_end(struct sink *sink, const char *text, size_t len)
+{
+    struct served *s = (struct served *)sink;
+
+    if (text)
+        (void)sse_send_text(&s->sse, text, len);
+    return http_tell_end(s->req);
+}
+
+static const struct sink_ops sink_ops = {.event = on_event,
+                                         .bytes = on_bytes,
+                                         .size = on_size,
+                                         .item = on_item,
+                                         .stream = on_stream,
+                                         .tell_begin = on_tell_begin,
+                                         .tell_end = on_tell_end};
 
 static ssize_t read_body(struct source *source, void *data, size_t len, struct err *err)
 {
@@ -196,7 +260,13 @@ static enum mode choose_mode(const struct function *f, const char *accept)
         return MODE_EVENTS;
     case ANSWER_ATTACH:
         return MODE_ATTACH;
+    case ANSWER_SOCKET:
+        return MODE_SOCKET;
+    case ANSWER_DIAL:
+        return MODE_DIAL;
     case ANSWER_TAR:
+    case ANSWER_CAST:
+    case ANSWER_PROMETHEUS:
         return MODE_BYTES;
     case ANSWER_BYTES:
         return http_prefers(accept, "application/octet-stream", "application/json") ? MODE_BYTES
@@ -254,6 +324,16 @@ static int add_body(struct served *s, struct err *err)
     return body_add(s->call.in, text, len, err);
 }
 
+/* What a client that comes back to a stream has seen last, as browsers tell it. */
+static void add_last_event(struct served *s)
+{
+    const char *id = http_req_header(s->req, "Last-Event-ID");
+
+    if (id && *id && field_find(s->function->fields, "lastEventId") &&
+        !json_object_get(s->call.in, "lastEventId"))
+        (void)json_object_set_new(s->call.in, "lastEventId", json_string(id));
+}
+
 static int read_input(struct served *s, const char *path, struct err *err)
 {
     const struct function *f = s->function;
@@ -262,6 +342,7 @@ static int read_input(struct served *s, const char *path, struct err *err)
 
     if (query_add(s->call.in, http_req_query(s->req), f->fields, err) < 0 || add_body(s, err) < 0)
         return -1;
+    add_last_event(s);
     params = route_params(f, path, err);
     if (!params)
         return -1;
@@ -270,16 +351,35 @@ static int read_input(struct served *s, const char *path, struct err *err)
     return r;
 }
 
+/* Who comes with a key may have to wait for another who did. */
+static bool may_wait(const struct served *s)
+{
+    unsigned flags = s->function->flags;
+
+    return (flags & FUNCTION_WAITS) || ((flags & FUNCTION_MAKES) && s->call.key);
+}
+
+static const char *bytes_type(enum answer_kind answer)
+{
+    if (answer == ANSWER_TAR)
+        return "application/x-tar";
+    if (answer == ANSWER_CAST)
+        return "application/x-asciicast";
+    return answer == ANSWER_PROMETHEUS ? PROMETHEUS_TYPE : "application/octet-stream";
+}
+
 static int prepare(struct served *s, const char *path, struct err *err)
 {
     const struct function *f = s->function;
 
     if (read_input(s, path, err) < 0 ||
         (f->answer == ANSWER_ATTACH && attached_check(s->req, err) < 0) ||
-        ((f->flags & FUNCTION_WAITS) && http_seat_take(s->req, err) < 0))
+        (f->answer == ANSWER_DIAL && proxy_dial_check(s->req, err) < 0) ||
+        (f->answer == ANSWER_SOCKET && socket_init(&s->socket, s->req, !f->events, err) < 0) ||
+        (may_wait(s) && http_seat_take(s->req, err) < 0))
         return -1;
     if (s->mode == MODE_BYTES) {
-        s->answer.type = f->answer == ANSWER_TAR ? "application/x-tar" : "application/octet-stream";
+        s->answer.type = bytes_type(f->answer);
         http_reply_header(s->req, "X-Content-Type-Options", "nosniff");
     }
     if (s->mode == MODE_ATTACH)
@@ -326,6 +426,8 @@ static void end_well(struct served *s)
         end_events(s);
     else if (s->mode == MODE_ATTACH)
         attached_exit(&s->attached, s->call.out);
+    else if (s->mode == MODE_SOCKET)
+        socket_exit(&s->socket, s->call.out);
     else
         end_answer(s);
 }
@@ -339,8 +441,12 @@ static void end_badly(struct served *s, const struct err *err)
         if (error_status(err->kind) >= 500) /* else the sandbox was removed, or the like */
             log_error("an attached command was lost", "error", err->text);
         attached_error(&s->attached, err);
+    } else if (s->socket.ws) {
+        if (err->kind == ERR_INTERNAL)
+            log_error("a terminal's viewer was lost", "error", err->text);
+        socket_error(&s->socket, err);
     } else if (s->sse.begun) {
-        json_t *event = error_json(err, http_req_method(s->req), path);
+        json_t *event = error_told(err, http_req_method(s->req), path);
 
         if (s->function->flags & FUNCTION_EVENTS) {
             if (s->call.out)
@@ -362,7 +468,8 @@ static void served_free(struct served *s)
     call_done(&s->call);
     answer_done(&s->answer);
     attached_done(&s->attached);
-    budget_give(s->rest->config->streams, s->reserved);
+    socket_done(&s->socket);
+    budget_give_share(s->rest->config->streams, s->caller.name, s->reserved);
     free(s->path);
     free(s);
 }
@@ -370,6 +477,10 @@ static void served_free(struct served *s)
 static void finish(struct served *s, int r, const struct err *err)
 {
     tell_exec_id(s);
+    tell_replayed(s);
+    tell_rate(s);
+    /* Before the answer: who has that finds what is remembered of its call. */
+    function_end(&s->call, r, err);
     if (r < 0)
         end_badly(s, err);
     else
@@ -394,6 +505,16 @@ static int step(struct served *s, struct err *err)
     return r;
 }
 
+/* Does what the client sends go to the task now? */
+static bool takes_input(const struct served *s)
+{
+    const struct task *t = s->call.task;
+
+    if (s->socket.ws)
+        return t->takes_input && websocket_takes(s->socket.ws);
+    return s->attached.upgraded && t->takes_input;
+}
+
 /* After a step that said r. */
 static void set_wait(const struct served *s, int r, struct http_wait *wait)
 {
@@ -402,12 +523,16 @@ static void set_wait(const struct served *s, int r, struct http_wait *wait)
     *wait = (struct http_wait){
         .fd = t->fd,
         .events = http_unsent(s->req) ? t->events & EPOLLOUT : t->events,
-        .input = s->attached.upgraded && t->takes_input,
+        .input = takes_input(s),
         .until_ns = t->until_ns,
     };
     if (s->mode == MODE_EVENTS && s->sse.begun &&
         (!wait->until_ns || sse_ping_ns(&s->sse) < wait->until_ns))
         wait->until_ns = sse_ping_ns(&s->sse);
+    if (s->socket.ws && (!wait->until_ns || websocket_ping_ns(s->socket.ws) < wait->until_ns))
+        wait->until_ns = websocket_ping_ns(s->socket.ws);
+    if (s->caller.token_id[0] && (!wait->until_ns || wait->until_ns > mono_ns() + CALLER_LIVE_NS))
+        wait->until_ns = mono_ns() + CALLER_LIVE_NS;
     if (r == TASK_AGAIN && http_unsent(s->req) == 0)
         wait->until_ns = 1; /* at once, behind those who wait for their turn */
 }
@@ -419,7 +544,7 @@ static bool take_memory(struct served *s)
     if (s->mode == MODE_ANSWER || http_unsent(s->req) > 0)
         return true;
     if (s->reserved < STEP_MEMORY) {
-        if (!budget_take(s->rest->config->streams, STEP_MEMORY - s->reserved))
+        if (!budget_take_share(s->rest->config->streams, s->caller.name, STEP_MEMORY - s->reserved))
             return false;
         s->reserved = STEP_MEMORY;
     }
@@ -431,10 +556,12 @@ static void give_memory(struct served *s)
 {
     size_t keep = http_unsent(s->req) + s->attached.in.len + s->call.task->held;
 
+    if (s->socket.ws)
+        keep += websocket_held(s->socket.ws);
     if (keep < s->reserved)
-        budget_give(s->rest->config->streams, s->reserved - keep);
+        budget_give_share(s->rest->config->streams, s->caller.name, s->reserved - keep);
     else
-        budget_add(s->rest->config->streams, keep - s->reserved);
+        budget_add_share(s->rest->config->streams, s->caller.name, keep - s->reserved);
     s->reserved = keep;
 }
 
@@ -444,11 +571,13 @@ static int pass_input(struct served *s, struct err *err)
 {
     struct task *t = s->call.task;
 
-    if (!s->attached.upgraded)
+    if (!s->attached.upgraded && !s->socket.ws)
         return 0;
     if (!t->takes_input && t->ops->input(t, NULL, err) < 0)
         return -1;
-    return t->takes_input ? attached_input(&s->attached, t, err) : 0;
+    if (!t->takes_input)
+        return 0;
+    return s->socket.ws ? socket_input(&s->socket, t, err) : attached_input(&s->attached, t, err);
 }
 
 static int go_ahead(struct served *s, struct err *err)
@@ -456,14 +585,31 @@ static int go_ahead(struct served *s, struct err *err)
     const struct task *t = s->call.task;
     int r = TASK_WAITS;
 
+    if (!caller_token_live(s->rest->services, s->caller.token_id))
+        return err_code(err, ERR_FORBIDDEN, "invalid_token",
+                        "the token was revoked or has expired");
+    /* Who has a WebSocket comes back, so it is told to. */
+    if (s->socket.ws && s->call.draining)
+        return err_code(err, ERR_UNAVAILABLE, "restarting",
+                        "the daemon is about to end or to be replaced; come back in a moment");
     do {
         if (pass_input(s, err) < 0)
             return -1;
         if (http_unsent(s->req) > 0)
             return TASK_WAITS;
         r = step(s, err);
-    } while (r > 0 && t->takes_input && attached_has_frame(&s->attached));
+    } while (r > 0 && t->takes_input &&
+             (attached_has_frame(&s->attached) || socket_has_message(&s->socket)));
+    if (r > 0 && s->socket.ws && websocket_keep_alive(s->socket.ws, takes_input(s)) < 0)
+        return err_code(err, ERR_CONFLICT, "cancelled", "the client does not answer any more");
     return r;
+}
+
+/* What it sent before it went is taken all the same. */
+static void take_last_input(struct served *s)
+{
+    if (s->socket.ws)
+        (void)pass_input(s, NULL);
 }
 
 static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
@@ -473,6 +619,9 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
     int r;
 
     if (news & HTTP_GONE) {
+        take_last_input(s);
+        (void)err_code(&err, ERR_CONFLICT, "cancelled", "the client has gone");
+        function_end(&s->call, -1, &err);
         served_free(s); /* ends what it waited for */
         return false;
     }
@@ -530,7 +679,7 @@ static bool client_gone(void *req)
 }
 
 static struct served *served_new(struct rest *rest, struct http_req *req, const struct function *f,
-                                 const struct caller *caller)
+                                 const struct caller *caller, const struct rate_state *rate)
 {
     struct served *s = xcalloc(1, sizeof(*s));
 
@@ -543,29 +692,56 @@ static struct served *served_new(struct rest *rest, struct http_req *req, const 
     s->sse.req = req;
     answer_init(&s->answer, req, NULL);
     s->call = (struct call){
+        .events = s->mode == MODE_EVENTS,
         .engine = rest->engine,
+        .services = rest->services,
         .about = &rest->about,
         .caller = &s->caller,
         .in = json_object(),
         .sink = &s->sink,
+        .key = http_req_header(req, "Idempotency-Key"),
+        .rates = rate->limit > 0 ? rest->rates : NULL,
+        .rate = *rate,
+        .on_rate = on_rate,
         .gone_fd = http_req_fd(req),
         .gone = client_gone,
         .gone_arg = req,
+        .traceparent = http_req_header(req, "traceparent"),
+        .tracestate = http_req_header(req, "tracestate"),
     };
+    function_begin(f, &s->call);
     return s;
 }
 
-void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
-                const struct caller *caller)
+/* From here on the request is the connection's. */
+static int dial(struct served *s, struct err *err)
 {
-    struct served *s = served_new(rest, req, f, caller);
-    struct err err = {0};
-    int r = prepare(s, path, &err);
+    const char *id = json_string_value(json_object_get(s->call.in, "sandboxId"));
+    const char *port = json_string_value(json_object_get(s->call.in, "port"));
 
+    if (proxy_dial(s->rest, s->req, id, (uint16_t)strtoul(port, NULL, 10), s->caller.token_id,
+                   err) < 0)
+        return -1;
+    function_end(&s->call, 0, NULL);
+    served_free(s);
+    return TASK_WAITS;
+}
+
+void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
+                const struct caller *caller, const struct rate_state *rate)
+{
+    struct served *s = served_new(rest, req, f, caller, rate);
+    struct err err = {0};
+    int r = function_check(f, caller, &err);
+
+    if (r == 0)
+        r = prepare(s, path, &err);
     if (r == 0)
         r = function_run(f, &s->call, &err);
     if (r == 0 && s->call.task)
         r = go_on(s, &err);
+    else if (r == 0 && s->mode == MODE_DIAL)
+        r = dial(s, &err);
     if (r <= 0)
         finish(s, r, &err);
 }

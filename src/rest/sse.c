@@ -9,7 +9,8 @@
 
 void sse_format(struct buf *out, const json_t *value)
 {
-    auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+    auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY |
+                                                 JSON_REAL_PRECISION(15));
 
     if (!text)
         abort();
@@ -42,6 +43,15 @@ int sse_send(struct sse *s, json_t *value)
     return r;
 }
 
+int sse_send_text(struct sse *s, const char *text, size_t len)
+{
+    if (sse_begin(s) < 0)
+        return -1;
+    s->sent_ns = mono_ns();
+    s->ids = true;
+    return http_stream_write(s->req, text, len);
+}
+
 int64_t sse_ping_ns(const struct sse *s)
 {
     return s->sent_ns + PING_NS;
@@ -56,6 +66,8 @@ int sse_ping(struct sse *s)
     if (now < sse_ping_ns(s))
         return 0;
     s->sent_ns = now;
+    if (s->ids)
+        return http_stream_write(s->req, ": ping\n", 7);
     return http_stream_write(s->req, ": ping\n\n", 8);
 }
 

@@ -59,6 +59,14 @@ int runtime_ready(struct runtime *rt, struct box *box, const struct sandbox_limi
     return rt->ops->ready(rt, box, limits, err);
 }
 
+int runtime_limit(struct runtime *rt, const struct box *box, const struct sandbox_limits *limits,
+                  struct err *err)
+{
+    if (!rt->ops->limit)
+        return unsupported(rt, "change the limits of a sandbox", err);
+    return rt->ops->limit(rt, box, limits, err);
+}
+
 int runtime_destroy(struct runtime *rt, const struct box *box, struct err *err)
 {
     if (!rt->ops->destroy)
@@ -116,6 +124,28 @@ int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *r
     if (!rt->ops->stats)
         return unsupported(rt, "measure a sandbox", err);
     return rt->ops->stats(rt, box, ret, err);
+}
+
+int runtime_net(struct runtime *rt, const struct box *box, int *ret_fd, struct err *err)
+{
+    return rt->ops->net ? rt->ops->net(rt, box, ret_fd, err)
+                        : err_code(err, ERR_UNSUPPORTED, "network_unsupported",
+                                   "sandboxes of the %s runtime have no network", rt->ops->name);
+}
+
+int runtime_traffic(struct runtime *rt, const struct box *box, struct box_traffic *ret,
+                    struct err *err)
+{
+    *ret = (struct box_traffic){0};
+    return rt->ops->traffic ? rt->ops->traffic(rt, box, ret, err)
+                            : unsupported(rt, "count what is sent", err);
+}
+
+void runtime_io(struct runtime *rt, const struct box *box, struct box_io *ret)
+{
+    *ret = (struct box_io){0};
+    if (rt->ops->io)
+        rt->ops->io(rt, box, ret);
 }
 
 int runtime_room(struct runtime *rt, struct host_room *ret, struct err *err)

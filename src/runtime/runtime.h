@@ -56,6 +56,16 @@ struct box_stats {
     uint64_t disk_bytes;
 };
 
+/* What its interfaces but loopback have counted. */
+struct box_traffic {
+    uint64_t rx_bytes, tx_bytes;
+};
+
+/* What its processes have read from disks and written to them since it was started. */
+struct box_io {
+    uint64_t read_bytes, written_bytes;
+};
+
 /* What an id has on this host, whoever knows of it. */
 struct box_trace {
     struct box box;     /* as far as that can be told; pid 0 = no process is known */
@@ -172,11 +182,21 @@ struct runtime_ops {
      * somebody outside can have sent, is sent on. */
     enum box_look (*look)(struct runtime *rt, const struct box *box);
 
+    /* Other limits for a box that runs; its disk stays as it is. */
+    int (*limit)(struct runtime *rt, const struct box *box, const struct sandbox_limits *limits,
+                 struct err *err);
     int (*pause)(struct runtime *rt, const struct box *box, bool paused, struct err *err);
     /* Asks all that runs in the box to stand still, and does not wait until it does: pause() is
      * called then, and finds it done, or on its way. It fails where that would have failed. */
     void (*begin_pause)(struct runtime *rt, const struct box *box);
     int (*stats)(struct runtime *rt, const struct box *box, struct box_stats *ret, struct err *err);
+
+    /* The network namespace of a box that runs, or will when create() is called now; the caller
+     * closes it. ERR_UNAVAILABLE when there is none yet. */
+    int (*net)(struct runtime *rt, const struct box *box, int *ret_fd, struct err *err);
+    int (*traffic)(struct runtime *rt, const struct box *box, struct box_traffic *ret,
+                   struct err *err);
+    void (*io)(struct runtime *rt, const struct box *box, struct box_io *ret);
 
     /* Quick. ERR_UNSUPPORTED where the disks of boxes are not this host's. */
     int (*room)(struct runtime *rt, struct host_room *ret, struct err *err);
@@ -269,10 +289,17 @@ bool runtime_lives(struct runtime *rt, const struct box *box);
 int runtime_connect(struct runtime *rt, const struct box *box, enum box_channel channel,
                     int *ret_fd, struct err *err);
 enum box_look runtime_look(struct runtime *rt, const struct box *box);
+int runtime_limit(struct runtime *rt, const struct box *box, const struct sandbox_limits *limits,
+                  struct err *err);
 int runtime_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err);
 void runtime_begin_pause(struct runtime *rt, const struct box *box);
 int runtime_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                   struct err *err);
+int runtime_net(struct runtime *rt, const struct box *box, int *ret_fd, struct err *err);
+int runtime_traffic(struct runtime *rt, const struct box *box, struct box_traffic *ret,
+                    struct err *err);
+/* All 0 where that is not counted. */
+void runtime_io(struct runtime *rt, const struct box *box, struct box_io *ret);
 int runtime_room(struct runtime *rt, struct host_room *ret, struct err *err);
 void runtime_unwritten(struct runtime *rt, struct unwritten *ret);
 uint64_t runtime_disk_bytes(struct runtime *rt, const struct box *box);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/images.h"
+#include "engine/network.h"
 #include "engine/pull_policy.h"
 #include "engine/sandboxes.h"
 #include "engine/templates.h"
@@ -80,6 +81,7 @@ static int run_plan(struct engine *e, const json_t *config, const json_t *image,
         .cpu_cores = number_of(config, "cpu"),
         .disk_mb = number_of(config, "disk"),
         .pids = number_of(config, "pids"),
+        .network = json_object_get(config, "network"),
     };
     json_t *result = NULL;
 
@@ -131,11 +133,20 @@ static int build(struct engine *e, const json_t *config, const struct template_r
 
 /* ---- make ---- */
 
-int template_check(const struct engine *e, const json_t *config, bool has_context, struct err *err)
+static bool wants_network(const json_t *config)
+{
+    const json_t *network = json_object_get(config, "network");
+
+    return network && !json_is_false(network);
+}
+
+int template_check(struct engine *e, const json_t *config, bool has_context, struct err *err)
 {
     auto_build_plan struct build_plan *plan = NULL;
 
-    if (json_is_true(json_object_get(config, "network")) && engine_check_network(e, err) < 0)
+    if (wants_network(config) &&
+        (engine_network_check(json_object_get(config, "network"), err) < 0 ||
+         engine_check_network(e, err) < 0))
         return -1;
     if (json_array_size(json_object_get(config, "entrypoint")) > 0 &&
         json_is_true(json_object_get(config, "runEntrypoint")))
@@ -333,12 +344,14 @@ static void take_entrypoint(const json_t *config, struct sandbox_request *req,
 static void take_network(struct engine *e, const json_t *template, struct sandbox_request *req,
                          struct template_base *b)
 {
-    req->network = json_is_true(json_object_get(json_object_get(template, "config"), "network"));
-    if (req->network && json_is_true(json_object_get(template, "builtin")) &&
+    const json_t *config = json_object_get(template, "config");
+
+    req->network = json_object_get(config, "network");
+    if (wants_network(config) && json_is_true(json_object_get(template, "builtin")) &&
         engine_check_network(e, NULL) < 0) {
-        req->network = false;
-        b->warning = xasprintf("template %s wants network access, which this runtime does not have "
-                               "yet: the sandbox is without",
+        req->network = NULL;
+        b->warning = xasprintf("template %s wants network access, which this machine cannot give "
+                               "it: the sandbox is without",
                                text_of(template, "name"));
     }
 }

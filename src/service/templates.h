@@ -30,7 +30,7 @@ int template_make(struct engine *e, const struct template_request *req,
 
 /* What its shape does not say: can sandboxes be made from it? With a context files may have a
  * source there. */
-int template_check(const struct engine *e, const json_t *config, bool has_context, struct err *err);
+int template_check(struct engine *e, const json_t *config, bool has_context, struct err *err);
 
 struct template_rebuild {
     bool pull;     /* look for a newer image first */

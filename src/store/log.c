@@ -1,13 +1,15 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "store/store_internal.h"
+#include "store/database_internal.h"
 
 /* SQLite's write-ahead log. A commit is written to it and not synced: that outlives the daemon. Who
  * needs a row to outlive a power cut syncs the log, which keeps all that was written before. */
@@ -15,6 +17,7 @@
 /* A page of the database with the head of its frame, and the head of the log. */
 #define FRAME_BYTES (4096 + 24)
 #define LOG_HEAD    32
+#define INDEX_BYTES (128 << 10)
 
 /* A sync of a file that has its full length takes half as long as one of a file that grows: there
  * is no inode to write. Zeros after the last frame mean nothing to SQLite. A full disk is no
@@ -39,23 +42,35 @@ static void fill_up(int fd)
 }
 
 /* The folder is synced once: a log that has no name after a power cut keeps nothing. */
-int store_open_log(struct store *s, const char *data_dir, struct err *err)
+static int sync_folder(const char *path, struct err *err)
 {
-    auto_free char *path = xasprintf("%s/cay.db-wal", data_dir);
-    auto_close int dir = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_free char *folder = xstrdup(path);
+    auto_close int dir = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    s->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (s->log_fd < 0)
-        return err_sys(err, errno, "open %s", path);
-    fill_up(s->log_fd);
     if (dir < 0 || fsync(dir) < 0)
-        return err_sys(err, errno, "sync the data directory %s", data_dir);
+        return err_sys(err, errno, "sync the folder of %s", path);
     return 0;
 }
 
-int store_sync(struct store *s, struct err *err)
+int database_open_log(const char *path, int *ret_fd, struct err *err)
 {
-    if (fdatasync(s->log_fd) < 0)
-        return err_sys(err, errno, "write the state to the disk");
+    auto_free char *log = xasprintf("%s-wal", path);
+    auto_close int fd = open(log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0)
+        return err_sys(err, errno, "open %s", log);
+    fill_up(fd);
+    if (sync_folder(path, err) < 0)
+        return -1;
+    *ret_fd = steal_fd(fd);
     return 0;
+}
+
+void database_open_index(const char *path, int *ret_fd)
+{
+    auto_free char *index = xasprintf("%s-shm", path);
+
+    *ret_fd = open(index, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (*ret_fd >= 0 && fallocate(*ret_fd, 0, 0, INDEX_BYTES) < 0 && errno != EOPNOTSUPP)
+        log_warn("there is no room for the index of the database's log", "file", index);
 }

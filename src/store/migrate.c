@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "store/store_internal.h"
+#include "store/database_internal.h"
 
 static int pragma_int(sqlite3 *db, const char *sql, int *ret, struct err *err)
 {
@@ -44,10 +44,10 @@ static int backup(sqlite3 *db, const char *path, int version, struct err *err)
     return 0;
 }
 
-static int step(sqlite3 *db, int version, struct err *err)
+static int step(sqlite3 *db, const struct migrations *m, int version, struct err *err)
 {
     auto_free char *sql = xasprintf("BEGIN IMMEDIATE;\n%sPRAGMA user_version = %d;\nCOMMIT;",
-                                    store_migrations[version], version + 1);
+                                    m->sql[version], version + 1);
 
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
@@ -56,7 +56,7 @@ static int step(sqlite3 *db, int version, struct err *err)
     return -1;
 }
 
-int store_migrate(sqlite3 *db, const char *path, struct err *err)
+int database_migrate(sqlite3 *db, const char *path, const struct migrations *m, struct err *err)
 {
     int version = 0, app = 0;
 
@@ -68,12 +68,12 @@ int store_migrate(sqlite3 *db, const char *path, struct err *err)
                        "%s is a database of another program; set CAY_DATA to a "
                        "directory of cay's own",
                        path);
-    if (version > store_migrations_n)
+    if (version > m->n)
         return err_code(err, ERR_CONFLICT, "schema_too_new",
                         "%s was written by a newer cay (schema %d, this one knows %d); start that "
                         "version, or set CAY_DATA to another directory. Nothing was changed",
-                        path, version, store_migrations_n);
-    if (version > 0 && version < store_migrations_n && backup(db, path, version, err) < 0)
+                        path, version, m->n);
+    if (version > 0 && version < m->n && backup(db, path, version, err) < 0)
         return -1;
     if (app == 0) {
         auto_free char *sql = xasprintf("PRAGMA application_id = %d", STORE_APPLICATION_ID);
@@ -81,8 +81,8 @@ int store_migrate(sqlite3 *db, const char *path, struct err *err)
         if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
             return store_sql_error(db, "mark the database as cay's", err);
     }
-    for (; version < store_migrations_n; version++)
-        if (step(db, version, err) < 0)
+    for (; version < m->n; version++)
+        if (step(db, m, version, err) < 0)
             return -1;
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
+#include "store/database_internal.h"
 #include "store/store.h"
 
 /* Prepared once, when the store opens. */
@@ -29,6 +30,7 @@ struct store {
     sqlite3_stmt *stmts[STMTS];
     int lock_fd, notes_fd; /* of notes: <data>/sandboxes */
     int log_fd;            /* cay.db-wal, to sync it */
+    int index_fd;          /* cay.db-shm, to have its blocks */
     bool batch_failed;
     struct gone_ring *gone;
 };
@@ -37,20 +39,8 @@ struct store {
 extern const char *const store_migrations[];
 extern const int store_migrations_n;
 
-/* "CAY1" */
-#define STORE_APPLICATION_ID 0x43415931
-
-int store_migrate(sqlite3 *db, const char *path, struct err *err);
-
 /* The descriptor that holds the lock on the data directory. */
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err);
-
-/* SQLite empties the log into the database when it has so many pages. */
-#define LOG_PAGES      256
-#define LOG_PAGES_TEXT "256"
-
-/* After a transaction, for which SQLite has made it. */
-int store_open_log(struct store *s, const char *data_dir, struct err *err);
 
 /* What is remembered of sandboxes that are no more; never fails. */
 void store_open_gone(struct store *s, const char *data_dir);
@@ -63,9 +53,6 @@ int store_take_back(struct store *s, struct err *err);
 
 /* Has it a row? *ret_spare: which says that its disk was never given to anybody. */
 bool store_row_of(struct store *s, const char *id, bool *ret_spare);
-
-/* Fills err with what SQLite says; -1. */
-int store_sql_error(sqlite3 *db, const char *what, struct err *err);
 
 /* Takes the lock and hands out the statement with nothing bound; store_done() gives both back. */
 sqlite3_stmt *store_use(struct store *s, enum store_stmt which);

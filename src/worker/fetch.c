@@ -23,8 +23,8 @@
 #include "oci/manifest.h"
 #include "oci/reference.h"
 #include "registry/registry.h"
+#include "wall/wall.h"
 #include "worker/secrets.h"
-#include "worker/wall.h"
 #include "worker/worker.h"
 
 /* Above all ids of sandboxes and of the unpacker. */
@@ -217,39 +217,15 @@ static void open_registry(struct fetcher *f, const json_t *request)
         (void)registry_open(&f->ref, &options, &f->registry, &f->err);
 }
 
-static int see_little(const json_t *request, struct err *err)
-{
-    static const char *const folders[] = {"/etc/ssl/certs", "/usr/share/ca-certificates",
-                                          "/usr/local/share/ca-certificates"};
-    static const char *const copied[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
-                                         "/etc/host.conf", "/etc/gai.conf"};
-    const char *ca_file = json_string_value(json_object_get(request, "ca_file"));
-    auto_close int root = -1;
-
-    if (wall_root_new(&root, err) < 0)
-        return -1;
-    for (size_t i = 0; i < ARRAY_LEN(folders); i++)
-        if (wall_root_show(root, folders[i], err) < 0)
-            return -1;
-    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
-        if (wall_root_copy(root, copied[i], err) < 0)
-            return -1;
-    /* It may be readable by root only, and in one of the folders already. */
-    if (ca_file && ca_file[0] == '/' && faccessat(root, ca_file + 1, R_OK, 0) < 0 &&
-        wall_root_copy(root, ca_file, err) < 0)
-        return -1;
-    return wall_root_enter(root, err);
-}
-
 static int wall_up(const json_t *request, struct err *err)
 {
-    if (see_little(request, err) < 0 || wall_id(FETCHER_ID, err) < 0 ||
-        wall_tasks(TASKS_MAX, err) < 0)
+    if (wall_root_names(json_string_value(json_object_get(request, "ca_file")), err) < 0 ||
+        wall_id(FETCHER_ID, err) < 0 || wall_tasks(TASKS_MAX, err) < 0)
         return -1;
     /* After the ids: a change of them takes it back. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return err_sys(err, errno, "end with the image worker");
-    return wall_filter(FILTER_FETCH, err);
+    return wall_filter(FILTER_NETWORK, err);
 }
 
 void fetcher_run(const json_t *request, int ask, int secrets)

@@ -18,8 +18,8 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "wall/wall.h"
 #include "worker/keeper_internal.h"
-#include "worker/wall.h"
 #include "worker/worker.h"
 
 /* Between those of sandboxes and those of their owners (runtime/native/id_ranges.h); with the

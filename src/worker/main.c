@@ -31,10 +31,10 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "layer/trusted.h"
+#include "wall/wall.h"
 #include "worker/fetch.h"
 #include "worker/keeper_internal.h"
 #include "worker/secrets.h"
-#include "worker/wall.h"
 #include "worker/worker.h"
 
 #define GIVES_WAY           10 /* as nice(1) has it; calls come first */

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "layer/trusted.h"
-#include "worker/wall.h"
+#include "wall/wall.h"
 #include "worker/worker.h"
 
 #define TASKS_MAX 64

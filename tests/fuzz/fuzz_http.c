@@ -43,7 +43,7 @@ static void check_head(const struct head *h, const char *data, size_t len)
     require(!http_prefers(head_find(h, "Accept"), "text/event-stream", "application/json") ||
             !http_prefers(head_find(h, "Accept"), "application/json", "text/event-stream"));
     for (unsigned i = 0; i < h->count; i++) {
-        const struct header *f = &h->headers[i];
+        const struct http_field *f = &h->headers[i];
 
         require(f->name >= data && f->name + f->name_len < data + len);
         require(strlen(f->name) == f->name_len && strlen(f->value) == f->value_len);
@@ -75,7 +75,7 @@ static size_t decode(const char *data, size_t len, size_t piece, bool *ret_ok)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct header headers[HEADERS];
+    struct http_field headers[HEADERS];
     struct head h = {.headers = headers, .max = HEADERS};
     auto_free char *copy = xmalloc(size);
     ssize_t end;

@@ -133,7 +133,7 @@ static inline int file_read_here(struct engine *e, const char *id, struct file_p
     uint64_t size;
     ssize_t n;
 
-    if (engine_file_open_read(e, id, path, &file, &size, err) < 0)
+    if (engine_file_open_read(e, id, path, (struct file_range){0}, &file, &size, err) < 0)
         return -1;
     while ((n = engine_file_next(file, &piece, err)) > 0)
         CHECK_INT(buf_add(out, piece, (size_t)n), 0);

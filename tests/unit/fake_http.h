@@ -19,7 +19,7 @@
 
 struct fake_request {
     char method[8], path[1024];
-    char authorization[512], range[64], agent[64], accept[512]; /* "" when not sent */
+    char authorization[512], range[64], agent[64], accept[512], key[64]; /* "" = not sent */
     char body[2048];
 };
 
@@ -106,6 +106,7 @@ static bool fake_read(int fd, struct fake_request *q)
     fake_header(head, "Range", q->range, sizeof(q->range));
     fake_header(head, "User-Agent", q->agent, sizeof(q->agent));
     fake_header(head, "Accept", q->accept, sizeof(q->accept));
+    fake_header(head, "Idempotency-Key", q->key, sizeof(q->key));
     fake_header(head, "Content-Length", length, sizeof(length));
     want = strtoul(length, NULL, 10);
     if (want >= sizeof(q->body))

@@ -203,7 +203,11 @@ static void serve_exec(struct fake_conn *conn, struct wire *w)
     call_exec_get(w, &c);
     buf_init(&b, FRAME_MAX);
     wire_put_u32(&b, 7);
-    if (wire_ok(w)) {
+    if (atomic_load(&fake.old) && (c.flags & (EXEC_LIMITS | EXEC_INPUT))) {
+        buf_clear(&b);
+        call_error_put(&b, &(struct err){.kind = ERR_INVALID, .text = "unknown flags"});
+        answer(conn->fd, FRAME_ERROR, &b);
+    } else if (wire_ok(w)) {
         if (strcmp(c.id, "main") == 0)
             conn->box->main_started = true;
         if (c.argv[1] && c.argv[2] && strcmp(c.argv[2], "taken") == 0)

@@ -149,6 +149,108 @@ TEST(much_input_goes_through_while_output_comes_back)
     CHECK_INT(strtol(r.out.data, NULL, 10), 20l * FRAME_MAX);
 }
 
+TEST(a_command_that_is_given_its_input_begins_when_it_is_there)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "wc -c");
+    static char block[FRAME_MAX];
+    struct result r;
+    int fd;
+
+    rig_start();
+    e.flags = EXEC_INPUT;
+    e.input_len = 2 * FRAME_MAX + 3;
+    fd = send_exec(&e);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, block, sizeof(block)), 0);
+    CHECK_INT(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 50), 0);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, block, sizeof(block)), 0);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, "end", 3), 0);
+    (void)expect_started(fd);
+    r = collect(fd);
+    CHECK_INT(strtol(r.out.data, NULL, 10), 2l * FRAME_MAX + 3);
+}
+
+TEST(input_that_is_none_ends_at_once)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "wc -c");
+
+    rig_start();
+    e.flags = EXEC_INPUT;
+    CHECK_INT(strtol(run_exec(&e).out.data, NULL, 10), 0);
+}
+
+TEST(more_input_than_was_said_is_refused)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "wc -c");
+    int fd;
+
+    rig_start();
+    e.flags = EXEC_INPUT;
+    e.input_len = 2;
+    fd = send_exec(&e);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, "abc", 3), 0);
+    expect_error(fd, ERR_INVALID, "");
+    e.input_len = EXEC_INPUT_MAX + 1;
+    expect_error(send_exec(&e), ERR_TOO_LARGE, "");
+    e.input_len = 2;
+    e.flags |= EXEC_STDIN;
+    expect_error(send_exec(&e), ERR_INVALID, "");
+}
+
+/* The word must be heard although the supervisor holds as much as it takes from one who types. */
+TEST(a_command_that_leaves_its_input_alone_can_be_cancelled)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "exec sleep 1000");
+    static char block[FRAME_MAX];
+    pid_t pid;
+    int fd;
+
+    rig_start();
+    e.flags = EXEC_INPUT;
+    e.input_len = 3 * FRAME_MAX;
+    fd = send_exec(&e);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(frame_send(fd, FRAME_STDIN, block, sizeof(block)), 0);
+    pid = expect_started(fd);
+    CHECK_INT(frame_send(fd, FRAME_CANCEL, NULL, 0), 0);
+    expect_dead(pid);
+    (void)close(fd);
+}
+
+TEST(a_command_has_the_limits_that_are_asked_for)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "ulimit -Sn; ulimit -Hn; ulimit -c");
+    struct result r;
+
+    rig_start();
+    e.flags = EXEC_LIMITS;
+    e.n_limits = 2;
+    e.limits[0] = (struct rlimit_wish){RLIMIT_NOFILE, 33, 44};
+    e.limits[1] = (struct rlimit_wish){RLIMIT_CORE, 0, 0};
+    r = run_exec(&e);
+    CHECK_STR(r.out.data, "33\n44\n0\n");
+    e.limits[0].resource = RLIMITS_MAX;
+    expect_error(send_exec(&e), ERR_INVALID, "");
+    /* The next command of the same supervisor has none of them. */
+    CHECK(strcmp(run_shell("ulimit -Hn").out.data, "44\n") != 0);
+}
+
+TEST(a_limit_that_cannot_be_is_refused_by_name)
+{
+    char *argv[4];
+    struct call_exec e = shell(argv, "true");
+
+    rig_start();
+    e.flags = EXEC_LIMITS;
+    e.n_limits = 1;
+    e.limits[0] = (struct rlimit_wish){RLIMIT_NOFILE, 2, 1};
+    expect_error(send_exec(&e), ERR_INVALID, "bad_rlimit");
+}
+
 static void await_count(int fd, unsigned long request, int want)
 {
     int n = -1;

@@ -4,7 +4,8 @@
 
 #include "agent_rig.h"
 
-#define STREAMS 64 /* as many as an agent lets live long */
+#define STREAMS   64 /* as many as an agent lets live long */
+#define FOLLOWERS 16 /* of one exec */
 
 static struct call_exec kept_shell(char *argv[4], const char *id, const char *script)
 {
@@ -51,7 +52,7 @@ static struct call_kept take_state(int fd, unsigned type)
 
     expect(fd, type, &b);
     wire_init(&w, b.data, b.len);
-    call_kept_get(&w, &state);
+    call_state_get(&w, &state);
     CHECK(wire_ok(&w));
     buf_done(&b);
     return state;
@@ -97,7 +98,7 @@ static struct seen see(int fd)
         else if (type != FRAME_END)
             TAP_FAIL("frame %u in what was kept", type);
     }
-    call_kept_get(&w, &s.end);
+    call_state_get(&w, &s.end);
     CHECK(wire_ok(&w));
     buf_done(&b);
     (void)rig_keep(s.out.data);
@@ -377,15 +378,191 @@ TEST(only_one_caller_has_the_input)
     CHECK_INT(see(second).end.exit.code, 0);
 }
 
+TEST(who_shares_the_input_types_beside_others_and_a_slow_one_holds_nobody_up)
+{
+    int one, two, i = 0;
+    struct buf b = {0};
+
+    rig_start();
+    (void)close(start_kept("ex_sh", EXEC_TTY | EXEC_STDIN, "stty raw -echo; echo up; exec cat"));
+    one = again("ex_sh", 0, AGAIN_FOLLOW | AGAIN_INPUT | AGAIN_SHARED, NULL);
+    expect(one, FRAME_STDOUT, NULL);
+    two = again("ex_sh", 0, AGAIN_FOLLOW | AGAIN_INPUT | AGAIN_SHARED, NULL);
+    expect(two, FRAME_STDOUT, NULL);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_sh", (uint64_t)0, (uint64_t)1,
+                     (uint32_t)(AGAIN_FOLLOW | AGAIN_INPUT)),
+                 ERR_CONFLICT, "exec_attached");
+    CHECK_INT(frame_send(one, FRAME_STDIN, "1", 1), 0);
+    expect(one, FRAME_STDOUT, &b);
+    CHECK_STR(b.data, "1");
+    buf_done(&b);
+    expect(two, FRAME_STDOUT, &b);
+    CHECK_STR(b.data, "1");
+    buf_done(&b);
+    /* one reads no more from here on, and far more comes than its socket takes */
+    for (size_t sent = 0; sent < 2u << 20; i++) {
+        char text[4096];
+        size_t back = 0;
+
+        memset(text, 'a' + i % 26, sizeof(text));
+        CHECK_INT(frame_send(two, FRAME_STDIN, text, sizeof(text)), 0);
+        while (back < sizeof(text)) {
+            expect(two, FRAME_STDOUT, &b);
+            back += b.len;
+            buf_done(&b);
+        }
+        sent += sizeof(text);
+    }
+    (void)close(one);
+    (void)close(two);
+}
+
+static struct call_kept resize(const char *id, uint32_t rows, uint32_t cols)
+{
+    int fd = ctl(CALL_AGAIN, "sUUuuu", id, (uint64_t)INT64_MAX, (uint64_t)0, 0u, rows, cols);
+    struct call_kept state = take_state(fd, FRAME_OK);
+
+    (void)take_state(fd, FRAME_END);
+    (void)close(fd);
+    return state;
+}
+
+TEST(a_terminal_has_its_new_size_when_that_is_answered)
+{
+    struct call_kept state;
+    struct seen s;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    (void)close(start_kept("ex_rs", EXEC_TTY, "stty size; read x < go; stty size"));
+    fd = again("ex_rs", 0, AGAIN_FOLLOW, NULL);
+    expect(fd, FRAME_STDOUT, NULL);
+    state = resize("ex_rs", 50, 132);
+    CHECK_INT(state.rows, 50);
+    CHECK_INT(state.cols, 132);
+    let_go("go");
+    s = see(fd);
+    CHECK_STR(s.out.data, "50 132\r\n");
+    CHECK_INT(s.end.rows, 50);
+}
+
+/* All records; "o…" of output is added to out. How many there were of each kind. */
+static void read_recording(const char *id, struct buf *out, unsigned kinds[128],
+                           uint32_t *exit_code)
+{
+    int fd = ctl(CALL_RECORDING, "s", id);
+    struct buf all = {0}, b = {0};
+    unsigned type = FRAME_DATA;
+    uint64_t before = 0;
+    struct wire w;
+
+    buf_init(&all, RECORDING_MAX);
+    buf_init(out, RECORDING_MAX);
+    expect(fd, FRAME_OK, NULL);
+    while (type == FRAME_DATA) {
+        buf_init(&b, FRAME_MAX);
+        CHECK_INT(frame_recv(fd, &type, &b), 1);
+        (void)buf_add(&all, b.data, b.len);
+        buf_done(&b);
+    }
+    CHECK_INT(type, FRAME_END);
+    wire_init(&w, all.data, all.len);
+    while (w.p < w.end) {
+        uint64_t time = wire_get_u64(&w);
+        uint32_t kind = wire_get_u32(&w);
+        size_t len;
+        const void *data = wire_get_bytes(&w, &len);
+
+        CHECK(!w.bad && kind < 128 && time >= before);
+        before = time;
+        kinds[kind]++;
+        if (kind == RECORD_OUTPUT)
+            (void)buf_add(out, data, len);
+        if (kind == RECORD_EXIT) {
+            struct call_exit end;
+            struct wire x;
+
+            wire_init(&x, data, len);
+            call_exit_get(&x, &end);
+            CHECK(wire_ok(&x));
+            *exit_code = end.code & 0xff;
+        }
+    }
+    buf_done(&all);
+    (void)close(fd);
+}
+
+TEST(a_recording_has_output_sizes_and_the_end)
+{
+    unsigned kinds[128] = {0};
+    uint32_t code = 0;
+    struct call_exec e;
+    struct buf b, out;
+    char *argv[4];
+    struct wire w;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    e = kept_shell(argv, "ex_rec", "echo one; read x < go; echo two; exit 3");
+    e.flags = EXEC_TTY | EXEC_RECORD;
+    fd = send_exec(&e);
+    expect(fd, FRAME_STARTED, &b);
+    wire_init(&w, b.data, b.len);
+    (void)wire_get_u32(&w);
+    CHECK_INT(wire_get_u32(&w), 1);
+    CHECK_INT(wire_get_u32(&w), 1);
+    CHECK(wire_ok(&w));
+    buf_done(&b);
+    (void)close(fd);
+    fd = again("ex_rec", 0, AGAIN_FOLLOW, NULL);
+    expect(fd, FRAME_STDOUT, NULL);
+    (void)resize("ex_rec", 40, 100);
+    let_go("go");
+    (void)see(fd);
+    read_recording("ex_rec", &out, kinds, &code);
+    CHECK_STR(out.data, "one\r\ntwo\r\n");
+    CHECK_INT(kinds[RECORD_SIZE], 2);
+    CHECK_INT(kinds[RECORD_EXIT], 1);
+    CHECK_INT(code, 3);
+    buf_done(&out);
+    expect_error(ctl(CALL_RECORDING, "s", "ex_none"), ERR_NOT_FOUND, "recording_not_found");
+    expect_error(ctl(CALL_RECORDING, "s", "../x"), ERR_NOT_FOUND, "recording_not_found");
+}
+
+TEST(a_recording_is_bounded_and_says_so)
+{
+    unsigned kinds[128] = {0};
+    uint32_t code = 0;
+    struct call_exec e;
+    struct buf out;
+    char *argv[4];
+    int fd;
+
+    rig_start();
+    e = kept_shell(argv, "ex_big", "head -c 20000000 /dev/zero");
+    e.flags = EXEC_TTY | EXEC_RECORD;
+    fd = send_exec(&e);
+    expect(fd, FRAME_STARTED, NULL);
+    (void)close(fd);
+    (void)see(again("ex_big", 0, AGAIN_FOLLOW, NULL));
+    read_recording("ex_big", &out, kinds, &code);
+    CHECK(out.len > 12 << 20 && out.len < RECORDING_MAX);
+    CHECK_INT(kinds[RECORD_FULL], 1);
+    CHECK_INT(kinds[RECORD_EXIT], 0);
+    buf_done(&out);
+}
+
 TEST(who_leaves_again_ends_nothing_and_who_reads_along_is_limited)
 {
-    int many[8];
+    int many[FOLLOWERS];
     int fd;
 
     rig_start();
     make_fifo("go");
     (void)close(start_kept("ex_k", 0, "echo up; read x < go"));
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < FOLLOWERS; i++) {
         many[i] = again("ex_k", 0, AGAIN_FOLLOW, NULL);
         expect(many[i], FRAME_STDOUT, NULL);
     }
@@ -518,7 +695,7 @@ TEST(what_runs_and_what_has_ended_are_listed)
             break;
         CHECK_INT(type, FRAME_ITEM);
         wire_init(&w, b.data, b.len);
-        call_kept_get(&w, &state);
+        call_state_get(&w, &state);
         CHECK(wire_ok(&w));
         running += state.running;
         ended += !state.running;
@@ -627,6 +804,38 @@ TEST(no_two_that_run_have_one_id)
     (void)see(again("ex_p", 0, AGAIN_FOLLOW | AGAIN_END, NULL));
     CHECK_STR(collect(start_kept("ex_p", 0, "echo later")).out.data, "later\n");
     CHECK_STR(see_again("ex_p", 0).out.data, "later\n");
+}
+
+TEST(an_id_that_is_to_run_once_does)
+{
+    char *argv[4];
+    struct call_exec e;
+
+    rig_start();
+    e = kept_shell(argv, "ex_once", "echo once");
+    e.flags |= EXEC_ONCE;
+    CHECK_STR(collect(start_kept("ex_once", EXEC_ONCE, "echo once")).out.data, "once\n");
+    expect_error(send_exec(&e), ERR_CONFLICT, "exec_exists");
+    CHECK_STR(see_again("ex_once", 0).out.data, "once\n");
+    (void)collect(start_kept("ex_long", 0, "head -c 100000 /dev/zero")); /* this one has a file */
+    e.id = "ex_long";
+    expect_error(send_exec(&e), ERR_CONFLICT, "exec_exists");
+}
+
+TEST(an_end_is_known_when_its_output_is_not_any_more)
+{
+    char id[16];
+    struct seen s;
+
+    rig_start();
+    (void)collect(start_kept("ex_first", 0, "head -c 1000 /dev/zero; exit 4"));
+    for (int i = 0; i < 12; i++) {
+        (void)snprintf(id, sizeof(id), "ex_%d", i);
+        (void)collect(start_kept(id, 0, "head -c 60000 /dev/zero"));
+    }
+    s = see_again("ex_first", 0);
+    CHECK_INT(s.end.exit.code, 4);
+    CHECK_INT(s.lost, 1000);
 }
 
 TEST(one_whose_caller_does_not_read_is_ended_by_its_id)

@@ -497,4 +497,26 @@ TEST(nobody_waits_for_a_log_that_is_not_read)
     CHECK(strstr(text, "lines_lost_before=") != NULL);
 }
 
+TEST(nobody_has_more_than_half_of_a_budget)
+{
+    struct budget b;
+
+    budget_init(&b, 100);
+    CHECK(budget_take_share(&b, "a", 50));
+    CHECK(!budget_take_share(&b, "a", 1));
+    CHECK(budget_take_share(&b, "b", 40));
+    CHECK(!budget_take_share(&b, "c", 20));
+    budget_give_share(&b, "a", 20);
+    CHECK(budget_take_share(&b, "c", 20));
+    CHECK(!budget_take_share(&b, "a", 20));
+    budget_add_share(&b, "b", 60);
+    CHECK(!budget_take_share(&b, "d", 1));
+    budget_give_share(&b, "b", 100);
+    budget_give_share(&b, "c", 20);
+    CHECK(budget_take_share(&b, "a", 20));
+    budget_give_share(&b, "a", 50);
+    CHECK(b.used == 0 && !b.shares);
+    budget_done(&b);
+}
+
 TAP_MAIN

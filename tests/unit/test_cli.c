@@ -20,6 +20,7 @@
 #include "cli/hints.h"
 #include "cli/hostfs.h"
 #include "cli/name.h"
+#include "cli/network_args.h"
 #include "cli/pull_view.h"
 #include "cli/table.h"
 #include "cli/tar.h"
@@ -181,16 +182,99 @@ TEST(a_flag_of_another_tool_is_answered_with_what_to_do)
     struct args a;
     struct err err = {0};
 
-    CHECK_INT(PARSE(&a, &create, &err, "-p", "80:80"), -1);
-    CHECK(str_starts(err.text, "-p: ports are not published yet"));
+    CHECK_INT(PARSE(&a, &create, &err, "-P"), -1);
+    CHECK(str_starts(err.text, "-P: name each port with -p"));
     CHECK_INT(PARSE(&a, &create, &err, "--volumes-from=web"), -1);
     CHECK(str_starts(err.text, "--volumes-from: name each volume with -v"));
-    CHECK_INT(PARSE(&a, &create, &err, "--network", "host"), -1);
-    CHECK(str_starts(err.text, "--network: sandboxes have no network"));
+    CHECK_INT(PARSE(&a, &create, &err, "--dns", "1.1.1.1"), -1);
+    CHECK(str_starts(err.text, "--dns: name servers are part of a policy"));
     CHECK_INT(PARSE(&a, &create, &err, "--ulimit", "nproc=5"), -1);
     CHECK(str_starts(err.text, "--ulimit: the limit on processes is --pids"));
     CHECK_INT(PARSE(&a, &plain, &err, "--publish", "80"), -1);
     CHECK(str_starts(err.text, "unknown flag"));
+}
+
+TEST(a_flag_that_may_have_a_value_takes_only_words_it_knows)
+{
+    static const struct flag flags[] = {
+        {"network", 0, FLAG_MAYBE, "[=WHAT]", "", .choices = "none public"}, {0}};
+    static const struct command run = {"run",          NULL,           "",          "",
+                                       .flags = flags, .words_max = 1, .rest = true};
+    struct args a;
+    struct err err = {0};
+
+    CHECK_INT(PARSE(&a, &run, &err, "--network", "python:3", "true"), 0);
+    CHECK_STR(args_text(&a, "network"), "");
+    CHECK_STR(a.words[0], "python:3");
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &run, &err, "--network", "none", "python:3"), 0);
+    CHECK_STR(args_text(&a, "network"), "none");
+    CHECK_STR(a.words[0], "python:3");
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &run, &err, "--network=pypi,npm", "host"), 0);
+    CHECK_STR(args_text(&a, "network"), "pypi,npm");
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &run, &err, "--network"), 0);
+    CHECK(args_has(&a, "network"));
+    args_done(&a);
+    CHECK_INT(PARSE(&a, &run, &err, "--network=", "host"), -1);
+    CHECK(strstr(err.text, "has no value"));
+    args_done(&a);
+}
+
+TEST(words_for_a_network_become_what_a_create_takes)
+{
+    static char *const api[] = {"api.test:8443",
+                                "[fd00::1]:80",
+                                "1.1.1.1:53/udp",
+                                "*.cdn.test",
+                                "10.0.0.0/8:5432",
+                                "a.test:tcp:1-9",
+                                NULL};
+    static char *const bad[] = {"evil.test", NULL};
+    static const struct {
+        const char *word;
+        char *const *allow, *const *deny;
+        const char *json;
+    } rows[] = {
+        {NULL, NULL, NULL, NULL},
+        {"", NULL, NULL, "true"},
+        {"bridge", NULL, NULL, "true"},
+        {"none", NULL, NULL, "false"},
+        {"pypi,npm", NULL, NULL, "\"pypi,npm\""},
+        {"public", NULL, bad, "\"deny@evil.test,public\""},
+        {"packages", NULL, bad, "\"deny@evil.test,packages\""},
+        {NULL, api, bad,
+         "\"deny@evil.test,allow@api.test::8443,allow@[fd00::1]::80,allow@1.1.1.1:udp:53,"
+         "allow@*.cdn.test,allow@10.0.0.0/8::5432,allow@a.test:tcp:1-9\""},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *got = NULL,
+               *want = rows[i].json ? json_loads(rows[i].json, JSON_DECODE_ANY, NULL) : NULL;
+        struct err err = {0};
+
+        CHECK_INT(network_of_words(rows[i].word, rows[i].allow, rows[i].deny, &got, &err), 0);
+        CHECK(got == want || json_equal(got, want));
+        json_decref(got);
+        json_decref(want);
+    }
+}
+
+TEST(a_network_that_no_sandbox_has_is_refused_with_what_to_do)
+{
+    static char *const bad[] = {"evil.test", NULL};
+    struct err err = {0};
+    json_t *got = NULL;
+
+    CHECK_INT(network_of_words("host", NULL, NULL, &got, &err), -1);
+    CHECK(strstr(err.text, "host.cay.internal"));
+    CHECK_INT(network_of_words("container:web", NULL, NULL, &got, &err), -1);
+    CHECK(strstr(err.text, "cay network"));
+    CHECK_INT(network_of_words("./nothing.json", NULL, NULL, &got, &err), -1);
+    CHECK_INT(network_of_words(NULL, NULL, bad, &got, &err), -1);
+    CHECK(strstr(err.text, "--network=public --deny evil.test"));
+    CHECK(!got);
 }
 
 TEST(flags_end_at_the_first_word_of_a_command_line)
@@ -321,8 +405,7 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
     static const struct {
         const char *word, *hint;
     } rows[] = {
-        {"ssh", "cay exec -it ID bash"},
-        {"shell", "cay exec -it ID bash"},
+        {"ssh", "cay shell ID"},
         {"push", "cay image export"},
         {"login", "--password-stdin"},
         {"restart", "cay start"},
@@ -355,8 +438,9 @@ TEST(a_word_that_no_command_is_called_gets_the_right_hint)
 /* No hint may stand in the way of a command that is there. */
 TEST(no_word_of_another_tool_is_a_command)
 {
-    static const char *const also_commands[] = {"build",     "clone",  "restore",  "template",
-                                                "templates", "volume", "snapshot", NULL};
+    static const char *const also_commands[] = {"build",    "clone",    "restore",
+                                                "template", "network",  "templates",
+                                                "volume",   "snapshot", NULL};
 
     for (const struct command *c = commands; c->name; c++) {
         auto_free char *hint = hint_word(c->name);

@@ -125,14 +125,15 @@ TEST(bad_input_is_refused_before_anything_is_made)
         enum err_kind kind;
         const char *text;
     } bad[] = {
-        {"{}", ERR_INVALID, "image is required"},
+        {"{}", ERR_INVALID, "image is required: a name as python:3.12-slim, or host"},
         {"{\"image\":\"\"}", ERR_INVALID, "image is required"},
         {"{\"image\":\"../x\"}", ERR_INVALID, "image must be"},
         {"{\"image\":\"a$b\"}", ERR_INVALID, "image must be"},
         {"{\"image\":\"alpine\"}", ERR_FORBIDDEN, "Image not allowed: alpine"},
         {"{\"image\":\"gone\"}", ERR_NOT_FOUND, "no image"},
-        {"{\"image\":\"host\",\"network\":true}", ERR_UNSUPPORTED,
-         "network access is not available"},
+        {"{\"image\":\"host\",\"network\":true}", ERR_UNSUPPORTED, "networks are switched off"},
+        {"{\"image\":\"host\",\"network\":{\"rules\":1}}", ERR_INVALID, "rules"},
+        {"{\"image\":\"host\",\"network\":\"internet\"}", ERR_INVALID, "internet"},
         {"{\"image\":\"host\",\"env\":{\"1A\":\"\"}}", ERR_INVALID, "1A"},
         {"{\"image\":\"host\",\"env\":{\"A\":1}}", ERR_INVALID, "must be a string"},
         {"{\"image\":\"host\",\"metadata\":{\"A\":1}}", ERR_INVALID, "must be a string"},
@@ -1627,7 +1628,7 @@ TEST(a_sandbox_with_an_older_agent_keeps_no_execs)
     CHECK_INT(err.kind, ERR_UNSUPPORTED);
     CHECK_INT(engine_exec_state(w.engine, id, SOME_EXEC, 0, &out, &err), -1);
     CHECK_STR(err.code, "exec_not_found");
-    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 0, true, &x, &err), 0);
+    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 0, EXEC_TYPES, &x, &err), 0);
     CHECK_INT(exec_next_here(x, &end, &err), -1);
     CHECK_STR(err.code, "exec_not_found");
     engine_exec_close(x);
@@ -1665,7 +1666,7 @@ TEST(an_agent_cannot_lose_more_than_there_can_be)
     world_up(&w);
     atomic_store(&fake.loses, UINT64_MAX); /* a cursor that it is added to wraps */
     id = create(&w, "{\"image\":\"host\"}");
-    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 1, false, &x, &err), 0);
+    CHECK_INT(engine_exec_again(w.engine, id, SOME_EXEC, 1, EXEC_READS, &x, &err), 0);
     CHECK_INT(exec_next_here(x, &out, &err), 0);
     CHECK_INT(out.what, EXEC_STARTED);
     CHECK_INT(exec_next_here(x, &out, &err), -1);

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 
 #include "engine/dirs_internal.h"
+#include "engine/image_policy.h"
 #include "engine/images.h"
 #include "engine/images_used_internal.h"
-#include "engine/policy.h"
 #include "engine/pulls_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/stop_internal.h"
@@ -16,26 +16,26 @@
 
 /* ---- policy ---- */
 
-static struct policy *policy(const char *allowed, const char *custom, const char *caps)
+static struct image_policy *policy(const char *allowed, const char *custom, const char *caps)
 {
-    struct policy_config config = {.allowed = allowed, .custom = custom, .caps = caps};
+    struct image_policy_config config = {.allowed = allowed, .custom = custom, .caps = caps};
     struct err err = {0};
-    struct policy *p;
+    struct image_policy *p;
 
-    if (policy_new(&config, &p, &err) < 0)
+    if (image_policy_new(&config, &p, &err) < 0)
         TAP_FAIL("%s", err.text);
     return p;
 }
 
 static bool allows(const char *list, const char *image)
 {
-    struct policy *p = policy(list, NULL, NULL);
+    struct image_policy *p = policy(list, NULL, NULL);
     struct err err = {0};
-    bool yes = policy_check(p, image, &err) == 0;
+    bool yes = image_policy_check(p, image, &err) == 0;
 
     if (!yes)
         CHECK_INT(err.kind, ERR_FORBIDDEN);
-    policy_free(p);
+    image_policy_free(p);
     return yes;
 }
 
@@ -128,20 +128,21 @@ TEST(a_list_allows_what_it_means_however_that_is_written)
 
 TEST(what_is_no_name_is_said_to_be_none)
 {
-    struct policy *p = policy("*", NULL, NULL);
+    struct image_policy *p = policy("*", NULL, NULL);
     struct err err = {0};
 
-    CHECK_INT(policy_check(p, "UPPER/x", &err), -1);
+    CHECK_INT(image_policy_check(p, "UPPER/x", &err), -1);
     CHECK_INT(err.kind, ERR_INVALID);
-    policy_free(p);
+    image_policy_free(p);
 }
 
 TEST(short_names_mean_presets_then_own_ones_then_references)
 {
-    struct policy *p = policy("*", " tools=ghcr.io/team/tools:1 , alias=other:1", NULL);
-    auto_free char *python = policy_reference(p, "python"), *tools = policy_reference(p, "tools"),
-                   *plain = policy_reference(p, "python:3.9");
-    json_t *catalog = policy_catalog(p), *last;
+    struct image_policy *p = policy("*", " tools=ghcr.io/team/tools:1 , alias=other:1", NULL);
+    auto_free char *python = image_policy_reference(p, "python"),
+                   *tools = image_policy_reference(p, "tools"),
+                   *plain = image_policy_reference(p, "python:3.9");
+    json_t *catalog = image_policy_catalog(p), *last;
 
     CHECK_STR(python, "docker.io/library/python:3.12-slim");
     CHECK_STR(tools, "ghcr.io/team/tools:1");
@@ -154,7 +155,7 @@ TEST(short_names_mean_presets_then_own_ones_then_references)
     CHECK_STR(str(last, "kind"), "custom");
     CHECK_STR(str(json_array_get(catalog, json_array_size(catalog) - 2), "name"), "alias");
     json_decref(catalog);
-    policy_free(p);
+    image_policy_free(p);
 }
 
 TEST(a_configuration_that_makes_no_sense_names_its_variable)
@@ -180,12 +181,12 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct policy_config config = {
+        struct image_policy_config config = {
             .allowed = "*", .custom = bad[i].custom, .caps = bad[i].caps};
         struct err err = {0};
-        struct policy *p;
+        struct image_policy *p;
 
-        CHECK_INT(policy_new(&config, &p, &err), -1);
+        CHECK_INT(image_policy_new(&config, &p, &err), -1);
         CHECK_INT(err.kind, ERR_INVALID);
         if (!strstr(err.text, bad[i].says))
             TAP_FAIL("%s", err.text);
@@ -194,44 +195,44 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
 
 TEST(the_strict_rule_takes_listed_short_names_only)
 {
-    struct policy_config config = {
+    struct image_policy_config config = {
         .allowed = "python, tools", .custom = "tools=a/b:1,other=c:1", .strict = true};
-    struct policy *p;
+    struct image_policy *p;
 
-    CHECK_INT(policy_new(&config, &p, NULL), 0);
-    CHECK_INT(policy_check(p, "python", NULL), 0);
-    CHECK_INT(policy_check(p, "tools", NULL), 0);
-    CHECK_INT(policy_check(p, "node", NULL), -1);
-    CHECK_INT(policy_check(p, "other", NULL), -1);
-    CHECK_INT(policy_check(p, "a/b:1", NULL), -1);
-    CHECK_INT(policy_check(p, "python:3.12-slim", NULL), -1);
-    CHECK_INT(policy_check(p, "host", NULL), -1);
-    policy_free(p);
+    CHECK_INT(image_policy_new(&config, &p, NULL), 0);
+    CHECK_INT(image_policy_check(p, "python", NULL), 0);
+    CHECK_INT(image_policy_check(p, "tools", NULL), 0);
+    CHECK_INT(image_policy_check(p, "node", NULL), -1);
+    CHECK_INT(image_policy_check(p, "other", NULL), -1);
+    CHECK_INT(image_policy_check(p, "a/b:1", NULL), -1);
+    CHECK_INT(image_policy_check(p, "python:3.12-slim", NULL), -1);
+    CHECK_INT(image_policy_check(p, "host", NULL), -1);
+    image_policy_free(p);
     config.allowed = "";
-    CHECK_INT(policy_new(&config, &p, NULL), 0);
-    CHECK_INT(policy_check(p, "python", NULL), -1);
-    policy_free(p);
+    CHECK_INT(image_policy_new(&config, &p, NULL), 0);
+    CHECK_INT(image_policy_check(p, "python", NULL), -1);
+    image_policy_free(p);
 }
 
 TEST(caps_lower_defaults_and_refuse_wishes)
 {
-    struct policy *p = policy("*", NULL, "python:cpu=0.5,memory=128; ghcr.io/**:memory=256");
+    struct image_policy *p = policy("*", NULL, "python:cpu=0.5,memory=128; ghcr.io/**:memory=256");
     struct sandbox_limits limits = {.memory_mb = 512, .cpu_millis = 1000};
     struct err err = {0};
 
-    CHECK_INT(policy_limit(p, "python", false, false, &limits, NULL), 0);
+    CHECK_INT(image_policy_limit(p, "python", false, false, &limits, NULL), 0);
     CHECK_INT(limits.memory_mb, 128);
     CHECK_INT(limits.cpu_millis, 500);
     limits = (struct sandbox_limits){.memory_mb = 129, .cpu_millis = 500};
-    CHECK_INT(policy_limit(p, "python", true, true, &limits, &err), -1);
+    CHECK_INT(image_policy_limit(p, "python", true, true, &limits, &err), -1);
     CHECK_INT(err.kind, ERR_FORBIDDEN);
     CHECK_STR(err.code, "image_cap_exceeded");
     CHECK_STR(err.text, "memory of python may be at most 128 MB (CAY_IMAGE_CAPS): ask for less");
     limits = (struct sandbox_limits){.memory_mb = 300, .cpu_millis = 4000};
-    CHECK_INT(policy_limit(p, "ghcr.io/a/b:1", true, true, &limits, NULL), -1);
-    CHECK_INT(policy_limit(p, "node", true, true, &limits, NULL), 0);
+    CHECK_INT(image_policy_limit(p, "ghcr.io/a/b:1", true, true, &limits, NULL), -1);
+    CHECK_INT(image_policy_limit(p, "node", true, true, &limits, NULL), 0);
     CHECK_INT(limits.cpu_millis, 4000);
-    policy_free(p);
+    image_policy_free(p);
 }
 
 TEST(names_with_a_meaning_are_not_given_away)
@@ -253,18 +254,18 @@ TEST(names_with_a_meaning_are_not_given_away)
         {"ghcr.io/team/tools:1", true, false},
         {"python:3.11", true, true},
     };
-    struct policy *p = policy("*", "tools=ghcr.io/team/tools:1", NULL);
+    struct image_policy *p = policy("*", "tools=ghcr.io/team/tools:1", NULL);
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct err err = {0};
-        bool ok = policy_check_new_name(p, cases[i].name, cases[i].targets, &err) == 0;
+        bool ok = image_policy_check_new_name(p, cases[i].name, cases[i].targets, &err) == 0;
 
         if (ok != cases[i].ok)
             TAP_FAIL("%s is %s", cases[i].name, ok ? "given away" : "kept");
         if (!ok)
             CHECK_STR(err.code, "image_reserved");
     }
-    policy_free(p);
+    image_policy_free(p);
 }
 
 /* ---- a caller in a thread of its own ---- */

@@ -32,10 +32,10 @@ TEST(a_name_leads_to_the_one_that_has_it)
     for (size_t i = 0; i < MANY; i++)
         namesakes_add(&names, &all[i]);
     for (size_t i = 0; i < MANY; i++) {
-        CHECK_INT(namesakes_find(&names, all[i].spec.name, &found, &err), 0);
+        CHECK_INT(namesakes_find(&names, all[i].spec.name, NULL, NULL, &found, &err), 0);
         CHECK(found == &all[i]);
     }
-    CHECK_INT(namesakes_find(&names, "box", &found, &err), -1);
+    CHECK_INT(namesakes_find(&names, "box", NULL, NULL, &found, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
     for (size_t i = 0; i < MANY; i++)
         namesakes_remove(&names, &all[i]);
@@ -52,13 +52,13 @@ TEST(of_many_with_one_name_each_can_go_and_the_last_one_is_found)
 
     for (size_t i = 0; i < MANY; i++)
         namesakes_add(&names, &all[i]);
-    CHECK_INT(namesakes_find(&names, all[0].spec.name, &found, &err), -1);
+    CHECK_INT(namesakes_find(&names, all[0].spec.name, NULL, NULL, &found, &err), -1);
     CHECK_STR(err.code, "name_ambiguous");
     for (size_t i = 0; i < MANY; i++) {
         if (i != last)
             namesakes_remove(&names, &all[i]);
     }
-    CHECK_INT(namesakes_find(&names, all[last].spec.name, &found, &err), 0);
+    CHECK_INT(namesakes_find(&names, all[last].spec.name, NULL, NULL, &found, &err), 0);
     CHECK(found == &all[last]);
     namesakes_remove(&names, &all[last]);
     CHECK(!names.tree);
@@ -79,7 +79,7 @@ TEST(the_longest_name_leaves_room_for_the_ids_of_its_holders)
         all[i].spec.name = name;
         namesakes_add(&names, &all[i]);
     }
-    CHECK_INT(namesakes_find(&names, name, &found, &err), -1);
+    CHECK_INT(namesakes_find(&names, name, NULL, NULL, &found, &err), -1);
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         CHECK(strstr(err.text, all[i].box.id));
     CHECK(strstr(err.text, "use an id"));
@@ -101,7 +101,7 @@ TEST(a_name_that_is_being_given_is_taken)
     CHECK_INT(err.kind, ERR_CONFLICT);
     CHECK_STR(err.code, "name_taken");
     CHECK(strstr(err.text, "being made"));
-    CHECK_INT(namesakes_find(&names, "web", &found, &err), -1);
+    CHECK_INT(namesakes_find(&names, "web", NULL, NULL, &found, &err), -1);
     CHECK_INT(err.kind, ERR_NOT_FOUND);
     namesakes_unreserve(&names, "web");
     CHECK(!names.tree);
@@ -132,10 +132,10 @@ TEST(a_unique_name_is_free_after_a_failed_create_and_after_a_removal)
     CHECK_INT(try_create(&w, "{\"image\":\"host\",\"name\":\"a\",\"unique\":true}", &s, &err), -1);
     CHECK_STR(err.code, "name_taken");
     CHECK(strstr(err.text, id));
-    CHECK_INT(engine_id_of_name(w.engine, "a", found, &err), 0);
+    CHECK_INT(engine_id_of_name(w.engine, NULL, "a", found, &err), 0);
     CHECK_STR(found, id);
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
-    CHECK_INT(engine_id_of_name(w.engine, "a", found, &err), -1);
+    CHECK_INT(engine_id_of_name(w.engine, NULL, "a", found, &err), -1);
     free(create(&w, "{\"image\":\"host\",\"name\":\"a\",\"unique\":true}"));
     world_done(&w);
 }
@@ -153,7 +153,7 @@ TEST(names_are_known_again_after_a_start)
     world_close(&w, false);
     world_open(&w);
     world_start(&w);
-    CHECK_INT(engine_id_of_name(w.engine, "kept", found, &err), 0);
+    CHECK_INT(engine_id_of_name(w.engine, NULL, "kept", found, &err), 0);
     CHECK_STR(found, id);
     CHECK_INT(try_create(&w, "{\"image\":\"host\",\"name\":\"kept\",\"unique\":true}", &s, &err),
               -1);

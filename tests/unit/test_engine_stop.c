@@ -3,7 +3,11 @@
 #include <sqlite3.h>
 #include <string.h>
 
+#include "engine/drain_internal.h"
 #include "engine/quiet_internal.h"
+#include "engine/roster_internal.h"
+#include "engine/sandbox_internal.h"
+#include "engine/turn_internal.h"
 #include "engine_world.h"
 
 #define HOST "{\"image\":\"host\",\"metadata\":{\"k\":\"v\"}}"
@@ -362,6 +366,121 @@ TEST(a_box_for_files_goes_with_the_engine)
     world_open(&w);
     world_start(&w);
     check_status(&w, id, "stopped (requested)");
+    world_done(&w);
+}
+
+/* Waits until it is stopped, and says why that is. */
+static char *await_stopped(struct world *w, const char *id)
+{
+    for (;;) {
+        json_t *s;
+        auto_free char *status = NULL, *reason = NULL;
+
+        CHECK_INT(engine_get(w->engine, id, &s, NULL), 0);
+        status = xstrdup(str(s, "status"));
+        reason = strcmp(status, "stopped") == 0 ? xstrdup(str(s, "reason")) : NULL;
+        json_decref(s);
+        if (reason)
+            return steal_ptr(reason);
+        (void)poll(NULL, 0, 5);
+    }
+}
+
+TEST(one_that_nobody_uses_is_stopped)
+{
+    auto_free char *id = NULL, *reason = NULL;
+    struct world w;
+
+    world_up(&w);
+    atomic_store(&fake.old, true); /* such an agent has no commands that anybody could count */
+    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":1}");
+    reason = await_stopped(&w, id);
+    CHECK_STR(reason, "idle");
+    world_done(&w);
+}
+
+TEST(one_that_drains_is_stopped_and_a_start_before_that_lets_it_run_on)
+{
+    struct stop_request drain = {.drain = true};
+    auto_free char *id = NULL, *reason = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    CHECK_INT(engine_stop_later(w.engine, id, &drain, &s, NULL), 0);
+    CHECK(json_is_true(json_object_get(s, "draining")));
+    json_decref(s);
+    json_decref(start(&w, id)); /* its commands cannot be counted, so it still runs */
+    CHECK_INT(engine_has_stopped(w.engine, id, &s, NULL), -1);
+    atomic_store(&fake.old, true);
+    CHECK_INT(engine_stop_later(w.engine, id, &drain, &s, NULL), 0);
+    json_decref(s);
+    reason = await_stopped(&w, id);
+    CHECK_STR(reason, "requested");
+    CHECK_INT(engine_has_stopped(w.engine, id, &s, NULL), 1);
+    CHECK(!json_object_get(s, "draining"));
+    json_decref(s);
+    json_decref(start(&w, id));
+    world_done(&w);
+}
+
+static enum drain_step step_of(struct sandbox *sb)
+{
+    enum drain_step step;
+
+    pthread_mutex_lock(&sb->lock);
+    step = sb->drain.step;
+    pthread_mutex_unlock(&sb->lock);
+    return step;
+}
+
+TEST(one_that_is_told_to_run_on_at_the_last_moment_does)
+{
+    struct stop_request drain = {.drain = true};
+    struct sandbox *sb;
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    atomic_store(&fake.old, true);
+    id = create(&w, HOST);
+    sb = roster_find(w.engine, id);
+    CHECK_INT(engine_stop_later(w.engine, id, &drain, &s, NULL), 0);
+    json_decref(s);
+    turn_await(&sb->turn); /* as who starts it has it */
+    while (step_of(sb) != DRAIN_STOP)
+        (void)poll(NULL, 0, 5);
+    (void)poll(NULL, 0, 200); /* its stop waits for the turn by now */
+    CHECK(drain_clear(sb));
+    turn_give(&sb->turn);
+    (void)poll(NULL, 0, 200);
+    check_status(&w, id, "running");
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(one_that_is_stopped_while_it_is_looked_at_for_idleness_stops)
+{
+    struct stop_request drain = {.drain = true};
+    struct sandbox *sb;
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, HOST);
+    sb = roster_find(w.engine, id);
+    atomic_store(&fake.silent, true);
+    drain_idle(w.engine, sb);
+    (void)poll(NULL, 0, 200); /* its agent is asked by now */
+    CHECK_INT(engine_stop_later(w.engine, id, &drain, &s, NULL), 0);
+    json_decref(s);
+    atomic_store(&fake.silent, false);
+    (void)poll(NULL, 0, 300);
+    CHECK_INT(engine_has_stopped(w.engine, id, &s, NULL), 0);
+    sandbox_unref(sb);
     world_done(&w);
 }
 

@@ -356,4 +356,32 @@ TEST(an_agent_that_cannot_follow_tells_how_a_log_is_now)
     world_done(&w);
 }
 
+static void check_too_old(struct err *err)
+{
+    CHECK_INT(err->kind, ERR_UNSUPPORTED);
+    CHECK_STR(err->code, "agent_too_old");
+    *err = (struct err){0};
+}
+
+TEST(an_older_agent_is_said_to_know_neither_limits_nor_input)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct rlimit_wish limit = {.resource = 4};
+    struct exec_request limited = {.command = "x", .limits = &limit, .n_limits = 1};
+    struct exec_request given = {.command = "x", .input = "in", .input_len = 2};
+    struct err err = {0};
+    json_t *out = NULL;
+
+    atomic_store(&fake.old, true);
+    CHECK_INT(exec_run_here(w.engine, sb->box.id, &limited, &out, &err), -1);
+    check_too_old(&err);
+    CHECK_INT(exec_run_here(w.engine, sb->box.id, &given, &out, &err), -1);
+    check_too_old(&err);
+    CHECK_INT(engine_exec_background(w.engine, sb->box.id, &given, &out, &err), -1);
+    check_too_old(&err);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 TAP_MAIN

@@ -18,6 +18,7 @@
 #include "functions/error_codes.h"
 #include "functions/function.h"
 #include "functions/input.h"
+#include "service/services.h"
 #include "store/store.h"
 #include "tmpdir.h"
 
@@ -45,12 +46,19 @@ struct face {
 };
 
 static struct engine *engine;
+static struct services services;
+static struct services_config services_config;
 static char sandbox[ID_SIZE]; /* that calls name which do not say another */
-static char exec_id[ID_SIZE];
+static char exec_id[ID_SIZE], session_id[ID_SIZE], context_id[ID_SIZE];
+static char job_id[ID_SIZE];
 
 static const struct caller full_caller = {
     .face = "test", .scopes = SCOPES_ALL, .admin = true, .local = true};
-static struct about about = {.prefix = "sandbox", .runtime = "native", .boundary = "none"};
+static struct about about = {.prefix = "sandbox",
+                             .runtime = "native",
+                             .boundary = "none",
+                             .proxy_scheme = "http",
+                             .proxy_host = "localhost:3111"};
 
 /* ---- the sink and the source ---- */
 
@@ -164,6 +172,14 @@ static json_t *take_params(const struct function *f, json_t *in)
         (void)json_object_set_new(params, "strayId", json_string(sandbox)); /* which is none */
     if (has_param(f, "execId") && !json_object_get(params, "execId"))
         (void)json_object_set_new(params, "execId", json_string(exec_id));
+    if (has_param(f, "contextId") && !json_object_get(params, "contextId"))
+        (void)json_object_set_new(params, "contextId", json_string(context_id));
+    if (has_param(f, "sessionId") && !json_object_get(params, "sessionId"))
+        (void)json_object_set_new(params, "sessionId", json_string(session_id));
+    if (has_param(f, "jobId") && !json_object_get(params, "jobId"))
+        (void)json_object_set_new(params, "jobId", json_string(job_id));
+    if (has_param(f, "channelId") && !json_object_get(params, "channelId"))
+        (void)json_object_set_new(params, "channelId", json_string("none"));
     return params;
 }
 
@@ -185,11 +201,13 @@ static void face_init(struct face *f, const char *id, json_t *in)
     if (!about.openapi)
         about.openapi = functions_openapi(about.prefix);
     f->call = (struct call){.engine = engine,
+                            .services = &services,
                             .about = &about,
                             .caller = &full_caller,
                             .in = in,
                             .sink = &f->sink,
                             .gone_fd = -1};
+    function_begin(f->function, &f->call);
 }
 
 static void face_text(struct face *f, const char *id, const char *in)
@@ -209,7 +227,7 @@ static int face_begin(struct face *f)
     if (r == 0)
         r = function_run(f->function, &f->call, &f->err);
     if (r == 0 && f->call.task) {
-        CHECK(f->function->flags & FUNCTION_WAITS);
+        CHECK((f->function->flags & FUNCTION_WAITS) || f->call.key);
         json_decref(f->call.in);
         f->call.in = NULL;
     }
@@ -223,6 +241,7 @@ static int face_run(struct face *f)
 
 static void face_done(struct face *f)
 {
+    function_end(&f->call, f->err.text[0] ? -1 : 0, &f->err);
     call_done(&f->call);
     json_decref(f->events);
     json_decref(f->items);
@@ -261,6 +280,7 @@ static json_t *face_answer(struct face *f)
     switch (f->function->answer) {
     case ANSWER_JSON:
     case ANSWER_ATTACH:
+    case ANSWER_SOCKET:
         call_fold_texts(&f->call);
         return json_incref(f->call.out);
     case ANSWER_LIST:
@@ -272,7 +292,10 @@ static json_t *face_answer(struct face *f)
         (void)base64_encode(&text, (const unsigned char *)bytes->data, bytes->len);
         return json_stringn(text.data ? text.data : "", text.len);
     case ANSWER_TAR:
+    case ANSWER_CAST:
+    case ANSWER_PROMETHEUS:
     case ANSWER_EVENTS:
+    case ANSWER_DIAL:
         return NULL;
     }
     abort();
@@ -396,6 +419,7 @@ static void engine_up(void)
         .max_snapshots = 100,
         .max_templates = 3,
         .max_volumes = 100,
+        .max_networks = 100,
         .default_volume_mb = 64,
         .allowed_images = "*",
         .auto_install = true,
@@ -411,9 +435,20 @@ static void engine_up(void)
     fake_images_reset();
     data_dir = dir_new();
     config.data_dir = data_dir;
+    services_config = (struct services_config){
+        .data_dir = data_dir, .run_dir = data_dir, .events_max = 1000, .events_days = 7};
+    services_config.traces_keep = 1000;
+    services_config.usage_interval_s = 3600; /* tests look themselves */
+    services_config.max_tokens = 1000;
+    services_config.webhooks =
+        (struct webhooks_config){.max = 8, .retry_ms = 1000, .retry_hours = 1};
+    services_config.queue = (struct queue_config){4, 64, 100, 1000, 100, 7};
+    services_config.audit_file_mb = 1;
+    services_config.audit_files = 2;
     if (store_open(data_dir, &store, &rebuilt, &err) < 0 ||
         engine_new(&config, store, NULL, &rig_runtime, &engine, &err) < 0 ||
-        engine_start(engine, &err) < 0)
+        services_open(&services, &services_config, engine, &err) < 0 ||
+        engine_start(engine, &err) < 0 || services_start(&services, &err) < 0)
         TAP_FAIL("%s", err.text);
 }
 
@@ -426,7 +461,9 @@ static void up(const char *create)
 
 static void down(void)
 {
+    services_stop(&services);
     engine_stop(engine, true);
+    services_close(&services);
     engine_free(engine);
     store_close(store);
     dir_remove(&data_dir);

@@ -259,6 +259,32 @@ static void park_and_pour(struct http_req *req)
     CHECK_INT(http_park(req, &wait, pour, left, NULL), 0);
 }
 
+static atomic_uint late_steps;
+
+/* Wants to be told of a time that is over, while its client takes nothing. */
+static bool be_late(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    static char piece[8 << 20];
+
+    (void)arg;
+    if (news & HTTP_GONE)
+        return false;
+    if (atomic_fetch_add(&late_steps, 1) == 0) {
+        (void)http_stream_write(req, piece, sizeof(piece));
+        signal_pipe(entered);
+    }
+    *wait = (struct http_wait){.fd = -1, .until_ns = 1};
+    return true;
+}
+
+static void park_and_be_late(struct http_req *req)
+{
+    struct http_wait wait = {.fd = -1, .until_ns = mono_ns()};
+
+    CHECK_INT(http_stream_begin(req, 200, "text/plain", -1), 0);
+    CHECK_INT(http_park(req, &wait, be_late, NULL, NULL), 0);
+}
+
 static void handle(struct http_req *req, void *arg)
 {
     const char *path = http_req_path(req);
@@ -283,6 +309,8 @@ static void handle(struct http_req *req, void *arg)
         park(req);
     else if (strcmp(path, "/pour") == 0)
         park_and_pour(req);
+    else if (strcmp(path, "/late") == 0)
+        park_and_be_late(req);
     else if (strcmp(path, "/query") == 0)
         http_reply(req, 200, "text/plain", http_req_query(req), strlen(http_req_query(req)));
     else if (strcmp(path, "/meet") == 0) {
@@ -1240,6 +1268,20 @@ TEST(a_client_that_takes_nothing_is_given_up)
     finish();
 }
 
+TEST(a_time_that_is_over_is_not_told_again_while_the_client_takes_nothing)
+{
+    auto_close int fd = -1;
+
+    start();
+    atomic_store(&late_steps, 0);
+    fd = dial();
+    put(fd, "GET /late HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_pipe(entered);
+    (void)poll(NULL, 0, 100);
+    CHECK(atomic_load(&late_steps) < 4);
+    finish();
+}
+
 TEST(a_request_past_the_last_seat_is_refused_and_a_seat_is_given_back)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
@@ -1409,14 +1451,12 @@ TEST(an_upgraded_connection_echoes_with_its_body_and_early_bytes)
     char text[20] = "";
     auto_close int fd = -1;
     auto_close int raw = -1;
-    size_t early;
 
     start();
     c = new_client();
     CHECK_INT(http_client_upgrade(c, "/upgrade", "echo", "body", 4, &r, &fd, &err), 0);
     CHECK_INT(r.status, 101);
-    early = http_client_early(c, text, 4);
-    CHECK_INT(read_exact(fd, text + early, 4 - early), 0);
+    CHECK_INT(read_exact(fd, text, 4), 0);
     CHECK_STR(text, "body");
     CHECK_INT(write_all(fd, "ping", 4), 0);
     CHECK_INT(read_exact(fd, text, 4), 0);

@@ -66,6 +66,33 @@ TEST(a_spec_survives_json_and_back)
     json_decref(out);
 }
 
+/* Rows of before had true or false only. */
+TEST(a_network_is_true_an_object_or_none)
+{
+    static const char *const kept[] = {"true", "{\"default\":\"deny\"}"};
+    static const char *const none[] = {"false", "null", "\"public\"", "1"};
+    struct sandbox_spec spec;
+
+    for (size_t i = 0; i < ARRAY_LEN(kept) + ARRAY_LEN(none); i++) {
+        bool has = i < ARRAY_LEN(kept);
+        json_t *network =
+            json_loads(has ? kept[i] : none[i - ARRAY_LEN(kept)], JSON_DECODE_ANY, NULL);
+        json_t *in = json_loads(full, 0, NULL), *out;
+
+        json_object_set(in, "network", network);
+        CHECK_INT(sandbox_spec_load(in, &spec, NULL), 0);
+        out = sandbox_spec_json(&spec);
+        CHECK(has ? json_equal(json_object_get(out, "network"), network)
+                  : !json_object_get(out, "network"));
+        CHECK(sandbox_network_same(spec.network, has ? network : NULL));
+        CHECK(!sandbox_network_same(spec.network, has ? NULL : json_true()));
+        sandbox_spec_done(&spec);
+        json_decref(network);
+        json_decref(in);
+        json_decref(out);
+    }
+}
+
 TEST(absent_parts_stay_absent)
 {
     static const char *const optional[] = {"name", "network", "env", "metadata", "entrypoint"};

@@ -45,6 +45,60 @@ TEST(an_exec_call_survives_the_wire)
     call_exec_done(&out);
 }
 
+TEST(limits_and_the_length_of_input_survive_the_wire)
+{
+    char *argv[] = {"cat", NULL}, *env[] = {NULL};
+    struct call_exec in = {.flags = EXEC_LIMITS | EXEC_INPUT,
+                           .id = "",
+                           .argv = argv,
+                           .env = env,
+                           .cwd = "/",
+                           .user = "",
+                           .n_limits = 2,
+                           .limits = {{7, 64, 128}, {4, 0, RLIMIT_UNBOUNDED}},
+                           .input_len = 5};
+    struct call_exec out;
+    auto_buf struct buf b;
+    struct wire w;
+
+    buf_init(&b, FRAME_MAX);
+    call_exec_put(&b, &in);
+    wire_init(&w, b.data, b.len);
+    call_exec_get(&w, &out);
+    CHECK(wire_ok(&w) && w.p == w.end);
+    CHECK_INT(out.n_limits, 2);
+    CHECK_INT(out.limits[0].soft, 64);
+    CHECK_INT(out.limits[0].hard, 128);
+    CHECK(out.limits[1].hard == RLIMIT_UNBOUNDED);
+    CHECK_INT(out.input_len, 5);
+    call_exec_done(&out);
+}
+
+TEST(more_limits_than_there_are_cannot_be_read)
+{
+    char *argv[] = {"cat", NULL}, *env[] = {NULL};
+    struct call_exec in = {.flags = EXEC_LIMITS,
+                           .id = "",
+                           .argv = argv,
+                           .env = env,
+                           .cwd = "/",
+                           .user = "",
+                           .n_limits = 1,
+                           .limits = {{7, 64, 128}}};
+    struct call_exec out;
+    auto_buf struct buf b;
+    struct wire w;
+
+    buf_init(&b, FRAME_MAX);
+    call_exec_put(&b, &in);
+    b.data[b.len - 24] = RLIMITS_MAX + 1;
+    wire_init(&w, b.data, b.len);
+    call_exec_get(&w, &out);
+    CHECK(!wire_ok(&w));
+    CHECK_INT(out.n_limits, 0);
+    call_exec_done(&out);
+}
+
 TEST(what_is_kept_of_an_exec_survives_the_wire)
 {
     struct call_kept in = {.id = "ex_a",
@@ -87,6 +141,7 @@ TEST(every_cut_of_a_message_is_refused)
     char *list[] = {"one", "two", NULL};
     struct plan in = {.id = "sbx_1",
                       .hostname = "h",
+                      .nameserver = "10.0.0.1",
                       .layers = list,
                       .binds = list,
                       .work = list,
@@ -383,6 +438,39 @@ TEST(a_log_that_somebody_made_up_is_read_to_its_end)
     CHECK_INT(log_file_look(&l), -ENOENT);
     put_file(dir, "bg_1.state", "short", 5);
     CHECK_INT(log_file_look(&l), -EIO);
+}
+
+TEST(a_change_of_a_file_comes_as_it_went)
+{
+    struct call_change sent = {.kind = CHANGE_RENAME,
+                               .is_dir = 1,
+                               .time_ms = 1767225600000,
+                               .lost = 7,
+                               .path = "/workspace/b",
+                               .from = "/workspace/a"},
+                       got;
+    auto_buf struct buf b = {0};
+    struct wire w;
+
+    buf_init(&b, 1024);
+    call_change_put(&b, &sent);
+    wire_init(&w, b.data, b.len);
+    call_change_get(&w, &got);
+    CHECK(wire_ok(&w));
+    CHECK_INT(got.kind, CHANGE_RENAME);
+    CHECK_INT(got.is_dir, 1);
+    CHECK_INT(got.time_ms, 1767225600000);
+    CHECK_INT(got.lost, 7);
+    CHECK_STR(got.path, "/workspace/b");
+    CHECK_STR(got.from, "/workspace/a");
+    call_change_done(&got);
+    /* And cut anywhere it is not taken for one. */
+    for (size_t n = 0; n < b.len; n++) {
+        wire_init(&w, b.data, n);
+        call_change_get(&w, &got);
+        CHECK(!wire_ok(&w));
+        call_change_done(&got);
+    }
 }
 
 TAP_MAIN

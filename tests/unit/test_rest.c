@@ -4,16 +4,17 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/mode.h"
+#include "functions/channels.h"
 #include "functions/error_codes.h"
+#include "functions/errors.h"
 #include "functions/function.h"
 #include "functions/input.h"
 #include "functions/output.h"
 #include "functions/schema.h"
 #include "rest/auth.h"
-#include "rest/errors.h"
 #include "rest/query.h"
-#include "rest/ratelimit.h"
 #include "rest/rest.h"
 #include "rest/route.h"
 #include "rest/sse.h"
@@ -148,6 +149,8 @@ TEST(query_values_are_read_as_their_field_says)
     CHECK_STR(checked("text=a+b%20c&count=7&flag=true&share=0.25", "", all_types),
               "{\"count\":7,\"flag\":true,\"page\":3,\"share\":0.25,\"text\":\"a b c\"}");
     CHECK_STR(checked("flag=0", "", all_types), "{\"flag\":false,\"page\":3}");
+    CHECK_STR(checked("flag=True", "", all_types), "{\"flag\":true,\"page\":3}");
+    CHECK_STR(checked("flag=null", "", all_types), "{\"page\":3}");
     CHECK_STR(checked("text=7", "", all_types), "{\"page\":3,\"text\":\"7\"}");
     CHECK_STR(checked("env=%7B%22K%22%3A%22v%22%7D", "", all_types),
               "{\"env\":{\"K\":\"v\"},\"page\":3}");
@@ -494,46 +497,6 @@ TEST(the_import_of_a_path_is_guarded)
 
 /* ---- rate ---- */
 
-TEST(a_burst_passes_and_then_requests_wait_for_tokens)
-{
-    struct ratelimit *r = ratelimit_new(60, 3); /* one a second */
-
-    for (int i = 0; i < 3; i++)
-        CHECK_INT(ratelimit_take(r, "a", 100 * SECOND), 0);
-    CHECK_INT(ratelimit_take(r, "a", 100 * SECOND), 1);
-    CHECK_INT(ratelimit_take(r, "a", 100 * SECOND + SECOND / 2), 1);
-    CHECK_INT(ratelimit_take(r, "a", 101 * SECOND), 0);
-    CHECK_INT(ratelimit_take(r, "a", 101 * SECOND), 1);
-    ratelimit_free(r);
-}
-
-TEST(idle_time_never_fills_more_than_a_burst)
-{
-    struct ratelimit *r = ratelimit_new(600, 2);
-
-    CHECK_INT(ratelimit_take(r, "a", 0), 0);
-    CHECK_INT(ratelimit_take(r, "a", 1000000 * SECOND), 0);
-    CHECK_INT(ratelimit_take(r, "a", 1000000 * SECOND), 0);
-    CHECK_INT(ratelimit_take(r, "a", 1000000 * SECOND), 1);
-    ratelimit_free(r);
-}
-
-TEST(keys_have_buckets_of_their_own_and_the_table_is_bounded)
-{
-    struct ratelimit *r = ratelimit_new(1, 1);
-
-    CHECK_INT(ratelimit_take(r, "a", SECOND), 0);
-    CHECK_INT(ratelimit_take(r, "a", SECOND), 60);
-    CHECK_INT(ratelimit_take(r, "b", SECOND), 0);
-    for (int i = 0; i < 10000; i++) {
-        char key[16];
-
-        snprintf(key, sizeof(key), "k%d", i);
-        CHECK_INT(ratelimit_take(r, key, (2 + i) * SECOND), 0);
-    }
-    ratelimit_free(r);
-}
-
 /* ---- errors ---- */
 
 TEST(each_kind_of_error_has_its_status)
@@ -781,9 +744,15 @@ static int check_row(const struct function *f, void *arg)
     CHECK(f->route[0] == '/');
     CHECK(f->run != NULL);
     CHECK(f->help != NULL);
-    if (streams != (f->events != NULL))
+    /* A socket may be plain. */
+    if (f->answer != ANSWER_SOCKET && streams != (f->events != NULL))
         TAP_FAIL("%s: its flags and its events do not agree", f->id);
-    if (!f->gives != (f->answer == ANSWER_EVENTS || f->answer == ANSWER_TAR))
+    /* And the events of one may be all that it gives. */
+    if (f->answer == ANSWER_SOCKET
+            ? !f->gives && !f->events
+            : !f->gives != (f->answer == ANSWER_EVENTS || f->answer == ANSWER_TAR ||
+                            f->answer == ANSWER_CAST || f->answer == ANSWER_DIAL ||
+                            f->answer == ANSWER_PROMETHEUS))
         TAP_FAIL("%s: its flags and its answer do not agree", f->id);
     for (const struct field *field = f->fields; field && field->name; field++)
         check_field(f, field);
@@ -792,6 +761,59 @@ static int check_row(const struct function *f, void *arg)
         if (!path_param(p + 1, strcspn(p + 1, "/")))
             TAP_FAIL("%s: %s has no line in path_params", f->id, p);
     return 0;
+}
+
+TEST(a_token_is_found_among_subprotocols)
+{
+    static const struct {
+        const char *list, *token; /* NULL = there is none */
+    } cases[] = {
+        {"cay, bearer.dG9rZW4", "token"},
+        {"bearer.dG9rZW4,cay", "token"},
+        {"bearer.YS90P34-", "a/t?~>"},
+        {"bearer.", NULL},
+        {"bearer.!", NULL},
+        {"bearer.dG9rZW4=", "token"}, /* with padding too */
+        {"bearer.AAAA", NULL},        /* bytes that no text has */
+        {"Bearer.dG9rZW4", NULL},
+        {"cay", NULL},
+        {"", NULL},
+        {NULL, NULL},
+    };
+    char token[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        bool found = auth_token_of_protocols(cases[i].list, token, sizeof(token));
+
+        CHECK_INT(found, cases[i].token != NULL);
+        if (found)
+            CHECK_STR(token, cases[i].token);
+    }
+    CHECK(!auth_token_of_protocols("bearer.MDEyMzQ1Njc4OTAxMjM0NTY3", token, sizeof(token)));
+    CHECK(auth_token_of_protocols("bearer.MDEyMzQ1Njc4OTAxMjM0", token, sizeof(token)));
+}
+
+TEST(a_channel_has_two_ends_and_the_oldest_goes)
+{
+    json_t *channel = channel_new("sbx_1", "ex_1"), *reader = json_object_get(channel, "reader");
+    const char *id = json_string_value(json_object_get(reader, "channel_id"));
+    const char *key = json_string_value(json_object_get(reader, "access_key"));
+    struct channel_end end;
+    struct err err = {0};
+
+    CHECK_INT(channel_take(id, id, true, &end, &err), -1);
+    CHECK_STR(err.code, "channel_not_found");
+    CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
+    CHECK(!end.taken);
+    CHECK_STR(end.exec_id, "ex_1");
+    CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
+    CHECK(end.taken);
+    CHECK_INT(channel_take(id, key, false, &end, NULL), 0);
+    CHECK(!end.taken);
+    for (int i = 0; i < CHANNELS_MAX; i++)
+        json_decref(channel_new("sbx_2", "ex_2"));
+    CHECK_INT(channel_take(id, key, false, &end, NULL), -1);
+    json_decref(channel);
 }
 
 TEST(every_row_is_complete)

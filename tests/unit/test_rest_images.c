@@ -4,8 +4,11 @@
 #include "engine_world.h"
 #include "http/server.h"
 #include "rest/rest.h"
+#include "service/services.h"
 
 /* The routes of images over a real server and an engine on fakes. */
+
+static struct services no_services;
 
 static struct world world;
 static struct rest *api;
@@ -25,7 +28,7 @@ static void serve(const char *allowed)
     world.config.allowed_images = allowed;
     world_open(&world);
     world_start(&world);
-    api = rest_new(&api_config_of_test, world.engine);
+    api = rest_new(&api_config_of_test, world.engine, &no_services);
     server = http_server_new(&limits, rest_handle, api);
     socket_path = xasprintf("%s/test.sock", world.dir);
     fd = unix_listen(socket_path, 16);

@@ -9,15 +9,20 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "functions/function.h"
 #include "http/server.h"
 #include "rest/rest.h"
 #include "rest/serve.h"
+#include "rest/sse.h"
+#include "service/services.h"
 #include "tap.h"
 
 /* What the REST face does with tasks, by rows of the test's own on a real server. */
 
 #define WORKERS 3
+
+static struct services no_services;
 
 static struct budget memory;
 static struct rest_config config = {.prefix = "sandbox", .streams = &memory};
@@ -85,6 +90,21 @@ static const struct function rows[] = {
     {"test::now", "GET", "/now", NULL, answer_now, NULL, SCOPE_READ},
 };
 
+/* Streams that were silent for a minute after an event: one of events with ids, one without. */
+static void ping(struct http_req *req, bool ids)
+{
+    struct sse s = {.req = req};
+
+    if (ids)
+        CHECK_INT(sse_send_text(&s, "id: a\ndata: 1\n\n", 15), 0);
+    else
+        CHECK_INT(sse_send(&s, json_integer(1)), 0);
+    s.sent_ns -= 60 * 1000000000ll;
+    CHECK_INT(sse_ping(&s), 0);
+    CHECK_INT(sse_send_text(&s, "end", 3), 0);
+    sse_end(&s);
+}
+
 /* ---- the server ---- */
 
 static void handle(struct http_req *req, void *arg)
@@ -92,9 +112,11 @@ static void handle(struct http_req *req, void *arg)
     struct caller caller = {.face = "rest", .scopes = SCOPES_ALL};
 
     (void)arg;
+    if (str_starts(http_req_path(req), "/ping"))
+        ping(req, strcmp(http_req_path(req), "/ping/ids") == 0);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (strcmp(rows[i].route, http_req_path(req)) == 0)
-            serve_call(rest, req, &rows[i], http_req_path(req), &caller);
+            serve_call(rest, req, &rows[i], http_req_path(req), &caller, &(struct rate_state){0});
 }
 
 static void start(void)
@@ -108,7 +130,7 @@ static void start(void)
     folder = xstrdup("/tmp/cay-test-serve-XXXXXX");
     CHECK(mkdtemp(folder));
     socket_path = xasprintf("%s/s", folder);
-    rest = rest_new(&config, NULL);
+    rest = rest_new(&config, NULL, &no_services);
     server = http_server_new(&limits, handle, NULL);
     fd = unix_listen(socket_path, 16);
     CHECK(fd >= 0);
@@ -189,6 +211,15 @@ TEST(an_answer_that_is_waited_for_needs_no_memory_of_streams)
     CHECK(budget_take(&memory, 64 << 20));
     CHECK(answers("/late", "{\"late\":true}"));
     budget_give(&memory, 64 << 20);
+    finish();
+}
+
+/* An id stays in force, so some clients make an event of any empty line behind one. */
+TEST(a_ping_is_no_event)
+{
+    start();
+    CHECK(answers("/ping/ids", "\r\n: ping\n\r\n"));
+    CHECK(answers("/ping", "\r\n: ping\n\n\r\n"));
     finish();
 }
 

@@ -29,9 +29,9 @@ static const struct field a_fields[] = {
 static const struct field b_fields[] = {{"event", FIELD_STRING, .choices = b_word}, {0}};
 static const struct shape a_shape = {"A", a_fields}, b_shape = {"B", b_fields};
 static const struct shape *const events[] = {&a_shape, &b_shape, NULL};
-static const struct shape event_shape = {"Event", .one_of = events};
+static const struct shape happening_shape = {"Event", .one_of = events};
 
-static const struct field list_value = {.type = FIELD_ARRAY, .of = &event_shape};
+static const struct field list_value = {.type = FIELD_ARRAY, .of = &happening_shape};
 static const struct shape list_shape = {"Events", .value = &list_value};
 
 /* "" when it follows the shape, else what is wrong. */
@@ -142,9 +142,9 @@ TEST(a_deviation_is_named)
 
 TEST(an_event_is_told_by_its_word)
 {
-    CHECK_STR(checked(&event_shape, "{\"event\":\"a\"}"), "Event.n is required");
-    CHECK_STR(checked(&event_shape, "{\"event\":\"b\",\"n\":1}"), "Event must not have n");
-    CHECK_STR(checked(&event_shape, "{\"event\":\"c\"}"), "Event must be a Event");
+    CHECK_STR(checked(&happening_shape, "{\"event\":\"a\"}"), "Event.n is required");
+    CHECK_STR(checked(&happening_shape, "{\"event\":\"b\",\"n\":1}"), "Event must not have n");
+    CHECK_STR(checked(&happening_shape, "{\"event\":\"c\"}"), "Event must be a Event");
     CHECK_STR(checked(&list_shape, "[{\"event\":\"b\"},7]"), "Events[1] must be a Event");
 }
 
@@ -191,7 +191,7 @@ TEST(the_configuration_of_a_sandbox_follows_its_shape)
         .name = "n",
         .timeout_s = 60,
         .limits = {.memory_mb = 64, .cpu_millis = 500, .pids = 1, .disk_mb = 64},
-        .network = true,
+        .network = json_true(),
         .workdir = "/",
         .env = json_pack("{s:s}", "A", "b"),
         .metadata = json_pack("{s:s}", "a", "b"),

@@ -1,7 +1,10 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -114,6 +117,30 @@ bool berth_lives(struct native *n, const char *id)
     lives = p.fd >= 0 && poll(&p, 1, 0) == 0;
     (void)pthread_mutex_unlock(&n->lock);
     return lives;
+}
+
+/* If the process lives when the file is open, that was its own number. */
+int berth_open_proc(struct native *n, const char *id, const char *name)
+{
+    struct pollfd p = {.fd = -1, .events = POLLIN};
+    struct berth *b;
+    char path[64];
+    int fd = -ESRCH;
+
+    (void)pthread_mutex_lock(&n->lock);
+    b = find(n, id);
+    p.fd = b ? b->pidfd : -1;
+    if (p.fd >= 0 && b->pid > 0) {
+        (void)snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)b->pid, name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = fd < 0 ? -errno : fd;
+    }
+    if (fd >= 0 && poll(&p, 1, 0) != 0) {
+        (void)close(fd);
+        fd = -ESRCH;
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return fd;
 }
 
 void berth_set_range(struct native *n, struct berth *b, uint32_t slot)

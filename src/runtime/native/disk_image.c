@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -32,6 +33,26 @@ bool image_lock(int image)
     return flock(image, LOCK_EX | LOCK_NB) == 0;
 }
 
+/* Our own threads take turns: all would be given the same device, and all but one ask again. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
+/* The device that is free now; -EBUSY when somebody else was quicker. */
+static int try_attach(int control, int file, char *name, size_t size)
+{
+    struct loop_config config = {
+        .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+    auto_close int loop = -1;
+    int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+    if (n < 0)
+        return -errno;
+    (void)snprintf(name, size, "/dev/loop%d", n);
+    loop = open(name, O_RDWR | O_CLOEXEC);
+    if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
+        return -errno;
+    return steal_fd(loop);
+}
+
 /* A free loop device set up on file: its path is in name. Another program can take the device
  * between asking for it and setting it up, or be at mounting what it was on before; then we ask
  * again. The device keeps the open file, and with it the lock. */
@@ -42,21 +63,13 @@ static int loop_attach(int file, char *name, size_t size)
     if (control < 0)
         return -errno;
     for (int tries = 0; tries < TRIES; tries++) {
-        struct loop_config config = {
-            .fd = (uint32_t)file, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
-        auto_close int loop = -1;
-        int n = ioctl(control, LOOP_CTL_GET_FREE);
+        int loop;
 
-        if (n < 0)
-            return -errno;
-        (void)snprintf(name, size, "/dev/loop%d", n);
-        loop = open(name, O_RDWR | O_CLOEXEC);
-        if (loop < 0)
-            return -errno;
-        if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
-            return steal_fd(loop);
-        if (errno != EBUSY)
-            return -errno;
+        (void)pthread_mutex_lock(&turn);
+        loop = try_attach(control, file, name, size);
+        (void)pthread_mutex_unlock(&turn);
+        if (loop != -EBUSY)
+            return loop;
         (void)poll(NULL, 0, tries < 8 ? 0 : 1 + tries / 8);
     }
     return -EBUSY;

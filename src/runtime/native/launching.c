@@ -124,6 +124,7 @@ int box_park(struct native *n, struct berth *b, struct box *box, struct err *err
         .agent = agent,
         .cgroup_v2 = n->cgroup.ops->v2,
         .hostname = hostname,
+        .nameserver = n->nameserver,
         .cpus = 1,
         .cpu_first = b->slot,
         .cpu_quota = cpu_quota(b),

@@ -293,6 +293,22 @@ static int native_connect(struct runtime *rt, const struct box *box, enum box_ch
     return 0;
 }
 
+static int native_limit(struct runtime *rt, const struct box *box,
+                        const struct sandbox_limits *limits, struct err *err)
+{
+    struct native *n = native_of(rt);
+    struct berth *b = berth_find(n, box->id);
+
+    if (n->cgroup.ops->limit(&n->cgroup, box->id, limits, err) < 0)
+        return -1;
+    if (b) {
+        b->limits.memory_mb = limits->memory_mb;
+        b->limits.cpu_millis = limits->cpu_millis;
+        b->limits.pids = limits->pids;
+    }
+    return 0;
+}
+
 static int native_pause(struct runtime *rt, const struct box *box, bool paused, struct err *err)
 {
     struct native *n = native_of(rt);
@@ -390,6 +406,7 @@ static void native_free(struct runtime *rt)
     free(n->data_dir);
     free(n->run_dir);
     free(n->stage);
+    free(n->nameserver);
     free(n);
 }
 
@@ -409,9 +426,13 @@ static const struct runtime_ops native_ops = {
     .lives = native_lives,
     .connect = native_connect,
     .look = native_look,
+    .limit = native_limit,
     .pause = native_pause,
     .begin_pause = native_begin_pause,
     .stats = native_stats,
+    .net = native_net,
+    .traffic = native_traffic,
+    .io = native_io,
     .room = native_room,
     .unwritten = native_unwritten,
     .disk_bytes = native_disk_bytes,
@@ -448,6 +469,7 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
     n->data_dir = xstrdup(config->data_dir);
     n->run_dir = xstrdup(config->run_dir);
     n->stage = xasprintf("%s/stage", config->run_dir);
+    n->nameserver = config->nameserver ? xstrdup(config->nameserver) : NULL;
     n->launcher = config->launcher_fd;
     (void)pthread_mutex_init(&n->lock, NULL);
     (void)pthread_mutex_init(&n->launcher_lock, NULL);

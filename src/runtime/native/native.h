@@ -9,12 +9,13 @@ struct runtime;
  */
 
 struct native_config {
-    const char *data_dir; /* absolute; sandboxes/<id>.img and scratch/ live below it */
-    const char *run_dir;  /* absolute; <id>/agent.sock, <id>/exec.sock */
-    const char *cgroup;   /* on v2, where its cgroups go; NULL = cgroup.h says */
-    uint64_t memory_mb;   /* of all boxes together; 0 = what the machine can spare */
-    uint32_t pids;        /* the same */
-    int launcher_fd;      /* launcher_start() made it; the runtime's from here on */
+    const char *data_dir;   /* absolute; sandboxes/<id>.img and scratch/ live below it */
+    const char *run_dir;    /* absolute; <id>/agent.sock, <id>/exec.sock */
+    const char *cgroup;     /* on v2, where its cgroups go; NULL = cgroup.h says */
+    uint64_t memory_mb;     /* of all boxes together; 0 = what the machine can spare */
+    uint32_t pids;          /* the same */
+    const char *nameserver; /* for the boxes' /etc/resolv.conf; NULL = the image's own */
+    int launcher_fd;        /* launcher_start() made it; the runtime's from here on */
 };
 
 /* Another launcher takes the place of one that has ended; -1 = there is none for now. Takes the

@@ -38,6 +38,7 @@ struct berth {
 struct native {
     struct runtime runtime;
     char *data_dir, *run_dir, *stage;
+    char *nameserver; /* NULL = none */
     struct cgroup cgroup;
     struct disk *disk;
     int launcher;                  /* -1 = it has ended, and another is to come */
@@ -67,6 +68,8 @@ bool berth_drop(struct native *n, const char *id, uint32_t slot);
 void berth_set_process(struct native *n, struct berth *b, int pidfd);
 /* Does its process live? For any thread at any time, also while another drops it. */
 bool berth_lives(struct native *n, const char *id);
+/* A file of its process in /proc, for reading; -ESRCH when there is none. */
+int berth_open_proc(struct native *n, const char *id, const char *name);
 /* Gives it an id range; BOX_NO_SLOT = none. */
 void berth_set_range(struct native *n, struct berth *b, uint32_t slot);
 void berths_done(struct native *n);
@@ -153,6 +156,12 @@ int native_volume_lease(struct runtime *rt, const char *id, int fd, uint64_t mor
 
 /* ---- look.c ---- */
 
+int native_net(struct runtime *rt, const struct box *box, int *ret_fd, struct err *err);
+int native_traffic(struct runtime *rt, const struct box *box, struct box_traffic *ret,
+                   struct err *err);
+/* ---- io.c ---- */
+
+void native_io(struct runtime *rt, const struct box *box, struct box_io *ret);
 enum box_look native_look(struct runtime *rt, const struct box *box);
 
 /* ---- room.c ---- */

@@ -113,6 +113,7 @@ struct build_request {
     const json_t *args;            /* for ARG: object of strings; NULL = none */
     bool no_cache;                 /* do every step; what comes out is kept as always */
     struct maybe_number memory_mb, cpu_cores, disk_mb, pids; /* of the sandboxes of RUN */
+    const json_t *network;    /* of the sandboxes of RUN, as in a create; NULL = none */
     uint64_t step_timeout_ms; /* of one RUN; 0 = BUILD_STEP_TIMEOUT_MS */
 };
 

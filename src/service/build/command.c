@@ -150,8 +150,8 @@ static bool lacks_network(const char *tail)
     return false;
 }
 
-static int failed(const struct exec_output *end, const struct step_output *o, uint64_t timeout_ms,
-                  struct err *err)
+static int failed(const struct build *b, const struct exec_output *end, const struct step_output *o,
+                  uint64_t timeout_ms, struct err *err)
 {
     if (strcmp(end->reason, "timeout") == 0)
         return err_code(err, ERR_CONFLICT, "build_failed", "it took longer than %llu seconds",
@@ -160,7 +160,10 @@ static int failed(const struct exec_output *end, const struct step_output *o, ui
         return err_code(err, ERR_CONFLICT, "build_failed",
                         "it needed more memory than its sandbox has: give the build more");
     return err_code(err, ERR_CONFLICT, "build_failed", "exit code %d%s", end->exit_code,
-                    lacks_network(o->tail) ? "; a step of a build has no network" : "");
+                    lacks_network(o->tail) ? b->req->network
+                                                 ? "; see what the network of the build allows"
+                                                 : "; a build has no network unless it is given one"
+                                           : "");
 }
 
 static uint64_t step_timeout(const struct build *b)
@@ -194,7 +197,7 @@ static int run_in(struct build *b, const struct stage *s, const struct build_ste
     if (r == 0) {
         r = follow(b, x, o, &end, err);
         if (r == 0 && (end.exit_code != 0 || strcmp(end.reason, "exit") != 0))
-            r = failed(&end, o, req.timeout_ms, err);
+            r = failed(b, &end, o, req.timeout_ms, err);
         engine_exec_close(x);
     }
     for (int i = 0; i < 2; i++)
@@ -219,6 +222,7 @@ static int make_sandbox(struct build *b, const struct stage *s, char ret[ID_SIZE
         .cpu_cores = b->req->cpu_cores,
         .disk_mb = b->req->disk_mb,
         .pids = b->req->pids,
+        .network = b->req->network,
         .metadata = mark,
         .workdir = "/",
     };

@@ -151,6 +151,8 @@ static int build_and_put(struct engine *e, const struct directory *d,
     int r;
 
     build.plan = d->plan;
+    if (!build.network)
+        build.network = json_object_get(d->config, "network");
     if (build_run(e, &build, watch, &result, err) < 0)
         return -1;
     config = d->config ? json_incref(d->config)

@@ -1,0 +1,314 @@
+#include "http/websocket.h"
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <strings.h>
+#include <wslay/wslay.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/server.h"
+
+#define PING_NS    (25 * 1000000000ll)
+#define PATIENCE   3 /* pings without an answer, of one that is listened to */
+#define UNSENT_MAX (64u << 10)
+#define REASON_MAX 123
+#define INPUT_ROOM 8192         /* short messages that came in one piece with another */
+#define READ_MAX   (256u << 10) /* at once, of one that sends without end */
+#define PONGS_MAX  64           /* that wait to be sent while more is read */
+#define FRAMES_MAX 1024         /* of a message; each costs more than the byte that it may hold */
+
+struct websocket {
+    struct websocket_io io;
+    wslay_event_context_ptr wslay;
+    struct buf in;  /* messages that came: u8 is text, u32 length, bytes */
+    size_t at;      /* so much of it was taken */
+    struct buf out; /* frames, until they are handed on together */
+    bool gone;      /* nothing can be read or sent any more */
+    size_t may_read;
+    unsigned frames; /* of the message that comes in */
+    int64_t ping_ns;
+    unsigned unanswered; /* pings */
+};
+
+/* ---- the handshake ---- */
+
+/* 16 bytes in base64. */
+static bool is_key(const char *key)
+{
+    auto_buf struct buf bytes = {0};
+
+    buf_init(&bytes, 32);
+    return key && strlen(key) == 24 && base64_decode(&bytes, key, 24) == 0 && bytes.len == 16;
+}
+
+int websocket_check(struct http_req *req, struct err *err)
+{
+    const char *version = http_req_header(req, "Sec-WebSocket-Version");
+
+    if (!http_upgrade_asked(req, "websocket"))
+        return err_code(err, ERR_INVALID, "upgrade_required",
+                        "this address is a WebSocket: send \"Connection: Upgrade\" and \"Upgrade: "
+                        "websocket\"");
+    if (!version || strcmp(version, "13") != 0) {
+        http_reply_header(req, "Sec-WebSocket-Version", "13");
+        return err_code(err, ERR_INVALID, "bad_websocket", "Sec-WebSocket-Version must be 13");
+    }
+    if (!is_key(http_req_header(req, "Sec-WebSocket-Key")))
+        return err_code(err, ERR_INVALID, "bad_websocket",
+                        "Sec-WebSocket-Key must be 16 bytes in base64");
+    return 0;
+}
+
+bool websocket_list_has(const char *list, const char *protocol)
+{
+    size_t len = strlen(protocol);
+
+    while (list && *list) {
+        size_t n;
+
+        list += strspn(list, " \t,");
+        n = strcspn(list, " \t,");
+        if (n == len && memcmp(list, protocol, len) == 0)
+            return true;
+        list += n;
+    }
+    return false;
+}
+
+void websocket_accept_key(const char *key, char ret[32])
+{
+    static const char tail[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    char both[24 + sizeof(tail)];
+    int n = snprintf(both, sizeof(both), "%.24s%s", key, tail);
+
+    (void)SHA1((const unsigned char *)both, (size_t)n, digest);
+    (void)EVP_EncodeBlock((unsigned char *)ret, digest, sizeof(digest));
+}
+
+/* ---- for wslay ---- */
+
+static ssize_t on_read(wslay_event_context_ptr ctx, uint8_t *data, size_t len, int flags, void *arg)
+{
+    struct websocket *ws = arg;
+    ssize_t n;
+
+    (void)flags;
+    if (!websocket_takes(ws) || ws->may_read == 0 ||
+        wslay_event_get_queued_msg_count(ctx) >= PONGS_MAX) {
+        wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
+        return -1;
+    }
+    n = ws->io.read(ws->io.arg, data, len < ws->may_read ? len : ws->may_read);
+    if (n > 0) {
+        ws->unanswered = 0;
+        ws->may_read -= (size_t)n;
+        return n;
+    }
+    ws->gone |= n < 0;
+    wslay_event_set_error(ctx, n < 0 ? WSLAY_ERR_CALLBACK_FAILURE : WSLAY_ERR_WOULDBLOCK);
+    return -1;
+}
+
+static ssize_t on_write(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags,
+                        void *arg)
+{
+    struct websocket *ws = arg;
+
+    (void)flags;
+    if (buf_add(&ws->out, data, len) == 0)
+        return (ssize_t)len;
+    wslay_event_set_error(ctx, WSLAY_ERR_CALLBACK_FAILURE);
+    return -1;
+}
+
+static void on_frame(wslay_event_context_ptr ctx,
+                     const struct wslay_event_on_frame_recv_start_arg *f, void *arg)
+{
+    struct websocket *ws = arg;
+
+    if (wslay_is_ctrl_frame(f->opcode))
+        return;
+    ws->frames = f->opcode == WSLAY_CONTINUATION_FRAME ? ws->frames + 1 : 1;
+    if (ws->frames <= FRAMES_MAX)
+        return;
+    wslay_event_shutdown_read(ctx);
+    (void)wslay_event_queue_close(ctx, WEBSOCKET_POLICY, NULL, 0);
+}
+
+static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
+                       void *arg)
+{
+    struct websocket *ws = arg;
+    uint32_t len = (uint32_t)m->msg_length;
+    char is_text = m->opcode == WSLAY_TEXT_FRAME;
+
+    (void)ctx;
+    if (wslay_is_ctrl_frame(m->opcode))
+        return;
+    if (buf_add(&ws->in, &is_text, 1) < 0 || buf_add(&ws->in, &len, sizeof(len)) < 0 ||
+        buf_add(&ws->in, m->msg, len) < 0)
+        ws->gone = true; /* more than there can be */
+}
+
+static void flush(struct websocket *ws)
+{
+    if (wslay_event_send(ws->wslay) < 0)
+        ws->gone = true;
+    if (!ws->gone && ws->out.len > 0 && ws->io.write(ws->io.arg, ws->out.data, ws->out.len) < 0)
+        ws->gone = true;
+    buf_done(&ws->out); /* one that is silent holds nothing */
+}
+
+/* ---- the connection ---- */
+
+struct websocket *websocket_new(const struct websocket_io *io, size_t message_max)
+{
+    static const struct wslay_event_callbacks callbacks = {.recv_callback = on_read,
+                                                           .send_callback = on_write,
+                                                           .on_frame_recv_start_callback = on_frame,
+                                                           .on_msg_recv_callback = on_message};
+    struct websocket *ws = xcalloc(1, sizeof(*ws));
+
+    ws->io = *io;
+    ws->ping_ns = mono_ns() + PING_NS;
+    buf_init(&ws->in, message_max + INPUT_ROOM);
+    buf_init(&ws->out, SIZE_MAX / 2); /* what one call sends, which is the sender's to bound */
+    if (wslay_event_context_server_init(&ws->wslay, &callbacks, ws) != 0)
+        abort(); /* out of memory */
+    wslay_event_config_set_max_recv_msg_length(ws->wslay, message_max);
+    return ws;
+}
+
+static ssize_t read_req(void *req, void *data, size_t len)
+{
+    return http_upgraded_read(req, data, len);
+}
+
+static int write_req(void *req, const void *data, size_t len)
+{
+    return http_stream_write(req, data, len);
+}
+
+static size_t unsent_req(void *req)
+{
+    return http_unsent(req);
+}
+
+struct websocket *websocket_accept(struct http_req *req, const char *key, const char *protocol,
+                                   size_t message_max)
+{
+    const struct websocket_io io = {read_req, write_req, unsent_req, req};
+    char accept[32];
+
+    websocket_accept_key(key, accept);
+    http_reply_header(req, "Sec-WebSocket-Accept", accept);
+    if (protocol)
+        http_reply_header(req, "Sec-WebSocket-Protocol", protocol);
+    return http_upgrade(req, "websocket") < 0 ? NULL : websocket_new(&io, message_max);
+}
+
+void websocket_free(struct websocket *ws)
+{
+    if (!ws)
+        return;
+    wslay_event_context_free(ws->wslay);
+    buf_done(&ws->in);
+    buf_done(&ws->out);
+    free(ws);
+}
+
+bool websocket_has_message(const struct websocket *ws)
+{
+    return ws->at < ws->in.len;
+}
+
+bool websocket_takes(const struct websocket *ws)
+{
+    return !ws->gone && !websocket_has_message(ws) && ws->io.unsent(ws->io.arg) < UNSENT_MAX;
+}
+
+size_t websocket_held(const struct websocket *ws)
+{
+    return ws->in.len;
+}
+
+static void take(struct websocket *ws, struct websocket_message *ret)
+{
+    uint32_t len;
+
+    memcpy(&len, ws->in.data + ws->at + 1, sizeof(len));
+    *ret = (struct websocket_message){
+        .is_text = ws->in.data[ws->at], .data = ws->in.data + ws->at + 1 + sizeof(len), .len = len};
+    ws->at += 1 + sizeof(len) + len;
+}
+
+int websocket_next(struct websocket *ws, struct websocket_message *ret)
+{
+    if (!websocket_has_message(ws)) {
+        buf_done(&ws->in);
+        ws->at = 0;
+        ws->may_read = READ_MAX;
+        if (wslay_event_recv(ws->wslay) != 0 && !ws->gone) {
+            wslay_event_shutdown_read(ws->wslay); /* what cannot even be a frame */
+            (void)wslay_event_queue_close(ws->wslay, WEBSOCKET_PROTOCOL, NULL, 0);
+        }
+        flush(ws);
+    }
+    if (websocket_has_message(ws)) {
+        take(ws, ret);
+        return 1;
+    }
+    return ws->gone || !wslay_event_get_read_enabled(ws->wslay) ||
+                   wslay_event_get_close_received(ws->wslay)
+               ? -1
+               : 0;
+}
+
+int websocket_send(struct websocket *ws, bool is_text, const void *data, size_t len)
+{
+    struct wslay_event_msg m = {
+        .opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, .msg = data, .msg_length = len};
+
+    if (ws->gone || wslay_event_queue_msg(ws->wslay, &m) != 0)
+        return -1;
+    flush(ws);
+    return ws->gone ? -1 : 0;
+}
+
+void websocket_close(struct websocket *ws, unsigned code, const char *reason)
+{
+    size_t len = reason ? utf8_cut(reason, strnlen(reason, REASON_MAX)) : 0;
+
+    (void)wslay_event_queue_close(ws->wslay, (uint16_t)code, (const uint8_t *)reason, len);
+    flush(ws);
+}
+
+bool websocket_is_closed(const struct websocket *ws)
+{
+    return ws->gone || wslay_event_get_close_sent(ws->wslay);
+}
+
+int64_t websocket_ping_ns(const struct websocket *ws)
+{
+    return ws->ping_ns;
+}
+
+int websocket_keep_alive(struct websocket *ws, bool listened)
+{
+    static const struct wslay_event_msg ping = {.opcode = WSLAY_PING};
+
+    if (mono_ns() < ws->ping_ns)
+        return 0;
+    ws->ping_ns = mono_ns() + PING_NS;
+    if (listened && ws->unanswered++ >= PATIENCE)
+        return -1;
+    if (ws->io.unsent(ws->io.arg) == 0 && wslay_event_queue_msg(ws->wslay, &ping) == 0)
+        flush(ws);
+    return ws->gone ? -1 : 0;
+}

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct http_req;
+
+/* WebSocket (RFC 6455), the server's side. Frames are libwslay's; no extension is offered, so none
+ * is in use. Nothing here waits: whoever has one calls when bytes may have come.
+ *
+ *  1. What is read is bounded: one message of at most message_max bytes, and what came with it.
+ *     While there is a message that nobody has taken, nothing more is read, and a call reads no
+     more than a piece: one that sends pings or parts of a message without end holds no thread.
+ *  2. What is sent goes to the connection at once, which keeps what the peer does not take. A
+ *     sender looks at how much that is before it sends more (http_unsent), and
+ *     websocket_takes() is false while the answers to a peer's own pings would add to it.
+ *  3. A peer that breaks the rules (frames that are not masked, reserved bits, a text that is not
+ *     UTF-8, a message that is too long or has too many parts) gets a Close that says so, and is
+ read no more. */
+
+#define WEBSOCKET_PROTOCOLS_MAX 1024 /* of the header that names subprotocols */
+
+enum websocket_code {
+    WEBSOCKET_NORMAL = 1000,
+    WEBSOCKET_PROTOCOL = 1002,
+    WEBSOCKET_POLICY = 1008,
+    WEBSOCKET_FAILED = 1011,
+    WEBSOCKET_RESTART = 1012, /* come back in a moment */
+    WEBSOCKET_TOO_SLOW = 4008,
+    WEBSOCKET_TAKEN = 4009, /* somebody else has it */
+};
+
+/* ---- the handshake ---- */
+
+/* Does the request ask for a WebSocket, as the standard says? ERR_INVALID upgrade_required when it
+ * asks for none, bad_websocket when it asks wrongly. Origin is the caller's to look at. */
+int websocket_check(struct http_req *req, struct err *err);
+/* Is that subprotocol in a list of Sec-WebSocket-Protocol? NULL = there is no list. */
+bool websocket_list_has(const char *list, const char *protocol);
+/* For a key that was checked. */
+void websocket_accept_key(const char *key, char ret[32]);
+
+/* ---- the connection ---- */
+
+struct websocket;
+
+struct websocket_io {
+    ssize_t (*read)(void *arg, void *data, size_t len);    /* 0 = none now, -1 = none any more */
+    int (*write)(void *arg, const void *data, size_t len); /* all of it, or -1: it has gone */
+    size_t (*unsent)(void *arg);
+    void *arg;
+};
+
+/* Answers 101 to a request that was checked, whose key this is; protocol NULL = no subprotocol is
+ * chosen. NULL when the client has gone. The request must outlive it. */
+struct websocket *websocket_accept(struct http_req *req, const char *key, const char *protocol,
+                                   size_t message_max);
+/* Over anything else, behind the handshake. */
+struct websocket *websocket_new(const struct websocket_io *io, size_t message_max);
+void websocket_free(struct websocket *ws);
+
+struct websocket_message {
+    bool is_text;
+    const char *data; /* until the next call */
+    size_t len;
+};
+
+/* The next whole message: 1, 0 = none now, -1 = there will be none any more: the peer has closed or
+ * has gone, or was closed because of what it sent. */
+int websocket_next(struct websocket *ws, struct websocket_message *ret);
+/* Has one been read that was not taken? */
+bool websocket_has_message(const struct websocket *ws);
+/* May more be read now? */
+bool websocket_takes(const struct websocket *ws);
+/* What is kept of what the peer has sent. */
+size_t websocket_held(const struct websocket *ws);
+
+/* -1 when the peer has gone, or was told Close. */
+int websocket_send(struct websocket *ws, bool is_text, const void *data, size_t len);
+/* Says Close; a reason is cut to what fits. Nothing is sent after it. */
+void websocket_close(struct websocket *ws, unsigned code, const char *reason);
+bool websocket_is_closed(const struct websocket *ws);
+
+/* When websocket_keep_alive() is to be called next (mono_ns). */
+int64_t websocket_ping_ns(const struct websocket *ws);
+/* Pings a peer that has been silent. -1 when it has not answered for long although it was listened
+ * to. */
+int websocket_keep_alive(struct websocket *ws, bool listened);
