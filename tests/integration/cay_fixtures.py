@@ -6,6 +6,7 @@ import pytest
 
 import cay_shapes
 from cay_harness import CAY, Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
+from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
 
@@ -70,8 +71,9 @@ def answers_follow_their_shapes():
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request):
     """The ledger before and after each test, shared daemon and all."""
-    if "shared" in request.fixturenames:
-        request.getfixturevalue("shared")
+    for name in ("shared", "online"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
     before = Ledger()
     if before != last_good.get("ledger"):
         before = settled_ledger()

@@ -319,7 +319,7 @@ def read_events(response):
             return
         assert line.endswith(b"\n"), f"cut line {line!r}"
         line = line[:-1]
-        if line == b"" or line.startswith(b":"):
+        if line == b"" or line.startswith((b":", b"id: ")):
             continue
         assert line.startswith(b"data: "), line
         assert line.isascii(), line
@@ -358,6 +358,7 @@ class Daemon:
     """`cay serve` with folders of its own. The log goes to a file and is shown when a test fails."""
 
     everyone = []  # all that were made in this session, for the ledger
+    within = ()  # what it is started by, in front of the program
 
     def __init__(self, name="d", env=None, args=(), parent=None):
         self.root = Path(tempfile.mkdtemp(prefix=f"cay-test-{name}-", dir=parent))
@@ -374,7 +375,9 @@ class Daemon:
     def environment(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
         return {**kept, "CAY_DATA": str(self.data), "CAY_RUN": str(self.run), "CAY_REST_PORT": "0",
-                "CAY_POOL": "1", "CAY_POOL_SIZE": WARM, "CAY_LOG_LEVEL": "debug", **self.extra}
+                "CAY_POOL": "1", "CAY_POOL_SIZE": WARM, "CAY_LOG_LEVEL": "debug",
+                "CAY_NETWORK": "false",  # nothing is made in the machine's own namespace; cay_world.py has one of its own
+                **self.extra}
 
     def spawn(self, args=(), **popen):
         """Starts the process and returns the read end of its ready pipe."""
@@ -387,7 +390,7 @@ class Daemon:
             popen.setdefault("stderr", log)
             popen.setdefault("env", self.environment())
             self.process = subprocess.Popen(
-                [CAY, "serve", "--ready-fd", str(write), *self.args, *args], **popen)
+                [*self.within, CAY, "serve", "--ready-fd", str(write), *self.args, *args], **popen)
         os.close(write)
         return ready
 
@@ -522,6 +525,10 @@ class Daemon:
                 with contextlib.closing(self.database()) as db:
                     self.known.update(r[0] for r in db.execute("select id from sandbox"))
 
+    def crossroads(self):
+        """What its gateway has of sandboxes; see OnlineDaemon."""
+        return []
+
     def destroy(self):
         """Removes its sandboxes, ends it and takes its folders away. What is left is the test's find."""
         try:
@@ -574,6 +581,7 @@ class Ledger:
             "folders": self.folders(),
             "images": self.images(),
             "documents": self.documents(),
+            "crossroads": collections.Counter(what for daemon in Daemon.everyone for what in daemon.crossroads()),
         }
         self.items.update(self.processes())
         self.items["daemon fds"] = self.daemon_fds()
@@ -632,10 +640,11 @@ class Ledger:
         return out
 
     def documents(self):
-        """What snapshots, volumes, templates and builds are known by, with their disks, and what is half-written."""
+        """What snapshots, volumes, templates, builds and networks are known by, with their disks and logs, and what is
+        half-written."""
         out = collections.Counter()
         for daemon in Daemon.everyone:
-            for part in ("snapshots", "volumes", "templates", "builds", "pool"):
+            for part in ("snapshots", "volumes", "templates", "builds", "pool", "networks", "netlog"):
                 for top, _, names in os.walk(daemon.data / part):
                     out.update(normal(os.path.join(top, name)) for name in names)
         return out
@@ -720,13 +729,14 @@ def wait_for_ledger(before, timeout=15):
 
 
 def settled_ledger(timeout=10):
-    """The ledger once two looks in a row agree: pools are full again."""
+    """The ledger once two looks in a row agree: pools are full again, and links of sandboxes that went are gone."""
     deadline = time.monotonic() + timeout
     last = Ledger()
     while time.monotonic() < deadline:
         time.sleep(0.1)
         now = Ledger()
-        if now == last:
+        at = now.items["crossroads"]
+        if now == last and at["link"] == at["element of policy4"]:  # which go first
             return now
         last = now
     return last

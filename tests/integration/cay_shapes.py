@@ -183,7 +183,9 @@ class Answer:
 
 
 def below(prefix, path):
-    """What the router looks for; /openapi.json is served outside of the prefix too."""
+    """What the router looks for; /openapi.json and metrics for Prometheus are served outside of the prefix too."""
+    if path == "/metrics" and prefix:
+        return "/metrics/prometheus"
     return path[len(prefix):] if path.startswith(prefix + "/") else path
 
 

@@ -116,6 +116,14 @@ def test_create_exec_ls_inspect_kill(run, api):
     assert run("kill", "--yes", id).returncode == 1
 
 
+def test_exec_takes_limits_as_docker_does(run, box):
+    done = run("exec", "--ulimit", "nofile=32:64", "--ulimit", "core=0", box, "ulimit -Sn; ulimit -Hn; ulimit -c")
+    assert done.stdout == b"32\n64\n0\n"
+    for wrong in ("nofile", "nofile=", "nofile=x", "nofile=1:", "files=3", "=3"):
+        refused = run("exec", "--ulimit", wrong, box, "true")
+        assert refused.returncode == 2 and b"--ulimit" in refused.stderr, wrong
+
+
 def test_exit_codes_are_those_of_shells(run, box):
     for code in (0, 1, 3, 255):
         assert run("exec", box, f"exit {code}").returncode == code
@@ -175,6 +183,23 @@ def test_wrong_usage_is_2_and_helps(run):
         assert done.stdout == b"" or not words, words
         if words:
             assert done.stderr
+
+
+def test_flags_that_are_no_text_are_refused(run, api, box):
+    """Left out, they would have meant something else: a token for all sandboxes."""
+    odd = os.fsdecode(b"\xff")
+    for args in (("token", "create", "--scope", "read", "--sandbox", odd),
+                 ("token", "create", "--scope", "read", odd),
+                 ("webhook", "create", "--topic", odd, "https://a.example"),
+                 ("webhook", "create", "--sandbox", odd, "https://a.example"),
+                 ("context", "create", "--import", odd, box),
+                 ("code", "-c", odd, box), ("code", "-w", odd, "-c", "1", box)):
+        done = run(*args)
+        assert done.returncode == 2 and b"UTF-8" in done.stderr, done
+    assert not api.get("/tokens").ok()["tokens"] and not api.get("/webhooks").ok()["webhooks"]
+    assert b"No such file" in run("create", "--env-file", "/none/" + odd).stderr  # a name of this machine
+    done = run("alert", "set", box, "cpu", "nan")
+    assert done.returncode == 2 and b"nan" in done.stderr
 
 
 def test_stdout_and_stderr_stay_apart(run, box):

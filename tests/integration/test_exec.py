@@ -1,5 +1,7 @@
 """Commands that the caller waits for."""
 
+import base64
+import hashlib
 import signal
 import threading
 
@@ -49,6 +51,23 @@ def test_an_array_whose_program_cannot_start_is_an_error_with_a_code(api, box):
     api.try_exec(box, ["no-such-program-here"]).failed(400, "command_not_found")
     api.sh(box, "echo hello > /tmp/plain")
     api.try_exec(box, ["/tmp/plain"]).failed(400, "not_executable")
+
+
+@pytest.mark.parametrize("how", ["", "/stream", "/background"])
+def test_a_command_that_cannot_start_says_why_and_where(api, box, how):
+    def said(command, **fields):
+        failed = api.post(f"/sandboxes/{box}/exec{how}", {"command": command, **fields})
+        failed.failed((400, 413))
+        return tuple(failed.json.get(key) for key in ("kind", "stage", "errnoName"))
+
+    api.sh(box, "echo hello > /tmp/plain; printf '\\1\\2\\3' > /tmp/odd; chmod +x /tmp/odd")
+    assert said(["no-such-program-here"]) == ("not_found", "exec", "ENOENT")
+    assert said(["/tmp/plain"]) == ("permission_denied", "exec", "EACCES")
+    assert said(["/tmp/odd"]) == ("not_executable", "exec", "ENOEXEC")
+    assert said("true", cwd="/no/where") == ("bad_cwd", "cwd", "ENOENT")
+    assert said("true", user="nobody-at-all")[:2] == ("user_setup_failed", "user")
+    assert said("true", rlimits=[{"resource": "nofile", "soft": 1, "hard": -1}]) == ("resource_limit", "rlimit", "EPERM")
+    assert said("") == (None, None, None)
 
 
 @pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "INT"])
@@ -116,6 +135,51 @@ def test_bytes_that_are_not_utf8_still_make_valid_json(api, box):
 
 def test_stdin_is_empty(api, box):
     assert api.sh(box, "cat; echo done") == "done\n"
+
+
+def test_a_command_can_be_given_its_input(api, box):
+    assert api.sh(box, "cat", stdin="grüß dich\n") == "grüß dich\n"
+    assert api.sh(box, "wc -c", stdin="") == "0\n"
+    data = bytes(range(256)) * 4096
+    sent = base64.b64encode(data).decode()
+    assert api.sh(box, "sha256sum", stdin=sent, stdinEncoding="base64").split()[0] == hashlib.sha256(data).hexdigest()
+    api.try_exec(box, "cat", stdin=sent + "AAAA", stdinEncoding="base64").failed(400, text="stdin")
+    api.try_exec(box, "cat", stdin="x" * ((1 << 20) + 1)).failed(413, text="stdin")
+    api.try_exec(box, "cat", stdin="a b", stdinEncoding="base64").failed(400, "bad_base64")
+
+
+def test_input_that_nobody_reads_holds_up_nobody(api, box):
+    assert api.exec(box, "exit 3", stdin="x" * (1 << 20))["exitCode"] == 3
+    api.try_exec(box, "sleep 1000", stdin="x" * (1 << 20), timeout=0.5).failed(408)
+    wait_until(lambda: not [p for p in api.processes(box) if "sleep" in p["command"]])
+
+
+def test_a_background_command_can_be_given_its_input(api, box):
+    started = api.post(f"/sandboxes/{box}/exec/background", {"command": "cat > /tmp/in", "stdin": "later\n"}).ok()
+    wait_until(lambda: not api.get(f"/exec/background/{started['id']}/status").ok()["running"])
+    assert api.sh(box, "cat /tmp/in") == "later\n"
+
+
+def test_a_command_has_the_limits_that_are_asked_for(api, box):
+    limits = [{"resource": "nofile", "soft": 64, "hard": 128}, {"resource": "fsize", "soft": 4096}]
+    assert api.sh(box, "ulimit -Sn; ulimit -Hn", rlimits=limits) == "64\n128\n"
+    assert api.sh(box, "ulimit -Sn", rlimits=limits, user="nobody") == "64\n"
+    done = api.exec(box, ["head", "-c", "8192", "/dev/zero"], rlimits=limits)
+    assert done["exitCode"] == 0  # a pipe is no file
+    assert api.exec(box, "exec head -c 8192 /dev/zero >/tmp/limited", rlimits=limits)["exitCode"] == 128 + signal.SIGXFSZ
+    assert api.sh(box, "ulimit -Sn") != "64\n"
+
+
+@pytest.mark.parametrize("limits", [[{"resource": "files", "soft": 1}], [{"resource": "core"}], [{"soft": 1}],
+                                    [{"resource": "core", "soft": -2}], [{"resource": "core", "soft": 2, "hard": 1}],
+                                    [{"resource": "core", "soft": 0}] * 2])
+def test_what_is_not_a_limit_is_refused(api, box, limits):
+    api.try_exec(box, "true", rlimits=limits).failed(400, "invalid")
+
+
+def test_no_limit_is_raised_above_the_sandboxs(api, box):
+    api.try_exec(box, "true", rlimits=[{"resource": "nofile", "soft": 1, "hard": -1}]).failed(400, "bad_rlimit", text="nofile")
+    assert "1\n" != api.sh(box, "ulimit -Hn")
 
 
 def test_env_and_user_of_one_command(api, box):

@@ -45,6 +45,7 @@ STEPS = [
     "attach the root filesystem",
     "bind the host's folders",
     "show /etc/hosts",
+    "show /etc/resolv.conf",
     "move /proc, /sys and /dev",
     "limit /dev/shm",
     "mount volumes",

@@ -41,6 +41,60 @@ def test_empty_files_and_names_with_odd_characters(api, box):
     assert names == {"a b", "a'b", 'a"b', "a\nb", "-rf", "ü漢", "a..b", "$(x)", "*"}
 
 
+def test_a_part_of_a_file_can_be_read(api, box):
+    data = bytes(range(256)) * 2000
+    api.upload(box, "bytes", data)
+    for offset, limit in ((0, 1), (1, 1000), (255_999, 70_000), (511_999, 5), (512_000, 5), (600_000, 1)):
+        assert api.download(box, "bytes", offset=offset, limit=limit) == data[offset:offset + limit]
+    assert api.download(box, "bytes", offset=300_000) == data[300_000:]
+    raw = api.call("POST", f"/sandboxes/{box}/files/download", {"path": "bytes", "offset": 5, "limit": 7},
+                   headers={"Accept": "application/octet-stream"})
+    assert raw.body == data[5:12] and raw.headers["Content-Length"] == "7"
+    api.write(box, "lines", "one\ntwo\n")
+    assert api.read(box, "lines", offset=4) == "two\n" and api.read(box, "lines", limit=3) == "one"
+    assert api.read(box, "/proc/version", anywhere=True, limit=5) == "Linux"
+    assert api.read(box, "lines", offset=8) == ""
+    for wrong in ({"offset": -1}, {"limit": 0}, {"limit": -1}, {"offset": "x"}):
+        api.file(box, "read", path="lines", **wrong).failed(400)
+
+
+def test_files_and_folders_are_copied(api, box):
+    api.sh(box, "mkdir -p d/e; echo one > d/e/f; chmod 640 d/e/f; ln -s e d/l; echo two > g")
+    assert api.file(box, "copy", **{"from": "g", "to": "new/h"}).ok() == {"success": True}
+    api.file(box, "copy", **{"from": "d", "to": "copy"}).ok()
+    assert api.sh(box, "cat new/h copy/e/f; stat -c %a copy/e/f; readlink copy/l") == "two\none\n640\ne\n"
+    api.file(box, "copy", **{"from": "g", "to": "new/h"}).failed(409, "conflict")
+    api.sh(box, "echo three > g")
+    api.file(box, "copy", **{"from": "g", "to": "new/h", "replace": True}).ok()
+    assert api.read(box, "new/h") == "three\n"
+    api.file(box, "copy", **{"from": "d", "to": "d/e/inside"}).failed(400)
+    api.file(box, "copy", **{"from": "missing", "to": "x"}).failed(404, "file_not_found")
+    api.file(box, "copy", **{"from": "/etc/passwd", "to": "x"}).failed(400, "path_traversal")
+    api.file(box, "copy", **{"from": "/etc/passwd", "to": "x", "anywhere": True}).ok()
+
+
+def test_a_copy_that_fails_leaves_what_there_was(api, box):
+    api.sh(box, "mkdir -p from to && echo new > from/a && echo old > to/b && "
+                "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"from/z\")'")  # which nobody can copy
+    for there in ({"to": "to", "replace": True}, {"to": "nowhere"}):
+        assert api.file(box, "copy", **{"from": "from"}, **there).status >= 400
+    assert api.sh(box, "cat to/b; ls -A") == "old\nfrom\nto\n"
+
+
+def test_links_are_made_and_told(api, box):
+    api.write(box, "file", "x")
+    api.file(box, "symlink", path="in/link", target="../file").ok()
+    assert api.read(box, "in/link") == "x"
+    said = api.file(box, "info", path="in/link").ok()
+    assert said["isSymlink"] and said["target"] == "../file" and said["mode"] == "0777"
+    listed = {f["name"]: f for f in api.file(box, "list", path="in").ok() + api.file(box, "list").ok()}
+    assert listed["link"]["isSymlink"] and listed["link"]["target"] == "../file"
+    assert not listed["file"]["isSymlink"] and "target" not in listed["file"] and listed["file"]["mode"] == "0644"
+    api.file(box, "symlink", path="file", target="x").failed(409, "conflict")
+    api.file(box, "symlink", path="file", target="/nowhere", replace=True).ok()
+    assert api.sh(box, "readlink file") == "/nowhere\n"
+
+
 def test_reading_what_is_not_there_is_not_found(api, box):
     api.file(box, "read", path="missing").failed(404)
     api.file(box, "download", path="missing").failed(404)

@@ -308,11 +308,10 @@ def test_a_sandbox_that_runs_on(hands):
 
 
 def test_words_and_flags_of_other_tools_are_answered(hands):
-    for word, hint in (("ssh web", "exec -it ID bash"), ("shell web", "exec -it ID bash"),
+    for word, hint in (("ssh web", "cay shell ID"),
                        ("push x", "image export"), ("login", "--password-stdin"),
                        ("imge ls", 'did you mean "image"'), ("restart web", "cay start"),
-                       ("run -p 80:80 host true", "not published"),
-                       ("run --network host host true", "no network"), ("create --pids 9", "processes"),
+                       ("run --network host host true", "host.cay.internal"), ("create --pids 9", "processes"),
                        ("create --disk 1", "64 to 1048576 MB"), ("kill -9 web 3", "-s KILL"),
                        ("kill -KILL web 3", "-s KILL"), ("file download web a", "cay cp"), ("ls --json=yes", "no value"), ("cp --json a b", "--json")):
         assert hint in hands.do(f"cay {word}", status=2), word

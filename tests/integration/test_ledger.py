@@ -3,6 +3,7 @@
 import os
 
 from cay_harness import Ledger, settled_ledger, wait_until
+from cay_world import needs_network
 
 
 def test_the_ledger_sees_each_kind_of_thing(own):
@@ -19,6 +20,27 @@ def test_the_ledger_sees_each_kind_of_thing(own):
         wait_until(lambda: {"cgroups", "ids", "processes", "namespaces"} <= grown(), 10,
                    "one more of each kind")
         api.remove(id)
+
+
+@needs_network
+def test_the_ledger_sees_what_a_network_leaves(online_of):
+    own = online_of().start()
+    with own.api() as api:
+        api.remove(api.create(network=True)["id"])  # its gateway is there now
+        wait_until(lambda: not own.crossroads(), 10, "it to be gone")
+        before = settled_ledger()
+        id, net = api.create(network=True)["id"], api.post("/networks", {"name": "led"}).ok()["id"]
+        api.post(f"/networks/{net}/connect", {"sandboxId": id}).ok()
+        api.exec(id, "curl -s --max-time 5 http://10.0.0.1/")
+        wait_until(lambda: list((own.data / "netlog").iterdir()), 10, "a line for what was refused")
+        after = Ledger()
+        kinds = after.items["crossroads"] - before.items["crossroads"]
+        assert {"link", "route", "element of policy4"} <= set(kinds), kinds
+        new = after.items["documents"] - before.items["documents"]
+        assert {path.split("/")[-2] for path in new} == {"networks", "netlog"}, new
+        api.remove(id)
+        api.delete(f"/networks/{net}").ok()
+        wait_until(lambda: Ledger() == before, 20, "all of it to go")
 
 
 def test_the_ledger_sees_what_is_in_the_image_store(own):

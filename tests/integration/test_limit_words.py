@@ -78,6 +78,33 @@ def too_many_templates(api, own):
     return api.post("/templates", {"name": "b", "config": {"image": "host"}})
 
 
+def too_many_networks(api, own):
+    api.post("/networks", {"name": "a"}).ok()
+    return api.post("/networks", {"name": "b"})
+
+
+def too_many_tokens(api, own):
+    api.post("/tokens", {"scopes": ["read"]}).ok()
+    return api.post("/tokens", {"scopes": ["read"]})
+
+
+def too_many_webhooks(api, own):
+    api.post("/webhooks", {"url": "https://hooks.example.com/", "topics": ["never"]}).ok()
+    return api.post("/webhooks", {"url": "https://hooks.example.com/"})
+
+
+def too_many_ports(api, own):
+    id = api.create()["id"]
+    replies = (api.post(f"/sandboxes/{id}/ports", {"containerPort": n, "hostPort": 0}) for n in range(1, 200))
+    return next(reply for reply in replies if reply.status != 200)
+
+
+def too_many_jobs(api, own):
+    id = api.create()["id"]
+    api.post(f"/sandboxes/{id}/exec/queue", {"command": "true", "delay": 60}).ok()
+    return api.post(f"/sandboxes/{id}/exec/queue", {"command": "true"})
+
+
 # Who meets it, with which settings, the status, the code, and what the text has in it.
 MET = [
     (too_many, {"CAY_MAX_SANDBOXES": 1}, 429, "sandbox_limit", "CAY_MAX_SANDBOXES"),
@@ -94,6 +121,12 @@ MET = [
     (too_many_snapshots, {"CAY_MAX_SNAPSHOTS": 1}, 429, "snapshot_limit", "CAY_MAX_SNAPSHOTS"),
     (too_many_volumes, {"CAY_MAX_VOLUMES": 1}, 429, "volume_limit", "CAY_MAX_VOLUMES"),
     (too_many_templates, {"CAY_MAX_TEMPLATES": 1}, 429, "template_limit", "CAY_MAX_TEMPLATES"),
+    (too_many_networks, {"CAY_MAX_NETWORKS": 1}, 429, "network_limit", "CAY_MAX_NETWORKS"),
+    (too_many_tokens, {"CAY_MAX_TOKENS": 1}, 429, "token_limit", "CAY_MAX_TOKENS"),
+    (too_many_webhooks, {"CAY_MAX_WEBHOOKS": 1}, 429, "webhook_limit", "CAY_MAX_WEBHOOKS"),
+    (too_many_ports, {}, 429, "port_limit", "remove some"),
+    (too_many_jobs, {"CAY_QUEUE_SANDBOX_MAX": 1}, 429, "queue_full", "CAY_QUEUE_SANDBOX_MAX"),
+    (too_many_jobs, {"CAY_QUEUE_MAX": 1}, 429, "queue_full", "CAY_QUEUE_MAX"),
 ]
 
 # Met in test_limits.py, which fills the machine's share.
@@ -104,13 +137,17 @@ FIXED = {
     "busy": "comes again", "limit": "uses exec with detach", "sandbox_busy": "comes again",
     "too_many_streams": "closes some", "image_limit": "prunes", "pull_limit": "comes again",
     "too_many_layers": "flattens the image", "bad_config": "has a damaged image", "bad_image": "has a damaged image",
-    "mount_limit": "mounts less", "pool_limit": "removes a profile", "too_many_steps": "joins steps",
-    "context_too_large": "ignores files",
+    "mount_limit": "mounts less", "pool_limit": "removes a profile", "context_limit": "removes some", "too_many_steps": "joins steps",
+    "context_too_large": "ignores files", "answer_too_large": "asks the port itself, which streams",
+    "alert_limit": "deletes an alert",
+    "watch_limit": "begins further down, or ends some",
+    "courier_busy": "comes again",
+    "network_full": "has a larger CAY_NET_POOL", "event_too_large": "puts less into an event",
 }
 
 # Not limits, but trouble: 503.
-TROUBLE = {"unavailable", "launcher_lost", "agent_lost", "agent_timeout", "cancelled", "digest_mismatch",
-           "image_pull_failed"}
+TROUBLE = {"unavailable", "no_capacity", "launcher_lost", "agent_lost", "agent_timeout", "cancelled", "digest_mismatch",
+           "image_pull_failed", "gateway_down", "gateway_failed", "port_closed", "bad_answer"}
 
 
 @pytest.mark.parametrize("meet, env, status, code, says", MET, ids=[row[0].__name__ for row in MET])

@@ -8,7 +8,7 @@ from cay_harness import CAY, REPO
 PAGE = (REPO / "docs/limits.md").read_text()
 
 # Numbers, but no limits.
-NO_LIMITS = {"CAY_REST_PORT", "CAY_POOL", "CAY_POOL_SIZE"}
+NO_LIMITS = {"CAY_REST_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_ALERT_INTERVAL", "CAY_METRICS_INTERVAL"}
 
 # The program's own: row, macro and the file that has it.
 OWN = [
@@ -23,6 +23,7 @@ OWN = [
     ("log of one in the background", "EXEC_LOG_MAX", "engine/exec_internal.h"),
     ("background commands of a sandbox in its life", "STORE_EXECS_MAX", "store/store.h"),
     ("callers that follow one command", "WATCHERS_MAX", "agent/kept.h"),
+    ("a terminal's recording", "RECORDING_MAX", "proto/call.h"),
     ("how many on one machine, of all daemons", "ID_RANGES", "runtime/native/id_ranges.h"),
     ("names of images", "NAMES_MAX", "image/image_internal.h"),
     ("pulls at once", "PULLS_MAX", "engine/pulls.c"),
@@ -32,6 +33,8 @@ OWN = [
     ("builds at once", "BUILDS_MAX", "service/build/run.c"),
     ("sandboxes of one fork", "FORK_MAX", "engine/snapshots.h"),
     ("a volume, MB", "VOLUME_MB_MIN", "model/mount.h"),
+    ("alerts of a sandbox", "ALERTS_MAX", "service/alerts.h"),
+    ("times that they fired which are kept", "ALERT_HISTORY_MAX", "service/alerts.h"),
     ("a volume, MB", "VOLUME_MB_MAX", "model/mount.h"),
     ("a JSON body", "BODY_MAX", "rest/serve.c"),
     ("a JSON body", "JSON_BODY_MAX", "functions/files.c"),

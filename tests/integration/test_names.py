@@ -228,8 +228,12 @@ def test_every_route_takes_names(api, make):
     api.remove(api.create(name="went")["id"])
     seen = 0
     for method, path, body in routes():
-        path = path.replace("{execId}", "ex_" + "0" * 24)
-        how = {"headers": {"Connection": "Upgrade", "Upgrade": "cay-exec"}} if "attach" in path else {}
+        path = path.replace("{execId}", "ex_" + "0" * 24).replace("{port}", "80")
+        path += {("GET", "explain"): "?host=a.test", ("DELETE", "ports"): "?containerPort=80"}.get(
+            (method, path.split("/")[-1]), "")
+        to = "cay-exec" if "attach" in path else "cay-dial" if "/dial/" in path else "websocket" if path.endswith("/ws") else None
+        how = {"headers": {"Connection": "Upgrade", "Upgrade": to, "Sec-WebSocket-Version": "13",
+                           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}} if to else {}
         api.call(method, path.replace("{sandboxId}", "namesake"), body, **how).failed(409, "name_ambiguous")
         api.call(method, path.replace("{sandboxId}", "went"), body, **how).failed(404, "sandbox_removed")
         seen += 1

@@ -32,8 +32,12 @@ def test_the_package_is_installed_used_and_removed(fresh, package):
     files = fresh.run("dpkg -L cay").split()
     for path in ("/usr/bin/cay", "/etc/default/cay", "/usr/lib/systemd/system/cay.service",
                  "/usr/lib/systemd/system/cay-sandboxes.service", "/usr/share/man/man1/cay.1.gz",
-                 "/usr/share/bash-completion/completions/cay", "/usr/share/zsh/site-functions/_cay"):
+                 "/usr/share/bash-completion/completions/cay", "/usr/share/zsh/site-functions/_cay",
+                 "/usr/include/cay.h", "/usr/share/man/man3/libcay.3.gz"):
         assert path in files, path
+    library = next(path for path in files if path.endswith("/libcay.so.0"))
+    assert "libcay.so.0 " in fresh.run("/sbin/ldconfig -p"), "who starts a program with it finds it"
+    assert library.replace("libcay.so.0", "pkgconfig/libcay.pc") in files
     assert "/etc/default/cay" in fresh.run("dpkg-query -W -f '${Conffiles}' cay")
     assert fresh.run("getent group cay").startswith("cay:x:")
     assert "ExecStart=/usr/bin/cay serve" in (fresh.root / "usr/lib/systemd/system/cay.service").read_text()

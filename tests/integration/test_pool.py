@@ -1,7 +1,9 @@
 """The warm pool: boxes that are up before somebody asks for them."""
 
+import contextlib
 import os
 import random
+import select
 import signal
 import sqlite3
 import threading
@@ -23,6 +25,17 @@ def waiting(daemon):
 def agents(id):
     """Processes of a box: in its cgroups."""
     return [int(pid) for pid in pids() if id in read_text(f"/proc/{pid}/cgroup")]
+
+
+def kill_all(pids):
+    """Returns when the kernel says that they have ended: they leave their cgroups before that."""
+    ends = [os.pidfd_open(pid) for pid in pids]
+    for end in ends:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(end, signal.SIGKILL)
+    for end in ends:
+        assert select.select([end], [], [], 30)[0]
+        os.close(end)
 
 
 def full(api, n=None):
@@ -88,12 +101,7 @@ def test_a_box_whose_agent_is_gone_is_replaced(pooled):
         full(api)
         before = waiting(pooled)
         for id in before:
-            for pid in agents(id):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            wait_until(lambda id=id: not agents(id), what="its end")
+            kill_all(agents(id))
         id = api.create()["id"]
         assert id not in before and api.sh(id, "echo on") == "on\n"
         full(api)
@@ -249,7 +257,7 @@ def test_the_command_line_adds_lists_and_removes_profiles(pooled):
     with pooled.api() as api:
         id = do("add", "--size", "1", "-m", "128", "host").strip()
         row = next(line for line in do("ls").splitlines() if line.startswith(id))
-        assert row.split()[1:5] == ["host", "-", "128", "MB"]
+        assert row.split()[1:6] == ["host", "-", "-", "128", "MB"]
         full(api, 3)
         assert do("rm", id) == id + "\n"
         assert id not in do("ls", "--json")

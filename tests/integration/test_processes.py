@@ -1,5 +1,7 @@
 """Processes as the sandbox sees them, metrics, health."""
 
+import time
+
 import pytest
 
 from cay_harness import wait_until
@@ -78,6 +80,23 @@ def test_metrics_of_a_sandbox(api, make):
     assert m["sandboxId"] == id and m["memoryLimitMb"] == 256 and m["pids"] >= 1
     assert isinstance(m["pids"], int) and isinstance(m["networkRxBytes"], int)
     assert m["cpuPercent"] >= 0 and m["memoryUsageMb"] >= 0
+
+
+def test_metrics_count_what_goes_to_the_disk_and_comes_from_it(api, make):
+    """Also of commands that have ended, whoever waited for them."""
+    id = make(disk=128)["id"]
+    before = api.get(f"/sandboxes/{id}/metrics").ok()
+    api.sh(id, "(dd if=/dev/zero of=/root/x bs=1M count=8 conv=fsync; dd if=/root/x of=/dev/null bs=1M iflag=direct) 2>/dev/null &"
+               " wait")
+    after = api.get(f"/sandboxes/{id}/metrics").ok()
+    for name in ("diskReadBytes", "diskWriteBytes"):
+        assert after[name] - before[name] >= 8 << 20
+    assert after["cpuTimeNs"] > before["cpuTimeNs"] > 0 and after["diskLimitBytes"] == 128 << 20
+    assert after["startedAt"] <= time.time() * 1000 + 1000
+    wait_until(lambda: api.get(f"/sandboxes/{id}/metrics").ok().get("diskUsedBytes", 0) >= 8 << 20)
+    api.post(f"/sandboxes/{id}/stop", {}).ok()
+    stopped = api.get(f"/sandboxes/{id}/metrics").ok()
+    assert stopped["diskWriteBytes"] == 0 and "startedAt" not in stopped
 
 
 def test_metrics_show_what_is_used(api, make):

@@ -3,6 +3,8 @@ registry, so their types and their requests are written down here."""
 
 import pytest
 
+from cay_harness import wait_until
+
 TEXT, NUMBER = str, int
 OPTIONAL_TEXT = (str, type(None))
 SANDBOX = {"id": TEXT, "name": TEXT, "image": TEXT, "status": TEXT, "createdAt": NUMBER, "expiresAt": NUMBER}
@@ -44,6 +46,18 @@ def test_snapshots_restores_and_clones(api, make, unnamed):
             api.remove(clone["id"])
 
 
+def test_lists_begin_with_the_newest(api, box):
+    """No such client asks for a second page."""
+    for path, key, bodies in ((f"/sandboxes/{box}/snapshots", "snapshots", [{}, {}]),
+                              ("/volumes", "volumes", [{"name": "a"}, {"name": "b"}]),
+                              ("/webhooks", "webhooks", [{"url": "https://a.example", "topics": ["none"]}, {"url": "https://b.example", "topics": ["none"]}])):
+        made = [post(api, path, body)["id"] for body in bodies]
+        listed = [one["id"] for one in api.get(path).ok()[key]]
+        for id in made:
+            api.delete(f"/{key}/{id}").ok()
+        assert [id for id in listed if id in made] == made[::-1], path
+
+
 @pytest.mark.parametrize("driver", [{}, {"driver": None}, {"driver": "local"}])
 def test_volumes(api, box, driver):
     volume = read(VOLUME, post(api, "/volumes", {"name": "typed", **driver}))
@@ -79,3 +93,51 @@ def test_who_waits_30_seconds_is_told_that_a_sandbox_is_not_ready(shared, api):
             shared.apis.remove(patient)
     finally:
         api.delete(f"/templates/{mine['id']}").ok()
+
+
+BACKGROUND = {"id": TEXT, "sandboxId": TEXT, "command": TEXT, "pid": (int, type(None)), "running": bool, "exitCode": (int, type(None)),
+              "startedAt": NUMBER, "finishedAt": (int, type(None))}
+FILE_META = {"path": TEXT, "size": NUMBER, "permissions": TEXT, "owner": TEXT, "group": TEXT, "isDirectory": bool, "isSymlink": bool,
+             "modifiedAt": NUMBER}
+WORKER = {"workerId": TEXT, "hostname": TEXT, "activeSandboxes": NUMBER, "maxSandboxes": NUMBER, "cpuPercent": (int, float),
+          "lastHeartbeat": NUMBER}
+
+
+def test_commands_in_the_background(api, box):
+    path = f"/sandboxes/{box}/exec"
+    begun = read(BACKGROUND, post(api, f"{path}/background", {"command": "echo said; exec sleep 1000"}))
+    assert begun["running"] is True and begun["command"] == "echo said; exec sleep 1000"
+    logs = wait_until(lambda: (said := api.get(f"/exec/background/{begun['id']}/logs?cursor=0").ok())["output"] and said)
+    assert logs == {"output": "said\n", "cursor": 5}
+    assert post(api, f"{path}/interrupt", {"pid": begun["pid"]})["success"] is True
+    ended = wait_until(lambda: not (now := api.get(f"/exec/background/{begun['id']}/status").ok())["running"] and now)
+    assert read(BACKGROUND, ended)["finishedAt"] >= begun["startedAt"] and ended["exitCode"] == 130
+    assert post(api, f"{path}/interrupt", {"pid": None})["success"] is True
+
+
+def test_what_files_are_and_where(api, box):
+    of = lambda what, **body: post(api, f"/sandboxes/{box}/files/{what}", body)
+    done = {"success": True}
+    assert of("mkdir", paths=["a/b", "c"]) == of("mkdir", path="d") == done
+    assert of("write", path="a/b/f", content="four") == of("chmod", path="a/b/f", mode="640") == done
+    assert of("move", moves=[{"from": "a/b/f", "to": "c/g"}, {"from": "c/g", "to": "d/h"}]) == done
+    one, = of("info", paths=["/workspace/d/h"])
+    assert read(FILE_META, one) == of("info", path="/workspace/d/h")
+    assert (one["size"], one["permissions"], one["isDirectory"]) == (4, "-rw-r-----", False)
+    assert of("rmdir", paths=["a", "d"]) == done
+    assert [f["name"] for f in of("list")] == ["c"]
+
+
+def test_the_node(api, make):
+    worker = read(WORKER, post(api, "/admin/workers/heartbeat"))
+    workers = api.get("/admin/workers").ok()
+    assert [read(WORKER, w)["workerId"] for w in workers["workers"]] == [worker["workerId"]]
+    assert (workers["alive"], workers["dead"]) == (1, 0)
+    assert api.get("/admin/workers/select").ok() == {"workerId": worker["workerId"]}
+    assert read(dict.fromkeys(("reaped", "reassigned", "expired"), NUMBER), post(api, "/admin/workers/reap"))
+    assert read({"migrated": NUMBER}, post(api, "/admin/workers/migrate")) and read({"swept": NUMBER}, post(api, "/admin/sweep"))
+    assert api.get("/health").ok()["status"] == "healthy"
+    read(dict.fromkeys(("activeSandboxes", "totalCreated", "totalKilled", "totalExpired", "uptimeSeconds"), NUMBER), api.get("/metrics").ok())
+    sandbox = make()
+    until = sandbox["createdAt"] + 7200_000
+    assert read(SANDBOX, post(api, f"/sandboxes/{sandbox['id']}/renew", {"expiresAt": until}))["expiresAt"] == until

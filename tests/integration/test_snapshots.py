@@ -132,7 +132,7 @@ def test_lists_names_and_labels(api, make, snap):
     box, other = make()["id"], make()["id"]
     a, b, c = snap(box, name="a", labels={"x": "1"}), snap(box, name="same"), snap(other, name="same")
     ids = [s["id"] for s in api.get(f"/sandboxes/{box}/snapshots").ok()["snapshots"]]
-    assert ids == [a["id"], b["id"]]
+    assert ids == [b["id"], a["id"]], "the newest first"
     assert {a["id"], b["id"], c["id"]} <= {s["id"] for s in api.get("/snapshots").ok()["snapshots"]}
     assert api.get("/snapshots/a").ok()["id"] == a["id"]
     api.get("/snapshots/same").failed(409, "name_ambiguous")

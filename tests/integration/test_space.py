@@ -49,13 +49,13 @@ READER = textwrap.dedent("""
 
 
 @pytest.fixture
-def host(tmp_path):
-    """A daemon whose data folder is on a small disk of its own."""
+def host(tmp_path, request):
+    """A daemon whose data folder is on a small disk of its own, with blocks of 4 KiB or what a test says."""
     image, point = tmp_path / "host.img", tmp_path / "host"
     point.mkdir()
     with open(image, "wb") as f:
         f.truncate(HOST_MB << 20)
-    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", str(image)], check=True)
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-b", str(getattr(request, "param", 4096)), str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
     daemon = Daemon("space", parent=str(point), env={"CAY_DISK_RESERVE": 64, "CAY_POOL": 0,
                                                                "CAY_LOG_LEVEL": "info"})
@@ -181,7 +181,7 @@ def test_promises_end_with_their_sandboxes(host):
 def fill(host):
     """Down to the last block."""
     with open(host.root / "ballast", "wb", buffering=0) as f:
-        for size in (1 << 20, 4096):
+        for size in (1 << 20, 4096, 1024):
             with contextlib.suppress(OSError):
                 while f.write(bytes(size)) == size:
                     pass
@@ -206,6 +206,24 @@ def test_a_full_disk_does_not_keep_the_daemon_away(host):
         host.start()
         assert api.ids() == [other]
         assert api.sh(other, "echo on") == "on\n"
+
+
+@pytest.mark.parametrize("host", [1024, 4096], indirect=True)
+def test_a_full_disk_ends_no_daemon(host):
+    """Also where a page of memory is more than a block: what databases map has all of its blocks before."""
+    with host.api() as api:
+        id = api.create()["id"]
+        fill(host)
+        for _ in range(20):
+            api.exec(id, "true")
+            api.post("/events/publish", {"topic": "a.b", "sandboxId": id, "data": {"a": "x" * 8000}})
+            api.post(f"/sandboxes/{id}/exec/queue", {"command": "true"})
+            api.post(f"/sandboxes/{id}/renew", {})
+            api.call("POST", f"/sandboxes/{id}/exec/background", {"command": "true"}, headers={"Idempotency-Key": "k"})
+        assert host.running()
+        ballast(host, 0)
+        assert api.sh(id, "echo on") == "on\n"
+        api.remove(id)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["created", "started-again"])
@@ -307,3 +325,28 @@ def test_files_of_a_build_leave_the_reserve_alone(host):
     assert least > 32 << 20, "the reserve was used up"
     with host.api() as api:
         wait_until(lambda: api.try_create(memory=64, disk=64).status == 200, 30, "room again")
+
+
+def test_a_full_disk_is_told_to_who_submits_a_job_and_loses_none(host):
+    with host.api() as api:
+        id = api.create()["id"]
+        url = f"/sandboxes/{id}/exec/queue"
+        ballast(host, (os.statvfs(host.data).f_bavail * os.statvfs(host.data).f_frsize >> 20) - 1)
+        with contextlib.suppress(OSError), open(host.root / "rest", "wb", buffering=0) as f:
+            while True:
+                f.write(bytes(4096))
+        # What is small fits into the log, which has its length.
+        jobs = []
+        while (reply := api.post(url, {"command": "echo ran >>/dev/shm/ran; : " + "x" * 50000})).status == 200:
+            jobs.append(reply.json["id"])
+            assert len(jobs) < 2000
+        reply.failed(503, "no_space")
+        (host.root / "rest").unlink()
+        ballast(host, 0)
+        wait_until(lambda: api.sandbox(id)["status"] == "running", 30, "the sandbox goes on")
+        jobs.append(wait_until(lambda: (r := api.post(url, {"command": "true"})).status == 200 and r.json["id"],
+                               what="a job can be submitted"))
+        for job in jobs:
+            wait_until(lambda: api.get(f"/queue/{job}/status").ok()["status"] == "completed", 30, f"end of {job}")
+        assert len(api.exec(id, "cat /dev/shm/ran")["stdout"].split()) == len(jobs) - 1
+        api.remove(id)

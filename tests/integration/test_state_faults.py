@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-from cay_harness import Ledger, settled_ledger, wait_for_ledger, wait_until
+from cay_harness import Ledger, read_text, settled_ledger, wait_for_ledger, wait_until
 from test_faults import BESIDE, STEPS
 
 MOMENTS = int(os.environ.get("CAY_KILLS", "8"))
@@ -459,6 +460,19 @@ FAILURES = ["fdatasync:error=EIO", "openat:error=EMFILE", "renameat,renameat2:er
             "ioctl:error=ENOMEM", "linkat,symlinkat:error=ENOSPC"]
 
 
+def disk_full(daemon):
+    """No row can be written."""
+    return failing(daemon, "pwrite64:error=ENOSPC", "1+")
+
+
+def tracers(pid):
+    """Who watches each of its threads; 0 = nobody."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        found = re.search(r"TracerPid:\s(\d+)", read_text(f"/proc/{pid}/task/{thread}/status"))
+        if found:
+            yield int(found[1])
+
+
 @contextlib.contextmanager
 def failing(daemon, what, nth):
     """Of each thread of the daemon the nth such call fails, once."""
@@ -467,6 +481,7 @@ def failing(daemon, what, nth):
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:
         assert b"attached" in tracer.stderr.readline()
+        wait_until(lambda: set(tracers(daemon.pid)) == {tracer.pid}, what="all threads to be watched")
         yield
     finally:
         tracer.send_signal(signal.SIGINT)

@@ -85,10 +85,11 @@ def test_twice_is_as_once_and_a_paused_one_can_be_stopped(api, box):
         assert api.sh(box, f"echo {i} >> n; wc -l < n") == f"{i + 1}\n"
 
 
-def test_an_entrypoint_is_asked_to_end(api, make):
+@pytest.mark.parametrize("said", [{}, {"wait": True}])
+def test_an_entrypoint_is_asked_to_end(api, make, said):
     id = make(entrypoint=["sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"])["id"]
     wait_until(lambda: lines(api, id) == ["up"])
-    stop(api, id)
+    assert api.post(f"/sandboxes/{id}/stop", said).ok()["status"] == "stopped"
     assert lines(api, id) == ["up", "bye"]
 
 

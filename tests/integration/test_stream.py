@@ -1,5 +1,7 @@
 """Server-sent events, exactly as the SDKs parse them."""
 
+import os
+import signal
 import time
 
 from cay_harness import wait_until
@@ -32,6 +34,19 @@ def test_a_timeout_in_a_stream_is_exit_minus_one(api, box):
     assert events[0]["data"] == "begun\n"
     assert (events[-1]["type"], events[-1]["data"]) == ("exit", "-1")
     wait_until(lambda: not [p for p in api.processes(box) if "sleep 100" in p["command"]])
+
+
+def test_a_command_that_ended_while_the_daemon_stood_still_has_ended(own):
+    """For longer than the timeout and what the agent has beyond it, which is no fault of the agent's."""
+    with own.api() as api:
+        box = api.create()["id"]
+        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo begun; sleep 0.5; exit 3", "timeout": 1})
+        assert next(stream)["data"] == "begun\n"
+        os.kill(own.pid, signal.SIGSTOP)
+        time.sleep(6.2)
+        os.kill(own.pid, signal.SIGCONT)
+        assert [(event["type"], event["data"]) for event in stream] == [("exit", "3")]
+        api.remove(box)
 
 
 def test_a_signal_in_a_stream_is_128_and_its_number(api, box):

@@ -134,6 +134,16 @@ def test_a_volume_whose_file_is_gone_can_be_removed(shared, volume):
     api.get("/volumes/lost").failed(404, "volume_not_found")
 
 
+def test_what_was_just_attached_is_in_nobodys_hands(volume):
+    api, make = volume
+    make("brief")
+    id = api.create()["id"]
+    for _ in range(150):
+        api.post("/volumes/brief/attach", {"sandboxId": id, "mountPath": "/b"}).ok()
+        api.post("/volumes/brief/detach").ok()
+    api.remove(id)
+
+
 def test_detach_names_who_has_files_open(volume):
     api, make = volume
     make("busy")

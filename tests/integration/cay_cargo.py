@@ -1,0 +1,61 @@
+"""The crate for Rust as it is here, built in one folder for whoever needs it; a second run finds it there."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from cay_pypi import Offline
+
+REPO = Path(__file__).resolve().parents[2]
+SDK = REPO / "sdk" / "rust"
+TARGET = REPO / "build-check" / "cargo"
+OFFLINE = re.compile("[Cc]ould not resolve host|failed to resolve address|Couldn't connect|spurious network error|download of .* failed"
+                     "|Temporary failure in name resolution|Timeout was reached|SSL certificate problem")
+
+
+class TooOld(Offline):
+    """This machine's cargo is older than the crate says that it needs."""
+
+
+def is_there():
+    return shutil.which("cargo") is not None
+
+
+def version(text):
+    return tuple(int(part) for part in re.search(r"(\d+)\.(\d+)", text).groups())
+
+
+def check_age():
+    """Debian 12 has 1.63, which knows neither the crate nor what it is made of."""
+    wanted = re.search(r'^rust-version = "(.*)"', (SDK / "Cargo.toml").read_text(), re.M)[1]
+    there = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=True).stdout
+    if version(there) < version(wanted):
+        raise TooOld(f"sdk/rust needs cargo {wanted}, this is {there.strip()}")
+
+
+def surroundings():
+    """All builds in one folder, and none with symbols for the next build. Where clippy is there it is the compiler of the crate, which finds what it
+    finds without a build of its own; what the crate needs is compiled as ever."""
+    lint = shutil.which("clippy-driver")
+    clippy = {"RUSTC_WORKSPACE_WRAPPER": lint, "CLIPPY_ARGS": "-Dwarnings__CLIPPY_HACKERY__"} if lint else {}
+    return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "CARGO_INCREMENTAL": "0", **clippy}
+
+
+def cargo(*argv, folder=SDK, **env):
+    """Runs cargo there; what it said."""
+    command = ["cargo", "--quiet", *(str(word) for word in argv)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**surroundings(), **env})
+    said = done.stdout + done.stderr
+    if done.returncode != 0 and OFFLINE.search(said):
+        raise Offline("the registry of cargo cannot be reached")
+    assert done.returncode == 0, f"{' '.join(command)}: {said[-8000:]}"
+    return said
+
+
+def example(name, release=False):
+    """The program of one of the crate's examples. All are built at once, as the tests need them too."""
+    check_age()
+    cargo("build", "--locked", "--examples", *["--release"] * release)
+    return TARGET / ("release" if release else "debug") / "examples" / name

@@ -1,0 +1,68 @@
+"""Packages that tests take from PyPI: a venv that has one, or a skip where PyPI cannot be reached."""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OFFLINE = re.compile("NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|CERTIFICATE_VERIFY_FAILED|Name or service not known|"
+                     "Temporary failure in name resolution|Network is unreachable")
+
+WEBSOCKETS = "websockets==15.0.1"
+# What the SDK for Python needs, and what looks at it: one venv for all who use it.
+SDK = ("httpx==0.28.1", "httpcore==1.0.9", "pydantic==2.12.5", "hatchling==1.27.0", "mypy==1.18.2", "pytest==8.4.2", "ruff==0.14.0")
+
+# What is in one never changes, so that all clones can share it.
+KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cay-check" / "venvs"
+
+
+class Offline(Exception):
+    """PyPI cannot be reached."""
+
+
+def kept_venv(*packages):
+    """The folder of a venv that has the packages, which stays for the next run; of several who want it one makes it."""
+    name = hashlib.sha256(" ".join(["%d.%d" % sys.version_info[:2], *packages]).encode()).hexdigest()[:12]
+    venv = KEPT / name
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with open(KEPT / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (venv / "whole").exists():
+            return venv
+        shutil.rmtree(venv, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        pip = subprocess.run([venv / "bin" / "pip", "install", "-q", "--retries", "1", "--disable-pip-version-check", *packages],
+                             capture_output=True, text=True)
+        if pip.returncode != 0 and OFFLINE.search(pip.stderr):
+            raise Offline("PyPI cannot be reached")
+        assert pip.returncode == 0, pip.stderr
+        (venv / "whole").touch()
+    return venv
+
+
+def venv_with(folder, package):
+    """The folder of a new venv that has the package and what it needs."""
+    venv = folder / "venv"
+    if not importlib.util.find_spec("ensurepip"):
+        pytest.skip("needs python3-venv")
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    pip = subprocess.run([venv / "bin" / "pip", "install", "-q", "--no-cache-dir", "--no-compile", "--retries",
+                          "1", "--disable-pip-version-check", package], capture_output=True, text=True)
+    if pip.returncode != 0 and OFFLINE.search(pip.stderr):
+        pytest.skip("PyPI cannot be reached")
+    assert pip.returncode == 0, pip.stderr
+    return venv
+
+
+def import_from(venv):
+    """Its packages can be imported from here on; undone by what this returns."""
+    path = str(next((venv / "lib").glob("python3*/site-packages")))
+    sys.path.insert(0, path)
+    return lambda: sys.path.remove(path)

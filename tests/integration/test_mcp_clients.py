@@ -1,0 +1,78 @@
+"""MCP with the official SDKs and the official conformance suite, each at an exact version."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cay_harness import CAY, REPO, SLOW
+from cay_npm import INSTALL, kept, node, run
+from cay_pypi import Offline, kept_venv
+
+HERE = REPO / "tests" / "mcp"
+PYTHON = "mcp==2.3.0"
+NPM = ("@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/conformance@0.1.16")
+
+
+@pytest.fixture(scope="module")
+def venv():
+    try:
+        return kept_venv(PYTHON)
+    except Offline as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture(scope="module")
+def npm():
+    if not shutil.which("npm"):
+        pytest.skip("needs npm")
+
+    def make(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "package.json").write_text('{"private": true}')
+        run(*INSTALL, "--no-package-lock", *NPM, cwd=folder)
+
+    try:
+        node(22)
+        return kept("mcp", " ".join(NPM), make)
+    except Offline as why:
+        pytest.skip(str(why))
+
+
+def uses(daemon, transport, *argv):
+    """Where it is for HTTP is a URL, for stdio a program that finds the daemon by itself."""
+    target = CAY if transport == "stdio" else f"http://127.0.0.1:{daemon.port}/mcp"
+    env = {**os.environ, "CAY_HOST": f"unix:{daemon.socket_path}", "NO_PROXY": "*", "no_proxy": "*"}
+    words = [str(target if word == "TARGET" else word) for word in argv]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_sdk_for_python(shared, box, venv, mode, transport):
+    uses(shared, transport, venv / "bin" / "python", HERE / "client.py", mode, transport, "TARGET", box)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("sdk", ["one", "two"])
+def test_the_sdks_for_typescript(shared, box, npm, sdk, transport):
+    uses(shared, transport, node(22), HERE / "client.mjs", npm, sdk, transport, "TARGET", box)
+
+
+def test_the_conformance_suite(npm):
+    program = Path(CAY).parent / "tests" / "unit" / "mcp_conformance_server"
+    if not program.exists():
+        pytest.skip("the server for the suite is not built")
+    suite = [node(22), npm / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"]
+    with subprocess.Popen([program, HERE / "fixture.json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline())
+        done = subprocess.run([*suite, "server", "--url", f"http://localhost:{port}/mcp", "--suite", "all"], capture_output=True,
+                              text=True, timeout=120 * SLOW)
+        server.stdin.close()
+    total = re.search(r"Total: (\d+) passed, (\d+) failed", done.stdout)
+    assert done.returncode == 0 and total and int(total[1]) >= 43 and total[2] == "0", done.stdout[-4000:] + done.stderr[-2000:]

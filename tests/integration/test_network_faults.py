@@ -1,0 +1,75 @@
+"""A create with a network that fails at a step of the launcher, or whose daemon is killed, leaves nothing at the
+crossroads."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from cay_harness import wait_until
+from cay_world import needs_network
+from test_faults import STEPS
+
+pytestmark = needs_network
+
+# The attach begins with the parked child, so what fails after the START is what may leave something: some of it.
+AFTER = STEPS[STEPS.index("wait for the start") + 1:]
+
+
+def left(daemon):
+    return daemon.crossroads() + [path.name for path in (daemon.data / "netlog").iterdir()]
+
+
+@pytest.mark.parametrize("step", [*AFTER[::3], AFTER[-1], "make a network namespace"])
+def test_a_failed_create_leaves_nothing_at_the_crossroads(online_of, step):
+    own = online_of(env={"CAY_FAULT": step, "CAY_POOL_SIZE": 0}).start()
+    with own.api() as api:
+        for _ in range(2):
+            assert api.try_create(network=True).status == 500
+        assert api.ids() == []
+        wait_until(lambda: not left(own), 10, "all of it to go")
+
+
+def test_what_is_taken_back_while_it_is_made_leaves_nothing(online_of):
+    """Callers who hang up, daemons that are killed, at whatever point that is."""
+    own = online_of(env={"CAY_POOL_SIZE": 0}).start()
+    for _ in range(3):
+        stop = threading.Event()
+
+        def churn():
+            with own.api() as api:
+                while not stop.is_set():
+                    try:
+                        api.delete(f"/sandboxes/{api.create(network=True)['id']}")
+                    except (OSError, AssertionError, ValueError):
+                        return
+
+        threads = [threading.Thread(target=churn) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        wait_until(own.crossroads, 20, "one in the making")
+        own.kill9()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        own.start()
+        with own.api() as api:
+            for id in api.ids():
+                api.remove(id)
+        wait_until(lambda: not left(own), 20, "all of it to go")
+
+
+def test_a_gateway_that_is_killed_while_boxes_come_and_go_has_only_those_that_are_there(online_of):
+    own = online_of(env={"CAY_POOL_SIZE": 0}).start()
+    with own.api() as api:
+        keeps = api.create(network=True)["id"]
+        for _ in range(3):
+            for pid in own.gateway_pids():
+                os.kill(pid, signal.SIGKILL)
+            made = [r.json["id"] for r in (api.try_create(network=True) for _ in range(3)) if r.status == 200]
+            for id in made:
+                api.remove(id)
+        wait_until(lambda: own.crossroads().count("link") == 1 and own.crossroads().count("element of policy4") == 1, 20, "one")
+        api.remove(keeps)
+        wait_until(lambda: not left(own), 20, "all of it to go")

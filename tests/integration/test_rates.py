@@ -1,0 +1,101 @@
+"""Rate limits: of a caller, and of a sandbox."""
+
+import pytest
+
+TOKEN = "a-token-of-this-test"
+
+
+@pytest.fixture
+def limited(daemon_of):
+    """Some commands and calls for files a minute, and many requests."""
+    return daemon_of(env={"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_SBX_EXEC_PM": 3, "CAY_RATE_SBX_FS_PM": 4,
+                          "CAY_RATE_TOKEN_BURST": 60, "CAY_RATE_TOKEN_RPM": 60, "CAY_AUTH_TOKEN": TOKEN}).start()
+
+
+def left(reply):
+    return {k: int(reply.headers["RateLimit-" + k]) for k in ("Limit", "Remaining", "Reset")}
+
+
+def test_answers_tell_what_is_left(limited):
+    with limited.api() as api:
+        first, second = api.get("/sandboxes"), api.get("/sandboxes")
+        assert left(first)["Limit"] == 60 and left(second)["Remaining"] < left(first)["Remaining"] + 1
+        assert 1 <= left(second)["Reset"] <= 60
+        assert first.headers["RateLimit-Policy"] == "60;w=60;burst=60"
+        assert left(api.get("/sandboxes/none"))["Limit"] == 60  # failures do, too
+        assert api.get("/health").headers["RateLimit-Limit"] is None
+
+
+def test_a_sandbox_has_a_rate_for_commands_and_one_for_files(limited):
+    with limited.api() as api:
+        box, other = api.create()["id"], api.create()["id"]
+        for n in range(3):
+            reply = api.try_exec(box, "true")
+            assert reply.status == 200 and left(reply) == {"Limit": 3, "Remaining": 2 - n, "Reset": 20 * (n + 1)}
+        reply = api.try_exec(box, "true")
+        reply.failed(429, "rate_limited", "CAY_RATE_SBX_EXEC_PM")
+        assert 1 <= int(reply.headers["Retry-After"]) <= 20 and left(reply)["Remaining"] == 0
+        for how in ("exec/background", "exec/stream", "terminal", "interpret/execute", "exec/queue"):
+            body = {"code": "1"} if "interpret" in how else {} if how == "terminal" else {"command": "true"}
+            api.post(f"/sandboxes/{box}/{how}", body).failed(429, "rate_limited")
+        api.post(f"/sandboxes/{box}/interpret/contexts", {"language": "python"}).failed(429, "rate_limited")
+        api.get(f"/sandboxes/{box}/interpret/kernels").failed(429, "rate_limited")
+        api.try_exec(other, "true").ok()
+        for _ in range(4):
+            api.file(box, "list").ok()
+        api.file(box, "list").failed(429, "rate_limited", "CAY_RATE_SBX_FS_PM")
+        api.post(f"/sandboxes/{box}/files/watch", {}).failed(429, "rate_limited")
+        # What ends something is not refused, nor is anything else of it.
+        api.post(f"/sandboxes/{box}/exec/interrupt", {}).ok()
+        api.sandbox(box)
+
+
+def test_by_name_it_is_the_same_sandbox(limited):
+    with limited.api() as api:
+        box = api.create(name="mine")["id"]
+        for word in ("mine", box, "mine"):
+            api.try_exec(word, "true").ok()
+        for word in ("mine", box):
+            api.try_exec(word, "true").failed(429, "rate_limited")
+
+
+def test_the_unix_socket_is_not_limited(limited):
+    with limited.unix_api() as api:
+        box = api.create()["id"]
+        for _ in range(10):
+            assert api.try_exec(box, "true").headers["RateLimit-Limit"] is None
+            api.file(box, "list").ok()
+
+
+def test_tokens_have_buckets_of_their_own(daemon_of):
+    daemon = daemon_of(env={"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_BURST": 3, "CAY_RATE_TOKEN_RPM": 1,
+                            "CAY_AUTH_TOKEN": TOKEN}).start()
+    with daemon.unix_api() as root:
+        mine, other = (root.post("/tokens", {"name": n, "scopes": ["read"]}).ok()["token"] for n in ("a", "b"))
+    with daemon.api(token=mine) as api:
+        assert [api.get("/sandboxes").status for _ in range(4)] == [200, 200, 200, 429]
+    with daemon.api(token=other) as api:
+        assert api.get("/sandboxes").status == 200
+
+
+def test_tokens_that_are_made_up_fill_nothing_and_free_nobody(daemon_of):
+    daemon = daemon_of(env={"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_BURST": 2, "CAY_RATE_TOKEN_RPM": 1,
+                            "CAY_AUTH_TOKEN": TOKEN}).start()
+    with daemon.api() as api, daemon.api(token=None) as stranger:
+        assert [api.get("/sandboxes").status for _ in range(3)] == [200, 200, 429]
+        for n in range(5000):
+            assert stranger.get("/sandboxes", headers={"Authorization": f"Bearer made-up-{n}"}).status == 403
+        assert api.get("/sandboxes").status == 429
+    open_daemon = daemon_of(env={"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_BURST": 2, "CAY_RATE_TOKEN_RPM": 1}).start()
+    with open_daemon.api() as api:  # where none is needed
+        assert [api.get("/sandboxes", headers={"Authorization": f"Bearer made-up-{n}"}).status for n in range(3)][-1] == 429
+
+
+def test_ids_that_are_made_up_free_no_sandbox(limited):
+    with limited.api() as api, limited.unix_api() as root:
+        box = root.create()["id"]
+        for _ in range(3):
+            api.try_exec(box, "true").ok()
+        for n in range(20):
+            api.try_exec(f"sbx_{n:024x}", "true").failed(404)
+        api.try_exec(box, "true").failed(429, "rate_limited")

@@ -1,0 +1,249 @@
+"""The network gateway: what its two processes may do, that they come back, and that whoever takes its rules away stops traffic
+instead of freeing it."""
+
+import contextlib
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cay_harness import wait_until
+from cay_world import HOST, NEIGHBOUR, needs_network
+
+pytestmark = needs_network
+
+PUBLIC = "93.184.10.10"
+
+FETCH = "import socket,sys; s=socket.create_connection((sys.argv[1], int(sys.argv[2])), 3); print('open')"
+
+# Says a word over one connection and wants it back, again and again, and what came of it.
+TALK = """
+import pathlib, socket, sys, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)
+s.settimeout(20)
+pathlib.Path("/workspace/talks").touch()
+try:
+    while not pathlib.Path("/workspace/enough").exists():
+        s.sendall(b"x")
+        assert s.recv(1) == b"x"
+        time.sleep(0.02)
+    print("whole")
+except (OSError, AssertionError) as why:
+    print("cut", why)
+"""
+
+
+def status(pid):
+    return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+def halves(daemon):
+    """The warden and its worker; None while one of them comes or goes."""
+    pids = daemon.gateway_pids()
+    try:
+        parents = {pid: int(status(pid)["PPid"]) for pid in pids}
+    except OSError:
+        return None
+    warden = [pid for pid in pids if parents[pid] not in pids]
+    worker = [pid for pid in pids if parents[pid] in warden]
+    return (warden[0], worker[0]) if len(warden) == 1 and len(worker) == 1 else None
+
+
+def opens(api, id, address, port=80):
+    return api.exec(id, ["python3", "-c", FETCH, address, str(port)])["stdout"].strip() == "open"
+
+
+@pytest.fixture
+def own_net(online_of):
+    daemon = online_of()
+    daemon.start()
+    with daemon.api() as api:
+        yield daemon, api
+
+
+def test_the_worker_has_no_power(own_net):
+    daemon, api = own_net
+    api.create(network=True)
+    warden, worker = wait_until(lambda: halves(daemon))
+    said = status(worker)
+    assert {said[f"Cap{kind}"].strip("0") for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {""}
+    assert said["NoNewPrivs"] == "1" and said["Seccomp"] == "2"
+    assert "0" not in said["Uid"].split() and "0" not in said["Gid"].split() and not said["Groups"].strip()
+    for kind in ("pid", "mnt", "ipc", "uts", "net", "cgroup"):
+        assert os.readlink(f"/proc/{worker}/ns/{kind}") != os.readlink(f"/proc/{warden}/ns/{kind}"), kind
+    assert os.listdir(f"/proc/{worker}/root/") == []
+
+
+def test_the_warden_has_what_it_needs_and_no_more(own_net):
+    daemon, api = own_net
+    api.create(network=True)
+    warden, _ = wait_until(lambda: halves(daemon))
+    said = status(warden)
+    # setgid, setuid, setpcap, kill; net_admin; sys_admin
+    allowed = sum(1 << bit for bit in (5, 6, 7, 8, 12, 21))
+    assert int(said["CapEff"], 16) & ~allowed == 0 and int(said["CapBnd"], 16) & ~allowed == 0
+    assert said["NoNewPrivs"] == "1" and said["Seccomp"] == "2" and said["Threads"] == "1"
+
+
+def test_a_killed_worker_is_back_and_flows_without_names_do_not_notice(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, worker = wait_until(lambda: halves(daemon))
+    assert opens(api, id, PUBLIC)
+    os.kill(worker, signal.SIGKILL)
+    assert opens(api, id, PUBLIC)
+    again = wait_until(lambda: (now := halves(daemon)) and now[1] != worker and now)
+    assert again[0] == warden
+
+
+def test_a_killed_warden_is_back_and_boxes_go_on(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, _ = wait_until(lambda: halves(daemon))
+    address = api.sh(id, "cat /proc/net/fib_trie | grep -m1 -o '10.241[0-9.]*' | head -1").strip()
+    os.kill(warden, signal.SIGKILL)
+    wait_until(lambda: (now := halves(daemon)) and now[0] != warden)
+    assert opens(api, id, PUBLIC)
+    assert not opens(api, id, NEIGHBOUR)
+    assert address == api.sh(id, "cat /proc/net/fib_trie | grep -m1 -o '10.241[0-9.]*' | head -1").strip()
+
+
+def test_names_of_peers_outlive_the_warden(own_net):
+    daemon, api = own_net
+    network = api.post("/networks", {"name": "kept"}).ok()["id"]
+    a, b = (api.create(name=name, networks=[network])["id"] for name in ("kept-a", "kept-b"))
+    warden, _ = wait_until(lambda: halves(daemon))
+
+    def answered():
+        return api.exec(a, "getent hosts kept-b && getent hosts kept-b.kept")["exitCode"] == 0
+
+    assert answered(), b
+    os.kill(warden, signal.SIGKILL)
+    wait_until(lambda: (now := halves(daemon)) and now[0] != warden)
+    wait_until(answered, what="names of peers, told to the next warden")
+
+
+def test_a_warden_that_does_not_answer_is_replaced_and_not_joined(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, _ = wait_until(lambda: halves(daemon))
+    os.kill(warden, signal.SIGSTOP)
+    try:
+        other = api.create(network=True)["id"]  # waits for it, and then has another started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(warden, signal.SIGCONT)
+    assert wait_until(lambda: halves(daemon))[0] != warden
+    assert opens(api, id, PUBLIC) and opens(api, other, PUBLIC)
+
+
+def test_a_warden_that_comes_after_a_flush_keeps_addresses(own_net, world):
+    daemon, api = own_net
+    first, id = (api.create(network=True)["id"] for _ in range(2))
+    api.delete(f"/sandboxes/{first}").ok()  # its address would be the next one's
+    address = api.get(f"/sandboxes/{id}/network").ok()["address"]
+    before = wait_until(lambda: halves(daemon))
+    os.kill(before[0], signal.SIGSTOP)  # so that it does not set them again
+    world.host.run("nsenter", f"--net={daemon.run}/netns", "nft", "flush", "ruleset")
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: (now := halves(daemon)) and now[0] != before[0])
+    wait_until(lambda: opens(api, id, PUBLIC))
+    assert api.get(f"/sandboxes/{id}/network").ok()["address"] == address
+
+
+def test_a_flow_outlives_the_gateways_processes_and_not_its_policy(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    with ThreadPoolExecutor(1) as pool, daemon.api() as other:
+        for ends_it in (False, True):
+            api.sh(id, "rm -f /workspace/enough /workspace/talks")
+            talk = pool.submit(other.exec, id, ["python3", "-c", TALK, PUBLIC, "7"])
+            wait_until(lambda: api.exec(id, "test -e /workspace/talks")["exitCode"] == 0)
+            if ends_it:
+                api.call("PUT", f"/sandboxes/{id}/network", {"network": False}).ok()
+            else:
+                for which in (1, 0):
+                    before = wait_until(lambda: halves(daemon))
+                    os.kill(before[which], signal.SIGKILL)
+                    wait_until(lambda: (now := halves(daemon)) and now[which] != before[which])
+                api.sh(id, "touch /workspace/enough")
+            assert talk.result()["stdout"].split()[0] == ("cut" if ends_it else "whole")
+
+
+def test_a_warden_that_hangs_is_replaced(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, _ = wait_until(lambda: halves(daemon))
+    os.kill(warden, signal.SIGSTOP)
+    other = wait_until(lambda: (made := api.try_create(network=True)).status == 200 and made.ok()["id"], timeout=30)
+    assert opens(api, id, PUBLIC) and opens(api, other, PUBLIC)
+    assert wait_until(lambda: halves(daemon))[0] != warden
+
+
+def test_boxes_keep_their_policy_when_the_daemon_is_killed(own_net):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, _ = wait_until(lambda: halves(daemon))
+    daemon.kill9()
+    daemon.start()
+    with daemon.api() as again:
+        assert wait_until(lambda: halves(daemon))[0] == warden
+        assert opens(again, id, PUBLIC) and not opens(again, id, NEIGHBOUR)
+
+
+@pytest.mark.parametrize("where", ["crossroads", "host"])
+def test_flushed_rules_are_set_again(own_net, world, where):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    assert opens(api, id, PUBLIC)
+    inside = ["nsenter", f"--net={daemon.run}/netns"] if where == "crossroads" else []
+    world.host.run(*inside, "nft", "flush", "ruleset")
+    wait_until(lambda: opens(api, id, PUBLIC))
+    assert not opens(api, id, NEIGHBOUR) and not opens(api, id, HOST, 2375)
+
+
+def test_without_the_gateway_and_its_rules_nothing_passes(own_net, world):
+    """Fails closed: rules gone and nobody there to set them."""
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    warden, _ = wait_until(lambda: halves(daemon))
+    os.kill(warden, signal.SIGSTOP)
+    try:
+        world.host.run("nsenter", f"--net={daemon.run}/netns", "nft", "flush", "ruleset")
+        world.arrivals.settle()
+        world.arrivals.packets.clear()
+        assert not opens(api, id, PUBLIC)
+        assert not world.arrived(to=PUBLIC)
+    finally:
+        os.kill(warden, signal.SIGCONT)
+    wait_until(lambda: opens(api, id, PUBLIC))
+
+
+def test_a_way_out_that_was_taken_away_is_made_again(online_of, world):
+    before = world.host.sysctl("ipv4.ip_forward")
+    daemon = online_of()
+    daemon.start()
+    with daemon.api() as api:
+        id = api.create(network=True)["id"]
+        link = next(link for link in world.host.links() if link.startswith("cay-"))
+        world.host.run("ip", "link", "del", link)
+        wait_until(lambda: opens(api, id, PUBLIC))
+        world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
+        wait_until(lambda: opens(api, id, PUBLIC))
+    daemon.destroy()
+    assert world.host.sysctl("ipv4.ip_forward") == "0"  # as it was when the gateway switched it on
+    world.host.run("sysctl", "-qw", f"net.ipv4.ip_forward={before}")
+
+
+def test_two_daemons_on_one_host_do_not_meet(online_of, world):
+    one, two = online_of("one"), online_of("two", env={"CAY_NET_POOL": "10.242.0.0/16"})
+    for daemon in (one, two):
+        daemon.start()
+    with one.api() as a, two.api() as b:
+        ids = a.create(network=True)["id"], b.create(network=True)["id"]
+        assert opens(a, ids[0], PUBLIC) and opens(b, ids[1], PUBLIC)
+        assert len([link for link in world.host.links() if link.startswith("cay-")]) == 2
+        one.destroy()
+        wait_until(lambda: opens(b, ids[1], PUBLIC))

@@ -1,0 +1,183 @@
+"""What one sandbox can take of what all sandboxes share: the table of flows, the gateway's sockets and its attention."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+from cay_harness import wait_until
+from cay_world import needs_network
+from test_gateway_walls import halves
+
+pytestmark = needs_network
+
+ONE_NAME = {"default": "deny", "rules": [{"action": "allow", "destination": "pypi.org", "protocol": "tcp"}]}
+
+# Datagrams to port 53 of ever other addresses, each of which is a flow of its own.
+SPRAY = """
+import socket
+s = socket.socket(type=socket.SOCK_DGRAM)
+for i in range(20000):
+    s.sendto(b"x", ("1.2.%d.%d" % (i >> 8, i & 255), 53))
+"""
+
+# As many questions as go, for five seconds.
+ASK_ALWAYS = """
+import socket, struct, time
+name = b"".join(bytes([len(l)]) + l for l in b"pypi.org".split(b"."))
+question = b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0" + name + b"\\0" + struct.pack("!HH", 1, 1)
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.connect(("9.9.9.9", 53))
+print("asks", flush=True)
+end = time.time() + 5
+while time.time() < end:
+    try:
+        s.send(question)
+    except OSError:
+        pass
+"""
+
+# How long the slowest of some lookups takes.
+LOOK_UP = """
+import socket, time
+worst = 0
+for _ in range(20):
+    start = time.time()
+    socket.gethostbyname("pypi.org")
+    worst = max(worst, time.time() - start)
+    time.sleep(0.1)
+print(worst)
+"""
+
+# Opens connections all at once when it is told to; when it is told again, says how many were broken off.
+CROWD = """
+import pathlib, socket, time
+def told(word):
+    while not pathlib.Path("/workspace", word).exists():
+        time.sleep(0.02)
+to = (socket.gethostbyname("pypi.org"), 443)
+print("knows", flush=True)
+told("go")
+crowd = [socket.create_connection(to, 5) for _ in range(800)]
+print("came", flush=True)
+told("count")
+broken = 0
+for s in crowd:
+    s.setblocking(False)
+    try:
+        s.recv(1)
+        broken += 1
+    except BlockingIOError:
+        pass
+    except OSError:
+        broken += 1
+print("broken", broken, flush=True)
+"""
+
+# Reads much from many for a while, so that the kernel gives them room, and then nothing any more.
+STALL = """
+import socket, time
+to = (socket.gethostbyname("pypi.org"), 80)
+crowd = [socket.create_connection(to, 5) for _ in range(60)]
+for s in crowd:
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: pypi.org\\r\\n\\r\\n")
+end = time.time() + 4
+while time.time() < end:
+    for s in crowd:
+        try:
+            s.recv(1 << 18, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+print("stalls", flush=True)
+time.sleep(60)
+"""
+
+# Asks for many names, as many at once as there may be.
+MANY_NAMES = """
+import socket, struct
+def question(number):
+    labels = [b"n%d" % number, b"many", b"test"]
+    name = b"".join(bytes([len(l)]) + l for l in labels)
+    return b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0" + name + b"\\0" + struct.pack("!HH", 1, 1)
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.connect(("9.9.9.9", 53))
+s.settimeout(5)
+answers = 0
+for first in range(0, 200, 100):
+    for number in range(first, first + 100):
+        s.send(question(number))
+    for number in range(100):
+        answers += s.recv(4096)[3] & 15 == 0
+print("answers", answers, flush=True)
+"""
+
+
+def flows(daemon):
+    said = subprocess.run(["nsenter", f"--net={daemon.run}/netns", "cat", "/proc/sys/net/netfilter/nf_conntrack_count"],
+                          capture_output=True, text=True, check=True)
+    return int(said.stdout)
+
+
+def output(net, job, word):
+    return wait_until(lambda: next((l for l in net.background_logs(job)["output"].splitlines() if l.startswith(word)), None),
+                      what=word)
+
+
+def test_questions_of_one_box_do_not_fill_the_table_of_flows(online, net, net_box):
+    id, before = net_box({"default": "deny"}), flows(online)
+    assert net.exec(id, ["python3", "-c", SPRAY])["exitCode"] == 0
+    assert flows(online) - before <= 4096
+
+
+def test_who_asks_for_names_without_end_keeps_nobody_from_asking(net, net_box):
+    loud, quiet = net_box(ONE_NAME), net_box(ONE_NAME)
+    output(net, net.background(loud, ["python3", "-c", ASK_ALWAYS])["id"], "asks")
+    done = net.exec(quiet, ["python3", "-c", LOOK_UP])
+    assert done["exitCode"] == 0 and float(done["stdout"]) < 3, done
+
+
+def test_a_crowd_of_connections_waits_for_a_busy_warden(online_of):
+    daemon = online_of()
+    daemon.start()
+    with daemon.api() as api:
+        id = api.create(network=ONE_NAME)["id"]
+        job = api.background(id, ["python3", "-c", CROWD])["id"]
+        output(api, job, "knows")
+        warden, _ = wait_until(lambda: halves(daemon))
+        os.kill(warden, signal.SIGSTOP)
+        try:
+            api.upload(id, "/workspace/go", b"")
+            output(api, job, "came")
+            time.sleep(1)
+        finally:
+            os.kill(warden, signal.SIGCONT)
+        api.upload(id, "/workspace/count", b"")
+        assert output(api, job, "broken") == "broken 0"
+
+
+def waiting(within):
+    """Bytes that lie in the sockets of TCP there."""
+    said = subprocess.run([*within, "ss", "-tmn"], capture_output=True, text=True, check=True).stdout
+    return sum(int(n) for pair in re.findall(r"skmem:\(r(\d+),.*?,w(\d+),", said) for n in pair)
+
+
+def test_connections_that_read_nothing_hold_little(online, net, net_box, world):
+    body = b"x" * (64 << 20)
+    world.web.sites["pypi.org"] = lambda _: (200, "text/plain", body)
+    id = net_box(ONE_NAME)
+    output(net, net.background(id, ["python3", "-c", STALL])["id"], "stalls")
+    time.sleep(1)
+    assert waiting(world.host.argv()) + waiting(["nsenter", f"--net={online.run}/netns"]) < 160 << 20
+
+
+def test_many_pins_at_once_do_not_reset_the_rules(online_of, world):
+    world.dns.add("*.many.test", *(f"93.184.{20 + i}.1" for i in range(60)))
+    daemon = online_of()
+    daemon.start()
+    with daemon.api() as api:
+        policy = {"default": "deny", "rules": [{"action": "allow", "destination": "*.many.test", "protocol": "tcp"}]}
+        ids = [api.create(network=policy)["id"] for _ in range(2)]
+        jobs = [api.background(id, ["python3", "-c", MANY_NAMES])["id"] for id in ids]
+        assert [output(api, job, "answers") for job in jobs] == ["answers 200"] * 2
+    assert "rules of the crossroads" not in daemon.log()
