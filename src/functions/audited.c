@@ -168,18 +168,20 @@ char *audited_text(const char *text)
 static bool is_told(const char *key)
 {
     static const char *const told[] = {
-        "action",     "alertId",   "algorithm",   "all",       "allow",    "argv",      "autoStart",
-        "branch",     "channelId", "command",     "contextId", "count",    "cpu",       "cwd",
-        "delay",      "depth",     "destination", "detach",    "disk",     "exec",      "execId",
-        "expiresAt",  "expiresIn", "force",       "from",      "host",     "image",     "imports",
-        "interval",   "jobId",     "kill",        "label",     "language", "memory",    "method",
-        "metric",     "mode",      "mountPath",   "name",      "network",  "networkId", "networks",
-        "packages",   "path",      "pattern",     "pid",       "pids",     "platform",  "port",
-        "ports",      "priority",  "profileId",   "protocol",  "pull",     "readOnly",  "recursive",
-        "ref",        "reference", "remote",      "sandboxId", "scopes",   "sessionId", "signal",
-        "size",       "sizeMb",    "snapshotId",  "source",    "strayId",  "stdin",     "template",
-        "templateId", "threshold", "timeout",     "to",        "tokenId",  "topic",     "topics",
-        "tty",        "unique",    "url",         "user",      "volumeId", "webhookId", "workdir",
+        "action",    "alertId",   "algorithm", "all",        "allow",       "argv",
+        "autoStart", "branch",    "channelId", "command",    "contextId",   "count",
+        "cpu",       "cwd",       "delay",     "depth",      "destination", "detach",
+        "disk",      "exec",      "execId",    "expiresAt",  "expiresIn",   "force",
+        "from",      "host",      "image",     "imports",    "interval",    "jobId",
+        "kill",      "label",     "language",  "memory",     "method",      "metric",
+        "mode",      "mountPath", "name",      "network",    "networkId",   "networks",
+        "packages",  "path",      "pattern",   "pid",        "pids",        "platform",
+        "port",      "ports",     "priority",  "profileId",  "protocol",    "pull",
+        "readOnly",  "recursive", "ref",       "reference",  "remote",      "sandboxId",
+        "scopes",    "sessionId", "signal",    "size",       "sizeMb",      "snapshotId",
+        "source",    "strayId",   "template",  "templateId", "threshold",   "timeout",
+        "to",        "tokenId",   "topic",     "topics",     "tty",         "unique",
+        "url",       "user",      "volumeId",  "webhookId",  "workdir",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(told); i++)
@@ -215,7 +217,16 @@ static json_t *told_array(const json_t *array)
     return told_text(b.data ? b.data : "");
 }
 
-static json_t *told_value(const char *key, json_t *value)
+/* Where it is that of a request its query is none of ours either, as that of a URL. */
+static json_t *told_target(const char *path)
+{
+    auto_free char *front = xstrndup(path, strcspn(path, "?#"));
+    auto_free char *clean = audited_text(front);
+
+    return json_sprintf("%s%s", clean, path[strlen(front)] ? "?" MASK : "");
+}
+
+static json_t *told_value(const struct function *f, const char *key, json_t *value)
 {
     json_t *told = NULL;
 
@@ -223,6 +234,8 @@ static json_t *told_value(const char *key, json_t *value)
         return json_incref(value);
     if (!is_told(key))
         told = json_string(MASK);
+    else if (json_is_string(value) && strcmp(key, "path") == 0 && str_starts(f->id, "proxy::"))
+        told = told_target(json_string_value(value));
     else if (json_is_string(value))
         told = told_text(json_string_value(value));
     else if (json_is_array(value))
@@ -251,7 +264,7 @@ void audited_begin(struct call *call)
     json_object_foreach(call->in, key, value)
     {
         if (strcmp(key, "sandboxId") != 0 && !str_starts(key, "."))
-            (void)json_object_set_new(detail, key, told_value(key, value));
+            (void)json_object_set_new(detail, key, told_value(call->function, key, value));
     }
     text = json_object_size(detail) ? json_dumps(detail, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(detail);

@@ -60,7 +60,7 @@ def test_no_secret_is_written_down(audited):
         id = api.create(env={"PASSWORD": "CANARY-env"})["id"]
         api.write(id, "f", "CANARY-content")
         api.post(f"/sandboxes/{id}/env", {"vars": {"A": "CANARY-var"}}).ok()
-        api.exec(id, "true", env={"K": "CANARY-exec"})
+        api.exec(id, "true", env={"K": "CANARY-exec"}, stdin="CANARY-stdin")
         api.exec(id, "DB_PASSWORD=CANARY-command true --token CANARY-flag; : https://me:CANARY-url@h.test/?key=CANARY-query")
         api.post("/images/pull", {"reference": "127.0.0.1:1/none", "registry_auth": {"username": "u", "password": "CANARY-registry"}})
         api.post(f"/sandboxes/{id}/git/clone", {"url": "https://u:CANARY-git@127.0.0.1:1/x", "password": "CANARY-pass"})

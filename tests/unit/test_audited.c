@@ -52,7 +52,7 @@ static char *line_at(char *text, unsigned n)
 
 static void call_some(void)
 {
-    do_call("cmd::run", "{\"command\": \"true\"}");
+    do_call("cmd::run", "{\"command\": \"true\", \"stdin\": \"CANARY\"}");
     do_call("fs::write", "{\"path\": \"a\", \"content\": \"CANARY\"}");
     do_call("env::set", "{\"vars\": {\"A\": \"CANARY\"}}");
     do_call("cmd::run", "{\"command\": \"true\"}");
@@ -66,11 +66,13 @@ TEST(what_was_done_is_there_and_what_is_secret_is_not)
 
     up("{\"image\": \"host\", \"env\": {\"A\": \"CANARY\"}}");
     call_some();
+    do_call("proxy::sign", "{\"port\": 80, \"path\": \"/a?code=CANARY\"}");
     CHECK_STR(problem_of(&report), "");
     path = path_of();
     file_read(path, &b);
     CHECK(strstr(b.data, "\"function\":\"sandbox::create\"") && strstr(b.data, sandbox));
     CHECK(strstr(b.data, "\"function\":\"fs::write\"") && strstr(b.data, "\"path\":\"a\""));
+    CHECK(strstr(b.data, "\"stdin\":\"***\"") && strstr(b.data, "\"path\":\"/a?***\""));
     CHECK(!strstr(b.data, "CANARY"));
     CHECK(!strstr(b.data, "audit::verify"));
     json_decref(report);
