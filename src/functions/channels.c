@@ -13,10 +13,10 @@
 #define UUID_SIZE 37
 
 struct channel {
-    char id[UUID_SIZE], key[UUID_SIZE];
-    char sandbox_id[ID_SIZE], exec_id[ID_SIZE];
     int64_t until_ns; /* 0 = this place is free */
     bool taken[2];    /* its reader, its writer */
+    char id[UUID_SIZE], key[UUID_SIZE];
+    char sandbox_id[ID_SIZE], exec_id[ID_SIZE], token_id[ID_SIZE];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,7 +56,7 @@ static json_t *end_json(const struct channel *c, const char *direction)
                      direction);
 }
 
-json_t *channel_new(const char *sandbox_id, const char *exec_id)
+json_t *channel_new(const char *sandbox_id, const char *exec_id, const char *token_id)
 {
     struct channel c = {.until_ns = mono_ns() + CHANNEL_LIVES_NS};
 
@@ -64,6 +64,7 @@ json_t *channel_new(const char *sandbox_id, const char *exec_id)
     uuid_new(c.key);
     (void)snprintf(c.sandbox_id, sizeof(c.sandbox_id), "%s", sandbox_id);
     (void)snprintf(c.exec_id, sizeof(c.exec_id), "%s", exec_id);
+    (void)snprintf(c.token_id, sizeof(c.token_id), "%s", token_id);
     (void)pthread_mutex_lock(&lock);
     *free_place(mono_ns()) = c;
     (void)pthread_mutex_unlock(&lock);
@@ -85,6 +86,7 @@ int channel_take(const char *channel_id, const char *key, bool writer, struct ch
         found = true;
         memcpy(ret->sandbox_id, c->sandbox_id, ID_SIZE);
         memcpy(ret->exec_id, c->exec_id, ID_SIZE);
+        memcpy(ret->token_id, c->token_id, ID_SIZE);
         ret->taken = c->taken[writer];
         c->taken[writer] = true;
     }

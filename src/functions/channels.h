@@ -16,11 +16,12 @@ struct err;
 
 struct channel_end {
     char sandbox_id[ID_SIZE], exec_id[ID_SIZE];
-    bool taken; /* somebody else has it */
+    char token_id[ID_SIZE]; /* of who made it (caller.token_id), or "": it ends with that */
+    bool taken;             /* somebody else has it */
 };
 
 /* A new one: {writer, reader}. */
-json_t *channel_new(const char *sandbox_id, const char *exec_id);
+json_t *channel_new(const char *sandbox_id, const char *exec_id, const char *token_id);
 /* Takes one of its ends. ERR_NOT_FOUND "channel_not_found" when there is none with that key. */
 int channel_take(const char *channel_id, const char *key, bool writer, struct channel_end *ret,
                  struct err *err);

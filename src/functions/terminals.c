@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "engine/exec.h"
 #include "functions/asciicast.h"
+#include "functions/callers.h"
 #include "functions/channels.h"
 #include "functions/functions_internal.h"
 
@@ -122,7 +123,7 @@ static json_t *created_json(const struct call *call, const struct create_task *t
                      t->rows, "shell", t->shell, "status", "running", "backend",
                      call->about->runtime, "createdAt", (json_int_t)now_ms(), "recorded",
                      (int)engine_exec_is_recorded(t->exec), "channel",
-                     channel_new(t->sandbox_id, exec_id));
+                     channel_new(t->sandbox_id, exec_id, call->caller->token_id));
 }
 
 static int create_step(struct task *task, struct call *call, struct err *err)
@@ -280,6 +281,8 @@ struct view_task {
     struct task task;
     struct exec *exec; /* NULL = the channel is another's */
     char session_id[ID_SIZE];
+    char token_id[ID_SIZE]; /* of a channel: its maker's, or "" */
+    struct services *services;
     bool plain;     /* a channel: bytes only */
     bool shows;     /* what comes out */
     bool types;     /* what comes in */
@@ -295,9 +298,21 @@ static void view_free(struct task *task)
     free(t);
 }
 
+/* Who has a channel's key has no token that the face could look at: the maker's counts. */
+static int check_maker(const struct view_task *t, struct err *err)
+{
+    if (caller_token_live(t->services, t->token_id))
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "invalid_token", "the token was revoked or has expired");
+}
+
 static void set_view_wait(struct view_task *t)
 {
+    int64_t look = mono_ns() + CALLER_LIVE_NS;
+
     set_wait(&t->task, t->exec);
+    if (t->token_id[0] && (!t->task.until_ns || t->task.until_ns > look))
+        t->task.until_ns = look;
     t->task.held = engine_exec_held(t->exec);
     t->task.takes_input = t->task.held == 0;
 }
@@ -377,6 +392,8 @@ static int view_step(struct task *task, struct call *call, struct err *err)
                    ? -1
                    : err_code(err, ERR_CONFLICT, "channel_taken",
                               "somebody has this end of the channel already");
+    if (check_maker(t, err) < 0)
+        return -1;
     r = engine_exec_next(t->exec, &out, err);
     if (r < 0)
         return explain(t->session_id, err);
@@ -388,9 +405,10 @@ static int view_input(struct task *task, const struct input *in, struct err *err
 {
     struct view_task *t = (struct view_task *)task;
 
-    (void)err;
     if (!t->exec)
         return 0;
+    if (check_maker(t, err) < 0)
+        return -1;
     if (!in)
         engine_exec_flush(t->exec);
     else if (!t->types || (in->what == INPUT_STDIN && in->len == 0))
@@ -412,6 +430,7 @@ static struct view_task *view_new(struct call *call, const char *exec_id)
     struct view_task *t = xcalloc(1, sizeof(*t));
 
     t->task = (struct task){.ops = &view_ops, .fd = -1};
+    t->services = call->services;
     session_of(exec_id, t->session_id);
     call->task = &t->task;
     return t;
@@ -447,11 +466,15 @@ static int channel(struct call *call, struct err *err)
 
     if (channel_take(in_str(call, "channelId"), in_str(call, "key"), writes, &end, err) < 0)
         return -1;
+    if (!caller_token_live(call->services, end.token_id))
+        return err_code(err, ERR_NOT_FOUND, "channel_not_found",
+                        "the token that this channel came with was revoked or has expired");
     t = view_new(call, end.exec_id);
     t->plain = true;
     t->shows = !writes;
     t->types = writes;
     t->task.takes_input = true;
+    memcpy(t->token_id, end.token_id, ID_SIZE);
     if (end.taken) {
         t->task.until_ns = 1;
         return 0;

@@ -795,7 +795,8 @@ TEST(a_token_is_found_among_subprotocols)
 
 TEST(a_channel_has_two_ends_and_the_oldest_goes)
 {
-    json_t *channel = channel_new("sbx_1", "ex_1"), *reader = json_object_get(channel, "reader");
+    json_t *channel = channel_new("sbx_1", "ex_1", "tok_1");
+    json_t *reader = json_object_get(channel, "reader");
     const char *id = json_string_value(json_object_get(reader, "channel_id"));
     const char *key = json_string_value(json_object_get(reader, "access_key"));
     struct channel_end end;
@@ -806,12 +807,13 @@ TEST(a_channel_has_two_ends_and_the_oldest_goes)
     CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
     CHECK(!end.taken);
     CHECK_STR(end.exec_id, "ex_1");
+    CHECK_STR(end.token_id, "tok_1");
     CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
     CHECK(end.taken);
     CHECK_INT(channel_take(id, key, false, &end, NULL), 0);
     CHECK(!end.taken);
     for (int i = 0; i < CHANNELS_MAX; i++)
-        json_decref(channel_new("sbx_2", "ex_2"));
+        json_decref(channel_new("sbx_2", "ex_2", ""));
     CHECK_INT(channel_take(id, key, false, &end, NULL), -1);
     json_decref(channel);
 }
