@@ -111,7 +111,16 @@ static void read_asker(struct asked *a)
     (void)snprintf(a->rules.token_id, sizeof(a->rules.token_id), "%s", a->caller.token_id);
 }
 
-/* A cookie is sent by the browser whoever makes it ask, so it proves nothing for others' pages. */
+static int unproved(const struct asked *a, struct err *err)
+{
+    return err_set(err, ERR_UNAUTHORIZED,
+                   "this port needs a token, or a signed address that is not over: `cay url "
+                   "--expires 1h %s %u`",
+                   a->address.word, a->address.port);
+}
+
+/* A cookie is sent by the browser whoever makes it ask, so it proves nothing for others' pages. Who
+ * has proved nothing is not told which names there are, and of which ids. */
 static int find(struct asked *a, struct err *err)
 {
     const char *const signatures[2] = {a->by_query[0] ? a->by_query : NULL,
@@ -119,7 +128,7 @@ static int find(struct asked *a, struct err *err)
 
     if (proxied_find(a->rest->engine, a->known ? &a->caller : NULL, a->address.word,
                      a->address.port, signatures, &a->to, err) < 0)
-        return -1;
+        return a->to.by_name && !a->known && a->asker.token ? unproved(a, err) : -1;
     a->asker.proved = a->to.reached;
     return 0;
 }
@@ -247,10 +256,7 @@ static int check_access(const struct asked *a, struct err *err)
     case PROXY_UNPROVED:
         break;
     }
-    return err_set(err, ERR_UNAUTHORIZED,
-                   "this port needs a token, or a signed address that is not over: `cay url "
-                   "--expires 1h %s %u`",
-                   a->address.word, a->address.port);
+    return unproved(a, err);
 }
 
 static void set_rules(struct asked *a)
@@ -272,6 +278,14 @@ static void set_rules(struct asked *a)
     r->http10 = http_req_is_http10(a->req);
 }
 
+static void refuse_access(struct asked *a, const struct err *err)
+{
+    (void)snprintf(a->caller.from, sizeof(a->caller.from), "%s", a->from->address);
+    a->caller.face = "proxy";
+    audited_refusal(a->rest->services, &a->caller, "proxy::request", err);
+    refuse(a, err);
+}
+
 static void pass_on(struct asked *a)
 {
     struct err err = {0};
@@ -279,18 +293,22 @@ static void pass_on(struct asked *a)
     set_rules(a);
     read_signatures(a);
     read_asker(a);
-    if (check_from(a, &err) < 0 || find(a, &err) < 0) {
+    if (check_from(a, &err) < 0) {
         refuse(a, &err);
+        return;
+    }
+    if (find(a, &err) < 0) {
+        if (err.kind == ERR_UNAUTHORIZED)
+            refuse_access(a, &err);
+        else
+            refuse(a, &err);
         return;
     }
     read_cors(a);
     if (answer_preflight(a))
         return;
     if (check_access(a, &err) < 0) {
-        (void)snprintf(a->caller.from, sizeof(a->caller.from), "%s", a->from->address);
-        a->caller.face = "proxy";
-        audited_refusal(a->rest->services, &a->caller, "proxy::request", &err);
-        refuse(a, &err);
+        refuse_access(a, &err);
         return;
     }
     if (proxied_check(a->rest->engine, a->to.id, &err) < 0) {
