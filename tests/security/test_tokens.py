@@ -243,7 +243,7 @@ def test_only_digests_are_kept_and_a_token_is_told_once(guarded, admin):
 
 def test_a_token_ends_with_its_time_and_so_does_what_it_made(guarded, admin):
     id = admin.create()["id"]
-    ends = admin.post("/tokens", {"scopes": ["admin"], "expiresIn": 2}).ok()
+    ends = admin.post("/tokens", {"scopes": ["admin"], "expiresIn": 4}).ok()
     with guarded.api(token=ends["token"]) as api:
         child = api.post("/tokens", {"scopes": ["admin"], "expiresIn": 9999}).ok()
         assert child["expiresAt"] == ends["expiresAt"]
@@ -257,7 +257,9 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
     id = admin.create()["id"]
     made = admin.post("/tokens", {"scopes": WHOLE, "sandboxId": id}).ok()
     api = guarded.api(token=made["token"])
-    session = api.post(f"/sandboxes/{id}/terminal", {}).ok()["sessionId"]
+    terminal = api.post(f"/sandboxes/{id}/terminal", {}).ok()
+    session, ends = terminal["sessionId"], terminal["channel"]["reader"]
+    channel = f"/sandbox/ws/channels/{ends['channel_id']}?key={ends['access_key']}&dir="
     word = base64.urlsafe_b64encode(made["token"].encode()).decode().rstrip("=")
     upgrade = "Connection: Upgrade\r\nUpgrade: {}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     bearer = f"Authorization: Bearer {made['token']}\r\n"
@@ -270,6 +272,8 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
         (f"POST /sandbox/sandboxes/{id}/exec/stream HTTP/1.1\r\nHost: localhost\r\n{bearer}"
          f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n", body, b" 200 "),
         (f"GET /sandbox/stream/events?sandboxId={id} HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n", b"", b" 200 "),
+        # Its key needs no token, and is worth no more than the one that it came with.
+        (f"GET {channel}read HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n", b"", b" 101 "),
     ]
     socks = []
     for head, data, want in long:
@@ -282,6 +286,9 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
         while s.recv(65536):
             pass  # its end comes, or the time is over
         s.close()
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as s:
+        s.sendall(f"GET {channel}write HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n".encode())
+        assert b" 404 " in s.recv(4096).split(b"\r\n")[0]
     api.get("/sandboxes").failed(403, "invalid_token")
     api.close()
 
@@ -301,6 +308,21 @@ def test_a_port_is_open_to_a_token_of_its_sandbox_only_and_the_token_stays_outsi
     word = base64.urlsafe_b64encode(mine.encode()).decode().rstrip("=")
     told = served.echo("/x", headers={"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Protocol": f"chat, bearer.{word}"})
     assert told["named"]["sec-websocket-protocol"] == "chat"
+
+
+def test_a_port_that_is_asked_for_by_name_does_not_tell_which_names_there_are(guarded, admin):
+    """Who knows an id reaches what was exposed, and a name can be guessed: so none of it leads to the other."""
+    def ask(name, bearer=""):
+        head = f"GET /sandbox/proxy/{name}/{PORT}/ HTTP/1.1\r\nHost: localhost\r\n{bearer}Connection: close\r\n\r\n"
+        top, body = raw_http(guarded.port, head.encode()).split(b"\r\n\r\n", 1)
+        return int(top.split()[1]), json.loads(body)
+
+    ids = [admin.create(name=name)["id"] for name in ("single", "double", "double", "removed")]
+    admin.remove(ids[3])
+    said = {name: ask(name) for name in ("single", "double", "removed", "never")}
+    assert all(status == 401 and body["error"].replace(name, "single") == said["single"][1]["error"]
+               for name, (status, body) in said.items()), said
+    assert ask("double", f"Authorization: Bearer {TOKEN}\r\n")[1]["code"] == "name_ambiguous"
 
 
 def test_where_no_token_is_needed_one_that_was_sent_counts(daemon_of):
