@@ -22,6 +22,8 @@ static int list(struct call *call, struct err *err)
 
 static int get(struct call *call, struct err *err)
 {
+    if (reach_check_image(call, in_str(call, "name"), err) < 0)
+        return -1;
     return engine_image_get(call->engine, in_str(call, "name"), &call->out, err);
 }
 

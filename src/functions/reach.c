@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "engine/exec.h"
+#include "engine/images.h"
 #include "engine/snapshots.h"
 #include "functions/functions_internal.h"
 #include "model/sandbox.h"
@@ -210,6 +212,47 @@ static int snapshot_owner(struct call *call, const char *word, char ret[ID_SIZE]
     }
     json_decref(all);
     return n == 1 ? 0 : err_set(err, ERR_NOT_FOUND, "there is not one of that name");
+}
+
+#define IMAGE_ID_PREFIX "sha256:"
+
+static bool is_like_image_id(const char *image)
+{
+    if (str_starts(image, IMAGE_ID_PREFIX))
+        image += strlen(IMAGE_ID_PREFIX);
+    return !image[strspn(image, "0123456789abcdef")];
+}
+
+static bool reaches_snapshot_of(const struct call *call, const char *image_id)
+{
+    json_t *all = NULL, *one;
+    bool found = false;
+    size_t i;
+
+    engine_snapshot_list(call->engine, NULL, NULL, &all);
+    json_array_foreach(json_object_get(all, "snapshots"), i, one)
+    {
+        found |= strcmp(text_of(one, "imageId"), image_id) == 0 &&
+                 call_reaches(call, text_of(one, "sandboxId"));
+    }
+    json_decref(all);
+    return found;
+}
+
+int reach_check_image(const struct call *call, const char *image, struct err *err)
+{
+    json_t *found = NULL;
+    bool hidden;
+
+    if (!caller_is_restricted(call->caller) || !image || !is_like_image_id(image) ||
+        engine_image_get(call->engine, image, &found, NULL) < 0)
+        return 0;
+    hidden = str_starts(text_of(found, "name"), IMAGE_ID_PREFIX) &&
+             !reaches_snapshot_of(call, text_of(found, "id"));
+    json_decref(found);
+    return hidden ? err_code(err, ERR_NOT_FOUND, "image_not_found",
+                             "Image not found: no image's id begins with %.80s", image)
+                  : 0;
 }
 
 const struct owned snapshot_owned = {

@@ -59,5 +59,8 @@ bool reach_may(const struct function *f, const struct caller *caller);
 /* In the order of a call: the name of a sandbox becomes its id; then, may this caller? */
 int reach_take_name(struct call *call, struct err *err);
 int reach_check(const struct function *f, struct call *call, struct err *err);
+/* An image can be named by its id, also one that has no name because it is the disk of a sandbox or
+ * a snapshot: that is for who reaches such a snapshot. ERR_NOT_FOUND "image_not_found". */
+int reach_check_image(const struct call *call, const char *image, struct err *err);
 /* Why it failed, without what such a caller may not know of: the id of another's sandbox. */
 void reach_hide(const struct call *call, struct err *err);

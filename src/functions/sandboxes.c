@@ -142,7 +142,7 @@ static int create(struct call *call, struct err *err)
     struct sandbox_request req;
 
     drop_yes_and_no(call);
-    if (take_label(call, err) < 0)
+    if (take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0)
         return -1;
     read_request(call, entrypoint, &req);
     return create_of(call, &req, &base, err);

@@ -171,13 +171,20 @@ def test_no_guessed_id_leads_to_the_sandbox_of_another(guarded, admin):
 def test_lists_names_and_creates_stay_within_a_label(guarded, admin):
     red = admin.create(name="same", metadata={"team": "red"})["id"]
     blue = admin.create(name="same", metadata={"team": "blue"})["id"]
-    snapshot = admin.post(f"/sandboxes/{red}/snapshots", {"name": "taken"}).ok()["id"]
+    taken = admin.post(f"/sandboxes/{red}/snapshots", {"name": "taken"}).ok()
+    snapshot, image = taken["id"], taken["imageId"]
     with guarded.api(token=token_of(admin, *WHOLE, label={"team": "blue"})) as api:
         assert [b["id"] for b in api.get("/sandboxes").ok()["items"]] == [blue]
         assert api.get("/sandboxes").ok()["total"] == 1
         assert api.get("/sandboxes/same").ok()["id"] == blue
         assert api.get("/snapshots").ok()["snapshots"] == []
         api.get("/snapshots/taken").failed(404, "snapshot_not_found")
+        for disk in (image, image.split(":")[1][:12]):
+            api.get(f"/images/{disk}").failed(404, "image_not_found")
+            api.try_create(image=disk).failed(404, "image_not_found")
+        own = api.post(f"/sandboxes/{blue}/snapshots", {}).ok()
+        assert api.get(f"/images/{own['imageId']}").ok()["id"] == own["imageId"]
+        api.delete(f"/snapshots/{own['id']}").ok()
         made = api.create(metadata={"team": "red", "x": "y"})
         assert made["metadata"] == {"team": "blue", "x": "y"}
         twin = api.post(f"/sandboxes/{made['id']}/clone", {}).ok()
