@@ -27,10 +27,12 @@ static int broken(struct jobs *s, const char *what)
     return -1;
 }
 
+/* SQLite may have taken the whole transaction back with what failed (a full disk): each statement
+ * after it would be a transaction of its own, and stay. */
 static int run(struct jobs *s, unsigned which, const char *what)
 {
     sqlite3_stmt *st = s->side->stmts[which];
-    bool done = sqlite3_step(st) == SQLITE_DONE;
+    bool done = !s->failed && sqlite3_step(st) == SQLITE_DONE;
     int r = done ? 0 : broken(s, what);
 
     (void)sqlite3_reset(st);
@@ -51,7 +53,7 @@ static int claim_one(struct jobs *s, struct job *j, int64_t now)
     return run(s, SQL_CLAIM, "start the job");
 }
 
-#define CLAIM_MAX 16
+#define CLAIM_MAX 64 /* as many as may run at a time in a sandbox */
 
 int jobs_claim(struct jobs *s, const char *sandbox, unsigned most, int64_t now,
                void (*each)(struct job *j, void *arg), void *arg)
@@ -135,6 +137,8 @@ static int each_text(struct jobs *s, unsigned which, const char *what,
     sqlite3_stmt *st = s->side->stmts[which];
     int code, r = 0;
 
+    if (s->failed)
+        return -1;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
         each((const char *)sqlite3_column_text(st, 0), arg);
     if (code != SQLITE_DONE)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "service/queue/queue_internal.h"
 #include "store/jobs.h"
+#include "store/jobs_internal.h"
 #include "tap.h"
 #include "tmpdir.h"
 
@@ -118,6 +119,17 @@ TEST(jobs_start_by_priority_and_then_in_order)
     down();
 }
 
+TEST(as_many_as_may_run_are_claimed_at_once)
+{
+    up();
+    for (int i = 0; i < 64; i++)
+        add(BOX, "x", 0, 0);
+    (void)claim(BOX, 64);
+    CHECK_INT(n_claimed, 64);
+    forget_claimed();
+    down();
+}
+
 TEST(a_job_that_is_put_back_keeps_its_place)
 {
     const char *first;
@@ -194,6 +206,35 @@ TEST(what_has_ended_is_kept_with_its_output)
     CHECK_INT(jobs_get(jobs, id, true, &j, NULL), 0);
     CHECK(j.state == JOB_COMPLETED && !j.live && j.has_result && j.exit_code == 3);
     CHECK_STR(j.output.data, "said");
+    forget_claimed();
+    down();
+}
+
+/* SQLite takes the whole transaction back, and then would keep each statement by itself. */
+TEST(nothing_of_a_transaction_stays_when_the_disk_is_full)
+{
+    auto_free char *much = xcalloc(1, 100000);
+    bool counted;
+    const char *ran, *waits;
+    struct err err = {0};
+
+    up();
+    ran = add(BOX, "ran", 0, 0);
+    (void)claim(BOX, 1);
+    waits = add(BOX, "waits", 0, 0);
+    claimed[0].state = JOB_COMPLETED;
+    claimed[0].has_result = true;
+    buf_init(&claimed[0].output, 100000);
+    (void)buf_add(&claimed[0].output, much, 100000);
+    CHECK_INT(sqlite3_exec(jobs->side->db, "PRAGMA max_page_count = 1", NULL, NULL, NULL), 0);
+    CHECK_INT(jobs_begin(jobs, NULL), 0);
+    CHECK_INT(jobs_put_end(jobs, &claimed[0], &counted), -1);
+    CHECK_INT(jobs_claim(jobs, BOX, 1, 5, on_claim, NULL), -1);
+    CHECK_INT(jobs_commit(jobs, &err), -1);
+    CHECK(err.kind);
+    CHECK_INT(n_claimed, 1);
+    CHECK_INT(state_of(ran), JOB_RUNNING);
+    CHECK_INT(state_of(waits), JOB_READY);
     forget_claimed();
     down();
 }

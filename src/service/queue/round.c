@@ -363,6 +363,7 @@ void queue_round(struct queue *q)
         } else {
             log_error("the queue cannot write to its database; it tries again", "error", err.text);
             q->stuck_ns = mono_ns() + STUCK_NS;
+            q->look_at_times = true; /* what had become ready is delayed as before */
             settle_wishes(&round, false);
             drop_claimed(&round);
         }
