@@ -81,6 +81,8 @@ static void take_messages(struct queue *q)
     buf_init(&q->cancels, list.max);
     q->look_at_times |= q->new_time;
     q->new_time = false;
+    q->ended_some |= q->new_over;
+    q->new_over = false;
     pthread_mutex_unlock(&q->lock);
     for (size_t at = 0; at < list.len; at += sizeof(seq)) {
         memcpy(&seq, list.data + at, sizeof(seq));
@@ -260,6 +262,7 @@ void *queue_dispatch(void *arg)
     if (jobs_each_live(q->jobs, on_live, q, &err) < 0)
         log_error("the queue cannot read which jobs run", "error", err.text);
     q->look_at_times = true;
+    q->ended_some = true; /* what became old while nobody was there */
     while (!atomic_load(&q->stop)) {
         take_messages(q);
         look_at_runs(q);

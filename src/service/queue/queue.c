@@ -372,10 +372,13 @@ int queue_logs(struct queue *q, const char *id, uint64_t cursor, json_t **ret, s
 
 /* ---- ending and beginning again ---- */
 
-static void ask_to_end(struct queue *q, int64_t seq)
+/* The dispatcher ends its command, if it runs, and forgets old jobs in its place. */
+static void tell_cancelled(struct queue *q, const struct job *j)
 {
     pthread_mutex_lock(&q->lock);
-    (void)buf_add(&q->cancels, &seq, sizeof(seq));
+    if (j->state == JOB_RUNNING)
+        (void)buf_add(&q->cancels, &j->seq, sizeof(j->seq));
+    q->new_over = true;
     pthread_mutex_unlock(&q->lock);
     queue_wake(q);
 }
@@ -391,8 +394,7 @@ int queue_cancel(struct queue *q, const char *id, struct err *err)
     queue_tell(q, "queue.cancelled", j.sandbox,
                json_pack("{s:s, s:s, s:b}", "jobId", j.id, "sandboxId", j.sandbox, "ran",
                          j.state == JOB_RUNNING));
-    if (j.state == JOB_RUNNING)
-        ask_to_end(q, j.seq);
+    tell_cancelled(q, &j);
     return jobs_sync(q->jobs, err);
 }
 

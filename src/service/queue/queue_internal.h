@@ -116,6 +116,7 @@ struct queue {
     pthread_mutex_t lock; /* of what follows; nothing of the engine is called with it */
     struct lanes lanes;
     bool new_time;      /* one was delayed */
+    bool new_over;      /* one was cancelled */
     struct buf cancels; /* int64_t: numbers of jobs whose commands are to end */
 
     /* the dispatcher's */
