@@ -304,47 +304,6 @@ static size_t list_files(const char *suffix, struct old_file *files, size_t max)
     return n;
 }
 
-void kept_prune(const char *suffix, size_t count, uint64_t bytes)
-{
-    static struct old_file files[4 * FILES_MAX];
-    size_t n = list_files(suffix, files, ARRAY_LEN(files));
-    uint64_t sum = 0;
-
-    qsort(files, n, sizeof(files[0]), newest_first);
-    for (size_t i = 0; i < n; i++) {
-        sum += files[i].bytes;
-        if (i < count && sum <= bytes)
-            continue;
-        if (strcmp(suffix, ".out") == 0)
-            remove_file(files[i].id, ".end");
-        remove_file(files[i].id, suffix);
-    }
-}
-
-static void put_state(struct buf *b, const struct kept *k, const struct call_kept *state)
-{
-    buf_init(b, STATE_BYTES);
-    call_kept_put(b, state);
-    wire_put_u64(b, k->base);
-    wire_put_bytes(b, k->turns.data, k->turns.len);
-}
-
-bool kept_store(struct kept *k, const struct call_kept *state)
-{
-    auto_buf struct buf b = {0};
-    auto_close int fd = new_file(k->id, ".end");
-    bool stored;
-
-    put_state(&b, k, state);
-    stored = fd >= 0 && write_all(fd, b.data, b.len) == 0;
-    if (!stored) {
-        remove_file(k->id, ".end");
-        remove_file(k->id, ".out");
-    }
-    kept_prune(".out", FILES_MAX, FILES_BYTES);
-    return stored;
-}
-
 static int open_kept(const char *id, const char *suffix)
 {
     char name[64];
@@ -372,6 +331,64 @@ static bool read_end(const char *id, struct call_kept *state, uint64_t *base, st
     if (!wire_ok(&w) || strcmp(state->id, id) != 0)
         return false;
     return !turns || buf_add(turns, bytes, len) == 0;
+}
+
+/* How it ended is known for longer than what it put out: who asks whether it has run is not told
+ * that it has not. */
+static void put_end_up(const char *id)
+{
+    struct call_kept state;
+    struct kept none = {0};
+    uint64_t base;
+
+    if (!read_end(id, &state, &base, NULL))
+        return;
+    kept_begin(&none, id);
+    state.start = state.end;
+    board_put(&none, &state);
+}
+
+void kept_prune(const char *suffix, size_t count, uint64_t bytes)
+{
+    static struct old_file files[4 * FILES_MAX];
+    size_t n = list_files(suffix, files, ARRAY_LEN(files));
+    uint64_t sum = 0;
+
+    qsort(files, n, sizeof(files[0]), newest_first);
+    for (size_t i = 0; i < n; i++) {
+        sum += files[i].bytes;
+        if (i < count && sum <= bytes)
+            continue;
+        if (strcmp(suffix, ".out") == 0) {
+            put_end_up(files[i].id);
+            remove_file(files[i].id, ".end");
+        }
+        remove_file(files[i].id, suffix);
+    }
+}
+
+static void put_state(struct buf *b, const struct kept *k, const struct call_kept *state)
+{
+    buf_init(b, STATE_BYTES);
+    call_kept_put(b, state);
+    wire_put_u64(b, k->base);
+    wire_put_bytes(b, k->turns.data, k->turns.len);
+}
+
+bool kept_store(struct kept *k, const struct call_kept *state)
+{
+    auto_buf struct buf b = {0};
+    auto_close int fd = new_file(k->id, ".end");
+    bool stored;
+
+    put_state(&b, k, state);
+    stored = fd >= 0 && write_all(fd, b.data, b.len) == 0;
+    if (!stored) {
+        remove_file(k->id, ".end");
+        remove_file(k->id, ".out");
+    }
+    kept_prune(".out", FILES_MAX, FILES_BYTES);
+    return stored;
 }
 
 bool kept_load(const char *id, struct kept *k, struct call_kept *state)

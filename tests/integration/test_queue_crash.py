@@ -44,6 +44,25 @@ def test_a_job_that_ends_while_nobody_is_there_has_ended(own):
         assert lines(api, box) == ["e"]
 
 
+def test_much_output_of_others_does_not_make_a_job_run_again(daemon_of):
+    """Of long outputs a sandbox keeps some; that a command ran must not be forgotten with what it put out."""
+    own, names = daemon_of(env={"CAY_QUEUE_CONCURRENCY": 40}).start(), [f"n{i}" for i in range(40)]
+    with own.unix_api() as api:
+        box = api.create()["id"]
+        jobs = [submit(api, box, f"{waits(n)}; head -c 70000 /dev/zero; echo {n} >>/tmp/over") for n in names]
+        wait_until(lambda: sorted(lines(api, box)) == sorted(names), what="all of them run")
+        api.background(box, "sleep 0.3; touch /tmp/go")
+        agent = own.agent_pid(box)
+        own.kill9()
+    wait_until(lambda: not any("/tmp/go" in c for c in commands_below(agent)), what="the jobs end by themselves")
+    own.start()
+    with own.unix_api() as api:
+        for job in jobs:
+            now = ended(api, job)
+            assert (now["status"], now["retries"], now["exitCode"]) == ("completed", 0, 0)
+        assert sorted(lines(api, box)) == sorted(lines(api, box, "/tmp/over")) == sorted(names)
+
+
 def commands_below(agent):
     """What runs in the box of that agent, as the host sees it."""
     space = read_link(f"/proc/{agent}/ns/mnt")
