@@ -349,9 +349,10 @@ static bool is_below_half(struct watch *w, const struct half *h, const struct wa
 
 /* Something else happens with a name that was moved, or below it: then it was moved away, and that
  * is told first. */
-static void end_half_of(struct watch *w, const struct watch_dir *dir, const struct inotify_event *e)
+static void end_half_of(struct watch *w, const struct inotify_event *e)
 {
     for (size_t i = 0; i < HALVES_MAX; i++) {
+        const struct watch_dir *dir = watch_tree_find(&w->tree, e->wd); /* ending one may drop it */
         struct half *h = &w->halves[i];
 
         if (h->cookie && h->cookie != e->cookie &&
@@ -366,7 +367,7 @@ static void on_event(struct watch *w, const struct inotify_event *e)
     bool is_dir = e->mask & IN_ISDIR;
 
     if (dir && e->len > 0) {
-        end_half_of(w, dir, e);
+        end_half_of(w, e);
         dir = watch_tree_find(&w->tree, e->wd);
     }
     if (!dir) {
