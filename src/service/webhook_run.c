@@ -192,6 +192,9 @@ static void tell_given_up(struct webhooks *w, const struct hook *h, const struct
 {
     log_warn("an event was given up for a webhook", "webhook", h->id, "event", d->event, "topic",
              d->topic);
+    /* Targets that take nothing would tell of each other without end. */
+    if (strcmp(d->topic, WEBHOOK_FAILED) == 0)
+        return;
     events_publish(w->events, WEBHOOK_FAILED, h->sandbox_id ? h->sandbox_id : "",
                    json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "webhookId", h->id, "eventId",
                              d->event, "topic", d->topic, "attempts", (json_int_t)d->attempts,
