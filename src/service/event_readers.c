@@ -163,14 +163,24 @@ void readers_skip(struct events *ev, int64_t place)
 
 /* ---- the reader's side ---- */
 
+/* What waits to be written has happened before one who wants what happens from now on. */
+static int64_t last_given(struct events *ev)
+{
+    int64_t given;
+
+    (void)pthread_mutex_lock(&ev->lock);
+    given = ev->given;
+    (void)pthread_mutex_unlock(&ev->lock);
+    return given;
+}
+
 static int64_t place_of(struct events *ev, const struct events_from *from)
 {
-    int64_t last = event_store_last(ev->store), place = last;
+    int64_t last = event_store_last(ev->store), place;
 
-    if (from->after)
-        place = from->after;
-    else if (from->since_ms)
-        place = EVENT_SEQ_OF_MS(from->since_ms) - 1;
+    if (!from->after && !from->since_ms)
+        return last_given(ev);
+    place = from->after ? from->after : EVENT_SEQ_OF_MS(from->since_ms) - 1;
     return place < last ? place : last;
 }
 
