@@ -156,12 +156,22 @@ static int create_failed(struct create_task *t, const struct driver_news *n, str
                     t->said.data ? t->said.data : "it said nothing");
 }
 
+/* Who made it has its input alone, and whoever is told of it may come before this task is freed. */
+static void let_go(struct create_task *t)
+{
+    driver_close(t->driver);
+    t->driver = NULL;
+    t->task.fd = -1;
+    t->task.events = 0;
+}
+
 static int create_news(struct create_task *t, struct call *call, const struct driver_news *n,
                        struct err *err)
 {
     switch (n->what) {
     case DRIVER_READY:
         t->ready = true;
+        let_go(t);
         call->out = context_json(t->sandbox_id, t->exec_id, t->language,
                                  json_integer((json_int_t)now_ms()));
         (void)json_object_set_new(call->out, "version", n->value);
