@@ -69,7 +69,8 @@ struct run_task {
     json_t *in;  /* what was asked for, to begin again without it */
     uint64_t timeout_ms;
     int64_t began_ns, until_ns; /* of a context: when its time is over; 0 = never */
-    bool late;                  /* it was interrupted because of that */
+    bool late;                  /* that it is */
+    bool interrupted;           /* because of that; else it was taken out of those that wait */
     bool done;
     struct driver_news end;
 };
@@ -217,7 +218,8 @@ static int run_news(struct run_task *t, struct call *call, const struct driver_n
     return r < 0 ? -1 : TASK_AGAIN;
 }
 
-/* The first time it is asked to stop, the second time there is no more asking. */
+/* The first time it is asked to stop, the second time there is no more asking. What has not begun
+ * waits for runs of others, which have nothing to do with its time. */
 static int run_is_late(struct run_task *t, struct call *call, struct err *err)
 {
     json_t *info = NULL;
@@ -227,13 +229,16 @@ static int run_is_late(struct run_task *t, struct call *call, struct err *err)
         driver_kill(t->driver);
         return run_timed_out(t, call, "", err);
     }
-    if (!t->late) {
+    if (!t->late || (!t->interrupted && driver_has_begun(t->driver))) {
         t->late = true;
+        t->interrupted = driver_has_begun(t->driver);
         driver_cancel(t->driver);
         t->until_ns = mono_ns() + STOP_NS;
         return TASK_AGAIN;
     }
     t->done = true;
+    if (!t->interrupted)
+        return run_timed_out(t, call, "; it did not begin: its context was at other runs", err);
     if (engine_exec_end(t->engine, t->sandbox_id, t->exec_id, &info, NULL) == 0)
         json_decref(info);
     return run_timed_out(t, call, " and could not be interrupted; its context was ended", err);

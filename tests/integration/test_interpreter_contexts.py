@@ -266,6 +266,18 @@ def test_runs_of_several_callers_take_turns(box, python):
     assert python.value("sorted(seen) == list(range(40))") == "True"
 
 
+@needs("javascript")
+def test_who_waits_is_not_given_what_programs_of_others_print(box, node):
+    def one(n):
+        with box.api.again() as own:
+            done = node.try_run(f"require('child_process').execSync('echo {n}', {{ stdio: 'inherit' }}); {n}",
+                                api=own).ok()
+            return done["output"], done["stderr"], done["results"][0]["data"]
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(one, range(30))) == [(f"{n}\n", "", str(n)) for n in range(30)]
+
+
 def started(box, code):
     """Waits until code in some context has said so by a file."""
     wait_until(lambda: box.api.exec(box.id, "rm /tmp/begun")["exitCode"] == 0, what="a run that began")
@@ -303,7 +315,7 @@ def test_an_interrupt_of_javascript_does_too(box, node, how):
 
 def test_a_run_that_takes_too_long_is_interrupted(python):
     python.run("x = 5")
-    said = python.try_run("import time\nprint('begun')\ntime.sleep(1000)", timeout=0.5).failed(
+    said = python.try_run("import time\nprint('begun')\ntime.sleep(1000)", timeout=2).failed(
         408, "command_timeout", "interrupted")
     assert said["stdout"] == "begun\n"
     assert python.value("x") == "5"
@@ -315,6 +327,17 @@ def test_one_that_cannot_be_interrupted_loses_its_context(box, python):
     python.try_run(stubborn, timeout=0.5).failed(408, "command_timeout", "ended")
     python.try_run("1").failed(404, "context_not_found")
     assert not [p for p in box.api.processes(box.id) if "python3" in p["command"]]
+
+
+def test_one_whose_time_is_over_while_it_waits_ends_no_other(box, python):
+    wait = BEGUN + "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nx = 5"
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, box.api.again() as own:
+        running = pool.submit(python.try_run, wait, api=own)
+        started(box, wait)
+        python.try_run("x = 6", timeout=0.3).failed(408, "command_timeout", "did not begin")
+        box.api.sh(box.id, "touch /tmp/go")
+        assert running.result().ok()["error"] is None
+    assert python.value("x") == "5"
 
 
 def test_who_hangs_up_ends_the_run_and_not_the_context(box, python):
@@ -375,6 +398,21 @@ def test_an_idle_context_ends_itself(box):
     c = Context(box, idleTimeout=1)
     wait_until(lambda: not box.api.get(f"{box.path}/contexts").ok()["contexts"], what="its end")
     c.try_run("1").failed(409, "context_ended")
+
+
+@needs("javascript")
+def test_a_context_is_not_idle_while_it_runs(box):
+    c = Context(box, "javascript", idleTimeout=1)
+    assert c.value("await new Promise(done => setTimeout(done, 1500)); 5") == "5"
+    wait_until(lambda: not box.api.get(f"{box.path}/contexts").ok()["contexts"], what="its end")
+
+
+@needs("javascript")
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_one_that_may_idle_for_a_year_runs(box, language):
+    c = Context(box, language, idleTimeout=31536000)
+    assert c.value("1 + 1") == "2"
+    assert c.value("2 + 1") == "3"
 
 
 def test_one_that_kills_itself_says_how_it_ended(box, python):

@@ -25,9 +25,12 @@ extern const char driver_python[], driver_javascript[];
 
 #define MARK_MAX (ID_SIZE + 2)
 
+#define IDLE_S_MAX (INT32_MAX / 1000) /* as long as interpreters can wait */
+
 struct driver {
     struct exec *exec;
     bool attached; /* what we send arrives */
+    bool joined;   /* others run code in it, too */
 
     char id[ID_SIZE]; /* of the run */
     json_t *code;     /* what is to be sent of it from sent on; NULL = nothing */
@@ -41,6 +44,7 @@ struct driver {
     struct buf printed; /* past the driver; told by the last news up to given */
     size_t given;
     char mark[MARK_MAX];
+    bool in_turn, turn_marked; /* what is printed is of the run; a mark said so */
     bool mark_came;
     struct driver_news last; /* DONE, while its mark is waited for */
     bool waits_for_mark;
@@ -106,7 +110,8 @@ static char **driver_argv(const struct language *l, const char *mode,
         xasprintf("%s%s%s%s;\n%s", context ? CONTEXT_WORDS : ": cay-code ", l->name,
                   context && o->user ? USER_WORDS : "", context && o->user ? o->user : "",
                   python ? needs_python : needs_node);
-    auto_free char *idle = xasprintf("%llu", (unsigned long long)o->idle_s * 1000);
+    uint32_t idle_s = o->idle_s <= IDLE_S_MAX ? o->idle_s : 0;
+    auto_free char *idle = xasprintf("%llu", (unsigned long long)idle_s * 1000);
     char **argv = strv_add(NULL, "/bin/sh");
 
     argv = strv_add(argv, "-c");
@@ -188,6 +193,7 @@ int driver_again(struct engine *e, const char *sandbox, const char *exec_id, str
     if (engine_exec_again(e, sandbox, exec_id, INT64_MAX, EXEC_SHARES, &exec, err) < 0)
         return -1;
     *ret = driver_new(exec);
+    (*ret)->joined = true;
     return 0;
 }
 
@@ -248,7 +254,8 @@ void driver_run(struct driver *d, json_t *code)
 {
     id_new(d->id, "run");
     (void)snprintf(d->mark, sizeof(d->mark), "\x1e%s\x1e", d->id);
-    d->mark_came = false;
+    d->mark_came = d->turn_marked = false;
+    d->in_turn = d->apart != NULL; /* nobody else is there */
     d->code = code;
     d->sent = 0;
     d->begun = d->done = false;
@@ -280,6 +287,11 @@ void driver_cancel(struct driver *d)
         engine_exec_signal(d->exec, SIGINT);
     else
         send_line(d, json_pack("{s:s, s:s}", "op", "cancel", "id", d->id));
+}
+
+bool driver_has_begun(const struct driver *d)
+{
+    return d->begun;
 }
 
 void driver_interrupt(struct driver *d)
@@ -417,6 +429,15 @@ static int take_done(struct driver *d, const json_t *o, struct driver_news *ret)
     return 0;
 }
 
+/* A mark that has come already is the end's when there is none at the start. */
+static void take_start(struct driver *d, const json_t *o)
+{
+    if (json_is_true(json_object_get(o, "mark")))
+        return;
+    d->mark_came |= d->turn_marked;
+    d->in_turn = true;
+}
+
 /* Of one in a process of its own, which is a child of the driver's. */
 static int take_exit(struct driver *d, const json_t *o, struct driver_news *ret)
 {
@@ -457,6 +478,8 @@ static int take_line(struct driver *d, json_t *o, size_t len, struct driver_news
     if (d->done)
         return 0;
     d->begun = true;
+    if (strcmp(kind, "start") == 0)
+        take_start(d, o);
     if (strcmp(kind, "out") == 0)
         return take_text(d, o, ret);
     if (strcmp(kind, "done") == 0)
@@ -521,6 +544,25 @@ static size_t before_mark(const struct driver *d, bool *ret_whole)
     return b->len;
 }
 
+/* Of one that others use too: what is printed before its start or its first mark is of their runs.
+ */
+static bool has_turn(struct driver *d)
+{
+    struct buf *b = &d->printed;
+    size_t n = strlen(d->mark);
+    const char *mark = n > 0 && b->len > 0 ? memmem(b->data, b->len, d->mark, n) : NULL;
+
+    if (d->in_turn || !d->joined)
+        return true;
+    if (mark) {
+        buf_shift(b, (size_t)(mark - b->data) + n);
+        d->in_turn = d->turn_marked = true;
+    } else if (b->len >= MARK_MAX) {
+        buf_shift(b, b->len - MARK_MAX); /* which may be the beginning of it */
+    }
+    return d->in_turn;
+}
+
 /* What was printed past the driver. */
 static int next_printed(struct driver *d, struct driver_news *ret)
 {
@@ -530,7 +572,7 @@ static int next_printed(struct driver *d, struct driver_news *ret)
 
     buf_shift(b, d->given);
     d->given = 0;
-    if (b->len == 0)
+    if (!has_turn(d) || (d->joined && !d->begun) || b->len == 0)
         return 0;
     n = before_mark(d, &whole);
     if (n > 0) {
@@ -585,7 +627,7 @@ static int take_output(struct driver *d, const struct exec_output *out, struct d
     case EXEC_LOST: /* others have read quicker: from the next whole line on */
         buf_clear(&d->lines);
         d->at = 0;
-        d->mark_came = true; /* it may be among them */
+        d->in_turn = d->mark_came = true; /* they may be among them */
         if (!d->waits_for_mark)
             return 0;
         d->waits_for_mark = false;

@@ -17,7 +17,7 @@ struct exec_wait;
  *   {"op":"cancel","id":I}                that run, if it has not begun
  *
  *   {"t":"ready","pid":N,"version":V,"options":O}   once; O is what it was started with
- *   {"t":"start","id":I}
+ *   {"t":"start","id":I,"mark":B}
  *   {"t":"out","id":I,"s":1|2,"d":TEXT}
  *   {"t":"result","id":I,"r":{type,mime,data,…}}
  *   {"t":"error","id":I,"e":{name,value,line,text,traceback}}
@@ -26,9 +26,10 @@ struct exec_wait;
  *   {"t":"exit","id":I,"exit":N}          of "once": how its process ended
  *
  * What is printed past the driver comes on the command's stderr; with "mark" the id of the run
- * between two RS characters is the end of that, and comes before or after "done". Runs are taken
- * one after the other. The code shares its process with the driver and can write whatever it likes:
- * a line that is none of these, or too long, ends the run with ERR_CONFLICT "context_broken". */
+ * between two RS characters is the start or the end of that, and comes before or after "start" or
+ * "done". Runs are taken one after the other. The code shares its process with the driver and can
+ * write whatever it likes: a line that is none of these, or too long, ends the run with
+ * ERR_CONFLICT "context_broken". */
 
 #define DRIVER_LINE_MAX   (4u << 20)
 #define DRIVER_VALUES_MAX 65536 /* in one line */
@@ -66,6 +67,8 @@ void driver_run(struct driver *d, json_t *code);
 int driver_run_apart(struct driver *d, json_t *code, json_t *env, const char *cwd);
 /* Nobody wants the run any more: what has begun is interrupted, and its end is still told. */
 void driver_cancel(struct driver *d);
+/* Is the run no longer one of those that wait for others? */
+bool driver_has_begun(const struct driver *d);
 /* Whatever it runs, for whomever. */
 void driver_interrupt(struct driver *d);
 /* Ends it with all that it started, when it was not ready in time. */

@@ -1,9 +1,9 @@
 // Runs code for cay in a sandbox's own Node, which needs nothing but this text. Requests come as
 // lines of JSON on descriptor 3, answers go as lines of JSON to descriptor 4 (driver.h has both).
 // Node cannot put descriptors in the place of others: what other programs print goes to 1 and 2, the
-// command's stderr, and a mark there says where the output of a run ends. Code is evaluated as a
-// debugger's console does it: names can be declared again, await stands anywhere, and the value of
-// the last expression is known.
+// command's stderr, and marks there say where the output of a run begins and ends. Code is evaluated
+// as a debugger's console does it: names can be declared again, await stands anywhere, and the value
+// of the last expression is known.
 'use strict';
 {
 const fs = require('fs'), net = require('net'), util = require('util'), vm = require('vm');
@@ -252,7 +252,7 @@ async function run(code, name) {
   }
 }
 
-// What other programs have printed until now is before it.
+// What other programs have printed until now is before it, and what they will behind it.
 function mark() {
   try {
     fs.writeSync(1, `\x1e${state.id}\x1e`);
@@ -265,7 +265,7 @@ function mark() {
 async function serve(request) {
   Object.assign(state, { id: request.id, truncated: false });
   const name = `cell-${++state.count}`;
-  give({ t: 'start', id: state.id });
+  give({ t: 'start', id: state.id, mark: mark() });
   const began = performance.now();
   const exit = await run(request.code, name);
   await new Promise(setImmediate);  // what the last promises still print
@@ -277,7 +277,7 @@ async function serve(request) {
 
 const parts = new Map();
 let queue = [], busy = false;
-const idleTimer = Number(idle) > 0 ? setTimeout(() => end(0), Number(idle)) : null;
+const idleTimer = Number(idle) > 0 ? setTimeout(() => busy || end(0), Number(idle)) : null;
 
 function takeLine(line) {
   const request = JSON.parse(line);
