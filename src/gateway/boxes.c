@@ -458,6 +458,18 @@ static void adopt(struct warden *w, const char *name, int index, const char *ali
     list_box(w, b);
 }
 
+/* Flows of those that ended while nobody looked: their addresses are the next ones'. */
+static void sweep_unused(struct warden *w)
+{
+    auto_free uint32_t *unused = xcalloc(w->pool.size, sizeof(*unused));
+    unsigned n = 0;
+
+    for (uint32_t i = 2; i < 2 + w->pool.size; i++)
+        if (!w->taken || !is_taken(w, i))
+            unused[n++] = i;
+    flows_sweep(w, unused, n);
+}
+
 int boxes_adopt(struct warden *w, struct err *err)
 {
     struct found found;
@@ -467,5 +479,7 @@ int boxes_adopt(struct warden *w, struct err *err)
         r = links_each(w, adopt, &found);
     free(found.list);
     links_sweep(w);
+    if (r == 0)
+        sweep_unused(w);
     return r < 0 ? err_sys(err, -r, "look at the links that are there") : 0;
 }

@@ -4,6 +4,7 @@ instead of freeing it."""
 import contextlib
 import os
 import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def halves(daemon):
     warden = [pid for pid in pids if parents[pid] not in pids]
     worker = [pid for pid in pids if parents[pid] in warden]
     return (warden[0], worker[0]) if len(warden) == 1 and len(worker) == 1 else None
+
+
+def flows(daemon):
+    """How many the crossroads know."""
+    said = subprocess.run(["nsenter", f"--net={daemon.run}/netns", "cat", "/proc/sys/net/netfilter/nf_conntrack_count"],
+                          capture_output=True, text=True, check=True)
+    return int(said.stdout)
 
 
 def opens(api, id, address, port=80):
@@ -151,6 +159,18 @@ def test_a_warden_that_comes_after_a_flush_keeps_addresses(own_net, world):
     wait_until(lambda: (now := halves(daemon)) and now[0] != before[0])
     wait_until(lambda: opens(api, id, PUBLIC))
     assert api.get(f"/sandboxes/{id}/network").ok()["address"] == address
+
+
+def test_flows_of_a_box_that_ended_unseen_are_not_the_next_ones(own_net, world):
+    daemon, api = own_net
+    id = api.create(network=True)["id"]
+    before = wait_until(lambda: halves(daemon))
+    assert opens(api, id, PUBLIC) and flows(daemon) > 0
+    os.kill(before[0], signal.SIGSTOP)
+    world.host.run("nsenter", f"--net={daemon.run}/netns", "ip", "link", "del", "c1")  # as its end does, sooner or later
+    api.delete(f"/sandboxes/{id}").ok()  # which has another take its place
+    wait_until(lambda: (now := halves(daemon)) and now[0] != before[0], timeout=30)
+    wait_until(lambda: flows(daemon) == 0, what="the end of its flows")
 
 
 def test_a_flow_outlives_the_gateways_processes_and_not_its_policy(own_net):

@@ -8,7 +8,7 @@ import time
 
 from cay_harness import wait_until
 from cay_world import needs_network
-from test_gateway_walls import halves
+from test_gateway_walls import flows, halves
 
 pytestmark = needs_network
 
@@ -111,12 +111,6 @@ for first in range(0, 200, 100):
         answers += s.recv(4096)[3] & 15 == 0
 print("answers", answers, flush=True)
 """
-
-
-def flows(daemon):
-    said = subprocess.run(["nsenter", f"--net={daemon.run}/netns", "cat", "/proc/sys/net/netfilter/nf_conntrack_count"],
-                          capture_output=True, text=True, check=True)
-    return int(said.stdout)
 
 
 def output(net, job, word):
