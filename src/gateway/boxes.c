@@ -163,6 +163,7 @@ int box_policy(struct warden *w, struct box *b, const json_t *policy, unsigned *
                struct err *err)
 {
     struct chain *chain, *old = b->chain;
+    bool same = !b->untold && json_equal(b->policy_json, policy);
     struct policy *p;
     struct elements *e;
 
@@ -178,12 +179,15 @@ int box_policy(struct warden *w, struct box *b, const json_t *policy, unsigned *
     policy_elements(w, e, b, false);
     pins_elements(w, e, b, false);
     set_policy(b, policy, p, chain);
+    b->untold = false;
     policy_elements(w, e, b, true);
     pins_elements(w, e, b, true);
     (void)commit(w, e);
     chain_put(w, old);
     helper_tell_box(w, b);
-    *ret_cut = flows_cut(w, b);
+    /* What this same policy let in may go on, though the name that it asked for is pinned no more:
+     * a daemon that has started says all policies again. */
+    *ret_cut = same ? 0 : flows_cut(w, b);
     return 0;
 }
 
@@ -450,6 +454,7 @@ static void adopt(struct warden *w, const char *name, int index, const char *ali
         bury_named(w, name);
         return;
     }
+    b->untold = true;
     b->index = index;
     b->offset = offset;
     (void)snprintf(b->link, sizeof(b->link), "%s", name);

@@ -2,6 +2,7 @@
  * packet, and refused if its policy does not allow it. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <netinet/in.h>
@@ -18,6 +19,7 @@ struct flow {
     struct net_address from, to;
     uint8_t protocol;
     uint16_t port;
+    bool worker; /* was brought to it: nothing else has another destination than it asked for */
     char tuple[128];
     size_t tuple_len;
     int family;
@@ -71,6 +73,8 @@ static int see_flow(const struct nlmsghdr *msg, void *arg)
 
     mnl_attr_for_each(a, msg, sizeof(*body))
     {
+        if (mnl_attr_get_type(a) == CTA_STATUS)
+            f.worker = ntohl(mnl_attr_get_u32(a)) & IPS_DST_NAT;
         if (mnl_attr_get_type(a) != CTA_TUPLE_ORIG || mnl_attr_get_len(a) > sizeof(f.tuple))
             continue;
         f.tuple_len = mnl_attr_get_payload_len(a);
@@ -142,7 +146,9 @@ static bool is_of(const struct flow *f, const struct box *b)
     return net_address_equal(&f->from, &b->address) || net_address_equal(&f->from, &b->address6);
 }
 
-/* The same judge as for new ones; inspected flows are the worker's to end. */
+/* The same judge as for new ones. Inspected flows are the worker's to end, which knows the names
+ * that let them in, also when those are pinned no more. One that went out unseen and would be
+ * inspected now has said its name already. */
 static bool not_allowed(struct warden *w, const struct flow *f, void *arg)
 {
     const struct box *b = arg;
@@ -151,13 +157,13 @@ static bool not_allowed(struct warden *w, const struct flow *f, void *arg)
     struct policy_verdict verdict;
     struct box *peer;
 
-    if (!is_of(f, b))
+    if (!is_of(f, b) || f->worker)
         return false;
     peer = box_by_address(w, &f->to);
     if (peer && peers_share(w, b, peer))
         return false;
     policy_judge(b->policy, &flow, pins_has, helper_is_host, arg, &verdict);
-    return !verdict.allowed;
+    return !verdict.allowed || verdict.inspect;
 }
 
 unsigned flows_cut(struct warden *w, const struct box *b)

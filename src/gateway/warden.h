@@ -76,6 +76,7 @@ struct box {
     struct net_address address, address6; /* family 0 of the second: none */
     json_t *policy_json;
     struct policy *policy; /* never NULL */
+    bool untold;           /* of one that was found: the daemon has not said what it may reach */
     struct chain *chain;
     char *names[NAMES_MAX]; /* by which its networks know it too */
     unsigned n_names;

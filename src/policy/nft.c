@@ -304,6 +304,8 @@ static void limits(struct writer *w)
             w->chain, w->p->egress.bytes_per_second, w->p->egress.burst);
     /* Judged before, by this same policy: another one has another mark, and judges anew. */
     put(w, "ct state established ct mark 0x%x goto allow\n", w->let_out);
+    /* What the worker has it ends by itself when the policy is another. */
+    put(w, "ct state established ct status dnat goto inspect\n");
     put(w, "ct state new update @%s_conn { iifname ct count over %u } ", w->chain,
         w->p->max_connections);
     put_refusal(w, POLICY_BUILT_IN);

@@ -89,6 +89,23 @@ try:
 except OSError: pass
 print("ended", flush=True)
 """
+# Says a word again and again and how often it came back, and at last how it ended.
+TALK = """
+import socket, sys, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)
+s.settimeout(30)
+try:
+    n = 0
+    while True:
+        s.sendall(b"word\\n")
+        assert s.recv(1000)
+        if n % 10 == 0:
+            print("ready", n, flush=True)
+        n += 1
+        time.sleep(0.02)
+except (OSError, AssertionError) as why:
+    print("ended", type(why).__name__, flush=True)
+"""
 
 
 def start(net, id, *argv):
@@ -124,6 +141,25 @@ def test_n15_so_is_one_that_a_name_had_let_in(world, net, net_box, url):
     ended(net, cut)
     assert not Prober(net, id).one(name("allowed.test")).reached
     assert "ended" not in net.background_logs(kept)["output"]
+
+
+def test_n15_what_every_policy_allows_goes_on(world, net, net_box):
+    id = net_box(rules("allowed.test"))
+    talk = start(net, id, TALK, "allowed.test", "4711")
+    for policy in (rules("93.184.10.30", "allowed.test"), True, rules("allowed.test", "93.184.10.30")):
+        put(net, id, policy).ok()
+        seen = len(net.background_logs(talk)["output"])
+        wait_until(lambda: len(net.background_logs(talk)["output"]) > seen + 20, what=f"more words after {policy}")
+        assert "ended" not in net.background_logs(talk)["output"]
+
+
+def test_n15_one_that_had_to_say_a_name_by_now_is_cut(world, net, net_box):
+    id = net_box(True)
+    talk = start(net, id, TALK, GOOD, "4711")
+    put(net, id, {"default": "allow", "rules": [{"action": "deny", "destination": "denied.test", "port": 4711}]}).ok()
+    ended(net, talk)
+    assert "Timeout" not in net.background_logs(talk)["output"]
+    assert Prober(net, id).one(tcp(GOOD, 4711)).reached
 
 
 def test_n15_none_at_all_cuts_everything(world, net, net_box):
