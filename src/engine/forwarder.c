@@ -110,6 +110,7 @@ static void conn_end(struct forwarder *f, struct conn *c, bool cut)
         dials_remove(f, c);
     if (cut)
         reset(c->client);
+    forwarder_forget(f, c->client); /* a process that is being started may hold it for a moment */
     close_fd(&c->client);
     if (c->box >= 0) {
         forwarder_forget(f, c->box);
@@ -128,8 +129,21 @@ static void conn_end(struct forwarder *f, struct conn *c, bool cut)
     forwarder_made_room(f);
 }
 
+/* One that was cut by others had still bytes to move. */
+static void forget_busy(struct forwarder *f)
+{
+    for (struct conn **at = &f->busy; *at;) {
+        if ((*at)->is_dead)
+            *at = (*at)->busy_next;
+        else
+            at = &(*at)->busy_next;
+    }
+}
+
 static void bury(struct forwarder *f)
 {
+    if (f->dead)
+        forget_busy(f);
     while (f->dead) {
         struct conn *c = f->dead;
 
@@ -457,6 +471,27 @@ static void cut_peers(struct forwarder *f)
         x->judge = false;
 }
 
+/* With the lock held. Nothing is freed. */
+static void cut_unwanted(struct forwarder *f)
+{
+    for (struct conn *c = f->conns, *next; c; c = next) {
+        next = c->next;
+        if (is_unwanted(c))
+            conn_end(f, c, true);
+    }
+    cut_peers(f);
+}
+
+/* Before what has come is passed on: the end of a server that is killed with its sandbox must not
+ * look like the end of what it had to say. */
+static void cut_first(struct forwarder *f)
+{
+    pthread_mutex_lock(&f->lock);
+    if (f->changed)
+        cut_unwanted(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
 static void look_at_changes(struct forwarder *f)
 {
     struct exposed *ended;
@@ -464,12 +499,7 @@ static void look_at_changes(struct forwarder *f)
 
     pthread_mutex_lock(&f->lock);
     f->changed = false;
-    for (struct conn *c = f->conns, *next; c; c = next) {
-        next = c->next;
-        if (is_unwanted(c))
-            conn_end(f, c, true);
-    }
-    cut_peers(f);
+    cut_unwanted(f);
     take_graves(f, &ended, &doors);
     if (f->missing && !f->again_ns)
         f->again_ns = mono_ns() + MISSING_NS;
@@ -600,6 +630,7 @@ static void *run(void *arg)
         if (changed)
             look_at_changes(f);
         n = epoll_wait(f->epoll, events, EVENTS, next_wait(f));
+        cut_first(f);
         for (int i = 0; i < n; i++)
             dispatch(f, events[i].data.ptr, events[i].events);
         carry_busy(f);

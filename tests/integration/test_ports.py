@@ -406,6 +406,51 @@ def test_removing_a_port_cuts_its_connections(api, box):
     assert refused(port)
 
 
+POUR = """
+import socket, threading
+s = socket.socket(); s.bind(({address!r}, {port})); s.listen(50)
+def pour(c):
+    try:
+        while True: c.sendall(bytes(1 << 20))
+    except OSError: c.close()
+open("/tmp/up", "w").close()
+while True:
+    c, _ = s.accept(); threading.Thread(target=pour, args=(c,), daemon=True).start()
+#{family}
+"""
+
+
+def swallow(s, most=1 << 40):
+    """Reads until so many bytes have come, or it is reset: how many that were."""
+    got = 0
+    with contextlib.suppress(ConnectionResetError):
+        while got < most and (piece := s.recv(1 << 20)):
+            got += len(piece)
+    return got
+
+
+def test_connections_that_flow_can_be_cut_and_others_flow_on(api, box):
+    for port in (8000, 8001):
+        serve(api, box, POUR, port)
+    stays = expose(api, box, 8001).ok()["hostPort"]
+    with contextlib.ExitStack() as stack:
+        on = stack.enter_context(connect(stays))
+        for _ in range(5):
+            port = expose(api, box).ok()["hostPort"]
+            cut = [stack.enter_context(connect(port)) for _ in range(4)]
+            for s in cut:
+                assert s.recv(1)
+            readers = [threading.Thread(target=swallow, args=(s,), daemon=True) for s in cut]
+            for thread in readers:
+                thread.start()
+            assert swallow(on, 4 << 20) >= 4 << 20
+            api.delete(f"/sandboxes/{box}/ports?containerPort=8000").ok()
+            for thread in readers:
+                thread.join(20)
+                assert not thread.is_alive(), "a connection that was cut goes on"
+            assert swallow(on, 4 << 20) >= 4 << 20
+
+
 # ---- what becomes of a sandbox ----
 
 
