@@ -31,7 +31,8 @@ struct sandbox;
 
 struct agent_waits {
     atomic_uint threads, tasks;
-    atomic_bool silent; /* rule 3 */
+    atomic_uint connects; /* threads that wait for a server in it, see dial.c */
+    atomic_bool silent;   /* rule 3 */
     /* Held for as long as a judgement takes, AGENT_SILENT_MS - AGENT_LOOK_MS: who comes meanwhile
      * gets the same one. Nothing of the engine's is locked under it. */
     pthread_mutex_t judging;

@@ -195,18 +195,56 @@ int dial_step(struct dial *d, int *ret_fd, struct err *err)
     return 1;
 }
 
-static int await(struct dial *d, struct err *err)
-{
-    struct pollfd p = {.fd = d->fd, .events = d->events};
+/* ---- a server that takes nobody in ----
+ *
+ * Who waits for one holds a thread that all others need too, so few may. They are not counted with
+ * those who wait for the agent: what a server in a sandbox does keeps nobody from calling that. */
 
-    if (d->step != DIAL_CONNECTING)
-        return agent_await(d->sb, d->fd, d->events, err);
-    if (poll(&p, 1, DIAL_CONNECT_MS) > 0)
+#define CONNECTS_MAX     16  /* threads that wait for servers of one sandbox */
+#define CONNECTS_ALL_MAX 128 /* of all */
+
+static atomic_uint connecting; /* of all */
+
+static int too_many(struct err *err)
+{
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    "enough connections wait for a server of the sandbox that takes none in; try "
+                    "again when it has caught up");
+}
+
+/* Before the agent is asked: it would wait for that server, too. */
+static int admit(struct sandbox *sb, struct err *err)
+{
+    if (atomic_load(&sb->waits.connects) >= CONNECTS_MAX ||
+        atomic_load(&connecting) >= CONNECTS_ALL_MAX)
+        return too_many(err);
+    return agent_admit(sb, err);
+}
+
+static int await_server(struct dial *d, struct err *err)
+{
+    unsigned here = atomic_fetch_add(&d->sb->waits.connects, 1);
+    unsigned all = atomic_fetch_add(&connecting, 1);
+    struct pollfd p = {.fd = d->fd, .events = d->events};
+    bool room = here < CONNECTS_MAX && all < CONNECTS_ALL_MAX;
+    int n = room ? poll(&p, 1, DIAL_CONNECT_MS) : 0;
+
+    (void)atomic_fetch_sub(&connecting, 1);
+    (void)atomic_fetch_sub(&d->sb->waits.connects, 1);
+    if (n > 0)
         return 0;
+    if (!room)
+        return too_many(err);
     return err_code(err, ERR_TIMEOUT, "port_busy",
                     "the server on port %u inside the sandbox takes no connection in; try again "
                     "when it has caught up",
                     d->port);
+}
+
+static int await(struct dial *d, struct err *err)
+{
+    return d->step == DIAL_CONNECTING ? await_server(d, err)
+                                      : agent_await(d->sb, d->fd, d->events, err);
 }
 
 int engine_dial(struct engine *e, const char *id, uint16_t port, enum dial_kind kind, int *ret_fd,
@@ -218,7 +256,7 @@ int engine_dial(struct engine *e, const char *id, uint16_t port, enum dial_kind 
 
     if (port == 0)
         return err_set(err, ERR_INVALID, "0 is not a port; they go from 1 to 65535");
-    if (sandbox_get_running(e, id, &sb, err) < 0 || agent_admit(sb, err) < 0)
+    if (sandbox_get_running(e, id, &sb, err) < 0 || admit(sb, err) < 0)
         return -1;
     r = dial_begin(&d, e, sb, port, kind, OPEN_ANY, err);
     while (r == 0) {

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "agent_runtime.h"
@@ -179,6 +180,36 @@ TEST(a_udp_port_can_be_dialled)
     down();
 }
 
+#define WAITERS 40
+
+static atomic_int waited, refused;
+
+static void *wait_for_server(void *port)
+{
+    struct err err = {0};
+    int fd = -1;
+
+    if (engine_dial(engine, id, *(uint16_t *)port, DIAL_TCP, &fd, &err) < 0 && err.code) {
+        waited += strcmp(err.code, "port_busy") == 0;
+        refused += strcmp(err.code, "sandbox_busy") == 0;
+    }
+    return NULL;
+}
+
+/* Each holds a thread of the daemon's, so not many may. */
+static void many_wait(uint16_t port)
+{
+    pthread_t threads[WAITERS];
+
+    waited = refused = 0;
+    for (int i = 0; i < WAITERS; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, wait_for_server, &port), 0);
+    for (int i = 0; i < WAITERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    CHECK_INT(waited + refused, WAITERS);
+    CHECK(waited > 0 && refused > 0);
+}
+
 TEST(a_server_that_takes_nobody_in_is_given_up)
 {
     int s, fill[8], n = 0;
@@ -199,6 +230,7 @@ TEST(a_server_that_takes_nobody_in_is_given_up)
     }
     CHECK(n < 8);
     dial_fails(port, DIAL_TCP, ERR_TIMEOUT, "port_busy");
+    many_wait(port);
     for (; n >= 0; n--)
         (void)close(fill[n]);
     (void)close(s);
