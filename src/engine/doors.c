@@ -253,7 +253,9 @@ static void door_add(struct forwarder *f, struct exposed *x, const struct port_s
     door_set(f, d);
 }
 
-static int add_locked(struct forwarder *f, struct exposed *x, struct port_spec *p, struct err *err)
+/* *ret_error: the kernel says no, and why is still to be told. */
+static int add_locked(struct forwarder *f, struct exposed *x, struct port_spec *p, int *ret_error,
+                      struct err *err)
 {
     struct door *taker = p->host_port ? find_taker(f, p) : NULL;
     int fd;
@@ -265,8 +267,10 @@ static int add_locked(struct forwarder *f, struct exposed *x, struct port_spec *
     if (taker)
         return taken_by_us(taker, p, err);
     fd = take_port(p);
-    if (fd < 0)
-        return cannot_take(p, -fd, err);
+    if (fd < 0) {
+        *ret_error = -fd;
+        return -1;
+    }
     door_add(f, x, p, fd);
     return 0;
 }
@@ -274,12 +278,13 @@ static int add_locked(struct forwarder *f, struct exposed *x, struct port_spec *
 int exposed_add(struct engine *e, struct exposed *x, struct port_spec *p, struct err *err)
 {
     struct forwarder *f = e->forwarder;
-    int r;
+    int r, error = 0;
 
     pthread_mutex_lock(&f->lock);
-    r = add_locked(f, x, p, err);
+    r = add_locked(f, x, p, &error, err);
     pthread_mutex_unlock(&f->lock);
-    return r;
+    /* Who has it is looked for among all processes, while others are carried. */
+    return error ? cannot_take(p, error, err) : r;
 }
 
 void exposed_add_missing(struct engine *e, struct exposed *x, const struct port_spec *p)
