@@ -357,7 +357,7 @@ static void add_set_cookie(struct buf *b, const struct proxy_rules *rules, const
     while (*value) {
         size_t len;
 
-        value += strspn(value, " ");
+        value += strspn(value, " \t");
         len = strcspn(value, ";");
         if (first || strncasecmp(value, "domain", 6) != 0 ||
             (value[6] != '=' && value[6] != ' ' && value[6] != '\t')) {

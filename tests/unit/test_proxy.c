@@ -304,7 +304,7 @@ TEST(cookies_belong_to_the_host_that_set_them)
     struct proxy_rules rules = {.port = 80, .by_host = true};
 
     CHECK_STR(passed_on("HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Domain=localhost; Path=/; "
-                        "domain = x; HttpOnly\r\n"
+                        "domain = x;\tDomain=y; \t domain=z; HttpOnly\r\n"
                         "Set-Cookie: cay_signature=x; Path=/\r\nSet-Cookie: domain=y\r\n\r\n",
                         &rules),
               "HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/; HttpOnly\r\nSet-Cookie: domain=y\r\n");
