@@ -21,7 +21,8 @@ struct proxied {
     char id[ID_SIZE];
     bool by_name;   /* and not by its id, which nobody guesses */
     bool exposed;   /* the port is one that its owner has exposed */
-    bool is_signed; /* one of the signatures is right */
+    bool is_signed; /* one of the signatures is right, */
+    bool by_first;  /* and that is the first one */
     bool reached;   /* the caller may send requests to its ports */
     bool require_auth;
     uint32_t timeout_ms;

@@ -49,9 +49,12 @@ int proxied_find(struct engine *e, const struct caller *caller, const char *word
     ret->exposed = settings.exposed;
     ret->reached =
         caller && caller->scopes & 1u << SCOPE_EXEC && caller_reaches(caller, e, ret->id);
-    for (int i = 0; i < 2; i++)
-        ret->is_signed |=
-            signatures[i] && engine_proxy_is_signed(e, ret->id, port, &settings, signatures[i]);
+    for (int i = 0; i < 2; i++) {
+        if (signatures[i] && engine_proxy_is_signed(e, ret->id, port, &settings, signatures[i])) {
+            ret->is_signed = true;
+            ret->by_first |= i == 0;
+        }
+    }
     ret->require_auth = settings.require_auth;
     ret->timeout_ms = settings.timeout_ms;
     (void)snprintf(ret->cors, sizeof(ret->cors), "%s", settings.cors);

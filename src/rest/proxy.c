@@ -212,10 +212,11 @@ static bool is_path(const char *location)
 }
 
 /* A browser that opens a signed address keeps the signature in a cookie and goes on without it: the
- * page's own addresses work then, and it is not told to others as the page that led to them. */
+ * page's own addresses work then, and it is not told to others as the page that led to them. What
+ * is no signature may be anything: it does not become a cookie because there is a right one. */
 static bool answer_signed(struct asked *a)
 {
-    if (!a->by_query[0] || !a->to.is_signed)
+    if (!a->to.by_first)
         return false;
     set_cookie(a);
     if (!a->html || !a->rules.cookie[0] || strcmp(http_req_method(a->req), "GET") != 0 ||

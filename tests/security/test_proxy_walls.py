@@ -104,6 +104,10 @@ def test_a_browser_keeps_a_signature_as_a_cookie_that_others_pages_cannot_use(gu
     assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Domain" not in cookie
     pair = cookie.split(";")[0]
     assert guarded.ask("/x", headers={"Cookie": pair}).status == 200
+    # What is none does not become a cookie beside one that is.
+    for bad in ("1-2", "x;Domain=localhost;Path=/", signature + "0"):
+        other = guarded.ask(f"/x?cay_signature={bad}", headers={"Cookie": pair, "Accept": "text/html"})
+        assert (other.status, other.getheader("Set-Cookie")) == (200, None), bad
     for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"},
                     {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
                     {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "websocket", "Sec-Fetch-Dest": "websocket"}):
