@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,9 +139,11 @@ static int create_step(struct task *task, struct call *call, struct err *err)
         set_wait(task, t->exec);
         return TASK_WAITS;
     }
-    if (t->record && !engine_exec_is_recorded(t->exec))
+    if (t->record && !engine_exec_is_recorded(t->exec)) {
+        engine_exec_signal(t->exec, SIGKILL); /* nobody would know that it runs */
         return err_code(err, ERR_LIMIT, "no_space",
                         "the sandbox's disk has no room for a recording; remove files");
+    }
     call->out = created_json(call, t);
     /* Before it is told of: who comes to it at once must not find us there. */
     engine_exec_close(t->exec);
