@@ -255,7 +255,7 @@ def test_words_that_mean_nothing_close_it(api, box):
         assert v.end() == 1009
     with view(api, s) as v:
         v.type("trap 'echo to''ld' USR1\r")
-        v.see(b"$ trap")
+        v.see(b"USR1\r\n$ ")  # it has been read, and not only shown
         v.say(signal="SIGUSR1")
         v.type("\r")
         v.see(b"told")
