@@ -32,6 +32,7 @@
 #define PIECE_MEMORY    (2 * PIECE + 4096)
 #define MEMORY_NEXT_NS  (50 * 1000000ll)
 #define CROWDED_NEXT_NS (10 * 1000000ll)
+#define CROWDED_DOUBLES 4 /* then it stays as it is */
 #define NOTE_NS         (500 * 1000000ll)
 /* A client that connects to a port may rest, as it may without us. */
 #define DIAL_PATIENCE_MS (600 * 1000)
@@ -49,6 +50,7 @@ struct relay {
 
     /* to the sandbox */
     int fd;
+    unsigned tries;  /* to connect, when there was a crowd */
     bool was_kept;   /* the connection served another request before */
     bool may_repeat; /* the request has no body and changes nothing */
     struct buf out;  /* unsent */
@@ -141,6 +143,16 @@ static bool is_crowded(const struct relay *r)
 {
     return r->fd < 0 && r->err.code && strcmp(r->err.code, "sandbox_busy") == 0 &&
            mono_ns() < r->until_ns;
+}
+
+/* Hundreds may do so for as long as their server takes nobody in. */
+static int64_t next_try_ns(struct relay *r)
+{
+    int64_t ns = mono_ns() + (CROWDED_NEXT_NS << r->tries);
+
+    if (r->tries < CROWDED_DOUBLES)
+        r->tries++;
+    return ns;
 }
 
 /* ---- up: from the client to the sandbox ---- */
@@ -631,7 +643,7 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
         end = RELAY_FAILED;
         if (is_crowded(r)) {
             give_memory(r);
-            *wait = (struct http_wait){.fd = -1, .until_ns = mono_ns() + CROWDED_NEXT_NS};
+            *wait = (struct http_wait){.fd = -1, .until_ns = next_try_ns(r)};
             return true;
         }
     } else {
@@ -657,7 +669,7 @@ static void park(struct relay *r, enum relay_end end)
     if (end == RELAY_DONE)
         wait = (struct http_wait){.fd = -1};
     else if (r->fd < 0)
-        wait = (struct http_wait){.fd = -1, .until_ns = mono_ns() + CROWDED_NEXT_NS};
+        wait = (struct http_wait){.fd = -1, .until_ns = next_try_ns(r)};
     if (http_park(r->req, &wait, on_news, r, &r->err) < 0)
         finish(r, RELAY_FAILED);
 }
