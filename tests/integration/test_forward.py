@@ -119,7 +119,7 @@ def test_connections_that_rest_hold_no_thread(shared, echo):
 
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(dial(shared, echo, 8000)[1]) for _ in range(60)]
-        wait_until(lambda: threads() < 60, what="workers go")
+        wait_until(lambda: threads() < 60, 40, "workers go")  # after ten idle seconds
         for i, s in enumerate(held):
             s.sendall(b"%03d" % i)
             assert s.recv(3) == b"%03d" % i

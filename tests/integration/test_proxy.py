@@ -358,7 +358,7 @@ def test_idle_streams_hold_no_thread(served):
         for s in opened:  # more at once than a sandbox may have unanswered: some wait for their turn
             got = s.recv(2000)
             assert got.startswith(b"HTTP/1.1 101"), got
-        wait_until(lambda: threads() < 60, what="threads that went")
+        wait_until(lambda: threads() < 60, 40, "threads that went")  # after ten idle seconds
         assert served.ask("/").status == 200
     finally:
         for s in opened:
