@@ -439,6 +439,23 @@ def test_a_recording_is_an_asciicast(own):
         assert events[-1][1:] == ["m", "exit 3"]
 
 
+FILL = """
+import itertools
+try:
+    for i in itertools.count():
+        open(f"/workspace/{i}", "w").close()
+except OSError:
+    pass
+"""
+
+
+def test_a_shell_that_cannot_be_recorded_does_not_stay(api, make):
+    box = make(disk=64)["id"]
+    assert api.exec(box, ["python3", "-c", FILL])["exitCode"] == 0  # no file more
+    api.post(f"/sandboxes/{box}/terminal", {"record": True}).failed(429, "no_space")
+    wait_until(lambda: [s["status"] for s in api.get(f"/sandboxes/{box}/terminal").ok()["sessions"]] == ["exited"])
+
+
 # ---- cay shell ----
 
 
