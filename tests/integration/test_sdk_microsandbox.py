@@ -610,6 +610,33 @@ def test_closing_a_stream_ends_the_command(sdk, msb):
     with_box(sdk, msb, use)
 
 
+def test_closing_a_stream_ends_the_command_also_when_the_daemon_was_restarted(importable, own, monkeypatch):  # noqa: F811
+    sdk = cay_sdk.of(own, monkeypatch)
+    import microsandbox as msb
+
+    async def said(handle):
+        while not isinstance(event := await handle.recv(), msb.StdoutEvent):
+            pass
+        return event.data
+
+    async def main():
+        async with await msb.Sandbox.create("box", image="host") as sb:
+            handle = await sb.exec_stream("echo on; until [ -e /tmp/go ]; do sleep 0.01; done; echo back; exec sleep 141421")
+            assert await said(handle) == b"on\n"
+            own.kill9()
+            own.start()
+            await sb.fs.write("/tmp/go", b"")
+            assert await said(handle) == b"back\n"
+            await handle.aclose()
+            await asyncio.wait_for(gone(sb, "141421"), 60)
+
+    async def gone(sb, word):
+        while word in str(await sb.processes.list()):
+            await asyncio.sleep(0.01)
+
+    sdk.run(main)
+
+
 def test_the_image_s_own_command(sdk, msb):
     async def use(sb):
         assert (await sb.exec_default()).stdout_text == "a b\n"
@@ -1156,7 +1183,7 @@ async def _(msb, sb, images):
 
 @raises("ExecTimeoutError", "command_timeout")
 async def _(msb, sb, images):
-    await sb.exec("echo before; sleep 100", timeout=0.2)
+    await sb.exec("echo before; sleep 100", timeout=2)
 
 
 @raises("ExecFailedError", "command_not_found")
@@ -1263,7 +1290,7 @@ def test_an_error_is_really_raised(sdk, msb, images, name):
     assert type(error) is getattr(msb, name) and isinstance(error, msb.MicrosandboxError)
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", type(error).code)
     assert code is None or error.code == code
-    fields = {"ExecTimeoutError": lambda e: (e.stdout, e.timeout) == (b"before\n", 0.2),
+    fields = {"ExecTimeoutError": lambda e: (e.stdout, e.timeout) == (b"before\n", 2),
               "ExecFailedError": lambda e: (e.kind, e.errno) == ("not_found", 2) and e.stage,
               "UnsupportedError": lambda e: e.operation == "vsock" and e.hint,
               "SandboxNotFoundError": lambda e: (e.status, e.method, e.path) == (404, "GET", "/sandboxes/no-such")}

@@ -201,6 +201,16 @@ def test_a_cancelled_call_ends_the_command(run: Callable[[Any], Any], box: cay.s
     run(main())
 
 
+def test_output_that_is_held_has_a_bound(box: cay.sync.Sandbox) -> None:
+    output = box.exec("head -c 12000000 /dev/zero", tty=True)
+    assert (len(output.stdout_bytes), output.truncated, output.exit_code) == (_commands.KEPT, True, 0)
+
+
+def test_code_is_waited_for_as_long_as_it_may_take(box: cay.sync.Sandbox) -> None:
+    with cay.sync.Client(timeout=0.2) as hasty:
+        assert hasty.api.interp_execute(box.id, "sleep 1; echo on", language="bash", timeout=60).output == "on\n"
+
+
 def test_a_hundred_calls_at_once(run: Callable[[Any], Any], box: cay.sync.Sandbox) -> None:
     async def main() -> None:
         async with cay.Client() as client:

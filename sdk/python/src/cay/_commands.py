@@ -91,7 +91,7 @@ async def _find_again(client: Client, sandbox_id: str, request: Mapping[str, Any
     give_up = time.monotonic() + BACK_SECONDS
     while True:
         try:
-            result = await _collect(client, sandbox_id, request["execId"])
+            result = await _collect(client, sandbox_id, request["execId"], ends_with_us=not request.get("detach"))
             break
         except CayError as error:
             if error.code != "exec_not_found":
@@ -125,9 +125,10 @@ def _timeout(result: Mapping[str, Any], limit: Optional[float], sandbox_id: str)
     return error
 
 
-async def _collect(client: Client, sandbox_id: str, exec_id: str) -> Dict[str, Any]:
+async def _collect(client: Client, sandbox_id: str, exec_id: str, *, ends_with_us: bool = False) -> Dict[str, Any]:
     """All that a command has put out and will, and how it ended."""
     command = await Command.again(client, sandbox_id, exec_id)
+    command.ends_with_us = ends_with_us
     out = {STDOUT: bytearray(), STDERR: bytearray()}
     truncated = False
     try:
@@ -162,6 +163,9 @@ class Command:
         self.timeout: Optional[float] = None
         self.lost = 0
         """Bytes of the output that the daemon did not keep."""
+        self.ends_with_us = False
+        self._has_come_back = False
+        """The daemon ends it with the connection that started it, and no other: now we must."""
         self._wants_stdin = wants_stdin
         self._is_tty = False
         self._has_sent = False
@@ -178,6 +182,7 @@ class Command:
         self = cls(client, sandbox_id, request["execId"], bool(request.get("stdin")))
         self.timeout = request.get("timeout")
         self._is_tty = bool(request.get("tty"))
+        self.ends_with_us = not request.get("detach")
         try:
             self._frames = await client.attach(_path(sandbox_id, rest="/attach"), request)
         except IoError as error:
@@ -199,6 +204,7 @@ class Command:
     async def _come_back(self, why: Optional[CayError]) -> None:
         """Input that was under way may or may not have arrived, so nobody can go on with that; on a terminal a person sees
         what did."""
+        self._has_come_back = True
         if why is not None and self._has_sent and not self._is_tty:
             raise why
         give_up = time.monotonic() + BACK_SECONDS
@@ -215,7 +221,9 @@ class Command:
         if self._frames is not None:
             await self._frames.aclose()
         self._frames = frames
-        if self._stdin_ended:
+        if self._is_closed:
+            await self._leave()  # it was closed meanwhile
+        elif self._stdin_ended:
             await frames.send(STDIN)  # its end may not have arrived
 
     async def recv(self) -> Optional[Tuple[int, bytes]]:
@@ -301,8 +309,17 @@ class Command:
     async def aclose(self) -> None:
         """Hangs up."""
         self._is_closed = True
+        await self._leave()
+
+    async def _leave(self) -> None:
         if self._frames is not None:
             await self._frames.aclose()
+        if self.ends_with_us and self._has_come_back and self._exit is None:
+            self.ends_with_us = False
+            try:
+                await self.kill()
+            except CayError:
+                pass  # it has ended, or its sandbox has
 
 
 def _error_of_frame(payload: bytes, exec_id: str) -> CayError:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Content", "HttpClient", "default_client", "end"]
 
-READ_SECONDS = 300.0
+READ_SECONDS = 330.0  # a little more than a daemon lets code take unless it is told otherwise
+GRACE_SECONDS = 60.0
 RETRY_SECONDS = 30.0
 # With these the daemon says that it has done nothing, and soon can.
 NOT_NOW = {"busy", "gateway_down", "idempotency_in_progress", "launcher_lost", "rate_limited", "sandbox_busy"}
@@ -246,9 +247,11 @@ class Client:
     ) -> bytes:
         """The whole body of the answer."""
 
-        request = self._request(
-            method, path, json, query, idempotent, self.timeout if timeout is None else timeout or None
-        )
+        seconds = self.timeout if timeout is None else timeout or None
+        limit = (json or {}).get("timeout")
+        if seconds is not None and isinstance(limit, (int, float)):
+            seconds = max(seconds, limit + GRACE_SECONDS)  # what may take so long is waited for
+        request = self._request(method, path, json, query, idempotent, seconds)
         if again is not None:
             request.again = again
         if accept:
@@ -451,8 +454,10 @@ def _event(value: Any, request: _Request) -> Dict[str, Any]:
 
 
 async def _error_of(response: Response, request: _Request) -> CayError:
-    body = await response.aread()
-    await response.aclose()
+    try:
+        body = await response.aread()
+    finally:
+        await response.aclose()
     try:
         value: Any = json_module.loads(body)
     except (ValueError, RecursionError):

@@ -21,7 +21,7 @@ from cay.execution import (
 )
 
 from . import _aio
-from ._commands import Command, run
+from ._commands import KEPT, Command, run
 from ._frames import EXIT, STARTED, STDERR, STDOUT
 from ._http import Client
 
@@ -132,12 +132,17 @@ class ExecHandle:
 
     def collect(self) -> ExecOutput:
         """All that it still puts out, and how it ended."""
+        return self._gather(None)
+
+    def _gather(self, at_most: Optional[int]) -> ExecOutput:
         out, err = bytearray(), bytearray()
+        is_cut = False
         while (event := self.recv()) is not None:
-            if isinstance(event, StdoutEvent):
-                out += event.data
-            elif isinstance(event, StderrEvent):
-                err += event.data
+            if isinstance(event, (StdoutEvent, StderrEvent)):
+                to = out if isinstance(event, StdoutEvent) else err
+                room = len(event.data) if at_most is None else at_most - len(to)
+                is_cut = is_cut or len(event.data) > room
+                to += event.data[:room]
         self._check(bytes(out), bytes(err))
         end = self._end()
         return ExecOutput(
@@ -145,7 +150,7 @@ class ExecHandle:
             bytes(out),
             bytes(err),
             duration_ms=end["duration"],
-            truncated=end["truncated"],
+            truncated=end["truncated"] or is_cut,
             exec_id=self.id,
             reason=end["reason"],
         )
@@ -202,7 +207,7 @@ def execute(client: Client, sandbox_id: str, invocation: Invocation) -> ExecOutp
         request.update(stdin=b64encode(data).decode(), stdinEncoding="base64")
     if invocation.tty or len(data) > STDIN_MAX:
         with ExecHandle.start(client, sandbox_id, invocation) as handle:
-            return handle.collect()
+            return handle._gather(KEPT)
     end = run(client, sandbox_id, request)
     return ExecOutput(
         end["exitCode"],

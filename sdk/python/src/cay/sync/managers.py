@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import os
+import secrets
 from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Optional, Sequence, Union, cast
 from urllib.parse import quote
 
@@ -129,10 +130,10 @@ class FileSystem(_Manager):
         self, path: str, local: Union[str, os.PathLike[str]], *, anywhere: Optional[bool] = None
     ) -> None:
         """Copies a file of the sandbox to this machine. One that breaks off is not left there as if it were whole."""
-        part = f"{os.fspath(local)}.part-{os.getpid()}"
+        part = f"{os.fspath(local)}.{secrets.token_hex(4)}.part"
         stream = self.read_stream(path, anywhere=anywhere)
         try:
-            with open(part, "wb") as file:
+            with open(part, "xb") as file:
                 for chunk in stream:
                     _aio.in_thread(file.write, chunk)
             os.replace(part, local)
