@@ -345,6 +345,7 @@ export class AttachedCommand implements AsyncIterable<OutputPiece>, AsyncDisposa
         this.#socket = this.#upgraded.socket;
         this.#socket.on("error", () => undefined);
         this.#back = true;
+        this.#checkOpen(); // it may have been closed meanwhile
         if (this.#stdinEnded) await this.closeStdin().catch(() => undefined); // its end may not have arrived
         return;
       } catch (error) {
