@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cay_harness import CAY, REPO, wait_until
+from cay_harness import CAY, REPO, SLOW, wait_until
 from cay_pypi import SDK, Offline, kept_venv
 
 HOME = REPO / "sdk" / "python"
@@ -97,7 +97,7 @@ def test_without_a_daemon_one_is_started_for_the_process(python, tmp_path):
 FORKS = """import os, time, cay.sync
 cay.sync.run("true")
 if os.fork() == 0:
-    time.sleep(60)
+    time.sleep(300)
 """
 
 
@@ -106,7 +106,7 @@ def test_the_daemon_of_a_process_ends_with_it_whatever_a_fork_does(python, tmp_p
     env.update(SOURCE, CAY_BIN=str(CAY), CAY_RUN=str(tmp_path / "none"), CAY_REST_PORT="0", TMPDIR=str(tmp_path))
     parent = subprocess.Popen([python, "-c", FORKS], env=env, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        assert parent.wait(15) == 0
+        assert parent.wait(60 * SLOW) == 0
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()

@@ -34,7 +34,7 @@ const said = await run("echo hello"); // checked against its outputSchema by the
 assert.equal(said.content[0].text, "hello\n");
 assert.equal(said.structuredContent.exitCode, 0);
 const heard = [];
-await run("sleep 1.5", { onprogress: (progress) => heard.push(progress.progress) });
+await run("sleep 2.5", { onprogress: (progress) => heard.push(progress.progress) });
 assert.ok(heard.length >= 1);
 const { contents } = await client.readResource({ uri: `sandbox://${sandbox}` });
 assert.equal(JSON.parse(contents[0].text).id, sandbox);

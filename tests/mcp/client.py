@@ -33,7 +33,7 @@ async def main():
         async def on_progress(progress, total, message):
             heard.append(progress)
 
-        await client.call_tool("sandbox_exec", {"sandboxId": SANDBOX, "command": "sleep 1.5"}, progress_callback=on_progress)
+        await client.call_tool("sandbox_exec", {"sandboxId": SANDBOX, "command": "sleep 2.5"}, progress_callback=on_progress)
         assert heard
         contents = (await client.read_resource(f"sandbox://{SANDBOX}")).contents
         assert json.loads(contents[0].text)["id"] == SANDBOX
