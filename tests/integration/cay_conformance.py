@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -490,12 +489,6 @@ class Storm:
         self.changed.notify_all()
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def replace(daemon):
     """Returns when the new one serves and the old one has ended."""
     old, ready = daemon.process, daemon.spawn(["--replace"])
@@ -540,18 +533,19 @@ class Conformance:
     def start(self):
         for kind in sorted({kinds_of(self.cases[key]) for _, key in self.pairs}):
             self.daemons[kind] = self.online if kind == "online" else Daemon(f"conformance-{kind}", env={
-                "CAY_REST_PORT": free_port(), "CAY_AUTH_TOKEN": TOKEN, "CAY_MAX_SANDBOXES": 500, "CAY_POOL": "8"}).start()
+                "CAY_AUTH_TOKEN": TOKEN, "CAY_MAX_SANDBOXES": 500, "CAY_POOL": "8"}).start()
 
             self.open_gate(kind)
 
     def open_gate(self, kind):
-        """The one that is replaced is reached over its unix socket, the others over TCP; those that are restarted through a gate."""
+        """The one that is replaced is reached over a unix socket, the others over TCP; those that are restarted through a gate, which has
+        their own socket on its other side: its name is theirs while they are down, as that of a port is not."""
         daemon = self.daemons[kind]
         url = f"http://127.0.0.1:{daemon.port}"
         if kind == "online":  # it is in a namespace of its own
             url = f"unix:{daemon.socket_path}"
         elif kind == "kill":
-            self.gates[kind] = Gate(("127.0.0.1", 0), ("127.0.0.1", daemon.port))
+            self.gates[kind] = Gate(("127.0.0.1", 0), str(daemon.socket_path))
             url = "http://127.0.0.1:%d" % self.gates[kind].address[1]
         elif kind == "replace":
             self.gates[kind] = Gate(str(daemon.root / "gate.sock"), str(daemon.socket_path))

@@ -9,13 +9,17 @@ UPLOAD = re.compile(rb"^POST (\S*/files/upload\S*) HTTP/1\.[01]\r\n")
 HELD_AFTER = 1 << 20  # bytes of it that the daemon has by then
 
 
+def socket_for(address):
+    return socket.socket(socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX)
+
+
 class Gate:
-    """Over the same kind of socket as the daemon's: (host, port) or a path."""
+    """Where it is, and where the daemon is: each (host, port) or a path."""
 
     def __init__(self, ours, theirs):
         self.theirs = theirs
         self.is_open, self.changed, self.held = False, threading.Condition(), []
-        self.listener = socket.socket(socket.AF_INET if isinstance(ours, tuple) else socket.AF_UNIX)
+        self.listener = socket_for(ours)
         self.listener.bind(ours)
         self.listener.listen(512)
         self.address = self.listener.getsockname()
@@ -29,7 +33,7 @@ class Gate:
                 threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client):
-        daemon = socket.socket(client.family)
+        daemon = socket_for(self.theirs)
         try:
             daemon.connect(self.theirs)
         except OSError:
