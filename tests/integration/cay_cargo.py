@@ -6,13 +6,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cay_pypi import Offline
+from cay_pypi import Offline, fetched
 
 REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "rust"
 TARGET = REPO / "build-check" / "cargo"
 OFFLINE = re.compile("[Cc]ould not resolve host|failed to resolve address|Couldn't connect|spurious network error|download of .* failed"
                      "|Temporary failure in name resolution|Timeout was reached|SSL certificate problem")
+
+
+# Other words of a registry that did not do what it should.
+NOT_GOT = re.compile(OFFLINE.pattern + "|failed to (download|fetch|query)|HTTP response|registry index")
 
 
 class TooOld(Offline):
@@ -46,7 +50,13 @@ def surroundings():
 def cargo(*argv, folder=SDK, **env):
     """Runs cargo there; what it said."""
     command = ["cargo", "--quiet", *(str(word) for word in argv)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**surroundings(), **env})
+
+    def ask():
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**surroundings(), **env})
+
+    done = ask()
+    if done.returncode != 0 and NOT_GOT.search(done.stderr):
+        done = fetched(ask)
     said = done.stdout + done.stderr
     if done.returncode != 0 and OFFLINE.search(said):
         raise Offline("the registry of cargo cannot be reached")

@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 
 from cay_harness import REPO
+from cay_pypi import fetched
 
 REGISTRY = "http://deb.debian.org/debian"
 
@@ -28,17 +29,21 @@ def suite_of_this_machine():
 class Fresh:
     def __init__(self, root, suite, include=()):
         self.root = root
-        made = subprocess.run(["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt",
+        made = fetched(lambda: self._make(suite, include))
+        assert made.returncode == 0, made.stderr
+
+    def _make(self, suite, include):
+        shutil.rmtree(self.root, ignore_errors=True)
+        return subprocess.run(["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt",
                                "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=force-unsafe-io",
                                "--skip=cleanup/apt/lists",
-                               f"--include={','.join(['mount', *include])}", suite, str(root), REGISTRY],
+                               f"--include={','.join(['mount', *include])}", suite, str(self.root), REGISTRY],
                               capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
 
     def remove(self):
         shutil.rmtree(self.root)
 
-    def run(self, script, timeout=120):
+    def run(self, script, timeout=300):
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
                                str(REPO / "tests" / "fresh" / "enter"), str(self.root), script],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cay_pypi import Offline
+from cay_pypi import Offline, fetched
 
 REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "typescript"
@@ -17,6 +17,7 @@ KEPT = REPO / "build-check" / "npm"
 OFFLINE = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT|UNABLE_TO_")
 # It says why it fails, and does not try for minutes.
 INSTALL = ("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000")
+MACHINE_CODE = {"bun", "deno", "node"}
 NOT_SOURCE = {"node_modules", "dist", "out"}
 # Where the machine's own is older than what is tried needs: Debian 12 has 18.
 NODE = "22.23.3"
@@ -29,6 +30,24 @@ def run(*argv, cwd, **how):
         raise Offline("the registry of npm cannot be reached")
     assert done.returncode == 0, f"{argv}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
+
+
+def install(folder, *words, proof=()):
+    """Packages of npm, in a folder that has a package.json. Of those that are optional, as all that have machine code are, npm leaves out
+    without a word what it does not get: so the programs of the proof must tell their versions."""
+    def ask():
+        shutil.rmtree(folder / "node_modules", ignore_errors=True)  # what is there keeps npm from what is not
+        done = subprocess.run([*INSTALL, "--no-package-lock", *words], cwd=folder, capture_output=True, text=True)
+        for name in proof if done.returncode == 0 else ():
+            done = subprocess.run([folder / "node_modules" / ".bin" / name, "--version"], cwd=folder, capture_output=True, text=True)
+            if done.returncode != 0:
+                break
+        return done
+
+    done = fetched(ask)
+    if done.returncode != 0 and OFFLINE.search(done.stdout + done.stderr):
+        raise Offline("the registry of npm cannot be reached")
+    assert done.returncode == 0, f"{words}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
 
 
 def kept(name, key, make):
@@ -52,7 +71,7 @@ def programs(**packages):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "package.json").write_text('{"private": true}')
-        run(*INSTALL, "--no-package-lock", *words, cwd=folder)
+        install(folder, *words, proof=MACHINE_CODE & packages.keys())
 
     return kept("-".join(sorted(packages)), " ".join(words), make) / "node_modules" / ".bin"
 
@@ -77,8 +96,7 @@ def typescript_sdk():
 
     def make(folder):
         folder.mkdir(exist_ok=True)
-        wanted = folder / "package.json"
-        installed = wanted.exists() and wanted.read_bytes() == (SDK / "package.json").read_bytes()
+        whole, wanted = folder / "node_modules" / ".whole", (SDK / "package.json").read_bytes()
         for old in folder.iterdir():
             if old.name != "node_modules":
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -86,8 +104,9 @@ def typescript_sdk():
             to = folder / path.relative_to(SDK)
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, to)
-        if not installed or not (folder / "node_modules").exists():
-            run(*INSTALL, "--no-package-lock", cwd=folder)
+        if not whole.exists() or whole.read_bytes() != wanted:
+            install(folder, proof=["biome"])
+            whole.write_bytes(wanted)
         run("node", "tools/build.mjs", cwd=folder)
         run("node", "node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json", cwd=folder)
 

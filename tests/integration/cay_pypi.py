@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,33 @@ SDK = ("httpx==0.28.1", "httpcore==1.0.9", "pydantic==2.12.5", "hatchling==1.27.
 KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cay-check" / "venvs"
 
 
+TRIES = 3
+
+
 class Offline(Exception):
     """PyPI cannot be reached."""
+
+
+def fetched(ask):
+    """What came of ask(), which gets something from a registry and tells its end by its status: who fails is asked again, for registries
+    are somebody else's, and far away."""
+    for _ in range(TRIES - 1):
+        done = ask()
+        if done.returncode == 0:
+            return done
+        time.sleep(2)
+    return ask()
+
+
+def pip_install(venv, *words):
+    pip = fetched(lambda: subprocess.run([venv / "bin" / "pip", "install", "-q", "--retries", "1", "--disable-pip-version-check", *words],
+                                         capture_output=True, text=True))
+    if pip.returncode != 0 and OFFLINE.search(pip.stderr):
+        raise Offline("PyPI cannot be reached")
+    assert pip.returncode == 0, pip.stderr
+
+
+unreachable = set()  # venvs that this process has found that it cannot have
 
 
 def kept_venv(*packages):
@@ -36,13 +62,15 @@ def kept_venv(*packages):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (venv / "whole").exists():
             return venv
+        if name in unreachable:
+            raise Offline("PyPI cannot be reached")
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        pip = subprocess.run([venv / "bin" / "pip", "install", "-q", "--retries", "1", "--disable-pip-version-check", *packages],
-                             capture_output=True, text=True)
-        if pip.returncode != 0 and OFFLINE.search(pip.stderr):
-            raise Offline("PyPI cannot be reached")
-        assert pip.returncode == 0, pip.stderr
+        try:
+            pip_install(venv, *packages)
+        except Offline:
+            unreachable.add(name)
+            raise
         (venv / "whole").touch()
     return venv
 
@@ -53,11 +81,10 @@ def venv_with(folder, package):
     if not importlib.util.find_spec("ensurepip"):
         pytest.skip("needs python3-venv")
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = subprocess.run([venv / "bin" / "pip", "install", "-q", "--no-cache-dir", "--no-compile", "--retries",
-                          "1", "--disable-pip-version-check", package], capture_output=True, text=True)
-    if pip.returncode != 0 and OFFLINE.search(pip.stderr):
-        pytest.skip("PyPI cannot be reached")
-    assert pip.returncode == 0, pip.stderr
+    try:
+        pip_install(venv, "--no-cache-dir", "--no-compile", package)
+    except Offline as why:
+        pytest.skip(str(why))
     return venv
 
 

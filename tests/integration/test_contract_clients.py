@@ -13,6 +13,7 @@ import pytest
 
 import cay_cargo
 import cay_npm
+from cay_pypi import fetched
 from cay_world import AUTHORITY, TRUST, needs_network
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
@@ -32,7 +33,7 @@ def folder():
 
 def make(*argv, **how):
     """Builds; a registry that cannot be reached is the machine's matter."""
-    done = subprocess.run(argv, capture_output=True, text=True, **how)
+    done = fetched(lambda: subprocess.run(argv, capture_output=True, text=True, **how))
     if done.returncode != 0 and any(offline.search(done.stdout + done.stderr) for offline in (cay_cargo.OFFLINE, cay_npm.OFFLINE)):
         pytest.skip(f"the registry of {argv[0]} cannot be reached")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cay_harness import CAY, REPO, SLOW
-from cay_npm import INSTALL, kept, node, run
+from cay_npm import install, kept, node
 from cay_pypi import Offline, kept_venv
 
 HERE = REPO / "tests" / "mcp"
@@ -34,7 +34,7 @@ def npm():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "package.json").write_text('{"private": true}')
-        run(*INSTALL, "--no-package-lock", *NPM, cwd=folder)
+        install(folder, *NPM)
 
     try:
         node(22)
