@@ -369,6 +369,8 @@ def download(call, sandbox, path, anywhere=None):
                 told.add(piece)
         except (OSError, http.client.HTTPException) as error:
             raise Failure("unreachable", message=str(error)) from error
+    if response.length:  # which http.client does not mind when it is read piece by piece
+        raise Failure("unreachable", message="the file was cut")
     return {"bytes": told.value()}
 
 
