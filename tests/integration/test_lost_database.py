@@ -184,8 +184,8 @@ def test_an_id_range_stays_with_who_has_it_now(daemon_of, tmp_path):
 def test_an_id_range_that_another_daemon_took_after_a_reboot_stays_its(own, tmp_path):
     with own.api() as api:
         id = api.create()["id"]
+        mark = Path("/run/cay.ids") / slot_of(own, id)  # its folder goes some time after its end
         end_agent(own, api, id)
-        mark = Path("/run/cay.ids") / slot_of(own, id)
         own.stop()
         mark.unlink()
         mark.symlink_to(tmp_path)
