@@ -163,9 +163,9 @@ def test_they_are_kept_by_a_restart_and_not_made_again(own):
 
 def test_kill_9_in_their_midst_leaves_a_whole_sandbox_or_none(own):
     """One that was cut off is not finished by the next start, which does not know what was asked for."""
-    patches = [{"type": "text", "path": f"/srv/many/{i}", "content": "x" * 1000} for i in range(400)]
+    patches = [{"type": "text", "path": f"/srv/many/{i}", "content": "x" * 4000} for i in range(900)]
     cut = 0
-    for wait in (0.01, 0.03, 0.06, 0.1, 0.2):
+    for wait in (0, 0.01, 0.03, 0.06, 0.1, 0.2):
         reply = {}
 
         def create():
@@ -186,7 +186,7 @@ def test_kill_9_in_their_midst_leaves_a_whole_sandbox_or_none(own):
             cut += not ids
             for id in ids:
                 assert api.sandbox(id)["status"] == "running"
-                assert api.sh(id, "ls /srv/many | wc -l; cat /srv/many/399").startswith("400\nxxx")
+                assert api.sh(id, "ls /srv/many | wc -l; cat /srv/many/899").startswith("900\nxxx")
                 assert [p for p in api.processes(id) if p["command"] == "sleep 1000"]
                 api.remove(id)
     assert cut, "no create was cut off"
