@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cay_harness import Daemon
+from cay_harness import Daemon, wait_until
 
 pytestmark = pytest.mark.needs("program:mkfs.xfs")
 
@@ -28,7 +28,8 @@ def daemon(tmp_path):
     finally:
         daemon.destroy()
         Daemon.everyone.remove(daemon)
-        subprocess.run(["umount", str(point)], check=True)
+        wait_until(lambda: subprocess.run(["umount", str(point)], capture_output=True).returncode == 0, 30,
+                   "the kernel to let go of what was in it")
 
 
 def folders(daemon):

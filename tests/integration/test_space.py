@@ -66,7 +66,8 @@ def host(tmp_path, request):
     finally:
         daemon.destroy()
         Daemon.everyone.remove(daemon)
-        subprocess.run(["umount", str(point)], check=True)
+        wait_until(lambda: subprocess.run(["umount", str(point)], capture_output=True).returncode == 0, 30,
+                   "the kernel to let go of what was in it")
 
 
 def ballast(host, mb):
@@ -115,7 +116,7 @@ def test_who_writes_waits_for_room_and_nothing_is_lost(host):
         for name, id in ids.items():
             start_writer(api, id, name, 250)
         wait_until(lambda: all(is_paused_for_room(api, id) or has_ended(api, id, name)
-                               for name, id in ids.items()), 60, "the writers to be paused")
+                               for name, id in ids.items()), 120, "the writers to be paused")
         # Together they want more than there is: one of them waits, or both.
         name = next(name for name, id in ids.items() if is_paused_for_room(api, id))
         waits, other = ids.pop(name), ids.popitem()[1]
@@ -132,7 +133,7 @@ def test_who_writes_waits_for_room_and_nothing_is_lost(host):
         # Room for one of them: the other is removed, and this one comes to its end.
         api.post(f"/sandboxes/{bystander}/pause").ok()
         api.remove(other)
-        wait_until(lambda: has_ended(api, waits, name), 60, "it to go on to its end")
+        wait_until(lambda: has_ended(api, waits, name), 120, "it to go on to its end")
         check_files(api, waits, name, 250)
         s = api.sandbox(bystander)
         assert (s["status"], s.get("reason")) == ("paused", None), "a user paused it"
@@ -147,11 +148,11 @@ def test_what_was_taken_from_writers_is_there_when_something_else_takes_the_room
         ballast(host, 300)
         for name, id in ids.items():
             start_writer(api, id, name, 100)
-        wait_until(lambda: any(is_paused_for_room(api, id) for id in ids.values()), 60,
+        wait_until(lambda: any(is_paused_for_room(api, id) for id in ids.values()), 120,
                    "a writer to be paused")
         ballast(host, 0)
         for name, id in ids.items():
-            wait_until(lambda: has_ended(api, id, name), 60, "it to go on to its end")
+            wait_until(lambda: has_ended(api, id, name), 120, "it to go on to its end")
             check_files(api, id, name, 100)
 
 
