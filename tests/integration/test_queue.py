@@ -22,7 +22,7 @@ def ended(api, job):
         now = status(api, job)
         return now if now["status"] in OVER else None
 
-    return wait_until(over, what=f"end of {job}")
+    return wait_until(over, 30, what=f"end of {job}")
 
 
 def becomes(api, job, word):
@@ -109,7 +109,7 @@ def test_the_highest_priority_starts_first(serial):
 
 
 def test_a_delayed_job_does_not_start_before_its_time(api, box):
-    late = submit(api, box, "date +%s%3N", delay=0.6)
+    late = submit(api, box, "date +%s%3N", delay=3)
     now = status(api, late)
     assert now["status"] == "pending" and now["runAt"] > now["createdAt"]
     at = ended(api, submit(api, box, "date +%s%3N", runAt=now["createdAt"] + 300))
@@ -276,7 +276,7 @@ def test_what_happens_to_jobs_is_told_as_events(api, box):
 
 
 def test_old_jobs_are_forgotten(daemon_of):
-    own = daemon_of(env={"CAY_QUEUE_KEEP": 3}).start()
+    own = daemon_of(env={"CAY_QUEUE_KEEP": 3, "CAY_QUEUE_CONCURRENCY": 1}).start()  # those that ended last are kept
     with own.unix_api() as api:
         box = api.create()["id"]
         jobs = [submit(api, box, f"echo {n}") for n in range(8)]

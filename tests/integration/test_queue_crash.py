@@ -145,7 +145,7 @@ def test_each_job_runs_once_whenever_the_daemon_is_killed(own, seed):
         for t in load:
             t.start()
         want = chance.randrange(5, 120)
-        wait_until(lambda: sum(len(t.known) for t in load) >= want, what="jobs are submitted")
+        wait_until(lambda: sum(len(t.known) for t in load) >= want, 60, what="jobs are submitted")
         own.kill9()
         for t in load:
             t.join()
