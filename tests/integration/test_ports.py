@@ -100,10 +100,10 @@ def refused(port):
 
 
 @contextlib.contextmanager
-def taken(address="127.0.0.1", kind=socket.SOCK_STREAM):
+def taken(address="127.0.0.1", kind=socket.SOCK_STREAM, port=0):
     """A port that this process has."""
     with socket.socket(socket.AF_INET, kind) as s:
-        s.bind((address, 0))
+        s.bind((address, port))
         if kind == socket.SOCK_STREAM:
             s.listen()
         yield s.getsockname()[1]
@@ -174,7 +174,9 @@ def test_conflicts_name_who_has_the_port(api, box):
         expose(api, other, hostPort=p["hostPort"]).failed(409, "port_in_use", box)
         with taken() as port:
             expose(api, other, hostPort=port).failed(409, "port_in_use", f"pid {os.getpid()}")
-        with taken(kind=socket.SOCK_DGRAM) as port:
+        with taken() as port:
+            pass  # nobody has it for TCP: of any port that is free for UDP that is not known
+        with taken(kind=socket.SOCK_DGRAM, port=port):
             expose(api, other, hostPort=port, protocol="udp").failed(409, "port_in_use", "pid")
         assert expose(api, other, 8001, hostPort=port).ok()["hostPort"] == port  # TCP is free
     finally:
