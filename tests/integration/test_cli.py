@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cay_harness import CAY, RSS_SLACK_KIB, SLOW, busybox_root, cay, cli_environment, read_text, wait_until
+from cay_harness import CAY, RSS_SLACK_KIB, SLOW, busybox_root, cay, cli_environment, read_link, read_text, wait_until
 
 
 @pytest.fixture
@@ -188,6 +188,7 @@ def test_wrong_usage_is_2_and_helps(run):
 def test_flags_that_are_no_text_are_refused(run, api, box):
     """Left out, they would have meant something else: a token for all sandboxes."""
     odd = os.fsdecode(b"\xff")
+    before = api.get("/tokens").ok()["tokens"], api.get("/webhooks").ok()["webhooks"]
     for args in (("token", "create", "--scope", "read", "--sandbox", odd),
                  ("token", "create", "--scope", "read", odd),
                  ("webhook", "create", "--topic", odd, "https://a.example"),
@@ -196,7 +197,7 @@ def test_flags_that_are_no_text_are_refused(run, api, box):
                  ("code", "-c", odd, box), ("code", "-w", odd, "-c", "1", box)):
         done = run(*args)
         assert done.returncode == 2 and b"UTF-8" in done.stderr, done
-    assert not api.get("/tokens").ok()["tokens"] and not api.get("/webhooks").ok()["webhooks"]
+    assert (api.get("/tokens").ok()["tokens"], api.get("/webhooks").ok()["webhooks"]) == before
     assert b"No such file" in run("create", "--env-file", "/none/" + odd).stderr  # a name of this machine
     done = run("alert", "set", box, "cpu", "nan")
     assert done.returncode == 2 and b"nan" in done.stderr
@@ -544,12 +545,14 @@ def test_cp_that_is_interrupted_leaves_no_piece_of_a_file(shared, run, box, tmp_
     run("env", "set", box, "PATH=/workspace/bin:/usr/bin:/bin", check=True)
     run("file", "write", box, "bin/tar", "-", input=body.encode(), check=True)
     run("exec", box, "chmod +x bin/tar", check=True)
+    def is_written(fd):
+        return f"{tmp_path}/t/" in read_link(fd) and fd.stat().st_size == 9000
+
     with subprocess.Popen([CAY, "cp", f"{box}:t", tmp_path / "t"], env=cli_environment(shared)) as p:
         try:
             wait_until((tmp_path / "t").is_dir)
             # Until the piece is written: it is the only file in that folder that is open.
-            wait_until(lambda: [fd for fd in pathlib.Path(f"/proc/{p.pid}/fd").iterdir()
-                                if f"{tmp_path}/t/" in os.readlink(fd) and fd.stat().st_size == 9000])
+            wait_until(lambda: any(map(is_written, pathlib.Path(f"/proc/{p.pid}/fd").iterdir())))
         finally:
             p.terminate()
     assert list((tmp_path / "t").iterdir()) == []
