@@ -131,7 +131,7 @@ def test_code_has_no_input_and_says_so_at_once(box):
 
 
 def test_what_takes_too_long_is_ended_and_told_with_its_output(box):
-    said = box.run("import time; print('begun', flush=True); time.sleep(100)", timeout=1).failed(
+    said = box.run("import time; print('begun', flush=True); time.sleep(100)", timeout=4).failed(
         408, "command_timeout", "timed out")
     assert said["stdout"] == "begun\n"
     assert not [p for p in box.api.processes(box.id) if "python3" in p["command"]]

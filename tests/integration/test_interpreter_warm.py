@@ -20,7 +20,7 @@ def pool(own):
 
 
 def wait_ready(api):
-    wait_until(lambda: api.get("/pool/status").ok()["ready"] == 1, what="a box that is ready")
+    wait_until(lambda: api.get("/pool/status").ok()["ready"] == 1, 30, what="a box that is ready")
 
 
 def run(api, id, code, **fields):

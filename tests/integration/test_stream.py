@@ -30,7 +30,7 @@ def test_output_comes_as_it_is_made(api, box):
 
 
 def test_a_timeout_in_a_stream_is_exit_minus_one(api, box):
-    events = api.exec_stream(box, "echo begun; sleep 100", timeout=1)
+    events = api.exec_stream(box, "echo begun; sleep 100", timeout=3)
     assert events[0]["data"] == "begun\n"
     assert (events[-1]["type"], events[-1]["data"]) == ("exit", "-1")
     wait_until(lambda: not [p for p in api.processes(box) if "sleep 100" in p["command"]])
@@ -40,10 +40,10 @@ def test_a_command_that_ended_while_the_daemon_stood_still_has_ended(own):
     """For longer than the timeout and what the agent has beyond it, which is no fault of the agent's."""
     with own.api() as api:
         box = api.create()["id"]
-        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo begun; sleep 0.5; exit 3", "timeout": 1})
+        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo begun; sleep 0.5; exit 3", "timeout": 3})
         assert next(stream)["data"] == "begun\n"
         os.kill(own.pid, signal.SIGSTOP)
-        time.sleep(6.2)
+        time.sleep(8.2)
         os.kill(own.pid, signal.SIGCONT)
         assert [(event["type"], event["data"]) for event in stream] == [("exit", "3")]
         api.remove(box)

@@ -285,7 +285,7 @@ def test_a_create_waits_until_its_sandbox_is_ready(templates):
 
 
 def test_a_sandbox_that_is_not_ready_in_time_goes_and_its_caller_is_told_why(templates):
-    templates.make(ready="echo n >>/tmp/n; echo tried; echo 'not yet' >&2; exit 9", readyTimeout=1).ok()
+    templates.make(ready="echo n >>/tmp/n; echo tried; echo 'not yet' >&2; exit 9", readyTimeout=3).ok()
     body = templates.box().failed(408, "template_not_ready", "exit code 9: not yet")
     assert body["exitCode"] == 9 and body["output"] == "tried\nnot yet\n"
     assert templates.api.ids() == []

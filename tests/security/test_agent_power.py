@@ -182,7 +182,7 @@ def test_a_timeout_ends_a_process_whose_first_thread_has_ended(api, box):
     def last():
         return api.sh(box, "stat -c %.Y /tmp/works")
 
-    api.try_exec(box, ["python3", "-c", HEADLESS], timeout=2).failed(408)
+    api.try_exec(box, ["python3", "-c", HEADLESS], timeout=5).failed(408)
     before = last()
     assert api.sh(box, "sleep 0.5") == "" and last() == before
     # Control: while nothing ends it, it works.

@@ -256,7 +256,7 @@ def test_a_token_ends_with_its_time_and_so_does_what_it_made(guarded, admin):
         assert child["expiresAt"] == ends["expiresAt"]
         url = api.post(f"/sandboxes/{id}/proxy/sign", {"port": PORT, "expiresIn": 9999}).ok()
         assert url["expiresAt"] == ends["expiresAt"]
-        wait_until(lambda: api.get("/sandboxes").status == 403)
+        wait_until(lambda: api.get("/sandboxes").status == 403, 20)
         api.get("/sandboxes").failed(403, "token_expired")
 
 
