@@ -203,7 +203,7 @@ int main(void)
 
     (void)prctl(PR_SET_NAME, "cay-image"); /* it runs from a descriptor */
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)setpriority(PRIO_PROCESS, 0, GIVES_WAY);
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + GIVES_WAY);
     if (run(&k, &err) < 0)
         event_fail(&err);
     wait_for_end(&k);

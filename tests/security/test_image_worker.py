@@ -117,8 +117,9 @@ def test_there_are_three_and_each_has_what_it_needs(held):
 
 
 def test_all_give_way_to_calls(held):
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
     for process in held.values():
-        assert os.getpriority(os.PRIO_PROCESS, int(process.pid)) > os.getpriority(os.PRIO_PROCESS, 0), process.comm
+        assert os.getpriority(os.PRIO_PROCESS, int(process.pid)) >= min(mine + 1, 19), process.comm  # nobody has less than 19
 
 
 def test_who_unpacks_has_no_network_and_sees_nobody(held):
