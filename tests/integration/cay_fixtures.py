@@ -12,6 +12,7 @@ pytest_needs = ("binary", "root", "cgroup", "loop")
 
 
 def pytest_configure(config):
+    os.umask(0o022)  # tests look at the modes of files that they made
     config.addinivalue_line("markers", "needs(*what): what the machine must have, else it is skipped")
     if "CAY_BIN" in os.environ and not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY}, which CAY_BIN names, is not there", 2)
