@@ -332,7 +332,8 @@ def test_layers_of_a_template_stay_and_go_with_it(folder):
 def running_step(api):
     """The sandbox of a RUN, once its command runs."""
     for sandbox in api.get("/sandboxes?status=running").ok()["items"]:
-        if any("sleep" in p["command"] for p in api.processes(sandbox["id"])):
+        reply = api.get(f"/sandboxes/{sandbox['id']}/processes")  # one of another step may be gone by now
+        if reply.status == 200 and any("sleep" in p["command"] for p in reply.json["processes"]):
             return sandbox
     return None
 
