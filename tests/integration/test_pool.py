@@ -43,7 +43,7 @@ def full(api, n=None):
         status = api.get("/pool/status").ok()
         return status if status["ready"] == (status["total"] if n is None else n) else None
 
-    return wait_until(ready, what="a full pool")
+    return wait_until(ready, 30, what="a full pool")
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_box_that_waits_has_the_agent_and_one_supervisor(pooled):
     with pooled.api() as api:
         full(api)
         for id in waiting(pooled):
-            assert len(agents(id)) == 2
+            wait_until(lambda: len(agents(id)) == 2, what="the agent and one supervisor")
         id = api.create()["id"]
         assert api.sh(id, "echo one") == "one\n"
         assert api.sh(id, "echo two") == "two\n"
