@@ -62,7 +62,7 @@ class Dns:
         self.udp = space.call(socket.socket, socket.AF_INET6, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
         self.udp.bind(("::", 53))
-        self.tcp = space.call(socket.create_server, ("::", 53), family=socket.AF_INET6, dualstack_ipv6=True)
+        self.tcp = space.call(socket.create_server, ("::", 53), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
         for serve in (self._serve_udp, self._serve_tcp):
             threading.Thread(target=serve, daemon=True).start()
 

@@ -191,7 +191,7 @@ class Capture:
         """Everything that came before now has been read."""
         mark = b"mark " + os.urandom(8).hex().encode()
         self._send_mark(mark)
-        wait_until(lambda: mark in self.marks, what="the mark in the capture")
+        wait_until(lambda: mark in self.marks, 30, what="the mark in the capture")  # behind all that came before
         return self.packets
 
     def seen(self, **want):

@@ -32,7 +32,7 @@ def http(to, port=80, host=None, path="/"):
 
 def udp(to, port, send="word"):
     s = socket.socket(family(to), socket.SOCK_DGRAM)
-    s.settimeout(TIMEOUT / 4)
+    s.settimeout(TIMEOUT / 2)
     with s:
         s.connect((to, port))
         s.send(send.encode("latin-1"))

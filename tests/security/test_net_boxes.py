@@ -190,7 +190,7 @@ def test_n21_a_published_port_is_the_loopbacks_unless_asked(world, net, net_box,
 
     def ask(space, address, port):
         with space.call(socket.socket, socket.AF_INET, kind) as s:
-            s.settimeout(2)
+            s.settimeout(5)
             try:
                 s.connect((address, port))
                 s.sendall(b"word")

@@ -123,6 +123,7 @@ def test_n15_an_open_flow_is_cut_when_the_policy_no_longer_has_it(world, net, ne
     id = net_box(rules(GOOD, "93.184.10.30"))
     cut, kept = start(net, id, FLOW, kind, GOOD, "4711"), start(net, id, FLOW, kind, "93.184.10.30", "4711")
     put(net, id, rules("93.184.10.30")).ok()
+    world.arrivals.settle()  # what came until now has its time, which is when it was read
     limit = time.monotonic() + 1
     ended(net, cut)
     Prober(net, id).refused(tcp(GOOD, 4711))
