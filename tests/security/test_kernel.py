@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cay_probe import NUMBERS
-from cay_harness import pids, read_text
+from cay_harness import pids, read_text, wait_until
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers are those of x86_64")
 
@@ -108,8 +108,8 @@ def test_namespaces_cannot_be_made(probe, api):
 def test_namespaces_cannot_be_made_without_the_filter_either(api, box, shared):
     """E12: by a process that the host puts beside the commands, where no filter is."""
     api.background(box, ["sleep", "1000"])
-    sleeper = next(pid for pid in pids() if box in read_text(f"/proc/{pid}/cgroup")
-                   and read_text(f"/proc/{pid}/comm") == "sleep\n")
+    sleeper = wait_until(lambda: next((pid for pid in pids() if box in read_text(f"/proc/{pid}/cgroup")
+                                       and read_text(f"/proc/{pid}/comm") == "sleep\n"), None), what="the command")
     enter = ["nsenter", "--user", "--target"]
     made = subprocess.run(["unshare", "--user", "true"], capture_output=True)
     assert made.returncode == 0, "control"

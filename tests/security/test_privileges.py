@@ -120,8 +120,8 @@ def test_a_daemon_with_closed_standard_descriptors_is_fine(daemon_of, probe_path
 def command_map(api, id, kind):
     """The id map of a command, as the host sees it."""
     api.background(id, ["sleep", "1000"])
-    sleeper = next(pid for pid in pids() if id in read_text(f"/proc/{pid}/cgroup")
-                   and read_text(f"/proc/{pid}/comm") == "sleep\n")
+    sleeper = wait_until(lambda: next((pid for pid in pids() if id in read_text(f"/proc/{pid}/cgroup")
+                                       and read_text(f"/proc/{pid}/comm") == "sleep\n"), None), what="the command")
     return [int(n) for n in read_text(f"/proc/{sleeper}/{kind}_map").split()]
 
 
