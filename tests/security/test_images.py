@@ -448,7 +448,7 @@ def test_i06_archives_that_lead_outside(images, canary, tmp_path, case):
 def link_local():
     """A server at an address that no pull may reach, and which this test itself can."""
     address = "169.254.77.7"
-    subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
+    subprocess.run(["ip", "address", "replace", f"{address}/32", "dev", "lo"], check=True)  # a run that was killed left it
     server = None
     try:
         server = Proxy(address=address)
