@@ -80,13 +80,13 @@ class Crowd:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-    def gather(self, ids, shares=WHOLE, timeout=60):
+    def gather(self, ids, shares=WHOLE, timeout=180):
         followers = FOLLOWERS * len(ids)
         kinds = [(metrics_reader, shares.streams - followers), (log_follower, followers),
                  (terminal, shares.terminals), (sleeping_exec, shares.execs)]
         self.join([make(ids[i % len(ids)]) for make, n in kinds for i in range(n)], timeout)
 
-    def join(self, clients, timeout=60):
+    def join(self, clients, timeout=180):
         """Returns when each of them has arrived."""
         coming = collections.deque(clients)
         deadline = time.monotonic() + timeout

@@ -43,7 +43,7 @@ def uses_all(world, daemon, *argv):
     """Run in the daemon's namespace, where its sandboxes find a registry of packages."""
     env = {**os.environ, "CAY_URL": f"http://127.0.0.1:{daemon.port}", "CAY_TEST_ENV": json.dumps(TRUST),
            "CAY_TEST_CA": str(world.authority["ca"]), "CAY_TEST_CA_AT": AUTHORITY, "NO_PROXY": "*", "no_proxy": "*"}
-    done = subprocess.run(world.host.argv(*argv), env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(world.host.argv(*argv), env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(f"ok {name}" for name in calls())
 

@@ -341,8 +341,8 @@ def test_who_does_not_read_keeps_no_other_caller_waiting(daemon_of):
         wait_until(lambda: len(os.listdir(f"/proc/{own.process.pid}/fd")) > 4 * 450)
         for _ in range(100):
             api.post("/events/publish", {"topic": "a.b", "sandboxId": id, "data": {"a": "x" * 16000}}).ok()
-        with api.again(timeout=5) as other:
-            said = [e for e in other.events("POST", f"/sandboxes/{id}/exec/stream", {"command": "echo on"}, timeout=5)]
+        with api.again(timeout=15) as other:
+            said = [e for e in other.events("POST", f"/sandboxes/{id}/exec/stream", {"command": "echo on"}, timeout=15)]
         assert any(e.get("data") == "on\n" for e in said)
         assert unsent_by(api.port) < 450 * (200 << 10)
         api.remove(id)

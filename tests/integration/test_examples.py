@@ -61,7 +61,7 @@ def environment(**more):
 
 
 def told(argv, lines, **how):
-    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **how)
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, **how)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     missing = [line for line in lines if line not in done.stdout.split("\n")]
     assert not missing, done.stdout + done.stderr

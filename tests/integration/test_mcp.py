@@ -284,7 +284,7 @@ def test_hanging_up_ends_the_command_inside(shared, mcp, api, box, sessions):
         message["params"]["_meta"] = {"progressToken": 1}
     connection, response = mcp.send("POST", message, **headers)  # its head comes with the first word of progress
     assert next(events(response))["method"] == "notifications/progress"
-    assert runs(api, box, "sleep 12346")
+    wait_until(lambda: runs(api, box, "sleep 12346"))
     response.close()
     connection.close()
     wait_until(lambda: not runs(api, box, "sleep 12346"))

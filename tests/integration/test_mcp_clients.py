@@ -48,7 +48,7 @@ def uses(daemon, transport, *argv):
     target = CAY if transport == "stdio" else f"http://127.0.0.1:{daemon.port}/mcp"
     env = {**os.environ, "CAY_HOST": f"unix:{daemon.socket_path}", "NO_PROXY": "*", "no_proxy": "*"}
     words = [str(target if word == "TARGET" else word) for word in argv]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60 * SLOW)
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=180 * SLOW)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
 
 
@@ -72,7 +72,7 @@ def test_the_conformance_suite(npm):
     with subprocess.Popen([program, HERE / "fixture.json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())
         done = subprocess.run([*suite, "server", "--url", f"http://localhost:{port}/mcp", "--suite", "all"], capture_output=True,
-                              text=True, timeout=120 * SLOW)
+                              text=True, timeout=240 * SLOW)
         server.stdin.close()
     total = re.search(r"Total: (\d+) passed, (\d+) failed", done.stdout)
     assert done.returncode == 0 and total and int(total[1]) >= 43 and total[2] == "0", done.stdout[-4000:] + done.stderr[-2000:]

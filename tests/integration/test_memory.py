@@ -135,7 +135,7 @@ def test_long_outputs_and_files_that_nobody_reads(measured):
         api.post(f"/sandboxes/{id}/files/upload?path=ones", raw=b"\1" * FILE_BYTES,
                  type="application/octet-stream").ok()
         outputs = ask(measured, f"/sandboxes/{id}/exec", [{"command": pour}] * 24)
-        wait_until(lambda: answered(outputs), what="the first answers")
+        wait_until(lambda: answered(outputs), 60, what="the first answers")
         files = ask(measured, f"/sandboxes/{id}/files/read", [{"path": "ones"}] * 24)
         wait_until(lambda: answered(files) == len(files), 30, "answers to all who read")
         api.get("/health").ok()
@@ -159,7 +159,7 @@ for i in range({files}): os.mknod('many/%06d' % i + 'n' * 244)
         [(_, whole)] = results(ask(measured, f"/sandboxes/{id}/files/list", [{"path": "many"}]), bytes)
         assert len({entry["name"] for entry in json.loads(whole)}) == files
         lists = ask(measured, f"/sandboxes/{id}/files/list", [{"path": "many"}] * 40)
-        wait_until(lambda: answered(lists), what="the first answers")
+        wait_until(lambda: answered(lists), 60, what="the first answers")
         api.get("/health").ok()
         same = [same for _, same in results(lists, lambda body: body == whole)]
         assert len(same) >= 2 and all(same)

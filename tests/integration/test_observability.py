@@ -315,13 +315,13 @@ def test_a_collector_that_is_away_gets_them_later(daemon_of, collector):
     api = own.api()
     collector.refuse += [429]
     api.get("/sandboxes").ok()
-    wait_until(lambda: collector.spans(name="sandbox::list"), timeout=20)
+    wait_until(lambda: collector.spans(name="sandbox::list"), timeout=30)
     assert [s for _, _, _, s in collector.requests][:2] == [429, 200]
     assert len(collector.spans(name="sandbox::list")) == 1
     assert scrape(api)["cay_otlp_spans_lost_total"][()] == 0
     collector.refuse += [400]  # is not worth another try
     api.get("/sandboxes").ok()
-    wait_until(lambda: scrape(api)["cay_otlp_spans_lost_total"][()] > 0)
+    wait_until(lambda: scrape(api)["cay_otlp_spans_lost_total"][()] > 0, timeout=30)
     assert "it answered 400" in own.log() and "it answered 429" in own.log()
 
 

@@ -131,7 +131,7 @@ def test_a_dead_agent_is_noticed_and_named(own):
         id = api.create()["id"]
         pid = own.agent_pid(id)
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: api.sandbox(id)["status"] == "stopped", 5, "the end to be noticed")
+        wait_until(lambda: api.sandbox(id)["status"] == "stopped", 20, "the end to be noticed")
         assert "agent" in str(api.sandbox(id).get("reason", ""))
         api.try_exec(id, "true").failed(409)
         api.remove(id)

@@ -288,7 +288,7 @@ def test_who_does_not_wait_gets_no_sandbox(own, what):
         if what == "snapshots":
             wait_until(lambda: api.get("/snapshots").ok()["snapshots"], 60, "the snapshot")
             api.delete("/snapshots/" + api.get("/snapshots").ok()["snapshots"][0]["id"]).ok()
-        assert api.ids() == [box]
+        wait_until(lambda: api.ids() == [box], 30, "no other sandbox")
         # what was copied is gone: another of it finds nothing in its way
         api.remove(api.post(f"/sandboxes/{box}/clone", {}).ok()["id"])
 
@@ -599,7 +599,7 @@ def test_a_snapshot_is_exported_twice_at_once(own):
 
 
 def test_a_restore_that_waits_finds_its_snapshot_though_its_layers_were_merged(own):
-    with own.api() as api, own.api() as other:
+    with own.api(timeout=120) as api, own.api(timeout=120) as other:
         box = api.create(disk=1024)["id"]
         for n in range(3):
             api.sh(box, f"mkdir /root/{n}; cd /root/{n}; seq 200 | split -l 1")

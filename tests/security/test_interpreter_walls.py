@@ -170,4 +170,4 @@ def test_noise_does_not_outlive_its_time(run, how):
     context = run.new()
     began = time.monotonic()
     run(NOISE[how], context, timeout=1).failed((408, 409))
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 10
