@@ -12,7 +12,8 @@ REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "rust"
 TARGET = REPO / "build-check" / "cargo"
 OFFLINE = re.compile("[Cc]ould not resolve host|failed to resolve address|Couldn't connect|spurious network error|download of .* failed"
-                     "|Temporary failure in name resolution|Timeout was reached|SSL certificate problem")
+                     "|Temporary failure in name resolution|Timeout was reached|SSL certificate problem"
+                     "|failed to get successful HTTP response|SSL_ERROR_SYSCALL")
 
 
 # Other words of a registry that did not do what it should.

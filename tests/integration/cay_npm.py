@@ -14,7 +14,8 @@ REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "typescript"
 KEPT = REPO / "build-check" / "npm"
 # Somebody who looks into TLS on the way, whom npm does not know, keeps it from the registry too.
-OFFLINE = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT|UNABLE_TO_")
+OFFLINE = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT|UNABLE_TO_|"
+                     "EPIPE|EPROTO|E429|E50[0-9]|socket hang up|network timeout")
 # It says why it fails, and does not try for minutes.
 INSTALL = ("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000")
 MACHINE_CODE = {"bun", "deno", "node"}

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 OFFLINE = re.compile("NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|CERTIFICATE_VERIFY_FAILED|Name or service not known|"
-                     "Temporary failure in name resolution|Network is unreachable")
+                     "Temporary failure in name resolution|Network is unreachable|Max retries exceeded|Connection (?:aborted|broken|reset)|"
+                     "RemoteDisconnected|ProtocolError|IncompleteRead|Read timed out|HTTP error (?:429|5..)|(?:429|5..) (?:Client|Server) Error")
 
 WEBSOCKETS = "websockets==15.0.1"
 # What the SDK for Python needs, and what looks at it: one venv for all who use it.

@@ -1,6 +1,7 @@
 """The documented way to an image without any registry: tools/make-image."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -9,10 +10,15 @@ import pytest
 from cay_harness import CAY, REPO, cay
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
+# What apt says of a mirror.
+UNREACHABLE = re.compile("Failed to fetch|Could not connect|Could not resolve|Connection timed out|Unable to connect|Hash Sum mismatch")
+
 
 def make_image(daemon, *words):
     done = subprocess.run([REPO / "tools" / "make-image", *words], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, env={**daemon.environment(), "CAY_BIN": CAY})
+    if done.returncode != 0 and UNREACHABLE.search(done.stderr):
+        pytest.skip("Debian's packages cannot be reached")
     assert done.returncode == 0, done.stderr
     return done
 
