@@ -43,7 +43,7 @@ def committed(own):
     with own.api() as api:
         id = api.create()["id"]
         api.sh(id, "mkdir /root/many; for i in $(seq 300); do echo $i >/root/many/$i; done; "
-                   "head -c 40000000 /dev/zero >/root/large")
+                   "head -c 120000000 /dev/zero >/root/large")
         yield own, api, id
 
 

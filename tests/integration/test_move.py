@@ -107,7 +107,7 @@ def test_a_copy_that_nobody_waits_for_ends(own):
 
     with own.api(timeout=60) as api:
         id = api.create()["id"]
-        api.sh(id, "mkdir /dev/shm/t; cd /dev/shm/t; seq 10000 | xargs touch", timeout=60)
+        api.sh(id, "mkdir /dev/shm/t; cd /dev/shm/t; seq 30000 | xargs touch", timeout=60)
         mover = threading.Thread(target=give_up)
         mover.start()
         wait_until(lambda: int(api.sh(id, "ls -A /workspace/.cay-*.tmp 2>/dev/null | wc -l")) > 100)
@@ -115,6 +115,6 @@ def test_a_copy_that_nobody_waits_for_ends(own):
         mover.join()
         own.start()
         wait_until(lambda: not api.sh(id, "ls -A /workspace"), timeout=30)
-        assert api.sh(id, "ls /dev/shm/t | wc -l").strip() == "10000"
+        assert api.sh(id, "ls /dev/shm/t | wc -l").strip() == "30000"
         move(api, id, "/dev/shm/t", "/workspace/t", anywhere=True).ok()
-        assert api.sh(id, "ls /workspace/t | wc -l; ls /dev/shm").strip() == "10000"
+        assert api.sh(id, "ls /workspace/t | wc -l; ls /dev/shm").strip() == "30000"
