@@ -34,11 +34,19 @@ void api_failure_clear(struct api_failure *failure)
     *failure = (struct api_failure){0};
 }
 
+/* Of this process or machine: it says nothing about the daemon. */
+static bool is_own_lack(int sys)
+{
+    return sys == EMFILE || sys == ENFILE || sys == ENOBUFS || sys == ENOMEM;
+}
+
 int api_explain(struct api *api, struct err *err)
 {
     api_failure_clear(api->failure);
     if (err->kind != ERR_UNAVAILABLE || err->sys == 0)
         return -1; /* it answered, or began to */
+    if (is_own_lack(err->sys))
+        return err_sys(err, err->sys, "connect to %s", api->target);
     api->failure->no_daemon = true;
     if (err->sys == EACCES || err->sys == EPERM)
         return err_set(

@@ -55,11 +55,14 @@ static void copy(char *to, size_t size, const char *from)
     (void)snprintf(to, size, "%s", from ? from : "");
 }
 
+/* Said by this side, whatever the daemon refused before. */
+static bool is_ours(const struct err *err)
+{
+    return is_code(err, "cancelled") || is_code(err, "timeout") || is_code(err, "connection_lost");
+}
+
 static void set_code(struct cay_error *ret, const struct api_failure *f, const struct err *err)
 {
-    bool is_ours =
-        is_code(err, "cancelled") || is_code(err, "timeout") || is_code(err, "connection_lost");
-
     ret->status = f ? f->status : 0;
     if (f && f->code[0])
         copy(ret->code, sizeof(ret->code), f->code);
@@ -69,14 +72,15 @@ static void set_code(struct cay_error *ret, const struct api_failure *f, const s
         copy(ret->code, sizeof(ret->code), "bad_answer");
     else
         copy(ret->code, sizeof(ret->code), err->code ? err->code : word_of(err));
-    if (err->code && !is_ours && !ret->status) /* the end of a stream says what an answer would */
+    if (err->code && !is_ours(err) &&
+        !ret->status) /* the end of a stream says what an answer would */
         ret->status = err_kind_status(err->kind);
 }
 
 int report(const struct line *line, const struct err *err, const struct call_asked *asked,
            struct cay_error *ret)
 {
-    const struct api_failure *f = line ? &line->failure : NULL;
+    const struct api_failure *f = line && !is_ours(err) ? &line->failure : NULL;
 
     if (!ret)
         return -1;

@@ -79,6 +79,7 @@ static int open_stream(struct session *s, const char *path, json_t *body, struct
         return err_set(err, ERR_INTERNAL, "%s does not know how to attach: is it a cay daemon?",
                        s->api->target);
     }
+    api_failure_clear(s->api->failure); /* of tries before this one */
     close_fd(&s->fd);
     s->fd = fd;
     (void)fd_set_nonblock(fd, true);

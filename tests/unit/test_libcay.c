@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -132,6 +133,22 @@ TEST(without_a_daemon_nobody_waits_for_one)
     CHECK_STR(err.method, "GET");
     CHECK_STR(err.path, "/sandbox/health");
     CHECK_STR(cay_address(cay), "unix:/nonexistent/cay.sock");
+    cay_close(cay);
+}
+
+TEST(a_process_without_descriptors_is_not_told_that_there_is_no_daemon)
+{
+    struct cay *cay = open_at("unix:/nonexistent/cay.sock", 0, 0);
+    struct rlimit usual, none;
+    struct cay_error err;
+
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = (struct rlimit){.rlim_max = usual.rlim_max};
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &none), 0);
+    CHECK_INT(cay_call(cay, "GET", "/sandbox/health", NULL, NULL, &err), -1);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    CHECK_STR(err.code, "failed");
+    CHECK_INT(err.sys, EMFILE);
     cay_close(cay);
 }
 
@@ -677,6 +694,48 @@ TEST(a_daemon_that_stays_away_is_waited_for_as_long_as_was_said_and_told_to_end_
     CHECK(mono_ns() - began < 5000000000ll);
     cay_stream_close(stream);
     CHECK(strstr(s.log[fake_requests(&s) - 1].path, "/kill"));
+    cay_close(cay);
+}
+
+/* Goes, refuses who comes back once, and then lets it come. */
+static bool go_and_refuse_once(struct fake_http *s, int fd, const struct fake_request *q)
+{
+    unsigned n = fake_requests(s);
+    char c;
+
+    (void)q;
+    if (n == 2)
+        return fake_reply(fd, "503 Busy", "", "{\"error\": \"not now\", \"code\": \"busy\"}");
+    if (n > 3)
+        return fake_reply(fd, "200 OK", "", "{}");
+    upgrade(fd);
+    if (n == 3)
+        (void)!read(fd, &c, 1); /* until the client hangs up */
+    return false;
+}
+
+TEST(a_refusal_that_was_overcome_is_not_the_error_of_what_comes_later)
+{
+    struct cay_command command = {.line = "x"};
+    struct cay_stream *stream;
+    struct cay_event event;
+    struct cay_error err;
+    struct fake_http s;
+    struct cay *cay;
+
+    fake_http_start(&s, go_and_refuse_once);
+    cay = open_at(s.host, 0, 0);
+    CHECK_INT(cay_exec_open(cay, "box", &command, &stream, &err), 0);
+    do
+        CHECK_INT(cay_stream_next(stream, 50, &event, &err), 1);
+    while (fake_requests(&s) < 3);
+    CHECK_INT(event.what, CAY_NOTHING);
+    cay_cancel(cay);
+    CHECK_INT(cay_stream_next(stream, -1, &event, &err), -1);
+    CHECK_STR(err.code, "cancelled");
+    CHECK_STR(err.message, "the client was cancelled");
+    CHECK_INT(err.status, 0);
+    cay_stream_close(stream);
     cay_close(cay);
 }
 
