@@ -70,10 +70,31 @@ struct bridge {
 
 /* ---- stdout ---- */
 
+/* Whoever started us may have left pipes that do not block. */
+static void await(int fd, short events)
+{
+    (void)poll(&(struct pollfd){.fd = fd, .events = events}, 1, -1);
+}
+
+static int write_out(const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, len);
+
+        if (n < 0 && errno == EAGAIN)
+            await(STDOUT_FILENO, POLLOUT);
+        else if (n < 0 && errno != EINTR)
+            return -errno;
+        text += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 static void put_line(struct bridge *b, const char *text, size_t len)
 {
     (void)pthread_mutex_lock(&b->out);
-    if (write_all(STDOUT_FILENO, text, len) < 0 || write_all(STDOUT_FILENO, "\n", 1) < 0)
+    if (write_out(text, len) < 0 || write_out("\n", 1) < 0)
         _exit(STATUS_OK); /* the client has gone */
     (void)pthread_mutex_unlock(&b->out);
 }
@@ -365,7 +386,8 @@ static json_t *of_ours(const json_t *message)
 }
 
 /* All that the client has said again, to a daemon that does not know of it. lost: the session that
- * it does not know. */
+ * it does not know, which stays until there is another: what others send with it meanwhile is
+ * refused as this was, and sent again too. */
 static bool begin_again(struct bridge *b, const char *lost)
 {
     json_t *initialize, *level, *subscribed, *one;
@@ -375,8 +397,6 @@ static bool begin_again(struct bridge *b, const char *lost)
     (void)pthread_mutex_lock(&b->begin);
     (void)pthread_mutex_lock(&b->lock);
     done = strcmp(b->session, lost) != 0; /* another thread was quicker */
-    if (!done)
-        b->session[0] = '\0';
     initialize = b->initialize ? of_ours(b->initialize) : NULL;
     level = b->level ? of_ours(b->level) : NULL;
     subscribed = json_deep_copy(b->subscribed);
@@ -393,8 +413,6 @@ static bool begin_again(struct bridge *b, const char *lost)
             {
                 (void)post_quietly(b, of_ours(one));
             }
-        if (!ok)
-            set_session(b, lost); /* so that the next who is told so tries again */
     }
     json_decref(initialize);
     json_decref(level);
@@ -642,9 +660,11 @@ static void read_lines(struct bridge *b)
     bool skips = false;
 
     buf_init(&in, LINE_BYTES);
-    while ((n = read_some(STDIN_FILENO, data, sizeof(data))) > 0) {
-        char *at = data, *stop = data + n, *end;
+    while ((n = read_some(STDIN_FILENO, data, sizeof(data))) > 0 || n == -EAGAIN) {
+        char *at = data, *stop = data + (n > 0 ? n : 0), *end;
 
+        if (n < 0)
+            await(STDIN_FILENO, POLLIN);
         while (at < stop && (end = memchr(at, '\n', (size_t)(stop - at)))) {
             if (buf_add(&in, at, (size_t)(end - at)) < 0 || skips)
                 take_line(b, (char[]){"too long"}, 8);

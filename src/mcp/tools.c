@@ -387,7 +387,7 @@ static void begin(const struct mcp_face *face, const struct mcp_tool *t, struct 
                   json_t *arguments)
 {
     struct tool_call *c = xcalloc(1, sizeof(*c));
-    bool other = t->with && json_object_get(arguments, t->look->with_param);
+    bool other = t->with && given(arguments, t->look->with_param);
     int r;
 
     c->work = (struct mcp_work){.ops = &call_ops, .fd = -1};
