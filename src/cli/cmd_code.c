@@ -108,6 +108,7 @@ struct shown {
     const struct args *args;
     struct escape streams[2];
     unsigned pictures;
+    bool ended; /* the code, whose status it is */
     int status;
 };
 
@@ -176,15 +177,17 @@ static int take_event(struct shown *s, const struct api *api, const json_t *even
     const char *what = json_text(event, "event");
     const json_t *text = json_object_get(event, "text");
 
-    if (strcmp(what, "stdout") == 0 || strcmp(what, "stderr") == 0)
+    if (strcmp(what, "stdout") == 0 || strcmp(what, "stderr") == 0) {
         print_text(s, strcmp(what, "stderr") == 0, json_string_value(text),
                    json_string_length(text));
-    else if (strcmp(what, "result") == 0)
+    } else if (strcmp(what, "result") == 0) {
         return print_result(s, json_object_get(event, "result"), err);
-    else if (strcmp(what, "done") == 0)
+    } else if (strcmp(what, "done") == 0) {
+        s->ended = true;
         s->status = (int)json_int(json_object_get(event, "execution"), "exitCode");
-    else if (strcmp(what, "error") == 0)
+    } else if (strcmp(what, "error") == 0) {
         return api_refuse(api, event, 0, err);
+    }
     return 0;
 }
 
@@ -192,16 +195,19 @@ static int follow(struct api *api, struct shown *s, struct err *err)
 {
     struct sse_reader reader;
     json_t *event;
-    int r;
+    int r = 1;
 
     sse_attach(&reader, api);
-    while ((r = sse_next(&reader, &event, err)) > 0) {
+    /* Whoever read our output has gone: the code goes too, when we hang up. */
+    while (!ui_output_failed() && (r = sse_next(&reader, &event, err)) > 0) {
         r = take_event(s, api, event, err);
         json_decref(event);
         if (r < 0)
             break;
     }
     sse_close(&reader);
+    if (r == 0 && !s->ended && !ui_output_failed())
+        return err_set(err, ERR_UNAVAILABLE, "the daemon ended before the code did");
     return r;
 }
 

@@ -36,7 +36,7 @@ static void print_text(struct follower *f, const json_t *logs, const char *key, 
     const char *text = json_text(logs, key);
     FILE *to = which ? stderr : stdout;
     auto_buf struct buf shown = {0};
-    size_t len = strlen(text);
+    size_t len = json_string_length(json_object_get(logs, key));
 
     if (len == 0)
         return;
@@ -84,7 +84,7 @@ static int follow(struct follower *f, struct err *err)
     long ms = POLL_MIN_MS;
     int r;
 
-    while ((r = print_more(f, err)) == 0)
+    while ((r = print_more(f, err)) == 0 && !ui_output_failed())
         rest_a_while(&ms);
     return r < 0 ? -1 : 0;
 }

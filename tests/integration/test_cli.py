@@ -238,6 +238,20 @@ def test_a_reader_that_closes_early_ends_it(shared, box):
         shared.apis.remove(api)
 
 
+@pytest.mark.parametrize("words", [("code", "-c", "while True: print('y')", "BOX"),
+                                   ("queue", "submit", "--wait", "BOX", "while echo y; do sleep 0.01; done")])
+def test_a_reader_that_closes_early_ends_who_follows(shared, box, words):
+    p = subprocess.Popen([CAY, *(box if word == "BOX" else word for word in words)], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, env=cli_environment(shared))
+    assert p.stdout.read(4) == b"y\ny\n"
+    p.stdout.close()
+    try:
+        assert p.wait(30 * SLOW) == 128 + signal.SIGPIPE
+    finally:
+        p.kill()
+        p.wait()
+
+
 def test_ctrl_c_reaches_the_command(shared, box):
     p = subprocess.Popen([CAY, "exec", box, "trap 'echo got; exit 5' INT; echo on; "
                                             "while :; do sleep 0.05; done"],
