@@ -19,6 +19,7 @@ struct cay_feed {
     struct call_asked asked;
     char *method, *path, *text;
     bool resumes;  /* it is of GET /stream/events, which can be gone on with */
+    bool heard;    /* an event has come since it was opened last */
     char last[64]; /* id of the last event, or "" */
     char *event;   /* that was given last */
 };
@@ -141,6 +142,18 @@ static void keep_id(struct cay_feed *f)
     json_decref(event);
 }
 
+/* One that ends before it has told anything is not asked again at once. */
+static int again(struct cay_feed *f, struct err *why)
+{
+    struct attempt a;
+
+    attempt_begin(&a, f->client);
+    if (!f->heard)
+        (void)attempt_wait(&a);
+    f->heard = false;
+    return open_feed(f, why) < 0 ? -1 : 1;
+}
+
 /* 1, 0 at the end, -1; a stream that goes on with the next daemon has no end. */
 static int next(struct cay_feed *f, int timeout_ms, const char **ret, struct err *why)
 {
@@ -150,9 +163,10 @@ static int next(struct cay_feed *f, int timeout_ms, const char **ret, struct err
     if (r == 0 && f->resumes)
         r = err_code(why, ERR_UNAVAILABLE, "connection_lost", "the stream of events ended");
     if (r < 0 && f->resumes && why->code && strcmp(why->code, "connection_lost") == 0)
-        return open_feed(f, why) < 0 ? -1 : 1;
+        return again(f, why);
     if (r <= 0 || !*ret)
         return r;
+    f->heard = true;
     free(f->event);
     f->event = xstrndup(*ret, len);
     *ret = f->event;

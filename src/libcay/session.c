@@ -86,7 +86,7 @@ static int open_stream(struct session *s, const char *path, json_t *body, struct
     buf_clear(&s->in);
     buf_clear(&s->out);
     s->at = 0;
-    s->lost = false;
+    s->heard = s->lost = false;
     return 0;
 }
 
@@ -151,6 +151,9 @@ int session_come_back(struct session *s, int wake_fd, int patience_ms, struct er
     struct pollfd p = {.fd = wake_fd, .events = POLLIN};
     struct err why = {0};
 
+    /* One that lets us come and ends at once is not asked again at once. */
+    if (s->again && !s->heard && poll(&p, 1, TRY_MS) > 0)
+        return gone(s, err);
     while (can_come_back(s) && mono_ns() < until) {
         int r = try_again(s, &why);
 
@@ -299,6 +302,7 @@ int session_receive(struct session *s)
 {
     ssize_t n = frame_fill(s->fd, &s->in, &s->at, CHUNK);
 
+    s->heard |= n > 0;
     s->lost = n <= 0 && n != -EAGAIN;
     return !s->lost;
 }

@@ -38,6 +38,7 @@ struct session {
     bool input_ended;   /* nothing more is sent */
     bool has_sent;      /* some input has been */
     bool again;         /* this connection came to one that ran: closing it ends nothing */
+    bool heard;         /* something has come on this connection */
     bool lost;          /* the connection ended, and the command may go on */
     bool ended;         /* its end has been seen */
     struct buf in, out; /* bytes from and for the stream */

@@ -368,6 +368,7 @@ static int await(struct cay_stream *s, int timeout_ms, struct err *why)
 static int next(struct cay_stream *s, int timeout_ms, struct cay_event *ret, struct err *why)
 {
     int64_t until = mono_ns() + (int64_t)timeout_ms * 1000000;
+    bool waited = false;
 
     for (;;) {
         int64_t left = (until - mono_ns()) / 1000000;
@@ -375,7 +376,11 @@ static int next(struct cay_stream *s, int timeout_ms, struct cay_event *ret, str
 
         if (r < 2)
             return r;
-        r = await(s, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0, why);
+        if (!waited || timeout_ms < 0 || left > 0)
+            r = await(s, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0, why);
+        else
+            r = 0;
+        waited = true;
         if (r < 0)
             return -1;
         if (r == 0) {

@@ -739,6 +739,35 @@ TEST(a_refusal_that_was_overcome_is_not_the_error_of_what_comes_later)
     cay_close(cay);
 }
 
+/* Lets everybody come, and goes. */
+static bool upgrade_and_go(struct fake_http *s, int fd, const struct fake_request *q)
+{
+    (void)s;
+    if (strstr(q->path, "/kill"))
+        return fake_reply(fd, "200 OK", "", "{}");
+    upgrade(fd);
+    return false;
+}
+
+TEST(who_goes_again_and_again_is_not_come_back_to_in_a_rush)
+{
+    struct cay_command command = {.line = "x"};
+    struct cay_stream *stream;
+    struct cay_event event;
+    struct cay_error err;
+    struct fake_http s;
+    struct cay *cay;
+
+    fake_http_start(&s, upgrade_and_go);
+    cay = open_at(s.host, 0, 0);
+    CHECK_INT(cay_exec_open(cay, "box", &command, &stream, &err), 0);
+    CHECK_INT(cay_stream_next(stream, 500, &event, &err), 1);
+    CHECK_INT(event.what, CAY_NOTHING);
+    CHECK(fake_requests(&s) <= 10);
+    cay_stream_close(stream);
+    cay_close(cay);
+}
+
 static atomic_int heard; /* bytes of the one that came back */
 
 static bool go_and_hear(struct fake_http *s, int fd, const struct fake_request *q)
@@ -839,6 +868,32 @@ TEST(a_feed_that_is_closed_ends_at_the_daemon_too)
     for (int i = 0; i < 2000 && !atomic_load(&hung_up); i++)
         (void)poll(NULL, 0, 1);
     CHECK(atomic_load(&hung_up));
+    cay_close(cay);
+}
+
+static bool tell_nothing_and_go(struct fake_http *s, int fd, const struct fake_request *q)
+{
+    (void)s;
+    (void)q;
+    fake_sendf(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+    return false;
+}
+
+TEST(a_feed_that_ends_again_and_again_is_not_asked_in_a_rush)
+{
+    struct cay_feed *feed;
+    struct cay_error err;
+    struct fake_http s;
+    const char *event;
+    struct cay *cay;
+
+    fake_http_start(&s, tell_nothing_and_go);
+    cay = open_at(s.host, 0, 0);
+    CHECK_INT(cay_events(cay, NULL, NULL, &feed, &err), 0);
+    CHECK_INT(cay_feed_next(feed, 500, &event, &err), 1);
+    CHECK(!event);
+    CHECK(fake_requests(&s) <= 10);
+    cay_feed_close(feed);
     cay_close(cay);
 }
 
