@@ -7,7 +7,8 @@
 /* What a model reads costs it room for everything else, so answers have a size. */
 
 #define ROUNDS     32
-#define ITEMS_MIN  4 /* an array of fewer is looked into, not cut */
+#define ITEMS_MIN  4  /* an array of fewer is looked into, not cut */
+#define NAMES_MIN  64 /* an object of fewer has a shape; one of more is a list with names */
 #define TEXT_MIN   256
 #define NAME_BYTES 80
 
@@ -36,6 +37,8 @@ static void look(json_t *value, struct cut_found at, struct cut_found *best)
         at.size = json_string_length(value) > TEXT_MIN ? json_string_length(value) : 0;
     else if (json_is_array(value))
         at.size = json_array_size(value) >= ITEMS_MIN ? size_of(value) : 0;
+    else if (json_is_object(value))
+        at.size = json_object_size(value) >= NAMES_MIN ? size_of(value) : 0;
     if (at.size > best->size)
         *best = at;
     json_object_foreach(value, key, one)
@@ -100,6 +103,30 @@ static void cut_array(const struct cut_found *f, size_t excess, struct cut *c)
         (void)json_array_remove(f->value, json_array_size(f->value) - 1);
 }
 
+/* Variables, labels: the last ones go. */
+static void cut_object(const struct cut_found *f, size_t excess, struct cut *c)
+{
+    size_t n = json_object_size(f->value), keep = n, gone = 0, i = 0;
+    auto_free char **names = xcalloc(n, sizeof(*names));
+    const char *name;
+    json_t *one;
+
+    json_object_foreach(f->value, name, one)
+    {
+        names[i++] = xstrdup(name);
+    }
+    while (keep > 1 && gone < excess) {
+        keep--;
+        gone += strlen(names[keep]) + size_of(json_object_get(f->value, names[keep]));
+        (void)json_object_del(f->value, names[keep]);
+    }
+    (void)buf_addf(&c->words, "%s%.*s: of %zu the first %zu are shown", separator(c), NAME_BYTES,
+                   f->name ? f->name : "members", n, keep);
+    c->n++;
+    while (i > 0)
+        free(names[--i]);
+}
+
 void cut_value(json_t *value, size_t max, struct cut *c)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -113,6 +140,8 @@ void cut_value(json_t *value, size_t max, struct cut *c)
             return;
         if (json_is_string(best.value))
             cut_text(&best, size - max, c);
+        else if (json_is_object(best.value))
+            cut_object(&best, size - max, c);
         else
             cut_array(&best, size - max, c);
     }

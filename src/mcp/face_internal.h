@@ -127,5 +127,5 @@ struct cut {
 };
 
 /* Makes a value so short that it has about max bytes as JSON: long texts lose their middle or end,
- * arrays their end. */
+ * arrays and objects with many members their end. */
 void cut_value(json_t *value, size_t max, struct cut *c);

@@ -156,6 +156,9 @@ def test_a_long_list_and_a_long_file_are_cut(mcp, api, box):
     api.sh(box, "mkdir /workspace/many && cd /workspace/many && seq 1 3000 | xargs touch")
     text = mcp.text("sandbox_list_files", sandboxId=box, path="/workspace/many")
     assert len(text) < 60000 and re.search(r"\[cut: .*of 3000 .*; to see the rest list one of the folders in it\]$", text)
+    mcp.tool("sandbox_env_set", sandboxId=box, vars={f"V{n}": "x" * 200 for n in range(500)})
+    text = mcp.text("sandbox_env_list", sandboxId=box)
+    assert len(text) < 40000 and re.search(r"\[cut: vars: of \d+ the first \d+ are shown; to see the rest use sandbox_env_get\]$", text)
     api.write(box, "/workspace/long.txt", "xé" * 25000)
     arguments, whole = {"sandboxId": box, "path": "/workspace/long.txt"}, ""
     for _ in range(5):
