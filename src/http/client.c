@@ -604,8 +604,8 @@ bool http_client_wait(struct http_client *c, int timeout_ms)
         if (c->chunked.span_len > 0 || c->chunked.done)
             return true;
     }
-    if (c->fd < 0 || c->off < c->in.len)
-        return true;
+    if (c->fd < 0 || c->off < c->in.len || (c->body == BODY_NONE && !c->sending))
+        return true; /* what has ended says so */
     return poll(p, 2, timeout_ms) > 0;
 }
 

@@ -871,6 +871,31 @@ TEST(a_feed_that_is_closed_ends_at_the_daemon_too)
     cay_close(cay);
 }
 
+static bool tell_and_stay(struct fake_http *s, int fd, const struct fake_request *q)
+{
+    (void)s;
+    (void)q;
+    return fake_reply(fd, "200 OK", "Content-Type: text/event-stream\r\n", "data: {}\n\n");
+}
+
+TEST(a_feed_whose_length_was_said_ends_though_the_connection_stays)
+{
+    struct cay_feed *feed;
+    struct cay_error err;
+    struct fake_http s;
+    const char *event;
+    struct cay *cay;
+
+    fake_http_start(&s, tell_and_stay);
+    cay = open_at(s.host, 0, 0);
+    CHECK_INT(cay_feed_open(cay, "GET", "/y", NULL, &feed, &err), 0);
+    CHECK_INT(cay_feed_next(feed, 10000, &event, &err), 1);
+    CHECK_STR(event, "{}");
+    CHECK_INT(cay_feed_next(feed, 10000, &event, &err), 0);
+    cay_feed_close(feed);
+    cay_close(cay);
+}
+
 static bool tell_nothing_and_go(struct fake_http *s, int fd, const struct fake_request *q)
 {
     (void)s;
