@@ -46,9 +46,10 @@ struct mcp_watcher {
 static int on_event(struct sink *sink, json_t *event)
 {
     struct watch *w = (struct watch *)sink;
-    const char *type = json_string_value(json_object_get(event, "type"));
 
-    if (event && (!type || strcmp(type, "ready") != 0)) /* which says that it watches */
+    /* Also "ready", which says that it watches: what changed between the answer to the subscriber
+     * and that is not told otherwise. */
+    if (event)
         w->changed = true;
     json_decref(event);
     return 0;

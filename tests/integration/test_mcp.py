@@ -203,7 +203,7 @@ def test_who_has_subscribed_hears_of_changes(mcp, api, box):
     connection, stream = mcp.send("GET")
     heard = events(stream)
     api.write(box, "/workspace/watched", "2")
-    assert file in heard  # twice, if its making and its writing are heard apart; word of the box's making may come first
+    assert file in heard  # more than once: when it is watched, made and written; word of the box's making may come first
     api.post(f"/sandboxes/{box}/pause").ok()
     assert whole in heard
     api.post(f"/sandboxes/{box}/resume").ok()
