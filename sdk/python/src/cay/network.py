@@ -277,14 +277,12 @@ class PortBinding:
         return cls(host_port, guest_port, bind, PortProtocol.UDP)
 
     def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {
+        return {
             "containerPort": self.guest_port,
+            "hostPort": self.host_port,  # without it, it is the same as in the sandbox
             "protocol": str(self.protocol),
             "hostAddress": self.bind,
         }
-        if self.host_port:
-            wire["hostPort"] = self.host_port
-        return wire
 
 
 Ports = Union[Mapping[int, int], Sequence[PortBinding]]
