@@ -13,12 +13,25 @@ import threading
 import pytest
 
 from cay_harness import Daemon, pids, read_link, read_text, wait_until
+from cay_space import check, libc
 
+CLONE_NEWNS = 0x20000
 HOST_MB = 4000
 
 # EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: from now on nothing reaches the disk.
 SHUTDOWN = 0x8004587d
 NO_FLUSH = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mounts_of_our_own():
+    """Else every daemon that another test starts while the disk is mounted has it, too, and for as long as it lives; as we would
+    have theirs. Tests after these stay there."""
+    check(libc.unshare(CLONE_NEWNS))
+    for line in read_text("/proc/thread-self/mounts").splitlines():
+        device, point = line.split()[:2]
+        if device.startswith("/dev/loop"):
+            subprocess.run(["umount", "--lazy", point], check=True)
 
 
 class Host:
