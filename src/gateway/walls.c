@@ -57,6 +57,17 @@ static int limit(int what, rlim_t most)
 
 /* ---- the warden ---- */
 
+/* All boxes share them, however few the shell gave that the daemon was started from. Who may not
+ * have more goes on with what there is. */
+static void want_files(void)
+{
+    const struct rlimit wanted = {.rlim_cur = WORKER_FILES, .rlim_max = WORKER_FILES};
+    struct rlimit now;
+
+    if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_max < WORKER_FILES)
+        (void)setrlimit(RLIMIT_NOFILE, &wanted);
+}
+
 static int allow(scmp_filter_ctx ctx)
 {
     int r = 0;
@@ -82,9 +93,11 @@ static int allow(scmp_filter_ctx ctx)
 
 int walls_warden(struct err *err)
 {
-    int r = caps_bound(WARDEN_CAPS);
     uint64_t had;
+    int r;
 
+    want_files(); /* while we have the right to */
+    r = caps_bound(WARDEN_CAPS);
     if (r == 0)
         r = caps_get(&had);
     if (r == 0)

@@ -2,15 +2,17 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
 
-from cay_harness import SLOW, wait_until
+from cay_harness import SLOW, read_text, wait_until
 from cay_world import needs_network
-from test_gateway_walls import flows, halves
+from test_gateway_walls import flows, halves, status
 
 pytestmark = needs_network
+CAP_SYS_RESOURCE = 24
 
 ONE_NAME = {"default": "deny", "rules": [{"action": "allow", "destination": "pypi.org", "protocol": "tcp"}]}
 
@@ -156,6 +158,22 @@ def test_a_crowd_of_connections_waits_for_a_busy_warden(online_of):
             os.kill(warden, signal.SIGCONT)
         api.upload(id, "/workspace/count", b"")
         assert output(api, job, "broken") == "broken 0"
+
+
+def files_of(pid):
+    """How many it may open."""
+    return int(re.search(r"Max open files +\d+ +(\d+)", read_text(f"/proc/{pid}/limits"))[1])
+
+
+def test_the_gateway_has_descriptors_for_many_whatever_the_daemon_has(online_of):
+    """More than the shell has that the daemon was started from, where root has the right to take more."""
+    daemon = online_of()
+    daemon.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096)))
+    with daemon.api() as api:
+        api.create(network=ONE_NAME)
+        _, worker = wait_until(lambda: halves(daemon))
+        may_take = int(status(os.getpid())["CapEff"], 16) >> CAP_SYS_RESOURCE & 1
+        wait_until(lambda: files_of(worker) == (65536 if may_take else 4096), what="its limit")
 
 
 def waiting(within):
