@@ -15,8 +15,9 @@
 #include "base/str.h"
 #include "http/http_internal.h"
 
-#define HEAD_MAX  (64u << 10)
-#define READ_ROOM (16u << 10)
+#define CONNECT_MS 5000
+#define HEAD_MAX   (64u << 10)
+#define READ_ROOM  (16u << 10)
 
 #define RETRY_MAX_S 86400
 
@@ -150,7 +151,7 @@ static int ensure_connected(struct http_client *c, struct err *err)
     if (str_starts(c->target, "unix:"))
         c->fd = unix_connect(c->target + 5);
     else if (str_starts(c->target, "http://"))
-        c->fd = client_dial(c->host);
+        c->fd = client_dial(c->host, CONNECT_MS, -1);
     else
         return err_set(err, ERR_INVALID, "%s is neither http://host:port nor unix:/path",
                        c->target);

@@ -10,12 +10,10 @@
 #include "base/mem.h"
 #include "http/http_internal.h"
 
-#define CONNECT_MS 5000
-
 /* 0 or -errno; the socket blocks afterwards. */
-static int connect_in_time(int fd, const struct addrinfo *a)
+static int connect_in_time(int fd, const struct addrinfo *a, int timeout_ms, int stop_fd)
 {
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    struct pollfd p[2] = {{.fd = fd, .events = POLLOUT}, {.fd = stop_fd, .events = POLLIN}};
     socklen_t len = sizeof(int);
     int e = 0, n;
 
@@ -23,10 +21,12 @@ static int connect_in_time(int fd, const struct addrinfo *a)
         if (errno != EINPROGRESS)
             return -errno;
         do
-            n = poll(&p, 1, CONNECT_MS);
+            n = poll(p, 2, timeout_ms);
         while (n < 0 && errno == EINTR);
         if (n <= 0)
             return n < 0 ? -errno : -ETIMEDOUT;
+        if (p[1].revents)
+            return -ECANCELED;
         if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0)
             return -errno;
         if (e)
@@ -35,17 +35,17 @@ static int connect_in_time(int fd, const struct addrinfo *a)
     return fd_set_nonblock(fd, false);
 }
 
-static int tcp_connect(const char *host, const char *port)
+static int tcp_connect(const char *host, const char *port, int timeout_ms, int stop_fd)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     int r = -EHOSTUNREACH, on = 1;
 
     if (getaddrinfo(host, port, &hints, &list) != 0)
         return r;
-    for (struct addrinfo *a = list; a; a = a->ai_next) {
+    for (struct addrinfo *a = list; a && r != -ECANCELED; a = a->ai_next) {
         auto_close int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-        r = fd < 0 ? -errno : connect_in_time(fd, a);
+        r = fd < 0 ? -errno : connect_in_time(fd, a, timeout_ms, stop_fd);
         if (r == 0) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
             r = steal_fd(fd);
@@ -56,7 +56,7 @@ static int tcp_connect(const char *host, const char *port)
     return r;
 }
 
-int client_dial(const char *text)
+int client_dial(const char *text, int timeout_ms, int stop_fd)
 {
     auto_free char *host = xstrdup(text);
     char *name = host, *port;
@@ -73,5 +73,5 @@ int client_dial(const char *text)
     }
     if (port && *port)
         *port++ = '\0';
-    return tcp_connect(name, port && *port ? port : "80");
+    return tcp_connect(name, port && *port ? port : "80", timeout_ms, stop_fd);
 }

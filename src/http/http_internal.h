@@ -256,5 +256,7 @@ void reply_refusal_raw(int fd, const struct refusal *why);
 /* status.c: the words after the number; "" for one that cay does not answer with. */
 const char *status_text(int status);
 
-/* client_dial.c: a blocking socket to "name:port", "name" or "[v6]:port", or -errno. */
-int client_dial(const char *host);
+/* client_dial.c: a blocking socket to "name:port", "name" or "[v6]:port", or -errno: -ETIMEDOUT
+ * when an address has not answered for so long, -ECANCELED when stop_fd (-1 = none) can be read.
+ * Looking a name up takes as long as it takes. */
+int client_dial(const char *host, int timeout_ms, int stop_fd);

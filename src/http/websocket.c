@@ -4,6 +4,7 @@
 #include <openssl/sha.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <wslay/wslay.h>
 
 #include "base/buf.h"
@@ -30,9 +31,13 @@ struct websocket {
     struct buf out; /* frames, until they are handed on together */
     bool gone;      /* nothing can be read or sent any more */
     size_t may_read;
-    unsigned frames; /* of the message that comes in */
-    int64_t ping_ns;
-    unsigned unanswered; /* pings */
+    unsigned frames; /* of the message that comes in; 0 = none does */
+    size_t coming;   /* bytes that it has said it would have, until now */
+    bool (*room)(void *arg, size_t bytes);
+    void *room_arg;
+    int64_t ping_ns, ping_every_ns;
+    unsigned unanswered, patience; /* pings */
+    unsigned pongs;
 };
 
 /* ---- the handshake ---- */
@@ -127,6 +132,24 @@ static ssize_t on_write(wslay_event_context_ptr ctx, const uint8_t *data, size_t
     return -1;
 }
 
+/* What a proxy between us could take for a request of its own must not be foreseen (RFC
+ * 6455, 10.3).
+ */
+static int on_mask(wslay_event_context_ptr ctx, uint8_t *mask, size_t len, void *arg)
+{
+    (void)ctx;
+    (void)arg;
+    if (getrandom(mask, len, 0) != (ssize_t)len)
+        abort();
+    return 0;
+}
+
+static void refuse(wslay_event_context_ptr ctx, enum websocket_code code)
+{
+    wslay_event_shutdown_read(ctx);
+    (void)wslay_event_queue_close(ctx, (uint16_t)code, NULL, 0);
+}
+
 static void on_frame(wslay_event_context_ptr ctx,
                      const struct wslay_event_on_frame_recv_start_arg *f, void *arg)
 {
@@ -134,11 +157,14 @@ static void on_frame(wslay_event_context_ptr ctx,
 
     if (wslay_is_ctrl_frame(f->opcode))
         return;
-    ws->frames = f->opcode == WSLAY_CONTINUATION_FRAME ? ws->frames + 1 : 1;
-    if (ws->frames <= FRAMES_MAX)
-        return;
-    wslay_event_shutdown_read(ctx);
-    (void)wslay_event_queue_close(ctx, WEBSOCKET_POLICY, NULL, 0);
+    if (f->opcode != WSLAY_CONTINUATION_FRAME)
+        ws->coming = ws->frames = 0;
+    ws->frames++;
+    ws->coming += f->payload_length;
+    if (ws->frames > FRAMES_MAX)
+        refuse(ctx, WEBSOCKET_POLICY);
+    else if (ws->room && ws->coming <= ws->in.max && !ws->room(ws->room_arg, ws->coming))
+        refuse(ctx, WEBSOCKET_LATER);
 }
 
 static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
@@ -149,8 +175,10 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
     char is_text = m->opcode == WSLAY_TEXT_FRAME;
 
     (void)ctx;
+    ws->pongs += m->opcode == WSLAY_PONG;
     if (wslay_is_ctrl_frame(m->opcode))
         return;
+    ws->frames = 0;
     if (buf_add(&ws->in, &is_text, 1) < 0 || buf_add(&ws->in, &len, sizeof(len)) < 0 ||
         buf_add(&ws->in, m->msg, len) < 0)
         ws->gone = true; /* more than there can be */
@@ -167,22 +195,34 @@ static void flush(struct websocket *ws)
 
 /* ---- the connection ---- */
 
-struct websocket *websocket_new(const struct websocket_io *io, size_t message_max)
+static struct websocket *new_socket(const struct websocket_io *io, size_t message_max, bool client)
 {
     static const struct wslay_event_callbacks callbacks = {.recv_callback = on_read,
                                                            .send_callback = on_write,
+                                                           .genmask_callback = on_mask,
                                                            .on_frame_recv_start_callback = on_frame,
                                                            .on_msg_recv_callback = on_message};
     struct websocket *ws = xcalloc(1, sizeof(*ws));
 
     ws->io = *io;
-    ws->ping_ns = mono_ns() + PING_NS;
+    websocket_set_pings(ws, PING_NS, PATIENCE);
     buf_init(&ws->in, message_max + INPUT_ROOM);
     buf_init(&ws->out, SIZE_MAX / 2); /* what one call sends, which is the sender's to bound */
-    if (wslay_event_context_server_init(&ws->wslay, &callbacks, ws) != 0)
+    if ((client ? wslay_event_context_client_init
+                : wslay_event_context_server_init)(&ws->wslay, &callbacks, ws) != 0)
         abort(); /* out of memory */
     wslay_event_config_set_max_recv_msg_length(ws->wslay, message_max);
     return ws;
+}
+
+struct websocket *websocket_new(const struct websocket_io *io, size_t message_max)
+{
+    return new_socket(io, message_max, false);
+}
+
+struct websocket *websocket_new_client(const struct websocket_io *io, size_t message_max)
+{
+    return new_socket(io, message_max, true);
 }
 
 static ssize_t read_req(void *req, void *data, size_t len)
@@ -223,9 +263,20 @@ void websocket_free(struct websocket *ws)
     free(ws);
 }
 
+void websocket_set_room(struct websocket *ws, bool (*room)(void *arg, size_t bytes), void *arg)
+{
+    ws->room = room;
+    ws->room_arg = arg;
+}
+
 bool websocket_has_message(const struct websocket *ws)
 {
     return ws->at < ws->in.len;
+}
+
+bool websocket_has_part(const struct websocket *ws)
+{
+    return ws->frames > 0;
 }
 
 bool websocket_takes(const struct websocket *ws)
@@ -294,21 +345,46 @@ bool websocket_is_closed(const struct websocket *ws)
     return ws->gone || wslay_event_get_close_sent(ws->wslay);
 }
 
+unsigned websocket_peer_code(const struct websocket *ws)
+{
+    return wslay_event_get_close_received(ws->wslay)
+               ? wslay_event_get_status_code_received(ws->wslay)
+               : 0;
+}
+
+void websocket_set_pings(struct websocket *ws, int64_t every_ns, unsigned patience)
+{
+    ws->ping_every_ns = every_ns;
+    ws->ping_ns = mono_ns() + every_ns;
+    ws->patience = patience;
+}
+
 int64_t websocket_ping_ns(const struct websocket *ws)
 {
     return ws->ping_ns;
 }
 
-int websocket_keep_alive(struct websocket *ws, bool listened)
+void websocket_ping(struct websocket *ws)
 {
     static const struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
+    if (!ws->gone && wslay_event_queue_msg(ws->wslay, &ping) == 0)
+        flush(ws);
+}
+
+unsigned websocket_pongs(const struct websocket *ws)
+{
+    return ws->pongs;
+}
+
+int websocket_keep_alive(struct websocket *ws, bool listened)
+{
     if (mono_ns() < ws->ping_ns)
         return 0;
-    ws->ping_ns = mono_ns() + PING_NS;
-    if (listened && ws->unanswered++ >= PATIENCE)
+    ws->ping_ns = mono_ns() + ws->ping_every_ns;
+    if (listened && ws->unanswered++ >= ws->patience)
         return -1;
-    if (ws->io.unsent(ws->io.arg) == 0 && wslay_event_queue_msg(ws->wslay, &ping) == 0)
-        flush(ws);
+    if (ws->io.unsent(ws->io.arg) == 0)
+        websocket_ping(ws);
     return ws->gone ? -1 : 0;
 }

@@ -8,7 +8,8 @@
 struct err;
 struct http_req;
 
-/* WebSocket (RFC 6455), the server's side. Frames are libwslay's; no extension is offered, so none
+/* WebSocket (RFC 6455), both sides (websocket_client.h dials). Frames are libwslay's; no extension
+ is offered, so none
  * is in use. Nothing here waits: whoever has one calls when bytes may have come.
  *
  *  1. What is read is bounded: one message of at most message_max bytes, and what came with it.
@@ -17,7 +18,8 @@ struct http_req;
  *  2. What is sent goes to the connection at once, which keeps what the peer does not take. A
  *     sender looks at how much that is before it sends more (http_unsent), and
  *     websocket_takes() is false while the answers to a peer's own pings would add to it.
- *  3. A peer that breaks the rules (frames that are not masked, reserved bits, a text that is not
+ *  3. A peer that breaks the rules (frames that are not masked, or are where they must not,
+ reserved bits, a text that is not
  *     UTF-8, a message that is too long or has too many parts) gets a Close that says so, and is
  read no more. */
 
@@ -29,6 +31,7 @@ enum websocket_code {
     WEBSOCKET_POLICY = 1008,
     WEBSOCKET_FAILED = 1011,
     WEBSOCKET_RESTART = 1012, /* come back in a moment */
+    WEBSOCKET_LATER = 1013,   /* there is no room for it now */
     WEBSOCKET_TOO_SLOW = 4008,
     WEBSOCKET_TAKEN = 4009, /* somebody else has it */
 };
@@ -58,9 +61,14 @@ struct websocket_io {
  * chosen. NULL when the client has gone. The request must outlive it. */
 struct websocket *websocket_accept(struct http_req *req, const char *key, const char *protocol,
                                    size_t message_max);
-/* Over anything else, behind the handshake. */
+/* Over anything else, behind the handshake: the server's side, or the client's, which masks what it
+ * sends. */
 struct websocket *websocket_new(const struct websocket_io *io, size_t message_max);
+struct websocket *websocket_new_client(const struct websocket_io *io, size_t message_max);
 void websocket_free(struct websocket *ws);
+/* Asked as each frame of a message begins, with all that the message has said it would have: false
+ * closes with WEBSOCKET_LATER. For who has a bound over many of them. */
+void websocket_set_room(struct websocket *ws, bool (*room)(void *arg, size_t bytes), void *arg);
 
 struct websocket_message {
     bool is_text;
@@ -73,6 +81,8 @@ struct websocket_message {
 int websocket_next(struct websocket *ws, struct websocket_message *ret);
 /* Has one been read that was not taken? */
 bool websocket_has_message(const struct websocket *ws);
+/* Has a message begun that is not whole yet? */
+bool websocket_has_part(const struct websocket *ws);
 /* May more be read now? */
 bool websocket_takes(const struct websocket *ws);
 /* What is kept of what the peer has sent. */
@@ -83,7 +93,16 @@ int websocket_send(struct websocket *ws, bool is_text, const void *data, size_t 
 /* Says Close; a reason is cut to what fits. Nothing is sent after it. */
 void websocket_close(struct websocket *ws, unsigned code, const char *reason);
 bool websocket_is_closed(const struct websocket *ws);
+/* The code of the Close that the peer has sent; 0 = none came. */
+unsigned websocket_peer_code(const struct websocket *ws);
 
+/* A ping every so many nanoseconds, of which as many may stay without an answer, in place of one in
+ * 25 s and 3. */
+void websocket_set_pings(struct websocket *ws, int64_t every_ns, unsigned patience);
+/* Pings the peer now; and how many pongs have come, of whatever ping: who has answered has read all
+ * that was sent before. */
+void websocket_ping(struct websocket *ws);
+unsigned websocket_pongs(const struct websocket *ws);
 /* When websocket_keep_alive() is to be called next (mono_ns). */
 int64_t websocket_ping_ns(const struct websocket *ws);
 /* Pings a peer that has been silent. -1 when it has not answered for long although it was listened

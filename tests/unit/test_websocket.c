@@ -131,6 +131,26 @@ TEST(messages_come_whole_however_the_bytes_do)
     }
 }
 
+TEST(a_message_that_is_not_whole_is_told_from_none)
+{
+    struct peer p;
+    struct websocket *ws = open_socket(&p, 100);
+    struct websocket_message m;
+
+    add_frame(&p, 0x89, "?", 1);
+    CHECK_INT(websocket_next(ws, &m), 0);
+    CHECK(!websocket_has_part(ws));
+    add_frame(&p, 0x02, "ab", 2);
+    CHECK_INT(websocket_next(ws, &m), 0);
+    CHECK(websocket_has_part(ws));
+    add_frame(&p, 0x80, "cd", 2);
+    CHECK_INT(websocket_next(ws, &m), 1);
+    CHECK(!websocket_has_part(ws));
+    websocket_free(ws);
+    buf_done(&p.in);
+    buf_done(&p.out);
+}
+
 static void check_refused(const char *bytes, size_t len, unsigned code)
 {
     struct peer p;
