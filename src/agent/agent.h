@@ -15,6 +15,7 @@
 #include "proto/wire.h"
 
 struct err;
+struct stat;
 
 /* The agent is a small family of single-threaded processes:
  *
@@ -205,6 +206,9 @@ int follow_call(struct agent_call *c, struct err *err);
 int output_call(struct agent_call *c, struct err *err);
 int patch_call(struct agent_call *c, struct err *err);
 int watch_call(struct agent_call *c, struct err *err);
+int alter_call(struct agent_call *c, struct err *err);
+int grep_call(struct agent_call *c, struct err *err);
+int sed_call(struct agent_call *c, struct err *err);
 
 /* ---- sync.c: what the filter tells us of, in main's loop */
 
@@ -239,7 +243,7 @@ uint32_t oom_bits(uint64_t before, bool badly);
 
 /* For a handler that is about to hold more than HEAVY_FROM bytes of what it was asked for: returns
  * when it is its turn, which it then has until it exits. Costs nothing when it has it already.
- * ERR_UNAVAILABLE "sandbox_busy" when it does not come. */
+ * ERR_UNAVAILABLE "sandbox_busy" when it does not come; another error when the caller has gone. */
 int heavy_turn(struct agent_call *c, struct err *err);
 void heavy_forget(pid_t pid); /* it was reaped */
 
@@ -397,12 +401,18 @@ void swallow(struct agent_call *c);
 /* Says what went wrong with path, in the words and codes of the API. */
 int file_error(struct err *err, int errnum, const char *path);
 int path_check(const char *path, struct err *err);
+/* Opens a file to be read, without waiting for anything; one that is not regular is an error. */
+int open_regular(const char *path, struct stat *ret, struct err *err);
 /* The directory that holds path, and path's name in it without trailing slashes. */
 int open_parent(const char *path, char name[256], struct err *err);
 /* 0 or -errno, and then some of it may be there: -ENXIO of what can only be made by its owner,
  * -ECANCELED when the caller has gone. */
 int copy_tree(struct agent_call *caller, int from_dir, const char *from, int to_dir,
               const char *to);
+/* A rename to that very name, also between filesystems. Without replace what has it stays: err->sys
+ * is EEXIST then. */
+int move_exactly(struct agent_call *c, const char *from, const char *to, bool replace,
+                 struct err *err);
 /* path is what errors call it. */
 int remove_at(int parent, const char *name, const char *path, bool recursive, struct err *err);
 

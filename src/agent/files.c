@@ -122,7 +122,7 @@ static int open_at_once(const char *path)
     return fd;
 }
 
-static int open_regular(const char *path, struct stat *ret, struct err *err)
+int open_regular(const char *path, struct stat *ret, struct err *err)
 {
     auto_close int fd = open_at_once(path);
 

@@ -54,7 +54,7 @@ int heavy_turn(struct agent_call *c, struct err *err)
     }
     mine = true;
     if (call_gone(c))
-        _exit(0); /* nobody waits for it any more */
+        return err_code(err, ERR_CONFLICT, "cancelled", "nobody waits for it any more");
     return 0;
 }
 

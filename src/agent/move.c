@@ -115,13 +115,13 @@ static int check_goal(const struct move_end *from, const struct stat *st, const 
     return 0;
 }
 
-/* 0 or -errno. */
-static int rename_to(const struct move_end *from, const struct move_end *to, bool is_dir)
+/* 0 or -errno. keep: nothing that is there goes. */
+static int rename_to(const struct move_end *from, const struct move_end *to, bool keep)
 {
-    if (is_dir &&
+    if (keep &&
         syscall(SYS_renameat2, from->dir, from->name, to->dir, to->name, RENAME_NOREPLACE) == 0)
         return 0;
-    if (is_dir && errno != EINVAL) /* it is a flag that not every filesystem knows */
+    if (keep && errno != EINVAL) /* it is a flag that not every filesystem knows */
         return -errno;
     return renameat(from->dir, from->name, to->dir, to->name) < 0 ? -errno : 0;
 }
@@ -136,7 +136,7 @@ static bool is_mount(const struct move_end *p)
 
 /* Rule 4. What cannot be removed is not copied, as far as that is known before. */
 static int copy_to(struct agent_call *c, const struct move_end *from, const struct move_end *to,
-                   bool is_dir, struct err *err)
+                   bool keep, struct err *err)
 {
     struct move_end tmp = {.dir = to->dir};
     struct err ignored;
@@ -150,7 +150,7 @@ static int copy_to(struct agent_call *c, const struct move_end *from, const stru
                    (unsigned long long)mono_ns());
     r = copy_tree(c, from->dir, from->name, tmp.dir, tmp.name);
     if (r == 0)
-        r = rename_to(&tmp, to, is_dir);
+        r = rename_to(&tmp, to, keep);
     if (r == 0)
         return remove_at(from->dir, from->name, from->path, true, err);
     (void)remove_at(tmp.dir, tmp.name, to->path, true, &ignored);
@@ -179,6 +179,41 @@ static int move(struct agent_call *c, struct move_end *from, struct move_end *to
     if (r == -EXDEV)
         return copy_to(c, from, to, is_dir, err);
     return r < 0 ? file_error(err, -r, from->path) : 0;
+}
+
+/* In place of rules 1 and 2: to is its name, and whether it replaces what has that is the caller's
+ * to say. What the kernel does not replace stays, as a directory that is not empty. */
+static int move_as_told(struct agent_call *c, struct move_end *from, struct move_end *to,
+                        bool replace, struct err *err)
+{
+    struct stat st, old;
+    int r;
+
+    from->dir = open_parent(from->path, from->name, err);
+    if (from->dir < 0)
+        return -1;
+    if (fstatat(from->dir, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return file_error(err, errno, from->path);
+    to->dir = open_parent(to->path, to->name, err);
+    if (to->dir < 0)
+        return -1;
+    if (S_ISDIR(st.st_mode) && is_within(to->dir, &st))
+        return err_set(err, ERR_INVALID, "%.150s cannot be moved into itself", from->path);
+    /* For filesystems that cannot look and rename in one. */
+    if (!replace && fstatat(to->dir, to->name, &old, AT_SYMLINK_NOFOLLOW) == 0)
+        return file_error(err, EEXIST, to->path);
+    r = rename_to(from, to, !replace);
+    if (r == -EXDEV)
+        return copy_to(c, from, to, !replace, err);
+    return r < 0 ? file_error(err, -r, to->path) : 0;
+}
+
+int move_exactly(struct agent_call *c, const char *from, const char *to, bool replace,
+                 struct err *err)
+{
+    auto_place struct move_end source = {.dir = -1, .path = from}, goal = {.dir = -1, .path = to};
+
+    return move_as_told(c, &source, &goal, replace, err);
 }
 
 int move_call(struct agent_call *c, struct err *err)

@@ -62,6 +62,9 @@ static const struct {
     [CALL_OPEN] = {open_call, .exec = true},
     [CALL_RECORDING] = {recording_call, .logs = true},
     [CALL_WATCH] = {watch_call},
+    [CALL_ALTER] = {alter_call},
+    [CALL_GREP] = {grep_call},
+    [CALL_SED] = {sed_call},
 };
 
 ssize_t call_fill(struct agent_call *c)

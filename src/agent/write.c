@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
+#include "agent/upload.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -57,20 +58,7 @@ int mkdir_call(struct agent_call *c, struct err *err)
     return 0;
 }
 
-/* Rule of this file: the data goes to a temporary file in the same directory, which takes the final
- * name at the end or is removed. */
-struct upload {
-    char *path;   /* final place, links resolved */
-    char *parent; /* its directory, then the name in it */
-    const char *name;
-    int dir, fd;
-    char tmp[64];
-    bool exists;
-    struct stat old;
-    uint32_t mode;
-};
-
-static void upload_done(struct upload *u)
+void upload_done(struct upload *u)
 {
     if (u->fd >= 0 && u->tmp[0])
         (void)unlinkat(u->dir, u->tmp, 0);
@@ -119,7 +107,7 @@ static int look_at_old(struct upload *u, struct err *err)
     return 0;
 }
 
-static int upload_begin(struct upload *u, const char *path, bool parents, struct err *err)
+int upload_begin(struct upload *u, const char *path, bool parents, struct err *err)
 {
     if (resolve(u, path, err) < 0)
         return -1;
@@ -159,7 +147,7 @@ static int fill_old(const struct upload *u)
     return n < 0 || ftruncate(old, st.st_size) < 0 ? -errno : 0;
 }
 
-static int upload_commit(struct upload *u, struct err *err)
+int upload_commit(struct upload *u, struct err *err)
 {
     mode_t mode = u->mode != CALL_MODE_KEEP ? u->mode & 07777
                   : u->exists               ? u->old.st_mode & 07777
@@ -225,7 +213,7 @@ static int begin_with_old(const struct upload *u, struct err *err)
 static int receive_to(struct agent_call *c, const char *path, uint32_t mode, unsigned flags,
                       bool *ret_whole, struct err *err)
 {
-    __attribute__((cleanup(upload_done))) struct upload u = {.dir = -1, .fd = -1, .mode = mode};
+    auto_upload struct upload u = UPLOAD_INIT(mode);
     int r;
 
     if (upload_begin(&u, path, flags & WRITE_PARENTS, err) < 0 ||

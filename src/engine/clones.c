@@ -110,6 +110,7 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
         .unique = name->unique,
         .timeout_s = given(spec->timeout_s),
         .idle_s = given(spec->idle_s),
+        .idle_removes = spec->idle_removes,
         .memory_mb = given(spec->limits.memory_mb),
         .cpu_cores = given(spec->limits.cpu_millis / 1000.0),
         .pids = given(spec->limits.pids),

@@ -247,14 +247,17 @@ static void stop(struct engine *e, struct sandbox *sb)
 {
     bool idle = is_idle(sb);
     struct err err = {0};
+    int r;
 
     if (idle && !sb->spec.entrypoint && !idle_is_due(sb)) {
         not_idle(e, sb);
         return;
     }
-    if (sandbox_stop(e, sb, idle ? "idle" : "requested", &err) == 0)
+    r = idle && sb->spec.idle_removes ? sandbox_remove(e, sb, REMOVED_BY_IDLENESS, &err)
+                                      : sandbox_stop(e, sb, idle ? "idle" : "requested", &err);
+    if (r == 0)
         return;
-    if (err.kind != ERR_NOT_FOUND && err.kind != ERR_UNAVAILABLE)
+    if (err.kind != ERR_NOT_FOUND && err.kind != ERR_UNAVAILABLE && err.kind != ERR_CONFLICT)
         log_error("a sandbox that was to stop could not be stopped; trying again", "id", sb->box.id,
                   "error", err.text);
 }

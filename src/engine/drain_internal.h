@@ -17,7 +17,7 @@ struct sandbox;
  *  2. Commands go on until they have ended, or until a time. Those that wait for somebody's input
  *     (a terminal, a context of the interpreter) count while somebody is attached to them.
  *  3. The entrypoint is asked to end, and has a time for that.
- *  4. It is stopped.
+ *  4. It is stopped, or, if it is idle and was made so, removed.
  *
  * That it is being drained is in its row, so that the next daemon goes on with it. */
 

@@ -20,7 +20,7 @@
 _Static_assert(FILE_MODE_KEEP == CALL_MODE_KEEP, "the agent is told as the engine is");
 
 /* What the agent says of the file before its bytes. */
-static int read_size(struct agent_reader *r, uint64_t *ret, struct err *err)
+static int read_look(struct agent_reader *r, struct file_look *ret, struct err *err)
 {
     struct call_file f;
     struct frame frame;
@@ -33,8 +33,8 @@ static int read_size(struct agent_reader *r, uint64_t *ret, struct err *err)
         return agent_broken(err, "an answer of the wrong kind");
     wire_init(&w, frame.data, frame.len);
     call_file_get(&w, &f);
-    ok = wire_ok(&w) && f.size <= INT64_MAX;
-    *ret = f.size;
+    ok = wire_ok(&w) && f.size <= INT64_MAX && f.mtime_ms <= INT64_MAX;
+    *ret = (struct file_look){f.size, f.mode, (int64_t)f.mtime_ms};
     call_file_done(&f);
     return ok ? 0 : agent_broken(err, "a file in a form that cannot be read");
 }
@@ -46,7 +46,7 @@ static void reader_done(struct agent_reader *r)
 }
 
 static int open_read(struct engine *e, struct sandbox *sb, const char *path,
-                     struct file_range range, struct agent_reader *ret, uint64_t *ret_size,
+                     struct file_range range, struct agent_reader *ret, struct file_look *ret_look,
                      struct err *err)
 {
     auto_buf struct buf args = {0};
@@ -60,7 +60,7 @@ static int open_read(struct engine *e, struct sandbox *sb, const char *path,
     if (agent_call(e, sb, BOX_CTL, CALL_READ, &args, &fd, err) < 0)
         return -1;
     agent_reader_init(ret, sb, fd);
-    if (read_size(ret, ret_size, err) == 0)
+    if (read_look(ret, ret_look, err) == 0)
         return 0;
     reader_done(ret);
     return -1;
@@ -109,31 +109,31 @@ int file_read(struct engine *e, struct sandbox *sb, const char *path, struct buf
               struct err *err)
 {
     struct agent_reader reader;
-    uint64_t size;
+    struct file_look look = {0};
     int r;
 
-    if (open_read(e, sb, path, (struct file_range){0}, &reader, &size, err) < 0)
+    if (open_read(e, sb, path, (struct file_range){0}, &reader, &look, err) < 0)
         return -1;
-    r = size > out->max ? too_large(out->max, err) : read_all(&reader, out, err);
+    r = look.size > out->max ? too_large(out->max, err) : read_all(&reader, out, err);
     reader_done(&reader);
     return r;
 }
 
-static void put_write(struct buf *args, const char *path, uint32_t mode)
+static void put_write(struct buf *args, const char *path, uint32_t mode, bool parents)
 {
     buf_init(args, FRAME_MAX);
     wire_put_str(args, path);
     wire_put_str(args, "");
     wire_put_u32(args, mode);
-    wire_put_u32(args, 1);
+    wire_put_u32(args, parents);
 }
 
 static int open_write(struct engine *e, struct sandbox *sb, const char *path, uint32_t mode,
-                      int *ret_fd, struct err *err)
+                      bool parents, int *ret_fd, struct err *err)
 {
     auto_buf struct buf args = {0};
 
-    put_write(&args, path, mode);
+    put_write(&args, path, mode, parents);
     return agent_call(e, sb, BOX_CTL, CALL_WRITE, &args, ret_fd, err);
 }
 
@@ -184,7 +184,7 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
 {
     auto_buf struct buf args = {0};
 
-    put_write(&args, path, CALL_MODE_KEEP);
+    put_write(&args, path, CALL_MODE_KEEP, true);
     return file_send(e, sb, CALL_WRITE, &args, data, len, err);
 }
 
@@ -193,6 +193,7 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
 struct file_stream {
     struct sandbox *sandbox; /* held until close */
     struct agent_reader reader;
+    struct file_look look; /* of one that is read */
 };
 
 /* Takes over what files_begin() gave. */
@@ -220,13 +221,21 @@ int engine_file_open_read(struct engine *e, const char *id, struct file_path pat
     auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
     struct agent_reader reader;
+    struct file_look look = {0};
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
-        open_read(e, sb, real, range, &reader, ret_size, err) < 0)
+        open_read(e, sb, real, range, &reader, &look, err) < 0)
         return -1;
     *ret = stream_new(steal_ptr(sb));
     (*ret)->reader = reader;
+    (*ret)->look = look;
+    *ret_size = look.size;
     return 0;
+}
+
+void engine_file_look(const struct file_stream *f, struct file_look *ret)
+{
+    *ret = f->look;
 }
 
 ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *err)
@@ -235,7 +244,7 @@ ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *er
 }
 
 int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
-                           struct file_stream **ret, struct err *err)
+                           bool parents, struct file_stream **ret, struct err *err)
 {
     auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
@@ -243,7 +252,7 @@ int engine_file_open_write(struct engine *e, const char *id, struct file_path pa
     int fd;
 
     if (file_target(e, id, path, &sb, &real, err) < 0 ||
-        open_write(e, sb, real, mode, &fd, err) < 0)
+        open_write(e, sb, real, mode, parents, &fd, err) < 0)
         return -1;
     agent_reader_init(&reader, sb, fd);
     *ret = stream_new(steal_ptr(sb));
@@ -261,13 +270,21 @@ int engine_file_write_end(struct file_stream *f, struct err *err)
     return write_end(f->sandbox, f->reader.fd, err);
 }
 
-int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
-                      size_t len, struct err *err)
+int engine_file_put(struct engine *e, const char *id, struct file_path path, uint32_t mode,
+                    bool parents, const void *data, size_t len, struct err *err)
 {
     auto_files struct sandbox *sb = NULL;
     auto_free char *real = NULL;
+    auto_buf struct buf args = {0};
 
     if (file_target(e, id, path, &sb, &real, err) < 0)
         return -1;
-    return file_write(e, sb, real, data, len, err);
+    put_write(&args, real, mode, parents);
+    return file_send(e, sb, CALL_WRITE, &args, data, len, err);
+}
+
+int engine_file_write(struct engine *e, const char *id, struct file_path path, const void *data,
+                      size_t len, struct err *err)
+{
+    return engine_file_put(e, id, path, FILE_MODE_KEEP, true, data, len, err);
 }

@@ -305,6 +305,17 @@ int engine_file_move(struct engine *e, const char *id, struct file_path from, st
     return agent_simple(e, sb, CALL_MOVE, &args, err);
 }
 
+int file_call_failed(const struct err *why, struct err *err)
+{
+    if (why->kind == ERR_INVALID && strstr(why->text, "does not serve call"))
+        return err_code(err, ERR_UNSUPPORTED, "agent_too_old",
+                        "the sandbox was started by an older cay, which cannot do that; stop and "
+                        "start it");
+    if (err)
+        *err = *why;
+    return -1;
+}
+
 /* As a patch of a create does it (CALL_PATCH), in a box that runs. */
 static int put_patch(struct engine *e, struct sandbox *sb, enum call_patch kind, const char *path,
                      const char *other, bool replace, struct err *err)
@@ -318,15 +329,7 @@ static int put_patch(struct engine *e, struct sandbox *sb, enum call_patch kind,
     wire_put_str(&args, other);
     wire_put_u32(&args, CALL_MODE_KEEP);
     wire_put_u32(&args, replace);
-    if (agent_simple(e, sb, CALL_PATCH, &args, &why) == 0)
-        return 0;
-    if (why.kind == ERR_INVALID && strstr(why.text, "does not serve call"))
-        return err_code(err, ERR_UNSUPPORTED, "agent_too_old",
-                        "the sandbox was started by an older cay, which cannot do that; stop and "
-                        "start it");
-    if (err)
-        *err = why;
-    return -1;
+    return agent_simple(e, sb, CALL_PATCH, &args, &why) < 0 ? file_call_failed(&why, err) : 0;
 }
 
 int engine_file_copy(struct engine *e, const char *id, struct file_path from, struct file_path to,

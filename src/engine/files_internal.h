@@ -10,6 +10,9 @@ struct sandbox;
 /* "-rw-r--r--" */
 void file_permissions(uint32_t mode, char ret[11]);
 
+/* Fills err with why a call failed; an agent that does not know it is "agent_too_old". Returns -1.
+ */
+int file_call_failed(const struct err *why, struct err *err);
 /* files_begin(), and the absolute form of a path in it; free that. */
 int file_target(struct engine *e, const char *id, struct file_path path, struct sandbox **ret_sb,
                 char **ret_path, struct err *err);

@@ -78,6 +78,16 @@ void engine_active(struct engine *e, const char *id)
         idle_note(sb);
 }
 
+int64_t engine_last_active(struct engine *e, const char *id)
+{
+    auto_sandbox struct sandbox *sb = roster_find(e, id);
+
+    if (!sb)
+        return 0;
+    return now_ms() -
+           (mono_ns() - atomic_load_explicit(&sb->active_ns, memory_order_relaxed)) / 1000000;
+}
+
 int engine_touch(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;

@@ -33,9 +33,11 @@ static const struct short_name presets[] = {
     {"java", "docker.io/library/eclipse-temurin:21"},
 };
 
+#define NO_CAP UINT32_MAX
+
 struct cap {
     char *pattern;
-    uint32_t cpu_millis, memory_mb; /* 0 = none */
+    uint32_t cpu_millis, memory_mb; /* NO_CAP = none; 0 = nothing fits */
 };
 
 struct image_policy {
@@ -186,11 +188,11 @@ static int read_cap(struct cap *cap, const char *text, struct err *err)
     double n = value ? strtod(value + 1, &end) : 0;
 
     if (value && end != value + 1 && !*end) {
-        if (str_starts(text, "cpu=") && n >= CPU_MILLIS_MIN / 1000.0 && n <= 1024) {
+        if (str_starts(text, "cpu=") && (n == 0 || n >= CPU_MILLIS_MIN / 1000.0) && n <= 1024) {
             cap->cpu_millis = (uint32_t)lround(n * 1000);
             return 0;
         }
-        if (str_starts(text, "memory=") && n >= MEMORY_MB_MIN && n <= 1 << 24) {
+        if (str_starts(text, "memory=") && (n == 0 || n >= MEMORY_MB_MIN) && n <= 1 << 24) {
             cap->memory_mb = (uint32_t)n;
             return 0;
         }
@@ -206,7 +208,7 @@ static int read_image_caps(struct image_policy *p, char *item, struct err *err)
 {
     char *colon = strrchr(item, ':');
     const char *rest = colon ? colon + 1 : "";
-    struct cap cap = {0};
+    struct cap cap = {.cpu_millis = NO_CAP, .memory_mb = NO_CAP};
 
     if (!colon || colon == item || !strchr(rest, '='))
         return err_set(err, ERR_INVALID,
@@ -392,6 +394,9 @@ int image_policy_check(const struct image_policy *p, const char *name, struct er
 
 static int over(const char *name, const char *what, double cap, const char *unit, struct err *err)
 {
+    if (cap <= 0)
+        return err_code(err, ERR_FORBIDDEN, "image_cap_exceeded",
+                        "%s may have no %s at all (CAY_IMAGE_CAPS)", name, what);
     return err_code(err, ERR_FORBIDDEN, "image_cap_exceeded",
                     "%s of %s may be at most %g%s (CAY_IMAGE_CAPS): ask for less", what, name, cap,
                     unit);
@@ -400,13 +405,13 @@ static int over(const char *name, const char *what, double cap, const char *unit
 static int apply_cap(const struct cap *cap, const char *name, bool asked_cpu, bool asked_memory,
                      struct sandbox_limits *limits, struct err *err)
 {
-    if (cap->cpu_millis && limits->cpu_millis > cap->cpu_millis) {
-        if (asked_cpu)
+    if (limits->cpu_millis > cap->cpu_millis) {
+        if (asked_cpu || cap->cpu_millis == 0)
             return over(name, "cpu", cap->cpu_millis / 1000.0, "", err);
         limits->cpu_millis = cap->cpu_millis;
     }
-    if (cap->memory_mb && limits->memory_mb > cap->memory_mb) {
-        if (asked_memory)
+    if (limits->memory_mb > cap->memory_mb) {
+        if (asked_memory || cap->memory_mb == 0)
             return over(name, "memory", cap->memory_mb, " MB", err);
         limits->memory_mb = cap->memory_mb;
     }

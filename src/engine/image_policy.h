@@ -30,8 +30,9 @@ struct image_policy_config {
      * and what is made here; one that begins with '*' is for all. */
     const char *allowed;
     const char *custom; /* NAME=REFERENCE,… or NULL */
-    const char *caps;   /* GLOB:cpu=N,memory=MB;… or NULL; what is left out has no cap */
-    bool strict;        /* the rule of iii workers: short names only, each of them in the list */
+    const char *caps; /* GLOB:cpu=N,memory=MB;… or NULL; what is left out has no cap, and nothing
+                         fits into 0 */
+    bool strict;      /* the rule of iii workers: short names only, each of them in the list */
 };
 
 /* ERR_INVALID names the variable that is wrong. */

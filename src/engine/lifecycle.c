@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "engine/background_internal.h"
 #include "engine/boot_internal.h"
+#include "engine/drain_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/gone_internal.h"
 #include "engine/images_internal.h"
@@ -356,15 +357,22 @@ void engine_list(struct engine *e, const struct sandbox_query *query, json_t **r
 
 /* ---- remove ---- */
 
+/* Its time was over, and nobody waits for that. */
+static bool is_by_itself(enum removal why)
+{
+    return why == REMOVED_BY_EXPIRY || why == REMOVED_BY_IDLENESS;
+}
+
 static void count_removed(struct engine *e, enum removal why)
 {
-    atomic_fetch_add(why == REMOVED_BY_EXPIRY ? &e->expired : &e->killed, 1);
-    writer_count(e, why == REMOVED_BY_EXPIRY ? "expired" : "killed");
+    atomic_fetch_add(is_by_itself(why) ? &e->expired : &e->killed, 1);
+    writer_count(e, is_by_itself(why) ? "expired" : "killed");
 }
 
 static const char *const removal_words[] = {[REMOVED_BY_CALL] = "requested",
                                             [REMOVED_BY_EXPIRY] = "expired",
-                                            [REMOVED_BY_STOP] = "daemon_stop"};
+                                            [REMOVED_BY_STOP] = "daemon_stop",
+                                            [REMOVED_BY_IDLENESS] = "idle"};
 
 /* From here on nobody can find it; if the row cannot be written, removing goes on all the same, and
  * at worst a later start finds a sandbox whose processes are gone. The disk is synced while the box
@@ -383,16 +391,26 @@ static int end_removed(struct engine *e, struct sandbox *sb, enum removal why, s
     roster_remove(e, sb);
     images_release(e, sb->image_id);
     reaper_unwatch(e, sb);
-    /* Nobody waits for one that has expired: the destroyer ends it, and the sweep goes on. */
-    if (why != REMOVED_BY_EXPIRY) {
+    /* The destroyer ends it, and whoever looks for such goes on. */
+    if (!is_by_itself(why)) {
         writer_write(e, row);
         r = runtime_kill(e->runtime, &sb->box, err);
     }
     if (writer_wait(e, row, &write_err) < 0)
         log_error("state could not be stored", "id", sb->box.id, "error", write_err.text);
-    sandbox_tell(e, sb, why == REMOVED_BY_EXPIRY ? "sandbox.expired" : "sandbox.killed",
+    sandbox_tell(e, sb, is_by_itself(why) ? "sandbox.expired" : "sandbox.killed",
                  json_pack("{s:s}", "reason", removal_words[why]));
     return r;
+}
+
+static bool runs_on(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = !drain_refuses(sb);
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
 }
 
 static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
@@ -401,6 +419,8 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
 
     if (why == REMOVED_BY_EXPIRY && sb->deadline_ns > mono_ns())
         return err_set(err, ERR_CONFLICT, "the sandbox was renewed");
+    if (why == REMOVED_BY_IDLENESS && runs_on(sb))
+        return err_set(err, ERR_CONFLICT, "the sandbox was told to run on");
     if (sandbox_move(sb, SANDBOX_REMOVING, NULL, NULL) < 0)
         return gone_explain(e, sb->box.id, err);
     r = end_removed(e, sb, why, err);
@@ -432,8 +452,9 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
         return -1;
     r = remove_in_turn(e, sb, why, err);
     turn_give(&sb->turn);
-    if (r == 0 && why == REMOVED_BY_EXPIRY)
-        log_info("sandbox expired", "id", sb->box.id);
+    if (r == 0 && is_by_itself(why))
+        log_info(why == REMOVED_BY_EXPIRY ? "sandbox expired" : "an idle sandbox was removed", "id",
+                 sb->box.id);
     return r;
 }
 

@@ -34,6 +34,7 @@ struct sandbox_request {
     bool unique;                /* no other sandbox may have that name */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     struct maybe_number idle_s;   /* engine/idle.h; 0 = none */
+    bool idle_removes;            /* it is removed when it is idle, not stopped */
     const json_t *network;        /* NULL or false = none; true, a preset's name, or a policy */
     const json_t *networks;       /* array of names and ids of named networks; NULL = none */
     const json_t *env, *metadata; /* objects of strings */

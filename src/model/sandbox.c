@@ -114,6 +114,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
     set_int(o, "timeout", spec->timeout_s);
     if (spec->idle_s)
         set_int(o, "idleTimeout", spec->idle_s);
+    if (spec->idle_removes)
+        (void)json_object_set_new(o, "idleRemoves", json_true());
     set_int(o, "memory", spec->limits.memory_mb);
     (void)json_object_set_new(o, "cpu", json_real(spec->limits.cpu_millis / 1000.0));
     set_int(o, "disk", spec->limits.disk_mb);
@@ -278,6 +280,7 @@ static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
     if (!json_is_number(cpu) || json_number_value(cpu) < 0 || json_number_value(cpu) > 1024)
         return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");
     ret->limits.cpu_millis = (uint32_t)(json_number_value(cpu) * 1000 + 0.5);
+    ret->idle_removes = json_is_true(json_object_get(config, "idleRemoves"));
     ret->network = load_network(json_object_get(config, "network"));
     ret->networks = load_networks(json_object_get(config, "networks"));
     ret->name = load_text(config, "name");

@@ -71,6 +71,7 @@ struct sandbox_spec {
     char *name;         /* NULL = the id */
     uint32_t timeout_s; /* 0 = it has no end */
     uint32_t idle_s;    /* it is stopped when nothing was done with it for so long; 0 = never */
+    bool idle_removes;  /* and then it is removed instead */
     struct sandbox_limits limits;
     json_t
         *network; /* NULL = none, true, or an object: what it may reach (docs/network-policy.md) */

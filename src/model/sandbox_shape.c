@@ -7,6 +7,8 @@ static const struct field config_fields[] = {
     {"timeout", FIELD_INT, .example = "300", .help = "seconds; 0 = it does not expire"},
     {"idleTimeout", FIELD_INT, .optional = true, .example = "600",
      .help = "seconds without use until it is stopped"},
+    {"idleRemoves", FIELD_BOOL, .optional = true,
+     .help = "true: after idleTimeout it is removed, not stopped, as sandboxes of iii are"},
     {"memory", FIELD_INT, .example = "512", .help = "MB"},
     {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
     {"disk", FIELD_INT, .example = "4096", .help = "MB"},

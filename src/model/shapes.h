@@ -5,6 +5,7 @@
 /* The nouns and the events of the API, a family a file: <family>_shape.c. */
 
 #define EXAMPLE_SANDBOX_ID    "\"sbx_5f0c1e6b2a9d4c7e8f013b52\""
+#define EXAMPLE_SANDBOX_UUID  "\"5f0c1e6b-2a9d-44c7-ba3c-04ed4ae80a2a\""
 #define EXAMPLE_JOB_ID        "\"job_000000000000001f5b7d4bad\""
 #define EXAMPLE_EXEC_ID       "\"ex_9b1deb4d3b7d4bad9bdd2b0d\""
 #define EXAMPLE_BACKGROUND_ID "\"bg_9b1deb4d3b7d4bad9bdd2b0d\""
@@ -121,3 +122,12 @@ extern const struct shape pool_interpreter_shape, pool_profile_shape, pool_profi
 /* the daemon itself, and what is common */
 extern const struct shape health_shape, info_shape, openapi_shape, sweep_shape, strays_shape,
     success_shape, error_shape;
+
+/* the functions of the worker `iii-sandbox` */
+extern const struct shape iii_created_shape, iii_stopped_shape, iii_list_shape, iii_catalog_shape,
+    iii_exec_shape, iii_run_shape, iii_cancelled_shape, iii_code_file_shape, iii_entry_shape,
+    iii_ls_shape, iii_mkdir_shape, iii_written_shape, iii_read_shape, iii_removed_shape,
+    iii_updated_shape, iii_moved_shape;
+
+/* searching and replacing in files, for iii */
+extern const struct shape iii_grep_match_shape, iii_grep_shape, iii_sed_file_shape, iii_sed_shape;

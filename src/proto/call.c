@@ -212,6 +212,58 @@ void call_file_done(struct call_file *c)
     *c = (struct call_file){0};
 }
 
+void call_match_put(struct buf *b, const struct call_match *c)
+{
+    wire_put_u32(b, c->kind);
+    wire_put_str(b, c->path);
+    wire_put_u64(b, c->line);
+    wire_put_bytes(b, c->text, c->len);
+}
+
+void call_match_get(struct wire *w, struct call_match *ret)
+{
+    struct buf copy = {0};
+    const void *text;
+
+    ret->kind = wire_get_u32(w);
+    ret->path = wire_get_str(w);
+    ret->line = wire_get_u64(w);
+    text = wire_get_bytes(w, &ret->len);
+    buf_init(&copy, ret->len);
+    (void)buf_add(&copy, text, ret->len);
+    ret->text = buf_steal(&copy);
+}
+
+void call_match_done(struct call_match *c)
+{
+    free(c->path);
+    free(c->text);
+    *c = (struct call_match){0};
+}
+
+void call_edit_put(struct buf *b, const struct call_edit *c)
+{
+    wire_put_u32(b, c->alive);
+    wire_put_str(b, c->path);
+    wire_put_u64(b, c->replacements);
+    wire_put_str(b, c->error);
+}
+
+void call_edit_get(struct wire *w, struct call_edit *ret)
+{
+    ret->alive = wire_get_u32(w);
+    ret->path = wire_get_str(w);
+    ret->replacements = wire_get_u64(w);
+    ret->error = wire_get_str(w);
+}
+
+void call_edit_done(struct call_edit *c)
+{
+    free(c->path);
+    free(c->error);
+    *c = (struct call_edit){0};
+}
+
 void call_process_put(struct buf *b, const struct call_process *c)
 {
     wire_put_u32(b, c->pid);
@@ -282,7 +334,8 @@ static const char *const known_codes[] = {
     "is_a_directory", "no_space",         "permission_denied",   "log_not_found",
     "sandbox_busy",   "too_many_streams", "exec_not_found",      "exec_attached",
     "exec_exists",    "port_closed",      "recording_not_found", "watch_limit",
-    "bad_rlimit",
+    "bad_rlimit",     "file_exists",      "directory_not_empty", "bad_regex",
+    "bad_fs_request",
 };
 
 void call_error_put(struct buf *b, const struct err *err)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/rlimits.h"
@@ -70,7 +71,44 @@ enum call_op {
     CALL_WATCH,     /* str path, str user, u32 recursive, u32 kinds (1 << enum call_change), list of
                      * globs of names to leave out → OK; then ITEM (struct call_change)*, of which the
                      * first is CHANGE_READY; END when path is gone. "watch_limit" also after OK */
+    CALL_ALTER, /* u32 kind (enum call_alter), str path, str other, u32 mode, u32 uid, u32 gid (~0 =
+                 * as it is), u32 flags (enum call_alter_flags) → OK: u32 how many were changed.
+                 * What is asked and nothing else, where the calls above help along. By root.
+                 * "file_exists", "directory_not_empty" */
+    CALL_GREP, /* str path, str user, str regular expression, u32 flags (enum call_text_flags), list
+                * of globs that files must match one of, list of globs that they must not match, u32
+                * most matches, u32 most bytes of a line → ITEM (struct call_match)*, END.
+                * "bad_regex", "bad_fs_request" */
+    CALL_SED,  /* str path, str user, list of files instead of a path, str regular expression, str
+                * replacement, u32 flags, two lists of globs → ITEM (struct call_edit)*, END; as
+                * CALL_GREP. What fails of one file is in its item */
     CALL_OPS,
+};
+
+enum call_alter {
+    ALTER_MKDIR,  /* 0 were changed when it was there, which is fine with PARENTS */
+    ALTER_REMOVE, /* without RECURSIVE only a directory that is empty; links are not followed */
+    ALTER_MARKS,  /* mode and owner; with RECURSIVE also of all below, but of no link there */
+    ALTER_MOVE,   /* to `other`, which is its new name also if a directory is there */
+};
+
+enum call_alter_flags {
+    ALTER_PARENTS = 1u << 0,
+    ALTER_RECURSIVE = 1u << 1,
+    ALTER_REPLACE = 1u << 2, /* of MOVE: what is there may go */
+};
+
+enum call_text_flags {
+    TEXT_RECURSIVE = 1u << 0, /* the path may be a directory */
+    TEXT_IGNORE_CASE = 1u << 1,
+    TEXT_LITERAL = 1u << 2,    /* of CALL_SED: pattern and replacement are texts */
+    TEXT_FIRST_ONLY = 1u << 3, /* and of each line the first match is replaced only */
+};
+
+enum call_match_kind {
+    MATCH_LINE,
+    MATCH_ALIVE, /* nothing yet; it goes on */
+    MATCH_MORE,  /* there are more than were asked for */
 };
 
 enum call_open { OPEN_TCP, OPEN_UDP };
@@ -87,6 +125,7 @@ enum call_patch {
 
 #define CALL_ARGS_MAX  4096 /* items in argv or env */
 #define CALL_PATHS_MAX 1024
+#define CALL_GLOBS_MAX 64 /* in each of two lists */
 #define CALL_MODE_KEEP (~0u)
 
 enum call_exec_flags {
@@ -229,6 +268,23 @@ struct call_change {
     char *path, *from; /* from: of a rename; else "" */
 };
 
+/* A line that has a match. */
+struct call_match {
+    uint32_t kind;
+    char *path;
+    uint64_t line; /* the first is 1 */
+    char *text;    /* UTF-8, cut and then with … at its end; may have NULs in it */
+    size_t len;
+};
+
+/* What became of a file. */
+struct call_edit {
+    uint32_t alive; /* nothing: it goes on */
+    char *path;
+    uint64_t replacements;
+    char *error; /* "" = it went well */
+};
+
 struct call_process {
     uint32_t pid, ppid, uid;
     char *user;
@@ -257,6 +313,12 @@ void call_file_done(struct call_file *c);
 void call_change_put(struct buf *b, const struct call_change *c);
 void call_change_get(struct wire *w, struct call_change *ret);
 void call_change_done(struct call_change *c);
+void call_match_put(struct buf *b, const struct call_match *c);
+void call_match_get(struct wire *w, struct call_match *ret);
+void call_match_done(struct call_match *c);
+void call_edit_put(struct buf *b, const struct call_edit *c);
+void call_edit_get(struct wire *w, struct call_edit *ret);
+void call_edit_done(struct call_edit *c);
 void call_process_put(struct buf *b, const struct call_process *c);
 void call_process_get(struct wire *w, struct call_process *ret);
 void call_process_done(struct call_process *c);

@@ -381,6 +381,11 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
             (void)frame_send(conn->fd, FRAME_DATA, "caf\xc3", 4); /* ends inside a character */
         answer_log(conn->fd, strcmp(path, "main") != 0 || atomic_load(&fake.main_runs), 5);
         break;
+    case CALL_ALTER: /* in this it is always one of before */
+        call_error_put(&b, &(struct err){.kind = ERR_INVALID,
+                                         .text = "this socket of the agent does not serve call"});
+        answer(conn->fd, FRAME_ERROR, &b);
+        break;
     case CALL_AGAIN:
     case CALL_EXECS:
     case CALL_FOLLOW:

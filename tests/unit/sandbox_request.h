@@ -34,6 +34,7 @@ static int create_from(struct engine *e, const char *text, const struct engine_w
         .unique = json_is_true(json_object_get(in, "unique")),
         .timeout_s = request_number(in, "timeout"),
         .idle_s = request_number(in, "idleTimeout"),
+        .idle_removes = json_is_true(json_object_get(in, "idleRemoves")),
         .memory_mb = request_number(in, "memory"),
         .cpu_cores = request_number(in, "cpu"),
         .pids = request_number(in, "pids"),

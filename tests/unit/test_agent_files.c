@@ -411,6 +411,134 @@ TEST(modes_are_octal_or_one_clause)
         expect_error(ctl(CALL_CHMOD, "sss", path, "", bad[i]), ERR_INVALID, "");
 }
 
+/* How many it says it has changed. */
+static uint32_t alter(enum call_alter kind, const char *path, const char *other, uint32_t mode,
+                      uint32_t owner, uint32_t flags)
+{
+    int fd = ctl(CALL_ALTER, "ussuuuu", (uint32_t)kind, path, other, mode, owner, owner, flags);
+    struct buf b = {0};
+    struct wire w;
+    uint32_t n;
+
+    expect(fd, FRAME_OK, &b);
+    wire_init(&w, b.data, b.len);
+    n = wire_get_u32(&w);
+    CHECK(wire_ok(&w));
+    buf_done(&b);
+    (void)close(fd);
+    return n;
+}
+
+static void alter_fails(enum call_alter kind, const char *path, const char *other, uint32_t flags,
+                        enum err_kind why, const char *code)
+{
+    expect_error(ctl(CALL_ALTER, "ussuuuu", (uint32_t)kind, path, other, 0755u, CALL_MODE_KEEP,
+                     CALL_MODE_KEEP, flags),
+                 why, code);
+}
+
+#define KEEP CALL_MODE_KEEP
+
+TEST(a_directory_is_made_where_nothing_is_and_its_parent_is)
+{
+    rig_start();
+    CHECK_INT(alter(ALTER_MKDIR, in_files("d"), "", 0700, KEEP, 0), 1);
+    CHECK_INT(mode_of(in_files("d")), 0700);
+    alter_fails(ALTER_MKDIR, in_files("d"), "", 0, ERR_CONFLICT, "file_exists");
+    alter_fails(ALTER_MKDIR, in_files("none/d"), "", 0, ERR_NOT_FOUND, "file_not_found");
+    CHECK_INT(alter(ALTER_MKDIR, in_files("p/q"), "", 01777, KEEP, ALTER_PARENTS), 1);
+    CHECK_INT(mode_of(in_files("p/q")), 01777);
+    CHECK_INT(alter(ALTER_MKDIR, in_files("p/q"), "", 0700, KEEP, ALTER_PARENTS), 0);
+    CHECK_INT(mode_of(in_files("p/q")), 01777);
+    put(in_files("file"), "", KEEP, 0);
+    alter_fails(ALTER_MKDIR, in_files("file"), "", ALTER_PARENTS, ERR_CONFLICT, "file_exists");
+    CHECK_INT(alter(ALTER_MKDIR, "/", "", 0755, KEEP, ALTER_PARENTS), 0);
+}
+
+TEST(an_exact_removal_minds_what_is_missing_and_what_is_full)
+{
+    rig_start();
+    put(in_files("d/file"), "", KEEP, 1);
+    CHECK_INT(symlink("d", in_files("link")), 0);
+    alter_fails(ALTER_REMOVE, in_files("none"), "", 0, ERR_NOT_FOUND, "file_not_found");
+    alter_fails(ALTER_REMOVE, in_files("none"), "", ALTER_RECURSIVE, ERR_NOT_FOUND,
+                "file_not_found");
+    alter_fails(ALTER_REMOVE, in_files("d"), "", 0, ERR_CONFLICT, "directory_not_empty");
+    CHECK_INT(alter(ALTER_REMOVE, in_files("link"), "", 0, KEEP, ALTER_RECURSIVE), 1);
+    CHECK(exists(in_files("d/file")));
+    CHECK_INT(alter(ALTER_REMOVE, in_files("d/file"), "", 0, KEEP, 0), 1);
+    CHECK_INT(alter(ALTER_REMOVE, in_files("d"), "", 0, KEEP, 0), 1);
+    CHECK(!exists(in_files("d")));
+    put(in_files("t/a/b"), "", KEEP, 1);
+    CHECK_INT(alter(ALTER_REMOVE, in_files("t"), "", 0, KEEP, ALTER_RECURSIVE), 1);
+    CHECK(!exists(in_files("t")));
+}
+
+TEST(an_exact_move_replaces_only_when_told)
+{
+    rig_start();
+    put(in_files("a"), "a", KEEP, 0);
+    put(in_files("b"), "b", KEEP, 0);
+    put(in_files("d/file"), "", KEEP, 1);
+    alter_fails(ALTER_MOVE, in_files("a"), in_files("b"), 0, ERR_CONFLICT, "file_exists");
+    alter_fails(ALTER_MOVE, in_files("a"), in_files("d"), 0, ERR_CONFLICT, "file_exists");
+    alter_fails(ALTER_MOVE, in_files("a"), in_files("a"), 0, ERR_CONFLICT, "file_exists");
+    alter_fails(ALTER_MOVE, in_files("none"), in_files("c"), 0, ERR_NOT_FOUND, "file_not_found");
+    alter_fails(ALTER_MOVE, in_files("a"), in_files("no/c"), 0, ERR_NOT_FOUND, "file_not_found");
+    alter_fails(ALTER_MOVE, in_files("d"), in_files("d/e"), 0, ERR_INVALID, "");
+    alter_fails(ALTER_MOVE, in_files("a"), "relative", 0, ERR_INVALID, "");
+    CHECK_STR(get(in_files("b"), 0, 0), "b");
+    CHECK_INT(alter(ALTER_MOVE, in_files("a"), in_files("b"), 0, KEEP, ALTER_REPLACE), 1);
+    CHECK_STR(get(in_files("b"), 0, 0), "a");
+    CHECK_INT(alter(ALTER_MOVE, in_files("d"), in_files("e"), 0, KEEP, 0), 1);
+    CHECK(exists(in_files("e/file")) && !exists(in_files("d")));
+}
+
+TEST(an_exact_move_between_filesystems_replaces_only_when_told)
+{
+    char far[] = "/dev/shm/cay-alter-XXXXXX", to[256];
+
+    rig_start();
+    if (!mkdtemp(far))
+        SKIP("no second filesystem at /dev/shm");
+    snprintf(to, sizeof(to), "%s/there", far);
+    put(in_files("a"), "a", KEEP, 0);
+    put(to, "b", KEEP, 0);
+    alter_fails(ALTER_MOVE, in_files("a"), to, 0, ERR_CONFLICT, "file_exists");
+    CHECK_STR(get(to, 0, 0), "b");
+    CHECK_INT(alter(ALTER_MOVE, in_files("a"), to, 0, KEEP, ALTER_REPLACE), 1);
+    CHECK_STR(get(to, 0, 0), "a");
+    CHECK(!exists(in_files("a")));
+    expect_ok(ctl(CALL_REMOVE, "ssu", far, "", 1u));
+}
+
+TEST(mode_and_owner_change_below_but_through_no_link)
+{
+    struct stat st;
+
+    rig_start();
+    put(in_files("t/a/b"), "", 0600, 1);
+    put(in_files("t/c"), "", 0600, 0);
+    put(in_files("out"), "", 0600, 0);
+    CHECK_INT(symlink("../out", in_files("t/link")), 0);
+    CHECK_INT(alter(ALTER_MARKS, in_files("t"), "", 0711, KEEP, 0), 1);
+    CHECK_INT(mode_of(in_files("t/c")), 0600);
+    CHECK_INT(alter(ALTER_MARKS, in_files("t"), "", 0750, KEEP, ALTER_RECURSIVE), 4);
+    CHECK_INT(mode_of(in_files("t/a/b")), 0750);
+    CHECK_INT(mode_of(in_files("t/c")), 0750);
+    CHECK_INT(mode_of(in_files("out")), 0600);
+    CHECK_INT(alter(ALTER_MARKS, in_files("t/link"), "", 0640, KEEP, ALTER_RECURSIVE), 1);
+    CHECK_INT(mode_of(in_files("out")), 0640);
+    alter_fails(ALTER_MARKS, in_files("none"), "", 0, ERR_NOT_FOUND, "file_not_found");
+    alter_fails(9, in_files("t"), "", 0, ERR_INVALID, "");
+    alter_fails(ALTER_MARKS, in_files("t"), "", 1u << 9, ERR_INVALID, "");
+    if (getuid() != 0)
+        SKIP("needs root to give files away");
+    CHECK_INT(alter(ALTER_MARKS, in_files("t"), "", 0700, 1234, ALTER_RECURSIVE), 4);
+    CHECK_INT(stat(in_files("t/a/b"), &st), 0);
+    CHECK(st.st_uid == 1234 && st.st_gid == 1234);
+}
+
 TEST(files_are_touched_as_the_user_asked_for)
 {
     int fd;

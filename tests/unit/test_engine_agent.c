@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/files.h"
+#include "engine/idle.h"
 #include "engine/logs.h"
 #include "engine/processes.h"
 #include "engine/sandboxes.h"
@@ -331,11 +332,54 @@ TEST(a_write_that_is_not_ended_leaves_the_old_file)
     up("{\"image\":\"x\"}");
     buf_init(&data, 100);
     CHECK_INT(engine_file_write(engine, id, at("f"), "old", 3, NULL), 0);
-    CHECK_INT(engine_file_open_write(engine, id, at("f"), FILE_MODE_KEEP, &file, NULL), 0);
+    CHECK_INT(engine_file_open_write(engine, id, at("f"), FILE_MODE_KEEP, true, &file, NULL), 0);
     CHECK_INT(engine_file_write_some(file, "new", 3, NULL), 0);
     engine_file_close(file);
     CHECK_INT(file_read_here(engine, id, at("f"), &data, NULL), 0);
     CHECK_STR(data.data, "old");
+    down();
+}
+
+TEST(exact_changes_tell_what_was_in_the_way)
+{
+    struct file_marks marks = {.mode = 0640, .uid = FILE_OWNER_KEEP, .gid = FILE_OWNER_KEEP};
+    struct file_stream *file;
+    struct file_look look;
+    struct err err = {0};
+    uint64_t size;
+    uint32_t n;
+    bool made;
+
+    up("{\"image\":\"x\"}");
+    CHECK_INT(engine_file_make_dir(engine, id, at("d"), 0755, false, &made, NULL), 0);
+    CHECK(made);
+    CHECK_INT(engine_file_make_dir(engine, id, at("d"), 0755, false, &made, &err), -1);
+    CHECK_STR(err.code, "file_exists");
+    CHECK_INT(engine_file_make_dir(engine, id, at("d"), 0755, true, &made, NULL), 0);
+    CHECK(!made);
+    CHECK_INT(engine_file_write(engine, id, at("d/f"), "text", 4, NULL), 0);
+    CHECK_INT(engine_file_remove(engine, id, at("d"), false, &err), -1);
+    CHECK_STR(err.code, "directory_not_empty");
+    CHECK_INT(engine_file_mark(engine, id, at("d/f"), &marks, &n, NULL), 0);
+    CHECK_INT(n, 1);
+    CHECK_INT(engine_file_rename(engine, id, at("d/f"), at("d/g"), false, NULL), 0);
+    CHECK_INT(
+        engine_file_open_read(engine, id, at("d/g"), (struct file_range){0}, &file, &size, NULL),
+        0);
+    engine_file_look(file, &look);
+    CHECK_INT(look.size, 4);
+    CHECK_INT(look.mode & 07777, 0640);
+    CHECK(look.mtime_ms > 0);
+    engine_file_close(file);
+    CHECK_INT(engine_file_open_write(engine, id, at("no/f"), 0644, false, &file, NULL), 0);
+    CHECK_INT(engine_file_write_end(file, &err), -1);
+    CHECK_STR(err.code, "file_not_found");
+    engine_file_close(file);
+    CHECK_INT(engine_file_remove(engine, id, at("d"), true, NULL), 0);
+    CHECK_INT(engine_file_remove(engine, id, at("d"), true, &err), -1);
+    CHECK_STR(err.code, "file_not_found");
+    CHECK(engine_last_active(engine, id) > now_ms() - 60000);
+    CHECK_INT(engine_last_active(engine, "sbx_none"), 0);
     down();
 }
 

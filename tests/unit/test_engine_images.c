@@ -174,7 +174,7 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
         {NULL, "python", "CAY_IMAGE_CAPS"},
         {NULL, ":cpu=1", "CAY_IMAGE_CAPS"},
         {NULL, "python:cpu=x", "CAY_IMAGE_CAPS"},
-        {NULL, "python:cpu=0", "CAY_IMAGE_CAPS"},
+        {NULL, "python:cpu=0.1", "CAY_IMAGE_CAPS"},
         {NULL, "python:cpu=nan", "CAY_IMAGE_CAPS"},
         {NULL, "python:memory=1", "CAY_IMAGE_CAPS"},
         {NULL, "python:disk=1", "CAY_IMAGE_CAPS"},
@@ -232,6 +232,22 @@ TEST(caps_lower_defaults_and_refuse_wishes)
     CHECK_INT(image_policy_limit(p, "ghcr.io/a/b:1", true, true, &limits, NULL), -1);
     CHECK_INT(image_policy_limit(p, "node", true, true, &limits, NULL), 0);
     CHECK_INT(limits.cpu_millis, 4000);
+    image_policy_free(p);
+}
+
+TEST(nothing_fits_into_a_cap_of_nothing)
+{
+    struct image_policy *p = policy("*", NULL, "python:cpu=0,memory=128;node:memory=0");
+    struct sandbox_limits limits = {.memory_mb = 64, .cpu_millis = 500};
+    struct err err = {0};
+
+    CHECK_INT(image_policy_limit(p, "python", false, false, &limits, &err), -1);
+    CHECK_STR(err.code, "image_cap_exceeded");
+    CHECK_STR(err.text, "python may have no cpu at all (CAY_IMAGE_CAPS)");
+    CHECK_INT(image_policy_limit(p, "node", false, false, &limits, &err), -1);
+    CHECK_STR(err.text, "node may have no memory at all (CAY_IMAGE_CAPS)");
+    CHECK_INT(image_policy_limit(p, "ruby", false, false, &limits, &err), 0);
+    CHECK_INT(limits.memory_mb, 64);
     image_policy_free(p);
 }
 

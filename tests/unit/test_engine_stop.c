@@ -399,6 +399,43 @@ TEST(one_that_nobody_uses_is_stopped)
     world_done(&w);
 }
 
+TEST(one_that_is_to_be_removed_when_nobody_uses_it_is)
+{
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    atomic_store(&fake.old, true);
+    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":1,\"idleRemoves\":true}");
+    world_close(&w, false); /* the next daemon knows that, too */
+    world_open(&w);
+    world_start(&w);
+    CHECK_INT(engine_get(w.engine, id, &s, NULL), 0);
+    CHECK(json_is_true(json_object_get(json_object_get(s, "config"), "idleRemoves")));
+    json_decref(s);
+    await_gone(id);
+    CHECK_INT(engine_get(w.engine, id, &s, &err), -1);
+    CHECK_STR(err.code, "sandbox_removed");
+    world_done(&w);
+}
+
+TEST(one_that_is_stopped_on_request_is_not_removed_for_idleness)
+{
+    auto_free char *id = NULL, *reason = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":1,\"idleRemoves\":true}");
+    CHECK_INT(engine_stop_sandbox(w.engine, id, &s, NULL), 0);
+    json_decref(s);
+    reason = await_stopped(&w, id);
+    CHECK_STR(reason, "requested");
+    world_done(&w);
+}
+
 TEST(one_that_drains_is_stopped_and_a_start_before_that_lets_it_run_on)
 {
     struct stop_request drain = {.drain = true};

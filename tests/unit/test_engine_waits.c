@@ -7,6 +7,7 @@
 #include "engine/agent_client_internal.h"
 #include "engine/agent_wait_internal.h"
 #include "engine/background_internal.h"
+#include "engine/files.h"
 #include "engine/files_internal.h"
 #include "engine/roster_internal.h"
 
@@ -379,6 +380,28 @@ TEST(an_older_agent_is_said_to_know_neither_limits_nor_input)
     CHECK_INT(exec_run_here(w.engine, sb->box.id, &given, &out, &err), -1);
     check_too_old(&err);
     CHECK_INT(engine_exec_background(w.engine, sb->box.id, &given, &out, &err), -1);
+    check_too_old(&err);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
+TEST(an_older_agent_is_said_to_change_files_in_no_exact_way)
+{
+    struct file_path path = {.path = "/a", .anywhere = true};
+    struct file_marks marks = {.mode = 0644, .uid = FILE_OWNER_KEEP, .gid = FILE_OWNER_KEEP};
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct err err = {0};
+    uint32_t n;
+    bool made;
+
+    CHECK_INT(engine_file_make_dir(w.engine, sb->box.id, path, 0755, false, &made, &err), -1);
+    check_too_old(&err);
+    CHECK_INT(engine_file_remove(w.engine, sb->box.id, path, false, &err), -1);
+    check_too_old(&err);
+    CHECK_INT(engine_file_mark(w.engine, sb->box.id, path, &marks, &n, &err), -1);
+    check_too_old(&err);
+    CHECK_INT(engine_file_rename(w.engine, sb->box.id, path, path, false, &err), -1);
     check_too_old(&err);
     sandbox_unref(sb);
     world_done(&w);
