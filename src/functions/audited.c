@@ -168,20 +168,21 @@ char *audited_text(const char *text)
 static bool is_told(const char *key)
 {
     static const char *const told[] = {
-        "action",    "alertId",   "algorithm", "all",        "allow",       "argv",
-        "autoStart", "branch",    "channelId", "command",    "contextId",   "count",
-        "cpu",       "cwd",       "delay",     "depth",      "destination", "detach",
-        "disk",      "exec",      "execId",    "expiresAt",  "expiresIn",   "force",
-        "from",      "host",      "image",     "imports",    "interval",    "jobId",
-        "kill",      "label",     "language",  "memory",     "method",      "metric",
-        "mode",      "mountPath", "name",      "network",    "networkId",   "networks",
-        "packages",  "path",      "pattern",   "pid",        "pids",        "platform",
-        "port",      "ports",     "priority",  "profileId",  "protocol",    "pull",
-        "readOnly",  "recursive", "ref",       "reference",  "remote",      "sandboxId",
-        "scopes",    "sessionId", "signal",    "size",       "sizeMb",      "snapshotId",
-        "source",    "strayId",   "template",  "templateId", "threshold",   "timeout",
-        "to",        "tokenId",   "topic",     "topics",     "tty",         "unique",
-        "url",       "user",      "volumeId",  "webhookId",  "workdir",
+        "action",      "alertId",   "algorithm", "all",        "allow",      "args",
+        "argv",        "autoStart", "branch",    "channelId",  "cmd",        "command",
+        "contextId",   "count",     "cpu",       "cwd",        "delay",      "depth",
+        "destination", "detach",    "dst",       "disk",       "exec",       "execId",
+        "exec_id",     "expiresAt", "expiresIn", "force",      "from",       "host",
+        "image",       "imports",   "interval",  "jobId",      "kill",       "label",
+        "lang",        "language",  "memory",    "method",     "metric",     "mode",
+        "mountPath",   "name",      "network",   "networkId",  "networks",   "packages",
+        "path",        "pattern",   "pid",       "pids",       "platform",   "port",
+        "ports",       "priority",  "profileId", "protocol",   "pull",       "readOnly",
+        "recursive",   "ref",       "reference", "remote",     "sandboxId",  "scopes",
+        "sessionId",   "signal",    "size",      "sizeMb",     "snapshotId", "source",
+        "src",         "strayId",   "template",  "templateId", "threshold",  "timeout",
+        "to",          "tokenId",   "topic",     "topics",     "tty",        "unique",
+        "url",         "user",      "volumeId",  "webhookId",  "workdir",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(told); i++)
@@ -246,8 +247,8 @@ static json_t *told_value(const struct function *f, const char *key, json_t *val
 /* What an operator only looks at is left out, or who follows the log would fill it. */
 static bool is_audited(const struct function *f)
 {
-    bool looks =
-        f->scope == SCOPE_ADMIN && f->answer == ANSWER_JSON && strcmp(f->method, "GET") == 0;
+    bool looks = f->scope == SCOPE_ADMIN && f->answer == ANSWER_JSON && f->method &&
+                 strcmp(f->method, "GET") == 0;
 
     return f->scope > SCOPE_READ && !looks;
 }

@@ -14,7 +14,9 @@ struct buf;
 struct engine;
 struct err;
 struct function;
+struct iii_settings;
 struct key_hold;
+struct pipes;
 struct services;
 
 /* One call of a function, by whichever face. The function gets checked input and says its answer
@@ -138,7 +140,8 @@ struct about {
     const char *runtime, *boundary; /* "native", "shared kernel, hardened" */
     /* Where ports of sandboxes are reached by name: "http", "localhost:3111". */
     const char *proxy_scheme, *proxy_host;
-    bool open;       /* over TCP whoever can reach us may call, without a token */
+    bool open;                      /* over TCP whoever can reach us may call, without a token */
+    const struct iii_settings *iii; /* for its functions (functions/iii.h); NULL = the defaults */
     json_t *openapi; /* functions_openapi(), made once by the face: it never changes */
 };
 
@@ -172,6 +175,7 @@ struct call {
     int64_t exec_us;               /* how long that ran, once it has ended; else -1 */
     struct sink *sink;
     struct source *source; /* NULL = no bytes come with the call */
+    struct pipes *pipes;   /* of a face that has streams beside calls (functions/pipe.h), or NULL */
 
     /* How often it may be called (functions/rates.h). */
     struct rates *rates;                /* NULL = as often as it likes */

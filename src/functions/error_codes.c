@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define GENERAL .general = true
+#define GENERAL   .general = true
+#define ELSEWHERE .elsewhere = true
 
 const struct error_code error_codes[] = {
     /* on the way to a row */
@@ -255,6 +256,20 @@ const struct error_code error_codes[] = {
     {"host_image", 501, .help = "the host image cannot be exported"},
     {"whiteout_name", 501, .help = "a file of the image has a name that no archive can hold"},
     {"image_pull_failed", 503, .help = "the registry did not give it; try again"},
+    /* the functions of iii */
+    {"bad_payload", 400, ELSEWHERE, .help = "the payload is not what the function takes"},
+    {"bad_uuid", 400, ELSEWHERE, .help = "sandbox_id is no UUID"},
+    {"bad_command", 400, ELSEWHERE, .help = "the command is empty, or said in two ways"},
+    {"bad_channel", 400, ELSEWHERE, .help = "not a reference to a channel of that direction"},
+    {"bad_fs_request", 400, ELSEWHERE,
+     .help = "a path or a mode is not as it must be, or fields do not go together"},
+    {"bad_regex", 400, ELSEWHERE,
+     .help = "not a regular expression, or too large a one; the text says where and why"},
+    {"exec_slots_full", 429, ELSEWHERE, .help = "as many commands run in the sandbox as may"},
+    {"stream_stalled", 408, ELSEWHERE, .help = "nothing came over a channel for too long"},
+    {"file_exists", 409, ELSEWHERE, .help = "something is there already"},
+    {"directory_not_empty", 409, ELSEWHERE, .help = "something is in the directory"},
+    {"file_failed", 500, 409, ELSEWHERE, .help = "the file could not be read or changed"},
     {0},
 };
 

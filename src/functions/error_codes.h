@@ -8,6 +8,7 @@ struct error_code {
     const char *code;
     int status, also; /* of the answers that have it; also: 0 = always the same */
     bool general;     /* from any row */
+    bool elsewhere;   /* only from rows that have no route, so that documents of REST lack it */
     const char *help; /* one line: what it means */
 };
 

@@ -202,8 +202,8 @@ static int upload(struct call *call, struct err *err)
         return err_set(err, ERR_INVALID,
                        "content is required: base64, or send the bytes as the body with "
                        "Content-Type: application/octet-stream");
-    if (engine_file_open_write(call->engine, in_id(call), file_in_path(call, "path"), mode, &file,
-                               err) < 0)
+    if (engine_file_open_write(call->engine, in_id(call), file_in_path(call, "path"), mode, true,
+                               &file, err) < 0)
         return -1;
     if ((call->source ? copy_body(call, file, err) : copy_base64(call, file, err)) < 0)
         return -1;

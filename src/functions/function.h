@@ -94,6 +94,8 @@ extern const struct function queue_functions[];
 extern const struct function alert_functions[];
 extern const struct function audit_functions[];
 extern const struct function worker_functions[];
+/* Rows without a route, which functions_each() does not have: only the iii face calls them. */
+extern const struct function iii_grep_functions[];
 
 /* The three steps of a call, of which a face takes the first as soon as it knows the row and the
  * last exactly once, when it is known how it ended and before the last of its answer leaves: it
@@ -110,6 +112,9 @@ void function_refused(struct services *services, const struct err *err);
 
 /* All of them, in the order of the documentation; calls each until it returns non-zero. */
 int functions_each(int (*each)(const struct function *f, void *arg), void *arg);
+
+/* The one of that id ("fs::read"), or NULL. */
+const struct function *function_find(const char *id);
 
 /* The OpenAPI 3.1 document of them; prefix is that of the REST routes. */
 json_t *functions_openapi(const char *prefix);

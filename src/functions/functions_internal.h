@@ -84,6 +84,10 @@ struct err;
  * wants the answer any more. */
 struct engine_watch call_watch(struct call *call);
 
+/* Of a call that makes a sandbox: who has a label makes those that have it, too (`metadata`). What
+ * others share with their sandboxes is not named by who does not reach those. ERR_FORBIDDEN. */
+int call_take_label(struct call *call, struct err *err);
+
 struct image_export;
 
 /* The archive as the answer, until its end. */

@@ -1,7 +1,15 @@
 #include "functions/input.h"
 
+#include <ctype.h>
+#include <string.h>
+
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
+#include "functions/function.h"
 #include "model/shape.h"
+
+#define PATH_PARAM_MAX 1024
 
 /* The parser recurses and allocates as it goes, so depth and size are judged before it starts. The
  * scan need not understand the text: brackets and commas outside of strings bound both. */
@@ -79,4 +87,67 @@ int input_check(json_t *in, const struct field *fields, json_t *params, struct e
         return -1;
     (void)json_object_update(in, params);
     return 0;
+}
+
+/* ---- all of it in one object ---- */
+
+static void add_encoded(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (strchr("-._~", c) || (c < 0x80 && isalnum(c)))
+            (void)buf_add(out, text, 1);
+        else
+            (void)buf_addf(out, "%%%02X", c);
+    }
+}
+
+static int take_param(const json_t *in, const char *name, size_t len, json_t *params,
+                      struct buf *path, struct err *err)
+{
+    auto_free char *key = xstrndup(name, len);
+    const char *value = json_string_value(json_object_get(in, key));
+
+    if (!value || !*value || strlen(value) > PATH_PARAM_MAX)
+        return err_set(err, ERR_INVALID, "%s is required: a string of 1 to %d bytes", key,
+                       PATH_PARAM_MAX);
+    (void)json_object_set_new(params, key, json_string(value));
+    add_encoded(path, value);
+    return 0;
+}
+
+static int take_params(const struct function *f, const char *prefix, const json_t *in,
+                       json_t *params, char **ret_path, struct err *err)
+{
+    const char *at = f->route;
+    auto_buf struct buf path = {0};
+    int r = 0;
+
+    buf_init(&path, 64u << 10);
+    (void)buf_addf(&path, "/%s", prefix);
+    while (*at && r == 0) {
+        size_t len = strcspn(at + 1, "/");
+
+        (void)buf_add(&path, "/", 1);
+        if (at[1] == ':')
+            r = take_param(in, at + 2, len - 1, params, &path, err);
+        else
+            (void)buf_add(&path, at + 1, len);
+        at += 1 + len;
+    }
+    *ret_path = buf_steal(&path);
+    return r;
+}
+
+int input_take(const struct function *f, const char *prefix, json_t *in, char **ret_path,
+               struct err *err)
+{
+    json_t *params = json_object();
+    int r = take_params(f, prefix, in, params, ret_path, err);
+
+    if (r == 0)
+        r = input_check(in, f->fields, params, err);
+    json_decref(params);
+    return r;
 }

@@ -5,6 +5,7 @@
 
 struct err;
 struct field;
+struct function;
 
 /* The input of a function, whichever face it comes from. Every failure is ERR_INVALID with the name
  * of the field and what it must be. */
@@ -21,3 +22,9 @@ size_t input_weight(const char *text, size_t len);
 
 /* Makes the input follow the fields, as fields_take() says, and adds the path parameters. */
 int input_check(json_t *in, const struct field *fields, json_t *params, struct err *err);
+
+/* The same where all of it comes in one object, also what the route has in its path: those are
+ * strings that must be there. *ret_path, which the caller frees, is the path of such a request over
+ * REST, as far as it is known: for errors. */
+int input_take(const struct function *f, const char *prefix, json_t *in, char **ret_path,
+               struct err *err);

@@ -322,8 +322,11 @@ static json_t *all_codes(void)
     json_t *list = json_array();
 
     for (const struct error_code *e = error_codes; e->code; e++) {
-        json_t *statuses = json_pack("[i]", e->status);
+        json_t *statuses;
 
+        if (e->elsewhere)
+            continue;
+        statuses = json_pack("[i]", e->status);
         if (e->also)
             (void)json_array_append_new(statuses, json_integer(e->also));
         (void)json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:s}", "code", e->code,

@@ -110,9 +110,7 @@ static void drop_yes_and_no(struct call *call)
     }
 }
 
-/* Who has a label makes sandboxes that have it, too. What others share with their sandboxes is not
- * named by who does not reach those. */
-static int take_label(struct call *call, struct err *err)
+int call_take_label(struct call *call, struct err *err)
 {
     const struct caller *caller = call->caller;
     json_t *metadata = json_object_get(call->in, "metadata");
@@ -142,7 +140,7 @@ static int create(struct call *call, struct err *err)
     struct sandbox_request req;
 
     drop_yes_and_no(call);
-    if (take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0)
+    if (call_take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0)
         return -1;
     read_request(call, entrypoint, &req);
     return create_of(call, &req, &base, err);

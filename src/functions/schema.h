@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 struct field;
+struct function;
 struct shape;
 
 /* JSON Schema (draft 2020-12) and examples, made from the tables of fields. Every face that tells
@@ -21,6 +22,18 @@ void fields_collect(const struct field *fields, json_t *schemas);
 
 json_t *field_schema(const struct field *field);
 json_t *fields_schema(const struct field *fields);
+
+/* A new schema without references to the shapes of such an object, and without examples: whole
+ * wherever it stands. */
+json_t *schema_whole(const json_t *schema, const json_t *shapes);
+
+/* What a function takes in one object, with what its route has in the path, and what it gives:
+ * whole schemas, for faces without routes. Of the second NULL = nothing that has a shape. */
+json_t *function_takes(const struct function *f);
+json_t *function_gives(const struct function *f);
+
+/* Of a parameter of a path where it is not in one, and so is not encoded. */
+json_t *path_param_schema(const struct field *param);
 
 /* A value that follows the shape or the fields. Of what is optional it has what has an example. */
 json_t *shape_example(const struct shape *shape);

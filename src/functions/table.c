@@ -114,3 +114,21 @@ int functions_each(int (*each)(const struct function *f, void *arg), void *arg)
     }
     return 0;
 }
+
+static int same_id(const struct function *f, void *arg)
+{
+    const void **found = arg;
+
+    if (strcmp(f->id, found[0]) != 0)
+        return 0;
+    found[1] = f;
+    return 1;
+}
+
+const struct function *function_find(const char *id)
+{
+    const void *found[2] = {id, NULL};
+
+    (void)functions_each(same_id, found);
+    return found[1];
+}

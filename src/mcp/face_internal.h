@@ -41,9 +41,6 @@ struct mcp_row {
 
 #define MCP_ITEMS_MAX 2000
 
-/* NULL when there is none of that id ("fs::read"). */
-const struct function *mcp_function(const char *id);
-
 /* Takes in: an object with what the path and the body of the same call over REST have. */
 struct mcp_row *mcp_row_new(const struct mcp_face *face, struct mcp_op *op,
                             const struct function *f, json_t *in, size_t bytes_max);

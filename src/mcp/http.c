@@ -84,7 +84,7 @@ static bool is_sessionless(const struct http_req *req)
     return version >= MCP_2026_07;
 }
 
-void mcp_handle(struct http_req *req, const struct caller *caller, struct rates *rates,
+bool mcp_handle(struct http_req *req, const struct caller *caller, struct rates *rates,
                 const struct rate_state *rate, void *server)
 {
     const char *method = http_req_method(req);
@@ -100,4 +100,5 @@ void mcp_handle(struct http_req *req, const struct caller *caller, struct rates 
         http_reply_header(req, "Allow", is_sessionless(req) ? "POST" : "GET, POST, DELETE");
         mcp_refuse(req, 405, RPC_REFUSED, NULL, "this endpoint takes no such method", NULL);
     }
+    return true;
 }

@@ -24,7 +24,7 @@ static const char *text_in(const json_t *o, const char *key)
 static json_t *call_row(const struct mcp_face *face, struct mcp_op *op, const char *id, json_t *in,
                         struct mcp_row **ret_row)
 {
-    *ret_row = mcp_row_new(face, op, mcp_function(id), in, face->config.output);
+    *ret_row = mcp_row_new(face, op, function_find(id), in, face->config.output);
     return mcp_row_begin(*ret_row) == TASK_DONE ? mcp_row_value(*ret_row) : NULL;
 }
 

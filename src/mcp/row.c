@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,8 +10,7 @@
 /* A function of the table, called for a request of MCP: it goes through the same steps as a call
  * over REST, so that scopes, reach, rates, traces and the audit log are the same. */
 
-#define PATH_PARAM_MAX 1024
-#define WORDS_MAX      200
+#define WORDS_MAX 200
 
 /* ---- the sink ---- */
 
@@ -105,75 +103,6 @@ static int on_size(struct sink *sink, uint64_t bytes, struct err *err)
 static const struct sink_ops sink_ops = {
     .event = on_event, .bytes = on_bytes, .size = on_size, .item = on_item};
 
-/* ---- the input ---- */
-
-static int same_id(const struct function *f, void *arg)
-{
-    const void **found = arg;
-
-    if (strcmp(f->id, found[0]) != 0)
-        return 0;
-    found[1] = f;
-    return 1;
-}
-
-const struct function *mcp_function(const char *id)
-{
-    const void *found[2] = {id, NULL};
-
-    (void)functions_each(same_id, found);
-    return found[1];
-}
-
-static void add_encoded(struct buf *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (strchr("-._~", c) || (c < 0x80 && isalnum(c)))
-            (void)buf_add(out, text, 1);
-        else
-            (void)buf_addf(out, "%%%02X", c);
-    }
-}
-
-static int take_param(struct mcp_row *row, const char *name, size_t len, json_t *params,
-                      struct buf *path)
-{
-    auto_free char *key = xstrndup(name, len);
-    const char *value = json_string_value(json_object_get(row->call.in, key));
-
-    if (!value || !*value || strlen(value) > PATH_PARAM_MAX)
-        return err_set(&row->err, ERR_INVALID, "%s is required: a string of 1 to %d bytes", key,
-                       PATH_PARAM_MAX);
-    (void)json_object_set_new(params, key, json_string(value));
-    add_encoded(path, value);
-    return 0;
-}
-
-/* What is in the path over REST is taken out of the input, and the path is made. */
-static int take_params(struct mcp_row *row, json_t *params)
-{
-    const char *at = row->function->route;
-    auto_buf struct buf path = {0};
-    int r = 0;
-
-    buf_init(&path, 64u << 10);
-    (void)buf_addf(&path, "/%s", row->call.about->prefix);
-    while (*at && r == 0) {
-        size_t len = strcspn(at + 1, "/");
-
-        (void)buf_add(&path, "/", 1);
-        if (at[1] == ':')
-            r = take_param(row, at + 2, len - 1, params, &path);
-        else
-            (void)buf_add(&path, at + 1, len);
-        at += 1 + len;
-    }
-    row->path = buf_steal(&path);
-    return r;
-}
-
 /* ---- life ---- */
 
 struct mcp_row *mcp_row_new(const struct mcp_face *face, struct mcp_op *op,
@@ -225,13 +154,9 @@ static int settle(struct mcp_row *row, int r)
 
 static int run(struct mcp_row *row)
 {
-    json_t *params = json_object();
-    int r = take_params(row, params);
-
-    if (r == 0)
-        r = input_check(row->call.in, row->function->fields, params, &row->err);
-    json_decref(params);
-    return r < 0 ? -1 : function_run(row->function, &row->call, &row->err);
+    if (input_take(row->function, row->call.about->prefix, row->call.in, &row->path, &row->err) < 0)
+        return -1;
+    return function_run(row->function, &row->call, &row->err);
 }
 
 int mcp_row_begin(struct mcp_row *row)

@@ -48,6 +48,6 @@ void mcp_server_free(struct mcp_server *s);
 const struct mcp_limits *mcp_server_limits(const struct mcp_server *s);
 
 /* One request at the endpoint. Where it comes from (Host, Origin), who sends it and whether it may
- * as often as it does has been looked at. rates: NULL = it may. */
-void mcp_handle(struct http_req *req, const struct caller *caller, struct rates *rates,
+ * as often as it does has been looked at. rates: NULL = it may. Always true: it is answered. */
+bool mcp_handle(struct http_req *req, const struct caller *caller, struct rates *rates,
                 const struct rate_state *rate, void *server);

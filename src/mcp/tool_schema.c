@@ -1,15 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "functions/schema.h"
 #include "mcp/face_internal.h"
 
 /* What tools take and give, from the rows of their functions. Clients hand these to models, many of
  * which do not follow references: so there are none. */
 
-#define REF_PREFIX  "#/components/schemas/"
-#define DEPTH_MAX   12
 #define BRIEF_LEVEL 2
 
 /* What a model has no use for: the face's own business, and forms of the same thing. */
@@ -21,53 +18,6 @@ static bool is_hidden(const char *name)
         if (strcmp(*h, name) == 0)
             return true;
     return false;
-}
-
-/* ---- references ---- */
-
-static json_t *resolved(const json_t *schema, const json_t *shapes, int depth);
-
-static json_t *of_ref(const json_t *schema, const json_t *shapes, int depth)
-{
-    const char *ref = json_string_value(json_object_get(schema, "$ref"));
-    json_t *whole = resolved(json_object_get(shapes, ref + strlen(REF_PREFIX)), shapes, depth + 1);
-    const json_t *words = json_object_get(schema, "description");
-
-    if (words)
-        (void)json_object_set(whole, "description", (json_t *)words);
-    return whole;
-}
-
-/* A new one, without references and examples. Of several forms a value has one, whichever word says
- * so: oneOf is not among the words that models' functions may be described with, anyOf is. */
-static json_t *resolved(const json_t *schema, const json_t *shapes, int depth)
-{
-    json_t *copy, *one;
-    const char *key;
-    size_t i;
-
-    if (depth > DEPTH_MAX) /* something that has itself in it: it can be anything there */
-        return json_object();
-    if (json_is_array(schema)) {
-        copy = json_array();
-        json_array_foreach(schema, i, one)
-        {
-            (void)json_array_append_new(copy, resolved(one, shapes, depth));
-        }
-        return copy;
-    }
-    if (!json_is_object(schema))
-        return json_deep_copy(schema);
-    if (json_is_string(json_object_get(schema, "$ref")))
-        return of_ref(schema, shapes, depth);
-    copy = json_object();
-    json_object_foreach((json_t *)schema, key, one)
-    {
-        if (strcmp(key, "examples") != 0 || !json_is_array(one))
-            (void)json_object_set_new(copy, strcmp(key, "oneOf") == 0 ? "anyOf" : key,
-                                      resolved(one, shapes, depth));
-    }
-    return copy;
 }
 
 /* ---- input ---- */
@@ -83,19 +33,6 @@ static void require(json_t *schema, const char *name)
     (void)json_array_append_new(required, json_string(name));
 }
 
-/* In a path it is encoded, and here it is not. */
-static json_t *param_schema(const struct field *param)
-{
-    static const char encoded[] = ", percent-encoded";
-    json_t *schema = field_schema(param);
-    size_t len = strlen(param->help);
-
-    if (str_ends(param->help, encoded))
-        (void)json_object_set_new(schema, "description",
-                                  json_stringn(param->help, len - strlen(encoded)));
-    return schema;
-}
-
 /* Those of the path first, since they say what it is about. */
 static void add_params(const struct function *f, bool required, json_t *schema)
 {
@@ -105,7 +42,7 @@ static void add_params(const struct function *f, bool required, json_t *schema)
         const struct field *param = path_param(at + 2, strcspn(at + 2, "/"));
 
         if (!json_object_get(properties, param->name)) {
-            (void)json_object_set_new(properties, param->name, param_schema(param));
+            (void)json_object_set_new(properties, param->name, path_param_schema(param));
             if (required)
                 require(schema, param->name);
         }
@@ -140,7 +77,7 @@ json_t *tool_input(const struct function *f, const struct function *with, const 
         add_fields(with, false, forced, schema);
         fields_collect(with->fields, shapes);
     }
-    whole = resolved(schema, shapes, 0);
+    whole = schema_whole(schema, shapes);
     json_decref(schema);
     json_decref(shapes);
     return whole;
@@ -193,7 +130,7 @@ static json_t *gives(const struct function *f)
     json_t *shapes = json_object(), *ref = shape_ref(shape), *schema;
 
     shape_collect(shape, shapes);
-    schema = resolved(ref, shapes, 0);
+    schema = schema_whole(ref, shapes);
     json_decref(ref);
     json_decref(shapes);
     if (f->answer == ANSWER_EVENTS)

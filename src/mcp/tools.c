@@ -76,7 +76,7 @@ void mcp_tools_make(struct mcp_face *face)
         t->look = &tool_looks[i];
         if (functions_each(find_tool, t) == 0)
             continue;
-        t->with = t->look->with ? mcp_function(t->look->with) : NULL;
+        t->with = t->look->with ? function_find(t->look->with) : NULL;
         t->forced = t->look->forced ? json_loads(t->look->forced, 0, NULL) : NULL;
         t->shown = show(face, t);
         made++;

@@ -255,7 +255,7 @@ int mcp_watch_begin(void *arg, struct mcp_op *op, struct mcp_subscription *sub, 
 
     if (!sandbox_uri_read(sub->uri, &sandbox, &path))
         return err_set(err, ERR_NOT_FOUND, "a URI is sandbox://ID or sandbox://ID/path");
-    f = mcp_function(*path ? "fs::watch" : "stream::events");
+    f = function_find(*path ? "fs::watch" : "stream::events");
     in = *path ? json_pack("{s:s, s:b}", "path", path, "anywhere", 1)
                : json_pack("{s:s}", "sandboxId", sandbox);
     params = *path ? json_pack("{s:s}", "sandboxId", sandbox) : json_object();

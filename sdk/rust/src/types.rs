@@ -3924,6 +3924,9 @@ pub struct SandboxConfig {
     /// Seconds without use until it is stopped.
     #[serde(rename = "idleTimeout", default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<i64>,
+    /// true: after idleTimeout it is removed, not stopped, as sandboxes of iii are.
+    #[serde(rename = "idleRemoves", default, skip_serializing_if = "Option::is_none")]
+    pub idle_removes: Option<bool>,
     /// MB.
     pub memory: i64,
     /// Cores.

@@ -207,6 +207,8 @@ export interface SandboxConfig {
   timeout: number;
   /** seconds without use until it is stopped */
   idleTimeout?: number;
+  /** true: after idleTimeout it is removed, not stopped, as sandboxes of iii are */
+  idleRemoves?: boolean;
   /** MB */
   memory: number;
   /** cores */

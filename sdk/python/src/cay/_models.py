@@ -219,6 +219,8 @@ class SandboxConfig(Model):
     """Seconds; 0 = it does not expire."""
     idle_timeout: Optional[int] = Field(None, alias="idleTimeout")
     """Seconds without use until it is stopped."""
+    idle_removes: Optional[bool] = Field(None, alias="idleRemoves")
+    """True: after idleTimeout it is removed, not stopped, as sandboxes of iii are."""
     memory: int = Field(default_factory=absent)
     """MB."""
     cpu: float = Field(default_factory=absent)

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "engine/exec.h"
+#include "engine/files.h"
+#include "functions/functions_internal.h"
+#include "functions/iii.h"
+
+/* Shared by the files that hold rows of iii. What iii_input() has left is what they get: the id of
+ * the sandbox is in `sandboxId`. */
+
+extern const struct function iii_sandbox_functions[], iii_exec_functions[], iii_file_functions[],
+    iii_run_functions[];
+
+#define III_ID_FIELD                                                                               \
+    {                                                                                              \
+        "sandbox_id", FIELD_STRING, .max = 64, .example = EXAMPLE_SANDBOX_UUID, .help = "a UUID"   \
+    }
+
+const struct iii_settings *iii_settings_of(const struct call *call);
+
+/* The code of iii for it: "S002". */
+const char *iii_code(const struct err *err);
+/* Leaves what is told beside the failure; returns -1. Takes fix. */
+int iii_fix(struct call *call, json_t *fix, const char *note);
+
+/* ---- what is asked for ---- */
+
+/* `env` as a list of K=V or as an object, as an object; an entry that has no '=' is dropped. -1:
+ * "bad_payload", or ERR_INVALID of a name that is none. *ret is the caller's, NULL when absent. */
+int iii_env(const json_t *env, json_t **ret, struct err *err);
+
+/* Where a path of the caller leads. *ret_path is what it refers to: free it after. */
+struct file_path iii_path(const char *path, const char *base, char **ret_path);
+
+/* Is it one of a file's, and no other's? ERR_INVALID and what the agent says of its files in the
+ * codes that have one of iii. Returns -1. */
+int iii_file_error(struct err *err);
+
+/* ---- sandboxes ---- */
+
+/* With the members of the input that a create has; env is what iii_env() gave. */
+int iii_create(struct call *call, const json_t *env, char ret_id[ID_SIZE], struct err *err);
+
+/* ---- commands ---- */
+
+#define III_STDIN_TEXT_MAX (4u << 20) /* more than the engine takes, which says so */
+
+/* What to run. Its words are the input's or its own. */
+struct iii_command {
+    char **argv;
+    json_t *env;
+    struct buf input;
+    struct exec_request req;
+};
+
+void iii_command_done(struct iii_command *c);
+#define auto_iii_command __attribute__((cleanup(iii_command_done)))
+/* argv NULL = as the input says. */
+int iii_command_read(struct call *call, char *const *argv, struct iii_command *ret,
+                     struct err *err);
+
+/* One that runs: takes a slot of the sandbox until it is freed, which ends it unless it is to go
+ * on. */
+struct iii_exec;
+
+int iii_exec_open(struct call *call, const char *id, const struct iii_command *c,
+                  struct iii_exec **ret, struct err *err);
+/* As the step of a task; at its end the answer is set, of which the texts are the exec's. */
+int iii_exec_step(struct iii_exec *x, struct call *call, struct err *err);
+void iii_exec_wait(struct iii_exec *x, struct task *t);
+void iii_exec_free(struct iii_exec *x);
