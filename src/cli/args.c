@@ -295,6 +295,11 @@ static int check_words(const struct args *args, struct err *err)
         return err_set(err, ERR_INVALID,
                        "%s needs more arguments: cay %s %.*s; see \"cay help %s\"", c->name,
                        c->name, (int)strcspn(c->usage, "\n"), c->usage, c->name);
+    if (args->n_words > c->words_max && c->apart)
+        return err_set(err, ERR_INVALID,
+                       "\"%.80s\" is one argument too many: the command stands after \"--\"; see "
+                       "\"cay help %s\"",
+                       args->words[c->words_max], c->name);
     if (args->n_words > c->words_max)
         return err_set(err, ERR_INVALID, "\"%s\" is one argument too many: see \"cay help %s\"",
                        args->words[c->words_max], c->name);
@@ -323,6 +328,11 @@ static int parse_one(struct args *args, int argc, char **argv, int *i, struct er
 {
     const struct command *command = args->command;
 
+    if (command->apart && strcmp(argv[*i], "--") == 0) {
+        take_rest(args, argc - *i, argv + *i);
+        *i = argc;
+        return 0;
+    }
     if (strcmp(argv[*i], "--") == 0) {
         while (++*i < argc && !(command->rest && args->n_words > 0))
             args->words[args->n_words++] = argv[*i];

@@ -107,7 +107,7 @@ static int run_command(const struct command *command, int argc, char **argv)
         ui_warn("%s", err.text);
         return STATUS_USAGE;
     }
-    if (args_has(&args, "help") || !command->run) {
+    if ((args_has(&args, "help") && !(command->own_help && args.n_words > 0)) || !command->run) {
         auto_buf struct buf text = {0};
 
         buf_init(&text, HELP_MAX);

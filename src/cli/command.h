@@ -32,6 +32,8 @@ struct command {
      * "sandbox..." for any number; NULL = nothing. */
     const char *offers;
     int (*run)(struct args *args); /* NULL: handled before this table is reached (serve) */
+    bool apart;    /* the command line stands behind "--" only, and flags anywhere before it */
+    bool own_help; /* --help behind a word is for it to answer */
 };
 
 /* The one table; ended by {0}. */
@@ -164,6 +166,14 @@ int cmd_forward(struct args *args);
 int cmd_mcp(struct args *args);
 int cmd_mcp_install(struct args *args);
 int cmd_mcp_uninstall(struct args *args);
+int cmd_sandbox_run(struct args *args);
+int cmd_sandbox_create(struct args *args);
+int cmd_sandbox_exec(struct args *args);
+int cmd_sandbox_list(struct args *args);
+int cmd_sandbox_stop(struct args *args);
+int cmd_sandbox_upload(struct args *args);
+int cmd_sandbox_download(struct args *args);
+int cmd_trigger(struct args *args);
 int cmd_doctor(struct args *args);
 int cmd_version(struct args *args);
 int cmd_completion(struct args *args);

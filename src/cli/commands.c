@@ -652,6 +652,62 @@ static const struct flag network_ls_flags[] = {
 
 static const struct flag volume_cp_flags[] = {QUIET_FLAG, {0}};
 
+/* ---- iii ---- */
+
+#define III_FLAGS                                                                                  \
+    {"address", 0, FLAG_TEXT, "HOST",                                                              \
+     "where the daemon, or an engine of iii, is (default 127.0.0.1)"},                             \
+    {                                                                                              \
+        "port", 0, FLAG_TEXT, "PORT", "its port for iii (default 49134)"                           \
+    }
+
+#define III_SPEC_FLAGS                                                                             \
+    {"cpus", 0, FLAG_COUNT, "N", "processors (default 1)"},                                        \
+        {"memory", 0, FLAG_MB, "MB", "memory (default 512)"},                                      \
+        {"network", 0, FLAG_BOOL, NULL, "let it reach the network (default: no)"},                 \
+        {"name", 0, FLAG_TEXT, "NAME", "label of the sandbox, for `cay sandbox list`"},            \
+        {"idle-timeout", 0, FLAG_COUNT, "SECONDS",                                                 \
+         "end it when nothing was done with it for so long (default: the daemon's)"},              \
+    {                                                                                              \
+        "env", 'e', FLAG_LIST, "K=V", "environment variable; K alone passes this shell's on",      \
+            .offers = "variable"                                                                   \
+    }
+
+#define III_EXEC_FLAGS                                                                             \
+    {"timeout", 0, FLAG_TEXT, "TIME", "end the command after this time: 30s, 5m, 500ms"},          \
+        {"workdir", 'w', FLAG_TEXT, "DIR", "where the command starts"},                            \
+        {"interactive", 'i', FLAG_BOOL, NULL, "pass standard input on, up to its end"}, RAW_FLAG,  \
+    {                                                                                              \
+        "json", 0, FLAG_BOOL, NULL, "print one object with the outputs, exit code and times"       \
+    }
+
+static const struct flag sandbox_run_flags[] = {III_SPEC_FLAGS, III_EXEC_FLAGS, III_FLAGS, {0}};
+static const struct flag sandbox_create_flags[] = {III_SPEC_FLAGS, JSON_FLAG, III_FLAGS, {0}};
+static const struct flag sandbox_exec_flags[] = {
+    III_EXEC_FLAGS,
+    {"env", 'e', FLAG_LIST, "K=V", "environment variable; K alone passes this shell's on",
+     .offers = "variable"},
+    III_FLAGS,
+    {0},
+};
+static const struct flag sandbox_list_flags[] = {
+    {"all", 0, FLAG_BOOL, NULL, "changes nothing; old scripts have it"}, JSON_FLAG, III_FLAGS, {0}};
+static const struct flag sandbox_stop_flags[] = {JSON_FLAG, III_FLAGS, {0}};
+static const struct flag sandbox_upload_flags[] = {
+    {"mode", 0, FLAG_TEXT, "MODE", "permissions of the file, in octal (default 0644)"},
+    {"parents", 0, FLAG_BOOL, NULL, "make the folders that it needs"},
+    JSON_FLAG,
+    III_FLAGS,
+    {0},
+};
+static const struct flag trigger_flags[] = {
+    {"json", 0, FLAG_TEXT, "JSON", "what to send; - is stdin; KEY=VALUE goes over it"},
+    {"namespace", 'n', FLAG_TEXT, "NAME", "where the function is (default: the engine's)"},
+    {"timeout-ms", 0, FLAG_COUNT, "MS", "how long to wait for the answer (default 30000)"},
+    III_FLAGS,
+    {0},
+};
+
 /* Those of daemon/flags.c that are for people. */
 #define VALUE(ID, name, value, help) {name, 0, FLAG_TEXT, value, help},
 #define SWITCH(ID, name, help)       {name, 0, FLAG_BOOL, NULL, help},
@@ -1284,6 +1340,15 @@ const struct command commands[] = {
      "Needs root. Settings are environment variables; `cay serve --help` lists them.",
      "cay serve\ncay serve --listen 127.0.0.1:4000 --data /srv/cay --run /run/cay2", serve_flags, 0,
      0, false, NULL, NULL},
+    {"worker", NULL, "[flags]", "run the daemon as the sandbox worker of an iii engine",
+     "What `cay serve --engine` does, at ws://127.0.0.1:49134 unless another is named, and "
+     "without\n"
+     "a port of its own unless --listen names one: callers are the engine's, and the API is at "
+     "the\n"
+     "unix socket. An engine that is started anew finds the sandboxes as they were. When another\n"
+     "worker has that place it ends with status 1, or waits for it with --standby.",
+     "cay worker\ncay worker --engine ws://engine.example:49134 --standby", serve_flags, 0, 0,
+     false, NULL, NULL},
     {"mcp", NULL, "[flags]",
      "give sandboxes to a model: the Model Context Protocol on stdin and stdout",
      "For programs that start this one and talk to it: assistants, editors, agents. They see the\n"
@@ -1303,6 +1368,50 @@ const struct command commands[] = {
      mcp_install_flags, 0, 1, false, "mcp-client", cmd_mcp_install},
     {"mcp uninstall", NULL, "[flags] CLIENT", "take it out of a client's settings again", NULL,
      "cay mcp uninstall claude", mcp_uninstall_flags, 1, 1, false, "mcp-client", cmd_mcp_uninstall},
+    {"sandbox run", NULL, "[flags] IMAGE -- COMMAND [ARGUMENT...]",
+     "iii: run a command in a new sandbox, and stop the sandbox",
+     "The commands below \"sandbox\" are those of iii, with its words, flags and exit statuses. "
+     "They\n"
+     "speak its protocol, so that they work with a cay daemon and with a genuine engine.\n"
+     "\n"
+     "The exit status is the command's, 124 when it took too long, 1 when it was not run. Ctrl-C\n"
+     "stops the sandbox too. CAY_TOKEN is sent as a bearer token; III_URL, or CAY_WS_HOST and\n"
+     "CAY_WS_PORT, say where to connect when no flag does. A program that is a link to cay and is\n"
+     "called iii has the same as \"iii sandbox\" and \"iii worker sandbox\".",
+     "cay sandbox run python -- python3 -c 'print(2 ** 10)'\n"
+     "cay sandbox run python --cpus 2 --memory 1G --timeout 5m -- python3 -V",
+     sandbox_run_flags, 1, 1, false, "image", cmd_sandbox_run, .apart = true},
+    {"sandbox create", NULL, "[flags] IMAGE", "iii: make a sandbox and print its id",
+     "It goes when it was stopped, or idle for too long.",
+     "SB=$(cay sandbox create python --idle-timeout 300)\n"
+     "cay sandbox create node --name web --network -e PORT=8080",
+     sandbox_create_flags, 1, 1, false, "image", cmd_sandbox_create},
+    {"sandbox exec", NULL, "[flags] ID -- COMMAND [ARGUMENT...]", "iii: run a command in a sandbox",
+     "Its output is shown when it is over. The exit status is the command's, 124 after --timeout.",
+     "cay sandbox exec \"$SB\" -- python3 -c 'print(2 + 2)'\n"
+     "echo hello | cay sandbox exec -i \"$SB\" --timeout 30s -- cat",
+     sandbox_exec_flags, 1, 1, false, NULL, cmd_sandbox_exec, .apart = true},
+    {"sandbox list", "sandbox ls", "[flags]", "iii: list sandboxes", NULL,
+     "cay sandbox list --json", sandbox_list_flags, 0, 0, false, NULL, cmd_sandbox_list},
+    {"sandbox stop", NULL, "[flags] ID", "iii: end a sandbox, with all that is in it", NULL,
+     "cay sandbox stop \"$SB\"", sandbox_stop_flags, 1, 1, false, NULL, cmd_sandbox_stop},
+    {"sandbox upload", NULL, "[flags] ID FILE|- PATH", "iii: put a file into a sandbox", NULL,
+     "cay sandbox upload \"$SB\" data.csv /tmp/data.csv\n"
+     "tar c . | cay sandbox upload --parents \"$SB\" - /srv/app.tar",
+     sandbox_upload_flags, 3, 3, false, NULL, cmd_sandbox_upload},
+    {"sandbox download", NULL, "[flags] ID PATH FILE|-", "iii: get a file out of a sandbox",
+     "The file appears whole or not at all.",
+     "cay sandbox download \"$SB\" /tmp/out.png .\ncay sandbox download \"$SB\" /etc/hosts -",
+     sandbox_stop_flags, 3, 3, false, NULL, cmd_sandbox_download},
+    {"trigger", NULL, "[flags] FUNCTION [KEY=VALUE...]",
+     "iii: call any function, and print what it gives",
+     "A VALUE that is JSON is sent as that, any other as a text. With --help behind FUNCTION, "
+     "what\n"
+     "it takes and gives is shown. An error is printed to stderr as it was told, as JSON.",
+     "cay trigger sandbox::list\n"
+     "cay trigger sandbox::create image=python memory_mb=256 --timeout-ms 300000\n"
+     "cay trigger sandbox::exec --help",
+     trigger_flags, 1, ANY, false, NULL, cmd_trigger, .own_help = true},
     {"doctor", NULL, "[flags] [ID]...",
      "check what this machine can do, and say what to do about the rest",
      "The exit status is 1 when something fails that cay cannot work without. With --repair, disks "

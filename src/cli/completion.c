@@ -104,7 +104,7 @@ static void want_argument(struct wanted *w, int n, char **words)
         bool has_value;
 
         if (!ended && strcmp(words[i], "--") == 0) {
-            if (w->command->rest)
+            if (w->command->rest || w->command->apart)
                 return;
             ended = true;
         } else if (!ended && words[i][0] == '-' && words[i][1]) {

@@ -89,7 +89,7 @@ static const struct word_hint word_hints[] = {
      "`cay rm ID` removes a sandbox, `cay rm --all` every one; `cay image prune` removes images"},
     {"system,system prune,df", "`cay image prune` removes images, `cay rm --all` sandboxes; `cay "
                                "doctor` looks at the machine"},
-    {"sandbox,sandboxes,container,containers,box,vm",
+    {"sandboxes,container,containers,box,vm",
      "commands for sandboxes stand alone: `cay ls`, `cay create`, `cay rm ID`"},
     {"spawn,new,launch,make,init", "`cay create` makes a sandbox, `cay run` one for a command"},
     {"checkpoint", "`cay snapshot create ID` keeps a sandbox's files as they are"},

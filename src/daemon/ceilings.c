@@ -36,6 +36,7 @@ int config_ceilings(struct daemon_config *c, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
         uint32_t *preset = (uint32_t *)((char *)c + pairs[i].preset_at);
         uint32_t ceiling = *(uint32_t *)((char *)c + pairs[i].ceiling_at);
+        const char *place = config_file_place(c, pairs[i].preset);
         double value = *preset / pairs[i].unit, most = ceiling / pairs[i].unit;
 
         if (!is_beyond(*preset, ceiling))
@@ -47,6 +48,9 @@ int config_ceilings(struct daemon_config *c, struct err *err)
             return err_set(err, ERR_INVALID,
                            "%s=%.10g is beyond %s=%.10g: raise the second, or lower the first",
                            pairs[i].preset, value, pairs[i].ceiling, most);
+        if (place && !config_lookup(pairs[i].other))
+            config_warn(c, xasprintf("%s %.10g is beyond %s=%.10g; going on with that", place,
+                                     value, pairs[i].ceiling, most));
         if (config_lookup(pairs[i].other))
             config_warn(c, xasprintf("%s=%.10g is beyond %s=%.10g; going on with that",
                                      pairs[i].other, value, pairs[i].ceiling, most));

@@ -1,12 +1,15 @@
 #include "daemon/config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -31,9 +34,15 @@ enum type {
     TYPE_PROFILES,
 };
 
+#define CONFIG_NOTHING                                                                             \
+    ((struct daemon_config){.ready_fd = -1, .parent_fd = -1, .link = {.lifeline_fd = -1}})
+
 /* Less would be no sandbox at all: its agent and the processes beside it count too. */
 #define TOTAL_MB_MIN   MEMORY_MB_MIN
 #define TOTAL_PIDS_MIN 32
+
+#define TEXT_(n) #n
+#define TEXT(n)  TEXT_(n)
 
 static const struct variable {
     const char *name, *other; /* other: the name it has in the contract, or NULL */
@@ -45,11 +54,17 @@ static const struct variable {
 } variables[] = {
     {"CAY_DATA", NULL, TYPE_STRING, AT(data), 0, 0, "/var/lib/cay", "folder of all state"},
     {"CAY_RUN", NULL, TYPE_STRING, AT(run), 0, 0, "/run/cay", "folder of sockets"},
+    {"CAY_CONFIG", NULL, TYPE_STRING, AT(config_path), 0, 0, NULL,
+     "file of settings of iii, as --config reads it"},
     {"CAY_REST_HOST", NULL, TYPE_STRING, AT(host), 0, 0, "127.0.0.1", "address to listen on"},
     {"CAY_REST_PORT", "III_REST_PORT", TYPE_U32, AT(port), 0, 65535, "3111",
      "port to listen on; 0 = a free one, written to <run>/port"},
     {"CAY_API_PREFIX", "III_API_PREFIX", TYPE_STRING, AT(prefix), 0, 0, "sandbox",
      "first part of every path"},
+    {"CAY_WS_HOST", NULL, TYPE_STRING, AT(ws_host), 0, 0, "127.0.0.1",
+     "address to listen on for clients and workers of iii"},
+    {"CAY_WS_PORT", NULL, TYPE_U32, AT(ws_port), 0, 65535, TEXT(WS_PORT_DEFAULT),
+     "port of it, at which iii's own engine is; 0 = none"},
     {"CAY_AUTH_TOKEN", "III_AUTH_TOKEN", TYPE_STRING, AT(token), 0, 0, NULL,
      "what clients send as \"Authorization: Bearer …\""},
     {"CAY_MAX_TOKENS", NULL, TYPE_U32, AT(max_tokens), 0, 100000, "1000",
@@ -243,6 +258,28 @@ static const struct variable {
      "seconds after which an MCP session that nobody uses is forgotten"},
     {"CAY_MCP_OUTPUT_MAX", NULL, TYPE_U32, AT(mcp_output), 1024, 16777216, "32768",
      "bytes that one MCP call gives; more is cut, and the answer says how to read on"},
+    {"CAY_ENGINE", "III_ENGINE_URL", TYPE_STRING, AT(link.url), 0, 0, NULL,
+     "be the worker of the iii engine there, ws://host:port, as --engine does; none by default"},
+    {"CAY_ENGINE_TOKEN", NULL, TYPE_STRING, AT(link.token), 0, 0, NULL,
+     "what that engine is sent as \"Authorization: Bearer …\""},
+    {"CAY_ENGINE_NAMESPACE", NULL, TYPE_STRING, AT(link.namespace), 0, 0, NULL,
+     "namespace of the engine that our functions are in; else its default"},
+    {"CAY_ENGINE_NAME", "III_WORKER_NAME", TYPE_STRING, AT(link.name), 0, 0, "iii-sandbox",
+     "name of the worker that we are for it"},
+    {"CAY_ENGINE_STRICT", NULL, TYPE_BOOL, AT(link.strict), 0, 0, "false",
+     "offer that engine the functions of iii's own worker only"},
+    {"CAY_ENGINE_STANDBY", NULL, TYPE_BOOL, AT(link.standby), 0, 0, "false",
+     "while another worker has our name or functions there, wait for it to go, as --standby does"},
+    {"CAY_III_IDLE", NULL, TYPE_U32, AT(iii.idle_s), 0, TIMEOUT_S_MAX, "300",
+     "seconds after which an idle sandbox of an iii client goes, if the client says nothing else; "
+     "0 "
+     "= it stays"},
+    {"CAY_III_SANDBOXES", NULL, TYPE_U32, AT(iii.sandboxes_max), 0, 20000, "0",
+     "how many sandboxes iii clients may have; 0 = as CAY_MAX_SANDBOXES"},
+    {"CAY_III_EXECS", NULL, TYPE_U32, AT(iii.execs_max), 1, 1024, "4",
+     "commands of iii clients that run at a time in one sandbox"},
+    {"CAY_III_EXEC_MS", NULL, TYPE_U32, AT(iii.exec_ms_max), 1, 86400000, "300000",
+     "milliseconds that a command of an iii client may run"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
 };
@@ -384,6 +421,19 @@ const char *config_lookup(const char *name)
     return text && *text ? text : NULL;
 }
 
+const char *config_preset(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+        if (strcmp(variables[i].name, name) == 0)
+            return variables[i].preset ? variables[i].preset : "";
+    return "";
+}
+
+const char *config_file_place(const struct daemon_config *c, const char *name)
+{
+    return json_string_value(json_object_get(json_object_get(c->file, name), "where"));
+}
+
 void config_warn(struct daemon_config *c, char *text)
 {
     c->warnings = strv_add(c->warnings, text);
@@ -406,9 +456,12 @@ static int set_other(struct daemon_config *c, const struct variable *v, const ch
 static int read_variable(struct daemon_config *c, const struct variable *v, struct err *err)
 {
     const char *text = config_lookup(v->name), *other = config_lookup(v->other);
+    const char *place = config_file_place(c, v->name);
 
     if (!text && other)
         return set_other(c, v, other, err);
+    if (!text && place)
+        return set_variable(c, v, place, json_text(json_object_get(c->file, v->name), "text"), err);
     if (!text)
         text = v->preset;
     return text ? set_variable(c, v, v->name, text, err) : 0;
@@ -495,20 +548,57 @@ static void check_otlp(struct daemon_config *c)
     c->otlp_endpoint = NULL;
 }
 
+/* For who runs it beside an engine: that is where calls come from. */
+static void fill_in_worker(struct daemon_config *c)
+{
+    if (c->link.worker && !c->link.url)
+        c->link.url = xstrdup("ws://127.0.0.1:49134");
+    if (c->link.worker && !c->listen_given && !config_lookup("CAY_REST_PORT") &&
+        !config_lookup("CAY_REST_HOST") && !config_lookup("III_REST_PORT"))
+        c->no_tcp = true;
+    /* Its port is the engine's. */
+    if (c->link.url && !c->ws_port_given)
+        c->ws_port = 0;
+}
+
+/* An engine that starts us hands us the reading end of a pipe, at whose end it is gone. Of a number
+ * that is something else, the pipe of some program above us was meant. */
+static void fill_in_lifeline(struct daemon_config *c)
+{
+    const char *text = config_lookup("III_LIFELINE_FD");
+    struct stat st;
+    uint64_t fd;
+
+    if (c->link.url && text && str_u64(text, &fd) == 0 && fd > 2 && fd <= INT_MAX &&
+        fstat((int)fd, &st) == 0 && S_ISFIFO(st.st_mode))
+        c->link.lifeline_fd = (int)fd;
+}
+
 static void fill_in(struct daemon_config *c)
 {
+    if (config_lookup("CAY_WS_PORT") || config_file_place(c, "CAY_WS_PORT"))
+        c->ws_port_given = true;
+    fill_in_worker(c);
+    fill_in_lifeline(c);
     check_otlp(c);
     if (!c->docker_config)
         c->docker_config = find_docker_config();
     /* The strict rule is that of iii workers, whose list is empty until someone fills it. */
     if (c->image_strict && !config_lookup("CAY_ALLOWED_IMAGES") &&
-        !config_lookup("III_ALLOWED_IMAGES"))
+        !config_lookup("III_ALLOWED_IMAGES") && !config_file_place(c, "CAY_ALLOWED_IMAGES"))
         c->allowed_images[0] = '\0';
 }
 
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
 {
-    *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
+    const char *file = config_flag_file(argc, argv);
+
+    *c = CONFIG_NOTHING;
+    c->link.worker = argc > 0 && strcmp(argv[0], "worker") == 0;
+    if (!file)
+        file = config_lookup("CAY_CONFIG");
+    if (file && config_yaml(c, file, !c->link.worker, &c->file, err) < 0)
+        return -1;
     if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
         return -1;
     fill_in(c);
@@ -528,14 +618,17 @@ void config_done(struct daemon_config *c)
         else if (variables[i].type == TYPE_LIST)
             strv_free(*(char ***)at);
     }
+    json_decref(c->file);
     strv_free(c->warnings);
     free(c->remove);
-    *c = (struct daemon_config){.ready_fd = -1, .parent_fd = -1};
+    *c = CONFIG_NOTHING;
 }
 
 void config_help(FILE *out)
 {
     config_help_flags(out);
+    (void)fprintf(out, "\nA flag wins over a variable that begins with CAY_, that over one with "
+                       "III_, that over the\nfile of --config, and that over the default.\n");
     (void)fprintf(
         out, "\nEnvironment (a value that does not parse stops the start; a number of an III_ name "
              "falls back to the default):\n");

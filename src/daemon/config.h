@@ -4,17 +4,34 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "functions/iii.h"
+
 struct err;
 
-/* What `cay serve` is told: environment first, then flags. */
+/* What `cay serve` is told: a file of settings of iii if there is one, then the environment, then
+ * flags. What comes later wins. */
 
 enum config_log_format { LOG_AS_TEXT, LOG_AS_JSON };
+
+/* Of the engine whose worker we are. */
+struct link_config {
+    bool worker;                    /* `cay worker`: that is what we are for */
+    char *url;                      /* NULL = there is none */
+    char *token, *name, *namespace; /* NULL = none */
+    bool strict, standby;
+    int lifeline_fd; /* that ends with the engine that started us; -1 = none */
+};
 
 struct daemon_config {
     char *data, *run;
     char *host;
     uint32_t port; /* 0 = any free one */
     char *prefix;
+    char *ws_host;
+    uint32_t ws_port;   /* of iii's protocol; 0 = none */
+    bool ws_port_given; /* somebody has set it: that it is taken is then no small thing */
+    struct iii_settings iii;
+    struct link_config link;
     bool network;                                       /* may sandboxes have one? */
     char *net_pool, *net_pool6, *net_ipv6, *net_uplink; /* NULL = as the gateway has it */
     char *net_nameservers;
@@ -61,11 +78,14 @@ struct daemon_config {
     uint32_t log_level; /* enum log_level */
     uint32_t log_format;
 
+    bool listen_given; /* on the command line */
     bool insecure, stop_sandboxes, no_tcp, replace, detach, openapi, help;
     int ready_fd, parent_fd; /* -1 = none */
     char *remove;            /* the folder that goes at the end; NULL = none */
 
-    char **warnings; /* what the environment has that is not as it was meant; NULL = nothing */
+    char *config_path; /* of the file of settings; NULL = none */
+    json_t *file;      /* what it says, as config_internal.h has it; NULL = nothing */
+    char **warnings;   /* what the environment has that is not as it was meant; NULL = nothing */
 };
 
 /* A value that does not parse fails and names the variable or flag: a daemon that guesses is worse

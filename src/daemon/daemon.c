@@ -22,6 +22,7 @@
 #include "daemon/launcher.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
+#include "daemon/worker_mode.h"
 #include "engine/engine.h"
 #include "engine/health.h"
 #include "engine/image_policy.h"
@@ -29,6 +30,7 @@
 #include "engine/network.h"
 #include "functions/function.h"
 #include "http/server.h"
+#include "iii/iii.h"
 #include "image/image.h"
 #include "mcp/face.h"
 #include "mcp/server.h"
@@ -59,7 +61,7 @@ struct daemon {
     char *socket_path, *port_path;
     struct launcher_keeper launcher;
     int launcher_fd, signal_fd;
-    int tcp_fd, unix_fd; /* the server has copies */
+    struct listeners at; /* the server has copies */
     gid_t socket_group;
     struct handover handover;
     struct heir heir;
@@ -78,6 +80,8 @@ struct daemon {
     struct rest *rest;
     struct mcp_face *mcp_face;
     struct mcp_server *mcp;
+    struct iii_hub *iii;
+    struct worker_mode worker;
     struct http_server *http;
 };
 
@@ -136,24 +140,25 @@ static int open_state(struct daemon *d, struct err *err)
     return image_store_open(d->data, worker, &d->images, err);
 }
 
-/* d->tcp_fd is -1, or what is listened on already, by one whose place we take or by ourselves. */
+/* d->at.tcp_fd is -1, or what is listened on already, by one whose place we take or by ourselves.
+ */
 static int open_tcp(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
     bool loopback, beyond = c->token || c->require_token || c->insecure;
     int same = 0;
 
-    if (d->tcp_fd >= 0 && !c->no_tcp)
-        same = listen_tcp_as(d->tcp_fd, c->host, c->port, beyond, &d->port, &loopback, err);
+    if (d->at.tcp_fd >= 0 && !c->no_tcp)
+        same = listen_tcp_as(d->at.tcp_fd, c->host, c->port, beyond, &d->port, &loopback, err);
     if (same < 0)
         return -1;
     if (same == 0)
-        close_fd(&d->tcp_fd);
+        close_fd(&d->at.tcp_fd);
     if (c->no_tcp)
         return 0;
     if (same == 0)
-        d->tcp_fd = listen_tcp(c->host, c->port, beyond, &d->port, &loopback, err);
-    if (d->tcp_fd < 0)
+        d->at.tcp_fd = listen_tcp(c->host, c->port, beyond, &d->port, &loopback, err);
+    if (d->at.tcp_fd < 0)
         return -1;
     if (!loopback && !c->token && !c->require_token)
         log_warn("LISTENING BEYOND THIS MACHINE WITHOUT A TOKEN: everyone who can reach the port "
@@ -162,15 +167,45 @@ static int open_tcp(struct daemon *d, struct err *err)
     return 0;
 }
 
+/* The same for iii's protocol. That its usual port is taken, by an engine or another daemon, is no
+ * reason not to start: unless somebody has named it. */
+static int open_ws(struct daemon *d, struct err *err)
+{
+    const struct daemon_config *c = &d->config;
+    bool wanted = c->ws_port && (!c->no_tcp || c->ws_port_given), loopback;
+    bool beyond = c->token || c->require_token || c->insecure;
+    uint32_t port;
+    int same = 0;
+
+    if (d->at.ws_fd >= 0 && wanted)
+        same = listen_tcp_as(d->at.ws_fd, c->ws_host, c->ws_port, beyond, &port, &loopback, err);
+    if (same < 0)
+        return -1;
+    if (same == 0)
+        close_fd(&d->at.ws_fd);
+    if (!wanted || same)
+        return 0;
+    d->at.ws_fd = listen_tcp(c->ws_host, c->ws_port, beyond, &port, &loopback, err);
+    if (d->at.ws_fd >= 0)
+        return 0;
+    if (c->ws_port_given || !err->code || strcmp(err->code, "address_in_use") != 0)
+        return -1;
+    log_warn("the port of iii's protocol is taken; going on without (CAY_WS_PORT sets another, 0 "
+             "none)",
+             "error", err->text);
+    *err = (struct err){0};
+    return 0;
+}
+
 static int open_unix(struct daemon *d, struct err *err)
 {
-    if (d->unix_fd >= 0) {
+    if (d->at.unix_fd >= 0) {
         free(d->socket_path);
         d->socket_path = listen_unix_path(d->run);
         return listen_unix_group(d->socket_path, d->socket_group, err);
     }
-    d->unix_fd = listen_unix(d->run, d->socket_group, &d->socket_path, err);
-    return d->unix_fd < 0 ? -1 : 0;
+    d->at.unix_fd = listen_unix(d->run, d->socket_group, &d->socket_path, err);
+    return d->at.unix_fd < 0 ? -1 : 0;
 }
 
 /* Only when all that can be looked at ahead is as it should be does the other one give up. */
@@ -182,9 +217,9 @@ static int take_over(struct daemon *d, struct err *err)
         return -1;
     if (d->heir.fd < 0)
         return 0;
-    d->unix_fd = steal_fd(d->heir.unix_fd);
-    d->tcp_fd = steal_fd(d->heir.tcp_fd);
-    if (open_tcp(d, err) < 0)
+    d->at = d->heir.listeners;
+    d->heir.listeners = NO_LISTENERS;
+    if (open_tcp(d, err) < 0 || open_ws(d, err) < 0)
         return -1;
     return heir_go(&d->heir, err);
 }
@@ -343,6 +378,15 @@ static char **allowed_hosts(const struct daemon_config *c)
     return hosts;
 }
 
+static void add_mount(struct daemon *d, struct rest_mount mount)
+{
+    struct rest_mount *m = d->rest_config.mounts;
+
+    while (m->path)
+        m++;
+    *m = mount;
+}
+
 /* Beside the REST face, which looks at where its requests come from and who sends them. */
 static void start_mcp(struct daemon *d)
 {
@@ -365,16 +409,60 @@ static void start_mcp(struct daemon *d)
     config.limits.output = c->mcp_output;
     d->mcp_face = mcp_face_new(&face);
     d->mcp = mcp_server_new(&config, mcp_face_providers(d->mcp_face));
-    d->rest_config.mount = (struct rest_mount){.path = "/mcp", .handle = mcp_handle, .arg = d->mcp};
+    add_mount(
+        d, (struct rest_mount){.face = "mcp", .path = "/mcp", .handle = mcp_handle, .arg = d->mcp});
+}
+
+/* For clients of iii, who come to a port of their own or to any of ours. */
+static void mount_iii(struct daemon *d)
+{
+    add_mount(d, (struct rest_mount){.face = "iii",
+                                     .path = "/",
+                                     .socket = true,
+                                     .handle = iii_handle_worker,
+                                     .arg = d->iii});
+    add_mount(d, (struct rest_mount){.face = "iii",
+                                     .path = "/otel",
+                                     .socket = true,
+                                     .handle = iii_handle_otel,
+                                     .arg = d->iii});
+    add_mount(d, (struct rest_mount){.face = "iii",
+                                     .path = "/ws/channels/",
+                                     .socket = true,
+                                     .open = true,
+                                     .handle = iii_door_channel,
+                                     .arg = d->iii});
+    add_mount(
+        d, (struct rest_mount){
+               .face = "iii", .path = "/", .last = true, .handle = iii_door_http, .arg = d->iii});
+}
+
+static int start_iii(struct daemon *d, struct err *err)
+{
+    struct iii_config config = {.engine = d->engine,
+                                .services = &d->services,
+                                .about = rest_about(d->rest),
+                                .memory = &d->memory,
+                                .streams = &d->streams};
+
+    if (!d->config.ws_port && !d->config.link.url)
+        return 0;
+    d->iii = iii_hub_new(&config);
+    if (d->config.ws_port)
+        mount_iii(d);
+    return iii_hub_start(d->iii, err);
+}
+
+/* The server gets a copy; of -1 nothing. */
+static int listen_at(struct daemon *d, int fd, bool is_tcp, struct err *err)
+{
+    return fd < 0 ? 0 : http_server_listen(d->http, fcntl(fd, F_DUPFD_CLOEXEC, 0), is_tcp, err);
 }
 
 static int start_http(struct daemon *d, struct err *err)
 {
     const struct daemon_config *c = &d->config;
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
-
-    int tcp_fd = d->tcp_fd < 0 ? -1 : fcntl(d->tcp_fd, F_DUPFD_CLOEXEC, 0);
-    int unix_fd = fcntl(d->unix_fd, F_DUPFD_CLOEXEC, 0);
 
     d->hosts = allowed_hosts(c);
     d->rest_config = (struct rest_config){
@@ -395,15 +483,17 @@ static int start_http(struct daemon *d, struct err *err)
         .boundary = d->runtime->ops->boundary,
         .memory = &d->memory,
         .streams = &d->streams,
+        .iii = &c->iii,
     };
     limits.memory = &d->memory;
     d->rest = rest_new(&d->rest_config, d->engine, &d->services);
     if (c->mcp)
         start_mcp(d);
-    d->http = http_server_new(&limits, rest_handle, d->rest);
-    if (tcp_fd >= 0 && http_server_listen(d->http, tcp_fd, true, err) < 0)
+    if (start_iii(d, err) < 0)
         return -1;
-    if (http_server_listen(d->http, unix_fd, false, err) < 0)
+    d->http = http_server_new(&limits, rest_handle, d->rest);
+    if (listen_at(d, d->at.tcp_fd, true, err) < 0 || listen_at(d, d->at.ws_fd, true, err) < 0 ||
+        listen_at(d, d->at.unix_fd, false, err) < 0)
         return -1;
     return http_server_start(d->http, err);
 }
@@ -476,13 +566,14 @@ static int set_up(struct daemon *d, struct err *err)
 static int start(struct daemon *d, struct err *err)
 {
     if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || take_over(d, err) < 0 ||
-        open_state(d, err) < 0 || open_tcp(d, err) < 0 || open_unix(d, err) < 0 ||
-        start_engine(d, err) < 0 || start_http(d, err) < 0)
+        open_state(d, err) < 0 || open_tcp(d, err) < 0 || open_ws(d, err) < 0 ||
+        open_unix(d, err) < 0 || start_engine(d, err) < 0 || start_http(d, err) < 0)
         return -1;
     /* Those of the one before us, or that we gave to one that did not come up. */
     take_all(d, &d->heir.conns);
     take_all(d, &d->handover.given);
-    if (handover_listen(&d->handover, d->run, err) < 0)
+    if (handover_listen(&d->handover, d->run, err) < 0 ||
+        worker_start(&d->worker, &d->config.link, d->iii, d->run, err) < 0)
         return -1;
     return write_port(d, err);
 }
@@ -569,6 +660,8 @@ static enum ending serve(struct daemon *d)
             {.fd = d->config.parent_fd, .events = POLLIN},
             {.fd = h->listen_fd, .events = POLLIN},
             {.fd = h->peer, .events = POLLIN},
+            {.fd = d->config.link.lifeline_fd, .events = POLLIN},
+            {.fd = d->worker.fatal_fd, .events = POLLIN},
         };
         int wait_ms = sooner(keeper_wait_ms(&d->launcher), handover_wait_ms(h));
         int n = poll(p, ARRAY_LEN(p), wait_ms);
@@ -583,10 +676,18 @@ static enum ending serve(struct daemon *d)
             log_info("stopping: the parent has gone");
             return END_STOP;
         }
+        if (n > 0 && p[5].revents && parent_gone(d->config.link.lifeline_fd)) {
+            log_info("stopping: the engine that started us has gone");
+            return END_STOP;
+        }
+        if (n > 0 && p[6].revents) {
+            log_error("the engine does not want this worker", "error", d->worker.why);
+            return END_BROKEN;
+        }
         if (n > 0 && p[4].revents && handover_hear(h) == HANDOVER_GO)
             return END_REPLACED;
         if (n > 0 && p[3].revents)
-            handover_accept(h, d->data, d->unix_fd, d->tcp_fd);
+            handover_accept(h, d->data, &d->at);
         if (handover_wait_ms(h) == 0)
             handover_drop_peer(h);
         if (n > 0 && p[1].revents)
@@ -617,13 +718,17 @@ static void stop_http(struct daemon *d, bool replaced)
 /* All but the sockets. With replaced, connections go to the one that takes over. */
 static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
 {
+    worker_stop(&d->worker);
     stop_http(d, replaced);
     mcp_server_free(d->mcp); /* its subscriptions use what is stopped below */
     mcp_face_free(d->mcp_face);
+    iii_hub_stop(d->iii);
     services_stop(&d->services);
     if (d->engine_runs)
         engine_stop(d->engine, stop_sandboxes);
     http_server_free(d->http);
+    worker_done(&d->worker);
+    iii_hub_free(d->iii);
     rest_free(d->rest);
     services_close(&d->services);
     engine_free(d->engine);
@@ -639,6 +744,7 @@ static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
     d->http = NULL;
     d->mcp = NULL;
     d->mcp_face = NULL;
+    d->iii = NULL;
     d->rest = NULL;
     d->engine = NULL;
     d->runtime = NULL;
@@ -669,8 +775,9 @@ static void let_go(struct daemon *d, bool ours, bool broken)
     if (broken && d->made_run)
         (void)rmdir(d->run); /* unless it is needed for what is in it */
     heir_done(&d->heir);
-    close_fd(&d->tcp_fd);
-    close_fd(&d->unix_fd);
+    close_fd(&d->at.tcp_fd);
+    close_fd(&d->at.ws_fd);
+    close_fd(&d->at.unix_fd);
     close_fd(&d->signal_fd);
     free(d->socket_path);
     free(d->port_path);
@@ -762,16 +869,16 @@ int daemon_main(int argc, char **argv)
 {
     struct daemon d = {.launcher = {.pidfd = -1},
                        .launcher_fd = -1,
+                       .worker = {.fatal_fd = -1},
                        .signal_fd = -1,
-                       .tcp_fd = -1,
-                       .unix_fd = -1,
+                       .at = NO_LISTENERS,
                        .handover = {.listen_fd = -1, .peer = -1},
-                       .heir = {.fd = -1, .pidfd = -1, .unix_fd = -1, .tcp_fd = -1}};
+                       .heir = {.fd = -1, .pidfd = -1, .listeners = NO_LISTENERS}};
     struct err err = {0};
     int status;
 
     if (config_read(&d.config, argc, argv, &err) < 0) {
-        (void)fprintf(stderr, "cay serve: %s\n", err.text);
+        (void)fprintf(stderr, "cay %s: %s\n", argv[0], err.text);
         status = 2;
     } else if (d.config.help) {
         config_help(stdout);

@@ -12,6 +12,7 @@
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
 #include "engine/image_policy.h"
+#include "http/websocket_client.h"
 #include "model/serve_flags.h"
 
 #define TOKEN_BYTES_MAX 1024
@@ -68,6 +69,19 @@ static int set_listen(struct daemon_config *c, const char *text, struct err *err
     free(c->host);
     c->host = xstrndup(text, len);
     c->port = (uint32_t)port;
+    c->listen_given = true;
+    return 0;
+}
+
+static int set_ws_port(struct daemon_config *c, const char *text, struct err *err)
+{
+    uint64_t port;
+
+    if (str_u64(text, &port) < 0 || port > 65535)
+        return err_set(err, ERR_INVALID, "--ws-port must be a port, or 0 for none, not \"%s\"",
+                       text);
+    c->ws_port = (uint32_t)port;
+    c->ws_port_given = true;
     return 0;
 }
 
@@ -102,6 +116,17 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
     switch (flag) {
     case FLAG_LISTEN:
         return set_listen(c, value, err);
+    case FLAG_CONFIG:
+        replace(&c->config_path, value);
+        return 0;
+    case FLAG_WS_PORT:
+        return set_ws_port(c, value, err);
+    case FLAG_ENGINE:
+        replace(&c->link.url, value);
+        return 0;
+    case FLAG_STANDBY:
+        c->link.standby = true;
+        return 0;
     case FLAG_DATA:
         replace(&c->data, value);
         return 0;
@@ -144,17 +169,40 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
     return err_set(err, ERR_INTERNAL, "a flag without a meaning");
 }
 
-int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err)
+static void fill_options(struct option options[ARRAY_LEN(flags) + 1])
 {
-    struct option options[ARRAY_LEN(flags) + 1] = {0};
-    int flag;
-
     for (size_t i = 0; i < ARRAY_LEN(flags); i++)
         options[i] = (struct option){.name = flags[i].name,
                                      .has_arg = flags[i].arg ? required_argument : no_argument,
                                      .val = (int)flags[i].flag};
+    options[ARRAY_LEN(flags)] = (struct option){0};
     optind = 0;
     opterr = 0;
+}
+
+/* What is wrong with other flags is found when they are read. */
+const char *config_flag_file(int argc, char **argv)
+{
+    struct option options[ARRAY_LEN(flags) + 1];
+    const char *file = NULL;
+    int flag;
+
+    fill_options(options);
+    while ((flag = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+        if (flag == 'h' || flag == FLAG_HELP)
+            return NULL;
+        if (flag == FLAG_CONFIG)
+            file = optarg;
+    }
+    return file;
+}
+
+int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err)
+{
+    struct option options[ARRAY_LEN(flags) + 1];
+    int flag;
+
+    fill_options(options);
     while ((flag = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
         if (flag == '?' || flag == ':')
             return err_set(err, ERR_INVALID, "%s: %s; see cay serve --help", argv[optind - 1],
@@ -253,6 +301,21 @@ static int check_remove(const struct daemon_config *c, struct err *err)
                    "--remove must hold --data and --run, and needs --stop-sandboxes");
 }
 
+static int check_link(const struct link_config *link, struct err *err)
+{
+    struct websocket_url url = {0};
+
+    if (link->url && websocket_url_parse(link->url, &url, err) < 0)
+        return err_wrap(err, "--engine");
+    websocket_url_done(&url);
+    if (link->token && !is_visible(link->token))
+        return err_set(err, ERR_INVALID,
+                       "CAY_ENGINE_TOKEN must be visible ASCII characters without spaces");
+    if (link->standby && !link->url)
+        return err_set(err, ERR_INVALID, "--standby needs the engine that it is about: --engine");
+    return 0;
+}
+
 int config_check(const struct daemon_config *c, struct err *err)
 {
     static const char letters[] =
@@ -285,7 +348,7 @@ int config_check(const struct daemon_config *c, struct err *err)
         return err_set(err, ERR_INVALID, "--detach and --ready-fd are two ways of saying the same");
     if (has(c->hosts, "*") && !c->token && !c->require_token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
-    if (check_binds(c, err) < 0 || check_remove(c, err) < 0)
+    if (check_link(&c->link, err) < 0 || check_binds(c, err) < 0 || check_remove(c, err) < 0)
         return -1;
     return check_images(c, err);
 }

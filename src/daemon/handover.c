@@ -23,16 +23,19 @@
 #define QUIET_S  60    /* so long the old one may be silent while it gives up */
 #define STUCK_S  5     /* so long a note may take to be sent */
 #define BACKLOG  4
-#define LISTENED 2 /* sockets */
+#define LISTENED 3 /* sockets */
+
+enum { LISTENS_TCP = 1 << 0, LISTENS_WS = 1 << 1 };
 
 enum note_kind { NOTE_LISTENERS = 1, NOTE_BUSY, NOTE_CONNECTION, NOTE_DONE, NOTE_GO, NOTE_SERVES };
 
 /* All of one size, so that a stream of them needs no framing. */
 struct note {
     uint32_t version, kind;
-    uint32_t is_tcp;   /* of a CONNECTION */
-    uint32_t reserved; /* 0 */
-    uint64_t dev, ino; /* of the data folder, with the LISTENERS */
+    uint32_t is_tcp;    /* of a CONNECTION */
+    uint32_t listeners; /* which sockets come with the LISTENERS, beside the first; a daemon that
+                         * has two says 0 */
+    uint64_t dev, ino;  /* of the data folder, with the LISTENERS */
 };
 
 static int send_note(int peer, struct note note, const int *fds, size_t n_fds)
@@ -104,10 +107,12 @@ int handover_listen(struct handover *h, const char *run, struct err *err)
     return 0;
 }
 
-void handover_accept(struct handover *h, const char *data, int unix_fd, int tcp_fd)
+void handover_accept(struct handover *h, const char *data, const struct listeners *listeners)
 {
     auto_close int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     struct note note = {.kind = NOTE_LISTENERS};
+    int fds[LISTENED] = {listeners->unix_fd};
+    size_t n = 1;
     struct stat st;
 
     if (fd < 0 || own_peer(fd) < 0 || stat(data, &st) < 0)
@@ -119,7 +124,15 @@ void handover_accept(struct handover *h, const char *data, int unix_fd, int tcp_
     }
     note.dev = st.st_dev;
     note.ino = st.st_ino;
-    if (send_note(fd, note, (const int[LISTENED]){unix_fd, tcp_fd}, tcp_fd >= 0 ? 2 : 1) < 0)
+    if (listeners->tcp_fd >= 0) {
+        note.listeners |= LISTENS_TCP;
+        fds[n++] = listeners->tcp_fd;
+    }
+    if (listeners->ws_fd >= 0) {
+        note.listeners |= LISTENS_WS;
+        fds[n++] = listeners->ws_fd;
+    }
+    if (send_note(fd, note, fds, n) < 0)
         return;
     h->peer = steal_fd(fd);
     h->until_ns = mono_ns() + ASK_MS * 1000000ll;
@@ -219,6 +232,18 @@ void handover_close(struct handover *h, bool unlink_path)
 
 /* ---- the new one ---- */
 
+static void take_listeners(struct heir *h, const struct note *note, const int *fds, size_t n_fds)
+{
+    uint32_t which = note->listeners ? note->listeners : LISTENS_TCP;
+    size_t at = 0;
+
+    h->listeners.unix_fd = fds[at++];
+    if ((which & LISTENS_TCP) && at < n_fds)
+        h->listeners.tcp_fd = fds[at++];
+    if ((which & LISTENS_WS) && at < n_fds)
+        h->listeners.ws_fd = fds[at++];
+}
+
 static int check_listeners(struct heir *h, const struct note *note, const int *fds, size_t n_fds,
                            const char *data, struct err *err)
 {
@@ -229,8 +254,7 @@ static int check_listeners(struct heir *h, const struct note *note, const int *f
                        "another daemon is replacing the one that runs; try again when it is done");
     if (note->kind != NOTE_LISTENERS || n_fds < 1)
         return err_set(err, ERR_CONFLICT, "the daemon that runs cannot be replaced by this one");
-    h->unix_fd = fds[0];
-    h->tcp_fd = n_fds > 1 ? fds[1] : -1;
+    take_listeners(h, note, fds, n_fds);
     if (stat(data, &st) < 0)
         return err_sys(err, errno, "look at %s", data);
     if (st.st_dev != note->dev || st.st_ino != note->ino)
@@ -245,7 +269,7 @@ static int check_listeners(struct heir *h, const struct note *note, const int *f
 int heir_join(struct heir *h, const char *run, const char *data, struct err *err)
 {
     auto_free char *path = xasprintf("%s/replace.sock", run);
-    int fds[LISTENED] = {-1, -1}, r;
+    int fds[LISTENED] = {-1, -1, -1}, r;
     struct note note = {0};
     size_t n = LISTENED;
     pid_t pid;
@@ -308,6 +332,7 @@ void heir_done(struct heir *h)
     conns_drop(&h->conns);
     close_fd(&h->fd);
     close_fd(&h->pidfd);
-    close_fd(&h->unix_fd);
-    close_fd(&h->tcp_fd);
+    close_fd(&h->listeners.unix_fd);
+    close_fd(&h->listeners.tcp_fd);
+    close_fd(&h->listeners.ws_fd);
 }

@@ -47,9 +47,16 @@ struct handover {
 enum handover_news { HANDOVER_NOTHING, HANDOVER_GO };
 
 int handover_listen(struct handover *h, const char *run, struct err *err);
-/* Somebody connects: gets the listening sockets (tcp_fd may be -1), or is told that another is at
- * it. */
-void handover_accept(struct handover *h, const char *data, int unix_fd, int tcp_fd);
+/* The sockets that are listened on; -1 = not at that. */
+struct listeners {
+    int unix_fd, tcp_fd;
+    int ws_fd; /* of iii's protocol */
+};
+
+#define NO_LISTENERS ((struct listeners){-1, -1, -1})
+
+/* Somebody connects: gets the listening sockets, or is told that another is at it. */
+void handover_accept(struct handover *h, const char *data, const struct listeners *listeners);
 enum handover_news handover_hear(struct handover *h);
 /* Until the peer has had time enough to say GO; -1 = there is none. */
 int handover_wait_ms(const struct handover *h);
@@ -67,7 +74,7 @@ void handover_close(struct handover *h, bool unlink_path);
 struct heir {
     int fd;    /* -1 = there was no daemon */
     int pidfd; /* of that daemon */
-    int unix_fd, tcp_fd;
+    struct listeners listeners;
     struct conns conns;
 };
 

@@ -4,7 +4,13 @@
  * them in its help, its manual page and its completions (cli/commands.c). VALUE(ID, name, value,
  * help) takes a value, SWITCH(ID, name, help) does not. */
 #define SERVE_FLAGS(VALUE, SWITCH)                                                                 \
+    VALUE(CONFIG, "config", "FILE",                                                                \
+          "read the settings of iii's engine, or of its worker iii-sandbox, from there")           \
     VALUE(LISTEN, "listen", "HOST:PORT", "instead of CAY_REST_HOST and CAY_REST_PORT")             \
+    VALUE(WS_PORT, "ws-port", "PORT", "instead of CAY_WS_PORT (49134); 0 = none")                  \
+    VALUE(ENGINE, "engine", "URL",                                                                 \
+          "be the worker of the iii engine at ws://host:port (CAY_ENGINE)")                        \
+    SWITCH(STANDBY, "standby", "while another worker has our place there, wait for it to go")      \
     VALUE(DATA, "data", "DIR", "instead of CAY_DATA (/var/lib/cay)")                               \
     VALUE(RUN, "run", "DIR", "instead of CAY_RUN (/run/cay)")                                      \
     VALUE(TOKEN_FILE, "token-file", "FILE", "read the token from there")                           \

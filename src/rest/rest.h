@@ -11,18 +11,28 @@ struct budget;
 struct caller;
 struct engine;
 struct http_req;
+struct iii_settings;
 struct services;
 
 /* The REST face of the engine. Everything here may be called from any thread. */
 
-/* Another face at a path of the same server. Where a request comes from, who sends it and how often
- * has been looked at when it is called; rates: NULL = the caller is not limited. */
+/* Another face on the same server. Where a request comes from, who sends it and how often has been
+ * looked at when it is called; rates: NULL = the caller is not limited. False = it is none of its,
+ * and nothing was answered. */
+typedef bool (*rest_handler)(struct http_req *req, const struct caller *caller, struct rates *rates,
+                             const struct rate_state *rate, void *arg);
+
 struct rest_mount {
-    const char *path; /* "/mcp" */
-    void (*handle)(struct http_req *req, const struct caller *caller, struct rates *rates,
-                   const struct rate_state *rate, void *arg);
+    const char *face; /* "mcp" */
+    const char *path; /* "/mcp"; with a '/' at its end and more in front of that also all below */
+    bool socket;      /* for requests to become a WebSocket only */
+    bool open;        /* it looks itself who may: the caller is nobody */
+    bool last;        /* for all that no route is for */
+    rest_handler handle;
     void *arg;
 };
+
+#define REST_MOUNTS_MAX 8
 
 struct rest_config {
     const char *prefix;        /* "sandbox": every route is below /sandbox */
@@ -37,10 +47,11 @@ struct rest_config {
     unsigned port; /* that is listened on; 0 = none */
     bool rate_enabled;
     struct rates_config rates;
-    const char *runtime, *boundary; /* what GET /info says about the walls */
-    struct budget *memory;          /* that input is taken from; NULL = no bound */
-    struct budget *streams;         /* that what is unsent of streams is taken from */
-    struct rest_mount mount;        /* its path NULL = there is none */
+    const char *runtime, *boundary;            /* what GET /info says about the walls */
+    struct budget *memory;                     /* that input is taken from; NULL = no bound */
+    struct budget *streams;                    /* that what is unsent of streams is taken from */
+    const struct iii_settings *iii;            /* for struct about; NULL = the defaults */
+    struct rest_mount mounts[REST_MOUNTS_MAX]; /* ended by one without a path */
 };
 
 /* Copies nothing: config and what it points to must outlive the face. */

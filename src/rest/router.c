@@ -31,6 +31,7 @@ struct rest *rest_new(const struct rest_config *config, struct engine *engine,
     rest->about = (struct about){.prefix = config->prefix,
                                  .runtime = config->runtime,
                                  .boundary = config->boundary,
+                                 .iii = config->iii,
                                  .open = config->port && !config->token && !config->require_token,
                                  .openapi = functions_openapi(config->prefix)};
     rest->auth = (struct auth_config){
@@ -144,23 +145,43 @@ static void refuse(const struct rest *rest, struct http_req *req, const struct c
     serve_error(req, err);
 }
 
-/* Another face's: that is who calls there, whoever it is. */
-static bool handle_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
-                         struct caller *caller)
+static bool is_below(const struct rest_mount *m, const char *path)
 {
-    const struct rest_mount *m = &rest->config->mount;
+    size_t len = strlen(m->path);
+
+    if (len > 1 && m->path[len - 1] == '/')
+        return strncmp(path, m->path, len) == 0;
+    return strcmp(path, m->path) == 0;
+}
+
+static bool enter_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
+                        const struct rest_mount *m)
+{
+    struct caller caller = {.face = m->face};
     struct rate_state rate = {0};
     struct err err = {0};
 
-    if (!m->path || strcmp(http_req_path(req), m->path) != 0)
-        return false;
-    caller->face = m->path + 1;
-    if (rest_identify(rest, from, caller, &err) < 0 ||
-        check_rate(rest, req, caller, &rate, &err) < 0)
-        refuse(rest, req, caller, "unknown", &err);
-    else
-        m->handle(req, caller, rate.limit > 0 ? rest->rates : NULL, &rate, m->arg);
-    return true;
+    (void)snprintf(caller.from, sizeof(caller.from), "%s", from->address);
+    if (!m->open && (rest_identify(rest, from, &caller, &err) < 0 ||
+                     check_rate(rest, req, &caller, &rate, &err) < 0)) {
+        refuse(rest, req, &caller, "unknown", &err);
+        return true;
+    }
+    return m->handle(req, &caller, rate.limit > 0 ? rest->rates : NULL, &rate, m->arg);
+}
+
+/* Another face's; last: of those that take what no route is for. */
+static bool handle_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
+                         bool last)
+{
+    for (const struct rest_mount *m = rest->config->mounts; m->path; m++) {
+        if (m->last != last || (!last && !is_below(m, http_req_path(req))) ||
+            (m->socket && !http_upgrade_asked(req, "websocket")))
+            continue;
+        if (enter_mount(rest, req, from, m))
+            return true;
+    }
+    return false;
 }
 
 static void handle(struct rest *rest, struct http_req *req)
@@ -186,10 +207,12 @@ static void handle(struct rest *rest, struct http_req *req)
         answer_preflight(req);
         return;
     }
-    if (reference_handle(rest, req) || handle_mount(rest, req, &from, &caller))
+    if (reference_handle(rest, req) || handle_mount(rest, req, &from, false))
         return;
     if (below)
         found = routes_find(rest->routes, http_req_method(req), below, &match);
+    if (found == ROUTE_UNKNOWN && handle_mount(rest, req, &from, true))
+        return;
     open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
     if (open)
         rest_identify_or_nobody(rest, &from, &caller);

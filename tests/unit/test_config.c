@@ -361,6 +361,27 @@ TEST(lists_are_split_at_commas_and_trimmed)
     CHECK_STR(config.origins[1], "http://b.example");
 }
 
+TEST(iii_has_the_port_and_the_bounds_of_its_own_engine)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.ws_host, "127.0.0.1");
+    CHECK_INT(config.ws_port, 49134);
+    CHECK(!config.ws_port_given);
+    CHECK_INT(config.iii.idle_s, 300);
+    CHECK_INT(config.iii.sandboxes_max, 0);
+    CHECK_INT(config.iii.execs_max, 4);
+    CHECK_INT(config.iii.exec_ms_max, 300000);
+    setenv("CAY_WS_PORT", "0", 1);
+    setenv("CAY_III_EXECS", "9", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.ws_port == 0 && config.ws_port_given);
+    CHECK_INT(config.iii.execs_max, 9);
+    CHECK_STR(READ("--ws-port", "7"), "ok");
+    CHECK(config.ws_port == 7 && config.ws_port_given);
+    CHECK_STR(READ("--ws-port", "x"), "--ws-port must be a port, or 0 for none, not \"x\"");
+}
+
 TEST(flags_win_over_the_environment)
 {
     clearenv();
@@ -403,6 +424,64 @@ TEST(a_token_file_loses_its_last_newline_and_must_not_be_empty)
     close(fd);
     unlink(path);
     CHECK(strstr(READ("--token-file", path), "No such file") != NULL);
+}
+
+#define READ_WORKER(...) read_with((char *[]){"worker", ##__VA_ARGS__, NULL})
+
+TEST(a_worker_has_an_engine_and_no_port_unless_it_is_asked)
+{
+    clearenv();
+    CHECK_STR(READ(), "ok");
+    CHECK(config.link.url == NULL && config.link.lifeline_fd == -1);
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK_STR(config.link.url, "ws://127.0.0.1:49134");
+    CHECK_STR(config.link.name, "iii-sandbox");
+    CHECK(config.no_tcp && config.ws_port == 0 && !config.link.standby);
+    CHECK_STR(READ_WORKER("--engine", "ws://[::1]:7/x", "--listen", "127.0.0.1:0", "--standby",
+                          "--ws-port", "8"),
+              "ok");
+    CHECK_STR(config.link.url, "ws://[::1]:7/x");
+    CHECK(!config.no_tcp && config.ws_port == 8 && config.link.standby);
+    setenv("III_ENGINE_URL", "ws://a:1", 1);
+    setenv("CAY_REST_PORT", "0", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.link.url, "ws://a:1");
+    CHECK(!config.no_tcp && config.ws_port == 0);
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK(!config.no_tcp);
+    setenv("CAY_ENGINE", "ws://b:1", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_STR(config.link.url, "ws://b:1");
+    config_done(&config);
+}
+
+TEST(an_engine_that_can_be_none_is_refused)
+{
+    clearenv();
+    CHECK(strstr(READ("--engine", "http://a"), "--engine"));
+    CHECK(strstr(READ("--engine", "wss://a"), "proxy"));
+    CHECK(strstr(READ("--standby"), "--engine"));
+    setenv("CAY_ENGINE_TOKEN", "a b", 1);
+    CHECK(strstr(READ("--engine", "ws://a"), "CAY_ENGINE_TOKEN"));
+}
+
+TEST(a_lifeline_is_a_pipe)
+{
+    auto_free char *number = NULL;
+    int fds[2];
+
+    clearenv();
+    CHECK_INT(pipe(fds), 0);
+    number = xasprintf("%d", fds[0]);
+    setenv("III_LIFELINE_FD", number, 1);
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK_INT(config.link.lifeline_fd, fds[0]);
+    CHECK_STR(READ(), "ok"); /* it is nobody's worker */
+    CHECK_INT(config.link.lifeline_fd, -1);
+    setenv("III_LIFELINE_FD", "999", 1);
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK_INT(config.link.lifeline_fd, -1);
+    config_done(&config);
 }
 
 static char *help_text(void)

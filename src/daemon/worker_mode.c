@@ -1,0 +1,65 @@
+#include "daemon/worker_mode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "daemon/config.h"
+#include "iii/link.h"
+
+#define DRAIN_MS 2000 /* an engine that ends us waits for three seconds */
+
+static void on_fatal(void *arg, const char *why)
+{
+    struct worker_mode *w = arg;
+
+    (void)snprintf(w->why, sizeof(w->why), "%s", why);
+    (void)eventfd_write(w->fatal_fd, 1);
+}
+
+int worker_start(struct worker_mode *w, const struct link_config *config, struct iii_hub *hub,
+                 const char *run, struct err *err)
+{
+    auto_free char *token = NULL;
+    char *headers[2] = {NULL, NULL};
+    struct iii_link_config link = {.url = config->url,
+                                   .headers = headers,
+                                   .name = config->name,
+                                   .namespace = config->namespace,
+                                   .isolation = getenv("III_ISOLATION"),
+                                   .strict = config->strict,
+                                   .standby = config->standby,
+                                   .memory_dir = run,
+                                   .on_fatal = on_fatal,
+                                   .arg = w};
+
+    if (!config->url)
+        return 0;
+    if (config->token) {
+        token = xasprintf("Authorization: Bearer %s", config->token);
+        headers[0] = token;
+    }
+    w->fatal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->fatal_fd < 0)
+        return err_sys(err, errno, "make an eventfd");
+    if (iii_link_new(hub, &link, &w->link, err) < 0)
+        return -1;
+    return iii_link_start(w->link, err);
+}
+
+void worker_stop(struct worker_mode *w)
+{
+    if (!w->link)
+        return;
+    iii_link_drain(w->link, DRAIN_MS);
+    iii_link_stop(w->link);
+}
+
+void worker_done(struct worker_mode *w)
+{
+    iii_link_free(steal_ptr(w->link));
+    close_fd(&w->fatal_fd);
+}

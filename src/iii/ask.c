@@ -1,0 +1,97 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "functions/function.h"
+#include "iii/iii_internal.h"
+#include "iii/registry.h"
+
+/* ---- who asks ---- */
+
+struct iii_asker *iii_asker_ref(struct iii_asker *a)
+{
+    atomic_fetch_add(&a->refs, 1);
+    return a;
+}
+
+void iii_asker_unref(struct iii_asker *a)
+{
+    if (a && atomic_fetch_sub(&a->refs, 1) == 1)
+        a->free(a);
+}
+
+static void asker_free(struct iii_asker *a)
+{
+    free(a);
+}
+
+struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
+                                const char *namespace)
+{
+    struct iii_asker *a = xcalloc(1, sizeof(*a));
+
+    atomic_init(&a->refs, 1);
+    a->caller = *caller;
+    a->caller.face = "iii";
+    a->rates = rates;
+    a->free = asker_free;
+    (void)snprintf(a->namespace, sizeof(a->namespace), "%s", namespace ? namespace : III_NAMESPACE);
+    return a;
+}
+
+json_t *iii_error(const char *code, const char *fmt, ...)
+{
+    char *text = NULL;
+    json_t *error;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0)
+        abort(); /* out of memory */
+    va_end(args);
+    error = json_pack("{s:s, s:s}", "code", code, "message", text);
+    free(text);
+    return error;
+}
+
+/* ---- asking ---- */
+
+static void ignore(void *arg, json_t *result, json_t *error)
+{
+    (void)arg;
+    (void)result;
+    (void)error;
+}
+
+static const struct function *find_row(const struct iii_question *q)
+{
+    const struct function *f;
+
+    if (q->namespace && strcmp(q->namespace, III_NAMESPACE) != 0)
+        return NULL;
+    f = iii_function(q->function_id);
+    return f ? f : function_find(q->function_id);
+}
+
+void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg)
+{
+    const struct function *f;
+    json_t *error;
+
+    if (!answered)
+        answered = ignore;
+    if (iii_engine_ask(hub, q, answered, arg))
+        return;
+    f = find_row(q);
+    if (f) {
+        iii_row_ask(hub, f, q, answered, arg);
+        return;
+    }
+    if (iii_registry_ask(hub->registry, q, answered, arg))
+        return;
+    error = iii_error("function_not_found", "Function %s not found", q->function_id);
+    answered(arg, NULL, error);
+    json_decref(error);
+}

@@ -1,0 +1,497 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "iii/registry_internal.h"
+#include "iii/wire.h"
+
+/* Functions that are called when something happens. The type of a binding is ours (triggers.c), or
+ * that of a client who provides it, who is sent the binding and calls the function himself; one
+ * that nobody provides waits, without a word, until somebody does. */
+
+#define BOUNDS_MAX 4096 /* of all */
+
+/* A type that a client provides. */
+struct iii_type {
+    char *namespace, *id, *description;
+    json_t *request, *call;
+    struct iii_peer *owner;
+    size_t bytes;
+    struct iii_type *next;
+};
+
+struct iii_bound {
+    struct iii_binding b; /* whose texts are its own, and whose id nobody else knows */
+    char *id;             /* as who made it calls it; others may call theirs the same */
+    char *type, *function_id, *namespace, *type_namespace; /* of the last NULL = any */
+    struct iii_peer *owner;                                /* NULL = it outlives connections */
+    struct iii_peer *provider; /* that was told; NULL = none: it waits, or the type is ours */
+    bool ours;
+    size_t bytes;
+    struct iii_bound *next;
+};
+
+/* ---- texts ---- */
+
+static char *register_text(const struct iii_bound *b)
+{
+    json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registertrigger", "id", b->id,
+                          "trigger_type", b->type, "function_id", b->function_id, "namespace",
+                          b->namespace);
+    char *text;
+
+    (void)json_object_set_new(m, "config", b->b.config ? json_incref(b->b.config) : json_object());
+    if (b->b.metadata)
+        (void)json_object_set(m, "metadata", b->b.metadata);
+    text = wire_text(m);
+    json_decref(m);
+    return text;
+}
+
+static char *unregister_text(const struct iii_bound *b)
+{
+    json_t *m = json_pack("{s:s, s:s, s:s}", "type", "unregistertrigger", "id", b->id,
+                          "trigger_type", b->type);
+    char *text = wire_text(m);
+
+    json_decref(m);
+    return text;
+}
+
+static char *result_text(const char *id, const char *type, const char *function_id, json_t *error)
+{
+    json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:O}", "type", "triggerregistrationresult", "id",
+                          id, "trigger_type", type, "function_id", function_id, "error", error);
+    char *text = wire_text(m);
+
+    json_decref(m);
+    return text;
+}
+
+/* ---- bindings; under the lock unless it says otherwise ---- */
+
+static struct iii_type *provider_of(const struct iii_registry *r, const struct iii_bound *b)
+{
+    const char *first = b->type_namespace ? b->type_namespace : b->namespace;
+    struct iii_type *other = NULL;
+
+    for (struct iii_type *t = r->types; t; t = t->next) {
+        if (strcmp(t->id, b->type) != 0)
+            continue;
+        if (strcmp(t->namespace, first) == 0)
+            return t;
+        if (!b->type_namespace && strcmp(t->namespace, III_NAMESPACE) == 0)
+            other = t;
+    }
+    return other;
+}
+
+static void bound_free(struct iii_bound *b)
+{
+    iii_asker_unref(b->b.asker);
+    if (b->provider)
+        iii_asker_unref(&b->provider->asker);
+    free(b->id);
+    free(b->type);
+    free(b->function_id);
+    free(b->namespace);
+    free(b->type_namespace);
+    json_decref(b->b.config);
+    json_decref(b->b.metadata);
+    free(b);
+}
+
+static void unlink_bound(struct iii_registry *r, struct iii_bound *b)
+{
+    struct iii_bound **at = &r->bounds;
+
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    b->next = NULL;
+    r->n_bounds--;
+    registry_give_bytes(r, b->owner, b->bytes);
+    if (b->owner)
+        b->owner->triggers--;
+}
+
+/* Not under the lock. */
+static void end_bound(struct iii_registry *r, struct iii_bound *b)
+{
+    if (b->ours)
+        iii_trigger_unbind(r->hub->triggers, b->b.id);
+    if (b->provider)
+        iii_peer_send(b->provider, unregister_text(b));
+    bound_free(b);
+}
+
+static struct iii_bound *find_bound(const struct iii_registry *r, const struct iii_peer *owner,
+                                    const char *id)
+{
+    for (struct iii_bound *b = r->bounds; b; b = b->next)
+        if (b->owner == owner && strcmp(b->id, id) == 0)
+            return b;
+    return NULL;
+}
+
+static struct iii_bound *bound_new(struct iii_peer *peer, struct iii_asker *asker, const json_t *m,
+                                   const char *id, size_t bytes)
+{
+    struct iii_bound *b = xcalloc(1, sizeof(*b));
+    const char *namespace = wire_name(m, "namespace", III_NAME_MAX);
+    const char *type_namespace = wire_name(m, "trigger_namespace", III_NAME_MAX);
+
+    iii_uuid_new(b->b.id);
+    b->id = xstrdup(id);
+    b->b.given_id = b->id;
+    b->type = xstrdup(json_text(m, "trigger_type"));
+    b->function_id = xstrdup(json_text(m, "function_id"));
+    b->namespace = xstrdup(namespace ? namespace : asker->namespace);
+    b->type_namespace = type_namespace ? xstrdup(type_namespace) : NULL;
+    b->b.type = b->type;
+    b->b.function_id = b->function_id;
+    b->b.namespace = b->namespace;
+    b->b.config = json_incref(wire_value(m, "config"));
+    b->b.metadata = json_incref(wire_value(m, "metadata"));
+    b->b.asker = iii_asker_ref(asker);
+    b->owner = peer;
+    b->ours = iii_trigger_is_ours(b->type);
+    b->bytes = bytes;
+    return b;
+}
+
+static int add_bound(struct iii_registry *r, struct iii_bound *b, char **ret_text,
+                     struct iii_peer **ret_provider, struct err *err)
+{
+    struct iii_type *t = b->ours ? NULL : provider_of(r, b);
+
+    if ((b->owner && (b->owner->forgotten || b->owner->triggers >= III_TRIGGERS_MAX)) ||
+        r->n_bounds >= BOUNDS_MAX || !registry_take_bytes(r, b->owner, b->bytes))
+        return err_code(err, ERR_LIMIT, "trigger_limit",
+                        "there are as many triggers as there may be, or they are too long");
+    if (t) {
+        b->provider = t->owner;
+        (void)iii_asker_ref(&t->owner->asker);
+        *ret_text = register_text(b);
+        *ret_provider = t->owner;
+        (void)iii_asker_ref(&t->owner->asker);
+    }
+    if (b->owner)
+        b->owner->triggers++;
+    r->n_bounds++;
+    b->next = r->bounds;
+    r->bounds = b;
+    return 0;
+}
+
+/* What is bound anew under the same id takes the place of what was. */
+static void drop_same(struct iii_registry *r, struct iii_peer *peer, const char *id)
+{
+    struct iii_bound *b;
+
+    (void)pthread_mutex_lock(&r->lock);
+    b = find_bound(r, peer, id);
+    if (b)
+        unlink_bound(r, b);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (b)
+        end_bound(r, b);
+}
+
+static int put_bound(struct iii_registry *r, struct iii_bound *b, struct err *err)
+{
+    struct iii_peer *provider = NULL;
+    auto_free char *text = NULL;
+    int x;
+
+    if (b->ours && iii_trigger_bind(r->hub->triggers, &b->b, err) < 0) {
+        bound_free(b);
+        return -1;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    x = add_bound(r, b, &text, &provider, err);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (x < 0)
+        end_bound(r, b);
+    if (provider) {
+        iii_peer_send(provider, steal_ptr(text));
+        iii_asker_unref(&provider->asker);
+    }
+    return x;
+}
+
+static int check_message(const json_t *m, struct err *err)
+{
+    if (!wire_name(m, "trigger_type", III_NAME_MAX) || !wire_name(m, "function_id", III_NAME_MAX))
+        return err_set(err, ERR_INVALID,
+                       "trigger_type and function_id must be strings of 1 to %d bytes",
+                       III_NAME_MAX);
+    return 0;
+}
+
+static void tell_refused(struct iii_peer *peer, const json_t *m, const struct err *err)
+{
+    json_t *error = iii_error("trigger_registration_failed", "%s", err->text);
+
+    iii_peer_send(peer, result_text(json_text(m, "id"), json_text(m, "trigger_type"),
+                                    json_text(m, "function_id"), error));
+    json_decref(error);
+}
+
+int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
+                      const json_t *m, size_t bytes, char ret_id[UUID_SIZE], struct err *err)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+    int x = check_message(m, err);
+
+    if (!peer)
+        iii_uuid_new(ret_id);
+    if (peer && !id)
+        return err_set(err, ERR_INVALID, "id must be a string of 1 to %d bytes", III_NAME_MAX);
+    if (x == 0 && peer && !registry_may(peer))
+        x = err_code(err, ERR_FORBIDDEN, "scope_missing", "this token may not bind triggers");
+    if (x == 0 && peer)
+        drop_same(r, peer, id);
+    if (x == 0)
+        x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), err);
+    if (x < 0 && peer)
+        tell_refused(peer, m, err);
+    return x;
+}
+
+bool iii_registry_unbind(struct iii_registry *r, struct iii_peer *peer, const char *id)
+{
+    struct iii_bound *b;
+
+    (void)pthread_mutex_lock(&r->lock);
+    b = find_bound(r, peer, id);
+    if (b)
+        unlink_bound(r, b);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (b)
+        end_bound(r, b);
+    return b;
+}
+
+void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
+{
+    json_t *error = wire_value(m, "error");
+    struct iii_bound *b = NULL, *next;
+    struct iii_peer *owner = NULL;
+    auto_free char *text = NULL;
+
+    if (!error || !wire_name(m, "id", III_NAME_MAX))
+        return;
+    (void)pthread_mutex_lock(&r->lock);
+    for (next = r->bounds; next && !b; next = next->next)
+        if (next->provider == peer && strcmp(next->id, json_text(m, "id")) == 0)
+            b = next;
+    if (b) {
+        unlink_bound(r, b);
+        text = result_text(b->id, b->type, b->function_id, error);
+        owner = b->owner;
+        if (owner)
+            (void)iii_asker_ref(&owner->asker);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (owner) {
+        iii_peer_send(owner, steal_ptr(text));
+        iii_asker_unref(&owner->asker);
+    }
+    if (b)
+        bound_free(b); /* the provider does not have it */
+}
+
+/* ---- types ---- */
+
+static void type_free(struct iii_registry *r, struct iii_type **at)
+{
+    struct iii_type *t = *at;
+
+    *at = t->next;
+    registry_give_bytes(r, t->owner, t->bytes);
+    t->owner->types--;
+    free(t->namespace);
+    free(t->id);
+    free(t->description);
+    json_decref(t->request);
+    json_decref(t->call);
+    free(t);
+}
+
+static struct iii_type **find_type(struct iii_registry *r, const char *namespace, const char *id)
+{
+    struct iii_type **at = &r->types;
+
+    while (*at && (strcmp((*at)->id, id) != 0 || strcmp((*at)->namespace, namespace) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Those that wait for it, or that another of that id had: the new provider is sent them. Under the
+ * lock, which is above that of a peer. */
+static void adopt(struct iii_registry *r, const struct iii_type *t)
+{
+    for (struct iii_bound *b = r->bounds; b; b = b->next) {
+        if (b->ours || b->provider || provider_of(r, b) != t)
+            continue;
+        b->provider = t->owner;
+        (void)iii_asker_ref(&t->owner->asker);
+        iii_peer_send(t->owner, register_text(b));
+    }
+}
+
+/* Its bindings wait again. */
+static void orphan(struct iii_registry *r, const struct iii_peer *provider, const char *id)
+{
+    for (struct iii_bound *b = r->bounds; b; b = b->next) {
+        if (b->provider != provider || (id && strcmp(b->type, id) != 0))
+            continue;
+        iii_asker_unref(&b->provider->asker);
+        b->provider = NULL;
+    }
+}
+
+static const char *type_namespace(const struct iii_peer *peer, const json_t *m)
+{
+    const char *namespace = wire_name(m, "namespace", III_NAME_MAX);
+
+    return namespace ? namespace : peer->asker.namespace;
+}
+
+void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
+                             size_t bytes)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+    struct iii_type **at, *t;
+
+    if (!id || !registry_may(peer) || iii_trigger_is_ours(id)) {
+        log_warn("a type of triggers is not registered", "id", id);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    at = find_type(r, type_namespace(peer, m), id);
+    if (*at && (*at)->owner == peer)
+        type_free(r, at);
+    if (!*find_type(r, type_namespace(peer, m), id) && !peer->forgotten &&
+        peer->types < III_TRIGGERS_MAX && registry_take_bytes(r, peer, bytes)) {
+        t = xcalloc(1, sizeof(*t));
+        *t = (struct iii_type){.namespace = xstrdup(type_namespace(peer, m)),
+                               .id = xstrdup(id),
+                               .description = xstrdup(json_text(m, "description")),
+                               .request = json_incref(wire_value(m, "trigger_request_format")),
+                               .call = json_incref(wire_value(m, "call_request_format")),
+                               .owner = peer,
+                               .bytes = bytes,
+                               .next = r->types};
+        r->types = t;
+        peer->types++;
+        adopt(r, t);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const char *id)
+{
+    struct iii_type **at;
+
+    (void)pthread_mutex_lock(&r->lock);
+    at = find_type(r, peer->asker.namespace, id);
+    if (*at && (*at)->owner == peer) {
+        orphan(r, peer, id);
+        type_free(r, at);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- the end of a connection ---- */
+
+struct iii_bound *bindings_forget(struct iii_registry *r, struct iii_peer *peer)
+{
+    struct iii_bound *gone = NULL, **end = &gone;
+
+    for (struct iii_type **at = &r->types; *at;) {
+        if ((*at)->owner == peer)
+            type_free(r, at);
+        else
+            at = &(*at)->next;
+    }
+    orphan(r, peer, NULL);
+    for (struct iii_bound *b = r->bounds, *next; b; b = next) {
+        next = b->next;
+        if (b->owner != peer)
+            continue;
+        unlink_bound(r, b);
+        *end = b;
+        end = &b->next;
+    }
+    return gone;
+}
+
+void bindings_tell(struct iii_registry *r, struct iii_bound *gone)
+{
+    while (gone) {
+        struct iii_bound *b = gone;
+
+        gone = b->next;
+        end_bound(r, b);
+    }
+}
+
+/* Those that outlived their connections. */
+void bindings_free(struct iii_registry *r)
+{
+    while (r->bounds) {
+        struct iii_bound *b = r->bounds;
+
+        r->bounds = b->next;
+        bound_free(b);
+    }
+}
+
+/* ---- introspection ---- */
+
+json_t *iii_registry_types(struct iii_registry *r)
+{
+    json_t *list = json_array();
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (const struct iii_type *t = r->types; t; t = t->next) {
+        json_t *o =
+            json_pack("{s:s, s:s, s:s, s:s}", "id", t->id, "description", t->description,
+                      "namespace", t->namespace, "worker_name",
+                      t->owner->about.name ? t->owner->about.name : t->owner->asker.worker_id);
+
+        if (t->request)
+            (void)json_object_set(o, "trigger_request_format", t->request);
+        if (t->call)
+            (void)json_object_set(o, "call_request_format", t->call);
+        (void)json_array_append_new(list, o);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return list;
+}
+
+json_t *iii_registry_bindings(struct iii_registry *r)
+{
+    json_t *list = json_array();
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (const struct iii_bound *b = r->bounds; b; b = b->next) {
+        json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "id", b->id, "trigger_type", b->type,
+                              "function_id", b->function_id, "namespace", b->namespace, "active",
+                              b->ours || b->provider);
+
+        (void)json_object_set_new(o, "config",
+                                  b->b.config ? json_incref(b->b.config) : json_object());
+        if (b->b.metadata)
+            (void)json_object_set(o, "metadata", b->b.metadata);
+        (void)json_array_append_new(list, o);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return list;
+}

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "iii/trigger_internal.h"
+
+/* Jobs in lanes, all in memory: a restart of the daemon loses them.
+ *
+ * A lane is a named queue of calls (the action `enqueue`), a topic's for one function (that
+ * bindings of `queue` and `durable:subscriber` share when it is the same function), or what a
+ * single binding is told. A job is one function that is to be called with one value: it is ready,
+ * put off until a time, asked for, or dead. What a job that fails comes to is its lane's to say.
+ *
+ * trigger_lane.c has both, trigger_ask.c asks, trigger_queue.c and trigger_dead.c are what callers
+ * see. All of it is under the lock of triggers. */
+
+#define JOB_DUMP (JSON_COMPACT | JSON_ENCODE_ANY)
+#define JOB_LOAD (JSON_DECODE_ANY | JSON_ALLOW_NUL)
+
+enum lane_kind { LANE_NAMED, LANE_TOPIC, LANE_OWN };
+enum job_state { JOB_READY, JOB_DELAYED, JOB_RUNS, JOB_DEAD, JOB_OVER };
+
+struct lane {
+    struct lane *prev, *next;
+    struct lane *next_active;
+    bool active;
+    enum lane_kind kind;
+    char *name;                    /* of the queue or the topic; "" of a binding's own */
+    char *function_id, *namespace; /* of a topic's */
+    struct bound *consumer;        /* of all but named ones; NULL = none now */
+    unsigned consumers;
+    int64_t alone_ns; /* since when it has none */
+    struct lane_rules rules;
+    struct job *first, *last; /* that are ready */
+    unsigned ready, delayed, running;
+    bool blocked; /* by one that failed, in a fifo */
+};
+
+struct job {
+    atomic_uint refs;
+    struct job *prev, *next; /* of where its state says; next also in the garbage */
+    enum job_state state;
+    struct lane *lane; /* NULL when it is over or dead */
+    char id[UUID_SIZE];
+    char *data; /* JSON; NULL = to be asked for */
+    char *who;  /* whose share of the memory it is of; NULL = it is ours */
+    size_t bytes;
+    unsigned attempts;
+    bool prepared; /* its condition holds, and data is there */
+    int64_t at_ns; /* until when it is put off, or since when it runs */
+
+    /* of calls in named queues */
+    struct iii_asker *asker;
+    char *function_id, *namespace, *metadata, *traceparent, *baggage;
+
+    /* of dead ones */
+    char *queue, *error;
+    int64_t failed_ms;
+};
+
+/* Takes the data: JSON, or NULL. */
+struct job *job_new(char *data);
+/* Out of whatever it is in; its lane stays its own. */
+void job_leave(struct iii_triggers *t, struct job *j);
+/* The end of it, which whoever still has it finds out. */
+void job_end(struct iii_triggers *t, struct job *j);
+/* Room for one more of a caller's: old dead letters make some. ERR_LIMIT "queue_full". */
+int job_take_room(struct iii_triggers *t, const char *who, size_t bytes, struct err *err);
+/* One that is in no list. ahead: before the others. */
+void job_ready(struct iii_triggers *t, struct job *j, bool ahead);
+/* Begins: it is among those that run. */
+void job_run(struct iii_triggers *t, struct job *j);
+void job_fail(struct iii_triggers *t, struct job *j, const char *error);
+
+struct lane *lane_new(struct iii_triggers *t, enum lane_kind kind, const char *name,
+                      const struct lane_rules *rules);
+/* function_id and namespace NULL = a named queue's. */
+struct lane *lane_find(const struct iii_triggers *t, const char *name, const char *function_id,
+                       const char *namespace);
+bool lane_can_run(const struct lane *l);
+/* If it can run, its turn comes. */
+void lane_arm(struct iii_triggers *t, struct lane *l);
+void lane_disarm(struct iii_triggers *t, struct lane *l);
+/* After something has left it: it goes if nobody needs it any more. */
+void lane_settle(struct iii_triggers *t, struct lane *l);
+
+extern const struct lane_rules queue_rules;

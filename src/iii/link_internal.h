@@ -1,0 +1,110 @@
+#pragma once
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "functions/pipe.h"
+#include "iii/iii_internal.h"
+#include "iii/link.h"
+
+struct function;
+struct websocket_client;
+
+/* What the files of the link share.
+ *
+ * 1. The thread of the link (link.c) alone has the main socket. Whoever has something to say puts
+ *    it into the outbox, under the lock, and wakes it.
+ * 2. A connection has a number. What was asked over one is answered over that one or not at all.
+ * 3. Channels have sockets of their own and a second thread (link_pipes.c), so that they neither
+ *    wait for the main socket, which may be dialled for long, nor keep it waiting. */
+
+#define LINK_DIAL_MS     10000
+#define LINK_ASK_MS      10000       /* for an answer of the engine */
+#define LINK_OUTBOX_MAX  (32u << 20) /* bytes that wait to be sent */
+#define LINK_MESSAGE_MAX (16u << 20) /* what an engine takes: a frame of tungstenite */
+#define LINK_PIPES_MAX   256
+#define LINK_PIPE_UNSENT (128u << 10) /* past it a writer waits */
+
+/* Something to say. */
+struct link_text {
+    struct link_text *next;
+    size_t len;
+    char text[];
+};
+
+/* Something that the engine was asked, by a thread that waits. */
+struct link_ask {
+    struct link_ask *next;
+    char id[UUID_SIZE];
+    uint64_t connection;
+    bool done;
+    json_t *result, *error; /* both NULL when the connection was lost */
+};
+
+struct iii_link {
+    struct iii_hub *hub;
+    struct iii_link_config config; /* its strings are ours */
+    char *base;                    /* of the addresses of channels */
+    struct iii_asker *asker;
+    json_t *offered; /* id → null: what we have registered */
+    struct link_pipes *pipes;
+    pthread_t thread;
+    bool runs;
+    int wake_fd, stop_fd; /* the second can be read once all is over, and stays so */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t told;  /* for who waits for an answer, or for the last call */
+    bool stops;
+    bool drains; /* nothing new is begun */
+    bool is_up;
+    uint64_t connection; /* its number; 0 = there is none */
+    struct link_text *first, **last;
+    size_t outbox;
+    bool sending; /* something has left the outbox, and not yet the machine */
+    struct link_ask *asks;
+    unsigned in_flight;
+    char worker_id[UUID_SIZE], token[UUID_SIZE]; /* "" = not told yet */
+
+    /* the thread's own: */
+    uint64_t connections;
+    struct websocket_client *client;
+    unsigned failures; /* to get a link that holds, one after the other */
+    bool registered;   /* a whole registration has gone through on this connection */
+    bool standing_by, told_standby;
+    char *fatal; /* why the engine does not want us; NULL = it does */
+};
+
+/* link_say.c: puts a text that is freed there into the outbox of that connection. False when that
+ * one is lost, or when too much waits. */
+bool link_say(struct iii_link *l, uint64_t connection, char *text);
+/* The next one, to be freed; NULL = there is none. */
+struct link_text *link_take_text(struct iii_link *l);
+/* Asks the engine, and waits: a new value, or NULL with err. */
+json_t *link_ask(struct iii_link *l, const char *function_id, json_t *data, struct err *err);
+/* It has answered. */
+void link_take_answer(struct iii_link *l, uint64_t connection, json_t *m);
+
+/* link_offer.c: says who we are and what we offer, as texts for the outbox. */
+char *link_reattach_text(const char *worker_id, const char *token);
+char *link_metadata_text(const struct iii_link_config *config);
+/* Each is told of once, in order. Fills l->offered at the first call. */
+void link_offer_each(struct iii_link *l, void (*each)(struct iii_link *l, char *text));
+
+/* link_calls.c: the engine calls one of ours; m is the message, weight as of iii_question. */
+void link_called(struct iii_link *l, uint64_t connection, json_t *m, size_t weight);
+/* Of a call of which no more is known than its id. */
+void link_refuse(struct iii_link *l, uint64_t connection, const char *id, const char *code,
+                 const char *why);
+
+/* link_pipes.c */
+struct link_pipes *link_pipes_new(struct iii_link *l);
+int link_pipes_start(struct link_pipes *all, struct err *err);
+/* Every stream ends; whoever has one finds that out. */
+void link_pipes_stop(struct link_pipes *all);
+void link_pipes_free(struct link_pipes *all);
+struct pipes *link_pipes_ops(struct link_pipes *all);
+unsigned link_pipes_count(struct link_pipes *all);

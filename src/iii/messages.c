@@ -1,0 +1,320 @@
+#include <string.h>
+
+#include "base/budget.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "functions/input.h"
+#include "functions/rates.h"
+#include "iii/registry.h"
+#include "iii/wire.h"
+
+/* What the messages of a client mean. What cannot be understood is dropped, as an engine does, but
+ * for a call whose id can be made out: its caller would wait for nothing. */
+
+#define WEIGHT_FREE (64u << 10) /* what the budget is not asked for */
+#define EARLY_MAX   (1u << 20)  /* bytes of registrations that wait for a namespace */
+#define TRACE_MAX   1024        /* of traceparent */
+#define BAGGAGE_MAX 8192
+
+/* ---- calls ---- */
+
+/* One that waits for its answer. */
+struct waiting {
+    struct iii_peer *peer; /* a reference of its asker */
+    char *invocation_id, *function_id, *traceparent, *baggage;
+};
+
+static void waiting_free(struct waiting *w)
+{
+    iii_asker_unref(&w->peer->asker);
+    free(w->invocation_id);
+    free(w->function_id);
+    free(w->traceparent);
+    free(w->baggage);
+    free(w);
+}
+
+static void on_answer(void *arg, json_t *result, json_t *error)
+{
+    struct waiting *w = arg;
+
+    iii_peer_send(w->peer, wire_result(w->invocation_id, w->function_id, result, error,
+                                       w->traceparent, w->baggage));
+    iii_peer_served(w->peer);
+    waiting_free(w);
+}
+
+static void nobody_listens(void *arg, json_t *result, json_t *error)
+{
+    struct iii_peer *peer = arg;
+
+    (void)result;
+    (void)error;
+    iii_peer_served(peer);
+    iii_asker_unref(&peer->asker);
+}
+
+static char *copy_of(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static struct waiting *waiting_new(struct iii_peer *peer, const char *id,
+                                   const struct iii_question *q)
+{
+    struct waiting *w = xcalloc(1, sizeof(*w));
+
+    (void)iii_asker_ref(&peer->asker);
+    w->peer = peer;
+    w->invocation_id = xstrdup(id);
+    w->function_id = xstrdup(q->function_id);
+    w->traceparent = copy_of(q->traceparent);
+    w->baggage = copy_of(q->baggage);
+    return w;
+}
+
+static void enqueue(struct iii_peer *peer, const struct iii_question *q, const json_t *action,
+                    iii_answered answered, void *arg)
+{
+    const char *queue = wire_name(action, "queue", III_NAME_MAX);
+    json_t *result = NULL, *error = NULL;
+    char receipt[UUID_SIZE];
+    struct err err = {0};
+
+    if (!queue)
+        error = iii_error("enqueue_error", "action.queue must be a string of 1 to %d bytes",
+                          III_NAME_MAX);
+    else if (iii_enqueue(peer->hub->triggers, queue, q, receipt, &err) < 0)
+        error = iii_error("enqueue_error", "%s", err.text);
+    else
+        result = json_pack("{s:s}", "messageReceiptId", receipt);
+    answered(arg, result, error);
+    json_decref(result);
+    json_decref(error);
+}
+
+/* NULL when it may be asked. */
+static json_t *why_not(struct iii_peer *peer, const json_t *m)
+{
+    const json_t *namespace = wire_value(m, "namespace");
+    const char *text = json_string_value(namespace);
+    struct rate_state state;
+    struct err err = {0};
+
+    if (namespace && (!text || strspn(text, " \t\r\n") == strlen(text)))
+        return iii_error("INVALID_NAMESPACE", "a namespace must be a string that is not blank");
+    if (peer->asker.rates &&
+        rates_take_caller(peer->asker.rates, peer->asker.caller.name, mono_ns(), &state, &err) < 0)
+        return iii_error("rate_limited", "%s", err.text);
+    return NULL;
+}
+
+static void ask(struct iii_peer *peer, const json_t *m, const struct iii_question *q,
+                const char *id)
+{
+    const json_t *action = wire_value(m, "action");
+    const char *kind = json_text(action, "type");
+    iii_answered answered = id ? on_answer : nobody_listens;
+    void *arg = id ? (void *)waiting_new(peer, id, q) : (void *)iii_asker_ref(&peer->asker);
+    json_t *error = why_not(peer, m);
+
+    atomic_fetch_add(&peer->in_flight, 1);
+    if (error)
+        answered(arg, NULL, error);
+    else if (strcmp(kind, "enqueue") == 0)
+        enqueue(peer, q, action, answered, arg);
+    else
+        iii_ask(peer->hub, q, answered, arg);
+    json_decref(error);
+}
+
+static void take_invoke(struct iii_peer *peer, json_t *m, size_t weight)
+{
+    const char *id = wire_name(m, "invocation_id", UUID_SIZE - 1);
+    bool is_void = strcmp(json_text(wire_value(m, "action"), "type"), "void") == 0;
+    struct iii_question q = {
+        .asker = &peer->asker,
+        .peer = peer,
+        .namespace = wire_name(m, "namespace", III_NAME_MAX),
+        .function_id = wire_name(m, "function_id", III_NAME_MAX),
+        .data = json_object_get(m, "data"),
+        .metadata = wire_value(m, "metadata"),
+        .traceparent = wire_name(m, "traceparent", TRACE_MAX),
+        .baggage = wire_name(m, "baggage", BAGGAGE_MAX),
+        .weight = weight,
+    };
+
+    if (!q.function_id || (wire_value(m, "invocation_id") && (!id || !iii_uuid_valid(id)))) {
+        log_debug("a call without a function or with an id that is no UUID is dropped", "worker",
+                  peer->asker.worker_id);
+        return;
+    }
+    ask(peer, m, &q, is_void ? NULL : id);
+}
+
+/* ---- registrations ---- */
+
+static void take_unregister(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+
+    (void)bytes;
+    if (id)
+        iii_registry_withdraw(peer->hub->registry, peer, id);
+}
+
+static void take_register(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    iii_registry_offer(peer->hub->registry, peer, m, bytes);
+}
+
+static void take_type(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    iii_registry_offer_type(peer->hub->registry, peer, m, bytes);
+}
+
+static void take_no_type(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+
+    (void)bytes;
+    if (id)
+        iii_registry_withdraw_type(peer->hub->registry, peer, id);
+}
+
+static void take_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    struct err err = {0};
+
+    (void)iii_registry_bind(peer->hub->registry, peer, &peer->asker, m, bytes, NULL, &err);
+}
+
+static void take_no_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+
+    (void)bytes;
+    if (id)
+        (void)iii_registry_unbind(peer->hub->registry, peer, id);
+}
+
+static void ignore(struct iii_peer *peer, json_t *m, size_t bytes)
+{
+    (void)peer;
+    (void)m;
+    (void)bytes;
+}
+
+/* What belongs to a namespace waits until that is known. */
+static const struct {
+    const char *type;
+    void (*take)(struct iii_peer *peer, json_t *m, size_t bytes);
+} registrations[] = {
+    {"registerfunction", take_register}, {"unregisterfunction", take_unregister},
+    {"registertriggertype", take_type},  {"unregistertriggertype", take_no_type},
+    {"registertrigger", take_trigger},   {"unregistertrigger", take_no_trigger},
+    {"registerservice", ignore},
+};
+
+static bool take_registration(struct iii_peer *peer, const char *type, json_t *m, size_t bytes)
+{
+    for (size_t i = 0; i < ARRAY_LEN(registrations); i++) {
+        if (strcmp(registrations[i].type, type) != 0)
+            continue;
+        if (!peer->early)
+            registrations[i].take(peer, m, bytes);
+        else if (peer->early_bytes + bytes <= EARLY_MAX)
+            (void)json_array_append(peer->early, m), peer->early_bytes += bytes;
+        else
+            iii_peer_replay(peer), registrations[i].take(peer, m, bytes);
+        return true;
+    }
+    return false;
+}
+
+void iii_peer_replay(struct iii_peer *peer)
+{
+    json_t *early = peer->early;
+
+    peer->early = NULL;
+    for (size_t i = 0; i < json_array_size(early); i++) {
+        json_t *m = json_array_get(early, i);
+        auto_free char *text = wire_text(m);
+
+        (void)take_registration(peer, json_text(m, "type"), m, strlen(text));
+    }
+    json_decref(early);
+}
+
+static void take_reattach(struct iii_peer *peer, const json_t *m)
+{
+    const char *id = wire_name(m, "previous_worker_id", UUID_SIZE - 1);
+    const char *token = wire_name(m, "reattach_token", UUID_SIZE - 1);
+    struct iii_peer *old = id ? iii_registry_reattach(peer->hub->registry, id, token) : NULL;
+
+    if (old && old != peer) {
+        iii_registry_forget(peer->hub->registry, old); /* what it has is free for its successor */
+        iii_peer_evict(old);
+    }
+    if (old)
+        iii_asker_unref(&old->asker);
+}
+
+/* ---- all of them ---- */
+
+static void dispatch(struct iii_peer *peer, json_t *m, size_t bytes, size_t weight)
+{
+    const char *type = json_text(m, "type");
+
+    if (strcmp(type, "invokefunction") == 0)
+        take_invoke(peer, m, weight);
+    else if (strcmp(type, "invocationresult") == 0)
+        iii_registry_answer(peer->hub->registry, peer, m);
+    else if (strcmp(type, "triggerregistrationresult") == 0)
+        iii_registry_bound(peer->hub->registry, peer, m);
+    else if (strcmp(type, "reattach") == 0)
+        take_reattach(peer, m);
+    else if (strcmp(type, "ping") == 0)
+        iii_peer_send(peer, xstrdup("{\"type\":\"pong\"}"));
+    else if (!take_registration(peer, type, m, bytes) && strcmp(type, "pong") != 0)
+        log_debug("a message of an unknown type is dropped", "type", type);
+}
+
+static void refuse(struct iii_peer *peer, const char *text, size_t len, const char *code,
+                   const char *why)
+{
+    json_t *error = iii_error(code, "%s", why);
+    char id[UUID_SIZE];
+
+    if (wire_find_id(text, len, id))
+        iii_peer_send(peer, wire_result(id, "", NULL, error, NULL, NULL));
+    else
+        log_debug("a message is dropped", "worker", peer->asker.worker_id, "because", why);
+    json_decref(error);
+}
+
+void iii_peer_take(struct iii_peer *peer, const char *text, size_t len)
+{
+    struct budget *memory = peer->hub->config.memory;
+    size_t weight = input_weight(text, len);
+    struct err err = {0};
+    json_t *m;
+
+    if (weight <= WEIGHT_FREE)
+        weight = 0;
+    if (weight && !budget_take(memory, weight)) {
+        refuse(peer, text, len, "invocation_error",
+               "the daemon holds as much of other callers' data as it may; send it again");
+        return;
+    }
+    m = input_parse(text, len, &err);
+    if (!m)
+        refuse(peer, text, len, "deserialization_error", err.text);
+    else if (json_is_object(m))
+        dispatch(peer, m, len, weight || len > WEIGHT_FREE ? weight + len : 0);
+    json_decref(m);
+    budget_give(memory, weight);
+}

@@ -1,0 +1,429 @@
+#include "iii/peer.h"
+
+#include <string.h>
+
+#include "base/budget.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "functions/callers.h"
+#include "functions/errors.h"
+#include "http/server.h"
+#include "http/websocket.h"
+#include "iii/registry.h"
+#include "iii/wire.h"
+
+#define AT_ONCE      64          /* messages; epoll tells of the rest */
+#define FREE_MESSAGE (64u << 10) /* what the budget is not asked for */
+#define UNSENT_MAX   (1u << 20)  /* past it nothing more of it is read */
+#define UNSENT_WORST (32u << 20) /* past it it is closed, whatever the budget has */
+#define EARLY_NS     (5 * 1000000000ll)
+#define OTEL_MAX     (1u << 20) /* bytes of a message of telemetry */
+
+/* ---- life ---- */
+
+static void drop_unsent(struct iii_peer *peer)
+{
+    while (peer->first) {
+        struct iii_unsent *u = peer->first;
+
+        peer->first = u->next;
+        free(u->text);
+        free(u);
+    }
+    peer->last = &peer->first;
+    peer->unsent = 0;
+}
+
+static void peer_free(struct iii_asker *asker)
+{
+    struct iii_peer *peer = (struct iii_peer *)asker;
+
+    drop_unsent(peer);
+    json_decref(peer->early);
+    (void)pthread_mutex_destroy(&peer->lock);
+    free(peer);
+}
+
+static struct iii_peer *peer_new(struct iii_hub *hub, struct http_req *req,
+                                 const struct caller *caller, struct rates *rates)
+{
+    struct iii_peer *peer = xcalloc(1, sizeof(*peer));
+
+    atomic_init(&peer->asker.refs, 1);
+    peer->asker.caller = *caller;
+    peer->asker.caller.face = "iii";
+    peer->asker.rates = rates;
+    peer->asker.free = peer_free;
+    (void)snprintf(peer->asker.namespace, sizeof(peer->asker.namespace), "%s", III_NAMESPACE);
+    iii_uuid_new(peer->asker.worker_id);
+    iii_uuid_new(peer->reattach_token);
+    (void)pthread_mutex_init(&peer->lock, NULL);
+    peer->hub = hub;
+    peer->req = req;
+    peer->intake.memory = hub->config.memory;
+    peer->last = &peer->first;
+    peer->early = json_array();
+    peer->early_ns = mono_ns() + EARLY_NS;
+    peer->token_ns = mono_ns() + CALLER_LIVE_NS;
+    return peer;
+}
+
+/* ---- to the client ---- */
+
+static bool reserve(struct iii_peer *peer, size_t len)
+{
+    struct budget *streams = peer->hub->config.streams;
+
+    if (peer->unsent + len > UNSENT_WORST ||
+        (streams && !budget_take_share(streams, peer->asker.caller.name, len)))
+        return false;
+    peer->reserved += len;
+    return true;
+}
+
+static void give_back(struct iii_peer *peer, size_t len)
+{
+    if (peer->hub->config.streams && len)
+        budget_give_share(peer->hub->config.streams, peer->asker.caller.name, len);
+    peer->reserved -= len;
+}
+
+static void queue(struct iii_peer *peer, char *text, size_t len)
+{
+    struct iii_unsent *u = xmalloc(sizeof(*u));
+
+    *u = (struct iii_unsent){.text = text, .len = len};
+    *peer->last = u;
+    peer->last = &u->next;
+    peer->unsent += len;
+}
+
+/* Now, without waking a worker; false when it must wait for its turn. */
+static bool tell(struct iii_peer *peer, const char *text, size_t len)
+{
+    if (peer->first || !http_tell_begin(peer->req))
+        return false;
+    (void)websocket_send(peer->ws, true, text, len);
+    if (http_tell_end(peer->req))
+        give_back(peer, len);
+    else
+        http_wake(peer->req); /* which also finds out if it has gone */
+    return true;
+}
+
+void iii_peer_send(struct iii_peer *peer, char *text)
+{
+    auto_free char *own = text;
+    size_t len = strlen(text);
+
+    (void)pthread_mutex_lock(&peer->lock);
+    if (peer->req && !peer->too_slow) {
+        if (!reserve(peer, len)) {
+            peer->too_slow = true;
+            http_wake(peer->req);
+        } else if (!tell(peer, text, len)) {
+            queue(peer, steal_ptr(own), len);
+            http_wake(peer->req);
+        }
+    }
+    (void)pthread_mutex_unlock(&peer->lock);
+}
+
+void iii_peer_evict(struct iii_peer *peer)
+{
+    (void)pthread_mutex_lock(&peer->lock);
+    peer->evicted = true;
+    if (peer->req)
+        http_wake(peer->req);
+    (void)pthread_mutex_unlock(&peer->lock);
+}
+
+void iii_peer_served(struct iii_peer *peer)
+{
+    atomic_fetch_sub(&peer->in_flight, 1);
+    (void)pthread_mutex_lock(&peer->lock);
+    if (peer->throttled && peer->req)
+        http_wake(peer->req);
+    peer->throttled = false;
+    (void)pthread_mutex_unlock(&peer->lock);
+}
+
+/* In a step: what waits, while the client takes it. */
+static void send_unsent(struct iii_peer *peer)
+{
+    (void)pthread_mutex_lock(&peer->lock);
+    while (peer->first && http_unsent(peer->req) == 0) {
+        struct iii_unsent *u = peer->first;
+
+        peer->first = u->next;
+        if (!peer->first)
+            peer->last = &peer->first;
+        peer->unsent -= u->len;
+        (void)websocket_send(peer->ws, true, u->text, u->len);
+        free(u->text);
+        free(u);
+    }
+    if (http_unsent(peer->req) == 0)
+        give_back(peer, peer->reserved - peer->unsent);
+    (void)pthread_mutex_unlock(&peer->lock);
+}
+
+/* ---- from the client ---- */
+
+static bool has_room(void *arg, size_t bytes)
+{
+    struct iii_intake *in = arg;
+
+    if (bytes <= FREE_MESSAGE || bytes <= in->held)
+        return true;
+    if (!budget_take(in->memory, bytes - in->held))
+        return false;
+    in->held = bytes;
+    return true;
+}
+
+static void give_room(struct iii_intake *in)
+{
+    budget_give(in->memory, in->held);
+    in->held = 0;
+}
+
+static bool may_read(struct iii_peer *peer)
+{
+    bool may;
+
+    if (peer->refused)
+        return false;
+    (void)pthread_mutex_lock(&peer->lock);
+    peer->throttled = atomic_load(&peer->in_flight) >= III_IN_FLIGHT_MAX;
+    may = !peer->throttled && peer->unsent < UNSENT_MAX;
+    (void)pthread_mutex_unlock(&peer->lock);
+    return may;
+}
+
+/* Telemetry of clients comes as bytes, with four letters first; nobody here wants it. What else is
+ * binary is a message too. */
+static bool is_telemetry(const struct websocket_message *m)
+{
+    static const char *const marks[] = {"OTLP", "MTRC", "LOGS"};
+
+    for (size_t i = 0; i < ARRAY_LEN(marks) && !m->is_text && m->len >= 4; i++)
+        if (memcmp(m->data, marks[i], 4) == 0)
+            return true;
+    return false;
+}
+
+/* False when there will be nothing any more. */
+static bool read_messages(struct iii_peer *peer)
+{
+    struct websocket_message m;
+
+    for (int i = 0; i < AT_ONCE && may_read(peer); i++) {
+        int r = websocket_next(peer->ws, &m);
+
+        if (r <= 0)
+            return r == 0;
+        if (!is_telemetry(&m))
+            iii_peer_take(peer, m.data, m.len);
+        give_room(&peer->intake);
+    }
+    return true;
+}
+
+/* ---- the connection ---- */
+
+static const char *why_over(struct iii_peer *peer, unsigned *ret_code)
+{
+    const char *why = NULL;
+
+    (void)pthread_mutex_lock(&peer->lock);
+    *ret_code = WEBSOCKET_NORMAL;
+    if (peer->evicted)
+        why = "another connection has taken its place";
+    else if (peer->too_slow)
+        why = "it does not take what is sent", *ret_code = WEBSOCKET_TOO_SLOW;
+    (void)pthread_mutex_unlock(&peer->lock);
+    if (!why && mono_ns() >= peer->token_ns) {
+        peer->token_ns = mono_ns() + CALLER_LIVE_NS;
+        if (!caller_token_live(peer->hub->config.services, peer->asker.caller.token_id))
+            why = "its token has ended", *ret_code = WEBSOCKET_POLICY;
+    }
+    return why;
+}
+
+/* Of one that is over: nobody sends to it any more. */
+static void leave(struct iii_peer *peer)
+{
+    atomic_store(&peer->asker.gone, true);
+    (void)pthread_mutex_lock(&peer->lock);
+    peer->req = NULL;
+    drop_unsent(peer);
+    give_back(peer, peer->reserved);
+    (void)pthread_mutex_unlock(&peer->lock);
+    give_room(&peer->intake);
+    websocket_free(peer->ws);
+    peer->ws = NULL;
+    iii_registry_forget(peer->hub->registry, peer);
+    iii_rows_wake(peer->hub, &peer->asker);
+    iii_asker_unref(&peer->asker);
+}
+
+static void set_wait(struct iii_peer *peer, struct http_wait *wait)
+{
+    int64_t until = websocket_ping_ns(peer->ws);
+    bool may;
+
+    if (peer->early && peer->early_ns < until)
+        until = peer->early_ns;
+    if (peer->asker.caller.token_id[0] && peer->token_ns < until)
+        until = peer->token_ns;
+    may = may_read(peer);
+    if (may && websocket_has_message(peer->ws))
+        until = 1; /* at once */
+    *wait =
+        (struct http_wait){.fd = -1, .input = may && websocket_takes(peer->ws), .until_ns = until};
+}
+
+static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    struct iii_peer *peer = arg;
+    unsigned code = WEBSOCKET_RESTART;
+    const char *why = news & HTTP_DRAIN ? "the daemon ends" : why_over(peer, &code);
+
+    if (!(news & HTTP_GONE) && !why) {
+        send_unsent(peer);
+        if (peer->early && mono_ns() >= peer->early_ns)
+            iii_peer_replay(peer);
+        if (read_messages(peer) && !websocket_is_closed(peer->ws) &&
+            websocket_keep_alive(peer->ws, may_read(peer)) == 0) {
+            send_unsent(peer);
+            if (!peer->refused) {
+                set_wait(peer, wait);
+                return true;
+            }
+            why = "another worker has that name";
+            code = WEBSOCKET_POLICY;
+        }
+    }
+    /* One that takes nothing would not take that either. */
+    if (!(news & HTTP_GONE) && why && http_unsent(req) == 0)
+        websocket_close(peer->ws, code, why);
+    leave(peer);
+    return false;
+}
+
+static void refuse(struct http_req *req, const struct err *err)
+{
+    json_t *body = error_told(err, http_req_method(req), http_req_path(req));
+    auto_free char *text = json_dumps(body, JSON_COMPACT);
+
+    if (err->code && strcmp(err->code, "upgrade_required") == 0)
+        http_reply_header(req, "Upgrade", "websocket");
+    http_reply(req, error_status(err->kind), "application/json", text, strlen(text));
+    json_decref(body);
+}
+
+/* The handshake; NULL when it was refused. */
+static struct websocket *accept_socket(struct http_req *req, size_t message_max)
+{
+    struct err err = {0};
+
+    if (websocket_check(req, &err) < 0 || http_seat_take(req, &err) < 0) {
+        refuse(req, &err);
+        return NULL;
+    }
+    return websocket_accept(req, http_req_header(req, "Sec-WebSocket-Key"), NULL, message_max);
+}
+
+bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct rates *rates,
+                       const struct rate_state *rate, void *arg)
+{
+    struct iii_hub *hub = arg;
+    struct websocket *ws = accept_socket(req, III_MESSAGE_MAX);
+    auto_free char *hello = NULL;
+    struct http_wait wait;
+    struct iii_peer *peer;
+    struct err err = {0};
+
+    (void)rate;
+    if (!ws)
+        return true;
+    peer = peer_new(hub, req, caller, rates);
+    peer->ws = ws;
+    websocket_set_room(ws, has_room, &peer->intake);
+    hello = wire_worker_registered(peer->asker.worker_id, peer->reattach_token);
+    (void)websocket_send(ws, true, hello, strlen(hello));
+    iii_registry_join(hub->registry, peer);
+    wait = (struct http_wait){.fd = -1, .input = true, .until_ns = websocket_ping_ns(ws)};
+    if (http_park(req, &wait, on_news, peer, &err) < 0)
+        leave(peer);
+    return true;
+}
+
+/* ---- telemetry ---- */
+
+struct otel {
+    struct iii_hub *hub;
+    struct websocket *ws;
+    struct iii_intake intake;
+    char token_id[ID_SIZE];
+};
+
+static void otel_free(struct otel *o)
+{
+    give_room(&o->intake);
+    websocket_free(o->ws);
+    free(o);
+}
+
+static bool on_otel(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    struct otel *o = arg;
+    struct websocket_message m;
+    int r = 1;
+
+    for (int i = 0; i < AT_ONCE && r > 0; i++) {
+        r = websocket_next(o->ws, &m);
+        if (r > 0)
+            give_room(&o->intake);
+    }
+    if ((news & HTTP_DRAIN) && http_unsent(req) == 0)
+        websocket_close(o->ws, WEBSOCKET_RESTART, "the daemon ends");
+    if ((news & (HTTP_GONE | HTTP_DRAIN)) || r < 0 || websocket_keep_alive(o->ws, true) < 0 ||
+        !caller_token_live(o->hub->config.services, o->token_id)) {
+        otel_free(o);
+        return false;
+    }
+    *wait = (struct http_wait){.fd = -1,
+                               .input = websocket_takes(o->ws),
+                               .until_ns = r > 0 ? 1 : websocket_ping_ns(o->ws)};
+    return true;
+}
+
+/* Clients send what they measured of themselves here, and expect no answer; it is thrown away. A
+ * door that is not there they would try again for ever. */
+bool iii_handle_otel(struct http_req *req, const struct caller *caller, struct rates *rates,
+                     const struct rate_state *rate, void *arg)
+{
+    struct websocket *ws = accept_socket(req, OTEL_MAX);
+    struct http_wait wait;
+    struct err err = {0};
+    struct otel *o;
+
+    (void)rates;
+    (void)rate;
+    if (!ws)
+        return true;
+    o = xcalloc(1, sizeof(*o));
+    o->hub = arg;
+    o->ws = ws;
+    o->intake.memory = o->hub->config.memory;
+    websocket_set_room(ws, has_room, &o->intake);
+    (void)snprintf(o->token_id, sizeof(o->token_id), "%s", caller->token_id);
+    wait = (struct http_wait){.fd = -1, .input = true, .until_ns = websocket_ping_ns(ws)};
+    if (http_park(req, &wait, on_otel, o, &err) < 0)
+        otel_free(o);
+    return true;
+}

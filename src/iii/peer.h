@@ -1,0 +1,88 @@
+#pragma once
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iii/iii_internal.h"
+
+/* A client that is connected: a WebSocket at "/", parked in the HTTP server. Its messages are read
+ * by whichever worker the server wakes; any thread sends to it.
+ *
+ * Who has a reference of its asker has it; it is freed when the last has let go, the connection may
+ * be gone long before. Locks: that of the hub before that of a peer; with the latter only what is
+ * sent is touched. */
+
+struct http_req;
+struct websocket;
+
+struct iii_unsent {
+    char *text;
+    size_t len;
+    struct iii_unsent *next;
+};
+
+/* What it has said of itself (engine::workers::register). */
+struct iii_metadata {
+    bool given;
+    char *name, *description, *runtime, *version, *os, *isolation; /* NULL = not said */
+    int64_t pid;                                                   /* 0 = not said */
+};
+
+/* What is taken from a budget for a message that comes in. */
+struct iii_intake {
+    struct budget *memory;
+    size_t held;
+};
+
+struct iii_peer {
+    struct iii_asker asker; /* first: a peer is one who asks */
+    struct iii_hub *hub;
+
+    /* Of who owns the request: a step, or one who tells. */
+    struct websocket *ws;
+    struct iii_intake intake;
+    bool refused;     /* to be closed, since another has its name */
+    int64_t token_ns; /* when to look again whether its token lives */
+    json_t *early;    /* registrations that came before its namespace is known, or NULL */
+    int64_t early_ns; /* until then */
+    size_t early_bytes;
+
+    /* Under its lock. */
+    pthread_mutex_t lock;
+    struct http_req *req; /* NULL = it has gone */
+    struct iii_unsent *first, **last;
+    size_t unsent;   /* bytes in that list, */
+    size_t reserved; /* and what is taken from the budget for them and what the server keeps */
+    bool too_slow, evicted;
+    bool throttled; /* not read until calls have ended */
+
+    /* Under the hub's lock. */
+    char reattach_token[UUID_SIZE];
+    struct iii_metadata about;
+    int64_t connected_ms;
+    struct iii_offer *offers;            /* functions that it has registered */
+    unsigned functions, triggers, types; /* how many of each */
+    size_t registered_bytes;
+    bool forgotten;
+    struct iii_peer *prev, *next;
+
+    atomic_uint in_flight; /* calls of its own that have no answer yet */
+    atomic_uint serving;   /* calls that it has not answered yet */
+};
+
+/* Takes the text. Dropped when it has gone; one that does not take its messages is closed. */
+void iii_peer_send(struct iii_peer *peer, char *text);
+/* Closes it, because another connection has taken its place. */
+void iii_peer_evict(struct iii_peer *peer);
+/* A call of its own has ended. */
+void iii_peer_served(struct iii_peer *peer);
+
+/* ---- messages.c ---- */
+
+/* One text that it has sent; on the thread that reads it. */
+void iii_peer_take(struct iii_peer *peer, const char *text, size_t len);
+/* Registrations that waited for its namespace. */
+void iii_peer_replay(struct iii_peer *peer);

@@ -1,0 +1,622 @@
+#include "iii/registry.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "functions/function.h"
+#include "functions/reach.h"
+#include "iii/registry_internal.h"
+#include "iii/wire.h"
+
+#define DESCRIPTION_MAX 280 /* characters that others are shown */
+
+/* ---- life ---- */
+
+struct iii_registry *iii_registry_new(struct iii_hub *hub)
+{
+    struct iii_registry *r = xcalloc(1, sizeof(*r));
+
+    r->hub = hub;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+/* Every connection has gone by then, and with it what it had. */
+void iii_registry_free(struct iii_registry *r)
+{
+    if (!r)
+        return;
+    bindings_free(r);
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+bool registry_take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+{
+    if (peer && peer->registered_bytes + bytes > REGISTERED_MAX)
+        return false;
+    if (r->bytes + bytes > REGISTERED_ALL_MAX)
+        return false;
+    if (peer)
+        peer->registered_bytes += bytes;
+    r->bytes += bytes;
+    return true;
+}
+
+void registry_give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+{
+    if (peer)
+        peer->registered_bytes -= bytes;
+    r->bytes -= bytes;
+}
+
+bool registry_may(const struct iii_peer *peer)
+{
+    const struct caller *c = &peer->asker.caller;
+
+    return (c->scopes & 1u << SCOPE_WRITE) && !caller_is_restricted(c);
+}
+
+/* ---- functions ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct iii_offer *x = a, *y = b;
+    int r = strcmp(x->id, y->id);
+
+    return r ? r : strcmp(x->namespace, y->namespace);
+}
+
+static struct iii_offer *find_offer(const struct iii_registry *r, const char *namespace,
+                                    const char *id)
+{
+    /* The tree only compares. */
+    const struct iii_offer key = {.namespace = (char *)(uintptr_t) namespace,
+                                  .id = (char *)(uintptr_t)id};
+    struct iii_offer **found = tfind(&key, &r->offers, by_name);
+
+    return found ? *found : NULL;
+}
+
+static void offer_free(struct iii_registry *r, struct iii_offer *o)
+{
+    (void)tdelete(o, &r->offers, by_name);
+    registry_give_bytes(r, o->owner, o->bytes);
+    o->owner->functions--;
+    if (o->prev)
+        o->prev->next = o->next;
+    else
+        o->owner->offers = o->next;
+    if (o->next)
+        o->next->prev = o->prev;
+    free(o->namespace);
+    free(o->id);
+    free(o->description);
+    json_decref(o->request);
+    json_decref(o->response);
+    json_decref(o->metadata);
+    free(o);
+}
+
+/* Ids of the hub's own functions are taken, and all that could be. */
+static bool is_ours(const char *namespace, const char *id)
+{
+    if (iii_engine_has(id))
+        return true;
+    return strcmp(namespace, III_NAMESPACE) == 0 && (iii_function(id) || function_find(id));
+}
+
+static void reject(struct iii_peer *peer, const char *function_id, const char *owner)
+{
+    iii_peer_send(peer, wire_rejected("FUNCTION_NAMESPACE_CONFLICT", peer->asker.namespace, NULL,
+                                      function_id, owner));
+}
+
+/* Under the lock. False: there is no room for it. */
+static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
+                      const char *id, size_t bytes)
+{
+    struct iii_offer *o;
+
+    if (peer->functions >= III_FUNCTIONS_MAX || !registry_take_bytes(r, peer, bytes))
+        return false;
+    o = xcalloc(1, sizeof(*o));
+    *o = (struct iii_offer){
+        .namespace = xstrdup(peer->asker.namespace),
+        .id = xstrdup(id),
+        .owner = peer,
+        .request = json_incref(wire_value(m, "request_format")),
+        .response = json_incref(wire_value(m, "response_format")),
+        .metadata = json_incref(wire_value(m, "metadata")),
+        .bytes = bytes,
+    };
+    if (json_is_string(json_object_get(m, "description")))
+        o->description = xstrdup(json_text(m, "description"));
+    if (!tsearch(o, &r->offers, by_name))
+        abort(); /* out of memory */
+    o->next = peer->offers;
+    if (o->next)
+        o->next->prev = o;
+    peer->offers = o;
+    peer->functions++;
+    return true;
+}
+
+static bool may_offer(struct iii_peer *peer, const json_t *m, const char *id)
+{
+    const char *why = NULL;
+
+    if (!registry_may(peer))
+        why = "its token may not register functions";
+    else if (wire_value(m, "invocation"))
+        why = "functions that are called over HTTP are not served here";
+    if (why)
+        log_warn("a function is not registered", "id", id, "because", why);
+    return !why;
+}
+
+void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
+                        size_t bytes)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+    char owner[UUID_SIZE] = "";
+    bool taken, full = false;
+    struct iii_offer *o;
+
+    if (!id)
+        return;
+    if (!may_offer(peer, m, id)) {
+        reject(peer, id, "");
+        return;
+    }
+    if (is_ours(peer->asker.namespace, id)) {
+        reject(peer, id, str_starts(id, "engine::") ? "" : r->hub->worker_id);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    o = find_offer(r, peer->asker.namespace, id);
+    taken = o && o->owner != peer;
+    if (taken)
+        (void)snprintf(owner, sizeof(owner), "%s", o->owner->asker.worker_id);
+    else if (o)
+        offer_free(r, o);
+    if (!taken && !peer->forgotten)
+        full = !add_offer(r, peer, m, id, bytes);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (full)
+        log_warn("a function is not registered: there are too many of that connection, or they are "
+                 "too long",
+                 "id", id);
+    if (taken || full)
+        reject(peer, id, owner);
+    else
+        iii_triggers_changed(r->hub->triggers, NULL, NULL);
+}
+
+void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id)
+{
+    struct iii_offer *o;
+
+    (void)pthread_mutex_lock(&r->lock);
+    o = find_offer(r, peer->asker.namespace, id);
+    if (o && o->owner == peer)
+        offer_free(r, o);
+    else
+        o = NULL;
+    (void)pthread_mutex_unlock(&r->lock);
+    if (o)
+        iii_triggers_changed(r->hub->triggers, NULL, NULL);
+}
+
+/* ---- calls that one carries out for another ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct iii_forward *x = a, *y = b;
+
+    return strcmp(x->id, y->id);
+}
+
+/* Under the lock: it is the caller's now. */
+static void take_forward(struct iii_registry *r, struct iii_forward *f)
+{
+    (void)tdelete(f, &r->forwards, by_id);
+    if (f->prev)
+        f->prev->next = f->next;
+    else
+        r->all_forwards = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    f->prev = f->next = NULL;
+}
+
+/* Not under the lock. */
+static void end_forward(struct iii_registry *r, struct iii_forward *f, json_t *result,
+                        json_t *error)
+{
+    atomic_fetch_sub(&f->by->serving, 1);
+    atomic_fetch_sub(&r->hub->calls, 1);
+    f->answered(f->arg, result, error);
+    iii_asker_unref(&f->by->asker);
+    iii_asker_unref(f->asker);
+    free(f);
+}
+
+static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *by,
+                                       struct iii_asker *asker, iii_answered answered, void *arg)
+{
+    struct iii_forward *f = xcalloc(1, sizeof(*f));
+
+    iii_uuid_new(f->id);
+    (void)iii_asker_ref(&by->asker);
+    f->by = by;
+    f->asker = iii_asker_ref(asker);
+    f->answered = answered;
+    f->arg = arg;
+    f->next = r->all_forwards;
+    if (f->next)
+        f->next->prev = f;
+    r->all_forwards = f;
+    if (!tsearch(f, &r->forwards, by_id))
+        abort(); /* out of memory */
+    atomic_fetch_add(&by->serving, 1);
+    return f;
+}
+
+/* The function learns who calls it, as engines tell it. */
+static char *invoke_text(const struct iii_question *q, const char *id)
+{
+    json_t *data = q->data;
+    char *text;
+
+    if (json_is_object(data) && q->asker->worker_id[0]) {
+        data = json_copy(data);
+        (void)json_object_set_new(data, "_caller_worker_id", json_string(q->asker->worker_id));
+    } else {
+        json_incref(data);
+    }
+    text = wire_invoke(id, q->function_id, data, q->metadata, q->traceparent, q->baggage);
+    json_decref(data);
+    return text;
+}
+
+static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
+{
+    const struct caller *c = &q->asker->caller;
+
+    if (!(c->scopes & 1u << SCOPE_EXEC) || caller_is_restricted(c))
+        return iii_error("FORBIDDEN", "this token may not call functions of other clients");
+    if (atomic_fetch_add(&r->hub->calls, 1) < III_CALLS_MAX)
+        return NULL;
+    atomic_fetch_sub(&r->hub->calls, 1);
+    return iii_error("invocation_error",
+                     "as many calls as there may be wait for their answers; try again");
+}
+
+bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
+                      void *arg)
+{
+    struct iii_peer *by = NULL;
+    char id[UUID_SIZE];
+    struct iii_offer *o;
+    json_t *error = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    o = find_offer(r, q->namespace ? q->namespace : III_NAMESPACE, q->function_id);
+    if (o)
+        error = why_not(r, q);
+    if (o && !error) {
+        by = o->owner;
+        (void)iii_asker_ref(&by->asker);
+        (void)snprintf(id, sizeof(id), "%s", add_forward(r, by, q->asker, answered, arg)->id);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (by) {
+        iii_peer_send(by, invoke_text(q, id));
+        iii_asker_unref(&by->asker);
+    }
+    if (error)
+        answered(arg, NULL, error);
+    json_decref(error);
+    return o;
+}
+
+void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
+{
+    const char *id = wire_name(m, "invocation_id", UUID_SIZE - 1);
+    json_t *error = wire_value(m, "error"), *result = json_object_get(m, "result");
+    struct iii_forward key = {0}, **found, *f = NULL;
+    json_t *nothing = json_null();
+
+    if (!id)
+        return;
+    (void)snprintf(key.id, sizeof(key.id), "%s", id);
+    (void)pthread_mutex_lock(&r->lock);
+    found = tfind(&key, &r->forwards, by_id);
+    if (found && (*found)->by == peer) {
+        f = *found;
+        take_forward(r, f);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (f)
+        end_forward(r, f, error ? NULL : result ? result : nothing, error);
+}
+
+/* ---- who is connected ---- */
+
+void iii_registry_join(struct iii_registry *r, struct iii_peer *peer)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    (void)iii_asker_ref(&peer->asker);
+    peer->connected_ms = now_ms();
+    peer->next = r->peers;
+    if (peer->next)
+        peer->next->prev = peer;
+    r->peers = peer;
+    (void)pthread_mutex_unlock(&r->lock);
+    iii_triggers_changed(r->hub->triggers, "worker_connected", peer->asker.worker_id);
+}
+
+static bool forget_offers(struct iii_registry *r, struct iii_peer *peer)
+{
+    bool any = peer->offers;
+
+    while (peer->offers)
+        offer_free(r, peer->offers);
+    return any;
+}
+
+/* Those that it carries out, and those that it waits for; a list by next. */
+static struct iii_forward *forget_forwards(struct iii_registry *r, struct iii_peer *peer)
+{
+    struct iii_forward *gone = NULL;
+
+    for (struct iii_forward *f = r->all_forwards, *next; f; f = next) {
+        next = f->next;
+        if (f->by != peer && f->asker != &peer->asker)
+            continue;
+        take_forward(r, f);
+        f->next = gone;
+        gone = f;
+    }
+    return gone;
+}
+
+static void stop_forwards(struct iii_registry *r, struct iii_forward *gone)
+{
+    json_t *error = iii_error("invocation_stopped", "the worker that ran it has gone");
+
+    while (gone) {
+        struct iii_forward *f = gone;
+
+        gone = f->next;
+        end_forward(r, f, NULL, error);
+    }
+    json_decref(error);
+}
+
+static void metadata_done(struct iii_metadata *m)
+{
+    free(m->name);
+    free(m->description);
+    free(m->runtime);
+    free(m->version);
+    free(m->os);
+    free(m->isolation);
+    *m = (struct iii_metadata){0};
+}
+
+void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
+{
+    struct iii_forward *forwards;
+    struct iii_bound *bounds;
+    bool functions;
+
+    (void)pthread_mutex_lock(&r->lock);
+    if (peer->forgotten) {
+        (void)pthread_mutex_unlock(&r->lock);
+        return;
+    }
+    peer->forgotten = true;
+    if (peer->prev)
+        peer->prev->next = peer->next;
+    else
+        r->peers = peer->next;
+    if (peer->next)
+        peer->next->prev = peer->prev;
+    functions = forget_offers(r, peer);
+    bounds = bindings_forget(r, peer);
+    forwards = forget_forwards(r, peer);
+    metadata_done(&peer->about);
+    (void)pthread_mutex_unlock(&r->lock);
+    bindings_tell(r, bounds);
+    stop_forwards(r, forwards);
+    iii_triggers_changed(r->hub->triggers, "worker_disconnected", peer->asker.worker_id);
+    if (functions)
+        iii_triggers_changed(r->hub->triggers, NULL, NULL);
+    iii_asker_unref(&peer->asker);
+}
+
+struct iii_peer *iii_registry_reattach(struct iii_registry *r, const char *worker_id,
+                                       const char *token)
+{
+    struct iii_peer *p;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (p = r->peers; p; p = p->next)
+        if (strcmp(p->asker.worker_id, worker_id) == 0 && token &&
+            str_equal_secret(p->reattach_token, token))
+            break;
+    if (p)
+        (void)iii_asker_ref(&p->asker);
+    (void)pthread_mutex_unlock(&r->lock);
+    return p;
+}
+
+/* ---- what they say of themselves ---- */
+
+/* Text that others are shown: without control characters and marks that turn its direction. */
+static char *clean_text(const json_t *data, const char *key)
+{
+    static const char *const marks[] = {"\xe2\x80\xaa", "\xe2\x80\xab", "\xe2\x80\xac",
+                                        "\xe2\x80\xad", "\xe2\x80\xae", "\xe2\x81\xa6",
+                                        "\xe2\x81\xa7", "\xe2\x81\xa8", "\xe2\x81\xa9",
+                                        "\xe2\x80\x8e", "\xe2\x80\x8f"};
+    const char *s = json_text(data, key);
+    auto_free char *out = xmalloc(strlen(s) + 1);
+    unsigned n = 0;
+    size_t len = 0;
+
+    while (*s && n < DESCRIPTION_MAX) {
+        size_t skip = (unsigned char)*s < 0x20 || *s == 0x7f ? 1 : 0;
+
+        for (size_t i = 0; i < ARRAY_LEN(marks) && !skip; i++)
+            skip = str_starts(s, marks[i]) ? strlen(marks[i]) : 0;
+        if (skip) {
+            s += skip;
+            continue;
+        }
+        n++;
+        do
+            out[len++] = *s++;
+        while (((unsigned char)*s & 0xc0) == 0x80);
+    }
+    out[len] = '\0';
+    return len ? steal_ptr(out) : NULL;
+}
+
+static bool name_is_taken(const struct iii_registry *r, const struct iii_peer *peer,
+                          const char *namespace, const char *name, char ret_owner[UUID_SIZE])
+{
+    for (const struct iii_peer *p = r->peers; p; p = p->next) {
+        if (p == peer || !p->about.name || strcmp(p->about.name, name) != 0 ||
+            strcmp(p->asker.namespace, namespace) != 0)
+            continue;
+        (void)snprintf(ret_owner, UUID_SIZE, "%s", p->asker.worker_id);
+        return true;
+    }
+    return false;
+}
+
+int iii_registry_describe(struct iii_registry *r, struct iii_peer *peer, const json_t *data)
+{
+    const char *namespace = wire_name(data, "namespace", III_NAME_MAX);
+    struct iii_metadata m = {
+        .given = true,
+        .name = clean_text(data, "name"),
+        .description = clean_text(data, "description"),
+        .runtime = clean_text(data, "runtime"),
+        .version = clean_text(data, "version"),
+        .os = clean_text(data, "os"),
+        .isolation = clean_text(data, "isolation"),
+        .pid = json_int(data, "pid"),
+    };
+    char owner[UUID_SIZE] = "";
+    bool taken;
+
+    if (!namespace || strspn(namespace, " \t\r\n") == strlen(namespace))
+    namespace = III_NAMESPACE;
+    (void)pthread_mutex_lock(&r->lock);
+    taken = peer->forgotten || (m.name && name_is_taken(r, peer, namespace, m.name, owner));
+    if (!taken) {
+        /* It is known from here on: before, nothing of it is registered. */
+        if (!peer->about.given)
+            (void)snprintf(peer->asker.namespace, sizeof(peer->asker.namespace), "%s", namespace);
+        metadata_done(&peer->about);
+        peer->about = m;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (!taken) {
+        iii_triggers_changed(r->hub->triggers, "worker_metadata_updated", peer->asker.worker_id);
+        return 0;
+    }
+    iii_peer_send(peer, wire_rejected("WORKER_NAMESPACE_CONFLICT", namespace, m.name, NULL, owner));
+    metadata_done(&m);
+    return -1;
+}
+
+/* ---- introspection ---- */
+
+static const char *owner_name(const struct iii_peer *p)
+{
+    return p->about.name ? p->about.name : p->asker.worker_id;
+}
+
+struct listing {
+    json_t *list;
+    bool whole;
+};
+
+static void list_offer(const void *node, VISIT visit, void *arg)
+{
+    const struct iii_offer *f = *(struct iii_offer *const *)node;
+    struct listing *l = arg;
+    json_t *o;
+
+    if (visit != postorder && visit != leaf)
+        return;
+    o = json_pack("{s:s, s:s, s:s}", "function_id", f->id, "namespace", f->namespace, "worker_name",
+                  owner_name(f->owner));
+    json_put_text(o, "description", f->description);
+    if (f->metadata)
+        (void)json_object_set(o, "metadata", f->metadata);
+    if (l->whole && f->request)
+        (void)json_object_set(o, "request_schema", f->request);
+    if (l->whole && f->response)
+        (void)json_object_set(o, "response_schema", f->response);
+    (void)json_array_append_new(l->list, o);
+}
+
+json_t *iii_registry_functions(struct iii_registry *r, bool whole)
+{
+    struct listing l = {.list = json_array(), .whole = whole};
+
+    (void)pthread_mutex_lock(&r->lock);
+    twalk_r(r->offers, list_offer, &l);
+    (void)pthread_mutex_unlock(&r->lock);
+    return l.list;
+}
+
+static void put_or_null(json_t *o, const char *key, const char *value)
+{
+    (void)json_object_set_new(o, key, value ? json_string(value) : json_null());
+}
+
+static json_t *worker_json(const struct iii_peer *p, bool whole)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "name", owner_name(p),
+                          "id", p->asker.worker_id, "namespace", p->asker.namespace, "runtime",
+                          p->about.runtime ? p->about.runtime : "unknown", "status", "connected",
+                          "function_count", (json_int_t)p->functions, "connected_at_ms",
+                          (json_int_t)p->connected_ms, "active_invocations",
+                          (json_int_t)atomic_load(&p->serving), "ip_address", p->asker.caller.from);
+
+    put_or_null(o, "description", p->about.description);
+    put_or_null(o, "version", p->about.version);
+    put_or_null(o, "os", p->about.os);
+    put_or_null(o, "isolation", p->about.isolation);
+    if (whole)
+        (void)json_object_update_new(
+            o, json_pack("{s:I, s:b}", "pid", (json_int_t)p->about.pid, "internal", 0));
+    return o;
+}
+
+/* Those that have not said their pid are hidden, as an engine does. */
+json_t *iii_registry_workers(struct iii_registry *r, bool whole)
+{
+    json_t *list = json_array();
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (const struct iii_peer *p = r->peers; p; p = p->next)
+        if (p->about.pid > 0)
+            (void)json_array_append_new(list, worker_json(p, whole));
+    (void)pthread_mutex_unlock(&r->lock);
+    return list;
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iii/peer.h"
+
+/* What clients have registered: functions, types of triggers, bindings; who is connected; and the
+ * calls that one of them carries out for another. All of it goes with the connection that it came
+ * by. */
+
+struct iii_registry *iii_registry_new(struct iii_hub *hub);
+void iii_registry_free(struct iii_registry *r);
+
+/* ---- who is connected ---- */
+
+void iii_registry_join(struct iii_registry *r, struct iii_peer *peer);
+/* All that it has registered goes, those who wait for it are told, and what it waits for is
+ * forgotten. Fine if it was. */
+void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer);
+/* The one with this id, if the token is its own; a reference of its asker. NULL when there is none.
+ */
+struct iii_peer *iii_registry_reattach(struct iii_registry *r, const char *worker_id,
+                                       const char *token);
+/* What it says of itself: data of engine::workers::register. -1 when another has that name; then it
+ * is told so, and is to be closed. */
+int iii_registry_describe(struct iii_registry *r, struct iii_peer *peer, const json_t *data);
+
+/* ---- functions ---- */
+
+/* A message, of so many bytes. Who may not, or comes too late, is told. */
+void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
+                        size_t bytes);
+void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id);
+
+/* Sends the call to who offers it. False when nobody does: then answered is not called. */
+bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
+                      void *arg);
+/* An answer from who was asked. */
+void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
+
+/* ---- triggers ---- */
+
+void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
+                             size_t bytes);
+void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const char *id);
+/* With peer NULL one that outlives connections, for asker; ret_id is then given. */
+int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
+                      const json_t *message, size_t bytes, char ret_id[UUID_SIZE], struct err *err);
+/* False when there is none of that id that it may end; peer NULL = of those that outlive them. */
+bool iii_registry_unbind(struct iii_registry *r, struct iii_peer *peer, const char *id);
+/* A provider's word on a binding that it was sent. */
+void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
+
+/* ---- for introspection: each gives an array of objects in the contract's shape ---- */
+
+json_t *iii_registry_functions(struct iii_registry *r, bool whole);
+json_t *iii_registry_workers(struct iii_registry *r, bool whole);
+json_t *iii_registry_types(struct iii_registry *r);
+json_t *iii_registry_bindings(struct iii_registry *r);

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "iii/registry.h"
+
+/* Shared by registry.c (who is connected, functions, calls) and bindings.c (triggers). */
+
+#define REGISTERED_MAX     (4u << 20)  /* bytes of what one connection has registered */
+#define REGISTERED_ALL_MAX (48u << 20) /* the same of all */
+
+/* A function that a client offers. */
+struct iii_offer {
+    char *namespace, *id;
+    struct iii_peer *owner; /* which lives at least as long */
+    char *description;      /* NULL = none, as of the others */
+    json_t *request, *response, *metadata;
+    size_t bytes;
+    struct iii_offer *prev, *next; /* of the same owner */
+};
+
+/* A call that somebody carries out for another. */
+struct iii_forward {
+    char id[UUID_SIZE];      /* as who carries it out knows it */
+    struct iii_peer *by;     /* a reference */
+    struct iii_asker *asker; /* a reference */
+    iii_answered answered;
+    void *arg;
+    struct iii_forward *prev, *next;
+};
+
+struct iii_registry {
+    struct iii_hub *hub;
+    pthread_mutex_t lock;
+    struct iii_peer *peers;
+    void *offers;   /* a tree, by namespace and id */
+    void *forwards; /* a tree, by id */
+    struct iii_forward *all_forwards;
+    struct iii_type *types;
+    struct iii_bound *bounds;
+    unsigned n_bounds;
+    size_t bytes; /* of all that is registered */
+};
+
+/* May it register so much more? Counts it, if so. Under the lock. */
+bool registry_take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes);
+void registry_give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes);
+/* May it register at all? A token for some sandboxes only may not, and one that only reads. */
+bool registry_may(const struct iii_peer *peer);
+
+/* ---- bindings.c ---- */
+
+/* Takes what it has out of the lists; under the lock. To be told of afterwards, with
+ * bindings_tell(). */
+struct iii_bound *bindings_forget(struct iii_registry *r, struct iii_peer *peer);
+void bindings_tell(struct iii_registry *r, struct iii_bound *gone);
+void bindings_free(struct iii_registry *r);

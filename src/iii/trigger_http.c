@@ -1,0 +1,542 @@
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/budget.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "functions/input.h"
+#include "http/server.h"
+#include "iii/trigger_internal.h"
+
+/* Functions behind paths of HTTP. A request is taken apart on the thread that read it, and parked
+ * while the functions that are asked for it run: its condition, its middleware, then the one it is
+ * bound to. What these answer is made into bytes on whatever thread it comes on; the request is
+ * woken and answers. `over` says that the request has ended, so that an answer that comes later is
+ * nobody's. */
+
+#define BODY_MAX     (1u << 20)
+#define SHORT_ANSWER (64u << 10)
+#define MIDDLEWARES  16
+
+/* ---- bindings ---- */
+
+static const char *const methods[] = {"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"};
+
+static int read_method(const char *text, char **ret, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (strcasecmp(methods[i], text) == 0) {
+            *ret = xstrdup(methods[i]);
+            return 0;
+        }
+    return err_set(err, ERR_INVALID, "http_method: GET, POST, PUT, DELETE, PATCH, HEAD or OPTIONS");
+}
+
+static bool is_below(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return len > 0 && strncmp(path, top, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+/* Of these a request never comes here, since the daemon's own routes are looked at first. A
+ * parameter in their place is no matter: it takes what is left. */
+static int check_free(const struct iii_triggers *t, const char *path, struct err *err)
+{
+    static const char *const own[] = {"mcp",         "docs", "openapi.json", "health",
+                                      "ws/channels", "otel", "proxy"};
+    const struct about *about = t->hub->config.about;
+    bool taken = about && about->prefix && is_below(path, about->prefix);
+
+    for (size_t i = 0; i < ARRAY_LEN(own) && !taken; i++)
+        taken = is_below(path, own[i]);
+    if (!taken)
+        return 0;
+    return err_code(err, ERR_CONFLICT, "path_reserved",
+                    "api_path: /%.100s is the daemon's own, a request for it would never get here",
+                    path);
+}
+
+static int read_middleware(const json_t *config, char ***ret, struct err *err)
+{
+    const json_t *list = json_object_get(config, "middleware_function_ids");
+    json_t *id;
+    size_t i;
+
+    if (!list || json_is_null(list))
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > MIDDLEWARES)
+        return err_set(err, ERR_INVALID, "middleware_function_ids: a list of at most %d ids",
+                       MIDDLEWARES);
+    json_array_foreach(list, i, id)
+    {
+        if (!json_is_string(id) || !*json_string_value(id) || json_string_length(id) > III_NAME_MAX)
+            return err_set(err, ERR_INVALID, "middleware_function_ids: ids of functions");
+        *ret = strv_add(*ret, json_string_value(id));
+    }
+    return 0;
+}
+
+static int http_bind(struct iii_triggers *t, struct bound *b, const json_t *config, struct err *err)
+{
+    const char *path, *method;
+
+    if (config_text(config, "api_path", &path, err) < 0 ||
+        (!path && config_text(config, "path", &path, err) < 0) ||
+        config_text(config, "http_method", &method, err) < 0 ||
+        (!method && config_text(config, "method", &method, err) < 0))
+        return -1;
+    if (!path)
+        return err_set(err, ERR_INVALID, "api_path is required for http triggers");
+    b->shown = xstrdup(path);
+    b->path = xstrdup(path + (*path == '/'));
+    if (read_method(method ? method : "GET", &b->method, err) < 0 ||
+        route_check(b->path, err) < 0 || check_free(t, b->path, err) < 0)
+        return -1;
+    return read_middleware(config, &b->middleware, err);
+}
+
+static bool is_route(const struct bound *b)
+{
+    return b->path;
+}
+
+static int http_enter(struct iii_triggers *t, struct bound *b, const struct bound *old,
+                      struct err *err)
+{
+    for (struct bound *o = t->all, *next; o; o = next) {
+        next = o->next;
+        if (o == old || !is_route(o) || strcmp(o->method, b->method) != 0 ||
+            !route_is_same(o->path, b->path))
+            continue;
+        if (bound_lives(t, o))
+            return err_code(err, ERR_CONFLICT, "path_taken",
+                            "%s /%.60s is bound already: to the function %.60s of the worker %s",
+                            b->method, o->path, o->function_id,
+                            o->asker->worker_id[0] ? o->asker->worker_id : o->asker->caller.name);
+        bound_remove(t, o);
+    }
+    return 0;
+}
+
+static void http_leave(struct iii_triggers *t, struct bound *b)
+{
+    (void)t;
+    (void)b;
+}
+
+#define CONFIG                                                                                     \
+    "{\"type\": \"object\", \"required\": [\"api_path\"], \"properties\": {\"api_path\": "         \
+    "{\"type\": \"string\", \"description\": \"as in /users/:id\"}, \"http_method\": {\"type\": "  \
+    "\"string\", \"default\": \"GET\"}, \"condition_function_id\": {\"type\": \"string\"}, "       \
+    "\"middleware_function_ids\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}}}"
+#define PAYLOAD                                                                                    \
+    "{\"type\": \"object\", \"properties\": {\"path\": {\"type\": \"string\"}, \"method\": "       \
+    "{\"type\": \"string\"}, \"path_params\": {\"type\": \"object\"}, \"query_params\": "          \
+    "{\"type\": \"object\"}, \"headers\": {\"type\": \"object\"}, \"body\": {}, \"trigger\": "     \
+    "{\"type\": \"object\"}}}"
+
+const struct trigger_kind http_trigger = {
+    "http",     "Calls a function for a request of HTTP, which it answers",
+    CONFIG,     PAYLOAD,
+    http_bind,  http_enter,
+    http_leave,
+};
+
+/* As SDKs before 0.9 have it. */
+const struct trigger_kind api_trigger = {
+    "api", "The same as http", CONFIG, PAYLOAD, http_bind, http_enter, http_leave,
+};
+
+/* The one that fits best, and methods of those that fit but for that. */
+static struct bound *find_route(struct iii_triggers *t, const char *method, const char *path,
+                                struct buf *ret_allow)
+{
+    struct bound *found = NULL;
+
+    triggers_lock(t);
+    for (struct bound *b = t->all; b; b = b->next) {
+        if (!is_route(b) || !route_matches(b->path, path, NULL) || !bound_lives(t, b))
+            continue;
+        if (strcmp(b->method, method) != 0)
+            (void)buf_addf(ret_allow, "%s%s", ret_allow->len ? ", " : "", b->method);
+        else if (!found || route_is_closer(b->path, found->path))
+            found = b;
+    }
+    if (found)
+        (void)bound_ref(found);
+    triggers_unlock(t);
+    return found;
+}
+
+/* ---- what the functions get ---- */
+
+static bool is_json_type(const char *type)
+{
+    return type && (strcasestr(type, "application/json") || strcasestr(type, "+json"));
+}
+
+/* The token that the caller has shown is the daemon's, and none of the function's business. */
+static bool is_secret(const char *name, const struct caller *caller)
+{
+    return strcasecmp(name, "authorization") == 0 &&
+           (caller->token_id[0] || strcmp(caller->name, "admin") == 0);
+}
+
+static json_t *headers_of(const struct http_req *req, const struct caller *caller)
+{
+    const struct http_field *f;
+    json_t *all = json_object();
+
+    for (unsigned i = 0; (f = http_req_field(req, i)); i++) {
+        auto_free char *name = xstrndup(f->name, f->name_len);
+
+        for (char *c = name; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        if (!is_secret(name, caller))
+            (void)json_object_set_new(all, name, route_text(f->value, f->value_len));
+    }
+    return all;
+}
+
+/* What cannot be read as JSON is null, as there; other bodies are a text, or base64. */
+static json_t *body_of(const char *body, size_t len, const char *type, bool *ret_base64)
+{
+    auto_buf struct buf out = {0};
+    json_t *value;
+
+    if (len == 0)
+        return json_null();
+    if (is_json_type(type)) {
+        value = input_parse(body, len, NULL);
+        return value ? value : json_null();
+    }
+    if (utf8_valid(body, len))
+        return json_stringn(body, len);
+    *ret_base64 = true;
+    buf_init(&out, len / 3 * 4 + 8);
+    (void)base64_encode(&out, body, len);
+    return json_stringn(out.data, out.len);
+}
+
+static json_t *payload_of(const struct http_req *req, const struct bound *b,
+                          const struct caller *caller, const char *body, size_t len)
+{
+    json_t *params = json_object(), *out;
+    bool base64 = false;
+    const char *path = http_req_path(req);
+
+    (void)route_matches(b->path, path + (*path == '/'), params);
+    out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:{s:s, s:s, s:s}}", "path", b->shown, "method",
+                    b->method, "path_params", params, "query_params",
+                    route_query(http_req_query(req)), "headers", headers_of(req, caller), "body",
+                    body_of(body, len, http_req_header(req, "Content-Type"), &base64), "trigger",
+                    "type", b->kind->id, "path", b->shown, "method", b->method);
+    if (base64)
+        (void)json_object_set_new(out, "body_encoding", json_string("base64"));
+    return out;
+}
+
+static json_t *before_of(json_t *payload)
+{
+    json_t *request = json_object();
+    static const char *const members[] = {"path_params", "query_params", "headers", "method"};
+
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        (void)json_object_set(request, members[i], json_object_get(payload, members[i]));
+    return json_pack("{s:s, s:o, s:{}}", "phase", "preHandler", "request", request, "context");
+}
+
+/* ---- one request ---- */
+
+static void send_answer(struct http_req *req, const struct trigger_answer *a)
+{
+    for (size_t at = 0; at < a->headers.len; at += strlen(a->headers.data + at) + 1) {
+        const char *line = a->headers.data + at, *colon = strchr(line, ':');
+        auto_free char *name = xstrndup(line, (size_t)(colon - line));
+
+        http_reply_header(req, name, colon + 2);
+    }
+    http_reply(req, a->status, NULL, a->body ? a->body : "", a->len);
+}
+
+struct exchange {
+    atomic_uint refs; /* the request has one, and each question */
+    pthread_mutex_t lock;
+    struct http_req *req; /* until over */
+    bool over, answered;
+    struct trigger_answer answer;
+    int64_t until_ns;
+
+    struct iii_triggers *t;
+    struct bound *bound;
+    struct budget *memory;
+    size_t held;     /* of it, for the payload: functions may take longer than the client stays */
+    size_t taken;    /* for the answer */
+    json_t *payload; /* until the last function was asked */
+    char *traceparent;
+    int stage; /* -1 = the condition, then middleware, then the function */
+};
+
+static void payload_done(struct exchange *x)
+{
+    json_decref(x->payload);
+    x->payload = NULL;
+    budget_give(x->memory, x->held);
+    x->held = 0;
+}
+
+static void exchange_unref(struct exchange *x)
+{
+    if (atomic_fetch_sub(&x->refs, 1) != 1)
+        return;
+    budget_give(x->memory, x->taken);
+    trigger_answer_done(&x->answer);
+    payload_done(x);
+    free(x->traceparent);
+    bound_unref(x->bound);
+    triggers_unref(x->t);
+    (void)pthread_mutex_destroy(&x->lock);
+    free(x);
+}
+
+/* Takes the answer. */
+static void finish(struct exchange *x, struct trigger_answer *a)
+{
+    if (a->len > SHORT_ANSWER && !budget_take(x->memory, a->len)) {
+        trigger_answer_done(a);
+        trigger_answer_error(a, 503, "busy", "there is no memory for the answer now; try again",
+                             false);
+    } else if (a->len > SHORT_ANSWER) {
+        x->taken = a->len;
+    }
+    (void)pthread_mutex_lock(&x->lock);
+    if (!x->over) {
+        x->answer = *a;
+        x->answered = true;
+        http_wake(x->req);
+    } else {
+        trigger_answer_done(a);
+    }
+    (void)pthread_mutex_unlock(&x->lock);
+}
+
+static void ask_next(struct exchange *x);
+
+static const char *function_of(const struct exchange *x)
+{
+    const struct bound *b = x->bound;
+    int n = (int)strv_len(b->middleware);
+
+    if (x->stage < 0)
+        return b->condition_id;
+    return x->stage < n ? b->middleware[x->stage] : b->function_id;
+}
+
+static bool is_last(const struct exchange *x)
+{
+    return x->stage == (int)strv_len(x->bound->middleware);
+}
+
+/* True when the request is answered by it. */
+static bool take_before(const struct exchange *x, json_t *result, struct trigger_answer *a)
+{
+    if (x->stage < 0 && json_is_false(result)) {
+        trigger_answer_error(a, 422, "CONDITION_NOT_MET", "Request condition not met", true);
+        return true;
+    }
+    if (x->stage < 0 || strcmp(json_text(result, "action"), "respond") != 0)
+        return false;
+    trigger_answer_result(a, json_object_get(result, "response"));
+    return true;
+}
+
+static void on_answer(void *arg, json_t *result, json_t *error)
+{
+    struct exchange *x = arg;
+    struct trigger_answer a = {0};
+    bool done = true;
+
+    if (error)
+        trigger_answer_error(&a, 500, json_text(error, "code"), json_text(error, "message"), false);
+    else if (is_last(x))
+        trigger_answer_result(&a, result);
+    else
+        done = take_before(x, result, &a);
+    if (done) {
+        finish(x, &a);
+    } else {
+        x->stage++;
+        ask_next(x);
+    }
+    exchange_unref(x);
+}
+
+/* Who calls has a reference of its own. */
+static void ask_next(struct exchange *x)
+{
+    bool last = is_last(x);
+    json_t *before = x->stage >= 0 && !last ? before_of(x->payload) : NULL;
+    const struct bound *b = x->bound;
+    struct iii_question q = {
+        .asker = b->speaker,
+        .namespace = b->namespace,
+        .function_id = function_of(x),
+        .data = before ? before : x->payload,
+        .metadata = b->metadata,
+        .traceparent = x->traceparent,
+        .weight = before ? 0 : x->held,
+    };
+
+    atomic_fetch_add(&x->refs, 1);
+    iii_ask(x->t->hub, &q, on_answer, x);
+    json_decref(before);
+    if (last)
+        payload_done(x);
+}
+
+/* The request's own end: nobody else answers it from here on. False when there is no answer. */
+static bool close_exchange(struct exchange *x, struct trigger_answer *ret)
+{
+    bool answered;
+
+    (void)pthread_mutex_lock(&x->lock);
+    x->over = true;
+    answered = x->answered;
+    x->answered = false;
+    if (answered)
+        *ret = x->answer;
+    x->answer = (struct trigger_answer){0};
+    (void)pthread_mutex_unlock(&x->lock);
+    return answered;
+}
+
+static bool is_answered(struct exchange *x)
+{
+    bool answered;
+
+    (void)pthread_mutex_lock(&x->lock);
+    answered = x->answered;
+    (void)pthread_mutex_unlock(&x->lock);
+    return answered;
+}
+
+static bool step(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    struct exchange *x = arg;
+    struct trigger_answer a = {0};
+
+    if (!(news & HTTP_GONE) && !is_answered(x) && mono_ns() < x->until_ns) {
+        *wait = (struct http_wait){.fd = -1, .until_ns = x->until_ns};
+        return true;
+    }
+    if (!close_exchange(x, &a))
+        trigger_answer_error(&a, 504, "TIMEOUT", "the function has not answered in time", false);
+    if (!(news & HTTP_GONE)) {
+        if (a.len > SHORT_ANSWER)
+            http_unpark(req);
+        send_answer(req, &a);
+    }
+    trigger_answer_done(&a);
+    exchange_unref(x);
+    return false;
+}
+
+static struct exchange *exchange_new(struct http_req *req, struct iii_triggers *t, struct bound *b,
+                                     json_t *payload, size_t held)
+{
+    struct exchange *x = xcalloc(1, sizeof(*x));
+    const char *traceparent = http_req_header(req, "traceparent");
+
+    atomic_init(&x->refs, 1);
+    (void)pthread_mutex_init(&x->lock, NULL);
+    x->req = req;
+    x->until_ns = mono_ns() + t->http_ns;
+    x->t = triggers_ref(t);
+    x->bound = b;
+    x->memory = t->hub->config.memory;
+    x->payload = payload;
+    x->held = held;
+    x->traceparent = traceparent ? xstrdup(traceparent) : NULL;
+    x->stage = b->condition_id ? -1 : 0;
+    return x;
+}
+
+static void answer_now(struct http_req *req, struct trigger_answer *a)
+{
+    send_answer(req, a);
+    trigger_answer_done(a);
+}
+
+/* Takes the binding, the payload and what it holds of the memory. */
+static void exchange_run(struct http_req *req, struct iii_triggers *t, struct bound *b,
+                         json_t *payload, size_t held)
+{
+    struct exchange *x = exchange_new(req, t, b, payload, held);
+    struct http_wait wait = {.fd = -1, .until_ns = x->until_ns};
+    struct err err = {0};
+    struct trigger_answer a = {0};
+
+    ask_next(x);
+    if (!is_answered(x) && http_park(req, &wait, step, x, &err) == 0)
+        return;
+    if (!close_exchange(x, &a))
+        trigger_answer_err(&a, &err);
+    answer_now(req, &a);
+    exchange_unref(x);
+}
+
+static void refuse_method(struct http_req *req, const struct buf *allow)
+{
+    struct trigger_answer a;
+
+    trigger_answer_error(&a, 405, "METHOD_NOT_ALLOWED", "this path is not bound for that method",
+                         false);
+    http_reply_header(req, "Allow", allow->data);
+    answer_now(req, &a);
+}
+
+/* The body, a seat, and memory for what the body becomes. */
+static int take_request(struct http_req *req, struct budget *memory, const char **ret,
+                        size_t *ret_len, size_t *ret_held, struct err *err)
+{
+    if (http_req_body(req, BODY_MAX, ret, ret_len, err) < 0 || http_seat_take(req, err) < 0)
+        return -1;
+    *ret_held = *ret_len + input_weight(*ret, *ret_len);
+    if (*ret_held <= SHORT_ANSWER)
+        *ret_held = 0;
+    if (budget_take(memory, *ret_held))
+        return 0;
+    return err_code(err, ERR_UNAVAILABLE, "busy", "there is no memory for the request now");
+}
+
+bool iii_handle_http(struct http_req *req, const struct caller *caller, struct iii_hub *hub)
+{
+    const char *path = http_req_path(req), *body = "";
+    struct err err = {0};
+    auto_buf struct buf allow = {0};
+    struct trigger_answer a;
+    struct bound *b;
+    size_t len = 0, held = 0;
+
+    buf_init(&allow, 256);
+    b = find_route(hub->triggers, http_req_method(req), path + (*path == '/'), &allow);
+    if (!b && allow.len == 0)
+        return false;
+    if (!b) {
+        refuse_method(req, &allow);
+    } else if (take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
+        trigger_answer_err(&a, &err);
+        answer_now(req, &a);
+        bound_unref(b);
+    } else {
+        exchange_run(req, hub->triggers, b, payload_of(req, b, caller, body, len), held);
+    }
+    return true;
+}

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "functions/iii.h"
+
+/* The messages that we send: one JSON object each, as text that the caller frees. What is NULL is
+ * left out, since clients tell null and absent apart. */
+
+char *wire_text(const json_t *message);
+
+/* One of result and error is NULL. */
+char *wire_result(const char *invocation_id, const char *function_id, json_t *result, json_t *error,
+                  const char *traceparent, const char *baggage);
+char *wire_invoke(const char *invocation_id, const char *function_id, json_t *data,
+                  json_t *metadata, const char *traceparent, const char *baggage);
+char *wire_worker_registered(const char *worker_id, const char *reattach_token);
+/* worker_name or function_id, by the code. */
+char *wire_rejected(const char *code, const char *namespace, const char *worker_name,
+                    const char *function_id, const char *owner_worker_id);
+char *wire_error(const char *code, const char *message);
+
+/* ---- of what is received ---- */
+
+/* A member that is a string of 1 to max bytes; NULL when it is absent, null or something else. */
+const char *wire_name(const json_t *message, const char *key, size_t max);
+/* A member that is not null, or NULL. */
+json_t *wire_value(const json_t *message, const char *key);
+/* The id of a call that cannot be read, if it can be made out. */
+bool wire_find_id(const char *text, size_t len, char ret[UUID_SIZE]);

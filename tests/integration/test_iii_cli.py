@@ -1,0 +1,400 @@
+"""`cay sandbox` and `cay trigger`, and the names of iii that the program may have, against a stand-in for an engine."""
+
+import base64
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from cay_engine import Engine, Failure
+from cay_harness import CAY
+
+ID = "0f6b2a52-7c1d-4e6b-9a3f-5f0c1e6b2a9d"
+DONE = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 1, "success": True}
+
+
+@pytest.fixture
+def engine():
+    engine = Engine()
+    engine.functions["sandbox::create"] = lambda data: {"sandbox_id": ID, "image": data["image"]}
+    engine.functions["sandbox::exec"] = lambda data: DONE
+    engine.functions["sandbox::stop"] = lambda data: {"sandbox_id": data["sandbox_id"], "stopped": True}
+    yield engine
+    engine.close()
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+    return {**env, **more}
+
+
+@pytest.fixture
+def cay(engine):
+    def run(*words, status=0, program=CAY, input=None, env=None):
+        words = list(words)
+        place = words.index("--") if "--" in words else len(words)
+        words[place:place] = ["--port", str(engine.port)]
+        done = subprocess.run([program, *words], env=environment(**(env or {})), capture_output=True, timeout=30,
+                              input=input, stdin=subprocess.DEVNULL if input is None else None)
+        assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+        done.out, done.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        return done
+    return run
+
+
+def fails(code, message, **how):
+    def function(data):
+        raise Failure(code, message, **how)
+    return function
+
+
+# ---- create, exec, list, stop ----
+
+def test_create_prints_the_id_and_nothing_else(cay, engine):
+    done = cay("sandbox", "create", "python", "--idle-timeout", "60", "--name", "n", "--network", "-e", "A=1", "-e", "NONE",
+               "-e", "HERE", env={"HERE": "too"})
+    assert (done.out, done.err) == (ID + "\n", "")
+    assert engine.named("sandbox::create") == [{
+        "image": "python", "cpus": 1, "memory_mb": 512, "idle_timeout_secs": 60, "name": "n", "network": True,
+        "env": ["A=1", "HERE=too"]}]
+
+
+def test_create_says_on_a_terminal_how_long_it_took(engine):
+    leader, follower = pty.openpty()
+    with subprocess.Popen([CAY, "sandbox", "create", "python", "--port", str(engine.port)], stdin=follower, stdout=follower,
+                          stderr=follower, env=environment()) as process:
+        assert process.wait(20) == 0
+        os.close(follower)
+        shown = b""
+        try:
+            while got := os.read(leader, 4096):
+                shown += got
+        except OSError:
+            pass
+    os.close(leader)
+    assert "✓ sandbox ready in 0." in shown.decode().splitlines()[0] and shown.decode().splitlines()[1] == ID
+
+
+def test_flags_of_create_and_json(cay, engine):
+    done = cay("sandbox", "create", "--json", "--cpus", "3", "--memory", "2G", "node")
+    assert json.loads(done.out) == {"sandbox_id": ID, "image": "node"}
+    assert engine.named("sandbox::create")[0] == {"image": "node", "cpus": 3, "memory_mb": 2048}
+
+
+def test_an_error_has_its_code_in_brackets(cay, engine):
+    engine.functions["sandbox::create"] = fails("S100", "image not allowed: x {really}")
+    done = cay("sandbox", "create", "x", status=1)
+    assert (done.out, done.err) == ("", "error: [S100] image not allowed: x {really}\n")
+    engine.functions["sandbox::create"] = fails("invocation_stopped", "the worker has gone", envelope=False)
+    assert cay("sandbox", "create", "x", status=1).err == "error: invocation_stopped: the worker has gone\n"
+
+
+def test_exec_gives_output_and_status(cay, engine):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "out\n", "stderr": "err\n", "exit_code": 7}
+    done = cay("sandbox", "exec", ID, "--timeout", "1m 30s", "-e", "A=b", "-w", "/tmp", "--", "sh", "-c", "exit 7", status=7)
+    assert (done.out, done.err) == ("out\n", "err\n")
+    assert engine.named("sandbox::exec") == [{
+        "sandbox_id": ID, "cmd": "sh", "args": ["-c", "exit 7"], "workdir": "/tmp", "timeout_ms": 90000, "env": ["A=b"]}]
+
+
+def test_exec_passes_flags_of_the_command_and_odd_names_on(cay, engine):
+    cay("sandbox", "exec", ID, "--", "ls", "--json", "--port", "1", "--", "-x")
+    cay("sandbox", "exec", ID, "--", "my prog")
+    assert engine.named("sandbox::exec")[0]["args"] == ["--json", "--port", "1", "--", "-x"]
+    assert engine.named("sandbox::exec")[1] == {"sandbox_id": ID, "argv": ["my prog"]}
+
+
+def test_exec_sends_a_pipe_as_stdin_when_asked(cay, engine):
+    cay("sandbox", "exec", ID, "--", "cat", input=b"not read")
+    cay("sandbox", "exec", "-i", ID, "--", "cat", input=b"\0\xffyes")
+    first, second = engine.named("sandbox::exec")
+    assert "stdin" not in first and base64.b64decode(second["stdin"]) == b"\0\xffyes"
+
+
+@pytest.mark.parametrize("result,status", [({"exit_code": None}, 1), ({"exit_code": 127}, 127), ({"exit_code": 137}, 137),
+                                           ({"exit_code": None, "timed_out": True}, 124), ({"exit_code": 0}, 0)])
+def test_the_exit_status_is_the_commands(cay, engine, result, status):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, **result}
+    cay("sandbox", "exec", ID, "--", "true", status=status)
+
+
+def test_a_command_that_took_too_long_is_124(cay, engine):
+    engine.functions["sandbox::exec"] = fails("S200", "exec timed out after 500ms")
+    assert cay("sandbox", "exec", ID, "--timeout", "500ms", "--", "sleep", "9", status=124).err == \
+        "error: [S200] exec timed out after 500ms\n"
+
+
+@pytest.mark.parametrize("words", [
+    ["exec", ID], ["exec", ID, "--timeout", "30", "--", "a"], ["exec", ID, "--timeout", "soon", "--", "a"], ["exec", "--", "a"],
+    ["run", "python"], ["run", "python", "python3"], ["create"], ["create", "a", "b"], ["stop"], ["upload", ID, "x"], ["nope"],
+    ["exec", ID, "--nope", "--", "a"], ["upload", "--mode", "rw", ID, "x", "/y"], ["list", "--port", "x"], ["list", "--host", "unix:/x"]])
+def test_wrong_use_is_2_and_asks_nobody(engine, words):
+    done = subprocess.run([CAY, "sandbox", *words], env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2 and done.stderr and not engine.calls, done.stderr
+
+
+def test_list_is_a_table(cay, engine):
+    engine.functions["sandbox::list"] = lambda data: {"sandboxes": [
+        {"sandbox_id": ID, "name": "web", "image": "python", "age_secs": 12},
+        {"sandbox_id": ID, "name": None, "image": "a-very-long-image", "age_secs": 123456789}]}
+    assert cay("sandbox", "list", "--all").out == (
+        "SANDBOX_ID                            IMAGE       AGE_SECS  NAME\n"
+        f"{ID}  python            12  web\n"
+        f"{ID}  a-very-long-image  123456789  \n")
+    assert len(json.loads(cay("sandbox", "list", "--json").out)["sandboxes"]) == 2
+
+
+def test_stop_says_what_it_stopped(cay, engine):
+    assert cay("sandbox", "stop", ID).out == f"stopped {ID}\n"
+    assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+    engine.functions["sandbox::stop"] = fails("S002", "sandbox not found: x")
+    assert cay("sandbox", "stop", "x", status=1).err == "error: [S002] sandbox not found: x\n"
+
+
+# ---- run ----
+
+def test_run_makes_runs_and_stops(cay, engine):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "1024\n", "exit_code": 3}
+    done = cay("sandbox", "run", "python", "--cpus", "2", "-e", "A=1", "--", "python3", "-c", "print(2 ** 10)", status=3)
+    assert (done.out, done.err) == ("1024\n", "")
+    assert [name for name, _, _ in engine.calls] == ["sandbox::create", "sandbox::exec", "sandbox::stop"]
+    assert engine.named("sandbox::create")[0]["cpus"] == 2 and engine.named("sandbox::create")[0]["env"] == ["A=1"]
+    assert "env" not in engine.named("sandbox::exec")[0]
+
+
+def test_run_stops_what_it_made_when_the_command_fails(cay, engine):
+    engine.functions["sandbox::exec"] = fails("S300", "shell transport failed")
+    assert cay("sandbox", "run", "python", "--", "a", status=1).err == "error: [S300] shell transport failed\n"
+    assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+
+
+@pytest.mark.parametrize("during", ["sandbox::create", "sandbox::exec"])
+def test_ctrl_c_stops_the_sandbox_of_run(engine, during):
+    began, go_on, was = threading.Event(), threading.Event(), engine.functions[during]
+
+    def slow(data):
+        began.set()
+        assert go_on.wait(20)
+        return was(data)
+    engine.functions[during] = slow
+    with subprocess.Popen([CAY, "sandbox", "run", "python", "--port", str(engine.port), "--", "sleep", "9"], env=environment(),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+        assert began.wait(20)
+        process.send_signal(signal.SIGINT)
+        if during == "sandbox::create":  # its id is needed first
+            assert process.stderr.readline() == b"stopping\n"
+            go_on.set()
+        assert process.wait(20) == 130
+        go_on.set()
+    assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+
+
+# ---- files ----
+
+@pytest.mark.parametrize("size", [0, 1, 70000, 5_000_000])
+def test_upload_sends_a_file_through_a_channel(cay, engine, tmp_path, size):
+    data, got = os.urandom(size), {}
+
+    def write(asked):
+        got["data"], got["reason"] = engine.read_channel(asked["content"])
+        return {"bytes_written": len(got["data"]), "path": asked["path"]}
+    engine.functions["sandbox::fs::write"] = write
+    (tmp_path / "f").write_bytes(data)
+    done = cay("sandbox", "upload", ID, str(tmp_path / "f"), "/srv/f", "--mode", "0600", "--parents")
+    assert done.out == f"{size} bytes\n" and got == {"data": data, "reason": "stream_complete"}
+    asked = engine.named("sandbox::fs::write")[0]
+    assert asked.pop("content")["direction"] == "read"
+    assert asked == {"sandbox_id": ID, "path": "/srv/f", "mode": "0600", "parents": True}
+
+
+def test_upload_takes_stdin(cay, engine):
+    got = []
+    engine.functions["sandbox::fs::write"] = lambda asked: got.append(engine.read_channel(asked["content"])[0]) or {
+        "bytes_written": len(got[0]), "path": asked["path"]}
+    assert cay("sandbox", "upload", ID, "-", "/x", input=b"from a pipe").out == "11 bytes\n"
+    assert got == [b"from a pipe"]
+
+
+def test_upload_of_what_is_not_there_asks_nobody(cay, engine, tmp_path):
+    assert cay("sandbox", "upload", ID, str(tmp_path / "none"), "/x", status=1).err == \
+        f"error: open {tmp_path}/none: No such file or directory\n"
+    assert "is a folder" in cay("sandbox", "upload", ID, str(tmp_path), "/x", status=1).err
+    assert not engine.calls
+
+
+def test_upload_that_is_refused_ends_at_once(cay, engine, tmp_path):
+    """Nobody reads the channel then, and most of the file is still here."""
+    (tmp_path / "f").write_bytes(bytes(50_000_000))
+    engine.functions["sandbox::fs::write"] = fails("S211", "no such folder: /none")
+    assert cay("sandbox", "upload", ID, str(tmp_path / "f"), "/none/x", status=1).err == "error: [S211] no such folder: /none\n"
+
+
+def reads(engine, pieces, size=None):
+    def read(asked):
+        size_now = sum(len(p) for p in pieces if isinstance(p, bytes)) if size is None else size
+        return {"content": engine.write_channel(pieces), "size": size_now, "mode": "0640", "mtime": 1700000000}
+    return read
+
+
+def test_download_writes_a_file(cay, engine, tmp_path):
+    pieces = [os.urandom(65536) for _ in range(40)] + [b"end"]
+    engine.functions["sandbox::fs::read"] = reads(engine, pieces)
+    assert cay("sandbox", "download", ID, "/srv/f", str(tmp_path / "g")).out == f"{40 * 65536 + 3} bytes\n"
+    assert (tmp_path / "g").read_bytes() == b"".join(pieces) and (tmp_path / "g").stat().st_mode & 0o777 == 0o640
+    assert engine.named("sandbox::fs::read") == [{"sandbox_id": ID, "path": "/srv/f"}]
+    cay("sandbox", "download", ID, "/srv/f", str(tmp_path))
+    assert (tmp_path / "f").read_bytes() == b"".join(pieces)
+
+
+def test_download_to_stdout_is_bytes_only(cay, engine):
+    engine.functions["sandbox::fs::read"] = reads(engine, [b"a\0b", b"\xff"])
+    assert cay("sandbox", "download", ID, "/x", "-").stdout == b"a\0b\xff"
+    engine.functions["sandbox::fs::read"] = reads(engine, [])
+    assert cay("sandbox", "download", ID, "/x", "-").stdout == b""
+
+
+@pytest.mark.parametrize("pieces,size,why", [([b"half"], 8, "only 4 of 8 bytes have come"),
+                                             ([b"half", json.dumps({"error": "the disk is broken"})], 8, "the disk is broken")])
+def test_a_download_that_breaks_off_leaves_no_file(cay, engine, tmp_path, pieces, size, why):
+    engine.functions["sandbox::fs::read"] = reads(engine, pieces, size)
+    assert cay("sandbox", "download", ID, "/x", str(tmp_path / "g"), status=1).err == f"error: {why}\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_download_that_is_refused_leaves_no_file(cay, engine, tmp_path):
+    engine.functions["sandbox::fs::read"] = fails("S211", "no such file: /x")
+    assert cay("sandbox", "download", ID, "/x", str(tmp_path / "g"), status=1).err == "error: [S211] no such file: /x\n"
+    assert not list(tmp_path.iterdir())
+
+
+# ---- trigger ----
+
+def test_trigger_reads_values_as_json_or_text(cay, engine):
+    engine.functions["f"] = lambda data: {"got": data}
+    done = cay("trigger", "f", "n=5", "t=true", "text=a b", "list=[1,2]", "x=a=b", "e=", "--json", '{"n":1,"k":null}', "-n", "ns")
+    assert json.loads(done.out) == {"got": {"n": 5, "k": None, "t": True, "text": "a b", "list": [1, 2], "x": "a=b", "e": ""}}
+    assert engine.calls[0][2]["namespace"] == "ns"
+    cay("trigger", "f")
+    assert engine.calls[1][1] == {} and "namespace" not in engine.calls[1][2]
+    cay("trigger", "f", "--json", "-", input=b'["piped"]')
+    assert engine.calls[2][1] == ["piped"]
+
+
+def test_trigger_prints_nothing_for_null(cay, engine):
+    engine.functions["f"] = lambda data: None
+    assert cay("trigger", "f").out == ""
+    engine.functions["f"] = lambda data: "text"
+    assert cay("trigger", "f").out == '"text"\n'
+
+
+def test_trigger_prints_an_error_as_it_came(cay, engine):
+    assert json.loads(cay("trigger", "nope", status=1).err) == {"code": "function_not_found", "message": "no such function"}
+    engine.functions["f"] = fails("S002", "sandbox not found")
+    assert json.loads(cay("trigger", "f", status=1).err)["message"].startswith('handler error: {"type"')
+
+
+def test_trigger_waits_no_longer_than_told(cay, engine):
+    never = threading.Event()
+    engine.functions["f"] = lambda data: never.wait(20)
+    assert cay("trigger", "f", "--timeout-ms", "50", status=1).err == "error: f has not answered in 50 ms\n"
+    never.set()
+
+
+@pytest.mark.parametrize("words", [["f", "novalue"], ["f", "=x"], ["f", "--json", "{"], ["f", "a=1", "--json", "[]"], []])
+def test_trigger_refuses_what_it_cannot_send(cay, engine, words):
+    cay("trigger", *words, status=2)
+    assert not engine.calls
+
+
+def test_trigger_tells_what_a_function_takes(cay, engine):
+    engine.functions["engine::functions::info"] = lambda data: {
+        "function_id": data["function_id"], "worker_name": "iii-sandbox", "description": "Stops a sandbox.",
+        "request_schema": {"type": "object", "required": ["sandbox_id"], "properties": {
+            "sandbox_id": {"type": "string", "description": "its id"}, "wait": {"type": ["boolean", "null"]}}},
+        "response_schema": {"properties": {"stopped": {"type": "boolean"}}}}
+    assert cay("trigger", "sandbox::stop", "--help").out == (
+        "Usage: cay trigger sandbox::stop [KEY=VALUE...] [--json JSON]\n\nStops a sandbox.\n\nTakes:\n"
+        "  sandbox_id  string, needed\n      its id\n  wait  boolean or null\n\nGives:\n  stopped  boolean\n\n"
+        "Offered by iii-sandbox.\n")
+    assert "cay trigger [flags] FUNCTION" in subprocess.run([CAY, "trigger", "--help"], capture_output=True, text=True).stdout
+
+
+# ---- connections ----
+
+def test_without_an_engine_it_says_what_to_start():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    done = subprocess.run([CAY, "sandbox", "list", "--port", str(port)], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: nobody answers at 127.0.0.1:{port} (")
+    assert "cay serve" in done.stderr
+
+
+def test_a_token_is_sent_to_the_engine_and_not_to_channels(engine, tmp_path):
+    engine.token = "secret"
+    engine.functions["sandbox::fs::read"] = reads(engine, [b"x"])
+    words = [CAY, "sandbox", "download", ID, "/x", "-", "--port", str(engine.port)]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 1 and "401" in done.stderr
+    done = subprocess.run(words, env=environment(CAY_TOKEN="secret"), capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "x")
+
+
+@pytest.mark.parametrize("how", ["--host=127.0.0.1:{}", "--host=ws://127.0.0.1:{}/", "--address=localhost --port={}", "III_URL=ws://127.0.0.1:{}",
+                                 "CAY_WS_PORT={}", "CAY_HOST=ws://127.0.0.1:{}", "CAY_HOST=http://127.0.0.1:1 CAY_WS_PORT={}", "CAY_HOST=unix:/x CAY_WS_PORT={}",
+                                 "CAY_WS_PORT={} CAY_WS_HOST=0.0.0.0"])
+def test_where_it_connects_can_be_said_in_many_ways(engine, how):
+    engine.functions["sandbox::list"] = lambda data: {"sandboxes": []}
+    words = how.format(engine.port).split()
+    flags = [word for word in words if word.startswith("--")]
+    done = subprocess.run([CAY, "sandbox", "list", *flags], capture_output=True, text=True,
+                          env=environment(**dict(word.split("=", 1) for word in words if word not in flags)))
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_engine_that_goes_away_is_told(cay, engine):
+    def leave(data):
+        raise ConnectionError
+    engine.functions["sandbox::stop"] = leave
+    assert cay("sandbox", "stop", ID, status=1).err == \
+        f"error: ws://127.0.0.1:{engine.port} has closed the connection before it has answered\n"
+
+
+# ---- names of iii ----
+
+@pytest.fixture
+def linked(tmp_path):
+    def link(name):
+        (tmp_path / name).symlink_to(CAY)
+        return str(tmp_path / name)
+    return link
+
+
+def test_as_iii_it_has_both_spellings(cay, engine, linked):
+    iii = linked("iii")
+    assert cay("sandbox", "create", "python", program=iii).out == ID + "\n"
+    assert cay("worker", "sandbox", "stop", ID, program=iii).out == f"stopped {ID}\n"
+    engine.functions["f"] = lambda data: 5
+    assert cay("trigger", "f", program=iii).out == "5\n"
+    assert cay("sandbox", "stop", ID, program=linked("iii-worker")).out == f"stopped {ID}\n"
+
+
+@pytest.mark.parametrize("name,words", [("iii", ["start"]), ("iii", []), ("iii", ["worker", "add", "x"]), ("iii-worker", ["start"])])
+def test_as_iii_it_names_what_is_there(linked, name, words):
+    done = subprocess.run([linked(name), *words], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and f"{name} sandbox" in done.stderr
+
+
+# ---- the daemon's file ----
+
+def test_a_bad_file_of_settings_is_2_with_its_line(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("workers:\n  - name: iii-sandbox\n    config:\n      default_cpus: many\n")
+    done = subprocess.run([CAY, "serve", "--config", str(file)], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f"cay serve: {file}:4: default_cpus must be a whole number\n")
+    done = subprocess.run([CAY, "serve", "--config", str(tmp_path / "none")], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and "No such file" in done.stderr

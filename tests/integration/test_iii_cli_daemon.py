@@ -1,0 +1,118 @@
+"""The commands of iii with a daemon of ours: whole ways, and what its file of settings does."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from cay_harness import CAY
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Iii:
+    """`cay sandbox` and `cay trigger` for one daemon."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def __call__(self, *words, status=0, input=None):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+        done = subprocess.run([CAY, *words], env={**env, "CAY_WS_PORT": str(self.port)}, capture_output=True, timeout=60, input=input)
+        assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+        return done.stdout, done.stderr.decode()
+
+    def create(self, *words):
+        return self("sandbox", "create", *words)[0].decode().strip()
+
+
+@pytest.fixture
+def iii(daemon_of):
+    port = free_port()
+    daemon_of(env={"CAY_WS_PORT": port}).start()
+    return Iii(port)
+
+
+def test_a_sandbox_from_its_first_word_to_its_last(iii, tmp_path):
+    sandbox = iii.create("host", "--name", "mine", "-e", "A=1")
+    assert iii("sandbox", "exec", sandbox, "-e", "B=2", "--", "sh", "-c", "echo $A$B; exit 4", status=4) == (b"12\n", "")
+    assert iii("sandbox", "exec", "-i", sandbox, "--", "cat", input=b"piped")[0] == b"piped"
+    assert iii("sandbox", "exec", sandbox, "--", "no-such-program", status=127)[0] == b""
+    assert "[S200]" in iii("sandbox", "exec", sandbox, "--timeout", "200ms", "--", "sleep", "60", status=124)[1]
+    assert iii("sandbox", "list")[0].decode().splitlines()[1].split() == [sandbox, "host", "0", "mine"]
+    assert iii("sandbox", "stop", sandbox)[0].decode() == f"stopped {sandbox}\n"
+    assert iii("sandbox", "stop", sandbox, status=1)[1].startswith("error: [S002] ")
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+def test_files_go_in_and_come_out_as_they_are(iii, tmp_path, size):
+    data, sandbox = os.urandom(size), iii.create("host")
+    (tmp_path / "in").write_bytes(data)
+    assert iii("sandbox", "upload", sandbox, str(tmp_path / "in"), "/tmp/a/b", "--parents", "--mode", "0640")[0] == f"{size} bytes\n".encode()
+    assert iii("sandbox", "exec", sandbox, "--", "stat", "-c", "%a %s", "/tmp/a/b")[0].decode() == f"640 {size}\n"
+    assert iii("sandbox", "download", sandbox, "/tmp/a/b", str(tmp_path / "out"))[0] == f"{size} bytes\n".encode()
+    assert (tmp_path / "out").read_bytes() == data == iii("sandbox", "download", sandbox, "/tmp/a/b", "-")[0]
+    assert "[S211]" in iii("sandbox", "upload", sandbox, str(tmp_path / "in"), "/none/at/all", status=1)[1]
+    assert "[S211]" in iii("sandbox", "download", sandbox, "/none", str(tmp_path / "none"), status=1)[1]
+    assert not (tmp_path / "none").exists()
+
+
+def test_run_leaves_nothing(iii):
+    assert iii("sandbox", "run", "host", "--", "sh", "-c", "echo out; echo err >&2; exit 5", status=5) == (b"out\n", "err\n")
+    assert iii("sandbox", "list")[0].count(b"\n") == 1
+
+
+def test_every_function_can_be_called_and_tells_what_it_takes(iii):
+    made = json.loads(iii("trigger", "sandbox::create", "image=host", "memory_mb=128")[0])
+    assert json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"][0]["memory_mb"] == 128
+    assert json.loads(iii("trigger", "sandbox::stop", "sandbox_id=" + made["sandbox_id"])[0])["stopped"] is True
+    assert "sandbox_id  string, needed" in iii("trigger", "sandbox::exec", "--help")[0].decode()
+    assert json.loads(iii("trigger", "none::such", status=1)[1])["code"] == "function_not_found"
+
+
+def test_the_file_of_an_engine_says_which_images_and_how_many(daemon_of, tmp_path):
+    port, file = free_port(), tmp_path / "config.yaml"
+    file.write_text(f"""
+workers:
+  - name: iii-worker-manager
+    config: {{port: {port}}}
+  - name: iii-http
+  - name: iii-sandbox
+    config:
+      image_allowlist: [python, capped]
+      auto_install: false
+      custom_images:
+        capped: registry.example/capped:1
+        hidden: registry.example/hidden:1
+      per_image_caps:
+        capped: {{max_cpus: 1}}
+""")
+    daemon = daemon_of(args=["--config", str(file)])
+    daemon.extra.pop("CAY_WS_PORT", None)
+    env = daemon.environment()
+    env.pop("CAY_WS_PORT", None)
+    daemon.start(env=env)
+    iii = Iii(port)
+    assert "workers that cay does not start: iii-http" in daemon.log()
+    for image in "hidden", "node", "host", "registry.example/capped:1":
+        assert iii("sandbox", "create", image, status=1)[1].startswith("error: [S100] "), image
+    assert iii("sandbox", "create", "capped", status=1)[1].startswith("error: [S400] ")
+    assert iii("sandbox", "create", "python", status=1)[1].startswith("error: [S101] ")
+
+
+def test_what_waits_ends_with_ctrl_c_and_takes_the_sandbox_along(iii):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+    with subprocess.Popen([CAY, "sandbox", "run", "host", "--", "sleep", "60"], env={**env, "CAY_WS_PORT": str(iii.port)},
+                          stdin=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 20
+        while not any(s["exec_in_progress"] for s in json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"]):
+            assert time.monotonic() < until
+        process.send_signal(2)
+        assert process.wait(20) == 130
+    assert json.loads(iii("trigger", "sandbox::list")[0]) == {"sandboxes": []}

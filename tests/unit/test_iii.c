@@ -1,0 +1,623 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/json.h"
+#include "http/server.h"
+#include "http/websocket_client.h"
+#include "iii/iii_internal.h"
+#include "test_face.h"
+
+/* Clients of iii at a real server, over real sockets; below the hub are the engine and the agent.
+ */
+
+#define WAIT_MS 20000
+#define CALL_ID "11111111-2222-4333-8444-555555555555"
+
+static struct http_server *server;
+static struct iii_hub *hub;
+static unsigned port;
+static struct caller caller = {.face = "iii", .name = "test", .scopes = SCOPES_ALL, .admin = true};
+
+static void handle(struct http_req *req, void *arg)
+{
+    const char *path = http_req_path(req);
+
+    (void)arg;
+    if (strcmp(path, "/otel") == 0)
+        (void)iii_handle_otel(req, &caller, NULL, NULL, hub);
+    else
+        (void)iii_handle_worker(req, &caller, NULL, NULL, hub);
+}
+
+static int listen_on_any(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t len = sizeof(a);
+
+    CHECK_INT(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    CHECK_INT(listen(fd, 64), 0);
+    CHECK_INT(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    port = ntohs(a.sin_port);
+    return fd;
+}
+
+static void start(void)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct iii_config config = {.about = &about, .services = &services};
+    struct err err = {0};
+
+    config.engine = engine; /* NULL unless the test has opened a world */
+    hub = iii_hub_new(&config);
+    CHECK_INT(iii_hub_start(hub, &err), 0);
+    server = http_server_new(&limits, handle, NULL);
+    CHECK_INT(http_server_listen(server, listen_on_any(), true, &err), 0);
+    CHECK_INT(http_server_start(server, &err), 0);
+}
+
+static void finish(void)
+{
+    http_server_drain(server);
+    http_server_stop(server, 5000);
+    iii_hub_stop(hub);
+    CHECK_INT(iii_rows_count(hub), 0);
+    http_server_free(server);
+    iii_hub_free(hub);
+}
+
+/* ---- clients ---- */
+
+struct client {
+    struct websocket_client *ws;
+    char id[UUID_SIZE], token[UUID_SIZE];
+};
+
+static void say(struct client *c, const char *text)
+{
+    struct err err = {0};
+
+    if (websocket_client_send(c->ws, true, text, strlen(text), WAIT_MS, &err) < 0)
+        TAP_FAIL("send: %s", err.text);
+}
+
+/* The next message; NULL at the end. */
+static json_t *hear(struct client *c)
+{
+    struct websocket_message m;
+    struct err err = {0};
+    int r = websocket_client_next(c->ws, WAIT_MS, &m, &err);
+    json_t *value;
+
+    if (r == 0)
+        TAP_FAIL("nothing came");
+    if (r < 0)
+        return NULL;
+    value = json_loadb(m.data, m.len, 0, NULL);
+    CHECK(value);
+    return value;
+}
+
+/* The next of that type; others are thrown away. */
+static json_t *hear_type(struct client *c, const char *type)
+{
+    for (;;) {
+        json_t *m = hear(c);
+
+        if (!m)
+            TAP_FAIL("the connection ended before a %s came", type);
+        if (strcmp(json_text(m, "type"), type) == 0)
+            return m;
+        json_decref(m);
+    }
+}
+
+static void join_at(struct client *c, const char *path)
+{
+    auto_free char *url = xasprintf("ws://127.0.0.1:%u%s", port, path);
+    struct websocket_dial dial = {
+        .url = url, .timeout_ms = WAIT_MS, .stop_fd = -1, .message_max = 64u << 20};
+    struct err err = {0};
+
+    c->ws = websocket_dial(&dial, &err);
+    if (!c->ws)
+        TAP_FAIL("dial: %s", err.text);
+}
+
+static void join(struct client *c)
+{
+    json_t *m;
+
+    join_at(c, "/");
+    m = hear_type(c, "workerregistered");
+    (void)snprintf(c->id, sizeof(c->id), "%s", json_text(m, "worker_id"));
+    (void)snprintf(c->token, sizeof(c->token), "%s", json_text(m, "reattach_token"));
+    json_decref(m);
+}
+
+static void leave(struct client *c)
+{
+    websocket_client_free(c->ws);
+    c->ws = NULL;
+}
+
+static void ask_with(struct client *c, const char *id, const char *function, const char *data,
+                     const char *more)
+{
+    auto_free char *text = xasprintf("{\"type\":\"invokefunction\",\"invocation_id\":\"%s\","
+                                     "\"function_id\":\"%s\",\"data\":%s%s}",
+                                     id, function, data, more);
+
+    say(c, text);
+}
+
+/* The whole invocationresult. */
+static json_t *call_for(struct client *c, const char *function, const char *data, const char *more)
+{
+    char id[UUID_SIZE];
+    json_t *m;
+
+    iii_uuid_new(id);
+    ask_with(c, id, function, data, more);
+    m = hear_type(c, "invocationresult");
+    CHECK_STR(json_text(m, "invocation_id"), id);
+    return m;
+}
+
+static void check_call(struct client *c, const char *function, const char *data, const char *want)
+{
+    json_t *m = call_for(c, function, data, "");
+    auto_free char *got =
+        json_dumps(json_object_get(m, "result"), JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+    CHECK(got);
+    CHECK_STR(got, want);
+    json_decref(m);
+}
+
+static void check_error(struct client *c, const char *function, const char *data, const char *more,
+                        const char *code)
+{
+    json_t *m = call_for(c, function, data, more);
+
+    CHECK_STR(json_text(json_object_get(m, "error"), "code"), code);
+    CHECK(!json_object_get(m, "result"));
+    json_decref(m);
+}
+
+/* Says who it is: what it registers counts from here on. */
+static void introduce(struct client *c, const char *name)
+{
+    auto_free char *data =
+        xasprintf("{\"name\":\"%s\",\"pid\":7,\"runtime\":\"test\",\"version\":\"1\"}", name);
+
+    check_call(c, "engine::workers::register", data, "{\"success\":true}");
+}
+
+static void offer(struct client *c, const char *id)
+{
+    auto_free char *text =
+        xasprintf("{\"type\":\"registerfunction\",\"id\":\"%s\",\"description\":\"d\"}", id);
+
+    say(c, text);
+}
+
+/* What it was sent before has been read. */
+static void settle(struct client *c)
+{
+    say(c, "{\"type\":\"ping\"}");
+    json_decref(hear_type(c, "pong"));
+}
+
+static void answer(struct client *c, const json_t *invoke, const char *what)
+{
+    auto_free char *text = xasprintf(
+        "{\"type\":\"invocationresult\",\"invocation_id\":\"%s\",\"function_id\":\"%s\",%s}",
+        json_text(invoke, "invocation_id"), json_text(invoke, "function_id"), what);
+
+    say(c, text);
+}
+
+/* ---- messages ---- */
+
+TEST(what_cannot_be_understood_is_dropped_and_the_connection_kept)
+{
+    struct client c;
+
+    start();
+    join(&c);
+    say(&c, "   ");
+    say(&c, "{");
+    say(&c, "[1, 2]");
+    say(&c, "{\"type\":\"nonsense\"}");
+    say(&c, "{\"type\":\"invokefunction\"}");
+    say(&c, "{\"type\":\"invokefunction\",\"function_id\":\"a\",\"invocation_id\":\"no-uuid\"}");
+    say(&c, "{\"type\":\"invocationresult\",\"invocation_id\":\"" CALL_ID "\",\"result\":1}");
+    settle(&c);
+    leave(&c);
+    finish();
+}
+
+TEST(a_call_that_cannot_be_read_is_answered_if_its_id_can)
+{
+    struct client c;
+    json_t *m;
+
+    start();
+    join(&c);
+    say(&c, "{\"type\":\"invokefunction\",\"invocation_id\":\"" CALL_ID
+            "\",\"function_id\":\"x\",\"data\":\"\\u0000\"}");
+    m = hear_type(&c, "invocationresult");
+    CHECK_STR(json_text(m, "invocation_id"), CALL_ID);
+    CHECK_STR(json_text(json_object_get(m, "error"), "code"), "deserialization_error");
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
+TEST(telemetry_is_thrown_away_and_other_bytes_are_messages)
+{
+    struct client c, otel;
+    struct err err = {0};
+
+    start();
+    join(&c);
+    CHECK_INT(websocket_client_send(c.ws, false, "OTLP{\"type\":\"ping\"}", 19, WAIT_MS, &err), 0);
+    CHECK_INT(websocket_client_send(c.ws, false, "{\"type\":\"ping\"}", 15, WAIT_MS, &err), 0);
+    json_decref(hear_type(&c, "pong"));
+    join_at(&otel, "/otel");
+    CHECK_INT(websocket_client_send(otel.ws, false, "MTRC{}", 6, WAIT_MS, &err), 0);
+    leave(&otel);
+    leave(&c);
+    finish();
+}
+
+/* ---- calls ---- */
+
+TEST(one_client_calls_a_function_of_another)
+{
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&b, "b");
+    offer(&b, "greet::one");
+    settle(&b);
+    ask_with(&a, CALL_ID, "greet::one", "{\"x\":1}",
+             ",\"traceparent\":\"00-a\",\"baggage\":\"k=v\",\"metadata\":{\"m\":2}");
+    m = hear_type(&b, "invokefunction");
+    CHECK_STR(json_text(json_object_get(m, "data"), "_caller_worker_id"), a.id);
+    CHECK_INT(json_int(json_object_get(m, "data"), "x"), 1);
+    CHECK_INT(json_int(json_object_get(m, "metadata"), "m"), 2);
+    CHECK_STR(json_text(m, "traceparent"), "00-a");
+    CHECK(strcmp(json_text(m, "invocation_id"), CALL_ID) != 0); /* ids are their callers' own */
+    answer(&b, m, "\"result\":{\"y\":[1,2]}");
+    json_decref(m);
+    m = hear_type(&a, "invocationresult");
+    CHECK_STR(json_text(m, "invocation_id"), CALL_ID);
+    CHECK_STR(json_text(m, "traceparent"), "00-a");
+    CHECK_STR(json_text(m, "baggage"), "k=v");
+    CHECK_INT(json_array_size(json_object_get(json_object_get(m, "result"), "y")), 2);
+    json_decref(m);
+    /* A failure wins over a result, and a void call has no answer. */
+    ask_with(&a, CALL_ID, "greet::one", "null", "");
+    m = hear_type(&b, "invokefunction");
+    answer(&b, m, "\"result\":1,\"error\":{\"code\":\"E\",\"message\":\"m\"}");
+    json_decref(m);
+    m = hear_type(&a, "invocationresult");
+    CHECK_STR(json_text(json_object_get(m, "error"), "code"), "E");
+    json_decref(m);
+    ask_with(&a, CALL_ID, "greet::one", "{}", ",\"action\":{\"type\":\"void\"}");
+    m = hear_type(&b, "invokefunction");
+    answer(&b, m, "\"result\":1");
+    json_decref(m);
+    settle(&b);
+    settle(&a);
+    leave(&a);
+    leave(&b);
+    finish();
+}
+
+TEST(who_goes_leaves_its_callers_with_an_answer)
+{
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&b, "b");
+    offer(&b, "slow::one");
+    settle(&b);
+    ask_with(&a, CALL_ID, "slow::one", "{}", "");
+    json_decref(hear_type(&b, "invokefunction"));
+    leave(&b);
+    m = hear_type(&a, "invocationresult");
+    CHECK_STR(json_text(json_object_get(m, "error"), "code"), "invocation_stopped");
+    json_decref(m);
+    check_error(&a, "slow::one", "{}", "", "function_not_found");
+    leave(&a);
+    finish();
+}
+
+TEST(an_answer_counts_only_from_who_was_asked)
+{
+    struct client a, b, c;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    join(&c);
+    introduce(&b, "b");
+    offer(&b, "f::x");
+    settle(&b);
+    ask_with(&a, CALL_ID, "f::x", "{}", "");
+    m = hear_type(&b, "invokefunction");
+    answer(&c, m, "\"result\":\"forged\"");
+    settle(&c);
+    answer(&b, m, "\"result\":\"own\"");
+    json_decref(m);
+    m = hear_type(&a, "invocationresult");
+    CHECK_STR(json_text(m, "result"), "own");
+    json_decref(m);
+    leave(&a);
+    leave(&b);
+    leave(&c);
+    finish();
+}
+
+TEST(a_name_is_its_first_owners)
+{
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&a, "a");
+    introduce(&b, "b");
+    offer(&a, "f::x");
+    settle(&a);
+    offer(&b, "f::x");
+    m = hear_type(&b, "registrationrejected");
+    CHECK_STR(json_text(m, "code"), "FUNCTION_NAMESPACE_CONFLICT");
+    CHECK_STR(json_text(m, "function_id"), "f::x");
+    CHECK_STR(json_text(m, "owner_worker_id"), a.id);
+    json_decref(m);
+    offer(&b, "cmd::run"); /* ours */
+    json_decref(hear_type(&b, "registrationrejected"));
+    offer(&b, "engine::mine");
+    json_decref(hear_type(&b, "registrationrejected"));
+    leave(&a);
+    /* It is free when its owner has gone: who asks for it then gets it. */
+    for (bool free = false; !free;) {
+        offer(&b, "f::x");
+        say(&b, "{\"type\":\"ping\"}");
+        m = hear(&b);
+        free = strcmp(json_text(m, "type"), "pong") == 0;
+        json_decref(m);
+        if (!free)
+            json_decref(hear_type(&b, "pong"));
+    }
+    leave(&b);
+    finish();
+}
+
+TEST(two_workers_of_a_name_are_one_too_many)
+{
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&a, "same");
+    ask_with(&b, CALL_ID, "engine::workers::register", "{\"name\":\"same\",\"pid\":1}", "");
+    m = hear_type(&b, "registrationrejected");
+    CHECK_STR(json_text(m, "code"), "WORKER_NAMESPACE_CONFLICT");
+    CHECK_STR(json_text(m, "worker_name"), "same");
+    json_decref(m);
+    while ((m = hear(&b)))
+        json_decref(m);
+    leave(&b);
+    settle(&a);
+    leave(&a);
+    finish();
+}
+
+TEST(who_comes_back_takes_the_place_of_its_old_connection)
+{
+    auto_free char *reattach = NULL;
+    struct client old, new, other;
+    json_t *m;
+
+    start();
+    join(&old);
+    join(&other);
+    introduce(&old, "w");
+    offer(&old, "f::x");
+    settle(&old);
+    join(&new);
+    say(&new, "{\"type\":\"reattach\",\"previous_worker_id\":\"x\",\"reattach_token\":\"y\"}");
+    settle(&new);
+    settle(&old); /* a wrong token changes nothing */
+    reattach =
+        xasprintf("{\"type\":\"reattach\",\"previous_worker_id\":\"%s\",\"reattach_token\":\"%s\"}",
+                  old.id, old.token);
+    say(&new, reattach);
+    introduce(&new, "w");
+    offer(&new, "f::x");
+    settle(&new);
+    while ((m = hear(&old)))
+        json_decref(m);
+    ask_with(&other, CALL_ID, "f::x", "{}", "");
+    m = hear_type(&new, "invokefunction");
+    answer(&new, m, "\"result\":3");
+    json_decref(m);
+    m = hear_type(&other, "invocationresult");
+    CHECK_INT(json_int(m, "result"), 3);
+    json_decref(m);
+    leave(&old);
+    leave(&new);
+    leave(&other);
+    finish();
+}
+
+TEST(namespaces_are_apart)
+{
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    /* Before its namespace is known what it registers waits. */
+    offer(&a, "f::x");
+    check_error(&b, "f::x", "{}", "", "function_not_found");
+    check_call(&a, "engine::workers::register",
+               "{\"name\":\"a\",\"pid\":1,\"namespace\":\"other\"}", "{\"success\":true}");
+    check_error(&b, "f::x", "{}", "", "function_not_found");
+    check_error(&b, "f::x", "{}", ",\"namespace\":\" \"", "INVALID_NAMESPACE");
+    check_error(&b, "cmd::run", "{}", ",\"namespace\":\"other\"", "function_not_found");
+    ask_with(&b, CALL_ID, "f::x", "{}", ",\"namespace\":\"other\"");
+    m = hear_type(&a, "invokefunction");
+    answer(&a, m, "\"result\":1");
+    json_decref(m);
+    json_decref(hear_type(&b, "invocationresult"));
+    leave(&a);
+    leave(&b);
+    finish();
+}
+
+TEST(what_one_connection_registers_has_a_bound)
+{
+    struct client c;
+    json_t *m;
+    unsigned taken = 0;
+
+    start();
+    join(&c);
+    introduce(&c, "c");
+    for (unsigned i = 0; i < III_FUNCTIONS_MAX + 2; i++) {
+        auto_free char *id = xasprintf("f::x%u", i);
+
+        offer(&c, id);
+    }
+    say(&c, "{\"type\":\"ping\"}");
+    for (m = hear(&c); strcmp(json_text(m, "type"), "pong") != 0; m = hear(&c)) {
+        CHECK_STR(json_text(m, "type"), "registrationrejected");
+        taken++;
+        json_decref(m);
+    }
+    json_decref(m);
+    CHECK_INT(taken, 2);
+    leave(&c);
+    finish();
+}
+
+/* ---- what there is ---- */
+
+TEST(functions_and_workers_are_listed)
+{
+    json_t *m, *list;
+    struct client c;
+
+    start();
+    join(&c);
+    introduce(&c, "me");
+    offer(&c, "f::x");
+    settle(&c);
+    check_call(&c, "engine::functions::list", "{\"prefix\":\"f::\"}",
+               "{\"functions\":[{\"description\":\"d\",\"function_id\":\"f::x\",\"namespace\":"
+               "\"default\",\"worker_name\":\"me\"}]}");
+    m = call_for(&c, "engine::functions::info", "{\"function_id\":\"cmd::run\"}", "");
+    CHECK_STR(json_text(json_object_get(m, "result"), "worker_name"), "iii-sandbox");
+    CHECK(json_object_get(json_object_get(m, "result"), "request_schema"));
+    json_decref(m);
+    check_error(&c, "engine::functions::info", "{\"function_id\":\"no\"}", "", "NOT_FOUND");
+    check_error(&c, "engine::functions::info", "{}", "", "INVALID_ARGUMENTS");
+    m = call_for(&c, "engine::workers::list", "{\"search\":\"me\"}", "");
+    list = json_object_get(json_object_get(m, "result"), "workers");
+    CHECK_INT(json_array_size(list), 1);
+    CHECK_STR(json_text(json_array_get(list, 0), "id"), c.id);
+    CHECK_INT(json_int(json_array_get(list, 0), "function_count"), 1);
+    json_decref(m);
+    m = call_for(&c, "engine::workers::info", "{\"name\":\"iii-sandbox\"}", "");
+    CHECK(json_array_size(json_object_get(json_object_get(m, "result"), "functions")) > 50);
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
+/* ---- load ---- */
+
+/* Many calls in flight both ways, while connections come and go. */
+TEST(many_calls_at_once)
+{
+    enum { CALLS = 400 };
+    struct client a, b;
+    unsigned answered = 0;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&b, "b");
+    offer(&b, "echo::x");
+    settle(&b);
+    for (unsigned sent = 0, served = 0; answered < CALLS;) {
+        struct client passing;
+        json_t *m;
+
+        for (; sent < CALLS && sent < served + 100; sent++) {
+            char id[UUID_SIZE];
+
+            iii_uuid_new(id);
+            ask_with(&a, id, "echo::x", "{\"n\":1}", "");
+        }
+        join(&passing);
+        for (; served < sent; served++) {
+            m = hear_type(&b, "invokefunction");
+            answer(&b, m, "\"result\":0");
+            json_decref(m);
+        }
+        for (; answered < served; answered++)
+            json_decref(hear_type(&a, "invocationresult"));
+        leave(&passing);
+    }
+    leave(&a);
+    leave(&b);
+    finish();
+}
+
+TEST(a_client_that_takes_nothing_is_closed)
+{
+    auto_free char *text = xmalloc((1u << 20) + 1), *data = NULL;
+    struct client a, b;
+    json_t *m = NULL;
+
+    memset(text, 'x', 1u << 20);
+    text[1u << 20] = '\0';
+    data = xasprintf("\"%s\"", text);
+    start();
+    join(&a);
+    join(&b);
+    introduce(&b, "b");
+    offer(&b, "f::x");
+    settle(&b);
+    /* b reads none of them; its callers are told when it is given up. */
+    for (unsigned i = 0; i < 64; i++)
+        ask_with(&a, CALL_ID, "f::x", data, "");
+    m = hear_type(&a, "invocationresult");
+    CHECK(strcmp(json_text(json_object_get(m, "error"), "code"), "invocation_stopped") == 0 ||
+          strcmp(json_text(json_object_get(m, "error"), "code"), "function_not_found") == 0);
+    json_decref(m);
+    leave(&b);
+    leave(&a);
+    finish();
+}
+
+TAP_MAIN
