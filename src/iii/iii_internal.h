@@ -16,7 +16,8 @@
 /* ---- bounds: of one connection unless it says otherwise ---- */
 
 #define III_MESSAGE_MAX   (16u << 20) /* bytes of a message */
-#define III_IN_FLIGHT_MAX 256         /* calls that it waits for */
+#define III_IN_FLIGHT_MAX 256         /* calls that it waits for, of what we offer */
+#define III_FORWARDED_MAX 2048        /* the same, of what clients offer */
 #define III_CALLS_MAX     4096        /* the same, of all */
 #define III_FUNCTIONS_MAX 1024        /* that it has registered */
 #define III_TRIGGERS_MAX  256

@@ -197,7 +197,9 @@ static bool may_read(struct iii_peer *peer)
     if (peer->refused)
         return false;
     (void)pthread_mutex_lock(&peer->lock);
-    peer->throttled = atomic_load(&peer->in_flight) >= III_IN_FLIGHT_MAX;
+    /* For answers that come from clients it has to be read on: they may be its own. */
+    peer->throttled =
+        atomic_load(&peer->in_flight) >= III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded);
     may = !peer->throttled && peer->unsent < UNSENT_MAX;
     (void)pthread_mutex_unlock(&peer->lock);
     return may;

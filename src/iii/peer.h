@@ -70,6 +70,7 @@ struct iii_peer {
     struct iii_peer *prev, *next;
 
     atomic_uint in_flight; /* calls of its own that have no answer yet */
+    atomic_uint forwarded; /* those of them that another client is to answer, or itself */
     atomic_uint serving;   /* calls that it has not answered yet */
 };
 

@@ -242,6 +242,8 @@ static void end_forward(struct iii_registry *r, struct iii_forward *f, json_t *r
                         json_t *error)
 {
     atomic_fetch_sub(&f->by->serving, 1);
+    if (f->from)
+        atomic_fetch_sub(&f->from->forwarded, 1);
     atomic_fetch_sub(&r->hub->calls, 1);
     f->answered(f->arg, result, error);
     iii_asker_unref(&f->by->asker);
@@ -250,14 +252,18 @@ static void end_forward(struct iii_registry *r, struct iii_forward *f, json_t *r
 }
 
 static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *by,
-                                       struct iii_asker *asker, iii_answered answered, void *arg)
+                                       const struct iii_question *q, iii_answered answered,
+                                       void *arg)
 {
     struct iii_forward *f = xcalloc(1, sizeof(*f));
 
     iii_uuid_new(f->id);
     (void)iii_asker_ref(&by->asker);
     f->by = by;
-    f->asker = iii_asker_ref(asker);
+    f->asker = iii_asker_ref(q->asker);
+    f->from = q->peer;
+    if (f->from)
+        atomic_fetch_add(&f->from->forwarded, 1);
     f->answered = answered;
     f->arg = arg;
     f->next = r->all_forwards;
@@ -293,6 +299,10 @@ static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
 
     if (!(c->scopes & 1u << SCOPE_EXEC) || caller_is_restricted(c))
         return iii_error("FORBIDDEN", "this token may not call functions of other clients");
+    if (q->peer && atomic_load(&q->peer->forwarded) >= III_FORWARDED_MAX)
+        return iii_error("invocation_error",
+                         "%d calls of this client wait for their answers; try again",
+                         III_FORWARDED_MAX);
     if (atomic_fetch_add(&r->hub->calls, 1) < III_CALLS_MAX)
         return NULL;
     atomic_fetch_sub(&r->hub->calls, 1);
@@ -315,7 +325,7 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
     if (o && !error) {
         by = o->owner;
         (void)iii_asker_ref(&by->asker);
-        (void)snprintf(id, sizeof(id), "%s", add_forward(r, by, q->asker, answered, arg)->id);
+        (void)snprintf(id, sizeof(id), "%s", add_forward(r, by, q, answered, arg)->id);
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (by) {

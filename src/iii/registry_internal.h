@@ -22,6 +22,7 @@ struct iii_forward {
     char id[UUID_SIZE];      /* as who carries it out knows it */
     struct iii_peer *by;     /* a reference */
     struct iii_asker *asker; /* a reference */
+    struct iii_peer *from;   /* whose asker that is; NULL = nobody's */
     iii_answered answered;
     void *arg;
     struct iii_forward *prev, *next;
