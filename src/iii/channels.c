@@ -409,15 +409,43 @@ static unsigned count_of(const struct iii_channels *all, const char *maker)
     return n;
 }
 
+/* Under the lock of all: of those that somebody has written into and nobody has come to read, the
+ * maker's oldest; NULL = none. Files that are read come with such a one also when they are short
+ * enough to be in the answer itself, and then many a client never looks at it. */
+static struct iii_channel *oldest_unread(struct iii_channels *all, const char *maker)
+{
+    struct iii_channel *oldest = NULL;
+
+    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
+        for (struct iii_channel *c = all->buckets[i]; c; c = c->next) {
+            bool unread;
+
+            if (strcmp(c->maker, maker) != 0 || (oldest && oldest->until_ns <= c->until_ns))
+                continue;
+            (void)pthread_mutex_lock(&c->lock);
+            unread = c->sides[CHANNEL_WRITER].taken && !c->sides[CHANNEL_READER].taken;
+            (void)pthread_mutex_unlock(&c->lock);
+            if (unread)
+                oldest = c;
+        }
+    return oldest;
+}
+
 /* Takes the reference. */
 static bool enlist(struct iii_channel *c)
 {
     struct iii_channels *all = c->all;
-    struct iii_channel **at = bucket(all, c->id);
+    struct iii_channel **at = bucket(all, c->id), *old = NULL;
     bool room;
 
     (void)pthread_mutex_lock(&all->lock);
     room = all->count < III_CHANNELS_MAX && count_of(all, c->maker) < MAKER_MAX;
+    if (!room)
+        old = oldest_unread(all, c->maker);
+    if (old) {
+        end_channel(old, "nobody came to read it, and there are many");
+        room = delist(old);
+    }
     if (room) {
         c->listed = true;
         c->next = *at;
@@ -430,6 +458,8 @@ static bool enlist(struct iii_channel *c)
         all->looked_after = true;
     }
     (void)pthread_mutex_unlock(&all->lock);
+    if (old)
+        channel_unref(old);
     return room;
 }
 
