@@ -376,6 +376,7 @@ class Daemon:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
         return {**kept, "CAY_DATA": str(self.data), "CAY_RUN": str(self.run), "CAY_REST_PORT": "0",
                 "CAY_POOL": "1", "CAY_POOL_SIZE": WARM, "CAY_LOG_LEVEL": "debug",
+                "CAY_WS_PORT": "0",  # its default is one number for the whole machine; cay_iii.py gives out others
                 "CAY_NETWORK": "false",  # nothing is made in the machine's own namespace; cay_world.py has one of its own
                 **self.extra}
 
