@@ -1,0 +1,294 @@
+"""A scripted iii engine on loopback, for a cay that is its worker: it keeps every frame, loses connections where a test says so,
+refuses registrations and has channels."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import json
+import threading
+import urllib.parse
+import uuid
+
+from cay_harness import SLOW
+from cay_iii import PATIENCE, Refused, free_port
+
+WORKER_CONFLICT, FUNCTION_CONFLICT = "WORKER_NAMESPACE_CONFLICT", "FUNCTION_NAMESPACE_CONFLICT"
+# What clients of iii call of a sandbox worker.
+FUNCTIONS = {f"sandbox::{name}" for name in ("create", "exec", "stop", "list", "run", "catalog::list")} | \
+    {f"sandbox::fs::{name}" for name in ("ls", "stat", "mkdir", "write", "read", "rm", "chmod", "mv", "grep", "sed")}
+END = object()
+
+
+class Peer:
+    """A worker's connection."""
+
+    def __init__(self, number, socket):
+        self.number, self.socket = number, socket
+        self.id, self.token = str(uuid.uuid4()), str(uuid.uuid4())
+        self.meta, self.functions, self.count = None, {}, 0
+        self.gone = asyncio.Event()
+
+    async def say(self, type, **fields):
+        with contextlib.suppress(Exception):  # who is gone is told nothing
+            await self.socket.send(json.dumps({"type": type, **fields}))
+
+    def lose(self):
+        """Without a Close: as when the machine of one side is gone."""
+        self.socket.transport.abort()
+
+
+class Call:
+    """One that the engine has made of a function of a worker."""
+
+    def __init__(self, id):
+        self.id, self.future = id, concurrent.futures.Future()
+
+    def message(self, timeout=PATIENCE):
+        """The invocationresult as it came."""
+        return self.future.result(timeout)
+
+    def result(self, timeout=PATIENCE):
+        message = self.message(timeout)
+        if message.get("error") is not None:
+            raise Refused(message["error"])
+        return message.get("result")
+
+
+class Channel:
+    def __init__(self, size):
+        self.key, self.items, self.taken = str(uuid.uuid4()), asyncio.Queue(size), set()
+
+
+class Engine:
+    def __init__(self, port=None):
+        self.port = port or free_port()
+        self.url = f"ws://127.0.0.1:{self.port}"
+        self.frames, self.peers, self.calls, self.channels = [], [], {}, {}
+        self.paths = []  # of every connection
+        self.reject = {}  # id of a function, or name of a worker: the code that it is refused with
+        self.cut = None  # cut(peer, message): whether the connection is lost before the message is looked at
+        self.changed = threading.Condition()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.server = None
+
+    # -- from the test's thread --
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.server:
+            self.stop()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def do(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+    def start(self):
+        self.do(self._start())
+        return self
+
+    def stop(self):
+        """All connections end too; what it knew of workers and channels is lost, as with a real one. The port stays its own."""
+        self.do(self._stop())
+
+    def note(self, change):
+        with self.changed:
+            change()
+            self.changed.notify_all()
+
+    def wait(self, condition, what, timeout=PATIENCE):
+        """Until condition() gives something, which is looked at whenever something has changed."""
+        with self.changed:
+            found = self.changed.wait_for(condition, timeout)
+            assert found, f"{what} did not come; frames: {[(n, m.get('type'), m.get('id') or m.get('function_id')) for n, m in self.frames]}"
+            return found
+
+    def of(self, number):
+        """The frames of one connection."""
+        return [message for n, message in self.frames if n == number]
+
+    def registered(self, number=None):
+        """Waits for a worker that has told its name and has all functions; the peer."""
+        def ready():
+            for peer in self.peers:
+                if number in (None, peer.number) and peer.meta and FUNCTIONS <= set(peer.functions) and not peer.gone.is_set():
+                    return peer
+            return None
+
+        return self.wait(ready, "a worker with all functions", 60 * SLOW)
+
+    def connected(self, number):
+        """The peer of the nth connection, once it has come."""
+        return self.wait(lambda: next((p for p in self.peers if p.number == number), None), f"connection {number}", 60 * SLOW)
+
+    def invoke(self, function_id, data=None, **fields):
+        """Calls a function of a worker; who wants to know how it went asks the Call."""
+        call = Call(str(uuid.uuid4()))
+
+        async def send():
+            peer = next((p for p in self.peers if function_id in p.functions and not p.gone.is_set()), None)
+            assert peer, f"nobody has {function_id}"
+            self.calls[call.id] = (call.future.set_result, peer)
+            await peer.say("invokefunction", invocation_id=call.id, function_id=function_id, data={} if data is None else data, **fields)
+
+        self.do(send())
+        return call
+
+    def call(self, function_id, data=None, **fields):
+        return self.invoke(function_id, data, **fields).result()
+
+    def send(self, number, **message):
+        """A frame as it is."""
+        peer = self.connected(number)
+        self.do(peer.say(message.pop("type"), **message))
+
+    def lose(self, number):
+        peer = self.connected(number)
+        self.loop.call_soon_threadsafe(peer.lose)
+
+    def channel(self, size=64):
+        """(writer, reader) refs of a new channel."""
+        async def make():
+            return self._channel(size)
+
+        made = self.do(make())
+        return made["writer"], made["reader"]
+
+    # -- in the loop --
+
+    async def _start(self):
+        from websockets.asyncio.server import serve
+        self.server = await serve(self._serve, "127.0.0.1", self.port, process_request=self._look, max_size=None, compression=None,
+                                  ping_interval=None)
+
+    async def _stop(self):
+        self.server.close()
+        for peer in self.peers:
+            peer.lose()
+        await self.server.wait_closed()
+        self.server = None
+        self.channels.clear()
+
+    async def _look(self, connection, request):
+        url = urllib.parse.urlsplit(request.path)
+        self.note(lambda: self.paths.append(url.path))
+        if url.path in ("", "/", "/otel"):
+            return None
+        query = dict(urllib.parse.parse_qsl(url.query))
+        channel = self.channels.get(url.path.removeprefix("/ws/channels/"))
+        if channel and channel.key == query.get("key") and query.get("dir") in ("read", "write"):
+            return None
+        return connection.respond(404, "")
+
+    async def _serve(self, socket):
+        from websockets.exceptions import ConnectionClosed
+        url = urllib.parse.urlsplit(socket.request.path)
+        with contextlib.suppress(ConnectionClosed):
+            if url.path == "/otel":
+                await socket.wait_closed()
+            elif url.path in ("", "/"):
+                await self._worker(socket)
+            else:
+                await self._end(socket, url.path.removeprefix("/ws/channels/"), dict(urllib.parse.parse_qsl(url.query))["dir"])
+
+    async def _end(self, socket, id, direction):
+        channel = self.channels[id]
+        if direction in channel.taken:
+            return
+        channel.taken.add(direction)
+        if direction == "write":
+            try:
+                async for item in socket:
+                    await channel.items.put(item)
+            finally:
+                await channel.items.put(END)
+        else:
+            while (item := await channel.items.get()) is not END:
+                await socket.send(item)
+
+    def _channel(self, size=64):
+        id, channel = str(uuid.uuid4()), Channel(size)
+        self.channels[id] = channel
+        return {way: {"channel_id": id, "access_key": channel.key, "direction": direction}
+                for way, direction in (("writer", "write"), ("reader", "read"))}
+
+    async def _worker(self, socket):
+        peer = Peer(len(self.peers) + 1, socket)
+        self.note(lambda: self.peers.append(peer))
+        try:
+            await peer.say("workerregistered", worker_id=peer.id, reattach_token=peer.token)
+            async for text in socket:
+                if isinstance(text, bytes):  # telemetry
+                    continue
+                message = json.loads(text)
+                self.note(lambda: self.frames.append((peer.number, message)))
+                peer.count += 1
+                if self.cut and self.cut(peer, message):
+                    peer.lose()
+                    return
+                await self._take(peer, message)
+        finally:
+            self.note(peer.gone.set)
+            for id, (give, owner) in list(self.calls.items()):
+                if owner is peer:
+                    del self.calls[id]
+                    give({"invocation_id": id, "error": {"code": "invocation_stopped", "message": "the worker is gone"}})
+
+    async def _take(self, peer, message):
+        kind = message["type"]
+        if kind == "registerfunction":
+            await self._register(peer, message)
+        elif kind == "unregisterfunction":
+            self.note(lambda: peer.functions.pop(message["id"], None))
+        elif kind == "invocationresult":
+            give, _ = self.calls.pop(message["invocation_id"], (None, None))
+            if give:
+                give(message)
+        elif kind == "invokefunction":
+            await self._invoked(peer, message)
+        elif kind == "ping":
+            await peer.say("pong")
+
+    async def _register(self, peer, message):
+        code = self.reject.get(message["id"])
+        if code:
+            await peer.say("registrationrejected", code=code, namespace="default", function_id=message["id"], owner_worker_id=str(uuid.uuid4()))
+        else:
+            self.note(lambda: peer.functions.update({message["id"]: message}))
+
+    async def _invoked(self, peer, message):
+        function, data, id = message["function_id"], message.get("data"), message.get("invocation_id")
+        result, error = None, None
+        if function == "engine::workers::register":
+            result = {"success": True}
+            code = self.reject.get(data["name"])
+            if code:
+                await peer.say("registrationrejected", code=code, namespace="default", worker_name=data["name"], owner_worker_id=str(uuid.uuid4()))
+                await peer.socket.close()
+                return
+            self.note(lambda: setattr(peer, "meta", data))
+        elif function == "engine::channels::create":
+            result = self._channel((data or {}).get("buffer_size") or 64)
+        else:
+            owner = next((p for p in self.peers if function in p.functions and not p.gone.is_set()), None)
+            if owner:
+                forwarded = str(uuid.uuid4())
+
+                def give(answer):
+                    told = {key: answer[key] for key in ("result", "error", "traceparent", "baggage") if key in answer}
+                    asyncio.ensure_future(peer.say("invocationresult", invocation_id=id, function_id=function, **told))
+
+                self.calls[forwarded] = (give if id else lambda answer: None, owner)
+                if isinstance(data, dict):
+                    data = {**data, "_caller_worker_id": peer.id}
+                fields = {key: message[key] for key in ("traceparent", "baggage", "metadata") if key in message}
+                await owner.say("invokefunction", invocation_id=forwarded, function_id=function, data=data, **fields)
+                return
+            error = {"code": "function_not_found", "message": f"no such function: {function}"}
+        if id and (message.get("action") or {}).get("type") != "void":
+            await peer.say("invocationresult", invocation_id=id, function_id=function, **({"error": error} if error else {"result": result}))
