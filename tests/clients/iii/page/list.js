@@ -1,0 +1,4 @@
+const { sandboxes } = await iii.trigger({
+  function_id: 'sandbox::list',
+  payload: {},
+})

@@ -1,0 +1,1 @@
+iii sandbox run python -- python3 -c 'print("hi")'
