@@ -23,13 +23,14 @@ class Unix(http.client.HTTPConnection):
 
 class Daemon:
     """pool: how many boxes it prepares ahead; None leaves that to it. warm: how many wait of each of the profiles. within: argv of
-    the network namespace that it runs in; then it is asked through its unix socket only."""
+    the network namespace that it runs in; then it is asked through its unix socket only. settings: further ones, by variable."""
 
-    def __init__(self, program, work, max_sandboxes, pool=None, warm=0, profiles="", within=()):
+    def __init__(self, program, work, max_sandboxes, pool=None, warm=0, profiles="", within=(), settings=None):
         self.program = program
         self.within = list(within)
         self.pool = pool
         self.warm = {"CAY_POOL_SIZE": str(warm), "CAY_POOL_PROFILES": profiles}
+        self.settings = settings or {}
         self.work = work
         self.max_sandboxes = max_sandboxes
         self.process = None
@@ -39,11 +40,12 @@ class Daemon:
         # In memory, as /run is wherever systemd is.
         self.run = run = pathlib.Path(tempfile.mkdtemp(prefix="cay-bench-", dir="/dev/shm"))
         env = dict(os.environ, CAY_DATA=str(self.work / "data"), CAY_RUN=str(run),
-                   CAY_REST_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
+                   CAY_REST_PORT="0", CAY_WS_PORT="0", CAY_MAX_SANDBOXES=str(self.max_sandboxes))
         env.pop("CAY_AUTH_TOKEN", None)
         env.update(self.warm)
         if self.pool is not None:
             env["CAY_POOL"] = str(self.pool)
+        env.update(self.settings)
         with open(self.work / "cay.log", "wb") as log:
             # A session of its own: Ctrl-C is for the bench, which then ends the daemon in order.
             self.process = subprocess.Popen([*self.within, str(self.program), "serve", "--stop-sandboxes"],
