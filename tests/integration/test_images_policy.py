@@ -106,7 +106,10 @@ def test_caps(served, daemon_of, hub):
     mine.api.try_create(hub.ref("team/app:1"), memory=300).failed(403, "image_cap_exceeded")
     with mine.box("other:1", memory=512):
         pass
-    for wrong in ("python", "python:cpu=x", "python:disk=1", ":cpu=1", "python:cpu=0"):
+    nothing = served(CAY_IMAGE_CAPS="python:cpu=0")
+    said = nothing.api.try_create("python").failed(403, "image_cap_exceeded")
+    assert "CAY_IMAGE_CAPS" in said["error"]
+    for wrong in ("python", "python:cpu=x", "python:disk=1", ":cpu=1", "python:cpu=0.1"):
         code, log = daemon_of(env={"CAY_IMAGE_CAPS": wrong}).refused()
         assert code != 0 and "CAY_IMAGE_CAPS" in log, wrong
 
