@@ -138,6 +138,7 @@ NOT_RUN = [
     (r"^cay net explain web 169|^cay net log -f", "ends with 1, which says that it is refused, or not at all"),
     (r"nginx|^curl .*cay port|^cay port web$", "needs a registry"),
     (r"http://db:8080", "needs a server in another sandbox"),
+    (r"^cay worker", "is a daemon; test_iii_worker.py starts it"),
     (r"\bcay sandbox |^cay trigger", "needs a registry, or sandboxes of iii; test_iii_cli.py has them"),
     (r"^cay completion", "writes into the system; test_cli.py tries the scripts"),
 ]
