@@ -109,6 +109,9 @@ static json_t *why_not(struct iii_peer *peer, const json_t *m)
     if (peer->asker.rates &&
         rates_take_caller(peer->asker.rates, peer->asker.caller.name, mono_ns(), &state, &err) < 0)
         return iii_error("rate_limited", "%s", err.text);
+    if (atomic_load(&peer->in_flight) > III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded))
+        return iii_error("invocation_error", "%d calls of this connection wait for their answers",
+                         III_IN_FLIGHT_MAX);
     return NULL;
 }
 
@@ -119,9 +122,10 @@ static void ask(struct iii_peer *peer, const json_t *m, const struct iii_questio
     const char *kind = json_text(action, "type");
     iii_answered answered = id ? on_answer : nobody_listens;
     void *arg = id ? (void *)waiting_new(peer, id, q) : (void *)iii_asker_ref(&peer->asker);
-    json_t *error = why_not(peer, m);
+    json_t *error;
 
     atomic_fetch_add(&peer->in_flight, 1);
+    error = why_not(peer, m);
     if (error)
         answered(arg, NULL, error);
     else if (strcmp(kind, "enqueue") == 0)

@@ -140,14 +140,25 @@ void iii_peer_evict(struct iii_peer *peer)
     (void)pthread_mutex_unlock(&peer->lock);
 }
 
-void iii_peer_served(struct iii_peer *peer)
+static void read_on(struct iii_peer *peer)
 {
-    atomic_fetch_sub(&peer->in_flight, 1);
     (void)pthread_mutex_lock(&peer->lock);
     if (peer->throttled && peer->req)
         http_wake(peer->req);
     peer->throttled = false;
     (void)pthread_mutex_unlock(&peer->lock);
+}
+
+void iii_peer_served(struct iii_peer *peer)
+{
+    atomic_fetch_sub(&peer->in_flight, 1);
+    read_on(peer);
+}
+
+void iii_peer_serves(struct iii_peer *peer)
+{
+    atomic_fetch_add(&peer->serving, 1);
+    read_on(peer);
 }
 
 /* In a step: what waits, while the client takes it. */
@@ -190,6 +201,7 @@ static void give_room(struct iii_intake *in)
     in->held = 0;
 }
 
+/* One that others wait for is read on: its answers may be what ends its own calls. */
 static bool may_read(struct iii_peer *peer)
 {
     bool may;
@@ -197,9 +209,9 @@ static bool may_read(struct iii_peer *peer)
     if (peer->refused)
         return false;
     (void)pthread_mutex_lock(&peer->lock);
-    /* For answers that come from clients it has to be read on: they may be its own. */
     peer->throttled =
-        atomic_load(&peer->in_flight) >= III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded);
+        atomic_load(&peer->in_flight) >= III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded) &&
+        atomic_load(&peer->serving) == 0;
     may = !peer->throttled && peer->unsent < UNSENT_MAX;
     (void)pthread_mutex_unlock(&peer->lock);
     return may;

@@ -57,7 +57,7 @@ struct iii_peer {
     size_t unsent;   /* bytes in that list, */
     size_t reserved; /* and what is taken from the budget for them and what the server keeps */
     bool too_slow, evicted;
-    bool throttled; /* not read until calls have ended */
+    bool throttled; /* not read until calls have ended, or it has one to answer */
 
     /* Under the hub's lock. */
     char reattach_token[UUID_SIZE];
@@ -80,6 +80,8 @@ void iii_peer_send(struct iii_peer *peer, char *text);
 void iii_peer_evict(struct iii_peer *peer);
 /* A call of its own has ended. */
 void iii_peer_served(struct iii_peer *peer);
+/* It is to carry out a call of another's. */
+void iii_peer_serves(struct iii_peer *peer);
 
 /* ---- messages.c ---- */
 

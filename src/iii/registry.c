@@ -272,7 +272,7 @@ static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *
     r->all_forwards = f;
     if (!tsearch(f, &r->forwards, by_id))
         abort(); /* out of memory */
-    atomic_fetch_add(&by->serving, 1);
+    iii_peer_serves(by);
     return f;
 }
 

@@ -620,4 +620,36 @@ TEST(a_client_that_takes_nothing_is_closed)
     finish();
 }
 
+/* What would end its calls comes by the connection that waits for them. */
+TEST(who_waits_for_many_calls_can_still_answer)
+{
+    enum { TOO_MANY = 44, CALLS = III_IN_FLIGHT_MAX + TOO_MANY };
+    unsigned answered = 0, refused = 0;
+    struct client c;
+
+    start();
+    join(&c);
+    introduce(&c, "c");
+    offer(&c, "f::x");
+    for (unsigned i = 0; i < CALLS; i++) {
+        char id[UUID_SIZE];
+
+        iii_uuid_new(id);
+        ask_with(&c, id, "f::x", "{}", "");
+    }
+    while (answered < CALLS) {
+        json_t *m = hear(&c);
+
+        CHECK(m);
+        if (strcmp(json_text(m, "type"), "invokefunction") == 0)
+            answer(&c, m, "\"result\":1");
+        answered += strcmp(json_text(m, "type"), "invocationresult") == 0;
+        refused += strcmp(json_text(json_object_get(m, "error"), "code"), "invocation_error") == 0;
+        json_decref(m);
+    }
+    CHECK_INT(refused, TOO_MANY);
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
