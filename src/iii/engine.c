@@ -404,12 +404,15 @@ static json_t *channels_create(struct asked *a)
     return o ? o : refuse(a, "invocation_error", err.text);
 }
 
+/* Functions are called with it in the name of who bound them. */
 static json_t *publish(struct asked *a)
 {
     const char *topic = queue_of(a);
     json_t *data = json_object_get(a->q->data, "data");
     struct err err = {0};
 
+    if (!(a->q->asker->caller.scopes & 1u << SCOPE_EXEC))
+        return refuse(a, "FORBIDDEN", "this token may not call functions of other clients");
     if (!topic)
         return refuse(a, "INVALID_ARGUMENTS", "topic is required");
     if (iii_publish(a->hub->triggers, topic, data, a->q->asker, &err) < 0)

@@ -652,4 +652,20 @@ TEST(who_waits_for_many_calls_can_still_answer)
     finish();
 }
 
+/* ---- who may ---- */
+
+/* What is published has functions called in the name of who bound them. */
+TEST(who_only_reads_does_not_publish)
+{
+    struct client c;
+
+    start();
+    caller.scopes = 1u << SCOPE_NONE | 1u << SCOPE_READ;
+    join(&c);
+    check_error(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "", "FORBIDDEN");
+    check_error(&c, "iii::durable::publish", "{\"topic\":\"t\"}", "", "FORBIDDEN");
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
