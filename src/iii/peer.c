@@ -201,6 +201,13 @@ static void give_room(struct iii_intake *in)
     in->held = 0;
 }
 
+/* A message was taken. The next may have begun with its last bytes, and was counted then. */
+static void message_taken(struct iii_intake *in, const struct websocket *ws)
+{
+    if (!websocket_has_part(ws))
+        give_room(in);
+}
+
 /* One that others wait for is read on: its answers may be what ends its own calls. */
 static bool may_read(struct iii_peer *peer)
 {
@@ -241,7 +248,7 @@ static bool read_messages(struct iii_peer *peer)
             return r == 0;
         if (!is_telemetry(&m))
             iii_peer_take(peer, m.data, m.len);
-        give_room(&peer->intake);
+        message_taken(&peer->intake, peer->ws);
     }
     return true;
 }
@@ -401,7 +408,7 @@ static bool on_otel(struct http_req *req, unsigned news, struct http_wait *wait,
     for (int i = 0; i < AT_ONCE && r > 0; i++) {
         r = websocket_next(o->ws, &m);
         if (r > 0)
-            give_room(&o->intake);
+            message_taken(&o->intake, o->ws);
     }
     if ((news & HTTP_DRAIN) && http_unsent(req) == 0)
         websocket_close(o->ws, WEBSOCKET_RESTART, "the daemon ends");

@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "base/budget.h"
 #include "base/json.h"
 #include "http/server.h"
 #include "http/websocket_client.h"
@@ -17,6 +18,7 @@
 static struct http_server *server;
 static struct iii_hub *hub;
 static unsigned port;
+static struct budget *memory; /* NULL = no bound, as of the next */
 static struct caller caller = {.face = "iii", .name = "test", .scopes = SCOPES_ALL, .admin = true};
 
 static void handle(struct http_req *req, void *arg)
@@ -46,7 +48,7 @@ static int listen_on_any(void)
 static void start(void)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
-    struct iii_config config = {.about = &about, .services = &services};
+    struct iii_config config = {.about = &about, .services = &services, .memory = memory};
     struct err err = {0};
 
     config.engine = engine; /* NULL unless the test has opened a world */
@@ -666,6 +668,57 @@ TEST(who_only_reads_does_not_publish)
     check_error(&c, "iii::durable::publish", "{\"topic\":\"t\"}", "", "FORBIDDEN");
     leave(&c);
     finish();
+}
+
+/* ---- memory ---- */
+
+static int raw_join(void)
+{
+    static const char head[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+                               "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                               "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK_INT(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    CHECK_INT(write_all(fd, head, sizeof(head) - 1), 0);
+    return fd;
+}
+
+static void raw_hear(int fd, const char *word)
+{
+    char got[4096] = "";
+
+    for (size_t n = 0; !memmem(got, n, word, strlen(word));) {
+        ssize_t more = read(fd, got + n, sizeof(got) - n);
+
+        CHECK(more > 0);
+        n += (size_t)more;
+    }
+}
+
+/* A message that has come with the start of another. */
+TEST(a_message_counts_until_it_is_read)
+{
+    /* A ping under a mask of zeroes; then the start of a frame of 0x90000 bytes. */
+    static const char bytes[] = "\x81\x8f\0\0\0\0{\"type\":\"ping\"}"
+                                "\x81\xff\0\0\0\0\0\x09\0\0\0\0\0\0\"xx";
+    struct budget room;
+    int fd;
+
+    budget_init(&room, 1u << 20);
+    memory = &room;
+    start();
+    fd = raw_join();
+    CHECK_INT(write_all(fd, bytes, sizeof(bytes) - 1), 0);
+    raw_hear(fd, "pong");
+    CHECK(!budget_take(&room, 0x80000));
+    (void)close(fd);
+    finish();
+    CHECK(budget_take(&room, 1u << 20));
+    budget_done(&room);
 }
 
 TAP_MAIN
