@@ -28,6 +28,7 @@ struct runner {
     struct work *first, **last;
     struct work *waiting; /* also those that are woken */
     struct work *woken;   /* by their next_woken */
+    unsigned waits;       /* how many are queued */
     unsigned threads, threads_max, idle;
     bool stops, watches;
     pthread_t watcher;
@@ -58,7 +59,9 @@ static void put(struct runner *r, struct work *w)
     w->next = NULL;
     *r->last = w;
     r->last = &w->next;
-    if (r->idle == 0 && r->threads < r->threads_max)
+    r->waits++;
+    /* One that was signalled is idle until it has woken, and takes one only. */
+    if (r->waits > r->idle && r->threads < r->threads_max)
         add_thread(r);
     else
         (void)pthread_cond_signal(&r->queued);
@@ -73,6 +76,7 @@ static struct work *take(struct runner *r)
     r->first = w->next;
     if (!r->first)
         r->last = &r->first;
+    r->waits--;
     w->next = NULL;
     w->state = WORK_RUNS;
     return w;

@@ -721,4 +721,51 @@ TEST(a_message_counts_until_it_is_read)
     budget_done(&room);
 }
 
+/* ---- the runner ---- */
+
+struct job {
+    struct work work;
+    atomic_bool done;
+    const atomic_bool *until; /* it is not done before; NULL = at once */
+};
+
+static void do_job(struct work *w)
+{
+    struct job *j = (struct job *)w;
+
+    while (j->until && !atomic_load(j->until))
+        (void)usleep(1000);
+    atomic_store(&j->done, true);
+}
+
+static bool is_done(struct job *j)
+{
+    for (int i = 0; i < 2000 && !atomic_load(&j->done); i++)
+        (void)usleep(1000);
+    return atomic_load(&j->done);
+}
+
+/* One thread without work is signalled for the first of two, and has not woken yet. */
+TEST(what_is_quick_does_not_wait_for_what_is_slow)
+{
+    struct err err = {0};
+
+    for (int i = 0; i < 50; i++) {
+        struct runner *r = runner_new(8);
+        struct job first = {.work = {.run = do_job}}, quick = {.work = {.run = do_job}};
+        struct job slow = {.work = {.run = do_job}, .until = &quick.done};
+
+        CHECK_INT(runner_start(r, &err), 0);
+        runner_add(r, &first.work);
+        CHECK(is_done(&first));
+        (void)usleep(2000);
+        runner_add(r, &slow.work);
+        runner_add(r, &quick.work);
+        CHECK(is_done(&quick));
+        CHECK(is_done(&slow));
+        runner_stop(r);
+        runner_free(r);
+    }
+}
+
 TAP_MAIN
