@@ -58,6 +58,15 @@ json_t *iii_error(const char *code, const char *fmt, ...)
 
 /* ---- asking ---- */
 
+json_t *iii_call_begin(struct iii_hub *hub)
+{
+    if (atomic_fetch_add(&hub->calls, 1) < III_CALLS_MAX)
+        return NULL;
+    atomic_fetch_sub(&hub->calls, 1);
+    return iii_error("invocation_error",
+                     "as many calls as there may be wait for their answers; try again");
+}
+
 static void ignore(void *arg, json_t *result, json_t *error)
 {
     (void)arg;

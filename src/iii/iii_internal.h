@@ -86,6 +86,10 @@ typedef void (*iii_answered)(void *arg, json_t *result, json_t *error);
  * row of the table. The answer may come before this returns. answered NULL = nobody wants it. */
 void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg);
 
+/* One more call waits for its answer, until hub->calls is counted down: NULL; or why that cannot
+ * be. */
+json_t *iii_call_begin(struct iii_hub *hub);
+
 json_t *iii_error(const char *code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- rows.c: functions of the table ---- */

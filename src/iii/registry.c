@@ -303,11 +303,7 @@ static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
         return iii_error("invocation_error",
                          "%d calls of this client wait for their answers; try again",
                          III_FORWARDED_MAX);
-    if (atomic_fetch_add(&r->hub->calls, 1) < III_CALLS_MAX)
-        return NULL;
-    atomic_fetch_sub(&r->hub->calls, 1);
-    return iii_error("invocation_error",
-                     "as many calls as there may be wait for their answers; try again");
+    return iii_call_begin(r->hub);
 }
 
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,

@@ -237,6 +237,7 @@ static void row_free(struct row *row)
         row->channel->ops->close(row->channel);
     iii_channel_pipes_free(row->pipes);
     budget_give(row->hub->config.memory, row->weight);
+    atomic_fetch_sub(&row->hub->calls, 1);
     iii_asker_unref(row->asker);
     json_decref(row->items);
     buf_done(&row->bytes);
@@ -448,8 +449,15 @@ void iii_row_ask(struct iii_hub *hub, const struct function *f, const struct iii
                  iii_answered answered, void *arg)
 {
     struct iii_rows *rows = hub->rows;
-    struct row *row = row_new(hub, f, q);
+    json_t *error = iii_call_begin(hub);
+    struct row *row;
 
+    if (error) {
+        answered(arg, NULL, error);
+        json_decref(error);
+        return;
+    }
+    row = row_new(hub, f, q);
     row->answered = answered;
     row->arg = arg;
     budget_add(hub->config.memory, row->weight);

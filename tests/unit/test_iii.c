@@ -768,4 +768,21 @@ TEST(what_is_quick_does_not_wait_for_what_is_slow)
     }
 }
 
+/* A row is a call as any other. */
+TEST(calls_have_a_bound_of_all)
+{
+    struct client c;
+
+    start();
+    join(&c);
+    atomic_store(&hub->calls, III_CALLS_MAX);
+    check_error(&c, "cmd::run", "{}", "", "invocation_error");
+    atomic_store(&hub->calls, 0);
+    check_error(&c, "cmd::run", "{}", "", "invalid");
+    while (atomic_load(&hub->calls) > 0) /* it ends just behind its answer */
+        (void)usleep(1000);
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
