@@ -383,11 +383,11 @@ static void run(struct work *work)
     int r = TASK_AGAIN, sent = 1;
     bool lost = false;
 
-    if (!row->begun) {
+    if (!is_wanted(row) || token_ended(row)) {
+        lost = true;
+    } else if (!row->begun) {
         row->begun = true;
         r = begin(row);
-    } else if (!is_wanted(row) || token_ended(row)) {
-        lost = true;
     } else if (row->over) {
         r = row->end;
     }

@@ -785,4 +785,53 @@ TEST(calls_have_a_bound_of_all)
     finish();
 }
 
+/* ---- rows ---- */
+
+struct told {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool over;
+    char code[64];
+};
+
+#define TOLD_NOTHING                                                                               \
+    {                                                                                              \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER                        \
+    }
+
+static void on_told(void *arg, json_t *result, json_t *error)
+{
+    struct told *t = arg;
+
+    (void)result;
+    (void)pthread_mutex_lock(&t->lock);
+    (void)snprintf(t->code, sizeof(t->code), "%s", json_text(error, "code"));
+    t->over = true;
+    (void)pthread_cond_signal(&t->cond);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static void await_told(struct told *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    while (!t->over)
+        (void)pthread_cond_wait(&t->cond, &t->lock);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+TEST(what_has_not_begun_when_its_caller_goes_does_not_begin)
+{
+    struct iii_asker *asker = iii_asker_new(&caller, NULL, NULL);
+    struct iii_question q = {.asker = asker, .function_id = "cmd::run"};
+    struct told told = TOLD_NOTHING;
+
+    start();
+    atomic_store(&asker->gone, true);
+    iii_row_ask(hub, function_find("cmd::run"), &q, on_told, &told);
+    await_told(&told);
+    CHECK_STR(told.code, "cancelled");
+    iii_asker_unref(asker);
+    finish();
+}
+
 TAP_MAIN
