@@ -391,10 +391,12 @@ static void run(struct work *work)
     } else if (row->over) {
         r = row->end;
     }
+    sent = send_events(row); /* it was woken before all was taken */
     do {
-        if (r == TASK_AGAIN && !lost)
+        if (r == TASK_AGAIN && sent > 0 && !lost)
             r = go_on(row, end);
-        sent = send_events(row);
+        if (sent > 0)
+            sent = send_events(row);
     } while (r == TASK_AGAIN && sent > 0 && !lost && mono_ns() < end);
     if (lost || sent < 0)
         finish(row, nobody_waits(row));

@@ -834,4 +834,96 @@ TEST(what_has_not_begun_when_its_caller_goes_does_not_begin)
     finish();
 }
 
+/* A stream without end, and a channel that nobody reads. */
+
+static atomic_uint steps;
+
+static int chatter_step(struct task *t, struct call *call, struct err *err)
+{
+    (void)t;
+    atomic_fetch_add(&steps, 1);
+    return sink_event(call, json_pack("{s:i}", "n", 1), err) < 0 ? -1 : TASK_AGAIN;
+}
+
+static void chatter_free(struct task *t)
+{
+    free(t);
+}
+
+static int chatter_run(struct call *call, struct err *err)
+{
+    static const struct task_ops ops = {.step = chatter_step, .free = chatter_free};
+
+    (void)err;
+    call->task = xcalloc(1, sizeof(*call->task));
+    *call->task = (struct task){.ops = &ops, .fd = -1};
+    return 0;
+}
+
+static int deaf_fd(struct pipe *p)
+{
+    (void)p;
+    return -1;
+}
+
+static int deaf_say(struct pipe *p, const char *text)
+{
+    (void)p;
+    (void)text;
+    return 0;
+}
+
+static void deaf_close(struct pipe *p)
+{
+    (void)p;
+}
+
+static struct pipe *deaf_open(struct pipes *all, const json_t *ref, bool writes, struct err *err)
+{
+    static const struct pipe_ops ops = {.fd = deaf_fd, .say = deaf_say, .close = deaf_close};
+    static struct pipe p = {&ops};
+
+    (void)all;
+    (void)ref;
+    (void)writes;
+    (void)err;
+    return &p;
+}
+
+TEST(nothing_piles_up_for_a_channel_that_is_not_read)
+{
+    static const struct field no_fields[] = {{0}};
+    static const struct function chatter = {"test::chatter",
+                                            "POST",
+                                            "/chatter",
+                                            no_fields,
+                                            chatter_run,
+                                            .scope = SCOPE_READ,
+                                            .reach = REACH_ALL,
+                                            .flags = FUNCTION_WAITS,
+                                            .answer = ANSWER_EVENTS};
+    static const struct pipes_ops ops = {.open = deaf_open};
+    struct pipes pipes = {&ops};
+    struct iii_asker *asker = iii_asker_new(&caller, NULL, NULL);
+    json_t *data = json_pack("{s:{}}", "channel");
+    struct iii_question q = {
+        .asker = asker, .function_id = "test::chatter", .data = data, .pipes = &pipes};
+    struct told told = TOLD_NOTHING;
+
+    start();
+    iii_row_ask(hub, &chatter, &q, on_told, &told);
+    for (int i = 0; i < 50; i++) {
+        iii_rows_wake(hub, asker);
+        (void)usleep(2000);
+    }
+    CHECK_INT(atomic_load(&steps), 1);
+    atomic_store(&asker->gone, true);
+    iii_rows_wake(hub, asker);
+    await_told(&told);
+    CHECK_STR(told.code, "cancelled");
+    iii_asker_unref(asker);
+    json_decref(data);
+    finish();
+}
+
 TAP_MAIN
