@@ -498,11 +498,14 @@ static char *clean_text(const json_t *data, const char *key)
     return len ? steal_ptr(out) : NULL;
 }
 
+/* Names are those of workers: who may register nothing neither takes one nor learns who has it. */
 static bool name_is_taken(const struct iii_registry *r, const struct iii_peer *peer,
                           const char *namespace, const char *name, char ret_owner[UUID_SIZE])
 {
+    if (!registry_may(peer))
+        return false;
     for (const struct iii_peer *p = r->peers; p; p = p->next) {
-        if (p == peer || !p->about.name || strcmp(p->about.name, name) != 0 ||
+        if (p == peer || !registry_may(p) || !p->about.name || strcmp(p->about.name, name) != 0 ||
             strcmp(p->asker.namespace, namespace) != 0)
             continue;
         (void)snprintf(ret_owner, UUID_SIZE, "%s", p->asker.worker_id);

@@ -926,4 +926,24 @@ TEST(nothing_piles_up_for_a_channel_that_is_not_read)
     finish();
 }
 
+TEST(who_may_not_register_takes_no_name)
+{
+    struct client c, worker, late;
+
+    start();
+    (void)snprintf(caller.sandbox_id, sizeof(caller.sandbox_id), "sb_1");
+    join(&c);
+    introduce(&c, "w");
+    caller.sandbox_id[0] = '\0';
+    join(&worker);
+    introduce(&worker, "w");
+    (void)snprintf(caller.sandbox_id, sizeof(caller.sandbox_id), "sb_1");
+    join(&late);
+    introduce(&late, "w"); /* and does not learn who has it */
+    leave(&late);
+    leave(&worker);
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
