@@ -70,7 +70,7 @@ static struct waiting *waiting_new(struct iii_peer *peer, const char *id,
     (void)iii_asker_ref(&peer->asker);
     w->peer = peer;
     w->invocation_id = xstrdup(id);
-    w->function_id = xstrdup(q->function_id);
+    w->function_id = xstrdup(q->function_id ? q->function_id : "");
     w->traceparent = copy_of(q->traceparent);
     w->baggage = copy_of(q->baggage);
     return w;
@@ -99,13 +99,18 @@ static void enqueue(struct iii_peer *peer, const struct iii_question *q, const j
 /* NULL when it may be asked. */
 static json_t *why_not(struct iii_peer *peer, const json_t *m)
 {
-    const json_t *namespace = wire_value(m, "namespace");
-    const char *text = json_string_value(namespace);
+    const char *namespace = wire_name(m, "namespace", III_NAME_MAX);
     struct rate_state state;
     struct err err = {0};
 
-    if (namespace && (!text || strspn(text, " \t\r\n") == strlen(text)))
-        return iii_error("INVALID_NAMESPACE", "a namespace must be a string that is not blank");
+    if (wire_value(m, "namespace") &&
+        (!namespace || strspn(namespace, " \t\r\n") == strlen(namespace)))
+        return iii_error("INVALID_NAMESPACE",
+                         "a namespace must be a string of 1 to %d bytes that is not blank",
+                         III_NAME_MAX);
+    if (!wire_name(m, "function_id", III_NAME_MAX))
+        return iii_error("function_not_found", "function_id must be a string of 1 to %d bytes",
+                         III_NAME_MAX);
     if (peer->asker.rates &&
         rates_take_caller(peer->asker.rates, peer->asker.caller.name, mono_ns(), &state, &err) < 0)
         return iii_error("rate_limited", "%s", err.text);
@@ -151,9 +156,8 @@ static void take_invoke(struct iii_peer *peer, json_t *m, size_t weight)
         .weight = weight,
     };
 
-    if (!q.function_id || (wire_value(m, "invocation_id") && (!id || !iii_uuid_valid(id)))) {
-        log_debug("a call without a function or with an id that is no UUID is dropped", "worker",
-                  peer->asker.worker_id);
+    if (wire_value(m, "invocation_id") && (!id || !iii_uuid_valid(id))) {
+        log_debug("a call with an id that is no UUID is dropped", "worker", peer->asker.worker_id);
         return;
     }
     ask(peer, m, &q, is_void ? NULL : id);

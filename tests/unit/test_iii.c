@@ -946,4 +946,22 @@ TEST(who_may_not_register_takes_no_name)
     finish();
 }
 
+TEST(a_call_whose_names_are_too_long_is_answered)
+{
+    auto_free char *name = xmalloc(III_NAME_MAX + 2), *more = NULL;
+    struct client c;
+
+    memset(name, 'x', III_NAME_MAX + 1);
+    name[III_NAME_MAX + 1] = '\0';
+    more = xasprintf(",\"namespace\":\"%s\"", name);
+    start();
+    join(&c);
+    introduce(&c, "c");
+    offer(&c, "f::x");
+    check_error(&c, name, "{}", "", "function_not_found");
+    check_error(&c, "f::x", "{}", more, "INVALID_NAMESPACE");
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
