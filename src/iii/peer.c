@@ -76,9 +76,14 @@ static bool reserve(struct iii_peer *peer, size_t len)
 {
     struct budget *streams = peer->hub->config.streams;
 
-    if (peer->unsent + len > UNSENT_WORST ||
-        (streams && !budget_take_share(streams, peer->asker.caller.name, len)))
+    if (peer->unsent + len > UNSENT_WORST)
         return false;
+    if (streams && !budget_take_share(streams, peer->asker.caller.name, len)) {
+        /* Others hold it all. One that takes what it is sent does not suffer for that. */
+        if (peer->reserved + len > FREE_MESSAGE)
+            return false;
+        budget_add_share(streams, peer->asker.caller.name, len);
+    }
     peer->reserved += len;
     return true;
 }

@@ -18,7 +18,7 @@
 static struct http_server *server;
 static struct iii_hub *hub;
 static unsigned port;
-static struct budget *memory; /* NULL = no bound, as of the next */
+static struct budget *memory, *streams; /* NULL = no bound */
 static struct caller caller = {.face = "iii", .name = "test", .scopes = SCOPES_ALL, .admin = true};
 
 static void handle(struct http_req *req, void *arg)
@@ -48,7 +48,8 @@ static int listen_on_any(void)
 static void start(void)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
-    struct iii_config config = {.about = &about, .services = &services, .memory = memory};
+    struct iii_config config = {
+        .about = &about, .services = &services, .memory = memory, .streams = streams};
     struct err err = {0};
 
     config.engine = engine; /* NULL unless the test has opened a world */
@@ -962,6 +963,26 @@ TEST(a_call_whose_names_are_too_long_is_answered)
     check_error(&c, "f::x", "{}", more, "INVALID_NAMESPACE");
     leave(&c);
     finish();
+}
+
+/* Others of the same caller may hold all that it can have unsent. */
+TEST(who_takes_its_messages_is_not_closed_for_others)
+{
+    struct budget room;
+    struct client c;
+
+    budget_init(&room, 1u << 20);
+    streams = &room;
+    start();
+    join(&c);
+    CHECK(budget_take_share(&room, caller.name, 1u << 19));
+    settle(&c);
+    settle(&c);
+    budget_give_share(&room, caller.name, 1u << 19);
+    leave(&c);
+    finish();
+    CHECK(budget_take(&room, 1u << 20));
+    budget_done(&room);
 }
 
 TAP_MAIN
