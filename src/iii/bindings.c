@@ -18,15 +18,17 @@
 /* A type that a client provides. */
 struct iii_type {
     char *namespace, *id, *description;
-    json_t *request, *call;
+    char *request, *call; /* JSON, or NULL */
     struct iii_peer *owner;
     size_t bytes;
     struct iii_type *next;
 };
 
 struct iii_bound {
-    struct iii_binding b; /* whose texts are its own, and whose id nobody else knows */
-    char *id;             /* as who made it calls it; others may call theirs the same */
+    struct iii_binding b;    /* whose texts are its own, and whose id nobody else knows; without
+                              * config and metadata, */
+    char *config, *metadata; /* which are here, as JSON, or NULL */
+    char *id;                /* as who made it calls it; others may call theirs the same */
     char *type, *function_id, *namespace, *type_namespace; /* of the last NULL = any */
     struct iii_peer *owner;                                /* NULL = it outlives connections */
     struct iii_peer *provider; /* that was told; NULL = none: it waits, or the type is ours */
@@ -44,9 +46,8 @@ static char *register_text(const struct iii_bound *b)
                           b->namespace);
     char *text;
 
-    (void)json_object_set_new(m, "config", b->b.config ? json_incref(b->b.config) : json_object());
-    if (b->b.metadata)
-        (void)json_object_set(m, "metadata", b->b.metadata);
+    wire_put_member(m, "config", b->config ? b->config : "{}");
+    wire_put_member(m, "metadata", b->metadata);
     text = wire_text(m);
     json_decref(m);
     return text;
@@ -100,8 +101,8 @@ static void bound_free(struct iii_bound *b)
     free(b->function_id);
     free(b->namespace);
     free(b->type_namespace);
-    json_decref(b->b.config);
-    json_decref(b->b.metadata);
+    free(b->config);
+    free(b->metadata);
     free(b);
 }
 
@@ -155,8 +156,8 @@ static struct iii_bound *bound_new(struct iii_peer *peer, struct iii_asker *aske
     b->b.type = b->type;
     b->b.function_id = b->function_id;
     b->b.namespace = b->namespace;
-    b->b.config = json_incref(wire_value(m, "config"));
-    b->b.metadata = json_incref(wire_value(m, "metadata"));
+    b->config = wire_member(m, "config");
+    b->metadata = wire_member(m, "metadata");
     b->b.asker = iii_asker_ref(asker);
     b->owner = peer;
     b->ours = iii_trigger_is_ours(b->type);
@@ -202,13 +203,23 @@ static void drop_same(struct iii_registry *r, struct iii_peer *peer, const char 
         end_bound(r, b);
 }
 
-static int put_bound(struct iii_registry *r, struct iii_bound *b, struct err *err)
+static int bind_ours(struct iii_registry *r, const struct iii_bound *b, const json_t *m,
+                     struct err *err)
+{
+    struct iii_binding binding = b->b;
+
+    binding.config = wire_value(m, "config");
+    binding.metadata = wire_value(m, "metadata");
+    return iii_trigger_bind(r->hub->triggers, &binding, err);
+}
+
+static int put_bound(struct iii_registry *r, struct iii_bound *b, const json_t *m, struct err *err)
 {
     struct iii_peer *provider = NULL;
     auto_free char *text = NULL;
     int x;
 
-    if (b->ours && iii_trigger_bind(r->hub->triggers, &b->b, err) < 0) {
+    if (b->ours && bind_ours(r, b, m, err) < 0) {
         bound_free(b);
         return -1;
     }
@@ -257,7 +268,7 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
     if (x == 0 && peer)
         drop_same(r, peer, id);
     if (x == 0)
-        x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), err);
+        x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), m, err);
     if (x < 0 && peer)
         tell_refused(peer, m, err);
     return x;
@@ -318,8 +329,8 @@ static void type_free(struct iii_registry *r, struct iii_type **at)
     free(t->namespace);
     free(t->id);
     free(t->description);
-    json_decref(t->request);
-    json_decref(t->call);
+    free(t->request);
+    free(t->call);
     free(t);
 }
 
@@ -383,8 +394,8 @@ void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, cons
         *t = (struct iii_type){.namespace = xstrdup(type_namespace(peer, m)),
                                .id = xstrdup(id),
                                .description = xstrdup(json_text(m, "description")),
-                               .request = json_incref(wire_value(m, "trigger_request_format")),
-                               .call = json_incref(wire_value(m, "call_request_format")),
+                               .request = wire_member(m, "trigger_request_format"),
+                               .call = wire_member(m, "call_request_format"),
                                .owner = peer,
                                .bytes = bytes,
                                .next = r->types};
@@ -466,10 +477,8 @@ json_t *iii_registry_types(struct iii_registry *r)
                       "namespace", t->namespace, "worker_name",
                       t->owner->about.name ? t->owner->about.name : t->owner->asker.worker_id);
 
-        if (t->request)
-            (void)json_object_set(o, "trigger_request_format", t->request);
-        if (t->call)
-            (void)json_object_set(o, "call_request_format", t->call);
+        wire_put_member(o, "trigger_request_format", t->request);
+        wire_put_member(o, "call_request_format", t->call);
         (void)json_array_append_new(list, o);
     }
     (void)pthread_mutex_unlock(&r->lock);
@@ -486,10 +495,8 @@ json_t *iii_registry_bindings(struct iii_registry *r)
                               "function_id", b->function_id, "namespace", b->namespace, "active",
                               b->ours || b->provider);
 
-        (void)json_object_set_new(o, "config",
-                                  b->b.config ? json_incref(b->b.config) : json_object());
-        if (b->b.metadata)
-            (void)json_object_set(o, "metadata", b->b.metadata);
+        wire_put_member(o, "config", b->config ? b->config : "{}");
+        wire_put_member(o, "metadata", b->metadata);
         (void)json_array_append_new(list, o);
     }
     (void)pthread_mutex_unlock(&r->lock);

@@ -358,6 +358,7 @@ static json_t *registered_info(struct asked *a)
 static json_t *register_trigger(struct asked *a)
 {
     const struct iii_asker *from = a->q->asker;
+    auto_free char *text = NULL;
     struct iii_asker *asker;
     char id[UUID_SIZE];
     struct err err = {0};
@@ -365,8 +366,11 @@ static json_t *register_trigger(struct asked *a)
 
     if (!(from->caller.scopes & 1u << SCOPE_WRITE) || caller_is_restricted(&from->caller))
         return refuse(a, "FORBIDDEN", "this token may not bind triggers");
+    if (!json_is_object(a->q->data))
+        return refuse(a, "INVALID_ARGUMENTS", "trigger_type and function_id are required");
+    text = wire_text(a->q->data);
     asker = iii_asker_new(&from->caller, from->rates, from->namespace);
-    r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data, 4096, id, &err);
+    r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data, strlen(text), id, &err);
     iii_asker_unref(asker);
     if (r < 0)
         return refuse(a, "trigger_registration_failed", err.text);

@@ -99,9 +99,9 @@ static void offer_free(struct iii_registry *r, struct iii_offer *o)
     free(o->namespace);
     free(o->id);
     free(o->description);
-    json_decref(o->request);
-    json_decref(o->response);
-    json_decref(o->metadata);
+    free(o->request);
+    free(o->response);
+    free(o->metadata);
     free(o);
 }
 
@@ -132,9 +132,9 @@ static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_
         .namespace = xstrdup(peer->asker.namespace),
         .id = xstrdup(id),
         .owner = peer,
-        .request = json_incref(wire_value(m, "request_format")),
-        .response = json_incref(wire_value(m, "response_format")),
-        .metadata = json_incref(wire_value(m, "metadata")),
+        .request = wire_member(m, "request_format"),
+        .response = wire_member(m, "response_format"),
+        .metadata = wire_member(m, "metadata"),
         .bytes = bytes,
     };
     if (json_is_string(json_object_get(m, "description")))
@@ -574,12 +574,11 @@ static void list_offer(const void *node, VISIT visit, void *arg)
     o = json_pack("{s:s, s:s, s:s}", "function_id", f->id, "namespace", f->namespace, "worker_name",
                   owner_name(f->owner));
     json_put_text(o, "description", f->description);
-    if (f->metadata)
-        (void)json_object_set(o, "metadata", f->metadata);
-    if (l->whole && f->request)
-        (void)json_object_set(o, "request_schema", f->request);
-    if (l->whole && f->response)
-        (void)json_object_set(o, "response_schema", f->response);
+    wire_put_member(o, "metadata", f->metadata);
+    if (l->whole) {
+        wire_put_member(o, "request_schema", f->request);
+        wire_put_member(o, "response_schema", f->response);
+    }
     (void)json_array_append_new(l->list, o);
 }
 

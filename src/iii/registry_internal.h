@@ -10,9 +10,9 @@
 /* A function that a client offers. */
 struct iii_offer {
     char *namespace, *id;
-    struct iii_peer *owner; /* which lives at least as long */
-    char *description;      /* NULL = none, as of the others */
-    json_t *request, *response, *metadata;
+    struct iii_peer *owner;              /* which lives at least as long */
+    char *description;                   /* NULL = none, as of the others */
+    char *request, *response, *metadata; /* JSON */
     size_t bytes;
     struct iii_offer *prev, *next; /* of the same owner */
 };

@@ -15,6 +15,22 @@ char *wire_text(const json_t *message)
     return text;
 }
 
+char *wire_member(const json_t *message, const char *key)
+{
+    const json_t *value = wire_value(message, key);
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+    if (value && !text)
+        abort(); /* out of memory */
+    return text;
+}
+
+void wire_put_member(json_t *message, const char *key, const char *text)
+{
+    if (text)
+        (void)json_object_set_new(message, key, json_loads(text, JSON_DECODE_ANY, NULL));
+}
+
 static char *steal_text(json_t *message)
 {
     char *text = wire_text(message);

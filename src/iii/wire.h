@@ -11,6 +11,11 @@
 
 char *wire_text(const json_t *message);
 
+/* The text of a member that is not null, or NULL; and back, of NULL nothing. What is kept for long
+ * is kept as text: the same as values may take a hundred times as much. */
+char *wire_member(const json_t *message, const char *key);
+void wire_put_member(json_t *message, const char *key, const char *text);
+
 /* One of result and error is NULL. */
 char *wire_result(const char *invocation_id, const char *function_id, json_t *result, json_t *error,
                   const char *traceparent, const char *baggage);

@@ -985,4 +985,34 @@ TEST(who_takes_its_messages_is_not_closed_for_others)
     budget_done(&room);
 }
 
+/* Registers as many of about 1 MiB as it may: how many were not taken. */
+static unsigned bind_many(struct client *c, unsigned n)
+{
+    auto_free char *text = xmalloc((1u << 20) + 1), *data = NULL;
+    unsigned refused = 0;
+
+    memset(text, 'x', 1u << 20);
+    text[1u << 20] = '\0';
+    data = xasprintf("{\"trigger_type\":\"nobody::has\",\"function_id\":\"f\",\"config\":\"%s\"}",
+                     text);
+    for (unsigned i = 0; i < n; i++) {
+        json_t *m = call_for(c, "engine::register_trigger", data, "");
+
+        refused += json_object_get(m, "error") != NULL;
+        json_decref(m);
+    }
+    return refused;
+}
+
+TEST(triggers_that_outlive_their_connection_have_a_bound)
+{
+    struct client c;
+
+    start();
+    join(&c);
+    CHECK(bind_many(&c, 50) >= 2);
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
