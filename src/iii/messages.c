@@ -15,7 +15,6 @@
  * for a call whose id can be made out: its caller would wait for nothing. */
 
 #define WEIGHT_FREE (64u << 10) /* what the budget is not asked for */
-#define EARLY_MAX   (1u << 20)  /* bytes of registrations that wait for a namespace */
 #define TRACE_MAX   1024        /* of traceparent */
 #define BAGGAGE_MAX 8192
 
@@ -227,17 +226,32 @@ static const struct {
     {"registerservice", ignore},
 };
 
+/* False when it is not to wait. */
+static bool keep(struct iii_peer *peer, const json_t *m)
+{
+    auto_free char *text = NULL;
+    size_t bytes;
+
+    if (!peer->early)
+        return false;
+    text = wire_text(m);
+    bytes = strlen(text);
+    if (!iii_registry_keep(peer->hub->registry, peer, bytes))
+        return false;
+    (void)json_array_append_new(peer->early, json_stringn_nocheck(text, bytes));
+    peer->early_bytes += bytes;
+    return true;
+}
+
 static bool take_registration(struct iii_peer *peer, const char *type, json_t *m, size_t bytes)
 {
     for (size_t i = 0; i < ARRAY_LEN(registrations); i++) {
         if (strcmp(registrations[i].type, type) != 0)
             continue;
-        if (!peer->early)
-            registrations[i].take(peer, m, bytes);
-        else if (peer->early_bytes + bytes <= EARLY_MAX)
-            (void)json_array_append(peer->early, m), peer->early_bytes += bytes;
-        else
-            iii_peer_replay(peer), registrations[i].take(peer, m, bytes);
+        if (keep(peer, m))
+            return true;
+        iii_peer_replay(peer); /* those that came before it, if any wait */
+        registrations[i].take(peer, m, bytes);
         return true;
     }
     return false;
@@ -245,14 +259,16 @@ static bool take_registration(struct iii_peer *peer, const char *type, json_t *m
 
 void iii_peer_replay(struct iii_peer *peer)
 {
-    json_t *early = peer->early;
+    json_t *early = steal_ptr(peer->early);
 
-    peer->early = NULL;
     for (size_t i = 0; i < json_array_size(early); i++) {
-        json_t *m = json_array_get(early, i);
-        auto_free char *text = wire_text(m);
+        const char *text = json_string_value(json_array_get(early, i));
+        json_t *m = json_loads(text, 0, NULL);
 
+        iii_registry_unkeep(peer->hub->registry, peer, strlen(text));
+        peer->early_bytes -= strlen(text);
         (void)take_registration(peer, json_text(m, "type"), m, strlen(text));
+        json_decref(m);
     }
     json_decref(early);
 }

@@ -291,6 +291,7 @@ static void leave(struct iii_peer *peer)
     give_room(&peer->intake);
     websocket_free(peer->ws);
     peer->ws = NULL;
+    iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
     iii_registry_forget(peer->hub->registry, peer);
     iii_rows_wake(peer->hub, &peer->asker);
     iii_asker_unref(&peer->asker);

@@ -46,9 +46,9 @@ struct iii_peer {
     struct iii_intake intake;
     bool refused;     /* to be closed, since another has its name */
     int64_t token_ns; /* when to look again whether its token lives */
-    json_t *early;    /* registrations that came before its namespace is known, or NULL */
+    json_t *early;    /* texts of registrations that came before its namespace is known, or NULL */
     int64_t early_ns; /* until then */
-    size_t early_bytes;
+    size_t early_bytes; /* which count as registered */
 
     /* Under its lock. */
     pthread_mutex_t lock;

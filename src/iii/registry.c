@@ -64,6 +64,23 @@ bool registry_may(const struct iii_peer *peer)
     return (c->scopes & 1u << SCOPE_WRITE) && !caller_is_restricted(c);
 }
 
+bool iii_registry_keep(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&r->lock);
+    room = registry_may(peer) && registry_take_bytes(r, peer, bytes);
+    (void)pthread_mutex_unlock(&r->lock);
+    return room;
+}
+
+void iii_registry_unkeep(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    registry_give_bytes(r, peer, bytes);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
 /* ---- functions ---- */
 
 static int by_name(const void *a, const void *b)

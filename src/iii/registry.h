@@ -27,6 +27,11 @@ struct iii_peer *iii_registry_reattach(struct iii_registry *r, const char *worke
  * is told so, and is to be closed. */
 int iii_registry_describe(struct iii_registry *r, struct iii_peer *peer, const json_t *data);
 
+/* May it keep registrations of so many bytes until its namespace is known? Then they count. One
+ * that may register nothing has nothing to wait for. */
+bool iii_registry_keep(struct iii_registry *r, struct iii_peer *peer, size_t bytes);
+void iii_registry_unkeep(struct iii_registry *r, struct iii_peer *peer, size_t bytes);
+
 /* ---- functions ---- */
 
 /* A message, of so many bytes. Who may not, or comes too late, is told. */

@@ -1015,4 +1015,50 @@ TEST(triggers_that_outlive_their_connection_have_a_bound)
     finish();
 }
 
+TEST(registrations_of_who_may_not_do_not_wait)
+{
+    struct client c;
+    json_t *m;
+
+    start();
+    caller.scopes = 1u << SCOPE_NONE | 1u << SCOPE_READ;
+    join(&c);
+    offer(&c, "f::x");
+    say(&c, "{\"type\":\"ping\"}");
+    m = hear(&c);
+    CHECK_STR(json_text(m, "type"), "registrationrejected");
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
+/* Before a namespace is said: more than all may have. */
+TEST(registrations_that_wait_count_as_registered)
+{
+    enum { CLIENTS = 60, BYTES = 0xe0000 };
+    auto_free char *text = xmalloc(BYTES + 1);
+    struct client all[CLIENTS];
+    unsigned rejected = 0;
+
+    memset(text, 'x', BYTES);
+    text[BYTES] = '\0';
+    start();
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        auto_free char *offered = xasprintf(
+            "{\"type\":\"registerfunction\",\"id\":\"f::%u\",\"description\":\"%s\"}", i, text);
+        json_t *m;
+
+        join(&all[i]);
+        say(&all[i], offered);
+        say(&all[i], "{\"type\":\"ping\"}");
+        m = hear(&all[i]);
+        rejected += strcmp(json_text(m, "type"), "registrationrejected") == 0;
+        json_decref(m);
+    }
+    CHECK(rejected > 0);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        leave(&all[i]);
+    finish();
+}
+
 TAP_MAIN
