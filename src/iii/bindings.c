@@ -153,6 +153,7 @@ static struct iii_bound *bound_new(struct iii_peer *peer, struct iii_asker *aske
     b->function_id = xstrdup(json_text(m, "function_id"));
     b->namespace = xstrdup(namespace ? namespace : asker->namespace);
     b->type_namespace = type_namespace ? xstrdup(type_namespace) : NULL;
+    b->b.given_id = b->id;
     b->b.type = b->type;
     b->b.function_id = b->function_id;
     b->b.namespace = b->namespace;

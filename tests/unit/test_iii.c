@@ -1061,4 +1061,22 @@ TEST(registrations_that_wait_count_as_registered)
     finish();
 }
 
+TEST(a_function_is_told_the_trigger_by_the_id_that_its_maker_gave)
+{
+    struct client c;
+    json_t *m;
+
+    start();
+    join(&c);
+    introduce(&c, "c");
+    offer(&c, "f::x");
+    say(&c, "{\"type\":\"registertrigger\",\"id\":\"mine\",\"trigger_type\":\"cron\","
+            "\"function_id\":\"f::x\",\"config\":{\"expression\":\"* * * * * *\"}}");
+    m = hear_type(&c, "invokefunction");
+    CHECK_STR(json_text(json_object_get(m, "data"), "job_id"), "mine");
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
 TAP_MAIN
