@@ -444,7 +444,10 @@ void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
 
     (void)pthread_mutex_lock(&r->lock);
     if (peer->forgotten) {
+        /* It was read on for a moment, and may have asked for something. */
+        forwards = forget_forwards(r, peer);
         (void)pthread_mutex_unlock(&r->lock);
+        stop_forwards(r, forwards);
         return;
     }
     peer->forgotten = true;
