@@ -148,7 +148,6 @@ static struct iii_bound *bound_new(struct iii_peer *peer, struct iii_asker *aske
 
     iii_uuid_new(b->b.id);
     b->id = xstrdup(id);
-    b->b.given_id = b->id;
     b->type = xstrdup(json_text(m, "trigger_type"));
     b->function_id = xstrdup(json_text(m, "function_id"));
     b->namespace = xstrdup(namespace ? namespace : asker->namespace);

@@ -626,8 +626,8 @@ TEST(a_client_that_takes_nothing_is_closed)
 /* What would end its calls comes by the connection that waits for them. */
 TEST(who_waits_for_many_calls_can_still_answer)
 {
-    enum { TOO_MANY = 44, CALLS = III_IN_FLIGHT_MAX + TOO_MANY };
-    unsigned answered = 0, refused = 0;
+    enum { CALLS = III_IN_FLIGHT_MAX + 44 };
+    unsigned answered = 0;
     struct client c;
 
     start();
@@ -647,10 +647,9 @@ TEST(who_waits_for_many_calls_can_still_answer)
         if (strcmp(json_text(m, "type"), "invokefunction") == 0)
             answer(&c, m, "\"result\":1");
         answered += strcmp(json_text(m, "type"), "invocationresult") == 0;
-        refused += strcmp(json_text(json_object_get(m, "error"), "code"), "invocation_error") == 0;
+        CHECK(!json_object_get(m, "error"));
         json_decref(m);
     }
-    CHECK_INT(refused, TOO_MANY);
     leave(&c);
     finish();
 }
