@@ -81,8 +81,7 @@ void job_leave(struct iii_triggers *t, struct job *j)
     case JOB_DELAYED:
         unlink_from(&t->delayed, NULL, j);
         j->lane->delayed--;
-        if (j->lane->rules.fifo)
-            j->lane->blocked = false;
+        j->lane->blocked = false; /* whatever its rules have become since */
         break;
     case JOB_RUNS:
         unlink_from(&t->running, &t->running_end, j);

@@ -692,6 +692,20 @@ TEST(a_fifo_goes_on_when_its_first_has_ended)
     down();
 }
 
+TEST(a_fifo_that_becomes_another_queue_meanwhile_goes_on)
+{
+    up();
+    bind_it("a", "queue", "twice",
+            "{\"topic\": \"t\", \"backoff_ms\": 100, \"queue_config\": {\"type\": \"fifo\"}}");
+    publish("t", "1");
+    (void)await("twice", 1);
+    bind_it("a", "queue", "twice", "{\"topic\": \"t\", \"backoff_ms\": 5}");
+    (void)await("twice", 3);
+    publish("t", "2");
+    CHECK_INT(json_integer_value(await("twice", 4)->data), 2);
+    down();
+}
+
 TEST(a_topic_waits_for_a_function_that_comes_back)
 {
     json_t *queues;
