@@ -167,8 +167,8 @@ void iii_triggers_changed(struct iii_triggers *t, const char *event, const char 
 /* Queues and topics: [{name, broker_type, subscriber_count, depth, dlq_depth, function_id?}]. */
 json_t *iii_queues(struct iii_triggers *t);
 /* Calls that failed to the last: [{topic, broker_type, message_count}], and of one queue or topic
- * [{id, payload, function_id, error, failed_at, retries, size_bytes}]. A caller who reaches some
- * sandboxes only has to do with its own. */
+ * [{id, payload, function_id, error, failed_at, retries, size_bytes}]; payloads past what one
+ * answer may take are null. A caller who reaches some sandboxes only has to do with its own. */
 json_t *iii_dead_queues(struct iii_triggers *t, const struct caller *caller);
 json_t *iii_dead_letters(struct iii_triggers *t, const char *queue, size_t offset, size_t limit,
                          const struct caller *caller);

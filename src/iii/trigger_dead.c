@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "functions/input.h"
 #include "functions/reach.h"
 #include "iii/lane_internal.h"
 
@@ -29,6 +30,8 @@ json_t *iii_queues(struct iii_triggers *t)
 }
 
 /* ---- dead letters ---- */
+
+#define PAYLOADS_MAX (16u << 20) /* memory that those of one answer take */
 
 static bool may_see(const struct caller *caller, const struct job *j)
 {
@@ -59,10 +62,22 @@ json_t *iii_dead_queues(struct iii_triggers *t, const struct caller *caller)
     return all;
 }
 
+/* They are kept as texts: as values all of them would be more than there may be. */
+static json_t *payload_of(const struct job *j, size_t *left)
+{
+    size_t len = strlen(j->data), weight = len + input_weight(j->data, len);
+
+    if (weight > *left)
+        return json_null();
+    *left -= weight;
+    return json_loads(j->data, JOB_LOAD, NULL);
+}
+
 json_t *iii_dead_letters(struct iii_triggers *t, const char *queue, size_t offset, size_t limit,
                          const struct caller *caller)
 {
     json_t *all = json_array();
+    size_t left = PAYLOADS_MAX;
 
     triggers_lock(t);
     for (const struct job *j = t->dead; j && json_array_size(all) < limit; j = j->next) {
@@ -70,9 +85,9 @@ json_t *iii_dead_letters(struct iii_triggers *t, const char *queue, size_t offse
             continue;
         (void)json_array_append_new(
             all, json_pack("{s:s, s:o, s:s, s:s, s:I, s:i, s:I}", "id", j->id, "payload",
-                           json_loads(j->data, JOB_LOAD, NULL), "function_id", j->function_id,
-                           "error", j->error, "failed_at", (json_int_t)j->failed_ms, "retries",
-                           (int)j->attempts, "size_bytes", (json_int_t)strlen(j->data)));
+                           payload_of(j, &left), "function_id", j->function_id, "error", j->error,
+                           "failed_at", (json_int_t)j->failed_ms, "retries", (int)j->attempts,
+                           "size_bytes", (json_int_t)strlen(j->data)));
     }
     triggers_unlock(t);
     return all;

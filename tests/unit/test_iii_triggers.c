@@ -679,6 +679,28 @@ TEST(a_subscriber_that_fails_is_tried_again_or_not_as_its_type_says)
     down();
 }
 
+TEST(dead_letters_are_told_within_a_bound)
+{
+    json_t *many = json_array(), *dead;
+
+    up();
+    bind_it("a", "queue", "fail", "{\"topic\": \"t\", \"max_retries\": 1}");
+    for (int i = 0; i < 200000; i++)
+        (void)json_array_append_new(many, json_array());
+    CHECK_INT(iii_publish(t, "t", many, me, NULL), 0);
+    json_decref(many);
+    publish("t", "7");
+    (void)await("fail", 2);
+    settle();
+    dead = iii_dead_letters(t, "t", 0, 10, &me->caller);
+    CHECK_INT(json_array_size(dead), 2);
+    CHECK(json_is_null(json_object_get(json_array_get(dead, 0), "payload")));
+    CHECK_INT(json_int(json_array_get(dead, 0), "size_bytes"), 600001);
+    CHECK_INT(json_int(json_array_get(dead, 1), "payload"), 7);
+    json_decref(dead);
+    down();
+}
+
 TEST(a_fifo_goes_on_when_its_first_has_ended)
 {
     up();
