@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "functions/input.h"
+#include "functions/reach.h"
 #include "http/server.h"
 #include "iii/trigger_internal.h"
 
@@ -492,6 +493,16 @@ static void exchange_run(struct http_req *req, struct iii_triggers *t, struct bo
     exchange_unref(x);
 }
 
+/* As over a connection: who may not call what other clients have registered does not get it called
+ * by a request either. */
+static int check_caller(const struct caller *caller, struct err *err)
+{
+    if ((caller->scopes & 1u << SCOPE_EXEC) && !caller_is_restricted(caller))
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "scope_missing",
+                    "this token may not call functions of other clients");
+}
+
 static void refuse_method(struct http_req *req, const struct buf *allow)
 {
     struct trigger_answer a;
@@ -531,7 +542,8 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
         return false;
     if (!b) {
         refuse_method(req, &allow);
-    } else if (take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
+    } else if (check_caller(caller, &err) < 0 ||
+               take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
         trigger_answer_err(&a, &err);
         answer_now(req, &a);
         bound_unref(b);

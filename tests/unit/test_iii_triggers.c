@@ -835,14 +835,11 @@ TEST(changes_of_functions_and_workers_are_told)
 
 static struct http_server *http;
 static int port;
-static char caller_name[64] = "anyone";
+static struct caller caller = {.face = "rest", .name = "anyone", .scopes = SCOPES_ALL};
 
 static void handle(struct http_req *req, void *arg)
 {
-    struct caller caller = {.face = "rest", .scopes = SCOPES_ALL};
-
     (void)arg;
-    (void)snprintf(caller.name, sizeof(caller.name), "%s", caller_name);
     if (!iii_handle_http(req, &caller, &hub))
         http_reply(req, 404, "text/plain", "none of ours", 12);
 }
@@ -1282,9 +1279,29 @@ TEST(a_token_of_the_daemon_is_not_shown_to_functions)
     free(talk("GET /x", "Authorization: Bearer app\r\n", ""));
     CHECK_STR(json_text(json_object_get(await("ok", 1)->data, "headers"), "authorization"),
               "Bearer app");
-    (void)snprintf(caller_name, sizeof(caller_name), "admin");
+    (void)snprintf(caller.name, sizeof(caller.name), "admin");
     free(talk("GET /x", "Authorization: Bearer daemon\r\n", ""));
     CHECK(!json_object_get(json_object_get(await("ok", 2)->data, "headers"), "authorization"));
+    http_down();
+}
+
+TEST(who_may_not_call_functions_of_others_has_none_called)
+{
+    char *text;
+
+    http_up(4);
+    bind_it("x", "http", "ok", "{\"api_path\": \"/x\"}");
+    caller.scopes = 1u << SCOPE_NONE | 1u << SCOPE_READ;
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 403 ");
+    check_has(text, "scope_missing");
+    free(text);
+    caller.scopes = SCOPES_ALL;
+    (void)snprintf(caller.sandbox_id, sizeof(caller.sandbox_id), "sbx_1");
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 403 ");
+    free(text);
+    CHECK_INT(asked_of("ok"), 0);
     http_down();
 }
 
