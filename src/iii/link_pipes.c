@@ -20,7 +20,8 @@
  * 2. A pipe that is closed is that thread's: it sends the rest, says Close, waits for the engine's
  *    so that nothing is lost on the way, and alone frees.
  * 3. What is held for a pipe is bounded: past LINK_PIPE_UNSENT a writer waits, and nothing is read
- *    before what was read is taken. */
+ *    before what was read is taken. A message that is longer than a piece is only taken when there
+ *    is memory for it. */
 
 #define HELD     (LINK_PIPE_UNSENT + 2 * PIPE_PIECE) /* of the budget, for each */
 #define EVENTS   64
@@ -39,6 +40,7 @@ struct link_pipe {
     struct websocket_client *client;
     struct websocket_message m; /* that is read, from at on; it stays until the next is asked for */
     size_t at;
+    size_t room; /* of the budget, for a message that is long */
     bool waits;  /* the owner has been told: not now */
     bool gone;   /* there is nobody at the other end */
     bool closed; /* by its owner: rule 2 */
@@ -90,6 +92,31 @@ static void watch(struct link_pipe *p)
         (void)epoll_ctl(p->all->epoll_fd, EPOLL_CTL_MOD, websocket_client_fd(p->client), &e);
 }
 
+static struct budget *budget_of(const struct link_pipe *p)
+{
+    return p->all->l->hub->config.streams;
+}
+
+/* Asked as a message begins. It is held twice while its end comes. */
+static bool has_memory(void *arg, size_t bytes)
+{
+    struct link_pipe *p = arg;
+    size_t want = bytes > PIPE_PIECE ? 2 * bytes : 0;
+
+    if (want <= p->room)
+        return true;
+    if (!budget_take(budget_of(p), want - p->room))
+        return false;
+    p->room = want;
+    return true;
+}
+
+static void give_memory(struct link_pipe *p)
+{
+    budget_give(budget_of(p), p->room);
+    p->room = 0;
+}
+
 static bool has_room(const struct link_pipe *p)
 {
     return websocket_client_unsent(p->client) < LINK_PIPE_UNSENT;
@@ -125,10 +152,13 @@ static int pipe_fd(struct pipe *base)
 /* The next bytes; texts are words beside them, which nobody here asked for. */
 static int next_bytes(struct link_pipe *p)
 {
+    struct websocket *ws = websocket_client_socket(p->client);
     int r = 1;
 
     while (p->at == p->m.len && r > 0 && !p->gone) {
-        r = websocket_next(websocket_client_socket(p->client), &p->m);
+        if (!websocket_has_part(ws) && !websocket_has_message(ws))
+            give_memory(p);
+        r = websocket_next(ws, &p->m);
         p->at = r > 0 && !p->m.is_text ? 0 : p->m.len;
         if (r <= 0)
             p->m.len = p->at = 0;
@@ -247,7 +277,8 @@ static void pipe_free(struct link_pipe *p)
     websocket_client_free(p->client);
     close_fd(&p->event_fd);
     (void)pthread_mutex_destroy(&p->lock);
-    budget_give(p->all->l->hub->config.streams, HELD);
+    give_memory(p);
+    budget_give(budget_of(p), HELD);
     free(p);
 }
 
@@ -397,6 +428,7 @@ static struct link_pipe *enter(struct link_pipes *all, struct websocket_client *
 
     *p = (struct link_pipe){.base = {&pipe_ops}, .all = all, .writes = writes, .client = client};
     (void)pthread_mutex_init(&p->lock, NULL);
+    websocket_set_room(websocket_client_socket(client), has_memory, p);
     p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e.data.ptr = p;
     e.events |= writes ? EPOLLIN : 0;

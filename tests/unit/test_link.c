@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -186,6 +187,7 @@ struct fake_engine {
     bool silent;                                 /* takes connections, and says nothing */
     bool mute_asks;                              /* of workers: what they ask is not answered */
     bool slow_reader;                            /* of channels; what comes is thrown away */
+    size_t long_message;                         /* that readers of channels are sent first */
     struct fake_channel channels[8];
     unsigned channel_count;
     size_t channel_bytes; /* that came */
@@ -335,6 +337,11 @@ static void serve_channel(struct engine_conn *c, struct fake_channel *ch)
         (void)pthread_cond_broadcast(&e->changed);
         (void)pthread_mutex_unlock(&e->lock);
     } else {
+        if (e->long_message) {
+            auto_free char *much = xcalloc(1, e->long_message);
+
+            (void)websocket_send(c->ws, false, much, e->long_message);
+        }
         while ((n = recv(ch->pipe[1], piece, PIPE_PIECE, 0)) > 0)
             if (websocket_send(c->ws, false, piece, (size_t)n) < 0)
                 return;
@@ -1115,6 +1122,47 @@ TEST(a_writer_waits_for_a_reader_that_is_slow)
     (void)pthread_mutex_unlock(&f.e.lock);
     json_decref(ref);
     end(&f);
+}
+
+/* How much of a message of so many bytes is read where that is the memory. */
+static size_t read_long(size_t len, size_t memory)
+{
+    struct budget streams;
+    struct fixture f = {.e = {.long_message = len}, .hub = {.config = {.streams = &streams}}};
+    auto_free char *piece = xmalloc(PIPE_PIECE);
+    struct pipes *pipes;
+    struct pipe *writer, *reader;
+    json_t *ref = NULL;
+    size_t got = 0;
+    ssize_t n;
+
+    budget_init(&streams, memory);
+    start(&f);
+    await_up(&f);
+    pipes = pipes_of(&f);
+    writer = pipes->ops->make(pipes, &ref, NULL);
+    CHECK(writer != NULL);
+    reader = pipes->ops->open(pipes, ref, false, NULL);
+    CHECK(reader != NULL);
+    writer->ops->close(writer);
+    while ((n = reader->ops->read(reader, piece, PIPE_PIECE)) >= 0) {
+        if (n == 0)
+            await_pipe(reader);
+        got += (size_t)n;
+    }
+    reader->ops->close(reader);
+    json_decref(ref);
+    await_no_pipes(&f);
+    end(&f);
+    CHECK_INT(streams.used, 0);
+    budget_done(&streams);
+    return got;
+}
+
+TEST(a_long_message_of_a_channel_is_taken_when_there_is_memory)
+{
+    CHECK_INT(read_long(4u << 20, 16u << 20), 4u << 20);
+    CHECK_INT(read_long(4u << 20, 4u << 20), 0);
 }
 
 TEST(ends_that_cannot_be_had_are_told)
