@@ -25,6 +25,7 @@
 #define BACK_OFF_MAX_MS 30000
 #define STANDBY_MS      5000
 #define PING_MS         20000
+#define STALL_MS        300000
 #define PATIENCE        2  /* pings: the third finds that nothing has come since the first */
 #define ROUND           64 /* messages that are taken before others are sent */
 #define WEIGHT_FREE     (64u << 10) /* what the budget is not asked for */
@@ -448,6 +449,8 @@ static void copy_config(struct iii_link *l, const struct iii_link_config *c)
         l->config.standby_ms = STANDBY_MS;
     if (!c->ping_ms)
         l->config.ping_ms = PING_MS;
+    if (!c->stall_ms)
+        l->config.stall_ms = STALL_MS;
 }
 
 /* Who has told the daemon to be a worker of that engine has given its callers all rights but those

@@ -30,6 +30,7 @@ struct iii_link_config {
     unsigned back_off_ms;   /* until it is dialled again, at first; 0 = a second */
     unsigned standby_ms;    /* between looks whether the other has gone; 0 = five seconds */
     unsigned ping_ms;       /* 0 = 20 seconds; three of them in silence are the end */
+    unsigned stall_ms;      /* that a channel's reader may take nothing; 0 = five minutes */
     const char *memory_dir; /* where what a later process needs to take our place is kept (in
                              * III_LINK_FILE); NULL = nowhere */
     /* The engine does not want us, and never will: called once, on a thread of the link, which ends

@@ -23,11 +23,10 @@
  *    before what was read is taken. A message that is longer than a piece is only taken when there
  *    is memory for it. */
 
-#define HELD     (LINK_PIPE_UNSENT + 2 * PIPE_PIECE) /* of the budget, for each */
-#define EVENTS   64
-#define TICK_MS  1000
-#define BYE_NS   (10 * 1000000000ll)  /* for the engine's Close */
-#define STALL_NS (300 * 1000000000ll) /* for a reader that takes nothing of what is left */
+#define HELD    (LINK_PIPE_UNSENT + 2 * PIPE_PIECE) /* of the budget, for each */
+#define EVENTS  64
+#define TICK_MS 1000
+#define BYE_NS  (10 * 1000000000ll) /* for the engine's Close */
 
 struct link_pipe {
     struct pipe base;
@@ -40,12 +39,13 @@ struct link_pipe {
     struct websocket_client *client;
     struct websocket_message m; /* that is read, from at on; it stays until the next is asked for */
     size_t at;
-    size_t room; /* of the budget, for a message that is long */
-    bool waits;  /* the owner has been told: not now */
-    bool gone;   /* there is nobody at the other end */
-    bool closed; /* by its owner: rule 2 */
-    size_t unsent;
-    int64_t until_ns; /* of one that is closed */
+    size_t room;      /* of the budget, for a message that is long */
+    bool waits;       /* the owner has been told: not now */
+    bool gone;        /* there is nobody at the other end */
+    bool closed;      /* by its owner: rule 2 */
+    size_t unsent;    /* when it was last looked at */
+    int64_t until_ns; /* that some of it must have left, or of one that is closed the engine's Close
+                       * have come */
 };
 
 struct link_pipes {
@@ -115,6 +115,11 @@ static void give_memory(struct link_pipe *p)
 {
     budget_give(budget_of(p), p->room);
     p->room = 0;
+}
+
+static int64_t stall_ns(const struct link_pipe *p)
+{
+    return p->all->l->config.stall_ms * 1000000ll;
 }
 
 static bool has_room(const struct link_pipe *p)
@@ -229,7 +234,7 @@ static void pipe_close(struct pipe *base)
     (void)pthread_mutex_lock(&p->lock);
     p->closed = true;
     p->unsent = websocket_client_unsent(p->client);
-    p->until_ns = mono_ns() + STALL_NS;
+    p->until_ns = mono_ns() + stall_ns(p);
     (void)pthread_mutex_unlock(&p->lock); /* from here on it may go at any time */
     wake(all);
 }
@@ -248,7 +253,7 @@ static bool finish(struct link_pipe *p, int64_t now)
     if (!p->writes && !websocket_is_closed(ws)) /* what still comes is of no use to anybody */
         websocket_close(ws, WEBSOCKET_NORMAL, "channel_close");
     if (unsent < p->unsent)
-        p->until_ns = now + STALL_NS;
+        p->until_ns = now + stall_ns(p);
     p->unsent = unsent;
     if (unsent == 0 && !websocket_is_closed(ws)) {
         websocket_close(ws, WEBSOCKET_NORMAL, "stream_complete");
@@ -307,9 +312,23 @@ static void look_at(struct link_pipes *all, struct link_pipe *p, int64_t now)
     pipe_free(p);
 }
 
-/* Those that are closed, of which no event may come. Only this thread takes any out, so the next
- * of one that stays is still there. */
-static void look_at_closed(struct link_pipes *all, int64_t now)
+/* Under its lock. Nobody at the other end takes anything any more: others need the place. */
+static void look_for_stall(struct link_pipe *p, int64_t now)
+{
+    size_t unsent = websocket_client_unsent(p->client);
+
+    if (unsent == 0 || unsent != p->unsent) {
+        p->unsent = unsent;
+        p->until_ns = now + stall_ns(p);
+    } else if (now >= p->until_ns) {
+        p->gone = true;
+        tell(p);
+    }
+}
+
+/* Those that are closed, or stall, of which no event may come. Only this thread takes any out, so
+ * the next of one that stays is still there. */
+static void look_at_all(struct link_pipes *all, int64_t now)
 {
     struct link_pipe *p, *next;
     bool closed;
@@ -320,6 +339,8 @@ static void look_at_closed(struct link_pipes *all, int64_t now)
     for (; p; p = next) {
         (void)pthread_mutex_lock(&p->lock);
         closed = p->closed;
+        if (!closed)
+            look_for_stall(p, now);
         (void)pthread_mutex_unlock(&p->lock);
         next = p->next;
         if (closed)
@@ -351,13 +372,14 @@ static void *run(void *arg)
 {
     struct link_pipes *all = arg;
     struct epoll_event e[EVENTS];
+    int64_t looked = 0;
     eventfd_t count;
 
     (void)pthread_setname_np(pthread_self(), "iii-pipes");
     while (!stops(all)) {
         int n = epoll_wait(all->epoll_fd, e, EVENTS, is_empty(all) ? -1 : TICK_MS);
         int64_t now = mono_ns();
-        bool woken = n <= 0;
+        bool woken = n <= 0 || now - looked >= TICK_MS * 1000000ll;
 
         for (int i = 0; i < n; i++) {
             if (e[i].data.ptr)
@@ -367,7 +389,8 @@ static void *run(void *arg)
         }
         if (woken) {
             (void)eventfd_read(all->wake_fd, &count);
-            look_at_closed(all, now);
+            look_at_all(all, now);
+            looked = now;
         }
     }
     return NULL;

@@ -187,6 +187,7 @@ struct fake_engine {
     bool silent;                                 /* takes connections, and says nothing */
     bool mute_asks;                              /* of workers: what they ask is not answered */
     bool slow_reader;                            /* of channels; what comes is thrown away */
+    bool deaf;                                   /* takes nothing of channels */
     size_t long_message;                         /* that readers of channels are sent first */
     struct fake_channel channels[8];
     unsigned channel_count;
@@ -321,6 +322,8 @@ static void serve_channel(struct engine_conn *c, struct fake_channel *ch)
 
     if (atomic_fetch_add(&ch->taken[writes], 1) > 0)
         return;
+    while (e->deaf && !atomic_load(&c->over))
+        (void)poll(NULL, 0, 2);
     if (writes) {
         while (conn_next(c, &m)) {
             if (e->slow_reader)
@@ -1121,6 +1124,26 @@ TEST(a_writer_waits_for_a_reader_that_is_slow)
     CHECK_INT(f.e.channel_bytes, sent + 2);
     (void)pthread_mutex_unlock(&f.e.lock);
     json_decref(ref);
+    end(&f);
+}
+
+TEST(a_writer_whose_reader_takes_nothing_is_given_up)
+{
+    struct filler filler = {.base = {fill, filler_free}};
+    struct fixture f = {.e = {.deaf = true}, .config = {.stall_ms = 200}};
+    struct pipes *pipes;
+    struct pipe *writer;
+    json_t *ref = NULL;
+
+    start(&f);
+    await_up(&f);
+    pipes = pipes_of(&f);
+    writer = pipes->ops->make(pipes, &ref, NULL);
+    CHECK(writer != NULL);
+    json_decref(ref);
+    pipes->ops->feed(pipes, writer, &filler.base);
+    await_no_pipes(&f);
+    CHECK(atomic_load(&filler.freed) && filler.sent < MUCH);
     end(&f);
 }
 
