@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/id.h"
 #include "iii/cron.h"
@@ -21,7 +22,7 @@
 
 #define BINDINGS_MAX  4096
 #define QUEUES_MAX    256           /* that are named in calls */
-#define JOBS_MAX      10000         /* of others, in all lanes, dead letters too */
+#define JOBS_MAX      10000         /* of others, in all lanes, dead letters too; half of one's */
 #define DEAD_MAX      1000          /* of them; the oldest go */
 #define JOB_LIMIT_NS  1800000000000 /* that a function has for one */
 #define LANE_ALONE_NS 300000000000  /* that a topic keeps jobs for a function that nobody binds */
@@ -106,6 +107,7 @@ struct iii_triggers {
     struct job *delayed, *running, *running_end, *dead, *dead_end;
     int64_t delayed_due_ns; /* 0 = none */
     unsigned n_jobs, n_dead;
+    struct budget room; /* of n_jobs, each one's share */
 
     struct follow *follow;   /* of what happens to sandboxes; NULL = nobody wants to know */
     unsigned watchers, told; /* bindings; jobs that tell them and are not done */

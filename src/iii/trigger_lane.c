@@ -107,6 +107,7 @@ void job_end(struct iii_triggers *t, struct job *j)
     j->lane = NULL;
     if (j->who) {
         t->n_jobs--;
+        budget_give_share(&t->room, j->who, 1);
         budget_give_share(t->hub->config.memory, j->who, j->bytes);
     }
     j->next = t->garbage_jobs;
@@ -127,15 +128,24 @@ int job_take_room(struct iii_triggers *t, const char *who, size_t bytes, struct 
 {
     if (t->n_jobs >= JOBS_MAX && t->dead)
         job_end(t, t->dead);
-    if (t->n_jobs >= JOBS_MAX)
-        return err_code(err, ERR_LIMIT, "queue_full", "%d calls wait in queues, as many as may be",
-                        JOBS_MAX);
-    while (!budget_take_share(t->hub->config.memory, who, bytes)) {
+    while (!budget_take_share(&t->room, who, 1)) {
         struct job *old = dead_of(t, who);
 
         if (!old)
             return err_code(err, ERR_LIMIT, "queue_full",
+                            "as many calls wait in queues as may be: %d, and half of them of one "
+                            "caller",
+                            JOBS_MAX);
+        job_end(t, old);
+    }
+    while (!budget_take_share(t->hub->config.memory, who, bytes)) {
+        struct job *old = dead_of(t, who);
+
+        if (!old) {
+            budget_give_share(&t->room, who, 1);
+            return err_code(err, ERR_LIMIT, "queue_full",
                             "there is no memory for more calls that wait in queues");
+        }
         job_end(t, old);
     }
     t->n_jobs++;

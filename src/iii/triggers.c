@@ -516,6 +516,7 @@ void triggers_unref(struct iii_triggers *t)
 {
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
         return;
+    budget_done(&t->room);
     (void)pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -555,6 +556,7 @@ struct iii_triggers *iii_triggers_new(struct iii_hub *hub)
     t->clock.run = run_clock;
     t->http_ns = HTTP_NS;
     t->active_end = &t->active;
+    budget_init(&t->room, JOBS_MAX);
     return t;
 }
 
