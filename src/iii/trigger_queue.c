@@ -27,6 +27,11 @@ static char *text_of(const json_t *data)
     return text ? text : xstrdup("null");
 }
 
+static size_t size_of(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
 static struct job *call_of(const struct iii_question *q)
 {
     struct job *j = job_new(text_of(q->data));
@@ -40,7 +45,9 @@ static struct job *call_of(const struct iii_question *q)
     j->who = xstrdup(q->asker->caller.name);
     /* Its connection may go before its turn comes. */
     j->asker = iii_asker_new(&q->asker->caller, q->asker->rates, q->asker->namespace);
-    j->bytes = strlen(j->data) + (j->metadata ? strlen(j->metadata) : 0) + JOB_BYTES;
+    j->bytes = JOB_BYTES + sizeof(*j->asker) + size_of(j->data) + size_of(j->metadata) +
+               size_of(j->function_id) + size_of(j->namespace) + size_of(j->traceparent) +
+               size_of(j->baggage);
     return j;
 }
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "functions/callers.h"
+#include "functions/input.h"
 #include "iii/trigger_internal.h"
 
 /* What calls functions by itself: bindings of functions to what happens. Requests of HTTP go their
@@ -24,6 +25,8 @@
 #define AGAIN_NS 1000000000          /* and how often they are told */
 #define HTTP_NS  (30 * 1000000000ll)
 #define NEWS_MAX 64 /* of workers that one function has not been told yet */
+
+#define METADATA_MAX (32u << 10) /* bytes that those of a binding take in memory */
 
 /* ---- texts ---- */
 
@@ -340,6 +343,18 @@ static int enter(struct iii_triggers *t, struct bound *b, struct err *err)
     return 0;
 }
 
+/* They stay as long as the binding does, as a value, which may be much more than its text. */
+static int check_metadata(const json_t *metadata, struct err *err)
+{
+    auto_free char *text = metadata ? json_dumps(metadata, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    size_t len = text ? strlen(text) : 0;
+
+    if (len == 0 || len + input_weight(text, len) <= METADATA_MAX)
+        return 0;
+    return err_set(err, ERR_INVALID, "metadata: at most %u KiB in memory, which is %u values",
+                   METADATA_MAX >> 10, METADATA_MAX / INPUT_VALUE_SIZE);
+}
+
 int iii_trigger_bind(struct iii_triggers *t, const struct iii_binding *from, struct err *err)
 {
     const struct trigger_kind *kind = kind_of(from->type);
@@ -351,7 +366,8 @@ int iii_trigger_bind(struct iii_triggers *t, const struct iii_binding *from, str
         return err_set(err, ERR_NOT_FOUND, "there is no trigger type %s here", from->type);
     if (from->config && !json_is_object(from->config))
         return err_set(err, ERR_INVALID, "config: an object");
-    if (config_text(from->config, "condition_function_id", &condition, err) < 0)
+    if (config_text(from->config, "condition_function_id", &condition, err) < 0 ||
+        check_metadata(from->metadata, err) < 0)
         return -1;
     b = bound_new(from, kind);
     b->condition_id = condition ? xstrdup(condition) : NULL;

@@ -358,6 +358,26 @@ TEST(as_many_as_may_be_are_bound)
     down();
 }
 
+TEST(metadata_that_take_much_are_refused)
+{
+    struct iii_binding b = {.id = "x", .type = "subscribe", .function_id = "ok", .asker = NULL};
+    struct err err = {0};
+
+    up();
+    b.asker = me;
+    b.config = json_pack("{s:s}", "topic", "t");
+    b.metadata = json_array();
+    for (int i = 0; i < 1000; i++)
+        (void)json_array_append_new(b.metadata, json_array());
+    CHECK_INT(iii_trigger_bind(t, &b, &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    (void)json_array_clear(b.metadata);
+    CHECK_INT(iii_trigger_bind(t, &b, &err), 0);
+    json_decref(b.config);
+    json_decref(b.metadata);
+    down();
+}
+
 TEST(an_id_is_its_makers)
 {
     static const struct caller other = {.face = "iii", .name = "other", .scopes = SCOPES_ALL};
@@ -627,6 +647,14 @@ TEST(queues_are_bounded_in_calls_and_in_bytes)
         CHECK_INT(enqueue("work", "hold", json_stringn(text, len), NULL), 0);
     CHECK_INT(enqueue("work", "hold", json_stringn(text, len), &err), -1);
     CHECK_INT(err.kind, ERR_LIMIT);
+    down();
+    n_asked = 0;
+
+    up();
+    CHECK_INT(enqueue("work", "hold", json_null(), NULL), 0);
+    triggers_lock(t); /* with who asks */
+    CHECK(memory.used > sizeof(struct iii_asker) + JOB_BYTES);
+    triggers_unlock(t);
     down();
     n_asked = 0;
 
