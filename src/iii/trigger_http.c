@@ -21,9 +21,10 @@
  * woken and answers. `over` says that the request has ended, so that an answer that comes later is
  * nobody's. */
 
-#define BODY_MAX     (1u << 20)
-#define SHORT_ANSWER (64u << 10)
-#define MIDDLEWARES  16
+#define BODY_MAX       (1u << 20)
+#define SHORT_ANSWER   (64u << 10)
+#define MIDDLEWARES    16
+#define UNANSWERED_MAX 1024 /* questions to the functions of one binding */
 
 /* ---- bindings ---- */
 
@@ -364,6 +365,7 @@ static void on_answer(void *arg, json_t *result, json_t *error)
     struct trigger_answer a = {0};
     bool done = true;
 
+    (void)atomic_fetch_sub(&x->bound->unanswered, 1);
     if (error)
         trigger_answer_error(&a, 500, json_text(error, "code"), json_text(error, "message"), false);
     else if (is_last(x))
@@ -396,6 +398,7 @@ static void ask_next(struct exchange *x)
     };
 
     atomic_fetch_add(&x->refs, 1);
+    (void)atomic_fetch_add(&x->bound->unanswered, 1);
     iii_ask(x->t->hub, &q, on_answer, x);
     json_decref(before);
     if (last)
@@ -493,6 +496,15 @@ static void exchange_run(struct http_req *req, struct iii_triggers *t, struct bo
     exchange_unref(x);
 }
 
+/* A function that never answers leaves its calls behind when their requests have ended. They count
+ * among those of all, so one binding does not get them all. */
+static int check_answers(const struct bound *b, struct err *err)
+{
+    if (atomic_load(&b->unanswered) < UNANSWERED_MAX)
+        return 0;
+    return err_code(err, ERR_UNAVAILABLE, "busy", "the function does not answer; try again later");
+}
+
 /* As over a connection: who may not call what other clients have registered does not get it called
  * by a request either. */
 static int check_caller(const struct caller *caller, struct err *err)
@@ -542,7 +554,7 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
         return false;
     if (!b) {
         refuse_method(req, &allow);
-    } else if (check_caller(caller, &err) < 0 ||
+    } else if (check_caller(caller, &err) < 0 || check_answers(b, &err) < 0 ||
                take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
         trigger_answer_err(&a, &err);
         answer_now(req, &a);

@@ -77,7 +77,8 @@ struct bound {
     char *method, *path; /* without the slash before it */
     char *shown;         /* the path as it was given */
     char **middleware;
-    unsigned events; /* of sandboxes, by bit */
+    atomic_uint unanswered; /* of requests; also those that nobody waits for any more */
+    unsigned events;        /* of sandboxes, by bit */
     char sandbox_id[ID_SIZE];
     json_t *known; /* ids, for an asker who reaches those with a label; or NULL */
 };

@@ -1226,6 +1226,36 @@ TEST(requests_that_wait_hold_no_thread)
     http_down();
 }
 
+TEST(a_function_that_never_answers_does_not_get_all_calls)
+{
+    json_t *yes = json_true();
+    char *text;
+
+    http_up(2);
+    t->http_ns = 1000000;
+    bind_it("x", "http", "hold", "{\"api_path\": \"/x\"}");
+    bind_it("y", "http", "ok", "{\"api_path\": \"/y\"}");
+    for (int i = 0; i < 1024; i++) {
+        text = talk("GET /x", "", "");
+        check_has(text, "HTTP/1.1 504 ");
+        free(text);
+    }
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 503 ");
+    free(text);
+    CHECK_INT(asked_of("hold"), 1024);
+    t->http_ns = 10 * 1000000000ll;
+    text = talk("GET /y", "", "");
+    check_has(text, "HTTP/1.1 200 ");
+    free(text);
+    answer_held(yes, NULL, 1);
+    t->http_ns = 1000000;
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 504 ");
+    free(text);
+    http_down();
+}
+
 TEST(a_client_that_goes_leaves_nothing_behind)
 {
     json_t *result = json_object();
