@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "functions/callers.h"
@@ -71,8 +72,10 @@ static void on_answer(void *arg, json_t *result, json_t *error)
     stops = t->stops;
     if (a->job->state == JOB_RUNS && a->job->at_ns == a->began_ns)
         take_answer(a, result, error);
-    if (a->bound && a->bound->kind == &sandbox_trigger)
+    if (a->bound && a->bound->kind == &sandbox_trigger) {
+        a->bound->answered_ns = mono_ns();
         follow_wake(t);
+    }
     triggers_unlock(t);
     if (!stops)
         triggers_wake(t);

@@ -80,7 +80,9 @@ struct bound {
     atomic_uint unanswered; /* of requests; also those that nobody waits for any more */
     unsigned events;        /* of sandboxes, by bit */
     char sandbox_id[ID_SIZE];
-    json_t *known; /* ids, for an asker who reaches those with a label; or NULL */
+    int64_t answered_ns; /* of those of sandboxes: when it last answered, or had nothing to */
+    unsigned missed;     /* that it was not told, since it did not answer */
+    json_t *known;       /* ids, for an asker who reaches those with a label; or NULL */
 };
 
 struct bound *bound_ref(struct bound *b);
@@ -112,6 +114,7 @@ struct iii_triggers {
 
     struct follow *follow;   /* of what happens to sandboxes; NULL = nobody wants to know */
     unsigned watchers, told; /* bindings; jobs that tell them and are not done */
+    int64_t stall_ns;        /* that one of them may not answer while others wait for it */
 
     struct bound *garbage;
     struct job *garbage_jobs;
@@ -144,6 +147,8 @@ void lane_tell(struct iii_triggers *t, struct lane *lane, json_t *data, int64_t 
 /* Jobs that are not done; those of them that have not been begun. */
 unsigned lane_pending(const struct lane *lane);
 unsigned lane_waiting(const struct lane *lane);
+/* Ends all of them, and how many: nobody hears what those that were begun answer. */
+unsigned lane_empty(struct iii_triggers *t, struct lane *lane);
 /* Does what is due. When it is to be called again (mono_ns); 0 = when something comes. */
 int64_t lanes_tick(struct iii_triggers *t, int64_t now_ns);
 void lanes_drop(struct iii_triggers *t);

@@ -233,15 +233,32 @@ static void end_those_of(struct iii_triggers *t, struct job *list, const struct 
     }
 }
 
-/* What is asked for goes on, and nobody hears of it. */
-static void lane_free(struct iii_triggers *t, struct lane *l)
+unsigned lane_pending(const struct lane *l)
 {
+    return l->ready + l->delayed + l->running;
+}
+
+unsigned lane_waiting(const struct lane *l)
+{
+    return l->ready + l->delayed;
+}
+
+unsigned lane_empty(struct iii_triggers *t, struct lane *l)
+{
+    unsigned n = lane_pending(l);
+
     while (l->first)
         job_end(t, l->first);
     if (l->delayed > 0)
         end_those_of(t, t->delayed, l);
     if (l->running > 0)
         end_those_of(t, t->running, l);
+    return n;
+}
+
+static void lane_free(struct iii_triggers *t, struct lane *l)
+{
+    (void)lane_empty(t, l);
     lane_disarm(t, l);
     if (l->prev)
         l->prev->next = l->next;
@@ -255,16 +272,6 @@ static void lane_free(struct iii_triggers *t, struct lane *l)
     free(l->function_id);
     free(l->namespace);
     free(l);
-}
-
-unsigned lane_pending(const struct lane *l)
-{
-    return l->ready + l->delayed + l->running;
-}
-
-unsigned lane_waiting(const struct lane *l)
-{
-    return l->ready + l->delayed;
 }
 
 /* Of a lane that nobody holds and that has nothing. */

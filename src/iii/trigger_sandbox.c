@@ -15,7 +15,8 @@
 /* What happens to sandboxes. One call of stream::events for all who want to know, in the daemon's
  * own name: who is told what is decided here, by what the maker of a binding reaches. The call is
  * read no faster than functions answer, and goes on where it was: while a binding is there, nothing
- * is missed, but for what the daemon itself no longer keeps, of which a binding is told too. */
+ * is missed, but for what the daemon itself no longer keeps, of which a binding is told too. One
+ * whose function does not answer at all is not waited for: it is told how much it has missed. */
 
 #define TOPICS   "sandbox.*,events.lost"
 #define TOLD_MAX 1000 /* that are not answered; then nothing more is read */
@@ -191,11 +192,40 @@ static json_t *payload(enum event event, const char *id, const json_t *e)
     return out;
 }
 
+static void tell_missed(struct iii_triggers *t, struct bound *b)
+{
+    json_t *e = json_pack("{s:I, s:{s:I}}", "timestamp", (json_int_t)now_ms(), "data", "lost",
+                          (json_int_t)b->missed);
+
+    b->missed = 0;
+    lane_tell(t, b->lane, payload(MISSED, "", e), 0);
+    json_decref(e);
+}
+
 static void tell(struct iii_triggers *t, struct bound *b, enum event event, const char *id,
                  const json_t *e)
 {
-    if (event != NONE && (b->events & (1u << event)))
-        lane_tell(t, b->lane, payload(event, id, e), 0);
+    if (event == NONE || !(b->events & (1u << event)))
+        return;
+    if (lane_pending(b->lane) == 0)
+        b->answered_ns = mono_ns();
+    if (b->missed > 0)
+        tell_missed(t, b);
+    lane_tell(t, b->lane, payload(event, id, e), 0);
+}
+
+/* Others wait for it, and it does not answer: it is told no more of what it has not been told. */
+static void drop_stalled(struct iii_triggers *t)
+{
+    int64_t since = mono_ns() - t->stall_ns;
+
+    for (struct bound *b = t->all; b; b = b->next) {
+        if (b->kind != &sandbox_trigger || lane_pending(b->lane) == 0 || b->answered_ns > since)
+            continue;
+        b->missed += lane_empty(t, b->lane);
+        log_warn("a function does not answer and misses what happens to sandboxes", "trigger",
+                 b->given_id, "function", b->function_id);
+    }
 }
 
 static void tell_all(struct iii_triggers *t, const json_t *e, enum event event, enum event also)
@@ -292,6 +322,8 @@ static bool is_over(struct follow *f, bool stops, bool *ret_full)
 
     triggers_lock(t);
     over = stops || t->stops || t->watchers == 0;
+    if (!over && t->told >= TOLD_MAX)
+        drop_stalled(t);
     *ret_full = t->told >= TOLD_MAX;
     if (over && t->follow == f)
         t->follow = NULL;
@@ -330,7 +362,7 @@ static void run_follow(struct work *w)
         begin_again(f, &err);
     task = f->call.task;
     if (full)
-        runner_wait(runner, w, -1, 0, 0);
+        runner_wait(runner, w, -1, 0, mono_ns() + RETRY_NS);
     else if (!task || r <= 0)
         runner_wait(runner, w, -1, 0, mono_ns() + RETRY_NS);
     else

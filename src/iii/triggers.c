@@ -24,6 +24,7 @@
 #define CALM_NS  50000000            /* that changes of functions are gathered, */
 #define AGAIN_NS 1000000000          /* and how often they are told */
 #define HTTP_NS  (30 * 1000000000ll)
+#define STALL_NS (60 * 1000000000ll)
 #define NEWS_MAX 64 /* of workers that one function has not been told yet */
 
 #define METADATA_MAX (32u << 10) /* bytes that those of a binding take in memory */
@@ -571,6 +572,7 @@ struct iii_triggers *iii_triggers_new(struct iii_hub *hub)
     t->hub = hub;
     t->clock.run = run_clock;
     t->http_ns = HTTP_NS;
+    t->stall_ns = STALL_NS;
     t->active_end = &t->active;
     budget_init(&t->room, JOBS_MAX);
     return t;

@@ -1562,4 +1562,49 @@ TEST(nothing_is_missed_however_slow_a_function_is)
     events_down();
 }
 
+TEST(who_never_answers_does_not_keep_others_from_being_told)
+{
+    const struct asked *a;
+    json_t *yes = json_true();
+
+    events_up();
+    t->stall_ns = 100000000;
+    bind_it("a", "sandbox", "hold", "{\"events\": [\"paused\", \"removed\"]}");
+    bind_it("b", "sandbox", "ok", "{\"events\": [\"paused\"]}");
+    for (int i = 0; i < 3000; i++) {
+        happens("sandbox.paused", "sbx_1", "{}");
+        if (i % 100 == 99)
+            usleep(1000);
+    }
+    (void)await("ok", 3000);
+    answer_held(yes, NULL, UINT32_MAX);
+    usleep(150000);
+    for (;;) { /* what it still had */
+        unsigned n = asked_of("hold");
+
+        answer_held(yes, NULL, UINT32_MAX);
+        usleep(10000);
+        if (n == asked_of("hold"))
+            break;
+    }
+    happens("sandbox.killed", "sbx_1", "{}");
+    do {
+        usleep(1000);
+        answer_held(yes, NULL, UINT32_MAX);
+        a = await("hold", asked_of("hold"));
+    } while (strcmp(json_text(a->data, "event"), "removed") != 0);
+    CHECK(asked_of("hold") < 3000);
+    for (unsigned i = 0, n = 0; n < asked_of("hold"); i++) {
+        if (strcmp(asked[i].function_id, "hold") != 0)
+            continue;
+        n++;
+        if (strcmp(json_text(asked[i].data, "event"), "missed") != 0)
+            continue;
+        CHECK(json_int(asked[i].data, "lost") >= 1000);
+        events_down();
+        return;
+    }
+    TAP_FAIL("it was not told that it has missed something");
+}
+
 TAP_MAIN
