@@ -182,13 +182,13 @@ struct fake_engine {
     pthread_cond_t changed;
     json_t *frames; /* [{n, m}] */
     struct engine_conn *conns;
-    unsigned count;
-    const char *reject_worker, *reject_function; /* the code that it is refused with */
-    bool silent;                                 /* takes connections, and says nothing */
-    bool mute_asks;                              /* of workers: what they ask is not answered */
-    bool slow_reader;                            /* of channels; what comes is thrown away */
-    bool deaf;                                   /* takes nothing of channels */
-    size_t long_message;                         /* that readers of channels are sent first */
+    atomic_uint count;
+    const char *_Atomic reject_worker, *_Atomic reject_function; /* the code of its refusal */
+    bool silent;         /* takes connections, and says nothing */
+    bool mute_asks;      /* of workers: what they ask is not answered */
+    bool slow_reader;    /* of channels; what comes is thrown away */
+    bool deaf;           /* takes nothing of channels */
+    size_t long_message; /* that readers of channels are sent first */
     struct fake_channel channels[8];
     unsigned channel_count;
     size_t channel_bytes; /* that came */
