@@ -23,7 +23,7 @@
 #define BINDINGS_MAX  4096
 #define QUEUES_MAX    256           /* that are named in calls */
 #define JOBS_MAX      10000         /* of others, in all lanes, dead letters too; half of one's */
-#define DEAD_MAX      1000          /* of them; the oldest go */
+#define DEAD_MAX      1000          /* of them; the oldest go, first of who has more than half */
 #define JOB_LIMIT_NS  1800000000000 /* that a function has for one */
 #define LANE_ALONE_NS 300000000000  /* that a topic keeps jobs for a function that nobody binds */
 #define JOB_BYTES     512           /* of a job beside what it holds */

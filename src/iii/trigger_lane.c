@@ -367,6 +367,16 @@ void lane_tell(struct iii_triggers *t, struct lane *l, json_t *data, int64_t at_
 
 /* ---- how a job ends ---- */
 
+/* Then it pushes out its own, and not those of others. */
+static bool has_half_of_dead(const struct iii_triggers *t, const char *who)
+{
+    unsigned n = 0;
+
+    for (const struct job *j = t->dead; j; j = j->next)
+        n += strcmp(j->who, who) == 0;
+    return n > DEAD_MAX / 2;
+}
+
 static void bury(struct iii_triggers *t, struct job *j, const char *error)
 {
     struct lane *l = j->lane;
@@ -383,7 +393,7 @@ static void bury(struct iii_triggers *t, struct job *j, const char *error)
     j->state = JOB_DEAD;
     append(&t->dead, &t->dead_end, j);
     if (++t->n_dead > DEAD_MAX)
-        job_end(t, t->dead);
+        job_end(t, has_half_of_dead(t, j->who) ? dead_of(t, j->who) : t->dead);
 }
 
 void job_fail(struct iii_triggers *t, struct job *j, const char *error)

@@ -741,6 +741,27 @@ TEST(dead_letters_are_told_within_a_bound)
     down();
 }
 
+TEST(dead_letters_of_one_do_not_push_out_those_of_another)
+{
+    static const struct caller other = {.face = "iii", .name = "other", .scopes = SCOPES_ALL};
+    struct iii_asker *they = iii_asker_new(&other, NULL, "default");
+    json_t *data = json_true(), *dead;
+
+    up();
+    bind_it("a", "queue", "fail", "{\"topic\": \"t\", \"max_retries\": 1}");
+    CHECK_INT(iii_publish(t, "t", data, they, NULL), 0);
+    for (int i = 0; i < DEAD_MAX + 200; i++)
+        publish("t", "7");
+    (void)await("fail", DEAD_MAX + 201);
+    settle();
+    CHECK_INT(t->n_dead, DEAD_MAX);
+    dead = iii_dead_letters(t, "t", 0, 1, &me->caller);
+    CHECK(json_is_true(json_object_get(json_array_get(dead, 0), "payload")));
+    json_decref(dead);
+    iii_asker_unref(they);
+    down();
+}
+
 TEST(a_fifo_goes_on_when_its_first_has_ended)
 {
     up();
