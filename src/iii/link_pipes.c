@@ -495,7 +495,14 @@ static struct pipe *connect_end(struct link_pipes *all, const json_t *ref, bool 
         return NULL;
     }
     p = enter(all, client, writes, err);
-    return p ? &p->base : NULL;
+    if (!p)
+        return NULL;
+    if (writes) { /* of a Close that came with the handshake no event tells */
+        (void)pthread_mutex_lock(&p->lock);
+        skim(p);
+        (void)pthread_mutex_unlock(&p->lock);
+    }
+    return &p->base;
 }
 
 static struct pipe *open_pipe(struct pipes *base, const json_t *ref, bool writes, struct err *err)

@@ -188,6 +188,7 @@ struct fake_engine {
     bool mute_asks;      /* of workers: what they ask is not answered */
     bool slow_reader;    /* of channels; what comes is thrown away */
     bool deaf;           /* takes nothing of channels */
+    bool closes;         /* channels, in one piece with the handshake */
     size_t long_message; /* that readers of channels are sent first */
     struct fake_channel channels[8];
     unsigned channel_count;
@@ -322,7 +323,7 @@ static void serve_channel(struct engine_conn *c, struct fake_channel *ch)
 
     if (atomic_fetch_add(&ch->taken[writes], 1) > 0)
         return;
-    while (e->deaf && !atomic_load(&c->over))
+    while ((e->deaf || e->closes) && !atomic_load(&c->over))
         (void)poll(NULL, 0, 2);
     if (writes) {
         while (conn_next(c, &m)) {
@@ -380,6 +381,8 @@ static bool shake(struct engine_conn *c)
                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: "
                    "Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
                    accept);
+    if (c->e->closes && c->target[1])
+        (void)buf_add(&b, "\x88\x02\x03\xe8", 4);
     return conn_write(c, b.data, b.len) == 0;
 }
 
@@ -1186,6 +1189,25 @@ TEST(a_long_message_of_a_channel_is_taken_when_there_is_memory)
 {
     CHECK_INT(read_long(4u << 20, 16u << 20), 4u << 20);
     CHECK_INT(read_long(4u << 20, 4u << 20), 0);
+}
+
+TEST(a_close_that_comes_with_the_handshake_is_seen)
+{
+    struct fixture f = {.e = {.closes = true}};
+    struct pipes *pipes;
+    struct pipe *writer;
+    json_t *ref = NULL;
+
+    start(&f);
+    await_up(&f);
+    pipes = pipes_of(&f);
+    writer = pipes->ops->make(pipes, &ref, NULL);
+    CHECK(writer != NULL);
+    CHECK_INT(writer->ops->write(writer, "x", 1), -1);
+    writer->ops->close(writer);
+    json_decref(ref);
+    await_no_pipes(&f);
+    end(&f);
 }
 
 TEST(ends_that_cannot_be_had_are_told)
