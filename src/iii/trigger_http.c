@@ -541,7 +541,7 @@ static int take_request(struct http_req *req, struct budget *memory, const char 
 
 bool iii_handle_http(struct http_req *req, const struct caller *caller, struct iii_hub *hub)
 {
-    const char *path = http_req_path(req), *body = "";
+    const char *path = http_req_path(req), *method = http_req_method(req), *body = "";
     struct err err = {0};
     auto_buf struct buf allow = {0};
     struct trigger_answer a;
@@ -549,7 +549,10 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
     size_t len = 0, held = 0;
 
     buf_init(&allow, 256);
-    b = find_route(hub->triggers, http_req_method(req), path + (*path == '/'), &allow);
+    path += *path == '/';
+    b = find_route(hub->triggers, method, path, &allow);
+    if (!b && strcmp(method, "HEAD") == 0) /* all of an answer but its body, which is not sent */
+        b = find_route(hub->triggers, "GET", path, &allow);
     if (!b && allow.len == 0)
         return false;
     if (!b) {

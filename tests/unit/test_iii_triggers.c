@@ -1336,6 +1336,27 @@ TEST(paths_have_one_owner_and_words_come_before_parameters)
     http_down();
 }
 
+TEST(a_head_is_a_get_without_a_body)
+{
+    char *text;
+
+    http_up(4);
+    bind_it("x", "http", "gives", "{\"api_path\": \"/x\"}");
+    bind_it("y", "http", "ok", "{\"api_path\": \"/y\", \"http_method\": \"HEAD\"}");
+    bind_it("y2", "http", "gives", "{\"api_path\": \"/y\"}");
+    gives = json_pack("{s:s}", "body", "text");
+    text = talk("HEAD /x", "", "");
+    check_has(text, "HTTP/1.1 200 ");
+    check_has(text, "Content-Length: 6\r\n");
+    CHECK_STR(body_of(text), "");
+    free(text);
+    CHECK_STR(json_text(await("gives", 1)->data, "method"), "GET");
+    free(talk("HEAD /y", "", ""));
+    CHECK_STR(json_text(await("ok", 1)->data, "method"), "HEAD");
+    CHECK_INT(asked_of("gives"), 1);
+    http_down();
+}
+
 TEST(paths_of_the_daemon_and_bad_ones_are_refused)
 {
     static const char *const own[] = {"/sandbox", "/sandbox/x/:y", "/mcp",          "/docs",
