@@ -525,13 +525,23 @@ static void refuse_method(struct http_req *req, const struct buf *allow)
     answer_now(req, &a);
 }
 
-/* The body, a seat, and memory for what the body becomes. */
+/* Each becomes a value, as those of a body do. */
+static size_t query_weight(const char *query)
+{
+    size_t weight = strlen(query);
+
+    for (; *query; query++)
+        weight += *query == '&' ? INPUT_VALUE_SIZE : 0;
+    return weight;
+}
+
+/* The body, a seat, and memory for what body and query become. */
 static int take_request(struct http_req *req, struct budget *memory, const char **ret,
                         size_t *ret_len, size_t *ret_held, struct err *err)
 {
     if (http_req_body(req, BODY_MAX, ret, ret_len, err) < 0 || http_seat_take(req, err) < 0)
         return -1;
-    *ret_held = *ret_len + input_weight(*ret, *ret_len);
+    *ret_held = *ret_len + input_weight(*ret, *ret_len) + query_weight(http_req_query(req));
     if (*ret_held <= SHORT_ANSWER)
         *ret_held = 0;
     if (budget_take(memory, *ret_held))

@@ -936,7 +936,7 @@ static int dial(const char *first, const char *more, const void *body, size_t le
                             .sin_port = htons((uint16_t)port),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char head[1024];
+    char head[16384];
     int n = snprintf(head, sizeof(head),
                      "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n",
                      first, len, more);
@@ -1049,6 +1049,24 @@ TEST(bodies_are_json_or_text_or_base64)
     CHECK_STR(json_text(await("ok", 3)->data, "body_encoding"), "base64");
     free(talk("PUT /x", "", ""));
     CHECK(json_is_null(json_object_get(await("ok", 4)->data, "body")));
+    http_down();
+}
+
+TEST(a_long_query_counts_as_the_memory_that_it_becomes)
+{
+    char first[8192] = "GET /x?";
+    json_t *yes = json_true();
+    int fd;
+
+    http_up(4);
+    bind_it("x", "http", "ok", "{\"api_path\": \"/x\", \"condition_function_id\": \"hold\"}");
+    for (size_t i = strlen(first); i + 2 < sizeof(first); i += 2)
+        memcpy(first + i, "a&", 3);
+    fd = dial(first, "", "", 0);
+    (void)await("hold", 1);
+    CHECK(memory.used > 500000);
+    answer_held(yes, NULL, UINT32_MAX);
+    free(hear(fd));
     http_down();
 }
 
