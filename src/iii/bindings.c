@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "functions/callers.h"
 #include "iii/registry_internal.h"
 #include "iii/wire.h"
 
@@ -213,6 +214,25 @@ static int bind_ours(struct iii_registry *r, const struct iii_bound *b, const js
     return iii_trigger_bind(r->hub->triggers, &binding, err);
 }
 
+/* Those of no connection, whose token has ended: nobody else would ever take them away. Not under
+ * the lock. */
+static void drop_ended(struct iii_registry *r)
+{
+    struct iii_bound *gone = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (struct iii_bound *b = r->bounds, *next; b; b = next) {
+        next = b->next;
+        if (b->owner || caller_token_live(r->hub->config.services, b->b.asker->caller.token_id))
+            continue;
+        unlink_bound(r, b);
+        b->next = gone;
+        gone = b;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    bindings_tell(r, gone);
+}
+
 static int put_bound(struct iii_registry *r, struct iii_bound *b, const json_t *m, struct err *err)
 {
     struct iii_peer *provider = NULL;
@@ -265,6 +285,7 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
         return err_set(err, ERR_INVALID, "id must be a string of 1 to %d bytes", III_NAME_MAX);
     if (x == 0 && peer && !registry_may(peer))
         x = err_code(err, ERR_FORBIDDEN, "scope_missing", "this token may not bind triggers");
+    drop_ended(r);
     if (x == 0 && peer)
         drop_same(r, peer, id);
     if (x == 0)
@@ -489,6 +510,7 @@ json_t *iii_registry_bindings(struct iii_registry *r)
 {
     json_t *list = json_array();
 
+    drop_ended(r);
     (void)pthread_mutex_lock(&r->lock);
     for (const struct iii_bound *b = r->bounds; b; b = b->next) {
         json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "id", b->id, "trigger_type", b->type,

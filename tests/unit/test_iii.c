@@ -559,6 +559,39 @@ TEST(functions_and_workers_are_listed)
 /* ---- load ---- */
 
 /* Many calls in flight both ways, while connections come and go. */
+/* Beyond its connection, with that token: "" = none. */
+static void bind_for_good(struct client *c, const char *token, const char *function)
+{
+    auto_free char *data = xasprintf("{\"trigger_type\":\"subscribe\",\"function_id\":\"%s\","
+                                     "\"config\":{\"topic\":\"t\"}}",
+                                     function);
+    json_t *m;
+
+    (void)snprintf(caller.token_id, sizeof(caller.token_id), "%s", token);
+    join(c);
+    m = call_for(c, "engine::register_trigger", data, "");
+    CHECK(*json_text(json_object_get(m, "result"), "id"));
+    json_decref(m);
+}
+
+TEST(a_trigger_that_outlives_its_connection_ends_with_its_token)
+{
+    struct client a, b;
+    json_t *m, *all;
+
+    start();
+    bind_for_good(&a, "tok_gone", "f"); /* there is no such token any more */
+    bind_for_good(&b, "", "g");
+    m = call_for(&b, "engine::registered-triggers::list", "{}", "");
+    all = json_object_get(json_object_get(m, "result"), "registered_triggers");
+    CHECK_INT(json_array_size(all), 1);
+    CHECK_STR(json_text(json_array_get(all, 0), "function_id"), "g");
+    json_decref(m);
+    leave(&a);
+    leave(&b);
+    finish();
+}
+
 TEST(many_calls_at_once)
 {
     enum { CALLS = 400 };
