@@ -307,7 +307,7 @@ static int parse_nested(struct parser *ps, struct set *s)
     return no_room(ps, set_add_all(s, inner.ranges, inner.n));
 }
 
-/* A minus or a bracket at the very beginning stands for itself. */
+/* A minus or a bracket at the very beginning stands for itself, and begins no range. */
 static int parse_first(struct parser *ps, struct set *s)
 {
     bool any = false;
@@ -320,10 +320,8 @@ static int parse_first(struct parser *ps, struct set *s)
     }
     if (any && no_room(ps, set_add(s, '-', '-')) < 0)
         return -1;
-    if (!any && parse_take(ps, ']')) {
-        ps->p--; /* it may begin a range */
-        return parse_range(ps, s);
-    }
+    if (!any && parse_take(ps, ']'))
+        return no_room(ps, set_add(s, ']', ']'));
     return 0;
 }
 
