@@ -165,7 +165,7 @@ int parse_escape(struct parser *ps, const char *at, bool in_class, struct escape
         return parse_fail(ps, at, "back-references are not supported");
     if (c == 'p' || c == 'P')
         return parse_fail(ps, at, "classes of Unicode (\\p) are not supported");
-    if (c >= 0x80 || is_word(c) || c < ' ' || c == 0x7f || c == '<' || c == '>')
+    if (c >= 0x80 || (is_word(c) && c != '_') || c == '<' || c == '>')
         return parse_fail(ps, at, "there is no such escape");
     return set_char(ret, c);
 }
