@@ -185,6 +185,17 @@ static int add_perl(struct parser *ps, struct set *s, const struct escape *e)
     return no_room(ps, e->negated ? set_add_others(s, ranges, n) : set_add_all(s, ranges, n));
 }
 
+/* All but these; where case is ignored neither what differs from them in case only. */
+static int add_others(struct parser *ps, struct set *s, const struct range *ranges, size_t n)
+{
+    auto_set struct set these = {.room = s->room};
+
+    if (set_add_all(&these, ranges, n) < 0 ||
+        ((ps->flags & PARSE_IGNORE_CASE) && set_fold(&these) < 0))
+        return -1;
+    return set_add_others(s, these.ranges, these.n);
+}
+
 /* [:alpha:] or [:^alpha:], behind the first bracket: 1, 0 when it is none, -1. */
 static int parse_posix(struct parser *ps, struct set *s)
 {
@@ -204,7 +215,7 @@ static int parse_posix(struct parser *ps, struct set *s)
     if (!ranges)
         return parse_fail(ps, name, "there is no such class");
     ps->p = colon + 2;
-    if (no_room(ps, negated ? set_add_others(s, ranges, n) : set_add_all(s, ranges, n)) < 0)
+    if (no_room(ps, negated ? add_others(ps, s, ranges, n) : set_add_all(s, ranges, n)) < 0)
         return -1;
     return 1;
 }
