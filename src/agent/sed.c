@@ -109,6 +109,8 @@ static int group_of(const struct regex *re, const char *name, size_t len)
 {
     size_t n = 0;
 
+    if (len == 0)
+        return -1;
     for (size_t i = 0; i < len; i++) {
         if (name[i] < '0' || name[i] > '9')
             return regex_group(re, name, len);

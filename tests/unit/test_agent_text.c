@@ -377,6 +377,7 @@ TEST(groups_are_put_in)
     CHECK_STR(edited("ab\n", "(a)(b)", "$0$0"), "abab\n");
     CHECK_STR(edited("ab\n", "(a)(b)", "$$1 $"), "$1 $\n");
     CHECK_STR(edited("ab\n", "(a)(b)", "$3[$none]${"), "[]${\n");
+    CHECK_STR(edited("ab\n", "(a)(b)", "<${}>"), "<>\n");
     CHECK_STR(edited("b\n", "(a)?b", "<$1>"), "<>\n");
     CHECK_STR(edited("b\n", "b", "$99999999999999999999"), "\n");
 }
