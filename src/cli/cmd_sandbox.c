@@ -98,7 +98,7 @@ static int put_stdin(json_t *data, struct err *err)
     return 0;
 }
 
-/* What exec is asked for; timeout_ms 0 = nothing was said. */
+/* What exec is asked for; id NULL = not known yet, timeout_ms 0 = nothing was said. */
 static int exec_data(const struct args *args, const char *id, int64_t timeout_ms, json_t **ret,
                      struct err *err)
 {
@@ -334,7 +334,8 @@ struct run {
     sigset_t before;
     int signal_fd, signal;
     int64_t timeout_ms;
-    char *id; /* of what was made; NULL = nothing */
+    json_t *data; /* that the command is run with, but for the sandbox */
+    char *id;     /* of what was made; NULL = nothing */
 };
 
 /* The first signal ends what waits, so that the sandbox goes too; the next one does what it always
@@ -388,11 +389,10 @@ static int run_create(struct run *run, struct err *err)
 
 static int run_all(struct run *run, struct err *err)
 {
-    json_t *data = NULL;
-
-    if (run_create(run, err) < 0 || exec_data(run->args, run->id, run->timeout_ms, &data, err) < 0)
+    if (run_create(run, err) < 0)
         return -1;
-    return exec(&run->client, run->args, data, run->timeout_ms, err);
+    json_put_text(run->data, "sandbox_id", run->id);
+    return exec(&run->client, run->args, json_incref(run->data), run->timeout_ms, err);
 }
 
 static void run_stop(struct run *run)
@@ -417,6 +417,10 @@ int cmd_sandbox_run(struct args *args)
         status = ui_usage(args, "the name of the image is not valid UTF-8 text");
     if (status != STATUS_OK)
         return status;
+    /* Standard input first: while it is waited for nobody looks at signals, and no sandbox has to
+     * wait with us. */
+    if (exec_data(args, NULL, run.timeout_ms, &run.data, &err) < 0)
+        return ui_usage(args, "%s", err.text);
     catch_signals(&run);
     status = iii_client_start(&run.client, args, run.signal_fd);
     if (status == STATUS_OK) {
@@ -428,5 +432,6 @@ int cmd_sandbox_run(struct args *args)
     }
     let_signals(&run);
     iii_client_close(&run.client);
+    json_decref(run.data);
     return run.signal ? STATUS_SIGNAL + run.signal : status;
 }

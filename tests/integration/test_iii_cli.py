@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -192,6 +193,15 @@ def test_ctrl_c_stops_the_sandbox_of_run(engine, during):
         assert process.wait(20) == 130
         go_on.set()
     assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+
+
+def test_run_that_waits_for_stdin_ends_by_a_signal_and_has_made_nothing(engine):
+    with subprocess.Popen([CAY, "sandbox", "run", "-i", "python", "--port", str(engine.port), "--", "cat"], env=environment(),
+                          stdin=subprocess.PIPE) as process:
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == -signal.SIGINT
+    assert not engine.calls
 
 
 # ---- files ----
