@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -16,9 +17,19 @@
 
 struct answer {
     const struct call *call;
+    int64_t until_ns; /* files of a sandbox can be made so that it would take for ever */
     json_t *list;
     json_int_t replacements;
 };
+
+static struct answer answer_for(const struct call *call)
+{
+    int64_t ms = iii_settings_of(call)->exec_ms_max;
+
+    return (struct answer){.call = call,
+                           .until_ns = ms > 0 ? mono_ns() + ms * 1000000 : INT64_MAX,
+                           .list = json_array()};
+}
 
 /* NULL = nothing yet, and the agent goes on; do we? */
 static int add_item(json_t *item, void *arg, struct err *err)
@@ -31,6 +42,10 @@ static int add_item(json_t *item, void *arg, struct err *err)
     }
     if (!item && !call_is_wanted(a->call))
         return err_code(err, ERR_CONFLICT, "cancelled", "nobody waits for it any more");
+    if (mono_ns() >= a->until_ns)
+        return err_code(err, ERR_CONFLICT, "file_failed",
+                        "it took longer than a command may: ask for fewer files, or for a simpler "
+                        "pattern");
     return 0;
 }
 
@@ -53,7 +68,7 @@ static int grep(struct call *call, struct err *err)
                             .matches_max = (uint32_t)in_int(call, "max_matches"),
                             .line_max = (uint32_t)in_int(call, "max_line_bytes"),
                             .bytes_max = ANSWER_MAX};
-    struct answer a = {.call = call, .list = json_array()};
+    struct answer a = answer_for(call);
     bool truncated;
 
     if (engine_file_grep(call->engine, in_id(call), &req, add_item, &a, &truncated, err) < 0) {
@@ -73,7 +88,7 @@ static int sed(struct call *call, struct err *err)
                            .replacement = in_str(call, "replacement"),
                            .literal = !in_bool(call, "regex"),
                            .first_only = in_bool(call, "first_only")};
-    struct answer a = {.call = call, .list = json_array()};
+    struct answer a = answer_for(call);
 
     req.text.files = files;
     if (engine_file_sed(call->engine, in_id(call), &req, add_item, &a, err) < 0) {
@@ -134,7 +149,7 @@ static const struct field sed_fields[] = {
     {0},
 };
 
-#define ERRORS_TEXT ERRORS_FILE " bad_regex bad_fs_request agent_too_old cancelled"
+#define ERRORS_TEXT ERRORS_FILE " bad_regex bad_fs_request file_failed agent_too_old cancelled"
 
 const struct function iii_grep_functions[] = {
     {"sandbox::fs::grep", NULL, NULL, grep_fields, grep, NULL, SCOPE_READ, .reach = REACH_SANDBOX,

@@ -1,3 +1,4 @@
+#include "functions/iii.h"
 #include "test_face.h"
 
 /* sandbox::fs::grep and sandbox::fs::sed, through the engine and the real agent. */
@@ -222,6 +223,24 @@ TEST(nobody_waits_any_more_so_it_ends)
     face_text(&f, "sandbox::fs::grep", input("\"pattern\": \"(a|b|c|d){1,5000}x\""));
     f.call.gone = is_gone;
     face_fails(&f, "cancelled");
+    face_done(&f);
+    down();
+}
+
+/* The same with a caller who would wait for ever. */
+TEST(what_takes_too_long_ends_by_itself)
+{
+    static const struct iii_settings settings = {.exec_ms_max = 1};
+    static char line[16 << 20];
+    struct face f;
+
+    up("{\"image\": \"host\"}");
+    memset(line, 'a', sizeof(line) - 1);
+    put("big", line);
+    face_text(&f, "sandbox::fs::grep", input("\"pattern\": \"(a|b|c|d){1,5000}x\""));
+    about.iii = &settings;
+    face_fails(&f, "file_failed");
+    about.iii = NULL;
     face_done(&f);
     down();
 }
