@@ -63,6 +63,14 @@ static int make_parents(const char *path, struct err *err)
     return make_dirs(dir, 0755, err);
 }
 
+/* Our umask is not the caller's wish. By what is open: what has the name by now may be a link. */
+static int set_mode(const char *path, uint32_t mode)
+{
+    auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 || fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
 static int alter_mkdir(struct alter *a, struct err *err)
 {
     bool parents = a->flags & ALTER_PARENTS;
@@ -71,9 +79,10 @@ static int alter_mkdir(struct alter *a, struct err *err)
     if (parents && strcmp(a->path, "/") != 0 && make_parents(a->path, err) < 0)
         return -1;
     if (mkdir(a->path, 0755) == 0) {
+        int r = set_mode(a->path, mode_or(a, 0755));
+
         a->changed = 1;
-        /* Our umask is not the caller's wish. */
-        return chmod(a->path, mode_or(a, 0755)) < 0 ? file_error(err, errno, a->path) : 0;
+        return r < 0 ? file_error(err, -r, a->path) : 0;
     }
     if (errno == EEXIST && parents && stat(a->path, &st) == 0 && S_ISDIR(st.st_mode))
         return 0;
