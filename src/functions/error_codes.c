@@ -267,6 +267,7 @@ const struct error_code error_codes[] = {
      .help = "not a regular expression, or too large a one; the text says where and why"},
     {"exec_slots_full", 429, ELSEWHERE, .help = "as many commands run in the sandbox as may"},
     {"stream_stalled", 408, ELSEWHERE, .help = "nothing came over a channel for too long"},
+    {"stream_lost", 409, ELSEWHERE, .help = "who writes to a channel went before its end"},
     {"file_exists", 409, ELSEWHERE, .help = "something is there already"},
     {"directory_not_empty", 409, ELSEWHERE, .help = "something is in the directory"},
     {"file_failed", 500, 409, ELSEWHERE, .help = "the file could not be read or changed"},

@@ -98,6 +98,7 @@ static const struct {
     {"file_failed", "S216"},
     {"bad_regex", "S217"},
     {"stream_stalled", "S218"},
+    {"stream_lost", "S218"},
     {"channel_not_found", "S218"},
     {"agent_too_old", "S219"},
     {"image_cap_exceeded", "S400"},

@@ -242,6 +242,9 @@ static int write_step(struct task *task, struct call *call, struct err *err)
     for (int i = 0; i < PIECES_A_STEP; i++) {
         ssize_t n = t->pipe->ops->read(t->pipe, piece, PIPE_PIECE);
 
+        if (n == PIPE_LOST)
+            return err_code(err, ERR_CONFLICT, "stream_lost",
+                            "the channel broke off before its end; the file is as it was");
         if (n < 0)
             return end_write(t, call, err) < 0 ? -1 : TASK_DONE;
         if (n == 0)
@@ -400,7 +403,8 @@ const struct function iii_file_functions[] = {
      .reach = REACH_SANDBOX, .flags = FUNCTION_WAITS, .rate = RATE_FILE,
      .body_max = 2 * CONTENT_MAX, .gives = &iii_written_shape,
      .help = "Replaces a file with a text, or with what a channel brings",
-     .errors = ERRORS_III " bad_base64 bad_channel channel_not_found stream_stalled"},
+     .errors = ERRORS_III " bad_base64 bad_channel channel_not_found stream_stalled "
+                          "stream_lost"},
     {"sandbox::fs::read", .fields = path_fields, .run = iii_read_file, .scope = SCOPE_READ,
      .reach = REACH_SANDBOX, .rate = RATE_FILE, .gives = &iii_read_shape,
      .help = "Reads a file, over a channel and, of a short text, in the answer",

@@ -19,8 +19,9 @@ struct pipe_ops {
     /* Can be read (EPOLLIN) when what had to wait may go on: bytes have come, there is room again,
      * or the other end has gone. The pipe's, until it is closed. */
     int (*fd)(struct pipe *p);
-    /* The next bytes: how many, 0 = none now, -1 = there will be none any more. Whether the writer
-     * has said all of it or was lost cannot be told. */
+    /* The next bytes: how many, 0 = none now, -1 = that was all, PIPE_LOST = there will be none any
+     * more, though the writer has not said that it was all. Of one beyond an engine the engine may
+     * say it in its stead. */
     ssize_t (*read)(struct pipe *p, void *data, size_t len);
     /* 1 = taken, all of it; 0 = not now: there is no room, or nobody reads yet; -1 = nobody will
      * read it any more. At most PIPE_PIECE bytes. */
@@ -32,6 +33,7 @@ struct pipe_ops {
 };
 
 #define PIPE_PIECE (64u << 10)
+#define PIPE_LOST  (-2)
 
 /* What fills a pipe when the call that made it is over. */
 struct pipe_feed {

@@ -90,7 +90,9 @@ static ssize_t pipe_read(struct pipe *pipe, void *data, size_t len)
         if (n == left)
             drop_item(p);
     }
-    return done > 0 ? (ssize_t)done : r;
+    if (done > 0)
+        return (ssize_t)done;
+    return r < 0 && !channel_is_whole(p->channel) ? PIPE_LOST : r;
 }
 
 /* ---- writing ---- */

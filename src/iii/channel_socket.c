@@ -196,13 +196,24 @@ static int send_items(struct channel_socket *s, int64_t end_ns)
 
 /* ---- steps ---- */
 
+/* A writer's Close is its word for that, unless it says that it has failed. */
+static bool said_all(const struct channel_socket *s)
+{
+    unsigned code = websocket_peer_code(s->ws);
+
+    return code != 0 && code != WEBSOCKET_FAILED;
+}
+
 static void finish(struct channel_socket *s)
 {
     if (s->is_sending)
         channel_taken(s->channel, s->sending);
     if (s->reserved)
         channel_unreserve(s->channel, CHANNEL_MESSAGE_MAX);
-    channel_leave(s->channel, s->side);
+    if (s->side == CHANNEL_WRITER && !said_all(s))
+        channel_lose(s->channel);
+    else
+        channel_leave(s->channel, s->side);
     websocket_free(s->ws);
     free(s->ahead);
     free(s);

@@ -296,6 +296,24 @@ void channel_leave(struct iii_channel *c, enum channel_side side)
         channel_free(c);
 }
 
+void channel_lose(struct iii_channel *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->lost = true;
+    (void)pthread_mutex_unlock(&c->lock);
+    channel_leave(c, CHANNEL_WRITER);
+}
+
+bool channel_is_whole(struct iii_channel *c)
+{
+    bool whole;
+
+    (void)pthread_mutex_lock(&c->lock);
+    whole = !c->gone && !c->lost;
+    (void)pthread_mutex_unlock(&c->lock);
+    return whole;
+}
+
 static void end_channel(struct iii_channel *c, const char *why)
 {
     (void)pthread_mutex_lock(&c->lock);

@@ -59,6 +59,7 @@ struct iii_channel {
 
     pthread_mutex_t lock; /* of what follows */
     const char *gone;     /* why it has ended before its time; NULL = it has not */
+    bool lost;            /* the writer has left without a word */
     struct channel_item *first, **last;
     unsigned items;
     size_t bytes, charged; /* what the budget was asked for is more, so that it is asked seldom */
@@ -110,6 +111,8 @@ void iii_channels_sweep(struct iii_channels *all, int64_t now_ns);
 /* False when somebody has or had it. Who takes it leaves it: then the other is told. */
 bool channel_claim(struct iii_channel *c, enum channel_side side, struct channel_holder *holder);
 void channel_leave(struct iii_channel *c, enum channel_side side);
+/* A writer that leaves without having said that it has written all of it. */
+void channel_lose(struct iii_channel *c);
 /* Why it is over, for who is told that it is; a literal. NULL = the other side has left. */
 const char *channel_gone(struct iii_channel *c);
 
@@ -125,6 +128,8 @@ void channel_unreserve(struct iii_channel *c, size_t len);
 /* Of the reader. 1 = the next item, the caller's to free; 0 = none now, it will be woken; -1 =
  * there will be none any more. */
 int channel_get(struct iii_channel *c, struct channel_item **ret);
+/* Then: was it all that there was to be? */
+bool channel_is_whole(struct iii_channel *c);
 /* The bytes of an item, of which none is kept any more. */
 void channel_taken(struct iii_channel *c, size_t len);
 

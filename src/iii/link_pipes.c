@@ -173,6 +173,12 @@ static int next_bytes(struct link_pipe *p)
     return p->at < p->m.len ? 1 : p->gone ? -1 : 0;
 }
 
+/* It is the engine that says Close, also in the name of a writer that it has lost. */
+static bool was_closed(const struct link_pipe *p)
+{
+    return websocket_peer_code(websocket_client_socket(p->client)) != 0;
+}
+
 static ssize_t pipe_read(struct pipe *base, void *data, size_t len)
 {
     struct link_pipe *p = of(base);
@@ -187,6 +193,8 @@ static ssize_t pipe_read(struct pipe *base, void *data, size_t len)
     } else if (n == 0) {
         ask_to_be_told(p);
         watch(p);
+    } else if (!was_closed(p)) {
+        n = PIPE_LOST;
     }
     (void)pthread_mutex_unlock(&p->lock);
     return n;

@@ -63,6 +63,22 @@ def test_files_go_in_and_come_out_as_they_are(iii, tmp_path, size):
     assert not (tmp_path / "none").exists()
 
 
+def test_an_upload_that_is_interrupted_leaves_the_file_as_it_was(iii, tmp_path):
+    sandbox = iii.create("host")
+    (tmp_path / "old").write_bytes(b"old")
+    iii("sandbox", "upload", sandbox, str(tmp_path / "old"), "/tmp/f")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
+    for _ in range(10):
+        with subprocess.Popen([CAY, "sandbox", "upload", sandbox, "-", "/tmp/f"], env={**env, "CAY_WS_PORT": str(iii.port)},
+                              stdin=subprocess.PIPE, bufsize=0) as process:
+            process.stdin.write(bytes(60000))
+            time.sleep(0.05)
+            process.terminate()
+            assert process.wait(10) == -15
+        time.sleep(0.05)
+        assert iii("sandbox", "exec", sandbox, "--", "cat", "/tmp/f")[0] == b"old"
+
+
 def test_run_leaves_nothing(iii):
     assert iii("sandbox", "run", "host", "--", "sh", "-c", "echo out; echo err >&2; exit 5", status=5) == (b"out\n", "err\n")
     assert iii("sandbox", "list")[0].count(b"\n") == 1

@@ -877,6 +877,42 @@ TEST(we_read_what_a_client_writes)
     end();
 }
 
+static void check_end(struct pipe *p, ssize_t end)
+{
+    char data[100];
+    ssize_t n;
+
+    while ((n = p->ops->read(p, data, sizeof(data))) >= 0)
+        if (n == 0)
+            await_bell(p);
+    CHECK_INT(n, end);
+    p->ops->close(p);
+}
+
+TEST(we_tell_the_end_from_a_writer_that_is_lost)
+{
+    static const struct {
+        const char *close; /* NULL = it says nothing */
+        size_t len;
+        ssize_t end;
+    } ways[] = {{"\x03\xe8", 2, -1}, {"", 0, -1}, {NULL, 0, PIPE_LOST}, {"\x03\xf3", 2, PIPE_LOST}};
+
+    begin();
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        json_t *refs = make(0, &anna);
+        struct pipe *p = open_end(refs, false);
+        int w = dial(refs, "write");
+
+        CHECK(put(w, 0x82, "bytes", 5));
+        if (ways[i].close)
+            CHECK(put(w, 0x88, ways[i].close, ways[i].len));
+        (void)close(w);
+        check_end(p, ways[i].end);
+        json_decref(refs);
+    }
+    end();
+}
+
 TEST(we_write_when_somebody_reads_and_there_is_room)
 {
     char data[PIECE];
@@ -962,7 +998,7 @@ TEST(our_end_is_told_that_nobody_came)
     iii_channels_sweep(hub.channels, mono_ns() + CHANNEL_LIVES_NS);
     await_bell(in);
     await_bell(out);
-    CHECK_INT(in->ops->read(in, &c, 1), -1);
+    CHECK_INT(in->ops->read(in, &c, 1), PIPE_LOST);
     CHECK_INT(out->ops->write(out, "x", 1), -1);
     in->ops->close(in);
     out->ops->close(out);

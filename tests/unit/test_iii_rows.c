@@ -19,6 +19,7 @@ struct fake_pipe {
     size_t at;       /* read so far */
     size_t room;     /* of a writer */
     bool over;       /* of a reader: the end comes after data; of a writer: nobody reads */
+    bool lost;       /* of a reader: that end is none */
     bool closed;
     json_t *said;
     struct pipe_feed *feed;
@@ -42,7 +43,7 @@ static ssize_t fake_read(struct pipe *base, void *data, size_t len)
     size_t left = p->data.len - p->at, n = left < len ? left : len;
 
     if (n == 0)
-        return p->over ? -1 : 0;
+        return p->lost ? PIPE_LOST : p->over ? -1 : 0;
     memcpy(data, p->data.data + p->at, n);
     p->at += n;
     return (ssize_t)n;
@@ -569,6 +570,7 @@ TEST(a_failure_is_told_as_clients_know_it)
         {ERR_UNAVAILABLE, "no_space", "S300", "platform", false},
         {ERR_INVALID, "bad_regex", "S217", "filesystem", false},
         {ERR_TIMEOUT, "stream_stalled", "S218", "transient", true},
+        {ERR_CONFLICT, "stream_lost", "S218", "transient", true},
         {ERR_UNSUPPORTED, "agent_too_old", "S219", "filesystem", false},
         {ERR_INTERNAL, NULL, "S300", "platform", false},
         {ERR_UNAVAILABLE, "agent_timeout", "S300", "platform", true},
@@ -1212,6 +1214,14 @@ TEST(a_file_is_written_from_a_channel_when_all_of_it_has_come)
     CHECK_INT(call_wait(&f.call, mono_ns() + 100000000, &f.err) > 0, 1);
     face_done(&f);
     CHECK(p->closed);
+    o = read_name("f");
+    CHECK_STR(str(o, "body"), "new text");
+    json_decref(o);
+    /* Who writes goes before the end: so does it then. */
+    p = pipe_new("lost");
+    p->lost = true;
+    CHECK_INT(buf_add_str(&p->data, "half"), 0);
+    json_decref(fails_json("sandbox::fs::write", at("f", "\"content\": " READER("lost")), "S218"));
     o = read_name("f");
     CHECK_STR(str(o, "body"), "new text");
     json_decref(o);
