@@ -49,10 +49,14 @@ static int add_item(json_t *item, void *arg, struct err *err)
     return 0;
 }
 
-/* The lists are the caller's to free. */
-static struct file_text in_text(const struct call *call, char **include, char **exclude)
+/* What it refers to is the caller's to free, *ret_path too. */
+static struct file_text in_text(const struct call *call, char **include, char **exclude,
+                                char **ret_path)
 {
-    return (struct file_text){.path = {.path = in_str(call, "path"), .anywhere = true},
+    const char *path = in_str(call, "path");
+
+    return (struct file_text){.path = path ? iii_path(path, "", ret_path)
+                                           : (struct file_path){.anywhere = true},
                               .recursive = in_bool(call, "recursive"),
                               .pattern = in_str(call, "pattern"),
                               .ignore_case = in_bool(call, "ignore_case"),
@@ -64,7 +68,8 @@ static int grep(struct call *call, struct err *err)
 {
     auto_strv char **include = in_strings(call, "include_glob");
     auto_strv char **exclude = in_strings(call, "exclude_glob");
-    struct file_grep req = {.text = in_text(call, include, exclude),
+    auto_free char *path = NULL;
+    struct file_grep req = {.text = in_text(call, include, exclude, &path),
                             .matches_max = (uint32_t)in_int(call, "max_matches"),
                             .line_max = (uint32_t)in_int(call, "max_line_bytes"),
                             .bytes_max = ANSWER_MAX};
@@ -79,12 +84,25 @@ static int grep(struct call *call, struct err *err)
     return 0;
 }
 
+static char **in_files(const struct call *call)
+{
+    char **files = in_strings(call, "files");
+
+    for (char **file = files; file && *file; file++) {
+        auto_free char *given = *file;
+
+        (void)iii_path(given, "", file);
+    }
+    return files;
+}
+
 static int sed(struct call *call, struct err *err)
 {
     auto_strv char **include = in_strings(call, "include_glob");
     auto_strv char **exclude = in_strings(call, "exclude_glob");
-    auto_strv char **files = in_strings(call, "files");
-    struct file_sed req = {.text = in_text(call, include, exclude),
+    auto_strv char **files = in_files(call);
+    auto_free char *path = NULL;
+    struct file_sed req = {.text = in_text(call, include, exclude, &path),
                            .replacement = in_str(call, "replacement"),
                            .literal = !in_bool(call, "regex"),
                            .first_only = in_bool(call, "first_only")};

@@ -147,6 +147,24 @@ TEST(matches_are_replaced_in_a_tree_and_in_files_that_are_named)
     down();
 }
 
+TEST(a_path_that_is_not_absolute_begins_at_the_root)
+{
+    auto_free char *in = NULL, *files = NULL;
+    json_t *answer;
+
+    up("{\"image\": \"host\"}");
+    put("a.txt", "one\n");
+    in = xasprintf("{\"path\": \"%s\", \"pattern\": \"one\"}", rig.files + 1);
+    answer = ask("sandbox::fs::grep", in);
+    CHECK_STR(str(item(answer, "matches", 0), "path"), in_files("a.txt"));
+    json_decref(answer);
+    files = xasprintf("{\"files\": [\"%s\"], \"pattern\": \"one\", \"replacement\": \"two\"}",
+                      in_files("a.txt") + 1);
+    json_decref(ask("sandbox::fs::sed", files));
+    CHECK_STR(text_of("a.txt"), "two\n");
+    down();
+}
+
 static void fails(const char *id, const char *in, const char *code)
 {
     struct face f;
