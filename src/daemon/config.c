@@ -429,6 +429,14 @@ const char *config_preset(const char *name)
     return "";
 }
 
+uint64_t config_most(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+        if (strcmp(variables[i].name, name) == 0)
+            return (uint64_t)variables[i].max;
+    return 0;
+}
+
 const char *config_file_place(const struct daemon_config *c, const char *name)
 {
     return json_string_value(json_object_get(json_object_get(c->file, name), "where"));

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define WS_PORT_DEFAULT 49134 /* that of iii's own engine */
@@ -18,6 +19,8 @@ const char *config_lookup(const char *name);
 void config_warn(struct daemon_config *c, char *text);
 /* What a variable is when nobody says anything; "" = nothing. */
 const char *config_preset(const char *name);
+/* The largest number that it takes. */
+uint64_t config_most(const char *name);
 /* Where the file of settings has what it is; NULL when it says nothing of it. */
 const char *config_file_place(const struct daemon_config *c, const char *name);
 

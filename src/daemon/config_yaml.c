@@ -101,13 +101,15 @@ static int read_setting(struct file *f, const struct setting *s, const json_t *c
     return 0;
 }
 
-/* What iii bounds by itself must not stop at a bound of the daemon that nobody has set. */
+/* What iii bounds by itself must not stop at a bound of the daemon that nobody has set. What is too
+ * much for that one is too much for its own variable, which says so. */
 static void raise_to(struct file *f, const char *variable, uint64_t least, const json_t *lines,
                      const char *key)
 {
     uint64_t preset;
 
-    if (str_u64(config_preset(variable), &preset) == 0 && least > preset)
+    if (str_u64(config_preset(variable), &preset) == 0 && least > preset &&
+        least <= config_most(variable))
         put(f, variable, xasprintf("%llu", (unsigned long long)least), lines, key);
 }
 
