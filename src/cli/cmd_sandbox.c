@@ -153,11 +153,12 @@ static void print_output(const struct args *args, const json_t *result, const ch
         return;
     if (isatty(fd) == 1 && !args_has(args, "raw"))
         shown = escape_text(ESCAPE_OUTPUT, text);
+    errno = 0;
     if (shown)
         (void)fputs(shown, out);
     else
         (void)fwrite(text, 1, json_string_length(value), out);
-    (void)fflush(out);
+    ui_flush(); /* before what goes to stderr */
 }
 
 /* The exit status that the result of a command means. */

@@ -124,9 +124,17 @@ bool ui_output_failed(void)
     return ferror(stdout) != 0;
 }
 
+static int output_error; /* of the first that failed, where it was seen */
+
+void ui_flush(void)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && output_error == 0)
+        output_error = errno;
+}
+
 int ui_finish(int status)
 {
-    errno = 0;
+    errno = output_error;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     if (errno == EPIPE || errno == 0)

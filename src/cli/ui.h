@@ -39,6 +39,8 @@ int ui_made(const struct args *args, json_t *object);
 /* Flushes stdout: status, or 141 when the reader has gone (quietly), or 1 when the disk is full. */
 int ui_finish(int status);
 bool ui_output_failed(void);
+/* Right behind what was printed, so that ui_finish() can say why it failed. */
+void ui_flush(void);
 
 /* "3s", "12m", "5h", "2d". */
 void ui_duration(int64_t ms, char ret[24]);

@@ -103,6 +103,15 @@ def test_exec_gives_output_and_status(cay, engine):
         "sandbox_id": ID, "cmd": "sh", "args": ["-c", "exit 7"], "workdir": "/tmp", "timeout_ms": 90000, "env": ["A=b"]}]
 
 
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_output_that_cannot_be_written_is_told(engine, size):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "x" * size}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([CAY, "sandbox", "exec", ID, "--port", str(engine.port), "--", "a"], env=environment(), timeout=30,
+                              stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"cay: cannot write the output: No space left on device\n")
+
+
 def test_exec_passes_flags_of_the_command_and_odd_names_on(cay, engine):
     cay("sandbox", "exec", ID, "--", "ls", "--json", "--port", "1", "--", "-x")
     cay("sandbox", "exec", ID, "--", "my prog")
