@@ -1,8 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -286,6 +288,24 @@ static ssize_t read_more(struct edit *e, struct err *err)
     return n;
 }
 
+/* What else stays with a file: what users have noted of it, and its access list, without which its
+ * mode would give its group what the list keeps from it. Not what a program may do that is another
+ * one now. */
+static int keep_xattrs(const struct edit *e, struct err *err)
+{
+    static char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
+    ssize_t n = flistxattr(e->fd, names, sizeof(names)), len;
+
+    for (char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
+        if (!str_starts(name, "user.") && strcmp(name, "system.posix_acl_access") != 0)
+            continue;
+        len = fgetxattr(e->fd, name, value, sizeof(value));
+        if (len >= 0 && fsetxattr(e->new.fd, name, value, (size_t)len, 0) < 0)
+            return file_error(err, errno, e->path);
+    }
+    return 0;
+}
+
 static int edit_all(struct edit *e, struct err *err)
 {
     bool first = true;
@@ -303,7 +323,7 @@ static int edit_all(struct edit *e, struct err *err)
     } while (n > 0);
     if (!e->begun)
         return 0;
-    if (flush_out(e, err) < 0)
+    if (flush_out(e, err) < 0 || keep_xattrs(e, err) < 0)
         return -1;
     if (fsync(e->new.fd) < 0)
         return file_error(err, errno, e->path);

@@ -1,4 +1,5 @@
 #include <sys/un.h>
+#include <sys/xattr.h>
 
 #include "agent_rig.h"
 
@@ -428,6 +429,30 @@ TEST(what_fails_of_one_file_leaves_the_others)
     files[4] = rig_keep(xstrdup(in_files("good")));
     CHECK_STR(all_edits(begin_sed("", files, "x", "y", 0)), "binary! dir! fifo! good:1 missing!");
     CHECK_STR(text_of("good"), "y\n");
+}
+
+/* user::rw-, user:1000:rw-, group::---, mask::rw-, other::--- */
+static const unsigned char access_list[] = {
+    2, 0,   0,   0,   1,   0,   6,  0, 255, 255, 255, 255, 2,   0,   6,
+    0, 232, 3,   0,   0,   4,   0,  0, 0,   255, 255, 255, 255, 16,  0,
+    6, 0,   255, 255, 255, 255, 32, 0, 0,   0,   255, 255, 255, 255,
+};
+
+TEST(an_edit_keeps_the_access_list_and_what_users_have_noted)
+{
+    char value[100];
+
+    rig_start();
+    put("a", "needle\n");
+    if (setxattr(in_files("a"), "user.note", "kept", 4, 0) == 0 &&
+        setxattr(in_files("a"), "system.posix_acl_access", access_list, sizeof(access_list), 0) ==
+            0) {
+        CHECK_STR(sed("a", "needle", "pin"), "a:1");
+        CHECK_INT(getxattr(in_files("a"), "user.note", value, sizeof(value)), 4);
+        CHECK_INT(getxattr(in_files("a"), "system.posix_acl_access", value, sizeof(value)),
+                  sizeof(access_list));
+        CHECK(memcmp(value, access_list, sizeof(access_list)) == 0);
+    } /* else this filesystem has neither */
 }
 
 TEST(an_edit_keeps_mode_and_owner_and_leaves_no_other_file)
