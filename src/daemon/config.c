@@ -16,6 +16,7 @@
 #include "daemon/config_internal.h"
 #include "engine/pool.h"
 #include "engine/pull_policy.h"
+#include "iii/link.h"
 #include "model/mount.h"
 #include "model/sandbox.h"
 #include "service/otlp.h"
@@ -560,7 +561,7 @@ static void check_otlp(struct daemon_config *c)
 static void fill_in_worker(struct daemon_config *c)
 {
     if (c->link.worker && !c->link.url)
-        c->link.url = xstrdup("ws://127.0.0.1:49134");
+        c->link.url = xstrdup(III_ENGINE_URL);
     if (c->link.worker && !c->listen_given && !config_lookup("CAY_REST_PORT") &&
         !config_lookup("CAY_REST_HOST") && !config_lookup("III_REST_PORT"))
         c->no_tcp = true;
@@ -632,9 +633,9 @@ void config_done(struct daemon_config *c)
     *c = CONFIG_NOTHING;
 }
 
-void config_help(FILE *out)
+void config_help(FILE *out, bool worker)
 {
-    config_help_flags(out);
+    config_help_flags(out, worker);
     (void)fprintf(out, "\nA flag wins over a variable that begins with CAY_, that over one with "
                        "III_, that over the\nfile of --config, and that over the default.\n");
     (void)fprintf(

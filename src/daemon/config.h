@@ -94,4 +94,4 @@ struct daemon_config {
  * Free with config_done, also after a failure. */
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err);
 void config_done(struct daemon_config *c);
-void config_help(FILE *out);
+void config_help(FILE *out, bool worker);

@@ -38,4 +38,4 @@ int config_ceilings(struct daemon_config *c, struct err *err);
 const char *config_flag_file(int argc, char **argv);
 int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err);
 int config_check(const struct daemon_config *c, struct err *err);
-void config_help_flags(FILE *out);
+void config_help_flags(FILE *out, bool worker);

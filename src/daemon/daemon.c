@@ -188,11 +188,15 @@ static int open_ws(struct daemon *d, struct err *err)
     d->at.ws_fd = listen_tcp(c->ws_host, c->ws_port, beyond, &port, &loopback, err);
     if (d->at.ws_fd >= 0)
         return 0;
-    if (c->ws_port_given || !err->code || strcmp(err->code, "address_in_use") != 0)
+    if (!err->code || strcmp(err->code, "address_in_use") != 0)
         return -1;
-    log_warn("the port of iii's protocol is taken; going on without (CAY_WS_PORT sets another, 0 "
-             "none)",
-             "error", err->text);
+    (void)err_code(err, ERR_CONFLICT, "address_in_use",
+                   "port %u of %s is taken by another program: stop it, or choose a port with "
+                   "--ws-port or CAY_WS_PORT, 0 for none",
+                   c->ws_port, c->ws_host);
+    if (c->ws_port_given)
+        return -1;
+    log_warn("there is no port for iii's protocol; going on without", "error", err->text);
     *err = (struct err){0};
     return 0;
 }
@@ -580,12 +584,14 @@ static int start(struct daemon *d, struct err *err)
 
 static void tell_ready(struct daemon *d)
 {
-    auto_free char *tcp = NULL;
+    auto_free char *tcp = NULL, *ws = NULL;
 
     if (!d->config.no_tcp)
         tcp = xasprintf("%s:%u", d->config.host, d->port);
-    log_info("ready", "version", CAY_VERSION, "tcp", tcp, "unix", d->socket_path, "runtime",
-             d->runtime->ops->name);
+    if (d->at.ws_fd >= 0)
+        ws = xasprintf("ws://%s:%u", d->config.ws_host, d->config.ws_port);
+    log_info("ready", "version", CAY_VERSION, "tcp", tcp, "iii", ws, "unix", d->socket_path,
+             "runtime", d->runtime->ops->name);
     if (d->config.ready_fd >= 0) {
         (void)write_all(d->config.ready_fd, "ready\n", 6);
         close_fd(&d->config.ready_fd);
@@ -681,7 +687,10 @@ static enum ending serve(struct daemon *d)
             return END_STOP;
         }
         if (n > 0 && p[6].revents) {
-            log_error("the engine does not want this worker", "error", d->worker.why);
+            log_error("the engine does not want this worker: stop the other one, wait for it with "
+                      "--standby, or take another name and namespace (CAY_ENGINE_NAME, "
+                      "CAY_ENGINE_NAMESPACE)",
+                      "error", d->worker.why);
             return END_BROKEN;
         }
         if (n > 0 && p[4].revents && handover_hear(h) == HANDOVER_GO)
@@ -881,7 +890,7 @@ int daemon_main(int argc, char **argv)
         (void)fprintf(stderr, "cay %s: %s\n", argv[0], err.text);
         status = 2;
     } else if (d.config.help) {
-        config_help(stdout);
+        config_help(stdout, d.config.link.worker);
         status = 0;
     } else if (d.config.openapi) {
         status = print_openapi(&d.config);

@@ -13,6 +13,7 @@
 #include "daemon/config_internal.h"
 #include "engine/image_policy.h"
 #include "http/websocket_client.h"
+#include "iii/link.h"
 #include "model/serve_flags.h"
 
 #define TOKEN_BYTES_MAX 1024
@@ -38,10 +39,17 @@ static const struct {
 #undef VALUE
 #undef SWITCH
 
-void config_help_flags(FILE *out)
+void config_help_flags(FILE *out, bool worker)
 {
-    (void)fprintf(out,
-                  "Usage: cay serve [FLAGS]\n\nServes the API over TCP and a unix socket.\n\n");
+    if (worker)
+        (void)fprintf(
+            out,
+            "Usage: cay worker [FLAGS]\n\nServes as cay serve does, and is the "
+            "sandbox worker of an iii engine: that of --engine,\nelse the one at " III_ENGINE_URL
+            ".\n\n");
+    else
+        (void)fprintf(out,
+                      "Usage: cay serve [FLAGS]\n\nServes the API over TCP and a unix socket.\n\n");
     for (size_t i = 0; i < ARRAY_LEN(flags); i++)
         (void)fprintf(out, "  --%s%s%s\n      %s\n", flags[i].name, flags[i].arg ? " " : "",
                       flags[i].arg ? flags[i].arg : "", flags[i].help);

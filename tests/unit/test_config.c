@@ -491,7 +491,7 @@ static char *help_text(void)
     FILE *out = open_memstream(&text, &size);
 
     CHECK(out);
-    config_help(out);
+    config_help(out, false);
     CHECK_INT(fclose(out), 0);
     return text;
 }
