@@ -8,6 +8,7 @@
 #include "engine/images.h"
 #include "engine/snapshots.h"
 #include "functions/functions_internal.h"
+#include "functions/iii.h"
 #include "model/sandbox.h"
 
 /* ---- who reaches what ---- */
@@ -60,8 +61,14 @@ int reach_take_name(struct call *call, struct err *err)
 
     if (!word || sandbox_name_is_like_id(word))
         return 0;
-    if (engine_id_of_name(call->engine, caller_pick(call->caller, &pick), word, id, err) < 0)
-        return call->function->flags & FUNCTION_ANY_SANDBOX ? 0 : -1;
+    if (engine_id_of_name(call->engine, caller_pick(call->caller, &pick), word, id, err) < 0) {
+        struct err ignored;
+
+        /* An id of iii's, as its clients and `cay sandbox` have it, is good everywhere. */
+        if (err->kind != ERR_NOT_FOUND || iii_id_of_uuid(word, id, &ignored) < 0)
+            return call->function->flags & FUNCTION_ANY_SANDBOX ? 0 : -1;
+        *err = (struct err){0};
+    }
     (void)json_object_set_new(call->in, "sandboxId", json_string(id));
     return 0;
 }
