@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -116,6 +117,8 @@ int iii_command_read(struct call *call, char *const *argv, struct iii_command *r
     ret->req.user = "root";
     ret->req.timeout_ms = timeout_of(call);
     ret->req.exec_id = in_str(call, "exec_id");
+    if (ret->req.exec_id && !id_valid(ret->req.exec_id, "ex"))
+        return err_set(err, ERR_INVALID, "exec_id must be ex_ and 24 hex digits");
     ret->req.detach = in_bool(call, "detach");
     return 0;
 }

@@ -392,7 +392,8 @@ static const struct field exec_fields[] = {
     {"workdir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "where it starts; / when absent"},
     {"exec_id", FIELD_STRING, .optional = true, .pattern = "^ex_[0-9a-f]{24}$",
-     .help = "by which it shall be known, to be cancelled; a new one when absent"},
+     .help = "by which it shall be known, to be cancelled: ex_ and 24 hex digits, not used "
+             "before; a new one when absent"},
     {"detach", FIELD_BOOL, .preset = "false",
      .help = "it goes on when its caller is gone, which else ends it"},
     {"stdout", FIELD_ANY, .optional = true,
