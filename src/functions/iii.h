@@ -47,6 +47,7 @@ int iii_input(const struct function *f, json_t *in, struct err *err);
 
 /* Why such a row failed, as clients of iii know it: the whole text of an error, "handler error: "
  * and {type, code: "S002", message, docs_url, retryable, fix, fix_note}; or, of "bad_payload",
- * "serialization error: …". out: what the function has left (NULL = nothing), of which `fix` and
- * `fix_note` are taken. What is ours to mend is logged here, once. Free it. */
-char *iii_error_text(const struct err *err, const json_t *out);
+ * "serialization error: …". function: its id, for the log. out: what the function has left (NULL =
+ * nothing), of which `fix` and `fix_note` are taken. What is ours to mend is logged here, once.
+ * Free it. */
+char *iii_error_text(const struct err *err, const char *function, const json_t *out);

@@ -186,9 +186,9 @@ static void add_text(struct buf *out, const char *text)
     (void)buf_add_str(out, text);
 }
 
-static char *message_of(const struct err *err)
+static char *message_of(const struct err *err, const char *function)
 {
-    json_t *told = error_told(err, "iii", "");
+    json_t *told = error_told(err, "iii", function);
     auto_buf struct buf out = {0};
 
     buf_init(&out, 16384);
@@ -202,9 +202,9 @@ static json_t *or_null(json_t *value)
     return value ? json_incref(value) : json_null();
 }
 
-char *iii_error_text(const struct err *err, const json_t *out)
+char *iii_error_text(const struct err *err, const char *function, const json_t *out)
 {
-    auto_free char *message = message_of(err);
+    auto_free char *message = message_of(err, function);
     auto_free char *json = NULL;
     const struct iii_kind *kind;
     json_t *o, *note = json_object_get(out, "fix_note");

@@ -202,7 +202,7 @@ static json_t *failure(struct row *row)
     if (row->call.out)
         call_fold_texts(&row->call);
     if (row->own) {
-        text = iii_error_text(&row->err, row->call.out);
+        text = iii_error_text(&row->err, row->function->id, row->call.out);
         error = iii_error("invocation_failed", "%s", text);
         free(text);
         return error;

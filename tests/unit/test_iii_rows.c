@@ -260,7 +260,7 @@ static json_t *failure(struct face *f)
     if (!row_names(f->function, code_of(f)))
         TAP_FAIL("%s fails with %s (%s), which is not in its row", f->function->id, code_of(f),
                  f->err.text);
-    text = iii_error_text(&f->err, f->call.out);
+    text = iii_error_text(&f->err, f->function->id, f->call.out);
     o = str_starts(text, "handler error: {") ? json_loads(text + 15, 0, NULL) : NULL;
     face_done(f);
     return o;
@@ -509,7 +509,7 @@ TEST(a_payload_of_another_form_is_told_without_a_code)
         begin_text(&f, cases[i].id, cases[i].in);
         CHECK_INT(run(&f), -1);
         CHECK_STR(code_of(&f), "bad_payload");
-        text = iii_error_text(&f.err, f.call.out);
+        text = iii_error_text(&f.err, f.function->id, f.call.out);
         if (!str_starts(text, want))
             TAP_FAIL("\"%s\" does not begin with \"%s\"", text, want);
         face_done(&f);
@@ -538,7 +538,7 @@ static json_t *told(enum err_kind kind, const char *code, const char *text)
     json_t *o;
 
     (void)err_code(&err, kind, code, "%s", text);
-    all = iii_error_text(&err, NULL);
+    all = iii_error_text(&err, "sandbox::exec", NULL);
     CHECK(str_starts(all, "handler error: {"));
     o = json_loads(all + 15, 0, NULL);
     CHECK(o && json_object_size(o) == 7);
