@@ -363,6 +363,8 @@ int iii_client_fail(const struct iii_client *c, const struct err *err)
     if (!c->ws && err->kind == ERR_UNAVAILABLE && err->sys)
         (void)fprintf(stderr, "hint: start the daemon with \"cay serve\" (its CAY_WS_PORT), or say "
                               "where an engine is with --address and --port\n");
+    else if (!c->ws && err->kind == ERR_UNAUTHORIZED)
+        (void)fprintf(stderr, "hint: this daemon wants a token: set CAY_TOKEN\n");
     return strcmp(code, TIMED_OUT) == 0 ? STATUS_TIMEOUT : STATUS_FAILED;
 }
 
