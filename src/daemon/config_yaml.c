@@ -248,10 +248,34 @@ static int read_custom(struct file *f, const json_t *config, const json_t *lines
     return 0;
 }
 
-/* Keys that are not there are what iii says, not what we would. */
-static int read_sandboxes(struct file *f, const json_t *config, const json_t *lines,
-                          struct err *err)
+static bool is_setting(const char *key)
 {
+    for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+        if (strcmp(settings[i].key, key) == 0)
+            return true;
+    return strcmp(key, "image_allowlist") == 0 || strcmp(key, "per_image_caps") == 0 ||
+           strcmp(key, "custom_images") == 0;
+}
+
+/* iii passes over them; but a list of images that is misspelt allows none. */
+static void tell_unknown(struct file *f, json_t *config, const json_t *lines)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(config, key, value)
+    {
+        if (!is_setting(key))
+            config_warn(f->config,
+                        xasprintf("%.120s:%d: there is no setting \"%.60s\"; it is passed over",
+                                  f->path, yaml_line(yaml_lines_of(lines, key)), key));
+    }
+}
+
+/* Keys that are not there are what iii says, not what we would. */
+static int read_sandboxes(struct file *f, json_t *config, const json_t *lines, struct err *err)
+{
+    tell_unknown(f, config, lines);
     for (size_t i = 0; i < ARRAY_LEN(settings); i++)
         if (read_setting(f, &settings[i], config, lines, err) < 0)
             return -1;

@@ -187,7 +187,9 @@ TEST(the_flat_file_of_the_worker_sets_the_policy_and_the_bounds)
     CHECK_INT(config.default_memory, 256);
     CHECK_INT(config.max_sandboxes, 50);
     CHECK_INT(config.max_command, 300);
-    CHECK(config.warnings == NULL && !config.ws_port_given);
+    CHECK_STR(strv_len(config.warnings) == 1 ? strrchr(config.warnings[0], ':') : NULL,
+              ": there is no setting \"nobody_reads\"; it is passed over");
+    CHECK(!config.ws_port_given);
 }
 
 TEST(what_the_file_leaves_out_is_as_iii_has_it)
