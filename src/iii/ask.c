@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "functions/function.h"
 #include "iii/iii_internal.h"
 #include "iii/registry.h"
@@ -43,6 +45,7 @@ struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates
 
 json_t *iii_error(const char *code, const char *fmt, ...)
 {
+    auto_buf struct buf clean = {0};
     char *text = NULL;
     json_t *error;
     va_list args;
@@ -51,7 +54,11 @@ json_t *iii_error(const char *code, const char *fmt, ...)
     if (vasprintf(&text, fmt, args) < 0)
         abort(); /* out of memory */
     va_end(args);
-    error = json_pack("{s:s, s:s}", "code", code, "message", text);
+    /* One that was cut in the middle of a character would not be JSON. */
+    buf_init(&clean, 3 * strlen(text) + 1);
+    (void)utf8_clean(&clean, text, strlen(text));
+    error = json_pack("{s:s, s:s#}", "code", code, "message", clean.data ? clean.data : "",
+                      (int)clean.len);
     free(text);
     return error;
 }

@@ -380,7 +380,10 @@ static bool has_half_of_dead(const struct iii_triggers *t, const char *who)
 static void bury(struct iii_triggers *t, struct job *j, const char *error)
 {
     struct lane *l = j->lane;
+    size_t len = strnlen(error, ERROR_MAX);
 
+    while (error[len] && len > 0 && ((unsigned char)error[len] & 0xc0) == 0x80)
+        len--; /* to where a character begins */
     job_leave(t, j);
     j->queue = xstrdup(l->name);
     if (!j->function_id) {
@@ -388,7 +391,7 @@ static void bury(struct iii_triggers *t, struct job *j, const char *error)
         j->namespace = xstrdup(l->namespace ? l->namespace : III_NAMESPACE);
     }
     j->lane = NULL;
-    j->error = xstrndup(error, ERROR_MAX);
+    j->error = xstrndup(error, len);
     j->failed_ms = now_ms();
     j->state = JOB_DEAD;
     append(&t->dead, &t->dead_end, j);

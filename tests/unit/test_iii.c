@@ -224,6 +224,35 @@ static void answer(struct client *c, const json_t *invoke, const char *what)
 
 /* ---- messages ---- */
 
+/* Texts of errors are cut, whatever is in them. */
+TEST(an_error_that_quotes_long_text_is_told)
+{
+    struct client c;
+
+    start();
+    join(&c);
+    introduce(&c, "c");
+    for (unsigned i = 0; i < 2; i++) {
+        auto_buf struct buf path = {0};
+        auto_free char *text = NULL;
+        json_t *m;
+
+        buf_init(&path, 1024);
+        (void)buf_add_str(&path, i ? "/health/a" : "/health/");
+        for (unsigned j = 0; j < 120; j++)
+            (void)buf_add_str(&path, "\xc3\xa9");
+        text = xasprintf("{\"type\":\"registertrigger\",\"id\":\"t\",\"trigger_type\":\"http\","
+                         "\"function_id\":\"f\",\"config\":{\"api_path\":\"%.*s\"}}",
+                         (int)path.len, path.data);
+        say(&c, text);
+        m = hear_type(&c, "triggerregistrationresult");
+        CHECK_STR(json_text(json_object_get(m, "error"), "code"), "trigger_registration_failed");
+        json_decref(m);
+    }
+    leave(&c);
+    finish();
+}
+
 TEST(what_cannot_be_understood_is_dropped_and_the_connection_kept)
 {
     struct client c;
