@@ -15,7 +15,7 @@
 
 /* Functions that an engine offers itself: what there is, channels, triggers that outlive their
  * maker. Each gives its result, or NULL with *ret_error. They are quick, so they run where they are
- * asked. */
+ * asked; those that tell of all that there is wait for their turn (later.c). */
 
 #define INFO_MAX      32 /* functions asked for at once */
 #define CHANNEL_ITEMS 64
@@ -139,18 +139,6 @@ static void put_bindings(struct iii_hub *hub, json_t *o, const char *id)
     (void)json_object_set_new(o, "registered_triggers", list);
 }
 
-static json_t *registered(struct iii_hub *hub, const char *namespace, const char *id)
-{
-    json_t *all = iii_registry_functions(hub->registry, true), *found = NULL, *f;
-    size_t i;
-
-    json_array_foreach(all, i, f) if (strcmp(json_text(f, "function_id"), id) == 0 &&
-                                      strcmp(json_text(f, "namespace"), namespace) == 0) found =
-        json_incref(f);
-    json_decref(all);
-    return found;
-}
-
 /* NULL when there is none. */
 static json_t *detail(struct iii_hub *hub, const char *namespace, const char *id)
 {
@@ -159,7 +147,7 @@ static json_t *detail(struct iii_hub *hub, const char *namespace, const char *id
 
     if (strcmp(namespace, III_NAMESPACE) == 0)
         f = iii_function(id) ? iii_function(id) : function_find(id);
-    o = f ? row_json(f, true) : registered(hub, namespace, id);
+    o = f ? row_json(f, true) : iii_registry_function(hub->registry, namespace, id);
     if (o)
         put_bindings(hub, o, id);
     return o;
@@ -523,34 +511,35 @@ static json_t *nothing(struct asked *a)
 static const struct {
     const char *id;
     json_t *(*run)(struct asked *a);
+    bool later; /* it looks at all that there is */
 } functions[] = {
-    {"engine::functions::list", functions_list},
-    {"engine::functions::info", functions_info},
-    {"engine::workers::list", workers_list},
-    {"engine::workers::info", workers_info},
-    {"engine::workers::register", workers_register},
-    {"engine::triggers::list", triggers_list},
-    {"engine::triggers::info", triggers_info},
-    {"engine::registered-triggers::list", registered_list},
-    {"engine::registered-triggers::info", registered_info},
-    {"engine::register_trigger", register_trigger},
-    {"engine::unregister_trigger", unregister_trigger},
-    {"engine::channels::create", channels_create},
-    {"engine::queue::enqueue", enqueue},
-    {"engine::queue::list_topics", queue_list},
-    {"engine::queue::topic_stats", queue_stats},
-    {"engine::queue::dlq_topics", dead_queues},
-    {"engine::queue::dlq_messages", dead_letters},
-    {"iii::queue::redrive", redrive},
-    {"iii::queue::redrive_message", redrive_message},
-    {"iii::queue::discard_message", discard_message},
-    {"iii::durable::publish", publish},
-    {"publish", publish},
-    {"engine::log::trace", nothing},
-    {"engine::log::debug", nothing},
-    {"engine::log::info", nothing},
-    {"engine::log::warn", nothing},
-    {"engine::log::error", nothing},
+    {"engine::functions::list", functions_list, true},
+    {"engine::functions::info", functions_info, true},
+    {"engine::workers::list", workers_list, true},
+    {"engine::workers::info", workers_info, true},
+    {"engine::workers::register", workers_register, false},
+    {"engine::triggers::list", triggers_list, true},
+    {"engine::triggers::info", triggers_info, true},
+    {"engine::registered-triggers::list", registered_list, true},
+    {"engine::registered-triggers::info", registered_info, true},
+    {"engine::register_trigger", register_trigger, false},
+    {"engine::unregister_trigger", unregister_trigger, false},
+    {"engine::channels::create", channels_create, false},
+    {"engine::queue::enqueue", enqueue, false},
+    {"engine::queue::list_topics", queue_list, true},
+    {"engine::queue::topic_stats", queue_stats, true},
+    {"engine::queue::dlq_topics", dead_queues, true},
+    {"engine::queue::dlq_messages", dead_letters, true},
+    {"iii::queue::redrive", redrive, true},
+    {"iii::queue::redrive_message", redrive_message, true},
+    {"iii::queue::discard_message", discard_message, true},
+    {"iii::durable::publish", publish, false},
+    {"publish", publish, false},
+    {"engine::log::trace", nothing, false},
+    {"engine::log::debug", nothing, false},
+    {"engine::log::info", nothing, false},
+    {"engine::log::warn", nothing, false},
+    {"engine::log::error", nothing, false},
 };
 
 /* A token for some sandboxes only may say what it is and make channels; the rest tells of others.
@@ -575,22 +564,48 @@ bool iii_engine_has(const char *id)
     return str_starts(id, "engine::");
 }
 
+static void answer(struct iii_hub *hub, const struct iii_question *q, size_t i,
+                   iii_answered answered, void *arg)
+{
+    struct asked a = {.hub = hub, .q = q};
+    json_t *result = functions[i].run(&a);
+
+    answered(arg, result, a.error);
+    json_decref(result);
+    json_decref(a.error);
+}
+
+static size_t find(const char *id)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(functions) && strcmp(functions[i].id, id) != 0)
+        i++;
+    return i;
+}
+
+void iii_engine_answer(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
+                       void *arg)
+{
+    answer(hub, q, find(q->function_id), answered, arg);
+}
+
 bool iii_engine_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
                     void *arg)
 {
-    struct asked a = {.hub = hub, .q = q};
+    size_t i = find(q->function_id);
 
-    for (size_t i = 0; i < ARRAY_LEN(functions); i++) {
-        json_t *result;
+    if (i == ARRAY_LEN(functions))
+        return false;
+    if (!may(q)) {
+        json_t *error = iii_error("FORBIDDEN", "this token is for some sandboxes only");
 
-        if (strcmp(functions[i].id, q->function_id) != 0)
-            continue;
-        result = may(q) ? functions[i].run(&a)
-                        : refuse(&a, "FORBIDDEN", "this token is for some sandboxes only");
-        answered(arg, result, a.error);
-        json_decref(result);
-        json_decref(a.error);
-        return true;
+        answered(arg, NULL, error);
+        json_decref(error);
+    } else if (functions[i].later) {
+        iii_line_ask(hub->line, q, answered, arg);
+    } else {
+        answer(hub, q, i, answered, arg);
     }
-    return false;
+    return true;
 }

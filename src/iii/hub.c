@@ -17,6 +17,7 @@ struct iii_hub *iii_hub_new(const struct iii_config *config)
     iii_uuid_new(hub->worker_id);
     hub->runner = runner_new(THREADS_MAX);
     hub->rows = iii_rows_new();
+    hub->line = iii_line_new(hub, iii_engine_answer);
     hub->registry = iii_registry_new(hub);
     hub->channels = iii_channels_new(hub);
     hub->triggers = iii_triggers_new(hub);
@@ -43,6 +44,7 @@ void iii_hub_free(struct iii_hub *hub)
     iii_registry_free(hub->registry); /* whose bindings are the triggers' too */
     iii_triggers_free(hub->triggers);
     iii_channels_free(hub->channels);
+    iii_line_free(hub->line);
     iii_rows_free(hub->rows);
     runner_free(hub->runner);
     free(hub);

@@ -20,6 +20,7 @@
 #define III_FORWARDED_MAX 2048        /* the same, of what clients offer */
 #define III_CALLS_MAX     4096        /* the same, of all */
 #define III_FUNCTIONS_MAX 1024        /* that it has registered */
+#define III_FUNCTIONS_ALL 8192        /* the same, of all: lists of them must stay short */
 #define III_TRIGGERS_MAX  256
 #define III_NAME_MAX      256  /* bytes of an id, a name, a namespace */
 #define III_CHANNELS_MAX  1024 /* of all */
@@ -37,6 +38,7 @@ struct iii_hub {
     struct iii_channels *channels;
     struct iii_triggers *triggers;
     struct iii_rows *rows; /* that run */
+    struct iii_line *line; /* of questions about others */
     atomic_uint calls;     /* that wait for an answer of somebody's */
 };
 
@@ -108,6 +110,22 @@ bool iii_engine_has(const char *id);
 /* False when there is none of that id: then answered is not called. */
 bool iii_engine_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
                     void *arg);
+
+/* Those of them that take a while, when their turn has come. */
+void iii_engine_answer(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
+                       void *arg);
+
+/* ---- later.c: questions that are answered one after another ---- */
+
+typedef void (*iii_run)(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
+                        void *arg);
+
+struct iii_line *iii_line_new(struct iii_hub *hub, iii_run answer);
+/* After the runner has stopped. */
+void iii_line_free(struct iii_line *line);
+/* Copies what it needs: who asks, the function and data. */
+void iii_line_ask(struct iii_line *line, const struct iii_question *q, iii_answered answered,
+                  void *arg);
 
 /* ---- channels.c: streams of bytes with two ends ---- */
 

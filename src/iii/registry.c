@@ -107,6 +107,7 @@ static void offer_free(struct iii_registry *r, struct iii_offer *o)
     (void)tdelete(o, &r->offers, by_name);
     registry_give_bytes(r, o->owner, o->bytes);
     o->owner->functions--;
+    r->n_offers--;
     if (o->prev)
         o->prev->next = o->next;
     else
@@ -142,7 +143,8 @@ static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_
 {
     struct iii_offer *o;
 
-    if (peer->functions >= III_FUNCTIONS_MAX || !registry_take_bytes(r, peer, bytes))
+    if (peer->functions >= III_FUNCTIONS_MAX || r->n_offers >= III_FUNCTIONS_ALL ||
+        !registry_take_bytes(r, peer, bytes))
         return false;
     o = xcalloc(1, sizeof(*o));
     *o = (struct iii_offer){
@@ -163,6 +165,7 @@ static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_
         o->next->prev = o;
     peer->offers = o;
     peer->functions++;
+    r->n_offers++;
     return true;
 }
 
@@ -583,23 +586,39 @@ struct listing {
     bool whole;
 };
 
-static void list_offer(const void *node, VISIT visit, void *arg)
+static json_t *offer_json(const struct iii_offer *f, bool whole)
 {
-    const struct iii_offer *f = *(struct iii_offer *const *)node;
-    struct listing *l = arg;
-    json_t *o;
+    json_t *o = json_pack("{s:s, s:s, s:s}", "function_id", f->id, "namespace", f->namespace,
+                          "worker_name", owner_name(f->owner));
 
-    if (visit != postorder && visit != leaf)
-        return;
-    o = json_pack("{s:s, s:s, s:s}", "function_id", f->id, "namespace", f->namespace, "worker_name",
-                  owner_name(f->owner));
     json_put_text(o, "description", f->description);
     wire_put_member(o, "metadata", f->metadata);
-    if (l->whole) {
+    if (whole) {
         wire_put_member(o, "request_schema", f->request);
         wire_put_member(o, "response_schema", f->response);
     }
-    (void)json_array_append_new(l->list, o);
+    return o;
+}
+
+static void list_offer(const void *node, VISIT visit, void *arg)
+{
+    struct listing *l = arg;
+
+    if (visit == postorder || visit == leaf)
+        (void)json_array_append_new(l->list,
+                                    offer_json(*(struct iii_offer *const *)node, l->whole));
+}
+
+json_t *iii_registry_function(struct iii_registry *r, const char *namespace, const char *id)
+{
+    const struct iii_offer *f;
+    json_t *o;
+
+    (void)pthread_mutex_lock(&r->lock);
+    f = find_offer(r, namespace, id);
+    o = f ? offer_json(f, true) : NULL;
+    (void)pthread_mutex_unlock(&r->lock);
+    return o;
 }
 
 json_t *iii_registry_functions(struct iii_registry *r, bool whole)

@@ -61,6 +61,8 @@ void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const jso
 /* ---- for introspection: each gives an array of objects in the contract's shape ---- */
 
 json_t *iii_registry_functions(struct iii_registry *r, bool whole);
+/* One of them, whole; NULL when there is none. */
+json_t *iii_registry_function(struct iii_registry *r, const char *namespace, const char *id);
 json_t *iii_registry_workers(struct iii_registry *r, bool whole);
 json_t *iii_registry_types(struct iii_registry *r);
 json_t *iii_registry_bindings(struct iii_registry *r);

@@ -37,7 +37,7 @@ struct iii_registry {
     struct iii_forward *all_forwards;
     struct iii_type *types;
     struct iii_bound *bounds;
-    unsigned n_bounds;
+    unsigned n_offers, n_bounds;
     size_t bytes; /* of all that is registered */
 };
 
