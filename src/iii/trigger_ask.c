@@ -23,6 +23,7 @@ struct attempt {
     struct job *job;
     struct bound *bound; /* NULL of a call in a named queue */
     int64_t began_ns;    /* by which an answer that comes too late is told */
+    bool last;           /* it is not asked for again, and nothing of it is kept */
     enum stage stage;
 };
 
@@ -115,6 +116,7 @@ static struct attempt *begin_next(struct iii_triggers *t)
     a->began_ns = j->at_ns;
     a->stage = stage_of(j, l->consumer);
     j->attempts += !j->prepared;
+    a->last = j->attempts >= l->rules.attempts && !l->rules.buries;
     lane_arm(t, l);
     return a;
 }
@@ -128,9 +130,17 @@ static bool is_live(const struct iii_triggers *t, const struct attempt *a)
     return !*token || !t->hub->config.services || caller_token_live(t->hub->config.services, token);
 }
 
+/* A job that is not asked for again needs what it holds no longer: of one that tells of all
+ * functions that is much, and a function may take its time. */
+static void forget_data(struct job *j)
+{
+    free(j->data);
+    j->data = NULL;
+}
+
 static void ask(struct attempt *a)
 {
-    const struct job *j = a->job;
+    struct job *j = a->job;
     const struct bound *b = a->bound;
     json_t *data = a->stage == STAGE_LIST ? json_object() : json_loads(j->data, JOB_LOAD, NULL);
     json_t *metadata = j->metadata ? json_loads(j->metadata, JOB_LOAD, NULL) : NULL;
@@ -151,6 +161,8 @@ static void ask(struct attempt *a)
         q.namespace = NULL;
     else if (strlen(j->data) > SHORT_DATA)
         q.weight = strlen(j->data) + input_weight(j->data, strlen(j->data));
+    if (a->stage == STAGE_FUNCTION && a->last)
+        forget_data(j);
     if (is_live(a->t, a)) {
         iii_ask(a->t->hub, &q, on_answer, a);
     } else {
