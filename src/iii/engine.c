@@ -511,35 +511,36 @@ static json_t *nothing(struct asked *a)
 static const struct {
     const char *id;
     json_t *(*run)(struct asked *a);
+    enum scope scope;
     bool later; /* it looks at all that there is */
 } functions[] = {
-    {"engine::functions::list", functions_list, true},
-    {"engine::functions::info", functions_info, true},
-    {"engine::workers::list", workers_list, true},
-    {"engine::workers::info", workers_info, true},
-    {"engine::workers::register", workers_register, false},
-    {"engine::triggers::list", triggers_list, true},
-    {"engine::triggers::info", triggers_info, true},
-    {"engine::registered-triggers::list", registered_list, true},
-    {"engine::registered-triggers::info", registered_info, true},
-    {"engine::register_trigger", register_trigger, false},
-    {"engine::unregister_trigger", unregister_trigger, false},
-    {"engine::channels::create", channels_create, false},
-    {"engine::queue::enqueue", enqueue, false},
-    {"engine::queue::list_topics", queue_list, true},
-    {"engine::queue::topic_stats", queue_stats, true},
-    {"engine::queue::dlq_topics", dead_queues, true},
-    {"engine::queue::dlq_messages", dead_letters, true},
-    {"iii::queue::redrive", redrive, true},
-    {"iii::queue::redrive_message", redrive_message, true},
-    {"iii::queue::discard_message", discard_message, true},
-    {"iii::durable::publish", publish, false},
-    {"publish", publish, false},
-    {"engine::log::trace", nothing, false},
-    {"engine::log::debug", nothing, false},
-    {"engine::log::info", nothing, false},
-    {"engine::log::warn", nothing, false},
-    {"engine::log::error", nothing, false},
+    {"engine::functions::list", functions_list, SCOPE_READ, true},
+    {"engine::functions::info", functions_info, SCOPE_READ, true},
+    {"engine::workers::list", workers_list, SCOPE_READ, true},
+    {"engine::workers::info", workers_info, SCOPE_READ, true},
+    {"engine::workers::register", workers_register, SCOPE_NONE, false},
+    {"engine::triggers::list", triggers_list, SCOPE_READ, true},
+    {"engine::triggers::info", triggers_info, SCOPE_READ, true},
+    {"engine::registered-triggers::list", registered_list, SCOPE_READ, true},
+    {"engine::registered-triggers::info", registered_info, SCOPE_READ, true},
+    {"engine::register_trigger", register_trigger, SCOPE_WRITE, false},
+    {"engine::unregister_trigger", unregister_trigger, SCOPE_WRITE, false},
+    {"engine::channels::create", channels_create, SCOPE_NONE, false},
+    {"engine::queue::enqueue", enqueue, SCOPE_NONE, false},
+    {"engine::queue::list_topics", queue_list, SCOPE_READ, true},
+    {"engine::queue::topic_stats", queue_stats, SCOPE_READ, true},
+    {"engine::queue::dlq_topics", dead_queues, SCOPE_READ, true},
+    {"engine::queue::dlq_messages", dead_letters, SCOPE_READ, true},
+    {"iii::queue::redrive", redrive, SCOPE_WRITE, true},
+    {"iii::queue::redrive_message", redrive_message, SCOPE_WRITE, true},
+    {"iii::queue::discard_message", discard_message, SCOPE_WRITE, true},
+    {"iii::durable::publish", publish, SCOPE_EXEC, false},
+    {"publish", publish, SCOPE_EXEC, false},
+    {"engine::log::trace", nothing, SCOPE_NONE, false},
+    {"engine::log::debug", nothing, SCOPE_NONE, false},
+    {"engine::log::info", nothing, SCOPE_NONE, false},
+    {"engine::log::warn", nothing, SCOPE_NONE, false},
+    {"engine::log::error", nothing, SCOPE_NONE, false},
 };
 
 /* A token for some sandboxes only may say what it is and make channels; the rest tells of others.
@@ -594,12 +595,16 @@ bool iii_engine_ask(struct iii_hub *hub, const struct iii_question *q, iii_answe
                     void *arg)
 {
     size_t i = find(q->function_id);
+    json_t *error = NULL;
 
     if (i == ARRAY_LEN(functions))
         return false;
-    if (!may(q)) {
-        json_t *error = iii_error("FORBIDDEN", "this token is for some sandboxes only");
-
+    if (!may(q))
+        error = iii_error("FORBIDDEN", "this token is for some sandboxes only");
+    else if (functions[i].scope != SCOPE_NONE &&
+             !(q->asker->caller.scopes & 1u << functions[i].scope))
+        error = iii_error("FORBIDDEN", "this token lacks a scope that %s needs", q->function_id);
+    if (error) {
         answered(arg, NULL, error);
         json_decref(error);
     } else if (functions[i].later) {

@@ -10,6 +10,7 @@
 #include "functions/call.h"
 #include "functions/iii.h"
 #include "functions/pipe.h"
+#include "functions/reach.h"
 #include "iii/iii.h"
 #include "iii/runner.h"
 
@@ -91,6 +92,13 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
 /* One more call waits for its answer, until hub->calls is counted down: NULL; or why that cannot
  * be. */
 json_t *iii_call_begin(struct iii_hub *hub);
+
+/* May it call what others have registered, by whatever way? One that only reads may not, and one
+ * for some sandboxes only: the functions are called in the name of others. */
+static inline bool iii_may_call(const struct caller *caller)
+{
+    return (caller->scopes & 1u << SCOPE_EXEC) && !caller_is_restricted(caller);
+}
 
 json_t *iii_error(const char *code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -315,9 +315,7 @@ static char *invoke_text(const struct iii_question *q, const char *id)
 
 static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
 {
-    const struct caller *c = &q->asker->caller;
-
-    if (!(c->scopes & 1u << SCOPE_EXEC) || caller_is_restricted(c))
+    if (!iii_may_call(&q->asker->caller))
         return iii_error("FORBIDDEN", "this token may not call functions of other clients");
     if (q->peer && atomic_load(&q->peer->forwarded) >= III_FORWARDED_MAX)
         return iii_error("invocation_error",

@@ -187,7 +187,8 @@ static bool is_json_type(const char *type)
 /* The token that the caller has shown is the daemon's, and none of the function's business. */
 static bool is_secret(const char *name, const struct caller *caller)
 {
-    return strcasecmp(name, "authorization") == 0 &&
+    return (strcasecmp(name, "authorization") == 0 ||
+            strcasecmp(name, "sec-websocket-protocol") == 0) &&
            (caller->token_id[0] || strcmp(caller->name, "admin") == 0);
 }
 
@@ -565,7 +566,12 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
         b = find_route(hub->triggers, "GET", path, &allow);
     if (!b && allow.len == 0)
         return false;
-    if (!b) {
+    if (!iii_may_call(caller)) {
+        trigger_answer_error(&a, 403, "FORBIDDEN",
+                             "this token may not call functions of other clients", false);
+        answer_now(req, &a);
+        bound_unref(b);
+    } else if (!b) {
         refuse_method(req, &allow);
     } else if (check_caller(caller, &err) < 0 || check_answers(b, &err) < 0 ||
                take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {

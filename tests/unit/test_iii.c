@@ -222,6 +222,32 @@ static void answer(struct client *c, const json_t *invoke, const char *what)
     say(c, text);
 }
 
+/* ---- scopes ---- */
+
+TEST(a_token_that_only_reads_calls_nothing_and_one_without_read_sees_nothing)
+{
+    static const char *const lists[] = {"engine::functions::list", "engine::workers::list",
+                                        "engine::registered-triggers::list",
+                                        "engine::queue::list_topics", "engine::queue::dlq_topics"};
+    struct client c;
+
+    start();
+    caller.scopes = 1u << SCOPE_READ;
+    join(&c);
+    check_error(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "", "FORBIDDEN");
+    check_error(&c, "iii::queue::redrive", "{\"queue\":\"q\"}", "", "FORBIDDEN");
+    check_call(&c, "engine::queue::list_topics", "{}", "[]");
+    leave(&c);
+    caller.scopes = 1u << SCOPE_EXEC;
+    join(&c);
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        check_error(&c, lists[i], "{}", "", "FORBIDDEN");
+    check_call(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "null");
+    leave(&c);
+    caller.scopes = SCOPES_ALL;
+    finish();
+}
+
 /* ---- messages ---- */
 
 /* Texts of errors are cut, whatever is in them. */
