@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 
 #define LINE_MAX_BYTES 4096
+#define WARNINGS_MAX   50 /* of one kind, in a second */
+#define KINDS          64
 
 static enum log_level least_level = LOG_LEVEL_INFO;
 static int as_json;
@@ -79,6 +82,26 @@ static void write_line(const struct buf *b)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* What clients do wrong is warned of, and they can do it as often as they like. */
+static bool is_flood(const char *message, time_t second)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        time_t second;
+        unsigned lines;
+    } kinds[KINDS];
+    size_t i = str_hash(message) % KINDS;
+    bool flood;
+
+    (void)pthread_mutex_lock(&lock);
+    if (kinds[i].second != second)
+        kinds[i].lines = 0;
+    kinds[i].second = second;
+    flood = kinds[i].lines++ >= WARNINGS_MAX;
+    (void)pthread_mutex_unlock(&lock);
+    return flood;
+}
+
 void log_event(enum log_level level, const char *message, ...)
 {
     auto_buf struct buf b = {0};
@@ -94,6 +117,10 @@ void log_event(enum log_level level, const char *message, ...)
         return;
     buf_init(&b, LINE_MAX_BYTES - 2);
     (void)clock_gettime(CLOCK_REALTIME, &ts);
+    if (level == LOG_LEVEL_WARN && is_flood(message, ts.tv_sec)) {
+        atomic_fetch_add(&dropped, 1);
+        return;
+    }
     (void)gmtime_r(&ts.tv_sec, &tm);
     n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(when + n, sizeof(when) - n, ".%03ldZ", ts.tv_nsec / 1000000);

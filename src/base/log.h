@@ -6,7 +6,8 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERRO
 
 /* One line on stderr: time, level, message, then key=value pairs; as JSON objects when json is set.
  * A line is one write and never blocks the daemon for long: on a full pipe it is dropped and
- * counted, and the next line that gets through says how many were lost. Safe on any thread. */
+ * counted, and the next line that gets through says how many were lost; so are warnings of the same
+ * text past 50 a second. Safe on any thread. */
 void log_setup(enum log_level least, int json);
 
 /* Pairs of strings: log_info("sandbox created", "id", id, "image", image). NULL values are skipped.
