@@ -510,7 +510,7 @@ static int check_answers(const struct bound *b, struct err *err)
  * by a request either. */
 static int check_caller(const struct caller *caller, struct err *err)
 {
-    if ((caller->scopes & 1u << SCOPE_EXEC) && !caller_is_restricted(caller))
+    if (iii_may_call(caller))
         return 0;
     return err_code(err, ERR_FORBIDDEN, "scope_missing",
                     "this token may not call functions of other clients");
@@ -566,12 +566,7 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
         b = find_route(hub->triggers, "GET", path, &allow);
     if (!b && allow.len == 0)
         return false;
-    if (!iii_may_call(caller)) {
-        trigger_answer_error(&a, 403, "FORBIDDEN",
-                             "this token may not call functions of other clients", false);
-        answer_now(req, &a);
-        bound_unref(b);
-    } else if (!b) {
+    if (!b) {
         refuse_method(req, &allow);
     } else if (check_caller(caller, &err) < 0 || check_answers(b, &err) < 0 ||
                take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
