@@ -32,14 +32,19 @@ void webhook_test_landed(struct flight *f, struct delivery *ret)
 {
     struct webhook_test *t = f->test;
     struct delivery *d = &t->delivery;
-    uint64_t one = 1;
 
     flight_put(f, d);
     d->attempts = 1;
     d->state = d->status / 100 == 2 ? DELIVERY_DELIVERED : DELIVERY_FAILED;
     *ret = *d;
-    (void)write_all(t->fd, &one, sizeof(one));
-    webhook_test_unref(t);
+}
+
+void webhook_test_tell(struct flight *f)
+{
+    uint64_t one = 1;
+
+    (void)write_all(f->test->fd, &one, sizeof(one));
+    webhook_test_unref(f->test);
     f->test = NULL;
 }
 

@@ -118,6 +118,7 @@ void flight_put(const struct flight *f, struct delivery *d);
 
 /* What became of it: who waits is told. */
 void webhook_test_landed(struct flight *f, struct delivery *ret);
+void webhook_test_tell(struct flight *f); /* who waits for it; the flight has none any more */
 void webhook_test_unref(struct webhook_test *t);
 
 /* ---- webhook_run.c: the thread ---- */
