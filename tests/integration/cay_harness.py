@@ -687,7 +687,9 @@ class Ledger:
         out = collections.Counter()
         for daemon in Daemon.everyone:
             if daemon.running():
-                out.update(normal(os.path.basename(l)) for l in fd_links(daemon.pid))
+                names = [normal(os.path.basename(link)) for link in fd_links(daemon.pid)]
+                # The audit log is open a second time while it is synced.
+                out.update(name for i, name in enumerate(names) if not name.startswith("audit-") or name not in names[:i])
                 out[""] -= len(daemon.spares())  # each is held by its root
         return out
 

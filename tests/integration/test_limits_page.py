@@ -8,7 +8,7 @@ from cay_harness import CAY, REPO
 PAGE = (REPO / "docs/limits.md").read_text()
 
 # Numbers, but no limits.
-NO_LIMITS = {"CAY_REST_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_ALERT_INTERVAL", "CAY_METRICS_INTERVAL"}
+NO_LIMITS = {"CAY_REST_PORT", "CAY_WS_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_ALERT_INTERVAL", "CAY_METRICS_INTERVAL"}
 
 # The program's own: row, macro and the file that has it.
 OWN = [

@@ -5,13 +5,11 @@ import contextlib
 import json
 import os
 import socket
-import tempfile
-from pathlib import Path
 
 import pytest
 
 from cay_harness import cay, wait_until
-from cay_pypi import WEBSOCKETS, import_from, venv_with
+from cay_pypi import WEBSOCKETS, Offline, import_from, kept_venv
 from test_first_hour import Terminal
 from test_replace import replace
 
@@ -22,11 +20,13 @@ NOBODY = "term_" + "0" * 24
 @pytest.fixture(scope="module", autouse=True)
 def websockets():
     """The client of PyPI."""
-    with tempfile.TemporaryDirectory(prefix="cay-test-websockets-") as name:
-        undo = import_from(venv_with(Path(name), WEBSOCKETS))
-        import websockets.sync.client
-        yield websockets
-        undo()
+    try:
+        undo = import_from(kept_venv(WEBSOCKETS))  # which stays: tests of other files have what was imported from it
+    except Offline as why:
+        pytest.skip(str(why))
+    import websockets.sync.client
+    yield websockets
+    undo()
 
 
 class Viewer:
