@@ -10,11 +10,8 @@
 int iii_functions_each(int (*each)(const struct function *f, void *arg), void *arg)
 {
     static const struct function *const all[] = {
-        iii_sandbox_functions,
-        iii_exec_functions,
-        iii_run_functions,
-        iii_file_functions,
-        iii_grep_functions,
+        iii_sandbox_functions, iii_exec_functions, iii_run_functions,
+        iii_file_functions,    iii_grep_functions,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {

@@ -91,7 +91,7 @@ void iii_line_ask(struct iii_line *line, const struct iii_question *q, iii_answe
         .q = {.asker = iii_asker_ref(q->asker),
               .namespace = q->namespace ? xstrdup(q->namespace) : NULL,
               .function_id = xstrdup(q->function_id),
-              .data = json_incref(q->data),
+              .data = json_deep_copy(q->data),
               .weight = q->weight},
         .answered = answered,
         .arg = arg,
