@@ -80,7 +80,7 @@ struct bound {
     atomic_uint unanswered; /* of requests; also those that nobody waits for any more */
     unsigned events;        /* of sandboxes, by bit */
     char sandbox_id[ID_SIZE];
-    int64_t answered_ns; /* of those of sandboxes: when it last answered, or had nothing to */
+    int64_t answered_ns; /* when it last answered, or was asked what it had to answer first */
     unsigned missed;     /* that it was not told, since it did not answer */
     json_t *known;       /* ids, for an asker who reaches those with a label; or NULL */
 };

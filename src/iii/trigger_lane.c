@@ -349,7 +349,8 @@ void job_run(struct iii_triggers *t, struct job *j)
     /* No two attempts of a job begin at once. */
     j->at_ns = mono_ns() > j->at_ns ? mono_ns() : j->at_ns + 1;
     append(&t->running, &t->running_end, j);
-    j->lane->running++;
+    if (j->lane->running++ == 0 && j->lane->consumer)
+        j->lane->consumer->answered_ns = j->at_ns;
 }
 
 void lane_tell(struct iii_triggers *t, struct lane *l, json_t *data, int64_t at_ns)

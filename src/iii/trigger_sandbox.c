@@ -10,7 +10,7 @@
 #include "functions/function.h"
 #include "functions/input.h"
 #include "functions/reach.h"
-#include "iii/trigger_internal.h"
+#include "iii/lane_internal.h"
 
 /* What happens to sandboxes. One call of stream::events for all who want to know, in the daemon's
  * own name: who is told what is decided here, by what the maker of a binding reaches. The call is
@@ -207,20 +207,19 @@ static void tell(struct iii_triggers *t, struct bound *b, enum event event, cons
 {
     if (event == NONE || !(b->events & (1u << event)))
         return;
-    if (lane_pending(b->lane) == 0)
-        b->answered_ns = mono_ns();
     if (b->missed > 0)
         tell_missed(t, b);
     lane_tell(t, b->lane, payload(event, id, e), 0);
 }
 
-/* Others wait for it, and it does not answer: it is told no more of what it has not been told. */
+/* Others wait for it, and it was asked and does not answer: it is told no more of what it has not
+ * been told. One that we did not come to ask yet keeps all. */
 static void drop_stalled(struct iii_triggers *t)
 {
     int64_t since = mono_ns() - t->stall_ns;
 
     for (struct bound *b = t->all; b; b = b->next) {
-        if (b->kind != &sandbox_trigger || lane_pending(b->lane) == 0 || b->answered_ns > since)
+        if (b->kind != &sandbox_trigger || b->lane->running == 0 || b->answered_ns > since)
             continue;
         b->missed += lane_empty(t, b->lane);
         log_warn("a function does not answer and misses what happens to sandboxes", "trigger",
