@@ -90,31 +90,6 @@ static const char *word_of(const struct field *f)
     return "a value";
 }
 
-static bool is_of_type(const struct field *f, const json_t *v)
-{
-    switch (f->type) {
-    case FIELD_STRING:
-        return json_is_string(v);
-    case FIELD_INT:
-    case FIELD_NUMBER:
-        return json_is_number(v);
-    case FIELD_BOOL:
-        return json_is_boolean(v);
-    case FIELD_STRINGS:
-    case FIELD_ARRAY:
-        return json_is_array(v);
-    case FIELD_STRING_MAP:
-    case FIELD_OBJECT:
-        return json_is_object(v);
-    case FIELD_NETWORK:
-        return json_is_boolean(v) || json_is_string(v) || json_is_object(v);
-    case FIELD_COMMAND:
-    case FIELD_ANY:
-        break;
-    }
-    return true;
-}
-
 static int wrong_type(const json_t *v, const char *wanted, struct err *err)
 {
 #define WRONG(...) err_code(err, ERR_INVALID, "bad_payload", "invalid type: " __VA_ARGS__)
@@ -158,7 +133,7 @@ static int check_field(const struct field *f, const json_t *v, struct err *err)
         return err_code(err, ERR_INVALID, "bad_payload", "missing field `%s`", f->name);
     if (!v || (json_is_null(v) && (f->optional || f->preset)))
         return 0;
-    if (!is_of_type(f, v))
+    if (!field_has_type(f, v))
         return wrong_type(v, word_of(f), err);
     if (f->type == FIELD_INT && json_number_value(v) < f->min)
         return err_code(err, ERR_INVALID, "bad_payload",

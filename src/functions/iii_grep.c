@@ -15,26 +15,26 @@
 #define FIRST_MATCHES "10000"
 #define FIRST_LINE    "4096"
 
-struct answer {
+struct findings {
     const struct call *call;
     int64_t until_ns; /* files of a sandbox can be made so that it would take for ever */
     json_t *list;
     json_int_t replacements;
 };
 
-static struct answer answer_for(const struct call *call)
+static struct findings findings_for(const struct call *call)
 {
     int64_t ms = iii_settings_of(call)->exec_ms_max;
 
-    return (struct answer){.call = call,
-                           .until_ns = ms > 0 ? mono_ns() + ms * 1000000 : INT64_MAX,
-                           .list = json_array()};
+    return (struct findings){.call = call,
+                             .until_ns = ms > 0 ? mono_ns() + ms * 1000000 : INT64_MAX,
+                             .list = json_array()};
 }
 
 /* NULL = nothing yet, and the agent goes on; do we? */
 static int add_item(json_t *item, void *arg, struct err *err)
 {
-    struct answer *a = arg;
+    struct findings *a = arg;
 
     if (item) {
         a->replacements += json_integer_value(json_object_get(item, "replacements"));
@@ -73,7 +73,7 @@ static int grep(struct call *call, struct err *err)
                             .matches_max = (uint32_t)in_int(call, "max_matches"),
                             .line_max = (uint32_t)in_int(call, "max_line_bytes"),
                             .bytes_max = ANSWER_MAX};
-    struct answer a = answer_for(call);
+    struct findings a = findings_for(call);
     bool truncated;
 
     if (engine_file_grep(call->engine, in_id(call), &req, add_item, &a, &truncated, err) < 0) {
@@ -106,7 +106,7 @@ static int sed(struct call *call, struct err *err)
                            .replacement = in_str(call, "replacement"),
                            .literal = !in_bool(call, "regex"),
                            .first_only = in_bool(call, "first_only")};
-    struct answer a = answer_for(call);
+    struct findings a = findings_for(call);
 
     req.text.files = files;
     if (engine_file_sed(call->engine, in_id(call), &req, add_item, &a, err) < 0) {

@@ -190,20 +190,6 @@ static int add_bound(struct iii_registry *r, struct iii_bound *b, char **ret_tex
     return 0;
 }
 
-/* What is bound anew under the same id takes the place of what was. */
-static void drop_same(struct iii_registry *r, struct iii_peer *peer, const char *id)
-{
-    struct iii_bound *b;
-
-    (void)pthread_mutex_lock(&r->lock);
-    b = find_bound(r, peer, id);
-    if (b)
-        unlink_bound(r, b);
-    (void)pthread_mutex_unlock(&r->lock);
-    if (b)
-        end_bound(r, b);
-}
-
 static int bind_ours(struct iii_registry *r, const struct iii_bound *b, const json_t *m,
                      struct err *err)
 {
@@ -287,7 +273,7 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
         x = err_code(err, ERR_FORBIDDEN, "scope_missing", "this token may not bind triggers");
     drop_ended(r);
     if (x == 0 && peer)
-        drop_same(r, peer, id);
+        (void)iii_registry_unbind(r, peer, id); /* what is bound anew takes its place */
     if (x == 0)
         x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), m, err);
     if (x < 0 && peer)

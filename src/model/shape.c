@@ -241,8 +241,7 @@ static int check_value(const struct field *f, const char *name, json_t **v, enum
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
 
-/* What is in an array or a map is not looked at. */
-static bool has_type(const struct field *f, const json_t *v)
+bool field_has_type(const struct field *f, const json_t *v)
 {
     switch (f->type) {
     case FIELD_STRING:
@@ -291,7 +290,7 @@ static int check_field(const struct field *f, const char *name, json_t *object, 
     json_t *v = json_object_get(object, f->name);
     int r;
 
-    if (v && f->lenient && walk == TAKE && !has_type(f, v))
+    if (v && f->lenient && walk == TAKE && !field_has_type(f, v))
         ignore(f, name, object);
     v = json_incref(json_object_get(object, f->name));
     if (!v && f->preset && walk == TAKE)

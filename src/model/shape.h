@@ -58,6 +58,9 @@ int shape_check(const struct shape *shape, const json_t *value, struct err *err)
 /* NULL when there is none of that name. */
 const struct field *field_find(const struct field *fields, const char *name);
 
+/* What is in an array or a map is not looked at. */
+bool field_has_type(const struct field *f, const json_t *value);
+
 #define TAKE_ITEMS_MAX  4096 /* in one array or map of input */
 #define TAKE_STRING_MAX (1u << 20)
 
