@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "base/ended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@ struct pulls {
     pthread_cond_t idle;
     struct shared_pull *first; /* those that can be joined */
     unsigned running;          /* threads */
+    struct ended ended;        /* of them */
     bool stop;
 };
 
@@ -193,6 +195,7 @@ static void *pull_main(void *arg)
     struct shared_pull *p = arg;
     struct engine *e = p->engine;
     struct image *image = NULL;
+    struct ended before;
     struct err err = {0};
     int r = image_pull(e->images, &p->what, on_progress, p, &image, &err);
 
@@ -207,21 +210,18 @@ static void *pull_main(void *arg)
     pthread_mutex_lock(&e->pulls->lock);
     if (--e->pulls->running == 0)
         pthread_cond_broadcast(&e->pulls->idle);
+    before = ended_swap(&e->pulls->ended);
     pthread_mutex_unlock(&e->pulls->lock);
+    ended_join(before);
     return NULL;
 }
 
 static int start_thread(struct shared_pull *p, struct err *err)
 {
     struct engine *e = p->engine;
-    pthread_attr_t attr;
     pthread_t thread;
-    int r;
+    int r = pthread_create(&thread, NULL, pull_main, p);
 
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    r = pthread_create(&thread, &attr, pull_main, p);
-    (void)pthread_attr_destroy(&attr);
     if (r != 0)
         return err_sys(err, r, "start the thread of a pull");
     p->refs++;
@@ -451,9 +451,14 @@ void engine_drain(struct engine *e)
 
 void pulls_stop(struct engine *e)
 {
+    struct ended last;
+
     engine_drain(e);
     pthread_mutex_lock(&e->pulls->lock);
     while (e->pulls->running > 0)
         pthread_cond_wait(&e->pulls->idle, &e->pulls->lock);
+    last = e->pulls->ended;
+    e->pulls->ended = (struct ended){0};
     pthread_mutex_unlock(&e->pulls->lock);
+    ended_join(last);
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/ended.h"
 #include "http/answer.h"
 #include "http/server.h"
 
@@ -146,8 +147,9 @@ struct http_server {
     unsigned n_spares, spares_used;
     struct listener *listeners;
     unsigned conn_count, workers;
-    unsigned ticks;  /* while there are connections, for what is done at some of them only */
-    int64_t room_ns; /* when idle connections were last closed to make room */
+    struct ended ended; /* of the workers */
+    unsigned ticks;     /* while there are connections, for what is done at some of them only */
+    int64_t room_ns;    /* when idle connections were last closed to make room */
     bool ticking, started;
 };
 

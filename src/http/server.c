@@ -401,15 +401,24 @@ static void worker_free(struct worker *w)
     free(w);
 }
 
+/* With the lock held. It may be the last touch of the server: after the unlock that may be freed,
+ * once the thread has ended. */
+static struct ended leave(struct http_server *s)
+{
+    s->workers--;
+    (void)pthread_cond_broadcast(&s->changed);
+    return ended_swap(&s->ended);
+}
+
 /* May this worker, which had nothing to do, leave? */
-static bool leave_if_spare(struct http_server *s)
+static bool leave_if_spare(struct http_server *s, struct ended *ret)
 {
     bool spare;
 
     (void)pthread_mutex_lock(&s->lock);
     spare = s->workers > WORKERS_MIN && atomic_load(&s->waiting) > SPARES_MAX;
     if (spare) {
-        s->workers--;
+        *ret = leave(s);
         atomic_fetch_sub(&s->waiting, 1);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -417,8 +426,8 @@ static bool leave_if_spare(struct http_server *s)
 }
 
 /* epoll wakes the worker that came last, so under light load the same few work and the others
- * reach their time-out. Returns false when the worker has been counted out already. */
-static bool work(struct worker *w)
+ * reach their time-out. Returns false when the worker has left already, and who did before it. */
+static bool work(struct worker *w, struct ended *ret)
 {
     struct http_server *s = w->server;
 
@@ -427,7 +436,7 @@ static bool work(struct worker *w)
         struct watched *what;
         int n = epoll_wait(s->epoll_fd, &e, 1, WORKER_IDLE_MS);
 
-        if (n == 0 && leave_if_spare(s))
+        if (n == 0 && leave_if_spare(s, ret))
             return false;
         if (n <= 0)
             continue;
@@ -452,16 +461,16 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct http_server *s = w->server;
-    bool counted = work(w);
+    struct ended before;
+    bool stays = work(w, &before);
 
     worker_free(w);
-    if (counted) {
-        /* The last touch of the server: after the unlock it may be freed. */
+    if (stays) {
         (void)pthread_mutex_lock(&s->lock);
-        s->workers--;
-        (void)pthread_cond_broadcast(&s->changed);
+        before = leave(s);
         (void)pthread_mutex_unlock(&s->lock);
     }
+    ended_join(before);
     return NULL;
 }
 
@@ -477,7 +486,6 @@ static int start_worker(struct http_server *s)
     (void)sigfillset(&all);
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, WORKER_STACK);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)pthread_attr_setsigmask_np(&attr, &all); /* signals are the main thread's */
     /* Counted before it runs: otherwise a burst would start one for each request in it. */
     atomic_fetch_add(&s->waiting, 1);
@@ -628,6 +636,8 @@ static void stop(struct http_server *s, int drain_ms, const struct http_heir *he
     while (s->workers > 0)
         (void)pthread_cond_wait(&s->changed, &s->lock);
     (void)pthread_mutex_unlock(&s->lock);
+    ended_join(s->ended);
+    s->ended = (struct ended){0};
     /* Accepted by a worker just before the listeners were shut down. */
     while (s->conns)
         drop_or_give(s, s->conns, heir);

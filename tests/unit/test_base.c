@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/budget.h"
 #include "base/buf.h"
+#include "base/ended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -517,6 +519,54 @@ TEST(nobody_has_more_than_half_of_a_budget)
     budget_give_share(&b, "a", 50);
     CHECK(b.used == 0 && !b.shares);
     budget_done(&b);
+}
+
+static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ended last_ended;
+static unsigned n_ended;
+static atomic_uint cleaned;
+
+/* As libraries do behind a thread's function. */
+static void clean_late(void *arg)
+{
+    (void)arg;
+    usleep(2000);
+    cleaned++;
+}
+
+static void *end_as_one_of_many(void *key)
+{
+    struct ended before;
+
+    CHECK_INT(pthread_setspecific(*(pthread_key_t *)key, &cleaned), 0);
+    (void)pthread_mutex_lock(&ended_lock);
+    before = ended_swap(&last_ended);
+    n_ended++;
+    (void)pthread_mutex_unlock(&ended_lock);
+    ended_join(before);
+    return NULL;
+}
+
+TEST(who_waits_for_the_last_thread_has_waited_for_all)
+{
+    pthread_key_t key;
+    unsigned n;
+
+    ended_join(last_ended); /* of none */
+    CHECK_INT(pthread_key_create(&key, clean_late), 0);
+    for (int i = 0; i < 16; i++) {
+        pthread_t thread;
+
+        CHECK_INT(pthread_create(&thread, NULL, end_as_one_of_many, &key), 0);
+    }
+    do {
+        (void)sched_yield();
+        (void)pthread_mutex_lock(&ended_lock);
+        n = n_ended;
+        (void)pthread_mutex_unlock(&ended_lock);
+    } while (n < 16);
+    ended_join(last_ended);
+    CHECK_INT(cleaned, 16);
 }
 
 TAP_MAIN
