@@ -21,18 +21,22 @@
 #define INPUT_ROOM 8192         /* short messages that came in one piece with another */
 #define READ_MAX   (256u << 10) /* at once, of one that sends without end */
 #define PONGS_MAX  64           /* that wait to be sent while more is read */
+#define HEAD       5            /* bytes before each message in what came */
 #define FRAMES_MAX 1024         /* of a message; each costs more than the byte that it may hold */
 
 struct websocket {
     struct websocket_io io;
     wslay_event_context_ptr wslay;
-    struct buf in;  /* messages that came: u8 is text, u32 length, bytes */
+    struct buf in;  /* messages that came, and a part of one: u8 is text, u32 length, bytes */
     size_t at;      /* so much of it was taken */
+    size_t whole;   /* so much of it are messages that have come to their end */
+    bool control;   /* so is the frame that comes in */
     struct buf out; /* frames, until they are handed on together */
     bool gone;      /* nothing can be read or sent any more */
     size_t may_read;
     unsigned frames; /* of the message that comes in; 0 = none does */
     size_t coming;   /* bytes that it has said it would have, until now */
+    size_t message_max;
     bool (*room)(void *arg, size_t bytes);
     void *room_arg;
     int64_t ping_ns, ping_every_ns;
@@ -144,10 +148,20 @@ static int on_mask(wslay_event_context_ptr ctx, uint8_t *mask, size_t len, void 
     return 0;
 }
 
+/* What has begun is still handed to us, and is dropped. */
 static void refuse(wslay_event_context_ptr ctx, enum websocket_code code)
 {
     wslay_event_shutdown_read(ctx);
     (void)wslay_event_queue_close(ctx, (uint16_t)code, NULL, 0);
+}
+
+static void begin_message(struct websocket *ws, bool is_text)
+{
+    const char head[HEAD] = {is_text};
+
+    ws->coming = ws->frames = 0;
+    if (buf_add(&ws->in, head, sizeof(head)) < 0)
+        ws->gone = true; /* more than there can be */
 }
 
 static void on_frame(wslay_event_context_ptr ctx,
@@ -155,33 +169,46 @@ static void on_frame(wslay_event_context_ptr ctx,
 {
     struct websocket *ws = arg;
 
-    if (wslay_is_ctrl_frame(f->opcode))
+    ws->control = wslay_is_ctrl_frame(f->opcode);
+    if (ws->control)
         return;
     if (f->opcode != WSLAY_CONTINUATION_FRAME)
-        ws->coming = ws->frames = 0;
+        begin_message(ws, f->opcode == WSLAY_TEXT_FRAME);
     ws->frames++;
     ws->coming += f->payload_length;
     if (ws->frames > FRAMES_MAX)
         refuse(ctx, WEBSOCKET_POLICY);
-    else if (ws->room && ws->coming <= ws->in.max && !ws->room(ws->room_arg, ws->coming))
+    else if (ws->coming > ws->message_max)
+        refuse(ctx, WEBSOCKET_TOO_LONG);
+    else if (ws->room && !ws->room(ws->room_arg, ws->coming))
         refuse(ctx, WEBSOCKET_LATER);
+    else
+        (void)buf_room(&ws->in, f->payload_length); /* at once, and not piece by piece */
+}
+
+static void on_piece(wslay_event_context_ptr ctx,
+                     const struct wslay_event_on_frame_recv_chunk_arg *piece, void *arg)
+{
+    struct websocket *ws = arg;
+
+    if (!ws->control && wslay_event_get_read_enabled(ctx) &&
+        buf_add(&ws->in, piece->data, piece->data_length) < 0)
+        ws->gone = true;
 }
 
 static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
                        void *arg)
 {
     struct websocket *ws = arg;
-    uint32_t len = (uint32_t)m->msg_length;
-    char is_text = m->opcode == WSLAY_TEXT_FRAME;
+    uint32_t len;
 
-    (void)ctx;
     ws->pongs += m->opcode == WSLAY_PONG;
-    if (wslay_is_ctrl_frame(m->opcode))
+    if (wslay_is_ctrl_frame(m->opcode) || ws->gone || !wslay_event_get_read_enabled(ctx))
         return;
+    len = (uint32_t)(ws->in.len - ws->whole - HEAD);
+    memcpy(ws->in.data + ws->whole + 1, &len, sizeof(len));
+    ws->whole = ws->in.len;
     ws->frames = 0;
-    if (buf_add(&ws->in, &is_text, 1) < 0 || buf_add(&ws->in, &len, sizeof(len)) < 0 ||
-        buf_add(&ws->in, m->msg, len) < 0)
-        ws->gone = true; /* more than there can be */
 }
 
 static void flush(struct websocket *ws)
@@ -201,10 +228,12 @@ static struct websocket *new_socket(const struct websocket_io *io, size_t messag
                                                            .send_callback = on_write,
                                                            .genmask_callback = on_mask,
                                                            .on_frame_recv_start_callback = on_frame,
+                                                           .on_frame_recv_chunk_callback = on_piece,
                                                            .on_msg_recv_callback = on_message};
     struct websocket *ws = xcalloc(1, sizeof(*ws));
 
     ws->io = *io;
+    ws->message_max = message_max;
     websocket_set_pings(ws, PING_NS, PATIENCE);
     buf_init(&ws->in, message_max + INPUT_ROOM);
     buf_init(&ws->out, SIZE_MAX / 2); /* what one call sends, which is the sender's to bound */
@@ -212,6 +241,7 @@ static struct websocket *new_socket(const struct websocket_io *io, size_t messag
                 : wslay_event_context_server_init)(&ws->wslay, &callbacks, ws) != 0)
         abort(); /* out of memory */
     wslay_event_config_set_max_recv_msg_length(ws->wslay, message_max);
+    wslay_event_config_set_no_buffering(ws->wslay, 1); /* what comes is put together here */
     return ws;
 }
 
@@ -271,7 +301,7 @@ void websocket_set_room(struct websocket *ws, bool (*room)(void *arg, size_t byt
 
 bool websocket_has_message(const struct websocket *ws)
 {
-    return ws->at < ws->in.len;
+    return ws->at < ws->whole;
 }
 
 bool websocket_has_part(const struct websocket *ws)
@@ -291,26 +321,34 @@ size_t websocket_held(const struct websocket *ws)
 
 static void take(struct websocket *ws, struct websocket_message *ret)
 {
+    const char *head = ws->in.data + ws->at;
     uint32_t len;
 
-    memcpy(&len, ws->in.data + ws->at + 1, sizeof(len));
-    *ret = (struct websocket_message){
-        .is_text = ws->in.data[ws->at], .data = ws->in.data + ws->at + 1 + sizeof(len), .len = len};
-    ws->at += 1 + sizeof(len) + len;
+    memcpy(&len, head + 1, sizeof(len));
+    *ret = (struct websocket_message){.is_text = *head, .data = head + HEAD, .len = len};
+    ws->at += HEAD + len;
+}
+
+/* The memory of messages that were taken is used for those that come; one that is silent holds
+ * nothing. */
+static void receive(struct websocket *ws)
+{
+    buf_shift(&ws->in, ws->at);
+    ws->at = ws->whole = 0;
+    ws->may_read = READ_MAX;
+    if (wslay_event_recv(ws->wslay) != 0 && !ws->gone) {
+        wslay_event_shutdown_read(ws->wslay); /* what cannot even be a frame */
+        (void)wslay_event_queue_close(ws->wslay, WEBSOCKET_PROTOCOL, NULL, 0);
+    }
+    if (ws->in.len == 0)
+        buf_done(&ws->in);
+    flush(ws);
 }
 
 int websocket_next(struct websocket *ws, struct websocket_message *ret)
 {
-    if (!websocket_has_message(ws)) {
-        buf_done(&ws->in);
-        ws->at = 0;
-        ws->may_read = READ_MAX;
-        if (wslay_event_recv(ws->wslay) != 0 && !ws->gone) {
-            wslay_event_shutdown_read(ws->wslay); /* what cannot even be a frame */
-            (void)wslay_event_queue_close(ws->wslay, WEBSOCKET_PROTOCOL, NULL, 0);
-        }
-        flush(ws);
-    }
+    if (!websocket_has_message(ws))
+        receive(ws);
     if (websocket_has_message(ws)) {
         take(ws, ret);
         return 1;

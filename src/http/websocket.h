@@ -29,6 +29,7 @@ enum websocket_code {
     WEBSOCKET_NORMAL = 1000,
     WEBSOCKET_PROTOCOL = 1002,
     WEBSOCKET_POLICY = 1008,
+    WEBSOCKET_TOO_LONG = 1009,
     WEBSOCKET_FAILED = 1011,
     WEBSOCKET_RESTART = 1012, /* come back in a moment */
     WEBSOCKET_LATER = 1013,   /* there is no room for it now */
