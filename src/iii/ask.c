@@ -20,8 +20,10 @@ struct iii_asker *iii_asker_ref(struct iii_asker *a)
 
 void iii_asker_unref(struct iii_asker *a)
 {
-    if (a && atomic_fetch_sub(&a->refs, 1) == 1)
-        a->free(a);
+    if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
+        return;
+    iii_share_unref(a->share);
+    a->free(a);
 }
 
 static void asker_free(struct iii_asker *a)
@@ -29,8 +31,8 @@ static void asker_free(struct iii_asker *a)
     free(a);
 }
 
-struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
-                                const char *namespace)
+static struct iii_asker *asker_new(const struct caller *caller, struct rates *rates,
+                                   const char *namespace, struct iii_share *share)
 {
     struct iii_asker *a = xcalloc(1, sizeof(*a));
 
@@ -38,9 +40,21 @@ struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates
     a->caller = *caller;
     a->caller.face = "iii";
     a->rates = rates;
+    a->share = share;
     a->free = asker_free;
     (void)snprintf(a->namespace, sizeof(a->namespace), "%s", namespace ? namespace : III_NAMESPACE);
     return a;
+}
+
+struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
+                                const char *namespace)
+{
+    return asker_new(caller, rates, namespace, iii_share_new(caller));
+}
+
+struct iii_asker *iii_asker_for(const struct iii_asker *a)
+{
+    return asker_new(&a->caller, a->rates, a->namespace, iii_share_ref(a->share));
 }
 
 json_t *iii_error(const char *code, const char *fmt, ...)
@@ -65,13 +79,19 @@ json_t *iii_error(const char *code, const char *fmt, ...)
 
 /* ---- asking ---- */
 
-json_t *iii_call_begin(struct iii_hub *hub)
+json_t *iii_call_begin(struct iii_hub *hub, const struct iii_asker *asker)
 {
-    if (atomic_fetch_add(&hub->calls, 1) < III_CALLS_MAX)
+    if (iii_share_take_call(asker->share, &hub->calls, III_CALLS_MAX))
         return NULL;
-    atomic_fetch_sub(&hub->calls, 1);
     return iii_error("invocation_error",
-                     "as many calls as there may be wait for their answers; try again");
+                     "as many calls of this client wait for their answers as may, of the %d of "
+                     "all; try again when some have been answered",
+                     III_CALLS_MAX);
+}
+
+void iii_call_end(struct iii_hub *hub, const struct iii_asker *asker)
+{
+    iii_share_give_call(asker->share, &hub->calls);
 }
 
 static void ignore(void *arg, json_t *result, json_t *error)

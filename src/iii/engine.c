@@ -357,7 +357,7 @@ static json_t *register_trigger(struct asked *a)
     if (!json_is_object(a->q->data))
         return refuse(a, "INVALID_ARGUMENTS", "trigger_type and function_id are required");
     text = wire_text(a->q->data);
-    asker = iii_asker_new(&from->caller, from->rates, from->namespace);
+    asker = iii_asker_for(from);
     r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data, strlen(text), id, &err);
     iii_asker_unref(asker);
     if (r < 0)

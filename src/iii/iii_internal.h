@@ -13,13 +13,14 @@
 #include "functions/reach.h"
 #include "iii/iii.h"
 #include "iii/runner.h"
+#include "iii/share.h"
 
 /* ---- bounds: of one connection unless it says otherwise ---- */
 
 #define III_MESSAGE_MAX   (16u << 20) /* bytes of a message */
 #define III_IN_FLIGHT_MAX 256         /* calls that it waits for, of what we offer */
 #define III_FORWARDED_MAX 2048        /* the same, of what clients offer */
-#define III_CALLS_MAX     4096        /* the same, of all */
+#define III_CALLS_MAX     4096        /* the same, of all: see share.h */
 #define III_FUNCTIONS_MAX 1024        /* that it has registered */
 #define III_FUNCTIONS_ALL 8192        /* the same, of all: lists of them must stay short */
 #define III_TRIGGERS_MAX  256
@@ -59,7 +60,8 @@ struct iii_asker {
     struct rates *rates;       /* NULL = it is not limited */
     char worker_id[UUID_SIZE]; /* of its connection; "" = none: a trigger */
     char namespace[III_NAME_MAX + 1];
-    atomic_bool gone; /* nobody waits for its answers any more */
+    atomic_bool gone;        /* nobody waits for its answers any more */
+    struct iii_share *share; /* a reference; what it holds is taken from that */
     void (*free)(struct iii_asker *a);
 };
 
@@ -68,6 +70,8 @@ void iii_asker_unref(struct iii_asker *a);
 /* One that is no connection: what a trigger asks for, in the name of who made it. */
 struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
                                 const char *namespace);
+/* The same for one who asks already: what it does counts as his. */
+struct iii_asker *iii_asker_for(const struct iii_asker *a);
 
 struct iii_question {
     struct iii_asker *asker;
@@ -89,9 +93,9 @@ typedef void (*iii_answered)(void *arg, json_t *result, json_t *error);
  * row of the table. The answer may come before this returns. answered NULL = nobody wants it. */
 void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg);
 
-/* One more call waits for its answer, until hub->calls is counted down: NULL; or why that cannot
- * be. */
-json_t *iii_call_begin(struct iii_hub *hub);
+/* One more call of his waits for its answer, until iii_call_end(): NULL; or why that cannot be. */
+json_t *iii_call_begin(struct iii_hub *hub, const struct iii_asker *asker);
+void iii_call_end(struct iii_hub *hub, const struct iii_asker *asker);
 
 /* May it call what others have registered, by whatever way? One that only reads may not, and one
  * for some sandboxes only: the functions are called in the name of others. */
@@ -131,7 +135,7 @@ typedef void (*iii_run)(struct iii_hub *hub, const struct iii_question *q, iii_a
 struct iii_line *iii_line_new(struct iii_hub *hub, iii_run answer);
 /* After the runner has stopped. */
 void iii_line_free(struct iii_line *line);
-/* Copies what it needs: who asks, the function and data. */
+/* Copies what it needs: who asks, the function and data. Those who ask take turns. */
 void iii_line_ask(struct iii_line *line, const struct iii_question *q, iii_answered answered,
                   void *arg);
 

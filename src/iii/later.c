@@ -7,12 +7,14 @@
 
 /* What the hub is asked about others takes longer the more of them there are, and who asks is read
  * by the threads that serve everybody's requests. So such questions wait in a line of their own,
- * and one thread of the runner answers one at a time. */
+ * and one thread of the runner answers one at a time. Those who ask take turns: the n-th question
+ * of one is behind the n-th of each who asks too, however many he has. */
 
 struct later {
     struct iii_question q; /* with copies of its own */
     iii_answered answered;
     void *arg;
+    uint64_t turn;
     struct later *next;
 };
 
@@ -21,13 +23,15 @@ struct iii_line {
     struct iii_hub *hub;
     iii_run run;
     pthread_mutex_t lock;
-    struct later *first, **last;
-    bool busy; /* the work is the runner's */
+    struct later *first; /* by turn */
+    uint64_t turn;       /* whose it is */
+    bool busy;           /* the work is the runner's */
 };
 
 static void later_free(struct iii_hub *hub, struct later *l)
 {
     budget_give(hub->config.memory, l->q.weight);
+    iii_call_end(hub, l->q.asker);
     iii_asker_unref(l->q.asker);
     json_decref(l->q.data);
     free((char *)(uintptr_t)l->q.namespace);
@@ -42,10 +46,23 @@ static struct later *take_first(struct iii_line *line)
     (void)pthread_mutex_lock(&line->lock);
     l = line->first;
     line->first = l->next;
-    if (!line->first)
-        line->last = &line->first;
+    line->turn = l->turn;
     (void)pthread_mutex_unlock(&line->lock);
     return l;
+}
+
+/* Under the lock. */
+static void enter(struct iii_line *line, struct later *l)
+{
+    struct iii_share *s = l->q.asker->share;
+    struct later **at = &line->first;
+
+    l->turn = (s->turn > line->turn ? s->turn : line->turn) + 1;
+    s->turn = l->turn;
+    while (*at && (*at)->turn <= l->turn)
+        at = &(*at)->next;
+    l->next = *at;
+    *at = l;
 }
 
 static bool is_done(struct iii_line *line)
@@ -84,9 +101,16 @@ static void run(struct work *w)
 void iii_line_ask(struct iii_line *line, const struct iii_question *q, iii_answered answered,
                   void *arg)
 {
-    struct later *l = xcalloc(1, sizeof(*l));
+    json_t *error = iii_call_begin(line->hub, q->asker);
+    struct later *l;
     bool idle;
 
+    if (error) {
+        answered(arg, NULL, error);
+        json_decref(error);
+        return;
+    }
+    l = xcalloc(1, sizeof(*l));
     *l = (struct later){
         .q = {.asker = iii_asker_ref(q->asker),
               .namespace = q->namespace ? xstrdup(q->namespace) : NULL,
@@ -98,8 +122,7 @@ void iii_line_ask(struct iii_line *line, const struct iii_question *q, iii_answe
     };
     budget_add(line->hub->config.memory, q->weight);
     (void)pthread_mutex_lock(&line->lock);
-    *line->last = l;
-    line->last = &l->next;
+    enter(line, l);
     idle = !line->busy;
     line->busy = true;
     (void)pthread_mutex_unlock(&line->lock);
@@ -115,7 +138,6 @@ struct iii_line *iii_line_new(struct iii_hub *hub, iii_run answer)
     line->work.run = run;
     line->hub = hub;
     line->run = answer;
-    line->last = &line->first;
     return line;
 }
 

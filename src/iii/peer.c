@@ -55,6 +55,7 @@ static struct iii_peer *peer_new(struct iii_hub *hub, struct http_req *req,
     peer->asker.caller = *caller;
     peer->asker.caller.face = "iii";
     peer->asker.rates = rates;
+    peer->asker.share = iii_share_new(caller);
     peer->asker.free = peer_free;
     (void)snprintf(peer->asker.namespace, sizeof(peer->asker.namespace), "%s", III_NAMESPACE);
     iii_uuid_new(peer->asker.worker_id);
@@ -78,11 +79,11 @@ static bool reserve(struct iii_peer *peer, size_t len)
 
     if (peer->unsent + len > UNSENT_WORST)
         return false;
-    if (streams && !budget_take_share(streams, peer->asker.caller.name, len)) {
+    if (streams && !budget_take_share(streams, peer->asker.share->who, len)) {
         /* Others hold it all. One that takes what it is sent does not suffer for that. */
         if (peer->reserved + len > FREE_MESSAGE)
             return false;
-        budget_add_share(streams, peer->asker.caller.name, len);
+        budget_add_share(streams, peer->asker.share->who, len);
     }
     peer->reserved += len;
     return true;
@@ -91,7 +92,7 @@ static bool reserve(struct iii_peer *peer, size_t len)
 static void give_back(struct iii_peer *peer, size_t len)
 {
     if (peer->hub->config.streams && len)
-        budget_give_share(peer->hub->config.streams, peer->asker.caller.name, len);
+        budget_give_share(peer->hub->config.streams, peer->asker.share->who, len);
     peer->reserved -= len;
 }
 
@@ -283,6 +284,7 @@ static const char *why_over(struct iii_peer *peer, unsigned *ret_code)
 static void leave(struct iii_peer *peer)
 {
     atomic_store(&peer->asker.gone, true);
+    atomic_store(&peer->asker.share->gone, true);
     (void)pthread_mutex_lock(&peer->lock);
     peer->req = NULL;
     drop_unsent(peer);

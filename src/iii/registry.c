@@ -264,7 +264,7 @@ static void end_forward(struct iii_registry *r, struct iii_forward *f, json_t *r
     atomic_fetch_sub(&f->by->serving, 1);
     if (f->from)
         atomic_fetch_sub(&f->from->forwarded, 1);
-    atomic_fetch_sub(&r->hub->calls, 1);
+    iii_call_end(r->hub, f->asker);
     f->answered(f->arg, result, error);
     iii_asker_unref(&f->by->asker);
     iii_asker_unref(f->asker);
@@ -321,7 +321,7 @@ static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
         return iii_error("invocation_error",
                          "%d calls of this client wait for their answers; try again",
                          III_FORWARDED_MAX);
-    return iii_call_begin(r->hub);
+    return iii_call_begin(r->hub, q->asker);
 }
 
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,

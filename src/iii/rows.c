@@ -236,8 +236,8 @@ static void row_free(struct row *row)
     if (row->channel)
         row->channel->ops->close(row->channel);
     iii_channel_pipes_free(row->pipes);
-    budget_give(row->hub->config.memory, row->weight);
-    atomic_fetch_sub(&row->hub->calls, 1);
+    budget_give_share(row->hub->config.memory, row->asker->share->who, row->weight);
+    iii_call_end(row->hub, row->asker);
     iii_asker_unref(row->asker);
     json_decref(row->items);
     buf_done(&row->bytes);
@@ -416,6 +416,7 @@ static struct row *row_new(struct iii_hub *hub, const struct function *f,
     struct row *row = xcalloc(1, sizeof(*row));
 
     row->work.run = run;
+    row->work.share = q->asker->share->threads;
     row->sink.ops = &sink_ops;
     row->hub = hub;
     row->asker = iii_asker_ref(q->asker);
@@ -447,11 +448,38 @@ static struct row *row_new(struct iii_hub *hub, const struct function *f,
     return row;
 }
 
+/* What it holds of the memory is his. One whose only call it is has it whatever there is: its
+ * message has been taken, and is as long as one may be. */
+static bool take_memory(struct iii_hub *hub, const struct iii_question *q)
+{
+    const struct iii_share *s = q->asker->share;
+
+    if (q->weight == 0 || budget_take_share(hub->config.memory, s->who, q->weight))
+        return true;
+    if (atomic_load(&s->calls) > 1)
+        return false;
+    budget_add_share(hub->config.memory, s->who, q->weight);
+    return true;
+}
+
+/* NULL when it may be called. */
+static json_t *enter(struct iii_hub *hub, const struct iii_question *q)
+{
+    json_t *error = iii_call_begin(hub, q->asker);
+
+    if (error || take_memory(hub, q))
+        return error;
+    iii_call_end(hub, q->asker);
+    return iii_error("invocation_error",
+                     "calls of this client hold as much data as they may; try again when some have "
+                     "been answered");
+}
+
 void iii_row_ask(struct iii_hub *hub, const struct function *f, const struct iii_question *q,
                  iii_answered answered, void *arg)
 {
     struct iii_rows *rows = hub->rows;
-    json_t *error = iii_call_begin(hub);
+    json_t *error = enter(hub, q);
     struct row *row;
 
     if (error) {
@@ -462,7 +490,6 @@ void iii_row_ask(struct iii_hub *hub, const struct function *f, const struct iii
     row = row_new(hub, f, q);
     row->answered = answered;
     row->arg = arg;
-    budget_add(hub->config.memory, row->weight);
     (void)pthread_mutex_lock(&rows->lock);
     row->next = rows->all;
     if (row->next)

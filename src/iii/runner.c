@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -11,7 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
-/* Threads take work from a queue. One more thread, the watcher, has the descriptors of all that
+/* Threads take work from queues. One more thread, the watcher, has the descriptors of all that
  * waits in one epoll set, and alone takes work out of there: so what epoll has told of is still
  * there when it is looked at. Who wakes something that waits puts it on a list for the watcher. */
 
@@ -21,15 +22,24 @@
 
 enum work_state { WORK_IDLE, WORK_QUEUED, WORK_RUNS, WORK_WAITS, WORK_WOKEN };
 
+struct runner_share {
+    atomic_uint refs;
+    /* under the lock of the runner: */
+    struct work *first, **last; /* that are queued */
+    struct runner_share *next;
+    unsigned running;
+};
+
 struct runner {
     pthread_mutex_t lock;
-    pthread_cond_t queued;  /* for threads without work */
-    pthread_cond_t settled; /* a thread has left */
-    struct work *first, **last;
-    struct work *waiting; /* also those that are woken */
-    struct work *woken;   /* by their next_woken */
-    unsigned waits;       /* how many are queued */
-    unsigned threads, threads_max, idle;
+    pthread_cond_t queued;                   /* for threads without work */
+    pthread_cond_t settled;                  /* a thread has left */
+    struct runner_share own;                 /* of the daemon's work, which is short */
+    struct runner_share *turns, **turns_end; /* those who have work that is queued */
+    struct work *waiting;                    /* also those that are woken */
+    struct work *woken;                      /* by their next_woken */
+    unsigned threads, threads_max, idle, busy;
+    bool called; /* a thread without work, or a new one, is about to look for some */
     bool stops, watches;
     pthread_t watcher;
     int epoll_fd, wake_fd;
@@ -39,47 +49,102 @@ struct runner {
 
 static void *take_work(void *arg);
 
-static void add_thread(struct runner *r)
+static bool may_run(const struct runner *r, const struct runner_share *s)
+{
+    return r->stops || s == &r->own || s->running < r->threads_max - r->busy;
+}
+
+/* Those that may not have a thread each: so there are fewer of them than threads. */
+static struct runner_share **next_turn(struct runner *r)
+{
+    struct runner_share **at = &r->turns;
+
+    while (*at && !may_run(r, *at))
+        at = &(*at)->next;
+    return at;
+}
+
+static void add_turn(struct runner *r, struct runner_share *s)
+{
+    s->next = NULL;
+    *r->turns_end = s;
+    r->turns_end = &s->next;
+}
+
+static bool add_thread(struct runner *r)
 {
     pthread_attr_t how;
     pthread_t thread;
+    bool made;
 
     (void)pthread_attr_init(&how);
     (void)pthread_attr_setstacksize(&how, STACK_BYTES);
     (void)pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &how, take_work, r) == 0)
-        r->threads++; /* else those that are there do it all */
+    made = pthread_create(&thread, &how, take_work, r) == 0;
+    r->threads += made; /* else those that are there do it all */
     (void)pthread_attr_destroy(&how);
+    return made;
+}
+
+/* Has a thread look for work, if there is some. One is on its way at a time: what it leaves, the
+ * next is called for. */
+static void call_thread(struct runner *r)
+{
+    if (r->called || !*next_turn(r))
+        return;
+    if (r->idle > 0) {
+        r->called = true;
+        (void)pthread_cond_signal(&r->queued);
+    } else if (r->threads < r->threads_max) {
+        r->called = add_thread(r);
+    }
 }
 
 static void put(struct runner *r, struct work *w)
 {
+    struct runner_share *s = w->share ? w->share : &r->own;
+
     w->state = WORK_QUEUED;
     w->again = false;
     w->next = NULL;
-    *r->last = w;
-    r->last = &w->next;
-    r->waits++;
-    /* One that was signalled is idle until it has woken, and takes one only. */
-    if (r->waits > r->idle && r->threads < r->threads_max)
-        add_thread(r);
-    else
-        (void)pthread_cond_signal(&r->queued);
+    if (!s->first)
+        add_turn(r, s);
+    *s->last = w;
+    s->last = &w->next;
+    call_thread(r);
 }
 
-static struct work *take(struct runner *r)
+/* Whose it is has a reference until ended(). */
+static struct work *take(struct runner *r, struct runner_share **ret)
 {
-    struct work *w = r->first;
+    struct runner_share **at = next_turn(r), *s = *at;
+    struct work *w;
 
-    if (!w)
+    if (!s)
         return NULL;
-    r->first = w->next;
-    if (!r->first)
-        r->last = &r->first;
-    r->waits--;
+    *at = s->next;
+    if (!*at)
+        r->turns_end = at;
+    w = s->first;
+    s->first = w->next;
+    if (s->first)
+        add_turn(r, s); /* behind the others */
+    else
+        s->last = &s->first;
+    atomic_fetch_add(&s->refs, 1);
+    s->running++;
+    r->busy++;
     w->next = NULL;
     w->state = WORK_RUNS;
+    *ret = s;
     return w;
+}
+
+static void ended(struct runner *r, struct runner_share *s)
+{
+    s->running--;
+    r->busy--;
+    runner_share_unref(s);
 }
 
 /* ---- threads ---- */
@@ -93,10 +158,12 @@ static bool wait_for_work(struct runner *r)
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LEISURE_S;
     r->idle++;
-    while (!r->first && !r->stops && late == 0)
+    while (!*next_turn(r) && !r->stops && late == 0) {
         late = pthread_cond_timedwait(&r->queued, &r->lock, &until);
+        r->called = false; /* for whomever it was: this one looks */
+    }
     r->idle--;
-    return r->first;
+    return *next_turn(r);
 }
 
 static void *take_work(void *arg)
@@ -104,13 +171,17 @@ static void *take_work(void *arg)
     struct runner *r = arg;
 
     (void)pthread_mutex_lock(&r->lock);
+    r->called = false;
     do {
+        struct runner_share *s;
         struct work *w;
 
-        while ((w = take(r))) {
+        while ((w = take(r, &s))) {
+            call_thread(r);
             (void)pthread_mutex_unlock(&r->lock);
             w->run(w); /* which may have freed it */
             (void)pthread_mutex_lock(&r->lock);
+            ended(r, s);
         }
     } while (wait_for_work(r));
     r->threads--;
@@ -271,6 +342,28 @@ static void *watch_all(void *arg)
     return NULL;
 }
 
+/* ---- shares ---- */
+
+static void share_init(struct runner_share *s)
+{
+    atomic_init(&s->refs, 1);
+    s->last = &s->first;
+}
+
+struct runner_share *runner_share_new(void)
+{
+    struct runner_share *s = xcalloc(1, sizeof(*s));
+
+    share_init(s);
+    return s;
+}
+
+void runner_share_unref(struct runner_share *s)
+{
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1)
+        free(s);
+}
+
 /* ---- life ---- */
 
 struct runner *runner_new(unsigned threads_max)
@@ -280,7 +373,8 @@ struct runner *runner_new(unsigned threads_max)
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->queued, NULL);
     (void)pthread_cond_init(&r->settled, NULL);
-    r->last = &r->first;
+    share_init(&r->own);
+    r->turns_end = &r->turns;
     r->threads_max = threads_max;
     r->epoll_fd = r->wake_fd = -1;
     return r;
@@ -313,9 +407,9 @@ void runner_stop(struct runner *r)
     r->watches = false;
     (void)pthread_mutex_lock(&r->lock);
     (void)pthread_cond_broadcast(&r->queued);
-    while (r->threads > 0 || r->first) {
+    while (r->threads > 0 || r->turns) {
         if (r->threads == 0)
-            add_thread(r);
+            (void)add_thread(r);
         (void)pthread_cond_wait(&r->settled, &r->lock);
     }
     (void)pthread_mutex_unlock(&r->lock);

@@ -6,9 +6,14 @@
 struct err;
 
 /* Threads for calls that may block, and a place where those wait that do not. A piece of work runs
- * on one thread at a time. */
+ * on one thread at a time.
+ *
+ * Whose work it is has a queue of his own, and they take turns. Nobody has another thread while he
+ * has as many as are free: alone he has half of them, two have a third each, and who comes next
+ * finds one. What he wants beyond that waits for his own to end, and not for others'. */
 
 struct runner;
+struct runner_share;
 struct work;
 
 typedef void (*work_fn)(struct work *w);
@@ -16,6 +21,7 @@ typedef void (*work_fn)(struct work *w);
 /* Part of what it is the work of. */
 struct work {
     work_fn run;
+    struct runner_share *share; /* whose it is, while it is the runner's; NULL = the daemon's own */
     /* the runner's: */
     struct work *next, *prev, *next_woken;
     int state;
@@ -23,6 +29,10 @@ struct work {
     int fd;
     int64_t until_ns;
 };
+
+struct runner_share *runner_share_new(void);
+/* Of the last reference when no work is queued. */
+void runner_share_unref(struct runner_share *s);
 
 /* At most so many threads; they come when they are needed and leave again. */
 struct runner *runner_new(unsigned threads_max);

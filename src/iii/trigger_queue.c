@@ -44,7 +44,7 @@ static struct job *call_of(const struct iii_question *q)
     j->baggage = copy(q->baggage);
     j->who = xstrdup(q->asker->caller.name);
     /* Its connection may go before its turn comes. */
-    j->asker = iii_asker_new(&q->asker->caller, q->asker->rates, q->asker->namespace);
+    j->asker = iii_asker_for(q->asker);
     j->bytes = JOB_BYTES + sizeof(*j->asker) + size_of(j->data) + size_of(j->metadata) +
                size_of(j->function_id) + size_of(j->namespace) + size_of(j->traceparent) +
                size_of(j->baggage);

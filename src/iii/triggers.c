@@ -286,7 +286,7 @@ static struct bound *bound_new(const struct iii_binding *from, const struct trig
     b->namespace = xstrdup(from->namespace ? from->namespace : III_NAMESPACE);
     b->metadata = from->metadata ? json_deep_copy(from->metadata) : NULL;
     b->asker = iii_asker_ref(from->asker);
-    b->speaker = iii_asker_new(&b->asker->caller, b->asker->rates, b->asker->namespace);
+    b->speaker = iii_asker_for(b->asker);
     b->due_s = -1;
     return b;
 }

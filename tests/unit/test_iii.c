@@ -856,6 +856,302 @@ TEST(what_is_quick_does_not_wait_for_what_is_slow)
     }
 }
 
+static void begin_jobs(struct runner *r, struct runner_share *s, struct job *jobs, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        jobs[i].work.share = s;
+        runner_add(r, &jobs[i].work);
+    }
+}
+
+/* Each has begun and says so by itself; none is done before the others may be. */
+struct busy {
+    struct work work;
+    atomic_uint *begun;
+    const atomic_bool *until;
+    atomic_uint *ended;
+};
+
+static void be_busy(struct work *w)
+{
+    struct busy *b = (struct busy *)w;
+
+    atomic_fetch_add(b->begun, 1);
+    while (!atomic_load(b->until))
+        (void)usleep(1000);
+    atomic_fetch_add(b->ended, 1);
+}
+
+#define AWAIT(cond)                                                                                \
+    while (!(cond))                                                                                \
+    (void)usleep(1000)
+
+TEST(who_has_much_to_do_leaves_threads_to_others)
+{
+    enum { THREADS = 12, MANY = 40 };
+    struct runner_share *a = runner_share_new(), *b = runner_share_new(), *c = runner_share_new();
+    atomic_uint begun_a = 0, begun_b = 0, ended = 0;
+    struct runner *r = runner_new(THREADS);
+    struct job quick[3] = {
+        {.work = {.run = do_job}}, {.work = {.run = do_job}}, {.work = {.run = do_job}}};
+    struct busy of_a[MANY], of_b[MANY];
+    atomic_bool over = false;
+    struct err err = {0};
+
+    CHECK_INT(runner_start(r, &err), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        of_a[i] = (struct busy){{.run = be_busy, .share = a}, &begun_a, &over, &ended};
+        of_b[i] = (struct busy){{.run = be_busy, .share = b}, &begun_b, &over, &ended};
+        runner_add(r, &of_a[i].work);
+    }
+    AWAIT(atomic_load(&begun_a) == THREADS / 2);
+    for (unsigned i = 0; i < MANY; i++)
+        runner_add(r, &of_b[i].work);
+    AWAIT(atomic_load(&begun_b) == THREADS / 4);
+    begin_jobs(r, c, quick, 3);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(is_done(&quick[i]));
+    CHECK_INT(atomic_load(&begun_a), THREADS / 2);
+    CHECK_INT(atomic_load(&begun_b), THREADS / 4);
+    atomic_store(&over, true);
+    AWAIT(atomic_load(&ended) == 2 * MANY);
+    runner_stop(r);
+    runner_free(r);
+    runner_share_unref(a);
+    runner_share_unref(b);
+    runner_share_unref(c);
+}
+
+/* ---- in which order ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    char names[64];
+} order = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note(char name)
+{
+    (void)pthread_mutex_lock(&order.lock);
+    order.names[strlen(order.names)] = name;
+    (void)pthread_mutex_unlock(&order.lock);
+}
+
+static bool noted(size_t n)
+{
+    bool all;
+
+    (void)pthread_mutex_lock(&order.lock);
+    all = strlen(order.names) == n;
+    (void)pthread_mutex_unlock(&order.lock);
+    return all;
+}
+
+struct named {
+    struct work work;
+    char name;
+};
+
+static void note_work(struct work *w)
+{
+    note(((struct named *)w)->name);
+}
+
+TEST(those_who_have_work_take_turns)
+{
+    struct runner_share *a = runner_share_new(), *b = runner_share_new();
+    struct named all[] = {
+        {{.run = note_work, .share = a}, 'a'}, {{.run = note_work, .share = a}, 'a'},
+        {{.run = note_work, .share = a}, 'a'}, {{.run = note_work, .share = b}, 'b'},
+        {{.run = note_work, .share = b}, 'b'}, {{.run = note_work}, 'd'}};
+    atomic_uint begun = 0, ended = 0;
+    atomic_bool over = false;
+    struct busy first = {{.run = be_busy, .share = a}, &begun, &over, &ended};
+    struct runner *r = runner_new(1);
+    struct err err = {0};
+
+    CHECK_INT(runner_start(r, &err), 0);
+    runner_add(r, &first.work);
+    AWAIT(atomic_load(&begun) == 1);
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        runner_add(r, &all[i].work);
+    atomic_store(&over, true);
+    AWAIT(noted(ARRAY_LEN(all)));
+    CHECK_STR(order.names, "abdaba");
+    runner_stop(r);
+    runner_free(r);
+    runner_share_unref(a);
+    runner_share_unref(b);
+}
+
+static atomic_bool line_goes_on;
+static atomic_uint line_begun;
+
+static void note_question(struct iii_hub *h, const struct iii_question *q, iii_answered answered,
+                          void *arg)
+{
+    (void)h;
+    (void)answered;
+    (void)arg;
+    atomic_fetch_add(&line_begun, 1);
+    while (!atomic_load(&line_goes_on))
+        (void)usleep(1000);
+    note(*q->function_id);
+}
+
+TEST(who_asks_much_about_others_waits_for_himself)
+{
+    struct iii_asker *a = iii_asker_new(&caller, NULL, NULL), *too = iii_asker_for(a);
+    struct iii_asker *b = iii_asker_new(&caller, NULL, NULL);
+    struct iii_question of_a = {.asker = a, .function_id = "a"};
+    struct iii_question of_too = {.asker = too, .function_id = "a"};
+    struct iii_question of_b = {.asker = b, .function_id = "b"};
+    struct iii_line *line;
+
+    start();
+    line = iii_line_new(hub, note_question);
+    iii_line_ask(line, &of_a, NULL, NULL);
+    AWAIT(atomic_load(&line_begun) == 1);
+    for (unsigned i = 0; i < 2; i++) {
+        iii_line_ask(line, &of_a, NULL, NULL);
+        iii_line_ask(line, &of_too, NULL, NULL); /* a trigger of the same connection */
+    }
+    iii_line_ask(line, &of_b, NULL, NULL);
+    iii_line_ask(line, &of_b, NULL, NULL);
+    CHECK_INT(atomic_load(&hub->calls), 7);
+    atomic_store(&line_goes_on, true);
+    AWAIT(noted(7));
+    CHECK_STR(order.names, "aababaa");
+    AWAIT(atomic_load(&hub->calls) == 0);
+    iii_asker_unref(a);
+    iii_asker_unref(too);
+    iii_asker_unref(b);
+    finish();
+    iii_line_free(line);
+}
+
+/* ---- shares ---- */
+
+TEST(who_has_no_token_of_its_own_is_one_by_its_connection)
+{
+    struct caller token = {.name = "tok_1", .token_id = "tok_1"};
+    struct iii_share *a = iii_share_new(&caller), *b = iii_share_new(&caller);
+    struct iii_share *c = iii_share_new(&token), *d = iii_share_new(&token);
+
+    CHECK(strcmp(a->who, b->who) != 0);
+    CHECK_STR(c->who, "tok_1");
+    CHECK_STR(d->who, "tok_1");
+    iii_share_unref(a);
+    iii_share_unref(b);
+    iii_share_unref(c);
+    iii_share_unref(d);
+}
+
+#define LEFT 10 /* calls that others have not taken */
+
+static void take_most_calls(void)
+{
+    atomic_store(&hub->calls, III_CALLS_MAX - LEFT);
+}
+
+static void ask_void(struct client *c, const char *function, const char *action)
+{
+    auto_free char *text = xasprintf("{\"type\":\"invokefunction\",\"function_id\":\"%s\","
+                                     "\"data\":{},\"action\":%s}",
+                                     function, action);
+
+    say(c, text);
+}
+
+/* A worker that answers nothing. */
+static void start_with_worker(struct client *w)
+{
+    start();
+    join(w);
+    introduce(w, "w");
+    offer(w, "f::x");
+    settle(w);
+}
+
+static void hear_calls(struct client *w, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        json_decref(hear_type(w, "invokefunction"));
+}
+
+/* Others of the same name: none has a token. */
+static void check_that_some_are_left(struct client *w, struct client *greedy)
+{
+    struct client other;
+
+    check_error(greedy, "f::x", "{}", "", "invocation_error");
+    check_error(greedy, "cmd::run", "{}", "", "invocation_error");
+    check_error(greedy, "engine::functions::list", "{}", "", "invocation_error");
+    join(&other);
+    ask_with(&other, CALL_ID, "f::x", "{}", "");
+    hear_calls(w, 1);
+    check_error(&other, "cmd::run", "{}", "", "invalid");
+    leave(&other);
+}
+
+TEST(calls_that_nobody_answers_leave_some_to_others)
+{
+    struct client a, w;
+
+    start_with_worker(&w);
+    join(&a);
+    take_most_calls();
+    for (unsigned i = 0; i < LEFT / 2; i++)
+        ask_void(&a, "f::x", i % 2 ? "{\"type\":\"void\"}" : "null");
+    hear_calls(&w, LEFT / 2);
+    check_that_some_are_left(&w, &a);
+    leave(&a);
+    leave(&w);
+    finish();
+}
+
+TEST(calls_of_a_queue_are_of_who_put_them_there)
+{
+    struct client a, w;
+
+    start_with_worker(&w);
+    join(&a);
+    take_most_calls();
+    for (unsigned i = 0; i < LEFT; i++)
+        ask_void(&a, "f::x", "{\"type\":\"enqueue\",\"queue\":\"q\"}");
+    hear_calls(&w, LEFT / 2);
+    check_that_some_are_left(&w, &a);
+    leave(&a);
+    leave(&w);
+    finish();
+}
+
+TEST(calls_of_triggers_are_of_who_bound_them)
+{
+    struct client a, w, other;
+
+    start_with_worker(&w);
+    join(&a);
+    introduce(&a, "a");
+    join(&other);
+    for (unsigned i = 0; i < LEFT; i++) {
+        auto_free char *text =
+            xasprintf("{\"type\":\"registertrigger\",\"id\":\"t%u\",\"trigger_type\":\"subscribe\","
+                      "\"function_id\":\"f::x\",\"config\":{\"topic\":\"news\"}}",
+                      i);
+
+        say(&a, text);
+    }
+    settle(&a);
+    take_most_calls();
+    check_call(&other, "publish", "{\"topic\":\"news\",\"data\":1}", "null");
+    hear_calls(&w, LEFT / 2);
+    check_that_some_are_left(&w, &a);
+    leave(&other);
+    leave(&a);
+    leave(&w);
+    finish();
+}
+
 /* A row is a call as any other. */
 TEST(calls_have_a_bound_of_all)
 {
@@ -978,18 +1274,19 @@ static struct pipe *deaf_open(struct pipes *all, const json_t *ref, bool writes,
     return &p;
 }
 
+static const struct field no_fields[] = {{0}};
+static const struct function chatter = {"test::chatter",
+                                        "POST",
+                                        "/chatter",
+                                        no_fields,
+                                        chatter_run,
+                                        .scope = SCOPE_READ,
+                                        .reach = REACH_ALL,
+                                        .flags = FUNCTION_WAITS,
+                                        .answer = ANSWER_EVENTS};
+
 TEST(nothing_piles_up_for_a_channel_that_is_not_read)
 {
-    static const struct field no_fields[] = {{0}};
-    static const struct function chatter = {"test::chatter",
-                                            "POST",
-                                            "/chatter",
-                                            no_fields,
-                                            chatter_run,
-                                            .scope = SCOPE_READ,
-                                            .reach = REACH_ALL,
-                                            .flags = FUNCTION_WAITS,
-                                            .answer = ANSWER_EVENTS};
     static const struct pipes_ops ops = {.open = deaf_open};
     struct pipes pipes = {&ops};
     struct iii_asker *asker = iii_asker_new(&caller, NULL, NULL);
@@ -1012,6 +1309,48 @@ TEST(nothing_piles_up_for_a_channel_that_is_not_read)
     iii_asker_unref(asker);
     json_decref(data);
     finish();
+}
+
+/* Calls that hold what they were sent, and go on for as long as their caller stays. */
+TEST(calls_of_one_client_do_not_hold_all_memory)
+{
+    static const struct pipes_ops ops = {.open = deaf_open};
+    struct pipes pipes = {&ops};
+    struct iii_asker *a = iii_asker_new(&caller, NULL, NULL),
+                     *b = iii_asker_new(&caller, NULL, NULL);
+    json_t *data = json_pack("{s:{}}", "channel");
+    struct iii_question q = {.asker = a,
+                             .data = data,
+                             .pipes = &pipes,
+                             .weight = 300u << 10,
+                             .function_id = "test::chatter"};
+    struct told first = TOLD_NOTHING, second = TOLD_NOTHING, third = TOLD_NOTHING;
+    struct budget room;
+
+    budget_init(&room, 1u << 20);
+    memory = &room;
+    start();
+    iii_row_ask(hub, &chatter, &q, on_told, &first);
+    iii_row_ask(hub, &chatter, &q, on_told, &second);
+    await_told(&second);
+    CHECK_STR(second.code, "invocation_error");
+    q.asker = b;
+    q.weight = 2u << 20; /* alone it may, whatever there is */
+    iii_row_ask(hub, &chatter, &q, on_told, &third);
+    CHECK_INT(atomic_load(&hub->calls), 2);
+    atomic_store(&a->gone, true);
+    atomic_store(&b->gone, true);
+    iii_rows_wake(hub, a);
+    iii_rows_wake(hub, b);
+    await_told(&first);
+    await_told(&third);
+    CHECK_STR(third.code, "cancelled");
+    iii_asker_unref(a);
+    iii_asker_unref(b);
+    json_decref(data);
+    finish();
+    CHECK(budget_take(&room, 1u << 20));
+    budget_done(&room);
 }
 
 TEST(who_may_not_register_takes_no_name)
@@ -1052,7 +1391,7 @@ TEST(a_call_whose_names_are_too_long_is_answered)
     finish();
 }
 
-/* Others of the same caller may hold all that it can have unsent. */
+/* Others may hold all that there is for what is unsent. */
 TEST(who_takes_its_messages_is_not_closed_for_others)
 {
     struct budget room;
@@ -1062,10 +1401,12 @@ TEST(who_takes_its_messages_is_not_closed_for_others)
     streams = &room;
     start();
     join(&c);
-    CHECK(budget_take_share(&room, caller.name, 1u << 19));
+    CHECK(budget_take_share(&room, "a", 1u << 19));
+    CHECK(budget_take_share(&room, "b", 1u << 19));
     settle(&c);
     settle(&c);
-    budget_give_share(&room, caller.name, 1u << 19);
+    budget_give_share(&room, "a", 1u << 19);
+    budget_give_share(&room, "b", 1u << 19);
     leave(&c);
     finish();
     CHECK(budget_take(&room, 1u << 20));

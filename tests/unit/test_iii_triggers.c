@@ -113,6 +113,11 @@ struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates
     return a;
 }
 
+struct iii_asker *iii_asker_for(const struct iii_asker *a)
+{
+    return iii_asker_new(&a->caller, a->rates, a->namespace);
+}
+
 void iii_uuid_new(char ret[UUID_SIZE])
 {
     static atomic_uint n;
