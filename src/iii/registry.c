@@ -17,6 +17,8 @@
 
 #define DESCRIPTION_MAX 280 /* characters that others are shown */
 
+static void look_at_clock(struct work *w);
+
 /* ---- life ---- */
 
 struct iii_registry *iii_registry_new(struct iii_hub *hub)
@@ -24,6 +26,8 @@ struct iii_registry *iii_registry_new(struct iii_hub *hub)
     struct iii_registry *r = xcalloc(1, sizeof(*r));
 
     r->hub = hub;
+    r->forward_limit_ns = FORWARD_LIMIT_NS;
+    r->clock.run = look_at_clock;
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -254,6 +258,8 @@ static void take_forward(struct iii_registry *r, struct iii_forward *f)
         r->all_forwards = f->next;
     if (f->next)
         f->next->prev = f->prev;
+    else
+        r->oldest_forward = f->prev;
     f->prev = f->next = NULL;
 }
 
@@ -271,6 +277,18 @@ static void end_forward(struct iii_registry *r, struct iii_forward *f, json_t *r
     free(f);
 }
 
+/* Under the lock: there is something to wait for. What it waits for already comes before that. */
+static void wind_clock(struct iii_registry *r)
+{
+    if (!r->clock_runs)
+        runner_add(r->hub->runner, &r->clock);
+    else if (!r->clock_ns)
+        runner_wake(r->hub->runner, &r->clock);
+    r->clock_runs = true;
+    if (!r->clock_ns)
+        r->clock_ns = r->oldest_forward->at_ns + r->forward_limit_ns;
+}
+
 static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *by,
                                        const struct iii_question *q, iii_answered answered,
                                        void *arg)
@@ -284,15 +302,19 @@ static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *
     f->from = q->peer;
     if (f->from)
         atomic_fetch_add(&f->from->forwarded, 1);
+    f->at_ns = mono_ns();
     f->answered = answered;
     f->arg = arg;
     f->next = r->all_forwards;
     if (f->next)
         f->next->prev = f;
+    else
+        r->oldest_forward = f;
     r->all_forwards = f;
     if (!tsearch(f, &r->forwards, by_id))
         abort(); /* out of memory */
     iii_peer_serves(by);
+    wind_clock(r);
     return f;
 }
 
@@ -373,6 +395,53 @@ void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const js
         end_forward(r, f, error ? NULL : result ? result : nothing, error);
 }
 
+/* ---- their time ---- */
+
+/* Takes the error. */
+static void end_forwards(struct iii_registry *r, struct iii_forward *list, json_t *error)
+{
+    while (list) {
+        struct iii_forward *f = list;
+
+        list = f->next;
+        end_forward(r, f, NULL, error);
+    }
+    json_decref(error);
+}
+
+void registry_sweep(struct iii_registry *r, int64_t now_ns)
+{
+    struct iii_forward *late = NULL, *f;
+
+    (void)pthread_mutex_lock(&r->lock);
+    while ((f = r->oldest_forward) && f->at_ns + r->forward_limit_ns <= now_ns) {
+        take_forward(r, f);
+        f->next = late;
+        late = f;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (late)
+        end_forwards(r, late,
+                     iii_error("TIMEOUT", "the function has not answered within %lld minutes",
+                               (long long)(r->forward_limit_ns / 60000000000)));
+}
+
+static void look_at_clock(struct work *w)
+{
+    struct iii_registry *r =
+        (struct iii_registry *)((char *)w - offsetof(struct iii_registry, clock));
+    int64_t until;
+
+    if (runner_stops(r->hub->runner))
+        return;
+    registry_sweep(r, mono_ns());
+    (void)pthread_mutex_lock(&r->lock);
+    until = r->oldest_forward ? r->oldest_forward->at_ns + r->forward_limit_ns : 0;
+    r->clock_ns = until;
+    (void)pthread_mutex_unlock(&r->lock);
+    runner_wait(r->hub->runner, w, -1, 0, until); /* once more if it was woken meanwhile */
+}
+
 /* ---- who is connected ---- */
 
 void iii_registry_join(struct iii_registry *r, struct iii_peer *peer)
@@ -415,15 +484,7 @@ static struct iii_forward *forget_forwards(struct iii_registry *r, struct iii_pe
 
 static void stop_forwards(struct iii_registry *r, struct iii_forward *gone)
 {
-    json_t *error = iii_error("invocation_stopped", "the worker that ran it has gone");
-
-    while (gone) {
-        struct iii_forward *f = gone;
-
-        gone = f->next;
-        end_forward(r, f, NULL, error);
-    }
-    json_decref(error);
+    end_forwards(r, gone, iii_error("invocation_stopped", "the worker that ran it has gone"));
 }
 
 static void metadata_done(struct iii_metadata *m)

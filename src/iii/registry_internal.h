@@ -7,6 +7,11 @@
 #define REGISTERED_MAX     (4u << 20)  /* bytes of what one connection has registered */
 #define REGISTERED_ALL_MAX (48u << 20) /* the same of all */
 
+/* That a function of a client has for its answer, as long as one has for a call in a queue. Who
+ * asks gives up long before, without a word to us: calls of one that never answers would be held
+ * for as long as both are connected. */
+#define FORWARD_LIMIT_NS (1800 * 1000000000ll)
+
 /* A function that a client offers. */
 struct iii_offer {
     char *namespace, *id;
@@ -23,6 +28,7 @@ struct iii_forward {
     struct iii_peer *by;     /* a reference */
     struct iii_asker *asker; /* a reference */
     struct iii_peer *from;   /* whose asker that is; NULL = nobody's */
+    int64_t at_ns;           /* since when */
     iii_answered answered;
     void *arg;
     struct iii_forward *prev, *next;
@@ -34,7 +40,11 @@ struct iii_registry {
     struct iii_peer *peers;
     void *offers;   /* a tree, by namespace and id */
     void *forwards; /* a tree, by id */
-    struct iii_forward *all_forwards;
+    struct iii_forward *all_forwards, *oldest_forward;
+    int64_t forward_limit_ns;
+    struct work clock; /* ends those that are past it, */
+    int64_t clock_ns;  /* and looks then; 0 = it waits to be woken */
+    bool clock_runs;   /* it was given to the runner */
     struct iii_type *types;
     struct iii_bound *bounds;
     unsigned n_offers, n_bounds;
@@ -46,6 +56,9 @@ bool registry_take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t b
 void registry_give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes);
 /* May it register at all? A token for some sandboxes only may not, and one that only reads. */
 bool registry_may(const struct iii_peer *peer);
+
+/* Ends the calls that have had their time. */
+void registry_sweep(struct iii_registry *r, int64_t now_ns);
 
 /* ---- bindings.c ---- */
 

@@ -3,10 +3,12 @@
 #include <sys/socket.h>
 
 #include "base/budget.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "http/server.h"
 #include "http/websocket_client.h"
 #include "iii/iii_internal.h"
+#include "iii/registry_internal.h"
 #include "test_face.h"
 
 /* Clients of iii at a real server, over real sockets; below the hub are the engine and the agent.
@@ -1147,6 +1149,52 @@ TEST(calls_of_triggers_are_of_who_bound_them)
     hear_calls(&w, LEFT / 2);
     check_that_some_are_left(&w, &a);
     leave(&other);
+    leave(&a);
+    leave(&w);
+    finish();
+}
+
+TEST(a_call_that_is_never_answered_has_an_end)
+{
+    struct client a, w;
+    json_t *m, *asked;
+
+    start_with_worker(&w);
+    join(&a);
+    ask_with(&a, CALL_ID, "f::x", "{}", "");
+    asked = hear_type(&w, "invokefunction");
+    ask_void(&a, "f::x", "{\"type\":\"void\"}");
+    hear_calls(&w, 1);
+    registry_sweep(hub->registry, mono_ns() + FORWARD_LIMIT_NS - 60000000000ll);
+    CHECK_INT(atomic_load(&hub->calls), 2);
+    registry_sweep(hub->registry, mono_ns() + FORWARD_LIMIT_NS);
+    m = hear_type(&a, "invocationresult");
+    CHECK_STR(json_text(m, "invocation_id"), CALL_ID);
+    CHECK_STR(json_text(json_object_get(m, "error"), "code"), "TIMEOUT");
+    CHECK_STR(json_text(json_object_get(m, "error"), "message"),
+              "the function has not answered within 30 minutes");
+    CHECK_INT(atomic_load(&hub->calls), 0);
+    json_decref(m);
+    answer(&w, asked, "\"result\":1"); /* which nobody waits for any more */
+    json_decref(asked);
+    settle(&w);
+    settle(&a);
+    leave(&a);
+    leave(&w);
+    finish();
+}
+
+/* Also those that come when none has waited for a while. */
+TEST(the_clock_ends_calls_that_are_never_answered)
+{
+    struct client a, w;
+
+    start_with_worker(&w);
+    join(&a);
+    hub->registry->forward_limit_ns = 1000000;
+    for (unsigned i = 0; i < 3; i++)
+        check_error(&a, "f::x", "{}", "", "TIMEOUT");
+    AWAIT(atomic_load(&hub->calls) == 0);
     leave(&a);
     leave(&w);
     finish();
