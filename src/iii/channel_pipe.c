@@ -205,6 +205,7 @@ static void pipes_feed(struct pipes *pipes, struct pipe *pipe, struct pipe_feed 
     (void)pipes;
     p->feed = feed;
     p->work.run = feed_run;
+    p->work.share = p->channel->maker->threads;
     (void)pthread_mutex_lock(&p->channel->lock);
     p->holder.wake = wake_feed;
     close_fd(&p->fd);
@@ -269,12 +270,12 @@ static struct pipe *pipes_open(struct pipes *pipes, const json_t *ref, bool writ
 }
 
 void channel_pipes_init(struct channel_pipes *p, struct iii_channels *all,
-                        const struct caller *maker)
+                        const struct iii_asker *maker)
 {
     static const struct pipes_ops pipes_ops = {pipes_open, pipes_make, pipes_feed};
 
     *p = (struct channel_pipes){.pipes.ops = &pipes_ops, .all = all};
-    (void)snprintf(p->maker, sizeof(p->maker), "%s", maker ? maker->name : "iii");
+    p->maker = maker ? iii_share_ref(maker->share) : iii_share_new(NULL);
     if (maker)
-        (void)snprintf(p->token_id, sizeof(p->token_id), "%s", maker->token_id);
+        (void)snprintf(p->token_id, sizeof(p->token_id), "%s", maker->caller.token_id);
 }

@@ -12,7 +12,6 @@
 
 #define CHARGE        (256u << 10)     /* bytes that the budget is asked for at once */
 #define FEED_AGAIN_NS (50 * 1000000ll) /* between looks whether there is memory again */
-#define MAKER_MAX     (III_CHANNELS_MAX / 2)
 
 static struct budget *budget_of(const struct iii_channel *c)
 {
@@ -45,7 +44,7 @@ static bool charge(struct iii_channel *c, size_t want)
     if (want <= c->charged)
         return true;
     more = want - c->charged > CHARGE ? want - c->charged : CHARGE;
-    if (!budget_take_share(budget_of(c), c->maker, more))
+    if (!budget_take_share(budget_of(c), c->maker->who, more))
         return false;
     c->charged += more;
     return true;
@@ -58,7 +57,7 @@ static void discharge(struct iii_channel *c)
 
     if (c->charged <= keep)
         return;
-    budget_give_share(budget_of(c), c->maker, c->charged - keep);
+    budget_give_share(budget_of(c), c->maker->who, c->charged - keep);
     c->charged = keep;
 }
 
@@ -141,7 +140,7 @@ void channel_put(struct iii_channel *c, bool is_text, const void *data, size_t l
         c->bytes += cost(len);
         (void)atomic_fetch_add(&c->all->held, cost(len));
         if (c->bytes > c->charged) {
-            budget_add_share(budget_of(c), c->maker, c->bytes - c->charged);
+            budget_add_share(budget_of(c), c->maker->who, c->bytes - c->charged);
             c->charged = c->bytes;
         }
         if (c->sides[CHANNEL_READER].waits)
@@ -154,7 +153,7 @@ void channel_put(struct iii_channel *c, bool is_text, const void *data, size_t l
 
 bool channel_reserve(struct iii_channel *c, size_t len)
 {
-    bool room = budget_take_share(budget_of(c), c->maker, len);
+    bool room = budget_take_share(budget_of(c), c->maker->who, len);
 
     if (room)
         return true;
@@ -166,7 +165,7 @@ bool channel_reserve(struct iii_channel *c, size_t len)
 
 void channel_unreserve(struct iii_channel *c, size_t len)
 {
-    budget_give_share(budget_of(c), c->maker, len);
+    budget_give_share(budget_of(c), c->maker->who, len);
 }
 
 int channel_get(struct iii_channel *c, struct channel_item **ret)
@@ -217,6 +216,7 @@ static void channel_free(struct iii_channel *c)
 {
     drop_items(c);
     discharge(c);
+    iii_share_unref(c->maker);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -246,6 +246,7 @@ static bool delist(struct iii_channel *c)
     *at = c->next;
     c->listed = false;
     c->all->count--;
+    c->maker->channels--;
     return true;
 }
 
@@ -334,7 +335,7 @@ static const char *why_over(struct iii_channel *c, int64_t now_ns)
 
     if (config->services && !caller_token_live(config->services, c->token_id))
         return "the token of who made it was revoked or has expired";
-    if (now_ns < c->until_ns)
+    if (now_ns < c->made_ns + CHANNEL_LIVES_NS)
         return NULL;
     (void)pthread_mutex_lock(&c->lock);
     both = c->sides[CHANNEL_WRITER].taken && c->sides[CHANNEL_READER].taken;
@@ -416,37 +417,53 @@ static void key_new(char ret[CHANNEL_KEY_SIZE])
         (void)snprintf(ret + 2 * i, 3, "%02x", b[i]);
 }
 
-/* Under the lock of all. */
-static unsigned count_of(const struct iii_channels *all, const char *maker)
+/* Under the lock of all, as what follows: may it have one more? */
+static bool has_share(const struct iii_channels *all, const struct iii_share *maker)
 {
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
-        for (const struct iii_channel *c = all->buckets[i]; c; c = c->next)
-            n += strcmp(c->maker, maker) == 0;
-    return n;
+    return all->count < III_CHANNELS_MAX && maker->channels < III_CHANNELS_MAX - all->count;
 }
 
-/* Under the lock of all: of those that somebody has written into and nobody has come to read, the
- * maker's oldest; NULL = none. Files that are read come with such a one also when they are short
- * enough to be in the answer itself, and then many a client never looks at it. */
-static struct iii_channel *oldest_unread(struct iii_channels *all, const char *maker)
+/* One that nobody reads has a writer, and it may be ours: files that are read come with such a one
+ * also when they are short enough to be in the answer itself, and then many a client never looks at
+ * it. To one that nobody has either side of somebody may still be on his way. */
+static bool may_give_way(struct iii_channel *c, const struct iii_share *to, int64_t now_ns)
 {
-    struct iii_channel *oldest = NULL;
+    bool gone = atomic_load(&c->maker->gone), written, read;
+
+    if (!gone && c->maker != to)
+        return false;
+    (void)pthread_mutex_lock(&c->lock);
+    written = c->sides[CHANNEL_WRITER].taken;
+    read = c->sides[CHANNEL_READER].taken;
+    (void)pthread_mutex_unlock(&c->lock);
+    return !read && (written || gone || now_ns >= c->made_ns + c->all->comes_ns);
+}
+
+static void keep_older(struct iii_channel **oldest, struct iii_channel *c)
+{
+    if (!*oldest || c->made_ns < (*oldest)->made_ns)
+        *oldest = c;
+}
+
+/* The one that goes for one more of the maker's; NULL = none. */
+static struct iii_channel *who_gives_way(struct iii_channels *all, const struct iii_share *to)
+{
+    struct iii_channel *gone = NULL, *own = NULL;
+    int64_t now = mono_ns();
+    unsigned n_gone = 0;
 
     for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
         for (struct iii_channel *c = all->buckets[i]; c; c = c->next) {
-            bool unread;
-
-            if (strcmp(c->maker, maker) != 0 || (oldest && oldest->until_ns <= c->until_ns))
+            if (!may_give_way(c, to, now))
                 continue;
-            (void)pthread_mutex_lock(&c->lock);
-            unread = c->sides[CHANNEL_WRITER].taken && !c->sides[CHANNEL_READER].taken;
-            (void)pthread_mutex_unlock(&c->lock);
-            if (unread)
-                oldest = c;
+            if (atomic_load(&c->maker->gone)) {
+                keep_older(&gone, c);
+                n_gone++;
+            } else {
+                keep_older(&own, c);
+            }
         }
-    return oldest;
+    return gone && to->channels < III_CHANNELS_MAX - (all->count - n_gone) ? gone : own;
 }
 
 /* Takes the reference. */
@@ -457,9 +474,9 @@ static bool enlist(struct iii_channel *c)
     bool room;
 
     (void)pthread_mutex_lock(&all->lock);
-    room = all->count < III_CHANNELS_MAX && count_of(all, c->maker) < MAKER_MAX;
+    room = has_share(all, c->maker);
     if (!room)
-        old = oldest_unread(all, c->maker);
+        old = who_gives_way(all, c->maker);
     if (old) {
         end_channel(old, "nobody came to read it, and there are many");
         room = delist(old);
@@ -469,6 +486,7 @@ static bool enlist(struct iii_channel *c)
         c->next = *at;
         *at = c;
         all->count++;
+        c->maker->channels++;
         if (!all->looked_after)
             runner_add(all->hub->runner, &all->work);
         else if (all->count == 1)
@@ -481,20 +499,20 @@ static bool enlist(struct iii_channel *c)
     return room;
 }
 
-struct iii_channel *channel_make(struct iii_channels *all, unsigned items, const char *maker,
+struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
                                  const char *token_id, struct err *err)
 {
     struct iii_channel *c = xcalloc(1, sizeof(*c));
 
     c->all = all;
     c->last = &c->first;
-    c->until_ns = mono_ns() + CHANNEL_LIVES_NS;
+    c->made_ns = mono_ns();
     c->items_max = items == 0                  ? CHANNEL_ITEMS
                    : items > CHANNEL_ITEMS_MAX ? CHANNEL_ITEMS_MAX
                                                : items;
     iii_uuid_new(c->id);
     key_new(c->key);
-    (void)snprintf(c->maker, sizeof(c->maker), "%s", maker);
+    c->maker = iii_share_ref(maker);
     (void)snprintf(c->token_id, sizeof(c->token_id), "%s", token_id);
     (void)pthread_mutex_init(&c->lock, NULL);
     atomic_init(&c->refs, 2); /* the table's, and the caller's */
@@ -502,8 +520,10 @@ struct iii_channel *channel_make(struct iii_channels *all, unsigned items, const
         return c;
     channel_free(c);
     (void)err_code(err, ERR_LIMIT, "too_many_channels",
-                   "as many channels are open as there may be: %d, and %d of one caller",
-                   III_CHANNELS_MAX, MAKER_MAX);
+                   "this client has its share of the %d channels that may be open: connect to both "
+                   "ends of those that it made, or close them, and try again; one that nobody "
+                   "connects to gives way after %d seconds",
+                   III_CHANNELS_MAX, (int)(CHANNEL_COMES_NS / 1000000000));
     return NULL;
 }
 
@@ -527,10 +547,10 @@ json_t *channel_ref_json(const struct iii_channel *c, enum channel_side side)
                      side == CHANNEL_WRITER ? "write" : "read");
 }
 
-json_t *iii_channel_new(struct iii_channels *all, unsigned items, const struct caller *maker,
+json_t *iii_channel_new(struct iii_channels *all, unsigned items, const struct iii_asker *maker,
                         struct err *err)
 {
-    struct iii_channel *c = channel_make(all, items, maker->name, maker->token_id, err);
+    struct iii_channel *c = channel_make(all, items, maker->share, maker->caller.token_id, err);
     json_t *refs;
 
     if (!c)
@@ -549,6 +569,7 @@ struct iii_channels *iii_channels_new(struct iii_hub *hub)
 
     all->hub = hub;
     all->work.run = look_after;
+    all->comes_ns = CHANNEL_COMES_NS;
     (void)pthread_mutex_init(&all->lock, NULL);
     channel_pipes_init(&all->pipes, all, NULL);
     return all;
@@ -563,6 +584,7 @@ void iii_channels_free(struct iii_channels *all)
             next = c->next;
             channel_unref(c);
         }
+    iii_share_unref(all->pipes.maker);
     (void)pthread_mutex_destroy(&all->lock);
     free(all);
 }
@@ -572,7 +594,7 @@ struct pipes *iii_channel_pipes(struct iii_channels *all)
     return &all->pipes.pipes;
 }
 
-struct pipes *iii_channel_pipes_new(struct iii_channels *all, const struct caller *maker)
+struct pipes *iii_channel_pipes_new(struct iii_channels *all, const struct iii_asker *maker)
 {
     struct channel_pipes *p = xmalloc(sizeof(*p));
 
@@ -582,7 +604,12 @@ struct pipes *iii_channel_pipes_new(struct iii_channels *all, const struct calle
 
 void iii_channel_pipes_free(struct pipes *pipes)
 {
-    free(pipes); /* it begins with them */
+    struct channel_pipes *p = (struct channel_pipes *)pipes;
+
+    if (!p)
+        return;
+    iii_share_unref(p->maker);
+    free(p);
 }
 
 size_t iii_channels_held(struct iii_channels *all)

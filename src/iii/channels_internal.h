@@ -16,12 +16,16 @@
  *     reader's connection has taken them, or the function that reads them has.
  *  2. They are taken from the budget of streams in the name of who made the channel. A queue that
  *     is empty takes one item also without: so each moves. Of a message that is not whole a piece
- * is kept without asking, more when there is memory for all that it may become: so none waits for
- *     memory that others hold who wait for it too.
- *  3. Each side is taken once. One that has waited is woken when it may go on, another when the
+ *     is kept without asking, more when there is memory for all that it may become: so none waits
+ *     for memory that others hold who wait for it too.
+ *  3. Nobody makes one more while he has as many as are free (share.h), unless one of his gives
+ *     way: of those that nobody came to read, or to either side for a while, the oldest. Those of
+ *     a connection that has gone count for nothing and give way to anybody, at once. One that is
+ *     read never does.
+ *  4. Each side is taken once. One that has waited is woken when it may go on, another when the
  *     channel or the other side is over. What has no room is woken when half of it is there, and a
  *     reader once for all that comes until it looks: not once an item.
- *  4. Locks: that of all channels, then that of one, then what waking takes (of a request, of the
+ *  5. Locks: that of all channels, then that of one, then what waking takes (of a request, of the
  *     runner) and the budget's. Nothing that is woken runs in the turn of who wakes it. */
 
 #define CHANNEL_ITEMS       64
@@ -29,7 +33,8 @@
 #define CHANNEL_BYTES_MAX   (1u << 20) /* past it the writer waits */
 #define CHANNEL_MESSAGE_MAX (1u << 20)
 #define CHANNEL_ITEM_COST   64 /* bytes that one counts for beside what is in it */
-#define CHANNEL_LIVES_NS    (300 * 1000000000ll)
+#define CHANNEL_LIVES_NS    (300 * 1000000000ll) /* while one side was never taken */
+#define CHANNEL_COMES_NS    (30 * 1000000000ll)  /* as clients wait for a call that takes its ref */
 #define CHANNEL_KEY_SIZE    65
 #define CHANNEL_BUCKETS     256
 
@@ -53,9 +58,10 @@ struct iii_channel {
     bool listed;              /* under the lock of all, as is next */
     atomic_uint refs;
     char id[UUID_SIZE], key[CHANNEL_KEY_SIZE];
-    char maker[64], token_id[ID_SIZE];
+    struct iii_share *maker; /* a reference */
+    char token_id[ID_SIZE];
     unsigned items_max;
-    int64_t until_ns; /* that somebody has both sides */
+    int64_t made_ns;
 
     pthread_mutex_t lock; /* of what follows */
     const char *gone;     /* why it has ended before its time; NULL = it has not */
@@ -74,7 +80,8 @@ struct iii_channel {
 struct channel_pipes {
     struct pipes pipes;
     struct iii_channels *all;
-    char maker[64], token_id[ID_SIZE];
+    struct iii_share *maker; /* a reference */
+    char token_id[ID_SIZE];
 };
 
 struct iii_channels {
@@ -83,6 +90,7 @@ struct iii_channels {
     pthread_mutex_t lock;       /* of what follows */
     struct iii_channel *buckets[CHANNEL_BUCKETS];
     unsigned count;
+    int64_t comes_ns;  /* then one that nobody has come to may give way */
     bool looked_after; /* the work was given to the runner */
 
     /* Looks after all of them now and then: who never came, whose token has ended, who waits for
@@ -96,7 +104,7 @@ struct iii_channels {
 /* ---- the table ---- */
 
 /* NULL: ERR_LIMIT. Has a reference of the caller's. */
-struct iii_channel *channel_make(struct iii_channels *all, unsigned items, const char *maker,
+struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
                                  const char *token_id, struct err *err);
 /* With a reference, or NULL; key is the caller's to compare. */
 struct iii_channel *channel_find(struct iii_channels *all, const char *id);
@@ -135,5 +143,6 @@ void channel_taken(struct iii_channel *c, size_t len);
 
 /* ---- ends of our own ---- */
 
+/* maker NULL = nobody in particular. */
 void channel_pipes_init(struct channel_pipes *p, struct iii_channels *all,
-                        const struct caller *maker);
+                        const struct iii_asker *maker);

@@ -392,7 +392,7 @@ static json_t *channels_create(struct asked *a)
     json_t *o;
 
     items = items < 1 ? 1 : items > CHANNEL_MOST ? CHANNEL_MOST : items;
-    o = iii_channel_new(a->hub->channels, (unsigned)items, &a->q->asker->caller, &err);
+    o = iii_channel_new(a->hub->channels, (unsigned)items, a->q->asker, &err);
     return o ? o : refuse(a, "invocation_error", err.text);
 }
 

@@ -145,13 +145,13 @@ struct iii_channels *iii_channels_new(struct iii_hub *hub);
 /* After the runner has stopped. */
 void iii_channels_free(struct iii_channels *all);
 /* {writer: ref, reader: ref}; items: how many messages wait in it at most. NULL: ERR_LIMIT. */
-json_t *iii_channel_new(struct iii_channels *all, unsigned items, const struct caller *maker,
+json_t *iii_channel_new(struct iii_channels *all, unsigned items, const struct iii_asker *maker,
                         struct err *err);
 /* Those of the hub, for calls of functions. */
 struct pipes *iii_channel_pipes(struct iii_channels *all);
-/* The same for calls of one caller: what they make ends with its token, and is taken from its share
- * of memory. Pipes may outlive it. */
-struct pipes *iii_channel_pipes_new(struct iii_channels *all, const struct caller *maker);
+/* The same for calls of one who asks: what they make ends with its token, and is taken from its
+ * share. Pipes may outlive it. */
+struct pipes *iii_channel_pipes_new(struct iii_channels *all, const struct iii_asker *maker);
 void iii_channel_pipes_free(struct pipes *pipes);
 /* Bytes that wait in all of them, and how many there are: for tests and metrics. */
 size_t iii_channels_held(struct iii_channels *all);

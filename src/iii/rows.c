@@ -429,7 +429,7 @@ static struct row *row_new(struct iii_hub *hub, const struct function *f,
     row->token_ns = mono_ns() + CALLER_LIVE_NS;
     row->traceparent = q->traceparent ? xstrdup(q->traceparent) : NULL;
     buf_init(&row->bytes, BYTES_MAX);
-    row->pipes = q->pipes ? NULL : iii_channel_pipes_new(hub->channels, &row->caller);
+    row->pipes = q->pipes ? NULL : iii_channel_pipes_new(hub->channels, row->asker);
     row->call = (struct call){
         .engine = hub->config.engine,
         .services = hub->config.services,

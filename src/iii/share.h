@@ -20,7 +20,8 @@ struct iii_share {
     atomic_bool gone; /* the connection */
     atomic_uint calls;
     struct runner_share *threads;
-    uint64_t turn; /* under the lock of the line (later.c) */
+    unsigned channels; /* under the lock of channels */
+    uint64_t turn;     /* under that of the line (later.c) */
 };
 
 /* caller NULL = nobody in particular. */

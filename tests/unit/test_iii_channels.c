@@ -27,7 +27,7 @@ static struct iii_hub hub;
 static struct http_server *server;
 static int port;
 static struct budget streams;
-static const struct caller anna = {.name = "anna"}, bert = {.name = "bert"};
+static struct iii_asker anna = {.caller.name = "anna"}, bert = {.caller.name = "bert"};
 
 static void handle(struct http_req *req, void *arg)
 {
@@ -54,6 +54,8 @@ static void begin_with(size_t budget)
     hub.runner = runner_new(8);
     CHECK_INT(runner_start(hub.runner, &err), 0);
     hub.channels = iii_channels_new(&hub);
+    anna.share = iii_share_new(&anna.caller);
+    bert.share = iii_share_new(&bert.caller);
     CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 200) == 0 &&
           getsockname(fd, (struct sockaddr *)&a, &len) == 0);
     port = ntohs(a.sin_port);
@@ -84,6 +86,8 @@ static void end(void)
     runner_stop(hub.runner);
     CHECK_INT(iii_channels_held(hub.channels), 0);
     iii_channels_free(hub.channels);
+    iii_share_unref(anna.share);
+    iii_share_unref(bert.share);
     runner_free(hub.runner);
     http_server_free(server);
     CHECK_INT(used(), 0);
@@ -95,7 +99,7 @@ static void end(void)
     while (!(cond))                                                                                \
     (void)usleep(1000)
 
-static json_t *make(unsigned items, const struct caller *maker)
+static json_t *make(unsigned items, const struct iii_asker *maker)
 {
     struct err err = {0};
     json_t *refs = iii_channel_new(hub.channels, items, maker, &err);
@@ -718,11 +722,12 @@ TEST(a_channel_that_nobody_came_for_is_removed)
 
 TEST(a_channel_ends_with_the_token_of_who_made_it)
 {
-    const struct caller holder = {.name = "tok", .token_id = "tok_1"};
+    struct iii_asker holder = {.caller = {.name = "tok", .token_id = "tok_1"}};
     json_t *refs, *other;
     int w, r;
 
     begin();
+    holder.share = iii_share_new(&holder.caller);
     refs = make(0, &holder);
     other = make(0, &anna);
     w = dial(refs, "write");
@@ -734,24 +739,103 @@ TEST(a_channel_ends_with_the_token_of_who_made_it)
     CHECK_INT(iii_channels_count(hub.channels), 1);
     json_decref(refs);
     json_decref(other);
+    iii_share_unref(holder.share);
     end();
 }
 
-TEST(there_is_a_bound_on_channels_and_one_caller_has_half)
+/* How many it can make until one is refused. */
+static unsigned make_all(const struct iii_asker *maker)
 {
     struct err err = {0};
+    unsigned n = 0;
+    json_t *refs;
 
-    begin();
-    for (int i = 0; i < III_CHANNELS_MAX / 2; i++)
-        json_decref(make(0, &anna));
-    CHECK(!iii_channel_new(hub.channels, 0, &anna, &err));
+    while (n <= III_CHANNELS_MAX && (refs = iii_channel_new(hub.channels, 0, maker, &err))) {
+        json_decref(refs);
+        n++;
+    }
     CHECK_INT(err.kind, ERR_LIMIT);
-    for (int i = 0; i < III_CHANNELS_MAX / 2; i++)
-        json_decref(make(0, &bert));
-    CHECK(!iii_channel_new(hub.channels, 0, &(struct caller){.name = "carl"}, &err));
+    CHECK(strstr(err.text, "try again"));
+    return n;
+}
+
+TEST(there_is_a_bound_on_channels_and_who_comes_finds_some_left)
+{
+    begin();
+    CHECK_INT(make_all(&anna), III_CHANNELS_MAX / 2);
+    CHECK_INT(make_all(&bert), III_CHANNELS_MAX / 4);
+    CHECK_INT(make_all(&anna), 0);
     iii_channels_sweep(hub.channels, mono_ns() + CHANNEL_LIVES_NS);
     CHECK_INT(iii_channels_count(hub.channels), 0);
+    CHECK_INT(make_all(&bert), III_CHANNELS_MAX / 2);
+    end();
+}
+
+/* All who have no token have one name. */
+TEST(connections_without_a_token_are_not_one_maker)
+{
+    struct iii_asker other = {.caller = anna.caller};
+
+    begin();
+    other.share = iii_share_new(&other.caller);
+    CHECK_INT(make_all(&anna), III_CHANNELS_MAX / 2);
+    CHECK_INT(make_all(&other), III_CHANNELS_MAX / 4);
+    iii_share_unref(other.share);
+    end();
+}
+
+static bool is_there(const json_t *refs)
+{
+    struct iii_channel *c = channel_find(hub.channels, field_of(refs, "writer", "channel_id"));
+
+    channel_unref(c);
+    return c;
+}
+
+TEST(what_nobody_has_come_to_for_a_while_gives_way_to_its_maker)
+{
+    json_t *refs[3], *others;
+    int r;
+
+    begin();
+    others = make(0, &bert);
+    for (int i = 0; i < 3; i++)
+        refs[i] = make(0, &anna);
+    (void)make_all(&anna);
+    r = dial(refs[0], "read");
+    hub.channels->comes_ns = 0;
     json_decref(make(0, &anna));
+    CHECK(is_there(refs[0])); /* somebody waits there */
+    CHECK(!is_there(refs[1]));
+    CHECK(is_there(refs[2]));
+    CHECK(is_there(others));
+    (void)close(r);
+    for (int i = 0; i < 3; i++)
+        json_decref(refs[i]);
+    json_decref(others);
+    end();
+}
+
+TEST(channels_of_a_connection_that_has_gone_are_in_nobodys_way)
+{
+    json_t *used_one;
+    int w, r;
+
+    begin();
+    used_one = make(0, &anna);
+    w = dial(used_one, "write");
+    r = dial(used_one, "read");
+    (void)make_all(&anna);
+    atomic_store(&anna.share->gone, true);
+    CHECK(is_there(used_one));
+    /* As if there were none but the one that is used. */
+    CHECK_INT(make_all(&bert), III_CHANNELS_MAX / 2);
+    CHECK(put_text(w, "on"));
+    check_text(r, "on");
+    (void)close(w);
+    check_close(r, 1000);
+    (void)close(r);
+    json_decref(used_one);
     end();
 }
 
@@ -1009,15 +1093,17 @@ TEST(our_end_is_told_that_nobody_came)
 
 TEST(what_is_made_for_a_caller_ends_with_its_token)
 {
-    const struct caller holder = {.name = "tok", .token_id = "tok_1"};
+    struct iii_asker holder = {.caller = {.name = "tok", .token_id = "tok_1"}};
     struct pipes *pipes;
     struct pipe *p[2];
     json_t *ref[2];
 
     begin();
+    holder.share = iii_share_new(&holder.caller);
     pipes = iii_channel_pipes_new(hub.channels, &holder);
     p[0] = pipes->ops->make(pipes, &ref[0], NULL);
     iii_channel_pipes_free(pipes);
+    iii_share_unref(holder.share);
     pipes = iii_channel_pipes(hub.channels);
     p[1] = pipes->ops->make(pipes, &ref[1], NULL);
     CHECK_INT(p[0]->ops->write(p[0], "x", 1), 0);
