@@ -27,6 +27,8 @@ struct channel_socket {
     struct http_req *req;
     struct websocket *ws; /* NULL = it is not one yet */
 
+    bool drains; /* the daemon is about to end: only while something moves */
+
     size_t sending; /* of a reader: the item that the connection has not taken */
     bool is_sending;
 
@@ -257,6 +259,8 @@ static void set_wait(struct channel_socket *s, int64_t end_ns, struct http_wait 
     /* At once, behind those who wait for their turn. */
     if (s->more || (s->side == CHANNEL_READER && http_unsent(s->req) == 0 && mono_ns() >= end_ns))
         wait->until_ns = 1;
+    else if (s->drains && channel_moves_until(s->channel) < wait->until_ns)
+        wait->until_ns = channel_moves_until(s->channel);
     if (s->len == 0) {
         free(s->ahead);
         s->ahead = NULL;
@@ -267,13 +271,16 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
 {
     struct channel_socket *s = arg;
     int64_t end_ns = mono_ns() + TURN_NS;
+    bool still;
 
     (void)req;
-    if (news & HTTP_DRAIN)
+    s->drains |= (news & HTTP_DRAIN) != 0;
+    still = s->drains && mono_ns() >= channel_moves_until(s->channel);
+    if (still)
         websocket_close(s->ws, WEBSOCKET_RESTART, "the daemon is about to end");
     if ((news & HTTP_GONE) && s->side == CHANNEL_WRITER)
         take_last(s);
-    if ((news & (HTTP_GONE | HTTP_DRAIN)) || !go_on(s, end_ns) ||
+    if ((news & HTTP_GONE) || still || !go_on(s, end_ns) ||
         websocket_keep_alive(s->ws, is_heard(s)) < 0) {
         if (!(news & HTTP_GONE))
             say_end(s);

@@ -137,6 +137,7 @@ void channel_put(struct iii_channel *c, bool is_text, const void *data, size_t l
         *c->last = i;
         c->last = &i->next;
         c->items++;
+        c->moved_ns = mono_ns();
         c->bytes += cost(len);
         (void)atomic_fetch_add(&c->all->held, cost(len));
         if (c->bytes > c->charged) {
@@ -196,8 +197,19 @@ void channel_taken(struct iii_channel *c, size_t len)
 {
     (void)pthread_mutex_lock(&c->lock);
     settle(c, cost(len));
+    c->moved_ns = mono_ns();
     wake_writer_if_room(c);
     (void)pthread_mutex_unlock(&c->lock);
+}
+
+int64_t channel_moves_until(struct iii_channel *c)
+{
+    int64_t until;
+
+    (void)pthread_mutex_lock(&c->lock);
+    until = c->moved_ns ? c->moved_ns + c->all->still_ns : 0;
+    (void)pthread_mutex_unlock(&c->lock);
+    return until;
 }
 
 const char *channel_gone(struct iii_channel *c)
@@ -570,6 +582,7 @@ struct iii_channels *iii_channels_new(struct iii_hub *hub)
     all->hub = hub;
     all->work.run = look_after;
     all->comes_ns = CHANNEL_COMES_NS;
+    all->still_ns = CHANNEL_STILL_NS;
     (void)pthread_mutex_init(&all->lock, NULL);
     channel_pipes_init(&all->pipes, all, NULL);
     return all;

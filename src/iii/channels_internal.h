@@ -35,6 +35,7 @@
 #define CHANNEL_ITEM_COST   64 /* bytes that one counts for beside what is in it */
 #define CHANNEL_LIVES_NS    (300 * 1000000000ll) /* while one side was never taken */
 #define CHANNEL_COMES_NS    (30 * 1000000000ll)  /* as clients wait for a call that takes its ref */
+#define CHANNEL_STILL_NS    (1000000000ll)       /* then it does not hold up the daemon's end */
 #define CHANNEL_KEY_SIZE    65
 #define CHANNEL_BUCKETS     256
 
@@ -68,6 +69,7 @@ struct iii_channel {
     bool lost;            /* the writer has left without a word */
     struct channel_item *first, **last;
     unsigned items;
+    int64_t moved_ns;      /* when something was put in or taken; 0 = never */
     size_t bytes, charged; /* what the budget was asked for is more, so that it is asked seldom */
     bool starved;          /* the writer waits for memory, of which nobody tells */
     struct {
@@ -91,6 +93,7 @@ struct iii_channels {
     struct iii_channel *buckets[CHANNEL_BUCKETS];
     unsigned count;
     int64_t comes_ns;  /* then one that nobody has come to may give way */
+    int64_t still_ns;  /* without a move: then the daemon ends without waiting for it */
     bool looked_after; /* the work was given to the runner */
 
     /* Looks after all of them now and then: who never came, whose token has ended, who waits for
@@ -140,6 +143,9 @@ int channel_get(struct iii_channel *c, struct channel_item **ret);
 bool channel_is_whole(struct iii_channel *c);
 /* The bytes of an item, of which none is kept any more. */
 void channel_taken(struct iii_channel *c, size_t len);
+
+/* Until when a daemon that is about to end lets it go on, unless something moves. */
+int64_t channel_moves_until(struct iii_channel *c);
 
 /* ---- ends of our own ---- */
 

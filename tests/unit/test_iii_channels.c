@@ -1257,6 +1257,61 @@ TEST(readers_are_told_that_the_daemon_ends)
     end();
 }
 
+TEST(what_moves_when_the_daemon_ends_comes_to_its_end)
+{
+    enum { PIECES = 100, BEFORE = 10, SIZE = 40000 };
+    char *data = xmalloc(SIZE);
+    json_t *refs, *idle;
+    struct flood f;
+    int r, w, still;
+    size_t len;
+
+    begin();
+    hub.channels->still_ns = 600 * 1000000000ll;
+    refs = make(4, &anna);
+    idle = make(0, &anna);
+    still = dial(idle, "write");
+    w = dial(refs, "write");
+    r = dial(refs, "read");
+    flood(&f, w, PIECES, SIZE);
+    for (unsigned i = 0; i < BEFORE; i++)
+        CHECK_INT(get(r, data, SIZE, &len), 0x82);
+    http_server_drain(server);
+    check_close(still, 1012); /* all have been told by then */
+    for (unsigned i = BEFORE; i < PIECES; i++)
+        CHECK_INT(get(r, data, SIZE, &len), 0x82);
+    check_close(r, 1000);
+    (void)pthread_join(f.thread, NULL);
+    CHECK_INT(f.n, PIECES);
+    (void)close(w);
+    (void)close(still);
+    json_decref(refs);
+    json_decref(idle);
+    free(data);
+    end();
+}
+
+TEST(what_does_not_move_does_not_hold_up_the_end_of_the_daemon)
+{
+    json_t *refs;
+    int r, w;
+
+    begin();
+    hub.channels->still_ns = 1000000;
+    refs = make(0, &anna);
+    w = dial(refs, "write");
+    r = dial(refs, "read");
+    CHECK(put_text(w, "on"));
+    check_text(r, "on");
+    http_server_drain(server);
+    check_close(r, 1012);
+    check_close(w, 1012);
+    (void)close(r);
+    (void)close(w);
+    json_decref(refs);
+    end();
+}
+
 #ifndef CHANNELS_BENCH
 TAP_MAIN
 #endif
