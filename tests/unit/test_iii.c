@@ -906,10 +906,10 @@ TEST(who_has_much_to_do_leaves_threads_to_others)
         of_b[i] = (struct busy){{.run = be_busy, .share = b}, &begun_b, &over, &ended};
         runner_add(r, &of_a[i].work);
     }
-    AWAIT(atomic_load(&begun_a) == THREADS / 2);
+    AWAIT(atomic_load(&begun_a) >= THREADS / 2);
     for (unsigned i = 0; i < MANY; i++)
         runner_add(r, &of_b[i].work);
-    AWAIT(atomic_load(&begun_b) == THREADS / 4);
+    AWAIT(atomic_load(&begun_b) >= THREADS / 4);
     begin_jobs(r, c, quick, 3);
     for (unsigned i = 0; i < 3; i++)
         CHECK(is_done(&quick[i]));
