@@ -119,22 +119,41 @@ static bool tell(struct iii_peer *peer, const char *text, size_t len)
     return true;
 }
 
-void iii_peer_send(struct iii_peer *peer, char *text)
+/* Under its lock. False when there is no room. One that has gone has all the room. */
+static bool send_text(struct iii_peer *peer, char *text)
 {
     auto_free char *own = text;
     size_t len = strlen(text);
 
+    if (!peer->req || peer->too_slow)
+        return true;
+    if (!reserve(peer, len))
+        return false;
+    if (!tell(peer, text, len)) {
+        queue(peer, steal_ptr(own), len);
+        http_wake(peer->req);
+    }
+    return true;
+}
+
+void iii_peer_send(struct iii_peer *peer, char *text)
+{
     (void)pthread_mutex_lock(&peer->lock);
-    if (peer->req && !peer->too_slow) {
-        if (!reserve(peer, len)) {
-            peer->too_slow = true;
-            http_wake(peer->req);
-        } else if (!tell(peer, text, len)) {
-            queue(peer, steal_ptr(own), len);
-            http_wake(peer->req);
-        }
+    if (!send_text(peer, text)) {
+        peer->too_slow = true;
+        http_wake(peer->req);
     }
     (void)pthread_mutex_unlock(&peer->lock);
+}
+
+bool iii_peer_offer(struct iii_peer *peer, char *text)
+{
+    bool sent;
+
+    (void)pthread_mutex_lock(&peer->lock);
+    sent = send_text(peer, text);
+    (void)pthread_mutex_unlock(&peer->lock);
+    return sent;
 }
 
 void iii_peer_evict(struct iii_peer *peer)

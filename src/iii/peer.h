@@ -76,6 +76,9 @@ struct iii_peer {
 
 /* Takes the text. Dropped when it has gone; one that does not take its messages is closed. */
 void iii_peer_send(struct iii_peer *peer, char *text);
+/* The same for what others want of it, which is no reason to close it. False: it has not taken
+ * enough of what it was sent. */
+bool iii_peer_offer(struct iii_peer *peer, char *text);
 /* Closes it, because another connection has taken its place. */
 void iii_peer_evict(struct iii_peer *peer);
 /* A call of its own has ended. */

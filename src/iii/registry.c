@@ -346,6 +346,37 @@ static json_t *why_not(struct iii_registry *r, const struct iii_question *q)
     return iii_call_begin(r->hub, q->asker);
 }
 
+/* The caller's now; NULL when it has none of that id, or it is over. */
+static struct iii_forward *claim_forward(struct iii_registry *r, const struct iii_peer *by,
+                                         const char *id)
+{
+    struct iii_forward key = {0}, **found, *f = NULL;
+
+    (void)snprintf(key.id, sizeof(key.id), "%s", id);
+    (void)pthread_mutex_lock(&r->lock);
+    found = tfind(&key, &r->forwards, by_id);
+    if (found && (*found)->by == by) {
+        f = *found;
+        take_forward(r, f);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return f;
+}
+
+/* The worker has not taken the calls that came before. */
+static void refuse_forward(struct iii_registry *r, const struct iii_peer *by, const char *id)
+{
+    struct iii_forward *f = claim_forward(r, by, id);
+    json_t *error;
+
+    if (!f)
+        return;
+    error = iii_error("invocation_error",
+                      "the worker does not take its calls as fast as they come; try again later");
+    end_forward(r, f, NULL, error);
+    json_decref(error);
+}
+
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
                       void *arg)
 {
@@ -365,7 +396,8 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (by) {
-        iii_peer_send(by, invoke_text(q, id));
+        if (!iii_peer_offer(by, invoke_text(q, id)))
+            refuse_forward(r, by, id);
         iii_asker_unref(&by->asker);
     }
     if (error)
@@ -378,19 +410,9 @@ void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const js
 {
     const char *id = wire_name(m, "invocation_id", UUID_SIZE - 1);
     json_t *error = wire_value(m, "error"), *result = json_object_get(m, "result");
-    struct iii_forward key = {0}, **found, *f = NULL;
+    struct iii_forward *f = id ? claim_forward(r, peer, id) : NULL;
     json_t *nothing = json_null();
 
-    if (!id)
-        return;
-    (void)snprintf(key.id, sizeof(key.id), "%s", id);
-    (void)pthread_mutex_lock(&r->lock);
-    found = tfind(&key, &r->forwards, by_id);
-    if (found && (*found)->by == peer) {
-        f = *found;
-        take_forward(r, f);
-    }
-    (void)pthread_mutex_unlock(&r->lock);
     if (f)
         end_forward(r, f, error ? NULL : result ? result : nothing, error);
 }

@@ -686,28 +686,81 @@ TEST(many_calls_at_once)
     finish();
 }
 
-TEST(a_client_that_takes_nothing_is_closed)
-{
-    auto_free char *text = xmalloc((1u << 20) + 1), *data = NULL;
-    struct client a, b;
-    json_t *m = NULL;
+/* Much more than a connection and the daemon keep for one that does not read. */
+#define TOO_MUCH 64 /* MiB */
 
-    memset(text, 'x', 1u << 20);
-    text[1u << 20] = '\0';
-    data = xasprintf("\"%s\"", text);
+static char *mebibyte(void)
+{
+    char *text = xmalloc((1u << 20) + 3);
+
+    memset(text, 'x', (1u << 20) + 2);
+    text[0] = text[(1u << 20) + 1] = '"';
+    text[(1u << 20) + 2] = '\0';
+    return text;
+}
+
+TEST(a_client_that_does_not_take_its_answers_is_closed)
+{
+    auto_free char *data = mebibyte(), *result = xasprintf("\"result\":%s", data);
+    struct client a, b;
+    json_t *m;
+
+    start();
+    join(&a);
+    join(&b);
+    introduce(&a, "a");
+    offer(&a, "f::x");
+    settle(&a);
+    for (unsigned i = 0; i < TOO_MUCH; i++)
+        ask_with(&b, CALL_ID, "f::x", "{}", "");
+    for (unsigned i = 0; i < TOO_MUCH; i++) {
+        m = hear_type(&a, "invokefunction");
+        answer(&a, m, result);
+        json_decref(m);
+    }
+    settle(&a);
+    while ((m = hear(&b)))
+        json_decref(m);
+    leave(&b);
+    leave(&a);
+    finish();
+}
+
+/* Else anybody could have it lose its connection, and what it has registered. */
+TEST(a_worker_is_not_closed_for_what_others_send_it)
+{
+    auto_free char *data = mebibyte();
+    json_t *m, *asked[TOO_MUCH];
+    struct client a, b;
+    unsigned refused = 0;
+
     start();
     join(&a);
     join(&b);
     introduce(&b, "b");
     offer(&b, "f::x");
     settle(&b);
-    /* b reads none of them; its callers are told when it is given up. */
-    for (unsigned i = 0; i < 64; i++)
+    for (unsigned i = 0; i < TOO_MUCH; i++)
         ask_with(&a, CALL_ID, "f::x", data, "");
-    m = hear_type(&a, "invocationresult");
-    CHECK(strcmp(json_text(json_object_get(m, "error"), "code"), "invocation_stopped") == 0 ||
-          strcmp(json_text(json_object_get(m, "error"), "code"), "function_not_found") == 0);
+    say(&a, "{\"type\":\"ping\"}");
+    while ((m = hear(&a)) && strcmp(json_text(m, "type"), "pong") != 0) {
+        CHECK_STR(json_text(json_object_get(m, "error"), "code"), "invocation_error");
+        refused++;
+        json_decref(m);
+    }
+    CHECK(m && refused > 0 && refused < TOO_MUCH);
     json_decref(m);
+    CHECK_INT(atomic_load(&hub->calls), TOO_MUCH - refused);
+    for (unsigned i = 0; i < TOO_MUCH - refused; i++)
+        asked[i] = hear_type(&b, "invokefunction");
+    for (unsigned i = 0; i < TOO_MUCH - refused; i++) {
+        answer(&b, asked[i], "\"result\":1");
+        json_decref(asked[i]);
+        m = hear_type(&a, "invocationresult");
+        CHECK(json_object_get(m, "result"));
+        json_decref(m);
+    }
+    settle(&b);
     leave(&b);
     leave(&a);
     finish();
