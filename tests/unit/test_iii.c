@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "http/server.h"
+#include "http/websocket.h"
 #include "http/websocket_client.h"
 #include "iii/iii_internal.h"
 #include "iii/registry_internal.h"
@@ -53,7 +54,10 @@ static void start(void)
     struct iii_config config = {
         .about = &about, .services = &services, .memory = memory, .streams = streams};
     struct err err = {0};
+    char accept[32];
 
+    /* What libcrypto makes once is made here: a worker's would look lost while that thread ends. */
+    websocket_accept_key("dGhlIHNhbXBsZSBub25jZQ==", accept);
     config.engine = engine; /* NULL unless the test has opened a world */
     hub = iii_hub_new(&config);
     CHECK_INT(iii_hub_start(hub, &err), 0);
