@@ -36,7 +36,8 @@ class Missing(Exception):
 def python(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     try:
-        from cay_pypi import SDK, Offline, kept_venv
+        from cay_kept import Offline
+        from cay_pypi import SDK, kept_venv
         program = kept_venv(*SDK) / "bin" / "python"
     except (ImportError, Offline) as why:
         raise Missing(str(why))
@@ -51,7 +52,7 @@ def typescript(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     try:
         from cay_npm import typescript_sdk
-        from cay_pypi import Offline
+        from cay_kept import Offline
         return ["node", typescript_sdk() / "out" / "bench" / "overhead.js"]
     except (ImportError, FileNotFoundError, Offline) as why:
         raise Missing(str(why))

@@ -1,4 +1,4 @@
-"""The crate for Rust as it is here, built in one folder for whoever needs it; a second run finds it there."""
+"""The crate for Rust as it is here, built in one folder for whoever needs it; a second run finds it there. And programs of other crates."""
 
 import os
 import re
@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cay_pypi import Offline, fetched
+from cay_kept import Offline, kept
+from cay_pypi import fetched
 
 REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "rust"
@@ -58,9 +59,9 @@ def cargo(*argv, folder=SDK, **env):
     done = ask()
     if done.returncode != 0 and NOT_GOT.search(done.stderr):
         done = fetched(ask)
-    said = done.stdout + done.stderr
-    if done.returncode != 0 and OFFLINE.search(said):
+    if done.returncode != 0 and OFFLINE.search(done.stderr):
         raise Offline("the registry of cargo cannot be reached")
+    said = done.stdout + done.stderr
     assert done.returncode == 0, f"{' '.join(command)}: {said[-8000:]}"
     return said
 
@@ -70,3 +71,16 @@ def example(name, release=False):
     check_age()
     cargo("build", "--locked", "--examples", *["--release"] * release)
     return TARGET / ("release" if release else "debug") / "examples" / name
+
+
+def program(folder, name):
+    """The program of another crate, in debug, which stays for the next run: who has made it of the same sources with the same compiler has the same."""
+    sources = [folder / "Cargo.lock", folder / "Cargo.toml", *sorted(folder.glob("src/**/*.rs"))]
+    compiler = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+
+    def make(to):
+        cargo("build", "--locked", folder=folder)
+        shutil.copy(TARGET / "debug" / name, to)
+
+    what = [compiler, os.environ.get("RUSTFLAGS", ""), *(f"{path.relative_to(folder)}:{path.read_text()}" for path in sources)]
+    return kept("programs", what, make) / name

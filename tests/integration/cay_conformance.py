@@ -24,8 +24,9 @@ from pathlib import Path
 import cay_cargo
 from cay_gate import Gate
 from cay_harness import CAY, REPO, SLOW, Api, Daemon
+from cay_kept import Offline
 from cay_npm import node, typescript_sdk
-from cay_pypi import SDK, Offline, kept_venv
+from cay_pypi import SDK, kept_venv
 
 HOME = REPO / "sdk" / "conformance"
 BUILT = REPO / "build-check"

@@ -14,14 +14,14 @@ import tempfile
 import threading
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
 import cay_cargo
 from cay_harness import REPO, SLOW, Daemon, settled_ledger, wait_for_ledger
-from cay_npm import install, kept, node
-from cay_pypi import WEBSOCKETS, Offline, import_from, kept_venv
+from cay_kept import Offline
+from cay_npm import node, packages
+from cay_pypi import WEBSOCKETS, import_from, kept_venv
 
 CLIENTS = REPO / "tests" / "clients" / "iii"
 NOBODY = "00000000-0000-4000-8000-000000000000"  # a well-formed id that no sandbox has
@@ -487,16 +487,9 @@ def node_sdk(version):
     """The folder with that iii-sdk of npm."""
     if not shutil.which("npm"):
         pytest.skip("needs npm")
-
-    def make(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        (folder / "package.json").write_text('{"private": true}')
-        install(folder, f"iii-sdk@{version}")
-
     try:
         node()
-        return kept(f"iii-sdk-{version}", version, make)
+        return packages(f"iii-sdk@{version}")
     except Offline as why:
         pytest.skip(str(why))
 
@@ -519,10 +512,9 @@ def rust_program():
     if cay_cargo.version(there) < cay_cargo.version(wanted):
         pytest.skip(f"iii-sdk needs cargo {wanted}, this is {there.strip()}")
     try:
-        cay_cargo.cargo("build", "--locked", folder=here)
+        return cay_cargo.program(here, "cay-iii-client")
     except Offline as why:
         pytest.skip(str(why))
-    return cay_cargo.TARGET / "debug" / "cay-iii-client"
 
 
 FAMILIES = {

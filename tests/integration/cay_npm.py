@@ -1,18 +1,21 @@
-"""The SDK for TypeScript as it is here, built once in build-check for whoever needs it, and programs of npm."""
+"""The SDK for TypeScript as it is here, built once in build-check for whoever needs it, and packages of npm."""
 
 import fcntl
 import functools
 import hashlib
+import json
+import platform
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from cay_pypi import Offline, fetched
+from cay_kept import Offline, kept
+from cay_pypi import fetched
 
 REPO = Path(__file__).resolve().parents[2]
 SDK = REPO / "sdk" / "typescript"
-KEPT = REPO / "build-check" / "npm"
+BUILT = REPO / "build-check" / "npm"
 # Somebody who looks into TLS on the way, whom npm does not know, keeps it from the registry too.
 OFFLINE = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT|UNABLE_TO_|"
                      "EPIPE|EPROTO|E429|E50[0-9]|socket hang up|network timeout")
@@ -51,30 +54,25 @@ def install(folder, *words, proof=()):
     assert done.returncode == 0, f"{words}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
 
 
-def kept(name, key, make):
-    """A folder that make(folder) fills, which stays as long as the key does; of several who want it one makes it."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    folder, mark = KEPT / name, KEPT / f"{name}.whole"
-    with open(KEPT / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not mark.exists() or mark.read_text() != key:
-            mark.unlink(missing_ok=True)
-            make(folder)
-            mark.write_text(key)
-    return folder
-
-
-def programs(**packages):
-    """The folder of the programs of these packages of npm, each with its exact version."""
-    words = sorted(f"{name}@{version}" for name, version in packages.items())
-
+def installed(package, proof=()):
+    """The folder with what a package.json asks for, which stays for the next run."""
     def make(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        (folder / "package.json").write_text('{"private": true}')
-        install(folder, *words, proof=MACHINE_CODE & packages.keys())
+        (folder / "package.json").write_text(package)
+        install(folder, proof=proof)
 
-    return kept("-".join(sorted(packages)), " ".join(words), make) / "node_modules" / ".bin"
+    return kept("npm", [platform.machine(), package], make)
+
+
+def packages(*words, proof=()):
+    """The folder with these packages, each with its exact version as npm writes it: name@1.2.3."""
+    wanted = dict(word.rsplit("@", 1) for word in sorted(words))
+    return installed(json.dumps({"private": True, "dependencies": wanted}), proof)
+
+
+def programs(**wanted):
+    """The folder of the programs of these packages of npm, each with its exact version."""
+    words = (f"{name}@{version}" for name, version in wanted.items())
+    return packages(*words, proof=MACHINE_CODE & wanted.keys()) / "node_modules" / ".bin"
 
 
 @functools.lru_cache(maxsize=None)
@@ -89,26 +87,31 @@ def sources():
 
 
 def typescript_sdk():
-    """The folder of the built SDK: dist/ is the package, out/ its tests, the conformance adapter and the bench. Who has it has a Node for it."""
+    """The folder of the built SDK: dist/ is the package, out/ its tests, the conformance adapter and the bench. Who has it has a Node for it.
+    It stays as long as its sources do; of several who want it one makes it."""
     node()
     digest = hashlib.sha256()
     for path in sources():
         digest.update(str(path.relative_to(SDK)).encode() + b"\0" + path.read_bytes() + b"\0")
+    BUILT.mkdir(parents=True, exist_ok=True)
+    folder, mark = BUILT / "sdk-typescript", BUILT / "sdk-typescript.whole"
+    with open(BUILT / "sdk-typescript.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not mark.exists() or mark.read_text() != digest.hexdigest():
+            mark.unlink(missing_ok=True)
+            build_typescript_sdk(folder)
+            mark.write_text(digest.hexdigest())
+    return folder
 
-    def make(folder):
-        folder.mkdir(exist_ok=True)
-        whole, wanted = folder / "node_modules" / ".whole", (SDK / "package.json").read_bytes()
-        for old in folder.iterdir():
-            if old.name != "node_modules":
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
-        for path in sources():
-            to = folder / path.relative_to(SDK)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, to)
-        if not whole.exists() or whole.read_bytes() != wanted:
-            install(folder, proof=["biome"])
-            whole.write_bytes(wanted)
-        run("node", "tools/build.mjs", cwd=folder)
-        run("node", "node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json", cwd=folder)
 
-    return kept("sdk-typescript", digest.hexdigest(), make)
+def build_typescript_sdk(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in sources():
+        to = folder / path.relative_to(SDK)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)
+    needs = installed((SDK / "package.json").read_text(), proof=["biome"])
+    shutil.copytree(needs / "node_modules", folder / "node_modules", symlinks=True)
+    run("node", "tools/build.mjs", cwd=folder)
+    run("node", "node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json", cwd=folder)

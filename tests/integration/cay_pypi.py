@@ -1,17 +1,14 @@
 """Packages that tests take from PyPI: a venv that has one, or a skip where PyPI cannot be reached."""
 
-import fcntl
-import hashlib
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+
+from cay_kept import Offline, kept
 
 OFFLINE = re.compile("NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|CERTIFICATE_VERIFY_FAILED|Name or service not known|"
                      "Temporary failure in name resolution|Network is unreachable|Max retries exceeded|Connection (?:aborted|broken|reset)|"
@@ -21,15 +18,7 @@ WEBSOCKETS = "websockets==15.0.1"
 # What the SDK for Python needs, and what looks at it: one venv for all who use it.
 SDK = ("httpx==0.28.1", "httpcore==1.0.9", "pydantic==2.12.5", "hatchling==1.27.0", "mypy==1.18.2", "pytest==8.4.2", "ruff==0.14.0")
 
-# What is in one never changes, so that all clones can share it.
-KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cay-check" / "venvs"
-
-
 TRIES = 3
-
-
-class Offline(Exception):
-    """PyPI cannot be reached."""
 
 
 def fetched(ask):
@@ -51,29 +40,13 @@ def pip_install(venv, *words):
     assert pip.returncode == 0, pip.stderr
 
 
-unreachable = set()  # venvs that this process has found that it cannot have
-
-
 def kept_venv(*packages):
-    """The folder of a venv that has the packages, which stays for the next run; of several who want it one makes it."""
-    name = hashlib.sha256(" ".join(["%d.%d" % sys.version_info[:2], *packages]).encode()).hexdigest()[:12]
-    venv = KEPT / name
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with open(KEPT / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if (venv / "whole").exists():
-            return venv
-        if name in unreachable:
-            raise Offline("PyPI cannot be reached")
-        shutil.rmtree(venv, ignore_errors=True)
+    """The folder of a venv that has the packages, which stays for the next run."""
+    def make(venv):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        try:
-            pip_install(venv, *packages)
-        except Offline:
-            unreachable.add(name)
-            raise
-        (venv / "whole").touch()
-    return venv
+        pip_install(venv, *packages)
+
+    return kept("venvs", [" ".join(["%d.%d" % sys.version_info[:2], *packages])], make)
 
 
 def venv_with(folder, package):

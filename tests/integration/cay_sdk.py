@@ -11,7 +11,8 @@ import textwrap
 import pytest
 
 from cay_harness import CAY, REPO
-from cay_pypi import SDK, Offline, import_from, kept_venv
+from cay_kept import Offline
+from cay_pypi import SDK, import_from, kept_venv
 
 SOURCES = [REPO / "sdk" / "python" / "src", REPO / "sdk" / "microsandbox" / "src"]
 

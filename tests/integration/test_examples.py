@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 from cay_harness import CAY, REPO
+from cay_kept import Offline
 from cay_npm import node, run, typescript_sdk
-from cay_pypi import SDK, Offline, kept_venv
+from cay_pypi import SDK, kept_venv
 
 EXAMPLES = REPO / "examples"
 # What each says: all of these lines, in whatever order those come that run side by side.

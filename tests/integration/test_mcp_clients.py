@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cay_harness import CAY, REPO, SLOW
-from cay_npm import install, kept, node
-from cay_pypi import Offline, kept_venv
+from cay_kept import Offline
+from cay_npm import node, packages
+from cay_pypi import kept_venv
 
 HERE = REPO / "tests" / "mcp"
 PYTHON = "mcp==2.3.0"
@@ -29,16 +30,9 @@ def venv():
 def npm():
     if not shutil.which("npm"):
         pytest.skip("needs npm")
-
-    def make(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        (folder / "package.json").write_text('{"private": true}')
-        install(folder, *NPM)
-
     try:
         node(22)
-        return kept("mcp", " ".join(NPM), make)
+        return packages(*NPM)
     except Offline as why:
         pytest.skip(str(why))
 

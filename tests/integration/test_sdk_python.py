@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cay_harness import CAY, REPO, SLOW, wait_until
-from cay_pypi import SDK, Offline, kept_venv
+from cay_kept import Offline
+from cay_pypi import SDK, kept_venv
 
 HOME = REPO / "sdk" / "python"
 SOURCE = {"PYTHONPATH": str(HOME / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

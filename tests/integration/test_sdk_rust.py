@@ -12,7 +12,7 @@ import pytest
 import cay_cargo
 from cay_cargo import SDK, cargo
 from cay_harness import CAY, REPO
-from cay_pypi import Offline
+from cay_kept import Offline
 
 
 @pytest.fixture(scope="module", autouse=True)

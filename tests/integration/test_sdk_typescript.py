@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from cay_harness import CAY, REPO
+from cay_kept import Offline
 from cay_npm import SDK, node, programs, run, typescript_sdk
-from cay_pypi import Offline
 from cay_world import needs_network
 from test_contract_clients import uses_all
 

@@ -9,7 +9,8 @@ import socket
 import pytest
 
 from cay_harness import cay, wait_until
-from cay_pypi import WEBSOCKETS, Offline, import_from, kept_venv
+from cay_kept import Offline
+from cay_pypi import WEBSOCKETS, import_from, kept_venv
 from test_first_hour import Terminal
 from test_replace import replace
 
