@@ -16,6 +16,8 @@
 #include "http/answer.h"
 #include "tap.h"
 
+#define WAIT_MS 60000
+
 /* A server of one connection: our own side of the frames behind a handshake by hand. */
 struct server {
     int listen_fd, fd;
@@ -152,7 +154,7 @@ static struct websocket_client *dial(const struct server *s, const char *path, s
 
     return websocket_dial(
         &(struct websocket_dial){
-            .url = url, .timeout_ms = 5000, .stop_fd = -1, .message_max = 1 << 20},
+            .url = url, .timeout_ms = WAIT_MS, .stop_fd = -1, .message_max = 1 << 20},
         err);
 }
 
@@ -217,10 +219,10 @@ TEST(messages_go_both_ways)
     CHECK(strstr(s.request, "GET /ws/channels/1?key=2 HTTP/1.1\r\nHost: 127.0.0.1:") == s.request);
     CHECK_INT(websocket_client_next(c, 0, &m, &err), 0);
     CHECK_INT(websocket_client_send(c, true, "{}", 2, 1000, &err), 0);
-    CHECK_INT(websocket_client_next(c, 5000, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
     CHECK(m.is_text && m.len == 2 && memcmp(m.data, "{}", 2) == 0);
     CHECK_INT(websocket_client_send(c, false, "", 0, 1000, &err), 0);
-    CHECK_INT(websocket_client_next(c, 5000, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
     CHECK(!m.is_text && m.len == 0);
     websocket_client_close(c, WEBSOCKET_NORMAL, "over", 5000);
     CHECK_INT(websocket_client_next(c, 0, &m, &err), -1);
@@ -234,7 +236,7 @@ TEST(headers_of_the_caller_are_sent)
     struct server s = {.serve = echo};
     auto_free char *url = NULL;
     struct websocket_dial d = {
-        .timeout_ms = 5000, .headers = headers, .stop_fd = -1, .message_max = 100};
+        .timeout_ms = WAIT_MS, .headers = headers, .stop_fd = -1, .message_max = 100};
     struct websocket_client *c;
     struct err err = {0};
 
@@ -266,9 +268,9 @@ TEST(what_comes_with_the_handshake_is_not_lost)
     server_start(&s);
     c = dial(&s, "", &err);
     CHECK(c != NULL);
-    CHECK_INT(websocket_client_next(c, 5000, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
     CHECK(m.is_text && m.len == 2);
-    CHECK_INT(websocket_client_next(c, 5000, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
     CHECK(!m.is_text && m.len == 1);
     websocket_client_free(c);
     server_end(&s);
@@ -427,7 +429,7 @@ TEST(what_may_be_unsent_is_bounded)
     server_start(&s);
     url = xasprintf("ws://127.0.0.1:%u", s.port);
     c = websocket_dial(&(struct websocket_dial){.url = url,
-                                                .timeout_ms = 5000,
+                                                .timeout_ms = WAIT_MS,
                                                 .stop_fd = -1,
                                                 .message_max = 100,
                                                 .unsent_max = 256 << 10},
@@ -464,7 +466,7 @@ TEST(an_end_in_order_is_told_from_a_loss)
         c = dial(&s, "", &err);
         CHECK(c != NULL);
         CHECK_INT(websocket_client_send(c, true, normal ? "n" : "p", 1, 1000, &err), 0);
-        CHECK_INT(websocket_client_next(c, 5000, &m, &err), -1);
+        CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), -1);
         CHECK_INT(err.kind, normal ? ERR_NONE : ERR_UNAVAILABLE);
         CHECK_INT(websocket_peer_code(websocket_client_socket(c)), normal ? 1000 : 1008);
         websocket_client_free(c);
@@ -493,7 +495,7 @@ TEST(a_server_that_masks_or_is_too_long_is_closed)
         server_start(&s);
         c = dial(&s, "", &err);
         CHECK(c != NULL);
-        CHECK_INT(websocket_client_next(c, 5000, &m, &err), -1);
+        CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), -1);
         websocket_client_free(c);
         server_end(&s);
         CHECK_INT(s.got, 0);
