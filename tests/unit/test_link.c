@@ -24,45 +24,12 @@
 #include "iii/link_internal.h"
 #include "tap.h"
 
-#define PATIENCE_NS (20 * 1000000000ll)
+#define PATIENCE_NS (60 * 1000000000ll)
 #define WORKER_ID   "11111111-1111-4111-8111-111111111111"
 #define TOKEN       "22222222-2222-4222-8222-222222222222"
 #define CALL_ID     "33333333-3333-4333-8333-333333333333"
 
 /* ---- the hub ---- */
-
-static const struct field list_fields[] = {{"image", FIELD_STRING, .help = "of it"}, {0}};
-static const struct function iii_rows[] = {
-    {"sandbox::create", "POST", "/iii/create", list_fields, .help = "Makes one"},
-    {"sandbox::list", "POST", "/iii/list", .help = "Lists them"},
-    {0},
-};
-
-/* Weak: where there is the whole face, it is what is tested. */
-#define STUB __attribute__((weak))
-
-STUB const struct function *iii_function(const char *id)
-{
-    for (const struct function *f = iii_rows; f->id; f++)
-        if (strcmp(f->id, id) == 0)
-            return f;
-    return NULL;
-}
-
-STUB int iii_functions_each(int (*each)(const struct function *f, void *arg), void *arg)
-{
-    int r = 0;
-
-    for (const struct function *f = iii_rows; f->id && r == 0; f++)
-        r = each(f, arg);
-    return r;
-}
-
-STUB bool pipe_is_ref(const json_t *value)
-{
-    return json_is_object(value) && *json_text(value, "channel_id") &&
-           *json_text(value, "access_key");
-}
 
 struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
                                 const char *namespace)
@@ -977,7 +944,7 @@ TEST(without_an_engine_it_ends_at_once)
     (void)poll(NULL, 0, 50);
     from = mono_ns();
     end(&f);
-    CHECK(mono_ns() - from < 5000000000ll);
+    CHECK(mono_ns() - from < 20000000000ll);
 }
 
 /* ---- channels ---- */
@@ -999,7 +966,7 @@ static void await_pipe(struct pipe *p)
 {
     struct pollfd poll_fd = {.fd = p->ops->fd(p), .events = POLLIN};
 
-    CHECK_INT(poll(&poll_fd, 1, 20000), 1);
+    CHECK_INT(poll(&poll_fd, 1, (int)(PATIENCE_NS / 1000000)), 1);
 }
 
 static void await_no_pipes(struct fixture *f)
