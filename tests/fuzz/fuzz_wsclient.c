@@ -1,86 +1,14 @@
-/* What a server sends to us as its client: the head of its answer to the handshake, then frames in
- * one piece and in small ones. The messages must be the same, none longer than is allowed. The
- * first byte says how long the pieces are. All of it is also tried as an address. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
+/* What a server sends to us as its client: the head of its answer to the handshake, then frames.
+ * The first byte says how long the pieces are. All of it is also tried as an address. */
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "frames_rig.h"
 #include "http/answer.h"
 #include "http/websocket_client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MESSAGE_MAX 4096
-#define HELD_MAX    (MESSAGE_MAX + 8192)
-#define ACCEPT      "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-
-struct peer {
-    const uint8_t *data;
-    size_t len, piece;
-};
-
-static void require(bool ok)
-{
-    if (!ok)
-        abort();
-}
-
-static ssize_t peer_read(void *arg, void *to, size_t len)
-{
-    struct peer *p = arg;
-
-    if (p->len == 0)
-        return -1;
-    if (len > p->piece)
-        len = p->piece;
-    if (len > p->len)
-        len = p->len;
-    memcpy(to, p->data, len);
-    p->data += len;
-    p->len -= len;
-    return (ssize_t)len;
-}
-
-static int peer_write(void *arg, const void *data, size_t len)
-{
-    (void)arg;
-    (void)data;
-    require(len <= 4 * HELD_MAX);
-    return 0;
-}
-
-static size_t peer_unsent(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
-static void read_all(const uint8_t *data, size_t size, size_t piece, struct buf *out)
-{
-    struct peer p = {data, size, piece};
-    const struct websocket_io io = {peer_read, peer_write, peer_unsent, &p};
-    struct websocket *ws = websocket_new_client(&io, MESSAGE_MAX);
-    struct websocket_message m;
-    int r;
-
-    while ((r = websocket_next(ws, &m)) >= 0) {
-        require(websocket_held(ws) <= HELD_MAX);
-        if (r == 0)
-            continue;
-        require(m.len <= MESSAGE_MAX && (!m.is_text || utf8_valid(m.data, m.len)));
-        (void)buf_addf(out, "%d %zu ", m.is_text, m.len);
-        (void)buf_add(out, m.data, m.len);
-    }
-    require(websocket_next(ws, &m) == -1);
-    (void)websocket_peer_code(ws);
-    websocket_close(ws, WEBSOCKET_NORMAL, "over");
-    websocket_free(ws);
-}
+#define ACCEPT "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 static void try_url(const uint8_t *data, size_t size)
 {
@@ -117,7 +45,6 @@ static size_t try_head(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct buf whole = {0}, pieces = {0};
     size_t head, piece;
 
     if (size < 1)
@@ -127,13 +54,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size--;
     try_url(data, size);
     head = try_head(data, size);
-    buf_init(&whole, 64u << 20);
-    buf_init(&pieces, 64u << 20);
-    read_all(data + head, size - head, SIZE_MAX, &whole);
-    read_all(data + head, size - head, piece, &pieces);
-    require(whole.len == pieces.len &&
-            (whole.len == 0 || memcmp(whole.data, pieces.data, whole.len) == 0));
-    buf_done(&whole);
-    buf_done(&pieces);
+    frames_try(websocket_new_client, data + head, size - head, piece);
     return 0;
 }
