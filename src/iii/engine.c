@@ -23,20 +23,20 @@
 #define LETTERS_MAX   1000 /* dead ones that are told at once */
 #define WORKER_NAME   "iii-sandbox"
 
-struct asked {
+struct engine_call {
     struct iii_hub *hub;
     const struct iii_question *q;
     json_t *error;
 };
 
-static const char *text_of(const struct asked *a, const char *key)
+static const char *text_of(const struct engine_call *a, const char *key)
 {
     const char *text = json_string_value(json_object_get(a->q->data, key));
 
     return text && *text ? text : NULL;
 }
 
-static json_t *refuse(struct asked *a, const char *code, const char *text)
+static json_t *refuse(struct engine_call *a, const char *code, const char *text)
 {
     a->error = iii_error(code, "%s", text);
     return NULL;
@@ -102,7 +102,7 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-static bool is_listed(const struct asked *a, const json_t *f)
+static bool is_listed(const struct engine_call *a, const json_t *f)
 {
     const json_t *workers = json_object_get(a->q->data, "workers");
     const char *search = text_of(a, "search"), *prefix = text_of(a, "prefix");
@@ -118,7 +118,7 @@ static bool is_listed(const struct asked *a, const json_t *f)
            (json_array_size(workers) == 0 || is_named(workers, name));
 }
 
-static json_t *functions_list(struct asked *a)
+static json_t *functions_list(struct engine_call *a)
 {
     json_t *all = all_functions(a->hub), *list = json_array(), *f;
     size_t i;
@@ -153,7 +153,7 @@ static json_t *detail(struct iii_hub *hub, const char *namespace, const char *id
     return o;
 }
 
-static json_t *details(struct asked *a, const char *namespace, const json_t *ids)
+static json_t *details(struct engine_call *a, const char *namespace, const json_t *ids)
 {
     json_t *list = json_array();
 
@@ -168,7 +168,7 @@ static json_t *details(struct asked *a, const char *namespace, const json_t *ids
     return json_pack("{s:o}", "functions", list);
 }
 
-static json_t *functions_info(struct asked *a)
+static json_t *functions_info(struct engine_call *a)
 {
     const char *id = text_of(a, "function_id"), *namespace = text_of(a, "namespace");
     const json_t *ids = json_object_get(a->q->data, "function_ids");
@@ -228,7 +228,7 @@ static json_t *all_workers(struct iii_hub *hub, bool whole)
     return list;
 }
 
-static json_t *workers_list(struct asked *a)
+static json_t *workers_list(struct engine_call *a)
 {
     const char *search = text_of(a, "search"), *runtime = text_of(a, "runtime");
     const char *status = text_of(a, "status");
@@ -255,7 +255,7 @@ static json_t *only(json_t *all, const char *key, const char *value)
     return list;
 }
 
-static json_t *workers_info(struct asked *a)
+static json_t *workers_info(struct engine_call *a)
 {
     const char *name = text_of(a, "name"), *namespace = text_of(a, "namespace");
     json_t *named = only(all_workers(a->hub, true), "name", name ? name : ""), *w;
@@ -273,7 +273,7 @@ static json_t *workers_info(struct asked *a)
                      "registered_triggers", iii_registry_bindings(a->hub->registry));
 }
 
-static json_t *workers_register(struct asked *a)
+static json_t *workers_register(struct engine_call *a)
 {
     struct iii_peer *peer = a->q->peer;
 
@@ -299,7 +299,7 @@ static json_t *all_types(struct iii_hub *hub)
     return list;
 }
 
-static json_t *triggers_list(struct asked *a)
+static json_t *triggers_list(struct engine_call *a)
 {
     json_t *list = all_types(a->hub);
     const char *search = text_of(a, "search");
@@ -309,7 +309,7 @@ static json_t *triggers_list(struct asked *a)
     return json_pack("{s:o}", "triggers", list);
 }
 
-static json_t *one_of(struct asked *a, json_t *all, const char *what)
+static json_t *one_of(struct engine_call *a, json_t *all, const char *what)
 {
     const char *id = text_of(a, "id");
     json_t *found = only(all, "id", id ? id : ""), *o = json_incref(json_array_get(found, 0));
@@ -320,12 +320,12 @@ static json_t *one_of(struct asked *a, json_t *all, const char *what)
     return o;
 }
 
-static json_t *triggers_info(struct asked *a)
+static json_t *triggers_info(struct engine_call *a)
 {
     return one_of(a, all_types(a->hub), "Trigger type");
 }
 
-static json_t *registered_list(struct asked *a)
+static json_t *registered_list(struct engine_call *a)
 {
     const char *type = text_of(a, "trigger_type"), *function = text_of(a, "function_id");
     json_t *list = iii_registry_bindings(a->hub->registry);
@@ -337,13 +337,13 @@ static json_t *registered_list(struct asked *a)
     return json_pack("{s:o}", "registered_triggers", list);
 }
 
-static json_t *registered_info(struct asked *a)
+static json_t *registered_info(struct engine_call *a)
 {
     return one_of(a, iii_registry_bindings(a->hub->registry), "Trigger");
 }
 
 /* Beyond the connection, so with nothing of it but who it was. */
-static json_t *register_trigger(struct asked *a)
+static json_t *register_trigger(struct engine_call *a)
 {
     const struct iii_asker *from = a->q->asker;
     auto_free char *text = NULL;
@@ -352,8 +352,6 @@ static json_t *register_trigger(struct asked *a)
     struct err err = {0};
     int r;
 
-    if (!(from->caller.scopes & 1u << SCOPE_WRITE) || caller_is_restricted(&from->caller))
-        return refuse(a, "FORBIDDEN", "this token may not bind triggers");
     if (!json_is_object(a->q->data))
         return refuse(a, "INVALID_ARGUMENTS", "trigger_type and function_id are required");
     text = wire_text(a->q->data);
@@ -365,26 +363,23 @@ static json_t *register_trigger(struct asked *a)
     return json_pack("{s:s}", "id", id);
 }
 
-static json_t *unregister_trigger(struct asked *a)
+static json_t *unregister_trigger(struct engine_call *a)
 {
-    const struct caller *c = &a->q->asker->caller;
     const char *id = text_of(a, "id");
 
-    if (!(c->scopes & 1u << SCOPE_WRITE) || caller_is_restricted(c))
-        return refuse(a, "FORBIDDEN", "this token may not end triggers");
     return json_pack("{s:b}", "removed", id && iii_registry_unbind(a->hub->registry, NULL, id));
 }
 
 /* ---- channels, queues ---- */
 
-static const char *queue_of(const struct asked *a)
+static const char *queue_of(const struct engine_call *a)
 {
     const char *name = text_of(a, "queue");
 
     return name ? name : text_of(a, "topic");
 }
 
-static json_t *channels_create(struct asked *a)
+static json_t *channels_create(struct engine_call *a)
 {
     const json_t *size = json_object_get(a->q->data, "buffer_size");
     json_int_t items = json_is_integer(size) ? json_integer_value(size) : CHANNEL_ITEMS;
@@ -397,7 +392,7 @@ static json_t *channels_create(struct asked *a)
 }
 
 /* Functions are called with it in the name of who bound them. */
-static json_t *publish(struct asked *a)
+static json_t *publish(struct engine_call *a)
 {
     const char *topic = queue_of(a);
     json_t *data = json_object_get(a->q->data, "data");
@@ -410,7 +405,7 @@ static json_t *publish(struct asked *a)
     return json_null();
 }
 
-static json_t *enqueue(struct asked *a)
+static json_t *enqueue(struct engine_call *a)
 {
     const char *queue = text_of(a, "queue"), *function = text_of(a, "function_id");
     struct iii_question q = *a->q;
@@ -427,12 +422,12 @@ static json_t *enqueue(struct asked *a)
     return json_pack("{s:s}", "messageReceiptId", receipt);
 }
 
-static json_t *queue_list(struct asked *a)
+static json_t *queue_list(struct engine_call *a)
 {
     return iii_queues(a->hub->triggers);
 }
 
-static json_t *queue_stats(struct asked *a)
+static json_t *queue_stats(struct engine_call *a)
 {
     const char *name = queue_of(a);
     json_t *found = only(iii_queues(a->hub->triggers), "name", name ? name : "");
@@ -445,12 +440,12 @@ static json_t *queue_stats(struct asked *a)
     return o;
 }
 
-static json_t *dead_queues(struct asked *a)
+static json_t *dead_queues(struct engine_call *a)
 {
     return iii_dead_queues(a->hub->triggers, &a->q->asker->caller);
 }
 
-static json_t *dead_letters(struct asked *a)
+static json_t *dead_letters(struct engine_call *a)
 {
     const char *name = queue_of(a);
     int64_t offset = json_int(a->q->data, "offset"), limit = json_int(a->q->data, "limit");
@@ -462,7 +457,7 @@ static json_t *dead_letters(struct asked *a)
                             &a->q->asker->caller);
 }
 
-static json_t *act_on_dead(struct asked *a, bool one,
+static json_t *act_on_dead(struct engine_call *a, bool one,
                            unsigned (*act)(struct iii_triggers *t, const char *queue,
                                            const char *id, const struct caller *caller))
 {
@@ -473,8 +468,6 @@ static json_t *act_on_dead(struct asked *a, bool one,
     if (!name || (one && !id))
         return refuse(a, "INVALID_ARGUMENTS",
                       one ? "queue and message_id are required" : "queue is required");
-    if (!(caller->scopes & 1u << SCOPE_WRITE))
-        return refuse(a, "FORBIDDEN", "this token may not change queues");
     o = json_pack("{s:s, s:I}", "queue", name, "redriven",
                   (json_int_t)act(a->hub->triggers, name, one ? id : NULL, caller));
     if (one)
@@ -482,23 +475,23 @@ static json_t *act_on_dead(struct asked *a, bool one,
     return o;
 }
 
-static json_t *redrive(struct asked *a)
+static json_t *redrive(struct engine_call *a)
 {
     return act_on_dead(a, false, iii_dead_redrive);
 }
 
-static json_t *redrive_message(struct asked *a)
+static json_t *redrive_message(struct engine_call *a)
 {
     return act_on_dead(a, true, iii_dead_redrive);
 }
 
-static json_t *discard_message(struct asked *a)
+static json_t *discard_message(struct engine_call *a)
 {
     return act_on_dead(a, true, iii_dead_discard);
 }
 
 /* Words for the log, which older clients send as calls; ours has what happens here. */
-static json_t *nothing(struct asked *a)
+static json_t *nothing(struct engine_call *a)
 {
     (void)a;
     return json_null();
@@ -508,9 +501,9 @@ static json_t *nothing(struct asked *a)
 
 static const struct {
     const char *id;
-    json_t *(*run)(struct asked *a);
-    enum scope scope;
-    bool later; /* it looks at all that there is */
+    json_t *(*run)(struct engine_call *a);
+    enum scope scope; /* asked for here, and nowhere else */
+    bool later;       /* it looks at all that there is */
 } functions[] = {
     {"engine::functions::list", functions_list, SCOPE_READ, true},
     {"engine::functions::info", functions_info, SCOPE_READ, true},
@@ -558,7 +551,7 @@ static bool may(const struct iii_question *q)
 static void answer(struct iii_hub *hub, const struct iii_question *q, size_t i,
                    iii_answered answered, void *arg)
 {
-    struct asked a = {.hub = hub, .q = q};
+    struct engine_call a = {.hub = hub, .q = q};
     json_t *result = functions[i].run(&a);
 
     answered(arg, result, a.error);

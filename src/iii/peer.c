@@ -8,18 +8,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "functions/callers.h"
-#include "functions/errors.h"
 #include "http/server.h"
 #include "http/websocket.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
 #define AT_ONCE      64          /* messages; epoll tells of the rest */
-#define FREE_MESSAGE (64u << 10) /* what the budget is not asked for */
+#define FREE_MESSAGE (64u << 10) /* of what is unsent: what the budget is not asked for */
 #define UNSENT_MAX   (1u << 20)  /* past it nothing more of it is read */
 #define UNSENT_WORST (32u << 20) /* past it it is closed, whatever the budget has */
 #define EARLY_NS     (5 * 1000000000ll)
-#define OTEL_MAX     (1u << 20) /* bytes of a message of telemetry */
 
 /* ---- life ---- */
 
@@ -208,31 +206,6 @@ static void send_unsent(struct iii_peer *peer)
 
 /* ---- from the client ---- */
 
-static bool has_room(void *arg, size_t bytes)
-{
-    struct iii_intake *in = arg;
-
-    if (bytes <= FREE_MESSAGE || bytes <= in->held)
-        return true;
-    if (!budget_take(in->memory, bytes - in->held))
-        return false;
-    in->held = bytes;
-    return true;
-}
-
-static void give_room(struct iii_intake *in)
-{
-    budget_give(in->memory, in->held);
-    in->held = 0;
-}
-
-/* A message was taken. The next may have begun with its last bytes, and was counted then. */
-static void message_taken(struct iii_intake *in, const struct websocket *ws)
-{
-    if (!websocket_has_part(ws))
-        give_room(in);
-}
-
 /* One that others wait for is read on: its answers may be what ends its own calls. */
 static bool may_read(struct iii_peer *peer)
 {
@@ -273,7 +246,7 @@ static bool read_messages(struct iii_peer *peer)
             return r == 0;
         if (!is_telemetry(&m))
             iii_peer_take(peer, m.data, m.len);
-        message_taken(&peer->intake, peer->ws);
+        iii_intake_taken(&peer->intake, peer->ws);
     }
     return true;
 }
@@ -309,7 +282,7 @@ static void leave(struct iii_peer *peer)
     drop_unsent(peer);
     give_back(peer, peer->reserved);
     (void)pthread_mutex_unlock(&peer->lock);
-    give_room(&peer->intake);
+    iii_intake_give(&peer->intake);
     websocket_free(peer->ws);
     peer->ws = NULL;
     iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
@@ -362,34 +335,11 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
     return false;
 }
 
-static void refuse(struct http_req *req, const struct err *err)
-{
-    json_t *body = error_told(err, http_req_method(req), http_req_path(req));
-    auto_free char *text = json_dumps(body, JSON_COMPACT);
-
-    if (err->code && strcmp(err->code, "upgrade_required") == 0)
-        http_reply_header(req, "Upgrade", "websocket");
-    http_reply(req, error_status(err->kind), "application/json", text, strlen(text));
-    json_decref(body);
-}
-
-/* The handshake; NULL when it was refused. */
-static struct websocket *accept_socket(struct http_req *req, size_t message_max)
-{
-    struct err err = {0};
-
-    if (websocket_check(req, &err) < 0 || http_seat_take(req, &err) < 0) {
-        refuse(req, &err);
-        return NULL;
-    }
-    return websocket_accept(req, http_req_header(req, "Sec-WebSocket-Key"), NULL, message_max);
-}
-
 bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct rates *rates,
                        const struct rate_state *rate, void *arg)
 {
     struct iii_hub *hub = arg;
-    struct websocket *ws = accept_socket(req, III_MESSAGE_MAX);
+    struct websocket *ws = iii_socket_accept(req, III_MESSAGE_MAX);
     auto_free char *hello = NULL;
     struct http_wait wait;
     struct iii_peer *peer;
@@ -400,78 +350,12 @@ bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct
         return true;
     peer = peer_new(hub, req, caller, rates);
     peer->ws = ws;
-    websocket_set_room(ws, has_room, &peer->intake);
+    websocket_set_room(ws, iii_intake_room, &peer->intake);
     hello = wire_worker_registered(peer->asker.worker_id, peer->reattach_token);
     (void)websocket_send(ws, true, hello, strlen(hello));
     iii_registry_join(hub->registry, peer);
     wait = (struct http_wait){.fd = -1, .input = true, .until_ns = websocket_ping_ns(ws)};
     if (http_park(req, &wait, on_news, peer, &err) < 0)
         leave(peer);
-    return true;
-}
-
-/* ---- telemetry ---- */
-
-struct otel {
-    struct iii_hub *hub;
-    struct websocket *ws;
-    struct iii_intake intake;
-    char token_id[ID_SIZE];
-};
-
-static void otel_free(struct otel *o)
-{
-    give_room(&o->intake);
-    websocket_free(o->ws);
-    free(o);
-}
-
-static bool on_otel(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
-{
-    struct otel *o = arg;
-    struct websocket_message m;
-    int r = 1;
-
-    for (int i = 0; i < AT_ONCE && r > 0; i++) {
-        r = websocket_next(o->ws, &m);
-        if (r > 0)
-            message_taken(&o->intake, o->ws);
-    }
-    if ((news & HTTP_DRAIN) && http_unsent(req) == 0)
-        websocket_close(o->ws, WEBSOCKET_RESTART, "the daemon ends");
-    if ((news & (HTTP_GONE | HTTP_DRAIN)) || r < 0 || websocket_keep_alive(o->ws, true) < 0 ||
-        !caller_token_live(o->hub->config.services, o->token_id)) {
-        otel_free(o);
-        return false;
-    }
-    *wait = (struct http_wait){.fd = -1,
-                               .input = websocket_takes(o->ws),
-                               .until_ns = r > 0 ? 1 : websocket_ping_ns(o->ws)};
-    return true;
-}
-
-/* Clients send what they measured of themselves here, and expect no answer; it is thrown away. A
- * door that is not there they would try again for ever. */
-bool iii_handle_otel(struct http_req *req, const struct caller *caller, struct rates *rates,
-                     const struct rate_state *rate, void *arg)
-{
-    struct websocket *ws = accept_socket(req, OTEL_MAX);
-    struct http_wait wait;
-    struct err err = {0};
-    struct otel *o;
-
-    (void)rates;
-    (void)rate;
-    if (!ws)
-        return true;
-    o = xcalloc(1, sizeof(*o));
-    o->hub = arg;
-    o->ws = ws;
-    o->intake.memory = o->hub->config.memory;
-    websocket_set_room(ws, has_room, &o->intake);
-    (void)snprintf(o->token_id, sizeof(o->token_id), "%s", caller->token_id);
-    wait = (struct http_wait){.fd = -1, .input = true, .until_ns = websocket_ping_ns(ws)};
-    if (http_park(req, &wait, on_otel, o, &err) < 0)
-        otel_free(o);
     return true;
 }

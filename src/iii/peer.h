@@ -31,11 +31,24 @@ struct iii_metadata {
     int64_t pid;                                                   /* 0 = not said */
 };
 
+/* ---- socket.c: what all WebSockets of clients have ---- */
+
 /* What is taken from a budget for a message that comes in. */
 struct iii_intake {
     struct budget *memory;
     size_t held;
 };
+
+/* Is there room for so many bytes of it? For websocket_set_room(). */
+bool iii_intake_room(void *intake, size_t bytes);
+void iii_intake_give(struct iii_intake *in);
+/* A message was taken. */
+void iii_intake_taken(struct iii_intake *in, const struct websocket *ws);
+/* The handshake; NULL when it was refused. */
+struct websocket *iii_socket_accept(struct http_req *req, size_t message_max);
+void iii_socket_refuse(struct http_req *req, const struct err *err);
+
+/* ---- a peer ---- */
 
 struct iii_peer {
     struct iii_asker asker; /* first: a peer is one who asks */
