@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -298,4 +299,37 @@ int fd_sealed(const char *name, const void *data, size_t len, mode_t mode)
          fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0))
         r = -errno;
     return r < 0 ? r : steal_fd(fd);
+}
+
+/* ---- addresses ---- */
+
+union local {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+static union local local_of(int fd)
+{
+    union local a = {.in6 = {0}};
+    socklen_t len = sizeof(a);
+
+    if (getsockname(fd, &a.any, &len) < 0)
+        a.any.sa_family = AF_UNSPEC;
+    return a;
+}
+
+bool fd_came_to(int fd, int listening)
+{
+    union local at = local_of(listening), here = local_of(fd);
+
+    if (at.any.sa_family != here.any.sa_family)
+        return false;
+    if (at.any.sa_family == AF_INET)
+        return at.in.sin_port == here.in.sin_port &&
+               (at.in.sin_addr.s_addr == htonl(INADDR_ANY) ||
+                at.in.sin_addr.s_addr == here.in.sin_addr.s_addr);
+    return at.any.sa_family == AF_INET6 && at.in6.sin6_port == here.in6.sin6_port &&
+           (IN6_IS_ADDR_UNSPECIFIED(&at.in6.sin6_addr) ||
+            IN6_ARE_ADDR_EQUAL(&at.in6.sin6_addr, &here.in6.sin6_addr));
 }

@@ -39,6 +39,9 @@ int unix_connect_packets(const char *path);
  * room for another. The descriptor it gives is a blocking one. */
 int unix_connect_now(const char *path);
 
+/* Did a TCP connection come to the address that the other socket listens on? */
+bool fd_came_to(int fd, int listening);
+
 /* A memfd with that content, which nobody can change any more: the descriptor, CLOEXEC. */
 int fd_sealed(const char *name, const void *data, size_t len, mode_t mode);
 
