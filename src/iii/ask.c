@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "functions/function.h"
 #include "iii/iii_internal.h"
+#include "iii/rbac.h"
 #include "iii/registry.h"
 
 /* ---- who asks ---- */
@@ -28,6 +29,7 @@ void iii_asker_unref(struct iii_asker *a)
 
 static void asker_free(struct iii_asker *a)
 {
+    iii_session_unref(a->session);
     free(a);
 }
 
@@ -52,9 +54,13 @@ struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates
     return asker_new(caller, rates, namespace, iii_share_new(caller));
 }
 
-struct iii_asker *iii_asker_for(const struct iii_asker *a)
+struct iii_asker *iii_asker_for(const struct iii_asker *from)
 {
-    return asker_new(&a->caller, a->rates, a->namespace, iii_share_ref(a->share));
+    struct iii_asker *a =
+        asker_new(&from->caller, from->rates, from->namespace, iii_share_ref(from->share));
+
+    a->session = iii_session_ref(from->session);
+    return a;
 }
 
 json_t *iii_error(const char *code, const char *fmt, ...)
@@ -118,6 +124,8 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
 
     if (!answered)
         answered = ignore;
+    if (q->asker->session && iii_session_takes(hub, q, answered, arg))
+        return;
     if (iii_engine_ask(hub, q, answered, arg))
         return;
     f = find_row(q);

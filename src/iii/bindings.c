@@ -250,9 +250,9 @@ static int check_message(const json_t *m, struct err *err)
     return 0;
 }
 
-static void tell_refused(struct iii_peer *peer, const json_t *m, const struct err *err)
+void iii_registry_refuse(struct iii_peer *peer, const json_t *m, const char *code, const char *why)
 {
-    json_t *error = iii_error("trigger_registration_failed", "%s", err->text);
+    json_t *error = iii_error(code, "%s", why);
 
     iii_peer_send(peer, result_text(json_text(m, "id"), json_text(m, "trigger_type"),
                                     json_text(m, "function_id"), error));
@@ -277,7 +277,7 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
     if (x == 0)
         x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), m, err);
     if (x < 0 && peer)
-        tell_refused(peer, m, err);
+        iii_registry_refuse(peer, m, "trigger_registration_failed", err->text);
     return x;
 }
 

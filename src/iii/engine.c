@@ -10,6 +10,7 @@
 #include "functions/reach.h"
 #include "functions/schema.h"
 #include "iii/iii_internal.h"
+#include "iii/rbac.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -118,14 +119,44 @@ static bool is_listed(const struct engine_call *a, const json_t *f)
            (json_array_size(workers) == 0 || is_named(workers, name));
 }
 
+static const struct iii_session *session_of(const struct engine_call *a)
+{
+    return a->q->asker->session;
+}
+
+/* Of a list of functions, or of what is bound to some, what concerns those that it may call or has
+ * itself registered; takes the list. */
+static json_t *visible(const struct engine_call *a, json_t *all)
+{
+    json_t *list, *o;
+    size_t i;
+
+    if (!session_of(a))
+        return all;
+    list = json_array();
+    json_array_foreach(all, i, o)
+    {
+        if (iii_session_sees(a->hub, session_of(a), json_text(o, "namespace"),
+                             json_text(o, "function_id")))
+            (void)json_array_append(list, o);
+    }
+    json_decref(all);
+    return list;
+}
+
 static json_t *functions_list(struct engine_call *a)
 {
-    json_t *all = all_functions(a->hub), *list = json_array(), *f;
+    json_t *all = visible(a, all_functions(a->hub)), *list = json_array(), *f;
     size_t i;
 
     json_array_foreach(all, i, f) if (is_listed(a, f))(void) json_array_append(list, f);
     json_decref(all);
     return json_pack("{s:o}", "functions", list);
+}
+
+static bool is_hidden(const struct engine_call *a, const char *namespace, const char *id)
+{
+    return session_of(a) && !iii_session_sees(a->hub, session_of(a), namespace, id);
 }
 
 static void put_bindings(struct iii_hub *hub, json_t *o, const char *id)
@@ -159,11 +190,13 @@ static json_t *details(struct engine_call *a, const char *namespace, const json_
 
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const char *id = json_string_value(json_array_get(ids, i));
-        json_t *o = id ? detail(a->hub, namespace, id) : NULL;
+        bool hidden = id && is_hidden(a, namespace, id);
+        json_t *o = id && !hidden ? detail(a->hub, namespace, id) : NULL;
 
-        (void)json_array_append_new(
-            list,
-            o ? o : json_pack("{s:s, s:s}", "function_id", id ? id : "", "error", "not_found"));
+        (void)json_array_append_new(list,
+                                    o ? o
+                                      : json_pack("{s:s, s:s}", "function_id", id ? id : "",
+                                                  "error", hidden ? "forbidden" : "not_found"));
     }
     return json_pack("{s:o}", "functions", list);
 }
@@ -181,6 +214,10 @@ static json_t *functions_info(struct engine_call *a)
                       "one of function_id and function_ids (at most 32) is required");
     if (ids)
         return details(a, namespace, ids);
+    if (is_hidden(a, namespace, id)) {
+        a->error = iii_error("FORBIDDEN", "function '%s' not allowed", id);
+        return NULL;
+    }
     o = detail(a->hub, namespace, id);
     if (!o)
         a->error = iii_error("NOT_FOUND", "Function %s not found", id);
@@ -228,11 +265,22 @@ static json_t *all_workers(struct iii_hub *hub, bool whole)
     return list;
 }
 
+/* Where others come from is not for one with a session. */
+static json_t *known_workers(const struct engine_call *a, bool whole)
+{
+    json_t *all = all_workers(a->hub, whole), *w;
+    size_t i;
+
+    json_array_foreach(all, i, w) if (session_of(a))(void)
+        json_object_set_new(w, "ip_address", json_null());
+    return all;
+}
+
 static json_t *workers_list(struct engine_call *a)
 {
     const char *search = text_of(a, "search"), *runtime = text_of(a, "runtime");
     const char *status = text_of(a, "status");
-    json_t *all = all_workers(a->hub, false), *list = json_array(), *w;
+    json_t *all = known_workers(a, false), *list = json_array(), *w;
     size_t i;
 
     json_array_foreach(all, i, w) if ((!search || has_text(w, search)) &&
@@ -255,10 +303,25 @@ static json_t *only(json_t *all, const char *key, const char *value)
     return list;
 }
 
+/* Of a list of types those that it may bind to; takes the list. */
+static json_t *known_types(const struct engine_call *a, json_t *all)
+{
+    json_t *list, *o;
+    size_t i;
+
+    if (!session_of(a))
+        return all;
+    list = json_array();
+    json_array_foreach(all, i, o) if (iii_session_lets_type(session_of(a), json_text(o, "id")))(
+        void) json_array_append(list, o);
+    json_decref(all);
+    return list;
+}
+
 static json_t *workers_info(struct engine_call *a)
 {
     const char *name = text_of(a, "name"), *namespace = text_of(a, "namespace");
-    json_t *named = only(all_workers(a->hub, true), "name", name ? name : ""), *w;
+    json_t *named = only(known_workers(a, true), "name", name ? name : ""), *w;
 
     named = only(named, "namespace", namespace ? namespace : III_NAMESPACE);
     w = json_incref(json_array_get(named, 0));
@@ -267,10 +330,11 @@ static json_t *workers_info(struct engine_call *a)
         a->error = iii_error("NOT_FOUND", "Worker %s not found", name ? name : "");
         return NULL;
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "worker", w, "functions",
-                     only(all_functions(a->hub), "worker_name", name), "trigger_types",
-                     only(iii_registry_types(a->hub->registry), "worker_name", name),
-                     "registered_triggers", iii_registry_bindings(a->hub->registry));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o}", "worker", w, "functions",
+        only(visible(a, all_functions(a->hub)), "worker_name", name), "trigger_types",
+        only(known_types(a, iii_registry_types(a->hub->registry)), "worker_name", name),
+        "registered_triggers", visible(a, iii_registry_bindings(a->hub->registry)));
 }
 
 static json_t *workers_register(struct engine_call *a)
@@ -283,7 +347,7 @@ static json_t *workers_register(struct engine_call *a)
         peer->refused = true;
         return refuse(a, "WORKER_NAMESPACE_CONFLICT", "another worker has that name");
     }
-    if (peer->early)
+    if (peer->unnamed)
         iii_peer_replay(peer);
     return json_pack("{s:b}", "success", 1);
 }
@@ -301,7 +365,7 @@ static json_t *all_types(struct iii_hub *hub)
 
 static json_t *triggers_list(struct engine_call *a)
 {
-    json_t *list = all_types(a->hub);
+    json_t *list = known_types(a, all_types(a->hub));
     const char *search = text_of(a, "search");
 
     if (search)
@@ -322,13 +386,13 @@ static json_t *one_of(struct engine_call *a, json_t *all, const char *what)
 
 static json_t *triggers_info(struct engine_call *a)
 {
-    return one_of(a, all_types(a->hub), "Trigger type");
+    return one_of(a, known_types(a, all_types(a->hub)), "Trigger type");
 }
 
 static json_t *registered_list(struct engine_call *a)
 {
     const char *type = text_of(a, "trigger_type"), *function = text_of(a, "function_id");
-    json_t *list = iii_registry_bindings(a->hub->registry);
+    json_t *list = visible(a, iii_registry_bindings(a->hub->registry));
 
     if (type)
         list = only(list, "trigger_type", type);
@@ -339,7 +403,32 @@ static json_t *registered_list(struct engine_call *a)
 
 static json_t *registered_info(struct engine_call *a)
 {
-    return one_of(a, iii_registry_bindings(a->hub->registry), "Trigger");
+    return one_of(a, visible(a, iii_registry_bindings(a->hub->registry)), "Trigger");
+}
+
+/* One with a session has nothing that outlives its connection: it binds as with a message. */
+static json_t *register_own(struct engine_call *a)
+{
+    struct iii_peer *peer = a->q->peer;
+    struct err err = {0};
+    char id[UUID_SIZE];
+    json_t *m;
+    int r;
+
+    if (!peer)
+        return refuse(a, "FORBIDDEN", "only a connection binds triggers");
+    if (session_of(a)->guard->on_trigger)
+        return refuse(a, "FORBIDDEN",
+                      "bind it with a registertrigger, which the hook is asked for");
+    iii_uuid_new(id);
+    m = json_copy(a->q->data);
+    (void)json_object_set_new(m, "id", json_string(id));
+    r = iii_session_binds(peer, m, &err);
+    json_decref(m);
+    if (r < 0)
+        return refuse(a, err.kind == ERR_FORBIDDEN ? "FORBIDDEN" : "trigger_registration_failed",
+                      err.text);
+    return json_pack("{s:s}", "id", id);
 }
 
 /* Beyond the connection, so with nothing of it but who it was. */
@@ -354,6 +443,8 @@ static json_t *register_trigger(struct engine_call *a)
 
     if (!json_is_object(a->q->data))
         return refuse(a, "INVALID_ARGUMENTS", "trigger_type and function_id are required");
+    if (session_of(a))
+        return register_own(a);
     text = wire_text(a->q->data);
     asker = iii_asker_for(from);
     r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data, strlen(text), id, &err);
@@ -367,7 +458,11 @@ static json_t *unregister_trigger(struct engine_call *a)
 {
     const char *id = text_of(a, "id");
 
-    return json_pack("{s:b}", "removed", id && iii_registry_unbind(a->hub->registry, NULL, id));
+    struct iii_peer *owner = session_of(a) ? a->q->peer : NULL;
+
+    if (session_of(a) && !owner)
+        return refuse(a, "FORBIDDEN", "only a connection ends its triggers");
+    return json_pack("{s:b}", "removed", id && iii_registry_unbind(a->hub->registry, owner, id));
 }
 
 /* ---- channels, queues ---- */
@@ -417,6 +512,10 @@ static json_t *enqueue(struct engine_call *a)
     q.namespace = text_of(a, "namespace");
     if (!queue || !function)
         return refuse(a, "INVALID_ARGUMENTS", "queue and function_id are required");
+    if (session_of(a))
+        a->error = iii_session_why_not(a->hub, session_of(a), q.namespace, function);
+    if (a->error)
+        return NULL;
     if (iii_enqueue(a->hub->triggers, queue, &q, receipt, &err) < 0)
         return refuse(a, "enqueue_error", err.text);
     return json_pack("{s:s}", "messageReceiptId", receipt);

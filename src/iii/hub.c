@@ -7,6 +7,7 @@
 #include "iii/rows.h"
 
 #define THREADS_MAX 192 /* calls that block: more wait for their turn */
+#define ANSWER_NS   (10 * 1000000000ll)
 
 struct iii_hub *iii_hub_new(const struct iii_config *config)
 {
@@ -15,6 +16,8 @@ struct iii_hub *iii_hub_new(const struct iii_config *config)
     hub->config = *config;
     hub->started_ms = now_ms();
     iii_uuid_new(hub->worker_id);
+    hub->answer_ns = ANSWER_NS;
+    budget_init(&hub->entering, III_ENTERING_MAX);
     hub->runner = runner_new(THREADS_MAX);
     hub->rows = iii_rows_new();
     hub->line = iii_line_new(hub, iii_engine_answer);
@@ -47,5 +50,6 @@ void iii_hub_free(struct iii_hub *hub)
     iii_line_free(hub->line);
     iii_rows_free(hub->rows);
     runner_free(hub->runner);
+    budget_done(&hub->entering);
     free(hub);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "functions/call.h"
 #include "functions/iii.h"
 #include "functions/pipe.h"
@@ -26,6 +27,7 @@
 #define III_TRIGGERS_MAX  256
 #define III_NAME_MAX      256  /* bytes of an id, a name, a namespace */
 #define III_CHANNELS_MAX  1024 /* of all */
+#define III_ENTERING_MAX  64   /* clients that wait to be let in, of all; half of one address */
 
 #define III_NAMESPACE "default"
 
@@ -39,9 +41,11 @@ struct iii_hub {
     struct iii_registry *registry; /* of functions, workers, trigger types and bindings */
     struct iii_channels *channels;
     struct iii_triggers *triggers;
-    struct iii_rows *rows; /* that run */
-    struct iii_line *line; /* of questions about others */
-    atomic_uint calls;     /* that wait for an answer of somebody's */
+    struct iii_rows *rows;  /* that run */
+    struct iii_line *line;  /* of questions about others */
+    atomic_uint calls;      /* that wait for an answer of somebody's */
+    struct budget entering; /* clients that wait to be let in, by where they come from */
+    int64_t answer_ns;      /* that a function has which says who is let in, or registers what */
 };
 
 /* A random one (version 4). */
@@ -52,6 +56,7 @@ bool iii_uuid_valid(const char *text);
 /* ---- asking: one call of a function, whoever offers it ---- */
 
 struct iii_peer;
+struct iii_session;
 
 /* Who asks. Counted, since an answer may outlive its connection. */
 struct iii_asker {
@@ -60,18 +65,20 @@ struct iii_asker {
     struct rates *rates;       /* NULL = it is not limited */
     char worker_id[UUID_SIZE]; /* of its connection; "" = none: a trigger */
     char namespace[III_NAME_MAX + 1];
-    atomic_bool gone;        /* nobody waits for its answers any more */
-    struct iii_share *share; /* a reference; what it holds is taken from that */
+    struct iii_share *share;     /* a reference; what it holds is taken from that */
+    struct iii_session *session; /* its rules (rbac.h), a reference; NULL = it has none */
+    atomic_bool gone;            /* nobody waits for its answers any more */
     void (*free)(struct iii_asker *a);
 };
 
 struct iii_asker *iii_asker_ref(struct iii_asker *a);
 void iii_asker_unref(struct iii_asker *a);
-/* One that is no connection: what a trigger asks for, in the name of who made it. */
+/* One that is no connection, and has no session. */
 struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
                                 const char *namespace);
-/* The same for one who asks already: what it does counts as his. */
-struct iii_asker *iii_asker_for(const struct iii_asker *a);
+/* The same for one who asks already, what a trigger asks for: with his session, and what it does
+ * counts as his. */
+struct iii_asker *iii_asker_for(const struct iii_asker *from);
 
 struct iii_question {
     struct iii_asker *asker;
@@ -80,8 +87,10 @@ struct iii_question {
     const char *function_id;
     json_t *data;                      /* NULL = null; only looked at, as is the next */
     json_t *metadata;                  /* NULL = none */
+    json_t *action;                    /* as who calls has said, for a middleware; NULL = none */
     const char *traceparent, *baggage; /* NULL = none */
     struct pipes *pipes;               /* NULL = those of the hub */
+    bool trusted;                      /* not of one who has a session himself */
     size_t weight;                     /* bytes that data holds, where that is much; 0 = little */
 };
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "functions/input.h"
 #include "functions/rates.h"
+#include "iii/rbac.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -126,13 +127,18 @@ static void ask(struct iii_peer *peer, const json_t *m, const struct iii_questio
     const char *kind = json_text(action, "type");
     iii_answered answered = id ? on_answer : nobody_listens;
     void *arg = id ? (void *)waiting_new(peer, id, q) : (void *)iii_asker_ref(&peer->asker);
+    const struct iii_session *s = peer->asker.session;
+    /* With a middleware it is that one's to enqueue it, or not to. */
+    bool enqueues = strcmp(kind, "enqueue") == 0 && !(s && s->guard->middleware);
     json_t *error;
 
     atomic_fetch_add(&peer->in_flight, 1);
     error = why_not(peer, m);
+    if (!error && s && enqueues)
+        error = iii_session_why_not(peer->hub, s, q->namespace, q->function_id);
     if (error)
         answered(arg, NULL, error);
-    else if (strcmp(kind, "enqueue") == 0)
+    else if (enqueues)
         enqueue(peer, q, action, answered, arg);
     else
         iii_ask(peer->hub, q, answered, arg);
@@ -150,6 +156,7 @@ static void take_invoke(struct iii_peer *peer, json_t *m, size_t weight)
         .function_id = wire_name(m, "function_id", III_NAME_MAX),
         .data = json_object_get(m, "data"),
         .metadata = wire_value(m, "metadata"),
+        .action = wire_value(m, "action"),
         .traceparent = wire_name(m, "traceparent", TRACE_MAX),
         .baggage = wire_name(m, "baggage", BAGGAGE_MAX),
         .weight = weight,
@@ -175,7 +182,7 @@ static void take_unregister(struct iii_peer *peer, json_t *m, size_t bytes)
 
 static void take_register(struct iii_peer *peer, json_t *m, size_t bytes)
 {
-    iii_registry_offer(peer->hub->registry, peer, m, bytes);
+    iii_registry_offer(peer->hub->registry, peer, m, NULL, bytes);
 }
 
 static void take_type(struct iii_peer *peer, json_t *m, size_t bytes)
@@ -226,51 +233,88 @@ static const struct {
     {"registerservice", ignore},
 };
 
-/* False when it is not to wait. */
+/* False when it is not to wait, or there is no room for it. */
 static bool keep(struct iii_peer *peer, const json_t *m)
 {
     auto_free char *text = NULL;
     size_t bytes;
 
-    if (!peer->early)
+    if (!peer->unnamed && !peer->inquiry.open)
         return false;
     text = wire_text(m);
     bytes = strlen(text);
     if (!iii_registry_keep(peer->hub->registry, peer, bytes))
         return false;
+    if (!peer->early)
+        peer->early = json_array();
     (void)json_array_append_new(peer->early, json_stringn_nocheck(text, bytes));
     peer->early_bytes += bytes;
     return true;
 }
 
-static bool take_registration(struct iii_peer *peer, const char *type, json_t *m, size_t bytes)
+static void register_now(struct iii_peer *peer, size_t row, json_t *m, size_t bytes)
 {
-    for (size_t i = 0; i < ARRAY_LEN(registrations); i++) {
-        if (strcmp(registrations[i].type, type) != 0)
-            continue;
-        if (keep(peer, m))
-            return true;
-        iii_peer_replay(peer); /* those that came before it, if any wait */
-        registrations[i].take(peer, m, bytes);
-        return true;
-    }
-    return false;
+    if (!peer->asker.session || !iii_session_registers(peer, registrations[row].type, m))
+        registrations[row].take(peer, m, bytes);
 }
 
-void iii_peer_replay(struct iii_peer *peer)
+static size_t find_registration(const char *type)
 {
-    json_t *early = steal_ptr(peer->early);
+    size_t i = 0;
 
-    for (size_t i = 0; i < json_array_size(early); i++) {
-        const char *text = json_string_value(json_array_get(early, i));
+    while (i < ARRAY_LEN(registrations) && strcmp(registrations[i].type, type) != 0)
+        i++;
+    return i;
+}
+
+void iii_peer_go_on(struct iii_peer *peer)
+{
+    while (!peer->inquiry.open && peer->early_next < json_array_size(peer->early)) {
+        const char *text = json_string_value(json_array_get(peer->early, peer->early_next++));
         json_t *m = json_loads(text, 0, NULL);
 
         iii_registry_unkeep(peer->hub->registry, peer, strlen(text));
         peer->early_bytes -= strlen(text);
-        (void)take_registration(peer, json_text(m, "type"), m, strlen(text));
+        register_now(peer, find_registration(json_text(m, "type")), m, strlen(text));
         json_decref(m);
     }
-    json_decref(early);
+    if (peer->early_next < json_array_size(peer->early))
+        return;
+    json_decref(peer->early);
+    peer->early = NULL;
+    peer->early_next = 0;
+}
+
+void iii_peer_replay(struct iii_peer *peer)
+{
+    peer->unnamed = false;
+    iii_peer_go_on(peer);
+}
+
+static bool take_registration(struct iii_peer *peer, const char *type, json_t *m, size_t bytes)
+{
+    size_t i = find_registration(type);
+
+    if (i == ARRAY_LEN(registrations))
+        return false;
+    if (keep(peer, m))
+        return true;
+    iii_peer_replay(peer); /* those that came before it, if any wait */
+    if (peer->inquiry.open)
+        log_warn("a registration is dropped: too many wait for a hook", "worker",
+                 peer->asker.worker_id);
+    else
+        register_now(peer, i, m, bytes);
+    return true;
+}
+
+/* Another's place is not to be had by one who is under other rules. */
+static bool may_take_place(const struct iii_peer *peer, const struct iii_peer *old)
+{
+    const struct iii_session *s = peer->asker.session, *t = old->asker.session;
+
+    return !s || (t && s->guard == t->guard &&
+                  strcmp(peer->asker.caller.name, old->asker.caller.name) == 0);
 }
 
 static void take_reattach(struct iii_peer *peer, const json_t *m)
@@ -279,7 +323,7 @@ static void take_reattach(struct iii_peer *peer, const json_t *m)
     const char *token = wire_name(m, "reattach_token", UUID_SIZE - 1);
     struct iii_peer *old = id ? iii_registry_reattach(peer->hub->registry, id, token) : NULL;
 
-    if (old && old != peer) {
+    if (old && old != peer && may_take_place(peer, old)) {
         iii_registry_forget(peer->hub->registry, old); /* what it has is free for its successor */
         iii_peer_evict(old);
     }

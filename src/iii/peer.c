@@ -10,6 +10,7 @@
 #include "functions/callers.h"
 #include "http/server.h"
 #include "http/websocket.h"
+#include "iii/rbac.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -40,6 +41,8 @@ static void peer_free(struct iii_asker *asker)
 
     drop_unsent(peer);
     json_decref(peer->early);
+    iii_inquiry_done(&peer->inquiry);
+    iii_session_unref(peer->asker.session);
     (void)pthread_mutex_destroy(&peer->lock);
     free(peer);
 }
@@ -63,7 +66,8 @@ static struct iii_peer *peer_new(struct iii_hub *hub, struct http_req *req,
     peer->req = req;
     peer->intake.memory = hub->config.memory;
     peer->last = &peer->first;
-    peer->early = json_array();
+    peer->forgotten = true; /* until it has joined */
+    peer->unnamed = true;
     peer->early_ns = mono_ns() + EARLY_NS;
     peer->token_ns = mono_ns() + CALLER_LIVE_NS;
     return peer;
@@ -285,6 +289,7 @@ static void leave(struct iii_peer *peer)
     iii_intake_give(&peer->intake);
     websocket_free(peer->ws);
     peer->ws = NULL;
+    iii_entry_done(peer);
     iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
     iii_registry_forget(peer->hub->registry, peer);
     iii_rows_wake(peer->hub, &peer->asker);
@@ -296,8 +301,10 @@ static void set_wait(struct iii_peer *peer, struct http_wait *wait)
     int64_t until = websocket_ping_ns(peer->ws);
     bool may;
 
-    if (peer->early && peer->early_ns < until)
+    if (peer->unnamed && peer->early_ns < until)
         until = peer->early_ns;
+    if (peer->inquiry.open && peer->inquiry.until_ns < until)
+        until = peer->inquiry.until_ns;
     if (peer->asker.caller.token_id[0] && peer->token_ns < until)
         until = peer->token_ns;
     may = may_read(peer);
@@ -307,15 +314,59 @@ static void set_wait(struct iii_peer *peer, struct http_wait *wait)
         (struct http_wait){.fd = -1, .input = may && websocket_takes(peer->ws), .until_ns = until};
 }
 
+/* It is one of the clients from here on. */
+static void join(struct iii_peer *peer)
+{
+    auto_free char *hello = wire_worker_registered(peer->asker.worker_id, peer->reattach_token);
+
+    peer->early_ns = mono_ns() + EARLY_NS;
+    (void)websocket_send(peer->ws, true, hello, strlen(hello));
+    iii_registry_join(peer->hub->registry, peer);
+}
+
+static enum iii_entry enter(struct iii_peer *peer)
+{
+    struct err err = {0};
+    enum iii_entry entry = iii_entry_look(peer, &err);
+
+    if (entry == ENTRY_IN) {
+        join(peer);
+    } else if (entry == ENTRY_REFUSED) {
+        json_t *m = json_pack("{s:s, s:o}", "type", "error", "error",
+                              iii_error("AUTH_ERROR", "%s", err.text));
+        auto_free char *text = wire_text(m);
+
+        json_decref(m);
+        (void)websocket_send(peer->ws, true, text, strlen(text));
+        websocket_close(peer->ws, WEBSOCKET_POLICY, "it is not let in");
+    }
+    return entry;
+}
+
 static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
 {
     struct iii_peer *peer = arg;
     unsigned code = WEBSOCKET_RESTART;
     const char *why = news & HTTP_DRAIN ? "the daemon ends" : why_over(peer, &code);
 
+    if (peer->entry && !why && !(news & HTTP_GONE)) {
+        switch (enter(peer)) {
+        case ENTRY_WAITS:
+            *wait = (struct http_wait){.fd = -1, .until_ns = peer->inquiry.until_ns};
+            return true;
+        case ENTRY_REFUSED:
+            leave(peer);
+            return false;
+        case ENTRY_IN:
+            break;
+        }
+    }
+
     if (!(news & HTTP_GONE) && !why) {
         send_unsent(peer);
-        if (peer->early && mono_ns() >= peer->early_ns)
+        if (peer->inquiry.open && iii_session_registered(peer))
+            iii_peer_go_on(peer);
+        if (peer->unnamed && mono_ns() >= peer->early_ns)
             iii_peer_replay(peer);
         if (read_messages(peer) && !websocket_is_closed(peer->ws) &&
             websocket_keep_alive(peer->ws, may_read(peer)) == 0) {
@@ -338,23 +389,33 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
 bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct rates *rates,
                        const struct rate_state *rate, void *arg)
 {
+    const struct iii_guard *guard = http_req_listener(req);
+    bool stranger = caller->scopes == 0;
     struct iii_hub *hub = arg;
-    struct websocket *ws = iii_socket_accept(req, III_MESSAGE_MAX);
-    auto_free char *hello = NULL;
-    struct http_wait wait;
+    struct http_wait wait = {.fd = -1};
+    struct websocket *ws;
     struct iii_peer *peer;
     struct err err = {0};
 
     (void)rate;
+    if (stranger && iii_entry_check(hub, guard, caller->from, &err) < 0) {
+        iii_socket_refuse(req, &err);
+        return true;
+    }
+    ws = iii_socket_accept(req, III_MESSAGE_MAX);
+    if (!ws && stranger)
+        budget_give_share(&hub->entering, caller->from, 1);
     if (!ws)
         return true;
     peer = peer_new(hub, req, caller, rates);
     peer->ws = ws;
     websocket_set_room(ws, iii_intake_room, &peer->intake);
-    hello = wire_worker_registered(peer->asker.worker_id, peer->reattach_token);
-    (void)websocket_send(ws, true, hello, strlen(hello));
-    iii_registry_join(hub->registry, peer);
-    wait = (struct http_wait){.fd = -1, .input = true, .until_ns = websocket_ping_ns(ws)};
+    if (stranger)
+        iii_entry_begin(peer, guard, req);
+    else
+        join(peer);
+    wait.input = !stranger;
+    wait.until_ns = stranger ? 1 : websocket_ping_ns(ws); /* it may be answered already */
     if (http_park(req, &wait, on_news, peer, &err) < 0)
         leave(peer);
     return true;

@@ -50,6 +50,20 @@ void iii_socket_refuse(struct http_req *req, const struct err *err);
 
 /* ---- a peer ---- */
 
+/* What a function is asked about it (inquiry.c). */
+struct iii_inquiry {
+    bool open; /* there is one */
+    int64_t until_ns;
+    json_t *message; /* the registration that it is about, and what the client calls that */
+    char *given;
+
+    /* Under the peer's lock. */
+    unsigned number; /* of the last; answers to others are nobody's */
+    bool answered;
+    json_t *result;
+    char *why; /* it failed; NULL = it has a result */
+};
+
 struct iii_peer {
     struct iii_asker asker; /* first: a peer is one who asks */
     struct iii_hub *hub;
@@ -59,9 +73,12 @@ struct iii_peer {
     struct iii_intake intake;
     bool refused;     /* to be closed, since another has its name */
     int64_t token_ns; /* when to look again whether its token lives */
-    json_t *early;    /* texts of registrations that came before its namespace is known, or NULL */
-    int64_t early_ns; /* until then */
-    size_t early_bytes; /* which count as registered */
+    bool unnamed;     /* its namespace is not known yet, */
+    int64_t early_ns; /* and is taken for the usual one then */
+    json_t *early;    /* texts of registrations that wait for it, or for a hook; or NULL */
+    size_t early_next, early_bytes; /* of those the first; what they all count as registered */
+    struct iii_inquiry inquiry;
+    const struct iii_guard *entry; /* of one that is not let in yet; NULL = it is */
 
     /* Under its lock. */
     pthread_mutex_t lock;
@@ -79,7 +96,7 @@ struct iii_peer {
     struct iii_offer *offers;            /* functions that it has registered */
     unsigned functions, triggers, types; /* how many of each */
     size_t registered_bytes;
-    bool forgotten;
+    bool forgotten; /* or not let in yet */
     struct iii_peer *prev, *next;
 
     atomic_uint in_flight; /* calls of its own that have no answer yet */
@@ -99,9 +116,20 @@ void iii_peer_served(struct iii_peer *peer);
 /* It is to carry out a call of another's. */
 void iii_peer_serves(struct iii_peer *peer);
 
+/* ---- inquiry.c ---- */
+
+/* Takes the input. Nothing may be open. The step is woken when it is answered, or is to look at
+ * until_ns. */
+void iii_inquire(struct iii_peer *peer, const char *function_id, json_t *input);
+/* In a step: false while it waits. Else one of the two is set, or the result is NULL too. */
+bool iii_inquiry_take(struct iii_peer *peer, json_t **ret_result, char **ret_why);
+void iii_inquiry_done(struct iii_inquiry *in);
+
 /* ---- messages.c ---- */
 
 /* One text that it has sent; on the thread that reads it. */
 void iii_peer_take(struct iii_peer *peer, const char *text, size_t len);
-/* Registrations that waited for its namespace. */
+/* Its namespace is known: registrations that waited for that. */
 void iii_peer_replay(struct iii_peer *peer);
+/* A hook has answered: those that waited for it. */
+void iii_peer_go_on(struct iii_peer *peer);

@@ -120,6 +120,7 @@ static void offer_free(struct iii_registry *r, struct iii_offer *o)
         o->next->prev = o->prev;
     free(o->namespace);
     free(o->id);
+    free(o->given);
     free(o->description);
     free(o->request);
     free(o->response);
@@ -135,7 +136,7 @@ static bool is_ours(const char *namespace, const char *id)
     return strcmp(namespace, III_NAMESPACE) == 0 && (iii_function(id) || function_find(id));
 }
 
-static void reject(struct iii_peer *peer, const char *function_id, const char *owner)
+void iii_registry_reject(struct iii_peer *peer, const char *function_id, const char *owner)
 {
     iii_peer_send(peer, wire_rejected("FUNCTION_NAMESPACE_CONFLICT", peer->asker.namespace, NULL,
                                       function_id, owner));
@@ -143,7 +144,7 @@ static void reject(struct iii_peer *peer, const char *function_id, const char *o
 
 /* Under the lock. False: there is no room for it. */
 static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
-                      const char *id, size_t bytes)
+                      const char *id, const char *given, size_t bytes)
 {
     struct iii_offer *o;
 
@@ -154,6 +155,7 @@ static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_
     *o = (struct iii_offer){
         .namespace = xstrdup(peer->asker.namespace),
         .id = xstrdup(id),
+        .given = xstrdup(given),
         .owner = peer,
         .request = wire_member(m, "request_format"),
         .response = wire_member(m, "response_format"),
@@ -186,8 +188,14 @@ static bool may_offer(struct iii_peer *peer, const json_t *m, const char *id)
     return !why;
 }
 
+/* One that a session has does not stand in the way of who needs none. */
+static bool is_taken(const struct iii_offer *o, const struct iii_peer *peer)
+{
+    return o && o->owner != peer && !(o->owner->asker.session && !peer->asker.session);
+}
+
 void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
-                        size_t bytes)
+                        const char *given, size_t bytes)
 {
     const char *id = wire_name(m, "id", III_NAME_MAX);
     char owner[UUID_SIZE] = "";
@@ -197,31 +205,46 @@ void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const jso
     if (!id)
         return;
     if (!may_offer(peer, m, id)) {
-        reject(peer, id, "");
+        iii_registry_reject(peer, id, "");
         return;
     }
     if (is_ours(peer->asker.namespace, id)) {
-        reject(peer, id, str_starts(id, "engine::") ? "" : r->hub->worker_id);
+        iii_registry_reject(peer, id, str_starts(id, "engine::") ? "" : r->hub->worker_id);
         return;
     }
     (void)pthread_mutex_lock(&r->lock);
     o = find_offer(r, peer->asker.namespace, id);
-    taken = o && o->owner != peer;
+    taken = is_taken(o, peer);
     if (taken)
         (void)snprintf(owner, sizeof(owner), "%s", o->owner->asker.worker_id);
     else if (o)
         offer_free(r, o);
     if (!taken && !peer->forgotten)
-        full = !add_offer(r, peer, m, id, bytes);
+        full = !add_offer(r, peer, m, id, given ? given : id, bytes);
     (void)pthread_mutex_unlock(&r->lock);
     if (full)
         log_warn("a function is not registered: there are too many of that connection, or they are "
                  "too long",
                  "id", id);
     if (taken || full)
-        reject(peer, id, owner);
+        iii_registry_reject(peer, id, owner);
     else
         iii_triggers_changed(r->hub->triggers, NULL, NULL);
+}
+
+/* Under the lock. Of one without a session both names are the same, and the tree knows it. */
+static struct iii_offer *find_given(const struct iii_registry *r, const struct iii_peer *peer,
+                                    const char *id)
+{
+    struct iii_offer *o = peer->offers;
+
+    if (!peer->asker.session) {
+        o = find_offer(r, peer->asker.namespace, id);
+        return o && o->owner == peer ? o : NULL;
+    }
+    while (o && strcmp(o->given, id) != 0)
+        o = o->next;
+    return o;
 }
 
 void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id)
@@ -229,14 +252,40 @@ void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const 
     struct iii_offer *o;
 
     (void)pthread_mutex_lock(&r->lock);
-    o = find_offer(r, peer->asker.namespace, id);
-    if (o && o->owner == peer)
+    o = find_given(r, peer, id);
+    if (o)
         offer_free(r, o);
-    else
-        o = NULL;
     (void)pthread_mutex_unlock(&r->lock);
     if (o)
         iii_triggers_changed(r->hub->triggers, NULL, NULL);
+}
+
+char *iii_registry_own_id(struct iii_registry *r, const struct iii_peer *peer,
+                          const char *namespace, const char *id)
+{
+    const struct iii_offer *o;
+    char *own = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (o = peer->offers; o && !own; o = o->next)
+        if (strcmp(o->namespace, namespace) == 0 &&
+            (strcmp(o->given, id) == 0 || strcmp(o->id, id) == 0))
+            own = xstrdup(o->id);
+    (void)pthread_mutex_unlock(&r->lock);
+    return own;
+}
+
+bool iii_registry_is_own(struct iii_registry *r, const struct iii_session *session,
+                         const char *namespace, const char *id)
+{
+    const struct iii_offer *o;
+    bool own;
+
+    (void)pthread_mutex_lock(&r->lock);
+    o = find_offer(r, namespace ? namespace : III_NAMESPACE, id);
+    own = o && o->owner->asker.session == session;
+    (void)pthread_mutex_unlock(&r->lock);
+    return own;
 }
 
 /* ---- calls that one carries out for another ---- */
@@ -319,7 +368,7 @@ static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *
 }
 
 /* The function learns who calls it, as engines tell it. */
-static char *invoke_text(const struct iii_question *q, const char *id)
+static char *invoke_text(const struct iii_question *q, const char *id, const char *given)
 {
     json_t *data = q->data;
     char *text;
@@ -330,7 +379,7 @@ static char *invoke_text(const struct iii_question *q, const char *id)
     } else {
         json_incref(data);
     }
-    text = wire_invoke(id, q->function_id, data, q->metadata, q->traceparent, q->baggage);
+    text = wire_invoke(id, given, data, q->metadata, q->traceparent, q->baggage);
     json_decref(data);
     return text;
 }
@@ -382,21 +431,25 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
 {
     struct iii_peer *by = NULL;
     char id[UUID_SIZE];
+    auto_free char *given = NULL;
     struct iii_offer *o;
     json_t *error = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     o = find_offer(r, q->namespace ? q->namespace : III_NAMESPACE, q->function_id);
+    if (o && q->trusted && o->owner->asker.session)
+        o = NULL;
     if (o)
         error = why_not(r, q);
     if (o && !error) {
         by = o->owner;
+        given = xstrdup(o->given);
         (void)iii_asker_ref(&by->asker);
         (void)snprintf(id, sizeof(id), "%s", add_forward(r, by, q, answered, arg)->id);
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (by) {
-        if (!iii_peer_offer(by, invoke_text(q, id)))
+        if (!iii_peer_offer(by, invoke_text(q, id, given)))
             refuse_forward(r, by, id);
         iii_asker_unref(&by->asker);
     }
@@ -470,6 +523,7 @@ void iii_registry_join(struct iii_registry *r, struct iii_peer *peer)
 {
     (void)pthread_mutex_lock(&r->lock);
     (void)iii_asker_ref(&peer->asker);
+    peer->forgotten = false;
     peer->connected_ms = now_ms();
     peer->next = r->peers;
     if (peer->next)
@@ -610,7 +664,8 @@ static bool name_is_taken(const struct iii_registry *r, const struct iii_peer *p
         return false;
     for (const struct iii_peer *p = r->peers; p; p = p->next) {
         if (p == peer || !registry_may(p) || !p->about.name || strcmp(p->about.name, name) != 0 ||
-            strcmp(p->asker.namespace, namespace) != 0)
+            strcmp(p->asker.namespace, namespace) != 0 ||
+            (p->asker.session && !peer->asker.session))
             continue;
         (void)snprintf(ret_owner, UUID_SIZE, "%s", p->asker.worker_id);
         return true;

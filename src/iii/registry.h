@@ -34,10 +34,22 @@ void iii_registry_unkeep(struct iii_registry *r, struct iii_peer *peer, size_t b
 
 /* ---- functions ---- */
 
-/* A message, of so many bytes. Who may not, or comes too late, is told. */
+/* A message, of so many bytes; given: what its owner calls it, NULL = as the message says. Who may
+ * not, or comes too late, is told. What one with a session has gives way to one without. */
 void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
-                        size_t bytes);
+                        const char *given, size_t bytes);
+/* Tells it that the function is not registered. */
+void iii_registry_reject(struct iii_peer *peer, const char *function_id, const char *owner);
+/* By what its owner calls it. */
 void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id);
+
+/* The id of a function that it has registered itself, by that or by what it calls it; to be freed,
+ * or NULL. */
+char *iii_registry_own_id(struct iii_registry *r, const struct iii_peer *peer,
+                          const char *namespace, const char *id);
+/* Has a connection of that session registered it? namespace NULL = III_NAMESPACE. */
+bool iii_registry_is_own(struct iii_registry *r, const struct iii_session *session,
+                         const char *namespace, const char *id);
 
 /* Sends the call to who offers it. False when nobody does: then answered is not called. */
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
@@ -53,6 +65,9 @@ void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, c
 /* With peer NULL one that outlives connections, for asker; ret_id is then given. */
 int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
                       const json_t *message, size_t bytes, char ret_id[UUID_SIZE], struct err *err);
+/* Tells it that the trigger is not bound. */
+void iii_registry_refuse(struct iii_peer *peer, const json_t *message, const char *code,
+                         const char *why);
 /* False when there is none of that id that it may end; peer NULL = of those that outlive them. */
 bool iii_registry_unbind(struct iii_registry *r, struct iii_peer *peer, const char *id);
 /* A provider's word on a binding that it was sent. */

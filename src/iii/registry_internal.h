@@ -15,6 +15,7 @@
 /* A function that a client offers. */
 struct iii_offer {
     char *namespace, *id;
+    char *given;                         /* as its owner calls it */
     struct iii_peer *owner;              /* which lives at least as long */
     char *description;                   /* NULL = none, as of the others */
     char *request, *response, *metadata; /* JSON */

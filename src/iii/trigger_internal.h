@@ -178,6 +178,8 @@ bool route_is_same(const char *a, const char *b);
 bool route_is_closer(const char *a, const char *b);
 /* {name: value} of a query; of a name that comes twice the last. */
 json_t *route_query(const char *query);
+/* {name: [value, …]} of it. */
+json_t *route_query_lists(const char *query);
 /* Text of which nobody says that it is UTF-8. */
 json_t *route_text(const char *text, size_t len);
 

@@ -157,7 +157,21 @@ json_t *route_text(const char *text, size_t len)
     return json_stringn_nocheck(clean.data ? clean.data : "", clean.len);
 }
 
-static void add_pair(json_t *out, const char *pair, size_t len)
+typedef void (*put_value)(json_t *out, const char *name, json_t *value);
+
+static void put_last(json_t *out, const char *name, json_t *value)
+{
+    (void)json_object_set_new(out, name, value);
+}
+
+static void put_in_list(json_t *out, const char *name, json_t *value)
+{
+    if (!json_object_get(out, name))
+        (void)json_object_set_new(out, name, json_array());
+    (void)json_array_append_new(json_object_get(out, name), value);
+}
+
+static void add_pair(json_t *out, const char *pair, size_t len, put_value put)
 {
     const char *equals = memchr(pair, '=', len);
     size_t name_len = equals ? (size_t)(equals - pair) : len;
@@ -168,10 +182,10 @@ static void add_pair(json_t *out, const char *pair, size_t len)
     name_len = decode(name, name_len);
     if (name_len == 0 || strlen(name) != name_len || !utf8_valid(name, name_len))
         return; /* no member of an object can be called so */
-    (void)json_object_set_new(out, name, route_text(value, value_len));
+    put(out, name, route_text(value, value_len));
 }
 
-json_t *route_query(const char *query)
+static json_t *read_query(const char *query, put_value put)
 {
     json_t *out = json_object();
 
@@ -179,8 +193,18 @@ json_t *route_query(const char *query)
         size_t len = strcspn(query, "&");
 
         if (len > 0)
-            add_pair(out, query, len);
+            add_pair(out, query, len, put);
         query += len + (query[len] == '&');
     }
     return out;
+}
+
+json_t *route_query(const char *query)
+{
+    return read_query(query, put_last);
+}
+
+json_t *route_query_lists(const char *query)
+{
+    return read_query(query, put_in_list);
 }
