@@ -16,6 +16,7 @@
 #include "daemon/config_internal.h"
 #include "engine/pool.h"
 #include "engine/pull_policy.h"
+#include "iii/iii.h"
 #include "iii/link.h"
 #include "model/mount.h"
 #include "model/sandbox.h"
@@ -626,6 +627,11 @@ void config_done(struct daemon_config *c)
             free(*(char **)at);
         else if (variables[i].type == TYPE_LIST)
             strv_free(*(char ***)at);
+    }
+    for (unsigned i = 0; i < c->n_listeners; i++) {
+        free(c->listeners[i].place);
+        free(c->listeners[i].host);
+        iii_guard_free(c->listeners[i].guard);
     }
     json_decref(c->file);
     strv_free(c->warnings);

@@ -7,6 +7,7 @@
 #include "functions/iii.h"
 
 struct err;
+struct iii_guard;
 
 /* What `cay serve` is told: a file of settings of iii if there is one, then the environment, then
  * flags. What comes later wins. */
@@ -22,6 +23,16 @@ struct link_config {
     int lifeline_fd; /* that ends with the engine that started us; -1 = none */
 };
 
+#define LISTENERS_MAX 8
+
+/* Of iii's protocol, beside the first, and only in a file of settings. */
+struct listener_config {
+    char *place; /* where the file has it, for messages */
+    char *host;
+    uint32_t port;
+    struct iii_guard *guard; /* NULL = as at the first one */
+};
+
 struct daemon_config {
     char *data, *run;
     char *host;
@@ -30,6 +41,8 @@ struct daemon_config {
     char *ws_host;
     uint32_t ws_port;   /* of iii's protocol; 0 = none */
     bool ws_port_given; /* somebody has set it: that it is taken is then no small thing */
+    struct listener_config listeners[LISTENERS_MAX];
+    unsigned n_listeners;
     struct iii_settings iii;
     struct link_config link;
     bool network;                                       /* may sandboxes have one? */

@@ -14,6 +14,7 @@
 #include "daemon/config_internal.h"
 #include "daemon/yaml_json.h"
 #include "engine/image_policy.h"
+#include "iii/iii.h"
 #include "model/sandbox.h"
 
 /* The files that iii has for its sandboxes, so that who comes from there brings theirs along. There
@@ -24,10 +25,9 @@
 struct file {
     struct daemon_config *config; /* for warnings */
     const char *path;
-    bool listens;      /* its listeners are ours */
-    json_t *values;    /* {variable: {text, where}} */
-    int listener_line; /* of the listener that is opened; 0 = none so far */
-    int guarded_line;  /* of one that is not, because it would be open to all here */
+    bool listens;     /* its listeners are ours */
+    json_t *values;   /* {variable: {text, where}} */
+    bool first_given; /* one of its listeners is that of the variables */
 };
 
 /* "config.yaml:7" */
@@ -328,27 +328,43 @@ static bool is_given(const json_t *config, const char *key)
     return value && !json_is_null(value);
 }
 
+/* Beside the first, or with a guard. */
+static int add_listener(struct file *f, const json_t *config, const json_t *lines, struct err *err)
+{
+    const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
+    json_int_t number = port ? json_integer_value(port) : WS_PORT_DEFAULT;
+    struct listener_config *l = &f->config->listeners[f->config->n_listeners];
+    struct err bad = {0};
+
+    if (f->config->n_listeners == LISTENERS_MAX)
+        return err_set(err, ERR_INVALID, "%.120s:%d: at most %d listeners, beside the first",
+                       f->path, yaml_line(lines), LISTENERS_MAX);
+    if (number < 1 || number > 65535)
+        return refuse(f, yaml_lines_of(lines, "port"), err, "port must be 1 to 65535");
+    if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
+        l->guard = iii_guard_new(config, &bad);
+        if (!l->guard)
+            return refuse(f, is_given(config, "rbac") ? yaml_lines_of(lines, "rbac") : lines, err,
+                          bad.text);
+    }
+    l->place = place(f, lines);
+    l->host = xstrdup(host ? json_string_value(host) : config_preset("CAY_WS_HOST"));
+    l->port = (uint32_t)number;
+    f->config->n_listeners++;
+    return 0;
+}
+
+/* The first that has no guard is that of the variables, so that these and flags can move it. */
 static int read_listener(struct file *f, json_t *config, const json_t *lines, struct err *err)
 {
     const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
-    int line = yaml_line(lines);
+    bool guarded = is_given(config, "rbac") || is_given(config, "middleware_function_id");
 
     if (check_listener(f, config, lines, err) < 0)
         return -1;
-    if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
-        f->guarded_line = line;
-        config_warn(f->config, xasprintf("%.120s:%d: a listener with rbac or "
-                                         "middleware_function_id is not opened here",
-                                         f->path, line));
-        return 0;
-    }
-    if (f->listener_line) {
-        config_warn(f->config,
-                    xasprintf("%.120s:%d: only the listener of line %d is opened, not this one",
-                              f->path, line, f->listener_line));
-        return 0;
-    }
-    f->listener_line = line;
+    if (guarded || f->first_given)
+        return add_listener(f, config, lines, err);
+    f->first_given = true;
     put(f, "CAY_WS_PORT",
         xasprintf("%lld", port ? (long long)json_integer_value(port) : WS_PORT_DEFAULT),
         port ? yaml_lines_of(lines, "port") : lines, "port");
@@ -398,11 +414,9 @@ static int read_entries(struct file *f, const json_t *entries, const json_t *lin
         if (read_entry(f, entry, yaml_lines_at(lines, i), &others, &sandboxes, err) < 0)
             return -1;
     }
-    if (f->guarded_line && !f->listener_line)
-        return err_set(err, ERR_INVALID,
-                       "%.120s:%d: the only listener has rbac or middleware_function_id, which cay "
-                       "does not have: take them out, and let CAY_AUTH_TOKEN say who may call",
-                       f->path, f->guarded_line);
+    /* As iii has it: who names listeners gets those. */
+    if (f->config->n_listeners && !f->first_given)
+        put(f, "CAY_WS_PORT", xstrdup("0"), lines, "port");
     if (others.len > 0)
         config_warn(f->config,
                     xasprintf("%.120s: workers that cay does not start: %s", f->path, others.data));

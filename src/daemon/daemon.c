@@ -20,6 +20,7 @@
 #include "daemon/config.h"
 #include "daemon/handover.h"
 #include "daemon/launcher.h"
+#include "daemon/listeners.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
 #include "daemon/worker_mode.h"
@@ -140,76 +141,9 @@ static int open_state(struct daemon *d, struct err *err)
     return image_store_open(d->data, worker, &d->images, err);
 }
 
-/* d->at.tcp_fd is -1, or what is listened on already, by one whose place we take or by ourselves.
- */
 static int open_tcp(struct daemon *d, struct err *err)
 {
-    const struct daemon_config *c = &d->config;
-    bool loopback, beyond = c->token || c->require_token || c->insecure;
-    int same = 0;
-
-    if (d->at.tcp_fd >= 0 && !c->no_tcp)
-        same = listen_tcp_as(d->at.tcp_fd, c->host, c->port, beyond, &d->port, &loopback, err);
-    if (same < 0)
-        return -1;
-    if (same == 0)
-        close_fd(&d->at.tcp_fd);
-    if (c->no_tcp)
-        return 0;
-    if (same == 0)
-        d->at.tcp_fd = listen_tcp(c->host, c->port, beyond, &d->port, &loopback, err);
-    if (d->at.tcp_fd < 0)
-        return -1;
-    if (!loopback && !c->token && !c->require_token)
-        log_warn("LISTENING BEYOND THIS MACHINE WITHOUT A TOKEN: everyone who can reach the port "
-                 "can run code here",
-                 "host", c->host);
-    return 0;
-}
-
-/* The same for iii's protocol. That its usual port is taken, by an engine or another daemon, is no
- * reason not to start: unless somebody has named it. */
-static int open_ws(struct daemon *d, struct err *err)
-{
-    const struct daemon_config *c = &d->config;
-    bool wanted = c->ws_port && (!c->no_tcp || c->ws_port_given), loopback;
-    bool beyond = c->token || c->require_token || c->insecure;
-    uint32_t port;
-    int same = 0;
-
-    if (d->at.ws_fd >= 0 && wanted)
-        same = listen_tcp_as(d->at.ws_fd, c->ws_host, c->ws_port, beyond, &port, &loopback, err);
-    if (same < 0)
-        return -1;
-    if (same == 0)
-        close_fd(&d->at.ws_fd);
-    if (!wanted || same)
-        return 0;
-    d->at.ws_fd = listen_tcp(c->ws_host, c->ws_port, beyond, &port, &loopback, err);
-    if (d->at.ws_fd >= 0)
-        return 0;
-    if (!err->code || strcmp(err->code, "address_in_use") != 0)
-        return -1;
-    (void)err_code(err, ERR_CONFLICT, "address_in_use",
-                   "port %u of %s is taken by another program: stop it, or choose a port with "
-                   "--ws-port or CAY_WS_PORT, 0 for none",
-                   c->ws_port, c->ws_host);
-    if (c->ws_port_given)
-        return -1;
-    log_warn("there is no port for iii's protocol; going on without", "error", err->text);
-    *err = (struct err){0};
-    return 0;
-}
-
-static int open_unix(struct daemon *d, struct err *err)
-{
-    if (d->at.unix_fd >= 0) {
-        free(d->socket_path);
-        d->socket_path = listen_unix_path(d->run);
-        return listen_unix_group(d->socket_path, d->socket_group, err);
-    }
-    d->at.unix_fd = listen_unix(d->run, d->socket_group, &d->socket_path, err);
-    return d->at.unix_fd < 0 ? -1 : 0;
+    return listeners_open_tcp(&d->at, &d->config, &d->port, err);
 }
 
 /* Only when all that can be looked at ahead is as it should be does the other one give up. */
@@ -223,7 +157,7 @@ static int take_over(struct daemon *d, struct err *err)
         return 0;
     d->at = d->heir.listeners;
     d->heir.listeners = NO_LISTENERS;
-    if (open_tcp(d, err) < 0 || open_ws(d, err) < 0)
+    if (open_tcp(d, err) < 0 || listeners_open_iii(&d->at, &d->config, err) < 0)
         return -1;
     return heir_go(&d->heir, err);
 }
@@ -362,26 +296,6 @@ static int start_engine(struct daemon *d, struct err *err)
     return services_start(&d->services, err);
 }
 
-static bool is_wildcard(const char *host)
-{
-    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
-}
-
-/* The address it was told to listen on is a good name for it too. */
-static char **allowed_hosts(const struct daemon_config *c)
-{
-    char **hosts = NULL;
-
-    for (char **h = c->hosts; h && *h; h++)
-        hosts = strv_add(hosts, *h);
-    if (!is_wildcard(c->host)) {
-        auto_free char *name = strchr(c->host, ':') ? xasprintf("[%s]", c->host) : xstrdup(c->host);
-
-        hosts = strv_add(hosts, name);
-    }
-    return hosts;
-}
-
 static void add_mount(struct daemon *d, struct rest_mount mount)
 {
     struct rest_mount *m = d->rest_config.mounts;
@@ -423,6 +337,7 @@ static void mount_iii(struct daemon *d)
     add_mount(d, (struct rest_mount){.face = "iii",
                                      .path = "/",
                                      .socket = true,
+                                     .judges = true,
                                      .handle = iii_handle_worker,
                                      .arg = d->iii});
     add_mount(d, (struct rest_mount){.face = "iii",
@@ -446,21 +361,17 @@ static int start_iii(struct daemon *d, struct err *err)
     struct iii_config config = {.engine = d->engine,
                                 .services = &d->services,
                                 .about = rest_about(d->rest),
+                                .open = !d->config.token && !d->config.require_token,
                                 .memory = &d->memory,
                                 .streams = &d->streams};
+    bool serves = d->config.ws_port || d->config.n_listeners;
 
-    if (!d->config.ws_port && !d->config.link.url)
+    if (!serves && !d->config.link.url)
         return 0;
     d->iii = iii_hub_new(&config);
-    if (d->config.ws_port)
+    if (serves)
         mount_iii(d);
     return iii_hub_start(d->iii, err);
-}
-
-/* The server gets a copy; of -1 nothing. */
-static int listen_at(struct daemon *d, int fd, bool is_tcp, struct err *err)
-{
-    return fd < 0 ? 0 : http_server_listen(d->http, fcntl(fd, F_DUPFD_CLOEXEC, 0), is_tcp, err);
 }
 
 static int start_http(struct daemon *d, struct err *err)
@@ -468,7 +379,7 @@ static int start_http(struct daemon *d, struct err *err)
     const struct daemon_config *c = &d->config;
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
 
-    d->hosts = allowed_hosts(c);
+    d->hosts = listeners_hosts(c);
     d->rest_config = (struct rest_config){
         .prefix = c->prefix,
         .token = c->token,
@@ -496,8 +407,7 @@ static int start_http(struct daemon *d, struct err *err)
     if (start_iii(d, err) < 0)
         return -1;
     d->http = http_server_new(&limits, rest_handle, d->rest);
-    if (listen_at(d, d->at.tcp_fd, true, err) < 0 || listen_at(d, d->at.ws_fd, true, err) < 0 ||
-        listen_at(d, d->at.unix_fd, false, err) < 0)
+    if (listeners_serve(&d->at, c, d->http, err) < 0)
         return -1;
     return http_server_start(d->http, err);
 }
@@ -505,8 +415,15 @@ static int start_http(struct daemon *d, struct err *err)
 static void take_all(struct daemon *d, struct conns *conns)
 {
     while (conns->n > 0) {
-        conns->n--;
-        http_server_take(d->http, conns->list[conns->n].fd, conns->list[conns->n].is_tcp);
+        int fd = conns->list[--conns->n].fd;
+        bool is_tcp = conns->list[conns->n].is_tcp;
+
+        /* What an address means is for who listens there to say; nobody does, of one that only the
+         * daemon before us had. */
+        if (is_tcp && !listeners_have(&d->at, fd))
+            (void)close(fd);
+        else
+            http_server_take(d->http, fd, is_tcp);
     }
 }
 
@@ -570,8 +487,10 @@ static int set_up(struct daemon *d, struct err *err)
 static int start(struct daemon *d, struct err *err)
 {
     if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || take_over(d, err) < 0 ||
-        open_state(d, err) < 0 || open_tcp(d, err) < 0 || open_ws(d, err) < 0 ||
-        open_unix(d, err) < 0 || start_engine(d, err) < 0 || start_http(d, err) < 0)
+        open_state(d, err) < 0 || open_tcp(d, err) < 0 ||
+        listeners_open_iii(&d->at, &d->config, err) < 0 ||
+        listeners_open_unix(&d->at, d->run, d->socket_group, &d->socket_path, err) < 0 ||
+        start_engine(d, err) < 0 || start_http(d, err) < 0)
         return -1;
     /* Those of the one before us, or that we gave to one that did not come up. */
     take_all(d, &d->heir.conns);
@@ -584,12 +503,10 @@ static int start(struct daemon *d, struct err *err)
 
 static void tell_ready(struct daemon *d)
 {
-    auto_free char *tcp = NULL, *ws = NULL;
+    auto_free char *tcp = NULL, *ws = listeners_iii(&d->at, &d->config);
 
     if (!d->config.no_tcp)
         tcp = xasprintf("%s:%u", d->config.host, d->port);
-    if (d->at.ws_fd >= 0)
-        ws = xasprintf("ws://%s:%u", d->config.ws_host, d->config.ws_port);
     log_info("ready", "version", CAY_VERSION, "tcp", tcp, "iii", ws, "unix", d->socket_path,
              "runtime", d->runtime->ops->name);
     if (d->config.ready_fd >= 0) {
@@ -784,9 +701,7 @@ static void let_go(struct daemon *d, bool ours, bool broken)
     if (broken && d->made_run)
         (void)rmdir(d->run); /* unless it is needed for what is in it */
     heir_done(&d->heir);
-    close_fd(&d->at.tcp_fd);
-    close_fd(&d->at.ws_fd);
-    close_fd(&d->at.unix_fd);
+    listeners_close(&d->at);
     close_fd(&d->signal_fd);
     free(d->socket_path);
     free(d->port_path);

@@ -23,9 +23,9 @@
 #define QUIET_S  60    /* so long the old one may be silent while it gives up */
 #define STUCK_S  5     /* so long a note may take to be sent */
 #define BACKLOG  4
-#define LISTENED 3 /* sockets */
+#define LISTENED (3 + LISTENERS_MAX) /* sockets */
 
-enum { LISTENS_TCP = 1 << 0, LISTENS_WS = 1 << 1 };
+enum { LISTENS_TCP = 1 << 0, LISTENS_WS = 1 << 1, LISTENS_MORE = 1 << 2 };
 
 enum note_kind { NOTE_LISTENERS = 1, NOTE_BUSY, NOTE_CONNECTION, NOTE_DONE, NOTE_GO, NOTE_SERVES };
 
@@ -131,6 +131,12 @@ void handover_accept(struct handover *h, const char *data, const struct listener
     if (listeners->ws_fd >= 0) {
         note.listeners |= LISTENS_WS;
         fds[n++] = listeners->ws_fd;
+    }
+    for (size_t i = 0; i < LISTENERS_MAX; i++) {
+        if (listeners->more[i] < 0)
+            continue;
+        note.listeners |= LISTENS_MORE;
+        fds[n++] = listeners->more[i];
     }
     if (send_note(fd, note, fds, n) < 0)
         return;
@@ -242,6 +248,8 @@ static void take_listeners(struct heir *h, const struct note *note, const int *f
         h->listeners.tcp_fd = fds[at++];
     if ((which & LISTENS_WS) && at < n_fds)
         h->listeners.ws_fd = fds[at++];
+    for (size_t i = 0; (which & LISTENS_MORE) && at < n_fds; i++)
+        h->listeners.more[i] = fds[at++];
 }
 
 static int check_listeners(struct heir *h, const struct note *note, const int *fds, size_t n_fds,
@@ -269,7 +277,7 @@ static int check_listeners(struct heir *h, const struct note *note, const int *f
 int heir_join(struct heir *h, const char *run, const char *data, struct err *err)
 {
     auto_free char *path = xasprintf("%s/replace.sock", run);
-    int fds[LISTENED] = {-1, -1, -1}, r;
+    int fds[LISTENED], r;
     struct note note = {0};
     size_t n = LISTENED;
     pid_t pid;
@@ -327,12 +335,19 @@ void heir_serves(struct heir *h)
     close_fd(&h->fd);
 }
 
+void listeners_close(struct listeners *at)
+{
+    close_fd(&at->unix_fd);
+    close_fd(&at->tcp_fd);
+    close_fd(&at->ws_fd);
+    for (size_t i = 0; i < LISTENERS_MAX; i++)
+        close_fd(&at->more[i]);
+}
+
 void heir_done(struct heir *h)
 {
     conns_drop(&h->conns);
     close_fd(&h->fd);
     close_fd(&h->pidfd);
-    close_fd(&h->listeners.unix_fd);
-    close_fd(&h->listeners.tcp_fd);
-    close_fd(&h->listeners.ws_fd);
+    listeners_close(&h->listeners);
 }

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/config.h"
+
 struct err;
 
 /* How a daemon takes over from one that runs (`cay serve --replace`), through the socket
@@ -50,10 +52,13 @@ int handover_listen(struct handover *h, const char *run, struct err *err);
 /* The sockets that are listened on; -1 = not at that. */
 struct listeners {
     int unix_fd, tcp_fd;
-    int ws_fd; /* of iii's protocol */
+    int ws_fd;               /* of iii's protocol */
+    int more[LISTENERS_MAX]; /* of it too; of those that another had in any order */
 };
 
-#define NO_LISTENERS ((struct listeners){-1, -1, -1})
+#define NO_LISTENERS ((struct listeners){-1, -1, -1, {[0 ... LISTENERS_MAX - 1] = -1}})
+
+void listeners_close(struct listeners *at);
 
 /* Somebody connects: gets the listening sockets, or is told that another is at it. */
 void handover_accept(struct handover *h, const char *data, const struct listeners *listeners);
