@@ -58,7 +58,8 @@ static void start(void)
 
     /* What libcrypto makes once is made here: a worker's would look lost while that thread ends. */
     websocket_accept_key("dGhlIHNhbXBsZSBub25jZQ==", accept);
-    config.engine = engine; /* NULL unless the test has opened a world */
+    limits.body_timeout_ms = 600000; /* a client that waits for its test is not closed */
+    config.engine = engine;          /* NULL unless the test has opened a world */
     hub = iii_hub_new(&config);
     CHECK_INT(iii_hub_start(hub, &err), 0);
     server = http_server_new(&limits, handle, NULL);
