@@ -30,6 +30,7 @@ struct iii_bound {
                               * config and metadata, */
     char *config, *metadata; /* which are here, as JSON, or NULL */
     char *id;                /* as who made it calls it; others may call theirs the same */
+    const char *told_id;     /* as its provider knows it */
     char *type, *function_id, *namespace, *type_namespace; /* of the last NULL = any */
     struct iii_peer *owner;                                /* NULL = it outlives connections */
     struct iii_peer *provider; /* that was told; NULL = none: it waits, or the type is ours */
@@ -42,7 +43,7 @@ struct iii_bound {
 
 static char *register_text(const struct iii_bound *b)
 {
-    json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registertrigger", "id", b->id,
+    json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registertrigger", "id", b->told_id,
                           "trigger_type", b->type, "function_id", b->function_id, "namespace",
                           b->namespace);
     char *text;
@@ -56,7 +57,7 @@ static char *register_text(const struct iii_bound *b)
 
 static char *unregister_text(const struct iii_bound *b)
 {
-    json_t *m = json_pack("{s:s, s:s, s:s}", "type", "unregistertrigger", "id", b->id,
+    json_t *m = json_pack("{s:s, s:s, s:s}", "type", "unregistertrigger", "id", b->told_id,
                           "trigger_type", b->type);
     char *text = wire_text(m);
 
@@ -119,6 +120,8 @@ static void unlink_bound(struct iii_registry *r, struct iii_bound *b)
     registry_give_bytes(r, b->owner, b->bytes);
     if (b->owner)
         b->owner->triggers--;
+    else
+        budget_give_share(&r->lasting, b->b.asker->caller.name, 1);
 }
 
 /* Not under the lock. */
@@ -166,22 +169,54 @@ static struct iii_bound *bound_new(struct iii_peer *peer, struct iii_asker *aske
     return b;
 }
 
-static int add_bound(struct iii_registry *r, struct iii_bound *b, char **ret_text,
-                     struct iii_peer **ret_provider, struct err *err)
+/* Has its provider another one of that id, from another client? */
+static bool is_known(const struct iii_registry *r, const struct iii_peer *provider, const char *id)
+{
+    const struct iii_bound *b = r->bounds;
+
+    while (b && (b->provider != provider || strcmp(b->told_id, id) != 0))
+        b = b->next;
+    return b;
+}
+
+/* False when it has no room, and gets it later. The lock is above that of a peer. */
+static bool tell_provider(struct iii_registry *r, struct iii_bound *b, struct iii_peer *provider)
+{
+    b->told_id = is_known(r, provider, b->id) ? b->b.id : b->id;
+    if (!iii_peer_offer(provider, register_text(b))) {
+        atomic_store(&provider->owed, true);
+        return false;
+    }
+    b->provider = provider;
+    (void)iii_asker_ref(&provider->asker);
+    return true;
+}
+
+static bool take_place(struct iii_registry *r, struct iii_bound *b)
+{
+    const char *who = b->b.asker->caller.name;
+
+    if (r->n_bounds >= BOUNDS_MAX ||
+        (b->owner && (b->owner->forgotten || b->owner->triggers >= III_TRIGGERS_MAX)))
+        return false;
+    if (!b->owner && !budget_take_share(&r->lasting, who, 1))
+        return false;
+    if (registry_take_bytes(r, b->owner, b->bytes))
+        return true;
+    if (!b->owner)
+        budget_give_share(&r->lasting, who, 1);
+    return false;
+}
+
+static int add_bound(struct iii_registry *r, struct iii_bound *b, struct err *err)
 {
     struct iii_type *t = b->ours ? NULL : provider_of(r, b);
 
-    if ((b->owner && (b->owner->forgotten || b->owner->triggers >= III_TRIGGERS_MAX)) ||
-        r->n_bounds >= BOUNDS_MAX || !registry_take_bytes(r, b->owner, b->bytes))
+    if (!take_place(r, b))
         return err_code(err, ERR_LIMIT, "trigger_limit",
                         "there are as many triggers as there may be, or they are too long");
-    if (t) {
-        b->provider = t->owner;
-        (void)iii_asker_ref(&t->owner->asker);
-        *ret_text = register_text(b);
-        *ret_provider = t->owner;
-        (void)iii_asker_ref(&t->owner->asker);
-    }
+    if (t)
+        (void)tell_provider(r, b, t->owner);
     if (b->owner)
         b->owner->triggers++;
     r->n_bounds++;
@@ -221,8 +256,6 @@ static void drop_ended(struct iii_registry *r)
 
 static int put_bound(struct iii_registry *r, struct iii_bound *b, const json_t *m, struct err *err)
 {
-    struct iii_peer *provider = NULL;
-    auto_free char *text = NULL;
     int x;
 
     if (b->ours && bind_ours(r, b, m, err) < 0) {
@@ -230,14 +263,10 @@ static int put_bound(struct iii_registry *r, struct iii_bound *b, const json_t *
         return -1;
     }
     (void)pthread_mutex_lock(&r->lock);
-    x = add_bound(r, b, &text, &provider, err);
+    x = add_bound(r, b, err);
     (void)pthread_mutex_unlock(&r->lock);
     if (x < 0)
         end_bound(r, b);
-    if (provider) {
-        iii_peer_send(provider, steal_ptr(text));
-        iii_asker_unref(&provider->asker);
-    }
     return x;
 }
 
@@ -281,18 +310,32 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
     return x;
 }
 
-bool iii_registry_unbind(struct iii_registry *r, struct iii_peer *peer, const char *id)
+static bool unbind(struct iii_registry *r, const struct iii_peer *peer, const struct caller *caller,
+                   const char *id)
 {
     struct iii_bound *b;
 
     (void)pthread_mutex_lock(&r->lock);
     b = find_bound(r, peer, id);
+    if (b && caller && !caller->admin && strcmp(caller->name, b->b.asker->caller.name) != 0)
+        b = NULL;
     if (b)
         unlink_bound(r, b);
     (void)pthread_mutex_unlock(&r->lock);
     if (b)
         end_bound(r, b);
     return b;
+}
+
+bool iii_registry_unbind(struct iii_registry *r, const struct iii_peer *peer, const char *id)
+{
+    return unbind(r, peer, NULL, id);
+}
+
+bool iii_registry_unbind_lasting(struct iii_registry *r, const struct caller *caller,
+                                 const char *id)
+{
+    return unbind(r, NULL, caller, id);
 }
 
 void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
@@ -306,7 +349,7 @@ void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const jso
         return;
     (void)pthread_mutex_lock(&r->lock);
     for (next = r->bounds; next && !b; next = next->next)
-        if (next->provider == peer && strcmp(next->id, json_text(m, "id")) == 0)
+        if (next->provider == peer && strcmp(next->told_id, json_text(m, "id")) == 0)
             b = next;
     if (b) {
         unlink_bound(r, b);
@@ -350,27 +393,40 @@ static struct iii_type **find_type(struct iii_registry *r, const char *namespace
     return at;
 }
 
-/* Those that wait for it, or that another of that id had: the new provider is sent them. Under the
- * lock, which is above that of a peer. */
+/* Those that wait for it, or that another of that id had: the new provider is sent them, as far as
+ * it takes them. */
 static void adopt(struct iii_registry *r, const struct iii_type *t)
 {
-    for (struct iii_bound *b = r->bounds; b; b = b->next) {
-        if (b->ours || b->provider || provider_of(r, b) != t)
-            continue;
-        b->provider = t->owner;
-        (void)iii_asker_ref(&t->owner->asker);
-        iii_peer_send(t->owner, register_text(b));
-    }
+    for (struct iii_bound *b = r->bounds; b; b = b->next)
+        if (!b->ours && !b->provider && provider_of(r, b) == t && !tell_provider(r, b, t->owner))
+            return;
 }
 
-/* Its bindings wait again. */
-static void orphan(struct iii_registry *r, const struct iii_peer *provider, const char *id)
+void iii_registry_catch_up(struct iii_registry *r, struct iii_peer *peer)
+{
+    if (!atomic_exchange(&peer->owed, false))
+        return;
+    (void)pthread_mutex_lock(&r->lock);
+    for (const struct iii_type *t = r->types; t && !peer->forgotten; t = t->next)
+        if (t->owner == peer)
+            adopt(r, t);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+/* It does not provide a type any more, or none at all (NULL): those bindings go to another who
+ * does, or wait again. */
+static void orphan(struct iii_registry *r, struct iii_peer *provider, const char *id)
 {
     for (struct iii_bound *b = r->bounds; b; b = b->next) {
-        if (b->provider != provider || (id && strcmp(b->type, id) != 0))
+        struct iii_type *t = b->provider == provider ? provider_of(r, b) : NULL;
+
+        if (b->provider != provider || (id && strcmp(b->type, id) != 0) ||
+            (t && t->owner == provider))
             continue;
-        iii_asker_unref(&b->provider->asker);
         b->provider = NULL;
+        iii_asker_unref(&provider->asker);
+        if (t)
+            (void)tell_provider(r, b, t->owner);
     }
 }
 
@@ -413,15 +469,18 @@ void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, cons
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const char *id)
+void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
 {
+    const char *id = wire_name(m, "id", III_NAME_MAX);
     struct iii_type **at;
 
+    if (!id)
+        return;
     (void)pthread_mutex_lock(&r->lock);
-    at = find_type(r, peer->asker.namespace, id);
+    at = find_type(r, type_namespace(peer, m), id);
     if (*at && (*at)->owner == peer) {
-        orphan(r, peer, id);
         type_free(r, at);
+        orphan(r, peer, id);
     }
     (void)pthread_mutex_unlock(&r->lock);
 }
@@ -466,7 +525,7 @@ void bindings_free(struct iii_registry *r)
     while (r->bounds) {
         struct iii_bound *b = r->bounds;
 
-        r->bounds = b->next;
+        unlink_bound(r, b);
         bound_free(b);
     }
 }

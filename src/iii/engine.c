@@ -447,7 +447,8 @@ static json_t *register_trigger(struct engine_call *a)
         return register_own(a);
     text = wire_text(a->q->data);
     asker = iii_asker_for(from);
-    r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data, strlen(text), id, &err);
+    r = iii_registry_bind(a->hub->registry, NULL, asker, a->q->data,
+                          wire_weight(text, strlen(text)), id, &err);
     iii_asker_unref(asker);
     if (r < 0)
         return refuse(a, "trigger_registration_failed", err.text);
@@ -457,12 +458,14 @@ static json_t *register_trigger(struct engine_call *a)
 static json_t *unregister_trigger(struct engine_call *a)
 {
     const char *id = text_of(a, "id");
+    struct iii_registry *r = a->hub->registry;
+    bool removed;
 
-    struct iii_peer *owner = session_of(a) ? a->q->peer : NULL;
-
-    if (session_of(a) && !owner)
+    if (session_of(a) && !a->q->peer)
         return refuse(a, "FORBIDDEN", "only a connection ends its triggers");
-    return json_pack("{s:b}", "removed", id && iii_registry_unbind(a->hub->registry, owner, id));
+    removed = id && (session_of(a) ? iii_registry_unbind(r, a->q->peer, id)
+                                   : iii_registry_unbind_lasting(r, &a->q->asker->caller, id));
+    return json_pack("{s:b}", "removed", removed);
 }
 
 /* ---- channels, queues ---- */

@@ -160,7 +160,7 @@ static void refuse(struct iii_link *l, const struct websocket_message *text, con
 {
     char id[UUID_SIZE];
 
-    if (wire_find_id(text->data, text->len, id))
+    if (wire_find_id(text->data, text->len, id) == WIRE_CALL)
         link_refuse(l, l->connections, id, code, why);
     else
         log_debug("a message of the engine is dropped", "because", why);

@@ -192,11 +192,8 @@ static void take_type(struct iii_peer *peer, json_t *m, size_t bytes)
 
 static void take_no_type(struct iii_peer *peer, json_t *m, size_t bytes)
 {
-    const char *id = wire_name(m, "id", III_NAME_MAX);
-
     (void)bytes;
-    if (id)
-        iii_registry_withdraw_type(peer->hub->registry, peer, id);
+    iii_registry_withdraw_type(peer->hub->registry, peer, m);
 }
 
 static void take_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
@@ -242,12 +239,12 @@ static bool keep(struct iii_peer *peer, const json_t *m)
     if (!peer->unnamed && !peer->inquiry.open)
         return false;
     text = wire_text(m);
-    bytes = strlen(text);
+    bytes = wire_weight(text, strlen(text));
     if (!iii_registry_keep(peer->hub->registry, peer, bytes))
         return false;
     if (!peer->early)
         peer->early = json_array();
-    (void)json_array_append_new(peer->early, json_stringn_nocheck(text, bytes));
+    (void)json_array_append_new(peer->early, json_string_nocheck(text));
     peer->early_bytes += bytes;
     return true;
 }
@@ -271,11 +268,12 @@ void iii_peer_go_on(struct iii_peer *peer)
 {
     while (!peer->inquiry.open && peer->early_next < json_array_size(peer->early)) {
         const char *text = json_string_value(json_array_get(peer->early, peer->early_next++));
+        size_t bytes = wire_weight(text, strlen(text));
         json_t *m = json_loads(text, 0, NULL);
 
-        iii_registry_unkeep(peer->hub->registry, peer, strlen(text));
-        peer->early_bytes -= strlen(text);
-        register_now(peer, find_registration(json_text(m, "type")), m, strlen(text));
+        iii_registry_unkeep(peer->hub->registry, peer, bytes);
+        peer->early_bytes -= bytes;
+        register_now(peer, find_registration(json_text(m, "type")), m, bytes);
         json_decref(m);
     }
     if (peer->early_next < json_array_size(peer->early))
@@ -351,16 +349,24 @@ static void dispatch(struct iii_peer *peer, json_t *m, size_t bytes, size_t weig
         log_debug("a message of an unknown type is dropped", "type", type);
 }
 
+/* A call that cannot be read is answered; of an answer, who waits for it is told. */
 static void refuse(struct iii_peer *peer, const char *text, size_t len, const char *code,
                    const char *why)
 {
     json_t *error = iii_error(code, "%s", why);
     char id[UUID_SIZE];
 
-    if (wire_find_id(text, len, id))
+    switch (wire_find_id(text, len, id)) {
+    case WIRE_CALL:
         iii_peer_send(peer, wire_result(id, "", NULL, error, NULL, NULL));
-    else
+        break;
+    case WIRE_ANSWER:
+        iii_registry_answer_lost(peer->hub->registry, peer, id, why);
+        break;
+    case WIRE_OTHER:
         log_debug("a message is dropped", "worker", peer->asker.worker_id, "because", why);
+        break;
+    }
     json_decref(error);
 }
 
@@ -382,7 +388,7 @@ void iii_peer_take(struct iii_peer *peer, const char *text, size_t len)
     if (!m)
         refuse(peer, text, len, "deserialization_error", err.text);
     else if (json_is_object(m))
-        dispatch(peer, m, len, weight || len > WEIGHT_FREE ? weight + len : 0);
+        dispatch(peer, m, wire_weight(text, len), weight || len > WEIGHT_FREE ? weight + len : 0);
     json_decref(m);
     budget_give(memory, weight);
 }

@@ -364,6 +364,7 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
 
     if (!(news & HTTP_GONE) && !why) {
         send_unsent(peer);
+        iii_registry_catch_up(peer->hub->registry, peer);
         if (peer->inquiry.open && iii_session_registered(peer))
             iii_peer_go_on(peer);
         if (peer->unnamed && mono_ns() >= peer->early_ns)

@@ -102,6 +102,7 @@ struct iii_peer {
     atomic_uint in_flight; /* calls of its own that have no answer yet */
     atomic_uint forwarded; /* those of them that another client is to answer, or itself */
     atomic_uint serving;   /* calls that it has not answered yet */
+    atomic_bool owed;      /* there are bindings for a type of its that it had no room for */
 };
 
 /* Takes the text. Dropped when it has gone; one that does not take its messages is closed. */

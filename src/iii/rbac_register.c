@@ -92,7 +92,9 @@ static const char *hook_trigger(const struct iii_guard *g)
 
 static size_t bytes_of(const json_t *m)
 {
-    return json_dumpb(m, NULL, 0, JSON_COMPACT);
+    auto_free char *text = wire_text(m);
+
+    return wire_weight(text, strlen(text));
 }
 
 /* given: as the client calls it, whatever became of that. */

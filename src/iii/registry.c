@@ -28,6 +28,7 @@ struct iii_registry *iii_registry_new(struct iii_hub *hub)
     r->hub = hub;
     r->forward_limit_ns = FORWARD_LIMIT_NS;
     r->clock.run = look_at_clock;
+    budget_init(&r->lasting, LASTING_MAX);
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -38,26 +39,27 @@ void iii_registry_free(struct iii_registry *r)
     if (!r)
         return;
     bindings_free(r);
+    budget_done(&r->lasting);
     (void)pthread_mutex_destroy(&r->lock);
     free(r);
 }
 
 bool registry_take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
 {
-    if (peer && peer->registered_bytes + bytes > REGISTERED_MAX)
+    size_t *own = peer ? &peer->registered_bytes : &r->lasting_bytes;
+    size_t max = peer ? REGISTERED_MAX : LASTING_BYTES_MAX;
+
+    if (*own + bytes > max || r->bytes + bytes > REGISTERED_ALL_MAX ||
+        *own + bytes > REGISTERED_ALL_MAX - r->bytes)
         return false;
-    if (r->bytes + bytes > REGISTERED_ALL_MAX)
-        return false;
-    if (peer)
-        peer->registered_bytes += bytes;
+    *own += bytes;
     r->bytes += bytes;
     return true;
 }
 
 void registry_give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
 {
-    if (peer)
-        peer->registered_bytes -= bytes;
+    *(peer ? &peer->registered_bytes : &r->lasting_bytes) -= bytes;
     r->bytes -= bytes;
 }
 
@@ -367,15 +369,19 @@ static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *
     return f;
 }
 
-/* The function learns who calls it, as engines tell it. */
+/* The function learns who calls it, as engines tell it; nobody else tells it that. */
 static char *invoke_text(const struct iii_question *q, const char *id, const char *given)
 {
+    static const char key[] = "_caller_worker_id";
     json_t *data = q->data;
     char *text;
 
-    if (json_is_object(data) && q->asker->worker_id[0]) {
+    if (json_is_object(data) && (q->asker->worker_id[0] || json_object_get(data, key))) {
         data = json_copy(data);
-        (void)json_object_set_new(data, "_caller_worker_id", json_string(q->asker->worker_id));
+        if (q->asker->worker_id[0])
+            (void)json_object_set_new(data, key, json_string(q->asker->worker_id));
+        else
+            (void)json_object_del(data, key);
     } else {
         json_incref(data);
     }
@@ -468,6 +474,19 @@ void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const js
 
     if (f)
         end_forward(r, f, error ? NULL : result ? result : nothing, error);
+}
+
+void iii_registry_answer_lost(struct iii_registry *r, const struct iii_peer *peer, const char *id,
+                              const char *why)
+{
+    struct iii_forward *f = claim_forward(r, peer, id);
+    json_t *error;
+
+    if (!f)
+        return;
+    error = iii_error("deserialization_error", "the function's answer cannot be taken: %s", why);
+    end_forward(r, f, NULL, error);
+    json_decref(error);
 }
 
 /* ---- their time ---- */

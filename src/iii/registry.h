@@ -56,20 +56,29 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
                       void *arg);
 /* An answer from who was asked. */
 void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
+/* One that cannot be read. */
+void iii_registry_answer_lost(struct iii_registry *r, const struct iii_peer *peer, const char *id,
+                              const char *why);
 
 /* ---- triggers ---- */
 
 void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
                              size_t bytes);
-void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const char *id);
+void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer,
+                                const json_t *message);
 /* With peer NULL one that outlives connections, for asker; ret_id is then given. */
 int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
                       const json_t *message, size_t bytes, char ret_id[UUID_SIZE], struct err *err);
 /* Tells it that the trigger is not bound. */
 void iii_registry_refuse(struct iii_peer *peer, const json_t *message, const char *code,
                          const char *why);
-/* False when there is none of that id that it may end; peer NULL = of those that outlive them. */
-bool iii_registry_unbind(struct iii_registry *r, struct iii_peer *peer, const char *id);
+/* False when there is none of that id. */
+bool iii_registry_unbind(struct iii_registry *r, const struct iii_peer *peer, const char *id);
+/* The same of those that outlive connections: he ends his own, and who may do all ends any. */
+bool iii_registry_unbind_lasting(struct iii_registry *r, const struct caller *caller,
+                                 const char *id);
+/* Sends the bindings that it had no room for. In a step of its own. */
+void iii_registry_catch_up(struct iii_registry *r, struct iii_peer *peer);
 /* A provider's word on a binding that it was sent. */
 void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
 

@@ -1,11 +1,17 @@
 #pragma once
 
+#include "base/budget.h"
 #include "iii/registry.h"
 
 /* Shared by registry.c (who is connected, functions, calls) and bindings.c (triggers). */
 
-#define REGISTERED_MAX     (4u << 20)  /* bytes of what one connection has registered */
-#define REGISTERED_ALL_MAX (48u << 20) /* the same of all */
+/* What is registered, by what it weighs when it is read for somebody. Nobody has more of it than is
+ * left for others. */
+#define REGISTERED_MAX     (16u << 20) /* of one connection */
+#define LASTING_BYTES_MAX  (16u << 20) /* of what outlives connections */
+#define REGISTERED_ALL_MAX (64u << 20)
+
+#define LASTING_MAX 2048 /* bindings that outlive connections; half of it is a caller's */
 
 /* That a function of a client has for its answer, as long as one has for a call in a queue. Who
  * asks gives up long before, without a word to us: calls of one that never answers would be held
@@ -49,7 +55,8 @@ struct iii_registry {
     struct iii_type *types;
     struct iii_bound *bounds;
     unsigned n_offers, n_bounds;
-    size_t bytes; /* of all that is registered */
+    size_t bytes, lasting_bytes; /* of all that is registered; of what outlives connections */
+    struct budget lasting;       /* bindings of that kind, each one's share */
 };
 
 /* May it register so much more? Counts it, if so. Under the lock. */

@@ -435,7 +435,7 @@ static struct row *row_new(struct iii_hub *hub, const struct function *f,
         .services = hub->config.services,
         .about = hub->config.about,
         .caller = &row->caller,
-        .in = json_is_object(q->data) ? json_copy(q->data) : json_incref(q->data),
+        .in = json_deep_copy(q->data), /* another thread's */
         .sink = &row->sink,
         .pipes = q->pipes ? q->pipes : row->pipes,
         .whole = true,

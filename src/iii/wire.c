@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "functions/input.h"
 #include "iii/iii_internal.h"
 
 char *wire_text(const json_t *message)
@@ -109,19 +110,38 @@ json_t *wire_value(const json_t *message, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-bool wire_find_id(const char *text, size_t len, char ret[UUID_SIZE])
+/* By its type, which comes before what it carries in what clients send. */
+static enum wire_kind kind_of(const char *text, size_t len)
+{
+    static const char call[] = "\"invokefunction\"", answer[] = "\"invocationresult\"";
+    const char *c = memmem(text, len, call, sizeof(call) - 1);
+    const char *a = memmem(text, len, answer, sizeof(answer) - 1);
+
+    if (!c && !a)
+        return WIRE_OTHER;
+    return !a || (c && c < a) ? WIRE_CALL : WIRE_ANSWER;
+}
+
+enum wire_kind wire_find_id(const char *text, size_t len, char ret[UUID_SIZE])
 {
     static const char key[] = "\"invocation_id\"";
     const char *at = memmem(text, len, key, sizeof(key) - 1), *end = text + len;
 
-    if (!at || !memmem(text, len, "\"invokefunction\"", 16))
-        return false;
+    if (!at)
+        return WIRE_OTHER;
     at += sizeof(key) - 1;
     while (at < end && strchr(" \t\r\n:", *at))
         at++;
     if (end - at < UUID_SIZE + 1 || *at != '"' || at[UUID_SIZE] != '"')
-        return false;
+        return WIRE_OTHER;
     memcpy(ret, at + 1, UUID_SIZE - 1);
     ret[UUID_SIZE - 1] = '\0';
-    return iii_uuid_valid(ret);
+    return iii_uuid_valid(ret) ? kind_of(text, len) : WIRE_OTHER;
+}
+
+size_t wire_weight(const char *text, size_t len)
+{
+    size_t weight = input_weight(text, len);
+
+    return weight > len ? weight : len;
 }

@@ -33,5 +33,8 @@ char *wire_error(const char *code, const char *message);
 const char *wire_name(const json_t *message, const char *key, size_t max);
 /* A member that is not null, or NULL. */
 json_t *wire_value(const json_t *message, const char *key);
-/* The id of a call that cannot be read, if it can be made out. */
-bool wire_find_id(const char *text, size_t len, char ret[UUID_SIZE]);
+/* What a message that cannot be read is, and its id, if they can be made out. */
+enum wire_kind { WIRE_OTHER, WIRE_CALL, WIRE_ANSWER };
+enum wire_kind wire_find_id(const char *text, size_t len, char ret[UUID_SIZE]);
+/* What it costs to keep a text, and to read it again. */
+size_t wire_weight(const char *text, size_t len);

@@ -1,21 +1,16 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include "base/budget.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "http/server.h"
 #include "http/websocket.h"
-#include "http/websocket_client.h"
 #include "iii/iii_internal.h"
 #include "iii/registry_internal.h"
+#include "iii_clients.h"
 #include "test_face.h"
 
 /* Clients of iii at a real server, over real sockets; below the hub are the engine and the agent.
  */
 
-#define WAIT_MS 60000
 #define CALL_ID "11111111-2222-4333-8444-555555555555"
 
 static struct http_server *server;
@@ -35,19 +30,6 @@ static void handle(struct http_req *req, void *arg)
         (void)iii_handle_worker(req, &caller, NULL, NULL, hub);
 }
 
-static int listen_on_any(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t len = sizeof(a);
-
-    CHECK_INT(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-    CHECK_INT(listen(fd, 64), 0);
-    CHECK_INT(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    port = ntohs(a.sin_port);
-    return fd;
-}
-
 static void start(void)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
@@ -63,7 +45,7 @@ static void start(void)
     hub = iii_hub_new(&config);
     CHECK_INT(iii_hub_start(hub, &err), 0);
     server = http_server_new(&limits, handle, NULL);
-    CHECK_INT(http_server_listen(server, listen_on_any(), true, &err), 0);
+    CHECK_INT(http_server_listen(server, listen_on_any(&port), true, &err), 0);
     CHECK_INT(http_server_start(server, &err), 0);
 }
 
@@ -79,105 +61,15 @@ static void finish(void)
 
 /* ---- clients ---- */
 
-struct client {
-    struct websocket_client *ws;
-    char id[UUID_SIZE], token[UUID_SIZE];
-};
-
-static void say(struct client *c, const char *text)
-{
-    struct err err = {0};
-
-    if (websocket_client_send(c->ws, true, text, strlen(text), WAIT_MS, &err) < 0)
-        TAP_FAIL("send: %s", err.text);
-}
-
-/* The next message; NULL at the end. */
-static json_t *hear(struct client *c)
-{
-    struct websocket_message m;
-    struct err err = {0};
-    int r = websocket_client_next(c->ws, WAIT_MS, &m, &err);
-    json_t *value;
-
-    if (r == 0)
-        TAP_FAIL("nothing came");
-    if (r < 0)
-        return NULL;
-    value = json_loadb(m.data, m.len, 0, NULL);
-    CHECK(value);
-    return value;
-}
-
-/* The next of that type; others are thrown away. */
-static json_t *hear_type(struct client *c, const char *type)
-{
-    for (;;) {
-        json_t *m = hear(c);
-
-        if (!m)
-            TAP_FAIL("the connection ended before a %s came", type);
-        if (strcmp(json_text(m, "type"), type) == 0)
-            return m;
-        json_decref(m);
-    }
-}
-
-static void join_at(struct client *c, const char *path)
-{
-    auto_free char *url = xasprintf("ws://127.0.0.1:%u%s", port, path);
-    struct websocket_dial dial = {
-        .url = url, .timeout_ms = WAIT_MS, .stop_fd = -1, .message_max = 64u << 20};
-    struct err err = {0};
-
-    c->ws = websocket_dial(&dial, &err);
-    if (!c->ws)
-        TAP_FAIL("dial: %s", err.text);
-}
-
 static void join(struct client *c)
 {
-    json_t *m;
-
-    join_at(c, "/");
-    m = hear_type(c, "workerregistered");
-    (void)snprintf(c->id, sizeof(c->id), "%s", json_text(m, "worker_id"));
-    (void)snprintf(c->token, sizeof(c->token), "%s", json_text(m, "reattach_token"));
-    json_decref(m);
-}
-
-static void leave(struct client *c)
-{
-    websocket_client_free(c->ws);
-    c->ws = NULL;
-}
-
-static void ask_with(struct client *c, const char *id, const char *function, const char *data,
-                     const char *more)
-{
-    auto_free char *text = xasprintf("{\"type\":\"invokefunction\",\"invocation_id\":\"%s\","
-                                     "\"function_id\":\"%s\",\"data\":%s%s}",
-                                     id, function, data, more);
-
-    say(c, text);
-}
-
-/* The whole invocationresult. */
-static json_t *call_for(struct client *c, const char *function, const char *data, const char *more)
-{
-    char id[UUID_SIZE];
-    json_t *m;
-
-    iii_uuid_new(id);
-    ask_with(c, id, function, data, more);
-    m = hear_type(c, "invocationresult");
-    CHECK_STR(json_text(m, "invocation_id"), id);
-    return m;
+    dial(c, port, "/", NULL);
+    welcome(c);
 }
 
 static void check_call(struct client *c, const char *function, const char *data, const char *want)
 {
-    json_t *m = call_for(c, function, data, "");
+    json_t *m = call(c, function, data, "");
     auto_free char *got =
         json_dumps(json_object_get(m, "result"), JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
@@ -189,7 +81,7 @@ static void check_call(struct client *c, const char *function, const char *data,
 static void check_error(struct client *c, const char *function, const char *data, const char *more,
                         const char *code)
 {
-    json_t *m = call_for(c, function, data, more);
+    json_t *m = call(c, function, data, more);
 
     CHECK_STR(json_text(json_object_get(m, "error"), "code"), code);
     CHECK(!json_object_get(m, "result"));
@@ -209,22 +101,6 @@ static void offer(struct client *c, const char *id)
 {
     auto_free char *text =
         xasprintf("{\"type\":\"registerfunction\",\"id\":\"%s\",\"description\":\"d\"}", id);
-
-    say(c, text);
-}
-
-/* What it was sent before has been read. */
-static void settle(struct client *c)
-{
-    say(c, "{\"type\":\"ping\"}");
-    json_decref(hear_type(c, "pong"));
-}
-
-static void answer(struct client *c, const json_t *invoke, const char *what)
-{
-    auto_free char *text = xasprintf(
-        "{\"type\":\"invocationresult\",\"invocation_id\":\"%s\",\"function_id\":\"%s\",%s}",
-        json_text(invoke, "invocation_id"), json_text(invoke, "function_id"), what);
 
     say(c, text);
 }
@@ -331,7 +207,7 @@ TEST(telemetry_is_thrown_away_and_other_bytes_are_messages)
     CHECK_INT(websocket_client_send(c.ws, false, "OTLP{\"type\":\"ping\"}", 19, WAIT_MS, &err), 0);
     CHECK_INT(websocket_client_send(c.ws, false, "{\"type\":\"ping\"}", 15, WAIT_MS, &err), 0);
     json_decref(hear_type(&c, "pong"));
-    join_at(&otel, "/otel");
+    dial(&otel, port, "/otel", NULL);
     CHECK_INT(websocket_client_send(otel.ws, false, "MTRC{}", 6, WAIT_MS, &err), 0);
     leave(&otel);
     leave(&c);
@@ -351,8 +227,8 @@ TEST(one_client_calls_a_function_of_another)
     introduce(&b, "b");
     offer(&b, "greet::one");
     settle(&b);
-    ask_with(&a, CALL_ID, "greet::one", "{\"x\":1}",
-             ",\"traceparent\":\"00-a\",\"baggage\":\"k=v\",\"metadata\":{\"m\":2}");
+    invoke(&a, CALL_ID, "greet::one", "{\"x\":1}",
+           ",\"traceparent\":\"00-a\",\"baggage\":\"k=v\",\"metadata\":{\"m\":2}");
     m = hear_type(&b, "invokefunction");
     CHECK_STR(json_text(json_object_get(m, "data"), "_caller_worker_id"), a.id);
     CHECK_INT(json_int(json_object_get(m, "data"), "x"), 1);
@@ -368,14 +244,14 @@ TEST(one_client_calls_a_function_of_another)
     CHECK_INT(json_array_size(json_object_get(json_object_get(m, "result"), "y")), 2);
     json_decref(m);
     /* A failure wins over a result, and a void call has no answer. */
-    ask_with(&a, CALL_ID, "greet::one", "null", "");
+    invoke(&a, CALL_ID, "greet::one", "null", "");
     m = hear_type(&b, "invokefunction");
     answer(&b, m, "\"result\":1,\"error\":{\"code\":\"E\",\"message\":\"m\"}");
     json_decref(m);
     m = hear_type(&a, "invocationresult");
     CHECK_STR(json_text(json_object_get(m, "error"), "code"), "E");
     json_decref(m);
-    ask_with(&a, CALL_ID, "greet::one", "{}", ",\"action\":{\"type\":\"void\"}");
+    invoke(&a, CALL_ID, "greet::one", "{}", ",\"action\":{\"type\":\"void\"}");
     m = hear_type(&b, "invokefunction");
     answer(&b, m, "\"result\":1");
     json_decref(m);
@@ -397,7 +273,7 @@ TEST(who_goes_leaves_its_callers_with_an_answer)
     introduce(&b, "b");
     offer(&b, "slow::one");
     settle(&b);
-    ask_with(&a, CALL_ID, "slow::one", "{}", "");
+    invoke(&a, CALL_ID, "slow::one", "{}", "");
     json_decref(hear_type(&b, "invokefunction"));
     leave(&b);
     m = hear_type(&a, "invocationresult");
@@ -420,7 +296,7 @@ TEST(an_answer_counts_only_from_who_was_asked)
     introduce(&b, "b");
     offer(&b, "f::x");
     settle(&b);
-    ask_with(&a, CALL_ID, "f::x", "{}", "");
+    invoke(&a, CALL_ID, "f::x", "{}", "");
     m = hear_type(&b, "invokefunction");
     answer(&c, m, "\"result\":\"forged\"");
     settle(&c);
@@ -481,7 +357,7 @@ TEST(two_workers_of_a_name_are_one_too_many)
     join(&a);
     join(&b);
     introduce(&a, "same");
-    ask_with(&b, CALL_ID, "engine::workers::register", "{\"name\":\"same\",\"pid\":1}", "");
+    invoke(&b, CALL_ID, "engine::workers::register", "{\"name\":\"same\",\"pid\":1}", "");
     m = hear_type(&b, "registrationrejected");
     CHECK_STR(json_text(m, "code"), "WORKER_NAMESPACE_CONFLICT");
     CHECK_STR(json_text(m, "worker_name"), "same");
@@ -519,7 +395,7 @@ TEST(who_comes_back_takes_the_place_of_its_old_connection)
     settle(&new);
     while ((m = hear(&old)))
         json_decref(m);
-    ask_with(&other, CALL_ID, "f::x", "{}", "");
+    invoke(&other, CALL_ID, "f::x", "{}", "");
     m = hear_type(&new, "invokefunction");
     answer(&new, m, "\"result\":3");
     json_decref(m);
@@ -548,7 +424,7 @@ TEST(namespaces_are_apart)
     check_error(&b, "f::x", "{}", "", "function_not_found");
     check_error(&b, "f::x", "{}", ",\"namespace\":\" \"", "INVALID_NAMESPACE");
     check_error(&b, "cmd::run", "{}", ",\"namespace\":\"other\"", "function_not_found");
-    ask_with(&b, CALL_ID, "f::x", "{}", ",\"namespace\":\"other\"");
+    invoke(&b, CALL_ID, "f::x", "{}", ",\"namespace\":\"other\"");
     m = hear_type(&a, "invokefunction");
     answer(&a, m, "\"result\":1");
     json_decref(m);
@@ -599,19 +475,19 @@ TEST(functions_and_workers_are_listed)
     check_call(&c, "engine::functions::list", "{\"prefix\":\"f::\"}",
                "{\"functions\":[{\"description\":\"d\",\"function_id\":\"f::x\",\"namespace\":"
                "\"default\",\"worker_name\":\"me\"}]}");
-    m = call_for(&c, "engine::functions::info", "{\"function_id\":\"cmd::run\"}", "");
+    m = call(&c, "engine::functions::info", "{\"function_id\":\"cmd::run\"}", "");
     CHECK_STR(json_text(json_object_get(m, "result"), "worker_name"), "iii-sandbox");
     CHECK(json_object_get(json_object_get(m, "result"), "request_schema"));
     json_decref(m);
     check_error(&c, "engine::functions::info", "{\"function_id\":\"no\"}", "", "NOT_FOUND");
     check_error(&c, "engine::functions::info", "{}", "", "INVALID_ARGUMENTS");
-    m = call_for(&c, "engine::workers::list", "{\"search\":\"me\"}", "");
+    m = call(&c, "engine::workers::list", "{\"search\":\"me\"}", "");
     list = json_object_get(json_object_get(m, "result"), "workers");
     CHECK_INT(json_array_size(list), 1);
     CHECK_STR(json_text(json_array_get(list, 0), "id"), c.id);
     CHECK_INT(json_int(json_array_get(list, 0), "function_count"), 1);
     json_decref(m);
-    m = call_for(&c, "engine::workers::info", "{\"name\":\"iii-sandbox\"}", "");
+    m = call(&c, "engine::workers::info", "{\"name\":\"iii-sandbox\"}", "");
     CHECK(json_array_size(json_object_get(json_object_get(m, "result"), "functions")) > 50);
     json_decref(m);
     leave(&c);
@@ -631,7 +507,7 @@ static void bind_for_good(struct client *c, const char *token, const char *funct
 
     (void)snprintf(caller.token_id, sizeof(caller.token_id), "%s", token);
     join(c);
-    m = call_for(c, "engine::register_trigger", data, "");
+    m = call(c, "engine::register_trigger", data, "");
     CHECK(*json_text(json_object_get(m, "result"), "id"));
     json_decref(m);
 }
@@ -644,7 +520,7 @@ TEST(a_trigger_that_outlives_its_connection_ends_with_its_token)
     start();
     bind_for_good(&a, "tok_gone", "f"); /* there is no such token any more */
     bind_for_good(&b, "", "g");
-    m = call_for(&b, "engine::registered-triggers::list", "{}", "");
+    m = call(&b, "engine::registered-triggers::list", "{}", "");
     all = json_object_get(json_object_get(m, "result"), "registered_triggers");
     CHECK_INT(json_array_size(all), 1);
     CHECK_STR(json_text(json_array_get(all, 0), "function_id"), "g");
@@ -674,7 +550,7 @@ TEST(many_calls_at_once)
             char id[UUID_SIZE];
 
             iii_uuid_new(id);
-            ask_with(&a, id, "echo::x", "{\"n\":1}", "");
+            invoke(&a, id, "echo::x", "{\"n\":1}", "");
         }
         join(&passing);
         for (; served < sent; served++) {
@@ -717,7 +593,7 @@ TEST(a_client_that_does_not_take_its_answers_is_closed)
     offer(&a, "f::x");
     settle(&a);
     for (unsigned i = 0; i < TOO_MUCH; i++)
-        ask_with(&b, CALL_ID, "f::x", "{}", "");
+        invoke(&b, CALL_ID, "f::x", "{}", "");
     for (unsigned i = 0; i < TOO_MUCH; i++) {
         m = hear_type(&a, "invokefunction");
         answer(&a, m, result);
@@ -746,7 +622,7 @@ TEST(a_worker_is_not_closed_for_what_others_send_it)
     offer(&b, "f::x");
     settle(&b);
     for (unsigned i = 0; i < TOO_MUCH; i++)
-        ask_with(&a, CALL_ID, "f::x", data, "");
+        invoke(&a, CALL_ID, "f::x", data, "");
     say(&a, "{\"type\":\"ping\"}");
     while ((m = hear(&a)) && strcmp(json_text(m, "type"), "pong") != 0) {
         CHECK_STR(json_text(json_object_get(m, "error"), "code"), "invocation_error");
@@ -786,7 +662,7 @@ TEST(who_waits_for_many_calls_can_still_answer)
         char id[UUID_SIZE];
 
         iii_uuid_new(id);
-        ask_with(&c, id, "f::x", "{}", "");
+        invoke(&c, id, "f::x", "{}", "");
     }
     while (answered < CALLS) {
         json_t *m = hear(&c);
@@ -1151,7 +1027,7 @@ static void check_that_some_are_left(struct client *w, struct client *greedy)
     check_error(greedy, "cmd::run", "{}", "", "invocation_error");
     check_error(greedy, "engine::functions::list", "{}", "", "invocation_error");
     join(&other);
-    ask_with(&other, CALL_ID, "f::x", "{}", "");
+    invoke(&other, CALL_ID, "f::x", "{}", "");
     hear_calls(w, 1);
     check_error(&other, "cmd::run", "{}", "", "invalid");
     leave(&other);
@@ -1223,7 +1099,7 @@ TEST(a_call_that_is_never_answered_has_an_end)
 
     start_with_worker(&w);
     join(&a);
-    ask_with(&a, CALL_ID, "f::x", "{}", "");
+    invoke(&a, CALL_ID, "f::x", "{}", "");
     asked = hear_type(&w, "invokefunction");
     ask_void(&a, "f::x", "{\"type\":\"void\"}");
     hear_calls(&w, 1);
@@ -1536,7 +1412,7 @@ static unsigned bind_many(struct client *c, unsigned n)
     data = xasprintf("{\"trigger_type\":\"nobody::has\",\"function_id\":\"f\",\"config\":\"%s\"}",
                      text);
     for (unsigned i = 0; i < n; i++) {
-        json_t *m = call_for(c, "engine::register_trigger", data, "");
+        json_t *m = call(c, "engine::register_trigger", data, "");
 
         refused += json_object_get(m, "error") != NULL;
         json_decref(m);
@@ -1575,7 +1451,7 @@ TEST(registrations_of_who_may_not_do_not_wait)
 /* Before a namespace is said: more than all may have. */
 TEST(registrations_that_wait_count_as_registered)
 {
-    enum { CLIENTS = 60, BYTES = 0xe0000 };
+    enum { CLIENTS = 80, BYTES = 0xe0000 };
     auto_free char *text = xmalloc(BYTES + 1);
     struct client all[CLIENTS];
     unsigned rejected = 0;
