@@ -393,6 +393,9 @@ void http_unpark(struct http_req *req)
     (void)pthread_mutex_lock(&req->still_lock);
     req->parked = NULL; /* the step still has it, and says that it was the last */
     (void)pthread_mutex_unlock(&req->still_lock);
+    if (req->passed && !req->body_done)
+        req->keep_alive = false; /* what is left of its body is not told from the next request */
+    req->passed = false;
     server_want_worker(req->worker->server);
     reply_send_rest(req);
 }

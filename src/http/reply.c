@@ -178,6 +178,8 @@ static size_t first_lines(struct http_req *req, char out[FIRST_LINES_MAX], int s
     assert(!type || (strlen(type) < TYPE_MAX && is_one_line(type)));
     if (request_body_is_in_the_way(req) || atomic_load(&req->worker->server->stopping))
         req->keep_alive = false;
+    if (req->passed)
+        req->expects_continue = false; /* it is too late to ask for the body */
     at = put_number(stpcpy(at, "HTTP/1.1 "), (uint64_t)status);
     at = stpcpy(stpcpy(at, " "), status_text(status));
     at = stpcpy(stpcpy(at, "\r\nDate: "), date(req->worker));

@@ -337,6 +337,13 @@ static void end_channel(struct iii_channel *c, const char *why)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
+void channel_end(struct iii_channel *c, const char *why)
+{
+    end_channel(c, why);
+    if (forget(c))
+        channel_unref(c);
+}
+
 /* ---- looking after all of them ---- */
 
 /* Why it has to end; NULL = it has not. */
@@ -419,7 +426,7 @@ static void look_after(struct work *w)
 
 /* ---- new ones ---- */
 
-static void key_new(char ret[CHANNEL_KEY_SIZE])
+void channel_key_new(char ret[CHANNEL_KEY_SIZE])
 {
     unsigned char b[(CHANNEL_KEY_SIZE - 1) / 2];
 
@@ -511,8 +518,20 @@ static bool enlist(struct iii_channel *c)
     return room;
 }
 
-struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
-                                 const char *token_id, struct err *err)
+bool channel_has_room(struct iii_channels *all, const struct iii_share *maker, unsigned n)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&all->lock);
+    room =
+        all->count + n <= III_CHANNELS_MAX && maker->channels + n <= III_CHANNELS_MAX - all->count;
+    (void)pthread_mutex_unlock(&all->lock);
+    return room;
+}
+
+static struct iii_channel *make(struct iii_channels *all, const char *id, const char *key,
+                                unsigned items, struct iii_share *maker, const char *token_id,
+                                struct err *err)
 {
     struct iii_channel *c = xcalloc(1, sizeof(*c));
 
@@ -522,8 +541,8 @@ struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struc
     c->items_max = items == 0                  ? CHANNEL_ITEMS
                    : items > CHANNEL_ITEMS_MAX ? CHANNEL_ITEMS_MAX
                                                : items;
-    iii_uuid_new(c->id);
-    key_new(c->key);
+    (void)snprintf(c->id, sizeof(c->id), "%s", id);
+    (void)snprintf(c->key, sizeof(c->key), "%s", key);
     c->maker = iii_share_ref(maker);
     (void)snprintf(c->token_id, sizeof(c->token_id), "%s", token_id);
     (void)pthread_mutex_init(&c->lock, NULL);
@@ -539,10 +558,27 @@ struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struc
     return NULL;
 }
 
+struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
+                                 const char *token_id, struct err *err)
+{
+    char id[UUID_SIZE], key[CHANNEL_KEY_SIZE];
+
+    iii_uuid_new(id);
+    channel_key_new(key);
+    return make(all, id, key, items, maker, token_id, err);
+}
+
+struct iii_channel *channel_make_as(struct iii_channels *all, const char *id, const char *key,
+                                    struct iii_share *maker, const char *token_id, struct err *err)
+{
+    return make(all, id, key, CHANNEL_ITEMS, maker, token_id, err);
+}
+
 struct iii_channel *channel_find(struct iii_channels *all, const char *id)
 {
     struct iii_channel *c;
 
+    channel_offer_take(all, id);
     (void)pthread_mutex_lock(&all->lock);
     c = *bucket(all, id);
     while (c && strcmp(c->id, id) != 0)
@@ -584,6 +620,7 @@ struct iii_channels *iii_channels_new(struct iii_hub *hub)
     all->comes_ns = CHANNEL_COMES_NS;
     all->still_ns = CHANNEL_STILL_NS;
     (void)pthread_mutex_init(&all->lock, NULL);
+    (void)pthread_mutex_init(&all->offers_lock, NULL);
     channel_pipes_init(&all->pipes, all, NULL);
     return all;
 }
@@ -599,6 +636,7 @@ void iii_channels_free(struct iii_channels *all)
         }
     iii_share_unref(all->pipes.maker);
     (void)pthread_mutex_destroy(&all->lock);
+    (void)pthread_mutex_destroy(&all->offers_lock);
     free(all);
 }
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/server.h"
 #include "iii/trigger_internal.h"
 
 /* What a function answers, as an answer of HTTP. Who connects a worker is not who runs the daemon:
@@ -103,6 +104,22 @@ static void add_headers(struct trigger_answer *a, json_t *headers)
             add_header(a, name, strlen(name), json_string_value(value));
         json_array_foreach(value, i, one) if (json_is_string(one))
             add_header(a, name, strlen(name), json_string_value(one));
+    }
+}
+
+void trigger_answer_head(struct trigger_answer *a, int status, json_t *headers)
+{
+    answer_init(a, status);
+    add_headers(a, headers);
+}
+
+void trigger_answer_put_headers(const struct trigger_answer *a, struct http_req *req)
+{
+    for (size_t at = 0; at < a->headers.len; at += strlen(a->headers.data + at) + 1) {
+        const char *line = a->headers.data + at, *colon = strchr(line, ':');
+        auto_free char *name = xstrndup(line, (size_t)(colon - line));
+
+        http_reply_header(req, name, colon + 2);
     }
 }
 

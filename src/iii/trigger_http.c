@@ -13,18 +13,28 @@
 #include "functions/input.h"
 #include "functions/reach.h"
 #include "http/server.h"
+#include "iii/channels_internal.h"
 #include "iii/trigger_internal.h"
 
 /* Functions behind paths of HTTP. A request is taken apart on the thread that read it, and parked
  * while the functions that are asked for it run: its condition, its middleware, then the one it is
  * bound to. What these answer is made into bytes on whatever thread it comes on; the request is
  * woken and answers. `over` says that the request has ended, so that an answer that comes later is
- * nobody's. */
+ * nobody's.
+ *
+ * The function may also answer by a channel (trigger_stream.c). Who has come to write one answers
+ * by it, whatever the function gives back; who closes it with nothing said has not. A function that
+ * gives back nothing may be one whose channel is about to come: a request waits a moment for it, of
+ * a function that has come before as long as for an answer, and of one that never did hardly. */
 
 #define BODY_MAX       (1u << 20)
 #define SHORT_ANSWER   (64u << 10)
 #define MIDDLEWARES    16
-#define UNANSWERED_MAX 1024 /* questions to the functions of one binding */
+#define UNANSWERED_MAX 1024            /* questions to the functions of one binding */
+#define TURN_NS        (5 * 1000000ll) /* then others have their turn */
+#define PATIENCE_MS    (300 * 1000)    /* with a client that takes nothing of a stream */
+#define COMES_NS       (2 * 1000000000ll)
+#define COMES_NOT_NS   (100 * 1000000ll)
 
 /* ---- bindings ---- */
 
@@ -142,7 +152,10 @@ static void http_leave(struct iii_triggers *t, struct bound *b)
     "{\"type\": \"object\", \"properties\": {\"path\": {\"type\": \"string\"}, \"method\": "       \
     "{\"type\": \"string\"}, \"path_params\": {\"type\": \"object\"}, \"query_params\": "          \
     "{\"type\": \"object\"}, \"headers\": {\"type\": \"object\"}, \"body\": {}, \"trigger\": "     \
-    "{\"type\": \"object\"}}}"
+    "{\"type\": \"object\"}, \"request_body\": {\"type\": \"object\", \"description\": \"the "     \
+    "reader "                                                                                      \
+    "of a channel\"}, \"response\": {\"type\": \"object\", \"description\": \"the writer of "      \
+    "one\"}}}"
 
 const struct trigger_kind http_trigger = {
     "http",     "Calls a function for a request of HTTP, which it answers",
@@ -260,27 +273,34 @@ static json_t *before_of(json_t *payload)
 
 static void send_answer(struct http_req *req, const struct trigger_answer *a)
 {
-    for (size_t at = 0; at < a->headers.len; at += strlen(a->headers.data + at) + 1) {
-        const char *line = a->headers.data + at, *colon = strchr(line, ':');
-        auto_free char *name = xstrndup(line, (size_t)(colon - line));
-
-        http_reply_header(req, name, colon + 2);
-    }
+    trigger_answer_put_headers(a, req);
     http_reply(req, a->status, NULL, a->body ? a->body : "", a->len);
 }
+
+/* What has come of the questions. */
+enum outcome {
+    OUTCOME_NONE,   /* nothing yet */
+    OUTCOME_ANSWER, /* an answer */
+    OUTCOME_SILENT, /* the same, but that the function gave back nothing */
+    OUTCOME_ERROR,  /* an answer that tells of an error */
+};
 
 struct exchange {
     atomic_uint refs; /* the request has one, and each question */
     pthread_mutex_t lock;
     struct http_req *req; /* until over */
-    bool over, answered;
-    struct trigger_answer answer;
-    int64_t until_ns;
+    bool over;
+    enum outcome outcome;
+    struct trigger_answer answer;  /* unless there is no outcome */
+    int64_t silent_ns;             /* when it was silent */
+    int64_t until_ns;              /* that something has to move */
+    struct trigger_stream *stream; /* the request's; NULL = it is over */
 
     struct iii_triggers *t;
     struct bound *bound;
     struct budget *memory;
     size_t held;     /* of it, for the payload: functions may take longer than the client stays */
+    size_t kept;     /* for the body, which may be read as long as the request is there */
     size_t taken;    /* for the answer */
     json_t *payload; /* until the last function was asked */
     char *traceparent;
@@ -310,7 +330,7 @@ static void exchange_unref(struct exchange *x)
 }
 
 /* Takes the answer. */
-static void finish(struct exchange *x, struct trigger_answer *a)
+static void finish(struct exchange *x, struct trigger_answer *a, enum outcome outcome)
 {
     if (a->len > SHORT_ANSWER && !budget_take(x->memory, a->len)) {
         trigger_answer_done(a);
@@ -322,7 +342,8 @@ static void finish(struct exchange *x, struct trigger_answer *a)
     (void)pthread_mutex_lock(&x->lock);
     if (!x->over) {
         x->answer = *a;
-        x->answered = true;
+        x->outcome = outcome;
+        x->silent_ns = mono_ns();
         http_wake(x->req);
     } else {
         trigger_answer_done(a);
@@ -364,6 +385,7 @@ static void on_answer(void *arg, json_t *result, json_t *error)
 {
     struct exchange *x = arg;
     struct trigger_answer a = {0};
+    enum outcome outcome = OUTCOME_ANSWER;
     bool done = true;
 
     (void)atomic_fetch_sub(&x->bound->unanswered, 1);
@@ -373,13 +395,30 @@ static void on_answer(void *arg, json_t *result, json_t *error)
         trigger_answer_result(&a, result);
     else
         done = take_before(x, result, &a);
+    if (error)
+        outcome = OUTCOME_ERROR;
+    else if (is_last(x) && json_is_null(result))
+        outcome = OUTCOME_SILENT;
     if (done) {
-        finish(x, &a);
+        finish(x, &a, outcome);
     } else {
         x->stage++;
         ask_next(x);
     }
     exchange_unref(x);
+}
+
+/* Only the last of them gets these, and whoever looked at the payload before may still do so. */
+static void offer_channels(struct exchange *x)
+{
+    json_t *payload = json_copy(x->payload);
+
+    (void)pthread_mutex_lock(&x->lock);
+    if (!x->over)
+        trigger_stream_offer(x->stream, payload);
+    (void)pthread_mutex_unlock(&x->lock);
+    json_decref(x->payload);
+    x->payload = payload;
 }
 
 /* Who calls has a reference of its own. */
@@ -398,6 +437,10 @@ static void ask_next(struct exchange *x)
         .weight = before ? 0 : x->held,
     };
 
+    if (last) {
+        offer_channels(x);
+        q.data = x->payload;
+    }
     atomic_fetch_add(&x->refs, 1);
     (void)atomic_fetch_add(&x->bound->unanswered, 1);
     iii_ask(x->t->hub, &q, on_answer, x);
@@ -409,52 +452,173 @@ static void ask_next(struct exchange *x)
 /* The request's own end: nobody else answers it from here on. False when there is no answer. */
 static bool close_exchange(struct exchange *x, struct trigger_answer *ret)
 {
+    struct trigger_stream *stream;
     bool answered;
 
     (void)pthread_mutex_lock(&x->lock);
     x->over = true;
-    answered = x->answered;
-    x->answered = false;
-    if (answered)
-        *ret = x->answer;
+    answered = x->outcome != OUTCOME_NONE;
+    x->outcome = OUTCOME_NONE;
+    *ret = x->answer;
     x->answer = (struct trigger_answer){0};
+    stream = x->stream;
+    x->stream = NULL;
     (void)pthread_mutex_unlock(&x->lock);
+    trigger_stream_free(stream);
+    budget_give(x->memory, x->kept);
+    x->kept = 0;
     return answered;
 }
 
-static bool is_answered(struct exchange *x)
+static enum outcome outcome_of(struct exchange *x, int64_t *ret_silent_ns)
 {
-    bool answered;
+    enum outcome outcome;
 
     (void)pthread_mutex_lock(&x->lock);
-    answered = x->answered;
+    outcome = x->outcome;
+    *ret_silent_ns = x->silent_ns;
     (void)pthread_mutex_unlock(&x->lock);
-    return answered;
+    return outcome;
 }
 
-static bool step(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
-{
-    struct exchange *x = arg;
-    struct trigger_answer a = {0};
+/* ---- how a request ends ---- */
 
-    if (!(news & HTTP_GONE) && !is_answered(x) && mono_ns() < x->until_ns) {
-        *wait = (struct http_wait){.fd = -1, .until_ns = x->until_ns};
-        return true;
+enum end {
+    END_NOT,    /* it waits */
+    END_ANSWER, /* by what the function gave back */
+    END_LATE,
+    END_BROKEN, /* before anything of a stream was sent */
+    END_STREAM, /* all that there will be has been sent */
+};
+
+/* Until when a request waits for the channel of a function that has given back nothing. */
+static int64_t comes_until(const struct exchange *x, int64_t silent_ns)
+{
+    int streams = atomic_load(&x->bound->streams);
+
+    if (streams > 0)
+        return x->until_ns;
+    return silent_ns + (streams < 0 ? COMES_NOT_NS : COMES_NS);
+}
+
+/* Nobody has come to write. */
+static enum end judge_unused(struct exchange *x, enum outcome outcome, int64_t silent_ns,
+                             int64_t now, int64_t *ret_until_ns)
+{
+    int unknown = 0;
+
+    if (outcome == OUTCOME_ANSWER)
+        return END_ANSWER;
+    if (outcome == OUTCOME_NONE)
+        return now >= x->until_ns ? END_LATE : END_NOT;
+    *ret_until_ns = comes_until(x, silent_ns);
+    if (now < *ret_until_ns)
+        return END_NOT;
+    (void)atomic_compare_exchange_strong(&x->bound->streams, &unknown, -1);
+    return END_ANSWER;
+}
+
+/* The outcome is that of before things were moved: who came to write before the function gave
+ * something back has come now. END_NOT: *ret_until_ns is when to look again; 0 = when there is
+ * news. */
+static enum end judge(struct exchange *x, enum outcome outcome, int64_t silent_ns, int64_t now,
+                      int64_t *ret_until_ns)
+{
+    enum stream_state state = trigger_stream_state(x->stream);
+
+    *ret_until_ns = x->until_ns;
+    if (state != STREAM_UNUSED)
+        atomic_store(&x->bound->streams, 1);
+    if (state == STREAM_SENT || (outcome == OUTCOME_ERROR && trigger_stream_has_begun(x->stream)))
+        return END_STREAM;
+    if (outcome == OUTCOME_ERROR)
+        return END_ANSWER;
+    switch (state) {
+    case STREAM_UNUSED:
+        return judge_unused(x, outcome, silent_ns, now, ret_until_ns);
+    case STREAM_EMPTY:
+        if (outcome != OUTCOME_NONE)
+            return END_ANSWER;
+        break;
+    case STREAM_LOST:
+        return trigger_stream_has_begun(x->stream) ? END_STREAM : END_BROKEN;
+    case STREAM_BEGUN:
+        *ret_until_ns = 0; /* it may be silent as long as it likes */
+        return END_NOT;
+    case STREAM_OPEN:
+    case STREAM_SENT:
+        break;
     }
-    if (!close_exchange(x, &a))
+    return now >= x->until_ns ? END_LATE : END_NOT;
+}
+
+/* The last of it; the client is there. */
+static void end_request(struct http_req *req, struct exchange *x, enum end end)
+{
+    struct trigger_answer a = {0};
+    bool answered = close_exchange(x, &a);
+
+    if (end == END_BROKEN || (end == END_LATE && answered)) {
+        trigger_answer_done(&a);
+        answered = false;
+    }
+    if (end == END_BROKEN)
+        trigger_answer_error(&a, 500, "INTERNAL_ERROR", "what the function streamed broke off",
+                             false);
+    else if (!answered)
         trigger_answer_error(&a, 504, "TIMEOUT", "the function has not answered in time", false);
-    if (!(news & HTTP_GONE)) {
+    if (end != END_STREAM) {
         if (a.len > SHORT_ANSWER)
             http_unpark(req);
         send_answer(req, &a);
     }
     trigger_answer_done(&a);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+static bool step(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
+{
+    struct exchange *x = arg;
+    struct trigger_answer a;
+    int64_t now = mono_ns(), silent_ns, until;
+    enum outcome outcome = outcome_of(x, &silent_ns);
+    enum end end;
+
+    if (news & HTTP_GONE) {
+        (void)close_exchange(x, &a);
+        trigger_answer_done(&a);
+        exchange_unref(x);
+        return false;
+    }
+    if (trigger_stream_move(x->stream, now + TURN_NS))
+        x->until_ns = mono_ns() + x->t->http_ns;
+    end = judge(x, outcome, silent_ns, now, &until);
+    if (end == END_NOT) {
+        *wait = (struct http_wait){.fd = -1,
+                                   .input = trigger_stream_wants_input(x->stream),
+                                   .patience_ms = PATIENCE_MS,
+                                   .until_ns = sooner(until, trigger_stream_due_ns(x->stream))};
+        return true;
+    }
+    end_request(req, x, end);
     exchange_unref(x);
     return false;
 }
 
-static struct exchange *exchange_new(struct http_req *req, struct iii_triggers *t, struct bound *b,
-                                     json_t *payload, size_t held)
+/* What was taken of a request before anybody is asked. */
+struct taken {
+    const char *body; /* NULL = it is still to be taken */
+    size_t len;
+    size_t held, kept; /* of the memory, for what body and query become and for the body itself */
+};
+
+/* Takes the binding and what was taken of the memory. */
+static struct exchange *exchange_new(struct http_req *req, struct iii_hub *hub, struct bound *b,
+                                     const struct caller *caller, const struct taken *taken)
 {
     struct exchange *x = xcalloc(1, sizeof(*x));
     const char *traceparent = http_req_header(req, "traceparent");
@@ -462,14 +626,16 @@ static struct exchange *exchange_new(struct http_req *req, struct iii_triggers *
     atomic_init(&x->refs, 1);
     (void)pthread_mutex_init(&x->lock, NULL);
     x->req = req;
-    x->until_ns = mono_ns() + t->http_ns;
-    x->t = triggers_ref(t);
+    x->until_ns = mono_ns() + hub->triggers->http_ns;
+    x->t = triggers_ref(hub->triggers);
     x->bound = b;
-    x->memory = t->hub->config.memory;
-    x->payload = payload;
-    x->held = held;
+    x->memory = hub->config.memory;
+    x->payload = payload_of(req, b, caller, taken->body, taken->len);
+    x->held = taken->held;
+    x->kept = taken->kept;
     x->traceparent = traceparent ? xstrdup(traceparent) : NULL;
     x->stage = b->condition_id ? -1 : 0;
+    x->stream = trigger_stream_new(req, hub->channels, b->speaker, taken->body, taken->len);
     return x;
 }
 
@@ -479,14 +645,22 @@ static void answer_now(struct http_req *req, struct trigger_answer *a)
     trigger_answer_done(a);
 }
 
-/* Takes the binding, the payload and what it holds of the memory. */
-static void exchange_run(struct http_req *req, struct iii_triggers *t, struct bound *b,
-                         json_t *payload, size_t held)
+/* It need not be parked for that. */
+static bool is_answered(struct exchange *x)
 {
-    struct exchange *x = exchange_new(req, t, b, payload, held);
+    int64_t silent_ns;
+    enum outcome outcome = outcome_of(x, &silent_ns);
+
+    return (outcome == OUTCOME_ANSWER || outcome == OUTCOME_ERROR) &&
+           !trigger_stream_has_come(x->stream);
+}
+
+static void exchange_run(struct exchange *x)
+{
     struct http_wait wait = {.fd = -1, .until_ns = x->until_ns};
+    struct http_req *req = x->req;
     struct err err = {0};
-    struct trigger_answer a = {0};
+    struct trigger_answer a;
 
     ask_next(x);
     if (!is_answered(x) && http_park(req, &wait, step, x, &err) == 0)
@@ -498,12 +672,17 @@ static void exchange_run(struct http_req *req, struct iii_triggers *t, struct bo
 }
 
 /* A function that never answers leaves its calls behind when their requests have ended. They count
- * among those of all, so one binding does not get them all. */
-static int check_answers(const struct bound *b, struct err *err)
+ * among those of all, so one binding does not get them all. One that streams would be called in
+ * vain when it cannot have its channels. */
+static int check_answers(const struct iii_hub *hub, const struct bound *b, struct err *err)
 {
-    if (atomic_load(&b->unanswered) < UNANSWERED_MAX)
-        return 0;
-    return err_code(err, ERR_UNAVAILABLE, "busy", "the function does not answer; try again later");
+    if (atomic_load(&b->unanswered) >= UNANSWERED_MAX)
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "the function does not answer; try again later");
+    if (atomic_load(&b->streams) > 0 && !channel_has_room(hub->channels, b->speaker->share, 2))
+        return err_code(err, ERR_UNAVAILABLE, "busy",
+                        "as many channels are open as there may be; try again later");
+    return 0;
 }
 
 /* As over a connection: who may not call what other clients have registered does not get it called
@@ -536,28 +715,47 @@ static size_t query_weight(const char *query)
     return weight;
 }
 
-/* The body, a seat, and memory for what body and query become. */
-static int take_request(struct http_req *req, struct budget *memory, const char **ret,
-                        size_t *ret_len, size_t *ret_held, struct err *err)
+/* JSON is read before anybody is asked, and so is what is short; the rest comes as it comes. */
+static bool is_passed(const struct http_req *req)
 {
-    if (http_req_body(req, BODY_MAX, ret, ret_len, err) < 0 || http_seat_take(req, err) < 0)
+    int64_t len = http_req_length(req);
+
+    return (len < 0 || len > BODY_MAX) && !is_json_type(http_req_header(req, "Content-Type"));
+}
+
+static size_t unless_short(size_t bytes)
+{
+    return bytes > SHORT_ANSWER ? bytes : 0;
+}
+
+/* The body, a seat, and memory for what body and query become. */
+static int take_request(struct http_req *req, struct budget *memory, struct taken *ret,
+                        struct err *err)
+{
+    bool passed = is_passed(req);
+
+    *ret = (struct taken){0};
+    if ((!passed && http_req_body(req, BODY_MAX, &ret->body, &ret->len, err) < 0) ||
+        http_seat_take(req, err) < 0)
         return -1;
-    *ret_held = *ret_len + input_weight(*ret, *ret_len) + query_weight(http_req_query(req));
-    if (*ret_held <= SHORT_ANSWER)
-        *ret_held = 0;
-    if (budget_take(memory, *ret_held))
+    if (passed)
+        http_pass(req);
+    ret->kept = unless_short(ret->len);
+    ret->held = unless_short(ret->len + input_weight(ret->body, ret->len) +
+                             query_weight(http_req_query(req)));
+    if (budget_take(memory, ret->held + ret->kept))
         return 0;
     return err_code(err, ERR_UNAVAILABLE, "busy", "there is no memory for the request now");
 }
 
 bool iii_handle_http(struct http_req *req, const struct caller *caller, struct iii_hub *hub)
 {
-    const char *path = http_req_path(req), *method = http_req_method(req), *body = "";
+    const char *path = http_req_path(req), *method = http_req_method(req);
     struct err err = {0};
     auto_buf struct buf allow = {0};
     struct trigger_answer a;
+    struct taken taken;
     struct bound *b;
-    size_t len = 0, held = 0;
 
     buf_init(&allow, 256);
     path += *path == '/';
@@ -568,13 +766,13 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
         return false;
     if (!b) {
         refuse_method(req, &allow);
-    } else if (check_caller(caller, &err) < 0 || check_answers(b, &err) < 0 ||
-               take_request(req, hub->config.memory, &body, &len, &held, &err) < 0) {
+    } else if (check_caller(caller, &err) < 0 || check_answers(hub, b, &err) < 0 ||
+               take_request(req, hub->config.memory, &taken, &err) < 0) {
         trigger_answer_err(&a, &err);
         answer_now(req, &a);
         bound_unref(b);
     } else {
-        exchange_run(req, hub->triggers, b, payload_of(req, b, caller, body, len), held);
+        exchange_run(exchange_new(req, hub, b, caller, &taken));
     }
     return true;
 }

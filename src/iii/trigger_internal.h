@@ -30,6 +30,7 @@
 
 struct bound;
 struct follow;
+struct http_req;
 struct job;
 struct lane;
 
@@ -78,7 +79,8 @@ struct bound {
     char *shown;         /* the path as it was given */
     char **middleware;
     atomic_uint unanswered; /* of requests; also those that nobody waits for any more */
-    unsigned events;        /* of sandboxes, by bit */
+    atomic_int streams; /* does its function answer by channels? 1 = yes, -1 = no, 0 = unknown */
+    unsigned events;    /* of sandboxes, by bit */
     char sandbox_id[ID_SIZE];
     int64_t answered_ns; /* when it last answered, or was asked what it had to answer first */
     unsigned missed;     /* that it was not told, since it did not answer */
@@ -194,6 +196,10 @@ struct trigger_answer {
 };
 
 void trigger_answer_done(struct trigger_answer *a);
+/* Of one that goes on as a stream: no body. headers: as a function gives them, or NULL. */
+void trigger_answer_head(struct trigger_answer *a, int status, json_t *headers);
+/* The headers go into the answer of the request. */
+void trigger_answer_put_headers(const struct trigger_answer *a, struct http_req *req);
 /* Each fills an answer that holds nothing. {status_code, headers, body} of a function: what is
  * missing or makes no sense is as if it was fine and empty. */
 void trigger_answer_result(struct trigger_answer *a, json_t *result);
@@ -201,3 +207,36 @@ void trigger_answer_result(struct trigger_answer *a, json_t *result);
 void trigger_answer_error(struct trigger_answer *a, int status, const char *code,
                           const char *message, bool skipped);
 void trigger_answer_err(struct trigger_answer *a, const struct err *err);
+
+/* ---- trigger_stream.c: a request of http as two channels ---- */
+
+struct trigger_stream;
+
+enum stream_state {
+    STREAM_UNUSED, /* nobody has come to write the answer */
+    STREAM_OPEN,   /* somebody has, and nothing of it was sent */
+    STREAM_BEGUN,  /* its head was sent */
+    STREAM_SENT,   /* all of it was */
+    STREAM_EMPTY,  /* it was closed, and nothing had been said */
+    STREAM_LOST, /* who wrote it has gone before its end, of which so much was sent as there was */
+};
+
+/* maker: of whom the channels are; it must stay, as all else. The body is what was read of it,
+ * which is copied; or, body NULL, is still to be taken (http_pass()). */
+struct trigger_stream *trigger_stream_new(struct http_req *req, struct iii_channels *all,
+                                          const struct iii_asker *maker, const char *body,
+                                          size_t len);
+/* Before the request ends: so do the channels. */
+void trigger_stream_free(struct trigger_stream *s);
+/* request_body and response, for the function. On any thread, once. */
+void trigger_stream_offer(struct trigger_stream *s, json_t *payload);
+/* Has somebody come to write the answer? */
+bool trigger_stream_has_come(const struct trigger_stream *s);
+/* In a step: moves what there is, both ways, until end_ns. True when something has moved. */
+bool trigger_stream_move(struct trigger_stream *s, int64_t end_ns);
+enum stream_state trigger_stream_state(const struct trigger_stream *s);
+/* Has anything of the answer been sent? */
+bool trigger_stream_has_begun(const struct trigger_stream *s);
+/* Then: does it wait for bytes of the client, and until when (mono_ns; 0 = for what comes)? */
+bool trigger_stream_wants_input(const struct trigger_stream *s);
+int64_t trigger_stream_due_ns(const struct trigger_stream *s);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "http/server.h"
+#include "iii/channels_internal.h"
 #include "iii/trigger_internal.h"
 #include "service/events.h"
 #include "service/services.h"
@@ -37,7 +38,7 @@ static struct asked asked[ASKED_MAX];
 static unsigned n_asked;
 static json_t *gives; /* what "gives" answers */
 static struct iii_hub hub;
-static struct budget memory;
+static struct budget memory, streams;
 static struct services services;
 static const struct about about = {.prefix = "sandbox"};
 static struct iii_triggers *t;
@@ -85,6 +86,7 @@ void iii_ask(struct iii_hub *h, const struct iii_question *q, iii_answered answe
 
 static void asker_free(struct iii_asker *a)
 {
+    iii_share_unref(a->share);
     free(a);
 }
 
@@ -100,22 +102,29 @@ void iii_asker_unref(struct iii_asker *a)
         a->free(a);
 }
 
-struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
-                                const char *namespace)
+static struct iii_asker *asker_new(const struct caller *caller, struct rates *rates,
+                                   const char *namespace, struct iii_share *share)
 {
     struct iii_asker *a = xcalloc(1, sizeof(*a));
 
     atomic_init(&a->refs, 1);
     a->caller = *caller;
     a->rates = rates;
+    a->share = share;
     a->free = asker_free;
     (void)snprintf(a->namespace, sizeof(a->namespace), "%s", namespace);
     return a;
 }
 
+struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
+                                const char *namespace)
+{
+    return asker_new(caller, rates, namespace, iii_share_new(caller));
+}
+
 struct iii_asker *iii_asker_for(const struct iii_asker *a)
 {
-    return iii_asker_new(&a->caller, a->rates, a->namespace);
+    return asker_new(&a->caller, a->rates, a->namespace, iii_share_ref(a->share));
 }
 
 void iii_uuid_new(char ret[UUID_SIZE])
@@ -153,6 +162,9 @@ static void up(void)
     budget_init(&memory, 64u << 20);
     hub = (struct iii_hub){.config = {.about = &about, .memory = &memory, .services = &services}};
     hub.runner = runner_new(8);
+    hub.config.streams = &streams;
+    budget_init(&streams, 64u << 20);
+    hub.channels = iii_channels_new(&hub);
     CHECK_INT(runner_start(hub.runner, NULL), 0);
     hub.triggers = t = iii_triggers_new(&hub);
     CHECK_INT(iii_triggers_start(t, NULL), 0);
@@ -187,6 +199,9 @@ static void down(void)
     runner_stop(hub.runner);
     answer_held(yes, NULL, UINT32_MAX);
     iii_triggers_free(t);
+    iii_channels_free(hub.channels);
+    CHECK_INT(streams.used, 0);
+    budget_done(&streams);
     runner_free(hub.runner);
     iii_asker_unref(me);
     CHECK_INT(memory.used, 0);
@@ -1075,13 +1090,13 @@ TEST(a_long_query_counts_as_the_memory_that_it_becomes)
     http_down();
 }
 
-TEST(a_body_of_more_than_a_mebibyte_is_refused)
+TEST(json_of_more_than_a_mebibyte_is_refused)
 {
     auto_free char *big = xcalloc(1, (1 << 20) + 1), *text = NULL;
 
     http_up(4);
     bind_it("x", "http", "ok", "{\"api_path\": \"/x\", \"http_method\": \"POST\"}");
-    text = hear(dial("POST /x", "", big, (1 << 20) + 1));
+    text = hear(dial("POST /x", "Content-Type: application/json\r\n", big, (1 << 20) + 1));
     check_has(text, "HTTP/1.1 413 ");
     check_has(text, "{\"error\":{\"code\":");
     CHECK_INT(asked_of("ok"), 0);
@@ -1437,6 +1452,589 @@ TEST(who_may_not_call_functions_of_others_has_none_called)
     check_has(text, "HTTP/1.1 403 ");
     free(text);
     CHECK_INT(asked_of("ok"), 0);
+    http_down();
+}
+
+/* ---- http by channels ---- */
+
+/* The function's end of a channel. */
+struct far {
+    struct channel_holder holder;
+    struct iii_channel *channel;
+    enum channel_side side;
+    atomic_uint woken;
+};
+
+static void on_wake(struct channel_holder *h)
+{
+    atomic_fetch_add(&((struct far *)h)->woken, 1);
+}
+
+/* What the n-th call of the function was told of under that name. */
+static const json_t *ref_of(const char *function_id, unsigned n, const char *name)
+{
+    const json_t *ref = json_object_get(await(function_id, n)->data, name);
+
+    CHECK(pipe_is_ref(ref));
+    return ref;
+}
+
+static void far_open(struct far *f, const char *function_id, unsigned n, const char *name)
+{
+    const json_t *ref = ref_of(function_id, n, name);
+
+    f->holder.wake = on_wake;
+    f->side = strcmp(json_text(ref, "direction"), "read") == 0 ? CHANNEL_READER : CHANNEL_WRITER;
+    f->channel = channel_find(hub.channels, json_text(ref, "channel_id"));
+    CHECK(f->channel);
+    CHECK_STR(f->channel->key, json_text(ref, "access_key"));
+    CHECK(channel_claim(f->channel, f->side, &f->holder));
+}
+
+static void far_close(struct far *f)
+{
+    channel_leave(f->channel, f->side);
+    channel_unref(f->channel);
+}
+
+/* 1 = it is in the channel, -1 = nobody reads it any more. */
+static int far_put(struct far *f, bool is_text, const void *data, size_t len)
+{
+    int r;
+
+    while ((r = channel_room(f->channel, false)) == 0)
+        usleep(200);
+    if (r > 0)
+        channel_put(f->channel, is_text, data, len);
+    return r;
+}
+
+static void far_say(struct far *f, const char *text)
+{
+    CHECK_INT(far_put(f, true, text, strlen(text)), 1);
+}
+
+static void far_write(struct far *f, const char *text)
+{
+    CHECK_INT(far_put(f, false, text, strlen(text)), 1);
+}
+
+/* The next item; free it. NULL = there is none any more. */
+static struct channel_item *far_get(struct far *f)
+{
+    struct channel_item *i = NULL;
+    int r;
+
+    while ((r = channel_get(f->channel, &i)) == 0)
+        usleep(200);
+    if (r < 0)
+        return NULL;
+    channel_taken(f->channel, i->len);
+    return i;
+}
+
+static void bind_hold(const char *method)
+{
+    auto_free char *config = xasprintf("{\"api_path\": \"/x\", \"http_method\": \"%s\"}", method);
+
+    bind_it("x", "http", "hold", config);
+}
+
+/* Reads until that has come; all of it. Free it. */
+static char *hear_until(int fd, const char *word)
+{
+    char *text = xcalloc(1, 1 << 16);
+    size_t len = 0;
+
+    while (!strstr(text, word)) {
+        ssize_t n = read(fd, text + len, (1 << 16) - 1 - len);
+
+        if (n <= 0)
+            TAP_FAIL("it ended before \"%s\": %s", word, text);
+        len += (size_t)n;
+    }
+    return text;
+}
+
+static void check_no_channels(void)
+{
+    while (iii_channels_count(hub.channels) > 0)
+        usleep(200);
+    CHECK_INT(iii_channels_held(hub.channels), 0);
+}
+
+#define STATUS_201 "{\"type\":\"set_status\",\"status_code\":201}"
+#define HEADERS(h) "{\"type\":\"set_headers\",\"headers\":{" h "}}"
+
+TEST(what_is_written_to_the_channel_is_the_answer_as_it_comes)
+{
+    auto_free char *first = NULL, *rest = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_say(&out, STATUS_201);
+    far_say(&out, HEADERS("\"X-One\": \"1\", \"x-two\": \"2\""));
+    far_say(&out, HEADERS("\"x-one\": \"3\", \"Bad\": \"a\\r\\nB: c\", \"n\": 4"));
+    far_write(&out, "ab");
+    first = hear_until(fd, "ab");
+    check_has(first, "HTTP/1.1 201 ");
+    check_has(first, "x-one: 3\r\n");
+    check_has(first, "x-two: 2\r\n");
+    check_has(first, "n: 4\r\n");
+    check_has(first, "Transfer-Encoding: chunked\r\n");
+    CHECK(!strstr(first, "B: c"));
+    far_say(&out, "{\"type\":\"set_status\",\"status_code\":500}"); /* too late */
+    far_write(&out, "cd");
+    far_close(&out);
+    rest = hear(fd);
+    CHECK_STR(rest, "2\r\ncd\r\n0\r\n\r\n");
+    check_no_channels();
+    http_down();
+}
+
+TEST(a_head_that_was_said_is_sent_before_there_is_a_body)
+{
+    auto_free char *first = NULL, *rest = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_say(&out, STATUS_201);
+    far_say(&out, HEADERS(""));
+    first = hear_until(fd, "\r\n\r\n");
+    check_has(first, "HTTP/1.1 201 ");
+    far_close(&out);
+    rest = hear(fd);
+    CHECK_STR(rest, "0\r\n\r\n");
+    http_down();
+}
+
+TEST(a_length_that_was_promised_is_kept_or_the_answer_is_broken)
+{
+    static const struct {
+        const char *words, *body, *want, *end;
+    } cases[] = {
+        {HEADERS("\"Content-Length\": \"4\""), "abcd", "Content-Length: 4\r\n", "\r\n\r\nabcd"},
+        {HEADERS("\"content-length\": 2"), "abcd", "Content-Length: 2\r\n", "\r\n\r\nab"},
+        {HEADERS("\"content-length\": \"9\""), "abcd", "Content-Length: 9\r\n", "\r\n\r\nabcd"},
+        {HEADERS("\"content-length\": \"-9\""), "abcd", "chunked", "4\r\nabcd\r\n0\r\n\r\n"},
+        {HEADERS("\"x\": \"y\""), "", "Content-Length: 0\r\n", "\r\n\r\n"},
+        {"{\"type\":\"set_status\",\"status_code\":204}", "abcd", "HTTP/1.1 204 ", "\r\n\r\n"},
+        {"{\"type\":\"set_status\",\"status_code\":1000}", "abcd", "HTTP/1.1 200 ", "0\r\n\r\n"},
+        {"no words", "abcd", "HTTP/1.1 200 ", "0\r\n\r\n"},
+    };
+
+    http_up(4);
+    bind_hold("GET");
+    for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+        int fd = dial("GET /x", "", "", 0);
+        auto_free char *text = NULL;
+        struct far out = {0};
+
+        far_open(&out, "hold", i + 1, "response");
+        far_say(&out, cases[i].words);
+        if (*cases[i].body)
+            (void)far_put(&out, false, cases[i].body, strlen(cases[i].body));
+        far_close(&out);
+        text = hear(fd);
+        check_has(text, cases[i].want);
+        CHECK_STR(text + strlen(text) - strlen(cases[i].end), cases[i].end);
+    }
+    check_no_channels();
+    http_down();
+}
+
+TEST(an_error_after_the_head_breaks_the_answer_off)
+{
+    json_t *error = json_pack("{s:s, s:s}", "code", "invocation_failed", "message", "it broke");
+    auto_free char *first = NULL, *rest = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_write(&out, "ab");
+    first = hear_until(fd, "ab\r\n");
+    answer_held(NULL, error, 1);
+    rest = hear(fd);
+    CHECK_STR(rest, "");
+    CHECK_INT(far_put(&out, false, "cd", 2), -1);
+    far_close(&out);
+    check_no_channels();
+    json_decref(error);
+    http_down();
+}
+
+TEST(a_writer_that_is_lost_breaks_the_answer_off)
+{
+    auto_free char *first = NULL, *rest = NULL, *whole = NULL;
+    struct far out = {0}, other = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_write(&out, "ab");
+    first = hear_until(fd, "ab\r\n");
+    channel_lose(out.channel);
+    channel_unref(out.channel);
+    rest = hear(fd);
+    CHECK_STR(rest, "");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&other, "hold", 2, "response");
+    far_say(&other, STATUS_201);
+    channel_lose(other.channel);
+    channel_unref(other.channel);
+    whole = hear(fd);
+    check_has(whole, "HTTP/1.1 500 ");
+    check_no_channels();
+    http_down();
+}
+
+TEST(who_closes_the_channel_with_nothing_said_answers_by_the_result)
+{
+    json_t *result = json_pack("{s:i, s:s}", "status_code", 418, "body", "by result");
+    auto_free char *text = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    answer_held(result, NULL, 1);
+    far_close(&out);
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 418 ");
+    check_has(text, "by result");
+    json_decref(result);
+    http_down();
+}
+
+TEST(who_has_come_to_write_answers_whatever_the_function_gives_back)
+{
+    json_t *result = json_pack("{s:i}", "status_code", 418);
+    auto_free char *text = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    answer_held(result, NULL, 1);
+    far_say(&out, STATUS_201);
+    far_close(&out);
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 201 ");
+    json_decref(result);
+    http_down();
+}
+
+TEST(a_function_that_gives_back_nothing_may_still_write)
+{
+    json_t *nothing = json_null();
+    auto_free char *text = NULL, *without = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    (void)await("hold", 1);
+    answer_held(nothing, NULL, 1);
+    far_open(&out, "hold", 1, "response");
+    far_write(&out, "after all");
+    far_close(&out);
+    text = hear(fd);
+    check_has(text, "after all");
+    CHECK_INT(atomic_load(&t->all->streams), 1);
+
+    iii_trigger_unbind(t, "x");
+    gives = json_null();
+    bind_it("x", "http", "gives", "{\"api_path\": \"/x\"}");
+    without = talk("GET /x", "", ""); /* it waits a moment */
+    check_has(without, "HTTP/1.1 200 ");
+    CHECK_STR(body_of(without), "{}");
+    CHECK_INT(atomic_load(&t->all->streams), -1);
+    http_down();
+}
+
+TEST(a_writer_that_says_nothing_does_not_hold_the_request)
+{
+    auto_free char *text = NULL;
+    struct far out = {0};
+    int fd;
+
+    http_up(4);
+    t->http_ns = 50 * 1000000ll;
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 504 ");
+    CHECK_INT(far_put(&out, false, "x", 1), -1);
+    far_close(&out);
+    check_no_channels();
+    http_down();
+}
+
+TEST(a_short_body_is_also_in_the_channel)
+{
+    auto_free char *big = xmalloc(1 << 20), *got = xmalloc(1 << 20), *text = NULL;
+    struct far in = {0};
+    struct channel_item *i;
+    size_t len = 0;
+    int fd;
+
+    http_up(4);
+    bind_hold("POST");
+    for (int n = 0; n < 1 << 20; n++)
+        big[n] = (char)(n * 31 + (n >> 8));
+    fd = dial("POST /x", "", big, 1 << 20);
+    CHECK(json_string_length(json_object_get(await("hold", 1)->data, "body")) > 1 << 20);
+    far_open(&in, "hold", 1, "request_body");
+    while ((i = far_get(&in))) {
+        CHECK(!i->is_text && len + i->len <= 1 << 20);
+        memcpy(got + len, i->data, i->len);
+        len += i->len;
+        free(i);
+    }
+    CHECK(channel_is_whole(in.channel));
+    CHECK_INT(len, 1 << 20);
+    CHECK_INT(memcmp(got, big, len), 0);
+    far_close(&in);
+    check_no_channels();
+    answer_held(json_true(), NULL, 1);
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 200 ");
+    http_down();
+}
+
+#define LONG_BODY ((size_t)48 << 20)
+
+static void *send_long(void *arg)
+{
+    char *big = xcalloc(1, LONG_BODY);
+    int fd;
+
+    for (size_t n = 0; n < LONG_BODY; n += 4096)
+        big[n] = (char)(n >> 12);
+    fd = dial("POST /x", "Content-Type: application/octet-stream\r\n", big, LONG_BODY);
+    free(big);
+    *(char **)arg = hear(fd);
+    return NULL;
+}
+
+TEST(a_long_body_is_taken_as_it_is_read)
+{
+    auto_free char *text = NULL;
+    struct channel_item *i;
+    struct far in = {0};
+    pthread_t sender;
+    size_t len = 0;
+
+    http_up(4);
+    bind_hold("POST");
+    CHECK_INT(pthread_create(&sender, NULL, send_long, &text), 0);
+    CHECK(json_is_null(json_object_get(await("hold", 1)->data, "body")));
+    far_open(&in, "hold", 1, "request_body");
+    while ((i = far_get(&in))) {
+        CHECK(iii_channels_held(hub.channels) <= CHANNEL_BYTES_MAX + 2 * PIPE_PIECE);
+        for (size_t n = (4096 - len % 4096) % 4096; n < i->len; n += 4096)
+            CHECK_INT(i->data[n], (char)((len + n) >> 12));
+        len += i->len;
+        free(i);
+    }
+    CHECK(channel_is_whole(in.channel));
+    CHECK_INT(len, LONG_BODY);
+    far_close(&in);
+    answer_held(json_true(), NULL, 1);
+    (void)pthread_join(sender, NULL);
+    check_has(text, "HTTP/1.1 200 ");
+    check_no_channels();
+    http_down();
+}
+
+struct download {
+    int fd;
+    size_t len;
+};
+
+static void *read_all(void *arg)
+{
+    struct download *d = arg;
+    char scrap[8192];
+    ssize_t n;
+
+    while ((n = read(d->fd, scrap, sizeof(scrap))) > 0)
+        d->len += (size_t)n;
+    return NULL;
+}
+
+TEST(a_long_answer_is_taken_as_the_client_reads_it)
+{
+    struct download d = {0};
+    auto_free char *piece = xcalloc(1, PIPE_PIECE);
+    struct far out = {0};
+    size_t len = 0;
+    pthread_t reader;
+    bool reads = false;
+
+    http_up(4);
+    bind_hold("GET");
+    d.fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_say(&out, HEADERS("\"content-length\": 50331648"));
+    while (len < LONG_BODY) {
+        int r = channel_room(out.channel, false);
+
+        CHECK(r >= 0);
+        if (r == 0 && !reads &&
+            len > 1 << 20) { /* it has to wait for a client that does not read */
+            CHECK_INT(pthread_create(&reader, NULL, read_all, &d), 0);
+            reads = true;
+        }
+        if (r == 0) {
+            usleep(100);
+            continue;
+        }
+        channel_put(out.channel, false, piece, PIPE_PIECE);
+        len += PIPE_PIECE;
+        CHECK(iii_channels_held(hub.channels) <= CHANNEL_BYTES_MAX + 2 * PIPE_PIECE);
+    }
+    CHECK(reads);
+    far_close(&out);
+    (void)pthread_join(reader, NULL);
+    CHECK(d.len > LONG_BODY);
+    (void)close(d.fd);
+    check_no_channels();
+    http_down();
+}
+
+TEST(a_client_that_goes_ends_both_channels)
+{
+    auto_free char *big = xcalloc(1, 2 << 20);
+    struct far in = {0}, out = {0};
+    struct channel_item *i;
+    int fd;
+
+    http_up(4);
+    bind_hold("POST");
+    fd = dial("POST /x", "", big, 2 << 20);
+    far_open(&out, "hold", 1, "response");
+    far_open(&in, "hold", 1, "request_body");
+    i = far_get(&in);
+    CHECK(i);
+    free(i);
+    (void)close(fd);
+    while (far_put(&out, false, "x", 1) > 0)
+        usleep(200);
+    while ((i = far_get(&in)))
+        free(i);
+    CHECK(atomic_load(&in.woken) > 0);
+    far_close(&in);
+    far_close(&out);
+    check_no_channels();
+    http_down();
+}
+
+TEST(a_body_that_ends_too_soon_is_not_whole)
+{
+    struct far in = {0};
+    struct channel_item *i;
+    int fd;
+
+    http_up(4);
+    bind_hold("POST");
+    fd = dial("POST /x", "Transfer-Encoding: chunked\r\n", "", 0);
+    (void)close(fd); /* refused: two lengths */
+    fd = dial("POST /x", "Content-Type: a/b\r\nX: y\r\n", "", 0);
+    far_open(&in, "hold", 1, "request_body");
+    CHECK(!far_get(&in));
+    CHECK(channel_is_whole(in.channel)); /* of nothing that is all */
+    far_close(&in);
+    (void)close(fd);
+    in = (struct far){0};
+    {
+        auto_free char *part = xcalloc(1, 1 << 20);
+        struct sockaddr_in a = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        static const char head[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n";
+
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK_INT(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+        CHECK_INT(send(fd, head, sizeof(head) - 1, MSG_NOSIGNAL), (int)sizeof(head) - 1);
+        CHECK(send(fd, part, 1000, MSG_NOSIGNAL) == 1000);
+    }
+    far_open(&in, "hold", 2, "request_body");
+    i = far_get(&in);
+    CHECK(i && i->len == 1000);
+    free(i);
+    (void)close(fd);
+    CHECK(!far_get(&in));
+    CHECK(!channel_is_whole(in.channel));
+    far_close(&in);
+    check_no_channels();
+    http_down();
+}
+
+TEST(an_answer_ends_what_is_offered_and_nothing_was_made)
+{
+    auto_free char *text = NULL;
+    const json_t *ref;
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    ref = ref_of("hold", 1, "response");
+    (void)ref_of("hold", 1, "request_body");
+    CHECK_INT(iii_channels_count(hub.channels), 0);
+    answer_held(json_true(), NULL, 1);
+    text = hear(fd);
+    CHECK(!channel_find(hub.channels, json_text(ref, "channel_id")));
+    CHECK_INT(iii_channels_count(hub.channels), 0);
+    http_down();
+}
+
+TEST(a_function_that_streams_is_not_called_when_there_are_too_many_channels)
+{
+    struct iii_channel *made[III_CHANNELS_MAX];
+    auto_free char *text = NULL, *other = NULL;
+    struct far out = {0};
+    unsigned n = 0;
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    far_open(&out, "hold", 1, "response");
+    far_write(&out, "x");
+    far_close(&out);
+    free(hear(fd));
+    while (n < III_CHANNELS_MAX && (made[n] = channel_make(hub.channels, 1, me->share, "", NULL)))
+        n++;
+    CHECK(n > 0 && n < III_CHANNELS_MAX);
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 503 ");
+    CHECK_INT(asked_of("hold"), 1);
+    bind_it("y", "http", "ok", "{\"api_path\": \"/y\"}"); /* one that does not is */
+    other = talk("GET /y", "", "");
+    check_has(other, "HTTP/1.1 200 ");
+    while (n > 0)
+        channel_unref(made[--n]);
     http_down();
 }
 
