@@ -138,10 +138,13 @@ static void forget_data(struct job *j)
     j->data = NULL;
 }
 
+/* The answer, which frees the attempt, may come before asking has returned; what the question is
+ * made of is there until then. */
 static void ask(struct attempt *a)
 {
+    struct iii_triggers *t = a->t;
     struct job *j = a->job;
-    const struct bound *b = a->bound;
+    struct bound *b = a->bound;
     json_t *data = a->stage == STAGE_LIST ? json_object() : json_loads(j->data, JOB_LOAD, NULL);
     json_t *metadata = j->metadata ? json_loads(j->metadata, JOB_LOAD, NULL) : NULL;
     struct iii_question q = {
@@ -163,8 +166,11 @@ static void ask(struct attempt *a)
         q.weight = strlen(j->data) + input_weight(j->data, strlen(j->data));
     if (a->stage == STAGE_FUNCTION && a->last)
         forget_data(j);
-    if (is_live(a->t, a)) {
-        iii_ask(a->t->hub, &q, on_answer, a);
+    atomic_fetch_add(&j->refs, 1);
+    if (b)
+        (void)bound_ref(b);
+    if (is_live(t, a)) {
+        iii_ask(t->hub, &q, on_answer, a);
     } else {
         json_t *error = json_pack("{s:s, s:s}", "code", "FORBIDDEN", "message",
                                   "in whose name it is to be called is gone");
@@ -174,6 +180,8 @@ static void ask(struct attempt *a)
     }
     json_decref(data);
     json_decref(metadata);
+    bound_unref(b);
+    job_unref(t, j);
 }
 
 bool lanes_run(struct iii_triggers *t)
