@@ -524,6 +524,26 @@ static json_t *enqueue(struct engine_call *a)
     return json_pack("{s:s}", "messageReceiptId", receipt);
 }
 
+static json_t *queue_define(struct engine_call *a)
+{
+    json_t *config = json_object_get(a->q->data, "config");
+    const char *queue = queue_of(a);
+    struct err err = {0};
+
+    if (!queue)
+        queue = text_of(a, "name");
+    if (!queue)
+        return refuse(a, "INVALID_ARGUMENTS", "queue is required");
+    if (iii_queue_define(a->hub->triggers, queue, config ? config : a->q->data,
+                         &a->q->asker->caller, &err) < 0)
+        return refuse(a,
+                      err.kind == ERR_FORBIDDEN ? "FORBIDDEN"
+                      : err.kind == ERR_INVALID ? "INVALID_ARGUMENTS"
+                                                : "invocation_error",
+                      err.text);
+    return json_pack("{s:s}", "queue", queue);
+}
+
 static json_t *queue_list(struct engine_call *a)
 {
     return iii_queues(a->hub->triggers);
@@ -534,9 +554,10 @@ static json_t *queue_stats(struct engine_call *a)
     const char *name = queue_of(a);
     json_t *found = only(iii_queues(a->hub->triggers), "name", name ? name : "");
     const json_t *one = json_array_get(found, 0);
-    json_t *o = json_pack("{s:I, s:I, s:I, s:n}", "depth", (json_int_t)json_int(one, "depth"),
-                          "consumer_count", (json_int_t)json_int(one, "subscriber_count"),
-                          "dlq_depth", (json_int_t)json_int(one, "dlq_depth"), "config");
+    json_t *o =
+        json_pack("{s:I, s:I, s:I, s:O?}", "depth", (json_int_t)json_int(one, "depth"),
+                  "consumer_count", (json_int_t)json_int(one, "subscriber_count"), "dlq_depth",
+                  (json_int_t)json_int(one, "dlq_depth"), "config", json_object_get(one, "config"));
 
     json_decref(found);
     return o;
@@ -620,6 +641,7 @@ static const struct {
     {"engine::unregister_trigger", unregister_trigger, SCOPE_WRITE, false},
     {"engine::channels::create", channels_create, SCOPE_NONE, false},
     {"engine::queue::enqueue", enqueue, SCOPE_NONE, false},
+    {"queue::define", queue_define, SCOPE_EXEC, false},
     {"engine::queue::list_topics", queue_list, SCOPE_READ, true},
     {"engine::queue::topic_stats", queue_stats, SCOPE_READ, true},
     {"engine::queue::dlq_topics", dead_queues, SCOPE_READ, true},

@@ -196,6 +196,12 @@ void iii_trigger_unbind(struct iii_triggers *t, const char *id);
  * fails. ret: the id of the receipt. ERR_LIMIT when the queue is full. */
 int iii_enqueue(struct iii_triggers *t, const char *queue, const struct iii_question *q,
                 char ret[UUID_SIZE], struct err *err);
+/* The rules of a queue that calls name, which hold from now on and stay when its definer goes,
+ * until the daemon ends: {type, message_group_field, concurrency, max_retries, backoff_ms}, those
+ * of any queue where nothing is said. ERR_INVALID, ERR_LIMIT; ERR_FORBIDDEN when it is somebody
+ * else's. */
+int iii_queue_define(struct iii_triggers *t, const char *queue, const json_t *config,
+                     const struct caller *who, struct err *err);
 /* What has been published on a topic goes to all functions that are bound to it. */
 int iii_publish(struct iii_triggers *t, const char *topic, json_t *data, struct iii_asker *asker,
                 struct err *err);
@@ -203,7 +209,8 @@ int iii_publish(struct iii_triggers *t, const char *topic, json_t *data, struct 
  * engine::workers-available are told. event NULL = functions. */
 void iii_triggers_changed(struct iii_triggers *t, const char *event, const char *worker_id);
 
-/* Queues and topics: [{name, broker_type, subscriber_count, depth, dlq_depth, function_id?}]. */
+/* Queues and topics: [{name, broker_type, subscriber_count, depth, dlq_depth, function_id?,
+ * config?}]; config: the rules of one that was defined. */
 json_t *iii_queues(struct iii_triggers *t);
 /* Calls that failed to the last: [{topic, broker_type, message_count}], and of one queue or topic
  * [{id, payload, function_id, error, failed_at, retries, size_bytes}]; payloads past what one

@@ -18,6 +18,17 @@
 enum lane_kind { LANE_NAMED, LANE_TOPIC, LANE_OWN };
 enum job_state { JOB_READY, JOB_DELAYED, JOB_RUNS, JOB_DEAD, JOB_OVER };
 
+/* Those of a fifo's jobs that are to be done one after another: one of them, its owner, is ready,
+ * put off or asked for, and the others wait for its end. */
+struct group {
+    struct group *next; /* in its bucket */
+    struct lane *lane;
+    char *key;
+    struct job *owner;
+    struct job *first, *last;
+    unsigned jobs;
+};
+
 struct lane {
     struct lane *prev, *next;
     struct lane *next_active;
@@ -31,6 +42,10 @@ struct lane {
     struct lane_rules rules;
     struct job *first, *last; /* that are ready */
     unsigned ready, delayed, running;
+    unsigned held;     /* by others of their groups */
+    char *group_field; /* of calls in a fifo: what their group is; NULL = they are in none */
+    char *definer;     /* who gave it its rules, by which it stays; NULL = nobody */
+    char definer_token[ID_SIZE];
     bool blocked; /* by one that failed, in a fifo */
 };
 
@@ -44,8 +59,11 @@ struct job {
     char *who;  /* whose share of the memory it is of; NULL = it is ours */
     size_t bytes;
     unsigned attempts;
-    bool prepared; /* its condition holds, and data is there */
-    int64_t at_ns; /* until when it is put off, or since when it runs */
+    char *group_key;     /* NULL = it is in no group */
+    struct group *group; /* while it has a lane, and was ready there */
+    bool held;           /* it waits in the list of its group */
+    bool prepared;       /* its condition holds, and data is there */
+    int64_t at_ns;       /* until when it is put off, or since when it runs */
 
     /* of calls in named queues */
     struct iii_asker *asker;
@@ -83,3 +101,14 @@ void lane_disarm(struct iii_triggers *t, struct lane *l);
 void lane_settle(struct iii_triggers *t, struct lane *l);
 
 extern const struct lane_rules queue_rules;
+
+/* ---- trigger_group.c ---- */
+
+/* The value of that member of the data, as text; free it. */
+char *group_key_of(json_t *data, const char *field);
+/* Of a job that becomes ready: false when it is another's turn; then the group keeps it. */
+bool group_enter(struct iii_triggers *t, struct job *j);
+/* Out of its list. */
+void group_unlist(struct job *j);
+/* Its end: the next one's turn has come, if it was its own. */
+void group_leave(struct iii_triggers *t, struct job *j);

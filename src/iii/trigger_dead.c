@@ -8,6 +8,17 @@
 
 /* What is in queues, and what failed there to the last. */
 
+/* Of one that was defined; else NULL. */
+static json_t *rules_of(const struct lane *l)
+{
+    if (!l->definer)
+        return NULL;
+    return json_pack("{s:s, s:i, s:i, s:I, s:s*}", "type", l->rules.fifo ? "fifo" : "standard",
+                     "concurrency", (int)l->rules.at_once, "max_retries", (int)l->rules.attempts,
+                     "backoff_ms", (json_int_t)l->rules.backoff_ms, "message_group_field",
+                     l->group_field);
+}
+
 json_t *iii_queues(struct iii_triggers *t)
 {
     json_t *all = json_array();
@@ -21,9 +32,10 @@ json_t *iii_queues(struct iii_triggers *t)
         for (const struct job *j = t->dead; j; j = j->next)
             dead += strcmp(j->queue, l->name) == 0;
         (void)json_array_append_new(
-            all, json_pack("{s:s, s:s, s:i, s:i, s:I, s:s*}", "name", l->name, "broker_type",
+            all, json_pack("{s:s, s:s, s:i, s:i, s:I, s:s*, s:o*}", "name", l->name, "broker_type",
                            "builtin", "subscriber_count", (int)l->consumers, "depth",
-                           (int)lane_pending(l), "dlq_depth", dead, "function_id", l->function_id));
+                           (int)lane_pending(l), "dlq_depth", dead, "function_id", l->function_id,
+                           "config", rules_of(l)));
     }
     triggers_unlock(t);
     return all;

@@ -21,7 +21,9 @@
  *    locks it likes, and no chain of functions that publish grows a stack. */
 
 #define BINDINGS_MAX  4096
-#define QUEUES_MAX    256           /* that are named in calls */
+#define QUEUES_MAX    256 /* that are named in calls */
+#define DEFINED_MAX   256 /* that somebody has defined; half of them one's */
+#define GROUP_BUCKETS 256
 #define JOBS_MAX      10000         /* of others, in all lanes, dead letters too; half of one's */
 #define DEAD_MAX      1000          /* of them; the oldest go, first of who has more than half */
 #define JOB_LIMIT_NS  1800000000000 /* that a function has for one */
@@ -30,6 +32,7 @@
 
 struct bound;
 struct follow;
+struct group;
 struct http_req;
 struct job;
 struct lane;
@@ -108,7 +111,8 @@ struct iii_triggers {
     int64_t http_ns;              /* that a function has for a request */
 
     struct lane *lanes, *active, **active_end;
-    unsigned n_queues, n_alone;
+    unsigned n_queues, n_alone, n_defined;
+    struct group *groups[GROUP_BUCKETS];
     struct job *delayed, *running, *running_end, *dead, *dead_end;
     int64_t delayed_due_ns; /* 0 = none */
     unsigned n_jobs, n_dead;

@@ -32,6 +32,7 @@ void job_unref(struct iii_triggers *t, struct job *j)
     free(j->baggage);
     free(j->queue);
     free(j->error);
+    free(j->group_key);
     free(j);
 }
 
@@ -75,13 +76,18 @@ void job_leave(struct iii_triggers *t, struct job *j)
 {
     switch (j->state) {
     case JOB_READY:
+        if (j->held) {
+            group_unlist(j);
+            break;
+        }
         unlink_from(&j->lane->first, &j->lane->last, j);
         j->lane->ready--;
         break;
     case JOB_DELAYED:
         unlink_from(&t->delayed, NULL, j);
         j->lane->delayed--;
-        j->lane->blocked = false; /* whatever its rules have become since */
+        if (!j->group)
+            j->lane->blocked = false; /* whatever its rules have become since */
         break;
     case JOB_RUNS:
         unlink_from(&t->running, &t->running_end, j);
@@ -104,6 +110,7 @@ void job_end(struct iii_triggers *t, struct job *j)
     if (j->state != JOB_DEAD && j->lane->consumer && j->lane->consumer->kind == &sandbox_trigger)
         t->told--;
     job_leave(t, j);
+    group_leave(t, j);
     j->lane = NULL;
     if (j->who) {
         t->n_jobs--;
@@ -235,24 +242,26 @@ static void end_those_of(struct iii_triggers *t, struct job *list, const struct 
 
 unsigned lane_pending(const struct lane *l)
 {
-    return l->ready + l->delayed + l->running;
+    return l->ready + l->held + l->delayed + l->running;
 }
 
 unsigned lane_waiting(const struct lane *l)
 {
-    return l->ready + l->delayed;
+    return l->ready + l->held + l->delayed;
 }
 
 unsigned lane_empty(struct iii_triggers *t, struct lane *l)
 {
     unsigned n = lane_pending(l);
 
-    while (l->first)
-        job_end(t, l->first);
-    if (l->delayed > 0)
-        end_those_of(t, t->delayed, l);
-    if (l->running > 0)
-        end_those_of(t, t->running, l);
+    while (lane_pending(l) > 0) { /* one that ends may make another of its group ready */
+        while (l->first)
+            job_end(t, l->first);
+        if (l->delayed > 0)
+            end_those_of(t, t->delayed, l);
+        if (l->running > 0)
+            end_those_of(t, t->running, l);
+    }
     return n;
 }
 
@@ -266,18 +275,22 @@ static void lane_free(struct iii_triggers *t, struct lane *l)
         t->lanes = l->next;
     if (l->next)
         l->next->prev = l->prev;
-    t->n_queues -= l->kind == LANE_NAMED;
+    t->n_queues -= l->kind == LANE_NAMED && !l->definer;
+    t->n_defined -= l->definer != NULL;
     t->n_alone -= l->kind == LANE_TOPIC && l->consumers == 0;
     free(l->name);
     free(l->function_id);
     free(l->namespace);
+    free(l->group_field);
+    free(l->definer);
     free(l);
 }
 
 /* Of a lane that nobody holds and that has nothing. */
 void lane_settle(struct iii_triggers *t, struct lane *l)
 {
-    if (lane_pending(l) == 0 && (l->kind == LANE_NAMED || (l->kind == LANE_TOPIC && !l->consumers)))
+    if (lane_pending(l) == 0 &&
+        ((l->kind == LANE_NAMED && !l->definer) || (l->kind == LANE_TOPIC && !l->consumers)))
         lane_free(t, l);
     else
         lane_arm(t, l);
@@ -334,6 +347,8 @@ void job_ready(struct iii_triggers *t, struct job *j, bool ahead)
     struct lane *l = j->lane;
 
     j->state = JOB_READY;
+    if (j->group_key && !group_enter(t, j))
+        return;
     if (ahead)
         prepend(&l->first, &l->last, j);
     else
@@ -386,6 +401,7 @@ static void bury(struct iii_triggers *t, struct job *j, const char *error)
     while (error[len] && len > 0 && ((unsigned char)error[len] & 0xc0) == 0x80)
         len--; /* to where a character begins */
     job_leave(t, j);
+    group_leave(t, j);
     j->queue = xstrdup(l->name);
     if (!j->function_id) {
         j->function_id = xstrdup(l->function_id ? l->function_id : "");
@@ -411,7 +427,7 @@ void job_fail(struct iii_triggers *t, struct job *j, const char *error)
             ms *= 2;
         job_leave(t, j);
         put_off(t, j, mono_ns() + (ms < DELAY_MAX ? ms : DELAY_MAX) * 1000000);
-        l->blocked = l->rules.fifo;
+        l->blocked |= l->rules.fifo && !j->group;
         return;
     }
     log_warn("a function that was triggered failed", "queue", l->name, "job", j->id, "error",

@@ -1,8 +1,10 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "functions/callers.h"
 #include "iii/lane_internal.h"
 
 /* Queues that calls name, and topics that functions are bound to. */
@@ -51,7 +53,8 @@ static struct job *call_of(const struct iii_question *q)
     return j;
 }
 
-static int put_call(struct iii_triggers *t, const char *queue, struct job *j, struct err *err)
+static int put_call(struct iii_triggers *t, const char *queue, struct job *j, json_t *data,
+                    struct err *err)
 {
     struct lane *l = lane_find(t, queue, NULL, NULL);
 
@@ -60,6 +63,10 @@ static int put_call(struct iii_triggers *t, const char *queue, struct job *j, st
     if (!l && t->n_queues >= QUEUES_MAX)
         return err_code(err, ERR_LIMIT, "queue_full", "there are %d queues, as many as may be",
                         QUEUES_MAX);
+    if (l && l->group_field) {
+        j->group_key = group_key_of(data, l->group_field);
+        j->bytes += 2 * size_of(j->group_key) + sizeof(struct group);
+    }
     if (job_take_room(t, j->who, j->bytes, err) < 0)
         return -1;
     j->lane = l ? l : lane_new(t, LANE_NAMED, queue, &queue_rules);
@@ -79,7 +86,7 @@ int iii_enqueue(struct iii_triggers *t, const char *queue, const struct iii_ques
     j = call_of(q);
     memcpy(id, j->id, UUID_SIZE);
     triggers_lock(t);
-    r = put_call(t, queue, j, err);
+    r = put_call(t, queue, j, q->data, err);
     triggers_unlock(t);
     if (r < 0) {
         job_unref(t, j);
@@ -108,7 +115,7 @@ static int config_number(const json_t *config, const char *key, const char *also
 }
 
 /* By both spellings: in queue_config as SDKs have it, or beside the topic. */
-static int read_rules(const json_t *config, struct lane_rules *r, struct err *err)
+static int read_rules(const json_t *config, bool grouped, struct lane_rules *r, struct err *err)
 {
     int64_t retries = r->attempts, at_once = r->at_once;
     const char *type;
@@ -123,9 +130,108 @@ static int read_rules(const json_t *config, struct lane_rules *r, struct err *er
         return err_set(err, ERR_INVALID, "type: standard or fifo");
     r->fifo |= type && strcmp(type, "fifo") == 0;
     r->attempts = retries > 0 ? (unsigned)retries : 1;
-    r->at_once = r->fifo || at_once == 0 ? 1 : (unsigned)at_once;
+    r->at_once = (r->fifo && !grouped) || at_once == 0 ? 1 : (unsigned)at_once;
     return 0;
 }
+
+/* ---- queues that are defined ---- */
+
+/* Those of tokens that have ended make room. */
+static void drop_orphans(struct iii_triggers *t)
+{
+    for (struct lane *l = t->lanes, *next; l; l = next) {
+        next = l->next;
+        if (!l->definer || !t->hub->config.services ||
+            caller_token_live(t->hub->config.services, l->definer_token))
+            continue;
+        free(l->definer);
+        l->definer = NULL;
+        t->n_defined--;
+        t->n_queues++;
+        lane_settle(t, l);
+    }
+}
+
+static unsigned defined_by(const struct iii_triggers *t, const char *who)
+{
+    unsigned n = 0;
+
+    for (const struct lane *l = t->lanes; l; l = l->next)
+        n += l->definer && strcmp(l->definer, who) == 0;
+    return n;
+}
+
+static bool has_room(const struct iii_triggers *t, const char *who)
+{
+    return t->n_defined < DEFINED_MAX && defined_by(t, who) < DEFINED_MAX / 2;
+}
+
+/* The queue, as one that the caller has defined. NULL: why not. */
+static struct lane *lane_defined(struct iii_triggers *t, const char *queue,
+                                 const struct caller *who, struct err *err)
+{
+    struct lane *l = lane_find(t, queue, NULL, NULL);
+
+    if (t->stops) {
+        (void)err_set(err, ERR_UNAVAILABLE, "the daemon is about to end");
+        return NULL;
+    }
+    if (l && l->definer) {
+        if (strcmp(l->definer, who->name) == 0 || (who->scopes & 1u << SCOPE_WRITE))
+            return l;
+        (void)err_code(err, ERR_FORBIDDEN, "queue_taken",
+                       "somebody else has defined that queue, and this token may not write");
+        return NULL;
+    }
+    if (!has_room(t, who->name))
+        drop_orphans(t);
+    if (!has_room(t, who->name)) {
+        (void)err_code(err, ERR_LIMIT, "queue_full",
+                       "as many queues are defined as may be: %d, and half of them by one caller",
+                       DEFINED_MAX);
+        return NULL;
+    }
+    l = lane_find(t, queue, NULL, NULL); /* it may have gone with the others */
+    if (!l)
+        l = lane_new(t, LANE_NAMED, queue, &queue_rules);
+    t->n_queues--;
+    t->n_defined++;
+    l->definer = xstrdup(who->name);
+    (void)snprintf(l->definer_token, sizeof(l->definer_token), "%s", who->token_id);
+    return l;
+}
+
+int iii_queue_define(struct iii_triggers *t, const char *queue, const json_t *config,
+                     const struct caller *who, struct err *err)
+{
+    struct lane_rules rules = queue_rules;
+    const char *field;
+    struct lane *l;
+
+    if (!queue || !*queue || strlen(queue) > III_NAME_MAX)
+        return err_set(err, ERR_INVALID, "queue: a name of 1 to %d bytes", III_NAME_MAX);
+    if (config && !json_is_object(config) && !json_is_null(config))
+        return err_set(err, ERR_INVALID, "config: an object");
+    if (config_text(config, "message_group_field", &field, err) < 0 ||
+        read_rules(config, field, &rules, err) < 0)
+        return -1;
+    triggers_lock(t);
+    l = lane_defined(t, queue, who, err);
+    if (l) {
+        l->rules = rules;
+        l->blocked &= rules.fifo;
+        free(l->group_field);
+        l->group_field = rules.fifo ? copy(field) : NULL;
+        lane_arm(t, l);
+    }
+    triggers_unlock(t);
+    if (!l)
+        return -1;
+    triggers_wake(t);
+    return 0;
+}
+
+/* ---- bindings to topics ---- */
 
 static int read_topic(struct bound *b, const json_t *config, struct err *err)
 {
@@ -147,9 +253,9 @@ static int queue_bind(struct iii_triggers *t, struct bound *b, const json_t *con
 
     (void)t;
     b->rules = queue_rules;
-    if (read_topic(b, config, err) < 0 || read_rules(config, &b->rules, err) < 0)
+    if (read_topic(b, config, err) < 0 || read_rules(config, false, &b->rules, err) < 0)
         return -1;
-    return json_is_object(more) ? read_rules(more, &b->rules, err) : 0;
+    return json_is_object(more) ? read_rules(more, false, &b->rules, err) : 0;
 }
 
 static int queue_enter(struct iii_triggers *t, struct bound *b, const struct bound *old,

@@ -690,6 +690,198 @@ TEST(queues_are_bounded_in_calls_and_in_bytes)
     down();
 }
 
+/* ---- queues that are defined ---- */
+
+static int define_as(const struct caller *who, const char *queue, const char *config,
+                     struct err *err)
+{
+    json_t *value = json_loads(config, JSON_DECODE_ANY, NULL);
+    int r;
+
+    CHECK(value);
+    r = iii_queue_define(t, queue, value, who, err);
+    json_decref(value);
+    return r;
+}
+
+static void define(const char *queue, const char *config)
+{
+    struct err err = {0};
+
+    if (define_as(&me->caller, queue, config, &err) < 0)
+        TAP_FAIL("%s: %s", config, err.text);
+}
+
+static int enqueue_in(const char *group, int n, const char *function_id)
+{
+    return enqueue("work", function_id, json_pack("{s:s, s:i}", "group", group, "n", n), NULL);
+}
+
+static int64_t n_of(const char *function_id, unsigned n)
+{
+    return json_int(await(function_id, n)->data, "n");
+}
+
+TEST(a_queue_follows_the_rules_that_it_was_given_and_then_others)
+{
+    json_t *yes = json_true(), *all, *config;
+
+    up();
+    define("work", "{\"concurrency\": 2, \"max_retries\": 1, \"poll_interval_ms\": 5}");
+    for (int i = 0; i < 8; i++)
+        CHECK_INT(enqueue("work", "hold", json_integer(i), NULL), 0);
+    CHECK_INT(enqueue("other", "ok", json_null(), NULL), 0);
+    (void)await("hold", 2);
+    (void)await("ok", 1);
+    CHECK_INT(asked_of("hold"), 2);
+    define("work", "{\"concurrency\": 5, \"max_retries\": 1}");
+    (void)await("hold", 5);
+    CHECK_INT(asked_of("hold"), 5);
+    answer_held(yes, NULL, 5);
+    (void)await("hold", 8);
+    answer_held(yes, NULL, 3);
+    settle();
+    all = iii_queues(t); /* it is there though it is empty, and the other is not */
+    CHECK_INT(json_array_size(all), 1);
+    config = json_object_get(json_array_get(all, 0), "config");
+    CHECK_STR(json_text(config, "type"), "standard");
+    CHECK_INT(json_int(config, "concurrency"), 5);
+    CHECK_INT(json_int(config, "max_retries"), 1);
+    CHECK_INT(json_int(config, "backoff_ms"), 1000);
+    json_decref(all);
+    CHECK_INT(enqueue("work", "fail", json_null(), NULL), 0);
+    settle(); /* once is enough */
+    CHECK_INT(asked_of("fail"), 1);
+    all = iii_dead_letters(t, "work", 0, 10, &me->caller);
+    CHECK_INT(json_array_size(all), 1);
+    json_decref(all);
+    down();
+}
+
+#define GROUPED "{\"type\": \"fifo\", \"message_group_field\": \"group\", \"backoff_ms\": 1"
+
+TEST(groups_of_a_fifo_are_each_in_order)
+{
+    json_t *yes = json_true();
+
+    up();
+    define("work", GROUPED "}");
+    CHECK_INT(enqueue_in("a", 1, "hold"), 0);
+    CHECK_INT(enqueue_in("a", 2, "hold"), 0);
+    CHECK_INT(enqueue_in("a", 3, "hold"), 0);
+    CHECK_INT(enqueue_in("b", 4, "hold"), 0);
+    CHECK_INT(enqueue("work", "hold", json_pack("{s:i}", "n", 5), NULL), 0); /* in no group: */
+    CHECK_INT(enqueue("work", "hold", json_integer(6), NULL), 0);            /* in one group */
+    CHECK_INT(n_of("hold", 1), 1);
+    CHECK_INT(n_of("hold", 2), 4);
+    CHECK_INT(n_of("hold", 3), 5);
+    CHECK_INT(asked_of("hold"), 3);
+    answer_held(yes, NULL, 1);
+    CHECK_INT(n_of("hold", 4), 2);
+    answer_held(yes, NULL, 2); /* 4, 5 */
+    CHECK_INT(json_integer_value(await("hold", 5)->data), 6);
+    CHECK_INT(asked_of("hold"), 5);
+    answer_held(yes, NULL, 2); /* 2, 6 */
+    CHECK_INT(n_of("hold", 6), 3);
+    CHECK_INT(enqueue_in("a", 7, "hold"), 0); /* still waits when all of it ends */
+    CHECK_INT(enqueue_in("a", 8, "hold"), 0);
+    down();
+}
+
+TEST(so_many_groups_as_may_be_run_at_once)
+{
+    up();
+    define("work", GROUPED ", \"concurrency\": 2}");
+    CHECK_INT(enqueue_in("a", 1, "hold"), 0);
+    CHECK_INT(enqueue_in("b", 2, "hold"), 0);
+    CHECK_INT(enqueue_in("c", 3, "hold"), 0);
+    CHECK_INT(enqueue("other", "ok", json_null(), NULL), 0);
+    (void)await("hold", 2);
+    (void)await("ok", 1);
+    CHECK_INT(asked_of("hold"), 2);
+    answer_held(json_true(), NULL, 1);
+    CHECK_INT(n_of("hold", 3), 3);
+    down();
+}
+
+TEST(a_call_that_fails_holds_up_its_group_and_no_other)
+{
+    json_t *dead;
+
+    up();
+    define("work", GROUPED ", \"concurrency\": 1}");
+    CHECK_INT(enqueue_in("a", 1, "twice"), 0);
+    CHECK_INT(enqueue_in("a", 2, "twice"), 0);
+    CHECK_INT(enqueue_in("b", 3, "ok"), 0);
+    (void)await("ok", 1);
+    for (unsigned i = 1; i <= 3; i++)
+        CHECK_INT(n_of("twice", i), 1);
+    CHECK_INT(n_of("twice", 4), 2);
+    CHECK_INT(enqueue_in("a", 4, "fail"), 0);
+    CHECK_INT(enqueue_in("a", 5, "good"), 0);
+    CHECK_INT(n_of("good", 1), 5); /* behind one that is dead */
+    CHECK_INT(asked_of("fail"), 3);
+    settle();
+    CHECK_INT(iii_dead_redrive(t, "work", NULL, &me->caller), 1);
+    (void)await("fail", 6);
+    settle();
+    dead = iii_dead_letters(t, "work", 0, 10, &me->caller);
+    CHECK_INT(json_array_size(dead), 1);
+    json_decref(dead);
+    down();
+}
+
+TEST(what_a_queue_is_not_given_is_refused)
+{
+    static const char *const bad[] = {"[]",
+                                      "1",
+                                      "{\"type\": \"lifo\"}",
+                                      "{\"concurrency\": -1}",
+                                      "{\"concurrency\": 1e9}",
+                                      "{\"max_retries\": \"3\"}",
+                                      "{\"backoff_ms\": 3600001}",
+                                      "{\"message_group_field\": 1}"};
+    struct err err = {0};
+
+    up();
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        if (define_as(&me->caller, "work", bad[i], &err) == 0)
+            TAP_FAIL("%s was taken", bad[i]);
+        CHECK_INT(err.kind, ERR_INVALID);
+    }
+    CHECK_INT(define_as(&me->caller, "", "{}", &err), -1);
+    CHECK_INT(err.kind, ERR_INVALID);
+    CHECK_INT(t->n_defined, 0);
+    down();
+}
+
+TEST(queues_that_are_defined_are_bounded_and_ones_own)
+{
+    struct caller weak = {.name = "weak", .scopes = 1u << SCOPE_EXEC};
+    struct err err = {0};
+    char name[32];
+    int n = 0;
+
+    up();
+    do
+        (void)snprintf(name, sizeof(name), "q%d", n);
+    while (define_as(&me->caller, name, "{}", &err) == 0 && ++n < 1000);
+    CHECK_INT(n, DEFINED_MAX / 2);
+    CHECK_INT(err.kind, ERR_LIMIT);
+    define("q0", "{\"concurrency\": 1}"); /* one that is there may be changed */
+    CHECK_INT(define_as(&weak, "q0", "{}", &err), -1);
+    CHECK_INT(err.kind, ERR_FORBIDDEN);
+    CHECK_INT(define_as(&weak, "its own", "{}", &err), 0);
+    CHECK_INT(define_as(&weak, "its own", "{\"concurrency\": 3}", &err), 0);
+    CHECK_INT(define_as(&me->caller, "its own", "{}", &err), 0);
+    CHECK_INT(enqueue("not defined", "ok", json_null(), NULL), 0); /* they are not in the way */
+    (void)await("ok", 1);
+    settle();
+    CHECK_INT(t->n_queues, 0);
+    CHECK_INT(t->n_defined, DEFINED_MAX / 2 + 1);
+    down();
+}
+
 /* ---- topics ---- */
 
 TEST(what_is_published_goes_to_all_who_are_bound_to_the_topic)
