@@ -121,7 +121,8 @@ static ssize_t take_body(struct trigger_stream *s, char *piece, const char **dat
     *data = piece;
     if (s->passes)
         return http_pass_take(s->req, piece, PIPE_PIECE);
-    *data = s->body + s->at;
+    if (n > 0)
+        *data = s->body + s->at;
     s->at += n;
     return (ssize_t)n;
 }
