@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
-from cay_iii import CLIENTS, PATIENCE, Program, node_sdk
+from cay_iii import CLIENTS, PATIENCE, Program, node_sdk, python_sdk
 from cay_npm import node
 
 MIB = 1 << 20
@@ -44,7 +44,7 @@ class Client:
 
     def __init__(self, port, path, method="GET", body=None, headers=None, **how):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        self.connection.request(method, f"/cay-http/{path}", body, headers or {}, **how)
+        self.connection.request(method, path if path[0] == "/" else f"/cay-http/{path}", body, headers or {}, **how)
 
     def __enter__(self):
         self.answer = self.connection.getresponse()
@@ -89,6 +89,17 @@ def test_what_is_sent_and_what_is_answered_is_streamed(served, program_at, versi
             while piece := answer.read(MIB):
                 got.update(piece)
         assert program.until("sent") == got.hexdigest()
+
+
+def test_python_streams_as_well(served):
+    with Program([python_sdk("0.25.0"), CLIENTS / "python" / "streams.py"], III_URL=served.iii_url) as program:
+        program.until("here")
+        for data, type, parsed in ((os.urandom(5 * MIB), "application/octet-stream", None), (b'{"a": 1}', "application/json", {"a": 1})):
+            answer, text = ask(served, "/cay-http-python/up", "POST", data, {"Content-Type": type})
+            assert answer.status == 201
+            assert json.loads(text) == {"size": len(data), "digest": hashlib.sha256(data).hexdigest(), "body": parsed}
+        answer, data = ask(served, "/cay-http-python/down?pieces=50")
+        assert len(data) == 5_000_000 and program.until("sent") == hashlib.sha256(data).hexdigest()
 
 
 def test_a_short_body_is_there_both_ways(served, functions):
