@@ -1253,13 +1253,19 @@ TEST(a_file_is_written_from_a_channel_when_all_of_it_has_come)
     down_iii();
 }
 
-/* A folder that nothing can be written to. */
+static void end_read_only(void)
+{
+    (void)umount2(in_files("ro"), MNT_DETACH);
+}
+
+/* A folder that nothing can be written to. It ends before the rig does, which removes its place. */
 static const char *read_only(void)
 {
     const char *path = in_files("ro");
 
     CHECK_INT(mkdir(path, 0755), 0);
     CHECK_INT(mount("none", path, "tmpfs", MS_RDONLY, NULL), 0);
+    (void)atexit(end_read_only);
     return path;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/* A directory of its own for a test, removed with all that is in it when the variable goes. */
+/* A directory of its own for a test, removed with all that is in it when the variable goes, or when
+ * the test fails before. */
 
 #include <ftw.h>
 #include <glob.h>
@@ -26,6 +27,31 @@ static inline void dir_remove(char **dir)
     free(*dir);
 }
 
+static struct {
+    pid_t owner;
+    unsigned n;
+    char paths[64][64];
+} dirs_made;
+
+static inline void dirs_remove(void)
+{
+    for (unsigned i = 0; getpid() == dirs_made.owner && i < dirs_made.n; i++)
+        (void)nftw(dirs_made.paths[i], dir_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Where one was, none is made again: names are random. */
+static inline void dir_note(const char *dir)
+{
+    if (dirs_made.owner != getpid()) {
+        dirs_made.owner = getpid();
+        dirs_made.n = 0;
+        (void)atexit(dirs_remove);
+    }
+    if (dirs_made.n < sizeof(dirs_made.paths) / sizeof(dirs_made.paths[0]) &&
+        strlen(dir) < sizeof(dirs_made.paths[0]))
+        (void)snprintf(dirs_made.paths[dirs_made.n++], sizeof(dirs_made.paths[0]), "%s", dir);
+}
+
 static inline char *dir_new(void)
 {
     char *dir = NULL;
@@ -33,6 +59,7 @@ static inline char *dir_new(void)
     if (asprintf(&dir, "%s/cay-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp") < 0 ||
         !mkdtemp(dir))
         abort();
+    dir_note(dir);
     return dir;
 }
 
@@ -50,5 +77,8 @@ static inline char *dir_new_in_memory(void)
 {
     char path[] = "/dev/shm/cay-test-XXXXXX";
 
-    return mkdtemp(path) ? strdup(path) : dir_new();
+    if (!mkdtemp(path))
+        return dir_new();
+    dir_note(path);
+    return strdup(path);
 }
