@@ -26,7 +26,7 @@ from cay_pypi import WEBSOCKETS, import_from, kept_venv
 CLIENTS = REPO / "tests" / "clients" / "iii"
 NOBODY = "00000000-0000-4000-8000-000000000000"  # a well-formed id that no sandbox has
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-PATIENCE = 20 * SLOW
+PATIENCE = 60 * SLOW  # of which only what fails uses much
 
 
 def free_port():
