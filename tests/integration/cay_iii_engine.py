@@ -1,5 +1,5 @@
-"""A scripted iii engine on loopback, for a cay that is its worker: it keeps every frame, loses connections where a test says so,
-refuses registrations and has channels."""
+"""Scripted iii engines on loopback. For a cay that is a worker: it keeps every frame, loses connections where a test says so, refuses
+registrations and has channels. For programs that call: with functions that a test has given it."""
 
 import asyncio
 import concurrent.futures
@@ -56,7 +56,8 @@ class Call:
 
 class Channel:
     def __init__(self, size):
-        self.key, self.items, self.taken = str(uuid.uuid4()), asyncio.Queue(size), set()
+        self.key, self.items, self.taken = f"k&y={uuid.uuid4()}", asyncio.Queue(size), set()
+        self.reason = None  # that its writer has closed it with
 
 
 class Engine:
@@ -164,7 +165,7 @@ class Engine:
     async def _start(self):
         from websockets.asyncio.server import serve
         self.server = await serve(self._serve, "127.0.0.1", self.port, process_request=self._look, max_size=None, compression=None,
-                                  ping_interval=None)
+                                  ping_interval=None, close_timeout=1)
 
     async def _stop(self):
         self.server.close()
@@ -203,13 +204,26 @@ class Engine:
         channel.taken.add(direction)
         if direction == "write":
             try:
-                async for item in socket:
+                async for item in self._written(socket):
                     await channel.items.put(item)
+                channel.reason = socket.protocol.close_rcvd.reason
             finally:
                 await channel.items.put(END)
         else:
             while (item := await channel.items.get()) is not END:
                 await socket.send(item)
+
+    async def _written(self, socket):
+        """What comes before a Close: who waits for an answer to what it has written keeps its side of the connection open."""
+        from websockets.exceptions import ConnectionClosedOK
+        while True:
+            try:
+                yield await asyncio.wait_for(socket.recv(), 0.05)
+            except asyncio.TimeoutError:
+                if socket.protocol.close_rcvd:
+                    return
+            except ConnectionClosedOK:
+                return
 
     def _channel(self, size=64):
         id, channel = str(uuid.uuid4()), Channel(size)
@@ -221,7 +235,7 @@ class Engine:
         peer = Peer(len(self.peers) + 1, socket)
         self.note(lambda: self.peers.append(peer))
         try:
-            await peer.say("workerregistered", worker_id=peer.id, reattach_token=peer.token)
+            await self._greet(peer)
             async for text in socket:
                 if isinstance(text, bytes):  # telemetry
                     continue
@@ -238,6 +252,9 @@ class Engine:
                 if owner is peer:
                     del self.calls[id]
                     give({"invocation_id": id, "error": {"code": "invocation_stopped", "message": "the worker is gone"}})
+
+    async def _greet(self, peer):
+        await peer.say("workerregistered", worker_id=peer.id, reattach_token=peer.token)
 
     async def _take(self, peer, message):
         kind = message["type"]
@@ -292,3 +309,83 @@ class Engine:
             error = {"code": "function_not_found", "message": f"no such function: {function}"}
         if id and (message.get("action") or {}).get("type") != "void":
             await peer.say("invocationresult", invocation_id=id, function_id=function, **({"error": error} if error else {"result": result}))
+
+
+class Failure(Exception):
+    """What a function answers with when it fails: as the handler of a sandbox, or with any code."""
+
+    def __init__(self, code, message, envelope=True):
+        body = {"type": "validation", "code": code, "message": message, "docs_url": "", "retryable": False,
+                "fix": None, "fix_note": None}
+        self.error = {"code": "invocation_failed", "message": "handler error: " + json.dumps(body)} if envelope \
+            else {"code": code, "message": message}
+
+
+class Functions(Engine):
+    """An engine that has the test's own functions, each of which gets the data of a call. It says things to who calls that are not for it."""
+
+    def __init__(self, token=None):
+        super().__init__()
+        self.token, self.functions = token, {}
+        self.asked = []  # (function, data, message), in order
+
+    def named(self, function):
+        return [data for name, data, _ in self.asked if name == function]
+
+    def read_channel(self, ref):
+        """All bytes of one that a client writes to, and why it was closed."""
+        channel, data = self.channels[ref["channel_id"]], b""
+        while (item := self.do(channel.items.get())) is not END:
+            data += item
+        return data, channel.reason
+
+    def write_channel(self, pieces):
+        """A ref for a client that reads; pieces are bytes, or a text that tells of trouble."""
+        _, reader = self.channel(16)
+        items = self.channels[reader["channel_id"]].items
+
+        async def feed():
+            for piece in [*pieces, END]:
+                await items.put(piece)
+
+        asyncio.run_coroutine_threadsafe(feed(), self.loop)
+        return reader
+
+    async def _look(self, connection, request):
+        if request.path == "/" and self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return connection.respond(401, "")
+        return await super()._look(connection, request)
+
+    async def _greet(self, peer):
+        await super()._greet(peer)
+        await peer.say("ping")
+        await peer.socket.send("not JSON at all")
+
+    async def _invoked(self, peer, message):
+        self.asked.append((message["function_id"], message["data"], message))
+        if message["function_id"] == "engine::channels::create":
+            await super()._invoked(peer, message)
+        else:
+            threading.Thread(target=self._run, args=(peer, message), daemon=True).start()
+
+    def _run(self, peer, message):
+        answer = {"function_id": message["function_id"]}
+        try:
+            function = self.functions.get(message["function_id"])
+            if function is None:
+                raise Failure("function_not_found", "no such function", envelope=False)
+            answer["result"] = function(message["data"])
+        except Failure as failure:
+            answer["error"] = failure.error
+        except ConnectionError:  # it is meant to go away
+            self.loop.call_soon_threadsafe(peer.lose)
+            return
+        work = self._answer(peer, message["invocation_id"], answer)
+        try:
+            asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the test is over
+            work.close()
+
+    async def _answer(self, peer, id, answer):
+        await peer.say("invocationresult", **{**answer, "invocation_id": str(uuid.uuid4()), "result": "another's"})
+        await peer.say("invocationresult", invocation_id=id, **answer)

@@ -13,21 +13,21 @@ import time
 
 import pytest
 
-from cay_engine import Engine, Failure
 from cay_harness import CAY
+from cay_iii import websockets  # noqa: F401 (a fixture)
+from cay_iii_engine import Failure, Functions
 
 ID = "0f6b2a52-7c1d-4e6b-9a3f-5f0c1e6b2a9d"
 DONE = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 1, "success": True}
 
 
 @pytest.fixture
-def engine():
-    engine = Engine()
-    engine.functions["sandbox::create"] = lambda data: {"sandbox_id": ID, "image": data["image"]}
-    engine.functions["sandbox::exec"] = lambda data: DONE
-    engine.functions["sandbox::stop"] = lambda data: {"sandbox_id": data["sandbox_id"], "stopped": True}
-    yield engine
-    engine.close()
+def engine(websockets):  # noqa: F811
+    with Functions() as engine:
+        engine.functions["sandbox::create"] = lambda data: {"sandbox_id": ID, "image": data["image"]}
+        engine.functions["sandbox::exec"] = lambda data: DONE
+        engine.functions["sandbox::stop"] = lambda data: {"sandbox_id": data["sandbox_id"], "stopped": True}
+        yield engine
 
 
 def environment(**more):
@@ -146,7 +146,7 @@ def test_a_command_that_took_too_long_is_124(cay, engine):
     ["exec", ID, "--nope", "--", "a"], ["upload", "--mode", "rw", ID, "x", "/y"], ["list", "--port", "x"], ["list", "--host", "unix:/x"]])
 def test_wrong_use_is_2_and_asks_nobody(engine, words):
     done = subprocess.run([CAY, "sandbox", *words], env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 2 and done.stderr and not engine.calls, done.stderr
+    assert done.returncode == 2 and done.stderr and not engine.asked, done.stderr
 
 
 def test_list_is_a_table(cay, engine):
@@ -173,7 +173,7 @@ def test_run_makes_runs_and_stops(cay, engine):
     engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "1024\n", "exit_code": 3}
     done = cay("sandbox", "run", "python", "--cpus", "2", "-e", "A=1", "--", "python3", "-c", "print(2 ** 10)", status=3)
     assert (done.out, done.err) == ("1024\n", "")
-    assert [name for name, _, _ in engine.calls] == ["sandbox::create", "sandbox::exec", "sandbox::stop"]
+    assert [name for name, _, _ in engine.asked] == ["sandbox::create", "sandbox::exec", "sandbox::stop"]
     assert engine.named("sandbox::create")[0]["cpus"] == 2 and engine.named("sandbox::create")[0]["env"] == ["A=1"]
     assert "env" not in engine.named("sandbox::exec")[0]
 
@@ -211,7 +211,7 @@ def test_run_that_waits_for_stdin_ends_by_a_signal_and_has_made_nothing(engine):
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == -signal.SIGINT
-    assert not engine.calls
+    assert not engine.asked
 
 
 # ---- files ----
@@ -244,7 +244,7 @@ def test_upload_of_what_is_not_there_asks_nobody(cay, engine, tmp_path):
     assert cay("sandbox", "upload", ID, str(tmp_path / "none"), "/x", status=1).err == \
         f"error: open {tmp_path}/none: No such file or directory\n"
     assert "is a folder" in cay("sandbox", "upload", ID, str(tmp_path), "/x", status=1).err
-    assert not engine.calls
+    assert not engine.asked
 
 
 def test_upload_that_is_refused_ends_at_once(cay, engine, tmp_path):
@@ -298,11 +298,11 @@ def test_trigger_reads_values_as_json_or_text(cay, engine):
     engine.functions["f"] = lambda data: {"got": data}
     done = cay("trigger", "f", "n=5", "t=true", "text=a b", "list=[1,2]", "x=a=b", "e=", "--json", '{"n":1,"k":null}', "-n", "ns")
     assert json.loads(done.out) == {"got": {"n": 5, "k": None, "t": True, "text": "a b", "list": [1, 2], "x": "a=b", "e": ""}}
-    assert engine.calls[0][2]["namespace"] == "ns"
+    assert engine.asked[0][2]["namespace"] == "ns"
     cay("trigger", "f")
-    assert engine.calls[1][1] == {} and "namespace" not in engine.calls[1][2]
+    assert engine.asked[1][1] == {} and "namespace" not in engine.asked[1][2]
     cay("trigger", "f", "--json", "-", input=b'["piped"]')
-    assert engine.calls[2][1] == ["piped"]
+    assert engine.asked[2][1] == ["piped"]
 
 
 def test_trigger_prints_nothing_for_null(cay, engine):
@@ -328,7 +328,7 @@ def test_trigger_waits_no_longer_than_told(cay, engine):
 @pytest.mark.parametrize("words", [["f", "novalue"], ["f", "=x"], ["f", "--json", "{"], ["f", "a=1", "--json", "[]"], []])
 def test_trigger_refuses_what_it_cannot_send(cay, engine, words):
     cay("trigger", *words, status=2)
-    assert not engine.calls
+    assert not engine.asked
 
 
 def test_trigger_tells_what_a_function_takes(cay, engine):
