@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/ended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -41,6 +42,7 @@ struct runner {
     unsigned threads, threads_max, idle, busy;
     bool called; /* a thread without work, or a new one, is about to look for some */
     bool stops, watches;
+    struct ended ended; /* of the threads */
     pthread_t watcher;
     int epoll_fd, wake_fd;
 };
@@ -79,7 +81,6 @@ static bool add_thread(struct runner *r)
 
     (void)pthread_attr_init(&how);
     (void)pthread_attr_setstacksize(&how, STACK_BYTES);
-    (void)pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
     made = pthread_create(&thread, &how, take_work, r) == 0;
     r->threads += made; /* else those that are there do it all */
     (void)pthread_attr_destroy(&how);
@@ -114,7 +115,7 @@ static void put(struct runner *r, struct work *w)
     call_thread(r);
 }
 
-/* Whose it is has a reference until ended(). */
+/* Whose it is has a reference until put_back(). */
 static struct work *take(struct runner *r, struct runner_share **ret)
 {
     struct runner_share **at = next_turn(r), *s = *at;
@@ -140,7 +141,7 @@ static struct work *take(struct runner *r, struct runner_share **ret)
     return w;
 }
 
-static void ended(struct runner *r, struct runner_share *s)
+static void put_back(struct runner *r, struct runner_share *s)
 {
     s->running--;
     r->busy--;
@@ -169,6 +170,7 @@ static bool wait_for_work(struct runner *r)
 static void *take_work(void *arg)
 {
     struct runner *r = arg;
+    struct ended before;
 
     (void)pthread_mutex_lock(&r->lock);
     r->called = false;
@@ -181,12 +183,14 @@ static void *take_work(void *arg)
             (void)pthread_mutex_unlock(&r->lock);
             w->run(w); /* which may have freed it */
             (void)pthread_mutex_lock(&r->lock);
-            ended(r, s);
+            put_back(r, s);
         }
     } while (wait_for_work(r));
     r->threads--;
+    before = ended_swap(&r->ended);
     (void)pthread_cond_signal(&r->settled);
     (void)pthread_mutex_unlock(&r->lock);
+    ended_join(before);
     return NULL;
 }
 
@@ -397,6 +401,8 @@ int runner_start(struct runner *r, struct err *err)
 
 void runner_stop(struct runner *r)
 {
+    struct ended last;
+
     (void)pthread_mutex_lock(&r->lock);
     r->stops = true;
     (void)pthread_mutex_unlock(&r->lock);
@@ -412,7 +418,10 @@ void runner_stop(struct runner *r)
             (void)add_thread(r);
         (void)pthread_cond_wait(&r->settled, &r->lock);
     }
+    last = r->ended;
+    r->ended = (struct ended){0};
     (void)pthread_mutex_unlock(&r->lock);
+    ended_join(last);
 }
 
 bool runner_stops(struct runner *r)
