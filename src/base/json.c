@@ -43,8 +43,13 @@ double json_num(const json_t *object, const char *key)
 int64_t json_int(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
+    double real = json_number_value(v);
 
-    return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_number_value(v);
+    if (json_is_integer(v))
+        return json_integer_value(v);
+    if (real >= 0x1p63)
+        return INT64_MAX;
+    return real < -0x1p63 ? INT64_MIN : (int64_t)real;
 }
 
 void json_put_text(json_t *object, const char *key, const char *value)

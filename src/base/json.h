@@ -12,7 +12,8 @@ json_t *json_sorted(json_t *array, int (*compare)(const void *a, const void *b))
 
 /* Members of an object that may not have them, and may be NULL. */
 const char *json_text(const json_t *object, const char *key); /* "" when absent or no string */
-int64_t json_int(const json_t *object, const char *key);      /* 0 when absent or no number */
+/* 0 when absent or no number; what no int64_t can hold is the nearest that one can. */
+int64_t json_int(const json_t *object, const char *key);
 double json_num(const json_t *object, const char *key);
 /* Sets key, unless value is NULL. */
 void json_put_text(json_t *object, const char *key, const char *value);

@@ -218,6 +218,35 @@ TEST(a_list_of_strings_becomes_an_array)
     json_decref(missing);
 }
 
+TEST(a_number_that_is_too_large_is_the_largest)
+{
+    static const struct {
+        const char *text;
+        int64_t value;
+    } cases[] = {
+        {"1e308", INT64_MAX},
+        {"-1e308", INT64_MIN},
+        {"9223372036854775808.0", INT64_MAX},
+        {"-9223372036854775808.0", INT64_MIN},
+        {"9223372036854774784.0", 9223372036854774784},
+        {"9223372036854775807", INT64_MAX},
+        {"-1.9", -1},
+        {"0.0", 0},
+        {"\"5\"", 0},
+        {"null", 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        auto_free char *text = xasprintf("{\"n\": %s}", cases[i].text);
+        json_t *object = json_loads(text, 0, NULL);
+
+        CHECK(object);
+        if (json_int(object, "n") != cases[i].value)
+            TAP_FAIL("%s is %lld", cases[i].text, (long long)json_int(object, "n"));
+        json_decref(object);
+    }
+}
+
 /* ---- rules ---- */
 
 TEST(a_mode_is_three_or_four_octal_digits_or_one_clause)
