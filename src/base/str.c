@@ -157,6 +157,32 @@ size_t utf8_cut(const char *s, size_t len)
     return len;
 }
 
+static size_t json_char_size(unsigned char c, size_t n)
+{
+    if (n != 1)
+        return n ? n : 3; /* U+FFFD */
+    if (c == '"' || c == '\\' || (c >= '\b' && c <= '\r' && c != '\v'))
+        return 2;
+    return c < 0x20 ? 6 : 1;
+}
+
+size_t utf8_cut_json(const char *s, size_t len, size_t max, size_t *ret_size)
+{
+    size_t i = 0, size = 0;
+
+    while (i < len) {
+        size_t n = utf8_char((const unsigned char *)s + i, len - i);
+        size_t more = json_char_size((unsigned char)s[i], n);
+
+        if (more > max - size)
+            break;
+        size += more;
+        i += n ? n : 1;
+    }
+    *ret_size = size;
+    return i;
+}
+
 static const char b64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 int base64_encode(struct buf *out, const void *data, size_t len)

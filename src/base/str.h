@@ -30,6 +30,10 @@ int utf8_clean(struct buf *out, const char *s, size_t len);
  * start or continue a character count as characters of their own. */
 size_t utf8_cut(const char *s, size_t len);
 
+/* The same for text that goes into a JSON string, as utf8_clean() makes it and with control
+ * characters escaped: how much of it takes at most max bytes there, and how many it takes. */
+size_t utf8_cut_json(const char *s, size_t len, size_t max, size_t *ret_size);
+
 /* Standard base64 with padding. Decoding refuses white space, missing padding and stray bits:
  * 0, -EINVAL, or -EMSGSIZE when out is full. */
 int base64_encode(struct buf *out, const void *data, size_t len);

@@ -64,7 +64,7 @@ static int add_match(const struct buf *payload, void *arg, struct err *err)
         ok = false;
     if (ok && m.kind == MATCH_LINE) {
         item = match_json(&m);
-        f->bytes += strlen(m.path) + m.len;
+        f->bytes += json_dumpb(item, NULL, 0, JSON_COMPACT) + 1;
     }
     f->truncated |= m.kind == MATCH_MORE;
     f->full = f->bytes > f->bytes_max;

@@ -90,7 +90,7 @@ struct file_text {
 struct file_grep {
     struct file_text text;
     uint32_t matches_max, line_max; /* line_max: bytes, at most FILE_LINE_MAX */
-    size_t bytes_max;               /* of all paths and lines together */
+    size_t bytes_max;               /* of all matches together, as JSON */
 };
 #define FILE_LINE_MAX (64u << 10)
 

@@ -14,7 +14,7 @@
 #include "functions/iii_slots.h"
 #include "functions/pipe.h"
 
-#define OUTPUT_MAX   (1u << 20) /* of each stream in an answer */
+#define OUTPUT_MAX   (1u << 20) /* of each stream that is kept for the answer */
 #define BUDGET_STEP  (256u << 10)
 #define PIPE_GRACE   (5 * 1000000000ll) /* past its timeout, for who reads its output */
 #define NOT_FOUND    127
@@ -26,7 +26,7 @@ struct stream {
     struct pipe *pipe; /* NULL = it is kept, */
     struct buf kept;   /* here, unless the engine does that */
     bool dropped;      /* nobody reads it any more */
-    bool cut;          /* there was more than is kept */
+    bool cut;          /* there was more than is kept, or than is in the answer */
 };
 
 struct iii_exec {
@@ -144,22 +144,31 @@ static json_t *answer_of(int exit_code, double ms, bool cut_out, bool cut_errors
                      cut_errors);
 }
 
-/* At most OUTPUT_MAX of it, and no half of a character at the end. */
-static bool show(struct iii_exec *x, size_t i, const struct buf *all)
+/* As much of both as an answer has room for, up to the end of a character. Each has half of it, and
+ * what the other leaves. */
+static void show(struct iii_exec *x, const struct buf *const all[2])
 {
-    size_t len = all->len > OUTPUT_MAX ? utf8_cut(all->data, OUTPUT_MAX) : all->len;
+    size_t sizes[2], half = III_ANSWER_MAX / 2;
 
-    x->shown[i] = (struct buf){.data = all->data, .len = len};
-    return len < all->len;
+    for (size_t i = 0; i < 2; i++)
+        (void)utf8_cut_json(all[i]->data, all[i]->len, III_ANSWER_MAX, &sizes[i]);
+    for (size_t i = 0; i < 2; i++) {
+        size_t others = sizes[!i] < half ? sizes[!i] : half, size;
+        size_t len = utf8_cut_json(all[i]->data, all[i]->len, III_ANSWER_MAX - others, &size);
+
+        x->shown[i] = (struct buf){.data = all[i]->data, .len = len};
+        x->streams[i].cut |= len < all[i]->len;
+    }
 }
 
 static int ended(struct iii_exec *x, struct call *call, const struct exec_output *end,
                  const struct buf *out, const struct buf *errors)
 {
-    bool cut_out = show(x, 0, out), cut_errors = show(x, 1, errors);
+    bool cut_out, cut_errors;
 
-    cut_out |= x->streams[0].cut || end->lost_stdout > 0;
-    cut_errors |= x->streams[1].cut || end->lost_stderr > 0;
+    show(x, (const struct buf *const[]){out, errors});
+    cut_out = x->streams[0].cut || end->lost_stdout > 0;
+    cut_errors = x->streams[1].cut || end->lost_stderr > 0;
     (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s", engine_exec_id(x->exec));
     call->exec_us = llround(end->duration_ms * 1000);
     call->out = answer_of(end->exit_code, end->duration_ms, cut_out, cut_errors);

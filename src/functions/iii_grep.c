@@ -9,7 +9,6 @@
 /* Searching and replacing in files, by the names that the iii protocol has for it. */
 
 #define MATCHES_MAX   50000
-#define ANSWER_MAX    (8u << 20) /* bytes of paths and lines */
 #define PATTERN_MAX   (32u << 10)
 #define REPLACE_MAX   (64u << 10)
 #define FIRST_MATCHES "10000"
@@ -72,7 +71,7 @@ static int grep(struct call *call, struct err *err)
     struct file_grep req = {.text = in_text(call, include, exclude, &path),
                             .matches_max = (uint32_t)in_int(call, "max_matches"),
                             .line_max = (uint32_t)in_int(call, "max_line_bytes"),
-                            .bytes_max = ANSWER_MAX};
+                            .bytes_max = III_ANSWER_MAX};
     struct findings a = findings_for(call);
     bool truncated;
 

@@ -39,6 +39,10 @@ struct file_path iii_path(const char *path, const char *base, char **ret_path);
  * codes that have one of iii. Returns -1. */
 int iii_file_error(struct err *err);
 
+/* What an answer has of texts and lists whose length nobody knows before, as JSON. The clients of
+ * iii for Python leave when a message has more than 1 MiB; the rest is for what is around them. */
+#define III_ANSWER_MAX ((1u << 20) - (64u << 10))
+
 /* ---- sandboxes ---- */
 
 /* With the members of the input that a create has; env is what iii_env() gave. */

@@ -14,7 +14,7 @@
  * sandbox until then. What comes is the file as it was told, or a word that it is another by now.
  */
 
-#define BODY_MAX (1u << 20) /* a file of fewer bytes comes in the answer */
+#define BODY_MAX (1u << 20) /* a file of fewer bytes comes in the answer, if that has room */
 
 /* ---- what fills the pipe ---- */
 
@@ -161,6 +161,14 @@ static int read_body(struct file_stream *file, struct buf *body, struct err *err
     return n < 0 ? -1 : 1;
 }
 
+static bool fits(const struct buf *body)
+{
+    size_t size;
+
+    return utf8_valid(body->data, body->len) &&
+           utf8_cut_json(body->data, body->len, III_ANSWER_MAX, &size) == body->len;
+}
+
 static json_t *answer_of(const struct file_look *look, const struct buf *body, bool whole)
 {
     char mode[8];
@@ -170,7 +178,7 @@ static json_t *answer_of(const struct file_look *look, const struct buf *body, b
     o = json_pack("{s:I, s:s, s:I}", "size",
                   (json_int_t)(look->size == 0 && whole ? body->len : look->size), "mode", mode,
                   "mtime", (json_int_t)(look->mtime_ms / 1000));
-    if (whole && utf8_valid(body->len ? body->data : "", body->len))
+    if (whole && fits(body))
         (void)json_object_set_new(o, "body", json_stringn(body->len ? body->data : "", body->len));
     return o;
 }

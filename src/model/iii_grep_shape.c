@@ -14,7 +14,8 @@ const struct shape iii_grep_match_shape = {"GrepMatch", match_fields,
 
 static const struct field grep_fields[] = {
     {"matches", FIELD_ARRAY, .of = &iii_grep_match_shape, .help = "in no order of files"},
-    {"truncated", FIELD_BOOL, .example = "false", .help = "are there more than are told"},
+    {"truncated", FIELD_BOOL, .example = "false",
+     .help = "are there more than are told: matches have 960 KiB as JSON"},
     {0},
 };
 const struct shape iii_grep_shape = {"GrepResult", grep_fields,

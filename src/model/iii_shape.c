@@ -69,7 +69,7 @@ const struct shape iii_catalog_shape = {"IiiCatalog", catalog_fields,
 
 #define EXEC_FIELDS                                                                                \
     {"stdout", FIELD_STRING, .example = "\"hi\\n\"",                                               \
-     .help = "at most 1 MiB as text; \"\" when it went over a channel"},                           \
+     .help = "as text; with stderr at most 960 KiB as JSON; \"\" when it went over a channel"},    \
         {"stderr", FIELD_STRING, .help = "the same"},                                              \
         {"exit_code", FIELD_INT, .nullable = true, .example = "0",                                 \
          .help = "128 and the signal's number after a signal; 126 and 127 when it did not start"}, \
@@ -149,7 +149,7 @@ static const struct field read_fields[] = {
     {"content", FIELD_OBJECT, .nullable = true,
      .help = "the channel that its bytes are read from; null where there are none"},
     {"body", FIELD_STRING, .optional = true, .example = "\"hello\\n\"",
-     .help = "the same as text, of a file of less than 1 MiB that is one"},
+     .help = "the same as text, of a file that is one and has at most 960 KiB as JSON"},
     {"size", FIELD_INT, .example = "6", .help = "bytes"},
     {"mode", FIELD_STRING, .example = "\"0644\"", .help = "octal digits"},
     {"mtime", FIELD_INT, .example = "1767225600", .help = "Unix seconds"},

@@ -651,10 +651,25 @@ def test_a_large_message_goes_through(wire):
         assert wire.sh(id, "wc -c </tmp/large").strip() == str(len(text))
 
 
-def test_output_is_cut_where_it_is_cut_elsewhere(wire):
+@pytest.mark.parametrize("byte", ["x", "\\001"])  # which is six bytes as JSON
+def test_no_answer_is_longer_than_python_takes(connect, byte):
+    """Its clients close at a message of more than 1 MiB, which is the preset of their library."""
+    wire = connect(max_size=1 << 20).announce()
+    fields = {"traceparent": "t" * 1000, "baggage": "\x01" * 8000}
+    write = f"head -c 3000000 /dev/zero | tr '\\0' '{byte}'"
     with wire.box() as id:
-        done = wire.exec(id, "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; head -c 3000000 /dev/zero | tr '\\0' y >&2")
-    assert (len(done["stdout"]), len(done["stderr"]), done["exit_code"]) == (1 << 20, 1 << 20, 0)
+        ends = {"sandbox_id": id, "argv": ["sh", "-c", f"{write}; {write} >&2"]}
+        done = wire.result(wire.invoke("sandbox::exec", ends, **fields))
+        assert len(done["stdout"]) == len(done["stderr"]) > (70000 if byte != "x" else 450000)
+        assert (done["exit_code"], done["stdout_truncated"], done["stderr_truncated"]) == (0, True, True)
+        assert wire.sh(id, f"{write} | head -c 1048575 >/tmp/file") == ""
+        assert "body" not in wire.result(wire.invoke("sandbox::fs::read", {"sandbox_id": id, "path": "/tmp/file"}, **fields))
+        wire.sh(id, f"for i in 1 2 3 4 5 6; do {write} | head -c 200000; echo end; done >/tmp/file")
+        found = wire.result(wire.invoke("sandbox::fs::grep", {"sandbox_id": id, "path": "/tmp/file", "pattern": ".", "max_line_bytes": 65536,
+                                                               "max_matches": 50000}, **fields))
+        assert found["matches"]
+    done = wire.result(wire.invoke("sandbox::run", {"image": "host", "lang": "sh", "code": write}, **fields))
+    assert done["stdout_truncated"] and not done["stderr_truncated"]
 
 
 def test_functions_and_calls_have_bounds(connect, wire):

@@ -123,6 +123,41 @@ TEST(utf8_cut_never_splits_a_character)
     CHECK_INT(utf8_cut("\x80\x80", 2), 2);
 }
 
+/* Whatever fits is cut where it takes as much as json_dumps() makes of it, and the next character
+ * would take too much. */
+static void check_cut_json(const char *s, size_t len, size_t max)
+{
+    size_t size, all, n = utf8_cut_json(s, len, max, &size);
+    auto_buf struct buf clean = {0};
+    auto_free char *text = NULL;
+    json_t *string;
+
+    buf_init(&clean, 4096);
+    CHECK_INT(utf8_clean(&clean, s, n), 0);
+    string = json_stringn(clean.data ? clean.data : "", clean.len);
+    text = json_dumps(string, JSON_ENCODE_ANY);
+    CHECK_INT(strlen(text) - 2, size);
+    CHECK(size <= max);
+    CHECK_INT(utf8_cut_json(s, len, SIZE_MAX, &all), len);
+    CHECK(n == len || (all > max && max - size < 6));
+    json_decref(string);
+}
+
+TEST(text_is_cut_by_what_it_takes_in_json)
+{
+    static const char text[] =
+        "a\"\\/\b\f\n\r\t\v\x01\x1f\x7f\0\xff\xe2\x82\xac\xe2\x82\xf0\x9f\x8f\x9d\xc3";
+    size_t size = 7;
+
+    for (size_t max = 0; max < 80; max++)
+        check_cut_json(text, sizeof(text) - 1, max);
+    CHECK_INT(utf8_cut_json(NULL, 0, 10, &size), 0);
+    CHECK_INT(size, 0);
+    CHECK_INT(utf8_cut_json("ab\xe2\x82\xac", 5, 4, &size), 2);
+    CHECK_INT(utf8_cut_json("\x01\x01", 2, 11, &size), 1);
+    CHECK_INT(size, 6);
+}
+
 TEST(numbers_are_read_whole_or_not_at_all)
 {
     uint64_t v = 7;

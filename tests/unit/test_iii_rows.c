@@ -1,6 +1,7 @@
 #include <ctype.h>
 
 #include "functions/iii.h"
+#include "functions/iii_internal.h"
 #include "functions/iii_shlex.h"
 #include "functions/pipe.h"
 #include "test_face.h"
@@ -825,25 +826,48 @@ TEST(a_command_past_its_time_is_an_error)
     down_iii();
 }
 
-TEST(output_is_cut_at_a_mebibyte_and_says_so)
+/* A command that writes so many times a text to each stream, of which so many bytes are told. The
+ * whole answer must be one that every client takes. */
+static void check_output(const char *out, unsigned outs, const char *errors, unsigned n_errors,
+                         size_t want_out, size_t want_errors)
 {
-    json_t *out;
+    auto_free char *script =
+        xasprintf("yes '%s' | head -n %u | tr -d '\\n'; yes '%s' | head -n %u | "
+                  "tr -d '\\n' >&2",
+                  out, outs, errors, n_errors);
+    json_t *o = call_json("sandbox::exec", json_pack("{s:[s, s, s]}", "argv", "sh", "-c", script));
+    bool cut_out = want_out < strlen(out) * outs,
+         cut_errors = want_errors < strlen(errors) * n_errors;
+
+    CHECK_INT(json_string_length(json_object_get(o, "stdout")), want_out);
+    CHECK_INT(json_string_length(json_object_get(o, "stderr")), want_errors);
+    CHECK_INT(json_is_true(json_object_get(o, "stdout_truncated")), cut_out);
+    CHECK_INT(json_is_true(json_object_get(o, "stderr_truncated")), cut_errors);
+    CHECK_INT(json_is_true(json_object_get(o, "truncated")), cut_out || cut_errors);
+    CHECK(json_dumpb(o, NULL, 0, JSON_COMPACT) < (1u << 20) - (60u << 10));
+    json_decref(o);
+}
+
+TEST(output_is_cut_where_an_answer_ends_and_says_so)
+{
+    const size_t max = III_ANSWER_MAX;
+    json_t *o;
 
     up_iii();
-    out = exec_of("{\"argv\": [\"sh\", \"-c\", \"head -c 1048576 /dev/zero | tr '\\\\0' a; echo x "
-                  ">&2\"]}");
-    CHECK_INT(json_string_length(json_object_get(out, "stdout")), 1048576);
-    CHECK(json_is_false(json_object_get(out, "truncated")));
-    json_decref(out);
-    /* Of a character of two bytes one would be past the end. */
-    out = exec_of("{\"argv\": [\"sh\", \"-c\", \"printf a; yes \\u00e9 | tr -d '\\\\n' | head -c "
-                  "1200000; printf '\\\\377' >&2\"]}");
-    CHECK_INT(json_string_length(json_object_get(out, "stdout")), 1048575);
-    CHECK_STR(str(out, "stderr"), "\xef\xbf\xbd");
-    CHECK(json_is_true(json_object_get(out, "truncated")));
-    CHECK(json_is_true(json_object_get(out, "stdout_truncated")));
-    CHECK(json_is_false(json_object_get(out, "stderr_truncated")));
-    json_decref(out);
+    check_output("aaaaaaaa", 120000, "x", 1, 960000, 1);
+    check_output("aaaaaaaa", 150000, "xxxxxxxx", 3, max - 24, 24);
+    check_output("xxxxxxxx", 3, "aaaaaaaa", 150000, 24, max - 24);
+    check_output("aaaaaaaa", 150000, "bbbbbbbb", 150000, max / 2, max / 2);
+    check_output("aaaaaaaa", 150000, "bbbbbbbb", 50000, max - 400000, 400000);
+    /* As JSON each is six bytes long. */
+    check_output("\x01\x01\x01\x01", 200000, "\x02\x02", 400000, max / 12, max / 12);
+    check_output("\x01\x01\x01\x01", 200000, "", 0, max / 6, 0);
+    /* Of a character of three bytes one would be past the end. */
+    check_output("\xe2\x82\xac", 400000, "a", 1, (max - 1) / 3 * 3, 1);
+    o = exec_of("{\"argv\": [\"sh\", \"-c\", \"printf '\\\\377' >&2\"]}");
+    CHECK_STR(str(o, "stderr"), "\xef\xbf\xbd");
+    CHECK(json_is_false(json_object_get(o, "truncated")));
+    json_decref(o);
     down_iii();
 }
 
@@ -1173,6 +1197,29 @@ TEST(a_long_file_comes_over_its_channel_only)
     json_decref(o);
     CHECK(!feed_pipe(pipes_list, SIZE_MAX));
     CHECK(pipes_list->data.len > 0);
+    down_iii();
+}
+
+TEST(a_file_that_is_too_long_as_json_is_in_no_answer)
+{
+    auto_free char *text = xcalloc(1, 1 << 20);
+    json_t *o;
+
+    up_iii();
+    memset(text, 'a', III_ANSWER_MAX);
+    put("f", text);
+    o = read_name("f");
+    CHECK_INT(json_string_length(json_object_get(o, "body")), III_ANSWER_MAX);
+    CHECK(json_dumpb(o, NULL, 0, JSON_COMPACT) < (1u << 20) - (60u << 10));
+    json_decref(o);
+    text[7] = '\n';
+    put("f", text);
+    o = read_name("f");
+    CHECK(!json_object_get(o, "body"));
+    CHECK_INT(num(o, "size"), III_ANSWER_MAX);
+    json_decref(o);
+    CHECK(!feed_pipe(pipes_list, SIZE_MAX));
+    CHECK_INT(pipes_list->data.len, III_ANSWER_MAX);
     down_iii();
 }
 
