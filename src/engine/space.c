@@ -134,8 +134,22 @@ static uint64_t given(struct engine *e)
     return bytes;
 }
 
-static int refuse(struct engine *e, const struct host_room *h, uint64_t promised, uint32_t disk_mb,
-                  struct err *err)
+/* For want of what is free, whoever was promised some of it. */
+static int refuse_size(struct engine *e, const struct host_room *h, uint32_t disk_mb,
+                       struct err *err)
+{
+    bool low = atomic_load(&e->space->low) || spare_of(e, h) < (int64_t)(DISK_MB_MIN * MIB);
+
+    return err_code(err, ERR_UNAVAILABLE, "no_space",
+                    "no room for a disk of %u MB: %s%llu MB are free on the host, and %llu MB are "
+                    "kept (CAY_DISK_RESERVE)",
+                    disk_mb, low ? "the host's disk is low, " : "",
+                    (unsigned long long)(h->free / MIB),
+                    (unsigned long long)(reserve_of(e, h) / MIB));
+}
+
+static int refuse_promise(struct engine *e, const struct host_room *h, uint64_t promised,
+                          uint32_t disk_mb, struct err *err)
 {
     uint64_t reserve = reserve_of(e, h);
 
@@ -163,7 +177,7 @@ static int check_promise(struct engine *e, uint32_t disk_mb, bool asked, uint64_
         return 0; /* a runtime whose disks are elsewhere */
     spare = spare_of(e, &h);
     if (spare < (int64_t)wanted || atomic_load(&e->space->low))
-        return refuse(e, &h, promised, disk_mb, err);
+        return refuse_size(e, &h, disk_mb, err);
     if (!e->config.disk_overcommit ||
         (promised + disk_mb * MIB) / e->config.disk_overcommit <= (uint64_t)spare)
         return 0;
@@ -171,7 +185,7 @@ static int check_promise(struct engine *e, uint32_t disk_mb, bool asked, uint64_
     promised -= has < promised ? has : promised;
     if ((promised + disk_mb * MIB) / e->config.disk_overcommit <= (uint64_t)spare)
         return 0;
-    return refuse(e, &h, promised, disk_mb, err);
+    return refuse_promise(e, &h, promised, disk_mb, err);
 }
 
 int space_promise(struct engine *e, uint32_t disk_mb, bool asked, struct err *err)

@@ -113,7 +113,7 @@ MET = [
     (too_long, {"CAY_MAX_CMD_TIMEOUT": 1}, 408, "command_timeout", "CAY_MAX_CMD_TIMEOUT"),
     (too_many_processes, {}, 429, "process_limit", "CAY_MAX_PIDS; CAY_TOTAL_PIDS"),
     (too_much_of_an_image, {"CAY_IMAGE_CAPS": "host:memory=128"}, 403, "image_cap_exceeded", "CAY_IMAGE_CAPS"),
-    (too_large_a_disk, {"CAY_DISK_OVERCOMMIT": 1}, 503, "no_space", "CAY_DISK_OVERCOMMIT"),
+    (too_large_a_disk, {}, 503, "no_space", "CAY_DISK_RESERVE"),
     (full_disk, {}, 429, "no_space", "CAY_DEFAULT_DISK"),
     (too_large_an_image, {"CAY_MAX_IMAGE_SIZE": 1}, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
     (too_large_a_body, {}, 413, "too_large", "application/octet-stream"),

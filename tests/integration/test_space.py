@@ -127,7 +127,7 @@ def test_who_writes_waits_for_room_and_nothing_is_lost(host):
         assert [p["what"] for p in api.get("/health").ok()["problems"]] == ["disk_low"]
         assert b"has a problem: disk_low" in cay(host, "doctor").stdout
         api.post(f"/sandboxes/{waits}/resume").failed(503, "no_space", "CAY_DISK_RESERVE")
-        api.try_create(disk=64).failed(503, "no_space")
+        api.try_create(disk=64).failed(503, "no_space", "the host's disk is low")
         host.restart()
         assert is_paused_for_room(api, waits), "also after a restart"
         # Room for one of them: the other is removed, and this one comes to its end.
@@ -159,8 +159,9 @@ def test_what_was_taken_from_writers_is_there_when_something_else_takes_the_room
 def test_no_disk_is_promised_that_cannot_be(host):
     with host.api() as api:
         said = api.try_create(disk=1 << 20).failed(503, "no_space")
-        for word in ("1048576 MB", "free", "CAY_DISK_RESERVE", "CAY_DISK_OVERCOMMIT"):
+        for word in ("1048576 MB", "MB are free on the host", "CAY_DISK_RESERVE"):
             assert word in said["error"], said
+        assert "promised" not in said["error"] and "low" not in said["error"], said
         assert api.ids() == []
         api.remove(api.create(disk=128)["id"])
         api.remove(api.create()["id"])  # the default is a limit, not a wish
@@ -173,7 +174,7 @@ def test_promises_end_with_their_sandboxes(host):
         first = api.create(disk=250)["id"]
         api.try_create(disk=250).failed(503, "no_space", "promised to others")
         host.restart()
-        api.try_create(disk=250).failed(503, "no_space", "promised to others")
+        api.try_create(disk=250).failed(503, "no_space", "CAY_DISK_OVERCOMMIT")
         api.remove(first)
         wait_until(lambda: api.get("/metrics").ok()["diskPromisedBytes"] == 0)
         api.remove(api.create(disk=250)["id"])

@@ -1202,10 +1202,13 @@ TEST(no_more_disk_is_promised_than_may_be)
     CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":1001}", &out, &err), -1);
     CHECK_STR(err.code, "no_space");
     CHECK_INT(err.kind, ERR_UNAVAILABLE);
+    CHECK(strstr(err.text, "1001 MB: 1100 MB are free on the host, and 100 MB are kept"));
+    CHECK(!strstr(err.text, "promised"));
     first = create(&w, "{\"image\":\"host\",\"disk\":1000}");
     free(create(&w, "{\"image\":\"host\",\"disk\":900}"));
     CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err), -1);
     CHECK_STR(err.code, "no_space");
+    CHECK(strstr(err.text, "1900 promised to others"));
     /* Also after a start, and until its disk is gone. */
     world_close(&w, false);
     world_open(&w);
@@ -1265,6 +1268,8 @@ TEST(who_writes_on_a_low_disk_is_paused_and_goes_on_with_room)
     json_decref(out);
     CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &out, &err), -1);
     CHECK_STR(err.code, "no_space");
+    CHECK(strstr(err.text, "the host's disk is low, "));
+    CHECK(!strstr(err.text, "promised"));
     atomic_store(&fake.free_mb, 5000);
     await_status(&w, writes, "running");
     check_status(&w, by_user, "paused");
