@@ -179,6 +179,7 @@ static int create(struct engine *e, const struct sandbox_request *req,
         exposed_give(e, steal_ptr(*exposed), sb);
     sb->created_ms = now_ms();
     sandbox_set_expiry(sb, sb->created_ms, sandbox_expiry(sb->created_ms, spec->timeout_s));
+    sb->passing = req->passing;
     sb->patches = json_array_size(req->patches) > 0 ? req->patches : NULL;
     atomic_store(&sb->unfinished, sb->patches != NULL);
     r = start(e, sb, image, watch, err);

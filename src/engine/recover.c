@@ -33,13 +33,14 @@
 #include "store/store.h"
 
 /* At start the rows are what was meant and the boxes are what is. A box that runs is taken as it
- * is; a row without one becomes stopped, or goes when it was never finished. */
+ * is; a row without one becomes stopped, or goes when it was never finished. One that was for a
+ * single call goes in any case. */
 
 struct rows {
     struct engine *engine;
     struct past {
         struct sandbox_row row;
-        bool unwanted; /* half-made or half-removed */
+        bool unwanted; /* half-made or half-removed, or without anybody who would remove it */
     } * list;
     unsigned n;
 };
@@ -96,6 +97,7 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     int64_t now = now_ms();
     struct sandbox *sb;
     bool unfinished = json_is_true(json_object_get(config, SANDBOX_UNFINISHED));
+    bool passing = json_is_true(json_object_get(config, SANDBOX_PASSING));
     int r = sandbox_spec_load(config, &spec, err);
 
     if (r < 0) {
@@ -107,6 +109,7 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     drain_load(sb, json_object_get(config, SANDBOX_DRAINING));
     json_decref(config);
     atomic_store(&sb->unfinished, unfinished);
+    sb->passing = passing;
     sb->state = row->state;
     sb->reason = row->reason ? xstrdup(row->reason) : NULL;
     sb->created_ms = row->created_ms;
@@ -234,7 +237,8 @@ static void keep_running(struct engine *e, struct sandbox *sb)
     drain_recover(e, sb);
 }
 
-/* In its turn. True = it was never finished, and goes. */
+/* In its turn. True = it was never finished, or was for a call that has ended with the daemon, and
+ * goes. */
 static bool recover_in_turn(struct engine *e, struct sandbox *sb, const struct sandbox_row *row,
                             bool same_boot)
 {
@@ -242,6 +246,8 @@ static bool recover_in_turn(struct engine *e, struct sandbox *sb, const struct s
     struct err why = {0};
     int alive;
 
+    if (sb->passing)
+        return true;
     alive = runtime_adopt(e->runtime, &sb->box, &why);
     if (alive < 0)
         log_warn("cannot tell whether a sandbox runs; taking it for stopped", "id", row->id,
@@ -300,15 +306,14 @@ int recover_row(struct engine *e, const struct sandbox_row *row, bool *ret_disca
 }
 
 /* Of a row that cannot be read: the note beside its disk may be whole. */
-static int recover_note(struct engine *e, const char *id)
+static int recover_note(struct engine *e, const char *id, bool *ret_discard)
 {
     struct sandbox_row row = {0};
     auto_sandbox struct sandbox *sb = NULL;
-    bool unwanted;
     int r = store_note_read(e->store, id, &row);
 
     if (r == 0)
-        r = recover_row(e, &row, &unwanted, NULL);
+        r = recover_row(e, &row, ret_discard, NULL);
     sandbox_row_done(&row);
     sb = r == 0 ? roster_find(e, id) : NULL;
     if (sb) {
@@ -328,7 +333,7 @@ static void sort_out(struct engine *e, struct rows *rows)
         if (row->state == SANDBOX_PREPARED || row->state == SANDBOX_REMOVING)
             rows->list[i].unwanted = true;
         else if (recover_row(e, row, &rows->list[i].unwanted, &err) < 0 &&
-                 recover_note(e, row->id) < 0)
+                 recover_note(e, row->id, &rows->list[i].unwanted) < 0)
             log_error("a sandbox cannot be read from the database and is left alone", "id", row->id,
                       "error", err.text);
     }

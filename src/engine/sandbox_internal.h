@@ -100,6 +100,7 @@ struct sandbox {
      * create does beyond its box cannot be caught up on. */
     const json_t *patches; /* the caller's; NULL = none */
     atomic_bool unfinished;
+    bool passing; /* see struct sandbox_request; set before others know of it */
 
     uint32_t promised_mb; /* of the host's disk (space_internal.h); set before others know of it */
     /* Of the thread that watches the host's disk, in bytes: what was used of the disk when it last

@@ -32,6 +32,8 @@ struct sandbox_request {
     const char *template_build; /* the image that it had become; NULL = none */
     const char *name;           /* NULL = the id */
     bool unique;                /* no other sandbox may have that name */
+    bool passing; /* for one call, which removes it: if the daemon dies before, its next start does
+                   */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
     struct maybe_number idle_s;   /* engine/idle.h; 0 = none */
     bool idle_removes;            /* it is removed when it is idle, not stopped */

@@ -507,6 +507,8 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bo
     config = sandbox_spec_json(&sb->spec);
     if (atomic_load(&sb->unfinished))
         (void)json_object_set_new(config, SANDBOX_UNFINISHED, json_true());
+    if (sb->passing)
+        (void)json_object_set_new(config, SANDBOX_PASSING, json_true());
     drain = drain_json(sb);
     if (drain)
         (void)json_object_set_new(config, SANDBOX_DRAINING, drain);

@@ -14,8 +14,9 @@ struct write_job;
  * power cut. */
 struct writer;
 
-/* A key of the stored config, beside those of the spec. */
+/* Keys of the stored config, beside those of the spec. */
 #define SANDBOX_UNFINISHED "unfinished"
+#define SANDBOX_PASSING    "passing"
 #define SANDBOX_DRAINING   "draining"
 
 struct writer *writer_new(void);

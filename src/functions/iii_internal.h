@@ -45,8 +45,10 @@ int iii_file_error(struct err *err);
 
 /* ---- sandboxes ---- */
 
-/* With the members of the input that a create has; env is what iii_env() gave. */
-int iii_create(struct call *call, const json_t *env, char ret_id[ID_SIZE], struct err *err);
+/* With the members of the input that a create has; env is what iii_env() gave, and passing is of
+ * struct sandbox_request. */
+int iii_create(struct call *call, const json_t *env, bool passing, char ret_id[ID_SIZE],
+               struct err *err);
 
 /* ---- commands ---- */
 

@@ -117,7 +117,7 @@ static int begin(struct call *call, struct run_task *t, const struct iii_command
     char id[ID_SIZE];
 
     *ret_context = "create";
-    if (iii_create(call, NULL, id, err) < 0)
+    if (iii_create(call, NULL, !t->keep, id, err) < 0)
         return -1;
     iii_uuid_of_id(id, t->uuid);
     if (!t->keep)

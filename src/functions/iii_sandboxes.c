@@ -36,7 +36,7 @@ static struct maybe_number life_of(const struct call *call)
                                  .value = engine_config(call->engine)->ceilings.timeout_s};
 }
 
-static int create_in_place(struct call *call, const json_t *env, char ret_id[ID_SIZE],
+static int create_in_place(struct call *call, const json_t *env, bool passing, char ret_id[ID_SIZE],
                            struct err *err)
 {
     const struct iii_settings *settings = iii_settings_of(call);
@@ -46,6 +46,7 @@ static int create_in_place(struct call *call, const json_t *env, char ret_id[ID_
     struct sandbox_request req = {
         .image = in_str(call, "image"),
         .name = in_str(call, "name"),
+        .passing = passing,
         .timeout_s = life_of(call),
         .idle_s =
             idle.given ? idle : (struct maybe_number){.given = true, .value = settings->idle_s},
@@ -64,7 +65,8 @@ static int create_in_place(struct call *call, const json_t *env, char ret_id[ID_
     return 0;
 }
 
-int iii_create(struct call *call, const json_t *env, char ret_id[ID_SIZE], struct err *err)
+int iii_create(struct call *call, const json_t *env, bool passing, char ret_id[ID_SIZE],
+               struct err *err)
 {
     int r;
 
@@ -73,7 +75,7 @@ int iii_create(struct call *call, const json_t *env, char ret_id[ID_SIZE], struc
     if (call_take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0 ||
         iii_place_take(call->engine, iii_settings_of(call)->sandboxes_max, err) < 0)
         return -1;
-    r = create_in_place(call, env, ret_id, err);
+    r = create_in_place(call, env, passing, ret_id, err);
     iii_place_give();
     if (r == 0) /* for what is told of the call */
         (void)snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", ret_id);
@@ -87,7 +89,7 @@ static int create(struct call *call, struct err *err)
     int r = iii_env(json_object_get(call->in, "env"), &env, err);
 
     if (r == 0)
-        r = iii_create(call, env, id, err);
+        r = iii_create(call, env, false, id, err);
     json_decref(env);
     if (r < 0)
         return -1;

@@ -318,6 +318,19 @@ def test_a_run_that_fails_keeps_the_code_of_what_did(wire):
     assert len(wire.call("sandbox::list")["sandboxes"]) == before
 
 
+def test_a_run_that_a_killed_daemon_left_is_gone_after_a_start(iii_of, wire_of):
+    daemon = iii_of().start()
+    wire = wire_of(daemon).announce()
+    kept = wire.call("sandbox::create", {"image": "host"})["sandbox_id"]
+    wire.invoke("sandbox::run", {"image": "host", "lang": "sh", "code": "exec sleep 1000"})
+    with daemon.api() as api:
+        wait_until(lambda: any("sleep 1000" in p["command"] for id in api.ids() for p in api.processes(id)), what="the command under way")
+    daemon.apis.remove(api)
+    daemon.kill9()
+    daemon.start()
+    assert [s["sandbox_id"] for s in wire_of(daemon).announce().call("sandbox::list")["sandboxes"]] == [kept]
+
+
 def test_the_catalog(wire):
     images = wire.call("sandbox::catalog::list")["images"]
     assert [(i["name"], i["kind"]) for i in images[:2]] == [("python", "preset"), ("node", "preset")]

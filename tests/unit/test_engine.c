@@ -716,6 +716,9 @@ TEST(of_many_removals_at_once_exactly_one_wins)
 
 static const char stored_config[] = "{\"image\":\"host\",\"timeout\":60,\"memory\":64,\"cpu\":1.0,"
                                     "\"disk\":64,\"pids\":9,\"workdir\":\"/workspace\"}";
+static const char passing_config[] = "{\"image\":\"host\",\"timeout\":60,\"memory\":64,\"cpu\":1.0,"
+                                     "\"disk\":64,\"pids\":9,\"workdir\":\"/workspace\","
+                                     "\"passing\":true}";
 
 struct past {
     enum sandbox_state state;
@@ -769,6 +772,11 @@ TEST(recovery_brings_each_state_to_where_it_belongs)
         {{.state = SANDBOX_PAUSED, .other_boot = true}, "stopped (reboot)"},
         {{.state = SANDBOX_STOPPED}, "stopped"},
         {{.state = SANDBOX_REMOVING, .alive = true}, "none"},
+        {{.state = SANDBOX_CREATING, .alive = true, .config = passing_config}, "none"},
+        {{.state = SANDBOX_RUNNING, .alive = true, .config = passing_config}, "none"},
+        {{.state = SANDBOX_PAUSED, .alive = true, .config = passing_config}, "none"},
+        {{.state = SANDBOX_RUNNING, .other_boot = true, .config = passing_config}, "none"},
+        {{.state = SANDBOX_STOPPED, .config = passing_config}, "none"},
     };
     char *ids[ARRAY_LEN(cases)];
     struct world w;
@@ -790,6 +798,31 @@ TEST(recovery_brings_each_state_to_where_it_belongs)
     CHECK_INT(atomic_load(&fake.ranges_kept), ARRAY_LEN(cases));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         free(ids[i]);
+    world_done(&w);
+}
+
+TEST(what_was_made_for_one_call_is_gone_after_a_start)
+{
+    auto_free char *kept = NULL, *status = NULL;
+    struct sandbox_request req = {.image = "host", .passing = true};
+    char id[ID_SIZE];
+    struct world w;
+    json_t *out;
+
+    world_up(&w);
+    kept = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(engine_create(w.engine, &req, NULL, &out, NULL), 0);
+    CHECK(!json_object_get(json_object_get(out, "config"), "passing"));
+    (void)snprintf(id, sizeof(id), "%s", str(out, "id"));
+    json_decref(out);
+    check_status(&w, id, "running");
+    world_close(&w, false);
+    world_open(&w);
+    world_start(&w);
+    status = status_of(&w, id);
+    CHECK_STR(status, "none");
+    await_gone(id);
+    check_status(&w, kept, "running");
     world_done(&w);
 }
 
