@@ -14,8 +14,9 @@
 /* Changes to files that are what they say and no more, for callers who want to know of what was in
  * the way: CALL_MKDIR, CALL_REMOVE and CALL_MOVE find that fine, or go around it. */
 
-#define DEPTH_MAX  128
-#define LOOK_STEPS 64 /* files between two looks at the caller */
+#define DEPTH_MAX   128
+#define WHERE_SHOWN 60 /* bytes of a path that is too deep */
+#define LOOK_STEPS  64 /* files between two looks at the caller */
 
 #define ALTER_FLAGS (ALTER_PARENTS | ALTER_RECURSIVE | ALTER_REPLACE)
 
@@ -171,7 +172,27 @@ static int visit(struct marks_walk *w, struct alter *a, int dir, const char *nam
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 }
 
-static int walk_marks(struct alter *a)
+/* By the end of where it is: the start is what was asked for. */
+static int too_deep(const struct marks_walk *w, const struct alter *a, struct err *err)
+{
+    char link[32], where[4096];
+    const char *end = where;
+    ssize_t n;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd(w->levels[w->depth - 1]));
+    n = readlink(link, where, sizeof(where) - 1);
+    where[n > 0 ? n : 0] = '\0';
+    if (n > WHERE_SHOWN && (end = strchr(where + n - WHERE_SHOWN, '/')) == NULL)
+        end = "";
+    (void)err_set(
+        err, ERR_INVALID,
+        "%.80s has more than %d levels of directories; what is below %s%s was not changed", a->path,
+        DEPTH_MAX, end == where ? "" : "\xe2\x80\xa6", end);
+    err->sys = ENAMETOOLONG;
+    return -1;
+}
+
+static int walk_marks(struct alter *a, struct err *err)
 {
     static struct marks_walk walk;
     struct marks_walk *w = &walk;
@@ -188,9 +209,13 @@ static int walk_marks(struct alter *a)
         else if (!str_is_dot(e->d_name))
             r = visit(w, a, dirfd(dir), e->d_name);
     }
+    if (r == -ENAMETOOLONG && w->depth == DEPTH_MAX)
+        (void)too_deep(w, a, err);
+    else if (r < 0)
+        (void)file_error(err, -r, a->path);
     while (w->depth > 0)
         (void)closedir(w->levels[--w->depth]);
-    return r;
+    return r < 0 ? -1 : 0;
 }
 
 /* The path itself may be a link: what it points to is meant, as for chmod(1). */
@@ -202,7 +227,9 @@ static int alter_marks(struct alter *a, struct err *err)
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return file_error(err, errno, a->path);
-    r = (a->flags & ALTER_RECURSIVE) && S_ISDIR(st.st_mode) ? walk_marks(a) : set_marks(a, fd);
+    if ((a->flags & ALTER_RECURSIVE) && S_ISDIR(st.st_mode))
+        return walk_marks(a, err);
+    r = set_marks(a, fd);
     return r < 0 ? file_error(err, -r, a->path) : 0;
 }
 

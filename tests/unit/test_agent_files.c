@@ -390,6 +390,34 @@ TEST(a_very_deep_tree_is_searched_and_removed)
     CHECK(!exists(in_files("deep")));
 }
 
+TEST(a_tree_that_is_too_deep_for_its_modes_says_where)
+{
+    auto_free char *path = NULL;
+    struct err err = {0};
+    struct buf b;
+    int fd;
+
+    rig_start();
+    path = xstrdup(in_files("deep"));
+    for (int i = 1; i <= 130; i++) {
+        char *next = xasprintf("%s/d%d", path, i);
+
+        CHECK_INT(mkdir(path, 0700), 0);
+        free(path);
+        path = next;
+    }
+    fd = ctl(CALL_ALTER, "ussuuuu", (uint32_t)ALTER_MARKS, in_files("deep"), "", 0755u,
+             CALL_MODE_KEEP, CALL_MODE_KEEP, (uint32_t)ALTER_RECURSIVE);
+    expect(fd, FRAME_ERROR, &b);
+    (void)call_error_get(b.data, b.len, &err);
+    buf_done(&b);
+    (void)close(fd);
+    CHECK_INT(err.kind, ERR_INVALID);
+    if (!strstr(err.text, "/deep has more than 128 levels") ||
+        !strstr(err.text, "/d126/d127 was not changed"))
+        TAP_FAIL("it says: %s", err.text);
+}
+
 TEST(modes_are_octal_or_one_clause)
 {
     static const struct {
