@@ -349,12 +349,15 @@ int websocket_answer_check(const struct http_answer *a, const char *accept, stru
     return why ? err_set(err, ERR_UNAVAILABLE, "the server does not speak WebSocket: %s", why) : 0;
 }
 
+/* A fault of the server's is none of ours. */
 static enum err_kind kind_of(int status)
 {
+    if (status >= 500)
+        return ERR_UNAVAILABLE;
     for (int k = ERR_INVALID; k < ERR_KINDS; k++)
         if (err_kind_status((enum err_kind)k) == status)
             return (enum err_kind)k;
-    return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
+    return ERR_INVALID;
 }
 
 /* What the server says of it: the start of a body that is text, in one line. */

@@ -297,6 +297,11 @@ TEST(another_status_is_told_with_its_text)
                ERR_UNAUTHORIZED, "401 Unauthorized: who ");
     check_dial(&(struct server){.answer = "HTTP/1.1 502 Bad\r\nContent-Length: 0\r\n\r\n"},
                ERR_UNAVAILABLE, "502");
+    /* Its own fault, and none of ours. */
+    check_dial(&(struct server){.answer = "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"},
+               ERR_UNAVAILABLE, "500 Oh");
+    check_dial(&(struct server){.answer = "HTTP/1.1 501 No\r\nContent-Length: 0\r\n\r\n"},
+               ERR_UNAVAILABLE, "501 No");
     check_dial(&(struct server){.answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
                                           "chunked\r\n\r\n0\r\n\r\n"},
                ERR_INVALID, "200 OK");
