@@ -28,6 +28,7 @@ struct http_req;
 enum websocket_code {
     WEBSOCKET_NORMAL = 1000,
     WEBSOCKET_PROTOCOL = 1002,
+    WEBSOCKET_NO_CODE = 1005, /* never sent: what a Close without a code counts as */
     WEBSOCKET_POLICY = 1008,
     WEBSOCKET_TOO_LONG = 1009,
     WEBSOCKET_FAILED = 1011,

@@ -198,12 +198,13 @@ static int send_items(struct channel_socket *s, int64_t end_ns)
 
 /* ---- steps ---- */
 
-/* A writer's Close is its word for that, unless it says that it has failed. */
+/* A writer's Close is its word for that, unless it gives a reason for leaving (a page that is left,
+ * a program that fails) or has begun a message that it did not end. */
 static bool said_all(const struct channel_socket *s)
 {
     unsigned code = websocket_peer_code(s->ws);
 
-    return code != 0 && code != WEBSOCKET_FAILED;
+    return (code == WEBSOCKET_NORMAL || code == WEBSOCKET_NO_CODE) && !websocket_has_part(s->ws);
 }
 
 static void finish(struct channel_socket *s)

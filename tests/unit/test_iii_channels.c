@@ -979,7 +979,21 @@ TEST(we_tell_the_end_from_a_writer_that_is_lost)
         const char *close; /* NULL = it says nothing */
         size_t len;
         ssize_t end;
-    } ways[] = {{"\x03\xe8", 2, -1}, {"", 0, -1}, {NULL, 0, PIPE_LOST}, {"\x03\xf3", 2, PIPE_LOST}};
+        bool half; /* a message is not whole */
+    } ways[] = {
+        {"\x03\xe8", 2, -1},
+        {"\x03\xe8stream_complete", 17, -1},
+        {"\x03\xe8"
+         "channel_close",
+         15, -1},
+        {"", 0, -1},
+        {NULL, 0, PIPE_LOST},
+        {"\x03\xf3", 2, PIPE_LOST}, /* 1011 */
+        {"\x03\xe9", 2, PIPE_LOST}, /* 1001: a page that was left, a program that ends */
+        {"\x0f\xa0", 2, PIPE_LOST}, /* 4000: its own */
+        {"\x03\xe8", 2, PIPE_LOST, .half = true},
+        {"", 0, PIPE_LOST, .half = true},
+    };
 
     begin();
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
@@ -988,6 +1002,8 @@ TEST(we_tell_the_end_from_a_writer_that_is_lost)
         int w = dial(refs, "write");
 
         CHECK(put(w, 0x82, "bytes", 5));
+        if (ways[i].half)
+            CHECK(put(w, 0x02, "half", 4));
         if (ways[i].close)
             CHECK(put(w, 0x88, ways[i].close, ways[i].len));
         (void)close(w);
