@@ -204,6 +204,7 @@ static void tell_ready(int64_t start_ns)
 int cmd_sandbox_create(struct args *args)
 {
     auto_iii struct iii_client c = {.stop_fd = -1};
+    auto_free char *id = NULL;
     json_t *data = create_data(args), *made = NULL;
     int64_t start = mono_ns();
     struct err err = {0};
@@ -219,10 +220,11 @@ int cmd_sandbox_create(struct args *args)
     if (create(&c, data, &made, &err) < 0)
         return iii_client_fail(&c, &err);
     tell_ready(start);
+    id = escape_text(ESCAPE_CELL, json_text(made, "sandbox_id"));
     if (args_has(args, "json"))
         ui_json(made);
     else
-        printf("%s\n", json_text(made, "sandbox_id"));
+        printf("%s\n", id);
     json_decref(made);
     return STATUS_OK;
 }

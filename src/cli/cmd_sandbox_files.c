@@ -88,11 +88,11 @@ static int await(struct upload *u, struct err *err)
         {.fd = room ? u->fd : -1, .events = POLLIN},
     };
     /* What comes from a pipe may take its time. */
-    int n = poll(p, 3, room ? -1 : III_STALL_MS);
+    int n = poll(p, 3, u->client->more ? 0 : room ? -1 : III_STALL_MS);
 
     if (n < 0 && errno != EINTR)
         return err_sys(err, errno, "wait");
-    if (n == 0)
+    if (n == 0 && !u->client->more)
         return err_code(err, ERR_TIMEOUT, "timeout", "nothing has moved for %d s",
                         III_STALL_MS / 1000);
     if (p[2].revents && read_piece(u, err) < 0)

@@ -271,7 +271,7 @@ static int gone(const struct iii_client *c, struct err *err)
                     "%.100s has closed the connection before it has answered", c->url);
 }
 
-/* 0 = something may have come, 1 = the time is over, -1. */
+/* 0 = something may have come, 1 = the time is over, -1. Does not wait while there is more. */
 static int await(struct iii_client *c, int64_t until_ns, struct err *err)
 {
     struct pollfd p[2] = {
@@ -281,7 +281,7 @@ static int await(struct iii_client *c, int64_t until_ns, struct err *err)
 
     if (left_ms <= 0)
         return 1;
-    if (poll(p, 2, left_ms > 3600000 ? 3600000 : (int)left_ms) < 0 && errno != EINTR)
+    if (poll(p, 2, c->more ? 0 : left_ms > 3600000 ? 3600000 : (int)left_ms) < 0 && errno != EINTR)
         return err_sys(err, errno, "wait for %.100s", c->url);
     if (p[1].revents)
         return err_code(err, ERR_CONFLICT, "cancelled", "interrupted");
@@ -296,14 +296,15 @@ int iii_client_answer(struct iii_client *c, int64_t timeout_ms, json_t **ret, st
         struct websocket_message m;
         int r = websocket_next(websocket_client_socket(c->ws), &m);
 
-        if (r > 0) {
+        if (r < 0)
+            return gone(c, err);
+        c->more = r > 0;
+        if (c->more) {
             r = take(c, &m, ret, err);
             if (r != 0)
                 return r;
-            continue;
         }
-        if (r < 0)
-            return gone(c, err);
+        /* Also behind a message: who sends without end does not make us wait for ever. */
         r = await(c, until_ns, err);
         if (r != 0)
             return r < 0 ? -1 : 0;

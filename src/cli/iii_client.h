@@ -23,6 +23,7 @@ struct iii_client {
     char *url;                /* ws://host:port, without a slash at its end */
     int stop_fd;              /* what waits ends when it can be read: "cancelled"; -1 = none */
     char call[III_UUID_SIZE]; /* of the question that is not answered yet; "" = none */
+    bool more;                /* the last that came was not the answer, and there may be others */
     json_t *error;    /* {code, message, stacktrace?} of the last one that failed; NULL = none */
     json_t *envelope; /* what its message holds of a sandbox's: {type, code: "S002", message, …} */
 };

@@ -110,11 +110,13 @@ void ui_warnings(const json_t *object)
 
 int ui_made(const struct args *args, json_t *object)
 {
+    auto_free char *id = escape_text(ESCAPE_CELL, json_text(object, "id"));
+
     ui_warnings(object);
     if (args_has(args, "json"))
         ui_json(object);
     else
-        printf("%s\n", json_text(object, "id"));
+        printf("%s\n", id);
     json_decref(object);
     return STATUS_OK;
 }

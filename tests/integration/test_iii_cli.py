@@ -1,6 +1,8 @@
 """`cay sandbox` and `cay trigger`, and the names of iii that the program may have, against a stand-in for an engine."""
 
+import asyncio
 import base64
+import contextlib
 import json
 import os
 import pty
@@ -66,10 +68,11 @@ def test_create_prints_the_id_and_nothing_else(cay, engine):
         "env": ["A=1", "HERE=too"]}]
 
 
-def test_create_says_on_a_terminal_how_long_it_took(engine):
+def on_terminal(engine, *words):
+    """What a terminal is sent."""
     leader, follower = pty.openpty()
-    with subprocess.Popen([CAY, "sandbox", "create", "python", "--port", str(engine.port)], stdin=follower, stdout=follower,
-                          stderr=follower, env=environment()) as process:
+    with subprocess.Popen([CAY, *words, "--port", str(engine.port)], stdin=follower, stdout=follower, stderr=follower,
+                          env=environment()) as process:
         assert process.wait(20) == 0
         os.close(follower)
         shown = b""
@@ -79,7 +82,20 @@ def test_create_says_on_a_terminal_how_long_it_took(engine):
         except OSError:
             pass
     os.close(leader)
-    assert re.search(r"✓ sandbox ready in \d+\.", shown.decode().splitlines()[0]) and shown.decode().splitlines()[1] == ID
+    return shown.decode()
+
+
+def test_create_says_on_a_terminal_how_long_it_took(engine):
+    lines = on_terminal(engine, "sandbox", "create", "python").splitlines()
+    assert re.search(r"✓ sandbox ready in \d+\.", lines[0]) and lines[1] == ID
+
+
+def test_an_id_cannot_speak_to_the_terminal(cay, engine):
+    engine.functions["sandbox::create"] = lambda data: {"sandbox_id": "a\x1b]52;c;eA==\x07\x9b2J\nb", "image": "x"}
+    for words in ("create", "python"), ("create", "--json", "python"):
+        shown = on_terminal(engine, "sandbox", *words)
+        assert not set(shown) & set("\x1b\x07\x9b") and "52;c;eA==" in shown, shown
+    assert cay("sandbox", "create", "python").out == "a\\x1b]52;c;eA==\\x07\\xc2\\x9b2J\\x0ab\n"
 
 
 def test_flags_of_create_and_json(cay, engine):
@@ -323,6 +339,22 @@ def test_trigger_waits_no_longer_than_told(cay, engine):
     engine.functions["f"] = lambda data: never.wait(20)
     assert cay("trigger", "f", "--timeout-ms", "50", status=1).err == "error: f has not answered in 50 ms\n"
     never.set()
+
+
+def test_who_sends_without_end_does_not_hold_a_call_up(cay, engine):
+    """Its time is over also while messages come, which is always: the engine writes faster than they are read."""
+    frames = b"\x81\x02{}" * 65536
+
+    async def flood():
+        transport = engine.peers[-1].socket.transport
+        with contextlib.suppress(RuntimeError):  # it has been told Close
+            while not transport.is_closing():
+                if transport.get_write_buffer_size() < len(frames):
+                    transport.write(frames)
+                await asyncio.sleep(0)
+
+    engine.functions["f"] = lambda data: asyncio.run_coroutine_threadsafe(flood(), engine.loop).result()
+    assert cay("trigger", "f", "--timeout-ms", "200", status=1).err == "error: f has not answered in 200 ms\n"
 
 
 @pytest.mark.parametrize("words", [["f", "novalue"], ["f", "=x"], ["f", "--json", "{"], ["f", "a=1", "--json", "[]"], []])
