@@ -77,13 +77,19 @@ static char *result_text(const char *id, const char *type, const char *function_
 
 /* ---- bindings; under the lock unless it says otherwise ---- */
 
+/* What one with a session provides is not for those who have none: they took it for another's. */
+static bool serves(const struct iii_type *t, const struct iii_bound *b)
+{
+    return strcmp(t->id, b->type) == 0 && (!t->owner->asker.session || b->b.asker->session);
+}
+
 static struct iii_type *provider_of(const struct iii_registry *r, const struct iii_bound *b)
 {
     const char *first = b->type_namespace ? b->type_namespace : b->namespace;
     struct iii_type *other = NULL;
 
     for (struct iii_type *t = r->types; t; t = t->next) {
-        if (strcmp(t->id, b->type) != 0)
+        if (!serves(t, b))
             continue;
         if (strcmp(t->namespace, first) == 0)
             return t;
@@ -305,9 +311,17 @@ int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_
         (void)iii_registry_unbind(r, peer, id); /* what is bound anew takes its place */
     if (x == 0)
         x = put_bound(r, bound_new(peer, asker, m, peer ? id : ret_id, bytes), m, err);
-    if (x < 0 && peer)
-        iii_registry_refuse(peer, m, "trigger_registration_failed", err->text);
     return x;
+}
+
+void iii_registry_bind_told(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
+                            size_t bytes)
+{
+    struct err err = {0};
+
+    if (iii_registry_bind(r, peer, &peer->asker, m, bytes, NULL, &err) < 0 &&
+        wire_name(m, "id", III_NAME_MAX))
+        iii_registry_refuse(peer, m, "trigger_registration_failed", err.text);
 }
 
 static bool unbind(struct iii_registry *r, const struct iii_peer *peer, const struct caller *caller,
@@ -437,22 +451,32 @@ static const char *type_namespace(const struct iii_peer *peer, const json_t *m)
     return namespace ? namespace : peer->asker.namespace;
 }
 
+/* Under the lock. What one with a session has gives way to one without, as functions do. */
+static bool may_provide(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
+                        const char *id, size_t bytes)
+{
+    struct iii_type **at = find_type(r, type_namespace(peer, m), id);
+    struct iii_peer *owner = *at ? (*at)->owner : NULL;
+
+    if (owner && (owner == peer || (owner->asker.session && !peer->asker.session))) {
+        type_free(r, at);
+        if (owner != peer)
+            orphan(r, owner, id);
+        owner = NULL;
+    }
+    return !owner && !peer->forgotten && peer->types < III_TRIGGERS_MAX &&
+           registry_take_bytes(r, peer, bytes);
+}
+
 void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
                              size_t bytes)
 {
     const char *id = wire_name(m, "id", III_NAME_MAX);
-    struct iii_type **at, *t;
+    struct iii_type *t = NULL;
 
-    if (!id || !registry_may(peer) || iii_trigger_is_ours(id)) {
-        log_warn("a type of triggers is not registered", "id", id);
-        return;
-    }
     (void)pthread_mutex_lock(&r->lock);
-    at = find_type(r, type_namespace(peer, m), id);
-    if (*at && (*at)->owner == peer)
-        type_free(r, at);
-    if (!*find_type(r, type_namespace(peer, m), id) && !peer->forgotten &&
-        peer->types < III_TRIGGERS_MAX && registry_take_bytes(r, peer, bytes)) {
+    if (id && registry_may(peer) && !iii_trigger_is_ours(id) &&
+        may_provide(r, peer, m, id, bytes)) {
         t = xcalloc(1, sizeof(*t));
         *t = (struct iii_type){.namespace = xstrdup(type_namespace(peer, m)),
                                .id = xstrdup(id),
@@ -467,6 +491,10 @@ void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, cons
         adopt(r, t);
     }
     (void)pthread_mutex_unlock(&r->lock);
+    if (!t)
+        log_warn("a type of triggers is not registered: it may not, there are too many, or another "
+                 "has that id",
+                 "id", id ? id : "", "worker", peer->asker.worker_id);
 }
 
 void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
@@ -505,6 +533,23 @@ struct iii_bound *bindings_forget(struct iii_registry *r, struct iii_peer *peer)
         unlink_bound(r, b);
         *end = b;
         end = &b->next;
+    }
+    return gone;
+}
+
+struct iii_bound *bindings_of(struct iii_registry *r, const struct iii_peer *peer,
+                              const char *namespace, const char *function_id)
+{
+    struct iii_bound *gone = NULL;
+
+    for (struct iii_bound *b = r->bounds, *next; b; b = next) {
+        next = b->next;
+        if (b->owner != peer || b->ours || strcmp(b->function_id, function_id) != 0 ||
+            strcmp(b->namespace, namespace) != 0)
+            continue;
+        unlink_bound(r, b);
+        b->next = gone;
+        gone = b;
     }
     return gone;
 }

@@ -159,13 +159,17 @@ static bool is_hidden(const struct engine_call *a, const char *namespace, const 
     return session_of(a) && !iii_session_sees(a->hub, session_of(a), namespace, id);
 }
 
-static void put_bindings(struct iii_hub *hub, json_t *o, const char *id)
+static void put_bindings(struct iii_hub *hub, json_t *o, const char *namespace, const char *id)
 {
     json_t *all = iii_registry_bindings(hub->registry), *list = json_array(), *b;
     size_t i;
 
-    json_array_foreach(all, i, b) if (strcmp(json_text(b, "function_id"), id) == 0)(void)
-        json_array_append(list, b);
+    json_array_foreach(all, i, b)
+    {
+        if (strcmp(json_text(b, "function_id"), id) == 0 &&
+            strcmp(json_text(b, "namespace"), namespace) == 0)
+            (void)json_array_append(list, b);
+    }
     json_decref(all);
     (void)json_object_set_new(o, "registered_triggers", list);
 }
@@ -180,7 +184,7 @@ static json_t *detail(struct iii_hub *hub, const char *namespace, const char *id
         f = iii_function(id) ? iii_function(id) : function_find(id);
     o = f ? row_json(f, true) : iii_registry_function(hub->registry, namespace, id);
     if (o)
-        put_bindings(hub, o, id);
+        put_bindings(hub, o, namespace, id);
     return o;
 }
 

@@ -198,9 +198,7 @@ static void take_no_type(struct iii_peer *peer, json_t *m, size_t bytes)
 
 static void take_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
 {
-    struct err err = {0};
-
-    (void)iii_registry_bind(peer->hub->registry, peer, &peer->asker, m, bytes, NULL, &err);
+    iii_registry_bind_told(peer->hub->registry, peer, m, bytes);
 }
 
 static void take_no_trigger(struct iii_peer *peer, json_t *m, size_t bytes)

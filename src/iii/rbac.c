@@ -110,7 +110,7 @@ struct iii_session *iii_session_new(const struct iii_guard *guard, const json_t 
     atomic_init(&s->refs, 1);
     s->guard = guard;
     if (!guard->auth) {
-        s->registers_functions = s->registers_types = true;
+        s->registers_functions = true;
         s->context = xstrdup("{}");
         return s;
     }

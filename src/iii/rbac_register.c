@@ -105,7 +105,7 @@ static void put_function(struct iii_peer *peer, json_t *m, const char *given)
     if (prefix) {
         auto_free char *full = xasprintf("%s::%s", prefix, json_text(m, "id"));
 
-        (void)json_object_set_new(m, "id", json_string(full));
+        (void)json_object_set_new(m, "id", json_string(full)); /* which may be too long now */
     }
     iii_registry_offer(peer->hub->registry, peer, m, given, bytes_of(m));
 }
@@ -143,8 +143,7 @@ static void put_trigger(struct iii_peer *peer, json_t *m, const char *given)
     if (find_target(peer, m, &err) < 0)
         refuse_trigger(peer, m, err.text);
     else
-        (void)iii_registry_bind(peer->hub->registry, peer, &peer->asker, m, bytes_of(m), NULL,
-                                &err);
+        iii_registry_bind_told(peer->hub->registry, peer, m, bytes_of(m));
 }
 
 int iii_session_binds(struct iii_peer *peer, json_t *m, struct err *err)

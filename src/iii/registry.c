@@ -130,6 +130,18 @@ static void offer_free(struct iii_registry *r, struct iii_offer *o)
     free(o);
 }
 
+/* Of one with a session: who provides triggers that call it calls it without regard to rules, and
+ * must not call what another has under that name. To be told of afterwards. */
+static struct iii_bound *offer_end(struct iii_registry *r, struct iii_offer *o)
+{
+    struct iii_bound *gone = NULL;
+
+    if (o->owner->asker.session)
+        gone = bindings_of(r, o->owner, o->namespace, o->id);
+    offer_free(r, o);
+    return gone;
+}
+
 /* Ids of the hub's own functions are taken, and all that could be. */
 static bool is_ours(const char *namespace, const char *id)
 {
@@ -201,17 +213,20 @@ void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const jso
 {
     const char *id = wire_name(m, "id", III_NAME_MAX);
     char owner[UUID_SIZE] = "";
+    struct iii_bound *gone = NULL;
     bool taken, full = false;
     struct iii_offer *o;
 
-    if (!id)
+    if (!given)
+        given = id;
+    if (!given)
         return;
-    if (!may_offer(peer, m, id)) {
-        iii_registry_reject(peer, id, "");
+    if (!id || !may_offer(peer, m, id)) {
+        iii_registry_reject(peer, given, "");
         return;
     }
     if (is_ours(peer->asker.namespace, id)) {
-        iii_registry_reject(peer, id, str_starts(id, "engine::") ? "" : r->hub->worker_id);
+        iii_registry_reject(peer, given, str_starts(id, "engine::") ? "" : r->hub->worker_id);
         return;
     }
     (void)pthread_mutex_lock(&r->lock);
@@ -219,17 +234,20 @@ void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const jso
     taken = is_taken(o, peer);
     if (taken)
         (void)snprintf(owner, sizeof(owner), "%s", o->owner->asker.worker_id);
+    else if (o && o->owner != peer)
+        gone = offer_end(r, o);
     else if (o)
         offer_free(r, o);
     if (!taken && !peer->forgotten)
-        full = !add_offer(r, peer, m, id, given ? given : id, bytes);
+        full = !add_offer(r, peer, m, id, given, bytes);
     (void)pthread_mutex_unlock(&r->lock);
+    bindings_tell(r, gone);
     if (full)
         log_warn("a function is not registered: there are too many of that connection, or they are "
                  "too long",
                  "id", id);
     if (taken || full)
-        iii_registry_reject(peer, id, owner);
+        iii_registry_reject(peer, given, owner);
     else
         iii_triggers_changed(r->hub->triggers, NULL, NULL);
 }
@@ -251,13 +269,15 @@ static struct iii_offer *find_given(const struct iii_registry *r, const struct i
 
 void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id)
 {
+    struct iii_bound *gone = NULL;
     struct iii_offer *o;
 
     (void)pthread_mutex_lock(&r->lock);
     o = find_given(r, peer, id);
     if (o)
-        offer_free(r, o);
+        gone = offer_end(r, o);
     (void)pthread_mutex_unlock(&r->lock);
+    bindings_tell(r, gone);
     if (o)
         iii_triggers_changed(r->hub->triggers, NULL, NULL);
 }

@@ -69,6 +69,9 @@ void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer,
 /* With peer NULL one that outlives connections, for asker; ret_id is then given. */
 int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
                       const json_t *message, size_t bytes, char ret_id[UUID_SIZE], struct err *err);
+/* The same for a message of a connection, which is told if it fails. */
+void iii_registry_bind_told(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
+                            size_t bytes);
 /* Tells it that the trigger is not bound. */
 void iii_registry_refuse(struct iii_peer *peer, const json_t *message, const char *code,
                          const char *why);

@@ -73,5 +73,9 @@ void registry_sweep(struct iii_registry *r, int64_t now_ns);
 /* Takes what it has out of the lists; under the lock. To be told of afterwards, with
  * bindings_tell(). */
 struct iii_bound *bindings_forget(struct iii_registry *r, struct iii_peer *peer);
+/* The same for its bindings to one function whose types others provide, who would call whatever has
+ * that name from now on. */
+struct iii_bound *bindings_of(struct iii_registry *r, const struct iii_peer *peer,
+                              const char *namespace, const char *function_id);
 void bindings_tell(struct iii_registry *r, struct iii_bound *gone);
 void bindings_free(struct iii_registry *r);

@@ -776,6 +776,112 @@ TEST(hooks_change_registrations_or_refuse_them_in_order)
     finish();
 }
 
+#define TYPES "{\"allow_trigger_type_registration\":true}"
+
+static void provide(struct client *c, const char *id)
+{
+    auto_free char *text =
+        xasprintf("{\"type\":\"registertriggertype\",\"id\":\"%s\",\"description\":\"d\"}", id);
+
+    say(c, text);
+}
+
+TEST(a_type_of_a_session_is_not_for_who_has_none)
+{
+    struct client c, d;
+    json_t *m;
+
+    start(AUTH);
+    start_worker(auth_only);
+    enter(&c, TYPES);
+    introduce(&c);
+    provide(&c, "state");
+    settle(&c);
+    bind_to(&worker, "secret", "state", "f::one", "{\"password\":1}");
+    settle(&worker);
+    say(&c, "{\"type\":\"ping\"}");
+    m = hear(&c);
+    CHECK_STR(json_text(m, "type"), "pong"); /* it was sent no binding */
+    json_decref(m);
+    dial(&d, ports[0], "/", NULL);
+    welcome(&d);
+    introduce(&d);
+    provide(&d, "state");
+    m = hear_type(&d, "registertrigger"); /* the type is the other's now */
+    CHECK_STR(json_text(m, "id"), "secret");
+    json_decref(m);
+    leave(&c);
+    leave(&d);
+    leave(&worker);
+    finish();
+}
+
+TEST(a_trigger_of_a_session_does_not_come_to_what_takes_its_functions_name)
+{
+    struct client c, p;
+    json_t *m;
+
+    start(AUTH);
+    start_worker(auth_only);
+    dial(&p, ports[0], "/", NULL);
+    welcome(&p);
+    introduce(&p);
+    provide(&p, "state");
+    settle(&p);
+    for (unsigned i = 0; i < 2; i++) {
+        enter(&c, "{}");
+        introduce(&c);
+        offer(&c, "late::admin", "null");
+        bind_to(&c, "t", "state", "late::admin", "{}");
+        settle(&c);
+        json_decref(hear_type(&p, "registertrigger"));
+        if (i == 0)
+            say(&c, "{\"type\":\"unregisterfunction\",\"id\":\"late::admin\"}");
+        else
+            offer(&worker, "late::admin", "null");
+        m = hear_type(&p, "unregistertrigger");
+        CHECK_STR(json_text(m, "id"), "t");
+        json_decref(m);
+        leave(&c);
+    }
+    leave(&p);
+    leave(&worker);
+    finish();
+}
+
+TEST(what_is_refused_is_called_as_the_client_calls_it)
+{
+    auto_free char *longest = xmalloc(III_NAME_MAX + 1);
+    struct client c;
+    json_t *m;
+
+    memset(longest, 'x', III_NAME_MAX);
+    longest[III_NAME_MAX] = '\0';
+    start(AUTH);
+    start_worker(auth_only);
+    enter(&c, "{\"function_registration_prefix\":\"f\"}");
+    introduce(&c);
+    offer(&c, "one", "null"); /* f::one is the worker's */
+    m = hear_type(&c, "registrationrejected");
+    CHECK_STR(json_text(m, "function_id"), "one");
+    json_decref(m);
+    offer(&c, longest, "null"); /* with the prefix it is too long */
+    m = hear_type(&c, "registrationrejected");
+    CHECK_STR(json_text(m, "function_id"), longest);
+    json_decref(m);
+    m = call(&c, "engine::register_trigger",
+             "{\"trigger_type\":\"cron\",\"function_id\":\"f::one\",\"config\":{}}", "");
+    CHECK(json_object_get(m, "error"));
+    json_decref(m);
+    say(&c, "{\"type\":\"ping\"}");
+    m = hear(&c);
+    CHECK_STR(json_text(m, "type"), "pong"); /* it was told that once */
+    json_decref(m);
+    leave(&c);
+    leave(&worker);
+    finish();
+}
+
 /* Or whoever is let in first would say who comes in next. */
 TEST(a_session_is_never_the_auth_function)
 {
