@@ -107,16 +107,6 @@ static void ignore(void *arg, json_t *result, json_t *error)
     (void)error;
 }
 
-static const struct function *find_row(const struct iii_question *q)
-{
-    const struct function *f;
-
-    if (q->namespace && strcmp(q->namespace, III_NAMESPACE) != 0)
-        return NULL;
-    f = iii_function(q->function_id);
-    return f ? f : function_find(q->function_id);
-}
-
 void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg)
 {
     const struct function *f;
@@ -128,7 +118,7 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
         return;
     if (iii_engine_ask(hub, q, answered, arg))
         return;
-    f = find_row(q);
+    f = iii_row_of(q->namespace, q->function_id);
     if (f) {
         iii_row_ask(hub, f, q, answered, arg);
         return;

@@ -113,6 +113,15 @@ static inline bool iii_may_call(const struct caller *caller)
     return (caller->scopes & 1u << SCOPE_EXEC) && !caller_is_restricted(caller);
 }
 
+/* ---- may.c ---- */
+
+/* The function of the table that is called by that id; NULL = none. */
+const struct function *iii_row_of(const char *namespace, const char *function_id);
+/* May what happens call that function in his name? ERR_FORBIDDEN when every call would be refused,
+ * so that he hears of it and not a queue of dead letters. */
+int iii_may_bind(const struct iii_asker *asker, const char *namespace, const char *function_id,
+                 struct err *err);
+
 json_t *iii_error(const char *code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- rows.c: functions of the table ---- */

@@ -4,10 +4,12 @@
 
 /* Jobs in lanes, all in memory: a restart of the daemon loses them.
  *
- * A lane is a named queue of calls (the action `enqueue`), a topic's for one function (that
- * bindings of `queue` and `durable:subscriber` share when it is the same function), or what a
- * single binding is told. A job is one function that is to be called with one value: it is ready,
- * put off until a time, asked for, or dead. What a job that fails comes to is its lane's to say.
+ * A lane is a named queue of calls (the action `enqueue`), a topic's for one function of one caller
+ * (that his bindings of `queue` and `durable:subscriber` share when it is the same function; those
+ * of another caller never have to do with it: what waits there is called in his name, by his rules
+ * and his condition), or what a single binding is told. A job is one function that is to be called
+ * with one value: it is ready, put off until a time, asked for, or dead. What a job that fails
+ * comes to is its lane's to say.
  *
  * trigger_lane.c has both, trigger_ask.c asks, trigger_queue.c and trigger_dead.c are what callers
  * see. All of it is under the lock of triggers. */
@@ -35,7 +37,8 @@ struct lane {
     bool active;
     enum lane_kind kind;
     char *name;                    /* of the queue or the topic; "" of a binding's own */
-    char *function_id, *namespace; /* of a topic's */
+    char *function_id, *namespace; /* of a topic's, as is the next */
+    char *binder;                  /* the name of the caller who has it */
     struct bound *consumer;        /* of all but named ones; NULL = none now */
     unsigned consumers;
     int64_t alone_ns; /* since when it has none */
@@ -71,6 +74,7 @@ struct job {
 
     /* of dead ones */
     char *queue, *error;
+    char *binder; /* of the topic's lane that it was in */
     int64_t failed_ms;
 };
 
@@ -90,9 +94,9 @@ void job_fail(struct iii_triggers *t, struct job *j, const char *error);
 
 struct lane *lane_new(struct iii_triggers *t, enum lane_kind kind, const char *name,
                       const struct lane_rules *rules);
-/* function_id and namespace NULL = a named queue's. */
-struct lane *lane_find(const struct iii_triggers *t, const char *name, const char *function_id,
-                       const char *namespace);
+struct lane *lane_find_queue(const struct iii_triggers *t, const char *name);
+struct lane *lane_find_topic(const struct iii_triggers *t, const char *name,
+                             const char *function_id, const char *namespace, const char *binder);
 bool lane_can_run(const struct lane *l);
 /* If it can run, its turn comes. */
 void lane_arm(struct iii_triggers *t, struct lane *l);

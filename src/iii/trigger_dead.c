@@ -108,8 +108,9 @@ json_t *iii_dead_letters(struct iii_triggers *t, const char *queue, size_t offse
 /* Where it would go again; NULL = nobody is there any more. */
 static struct lane *lane_again(struct iii_triggers *t, const struct job *j)
 {
-    struct lane *l = j->asker ? lane_find(t, j->queue, NULL, NULL)
-                              : lane_find(t, j->queue, j->function_id, j->namespace);
+    struct lane *l = j->asker
+                         ? lane_find_queue(t, j->queue)
+                         : lane_find_topic(t, j->queue, j->function_id, j->namespace, j->binder);
 
     return l || !j->asker ? l : lane_new(t, LANE_NAMED, j->queue, &queue_rules);
 }
@@ -129,7 +130,8 @@ unsigned iii_dead_redrive(struct iii_triggers *t, const char *queue, const char 
         job_leave(t, j);
         free(j->queue);
         free(j->error);
-        j->queue = j->error = NULL;
+        free(j->binder);
+        j->queue = j->error = j->binder = NULL;
         j->attempts = 0;
         j->lane = l;
         job_ready(t, j, false);

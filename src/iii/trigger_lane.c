@@ -32,6 +32,7 @@ void job_unref(struct iii_triggers *t, struct job *j)
     free(j->baggage);
     free(j->queue);
     free(j->error);
+    free(j->binder);
     free(j->group_key);
     free(j);
 }
@@ -218,15 +219,21 @@ struct lane *lane_new(struct iii_triggers *t, enum lane_kind kind, const char *n
     return l;
 }
 
-struct lane *lane_find(const struct iii_triggers *t, const char *name, const char *function_id,
-                       const char *namespace)
+struct lane *lane_find_queue(const struct iii_triggers *t, const char *name)
 {
-    enum lane_kind kind = function_id ? LANE_TOPIC : LANE_NAMED;
-
     for (struct lane *l = t->lanes; l; l = l->next)
-        if (l->kind == kind && strcmp(l->name, name) == 0 &&
-            (kind == LANE_NAMED ||
-             (strcmp(l->function_id, function_id) == 0 && strcmp(l->namespace, namespace) == 0)))
+        if (l->kind == LANE_NAMED && strcmp(l->name, name) == 0)
+            return l;
+    return NULL;
+}
+
+struct lane *lane_find_topic(const struct iii_triggers *t, const char *name,
+                             const char *function_id, const char *namespace, const char *binder)
+{
+    for (struct lane *l = t->lanes; l; l = l->next)
+        if (l->kind == LANE_TOPIC && strcmp(l->name, name) == 0 &&
+            strcmp(l->function_id, function_id) == 0 && strcmp(l->namespace, namespace) == 0 &&
+            strcmp(l->binder, binder) == 0)
             return l;
     return NULL;
 }
@@ -281,6 +288,7 @@ static void lane_free(struct iii_triggers *t, struct lane *l)
     free(l->name);
     free(l->function_id);
     free(l->namespace);
+    free(l->binder);
     free(l->group_field);
     free(l->definer);
     free(l);
@@ -407,6 +415,7 @@ static void bury(struct iii_triggers *t, struct job *j, const char *error)
         j->function_id = xstrdup(l->function_id ? l->function_id : "");
         j->namespace = xstrdup(l->namespace ? l->namespace : III_NAMESPACE);
     }
+    j->binder = l->binder ? xstrdup(l->binder) : NULL;
     j->lane = NULL;
     j->error = xstrndup(error, len);
     j->failed_ms = now_ms();

@@ -56,7 +56,7 @@ static struct job *call_of(const struct iii_question *q)
 static int put_call(struct iii_triggers *t, const char *queue, struct job *j, json_t *data,
                     struct err *err)
 {
-    struct lane *l = lane_find(t, queue, NULL, NULL);
+    struct lane *l = lane_find_queue(t, queue);
 
     if (t->stops)
         return err_set(err, ERR_UNAVAILABLE, "the daemon is about to end");
@@ -170,7 +170,7 @@ static bool has_room(const struct iii_triggers *t, const char *who)
 static struct lane *lane_defined(struct iii_triggers *t, const char *queue,
                                  const struct caller *who, struct err *err)
 {
-    struct lane *l = lane_find(t, queue, NULL, NULL);
+    struct lane *l = lane_find_queue(t, queue);
 
     if (t->stops) {
         (void)err_set(err, ERR_UNAVAILABLE, "the daemon is about to end");
@@ -191,7 +191,7 @@ static struct lane *lane_defined(struct iii_triggers *t, const char *queue,
                        DEFINED_MAX);
         return NULL;
     }
-    l = lane_find(t, queue, NULL, NULL); /* it may have gone with the others */
+    l = lane_find_queue(t, queue); /* it may have gone with the others */
     if (!l)
         l = lane_new(t, LANE_NAMED, queue, &queue_rules);
     t->n_queues--;
@@ -261,7 +261,8 @@ static int queue_bind(struct iii_triggers *t, struct bound *b, const json_t *con
 static int queue_enter(struct iii_triggers *t, struct bound *b, const struct bound *old,
                        struct err *err)
 {
-    struct lane *l = lane_find(t, b->topic, b->function_id, b->namespace);
+    const char *binder = b->asker->caller.name;
+    struct lane *l = lane_find_topic(t, b->topic, b->function_id, b->namespace, binder);
 
     (void)old;
     (void)err;
@@ -269,6 +270,7 @@ static int queue_enter(struct iii_triggers *t, struct bound *b, const struct bou
         l = lane_new(t, LANE_TOPIC, b->topic, &b->rules);
         l->function_id = xstrdup(b->function_id);
         l->namespace = xstrdup(b->namespace);
+        l->binder = xstrdup(binder);
         t->n_alone++;
     }
     t->n_alone -= l->consumers == 0;

@@ -368,7 +368,9 @@ int iii_trigger_bind(struct iii_triggers *t, const struct iii_binding *from, str
     if (from->config && !json_is_object(from->config))
         return err_set(err, ERR_INVALID, "config: an object");
     if (config_text(from->config, "condition_function_id", &condition, err) < 0 ||
-        check_metadata(from->metadata, err) < 0)
+        check_metadata(from->metadata, err) < 0 ||
+        iii_may_bind(from->asker, from->namespace, from->function_id, err) < 0 ||
+        (condition && iii_may_bind(from->asker, from->namespace, condition, err) < 0))
         return -1;
     b = bound_new(from, kind);
     b->condition_id = condition ? xstrdup(condition) : NULL;

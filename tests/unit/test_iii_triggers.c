@@ -84,6 +84,11 @@ void iii_ask(struct iii_hub *h, const struct iii_question *q, iii_answered answe
     json_decref(error);
 }
 
+bool iii_engine_has(const char *id)
+{
+    return strncmp(id, "engine::", 8) == 0;
+}
+
 static void asker_free(struct iii_asker *a)
 {
     iii_share_unref(a->share);
@@ -901,6 +906,90 @@ TEST(what_is_published_goes_to_all_who_are_bound_to_the_topic)
     iii_trigger_unbind(t, "c"); /* the other stays */
     publish("orders", "2");
     CHECK_INT(json_integer_value(await("ok2", 2)->data), 2);
+    down();
+}
+
+TEST(what_waits_for_one_is_out_of_anothers_reach)
+{
+    static const struct caller other = {.face = "iii", .name = "other", .scopes = SCOPES_ALL};
+    struct iii_asker *they, *again;
+    struct err err = {0};
+
+    up();
+    they = iii_asker_new(&other, NULL, "default");
+    again = iii_asker_new(&me->caller, NULL, "default"); /* another connection of mine */
+    bind_it("a", "queue", "hold", "{\"topic\": \"t\", \"concurrency\": 1, \"max_retries\": 1}");
+    publish("t", "1");
+    (void)await("hold", 1);
+    publish("t", "2"); /* which waits */
+    CHECK_INT(bind_as(they, "b", "queue", "hold",
+                      "{\"topic\": \"t\", \"condition_function_id\": \"no\"}", &err),
+              0);
+    publish("t", "3");
+    CHECK_INT(json_integer_value(await("no", 1)->data), 3); /* what came when they were there */
+    iii_trigger_unbind(t, "a");
+    (void)bind_as(again, "c", "queue", "hold", "{\"topic\": \"t\", \"concurrency\": 9}", &err);
+    for (unsigned i = 2; i <= 3; i++) {
+        const struct asked *a = await("hold", i);
+
+        CHECK_INT(json_integer_value(a->data), i);
+        CHECK_STR(a->who, "me");
+        CHECK_STR(json_text(a->metadata, "by"), "c");
+    }
+    CHECK_INT(asked_of("no"), 1);
+    iii_trigger_unbind(t, "b");
+    iii_trigger_unbind(t, "c");
+    iii_asker_unref(they);
+    iii_asker_unref(again);
+    down();
+}
+
+TEST(dead_letters_go_back_to_who_bound_the_function)
+{
+    static const struct caller other = {.face = "iii", .name = "other", .scopes = SCOPES_ALL};
+    struct iii_asker *they;
+    struct err err = {0};
+
+    up();
+    they = iii_asker_new(&other, NULL, "default");
+    bind_it("a", "queue", "fail", "{\"topic\": \"t\", \"max_retries\": 1}");
+    publish("t", "1");
+    (void)await("fail", 1);
+    settle();
+    iii_trigger_unbind(t, "a");
+    CHECK_INT(bind_as(they, "b", "queue", "fail", "{\"topic\": \"t\"}", &err), 0);
+    CHECK_INT(iii_dead_redrive(t, "t", NULL, &other), 0); /* who had it is not there */
+    bind_it("a", "queue", "fail", "{\"topic\": \"t\", \"max_retries\": 1}");
+    CHECK_INT(iii_dead_redrive(t, "t", NULL, &other), 1);
+    CHECK_STR(await("fail", 2)->who, "me");
+    settle();
+    iii_trigger_unbind(t, "b");
+    iii_asker_unref(they);
+    down();
+}
+
+TEST(who_may_not_call_functions_binds_none)
+{
+    static const struct caller writer = {
+        .face = "iii", .name = "writer", .scopes = 1u << SCOPE_NONE | 1u << SCOPE_WRITE};
+    struct iii_asker *they;
+    struct err err = {0};
+
+    up();
+    they = iii_asker_new(&writer, NULL, "default");
+    CHECK_INT(bind_as(they, "a", "queue", "ok", "{\"topic\": \"t\"}", &err), -1);
+    CHECK_INT(err.kind, ERR_FORBIDDEN);
+    CHECK_STR(err.code, "scope_missing");
+    CHECK_INT(bind_as(they, "a", "queue", "sandbox::exec", "{\"topic\": \"t\"}", &err), -1);
+    CHECK_INT(err.kind, ERR_FORBIDDEN);
+    CHECK_INT(bind_as(they, "a", "queue", "sandbox::create",
+                      "{\"topic\": \"t\", \"condition_function_id\": \"ok\"}", &err),
+              -1);
+    CHECK_INT(err.kind, ERR_FORBIDDEN);
+    CHECK_INT(bind_as(they, "a", "queue", "sandbox::create", "{\"topic\": \"t\"}", &err), 0);
+    CHECK_INT(t->n, 1);
+    iii_trigger_unbind(t, "a");
+    iii_asker_unref(they);
     down();
 }
 
