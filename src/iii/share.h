@@ -21,6 +21,7 @@ struct iii_share {
     atomic_uint calls;
     struct runner_share *threads;
     unsigned channels; /* under the lock of channels */
+    unsigned told;     /* under that of triggers: of sandboxes, and not answered */
     uint64_t turn;     /* under that of the line (later.c) */
 };
 

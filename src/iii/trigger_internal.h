@@ -86,7 +86,7 @@ struct bound {
     unsigned events;    /* of sandboxes, by bit */
     char sandbox_id[ID_SIZE];
     int64_t answered_ns; /* when it last answered, or was asked what it had to answer first */
-    unsigned missed;     /* that it was not told, since it did not answer */
+    unsigned missed;     /* that it was not told, since it did not answer, or not fast enough */
     json_t *known;       /* ids, for an asker who reaches those with a label; or NULL */
 };
 
@@ -120,7 +120,7 @@ struct iii_triggers {
 
     struct follow *follow;   /* of what happens to sandboxes; NULL = nobody wants to know */
     unsigned watchers, told; /* bindings; jobs that tell them and are not done */
-    int64_t stall_ns;        /* that one of them may not answer while others wait for it */
+    int64_t stall_ns;        /* that one may not answer while its own maker's others wait for it */
 
     struct bound *garbage;
     struct job *garbage_jobs;
@@ -165,6 +165,8 @@ bool lanes_run(struct iii_triggers *t);
 
 /* ---- trigger_sandbox.c ---- */
 
+/* Under the lock: one that the binding was told is done. */
+void follow_told(struct iii_triggers *t, const struct bound *b);
 /* Under the lock: somebody has been told, so that more may be read of what happens. */
 void follow_wake(struct iii_triggers *t);
 

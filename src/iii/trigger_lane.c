@@ -109,7 +109,7 @@ void job_end(struct iii_triggers *t, struct job *j)
     if (j->state == JOB_OVER)
         return;
     if (j->state != JOB_DEAD && j->lane->consumer && j->lane->consumer->kind == &sandbox_trigger)
-        t->told--;
+        follow_told(t, j->lane->consumer);
     job_leave(t, j);
     group_leave(t, j);
     j->lane = NULL;
@@ -382,7 +382,6 @@ void lane_tell(struct iii_triggers *t, struct lane *l, json_t *data, int64_t at_
 
     json_decref(data);
     j->lane = l;
-    t->told += l->consumer && l->consumer->kind == &sandbox_trigger;
     if (at_ns)
         put_off(t, j, at_ns);
     else

@@ -13,15 +13,21 @@
 #include "iii/lane_internal.h"
 
 /* What happens to sandboxes. One call of stream::events for all who want to know, in the daemon's
- * own name: who is told what is decided here, by what the maker of a binding reaches. The call is
- * read no faster than functions answer, and goes on where it was: while a binding is there, nothing
- * is missed, but for what the daemon itself no longer keeps, of which a binding is told too. One
- * whose function does not answer at all is not waited for: it is told how much it has missed. */
+ * own name: who is told what is decided here, by what the maker of a binding reaches. The call goes
+ * on where it was: what is not read yet is not lost, but for what the daemon itself no longer
+ * keeps, of which a binding is told too.
+ *
+ * Nobody waits with empty hands for another. While a connection is behind with what its functions
+ * were told, nothing more is read, so that it misses nothing, unless a function of another
+ * connection could be called at once. Then reading goes on, and who has no room for more of it
+ * misses it, until he has answered what he has; then he is told how much it was. A function that
+ * does not answer at all is not waited for by the others of its connection either. */
 
-#define TOPICS   "sandbox.*,events.lost"
-#define TOLD_MAX 1000 /* that are not answered; then nothing more is read */
-#define RETRY_NS 1000000000
-#define PAGES    1000
+#define TOPICS     "sandbox.*,events.lost"
+#define BEHIND_MAX 1000  /* of one connection that are not answered; then it is behind */
+#define WAIT_MAX   16384 /* the same of all */
+#define RETRY_NS   1000000000
+#define PAGES      1000
 
 static const struct lane_rules rules = {.at_once = 32, .attempts = 1};
 
@@ -77,6 +83,8 @@ struct follow {
     struct call call;
     struct caller caller;
     char last_id[ID_SIZE]; /* of the event that was read last */
+    json_t *read;          /* a block of events, and which of them is to be told next */
+    size_t next;
 };
 
 /* ---- rows ---- */
@@ -192,14 +200,48 @@ static json_t *payload(enum event event, const char *id, const json_t *e)
     return out;
 }
 
+static void put(struct iii_triggers *t, struct bound *b, json_t *data)
+{
+    t->told++;
+    b->speaker->share->told++;
+    lane_tell(t, b->lane, data, 0);
+}
+
+void follow_told(struct iii_triggers *t, const struct bound *b)
+{
+    t->told--;
+    b->speaker->share->told--;
+}
+
+/* Would its function be called at once, if there was something to tell? */
+static bool is_ready(const struct bound *b)
+{
+    return lane_pending(b->lane) < rules.at_once;
+}
+
+/* One that could be called has it in any case; for what waits there is the rule of share.h. Who has
+ * begun to miss goes on until he is told how much. */
+static bool has_room(const struct iii_triggers *t, const struct bound *b)
+{
+    return is_ready(b) ||
+           (b->missed == 0 && t->told < WAIT_MAX && b->speaker->share->told < WAIT_MAX - t->told);
+}
+
 static void tell_missed(struct iii_triggers *t, struct bound *b)
 {
     json_t *e = json_pack("{s:I, s:{s:I}}", "timestamp", (json_int_t)now_ms(), "data", "lost",
                           (json_int_t)b->missed);
 
     b->missed = 0;
-    lane_tell(t, b->lane, payload(MISSED, "", e), 0);
+    put(t, b, payload(MISSED, "", e));
     json_decref(e);
+}
+
+static void miss(struct bound *b)
+{
+    if (b->missed++ == 0)
+        log_warn("a function is too slow and misses what happens to sandboxes", "trigger",
+                 b->given_id, "function", b->function_id);
 }
 
 static void tell(struct iii_triggers *t, struct bound *b, enum event event, const char *id,
@@ -207,19 +249,46 @@ static void tell(struct iii_triggers *t, struct bound *b, enum event event, cons
 {
     if (event == NONE || !(b->events & (1u << event)))
         return;
+    if (!has_room(t, b)) {
+        miss(b);
+        return;
+    }
     if (b->missed > 0)
         tell_missed(t, b);
-    lane_tell(t, b->lane, payload(event, id, e), 0);
+    put(t, b, payload(event, id, e));
 }
 
-/* Others wait for it, and it was asked and does not answer: it is told no more of what it has not
- * been told. One that we did not come to ask yet keeps all. */
+static bool is_behind(const struct bound *b)
+{
+    return b->kind == &sandbox_trigger && b->speaker->share->told >= BEHIND_MAX;
+}
+
+/* *ret_own: is there somebody who waits for another function of his own? */
+static bool must_pause(const struct iii_triggers *t, bool *ret_own)
+{
+    bool behind = false, others = false;
+
+    *ret_own = false;
+    if (t->told < BEHIND_MAX)
+        return false;
+    for (const struct bound *b = t->all; b; b = b->next) {
+        if (b->kind != &sandbox_trigger)
+            continue;
+        behind |= is_behind(b);
+        others |= !is_behind(b) && is_ready(b);
+        *ret_own |= is_behind(b) && is_ready(b);
+    }
+    return behind && !others;
+}
+
+/* It was asked and does not answer: it is told no more of what it has not been told. One that we
+ * did not come to ask yet keeps all. */
 static void drop_stalled(struct iii_triggers *t)
 {
     int64_t since = mono_ns() - t->stall_ns;
 
     for (struct bound *b = t->all; b; b = b->next) {
-        if (b->kind != &sandbox_trigger || b->lane->running == 0 || b->answered_ns > since)
+        if (!is_behind(b) || b->lane->running == 0 || b->answered_ns > since)
             continue;
         b->missed += lane_empty(t, b->lane);
         log_warn("a function does not answer and misses what happens to sandboxes", "trigger",
@@ -242,17 +311,15 @@ static void tell_all(struct iii_triggers *t, const json_t *e, enum event event, 
     }
 }
 
-static int on_event(struct sink *sink, json_t *e)
+/* The next of what was read. */
+static void tell_next(struct follow *f)
 {
-    struct follow *f = (struct follow *)sink;
+    const json_t *e = json_array_get(f->read, f->next++);
     const char *topic = json_text(e, "topic");
     enum event event = NONE, also = NONE;
 
-    if (!e)
-        return 0;
     if (json_is_true(json_object_get(e, "published")))
         topic = ""; /* a caller's own: anybody may say that a sandbox is gone */
-    (void)snprintf(f->last_id, sizeof(f->last_id), "%s", json_text(e, "id"));
     if (strcmp(topic, "events.lost") == 0)
         event = MISSED;
     for (size_t i = 0; str_starts(topic, "sandbox.") && i < ARRAY_LEN(topics); i++)
@@ -266,7 +333,20 @@ static int on_event(struct sink *sink, json_t *e)
         triggers_unlock(f->t);
         triggers_wake(f->t);
     }
-    json_decref(e);
+    if (f->next == json_array_size(f->read)) {
+        (void)json_array_clear(f->read);
+        f->next = 0;
+    }
+}
+
+static int on_event(struct sink *sink, json_t *e)
+{
+    struct follow *f = (struct follow *)sink;
+
+    if (!e)
+        return 0;
+    (void)snprintf(f->last_id, sizeof(f->last_id), "%s", json_text(e, "id"));
+    (void)json_array_append_new(f->read, e);
     return 0;
 }
 
@@ -308,6 +388,7 @@ static void follow_end(struct follow *f, const struct err *err)
 
 static void follow_free(struct follow *f)
 {
+    json_decref(f->read);
     triggers_unref(f->t);
     free(f);
 }
@@ -317,13 +398,13 @@ static void follow_free(struct follow *f)
 static bool is_over(struct follow *f, bool stops, bool *ret_full)
 {
     struct iii_triggers *t = f->t;
-    bool over;
+    bool over, own;
 
     triggers_lock(t);
     over = stops || t->stops || t->watchers == 0;
-    if (!over && t->told >= TOLD_MAX)
+    if (!over && must_pause(t, &own) && own)
         drop_stalled(t);
-    *ret_full = t->told >= TOLD_MAX;
+    *ret_full = must_pause(t, &own);
     if (over && t->follow == f)
         t->follow = NULL;
     triggers_unlock(t);
@@ -349,8 +430,14 @@ static void run_follow(struct work *w)
     struct task *task;
     int r = TASK_AGAIN;
 
-    while (!(over = is_over(f, stops, &full)) && !full && r == TASK_AGAIN && f->call.task)
-        r = f->call.task->ops->step(f->call.task, &f->call, &err);
+    while (!(over = is_over(f, stops, &full)) && !full) {
+        if (json_array_size(f->read) > 0)
+            tell_next(f);
+        else if (r == TASK_AGAIN && f->call.task)
+            r = f->call.task->ops->step(f->call.task, &f->call, &err);
+        else
+            break;
+    }
     if (over) {
         (void)err_code(&err, ERR_CONFLICT, "cancelled", "nobody is to be told any more");
         follow_end(f, &err);
@@ -379,6 +466,7 @@ static int follow_start(struct iii_triggers *t, struct err *err)
     struct follow *f = xcalloc(1, sizeof(*f));
 
     f->sink.ops = &sink_ops;
+    f->read = json_array();
     f->work.run = run_follow;
     f->t = triggers_ref(t);
     f->caller =

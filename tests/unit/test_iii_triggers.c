@@ -2494,7 +2494,7 @@ TEST(nothing_is_missed_however_slow_a_function_is)
     (void)await("hold", 32);
     for (;;) {
         triggers_lock(t);
-        CHECK(t->told <= 2000); /* a block of events more than the bound */
+        CHECK(t->told <= 1000);
         triggers_unlock(t);
         answer_held(yes, NULL, UINT32_MAX);
         done = asked_of("hold");
@@ -2503,6 +2503,113 @@ TEST(nothing_is_missed_however_slow_a_function_is)
         usleep(200);
     }
     CHECK_INT(done, 3000);
+    events_down();
+}
+
+static void bind_many(struct iii_asker *who, unsigned n)
+{
+    struct err err = {0};
+    char id[16];
+
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(id, sizeof(id), "many%u", i);
+        CHECK_INT(bind_as(who, id, "sandbox", "hold", "{\"events\": [\"paused\"]}", &err), 0);
+    }
+}
+
+static void happen(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        happens("sandbox.paused", "sbx_1", "{}");
+}
+
+static unsigned missed(void)
+{
+    unsigned n = 0;
+
+    triggers_lock(t);
+    for (const struct bound *b = t->all; b; b = b->next)
+        n += b->missed;
+    triggers_unlock(t);
+    return n;
+}
+
+TEST(one_alone_misses_nothing_however_much_it_has_bound)
+{
+    json_t *yes = json_true();
+
+    events_up();
+    bind_many(me, 20);
+    happen(500); /* in all more than may wait */
+    while (asked_of("hold") < 20 * 500) {
+        CHECK_INT(missed(), 0);
+        answer_held(yes, NULL, UINT32_MAX);
+    }
+    events_down();
+}
+
+/* What "hold" was told, and told that it was not. */
+static json_int_t heard(unsigned *ret_misses)
+{
+    json_int_t n = 0;
+
+    *ret_misses = 0;
+    (void)pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < n_asked; i++) {
+        bool lost = strcmp(json_text(asked[i].data, "event"), "missed") == 0;
+
+        if (strcmp(asked[i].function_id, "hold") != 0)
+            continue;
+        n += lost ? json_int(asked[i].data, "lost") : 1;
+        *ret_misses += lost;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return n;
+}
+
+static unsigned told(void)
+{
+    unsigned n;
+
+    triggers_lock(t);
+    n = t->told;
+    triggers_unlock(t);
+    return n;
+}
+
+TEST(who_is_slow_does_not_hold_up_others_and_is_told_what_it_missed)
+{
+    static const struct caller slow = {.face = "iii", .name = "slow", .scopes = SCOPES_ALL};
+    json_t *yes = json_true();
+    struct iii_asker *they;
+    unsigned misses;
+
+    events_up();
+    t->stall_ns = INT64_MAX / 2; /* and it answers now and then */
+    they = iii_asker_new(&slow, NULL, "default");
+    bind_many(they, 20);
+    bind_it("b", "sandbox", "ok", "{\"events\": [\"paused\"]}");
+    for (unsigned i = 1; i <= 30; i++) {
+        happen(50);
+        (void)await("ok", i * 50);
+        answer_held(yes, NULL, 1);
+    }
+    while (told() > 0)
+        answer_held(yes, NULL, UINT32_MAX);
+    happen(1); /* with which they hear of it */
+    (void)await("ok", 1501);
+    while (told() > 0)
+        answer_held(yes, NULL, UINT32_MAX);
+    CHECK_INT(heard(&misses), 20 * 1501);
+    CHECK_INT(misses, 20);
+    for (unsigned i = 0; i < 20; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "many%u", i);
+        iii_trigger_unbind(t, id);
+    }
+    CHECK_INT(they->share->told, 0);
+    iii_asker_unref(they);
     events_down();
 }
 
@@ -2519,16 +2626,6 @@ static void let_stall(const char *function_id)
         follow_wake(t);
     }
     triggers_unlock(t);
-}
-
-static unsigned told(void)
-{
-    unsigned n;
-
-    triggers_lock(t);
-    n = t->told;
-    triggers_unlock(t);
-    return n;
 }
 
 TEST(who_never_answers_does_not_keep_others_from_being_told)
