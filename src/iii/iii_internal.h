@@ -121,6 +121,10 @@ const struct function *iii_row_of(const char *namespace, const char *function_id
  * so that he hears of it and not a queue of dead letters. */
 int iii_may_bind(const struct iii_asker *asker, const char *namespace, const char *function_id,
                  struct err *err);
+/* One more of the calls that he may make in a minute. ERR_LIMIT "rate_limited" with retry_s. */
+int iii_take_rate(const struct iii_asker *asker, struct err *err);
+/* The same for what nobody has sent a message for, if it is a function of the table. */
+int iii_take_rate_of_row(const struct iii_question *q, struct err *err);
 
 json_t *iii_error(const char *code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -66,6 +66,7 @@ struct job {
     struct group *group; /* while it has a lane, and was ready there */
     bool held;           /* it waits in the list of its group */
     bool prepared;       /* its condition holds, and data is there */
+    bool paid;           /* its next call was counted when the message came */
     int64_t at_ns;       /* until when it is put off, or since when it runs */
 
     /* of calls in named queues */
@@ -91,6 +92,8 @@ void job_ready(struct iii_triggers *t, struct job *j, bool ahead);
 /* Begins: it is among those that run. */
 void job_run(struct iii_triggers *t, struct job *j);
 void job_fail(struct iii_triggers *t, struct job *j, const char *error);
+/* It was not asked for, and is when that time has come: that is no attempt. */
+void job_wait(struct iii_triggers *t, struct job *j, int64_t until_ns);
 
 struct lane *lane_new(struct iii_triggers *t, enum lane_kind kind, const char *name,
                       const struct lane_rules *rules);

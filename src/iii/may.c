@@ -1,7 +1,9 @@
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "functions/function.h"
+#include "functions/rates.h"
 #include "iii/iii_internal.h"
 
 /* What one who asks may do, before anybody is asked. */
@@ -29,4 +31,18 @@ int iii_may_bind(const struct iii_asker *asker, const char *namespace, const cha
         return 0;
     return err_code(err, ERR_FORBIDDEN, "scope_missing",
                     "this token may not call functions of other clients, so it binds none");
+}
+
+int iii_take_rate(const struct iii_asker *asker, struct err *err)
+{
+    struct rate_state state;
+
+    return asker->rates
+               ? rates_take_caller(asker->rates, asker->caller.name, mono_ns(), &state, err)
+               : 0;
+}
+
+int iii_take_rate_of_row(const struct iii_question *q, struct err *err)
+{
+    return iii_row_of(q->namespace, q->function_id) ? iii_take_rate(q->asker, err) : 0;
 }

@@ -1,13 +1,11 @@
 #include <string.h>
 
 #include "base/budget.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "functions/input.h"
-#include "functions/rates.h"
 #include "iii/rbac.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
@@ -100,7 +98,6 @@ static void enqueue(struct iii_peer *peer, const struct iii_question *q, const j
 static json_t *why_not(struct iii_peer *peer, const json_t *m)
 {
     const char *namespace = wire_name(m, "namespace", III_NAME_MAX);
-    struct rate_state state;
     struct err err = {0};
 
     if (wire_value(m, "namespace") &&
@@ -111,8 +108,7 @@ static json_t *why_not(struct iii_peer *peer, const json_t *m)
     if (!wire_name(m, "function_id", III_NAME_MAX))
         return iii_error("function_not_found", "function_id must be a string of 1 to %d bytes",
                          III_NAME_MAX);
-    if (peer->asker.rates &&
-        rates_take_caller(peer->asker.rates, peer->asker.caller.name, mono_ns(), &state, &err) < 0)
+    if (iii_take_rate(&peer->asker, &err) < 0)
         return iii_error("rate_limited", "%s", err.text);
     if (atomic_load(&peer->in_flight) > III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded))
         return iii_error("invocation_error", "%d calls of this connection wait for their answers",

@@ -159,8 +159,14 @@ void trigger_answer_error(struct trigger_answer *a, int status, const char *code
 
 void trigger_answer_err(struct trigger_answer *a, const struct err *err)
 {
+    char seconds[16];
+
     trigger_answer_error(a, err_kind_status(err->kind),
                          err->code ? err->code : err_kind_code(err->kind), err->text, false);
+    if (err->retry_s == 0)
+        return;
+    (void)snprintf(seconds, sizeof(seconds), "%u", err->retry_s);
+    add_header(a, "Retry-After", 11, seconds);
 }
 
 /* {status_code, headers, body} of a function; what is missing or makes no sense is as if it was

@@ -63,6 +63,14 @@ static void take_answer(struct attempt *a, json_t *result, json_t *error)
     lane_settle(t, l);
 }
 
+static void attempt_free(struct attempt *a)
+{
+    job_unref(a->t, a->job);
+    bound_unref(a->bound);
+    triggers_unref(a->t);
+    free(a);
+}
+
 static void on_answer(void *arg, json_t *result, json_t *error)
 {
     struct attempt *a = arg;
@@ -80,10 +88,7 @@ static void on_answer(void *arg, json_t *result, json_t *error)
     triggers_unlock(t);
     if (!stops)
         triggers_wake(t);
-    job_unref(t, a->job);
-    bound_unref(a->bound);
-    free(a);
-    triggers_unref(t);
+    attempt_free(a);
 }
 
 static enum stage stage_of(const struct job *j, const struct bound *b)
@@ -138,6 +143,29 @@ static void forget_data(struct job *j)
     j->data = NULL;
 }
 
+/* As if who it is called for had sent a message; when he may not call now, it waits until he may.
+ */
+static bool must_wait(struct attempt *a, const struct iii_question *q)
+{
+    struct iii_triggers *t = a->t;
+    struct job *j = a->job;
+    struct err err = {0};
+    struct lane *l;
+
+    if (j->paid || iii_take_rate_of_row(q, &err) == 0) {
+        j->paid = false;
+        return false;
+    }
+    triggers_lock(t);
+    l = j->lane;
+    if (j->state == JOB_RUNS && j->at_ns == a->began_ns) {
+        job_wait(t, j, mono_ns() + (err.retry_s > 0 ? err.retry_s : 1) * 1000000000ll);
+        lane_settle(t, l);
+    }
+    triggers_unlock(t);
+    return true;
+}
+
 /* The answer, which frees the attempt, may come before asking has returned; what the question is
  * made of is there until then. */
 static void ask(struct attempt *a)
@@ -164,19 +192,21 @@ static void ask(struct attempt *a)
         q.namespace = NULL;
     else if (strlen(j->data) > SHORT_DATA)
         q.weight = strlen(j->data) + input_weight(j->data, strlen(j->data));
-    if (a->stage == STAGE_FUNCTION && a->last)
-        forget_data(j);
     atomic_fetch_add(&j->refs, 1);
     if (b)
         (void)bound_ref(b);
-    if (is_live(t, a)) {
-        iii_ask(t->hub, &q, on_answer, a);
-    } else {
+    if (!is_live(t, a)) {
         json_t *error = json_pack("{s:s, s:s}", "code", "FORBIDDEN", "message",
                                   "in whose name it is to be called is gone");
 
         on_answer(a, NULL, error);
         json_decref(error);
+    } else if (must_wait(a, &q)) {
+        attempt_free(a);
+    } else {
+        if (a->stage == STAGE_FUNCTION && a->last)
+            forget_data(j);
+        iii_ask(t->hub, &q, on_answer, a);
     }
     json_decref(data);
     json_decref(metadata);

@@ -436,7 +436,15 @@ static void ask_next(struct exchange *x)
         .traceparent = x->traceparent,
         .weight = before ? 0 : x->held,
     };
+    struct trigger_answer a = {0};
+    struct err err = {0};
 
+    if (iii_take_rate_of_row(&q, &err) < 0) {
+        trigger_answer_err(&a, &err);
+        finish(x, &a, OUTCOME_ERROR);
+        json_decref(before);
+        return;
+    }
     if (last) {
         offer_channels(x);
         q.data = x->payload;

@@ -424,6 +424,14 @@ static void bury(struct iii_triggers *t, struct job *j, const char *error)
         job_end(t, has_half_of_dead(t, j->who) ? dead_of(t, j->who) : t->dead);
 }
 
+void job_wait(struct iii_triggers *t, struct job *j, int64_t until_ns)
+{
+    j->attempts -= !j->prepared;
+    job_leave(t, j);
+    put_off(t, j, until_ns);
+    j->lane->blocked |= j->lane->rules.fifo && !j->group;
+}
+
 void job_fail(struct iii_triggers *t, struct job *j, const char *error)
 {
     struct lane *l = j->lane;

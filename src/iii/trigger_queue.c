@@ -45,6 +45,7 @@ static struct job *call_of(const struct iii_question *q)
     j->traceparent = copy(q->traceparent);
     j->baggage = copy(q->baggage);
     j->who = xstrdup(q->asker->caller.name);
+    j->paid = q->peer;
     /* Its connection may go before its turn comes. */
     j->asker = iii_asker_for(q->asker);
     j->bytes = JOB_BYTES + sizeof(*j->asker) + size_of(j->data) + size_of(j->metadata) +

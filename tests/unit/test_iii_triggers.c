@@ -10,9 +10,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "functions/rates.h"
 #include "http/server.h"
 #include "iii/channels_internal.h"
-#include "iii/trigger_internal.h"
+#include "iii/lane_internal.h"
 #include "service/events.h"
 #include "service/services.h"
 #include "tap.h"
@@ -1020,6 +1021,111 @@ TEST(a_subscriber_that_fails_is_tried_again_or_not_as_its_type_says)
     down();
 }
 
+static struct iii_asker *limited_new(struct rates *rates)
+{
+    static const struct caller limited = {.face = "iii", .name = "limited", .scopes = SCOPES_ALL};
+
+    return iii_asker_new(&limited, rates, "default");
+}
+
+/* Jobs that are put off, and whose time has not come. */
+static unsigned delayed(void)
+{
+    unsigned n = 0;
+
+    triggers_lock(t);
+    for (const struct job *j = t->delayed; j; j = j->next)
+        n += j->at_ns > 0;
+    triggers_unlock(t);
+    return n;
+}
+
+static void await_delayed(unsigned n)
+{
+    while (delayed() != n)
+        (void)sched_yield();
+}
+
+/* The time that jobs were put off for is over. */
+static void let_pass(void)
+{
+    triggers_lock(t);
+    for (struct job *j = t->delayed; j; j = j->next)
+        j->at_ns = 0;
+    t->delayed_due_ns = 1;
+    triggers_unlock(t);
+    triggers_wake(t);
+}
+
+TEST(calls_of_the_table_are_limited_as_those_by_message_are)
+{
+    struct rates *rates =
+        rates_new(&(struct rates_config){.caller_rpm = 1, .caller_burst = 3, .exec_pm = 1});
+    struct iii_asker *they = limited_new(rates);
+    struct err err = {0};
+    char id[16];
+
+    up();
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(id, sizeof(id), "row%d", i);
+        CHECK_INT(bind_as(they, id, "subscribe", "sandbox::create", "{\"topic\": \"t\"}", &err), 0);
+        (void)snprintf(id, sizeof(id), "other%d", i);
+        CHECK_INT(bind_as(they, id, "subscribe", "ok", "{\"topic\": \"t\"}", &err), 0);
+    }
+    publish("t", "1");
+    (void)await("ok", 5); /* which others offer, and answer for */
+    (void)await("sandbox::create", 3);
+    await_delayed(2);
+    let_pass(); /* and still he may not */
+    await_delayed(2);
+    CHECK_INT(asked_of("sandbox::create"), 3);
+    triggers_lock(t);
+    for (struct bound *b = t->all; b; b = b->next)
+        b->speaker->rates = NULL; /* a minute later */
+    triggers_unlock(t);
+    let_pass();
+    CHECK_INT(json_integer_value(await("sandbox::create", 5)->data), 1);
+    settle();
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(id, sizeof(id), "row%d", i);
+        iii_trigger_unbind(t, id);
+        (void)snprintf(id, sizeof(id), "other%d", i);
+        iii_trigger_unbind(t, id);
+    }
+    down();
+    iii_asker_unref(they);
+    rates_free(rates);
+}
+
+TEST(a_call_that_waits_for_its_rate_has_not_failed)
+{
+    struct rates *rates =
+        rates_new(&(struct rates_config){.caller_rpm = 1, .caller_burst = 1, .exec_pm = 1});
+    struct iii_asker *they = limited_new(rates);
+    struct iii_question q = {.asker = they, .function_id = "sandbox::create"};
+    char id[UUID_SIZE];
+    struct err err = {0};
+
+    up();
+    CHECK_INT(iii_enqueue(t, "q", &q, id, &err), 0);
+    (void)await("sandbox::create", 1);
+    settle();
+    CHECK_INT(iii_enqueue(t, "q", &q, id, &err), 0);
+    for (int i = 0; i < 5; i++) { /* more often than it is tried when it fails */
+        await_delayed(1);
+        let_pass();
+    }
+    await_delayed(1);
+    CHECK_INT(t->n_dead, 0);
+    q.peer = (struct iii_peer *)they; /* a message, which was counted when it came */
+    CHECK_INT(iii_enqueue(t, "q", &q, id, &err), 0);
+    (void)await("sandbox::create", 2);
+    CHECK_INT(delayed(), 1);
+    down();
+    iii_asker_unref(they);
+    rates_free(rates);
+}
+
 TEST(dead_letters_are_told_within_a_bound)
 {
     json_t *many = json_array(), *dead;
@@ -1734,6 +1840,36 @@ TEST(who_may_not_call_functions_of_others_has_none_called)
     free(text);
     CHECK_INT(asked_of("ok"), 0);
     http_down();
+}
+
+TEST(requests_take_of_the_rate_of_who_bound_the_path)
+{
+    struct rates *rates =
+        rates_new(&(struct rates_config){.caller_rpm = 1, .caller_burst = 1, .exec_pm = 1});
+    struct iii_asker *they = limited_new(rates);
+    struct err err = {0};
+    char *text;
+
+    http_up(4);
+    CHECK_INT(bind_as(they, "x", "http", "sandbox::list", "{\"api_path\": \"/x\"}", &err), 0);
+    CHECK_INT(bind_as(they, "y", "http", "ok", "{\"api_path\": \"/y\"}", &err), 0);
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 200 ");
+    free(text);
+    text = talk("GET /x", "", "");
+    check_has(text, "HTTP/1.1 429 ");
+    check_has(text, "rate_limited");
+    check_has(text, "Retry-After: ");
+    free(text);
+    text = talk("GET /y", "", "");
+    check_has(text, "HTTP/1.1 200 ");
+    free(text);
+    CHECK_INT(asked_of("sandbox::list"), 1);
+    iii_trigger_unbind(t, "x");
+    iii_trigger_unbind(t, "y");
+    http_down();
+    iii_asker_unref(they);
+    rates_free(rates);
 }
 
 /* ---- http by channels ---- */
