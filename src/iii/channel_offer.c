@@ -53,6 +53,16 @@ struct iii_channel *channel_offer_made(struct iii_channels *all, const struct ch
     return c;
 }
 
+bool channel_offer_refused(struct iii_channels *all, const struct channel_offer *o)
+{
+    bool refused;
+
+    (void)pthread_mutex_lock(&all->offers_lock);
+    refused = o->refused;
+    (void)pthread_mutex_unlock(&all->offers_lock);
+    return refused;
+}
+
 void channel_offer_close(struct iii_channels *all, struct channel_offer *o)
 {
     (void)pthread_mutex_lock(&all->offers_lock);
@@ -60,7 +70,7 @@ void channel_offer_close(struct iii_channels *all, struct channel_offer *o)
     (void)pthread_mutex_unlock(&all->offers_lock);
 }
 
-void channel_offer_take(struct iii_channels *all, const char *id)
+void channel_offer_take(struct iii_channels *all, const char *id, const char *key)
 {
     struct channel_offer *o;
     struct iii_channel *c = NULL;
@@ -69,8 +79,12 @@ void channel_offer_take(struct iii_channels *all, const char *id)
     o = *bucket(all, id);
     while (o && strcmp(o->id, id) != 0)
         o = o->next;
+    if (o && !str_equal_secret(o->key, key))
+        o = NULL;
     if (o)
         c = channel_make_as(all, o->id, o->key, o->maker, o->token_id, NULL);
+    if (o && !c)
+        o->refused = true;
     if (c && channel_claim(c, o->ours, o->holder)) { /* else it has ended already */
         delist(all, o);
         o->channel = c;

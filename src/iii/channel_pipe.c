@@ -237,10 +237,10 @@ static struct pipe *pipes_make(struct pipes *pipes, json_t **ret_ref, struct err
 static struct pipe *open_with(struct iii_channels *all, const char *id, const char *key,
                               enum channel_side side, struct err *err)
 {
-    struct iii_channel *c = channel_find(all, id);
+    struct iii_channel *c = channel_find(all, id, key);
     struct channel_pipe *p = NULL;
 
-    if (!c || !str_equal_secret(c->key, key))
+    if (!c)
         (void)err_code(err, ERR_NOT_FOUND, "channel_not_found",
                        "there is no such channel, or its key is another");
     else

@@ -464,25 +464,48 @@ static void keep_older(struct iii_channel **oldest, struct iii_channel *c)
         *oldest = c;
 }
 
-/* The one that goes for one more of the maker's; NULL = none. */
-static struct iii_channel *who_gives_way(struct iii_channels *all, const struct iii_share *to)
+/* Those that would go for more of a maker's. */
+struct yielding {
+    struct iii_channel *gone,
+        *own; /* the oldest of a maker who has gone, and of his own; or NULL */
+    unsigned n_gone, n_own;
+};
+
+static struct yielding who_gives_way(struct iii_channels *all, const struct iii_share *to)
 {
-    struct iii_channel *gone = NULL, *own = NULL;
+    struct yielding y = {0};
     int64_t now = mono_ns();
-    unsigned n_gone = 0;
 
     for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
         for (struct iii_channel *c = all->buckets[i]; c; c = c->next) {
             if (!may_give_way(c, to, now))
                 continue;
             if (atomic_load(&c->maker->gone)) {
-                keep_older(&gone, c);
-                n_gone++;
+                keep_older(&y.gone, c);
+                y.n_gone++;
             } else {
-                keep_older(&own, c);
+                keep_older(&y.own, c);
+                y.n_own++;
             }
         }
-    return gone && to->channels < III_CHANNELS_MAX - (all->count - n_gone) ? gone : own;
+    return y;
+}
+
+/* With so many more his share would not be passed, if those went whose makers have. */
+static bool would_have_share(const struct iii_channels *all, const struct iii_share *maker,
+                             unsigned n, unsigned n_gone)
+{
+    unsigned held = all->count - n_gone;
+
+    return held + n <= III_CHANNELS_MAX && maker->channels + n <= III_CHANNELS_MAX - held;
+}
+
+/* The one that goes for one more of the maker's; NULL = none. */
+static struct iii_channel *make_way(struct iii_channels *all, const struct iii_share *to)
+{
+    struct yielding y = who_gives_way(all, to);
+
+    return y.gone && would_have_share(all, to, 1, y.n_gone) ? y.gone : y.own;
 }
 
 /* Takes the reference. */
@@ -495,7 +518,7 @@ static bool enlist(struct iii_channel *c)
     (void)pthread_mutex_lock(&all->lock);
     room = has_share(all, c->maker);
     if (!room)
-        old = who_gives_way(all, c->maker);
+        old = make_way(all, c->maker);
     if (old) {
         end_channel(old, "nobody came to read it, and there are many");
         room = delist(old);
@@ -523,8 +546,12 @@ bool channel_has_room(struct iii_channels *all, const struct iii_share *maker, u
     bool room;
 
     (void)pthread_mutex_lock(&all->lock);
-    room =
-        all->count + n <= III_CHANNELS_MAX && maker->channels + n <= III_CHANNELS_MAX - all->count;
+    room = would_have_share(all, maker, n, 0);
+    if (!room) {
+        struct yielding y = who_gives_way(all, maker);
+
+        room = y.n_own >= n || would_have_share(all, maker, n, y.n_gone);
+    }
     (void)pthread_mutex_unlock(&all->lock);
     return room;
 }
@@ -574,15 +601,17 @@ struct iii_channel *channel_make_as(struct iii_channels *all, const char *id, co
     return make(all, id, key, CHANNEL_ITEMS, maker, token_id, err);
 }
 
-struct iii_channel *channel_find(struct iii_channels *all, const char *id)
+struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key)
 {
     struct iii_channel *c;
 
-    channel_offer_take(all, id);
+    channel_offer_take(all, id, key);
     (void)pthread_mutex_lock(&all->lock);
     c = *bucket(all, id);
     while (c && strcmp(c->id, id) != 0)
         c = c->next;
+    if (c && !str_equal_secret(c->key, key))
+        c = NULL;
     if (c)
         (void)atomic_fetch_add(&c->refs, 1);
     (void)pthread_mutex_unlock(&all->lock);

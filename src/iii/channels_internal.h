@@ -112,8 +112,8 @@ struct iii_channels {
 /* NULL: ERR_LIMIT. Has a reference of the caller's. */
 struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
                                  const char *token_id, struct err *err);
-/* With a reference, or NULL; key is the caller's to compare. */
-struct iii_channel *channel_find(struct iii_channels *all, const char *id);
+/* With a reference; NULL when there is none, or its key is another. */
+struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key);
 void channel_unref(struct iii_channel *c);
 /* {channel_id, access_key, direction}. */
 json_t *channel_ref_json(const struct iii_channel *c, enum channel_side side);
@@ -171,6 +171,7 @@ struct channel_offer {
     enum channel_side ours;
     struct channel_holder *holder;
     struct iii_channel *channel; /* NULL = nobody has come */
+    bool refused;                /* somebody has, and there was no room for it */
 };
 
 /* Gives it an id. All but that, the key among it, is filled in. */
@@ -179,11 +180,13 @@ void channel_offer_open(struct iii_channels *all, struct channel_offer *o);
 json_t *channel_offer_json(const struct channel_offer *o);
 /* NULL = not yet. */
 struct iii_channel *channel_offer_made(struct iii_channels *all, const struct channel_offer *o);
+/* Did somebody come for one that there was no room for? */
+bool channel_offer_refused(struct iii_channels *all, const struct channel_offer *o);
 /* Nobody can come any more. */
 void channel_offer_close(struct iii_channels *all, struct channel_offer *o);
 /* Somebody has come for that id: if it was offered it is there afterwards, unless there are too
  * many. */
-void channel_offer_take(struct iii_channels *all, const char *id);
+void channel_offer_take(struct iii_channels *all, const char *id, const char *key);
 
 /* ---- ends of our own ---- */
 

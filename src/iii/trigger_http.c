@@ -496,6 +496,7 @@ enum end {
     END_ANSWER, /* by what the function gave back */
     END_LATE,
     END_BROKEN, /* before anything of a stream was sent */
+    END_BUSY,   /* the function had no channel to write to */
     END_STREAM, /* all that there will be has been sent */
 };
 
@@ -519,6 +520,8 @@ static enum end judge_unused(struct exchange *x, enum outcome outcome, int64_t s
         return END_ANSWER;
     if (outcome == OUTCOME_NONE)
         return now >= x->until_ns ? END_LATE : END_NOT;
+    if (trigger_stream_was_refused(x->stream))
+        return END_BUSY;
     *ret_until_ns = comes_until(x, silent_ns);
     if (now < *ret_until_ns)
         return END_NOT;
@@ -566,13 +569,16 @@ static void end_request(struct http_req *req, struct exchange *x, enum end end)
     struct trigger_answer a = {0};
     bool answered = close_exchange(x, &a);
 
-    if (end == END_BROKEN || (end == END_LATE && answered)) {
+    if (end == END_BROKEN || end == END_BUSY || (end == END_LATE && answered)) {
         trigger_answer_done(&a);
         answered = false;
     }
     if (end == END_BROKEN)
         trigger_answer_error(&a, 500, "INTERNAL_ERROR", "what the function streamed broke off",
                              false);
+    else if (end == END_BUSY)
+        trigger_answer_error(&a, 503, "busy",
+                             "as many channels are open as there may be; try again later", false);
     else if (!answered)
         trigger_answer_error(&a, 504, "TIMEOUT", "the function has not answered in time", false);
     if (end != END_STREAM) {

@@ -236,6 +236,8 @@ struct trigger_stream *trigger_stream_new(struct http_req *req, struct iii_chann
 void trigger_stream_free(struct trigger_stream *s);
 /* request_body and response, for the function. On any thread, once. */
 void trigger_stream_offer(struct trigger_stream *s, json_t *payload);
+/* Did the function want a channel that there was no room for? */
+bool trigger_stream_was_refused(const struct trigger_stream *s);
 /* Has somebody come to write the answer? */
 bool trigger_stream_has_come(const struct trigger_stream *s);
 /* In a step: moves what there is, both ways, until end_ns. True when something has moved. */

@@ -20,8 +20,9 @@
  * 4. Words on the channel ({type: "set_status" | "set_headers"}) are about the head, up to the
  * first bytes; these are the body. */
 
-#define WORDS_MAX (64u << 10) /* bytes of words that are listened to */
-#define FLUSH_NS  (20 * 1000000ll)
+#define WORDS_MAX  (64u << 10) /* bytes of words that are listened to */
+#define VALUES_MAX 64          /* of a header */
+#define FLUSH_NS   (20 * 1000000ll)
 
 struct trigger_stream {
     struct channel_holder holder; /* first, see wake_request() */
@@ -185,6 +186,21 @@ static void set_header(json_t *all, const char *name, json_t *value)
 
     for (char *c = small; *c; c++)
         *c = (char)tolower((unsigned char)*c);
+    /* What else there may be is none of a header's, and would be held. */
+    if (json_is_array(value) && json_array_size(value) > VALUES_MAX)
+        return;
+    if (json_is_array(value)) {
+        json_t *one;
+        size_t i;
+
+        json_array_foreach(value, i, one)
+        {
+            if (!json_is_string(one))
+                return;
+        }
+    } else if (!json_is_string(value) && !json_is_integer(value)) {
+        return;
+    }
     if (json_is_integer(value)) {
         number = xasprintf("%lld", (long long)json_integer_value(value));
         (void)json_object_set_new(all, small, json_string(number));
@@ -370,6 +386,12 @@ bool trigger_stream_move(struct trigger_stream *s, int64_t end_ns)
     in = move_in(s, end_ns);
     out = move_out(s, end_ns);
     return in || out;
+}
+
+bool trigger_stream_was_refused(const struct trigger_stream *s)
+{
+    return channel_offer_refused(s->all, &s->answer_offer) ||
+           channel_offer_refused(s->all, &s->body_offer);
 }
 
 bool trigger_stream_has_come(const struct trigger_stream *s)

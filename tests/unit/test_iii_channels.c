@@ -786,7 +786,8 @@ TEST(connections_without_a_token_are_not_one_maker)
 
 static bool is_there(const json_t *refs)
 {
-    struct iii_channel *c = channel_find(hub.channels, field_of(refs, "writer", "channel_id"));
+    struct iii_channel *c = channel_find(hub.channels, field_of(refs, "writer", "channel_id"),
+                                         field_of(refs, "writer", "access_key"));
 
     channel_unref(c);
     return c;

@@ -1902,9 +1902,9 @@ static void far_open(struct far *f, const char *function_id, unsigned n, const c
 
     f->holder.wake = on_wake;
     f->side = strcmp(json_text(ref, "direction"), "read") == 0 ? CHANNEL_READER : CHANNEL_WRITER;
-    f->channel = channel_find(hub.channels, json_text(ref, "channel_id"));
+    f->channel =
+        channel_find(hub.channels, json_text(ref, "channel_id"), json_text(ref, "access_key"));
     CHECK(f->channel);
-    CHECK_STR(f->channel->key, json_text(ref, "access_key"));
     CHECK(channel_claim(f->channel, f->side, &f->holder));
 }
 
@@ -2421,7 +2421,7 @@ TEST(an_answer_ends_what_is_offered_and_nothing_was_made)
     CHECK_INT(iii_channels_count(hub.channels), 0);
     answer_held(json_true(), NULL, 1);
     text = hear(fd);
-    CHECK(!channel_find(hub.channels, json_text(ref, "channel_id")));
+    CHECK(!channel_find(hub.channels, json_text(ref, "channel_id"), json_text(ref, "access_key")));
     CHECK_INT(iii_channels_count(hub.channels), 0);
     http_down();
 }
@@ -2450,6 +2450,47 @@ TEST(a_function_that_streams_is_not_called_when_there_are_too_many_channels)
     bind_it("y", "http", "ok", "{\"api_path\": \"/y\"}"); /* one that does not is */
     other = talk("GET /y", "", "");
     check_has(other, "HTTP/1.1 200 ");
+    while (n > 0)
+        channel_unref(made[--n]);
+    http_down();
+}
+
+TEST(a_wrong_key_does_not_open_the_answer)
+{
+    auto_free char *text = NULL;
+    const json_t *ref;
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    ref = ref_of("hold", 1, "response");
+    CHECK(!channel_find(hub.channels, json_text(ref, "channel_id"), "another"));
+    CHECK_INT(iii_channels_count(hub.channels), 0);
+    answer_held(json_true(), NULL, 1);
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 200 ");
+    http_down();
+}
+
+TEST(who_had_no_channel_to_write_to_has_not_answered)
+{
+    struct iii_channel *made[III_CHANNELS_MAX];
+    auto_free char *text = NULL;
+    const json_t *ref;
+    unsigned n = 0;
+    int fd;
+
+    http_up(4);
+    bind_hold("GET");
+    fd = dial("GET /x", "", "", 0);
+    ref = ref_of("hold", 1, "response");
+    while (n < III_CHANNELS_MAX && (made[n] = channel_make(hub.channels, 1, me->share, "", NULL)))
+        n++;
+    CHECK(!channel_find(hub.channels, json_text(ref, "channel_id"), json_text(ref, "access_key")));
+    answer_held(json_null(), NULL, 1);
+    text = hear(fd);
+    check_has(text, "HTTP/1.1 503 ");
     while (n > 0)
         channel_unref(made[--n]);
     http_down();
