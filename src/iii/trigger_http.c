@@ -29,166 +29,11 @@
 
 #define BODY_MAX       (1u << 20)
 #define SHORT_ANSWER   (64u << 10)
-#define MIDDLEWARES    16
 #define UNANSWERED_MAX 1024            /* questions to the functions of one binding */
 #define TURN_NS        (5 * 1000000ll) /* then others have their turn */
 #define PATIENCE_MS    (300 * 1000)    /* with a client that takes nothing of a stream */
 #define COMES_NS       (2 * 1000000000ll)
 #define COMES_NOT_NS   (100 * 1000000ll)
-
-/* ---- bindings ---- */
-
-static const char *const methods[] = {"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"};
-
-static int read_method(const char *text, char **ret, struct err *err)
-{
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
-        if (strcasecmp(methods[i], text) == 0) {
-            *ret = xstrdup(methods[i]);
-            return 0;
-        }
-    return err_set(err, ERR_INVALID, "http_method: GET, POST, PUT, DELETE, PATCH, HEAD or OPTIONS");
-}
-
-static bool is_below(const char *path, const char *top)
-{
-    size_t len = strlen(top);
-
-    return len > 0 && strncmp(path, top, len) == 0 && (path[len] == '/' || !path[len]);
-}
-
-/* Of these a request never comes here, since the daemon's own routes are looked at first. A
- * parameter in their place is no matter: it takes what is left. */
-static int check_free(const struct iii_triggers *t, const char *path, struct err *err)
-{
-    static const char *const own[] = {"mcp",         "docs", "openapi.json", "health",
-                                      "ws/channels", "otel", "proxy"};
-    const struct about *about = t->hub->config.about;
-    bool taken = about && about->prefix && is_below(path, about->prefix);
-
-    for (size_t i = 0; i < ARRAY_LEN(own) && !taken; i++)
-        taken = is_below(path, own[i]);
-    if (!taken)
-        return 0;
-    return err_code(err, ERR_CONFLICT, "path_reserved",
-                    "api_path: /%.100s is the daemon's own, a request for it would never get here",
-                    path);
-}
-
-static int read_middleware(const json_t *config, char ***ret, struct err *err)
-{
-    const json_t *list = json_object_get(config, "middleware_function_ids");
-    json_t *id;
-    size_t i;
-
-    if (!list || json_is_null(list))
-        return 0;
-    if (!json_is_array(list) || json_array_size(list) > MIDDLEWARES)
-        return err_set(err, ERR_INVALID, "middleware_function_ids: a list of at most %d ids",
-                       MIDDLEWARES);
-    json_array_foreach(list, i, id)
-    {
-        if (!json_is_string(id) || !*json_string_value(id) || json_string_length(id) > III_NAME_MAX)
-            return err_set(err, ERR_INVALID, "middleware_function_ids: ids of functions");
-        *ret = strv_add(*ret, json_string_value(id));
-    }
-    return 0;
-}
-
-static int http_bind(struct iii_triggers *t, struct bound *b, const json_t *config, struct err *err)
-{
-    const char *path, *method;
-
-    if (config_text(config, "api_path", &path, err) < 0 ||
-        (!path && config_text(config, "path", &path, err) < 0) ||
-        config_text(config, "http_method", &method, err) < 0 ||
-        (!method && config_text(config, "method", &method, err) < 0))
-        return -1;
-    if (!path)
-        return err_set(err, ERR_INVALID, "api_path is required for http triggers");
-    b->shown = xstrdup(path);
-    b->path = xstrdup(path + (*path == '/'));
-    if (read_method(method ? method : "GET", &b->method, err) < 0 ||
-        route_check(b->path, err) < 0 || check_free(t, b->path, err) < 0)
-        return -1;
-    return read_middleware(config, &b->middleware, err);
-}
-
-static bool is_route(const struct bound *b)
-{
-    return b->path;
-}
-
-static int http_enter(struct iii_triggers *t, struct bound *b, const struct bound *old,
-                      struct err *err)
-{
-    for (struct bound *o = t->all, *next; o; o = next) {
-        next = o->next;
-        if (o == old || !is_route(o) || strcmp(o->method, b->method) != 0 ||
-            !route_is_same(o->path, b->path))
-            continue;
-        if (bound_lives(t, o))
-            return err_code(err, ERR_CONFLICT, "path_taken",
-                            "%s /%.60s is bound already: to the function %.60s of the worker %s",
-                            b->method, o->path, o->function_id,
-                            o->asker->worker_id[0] ? o->asker->worker_id : o->asker->caller.name);
-        bound_remove(t, o);
-    }
-    return 0;
-}
-
-static void http_leave(struct iii_triggers *t, struct bound *b)
-{
-    (void)t;
-    (void)b;
-}
-
-#define CONFIG                                                                                     \
-    "{\"type\": \"object\", \"required\": [\"api_path\"], \"properties\": {\"api_path\": "         \
-    "{\"type\": \"string\", \"description\": \"as in /users/:id\"}, \"http_method\": {\"type\": "  \
-    "\"string\", \"default\": \"GET\"}, \"condition_function_id\": {\"type\": \"string\"}, "       \
-    "\"middleware_function_ids\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}}}"
-#define PAYLOAD                                                                                    \
-    "{\"type\": \"object\", \"properties\": {\"path\": {\"type\": \"string\"}, \"method\": "       \
-    "{\"type\": \"string\"}, \"path_params\": {\"type\": \"object\"}, \"query_params\": "          \
-    "{\"type\": \"object\"}, \"headers\": {\"type\": \"object\"}, \"body\": {}, \"trigger\": "     \
-    "{\"type\": \"object\"}, \"request_body\": {\"type\": \"object\", \"description\": \"the "     \
-    "reader "                                                                                      \
-    "of a channel\"}, \"response\": {\"type\": \"object\", \"description\": \"the writer of "      \
-    "one\"}}}"
-
-const struct trigger_kind http_trigger = {
-    "http",     "Calls a function for a request of HTTP, which it answers",
-    CONFIG,     PAYLOAD,
-    http_bind,  http_enter,
-    http_leave,
-};
-
-/* As SDKs before 0.9 have it. */
-const struct trigger_kind api_trigger = {
-    "api", "The same as http", CONFIG, PAYLOAD, http_bind, http_enter, http_leave,
-};
-
-/* The one that fits best, and methods of those that fit but for that. */
-static struct bound *find_route(struct iii_triggers *t, const char *method, const char *path,
-                                struct buf *ret_allow)
-{
-    struct bound *found = NULL;
-
-    triggers_lock(t);
-    for (struct bound *b = t->all; b; b = b->next) {
-        if (!is_route(b) || !route_matches(b->path, path, NULL) || !bound_lives(t, b))
-            continue;
-        if (strcmp(b->method, method) != 0)
-            (void)buf_addf(ret_allow, "%s%s", ret_allow->len ? ", " : "", b->method);
-        else if (!found || route_is_closer(b->path, found->path))
-            found = b;
-    }
-    if (found)
-        (void)bound_ref(found);
-    triggers_unlock(t);
-    return found;
-}
 
 /* ---- what the functions get ---- */
 
@@ -773,9 +618,9 @@ bool iii_handle_http(struct http_req *req, const struct caller *caller, struct i
 
     buf_init(&allow, 256);
     path += *path == '/';
-    b = find_route(hub->triggers, method, path, &allow);
+    b = trigger_path_find(hub->triggers, method, path, &allow);
     if (!b && strcmp(method, "HEAD") == 0) /* all of an answer but its body, which is not sent */
-        b = find_route(hub->triggers, "GET", path, &allow);
+        b = trigger_path_find(hub->triggers, "GET", path, &allow);
     if (!b && allow.len == 0)
         return false;
     if (!b) {

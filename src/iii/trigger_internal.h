@@ -191,6 +191,12 @@ json_t *route_query_lists(const char *query);
 /* Text of which nobody says that it is UTF-8. */
 json_t *route_text(const char *text, size_t len);
 
+/* ---- trigger_path.c: bindings to such paths ---- */
+
+/* The one that fits best, with a reference; and methods of those that fit but for that. */
+struct bound *trigger_path_find(struct iii_triggers *t, const char *method, const char *path,
+                                struct buf *ret_allow);
+
 /* ---- trigger_answer.c: what requests of http are answered ---- */
 
 struct trigger_answer {
