@@ -7,12 +7,16 @@
 /* Groups of a fifo's jobs: within one they are done in the order in which they came, also when one
  * fails and is tried again; other groups go on meanwhile. All under the lock of triggers. */
 
+#define KEY_MAX 256 /* bytes of a text that count */
+
+/* A text or a number. Who names none is in a group with others who do not. */
 char *group_key_of(json_t *data, const char *field)
 {
     json_t *value = json_object_get(data, field);
-    char *key = value ? json_dumps(value, JOB_DUMP | JSON_SORT_KEYS) : NULL;
 
-    return key ? key : xstrdup(""); /* who names no group is in one with others who do not */
+    if (json_is_string(value))
+        return xasprintf("\"%.*s", KEY_MAX, json_string_value(value));
+    return json_is_number(value) ? json_dumps(value, JOB_DUMP) : xstrdup("");
 }
 
 static struct group **bucket(struct iii_triggers *t, const char *key)

@@ -58,7 +58,7 @@ struct lane_rules {
     unsigned at_once;  /* functions that have not answered */
     unsigned attempts; /* in all, for one job */
     int64_t backoff_ms;
-    bool fifo;   /* one at a time, and one that fails holds up the rest */
+    bool fifo;   /* one at a time, or of a group one, and one that fails holds up those behind it */
     bool buries; /* keeps those that failed to the last */
 };
 

@@ -101,7 +101,8 @@ static int http_enter(struct iii_triggers *t, struct bound *b, const struct boun
         if (o == old || !is_route(o) || strcmp(o->method, b->method) != 0 ||
             !route_is_same(o->path, b->path))
             continue;
-        if (bound_lives(t, o))
+        /* What one with a session has gives way to one without, as functions do. */
+        if (bound_lives(t, o) && (!o->speaker->session || b->speaker->session))
             return err_code(err, ERR_CONFLICT, "path_taken",
                             "%s /%.60s is bound already: to the function %.60s of the worker %s",
                             b->method, o->path, o->function_id,

@@ -248,9 +248,14 @@ static int64_t promised(const struct trigger_stream *s)
     return *end || errno ? -1 : n;
 }
 
+static bool is_bodiless(int status)
+{
+    return status == 204 || status == 205 || status == 304;
+}
+
 static bool has_no_body(const struct trigger_stream *s)
 {
-    return s->is_head || s->status == 204 || s->status == 304;
+    return s->is_head || is_bodiless(s->status);
 }
 
 static void leave_out(struct trigger_stream *s, enum stream_state state)
@@ -275,7 +280,7 @@ static void begin(struct trigger_stream *s, bool nothing_follows)
         s->left = 0;
     trigger_answer_head(&a, s->status ? s->status : 200, s->headers);
     trigger_answer_put_headers(&a, s->req);
-    if (a.status == 204 || a.status == 304)
+    if (is_bodiless(a.status))
         http_reply(s->req, a.status, NULL, "", 0);
     else
         (void)http_stream_begin(s->req, a.status, NULL, s->left);
@@ -287,7 +292,7 @@ static void end_answer(struct trigger_stream *s)
 {
     bool whole = s->left <= 0 || has_no_body(s);
 
-    if (whole && s->status != 204 && s->status != 304)
+    if (whole && !is_bodiless(s->status))
         http_stream_end(s->req);
     leave_out(s, whole ? STREAM_SENT : STREAM_LOST);
 }

@@ -82,5 +82,5 @@ def program(folder, name):
         cargo("build", "--locked", folder=folder)
         shutil.copy(TARGET / "debug" / name, to)
 
-    what = [compiler, os.environ.get("RUSTFLAGS", ""), *(f"{path.relative_to(folder)}:{path.read_text()}" for path in sources)]
+    what = [compiler, str(shutil.which("clippy-driver")), os.environ.get("RUSTFLAGS", ""), *(f"{path.relative_to(folder)}:{path.read_text()}" for path in sources)]
     return kept("programs", what, make) / name

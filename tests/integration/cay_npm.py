@@ -60,7 +60,8 @@ def installed(package, proof=()):
         (folder / "package.json").write_text(package)
         install(folder, proof=proof)
 
-    return kept("npm", [platform.machine(), package], make)
+    node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
+    return kept("npm", [platform.machine(), node, *sorted(proof), package], make)
 
 
 def packages(*words, proof=()):

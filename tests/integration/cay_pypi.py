@@ -1,6 +1,8 @@
 """Packages that tests take from PyPI: a venv that has one, or a skip where PyPI cannot be reached."""
 
 import importlib.util
+import os
+import platform
 import re
 import subprocess
 import sys
@@ -46,7 +48,8 @@ def kept_venv(*packages):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         pip_install(venv, *packages)
 
-    return kept("venvs", [" ".join(["%d.%d" % sys.version_info[:2], *packages])], make)
+    python = [platform.machine(), os.path.realpath(sys.executable), "%d.%d" % sys.version_info[:2]]
+    return kept("venvs", [" ".join([*python, *packages])], make)
 
 
 def venv_with(folder, package):
