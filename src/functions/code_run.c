@@ -12,12 +12,13 @@
 #include "engine/pool.h"
 #include "functions/execution.h"
 #include "functions/functions_internal.h"
+#include "service/interpreter/cancelled.h"
 #include "service/interpreter/driver.h"
+#include "service/interpreter/interpreter.h"
 #include "service/interpreter/languages.h"
+#include "service/services.h"
 
 /* Runs of code by a driver, in a process of its own or in a context (functions/contexts.c). */
-
-#define STOP_NS (2 * 1000000000ll) /* for an interrupted run to end */
 
 static void exec_of(const char *context_id, char ret[ID_SIZE])
 {
@@ -64,6 +65,7 @@ struct run_task {
     char context_id[ID_SIZE]; /* "" = a process of its own */
     char exec_id[ID_SIZE];    /* of the context */
     struct engine *engine;
+    struct cancelled *cancelled;
     bool waited; /* its driver had waited for it in the pool's box */
     bool lost;   /* and is of no use to others any more */
     json_t *in;  /* what was asked for, to begin again without it */
@@ -72,6 +74,7 @@ struct run_task {
     bool late;                  /* that it is */
     bool interrupted;           /* because of that; else it was taken out of those that wait */
     bool done;
+    bool gone; /* its context, or the way to it */
     struct driver_news end;
 };
 
@@ -79,11 +82,12 @@ static void run_free(struct task *task)
 {
     struct run_task *t = (struct run_task *)task;
 
-    if (!t->done && t->context_id[0])
-        driver_cancel(t->driver); /* the context stays */
     if (!t->done && t->waited)
         driver_kill(t->driver);
-    driver_close(t->driver);
+    if (t->context_id[0] && !t->gone)
+        cancelled_take(t->cancelled, t->exec_id, t->driver); /* the context stays */
+    else
+        driver_close(t->driver);
     if (t->done && t->waited && !t->lost)
         engine_helper_give(t->engine, t->sandbox_id);
     execution_done(&t->execution);
@@ -145,7 +149,7 @@ static int run_process_ended(struct run_task *t, struct call *call, const struct
 
     if (t->waited && !n->had_begun)
         return begin_again(t, err);
-    t->done = t->lost = true;
+    t->done = t->lost = t->gone = true;
     if (!t->context_id[0]) {
         if (code_lacks_program(&t->execution.streams[1], n->exit_code))
             return code_missing(t->language->program, err);
@@ -181,6 +185,12 @@ static int run_done(struct run_task *t, struct call *call, const struct driver_n
     return execution_answer(&t->execution, call, n->exit_code, n->ms, err);
 }
 
+static int run_never_began(struct run_task *t, struct call *call, struct err *err)
+{
+    t->done = true;
+    return run_timed_out(t, call, "; it did not begin: its context was at other runs", err);
+}
+
 static int run_news(struct run_task *t, struct call *call, const struct driver_news *n,
                     struct err *err)
 {
@@ -207,6 +217,8 @@ static int run_news(struct run_task *t, struct call *call, const struct driver_n
         break;
     case DRIVER_DONE:
         return run_done(t, call, n, err);
+    case DRIVER_CANCELLED:
+        return run_never_began(t, call, err);
     case DRIVER_LEFT:
         t->done = true;
         return execution_answer(x, call, n->exit_code,
@@ -233,12 +245,12 @@ static int run_is_late(struct run_task *t, struct call *call, struct err *err)
         t->late = true;
         t->interrupted = driver_has_begun(t->driver);
         driver_cancel(t->driver);
-        t->until_ns = mono_ns() + STOP_NS;
+        t->until_ns = mono_ns() + CANCELLED_STOP_NS;
         return TASK_AGAIN;
     }
-    t->done = true;
     if (!t->interrupted)
-        return run_timed_out(t, call, "; it did not begin: its context was at other runs", err);
+        return run_never_began(t, call, err);
+    t->done = t->gone = true;
     if (engine_exec_end(t->engine, t->sandbox_id, t->exec_id, &info, NULL) == 0)
         json_decref(info);
     return run_timed_out(t, call, " and could not be interrupted; its context was ended", err);
@@ -250,7 +262,7 @@ static int run_failed(struct run_task *t, struct err *err)
 
     if (t->waited && err->code && strcmp(err->code, "exec_not_found") == 0)
         return begin_again(t, err);
-    t->done = t->lost = true;
+    t->done = t->lost = t->gone = true;
     if (is_broken && (t->context_id[0] || t->waited))
         driver_kill(t->driver);
     return t->context_id[0] ? context_explain(t->context_id, err) : -1;
@@ -282,6 +294,8 @@ static struct run_task *new_run(struct call *call, struct driver *d)
     t->task.ops = &run_ops;
     t->driver = d;
     t->engine = call->engine;
+    if (call->services && call->services->interpreter)
+        t->cancelled = call->services->interpreter->cancelled;
     t->began_ns = mono_ns();
     execution_init(&t->execution, call);
     call->task = &t->task;

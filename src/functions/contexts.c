@@ -189,6 +189,7 @@ static int create_news(struct create_task *t, struct call *call, const struct dr
         return TASK_AGAIN;
     case DRIVER_STARTED:
     case DRIVER_DONE:
+    case DRIVER_CANCELLED:
     case DRIVER_LEFT:
     case DRIVER_NOISE:
         return TASK_AGAIN;

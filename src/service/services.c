@@ -172,6 +172,8 @@ int services_start(struct services *s, struct err *err)
 {
     audit_daemon(s, "daemon.started");
     keys_start(s->keys);
+    if (interpreter_start(s->interpreter, err) < 0)
+        return -1;
     if (alerts_start(s->alerts, err) < 0)
         return -1;
     if (courier_start(s->courier, err) < 0 || webhooks_start(s->webhooks, err) < 0)
@@ -197,6 +199,7 @@ void services_stop(struct services *s)
     otlp_stop(s->otlp);
     webhooks_stop(s->webhooks);
     queue_stop(s->queue);
+    interpreter_stop(s->interpreter);
     courier_stop(s->courier);
     if (s->events)
         events_publish(s->events, "daemon.stopping", "", NULL);

@@ -37,6 +37,7 @@ struct driver {
     json_t *apart;    /* env and cwd of one in a process of its own; NULL = it is not */
     size_t sent;
     bool begun, done;
+    bool cancelled, interrupted; /* nobody wants it; it had begun, and was told so */
 
     struct buf lines; /* what has come, from at on */
     size_t at;
@@ -258,7 +259,7 @@ void driver_run(struct driver *d, json_t *code)
     d->in_turn = d->apart != NULL; /* nobody else is there */
     d->code = code;
     d->sent = 0;
-    d->begun = d->done = false;
+    d->begun = d->done = d->cancelled = d->interrupted = false;
     send_code(d);
 }
 
@@ -277,16 +278,30 @@ int driver_run_apart(struct driver *d, json_t *code, json_t *env, const char *cw
     return 0;
 }
 
+/* A second one would hit what the run does to end well. */
+static void interrupt_once(struct driver *d)
+{
+    if (!d->interrupted)
+        engine_exec_signal(d->exec, SIGINT);
+    d->interrupted = true;
+}
+
 void driver_cancel(struct driver *d)
 {
     json_decref(d->code);
     d->code = NULL;
-    if (!d->attached || d->done || !d->id[0])
+    if (driver_is_over(d))
         return;
     if (d->begun)
-        engine_exec_signal(d->exec, SIGINT);
-    else
+        interrupt_once(d);
+    else if (!d->cancelled)
         send_line(d, json_pack("{s:s, s:s}", "op", "cancel", "id", d->id));
+    d->cancelled = true;
+}
+
+bool driver_is_over(const struct driver *d)
+{
+    return !d->attached || d->done || !d->id[0];
 }
 
 bool driver_has_begun(const struct driver *d)
@@ -422,6 +437,9 @@ static int take_done(struct driver *d, const json_t *o, struct driver_news *ret)
         .truncated = json_is_true(json_object_get(o, "truncated")),
     };
     d->done = true;
+    if (d->joined && !d->apart)
+        send_line(d, json_pack("{s:s, s:s, s:b}", "op", "over", "id", d->id, "interrupted",
+                               (int)d->interrupted));
     if (!json_is_true(json_object_get(o, "mark")) || d->mark_came)
         return 1;
     d->waits_for_mark = true;
@@ -436,6 +454,15 @@ static void take_start(struct driver *d, const json_t *o)
         return;
     d->mark_came |= d->turn_marked;
     d->in_turn = true;
+}
+
+static int take_cancelled(struct driver *d, struct driver_news *ret)
+{
+    if (!d->cancelled || d->begun)
+        return 0;
+    d->done = true;
+    *ret = (struct driver_news){.what = DRIVER_CANCELLED};
+    return 1;
 }
 
 /* Of one in a process of its own, which is a child of the driver's. */
@@ -477,7 +504,12 @@ static int take_line(struct driver *d, json_t *o, size_t len, struct driver_news
         return take_exit(d, o, ret);
     if (d->done)
         return 0;
+    if (strcmp(kind, "cancelled") == 0)
+        return take_cancelled(d, ret);
     d->begun = true;
+    /* The driver had begun it before it read that nobody wants it. */
+    if (d->cancelled && strcmp(kind, "done") != 0)
+        interrupt_once(d);
     if (strcmp(kind, "start") == 0)
         take_start(d, o);
     if (strcmp(kind, "out") == 0)

@@ -14,7 +14,9 @@ struct exec_wait;
  *
  *   {"op":"part"|"run","id":I,"code":C}   code, in pieces; the last one is "run"
  *   {"op":"once","id":I,"code":C,"env":E,"cwd":D}   as "run", in a process of its own
- *   {"op":"cancel","id":I}                that run, if it has not begun
+ *   {"op":"cancel","id":I}                that run, if it has not begun; read between runs
+ *   {"op":"over","id":I,"interrupted":B}  its "done" was seen: no SIGINT comes that is meant for
+ * it, but one may have been sent
  *
  *   {"t":"ready","pid":N,"version":V,"options":O}   once; O is what it was started with
  *   {"t":"start","id":I,"mark":B}
@@ -24,10 +26,12 @@ struct exec_wait;
  *   {"t":"done","id":I,"exit":N,"ms":N,"truncated":B,"mark":B}
  *
  *   {"t":"exit","id":I,"exit":N}          of "once": how its process ended
+ *   {"t":"cancelled","id":I}              it will not begin, or is done
  *
  * What is printed past the driver comes on the command's stderr; with "mark" the id of the run
  * between two RS characters is the start or the end of that, and comes before or after "start" or
- * "done". Runs are taken one after the other. The code shares its process with the driver and can
+ * "done". Runs are taken one after the other: in a context the next one begins when "over" has come
+ * of the last, or five seconds after that. The code shares its process with the driver and can
  * write whatever it likes: a line that is none of these, or too long, ends the run with
  * ERR_CONFLICT "context_broken". */
 
@@ -65,8 +69,12 @@ void driver_run(struct driver *d, json_t *code);
 /* The same for one that waits in boxes of the pool: in a child with that environment and folder.
  * Takes env; -1 when that is too long, and then nothing was sent. */
 int driver_run_apart(struct driver *d, json_t *code, json_t *env, const char *cwd);
-/* Nobody wants the run any more: what has begun is interrupted, and its end is still told. */
+/* Nobody wants the run any more: when it has begun, or begins before the driver reads of it, it is
+ * interrupted. How that went is still told: DONE or CANCELLED. Only who reads on until then knows
+ * that it does not run (cancelled.h does for who cannot). */
 void driver_cancel(struct driver *d);
+/* Was that told, or was the run never sent? */
+bool driver_is_over(const struct driver *d);
 /* Is the run no longer one of those that wait for others? */
 bool driver_has_begun(const struct driver *d);
 /* Whatever it runs, for whomever. */
@@ -83,10 +91,11 @@ struct driver_news {
         DRIVER_TEXT,
         DRIVER_RESULT,
         DRIVER_EXCEPTION,
-        DRIVER_DONE,  /* the run */
-        DRIVER_LEFT,  /* the child that the run was in */
-        DRIVER_ENDED, /* its process */
-        DRIVER_NOISE, /* what came is not for this run; there may be more */
+        DRIVER_DONE,      /* the run */
+        DRIVER_CANCELLED, /* the run: it never began */
+        DRIVER_LEFT,      /* the child that the run was in */
+        DRIVER_ENDED,     /* its process */
+        DRIVER_NOISE,     /* what came is not for this run; there may be more */
     } what;
     bool is_error;    /* of TEXT: on stderr */
     const char *text; /* of TEXT; valid until the next call */

@@ -15,9 +15,10 @@ const PIECE = 32 << 10;
 const RESULT_MAX = 2 << 20;
 const VALUES_MAX = 20000;
 const HERE = 'cay:driver';
+const SETTLE_MS = 5000;  // for who asked for a run to say that it has seen its end
 const [, options, idle, ...imports] = process.argv.slice(1);
 const end = process.exit.bind(process);
-const state = { id: '', count: 0, group: 0, truncated: false, interrupt: null };
+const state = { id: '', count: 0, group: 0, truncated: false, interrupt: null, pending: false };
 
 // ---- what goes out ----
 
@@ -227,6 +228,7 @@ async function evaluate(code, name) {
   const interrupted = new Promise((resolve, reject) => { state.interrupt = () => reject(new Interrupted()); });
   interrupted.catch(() => {});
   try {
+    if (state.pending) throw new Interrupted();
     return await Promise.race([poster.runInThisContext({ breakOnSigint: true }), interrupted]);
   } catch (e) {
     throw e.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ? new Interrupted() : e;
@@ -263,17 +265,43 @@ function mark() {
 }
 
 async function serve(request) {
-  Object.assign(state, { id: request.id, truncated: false });
+  Object.assign(state, { id: request.id, truncated: false, pending: false });
   const name = `cell-${++state.count}`;
   give({ t: 'start', id: state.id, mark: mark() });
+  await new Promise(setImmediate);  // an interrupt that came since has its turn
   const began = performance.now();
   const exit = await run(request.code, name);
   await new Promise(setImmediate);  // what the last promises still print
   give({ t: 'done', id: state.id, exit, ms: performance.now() - began, truncated: state.truncated, mark: mark() });
+  awaitOver(state.id);
   state.id = '';
 }
 
 // ---- what comes in ----
+
+// Until who asked for the last run has seen its end, an interrupt may come that is meant for it. One
+// that came before is handled in this turn of the loop.
+let unsettled = '', over = () => {}, settled = null;
+
+function awaitOver(id) {
+  unsettled = id;
+  settled = new Promise((resolve) => {
+    const timer = setTimeout(resolve, SETTLE_MS);
+    over = () => {
+      clearTimeout(timer);
+      setImmediate(resolve);
+    };
+  });
+}
+
+// Node keeps a signal that comes while it stops to watch for them, and gives it to the next script.
+const spin = new vm.Script('for (const end = performance.now() + 20; performance.now() < end;);', { filename: HERE });
+
+function forgetInterrupt() {
+  try {
+    spin.runInThisContext({ breakOnSigint: true });
+  } catch {}
+}
 
 const parts = new Map();
 let queue = [], busy = false;
@@ -287,7 +315,14 @@ function takeLine(line) {
     return;
   }
   parts.delete(request.id);
-  if (request.op === 'cancel') queue = queue.filter((r) => r.id !== request.id);
+  if (request.op === 'over' && request.id === unsettled) {
+    if (request.interrupted) forgetInterrupt();
+    over();
+  }
+  if (request.op === 'cancel' && request.id !== state.id) {
+    queue = queue.filter((r) => r.id !== request.id);
+    give({ t: 'cancelled', id: request.id });
+  }
   if (request.op === 'run') queue.push({ id: request.id, code: before + request.code });
 }
 
@@ -295,7 +330,8 @@ async function serveAll() {
   if (busy) return;
   busy = true;
   while (queue.length > 0) {
-    await serve(queue.shift());
+    await settled;
+    if (queue.length > 0) await serve(queue.shift());
     if (idleTimer) idleTimer.refresh();
   }
   busy = false;
@@ -317,7 +353,10 @@ function listen() {
 
 take(1, process.stdout);
 take(2, process.stderr);
-process.on('SIGINT', () => state.interrupt && state.interrupt());
+process.on('SIGINT', () => {
+  state.pending = true;
+  if (state.interrupt) state.interrupt();
+});
 process.on('uncaughtException', (e) => {
   if (!(e instanceof Interrupted)) say(2, `Uncaught ${util.inspect(e)}\n`);
 });

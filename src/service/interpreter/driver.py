@@ -20,6 +20,7 @@ def cay_driver():
     RESULT_MAX = 2 << 20  # bytes of one result as JSON
     VALUES_MAX = 20000  # in one result
     ROWS_MAX = 1000
+    SETTLE_S = 5  # for who asked for a run to say that it has seen its end
     FLAGS_AST = 0x400 | 0x2000  # PyCF_ONLY_AST | PyCF_ALLOW_TOP_LEVEL_AWAIT
     AWAIT = 0x2000
 
@@ -434,6 +435,8 @@ def cay_driver():
         try:
             try:
                 state["running"] = True
+                if state["pending"]:  # it came between "start" and here
+                    raise KeyboardInterrupt
                 run_code(code, name)
             finally:
                 state["running"] = False
@@ -453,7 +456,8 @@ def cay_driver():
         return status & 255
 
     def serve(request):
-        state["id"], state["truncated"], state["pending"] = request["id"], False, False
+        state["pending"] = False  # what came before was meant for others
+        state["id"], state["truncated"] = request["id"], False
         state["count"] += 1
         if not waits:  # else the first thing that it says tells it
             frame("start", "")
@@ -469,6 +473,7 @@ def cay_driver():
             decoder.reset()
         frame("done", ',"exit":%d,"ms":%.3f,"truncated":%s' % (
             status, (perf_counter() - began) * 1000, "true" if state["truncated"] else "false"))
+        waiting["unsettled"], waiting["until"] = state["id"], perf_counter() + SETTLE_S
         state["id"] = ""
         if once:
             os._exit(status)
@@ -488,14 +493,12 @@ def cay_driver():
     # ---- what comes in ----
 
     def on_interrupt(signal, at):
-        if not state["running"]:
-            return
-        if state["busy"]:
+        if state["busy"] or not state["running"]:
             state["pending"] = True
             return
         raise KeyboardInterrupt
 
-    waiting = {"data": b"", "parts": {}, "queue": []}
+    waiting = {"data": b"", "parts": {}, "queue": [], "unsettled": "", "until": 0}
 
     def take_line(line):
         request = parse(line.decode("utf-8", "replace"))
@@ -505,6 +508,10 @@ def cay_driver():
         elif op == "cancel":
             waiting["parts"].pop(request["id"], None)
             waiting["queue"] = [r for r in waiting["queue"] if r["id"] != request["id"]]
+            give('{"t":"cancelled","id":%s}\n' % quote(request["id"]))
+        elif op == "over":
+            if waiting["unsettled"] == request["id"]:
+                waiting["unsettled"] = ""
         elif op in ("run", "once"):
             request["code"] = "".join(waiting["parts"].pop(request["id"], [])) + request["code"]
             waiting["queue"].append(request)
@@ -521,6 +528,10 @@ def cay_driver():
             take_line(line)
         return True
 
+    def settle_ms():
+        """How long an interrupt may still come that is meant for the last run."""
+        return max(0, waiting["until"] - perf_counter()) * 1000 if waiting["unsettled"] else 0
+
     def serve_all(idle_ms):
         poll = select.poll()
         poll.register(IN, select.POLLIN)
@@ -528,7 +539,7 @@ def cay_driver():
             # Also while some wait: one of them may not be wanted any more.
             if not waiting["queue"] and not take_lines(poll, idle_ms):
                 os._exit(0)
-            while waiting["queue"] and take_lines(poll, 0):
+            while waiting["queue"] and take_lines(poll, settle_ms()):
                 pass
             if waiting["queue"]:
                 serve(waiting["queue"].pop(0))

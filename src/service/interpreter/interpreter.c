@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "service/interpreter/cancelled.h"
 
 struct interpreter *interpreter_new(void)
 {
@@ -11,13 +12,26 @@ struct interpreter *interpreter_new(void)
 
     budget_init(&i->memory, EXECUTION_MEMORY);
     pthread_mutex_init(&i->lock, NULL);
+    i->cancelled = cancelled_new();
     return i;
+}
+
+int interpreter_start(struct interpreter *i, struct err *err)
+{
+    return cancelled_start(i->cancelled, err);
+}
+
+void interpreter_stop(struct interpreter *i)
+{
+    if (i)
+        cancelled_stop(i->cancelled);
 }
 
 void interpreter_free(struct interpreter *i)
 {
     if (!i)
         return;
+    cancelled_free(i->cancelled);
     budget_done(&i->memory);
     pthread_mutex_destroy(&i->lock);
     free(i->making);

@@ -6,8 +6,9 @@
 #include "base/budget.h"
 #include "base/id.h"
 
-/* What the interpreter keeps between calls: how much of outputs may wait to be answered, and who
- * makes contexts at this moment. The contexts themselves their sandbox's agent knows. */
+/* What the interpreter keeps between calls: how much of outputs may wait to be answered, who makes
+ * contexts at this moment, and runs whose callers have gone (cancelled.h). The contexts themselves
+ * their sandbox's agent knows. */
 
 #define EXECUTION_MEMORY (64u << 20)
 #define CONTEXTS_MAX     16 /* of a sandbox */
@@ -16,7 +17,11 @@ struct making {
     char sandbox_id[ID_SIZE], exec_id[ID_SIZE];
 };
 
+struct cancelled;
+struct err;
+
 struct interpreter {
+    struct cancelled *cancelled;
     struct budget memory;
     pthread_mutex_t lock;
     struct making *making;
@@ -24,6 +29,8 @@ struct interpreter {
 };
 
 struct interpreter *interpreter_new(void);
+int interpreter_start(struct interpreter *i, struct err *err);
+void interpreter_stop(struct interpreter *i);
 void interpreter_free(struct interpreter *i);
 
 /* A context with that exec is being made: gives an object whose keys are the execs of all that are
