@@ -70,15 +70,33 @@ void channel_offer_close(struct iii_channels *all, struct channel_offer *o)
     (void)pthread_mutex_unlock(&all->offers_lock);
 }
 
+/* Under its lock. */
+static struct channel_offer *find(struct iii_channels *all, const char *id)
+{
+    struct channel_offer *o = *bucket(all, id);
+
+    while (o && strcmp(o->id, id) != 0)
+        o = o->next;
+    return o;
+}
+
+bool channel_offer_is_there(struct iii_channels *all, const char *id)
+{
+    bool there;
+
+    (void)pthread_mutex_lock(&all->offers_lock);
+    there = find(all, id);
+    (void)pthread_mutex_unlock(&all->offers_lock);
+    return there;
+}
+
 void channel_offer_take(struct iii_channels *all, const char *id, const char *key)
 {
     struct channel_offer *o;
     struct iii_channel *c = NULL;
 
     (void)pthread_mutex_lock(&all->offers_lock);
-    o = *bucket(all, id);
-    while (o && strcmp(o->id, id) != 0)
-        o = o->next;
+    o = find(all, id);
     if (o && !str_equal_secret(o->key, key))
         o = NULL;
     if (o)

@@ -383,9 +383,12 @@ bool iii_handle_channel(struct http_req *req, const char *channel_id, struct iii
 
     query_get(http_req_query(req), "key", key, sizeof(key));
     c = channel_find(hub->channels, channel_id, key);
-    if (!c)
+    if (!c && !channel_is_there(hub->channels, channel_id))
         return false;
-    if (check(req, &side, &err) < 0) {
+    if (!c || check(req, &side, &err) < 0) {
+        if (!c)
+            (void)err_code(&err, ERR_NOT_FOUND, "channel_not_found",
+                           "there is no such channel, or its key is another");
         refuse(req, &err);
         channel_unref(c);
         return true;

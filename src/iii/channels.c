@@ -601,15 +601,33 @@ struct iii_channel *channel_make_as(struct iii_channels *all, const char *id, co
     return make(all, id, key, CHANNEL_ITEMS, maker, token_id, err);
 }
 
+/* Under the lock. */
+static struct iii_channel *find(struct iii_channels *all, const char *id)
+{
+    struct iii_channel *c = *bucket(all, id);
+
+    while (c && strcmp(c->id, id) != 0)
+        c = c->next;
+    return c;
+}
+
+bool channel_is_there(struct iii_channels *all, const char *id)
+{
+    bool there = channel_offer_is_there(all, id);
+
+    (void)pthread_mutex_lock(&all->lock);
+    there |= find(all, id) != NULL;
+    (void)pthread_mutex_unlock(&all->lock);
+    return there;
+}
+
 struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key)
 {
     struct iii_channel *c;
 
     channel_offer_take(all, id, key);
     (void)pthread_mutex_lock(&all->lock);
-    c = *bucket(all, id);
-    while (c && strcmp(c->id, id) != 0)
-        c = c->next;
+    c = find(all, id);
     if (c && !str_equal_secret(c->key, key))
         c = NULL;
     if (c)

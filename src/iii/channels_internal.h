@@ -114,6 +114,8 @@ struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struc
                                  const char *token_id, struct err *err);
 /* With a reference; NULL when there is none, or its key is another. */
 struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key);
+/* Is there one, whatever its key? */
+bool channel_is_there(struct iii_channels *all, const char *id);
 void channel_unref(struct iii_channel *c);
 /* {channel_id, access_key, direction}. */
 json_t *channel_ref_json(const struct iii_channel *c, enum channel_side side);
@@ -187,6 +189,7 @@ void channel_offer_close(struct iii_channels *all, struct channel_offer *o);
 /* Somebody has come for that id: if it was offered it is there afterwards, unless there are too
  * many. */
 void channel_offer_take(struct iii_channels *all, const char *id, const char *key);
+bool channel_offer_is_there(struct iii_channels *all, const char *id);
 
 /* ---- ends of our own ---- */
 

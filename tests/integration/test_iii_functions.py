@@ -176,9 +176,13 @@ def test_a_deadline(wire, box):
 
 def test_five_at_once_are_one_too_many(wire, box):
     calls = [wire.invoke("sandbox::exec", {"sandbox_id": box, "argv": ["sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.02; done"]}) for _ in range(4)]
+
+    def slots():
+        row, = [s for s in wire.call("sandbox::list")["sandboxes"] if s["sandbox_id"] == box]
+        return row["exec_in_progress"], row["exec_in_flight"], row["exec_slots_free"]
+
+    wait_until(lambda: slots() == (True, 4, 0), 60, "four that run")
     check(wire.refused("sandbox::exec", {"sandbox_id": box, "cmd": "true"}), "S003")
-    row, = [s for s in wire.call("sandbox::list")["sandboxes"] if s["sandbox_id"] == box]
-    assert (row["exec_in_progress"], row["exec_in_flight"], row["exec_slots_free"]) == (True, 4, 0)
     wire.fs("write", box, path="/tmp/go", content="")  # which does not count
     assert [wire.result(call)["exit_code"] for call in calls] == [0] * 4
 
@@ -324,11 +328,12 @@ def test_a_run_that_a_killed_daemon_left_is_gone_after_a_start(iii_of, wire_of):
     kept = wire.call("sandbox::create", {"image": "host"})["sandbox_id"]
     wire.invoke("sandbox::run", {"image": "host", "lang": "sh", "code": "exec sleep 1000"})
     with daemon.api() as api:
-        wait_until(lambda: any("sleep 1000" in p["command"] for id in api.ids() for p in api.processes(id)), what="the command under way")
+        wait_until(lambda: any("sleep 1000" in p["command"] for id in api.ids() for p in api.processes(id)), 60, "the command under way")
     daemon.apis.remove(api)
     daemon.kill9()
     daemon.start()
-    assert [s["sandbox_id"] for s in wire_of(daemon).announce().call("sandbox::list")["sandboxes"]] == [kept]
+    wire = wire_of(daemon).announce()
+    wait_until(lambda: [s["sandbox_id"] for s in wire.call("sandbox::list")["sandboxes"]] == [kept], 60, "the end of the other")
 
 
 def test_the_catalog(wire):
