@@ -114,7 +114,7 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
 
     if (!answered)
         answered = ignore;
-    if (q->asker->session && iii_session_takes(hub, q, answered, arg))
+    if (q->asker->session && !q->trusted && iii_session_takes(hub, q, answered, arg))
         return;
     if (iii_engine_ask(hub, q, answered, arg))
         return;

@@ -90,8 +90,8 @@ struct iii_question {
     json_t *action;                    /* as who calls has said, for a middleware; NULL = none */
     const char *traceparent, *baggage; /* NULL = none */
     struct pipes *pipes;               /* NULL = those of the hub */
-    bool trusted;                      /* not of one who has a session himself */
-    size_t weight;                     /* bytes that data holds, where that is much; 0 = little */
+    bool trusted;  /* asked by the rules themselves: of nobody who is under them, and past them */
+    size_t weight; /* bytes that data holds, where that is much; 0 = little */
 };
 
 /* Called once for each question, on any thread, with no lock held: one of the two is not NULL.

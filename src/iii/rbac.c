@@ -246,15 +246,14 @@ json_t *iii_session_why_not(struct iii_hub *hub, const struct iii_session *s, co
 
 /* ---- calls ---- */
 
-/* In the name of who calls, but without its rules: they have been asked. */
+/* In the name of who calls, as a call that it waits for, but past its rules: they have been asked.
+ */
 static void ask_middleware(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
                            void *arg)
 {
     const struct iii_session *s = q->asker->session;
-    struct iii_asker *asker = iii_asker_new(&q->asker->caller, q->asker->rates, NULL);
     struct iii_question m = *q;
 
-    m.asker = asker;
     m.peer = NULL;
     m.namespace = NULL;
     m.function_id = s->guard->middleware;
@@ -264,7 +263,6 @@ static void ask_middleware(struct iii_hub *hub, const struct iii_question *q, ii
                        q->namespace ? q->namespace : III_NAMESPACE);
     iii_ask(hub, &m, answered, arg);
     json_decref(m.data);
-    iii_asker_unref(asker);
 }
 
 bool iii_session_takes(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,

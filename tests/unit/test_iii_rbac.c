@@ -1,7 +1,8 @@
+#include "base/clock.h"
 #include "base/json.h"
 #include "http/server.h"
 #include "iii/rbac.h"
-#include "iii/registry.h"
+#include "iii/registry_internal.h"
 #include "iii_clients.h"
 #include "test_face.h"
 
@@ -162,6 +163,32 @@ static bool budget_is_taken(struct budget *b)
     taken = b->used > 0;
     (void)pthread_mutex_unlock(&b->lock);
     return taken;
+}
+
+/* Until so many calls of all wait for an answer. */
+static void await_calls(unsigned n)
+{
+    int64_t until = mono_ns() + WAIT_MS / 4 * 1000000ll;
+
+    while (atomic_load(&hub->calls) != n) {
+        if (mono_ns() >= until)
+            TAP_FAIL("%u calls wait, not %u", atomic_load(&hub->calls), n);
+        settle(&worker);
+    }
+}
+
+/* Calls that count as those of a client. */
+static unsigned calls_of(const struct client *c)
+{
+    const struct iii_peer *p;
+    unsigned calls;
+
+    (void)pthread_mutex_lock(&hub->registry->lock);
+    for (p = hub->registry->peers; p && strcmp(p->asker.worker_id, c->id) != 0; p = p->next)
+        ;
+    calls = p ? atomic_load(&p->asker.share->calls) : 0;
+    (void)pthread_mutex_unlock(&hub->registry->lock);
+    return calls;
 }
 
 static const char *const auth_only[] = {"a::auth", "f::one", "f::two", "f::three", NULL};
@@ -596,6 +623,28 @@ TEST(a_trigger_goes_through_the_middleware_unless_the_function_is_its_own)
     CHECK_STR(json_text(json_object_get(m, "data"), "function_id"), "f::one");
     json_decref(m);
     leave(&c);
+    leave(&worker);
+    finish();
+}
+
+TEST(calls_of_the_middleware_are_its_callers_and_end_with_it)
+{
+    static const char *const functions[] = {"a::auth", "a::mid", NULL};
+    struct client c;
+    json_t *m;
+
+    start("{\"rbac\":{\"auth_function_id\":\"a::auth\",\"expose_functions\":[\"match('f::*')\"]},"
+          "\"middleware_function_id\":\"a::mid\"}");
+    start_worker(functions);
+    enter(&c, "{}");
+    invoke(&c, c.id, "f::one", "{}", "");
+    m = hear_type(&worker, "invokefunction");
+    CHECK_INT(calls_of(&c), 1);
+    leave(&c);
+    await_calls(0);
+    answer(&worker, m, "\"result\":1"); /* which is nobody's any more */
+    json_decref(m);
+    settle(&worker);
     leave(&worker);
     finish();
 }
