@@ -63,6 +63,18 @@ struct iii_asker *iii_asker_for(const struct iii_asker *from)
     return a;
 }
 
+struct iii_asker *iii_asker_beside(const struct caller *caller, const struct iii_asker *whose)
+{
+    return asker_new(caller, NULL, NULL, iii_share_ref(whose->share));
+}
+
+void iii_asker_leave(struct iii_hub *hub, struct iii_asker *a)
+{
+    atomic_store(&a->gone, true);
+    iii_registry_drop_calls(hub->registry, a);
+    iii_rows_wake(hub, a);
+}
+
 json_t *iii_error(const char *code, const char *fmt, ...)
 {
     auto_buf struct buf clean = {0};

@@ -44,7 +44,7 @@ struct iii_hub {
     struct iii_rows *rows;  /* that run */
     struct iii_line *line;  /* of questions about others */
     atomic_uint calls;      /* that wait for an answer of somebody's */
-    struct budget entering; /* clients that wait to be let in, by where they come from */
+    struct budget entering; /* calls that ask who comes in, by where clients come from */
     int64_t answer_ns;      /* that a function has which says who is let in, or registers what */
 };
 
@@ -79,6 +79,11 @@ struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates
 /* The same for one who asks already, what a trigger asks for: with his session, and what it does
  * counts as his. */
 struct iii_asker *iii_asker_for(const struct iii_asker *from);
+/* One of that name and without a session, what it does counts as another's. */
+struct iii_asker *iii_asker_beside(const struct caller *caller, const struct iii_asker *whose);
+/* Nobody waits for its answers any more: what clients carry out for it ends before this returns,
+ * the rest as soon as it finds out. */
+void iii_asker_leave(struct iii_hub *hub, struct iii_asker *a);
 
 struct iii_question {
     struct iii_asker *asker;

@@ -289,7 +289,7 @@ static void leave(struct iii_peer *peer)
     iii_intake_give(&peer->intake);
     websocket_free(peer->ws);
     peer->ws = NULL;
-    iii_entry_done(peer);
+    iii_inquiry_stop(peer);
     iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
     iii_registry_forget(peer->hub->registry, peer);
     iii_rows_wake(peer->hub, &peer->asker);
@@ -405,7 +405,7 @@ bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct
     }
     ws = iii_socket_accept(req, III_MESSAGE_MAX);
     if (!ws && stranger)
-        budget_give_share(&hub->entering, caller->from, 1);
+        iii_entry_leave(hub, caller->from);
     if (!ws)
         return true;
     peer = peer_new(hub, req, caller, rates);

@@ -54,7 +54,8 @@ void iii_socket_refuse(struct http_req *req, const struct err *err);
 struct iii_inquiry {
     bool open; /* there is one */
     int64_t until_ns;
-    json_t *message; /* the registration that it is about, and what the client calls that */
+    struct iii_asker *asker; /* in whose name; a reference */
+    json_t *message;         /* the registration that it is about, and what the client calls that */
     char *given;
 
     /* Under the peer's lock. */
@@ -124,6 +125,8 @@ void iii_peer_serves(struct iii_peer *peer);
 void iii_inquire(struct iii_peer *peer, const char *function_id, json_t *input);
 /* In a step: false while it waits. Else one of the two is set, or the result is NULL too. */
 bool iii_inquiry_take(struct iii_peer *peer, json_t **ret_result, char **ret_why);
+/* In a step: nobody waits for it any more, and the call that it is ends. Fine if there is none. */
+void iii_inquiry_stop(struct iii_peer *peer);
 void iii_inquiry_done(struct iii_inquiry *in);
 
 /* ---- messages.c ---- */

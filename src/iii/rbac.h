@@ -85,10 +85,14 @@ bool iii_session_takes(struct iii_hub *hub, const struct iii_question *q, iii_an
 
 struct http_req;
 
-/* Of one without a token, before anything is answered; ERR_UNAUTHORIZED, ERR_UNAVAILABLE. */
+/* Of one without a token, before anything is answered; ERR_UNAUTHORIZED, ERR_UNAVAILABLE. It has a
+ * place among those who wait then, until iii_entry_leave(): that of the call of the auth function,
+ * however long its client waits for it. */
 int iii_entry_check(struct iii_hub *hub, const struct iii_guard *guard, const char *address,
                     struct err *err);
-/* After that: asks who it is. The head of the request is still there. */
+void iii_entry_leave(struct iii_hub *hub, const char *address);
+/* After that: asks who it is. The head of the request is still there. The place is given back when
+ * that has an answer. */
 void iii_entry_begin(struct iii_peer *peer, const struct iii_guard *guard,
                      const struct http_req *req);
 
@@ -96,8 +100,6 @@ enum iii_entry { ENTRY_WAITS, ENTRY_REFUSED, ENTRY_IN };
 
 /* In a step: what has come of it. With ENTRY_REFUSED *err says why. */
 enum iii_entry iii_entry_look(struct iii_peer *peer, struct err *err);
-/* It is over, whatever came of it. */
-void iii_entry_done(struct iii_peer *peer);
 
 /* ---- rbac_register.c: what it registers ---- */
 

@@ -28,6 +28,11 @@ int iii_entry_check(struct iii_hub *hub, const struct iii_guard *guard, const ch
     return 0;
 }
 
+void iii_entry_leave(struct iii_hub *hub, const char *address)
+{
+    budget_give_share(&hub->entering, address, 1);
+}
+
 /* ---- what the auth function is told ---- */
 
 static char *lower(const struct http_field *f)
@@ -61,7 +66,9 @@ void iii_entry_begin(struct iii_peer *peer, const struct iii_guard *guard,
                      const struct http_req *req)
 {
     peer->entry = guard;
-    if (guard->auth)
+    if (!guard->auth)
+        iii_entry_leave(peer->hub, peer->asker.caller.from); /* nobody is asked */
+    else
         iii_inquire(peer, guard->auth,
                     json_pack("{s:o, s:o, s:s}", "headers", headers_of(req), "query_params",
                               route_query_lists(http_req_query(req)), "ip_address",
@@ -117,17 +124,10 @@ enum iii_entry iii_entry_look(struct iii_peer *peer, struct err *err)
     else
         s = iii_session_new(guard, result, err);
     json_decref(result);
-    iii_entry_done(peer);
+    peer->entry = NULL;
     if (s)
         become(peer, s);
     else
         refuse(peer, err);
     return s ? ENTRY_IN : ENTRY_REFUSED;
-}
-
-void iii_entry_done(struct iii_peer *peer)
-{
-    if (peer->entry)
-        budget_give_share(&peer->hub->entering, peer->asker.caller.from, 1);
-    peer->entry = NULL;
 }

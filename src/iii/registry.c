@@ -581,14 +581,15 @@ static bool forget_offers(struct iii_registry *r, struct iii_peer *peer)
     return any;
 }
 
-/* Those that it carries out, and those that it waits for; a list by next. */
-static struct iii_forward *forget_forwards(struct iii_registry *r, struct iii_peer *peer)
+/* Those that one carries out, and those that one waits for; a list by next. */
+static struct iii_forward *take_forwards(struct iii_registry *r, const struct iii_peer *by,
+                                         const struct iii_asker *asker)
 {
     struct iii_forward *gone = NULL;
 
     for (struct iii_forward *f = r->all_forwards, *next; f; f = next) {
         next = f->next;
-        if (f->by != peer && f->asker != &peer->asker)
+        if (f->by != by && f->asker != asker)
             continue;
         take_forward(r, f);
         f->next = gone;
@@ -600,6 +601,16 @@ static struct iii_forward *forget_forwards(struct iii_registry *r, struct iii_pe
 static void stop_forwards(struct iii_registry *r, struct iii_forward *gone)
 {
     end_forwards(r, gone, iii_error("invocation_stopped", "the worker that ran it has gone"));
+}
+
+void iii_registry_drop_calls(struct iii_registry *r, const struct iii_asker *asker)
+{
+    struct iii_forward *gone;
+
+    (void)pthread_mutex_lock(&r->lock);
+    gone = take_forwards(r, NULL, asker);
+    (void)pthread_mutex_unlock(&r->lock);
+    end_forwards(r, gone, iii_error("invocation_stopped", "nobody waits for it any more"));
 }
 
 static void metadata_done(struct iii_metadata *m)
@@ -622,7 +633,7 @@ void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
     (void)pthread_mutex_lock(&r->lock);
     if (peer->forgotten) {
         /* It was read on for a moment, and may have asked for something. */
-        forwards = forget_forwards(r, peer);
+        forwards = take_forwards(r, peer, &peer->asker);
         (void)pthread_mutex_unlock(&r->lock);
         stop_forwards(r, forwards);
         return;
@@ -636,7 +647,7 @@ void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
         peer->next->prev = peer->prev;
     functions = forget_offers(r, peer);
     bounds = bindings_forget(r, peer);
-    forwards = forget_forwards(r, peer);
+    forwards = take_forwards(r, peer, &peer->asker);
     metadata_done(&peer->about);
     (void)pthread_mutex_unlock(&r->lock);
     bindings_tell(r, bounds);

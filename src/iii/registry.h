@@ -60,6 +60,9 @@ void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const js
 void iii_registry_answer_lost(struct iii_registry *r, const struct iii_peer *peer, const char *id,
                               const char *why);
 
+/* Those of one who waits no more end; what comes as an answer is dropped. */
+void iii_registry_drop_calls(struct iii_registry *r, const struct iii_asker *asker);
+
 /* ---- triggers ---- */
 
 void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *message,

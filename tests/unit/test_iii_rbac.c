@@ -357,6 +357,8 @@ TEST(an_auth_function_that_does_not_answer_lets_nobody_in)
     dial(&c, ports[1], "/", NULL);
     m = hear_type(&worker, "invokefunction");
     check_refused(&c, "in time");
+    CHECK_INT(atomic_load(&hub->calls), 0);
+    CHECK(!budget_is_taken(&hub->entering));
     answer(&worker, m, "\"result\":{}"); /* which is nobody's any more */
     json_decref(m);
     settle(&worker);
@@ -379,6 +381,7 @@ TEST(who_leaves_while_it_waits_leaves_nothing_behind)
     leave(&c);
     while (budget_is_taken(&hub->entering))
         settle(&worker);
+    CHECK_INT(atomic_load(&hub->calls), 0); /* its place is that of the call */
     answer(&worker, m, "\"result\":{}");
     json_decref(m);
     settle(&worker);
@@ -403,11 +406,36 @@ TEST(a_hook_that_does_not_answer_refuses)
     m = hear_type(&c, "registrationrejected");
     CHECK_STR(json_text(m, "function_id"), "mine");
     json_decref(m);
+    CHECK_INT(atomic_load(&hub->calls), 0);
     json_decref(serve(&worker, "h::f", "\"result\":{}"));
     settle(&worker);
     settle(&c);
     CHECK(!iii_registry_function(hub->registry, "default", "mine"));
     leave(&c);
+    leave(&worker);
+    finish();
+}
+
+TEST(the_call_of_a_hook_is_its_clients_and_ends_with_it)
+{
+    static const char *const functions[] = {"a::auth", "h::f", NULL};
+    struct client c;
+    json_t *m;
+
+    start("{\"rbac\":{\"auth_function_id\":\"a::auth\","
+          "\"on_function_registration_function_id\":\"h::f\"}}");
+    start_worker(functions);
+    enter(&c, "{}");
+    introduce(&c);
+    offer(&c, "mine", "null");
+    m = hear_type(&worker, "invokefunction");
+    CHECK_INT(calls_of(&c), 1);
+    leave(&c);
+    await_calls(0);
+    answer(&worker, m, "\"result\":{}");
+    json_decref(m);
+    settle(&worker);
+    CHECK(!iii_registry_function(hub->registry, "default", "mine"));
     leave(&worker);
     finish();
 }
