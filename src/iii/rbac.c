@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -231,9 +232,31 @@ bool iii_session_sees(struct iii_hub *hub, const struct iii_session *s, const ch
            iii_registry_is_own(hub->registry, s, namespace, id);
 }
 
+/* Types that tell of others' doings, and a call by which one has to do with the same: topics are
+ * there for all kinds that are bound to them. A middleware may let only some of that through, and
+ * does not see what triggers tell. */
+static bool lets_learn(const struct iii_session *s, const char *type)
+{
+    static const struct {
+        const char *type, *ids[2];
+    } told[] = {{"sandbox", {"sandbox::list"}},
+                {"subscribe", {"publish", "iii::durable::publish"}},
+                {"queue", {"publish", "iii::durable::publish"}},
+                {"durable:subscriber", {"publish", "iii::durable::publish"}}};
+    bool passes = !s->guard->middleware;
+
+    if (str_starts(type, "engine::"))
+        return passes && s->guard->all;
+    for (size_t i = 0; i < ARRAY_LEN(told); i++)
+        if (strcmp(told[i].type, type) == 0)
+            return passes && (iii_session_lets(s, NULL, told[i].ids[0], NULL) ||
+                              (told[i].ids[1] && iii_session_lets(s, NULL, told[i].ids[1], NULL)));
+    return true;
+}
+
 bool iii_session_lets_type(const struct iii_session *s, const char *type)
 {
-    return !s->types || has_word(s->types, type);
+    return s->types ? has_word(s->types, type) : lets_learn(s, type);
 }
 
 json_t *iii_session_why_not(struct iii_hub *hub, const struct iii_session *s, const char *namespace,

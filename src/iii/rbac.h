@@ -48,7 +48,7 @@ struct iii_session {
     const struct iii_guard *guard;
     char **forbidden; /* patterns; NULL = none, as of the next */
     char **allowed;   /* ids, in the namespace `default` */
-    char **types;     /* of triggers; NULL = any */
+    char **types;     /* of triggers; NULL = any that tells nothing of others */
     struct iii_grant *grants;
     size_t n_grants;
     bool registers_functions, registers_types;
@@ -69,6 +69,7 @@ bool iii_session_lets(const struct iii_session *s, const char *namespace, const 
                       const json_t *metadata);
 bool iii_session_lets_call(struct iii_hub *hub, const struct iii_session *s, const char *namespace,
                            const char *id);
+/* May it bind triggers of that type? */
 bool iii_session_lets_type(const struct iii_session *s, const char *type);
 /* May it be told of that function? Its own it may, too. */
 bool iii_session_sees(struct iii_hub *hub, const struct iii_session *s, const char *namespace,

@@ -97,6 +97,20 @@ static json_t *read_metadata(json_t *metadata)
     return out;
 }
 
+static int check_keys(const json_t *entry, struct err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)entry, key, value)
+    {
+        if (strcmp(key, "match") != 0 && strcmp(key, "namespace") != 0 &&
+            strcmp(key, "metadata") != 0)
+            return err_set(err, ERR_INVALID, "a rule of expose_functions has no \"%.60s\"", key);
+    }
+    return 0;
+}
+
 static int read_rule(const json_t *entry, struct iii_rule *ret, struct err *err)
 {
     const json_t *match = json_object_get(entry, "match"),
@@ -106,6 +120,10 @@ static int read_rule(const json_t *entry, struct iii_rule *ret, struct err *err)
                     : json_is_string(match) ? xstrdup(json_string_value(match))
                                             : NULL;
 
+    if (check_keys(entry, err) < 0) {
+        free(pattern);
+        return -1;
+    }
     if (!pattern == (json_object_size(metadata) == 0) || (in && !json_is_string(in))) {
         free(pattern);
         return err_set(err, ERR_INVALID,

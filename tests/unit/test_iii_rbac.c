@@ -292,6 +292,60 @@ TEST(rules_that_make_no_sense_let_nobody_in)
     iii_guard_free(g);
 }
 
+TEST(a_rule_with_a_word_that_is_none_is_no_rule)
+{
+    static const char *const bad[] = {"{\"match\":\"*\",\"namespce\":\"blue\"}",
+                                      "{\"metadata\":{\"a\":1},\"mach\":\"x\"}"};
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        auto_free char *text = xasprintf("{\"rbac\":{\"expose_functions\":[%s]}}", bad[i]);
+        json_t *listener = json_loads(text, 0, NULL);
+        struct err err = {0};
+
+        CHECK(!iii_guard_new(listener, &err));
+        CHECK_INT(err.kind, ERR_INVALID);
+        json_decref(listener);
+    }
+}
+
+static bool lets_type(const char *listener, const char *rules, const char *type)
+{
+    struct iii_guard *g = guard_of(listener);
+    json_t *said = json_loads(rules, 0, NULL);
+    struct iii_session *s = iii_session_new(g, said, NULL);
+    bool lets = iii_session_lets_type(s, type);
+
+    iii_session_unref(s);
+    json_decref(said);
+    iii_guard_free(g);
+    return lets;
+}
+
+TEST(types_that_tell_of_others_need_a_right)
+{
+    static const char *const topics[] = {"subscribe", "queue", "durable:subscriber"};
+    static const char middle[] =
+        "{\"rbac\":{\"auth_function_id\":\"a\"},\"middleware_function_id\":\"m\"}";
+
+    CHECK(lets_type(AUTH, "{}", "cron"));
+    CHECK(lets_type(AUTH, "{}", "of-a-client"));
+    CHECK(!lets_type(AUTH, "{}", "sandbox"));
+    CHECK(lets_type(AUTH, "{\"allowed_functions\":[\"sandbox::list\"]}", "sandbox"));
+    CHECK(!lets_type(middle, "{\"allowed_functions\":[\"sandbox::list\"]}", "sandbox"));
+    CHECK(lets_type(middle, "{\"allowed_trigger_types\":[\"sandbox\"]}", "sandbox"));
+    CHECK(!lets_type(AUTH, "{\"allowed_trigger_types\":[\"cron\"]}", "sandbox"));
+    for (size_t i = 0; i < ARRAY_LEN(topics); i++) {
+        CHECK(!lets_type(AUTH, "{}", topics[i]));
+        CHECK(lets_type(AUTH, "{\"allowed_functions\":[\"publish\"]}", topics[i]));
+        CHECK(lets_type(AUTH, "{\"allowed_functions\":[\"iii::durable::publish\"]}", topics[i]));
+    }
+    CHECK(!lets_type("{\"rbac\":{\"expose_functions\":[\"match('*')\"]}}", "{}",
+                     "engine::workers-available"));
+    CHECK(lets_type(AUTH, "{\"allowed_trigger_types\":[\"engine::workers-available\"]}",
+                    "engine::workers-available"));
+    CHECK(lets_type("{}", "{}", "engine::workers-available"));
+}
+
 /* ---- who comes in ---- */
 
 TEST(the_auth_function_is_told_who_knocks_and_says_what_it_may)
@@ -636,7 +690,7 @@ TEST(a_trigger_goes_through_the_middleware_unless_the_function_is_its_own)
     start("{\"rbac\":{\"auth_function_id\":\"a::auth\",\"expose_functions\":[\"match('f::*')\"]},"
           "\"middleware_function_id\":\"a::mid\"}");
     start_worker(functions);
-    enter(&c, "{}");
+    enter(&c, "{\"allowed_trigger_types\":[\"subscribe\"]}");
     introduce(&c);
     offer(&c, "mine", "null");
     bind_to(&c, "t1", "subscribe", "mine", "{\"topic\":\"t\"}");
@@ -735,7 +789,9 @@ TEST(functions_get_the_prefix_and_their_owner_knows_them_without)
 
     start(AUTH);
     start_worker(auth_only);
-    enter(&c, "{\"function_registration_prefix\":\"tenant\"}");
+    enter(
+        &c,
+        "{\"allowed_trigger_types\":[\"subscribe\"],\"function_registration_prefix\":\"tenant\"}");
     introduce(&c);
     offer(&c, "f::one", "null"); /* which the worker has, too */
     bind_to(&c, "t", "subscribe", "f::one", "{\"topic\":\"t\"}");
@@ -803,7 +859,8 @@ TEST(hooks_change_registrations_or_refuse_them_in_order)
           "\"on_trigger_registration_function_id\":\"h::t\","
           "\"on_trigger_type_registration_function_id\":\"h::y\"}}");
     start_worker(functions);
-    enter(&c, "{\"allow_trigger_type_registration\":true,\"context\":{\"user\":\"u\"},"
+    enter(&c, "{\"allowed_trigger_types\":[\"subscribe\"],\"allow_trigger_type_registration\":true,"
+              "\"context\":{\"user\":\"u\"},"
               "\"function_registration_prefix\":\"p\"}");
     introduce(&c);
     offer(&c, "bad", "null");
@@ -1004,7 +1061,7 @@ TEST(what_it_binds_by_a_call_ends_with_it_and_is_its_own)
     m = call(&worker, "engine::register_trigger", bind, "");
     other = xasprintf("{\"id\":\"%s\"}", json_text(json_object_get(m, "result"), "id"));
     json_decref(m);
-    enter(&c, "{\"allowed_functions\":[\"f::one\"]}");
+    enter(&c, "{\"allowed_trigger_types\":[\"subscribe\"],\"allowed_functions\":[\"f::one\"]}");
     CHECK_STR(outcome(&c, "engine::register_trigger",
                       "{\"trigger_type\":\"subscribe\",\"function_id\":\"f::two\","
                       "\"config\":{\"topic\":\"t\"}}",
