@@ -137,6 +137,23 @@ def test_nothing_else_is_served_there_without_a_token(guarded_of, keep):
     assert refused_with(daemon.guarded, "/otel") == 401
 
 
+def knock(port, address):
+    """The status that a client from there gets for its WebSocket."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SLOW, source_address=(address, 0))
+    try:
+        connection.request("GET", "/", headers={"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+                                                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_who_knocks_too_often_does_not_keep_others_out(guarded_of):
+    daemon = guarded_of(env={"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_RPM": 1, "CAY_RATE_TOKEN_BURST": 8}).start()
+    assert 429 in [knock(daemon.guarded, "127.0.0.1") for _ in range(12)]
+    assert knock(daemon.guarded, "127.0.0.2") == 101
+
+
 def test_it_is_the_alternative_to_a_token(guarded_of, keep):
     """On a daemon that wants tokens: the operator's worker comes in by one, at the same listener, and others by its word."""
     daemon = guarded_of(env={"CAY_AUTH_TOKEN": "secret-of-the-tests"}).start()
