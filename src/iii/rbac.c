@@ -215,13 +215,13 @@ bool iii_session_lets(const struct iii_session *s, const char *namespace, const 
 bool iii_session_lets_call(struct iii_hub *hub, const struct iii_session *s, const char *namespace,
                            const char *id)
 {
-    json_t *f = NULL;
+    json_t *metadata = NULL;
     bool lets;
 
     if (s->guard->by_metadata)
-        f = iii_registry_function(hub->registry, namespace_of(namespace, id), id);
-    lets = iii_session_lets(s, namespace, id, json_object_get(f, "metadata"));
-    json_decref(f);
+        metadata = iii_registry_metadata(hub->registry, namespace_of(namespace, id), id);
+    lets = iii_session_lets(s, namespace, id, metadata);
+    json_decref(metadata);
     return lets;
 }
 
@@ -295,8 +295,8 @@ bool iii_session_takes(struct iii_hub *hub, const struct iii_question *q, iii_an
     bool fired = !q->asker->worker_id[0]; /* by a trigger, whose function may be its own */
     json_t *error = NULL;
 
-    if (fired && iii_registry_is_own(hub->registry, s, q->namespace, q->function_id))
-        return false;
+    if (fired && iii_registry_ask_own(hub->registry, q, answered, arg))
+        return true;
     error = iii_session_why_not(hub, s, q->namespace, q->function_id);
     if (error)
         answered(arg, NULL, error);

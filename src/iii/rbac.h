@@ -78,7 +78,7 @@ bool iii_session_sees(struct iii_hub *hub, const struct iii_session *s, const ch
 json_t *iii_session_why_not(struct iii_hub *hub, const struct iii_session *s, const char *namespace,
                             const char *id);
 /* Of a question of one who has a session: true when it is not for the hub to answer, because it is
- * refused or another is asked in its place. */
+ * refused, or another is asked in its place or he himself. */
 bool iii_session_takes(struct iii_hub *hub, const struct iii_question *q, iii_answered answered,
                        void *arg);
 

@@ -452,8 +452,9 @@ static void refuse_forward(struct iii_registry *r, const struct iii_peer *by, co
     json_decref(error);
 }
 
-bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
-                      void *arg)
+/* own: only what a connection of that session offers; NULL = whoever does. */
+static bool ask(struct iii_registry *r, const struct iii_question *q, const struct iii_session *own,
+                iii_answered answered, void *arg)
 {
     struct iii_peer *by = NULL;
     char id[UUID_SIZE];
@@ -463,7 +464,7 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
 
     (void)pthread_mutex_lock(&r->lock);
     o = find_offer(r, q->namespace ? q->namespace : III_NAMESPACE, q->function_id);
-    if (o && q->trusted && o->owner->asker.session)
+    if (o && ((q->trusted && o->owner->asker.session) || (own && o->owner->asker.session != own)))
         o = NULL;
     if (o)
         error = why_not(r, q);
@@ -483,6 +484,18 @@ bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_
         answered(arg, NULL, error);
     json_decref(error);
     return o;
+}
+
+bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
+                      void *arg)
+{
+    return ask(r, q, NULL, answered, arg);
+}
+
+bool iii_registry_ask_own(struct iii_registry *r, const struct iii_question *q,
+                          iii_answered answered, void *arg)
+{
+    return ask(r, q, q->asker->session, answered, arg);
 }
 
 void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
@@ -805,6 +818,19 @@ json_t *iii_registry_function(struct iii_registry *r, const char *namespace, con
     o = f ? offer_json(f, true) : NULL;
     (void)pthread_mutex_unlock(&r->lock);
     return o;
+}
+
+json_t *iii_registry_metadata(struct iii_registry *r, const char *namespace, const char *id)
+{
+    const struct iii_offer *f;
+    auto_free char *text = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    f = find_offer(r, namespace, id);
+    if (f && f->metadata)
+        text = xstrdup(f->metadata);
+    (void)pthread_mutex_unlock(&r->lock);
+    return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 }
 
 json_t *iii_registry_functions(struct iii_registry *r, bool whole)

@@ -54,6 +54,9 @@ bool iii_registry_is_own(struct iii_registry *r, const struct iii_session *sessi
 /* Sends the call to who offers it. False when nobody does: then answered is not called. */
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
                       void *arg);
+/* The same of one who has a session, if he has registered it himself. */
+bool iii_registry_ask_own(struct iii_registry *r, const struct iii_question *q,
+                          iii_answered answered, void *arg);
 /* An answer from who was asked. */
 void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
 /* One that cannot be read. */
@@ -93,6 +96,8 @@ void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const jso
 json_t *iii_registry_functions(struct iii_registry *r, bool whole);
 /* One of them, whole; NULL when there is none. */
 json_t *iii_registry_function(struct iii_registry *r, const char *namespace, const char *id);
+/* What it says of itself, and no more; NULL when it says nothing, or there is none. */
+json_t *iii_registry_metadata(struct iii_registry *r, const char *namespace, const char *id);
 json_t *iii_registry_workers(struct iii_registry *r, bool whole);
 json_t *iii_registry_types(struct iii_registry *r);
 json_t *iii_registry_bindings(struct iii_registry *r);

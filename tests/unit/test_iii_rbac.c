@@ -177,18 +177,36 @@ static void await_calls(unsigned n)
     }
 }
 
-/* Calls that count as those of a client. */
-static unsigned calls_of(const struct client *c)
+/* A reference of what the hub has of a client. */
+static struct iii_peer *peer_of(const struct client *c)
 {
-    const struct iii_peer *p;
-    unsigned calls;
+    struct iii_peer *p;
 
     (void)pthread_mutex_lock(&hub->registry->lock);
     for (p = hub->registry->peers; p && strcmp(p->asker.worker_id, c->id) != 0; p = p->next)
         ;
-    calls = p ? atomic_load(&p->asker.share->calls) : 0;
+    if (!p)
+        TAP_FAIL("a client is not known");
+    (void)iii_asker_ref(&p->asker);
     (void)pthread_mutex_unlock(&hub->registry->lock);
+    return p;
+}
+
+/* Calls that count as its own. */
+static unsigned calls_of(const struct client *c)
+{
+    struct iii_peer *p = peer_of(c);
+    unsigned calls = atomic_load(&p->asker.share->calls);
+
+    iii_asker_unref(&p->asker);
     return calls;
+}
+
+static void ignore_answer(void *arg, json_t *result, json_t *error)
+{
+    (void)arg;
+    (void)result;
+    (void)error;
 }
 
 static const char *const auth_only[] = {"a::auth", "f::one", "f::two", "f::three", NULL};
@@ -727,6 +745,54 @@ TEST(calls_of_the_middleware_are_its_callers_and_end_with_it)
     answer(&worker, m, "\"result\":1"); /* which is nobody's any more */
     json_decref(m);
     settle(&worker);
+    leave(&worker);
+    finish();
+}
+
+/* Its own is called past the rules; that of another who has taken its name is not. */
+TEST(a_name_that_another_has_taken_is_not_its_own)
+{
+    struct iii_question q = {.function_id = "mine"};
+    struct iii_peer *peer;
+    struct client c;
+
+    start(AUTH);
+    start_worker(auth_only);
+    enter(&c, "{}");
+    introduce(&c);
+    offer(&c, "mine", "null");
+    settle(&c);
+    peer = peer_of(&c);
+    q.asker = iii_asker_for(&peer->asker);
+    CHECK(iii_registry_ask_own(hub->registry, &q, ignore_answer, NULL));
+    json_decref(serve(&c, "mine", "\"result\":1"));
+    await_calls(0);
+    offer(&worker, "mine", "null");
+    settle(&worker);
+    CHECK(!iii_registry_ask_own(hub->registry, &q, ignore_answer, NULL));
+    CHECK_INT(atomic_load(&hub->calls), 0);
+    iii_asker_unref(q.asker);
+    iii_asker_unref(&peer->asker);
+    leave(&c);
+    leave(&worker);
+    finish();
+}
+
+/* A rule by metadata does not read schemas. */
+TEST(metadata_is_to_be_had_alone)
+{
+    json_t *m;
+
+    start(AUTH);
+    start_worker(auth_only);
+    offer(&worker, "f::open", "{\"public\":true}");
+    settle(&worker);
+    m = iii_registry_metadata(hub->registry, "default", "f::open");
+    CHECK_INT(json_object_size(m), 1);
+    CHECK(json_is_true(json_object_get(m, "public")));
+    json_decref(m);
+    CHECK(!iii_registry_metadata(hub->registry, "default", "f::one"));
+    CHECK(!iii_registry_metadata(hub->registry, "other", "f::open"));
     leave(&worker);
     finish();
 }
