@@ -97,6 +97,8 @@ static void become(struct iii_peer *peer, struct iii_session *s)
         if (c->name[i] && !is_plain(c->name[i]))
             c->name[i] = '_';
     c->scopes = 1u << SCOPE_NONE | 1u << SCOPE_READ | 1u << SCOPE_EXEC | 1u << SCOPE_WRITE;
+    iii_share_unref(peer->asker.share); /* nothing but the auth call was taken from it */
+    peer->asker.share = iii_share_named(c->name);
     peer->asker.session = s;
     log_info("a client was let in", "caller", c->name, "from", c->from, "worker",
              peer->asker.worker_id);

@@ -6,17 +6,24 @@
 #include "base/mem.h"
 #include "iii/iii_internal.h"
 
-struct iii_share *iii_share_new(const struct caller *caller)
+struct iii_share *iii_share_named(const char *who)
 {
     struct iii_share *s = xcalloc(1, sizeof(*s));
 
     atomic_init(&s->refs, 1);
     s->threads = runner_share_new();
-    if (caller && caller->token_id[0])
-        (void)snprintf(s->who, sizeof(s->who), "%s", caller->name);
-    else
-        iii_uuid_new(s->who); /* who has no token of his own has a name that others have too */
+    (void)snprintf(s->who, sizeof(s->who), "%s", who);
     return s;
+}
+
+struct iii_share *iii_share_new(const struct caller *caller)
+{
+    char alone[UUID_SIZE];
+
+    if (caller && caller->token_id[0])
+        return iii_share_named(caller->name);
+    iii_uuid_new(alone); /* who has no token of his own has a name that others have too */
+    return iii_share_named(alone);
 }
 
 struct iii_share *iii_share_ref(struct iii_share *s)

@@ -16,7 +16,8 @@ struct runner_share;
 
 struct iii_share {
     atomic_uint refs;
-    char who[64];     /* as budgets know it: its token, or else the connection alone */
+    char who[64];     /* as budgets know it: its token, who its rules say it is, or else the
+                       * connection alone */
     atomic_bool gone; /* the connection */
     atomic_uint calls;
     struct runner_share *threads;
@@ -27,6 +28,8 @@ struct iii_share {
 
 /* caller NULL = nobody in particular. */
 struct iii_share *iii_share_new(const struct caller *caller);
+/* Of one that budgets know by that name. */
+struct iii_share *iii_share_named(const char *who);
 struct iii_share *iii_share_ref(struct iii_share *s);
 void iii_share_unref(struct iii_share *s);
 

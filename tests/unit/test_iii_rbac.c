@@ -1155,6 +1155,7 @@ TEST(another_callers_place_is_not_to_be_had)
 {
     auto_free char *text = NULL;
     struct client a, b;
+    struct iii_peer *peer;
 
     start(AUTH);
     start_worker(auth_only);
@@ -1166,6 +1167,9 @@ TEST(another_callers_place_is_not_to_be_had)
     say(&b, text);
     settle(&b);
     settle(&a); /* it is still there */
+    peer = peer_of(&a);
+    CHECK_STR(peer->asker.share->who, "rbac:alice"); /* as budgets know it */
+    iii_asker_unref(&peer->asker);
     leave(&b);
     enter(&b, "{\"context\":{\"caller\":\"alice\"}}");
     say(&b, text);
