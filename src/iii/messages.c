@@ -189,7 +189,8 @@ static void take_type(struct iii_peer *peer, json_t *m, size_t bytes)
 static void take_no_type(struct iii_peer *peer, json_t *m, size_t bytes)
 {
     (void)bytes;
-    iii_registry_withdraw_type(peer->hub->registry, peer, m);
+    if (!iii_session_withdraws_type(peer, m))
+        iii_registry_withdraw_type(peer->hub->registry, peer, m);
 }
 
 static void take_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
@@ -260,7 +261,8 @@ static size_t find_registration(const char *type)
 
 void iii_peer_go_on(struct iii_peer *peer)
 {
-    while (!peer->inquiry.open && peer->early_next < json_array_size(peer->early)) {
+    while (!peer->unnamed && !peer->inquiry.open &&
+           peer->early_next < json_array_size(peer->early)) {
         const char *text = json_string_value(json_array_get(peer->early, peer->early_next++));
         size_t bytes = wire_weight(text, strlen(text));
         json_t *m = json_loads(text, 0, NULL);

@@ -41,6 +41,7 @@ static void peer_free(struct iii_asker *asker)
 
     drop_unsent(peer);
     json_decref(peer->early);
+    json_decref(peer->types_given);
     iii_inquiry_done(&peer->inquiry);
     iii_session_unref(peer->asker.session);
     (void)pthread_mutex_destroy(&peer->lock);

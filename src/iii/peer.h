@@ -79,6 +79,7 @@ struct iii_peer {
     json_t *early;    /* texts of registrations that wait for it, or for a hook; or NULL */
     size_t early_next, early_bytes; /* of those the first; what they all count as registered */
     struct iii_inquiry inquiry;
+    json_t *types_given; /* {what it calls a type: the id that a hook has given that}, or NULL */
     const struct iii_guard *entry; /* of one that is not let in yet; NULL = it is */
 
     /* Under its lock. */

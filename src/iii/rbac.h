@@ -107,6 +107,8 @@ enum iii_entry iii_entry_look(struct iii_peer *peer, struct err *err);
 /* One of registerfunction, registertriggertype, registertrigger: false when it is none of them. It
  * is registered, refused, or a hook is asked and it waits (peer->inquiry.open). */
 bool iii_session_registers(struct iii_peer *peer, const char *type, json_t *m);
+/* An unregistertriggertype, by what the client calls it; false when that is its id. */
+bool iii_session_withdraws_type(struct iii_peer *peer, const json_t *m);
 /* A registertrigger without its hook, for who has asked for that. */
 int iii_session_binds(struct iii_peer *peer, json_t *m, struct err *err);
 /* In a step: the hook has answered, or not in time; false while it is waited for. */

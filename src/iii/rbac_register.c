@@ -110,10 +110,41 @@ static void put_function(struct iii_peer *peer, json_t *m, const char *given)
     iii_registry_offer(peer->hub->registry, peer, m, given, bytes_of(m));
 }
 
+/* The type that it calls so, if a hook has given that another id, goes. */
+static bool drop_type(struct iii_peer *peer, const json_t *m, const char *given)
+{
+    json_t *id = json_incref(json_object_get(peer->types_given, given)), *gone;
+
+    if (!id)
+        return false;
+    gone = json_copy((json_t *)(uintptr_t)m);
+    (void)json_object_set_new(gone, "id", id);
+    (void)json_object_del(peer->types_given, given);
+    iii_registry_withdraw_type(peer->hub->registry, peer, gone);
+    json_decref(gone);
+    return true;
+}
+
 static void put_type(struct iii_peer *peer, json_t *m, const char *given)
 {
-    (void)given;
+    (void)drop_type(peer, m, given);
+    if (strcmp(json_text(m, "id"), given) != 0) {
+        if (!peer->types_given)
+            peer->types_given = json_object();
+        if (json_object_size(peer->types_given) >= III_TRIGGERS_MAX) {
+            refuse_type(peer, m, "there are too many of that connection");
+            return;
+        }
+        (void)json_object_set(peer->types_given, given, json_object_get(m, "id"));
+    }
     iii_registry_offer_type(peer->hub->registry, peer, m, bytes_of(m));
+}
+
+bool iii_session_withdraws_type(struct iii_peer *peer, const json_t *m)
+{
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+
+    return id && drop_type(peer, m, id);
 }
 
 /* The function is one of its own, by the name that it has for it, or one that it may call: who
@@ -186,8 +217,8 @@ static const struct kind {
      put_type,
      refuse_type},
     {"registertrigger",
-     {"id", "trigger_type", "function_id", "config"},
-     {"trigger_id", "trigger_type", "function_id", "config"},
+     {"trigger_type", "function_id", "config", "metadata"}, /* its id is the client's alone */
+     {"trigger_type", "function_id", "config", "metadata"},
      check_trigger,
      hook_trigger,
      ask_trigger,

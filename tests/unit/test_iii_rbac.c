@@ -945,7 +945,9 @@ TEST(hooks_change_registrations_or_refuse_them_in_order)
     CHECK_STR(json_text(json_object_get(data, "context"), "user"), "u");
     CHECK_INT(json_int(json_object_get(data, "metadata"), "k"), 1);
     json_decref(m);
-    m = serve(&worker, "h::t", "\"result\":{\"config\":{\"topic\":\"given\"}}");
+    m = serve(&worker, "h::t",
+              "\"result\":{\"trigger_id\":\"u\",\"config\":{\"topic\":\"given\"},"
+              "\"metadata\":{\"seen\":1}}");
     data = json_object_get(m, "data");
     CHECK_STR(json_text(data, "trigger_id"), "t");
     CHECK_STR(json_text(data, "function_id"), "one");
@@ -971,6 +973,19 @@ TEST(hooks_change_registrations_or_refuse_them_in_order)
     say(&worker, "{\"type\":\"invokefunction\",\"function_id\":\"publish\",\"data\":{\"topic\":"
                  "\"given\",\"data\":{}},\"action\":{\"type\":\"void\"}}");
     json_decref(serve(&c, "one", "\"result\":1"));
+    m = iii_registry_bindings(hub->registry);
+    CHECK_INT(json_int(json_object_get(json_array_get(m, 0), "metadata"), "seen"), 1);
+    json_decref(m);
+    /* All of it goes by what the client calls it. */
+    say(&c, "{\"type\":\"unregistertrigger\",\"id\":\"t\"}");
+    say(&c, "{\"type\":\"unregistertriggertype\",\"id\":\"ty\"}");
+    settle(&c);
+    m = iii_registry_bindings(hub->registry);
+    CHECK_INT(json_array_size(m), 0);
+    json_decref(m);
+    m = iii_registry_types(hub->registry);
+    CHECK_INT(json_array_size(m), 0);
+    json_decref(m);
     leave(&c);
     leave(&worker);
     finish();
