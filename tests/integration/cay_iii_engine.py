@@ -171,6 +171,9 @@ class Engine:
         self.server.close()
         for peer in self.peers:
             peer.lose()
+        for channel in self.channels.values():  # who waits for room in one that nobody reads would wait for ever
+            while not channel.items.empty():
+                channel.items.get_nowait()
         await self.server.wait_closed()
         self.server = None
         self.channels.clear()

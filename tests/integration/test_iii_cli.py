@@ -11,11 +11,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
-from cay_harness import CAY
+from cay_harness import CAY, read_text, wait_until
 from cay_iii import websockets  # noqa: F401 (a fixture)
 from cay_iii_engine import Failure, Functions
 
@@ -223,8 +222,8 @@ def test_ctrl_c_stops_the_sandbox_of_run(engine, during):
 
 def test_run_that_waits_for_stdin_ends_by_a_signal_and_has_made_nothing(engine):
     with subprocess.Popen([CAY, "sandbox", "run", "-i", "python", "--port", str(engine.port), "--", "cat"], env=environment(),
-                          stdin=subprocess.PIPE) as process:
-        time.sleep(0.3)
+                          stdin=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+        wait_until(lambda: read_text(f"/proc/{process.pid}/wchan").endswith("pipe_read"), 20, "a read of its input")
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == -signal.SIGINT
     assert not engine.asked

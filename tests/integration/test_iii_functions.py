@@ -328,7 +328,11 @@ def test_a_run_that_a_killed_daemon_left_is_gone_after_a_start(iii_of, wire_of):
     kept = wire.call("sandbox::create", {"image": "host"})["sandbox_id"]
     wire.invoke("sandbox::run", {"image": "host", "lang": "sh", "code": "exec sleep 1000"})
     with daemon.api() as api:
-        wait_until(lambda: any("sleep 1000" in p["command"] for id in api.ids() for p in api.processes(id)), 60, "the command under way")
+        def runs():
+            ready = [s["id"] for s in api.get("/sandboxes").ok()["items"] if s["status"] == "running"]
+            return any("sleep 1000" in p["command"] for id in ready for p in api.processes(id))
+
+        wait_until(runs, 60, "the command under way")
     daemon.apis.remove(api)
     daemon.kill9()
     daemon.start()

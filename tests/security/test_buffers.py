@@ -87,8 +87,8 @@ def test_buffers_of_sockets_have_a_cap(api, make, shared, protocol, code):
     id = make(memory=MEMORY)["id"]
     before = pages_of(protocol)
     fill(api, id, code)
-    held = (pages_of(protocol) - before) << 12
-    assert held < (MEMORY + MEMORY // 8 + 16) << 20, held >> 20
+    # What others hold comes and goes; what the sandbox has put in stays.
+    wait_until(lambda: (pages_of(protocol) - before) << 12 < (MEMORY + MEMORY // 8 + 16) << 20, 60, "no more than the cap")
     if not V2:
         group = Path("/sys/fs/cgroup/memory") / shared.cgroup_name() / id
         used = int((group / "memory.kmem.tcp.usage_in_bytes").read_text())
