@@ -631,7 +631,6 @@ void config_done(struct daemon_config *c)
     for (unsigned i = 0; i < c->n_listeners; i++) {
         free(c->listeners[i].place);
         free(c->listeners[i].host);
-        iii_guard_free(c->listeners[i].guard);
     }
     json_decref(c->file);
     strv_free(c->warnings);

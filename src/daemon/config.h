@@ -7,7 +7,6 @@
 #include "functions/iii.h"
 
 struct err;
-struct iii_guard;
 
 /* What `cay serve` is told: a file of settings of iii if there is one, then the environment, then
  * flags. What comes later wins. */
@@ -30,7 +29,6 @@ struct listener_config {
     char *place; /* where the file has it, for messages */
     char *host;
     uint32_t port;
-    struct iii_guard *guard; /* NULL = as at the first one */
 };
 
 struct daemon_config {

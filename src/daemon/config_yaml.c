@@ -14,7 +14,6 @@
 #include "daemon/config_internal.h"
 #include "daemon/yaml_json.h"
 #include "engine/image_policy.h"
-#include "iii/iii.h"
 #include "model/sandbox.h"
 
 /* The files that iii has for its sandboxes, so that who comes from there brings theirs along. There
@@ -28,6 +27,7 @@ struct file {
     bool listens;     /* its listeners are ours */
     json_t *values;   /* {variable: {text, where}} */
     bool first_given; /* one of its listeners is that of the variables */
+    bool guarded;     /* it has a listener with rules, which is not opened */
 };
 
 /* "config.yaml:7" */
@@ -328,25 +328,18 @@ static bool is_given(const json_t *config, const char *key)
     return value && !json_is_null(value);
 }
 
-/* Beside the first, or with a guard. */
+/* Adds a listener beside the first. */
 static int add_listener(struct file *f, const json_t *config, const json_t *lines, struct err *err)
 {
     const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
     json_int_t number = port ? json_integer_value(port) : WS_PORT_DEFAULT;
     struct listener_config *l = &f->config->listeners[f->config->n_listeners];
-    struct err bad = {0};
 
     if (f->config->n_listeners == LISTENERS_MAX)
         return err_set(err, ERR_INVALID, "%.120s:%d: at most %d listeners, beside the first",
                        f->path, yaml_line(lines), LISTENERS_MAX);
     if (number < 1 || number > 65535)
         return refuse(f, yaml_lines_of(lines, "port"), err, "port must be 1 to 65535");
-    if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
-        l->guard = iii_guard_new(config, &bad);
-        if (!l->guard)
-            return refuse(f, is_given(config, "rbac") ? yaml_lines_of(lines, "rbac") : lines, err,
-                          bad.text);
-    }
     l->place = place(f, lines);
     l->host = xstrdup(host ? json_string_value(host) : config_preset("CAY_WS_HOST"));
     l->port = (uint32_t)number;
@@ -354,15 +347,29 @@ static int add_listener(struct file *f, const json_t *config, const json_t *line
     return 0;
 }
 
-/* The first that has no guard is that of the variables, so that these and flags can move it. */
+/* cay has no rules for a listener, and without them everybody would come in. */
+static void skip_guarded(struct file *f, const json_t *lines)
+{
+    f->guarded = true;
+    config_warn(f->config,
+                xasprintf("%.120s:%d: this listener is not opened: rbac and middleware_function_id "
+                          "need a genuine iii engine, with cay as its worker (cay worker --engine "
+                          "URL)",
+                          f->path, yaml_line(lines)));
+}
+
+/* The first one is that of the variables, so that these and flags can move it. */
 static int read_listener(struct file *f, json_t *config, const json_t *lines, struct err *err)
 {
     const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
-    bool guarded = is_given(config, "rbac") || is_given(config, "middleware_function_id");
 
     if (check_listener(f, config, lines, err) < 0)
         return -1;
-    if (guarded || f->first_given)
+    if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
+        skip_guarded(f, lines);
+        return 0;
+    }
+    if (f->first_given)
         return add_listener(f, config, lines, err);
     f->first_given = true;
     put(f, "CAY_WS_PORT",
@@ -414,8 +421,8 @@ static int read_entries(struct file *f, const json_t *entries, const json_t *lin
         if (read_entry(f, entry, yaml_lines_at(lines, i), &others, &sandboxes, err) < 0)
             return -1;
     }
-    /* As iii has it: who names listeners gets those. */
-    if (f->config->n_listeners && !f->first_given)
+    /* As in iii: a file that names listeners has those and no default one. */
+    if (f->guarded && !f->first_given)
         put(f, "CAY_WS_PORT", xstrdup("0"), lines, "port");
     if (others.len > 0)
         config_warn(f->config,

@@ -337,7 +337,6 @@ static void mount_iii(struct daemon *d)
     add_mount(d, (struct rest_mount){.face = "iii",
                                      .path = "/",
                                      .socket = true,
-                                     .judges = true,
                                      .handle = iii_handle_worker,
                                      .arg = d->iii});
     add_mount(d, (struct rest_mount){.face = "iii",
@@ -349,11 +348,8 @@ static void mount_iii(struct daemon *d)
                                      .path = "/ws/channels/",
                                      .socket = true,
                                      .open = true,
-                                     .handle = iii_door_channel,
+                                     .handle = iii_handle_channel,
                                      .arg = d->iii});
-    add_mount(
-        d, (struct rest_mount){
-               .face = "iii", .path = "/", .last = true, .handle = iii_door_http, .arg = d->iii});
 }
 
 static int start_iii(struct daemon *d, struct err *err)

@@ -12,11 +12,10 @@
 #include "daemon/config.h"
 #include "daemon/sockets.h"
 #include "http/server.h"
-#include "iii/iii.h"
 
 #define SHOWN_MAX 1024 /* bytes of addresses in the log */
 
-/* May others than this machine reach what is served without a guard of its own? */
+/* May the daemon listen beyond loopback? */
 static bool may_be_beyond(const struct daemon_config *c)
 {
     return c->token || c->require_token || c->insecure;
@@ -113,9 +112,7 @@ static int open_first(struct listeners *at, const struct daemon_config *c, int *
 static int open_more(struct listeners *at, const struct daemon_config *c,
                      const struct listener_config *l, int *ret_fd, struct err *err)
 {
-    /* An auth function says who may, where no token does. */
-    bool beyond = may_be_beyond(c) || (l->guard && iii_guard_asks(l->guard));
-    int fd = open_at(at, l->host, l->port, beyond, err);
+    int fd = open_at(at, l->host, l->port, may_be_beyond(c), err);
 
     if (fd < 0 && is_taken(err))
         return err_code(err, ERR_CONFLICT, "address_in_use",
@@ -149,8 +146,8 @@ char *listeners_iii(const struct listeners *at, const struct daemon_config *c)
     if (at->ws_fd >= 0)
         (void)buf_addf(&text, "ws://%s:%u", c->ws_host, c->ws_port);
     for (unsigned i = 0; i < c->n_listeners; i++)
-        (void)buf_addf(&text, "%sws://%s:%u%s", text.len ? " " : "", c->listeners[i].host,
-                       c->listeners[i].port, c->listeners[i].guard ? " (rbac)" : "");
+        (void)buf_addf(&text, "%sws://%s:%u", text.len ? " " : "", c->listeners[i].host,
+                       c->listeners[i].port);
     return text.len ? buf_steal(&text) : NULL;
 }
 
@@ -169,23 +166,20 @@ int listeners_open_unix(struct listeners *at, const char *run, gid_t group, char
 }
 
 /* The server gets a copy; of -1 nothing. */
-static int serve_at(struct http_server *http, int fd, bool is_tcp, const void *guard,
-                    struct err *err)
+static int serve_at(struct http_server *http, int fd, bool is_tcp, struct err *err)
 {
-    return fd < 0 ? 0
-                  : http_server_listen_as(http, fcntl(fd, F_DUPFD_CLOEXEC, 0), is_tcp, guard, err);
+    return fd < 0 ? 0 : http_server_listen(http, fcntl(fd, F_DUPFD_CLOEXEC, 0), is_tcp, err);
 }
 
 int listeners_serve(const struct listeners *at, const struct daemon_config *c,
                     struct http_server *http, struct err *err)
 {
     for (unsigned i = 0; i < c->n_listeners; i++)
-        if (serve_at(http, at->more[i], true, c->listeners[i].guard, err) < 0)
+        if (serve_at(http, at->more[i], true, err) < 0)
             return -1;
-    if (serve_at(http, at->tcp_fd, true, NULL, err) < 0 ||
-        serve_at(http, at->ws_fd, true, NULL, err) < 0)
+    if (serve_at(http, at->tcp_fd, true, err) < 0 || serve_at(http, at->ws_fd, true, err) < 0)
         return -1;
-    return serve_at(http, at->unix_fd, false, NULL, err);
+    return serve_at(http, at->unix_fd, false, err);
 }
 
 bool listeners_have(const struct listeners *at, int fd)

@@ -97,7 +97,6 @@ struct watched {
 struct listener {
     struct watched watched;
     bool is_tcp, paused; /* paused: out of descriptors, the next tick arms it again */
-    const void *mark;    /* for who serves what comes in here; NULL = none */
     struct listener *next;
 };
 
@@ -110,10 +109,9 @@ enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_END };
 struct conn {
     struct watched watched;
     bool is_tcp;
-    bool prepared;    /* see park.c */
-    const void *mark; /* of the listener */
-    uid_t peer_uid;   /* of a unix socket */
-    bool lingering;   /* answered and shut for writing: input is thrown away until it ends */
+    bool prepared;  /* see park.c */
+    uid_t peer_uid; /* of a unix socket */
+    bool lingering; /* answered and shut for writing: input is thrown away until it ends */
     _Atomic int64_t deadline;     /* mono ns; rule 2 */
     _Atomic enum conn_wait waits; /* set before the deadline is */
     int64_t head_deadline;        /* of a head that has begun, or 0 */

@@ -103,11 +103,6 @@ bool http_req_is_tcp(const struct http_req *req)
     return req->conn->is_tcp;
 }
 
-const void *http_req_listener(const struct http_req *req)
-{
-    return req->conn->mark;
-}
-
 uid_t http_req_peer_uid(const struct http_req *req)
 {
     return req->conn->peer_uid;

@@ -158,13 +158,12 @@ void http_server_free(struct http_server *s)
     free(s);
 }
 
-int http_server_listen_as(struct http_server *s, int fd, bool is_tcp, const void *mark,
-                          struct err *err)
+int http_server_listen(struct http_server *s, int fd, bool is_tcp, struct err *err)
 {
     struct listener *l = xcalloc(1, sizeof(*l));
     int r = fd_set_nonblock(fd, true);
 
-    *l = (struct listener){.watched = {WATCHED_LISTENER, fd}, .is_tcp = is_tcp, .mark = mark};
+    *l = (struct listener){.watched = {WATCHED_LISTENER, fd}, .is_tcp = is_tcp};
     if (r == 0 && watch(s, EPOLL_CTL_ADD, &l->watched, EPOLLIN | EPOLLONESHOT) < 0)
         r = -errno;
     if (r < 0) {
@@ -177,11 +176,6 @@ int http_server_listen_as(struct http_server *s, int fd, bool is_tcp, const void
     s->listeners = l;
     (void)pthread_mutex_unlock(&s->lock);
     return 0;
-}
-
-int http_server_listen(struct http_server *s, int fd, bool is_tcp, struct err *err)
-{
-    return http_server_listen_as(s, fd, is_tcp, NULL, err);
 }
 
 unsigned http_server_connections(struct http_server *s)
@@ -314,14 +308,13 @@ static uid_t peer_uid(int fd, bool is_tcp)
     return cred.uid;
 }
 
-static void take_conn(struct http_server *s, int fd, bool is_tcp, const void *mark)
+void http_server_take(struct http_server *s, int fd, bool is_tcp)
 {
     struct conn *c = xcalloc(1, sizeof(*c));
     int on = 1;
 
     c->watched = (struct watched){WATCHED_CONN, fd};
     c->is_tcp = is_tcp;
-    c->mark = mark;
     c->peer_uid = peer_uid(fd, is_tcp);
     atomic_store(&c->deadline, mono_ns() + (int64_t)s->limits.idle_timeout_ms * 1000000);
     if (is_tcp)
@@ -338,25 +331,13 @@ static void take_conn(struct http_server *s, int fd, bool is_tcp, const void *ma
     }
 }
 
-void http_server_take(struct http_server *s, int fd, bool is_tcp)
-{
-    const void *mark = NULL;
-
-    (void)pthread_mutex_lock(&s->lock);
-    for (const struct listener *l = s->listeners; l && is_tcp; l = l->next)
-        if (l->is_tcp && fd_came_to(fd, l->watched.fd))
-            mark = l->mark;
-    (void)pthread_mutex_unlock(&s->lock);
-    take_conn(s, fd, is_tcp, mark);
-}
-
 static void accept_some(struct http_server *s, struct listener *l)
 {
     for (int i = 0; i < ACCEPT_BATCH && !atomic_load(&s->stopping); i++) {
         int fd = accept4(l->watched.fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            take_conn(s, fd, l->is_tcp, l->mark);
+            http_server_take(s, fd, l->is_tcp);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

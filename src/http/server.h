@@ -52,10 +52,6 @@ struct http_server *http_server_new(const struct http_limits *limits, http_handl
                                     void *arg);
 /* Adds a listening socket; the server owns it. is_tcp decides what http_req_is_tcp() says. */
 int http_server_listen(struct http_server *s, int fd, bool is_tcp, struct err *err);
-/* The same for a socket that is not as the others: http_req_listener() says mark for what comes in
- * there, which must outlive the server. */
-int http_server_listen_as(struct http_server *s, int fd, bool is_tcp, const void *mark,
-                          struct err *err);
 int http_server_start(struct http_server *s, struct err *err);
 /* Stops accepting, lets requests in flight finish for at most drain_ms, then shuts their sockets
  * down and waits for the workers. */
@@ -68,8 +64,7 @@ struct http_heir {
     void *arg;
 };
 void http_server_hand_over(struct http_server *s, int drain_ms, const struct http_heir *heir);
-/* A connection that was accepted elsewhere; the server owns it. It has the mark of the listening
- * socket whose address it came to. */
+/* Serves a connection that another process has accepted; the server owns it. */
 void http_server_take(struct http_server *s, int fd, bool is_tcp);
 void http_server_free(struct http_server *s);
 unsigned http_server_connections(struct http_server *s);
@@ -86,8 +81,6 @@ const char *http_req_header(const struct http_req *req, const char *name);
  * only a wildcard covers, and of two named ones the first. False for a type that is not named. */
 bool http_prefers(const char *accept, const char *type, const char *over);
 bool http_req_is_tcp(const struct http_req *req);
-/* The mark of the socket that it came in by; NULL = it has none. */
-const void *http_req_listener(const struct http_req *req);
 /* -1 unless the peer is on a unix socket. */
 uid_t http_req_peer_uid(const struct http_req *req);
 

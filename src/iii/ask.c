@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "functions/function.h"
 #include "iii/iii_internal.h"
-#include "iii/rbac.h"
 #include "iii/registry.h"
 
 /* ---- who asks ---- */
@@ -29,12 +28,11 @@ void iii_asker_unref(struct iii_asker *a)
 
 static void asker_free(struct iii_asker *a)
 {
-    iii_session_unref(a->session);
     free(a);
 }
 
-static struct iii_asker *asker_new(const struct caller *caller, struct rates *rates,
-                                   const char *namespace, struct iii_share *share)
+struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
+                                const char *namespace)
 {
     struct iii_asker *a = xcalloc(1, sizeof(*a));
 
@@ -42,37 +40,10 @@ static struct iii_asker *asker_new(const struct caller *caller, struct rates *ra
     a->caller = *caller;
     a->caller.face = "iii";
     a->rates = rates;
-    a->share = share;
+    a->share = iii_share_new(caller);
     a->free = asker_free;
     (void)snprintf(a->namespace, sizeof(a->namespace), "%s", namespace ? namespace : III_NAMESPACE);
     return a;
-}
-
-struct iii_asker *iii_asker_new(const struct caller *caller, struct rates *rates,
-                                const char *namespace)
-{
-    return asker_new(caller, rates, namespace, iii_share_new(caller));
-}
-
-struct iii_asker *iii_asker_for(const struct iii_asker *from)
-{
-    struct iii_asker *a =
-        asker_new(&from->caller, from->rates, from->namespace, iii_share_ref(from->share));
-
-    a->session = iii_session_ref(from->session);
-    return a;
-}
-
-struct iii_asker *iii_asker_beside(const struct caller *caller, const struct iii_asker *whose)
-{
-    return asker_new(caller, NULL, NULL, iii_share_ref(whose->share));
-}
-
-void iii_asker_leave(struct iii_hub *hub, struct iii_asker *a)
-{
-    atomic_store(&a->gone, true);
-    iii_registry_drop_calls(hub->registry, a);
-    iii_rows_wake(hub, a);
 }
 
 json_t *iii_error(const char *code, const char *fmt, ...)
@@ -119,6 +90,17 @@ static void ignore(void *arg, json_t *result, json_t *error)
     (void)error;
 }
 
+/* The daemon's own functions are in the default namespace. Returns NULL when there is none. */
+static const struct function *row_of(const struct iii_question *q)
+{
+    const struct function *f;
+
+    if (q->namespace && strcmp(q->namespace, III_NAMESPACE) != 0)
+        return NULL;
+    f = iii_function(q->function_id);
+    return f ? f : function_find(q->function_id);
+}
+
 void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg)
 {
     const struct function *f;
@@ -126,11 +108,9 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
 
     if (!answered)
         answered = ignore;
-    if (q->asker->session && !q->trusted && iii_session_takes(hub, q, answered, arg))
-        return;
     if (iii_engine_ask(hub, q, answered, arg))
         return;
-    f = iii_row_of(q->namespace, q->function_id);
+    f = row_of(q);
     if (f) {
         iii_row_ask(hub, f, q, answered, arg);
         return;

@@ -372,8 +372,10 @@ static void turn_away(struct channel_socket *s)
     free(s);
 }
 
-bool iii_handle_channel(struct http_req *req, const char *channel_id, struct iii_hub *hub)
+bool iii_handle_channel(struct http_req *req, const struct caller *caller, struct rates *rates,
+                        const struct rate_state *rate, void *hub)
 {
+    struct iii_channels *all = ((struct iii_hub *)hub)->channels;
     const struct http_wait wait = {.fd = -1, .half = true, .until_ns = 1};
     char key[CHANNEL_KEY_SIZE + 1];
     struct iii_channel *c;
@@ -381,10 +383,11 @@ bool iii_handle_channel(struct http_req *req, const char *channel_id, struct iii
     enum channel_side side;
     struct err err = {0};
 
+    (void)caller;
+    (void)rates;
+    (void)rate;
     query_get(http_req_query(req), "key", key, sizeof(key));
-    c = channel_find(hub->channels, channel_id, key);
-    if (!c && !channel_is_there(hub->channels, channel_id))
-        return false;
+    c = channel_find(all, strrchr(http_req_path(req), '/') + 1, key);
     if (!c || check(req, &side, &err) < 0) {
         if (!c)
             (void)err_code(&err, ERR_NOT_FOUND, "channel_not_found",

@@ -426,7 +426,7 @@ static void look_after(struct work *w)
 
 /* ---- new ones ---- */
 
-void channel_key_new(char ret[CHANNEL_KEY_SIZE])
+static void key_new(char ret[CHANNEL_KEY_SIZE])
 {
     unsigned char b[(CHANNEL_KEY_SIZE - 1) / 2];
 
@@ -464,11 +464,11 @@ static void keep_older(struct iii_channel **oldest, struct iii_channel *c)
         *oldest = c;
 }
 
-/* Those that would go for more of a maker's. */
+/* Channels that may be ended so that a maker can make one more. */
 struct yielding {
-    struct iii_channel *gone,
-        *own; /* the oldest of a maker who has gone, and of his own; or NULL */
-    unsigned n_gone, n_own;
+    struct iii_channel *gone; /* the oldest whose maker has gone, or NULL */
+    struct iii_channel *own;  /* the oldest of that maker, or NULL */
+    unsigned n_gone;
 };
 
 static struct yielding who_gives_way(struct iii_channels *all, const struct iii_share *to)
@@ -485,19 +485,18 @@ static struct yielding who_gives_way(struct iii_channels *all, const struct iii_
                 y.n_gone++;
             } else {
                 keep_older(&y.own, c);
-                y.n_own++;
             }
         }
     return y;
 }
 
-/* With so many more his share would not be passed, if those went whose makers have. */
+/* True when the maker may have one more if the n_gone channels of makers that have gone ended. */
 static bool would_have_share(const struct iii_channels *all, const struct iii_share *maker,
-                             unsigned n, unsigned n_gone)
+                             unsigned n_gone)
 {
     unsigned held = all->count - n_gone;
 
-    return held + n <= III_CHANNELS_MAX && maker->channels + n <= III_CHANNELS_MAX - held;
+    return held < III_CHANNELS_MAX && maker->channels < III_CHANNELS_MAX - held;
 }
 
 /* The one that goes for one more of the maker's; NULL = none. */
@@ -505,7 +504,7 @@ static struct iii_channel *make_way(struct iii_channels *all, const struct iii_s
 {
     struct yielding y = who_gives_way(all, to);
 
-    return y.gone && would_have_share(all, to, 1, y.n_gone) ? y.gone : y.own;
+    return y.gone && would_have_share(all, to, y.n_gone) ? y.gone : y.own;
 }
 
 /* Takes the reference. */
@@ -541,24 +540,8 @@ static bool enlist(struct iii_channel *c)
     return room;
 }
 
-bool channel_has_room(struct iii_channels *all, const struct iii_share *maker, unsigned n)
-{
-    bool room;
-
-    (void)pthread_mutex_lock(&all->lock);
-    room = would_have_share(all, maker, n, 0);
-    if (!room) {
-        struct yielding y = who_gives_way(all, maker);
-
-        room = y.n_own >= n || would_have_share(all, maker, n, y.n_gone);
-    }
-    (void)pthread_mutex_unlock(&all->lock);
-    return room;
-}
-
-static struct iii_channel *make(struct iii_channels *all, const char *id, const char *key,
-                                unsigned items, struct iii_share *maker, const char *token_id,
-                                struct err *err)
+struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
+                                 const char *token_id, struct err *err)
 {
     struct iii_channel *c = xcalloc(1, sizeof(*c));
 
@@ -568,8 +551,8 @@ static struct iii_channel *make(struct iii_channels *all, const char *id, const 
     c->items_max = items == 0                  ? CHANNEL_ITEMS
                    : items > CHANNEL_ITEMS_MAX ? CHANNEL_ITEMS_MAX
                                                : items;
-    (void)snprintf(c->id, sizeof(c->id), "%s", id);
-    (void)snprintf(c->key, sizeof(c->key), "%s", key);
+    iii_uuid_new(c->id);
+    key_new(c->key);
     c->maker = iii_share_ref(maker);
     (void)snprintf(c->token_id, sizeof(c->token_id), "%s", token_id);
     (void)pthread_mutex_init(&c->lock, NULL);
@@ -585,22 +568,6 @@ static struct iii_channel *make(struct iii_channels *all, const char *id, const 
     return NULL;
 }
 
-struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struct iii_share *maker,
-                                 const char *token_id, struct err *err)
-{
-    char id[UUID_SIZE], key[CHANNEL_KEY_SIZE];
-
-    iii_uuid_new(id);
-    channel_key_new(key);
-    return make(all, id, key, items, maker, token_id, err);
-}
-
-struct iii_channel *channel_make_as(struct iii_channels *all, const char *id, const char *key,
-                                    struct iii_share *maker, const char *token_id, struct err *err)
-{
-    return make(all, id, key, CHANNEL_ITEMS, maker, token_id, err);
-}
-
 /* Under the lock. */
 static struct iii_channel *find(struct iii_channels *all, const char *id)
 {
@@ -611,21 +578,10 @@ static struct iii_channel *find(struct iii_channels *all, const char *id)
     return c;
 }
 
-bool channel_is_there(struct iii_channels *all, const char *id)
-{
-    bool there = channel_offer_is_there(all, id);
-
-    (void)pthread_mutex_lock(&all->lock);
-    there |= find(all, id) != NULL;
-    (void)pthread_mutex_unlock(&all->lock);
-    return there;
-}
-
 struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key)
 {
     struct iii_channel *c;
 
-    channel_offer_take(all, id, key);
     (void)pthread_mutex_lock(&all->lock);
     c = find(all, id);
     if (c && !str_equal_secret(c->key, key))
@@ -667,7 +623,6 @@ struct iii_channels *iii_channels_new(struct iii_hub *hub)
     all->comes_ns = CHANNEL_COMES_NS;
     all->still_ns = CHANNEL_STILL_NS;
     (void)pthread_mutex_init(&all->lock, NULL);
-    (void)pthread_mutex_init(&all->offers_lock, NULL);
     channel_pipes_init(&all->pipes, all, NULL);
     return all;
 }
@@ -683,7 +638,6 @@ void iii_channels_free(struct iii_channels *all)
         }
     iii_share_unref(all->pipes.maker);
     (void)pthread_mutex_destroy(&all->lock);
-    (void)pthread_mutex_destroy(&all->offers_lock);
     free(all);
 }
 

@@ -96,9 +96,6 @@ struct iii_channels {
     int64_t still_ns;  /* without a move: then the daemon ends without waiting for it */
     bool looked_after; /* the work was given to the runner */
 
-    pthread_mutex_t offers_lock; /* of the next; before all others */
-    struct channel_offer *offers[CHANNEL_BUCKETS];
-
     /* Looks after all of them now and then: who never came, whose token has ended, who waits for
      * memory. */
     struct work work;
@@ -114,17 +111,9 @@ struct iii_channel *channel_make(struct iii_channels *all, unsigned items, struc
                                  const char *token_id, struct err *err);
 /* With a reference; NULL when there is none, or its key is another. */
 struct iii_channel *channel_find(struct iii_channels *all, const char *id, const char *key);
-/* Is there one, whatever its key? */
-bool channel_is_there(struct iii_channels *all, const char *id);
 void channel_unref(struct iii_channel *c);
 /* {channel_id, access_key, direction}. */
 json_t *channel_ref_json(const struct iii_channel *c, enum channel_side side);
-/* The same with an id and a key that somebody has been told already. */
-struct iii_channel *channel_make_as(struct iii_channels *all, const char *id, const char *key,
-                                    struct iii_share *maker, const char *token_id, struct err *err);
-void channel_key_new(char ret[CHANNEL_KEY_SIZE]);
-/* Could that maker make so many more? */
-bool channel_has_room(struct iii_channels *all, const struct iii_share *maker, unsigned n);
 /* Over before its time, for both sides; why is a literal. Who has a side leaves it as ever. */
 void channel_end(struct iii_channel *c, const char *why);
 /* Ends those whose time is over. */
@@ -159,37 +148,6 @@ void channel_taken(struct iii_channel *c, size_t len);
 
 /* Until when a daemon that is about to end lets it go on, unless something moves. */
 int64_t channel_moves_until(struct iii_channel *c);
-
-/* ---- channel_offer.c: those that are made when somebody comes for their other end ---- */
-
-/* The caller's, from when it is opened until it is closed; then its channel is left, if it was
- * made. holder is woken when it is, and from then on as the one who has our side. */
-struct channel_offer {
-    struct channel_offer *next; /* in its bucket */
-    bool listed;
-    char id[UUID_SIZE], key[CHANNEL_KEY_SIZE];
-    struct iii_share *maker;
-    const char *token_id;
-    enum channel_side ours;
-    struct channel_holder *holder;
-    struct iii_channel *channel; /* NULL = nobody has come */
-    bool refused;                /* somebody has, and there was no room for it */
-};
-
-/* Gives it an id. All but that, the key among it, is filled in. */
-void channel_offer_open(struct iii_channels *all, struct channel_offer *o);
-/* For who is told of it: {channel_id, access_key, direction}. */
-json_t *channel_offer_json(const struct channel_offer *o);
-/* NULL = not yet. */
-struct iii_channel *channel_offer_made(struct iii_channels *all, const struct channel_offer *o);
-/* Did somebody come for one that there was no room for? */
-bool channel_offer_refused(struct iii_channels *all, const struct channel_offer *o);
-/* Nobody can come any more. */
-void channel_offer_close(struct iii_channels *all, struct channel_offer *o);
-/* Somebody has come for that id: if it was offered it is there afterwards, unless there are too
- * many. */
-void channel_offer_take(struct iii_channels *all, const char *id, const char *key);
-bool channel_offer_is_there(struct iii_channels *all, const char *id);
 
 /* ---- ends of our own ---- */
 

@@ -7,7 +7,6 @@
 #include "iii/rows.h"
 
 #define THREADS_MAX 192 /* calls that block: more wait for their turn */
-#define ANSWER_NS   (10 * 1000000000ll)
 
 struct iii_hub *iii_hub_new(const struct iii_config *config)
 {
@@ -16,40 +15,33 @@ struct iii_hub *iii_hub_new(const struct iii_config *config)
     hub->config = *config;
     hub->started_ms = now_ms();
     iii_uuid_new(hub->worker_id);
-    hub->answer_ns = ANSWER_NS;
-    budget_init(&hub->entering, III_ENTERING_MAX);
     hub->runner = runner_new(THREADS_MAX);
     hub->rows = iii_rows_new();
     hub->line = iii_line_new(hub, iii_engine_answer);
     hub->registry = iii_registry_new(hub);
     hub->channels = iii_channels_new(hub);
-    hub->triggers = iii_triggers_new(hub);
     return hub;
 }
 
 int iii_hub_start(struct iii_hub *hub, struct err *err)
 {
-    return runner_start(hub->runner, err) < 0 ? -1 : iii_triggers_start(hub->triggers, err);
+    return runner_start(hub->runner, err);
 }
 
 void iii_hub_stop(struct iii_hub *hub)
 {
-    if (!hub)
-        return;
-    iii_triggers_stop(hub->triggers);
-    runner_stop(hub->runner);
+    if (hub)
+        runner_stop(hub->runner);
 }
 
 void iii_hub_free(struct iii_hub *hub)
 {
     if (!hub)
         return;
-    iii_registry_free(hub->registry); /* whose bindings are the triggers' too */
-    iii_triggers_free(hub->triggers);
+    iii_registry_free(hub->registry);
     iii_channels_free(hub->channels);
     iii_line_free(hub->line);
     iii_rows_free(hub->rows);
     runner_free(hub->runner);
-    budget_done(&hub->entering);
     free(hub);
 }

@@ -29,41 +29,21 @@ struct iii_config {
     struct budget *streams;    /* that what is unsent is taken from; NULL = no bound */
 };
 
-/* ---- what guards a listener (rbac) ---- */
-
-struct iii_guard;
-
-/* By what config.yaml says of a listener: {rbac, middleware_function_id}, of which one is there.
- * NULL: ERR_INVALID. It must outlive the hub. */
-struct iii_guard *iii_guard_new(const json_t *listener, struct err *err);
-void iii_guard_free(struct iii_guard *g);
-/* Does a function say who may come in? */
-bool iii_guard_asks(const struct iii_guard *g);
-
 /* ---- the hub ---- */
 
 struct iii_hub *iii_hub_new(const struct iii_config *config);
 int iii_hub_start(struct iii_hub *hub, struct err *err);
-/* What runs for others is ended, and nobody is told anything any more: before the engine stops, and
- * after the HTTP server has. */
+/* Ends all calls; no client is answered any more. Call it after the HTTP server has stopped and
+ * before the engine does. */
 void iii_hub_stop(struct iii_hub *hub);
 void iii_hub_free(struct iii_hub *hub);
 
-/* Requests at "/", "/otel" and "/ws/channels/", all of which are to become WebSockets, and those
- * that no route is for, which a trigger of the type `http` may want. Where it comes from (Host,
- * Origin) has been looked at, and who sends it, but for channels: there the key is enough. At "/" a
- * caller without scopes is one who came in by a listener with a guard, which is the mark of its
- * socket (http_req_listener()), and has no token. False = it is none of ours, and nothing was
- * answered. */
+/* Requests for a WebSocket at "/" (a client), "/otel" (its telemetry) and below "/ws/channels/"
+ * (one end of a channel). Host and Origin have been checked, and so has the caller, except for a
+ * channel: there the key is enough. Each answers the request and returns true. */
 bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct rates *rates,
                        const struct rate_state *rate, void *hub);
 bool iii_handle_otel(struct http_req *req, const struct caller *caller, struct rates *rates,
                      const struct rate_state *rate, void *hub);
-bool iii_door_channel(struct http_req *req, const struct caller *caller, struct rates *rates,
-                      const struct rate_state *rate, void *hub);
-bool iii_door_http(struct http_req *req, const struct caller *caller, struct rates *rates,
-                   const struct rate_state *rate, void *hub);
-
-/* What the last two ask: an end of a channel, and a function that is bound to the path. */
-bool iii_handle_channel(struct http_req *req, const char *channel_id, struct iii_hub *hub);
-bool iii_handle_http(struct http_req *req, const struct caller *caller, struct iii_hub *hub);
+bool iii_handle_channel(struct http_req *req, const struct caller *caller, struct rates *rates,
+                        const struct rate_state *rate, void *hub);

@@ -1,12 +1,13 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "functions/input.h"
-#include "iii/rbac.h"
+#include "functions/rates.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -74,24 +75,14 @@ static struct waiting *waiting_new(struct iii_peer *peer, const char *id,
     return w;
 }
 
-static void enqueue(struct iii_peer *peer, const struct iii_question *q, const json_t *action,
-                    iii_answered answered, void *arg)
+/* Counts the call against the rate of its caller. ERR_LIMIT "rate_limited" with retry_s. */
+static int take_rate(const struct iii_asker *asker, struct err *err)
 {
-    const char *queue = wire_name(action, "queue", III_NAME_MAX);
-    json_t *result = NULL, *error = NULL;
-    char receipt[UUID_SIZE];
-    struct err err = {0};
+    struct rate_state state;
 
-    if (!queue)
-        error = iii_error("enqueue_error", "action.queue must be a string of 1 to %d bytes",
-                          III_NAME_MAX);
-    else if (iii_enqueue(peer->hub->triggers, queue, q, receipt, &err) < 0)
-        error = iii_error("enqueue_error", "%s", err.text);
-    else
-        result = json_pack("{s:s}", "messageReceiptId", receipt);
-    answered(arg, result, error);
-    json_decref(result);
-    json_decref(error);
+    return asker->rates
+               ? rates_take_caller(asker->rates, asker->caller.name, mono_ns(), &state, err)
+               : 0;
 }
 
 /* NULL when it may be asked. */
@@ -108,8 +99,10 @@ static json_t *why_not(struct iii_peer *peer, const json_t *m)
     if (!wire_name(m, "function_id", III_NAME_MAX))
         return iii_error("function_not_found", "function_id must be a string of 1 to %d bytes",
                          III_NAME_MAX);
-    if (iii_take_rate(&peer->asker, &err) < 0)
+    if (take_rate(&peer->asker, &err) < 0)
         return iii_error("rate_limited", "%s", err.text);
+    if (strcmp(json_text(wire_value(m, "action"), "type"), "enqueue") == 0)
+        return iii_error("enqueue_error", "%s", III_NO_QUEUES);
     if (atomic_load(&peer->in_flight) > III_IN_FLIGHT_MAX + atomic_load(&peer->forwarded))
         return iii_error("invocation_error", "%d calls of this connection wait for their answers",
                          III_IN_FLIGHT_MAX);
@@ -119,23 +112,14 @@ static json_t *why_not(struct iii_peer *peer, const json_t *m)
 static void ask(struct iii_peer *peer, const json_t *m, const struct iii_question *q,
                 const char *id)
 {
-    const json_t *action = wire_value(m, "action");
-    const char *kind = json_text(action, "type");
     iii_answered answered = id ? on_answer : nobody_listens;
     void *arg = id ? (void *)waiting_new(peer, id, q) : (void *)iii_asker_ref(&peer->asker);
-    const struct iii_session *s = peer->asker.session;
-    /* With a middleware it is that one's to enqueue it, or not to. */
-    bool enqueues = strcmp(kind, "enqueue") == 0 && !(s && s->guard->middleware);
     json_t *error;
 
     atomic_fetch_add(&peer->in_flight, 1);
     error = why_not(peer, m);
-    if (!error && s && enqueues)
-        error = iii_session_why_not(peer->hub, s, q->namespace, q->function_id);
     if (error)
         answered(arg, NULL, error);
-    else if (enqueues)
-        enqueue(peer, q, action, answered, arg);
     else
         iii_ask(peer->hub, q, answered, arg);
     json_decref(error);
@@ -152,7 +136,6 @@ static void take_invoke(struct iii_peer *peer, json_t *m, size_t weight)
         .function_id = wire_name(m, "function_id", III_NAME_MAX),
         .data = json_object_get(m, "data"),
         .metadata = wire_value(m, "metadata"),
-        .action = wire_value(m, "action"),
         .traceparent = wire_name(m, "traceparent", TRACE_MAX),
         .baggage = wire_name(m, "baggage", BAGGAGE_MAX),
         .weight = weight,
@@ -167,71 +150,24 @@ static void take_invoke(struct iii_peer *peer, json_t *m, size_t weight)
 
 /* ---- registrations ---- */
 
-static void take_unregister(struct iii_peer *peer, json_t *m, size_t bytes)
+static void register_now(struct iii_peer *peer, const json_t *m, size_t bytes)
 {
     const char *id = wire_name(m, "id", III_NAME_MAX);
 
-    (void)bytes;
-    if (id)
+    if (strcmp(json_text(m, "type"), "registerfunction") == 0)
+        iii_registry_offer(peer->hub->registry, peer, m, bytes);
+    else if (id)
         iii_registry_withdraw(peer->hub->registry, peer, id);
 }
 
-static void take_register(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    iii_registry_offer(peer->hub->registry, peer, m, NULL, bytes);
-}
-
-static void take_type(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    iii_registry_offer_type(peer->hub->registry, peer, m, bytes);
-}
-
-static void take_no_type(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    (void)bytes;
-    if (!iii_session_withdraws_type(peer, m))
-        iii_registry_withdraw_type(peer->hub->registry, peer, m);
-}
-
-static void take_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    iii_registry_bind_told(peer->hub->registry, peer, m, bytes);
-}
-
-static void take_no_trigger(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    const char *id = wire_name(m, "id", III_NAME_MAX);
-
-    (void)bytes;
-    if (id)
-        (void)iii_registry_unbind(peer->hub->registry, peer, id);
-}
-
-static void ignore(struct iii_peer *peer, json_t *m, size_t bytes)
-{
-    (void)peer;
-    (void)m;
-    (void)bytes;
-}
-
-/* What belongs to a namespace waits until that is known. */
-static const struct {
-    const char *type;
-    void (*take)(struct iii_peer *peer, json_t *m, size_t bytes);
-} registrations[] = {
-    {"registerfunction", take_register}, {"unregisterfunction", take_unregister},
-    {"registertriggertype", take_type},  {"unregistertriggertype", take_no_type},
-    {"registertrigger", take_trigger},   {"unregistertrigger", take_no_trigger},
-    {"registerservice", ignore},
-};
-
-/* False when it is not to wait, or there is no room for it. */
+/* Keeps a registration until the namespace of the connection is known. False when it is known, or
+ * when there is no room. */
 static bool keep(struct iii_peer *peer, const json_t *m)
 {
     auto_free char *text = NULL;
     size_t bytes;
 
-    if (!peer->unnamed && !peer->inquiry.open)
+    if (!peer->unnamed)
         return false;
     text = wire_text(m);
     bytes = wire_weight(text, strlen(text));
@@ -244,72 +180,78 @@ static bool keep(struct iii_peer *peer, const json_t *m)
     return true;
 }
 
-static void register_now(struct iii_peer *peer, size_t row, json_t *m, size_t bytes)
-{
-    if (!peer->asker.session || !iii_session_registers(peer, registrations[row].type, m))
-        registrations[row].take(peer, m, bytes);
-}
-
-static size_t find_registration(const char *type)
-{
-    size_t i = 0;
-
-    while (i < ARRAY_LEN(registrations) && strcmp(registrations[i].type, type) != 0)
-        i++;
-    return i;
-}
-
-void iii_peer_go_on(struct iii_peer *peer)
-{
-    while (!peer->unnamed && !peer->inquiry.open &&
-           peer->early_next < json_array_size(peer->early)) {
-        const char *text = json_string_value(json_array_get(peer->early, peer->early_next++));
-        size_t bytes = wire_weight(text, strlen(text));
-        json_t *m = json_loads(text, 0, NULL);
-
-        iii_registry_unkeep(peer->hub->registry, peer, bytes);
-        peer->early_bytes -= bytes;
-        register_now(peer, find_registration(json_text(m, "type")), m, bytes);
-        json_decref(m);
-    }
-    if (peer->early_next < json_array_size(peer->early))
-        return;
-    json_decref(peer->early);
-    peer->early = NULL;
-    peer->early_next = 0;
-}
-
 void iii_peer_replay(struct iii_peer *peer)
 {
+    json_t *early = steal_ptr(peer->early), *kept;
+    size_t i;
+
     peer->unnamed = false;
-    iii_peer_go_on(peer);
+    iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
+    peer->early_bytes = 0;
+    json_array_foreach(early, i, kept)
+    {
+        const char *text = json_string_value(kept);
+        json_t *m = json_loads(text, 0, NULL);
+
+        register_now(peer, m, wire_weight(text, strlen(text)));
+        json_decref(m);
+    }
+    json_decref(early);
 }
 
-static bool take_registration(struct iii_peer *peer, const char *type, json_t *m, size_t bytes)
+static void take_registration(struct iii_peer *peer, const json_t *m, size_t bytes)
 {
-    size_t i = find_registration(type);
-
-    if (i == ARRAY_LEN(registrations))
-        return false;
     if (keep(peer, m))
-        return true;
-    iii_peer_replay(peer); /* those that came before it, if any wait */
-    if (peer->inquiry.open)
-        log_warn("a registration is dropped: too many wait for a hook", "worker",
-                 peer->asker.worker_id);
-    else
-        register_now(peer, i, m, bytes);
-    return true;
+        return;
+    iii_peer_replay(peer); /* the registrations that came before it */
+    register_now(peer, m, bytes);
 }
 
-/* Another's place is not to be had by one who is under other rules. */
-static bool may_take_place(const struct iii_peer *peer, const struct iii_peer *old)
+/* ---- what only an engine serves ---- */
+
+/* Tells the client that its trigger is not bound: its SDK would wait for a call that never comes.
+ */
+static void refuse_trigger(struct iii_peer *peer, const json_t *m)
 {
-    const struct iii_session *s = peer->asker.session, *t = old->asker.session;
+    const char *id = wire_name(m, "id", III_NAME_MAX);
 
-    return !s || (t && s->guard == t->guard &&
-                  strcmp(peer->asker.caller.name, old->asker.caller.name) == 0);
+    iii_peer_ignore(peer, IGNORED_TRIGGERS, "registertrigger");
+    if (id)
+        iii_peer_send(peer, wire_trigger_refused(m, id));
 }
+
+void iii_peer_ignore(struct iii_peer *peer, enum iii_ignored kind, const char *type)
+{
+    static const char *const lines[] = {
+        [IGNORED_TELEMETRY] = "telemetry of an iii client is thrown away",
+        [IGNORED_TRIGGERS] = "an iii client uses triggers, which only a genuine iii engine has",
+        [IGNORED_UNKNOWN] = "messages of an iii client have an unknown type and are ignored",
+    };
+
+    if (peer->ignored & 1u << kind)
+        return;
+    peer->ignored |= 1u << kind;
+    if (kind == IGNORED_TELEMETRY)
+        log_debug(lines[kind], "worker", peer->asker.worker_id);
+    else
+        log_info(lines[kind], "worker", peer->asker.worker_id, "type", type);
+}
+
+static void ignore(struct iii_peer *peer, const char *type)
+{
+    static const char *const triggers[] = {"registertriggertype", "unregistertriggertype",
+                                           "unregistertrigger", "triggerregistrationresult"};
+
+    for (size_t i = 0; i < ARRAY_LEN(triggers); i++)
+        if (strcmp(type, triggers[i]) == 0) {
+            iii_peer_ignore(peer, IGNORED_TRIGGERS, type);
+            return;
+        }
+    if (strcmp(type, "pong") != 0)
+        iii_peer_ignore(peer, IGNORED_UNKNOWN, type);
+}
+
+/* ---- all of them ---- */
 
 static void take_reattach(struct iii_peer *peer, const json_t *m)
 {
@@ -317,15 +259,13 @@ static void take_reattach(struct iii_peer *peer, const json_t *m)
     const char *token = wire_name(m, "reattach_token", UUID_SIZE - 1);
     struct iii_peer *old = id ? iii_registry_reattach(peer->hub->registry, id, token) : NULL;
 
-    if (old && old != peer && may_take_place(peer, old)) {
+    if (old && old != peer) {
         iii_registry_forget(peer->hub->registry, old); /* what it has is free for its successor */
         iii_peer_evict(old);
     }
     if (old)
         iii_asker_unref(&old->asker);
 }
-
-/* ---- all of them ---- */
 
 static void dispatch(struct iii_peer *peer, json_t *m, size_t bytes, size_t weight)
 {
@@ -335,14 +275,16 @@ static void dispatch(struct iii_peer *peer, json_t *m, size_t bytes, size_t weig
         take_invoke(peer, m, weight);
     else if (strcmp(type, "invocationresult") == 0)
         iii_registry_answer(peer->hub->registry, peer, m);
-    else if (strcmp(type, "triggerregistrationresult") == 0)
-        iii_registry_bound(peer->hub->registry, peer, m);
+    else if (strcmp(type, "registerfunction") == 0 || strcmp(type, "unregisterfunction") == 0)
+        take_registration(peer, m, bytes);
+    else if (strcmp(type, "registertrigger") == 0)
+        refuse_trigger(peer, m);
     else if (strcmp(type, "reattach") == 0)
         take_reattach(peer, m);
     else if (strcmp(type, "ping") == 0)
         iii_peer_send(peer, xstrdup("{\"type\":\"pong\"}"));
-    else if (!take_registration(peer, type, m, bytes) && strcmp(type, "pong") != 0)
-        log_debug("a message of an unknown type is dropped", "type", type);
+    else
+        ignore(peer, type);
 }
 
 /* A call that cannot be read is answered; of an answer, who waits for it is told. */

@@ -10,7 +10,6 @@
 #include "functions/callers.h"
 #include "http/server.h"
 #include "http/websocket.h"
-#include "iii/rbac.h"
 #include "iii/registry.h"
 #include "iii/wire.h"
 
@@ -41,9 +40,6 @@ static void peer_free(struct iii_asker *asker)
 
     drop_unsent(peer);
     json_decref(peer->early);
-    json_decref(peer->types_given);
-    iii_inquiry_done(&peer->inquiry);
-    iii_session_unref(peer->asker.session);
     (void)pthread_mutex_destroy(&peer->lock);
     free(peer);
 }
@@ -249,7 +245,9 @@ static bool read_messages(struct iii_peer *peer)
 
         if (r <= 0)
             return r == 0;
-        if (!is_telemetry(&m))
+        if (is_telemetry(&m))
+            iii_peer_ignore(peer, IGNORED_TELEMETRY, "telemetry");
+        else
             iii_peer_take(peer, m.data, m.len);
         iii_intake_taken(&peer->intake, peer->ws);
     }
@@ -290,7 +288,6 @@ static void leave(struct iii_peer *peer)
     iii_intake_give(&peer->intake);
     websocket_free(peer->ws);
     peer->ws = NULL;
-    iii_inquiry_stop(peer);
     iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
     iii_registry_forget(peer->hub->registry, peer);
     iii_rows_wake(peer->hub, &peer->asker);
@@ -304,8 +301,6 @@ static void set_wait(struct iii_peer *peer, struct http_wait *wait)
 
     if (peer->unnamed && peer->early_ns < until)
         until = peer->early_ns;
-    if (peer->inquiry.open && peer->inquiry.until_ns < until)
-        until = peer->inquiry.until_ns;
     if (peer->asker.caller.token_id[0] && peer->token_ns < until)
         until = peer->token_ns;
     may = may_read(peer);
@@ -325,49 +320,14 @@ static void join(struct iii_peer *peer)
     iii_registry_join(peer->hub->registry, peer);
 }
 
-static enum iii_entry enter(struct iii_peer *peer)
-{
-    struct err err = {0};
-    enum iii_entry entry = iii_entry_look(peer, &err);
-
-    if (entry == ENTRY_IN) {
-        join(peer);
-    } else if (entry == ENTRY_REFUSED) {
-        json_t *m = json_pack("{s:s, s:o}", "type", "error", "error",
-                              iii_error("AUTH_ERROR", "%s", err.text));
-        auto_free char *text = wire_text(m);
-
-        json_decref(m);
-        (void)websocket_send(peer->ws, true, text, strlen(text));
-        websocket_close(peer->ws, WEBSOCKET_POLICY, "it is not let in");
-    }
-    return entry;
-}
-
 static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)
 {
     struct iii_peer *peer = arg;
     unsigned code = WEBSOCKET_RESTART;
     const char *why = news & HTTP_DRAIN ? "the daemon ends" : why_over(peer, &code);
 
-    if (peer->entry && !why && !(news & HTTP_GONE)) {
-        switch (enter(peer)) {
-        case ENTRY_WAITS:
-            *wait = (struct http_wait){.fd = -1, .until_ns = peer->inquiry.until_ns};
-            return true;
-        case ENTRY_REFUSED:
-            leave(peer);
-            return false;
-        case ENTRY_IN:
-            break;
-        }
-    }
-
     if (!(news & HTTP_GONE) && !why) {
         send_unsent(peer);
-        iii_registry_catch_up(peer->hub->registry, peer);
-        if (peer->inquiry.open && iii_session_registered(peer))
-            iii_peer_go_on(peer);
         if (peer->unnamed && mono_ns() >= peer->early_ns)
             iii_peer_replay(peer);
         if (read_messages(peer) && !websocket_is_closed(peer->ws) &&
@@ -391,33 +351,20 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
 bool iii_handle_worker(struct http_req *req, const struct caller *caller, struct rates *rates,
                        const struct rate_state *rate, void *arg)
 {
-    const struct iii_guard *guard = http_req_listener(req);
-    bool stranger = caller->scopes == 0;
     struct iii_hub *hub = arg;
-    struct http_wait wait = {.fd = -1};
-    struct websocket *ws;
+    struct http_wait wait = {.fd = -1, .input = true};
+    struct websocket *ws = iii_socket_accept(req, III_MESSAGE_MAX);
     struct iii_peer *peer;
     struct err err = {0};
 
     (void)rate;
-    if (stranger && iii_entry_check(hub, guard, caller->from, &err) < 0) {
-        iii_socket_refuse(req, &err);
-        return true;
-    }
-    ws = iii_socket_accept(req, III_MESSAGE_MAX);
-    if (!ws && stranger)
-        iii_entry_leave(hub, caller->from);
     if (!ws)
         return true;
     peer = peer_new(hub, req, caller, rates);
     peer->ws = ws;
     websocket_set_room(ws, iii_intake_room, &peer->intake);
-    if (stranger)
-        iii_entry_begin(peer, guard, req);
-    else
-        join(peer);
-    wait.input = !stranger;
-    wait.until_ns = stranger ? 1 : websocket_ping_ns(ws); /* it may be answered already */
+    join(peer);
+    wait.until_ns = websocket_ping_ns(ws);
     if (http_park(req, &wait, on_news, peer, &err) < 0)
         leave(peer);
     return true;

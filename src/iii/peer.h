@@ -50,21 +50,6 @@ void iii_socket_refuse(struct http_req *req, const struct err *err);
 
 /* ---- a peer ---- */
 
-/* What a function is asked about it (inquiry.c). */
-struct iii_inquiry {
-    bool open; /* there is one */
-    int64_t until_ns;
-    struct iii_asker *asker; /* in whose name; a reference */
-    json_t *message;         /* the registration that it is about, and what the client calls that */
-    char *given;
-
-    /* Under the peer's lock. */
-    unsigned number; /* of the last; answers to others are nobody's */
-    bool answered;
-    json_t *result;
-    char *why; /* it failed; NULL = it has a result */
-};
-
 struct iii_peer {
     struct iii_asker asker; /* first: a peer is one who asks */
     struct iii_hub *hub;
@@ -72,15 +57,13 @@ struct iii_peer {
     /* Of who owns the request: a step, or one who tells. */
     struct websocket *ws;
     struct iii_intake intake;
-    bool refused;     /* to be closed, since another has its name */
-    int64_t token_ns; /* when to look again whether its token lives */
-    bool unnamed;     /* its namespace is not known yet, */
-    int64_t early_ns; /* and is taken for the usual one then */
-    json_t *early;    /* texts of registrations that wait for it, or for a hook; or NULL */
-    size_t early_next, early_bytes; /* of those the first; what they all count as registered */
-    struct iii_inquiry inquiry;
-    json_t *types_given; /* {what it calls a type: the id that a hook has given that}, or NULL */
-    const struct iii_guard *entry; /* of one that is not let in yet; NULL = it is */
+    bool refused;       /* to be closed, since another has its name */
+    int64_t token_ns;   /* when to look again whether its token lives */
+    bool unnamed;       /* its namespace is not known yet, */
+    int64_t early_ns;   /* and is taken for the usual one then */
+    json_t *early;      /* texts of registrations that wait for it, or NULL */
+    size_t early_bytes; /* what those count as registered */
+    unsigned ignored;   /* a bit per enum iii_ignored: which kinds were logged */
 
     /* Under its lock. */
     pthread_mutex_t lock;
@@ -95,16 +78,15 @@ struct iii_peer {
     char reattach_token[UUID_SIZE];
     struct iii_metadata about;
     int64_t connected_ms;
-    struct iii_offer *offers;            /* functions that it has registered */
-    unsigned functions, triggers, types; /* how many of each */
+    struct iii_offer *offers; /* functions that it has registered */
+    unsigned functions;       /* their number */
     size_t registered_bytes;
-    bool forgotten; /* or not let in yet */
+    bool forgotten; /* or not joined yet */
     struct iii_peer *prev, *next;
 
     atomic_uint in_flight; /* calls of its own that have no answer yet */
     atomic_uint forwarded; /* those of them that another client is to answer, or itself */
     atomic_uint serving;   /* calls that it has not answered yet */
-    atomic_bool owed;      /* there are bindings for a type of its that it had no room for */
 };
 
 /* Takes the text. Dropped when it has gone; one that does not take its messages is closed. */
@@ -119,22 +101,15 @@ void iii_peer_served(struct iii_peer *peer);
 /* It is to carry out a call of another's. */
 void iii_peer_serves(struct iii_peer *peer);
 
-/* ---- inquiry.c ---- */
-
-/* Takes the input. Nothing may be open. The step is woken when it is answered, or is to look at
- * until_ns. */
-void iii_inquire(struct iii_peer *peer, const char *function_id, json_t *input);
-/* In a step: false while it waits. Else one of the two is set, or the result is NULL too. */
-bool iii_inquiry_take(struct iii_peer *peer, json_t **ret_result, char **ret_why);
-/* In a step: nobody waits for it any more, and the call that it is ends. Fine if there is none. */
-void iii_inquiry_stop(struct iii_peer *peer);
-void iii_inquiry_done(struct iii_inquiry *in);
-
 /* ---- messages.c ---- */
 
 /* One text that it has sent; on the thread that reads it. */
 void iii_peer_take(struct iii_peer *peer, const char *text, size_t len);
 /* Its namespace is known: registrations that waited for that. */
 void iii_peer_replay(struct iii_peer *peer);
-/* A hook has answered: those that waited for it. */
-void iii_peer_go_on(struct iii_peer *peer);
+
+/* Messages that clients of an engine send and that mean nothing here. */
+enum iii_ignored { IGNORED_TELEMETRY, IGNORED_TRIGGERS, IGNORED_UNKNOWN };
+
+/* Logs that messages of this kind are ignored, once per connection; type is that of the first. */
+void iii_peer_ignore(struct iii_peer *peer, enum iii_ignored kind, const char *type);

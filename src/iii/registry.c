@@ -28,7 +28,6 @@ struct iii_registry *iii_registry_new(struct iii_hub *hub)
     r->hub = hub;
     r->forward_limit_ns = FORWARD_LIMIT_NS;
     r->clock.run = look_at_clock;
-    budget_init(&r->lasting, LASTING_MAX);
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -38,32 +37,32 @@ void iii_registry_free(struct iii_registry *r)
 {
     if (!r)
         return;
-    bindings_free(r);
-    budget_done(&r->lasting);
     (void)pthread_mutex_destroy(&r->lock);
     free(r);
 }
 
-bool registry_take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+/* Counts that many bytes more as registered by the client, if there is room. Under the lock. */
+static bool take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
 {
-    size_t *own = peer ? &peer->registered_bytes : &r->lasting_bytes;
-    size_t max = peer ? REGISTERED_MAX : LASTING_BYTES_MAX;
+    size_t own = peer->registered_bytes + bytes;
 
-    if (*own + bytes > max || r->bytes + bytes > REGISTERED_ALL_MAX ||
-        *own + bytes > REGISTERED_ALL_MAX - r->bytes)
+    if (own > REGISTERED_MAX || r->bytes + bytes > REGISTERED_ALL_MAX ||
+        own > REGISTERED_ALL_MAX - r->bytes)
         return false;
-    *own += bytes;
+    peer->registered_bytes = own;
     r->bytes += bytes;
     return true;
 }
 
-void registry_give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
+/* Under the lock. */
+static void give_bytes(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
 {
-    *(peer ? &peer->registered_bytes : &r->lasting_bytes) -= bytes;
+    peer->registered_bytes -= bytes;
     r->bytes -= bytes;
 }
 
-bool registry_may(const struct iii_peer *peer)
+/* May it register functions? A token for some sandboxes only may not, nor one that only reads. */
+static bool may_register(const struct iii_peer *peer)
 {
     const struct caller *c = &peer->asker.caller;
 
@@ -75,7 +74,7 @@ bool iii_registry_keep(struct iii_registry *r, struct iii_peer *peer, size_t byt
     bool room;
 
     (void)pthread_mutex_lock(&r->lock);
-    room = registry_may(peer) && registry_take_bytes(r, peer, bytes);
+    room = may_register(peer) && take_bytes(r, peer, bytes);
     (void)pthread_mutex_unlock(&r->lock);
     return room;
 }
@@ -83,7 +82,7 @@ bool iii_registry_keep(struct iii_registry *r, struct iii_peer *peer, size_t byt
 void iii_registry_unkeep(struct iii_registry *r, struct iii_peer *peer, size_t bytes)
 {
     (void)pthread_mutex_lock(&r->lock);
-    registry_give_bytes(r, peer, bytes);
+    give_bytes(r, peer, bytes);
     (void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -111,7 +110,7 @@ static struct iii_offer *find_offer(const struct iii_registry *r, const char *na
 static void offer_free(struct iii_registry *r, struct iii_offer *o)
 {
     (void)tdelete(o, &r->offers, by_name);
-    registry_give_bytes(r, o->owner, o->bytes);
+    give_bytes(r, o->owner, o->bytes);
     o->owner->functions--;
     r->n_offers--;
     if (o->prev)
@@ -122,24 +121,11 @@ static void offer_free(struct iii_registry *r, struct iii_offer *o)
         o->next->prev = o->prev;
     free(o->namespace);
     free(o->id);
-    free(o->given);
     free(o->description);
     free(o->request);
     free(o->response);
     free(o->metadata);
     free(o);
-}
-
-/* Of one with a session: who provides triggers that call it calls it without regard to rules, and
- * must not call what another has under that name. To be told of afterwards. */
-static struct iii_bound *offer_end(struct iii_registry *r, struct iii_offer *o)
-{
-    struct iii_bound *gone = NULL;
-
-    if (o->owner->asker.session)
-        gone = bindings_of(r, o->owner, o->namespace, o->id);
-    offer_free(r, o);
-    return gone;
 }
 
 /* Ids of the hub's own functions are taken, and all that could be. */
@@ -150,7 +136,7 @@ static bool is_ours(const char *namespace, const char *id)
     return strcmp(namespace, III_NAMESPACE) == 0 && (iii_function(id) || function_find(id));
 }
 
-void iii_registry_reject(struct iii_peer *peer, const char *function_id, const char *owner)
+static void reject(struct iii_peer *peer, const char *function_id, const char *owner)
 {
     iii_peer_send(peer, wire_rejected("FUNCTION_NAMESPACE_CONFLICT", peer->asker.namespace, NULL,
                                       function_id, owner));
@@ -158,18 +144,17 @@ void iii_registry_reject(struct iii_peer *peer, const char *function_id, const c
 
 /* Under the lock. False: there is no room for it. */
 static bool add_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
-                      const char *id, const char *given, size_t bytes)
+                      const char *id, size_t bytes)
 {
     struct iii_offer *o;
 
     if (peer->functions >= III_FUNCTIONS_MAX || r->n_offers >= III_FUNCTIONS_ALL ||
-        !registry_take_bytes(r, peer, bytes))
+        !take_bytes(r, peer, bytes))
         return false;
     o = xcalloc(1, sizeof(*o));
     *o = (struct iii_offer){
         .namespace = xstrdup(peer->asker.namespace),
         .id = xstrdup(id),
-        .given = xstrdup(given),
         .owner = peer,
         .request = wire_member(m, "request_format"),
         .response = wire_member(m, "response_format"),
@@ -193,7 +178,7 @@ static bool may_offer(struct iii_peer *peer, const json_t *m, const char *id)
 {
     const char *why = NULL;
 
-    if (!registry_may(peer))
+    if (!may_register(peer))
         why = "its token may not register functions";
     else if (wire_value(m, "invocation"))
         why = "functions that are called over HTTP are not served here";
@@ -202,112 +187,51 @@ static bool may_offer(struct iii_peer *peer, const json_t *m, const char *id)
     return !why;
 }
 
-/* One that a session has does not stand in the way of who needs none. */
-static bool is_taken(const struct iii_offer *o, const struct iii_peer *peer)
-{
-    return o && o->owner != peer && !(o->owner->asker.session && !peer->asker.session);
-}
-
 void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *m,
-                        const char *given, size_t bytes)
+                        size_t bytes)
 {
     const char *id = wire_name(m, "id", III_NAME_MAX);
     char owner[UUID_SIZE] = "";
-    struct iii_bound *gone = NULL;
     bool taken, full = false;
     struct iii_offer *o;
 
-    if (!given)
-        given = id;
-    if (!given)
+    if (!id)
         return;
-    if (!id || !may_offer(peer, m, id)) {
-        iii_registry_reject(peer, given, "");
+    if (!may_offer(peer, m, id)) {
+        reject(peer, id, "");
         return;
     }
     if (is_ours(peer->asker.namespace, id)) {
-        iii_registry_reject(peer, given, str_starts(id, "engine::") ? "" : r->hub->worker_id);
+        reject(peer, id, str_starts(id, "engine::") ? "" : r->hub->worker_id);
         return;
     }
     (void)pthread_mutex_lock(&r->lock);
     o = find_offer(r, peer->asker.namespace, id);
-    taken = is_taken(o, peer);
+    taken = o && o->owner != peer;
     if (taken)
         (void)snprintf(owner, sizeof(owner), "%s", o->owner->asker.worker_id);
-    else if (o && o->owner != peer)
-        gone = offer_end(r, o);
     else if (o)
         offer_free(r, o);
     if (!taken && !peer->forgotten)
-        full = !add_offer(r, peer, m, id, given, bytes);
+        full = !add_offer(r, peer, m, id, bytes);
     (void)pthread_mutex_unlock(&r->lock);
-    bindings_tell(r, gone);
     if (full)
         log_warn("a function is not registered: there are too many of that connection, or they are "
                  "too long",
                  "id", id);
     if (taken || full)
-        iii_registry_reject(peer, given, owner);
-    else
-        iii_triggers_changed(r->hub->triggers, NULL, NULL);
-}
-
-/* Under the lock. Of one without a session both names are the same, and the tree knows it. */
-static struct iii_offer *find_given(const struct iii_registry *r, const struct iii_peer *peer,
-                                    const char *id)
-{
-    struct iii_offer *o = peer->offers;
-
-    if (!peer->asker.session) {
-        o = find_offer(r, peer->asker.namespace, id);
-        return o && o->owner == peer ? o : NULL;
-    }
-    while (o && strcmp(o->given, id) != 0)
-        o = o->next;
-    return o;
+        reject(peer, id, owner);
 }
 
 void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id)
 {
-    struct iii_bound *gone = NULL;
     struct iii_offer *o;
 
     (void)pthread_mutex_lock(&r->lock);
-    o = find_given(r, peer, id);
-    if (o)
-        gone = offer_end(r, o);
+    o = find_offer(r, peer->asker.namespace, id);
+    if (o && o->owner == peer)
+        offer_free(r, o);
     (void)pthread_mutex_unlock(&r->lock);
-    bindings_tell(r, gone);
-    if (o)
-        iii_triggers_changed(r->hub->triggers, NULL, NULL);
-}
-
-char *iii_registry_own_id(struct iii_registry *r, const struct iii_peer *peer,
-                          const char *namespace, const char *id)
-{
-    const struct iii_offer *o;
-    char *own = NULL;
-
-    (void)pthread_mutex_lock(&r->lock);
-    for (o = peer->offers; o && !own; o = o->next)
-        if (strcmp(o->namespace, namespace) == 0 &&
-            (strcmp(o->given, id) == 0 || strcmp(o->id, id) == 0))
-            own = xstrdup(o->id);
-    (void)pthread_mutex_unlock(&r->lock);
-    return own;
-}
-
-bool iii_registry_is_own(struct iii_registry *r, const struct iii_session *session,
-                         const char *namespace, const char *id)
-{
-    const struct iii_offer *o;
-    bool own;
-
-    (void)pthread_mutex_lock(&r->lock);
-    o = find_offer(r, namespace ? namespace : III_NAMESPACE, id);
-    own = o && o->owner->asker.session == session;
-    (void)pthread_mutex_unlock(&r->lock);
-    return own;
 }
 
 /* ---- calls that one carries out for another ---- */
@@ -390,7 +314,7 @@ static struct iii_forward *add_forward(struct iii_registry *r, struct iii_peer *
 }
 
 /* The function learns who calls it, as engines tell it; nobody else tells it that. */
-static char *invoke_text(const struct iii_question *q, const char *id, const char *given)
+static char *invoke_text(const struct iii_question *q, const char *id)
 {
     static const char key[] = "_caller_worker_id";
     json_t *data = q->data;
@@ -405,7 +329,7 @@ static char *invoke_text(const struct iii_question *q, const char *id, const cha
     } else {
         json_incref(data);
     }
-    text = wire_invoke(id, given, data, q->metadata, q->traceparent, q->baggage);
+    text = wire_invoke(id, q->function_id, data, q->metadata, q->traceparent, q->baggage);
     json_decref(data);
     return text;
 }
@@ -452,31 +376,26 @@ static void refuse_forward(struct iii_registry *r, const struct iii_peer *by, co
     json_decref(error);
 }
 
-/* own: only what a connection of that session offers; NULL = whoever does. */
-static bool ask(struct iii_registry *r, const struct iii_question *q, const struct iii_session *own,
-                iii_answered answered, void *arg)
+bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
+                      void *arg)
 {
     struct iii_peer *by = NULL;
     char id[UUID_SIZE];
-    auto_free char *given = NULL;
     struct iii_offer *o;
     json_t *error = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     o = find_offer(r, q->namespace ? q->namespace : III_NAMESPACE, q->function_id);
-    if (o && ((q->trusted && o->owner->asker.session) || (own && o->owner->asker.session != own)))
-        o = NULL;
     if (o)
         error = why_not(r, q);
     if (o && !error) {
         by = o->owner;
-        given = xstrdup(o->given);
         (void)iii_asker_ref(&by->asker);
         (void)snprintf(id, sizeof(id), "%s", add_forward(r, by, q, answered, arg)->id);
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (by) {
-        if (!iii_peer_offer(by, invoke_text(q, id, given)))
+        if (!iii_peer_offer(by, invoke_text(q, id)))
             refuse_forward(r, by, id);
         iii_asker_unref(&by->asker);
     }
@@ -484,18 +403,6 @@ static bool ask(struct iii_registry *r, const struct iii_question *q, const stru
         answered(arg, NULL, error);
     json_decref(error);
     return o;
-}
-
-bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
-                      void *arg)
-{
-    return ask(r, q, NULL, answered, arg);
-}
-
-bool iii_registry_ask_own(struct iii_registry *r, const struct iii_question *q,
-                          iii_answered answered, void *arg)
-{
-    return ask(r, q, q->asker->session, answered, arg);
 }
 
 void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *m)
@@ -582,16 +489,6 @@ void iii_registry_join(struct iii_registry *r, struct iii_peer *peer)
         peer->next->prev = peer;
     r->peers = peer;
     (void)pthread_mutex_unlock(&r->lock);
-    iii_triggers_changed(r->hub->triggers, "worker_connected", peer->asker.worker_id);
-}
-
-static bool forget_offers(struct iii_registry *r, struct iii_peer *peer)
-{
-    bool any = peer->offers;
-
-    while (peer->offers)
-        offer_free(r, peer->offers);
-    return any;
 }
 
 /* Those that one carries out, and those that one waits for; a list by next. */
@@ -616,16 +513,6 @@ static void stop_forwards(struct iii_registry *r, struct iii_forward *gone)
     end_forwards(r, gone, iii_error("invocation_stopped", "the worker that ran it has gone"));
 }
 
-void iii_registry_drop_calls(struct iii_registry *r, const struct iii_asker *asker)
-{
-    struct iii_forward *gone;
-
-    (void)pthread_mutex_lock(&r->lock);
-    gone = take_forwards(r, NULL, asker);
-    (void)pthread_mutex_unlock(&r->lock);
-    end_forwards(r, gone, iii_error("invocation_stopped", "nobody waits for it any more"));
-}
-
 static void metadata_done(struct iii_metadata *m)
 {
     free(m->name);
@@ -640,8 +527,6 @@ static void metadata_done(struct iii_metadata *m)
 void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
 {
     struct iii_forward *forwards;
-    struct iii_bound *bounds;
-    bool functions;
 
     (void)pthread_mutex_lock(&r->lock);
     if (peer->forgotten) {
@@ -658,16 +543,12 @@ void iii_registry_forget(struct iii_registry *r, struct iii_peer *peer)
         r->peers = peer->next;
     if (peer->next)
         peer->next->prev = peer->prev;
-    functions = forget_offers(r, peer);
-    bounds = bindings_forget(r, peer);
+    while (peer->offers)
+        offer_free(r, peer->offers);
     forwards = take_forwards(r, peer, &peer->asker);
     metadata_done(&peer->about);
     (void)pthread_mutex_unlock(&r->lock);
-    bindings_tell(r, bounds);
     stop_forwards(r, forwards);
-    iii_triggers_changed(r->hub->triggers, "worker_disconnected", peer->asker.worker_id);
-    if (functions)
-        iii_triggers_changed(r->hub->triggers, NULL, NULL);
     iii_asker_unref(&peer->asker);
 }
 
@@ -723,12 +604,11 @@ static char *clean_text(const json_t *data, const char *key)
 static bool name_is_taken(const struct iii_registry *r, const struct iii_peer *peer,
                           const char *namespace, const char *name, char ret_owner[UUID_SIZE])
 {
-    if (!registry_may(peer))
+    if (!may_register(peer))
         return false;
     for (const struct iii_peer *p = r->peers; p; p = p->next) {
-        if (p == peer || !registry_may(p) || !p->about.name || strcmp(p->about.name, name) != 0 ||
-            strcmp(p->asker.namespace, namespace) != 0 ||
-            (p->asker.session && !peer->asker.session))
+        if (p == peer || !may_register(p) || !p->about.name || strcmp(p->about.name, name) != 0 ||
+            strcmp(p->asker.namespace, namespace) != 0)
             continue;
         (void)snprintf(ret_owner, UUID_SIZE, "%s", p->asker.worker_id);
         return true;
@@ -764,10 +644,8 @@ int iii_registry_describe(struct iii_registry *r, struct iii_peer *peer, const j
         peer->about = m;
     }
     (void)pthread_mutex_unlock(&r->lock);
-    if (!taken) {
-        iii_triggers_changed(r->hub->triggers, "worker_metadata_updated", peer->asker.worker_id);
+    if (!taken)
         return 0;
-    }
     iii_peer_send(peer, wire_rejected("WORKER_NAMESPACE_CONFLICT", namespace, m.name, NULL, owner));
     metadata_done(&m);
     return -1;
@@ -818,19 +696,6 @@ json_t *iii_registry_function(struct iii_registry *r, const char *namespace, con
     o = f ? offer_json(f, true) : NULL;
     (void)pthread_mutex_unlock(&r->lock);
     return o;
-}
-
-json_t *iii_registry_metadata(struct iii_registry *r, const char *namespace, const char *id)
-{
-    const struct iii_offer *f;
-    auto_free char *text = NULL;
-
-    (void)pthread_mutex_lock(&r->lock);
-    f = find_offer(r, namespace, id);
-    if (f && f->metadata)
-        text = xstrdup(f->metadata);
-    (void)pthread_mutex_unlock(&r->lock);
-    return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 }
 
 json_t *iii_registry_functions(struct iii_registry *r, bool whole)

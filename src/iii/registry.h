@@ -6,9 +6,8 @@
 
 #include "iii/peer.h"
 
-/* What clients have registered: functions, types of triggers, bindings; who is connected; and the
- * calls that one of them carries out for another. All of it goes with the connection that it came
- * by. */
+/* The clients that are connected, the functions that they have registered, and the calls that one
+ * of them carries out for another. All of it ends with its connection. */
 
 struct iii_registry *iii_registry_new(struct iii_hub *hub);
 void iii_registry_free(struct iii_registry *r);
@@ -34,70 +33,24 @@ void iii_registry_unkeep(struct iii_registry *r, struct iii_peer *peer, size_t b
 
 /* ---- functions ---- */
 
-/* A message, of so many bytes; given: what its owner calls it, NULL = as the message says. Who may
- * not, or comes too late, is told. What one with a session has gives way to one without. */
+/* Registers the function of a registerfunction message, whose text has that many bytes. A client
+ * that may not register it, or whose id another client has, is sent registrationrejected. */
 void iii_registry_offer(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
-                        const char *given, size_t bytes);
-/* Tells it that the function is not registered. */
-void iii_registry_reject(struct iii_peer *peer, const char *function_id, const char *owner);
-/* By what its owner calls it. */
+                        size_t bytes);
 void iii_registry_withdraw(struct iii_registry *r, struct iii_peer *peer, const char *id);
-
-/* The id of a function that it has registered itself, by that or by what it calls it; to be freed,
- * or NULL. */
-char *iii_registry_own_id(struct iii_registry *r, const struct iii_peer *peer,
-                          const char *namespace, const char *id);
-/* Has a connection of that session registered it? namespace NULL = III_NAMESPACE. */
-bool iii_registry_is_own(struct iii_registry *r, const struct iii_session *session,
-                         const char *namespace, const char *id);
 
 /* Sends the call to who offers it. False when nobody does: then answered is not called. */
 bool iii_registry_ask(struct iii_registry *r, const struct iii_question *q, iii_answered answered,
                       void *arg);
-/* The same of one who has a session, if he has registered it himself. */
-bool iii_registry_ask_own(struct iii_registry *r, const struct iii_question *q,
-                          iii_answered answered, void *arg);
 /* An answer from who was asked. */
 void iii_registry_answer(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
 /* One that cannot be read. */
 void iii_registry_answer_lost(struct iii_registry *r, const struct iii_peer *peer, const char *id,
                               const char *why);
 
-/* Those of one who waits no more end; what comes as an answer is dropped. */
-void iii_registry_drop_calls(struct iii_registry *r, const struct iii_asker *asker);
-
-/* ---- triggers ---- */
-
-void iii_registry_offer_type(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
-                             size_t bytes);
-void iii_registry_withdraw_type(struct iii_registry *r, struct iii_peer *peer,
-                                const json_t *message);
-/* With peer NULL one that outlives connections, for asker; ret_id is then given. */
-int iii_registry_bind(struct iii_registry *r, struct iii_peer *peer, struct iii_asker *asker,
-                      const json_t *message, size_t bytes, char ret_id[UUID_SIZE], struct err *err);
-/* The same for a message of a connection, which is told if it fails. */
-void iii_registry_bind_told(struct iii_registry *r, struct iii_peer *peer, const json_t *message,
-                            size_t bytes);
-/* Tells it that the trigger is not bound. */
-void iii_registry_refuse(struct iii_peer *peer, const json_t *message, const char *code,
-                         const char *why);
-/* False when there is none of that id. */
-bool iii_registry_unbind(struct iii_registry *r, const struct iii_peer *peer, const char *id);
-/* The same of those that outlive connections: he ends his own, and who may do all ends any. */
-bool iii_registry_unbind_lasting(struct iii_registry *r, const struct caller *caller,
-                                 const char *id);
-/* Sends the bindings that it had no room for. In a step of its own. */
-void iii_registry_catch_up(struct iii_registry *r, struct iii_peer *peer);
-/* A provider's word on a binding that it was sent. */
-void iii_registry_bound(struct iii_registry *r, struct iii_peer *peer, const json_t *message);
-
 /* ---- for introspection: each gives an array of objects in the contract's shape ---- */
 
 json_t *iii_registry_functions(struct iii_registry *r, bool whole);
 /* One of them, whole; NULL when there is none. */
 json_t *iii_registry_function(struct iii_registry *r, const char *namespace, const char *id);
-/* What it says of itself, and no more; NULL when it says nothing, or there is none. */
-json_t *iii_registry_metadata(struct iii_registry *r, const char *namespace, const char *id);
 json_t *iii_registry_workers(struct iii_registry *r, bool whole);
-json_t *iii_registry_types(struct iii_registry *r);
-json_t *iii_registry_bindings(struct iii_registry *r);

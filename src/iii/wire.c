@@ -89,10 +89,13 @@ char *wire_rejected(const char *code, const char *namespace, const char *worker_
     return steal_text(m);
 }
 
-char *wire_error(const char *code, const char *message)
+char *wire_trigger_refused(const json_t *message, const char *id)
 {
-    return steal_text(json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "code", code,
-                                "message", message));
+    json_t *error = iii_error("trigger_registration_failed", "%s", III_NO_TRIGGERS);
+
+    return steal_text(json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "triggerregistrationresult",
+                                "id", id, "trigger_type", json_text(message, "trigger_type"),
+                                "function_id", json_text(message, "function_id"), "error", error));
 }
 
 const char *wire_name(const json_t *message, const char *key, size_t max)

@@ -25,7 +25,8 @@ char *wire_worker_registered(const char *worker_id, const char *reattach_token);
 /* worker_name or function_id, by the code. */
 char *wire_rejected(const char *code, const char *namespace, const char *worker_name,
                     const char *function_id, const char *owner_worker_id);
-char *wire_error(const char *code, const char *message);
+/* The answer to a registertrigger message of that id: the trigger is not bound. */
+char *wire_trigger_refused(const json_t *message, const char *id);
 
 /* ---- of what is received ---- */
 

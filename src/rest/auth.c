@@ -133,7 +133,7 @@ int auth_check_token(const struct auth_config *c, const struct auth_request *r, 
 
     if (!r->is_tcp && (r->peer_uid == 0 || r->peer_uid == c->own_uid || r->in_group))
         return 0;
-    if (!c->token && !c->require_token && !r->guarded) {
+    if (!c->token && !c->require_token) {
         if (r->is_tcp)
             return 0;
         return err_code(

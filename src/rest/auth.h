@@ -19,9 +19,8 @@ struct auth_config {
 
 struct auth_request {
     bool is_tcp;
-    bool guarded;   /* it came in where a token is needed, whatever the rest of the daemon wants */
-    uid_t peer_uid; /* of the unix socket */
-    bool in_group;  /* so is this: auth_peer_is_member() */
+    uid_t peer_uid;   /* of the unix socket */
+    bool in_group;    /* so is this: auth_peer_is_member() */
     const char *host; /* headers; NULL = absent */
     const char *origin;
     const char *authorization;

@@ -29,7 +29,6 @@ struct auth_request rest_from(const struct rest *rest, struct http_req *req,
 {
     struct auth_request r = {
         .is_tcp = http_req_is_tcp(req),
-        .guarded = http_req_listener(req),
         .in_group = rest->auth.group && !http_req_is_tcp(req) &&
                     auth_peer_is_member(http_req_fd(req), *rest->auth.group),
         .peer_uid = http_req_peer_uid(req),

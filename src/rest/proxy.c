@@ -101,7 +101,7 @@ static void read_asker(struct asked *a)
     a->known = rest_identify(rest, a->from, &a->caller, NULL) == 0 &&
                (a->caller.admin || a->caller.token_id[0]);
     a->asker = (struct proxy_asker){
-        .token = rest->config->token || rest->config->require_token || a->from->guarded ||
+        .token = rest->config->token || rest->config->require_token ||
                  (given && caller_token_like(given)),
         .foreign = a->from->is_tcp && !auth_origin_listed(&rest->auth, a->from->origin) &&
                    proxy_is_foreign(http_req_method(a->req), a->from->host, a->from->origin,

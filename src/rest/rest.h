@@ -27,9 +27,6 @@ struct rest_mount {
     const char *path; /* "/mcp"; with a '/' at its end and more in front of that also all below */
     bool socket;      /* for requests to become a WebSocket only */
     bool open;        /* it looks itself who may: the caller is nobody */
-    bool last;        /* for all that no route is for */
-    bool judges;      /* of who comes in by a socket with a mark (http_req_listener()) and has no
-                       * token it looks itself who it is: the caller is nobody, without scopes */
     rest_handler handle;
     void *arg;
 };

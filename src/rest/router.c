@@ -154,18 +154,6 @@ static bool is_below(const struct rest_mount *m, const char *path)
     return strcmp(path, m->path) == 0;
 }
 
-/* Who it is is the face's to find out. */
-static bool is_to_judge(const struct rest_mount *m, const struct auth_request *from,
-                        struct caller *ret)
-{
-    if (!m->judges || !from->guarded)
-        return false;
-    /* One of them who knocks too often does not keep the others out. */
-    (void)snprintf(ret->name, sizeof(ret->name), "anyone@%.50s", from->address);
-    ret->scopes = 0;
-    return true;
-}
-
 static bool enter_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
                         const struct rest_mount *m)
 {
@@ -174,26 +162,21 @@ static bool enter_mount(struct rest *rest, struct http_req *req, const struct au
     struct err err = {0};
 
     (void)snprintf(caller.from, sizeof(caller.from), "%s", from->address);
-    if (!m->open &&
-        ((rest_identify(rest, from, &caller, &err) < 0 && !is_to_judge(m, from, &caller)) ||
-         check_rate(rest, req, &caller, &rate, &err) < 0)) {
+    if (!m->open && (rest_identify(rest, from, &caller, &err) < 0 ||
+                     check_rate(rest, req, &caller, &rate, &err) < 0)) {
         refuse(rest, req, &caller, "unknown", &err);
         return true;
     }
     return m->handle(req, &caller, rate.limit > 0 ? rest->rates : NULL, &rate, m->arg);
 }
 
-/* Another face's; last: of those that take what no route is for. */
-static bool handle_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
-                         bool last)
+/* Passes the request to the other face that is mounted at its path. False: there is none. */
+static bool handle_mount(struct rest *rest, struct http_req *req, const struct auth_request *from)
 {
-    for (const struct rest_mount *m = rest->config->mounts; m->path; m++) {
-        if (m->last != last || (!last && !is_below(m, http_req_path(req))) ||
-            (m->socket && !http_upgrade_asked(req, "websocket")))
-            continue;
-        if (enter_mount(rest, req, from, m))
+    for (const struct rest_mount *m = rest->config->mounts; m->path; m++)
+        if (is_below(m, http_req_path(req)) &&
+            (!m->socket || http_upgrade_asked(req, "websocket")) && enter_mount(rest, req, from, m))
             return true;
-    }
     return false;
 }
 
@@ -220,12 +203,10 @@ static void handle(struct rest *rest, struct http_req *req)
         answer_preflight(req);
         return;
     }
-    if (reference_handle(rest, req) || handle_mount(rest, req, &from, false))
+    if (reference_handle(rest, req) || handle_mount(rest, req, &from))
         return;
     if (below)
         found = routes_find(rest->routes, http_req_method(req), below, &match);
-    if (found == ROUTE_UNKNOWN && handle_mount(rest, req, &from, true))
-        return;
     open = found == ROUTE_FOUND && (match.function->flags & FUNCTION_OPEN);
     if (open)
         rest_identify_or_nobody(rest, &from, &caller);

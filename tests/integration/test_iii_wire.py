@@ -82,9 +82,25 @@ def test_what_cannot_be_used_is_passed_over(wire, frame):
     assert "sandboxes" in wire.call("sandbox::list")
 
 
-def test_a_trigger_of_a_type_that_nobody_provides_waits_without_a_word(wire):
-    wire.say("registertrigger", id=str(uuid.uuid4()), trigger_type="nobody.provides", function_id="x::y", config={}, message_type="registertrigger")
+@pytest.mark.parametrize("kind", ["cron", "http", "queue", "subscribe", "durable:subscriber", "sandbox", "nobody.provides"])
+def test_a_trigger_is_refused_with_a_word_about_the_engine(connect, kind):
+    wire, id = connect(), str(uuid.uuid4())
+    wire.say("registertrigger", id=id, trigger_type=kind, function_id="x::y", config={}, message_type="registertrigger")
+    said = wire.take("triggerregistrationresult")
+    assert (said["id"], said["trigger_type"], said["function_id"]) == (id, kind, "x::y")
+    assert said["error"]["code"] == "trigger_registration_failed" and "genuine iii engine" in said["error"]["message"]
     assert wire.settle() == []
+
+
+def test_what_only_an_engine_serves_is_logged_once_per_connection(iii_of, wire_of):
+    daemon = iii_of().start()
+    wire = wire_of(daemon).announce()
+    for _ in range(20):
+        wire.say("registertriggertype", id="x", description="y")
+        wire.say("nonesuch")
+    wire.settle()
+    log = daemon.log()
+    assert log.count("uses triggers") == 1 and log.count("unknown type") == 1
 
 
 def test_unknown_fields_are_passed_over(wire):
@@ -279,21 +295,10 @@ def test_a_function_that_is_taken_back(owner, wire):
     assert wire.refused(owner.function).code == "function_not_found"
 
 
-def test_enqueue_gives_a_receipt_and_calls_later(owner, wire):
-    got = wire.call(owner.function, {"job": 1}, action={"type": "enqueue", "queue": "jobs"})
-    assert UUID.fullmatch(got["messageReceiptId"])
-    call = owner.take("invokefunction")
-    assert call["data"]["job"] == 1
-    owner.answer(call, result=None)
-    assert wire.settle() == []
-
-
-def test_a_job_of_a_queue_that_fails_is_tried_again(owner, wire):
-    wire.call(owner.function, {"job": 2}, action={"type": "enqueue", "queue": fresh("queue")})
-    owner.answer(owner.take("invokefunction"), error={"code": "invocation_failed", "message": "not yet"})
-    call = owner.take("invokefunction")
-    assert call["data"]["job"] == 2
-    owner.answer(call, result=None)
+def test_enqueue_is_refused_and_nothing_is_called(owner, wire):
+    error = wire.refused(owner.function, {"job": 1}, action={"type": "enqueue", "queue": "jobs"})
+    assert error.code == "enqueue_error" and "genuine iii engine" in error.message
+    assert owner.settle() == []
 
 
 # ---- names, namespaces, conflicts ----
@@ -419,7 +424,7 @@ def test_the_list_of_functions(owner, wire):
     rows = {f["function_id"]: f for f in functions}
     mine = rows[owner.function]
     assert (mine["namespace"], mine["worker_name"]) == ("default", owner.name)
-    assert hidden not in rows and not [id for id in rows if id.startswith("engine::") and not id.startswith("engine::queue::")]
+    assert hidden not in rows and not [id for id in rows if id.startswith("engine::")]
     ours = [f for f in functions if f["function_id"].startswith("sandbox::")]
     assert {f["worker_name"] for f in ours} == {"iii-sandbox"} and all(f["description"] for f in ours)
     wanted = {f"sandbox::{name}" for name in ("create", "exec", "stop", "list", "run", "catalog::list")} | \

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "daemon/config.h"
 #include "daemon/yaml_json.h"
-#include "iii/iii.h"
 #include "tap.h"
 #include "tmpdir.h"
 
@@ -248,7 +247,7 @@ TEST(the_engines_file_has_entries_for_its_workers)
     CHECK(config.image_strict && !*config.allowed_images && !config.ws_port_given);
 }
 
-TEST(a_file_may_have_several_listeners_some_of_them_with_a_guard)
+TEST(a_file_may_have_several_listeners)
 {
     clearenv();
     CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {port: 1}}\n"
@@ -256,67 +255,16 @@ TEST(a_file_may_have_several_listeners_some_of_them_with_a_guard)
                         "  config:\n"
                         "    host: 127.0.0.3\n"
                         "    port: 2\n"
-                        "    middleware_function_id: a::middle\n"
-                        "    rbac:\n"
-                        "      auth_function_id: a::auth\n"
-                        "      on_function_registration_function_id: a::f\n"
-                        "      on_trigger_registration_function_id: a::t\n"
-                        "      on_trigger_type_registration_function_id: a::y\n"
-                        "      expose_functions:\n"
-                        "        - match(\"api::*\")\n"
-                        "        - {match: b, namespace: n}\n"
-                        "        - metadata: {public: true}\n"
-                        "- {name: iii-worker-manager, config: {port: 3}}\n"
-                        "- {name: iii-worker-manager, config: {port: 4, rbac: {}}}\n"),
+                        "- {name: iii-worker-manager, config: {port: 3}}\n"),
               "ok");
     CHECK_INT(config.ws_port, 1);
     CHECK_INT(strv_len(config.warnings), 0);
-    CHECK_INT(config.n_listeners, 3);
+    CHECK_INT(config.n_listeners, 2);
     CHECK_STR(config.listeners[0].host, "127.0.0.3");
     CHECK_INT(config.listeners[0].port, 2);
-    CHECK(iii_guard_asks(config.listeners[0].guard));
     CHECK(strstr(config.listeners[0].place, "f.yaml:5"));
     CHECK_STR(config.listeners[1].host, "127.0.0.1");
     CHECK_INT(config.listeners[1].port, 3);
-    CHECK(!config.listeners[1].guard);
-    CHECK(config.listeners[2].guard && !iii_guard_asks(config.listeners[2].guard));
-}
-
-/* As with iii: who names listeners has those, and no other that lets everybody in. */
-TEST(a_file_whose_only_listener_has_a_guard_opens_no_other)
-{
-    clearenv();
-    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
-    CHECK_INT(config.ws_port, 0);
-    CHECK_INT(config.n_listeners, 1);
-    CHECK_INT(config.listeners[0].port, 49134);
-    setenv("CAY_WS_PORT", "7", 1);
-    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
-    CHECK_INT(config.ws_port, 7);
-}
-
-TEST(a_guard_that_makes_no_sense_stops_the_start)
-{
-#define GUARD(text) FILE_READ("workers:\n- {name: iii-worker-manager, config: {" text "}}\n")
-    clearenv();
-    CHECK_STR(GUARD("rbac: {auth: x}"), "FILE:2: rbac has no setting \"auth\"");
-    CHECK_STR(GUARD("rbac: [1]"), "FILE:2: rbac must hold settings");
-    CHECK_STR(GUARD("rbac: {auth_function_id: 3}"),
-              "FILE:2: auth_function_id must be the id of a function");
-    CHECK_STR(GUARD("middleware_function_id: \"\""),
-              "FILE:2: middleware_function_id must be the id of a function");
-    CHECK_STR(GUARD("rbac: {expose_functions: 3}"),
-              "FILE:2: expose_functions must be a list of at most 256 rules");
-    CHECK_STR(GUARD("port: 0, rbac: {}"), "FILE:2: port must be 1 to 65535");
-#define BAD_RULE(rule)                                                                             \
-    CHECK_STR(GUARD("rbac: {expose_functions: [" rule "]}"),                                       \
-              "FILE:2: expose_functions must hold match(\"PATTERN\"), {match: PATTERN} or "        \
-              "{metadata: {KEY: VALUE}}, and maybe a namespace with these")
-    BAD_RULE("a::b");
-    BAD_RULE("match(a)");
-    BAD_RULE("{metadata: {}}");
-    BAD_RULE("{match: a, metadata: {b: 1}}");
-    BAD_RULE("{namespace: a}");
     CHECK_STR(FILE_READ("workers:\n"
                         "- {name: iii-worker-manager, config: {port: 1}}\n"
                         "- {name: iii-worker-manager, config: {port: 2}}\n"
@@ -329,6 +277,29 @@ TEST(a_guard_that_makes_no_sense_stops_the_start)
                         "- {name: iii-worker-manager, config: {port: 9}}\n"
                         "- {name: iii-worker-manager, config: {port: 10}}\n"),
               "FILE:11: at most 8 listeners, beside the first");
+}
+
+/* Without its rules such a listener would let everybody in; nor does the default one open for it.
+ */
+TEST(a_listener_with_rules_is_not_opened)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {port: 1}}\n"
+                        "- {name: iii-worker-manager, config: {port: 2, rbac: {}}}\n"
+                        "- name: iii-worker-manager\n"
+                        "  config: {port: 3, middleware_function_id: m}\n"),
+              "ok");
+    CHECK_INT(config.ws_port, 1);
+    CHECK_INT(config.n_listeners, 0);
+    CHECK_INT(strv_len(config.warnings), 2);
+    CHECK(strstr(config.warnings[0], "f.yaml:3: this listener is not opened: rbac"));
+    CHECK(strstr(config.warnings[1], "f.yaml:5: this listener is not opened"));
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
+    CHECK_INT(config.ws_port, 0);
+    CHECK_INT(config.n_listeners, 0);
+    setenv("CAY_WS_PORT", "7", 1);
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
+    CHECK_INT(config.ws_port, 7);
 }
 
 TEST(listeners_of_the_file_are_the_engines_when_we_are_its_worker)

@@ -110,57 +110,110 @@ static void offer(struct client *c, const char *id)
 TEST(a_token_that_only_reads_calls_nothing_and_one_without_read_sees_nothing)
 {
     static const char *const lists[] = {"engine::functions::list", "engine::workers::list",
-                                        "engine::registered-triggers::list",
-                                        "engine::queue::list_topics", "engine::queue::dlq_topics"};
-    struct client c;
+                                        "engine::triggers::list",
+                                        "engine::registered-triggers::list"};
+    struct client c, w;
 
     start();
+    join(&w);
+    introduce(&w, "w");
+    offer(&w, "f::x");
+    settle(&w);
     caller.scopes = 1u << SCOPE_READ;
     join(&c);
-    check_error(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "", "FORBIDDEN");
-    check_error(&c, "iii::queue::redrive", "{\"queue\":\"q\"}", "", "FORBIDDEN");
-    check_call(&c, "engine::queue::list_topics", "{}", "[]");
+    check_error(&c, "f::x", "{}", "", "FORBIDDEN");
+    check_error(&c, "engine::register_trigger", "{}", "", "FORBIDDEN");
+    check_call(&c, "engine::registered-triggers::list", "{}", "{\"registered_triggers\":[]}");
     leave(&c);
     caller.scopes = 1u << SCOPE_EXEC;
     join(&c);
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         check_error(&c, lists[i], "{}", "", "FORBIDDEN");
-    check_call(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "null");
     leave(&c);
+    leave(&w);
     caller.scopes = SCOPES_ALL;
     finish();
 }
 
-/* ---- messages ---- */
+/* ---- what only an engine serves ---- */
 
-/* Texts of errors are cut, whatever is in them. */
-TEST(an_error_that_quotes_long_text_is_told)
+TEST(a_trigger_is_refused_with_an_error_that_names_the_engine)
 {
     struct client c;
+    json_t *m, *error;
 
     start();
-    join(&c);
-    introduce(&c, "c");
-    for (unsigned i = 0; i < 2; i++) {
-        auto_buf struct buf path = {0};
-        auto_free char *text = NULL;
-        json_t *m;
-
-        buf_init(&path, 1024);
-        (void)buf_add_str(&path, i ? "/health/a" : "/health/");
-        for (unsigned j = 0; j < 120; j++)
-            (void)buf_add_str(&path, "\xc3\xa9");
-        text = xasprintf("{\"type\":\"registertrigger\",\"id\":\"t\",\"trigger_type\":\"http\","
-                         "\"function_id\":\"f\",\"config\":{\"api_path\":\"%.*s\"}}",
-                         (int)path.len, path.data);
-        say(&c, text);
-        m = hear_type(&c, "triggerregistrationresult");
-        CHECK_STR(json_text(json_object_get(m, "error"), "code"), "trigger_registration_failed");
-        json_decref(m);
-    }
+    join(&c); /* its namespace is not known, and the answer does not wait for it */
+    say(&c, "{\"type\":\"registertrigger\",\"id\":\"t1\",\"trigger_type\":\"cron\","
+            "\"function_id\":\"f\",\"config\":{\"expression\":\"* * * * * *\"}}");
+    m = hear_type(&c, "triggerregistrationresult");
+    error = json_object_get(m, "error");
+    CHECK_STR(json_text(m, "id"), "t1");
+    CHECK_STR(json_text(m, "trigger_type"), "cron");
+    CHECK_STR(json_text(m, "function_id"), "f");
+    CHECK_STR(json_text(error, "code"), "trigger_registration_failed");
+    CHECK(strstr(json_text(error, "message"), "genuine iii engine"));
+    json_decref(m);
+    check_error(&c, "engine::register_trigger", "{\"trigger_type\":\"cron\"}", "",
+                "trigger_registration_failed");
+    check_call(&c, "engine::unregister_trigger", "{\"id\":\"t1\"}", "{\"removed\":false}");
+    check_call(&c, "engine::triggers::list", "{}", "{\"triggers\":[]}");
+    check_error(&c, "engine::triggers::info", "{\"id\":\"cron\"}", "", "NOT_FOUND");
     leave(&c);
     finish();
 }
+
+TEST(a_call_is_not_enqueued)
+{
+    struct client c, w;
+    json_t *m;
+
+    start();
+    join(&w);
+    introduce(&w, "w");
+    offer(&w, "f::x");
+    settle(&w);
+    join(&c);
+    check_error(&c, "f::x", "{}", ",\"action\":{\"type\":\"enqueue\",\"queue\":\"q\"}",
+                "enqueue_error");
+    check_error(&c, "publish", "{\"topic\":\"t\"}", "", "function_not_found");
+    check_error(&c, "engine::queue::enqueue", "{\"queue\":\"q\"}", "", "function_not_found");
+    /* The first call that the worker hears of is not the one that was to be enqueued. */
+    invoke(&c, CALL_ID, "f::x", "{\"n\":2}", "");
+    m = hear_type(&w, "invokefunction");
+    CHECK_INT(json_int(json_object_get(m, "data"), "n"), 2);
+    json_decref(m);
+    leave(&c);
+    leave(&w);
+    finish();
+}
+
+TEST(messages_about_triggers_are_ignored_and_the_connection_kept)
+{
+    static const char *const texts[] = {
+        "{\"type\":\"registertriggertype\",\"id\":\"x\",\"description\":\"d\"}",
+        "{\"type\":\"unregistertriggertype\",\"id\":\"x\"}",
+        "{\"type\":\"unregistertrigger\",\"id\":\"t\"}",
+        "{\"type\":\"triggerregistrationresult\",\"id\":\"t\",\"trigger_type\":\"x\"}",
+        "{\"type\":\"registerservice\",\"id\":\"s\"}",
+        "{\"type\":\"registertrigger\",\"trigger_type\":\"cron\"}",
+    };
+    struct client c;
+    json_t *m;
+
+    start();
+    join(&c);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        say(&c, texts[i]);
+    say(&c, "{\"type\":\"ping\"}");
+    m = hear(&c); /* none of them was answered */
+    CHECK_STR(json_text(m, "type"), "pong");
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
+/* ---- messages ---- */
 
 TEST(what_cannot_be_understood_is_dropped_and_the_connection_kept)
 {
@@ -497,39 +550,6 @@ TEST(functions_and_workers_are_listed)
 /* ---- load ---- */
 
 /* Many calls in flight both ways, while connections come and go. */
-/* Beyond its connection, with that token: "" = none. */
-static void bind_for_good(struct client *c, const char *token, const char *function)
-{
-    auto_free char *data = xasprintf("{\"trigger_type\":\"subscribe\",\"function_id\":\"%s\","
-                                     "\"config\":{\"topic\":\"t\"}}",
-                                     function);
-    json_t *m;
-
-    (void)snprintf(caller.token_id, sizeof(caller.token_id), "%s", token);
-    join(c);
-    m = call(c, "engine::register_trigger", data, "");
-    CHECK(*json_text(json_object_get(m, "result"), "id"));
-    json_decref(m);
-}
-
-TEST(a_trigger_that_outlives_its_connection_ends_with_its_token)
-{
-    struct client a, b;
-    json_t *m, *all;
-
-    start();
-    bind_for_good(&a, "tok_gone", "f"); /* there is no such token any more */
-    bind_for_good(&b, "", "g");
-    m = call(&b, "engine::registered-triggers::list", "{}", "");
-    all = json_object_get(json_object_get(m, "result"), "registered_triggers");
-    CHECK_INT(json_array_size(all), 1);
-    CHECK_STR(json_text(json_array_get(all, 0), "function_id"), "g");
-    json_decref(m);
-    leave(&a);
-    leave(&b);
-    finish();
-}
-
 TEST(many_calls_at_once)
 {
     enum { CALLS = 400 };
@@ -674,22 +694,6 @@ TEST(who_waits_for_many_calls_can_still_answer)
         CHECK(!json_object_get(m, "error"));
         json_decref(m);
     }
-    leave(&c);
-    finish();
-}
-
-/* ---- who may ---- */
-
-/* What is published has functions called in the name of who bound them. */
-TEST(who_only_reads_does_not_publish)
-{
-    struct client c;
-
-    start();
-    caller.scopes = 1u << SCOPE_NONE | 1u << SCOPE_READ;
-    join(&c);
-    check_error(&c, "publish", "{\"topic\":\"t\",\"data\":1}", "", "FORBIDDEN");
-    check_error(&c, "iii::durable::publish", "{\"topic\":\"t\"}", "", "FORBIDDEN");
     leave(&c);
     finish();
 }
@@ -940,10 +944,9 @@ static void note_question(struct iii_hub *h, const struct iii_question *q, iii_a
 
 TEST(who_asks_much_about_others_waits_for_himself)
 {
-    struct iii_asker *a = iii_asker_new(&caller, NULL, NULL), *too = iii_asker_for(a);
+    struct iii_asker *a = iii_asker_new(&caller, NULL, NULL);
     struct iii_asker *b = iii_asker_new(&caller, NULL, NULL);
     struct iii_question of_a = {.asker = a, .function_id = "a"};
-    struct iii_question of_too = {.asker = too, .function_id = "a"};
     struct iii_question of_b = {.asker = b, .function_id = "b"};
     struct iii_line *line;
 
@@ -951,10 +954,8 @@ TEST(who_asks_much_about_others_waits_for_himself)
     line = iii_line_new(hub, note_question);
     iii_line_ask(line, &of_a, NULL, NULL);
     AWAIT(atomic_load(&line_begun) == 1);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 4; i++)
         iii_line_ask(line, &of_a, NULL, NULL);
-        iii_line_ask(line, &of_too, NULL, NULL); /* a trigger of the same connection */
-    }
     iii_line_ask(line, &of_b, NULL, NULL);
     iii_line_ask(line, &of_b, NULL, NULL);
     CHECK_INT(atomic_load(&hub->calls), 7);
@@ -963,7 +964,6 @@ TEST(who_asks_much_about_others_waits_for_himself)
     CHECK_STR(order.names, "aababaa");
     AWAIT(atomic_load(&hub->calls) == 0);
     iii_asker_unref(a);
-    iii_asker_unref(too);
     iii_asker_unref(b);
     finish();
     iii_line_free(line);
@@ -1044,49 +1044,6 @@ TEST(calls_that_nobody_answers_leave_some_to_others)
         ask_void(&a, "f::x", i % 2 ? "{\"type\":\"void\"}" : "null");
     hear_calls(&w, LEFT / 2);
     check_that_some_are_left(&w, &a);
-    leave(&a);
-    leave(&w);
-    finish();
-}
-
-TEST(calls_of_a_queue_are_of_who_put_them_there)
-{
-    struct client a, w;
-
-    start_with_worker(&w);
-    join(&a);
-    take_most_calls();
-    for (unsigned i = 0; i < LEFT; i++)
-        ask_void(&a, "f::x", "{\"type\":\"enqueue\",\"queue\":\"q\"}");
-    hear_calls(&w, LEFT / 2);
-    check_that_some_are_left(&w, &a);
-    leave(&a);
-    leave(&w);
-    finish();
-}
-
-TEST(calls_of_triggers_are_of_who_bound_them)
-{
-    struct client a, w, other;
-
-    start_with_worker(&w);
-    join(&a);
-    introduce(&a, "a");
-    join(&other);
-    for (unsigned i = 0; i < LEFT; i++) {
-        auto_free char *text =
-            xasprintf("{\"type\":\"registertrigger\",\"id\":\"t%u\",\"trigger_type\":\"subscribe\","
-                      "\"function_id\":\"f::x\",\"config\":{\"topic\":\"news\"}}",
-                      i);
-
-        say(&a, text);
-    }
-    settle(&a);
-    take_most_calls();
-    check_call(&other, "publish", "{\"topic\":\"news\",\"data\":1}", "null");
-    hear_calls(&w, LEFT / 2);
-    check_that_some_are_left(&w, &a);
-    leave(&other);
     leave(&a);
     leave(&w);
     finish();
@@ -1401,36 +1358,6 @@ TEST(who_takes_its_messages_is_not_closed_for_others)
     budget_done(&room);
 }
 
-/* Registers as many of about 1 MiB as it may: how many were not taken. */
-static unsigned bind_many(struct client *c, unsigned n)
-{
-    auto_free char *text = xmalloc((1u << 20) + 1), *data = NULL;
-    unsigned refused = 0;
-
-    memset(text, 'x', 1u << 20);
-    text[1u << 20] = '\0';
-    data = xasprintf("{\"trigger_type\":\"nobody::has\",\"function_id\":\"f\",\"config\":\"%s\"}",
-                     text);
-    for (unsigned i = 0; i < n; i++) {
-        json_t *m = call(c, "engine::register_trigger", data, "");
-
-        refused += json_object_get(m, "error") != NULL;
-        json_decref(m);
-    }
-    return refused;
-}
-
-TEST(triggers_that_outlive_their_connection_have_a_bound)
-{
-    struct client c;
-
-    start();
-    join(&c);
-    CHECK(bind_many(&c, 50) >= 2);
-    leave(&c);
-    finish();
-}
-
 TEST(registrations_of_who_may_not_do_not_wait)
 {
     struct client c;
@@ -1474,24 +1401,6 @@ TEST(registrations_that_wait_count_as_registered)
     CHECK(rejected > 0);
     for (unsigned i = 0; i < CLIENTS; i++)
         leave(&all[i]);
-    finish();
-}
-
-TEST(a_function_is_told_the_trigger_by_the_id_that_its_maker_gave)
-{
-    struct client c;
-    json_t *m;
-
-    start();
-    join(&c);
-    introduce(&c, "c");
-    offer(&c, "f::x");
-    say(&c, "{\"type\":\"registertrigger\",\"id\":\"mine\",\"trigger_type\":\"cron\","
-            "\"function_id\":\"f::x\",\"config\":{\"expression\":\"* * * * * *\"}}");
-    m = hear_type(&c, "invokefunction");
-    CHECK_STR(json_text(json_object_get(m, "data"), "job_id"), "mine");
-    json_decref(m);
-    leave(&c);
     finish();
 }
 

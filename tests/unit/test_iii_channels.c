@@ -34,7 +34,7 @@ static void handle(struct http_req *req, void *arg)
     const char *path = http_req_path(req);
 
     (void)arg;
-    if (!str_starts(path, "/ws/channels/") || !iii_handle_channel(req, path + 13, &hub))
+    if (!str_starts(path, "/ws/channels/") || !iii_handle_channel(req, NULL, NULL, NULL, &hub))
         http_reply(req, 404, "text/plain", "none", 4);
 }
 

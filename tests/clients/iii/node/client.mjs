@@ -112,21 +112,32 @@ async function functions(a, b) {
   assert.equal((await arrived).word, 'fire')
   done('void')
 
-  await enqueue(a, b)
+  await enqueue(b)
+  await trigger(b)
   assert.equal((await failure(call(b, 'cay.test::no-such'))).code, 'function_not_found')
   done('unknown')
 }
 
-// Either there is a queue, which gives a receipt, or the error says that there is none.
-async function enqueue(a, b) {
+async function enqueue(b) {
   const action = sdk.TriggerAction.Enqueue({ queue: 'jobs' })
-  try {
-    const receipt = await b.trigger({ function_id: 'cay.test::add', payload: { x: 1, y: 1 }, action })
-    assert.match(receipt.messageReceiptId, /^[0-9a-f-]{36}$/)
-  } catch (error) {
-    assert.equal(error.code, 'enqueue_error')
-  }
+  const error = await failure(b.trigger({ function_id: 'cay.test::add', payload: { x: 1, y: 1 }, action }))
+  assert.equal(error.code, 'enqueue_error')
+  assert.match(error.message, /genuine iii engine/)
   done('enqueue')
+}
+
+// A trigger and a type of triggers are refused or ignored, and the connection goes on.
+async function trigger(b) {
+  const bound = b.registerTrigger({ type: 'cron', function_id: 'cay.test::add', config: { expression: '* * * * * *' } })
+  b.registerTriggerType({ id: 'cay.test.type', description: 'of tests' }, {
+    registerTrigger: async () => {},
+    unregisterTrigger: async () => {},
+  })
+  assert.deepEqual((await call(b, 'engine::registered-triggers::list')).registered_triggers, [])
+  bound.unregister()
+  b.unregisterTriggerType({ id: 'cay.test.type', description: 'of tests' })
+  assert.equal((await call(b, 'cay.test::add', { x: 1, y: 2 })).sum, 3)
+  done('trigger')
 }
 
 async function commands(iii, id) {

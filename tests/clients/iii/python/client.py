@@ -42,9 +42,9 @@ def call(iii, function_id, payload=None, **fields):
     return iii.trigger({"function_id": function_id, "payload": payload or {}, "timeout_ms": 60_000, **fields})
 
 
-def failure(iii, function_id, payload=None):
+def failure(iii, function_id, payload=None, **fields):
     try:
-        got = call(iii, function_id, payload)
+        got = call(iii, function_id, payload, **fields)
     except Exception as error:
         assert isinstance(error.code, str), error
         return error
@@ -127,14 +127,16 @@ def functions(a, b):
     assert arrived.wait(20) and word == ["fire"]
     done("void")
 
-    try:  # either there is a queue, which gives a receipt, or the error says that there is none
-        receipt = call(b, "cay.test::add", {"x": 1, "y": 1}, action=TriggerAction.Enqueue(queue="jobs"))
-        assert re.fullmatch("[0-9a-f-]{36}", receipt["messageReceiptId"]), receipt
-    except AssertionError:
-        raise
-    except Exception as error:
-        same(error.code, "enqueue_error")
+    refused = failure(b, "cay.test::add", {"x": 1, "y": 1}, action=TriggerAction.Enqueue(queue="jobs"))
+    assert refused.code == "enqueue_error" and "genuine iii engine" in str(refused), refused
     done("enqueue")
+
+    # A trigger is refused, and the connection goes on.
+    bound = b.register_trigger({"type": "cron", "function_id": "cay.test::add", "config": {"expression": "* * * * * *"}})
+    same(call(b, "engine::registered-triggers::list")["registered_triggers"], [])
+    bound.unregister()
+    same(call(b, "cay.test::add", {"x": 1, "y": 2})["sum"], 3)
+    done("trigger")
     same(failure(b, "cay.test::no-such").code, "function_not_found")
     done("unknown")
 

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 use base64::prelude::{Engine, BASE64_STANDARD};
 use iii_sdk::channel::{ChannelReader, StreamChannelRef};
 use iii_sdk::helpers::{create_channel, extract_channel_refs};
+use iii_sdk::protocol::RegisterTriggerInput;
 use iii_sdk::{Error, IIIClient, RegisterFunction, TriggerAction};
 use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
@@ -90,15 +91,23 @@ async fn functions(a: &IIIClient, b: &IIIClient) {
     assert_eq!(arrived.await.expect("a word"), json!("fire"));
     done("void");
 
-    // Either there is a queue, which gives a receipt, or the error says that there is none.
     let mut asked = request("cay.test::add", json!({"x": 1, "y": 1}));
     asked.action = Some(TriggerAction::Enqueue { queue: "jobs".to_string() });
     match b.trigger(asked).await {
-        Ok(receipt) => assert_eq!(receipt["messageReceiptId"].as_str().map(str::len), Some(36)),
-        Err(Error::Remote { code, .. }) => assert_eq!(code, "enqueue_error"),
-        Err(other) => panic!("{other}"),
+        Err(Error::Remote { code, message, .. }) => assert!(code == "enqueue_error" && message.contains("genuine iii engine"), "{code} {message}"),
+        other => panic!("{other:?}"),
     }
     done("enqueue");
+
+    // A trigger is refused, and the connection goes on.
+    let cron = RegisterTriggerInput::new("cron", "cay.test::add", json!({"expression": "* * * * * *"}));
+    #[allow(deprecated)]
+    let bound = b.register_trigger(cron).expect("a trigger");
+    let listed = call(b, "engine::registered-triggers::list", json!({})).await;
+    assert_eq!(listed["registered_triggers"], json!([]));
+    bound.unregister();
+    assert_eq!(call(b, "cay.test::add", json!({"x": 1, "y": 2})).await, json!({"sum": 3}));
+    done("trigger");
     assert_eq!(failure(b, "cay.test::no-such", json!({})).await.0, "function_not_found");
     done("unknown");
 }
