@@ -357,7 +357,6 @@ static int start_iii(struct daemon *d, struct err *err)
     struct iii_config config = {.engine = d->engine,
                                 .services = &d->services,
                                 .about = rest_about(d->rest),
-                                .open = !d->config.token && !d->config.require_token,
                                 .memory = &d->memory,
                                 .streams = &d->streams};
     bool serves = d->config.ws_port || d->config.n_listeners;

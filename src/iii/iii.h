@@ -24,7 +24,6 @@ struct iii_config {
     struct engine *engine;
     struct services *services;
     const struct about *about; /* whose iii has the settings */
-    bool open;                 /* who can reach the daemon may call, without a token */
     struct budget *memory;     /* that messages are taken from; NULL = no bound */
     struct budget *streams;    /* that what is unsent is taken from; NULL = no bound */
 };
