@@ -234,7 +234,7 @@ void iii_peer_ignore(struct iii_peer *peer, enum iii_ignored kind, const char *t
     if (kind == IGNORED_TELEMETRY)
         log_debug(lines[kind], "worker", peer->asker.worker_id);
     else
-        log_info(lines[kind], "worker", peer->asker.worker_id, "type", type);
+        log_warn(lines[kind], "worker", peer->asker.worker_id, "type", type);
 }
 
 static void ignore(struct iii_peer *peer, const char *type)
