@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/link_names.h"
+#include "cli/next_worker.h"
 #include "daemon/daemon.h"
 
 static int run(int argc, char **argv)
@@ -21,6 +22,8 @@ int main(int argc, char **argv)
     int n, status;
     char **line = link_names(argc, argv, &n, &err);
 
+    if (!line && err.kind != ERR_NONE && link_is_worker(argv[0]))
+        return next_worker_run(argc, argv, &err);
     if (!line && err.kind != ERR_NONE) {
         (void)fprintf(stderr, "%s\n", err.text);
         return STATUS_USAGE;

@@ -9,18 +9,16 @@
 #include "base/str.h"
 
 #define WORDS_MAX 2
+#define WORKER    "iii-worker"
 
 static const struct {
     const char *name, *from[WORDS_MAX], *to;
     bool reads_here; /* the file of settings of the folder that it is started in, unless told */
 } links[] = {
-    {"iii", {"sandbox"}, "sandbox", false},
-    {"iii", {"worker", "sandbox"}, "sandbox", false},
-    {"iii", {"trigger"}, "trigger", false},
-    {"iii-worker", {"sandbox"}, "sandbox", false},
-    {"iii-worker", {"sandbox-daemon"}, "worker", true},
-    {"iii", {"--version"}, "--version", false},
-    {"iii-worker", {"--version"}, "--version", false},
+    {"iii", {"sandbox"}, "sandbox", false},       {"iii", {"worker", "sandbox"}, "sandbox", false},
+    {"iii", {"trigger"}, "trigger", false},       {WORKER, {"sandbox"}, "sandbox", false},
+    {WORKER, {"sandbox-daemon"}, "worker", true}, {"iii", {"--version"}, "--version", false},
+    {WORKER, {"--version"}, "--version", false},
 };
 
 static const char *base_name(const char *path)
@@ -60,6 +58,48 @@ static bool has_config(int argc, char **argv)
     return false;
 }
 
+/* ---- iii --config FILE ---- */
+
+/* The value of -c FILE, -cFILE, -c=FILE, --config FILE or --config=FILE, at the front of the line;
+ * NULL when the line begins with something else. *ret_used: how many words that is. */
+static const char *config_value(int argc, char **argv, int *ret_used)
+{
+    const char *word = argc > 0 ? argv[0] : "", *rest = NULL;
+
+    if (str_starts(word, "--config"))
+        rest = word + strlen("--config");
+    else if (str_starts(word, "-c"))
+        rest = word + strlen("-c");
+    if (!rest || (*rest && *rest != '=' && word[1] == '-'))
+        return NULL;
+    *ret_used = 1;
+    if (*rest)
+        return rest + (*rest == '=');
+    *ret_used = 2;
+    return argc > 1 ? argv[1] : NULL;
+}
+
+/* "iii --config FILE" starts an engine: cay serve with that file. NULL when the line is another. */
+static char **serve_line(int argc, char **argv, int *ret_argc)
+{
+    const char *file;
+    int used = 0, n = 0;
+    char **line;
+
+    file = config_value(argc, argv, &used);
+    if (!file)
+        return NULL;
+    line = xcalloc((size_t)(argc - used) + 5, sizeof(char *));
+    line[n++] = (char *)"cay";
+    line[n++] = (char *)"serve";
+    line[n++] = (char *)"--config";
+    line[n++] = (char *)(uintptr_t)file;
+    for (int i = used; i < argc; i++)
+        line[n++] = argv[i];
+    *ret_argc = n;
+    return line;
+}
+
 /* The word of the row, then what follows. */
 static char **rewritten(size_t row, int argc, char **argv, int *ret_argc)
 {
@@ -78,9 +118,15 @@ static char **rewritten(size_t row, int argc, char **argv, int *ret_argc)
     return line;
 }
 
+bool link_is_worker(const char *program)
+{
+    return strcmp(base_name(program), WORKER) == 0;
+}
+
 char **link_names(int argc, char **argv, int *ret_argc, struct err *err)
 {
     const char *name = argc > 0 ? base_name(argv[0]) : "";
+    char **line = NULL;
 
     if (err)
         *err = (struct err){0};
@@ -92,8 +138,12 @@ char **link_names(int argc, char **argv, int *ret_argc, struct err *err)
         if (used > 0)
             return rewritten(i, argc - 1 - used, argv + 1 + used, ret_argc);
     }
-    (void)err_set(err, ERR_INVALID, "%s here is cay, which has of it only: %s", name,
-                  strcmp(name, "iii") == 0 ? "iii sandbox, iii worker sandbox, iii trigger"
-                                           : "iii-worker sandbox, iii-worker sandbox-daemon");
-    return NULL;
+    if (strcmp(name, "iii") == 0)
+        line = serve_line(argc - 1, argv + 1, ret_argc);
+    if (!line)
+        (void)err_set(err, ERR_INVALID, "%s here is cay, which has of it only: %s", name,
+                      strcmp(name, "iii") == 0
+                          ? "iii --config FILE, iii sandbox, iii worker sandbox, iii trigger"
+                          : "iii-worker sandbox, iii-worker sandbox-daemon");
+    return line;
 }

@@ -489,7 +489,8 @@ static int read_environment(struct daemon_config *c, struct err *err)
  * the tests. */
 static bool is_of_others(const char *name)
 {
-    static const char *const names[] = {"CAY_HOST", "CAY_TOKEN", "CAY_FAULT", "CAY_BIN", NULL};
+    static const char *const names[] = {"CAY_HOST", "CAY_TOKEN",     "CAY_FAULT",
+                                        "CAY_BIN",  "CAY_PASSED_ON", NULL};
 
     for (const char *const *n = names; *n; n++)
         if (strcmp(*n, name) == 0)

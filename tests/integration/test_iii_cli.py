@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -438,6 +439,141 @@ def test_as_iii_it_has_both_spellings(cay, engine, linked):
 def test_as_iii_it_names_what_is_there(linked, name, words):
     done = subprocess.run([linked(name), *words], env=environment(), capture_output=True, text=True)
     assert done.returncode == 2 and f"{name} sandbox" in done.stderr
+
+
+# ---- the next iii-worker ----
+
+class Path:
+    """Folders for PATH, each with an iii-worker."""
+
+    def __init__(self, root):
+        self.root, self.folders = root, []
+
+    def add(self):
+        folder = self.root / f"bin{len(self.folders)}"
+        folder.mkdir()
+        self.folders.append(folder)
+        return folder / "iii-worker"
+
+    def link(self):
+        self.add().symlink_to(CAY)
+
+    def copy(self):
+        shutil.copy(CAY, self.add())
+
+    def script(self, *lines):
+        file = self.add()
+        file.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        file.chmod(0o755)
+
+    def words(self, *words):
+        """The first of them runs."""
+        return {"args": [str(self.folders[0] / "iii-worker"), *words],
+                "env": environment(PATH=":".join([*map(str, self.folders), os.environ["PATH"]]))}
+
+    def run(self, *words, **how):
+        return subprocess.run(**self.words(*words), capture_output=True, text=True, timeout=60, **how)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return Path(tmp_path)
+
+
+GENUINE = ('echo "genuine $*" "$WORD"', "cat", "exit 7")
+
+
+def test_a_command_of_another_iii_worker_is_passed_on(path):
+    path.link()
+    path.script(*GENUINE)
+    for words in (["start", "a b", "--port", "1"], [], ["--help"], ["worker-manager-daemon"]):
+        done = path.run(*words, input="from stdin")
+        assert (done.returncode, done.stdout, done.stderr) == (7, f"genuine {' '.join(words)} \nfrom stdin", "")
+
+
+def test_commands_of_ours_are_not_passed_on(path):
+    path.link()
+    path.script(*GENUINE)
+    assert "cay" in path.run("--version").stdout
+    assert "genuine" not in path.run("sandbox").stdout
+    assert path.run("sandbox-daemon", "--config", "/nowhere").returncode == 2
+
+
+def test_links_and_copies_of_cay_are_passed_over(path):
+    path.link()
+    path.copy()
+    path.link()
+    path.copy()
+    path.script(*GENUINE)
+    done = path.run("start", "x", input="")
+    assert (done.returncode, done.stdout) == (7, "genuine start x \n"), done.stderr
+
+
+def test_a_genuine_one_ahead_of_ours_is_found(path):
+    path.link()
+    path.script(*GENUINE)
+    words = path.words("start")
+    words["env"]["PATH"] = ":".join([str(path.folders[1]), str(path.folders[0]), "/usr/bin", "/bin"])
+    assert subprocess.run(**words, stdin=subprocess.DEVNULL).returncode == 7
+
+
+def test_without_another_one_the_command_is_refused(path):
+    path.link()
+    path.copy()
+    path.link()
+    done = path.run("start")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "no other iii-worker on PATH" in done.stderr
+
+
+def test_a_script_that_comes_back_to_us_does_not_go_round_for_ever(path):
+    for way in "", "exec ":
+        path.folders.clear()
+        path.root = path.root / f"way{len(way)}"
+        path.root.mkdir()
+        path.link()
+        path.script(f'{way}"{path.folders[0]}/iii-worker" "$@"')
+        done = path.run("start")
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_child_of_a_genuine_one_is_passed_on_again(path):
+    path.link()
+    path.script('test "$1" = outer && exec_again=$(iii-worker inner) && echo "outer, $exec_again" || echo "$1"')
+    assert path.run("outer").stdout == "outer, inner\n"
+
+
+@pytest.fixture
+def manager(path):
+    """Starts worker-manager-daemon where there is no other iii-worker."""
+    with contextlib.ExitStack() as stack:
+        def start(**how):
+            if not path.folders:
+                path.link()
+            words = path.words("worker-manager-daemon")
+            words["env"].update(how.pop("env", {}))
+            process = stack.enter_context(subprocess.Popen(**words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **how))
+            stack.callback(process.kill)
+            assert "does nothing" in process.stderr.readline()
+            return process
+        yield start
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_manager_of_nobody_waits_for_a_signal(manager, number):
+    process = manager()
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(20) == 0
+
+
+def test_a_worker_manager_of_nobody_ends_with_its_engine(manager):
+    read, write = os.pipe()
+    process = manager(env={"III_LIFELINE_FD": str(read)}, pass_fds=[read])
+    os.close(read)
+    os.write(write, b"some bytes")
+    assert process.poll() is None
+    os.close(write)
+    assert process.wait(20) == 0
 
 
 # ---- the daemon's file ----

@@ -198,6 +198,15 @@ TEST(a_link_has_the_commands_of_its_name)
               "cay worker --config ./config.yaml --engine ws://h");
     CHECK_STR(MEANT("iii-worker", "sandbox-daemon", "--config=f"), "cay worker --config=f");
     CHECK_STR(MEANT("iii", "--version"), "cay --version");
+    CHECK_STR(MEANT("iii", "--config", "iii-config.yaml"), "cay serve --config iii-config.yaml");
+    CHECK_STR(MEANT("iii", "--config=f", "--data", "d"), "cay serve --config f --data d");
+    CHECK_STR(MEANT("iii", "-c", "f"), "cay serve --config f");
+    CHECK_STR(MEANT("iii", "-cf"), "cay serve --config f");
+    CHECK_STR(MEANT("iii", "-c=f"), "cay serve --config f");
+    CHECK_STR(MEANT("iii", "--config"), "refused");
+    CHECK_STR(MEANT("iii", "--configure", "f"), "refused");
+    CHECK_STR(MEANT("iii-worker", "--config", "f"), "refused");
+    CHECK_STR(MEANT("iii-worker", "worker-manager-daemon"), "refused");
     CHECK_STR(MEANT("iii"), "refused");
     CHECK_STR(MEANT("iii", "worker"), "refused");
     CHECK_STR(MEANT("iii", "worker", "add", "sandbox"), "refused");
@@ -211,8 +220,10 @@ TEST(a_refusal_names_what_is_there)
     int n;
 
     CHECK(link_names(2, (char *[]){"iii", "start", NULL}, &n, &err) == NULL);
-    CHECK_STR(err.text, "iii here is cay, which has of it only: iii sandbox, iii worker sandbox, "
-                        "iii trigger");
+    CHECK_STR(err.text,
+              "iii here is cay, which has of it only: iii --config FILE, iii sandbox, iii "
+              "worker sandbox, iii trigger");
+    CHECK(link_is_worker("/usr/bin/iii-worker") && !link_is_worker("iii"));
 }
 
 /* ---- command lines ---- */
