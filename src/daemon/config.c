@@ -145,11 +145,13 @@ static const struct variable {
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",
-     "images that may be used: a comma list of names and globs (* and ? match no /, ** does)"},
+     "images that may be used: a comma list of names and globs (* and ? match no /, ** does), or a "
+     "JSON list of names"},
     {"CAY_CUSTOM_IMAGES", NULL, TYPE_STRING, AT(custom_images), 0, 0, NULL,
-     "short names of your own: NAME=IMAGE,NAME=IMAGE"},
+     "short names of your own: NAME=IMAGE,NAME=IMAGE or {\"NAME\": \"IMAGE\"}"},
     {"CAY_IMAGE_CAPS", NULL, TYPE_STRING, AT(image_caps), 0, 0, NULL,
-     "the most that sandboxes of an image get: python:cpu=2,memory=1024;node*:memory=512"},
+     "the most that sandboxes of an image get: python:cpu=2,memory=1024;node*:memory=512 or "
+     "{\"NAME\": {\"cpu\": 2, \"memory\": 1024}}"},
     {"CAY_IMAGE_STRICT", NULL, TYPE_BOOL, AT(image_strict), 0, 0, "false",
      "only short names, and only those in CAY_ALLOWED_IMAGES, which is empty unless set"},
     {"CAY_AUTO_INSTALL", NULL, TYPE_BOOL, AT(auto_install), 0, 0, "true",

@@ -1,3 +1,6 @@
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 #include "engine/image_json_internal.h"
@@ -5,15 +8,27 @@
 #include "engine/images_used_internal.h"
 #include "engine/json_text_internal.h"
 #include "image/image.h"
+#include "oci/reference.h"
 
 /* What an image looks like to callers. */
 
-/* What to ask for to get exactly this image: the name of one that has another meaning too is told
- * with its tag. */
+/* What to ask for to get exactly this image: a name that is a short name too gets its tag or its
+ * host in front, because the short name may stand for another image. */
 static char *name_of(const struct engine *e, const struct image *image)
 {
-    return xasprintf("%s%s", image->name,
-                     image_policy_is_short_name(e->policy, image->name) ? ":latest" : "");
+    auto_free char *tagged = NULL, *same = NULL;
+    struct reference ref;
+
+    if (!image_policy_is_short_name(e->policy, image->name))
+        return xstrdup(image->name);
+    tagged = xasprintf("%s:latest", image->name);
+    same = reference_shorten(tagged);
+    if ((same && strcmp(same, image->name) == 0) || reference_parse(image->name, &ref, NULL) < 0)
+        return steal_ptr(tagged);
+    free(tagged);
+    tagged = reference_full(&ref);
+    reference_done(&ref);
+    return steal_ptr(tagged);
 }
 
 static const char *or_empty(const char *s)

@@ -17,6 +17,8 @@
 #define LATEST  "latest"
 #define HOST    "host"
 
+#define CUSTOM_NAME_MAX 128
+
 struct short_name {
     const char *name, *reference;
 };
@@ -33,15 +35,20 @@ static const struct short_name presets[] = {
     {"java", "docker.io/library/eclipse-temurin:21"},
 };
 
+/* iii has these two, and no custom image may take their place. */
+static const char *const reserved[] = {"python", "node"};
+
 #define NO_CAP UINT32_MAX
 
 struct cap {
     char *pattern;
+    bool exact;                     /* it is a name, not a pattern */
     uint32_t cpu_millis, memory_mb; /* NO_CAP = none; 0 = nothing fits */
 };
 
 struct image_policy {
-    char **allowed;
+    char **allowed;             /* patterns */
+    char **allowed_names;       /* without wildcards */
     char **names, **references; /* the operator's own, by name */
     struct cap *caps;
     size_t n_caps;
@@ -89,10 +96,30 @@ static char *lower_host(char *pattern)
     return pattern;
 }
 
+/* A list of JSON holds names that are taken as they are. False when the text is something else,
+ * such as a pattern that begins with a bracket. */
+static bool read_allowed_json(struct image_policy *p, const char *text)
+{
+    json_t *list = json_loads(text, 0, NULL), *name;
+    bool is_list = json_is_array(list);
+    size_t i;
+
+    json_array_foreach(list, i, name)
+    {
+        is_list = is_list && json_is_string(name);
+    }
+    for (i = 0; is_list && i < json_array_size(list); i++)
+        p->allowed_names = strv_add(p->allowed_names, json_string_value(json_array_get(list, i)));
+    json_decref(list);
+    return is_list;
+}
+
 static void read_allowed(struct image_policy *p, const char *text)
 {
     char *item;
 
+    if (read_allowed_json(p, text))
+        return;
     while ((item = next_item(&text, ","))) {
         p->allowed = strv_add(p->allowed, lower_host(item));
         free(item);
@@ -107,20 +134,44 @@ static const char *find_preset(const char *name)
     return NULL;
 }
 
-static const char *find_short_name(const struct image_policy *p, const char *name)
+static const char *find_custom(const struct image_policy *p, const char *name)
 {
-    const char *preset = find_preset(name);
-
-    for (size_t i = 0; !preset && p->names && p->names[i]; i++)
+    for (size_t i = 0; p->names && p->names[i]; i++)
         if (strcmp(p->names[i], name) == 0)
             return p->references[i];
-    return preset;
+    return NULL;
 }
 
-static bool is_word(const char *s)
+static const char *find_short_name(const struct image_policy *p, const char *name)
 {
-    return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-")] &&
-           isalnum((unsigned char)*s);
+    const char *custom = find_custom(p, name);
+
+    return custom ? custom : find_preset(name);
+}
+
+static bool is_reserved(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+        if (strcmp(reserved[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* UTF-8 without control characters: names are shown in terminals. U+0080 to U+009F begin with C2.
+ */
+static bool is_custom_name(const char *s)
+{
+    size_t len = strlen(s);
+
+    if (len == 0 || len > CUSTOM_NAME_MAX || !utf8_valid(s, len))
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)s[i], next = (unsigned char)s[i + 1];
+
+        if (c < ' ' || c == 0x7f || (c == 0xc2 && next < 0xa0))
+            return false;
+    }
+    return true;
 }
 
 static int check_custom(const struct image_policy *p, const char *name, const char *reference,
@@ -128,16 +179,16 @@ static int check_custom(const struct image_policy *p, const char *name, const ch
 {
     struct reference ref;
 
-    if (!is_word(name))
+    if (!is_custom_name(name))
         return err_set(err, ERR_INVALID,
-                       "CAY_CUSTOM_IMAGES: \"%.60s\" must be a name of a-z, 0-9, '.', '_' and '-', "
-                       "as in tools=ghcr.io/team/tools:1",
-                       name);
-    if (find_preset(name) || strcmp(name, HOST) == 0)
+                       "CAY_CUSTOM_IMAGES: a name must have 1 to %d bytes of UTF-8 without control "
+                       "characters, as in tools=ghcr.io/team/tools:1",
+                       CUSTOM_NAME_MAX);
+    if (is_reserved(name))
         return err_set(err, ERR_INVALID,
                        "CAY_CUSTOM_IMAGES: %s is a name that cay gives a meaning; choose another",
                        name);
-    if (find_short_name(p, name))
+    if (find_custom(p, name))
         return err_set(err, ERR_INVALID, "CAY_CUSTOM_IMAGES: %.60s is given twice", name);
     if (reference_parse(reference, &ref, err) < 0)
         return err_wrap(err, "CAY_CUSTOM_IMAGES: %.60s", name);
@@ -162,8 +213,47 @@ static void add_custom(struct image_policy *p, const char *name, const char *ref
     }
 }
 
+/* {"NAME": "IMAGE"} */
+static int read_custom_json(struct image_policy *p, json_t *all, struct err *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(all, name, value)
+    {
+        const char *reference = json_string_value(value);
+
+        if (!reference)
+            return err_set(err, ERR_INVALID, "CAY_CUSTOM_IMAGES: %.60s must be a text", name);
+        if (check_custom(p, name, reference, err) < 0)
+            return -1;
+        add_custom(p, name, reference);
+    }
+    return 0;
+}
+
+/* True when the text begins as an object of JSON does; *ret is NULL when it is no JSON even so. */
+static bool object_of(const char *text, json_t **ret)
+{
+    if (text[strspn(text, " \t")] != '{')
+        return false;
+    *ret = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    return true;
+}
+
 static int read_custom(struct image_policy *p, const char *text, struct err *err)
 {
+    json_t *all;
+    int r;
+
+    if (object_of(text, &all)) {
+        r = all ? read_custom_json(p, all, err)
+                : err_set(err, ERR_INVALID,
+                          "CAY_CUSTOM_IMAGES begins with { and must be JSON: {\"NAME\": "
+                          "\"IMAGE\"}, each name once");
+        json_decref(all);
+        return r;
+    }
     for (;;) {
         auto_free char *item = next_item(&text, ",");
         char *reference;
@@ -203,6 +293,12 @@ static int read_cap(struct cap *cap, const char *text, struct err *err)
                    text, CPU_MILLIS_MIN / 1000.0, MEMORY_MB_MIN);
 }
 
+static void add_cap(struct image_policy *p, struct cap cap)
+{
+    p->caps = xrealloc(p->caps, (p->n_caps + 1) * sizeof(*p->caps));
+    p->caps[p->n_caps++] = cap;
+}
+
 /* The last colon ends the pattern: names have some too. */
 static int read_image_caps(struct image_policy *p, char *item, struct err *err)
 {
@@ -225,13 +321,61 @@ static int read_image_caps(struct image_policy *p, char *item, struct err *err)
     }
     *colon = '\0';
     cap.pattern = xstrdup(lower_host(item));
-    p->caps = xrealloc(p->caps, (p->n_caps + 1) * sizeof(*p->caps));
-    p->caps[p->n_caps++] = cap;
+    add_cap(p, cap);
+    return 0;
+}
+
+static int read_cap_json(struct cap *cap, const char *name, json_t *limits, struct err *err)
+{
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(limits))
+        return err_set(err, ERR_INVALID,
+                       "CAY_IMAGE_CAPS: \"%.60s\" must have {\"cpu\": CORES, \"memory\": MB}",
+                       name);
+    json_object_foreach(limits, key, value)
+    {
+        auto_free char *number = json_is_number(value) ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+        auto_free char *text = xasprintf("%s=%s", key, number ? number : "");
+
+        if (read_cap(cap, text, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* {"NAME": {"cpu": CORES, "memory": MB}} */
+static int read_caps_json(struct image_policy *p, json_t *all, struct err *err)
+{
+    const char *name;
+    json_t *limits;
+
+    json_object_foreach(all, name, limits)
+    {
+        struct cap cap = {.exact = true, .cpu_millis = NO_CAP, .memory_mb = NO_CAP};
+
+        if (read_cap_json(&cap, name, limits, err) < 0)
+            return -1;
+        cap.pattern = xstrdup(name);
+        add_cap(p, cap);
+    }
     return 0;
 }
 
 static int read_caps(struct image_policy *p, const char *text, struct err *err)
 {
+    json_t *all;
+    int r;
+
+    if (object_of(text, &all)) {
+        r = all ? read_caps_json(p, all, err)
+                : err_set(err, ERR_INVALID,
+                          "CAY_IMAGE_CAPS begins with { and must be JSON: {\"NAME\": {\"cpu\": "
+                          "CORES, \"memory\": MB}}, each name once");
+        json_decref(all);
+        return r;
+    }
     for (;;) {
         auto_free char *item = next_item(&text, ";");
 
@@ -263,6 +407,7 @@ void image_policy_free(struct image_policy *p)
     if (!p)
         return;
     strv_free(p->allowed);
+    strv_free(p->allowed_names);
     strv_free(p->names);
     strv_free(p->references);
     for (size_t i = 0; i < p->n_caps; i++)
@@ -348,8 +493,26 @@ static bool matches_reference(const char *pattern, const struct reference *ref)
 /* A short name is matched as it is, too: its meaning is the operator's. */
 static bool matches_name(const char *pattern, const char *short_name, const struct reference *ref)
 {
-    return (short_name && !host_length(pattern) && matches(pattern, short_name)) ||
+    return (short_name && (strcmp(pattern, short_name) == 0 ||
+                           (!host_length(pattern) && matches(pattern, short_name)))) ||
            matches_reference(pattern, ref);
+}
+
+/* An exact name stands for its image, however a caller writes that. With the strict rule callers
+ * can write names only. */
+static bool is_same(const struct image_policy *p, const char *exact, const char *name,
+                    const struct reference *ref)
+{
+    const char *means = find_short_name(p, exact);
+    auto_free char *one = NULL, *other = NULL;
+
+    if (strcmp(exact, name) == 0)
+        return true;
+    if (p->strict)
+        return false;
+    one = reference_shorten(means ? means : exact);
+    other = reference_short(ref);
+    return one && strcmp(one, other) == 0;
 }
 
 /* ---- decisions ---- */
@@ -369,12 +532,18 @@ bool image_policy_is_short_name(const struct image_policy *p, const char *name)
 static bool is_allowed(const struct image_policy *p, const char *name, const char *means,
                        const struct reference *ref)
 {
-    for (char **entry = p->allowed; entry && *entry; entry++) {
-        if (p->strict ? means && matches(*entry, name)
-                      : matches_name(*entry, means ? name : NULL, ref))
+    for (char **entry = p->allowed; entry && *entry; entry++)
+        if (p->strict ? matches(*entry, name) : matches_name(*entry, means ? name : NULL, ref))
             return true;
-    }
+    for (char **entry = p->allowed_names; entry && *entry; entry++)
+        if (is_same(p, *entry, name, ref))
+            return true;
     return false;
+}
+
+static int not_allowed(const char *name, struct err *err)
+{
+    return err_code(err, ERR_FORBIDDEN, "image_not_allowed", "Image not allowed: %s", name);
 }
 
 int image_policy_check(const struct image_policy *p, const char *name, struct err *err)
@@ -383,13 +552,13 @@ int image_policy_check(const struct image_policy *p, const char *name, struct er
     struct reference ref;
     bool allowed;
 
+    if (p->strict && !means)
+        return not_allowed(name, err); /* also what is no name of an image */
     if (reference_parse(means ? means : name, &ref, err) < 0)
         return -1;
     allowed = is_allowed(p, name, means, &ref);
     reference_done(&ref);
-    if (!allowed)
-        return err_code(err, ERR_FORBIDDEN, "image_not_allowed", "Image not allowed: %s", name);
-    return 0;
+    return allowed ? 0 : not_allowed(name, err);
 }
 
 static int over(const char *name, const char *what, double cap, const char *unit, struct err *err)
@@ -430,7 +599,8 @@ int image_policy_limit(const struct image_policy *p, const char *name, bool aske
     if (reference_parse(means ? means : name, &ref, err) < 0)
         return -1;
     for (size_t i = 0; r == 0 && i < p->n_caps; i++)
-        if (matches_name(p->caps[i].pattern, means ? name : NULL, &ref))
+        if (p->caps[i].exact ? is_same(p, p->caps[i].pattern, name, &ref)
+                             : matches_name(p->caps[i].pattern, means ? name : NULL, &ref))
             r = apply_cap(&p->caps[i], name, asked_cpu, asked_memory, limits, err);
     reference_done(&ref);
     return r;
@@ -482,8 +652,9 @@ json_t *image_policy_catalog(const struct image_policy *p)
     json_t *list = json_array();
 
     for (size_t i = 0; i < ARRAY_LEN(presets); i++)
-        (void)json_array_append_new(list,
-                                    catalog_item(presets[i].name, presets[i].reference, "preset"));
+        if (!find_custom(p, presets[i].name))
+            (void)json_array_append_new(
+                list, catalog_item(presets[i].name, presets[i].reference, "preset"));
     for (size_t i = 0; p->names && p->names[i]; i++)
         (void)json_array_append_new(list, catalog_item(p->names[i], p->references[i], "custom"));
     return list;

@@ -11,8 +11,9 @@ struct sandbox_limits;
 /* Which images may be used, by which short names, and with how much. Decisions only: nothing here
  * looks at what images there are.
  *
- * A name means, in this order: a preset (python, node …), a short name of the operator's own, or a
- * reference. What faces make of a refusal, among them the codes of iii workers:
+ * A name means, in this order: a short name of the operator's own (any name but python and node), a
+ * preset (python, node …), or a reference. What faces make of a refusal, among them the codes of
+ * iii workers:
  *
  *   image_not_allowed     403   not in the list                               S100
  *   image_not_found       404   neither here nor in its registry              S100
@@ -27,11 +28,12 @@ struct sandbox_limits;
 struct image_policy_config {
     /* Comma list of names and globs: '*' and '?' match no '/', "**" does, and "*" alone is
      * everything. An entry that names a host is for that host; one that does not is for docker.io
-     * and what is made here; one that begins with '*' is for all. */
+     * and what is made here; one that begins with '*' is for all. Or a JSON array of names without
+     * wildcards. */
     const char *allowed;
-    const char *custom; /* NAME=REFERENCE,… or NULL */
-    const char *caps; /* GLOB:cpu=N,memory=MB;… or NULL; what is left out has no cap, and nothing
-                         fits into 0 */
+    const char *custom; /* NAME=REFERENCE,… or a JSON object of them, or NULL */
+    const char *caps; /* GLOB:cpu=N,memory=MB;… or {"NAME": {"cpu": N, "memory": MB}} of JSON, or
+                         NULL; what is left out has no cap, and nothing fits into 0 */
     bool strict;      /* the rule of iii workers: short names only, each of them in the list */
 };
 

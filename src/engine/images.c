@@ -73,7 +73,8 @@ char *image_of_id(struct engine *e, const char *name)
 
 int image_check_allowed(struct engine *e, const char *name, struct err *err)
 {
-    auto_free char *known = image_of_id(e, name);
+    auto_free char *known =
+        image_policy_is_short_name(e->policy, name) ? NULL : image_of_id(e, name);
 
     return image_policy_check(e->policy, known && *known ? known : name, err);
 }
@@ -120,9 +121,11 @@ static int pull_whole(struct engine *e, const struct image_pull *pull,
 
 static int check_pull(struct engine *e, const struct pull_request *req, struct err *err)
 {
+    auto_free char *reference = image_policy_reference(e->policy, req->reference);
+
     if (image_policy_check(e->policy, req->reference, err) < 0)
         return -1;
-    if (is_local(req->reference))
+    if (is_local(reference))
         return err_code(err, ERR_INVALID, "bad_image_name",
                         "%s cannot be pulled: it is on this machine or nowhere", req->reference);
     return req->name ? image_policy_check_new_name(e->policy, req->name, true, err) : 0;

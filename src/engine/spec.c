@@ -37,17 +37,19 @@ static int read_image(struct engine *e, const struct sandbox_request *req, struc
 {
     const char *image = req->image;
     auto_free char *name = NULL;
+    bool is_short;
 
     if (!image || !*image)
         return err_set(err, ERR_INVALID,
                        "image is required: a name as python:3.12-slim, or host for this machine's "
                        "own programs");
-    if (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$'))
+    is_short = image_policy_is_short_name(e->policy, image);
+    if (!is_short && (strlen(image) > IMAGE_NAME_MAX || strstr(image, "..") || strchr(image, '$')))
         return err_code(err, ERR_INVALID, "bad_image",
                         "image must be a name of at most %d bytes without .. and $",
                         IMAGE_NAME_MAX);
     /* An id is no way around the list: what counts is the image's name. */
-    name = req->image_id ? NULL : image_of_id(e, image);
+    name = req->image_id || is_short ? NULL : image_of_id(e, image);
     if (!req->image_id && image_policy_check(e->policy, name && *name ? name : image, err) < 0)
         return -1;
     ret->image = xstrdup(image);

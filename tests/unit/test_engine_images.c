@@ -164,10 +164,17 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
         const char *custom, *caps, *says;
     } bad[] = {
         {"python=x:1", NULL, "CAY_CUSTOM_IMAGES: python"},
-        {"host=x:1", NULL, "CAY_CUSTOM_IMAGES: host"},
+        {"node=x:1", NULL, "CAY_CUSTOM_IMAGES: node"},
         {"=x:1", NULL, "CAY_CUSTOM_IMAGES"},
         {"a", NULL, "CAY_CUSTOM_IMAGES"},
-        {"a/b=x", NULL, "CAY_CUSTOM_IMAGES"},
+        {"a\033b=x", NULL, "CAY_CUSTOM_IMAGES"},
+        {"a\302\233b=x", NULL, "CAY_CUSTOM_IMAGES"},
+        {"a\377b=x", NULL, "CAY_CUSTOM_IMAGES"},
+        {"{\"a\": 5}", NULL, "CAY_CUSTOM_IMAGES: a"},
+        {"{\"\": \"x\"}", NULL, "CAY_CUSTOM_IMAGES"},
+        {"{\"a\": \"x\"", NULL, "CAY_CUSTOM_IMAGES begins with {"},
+        {"{\"a\": \"x\", \"a\": \"y\"}", NULL, "CAY_CUSTOM_IMAGES begins with {"},
+        {"{\"python\": \"x\"}", NULL, "CAY_CUSTOM_IMAGES: python"},
         {"a=UPPER", NULL, "CAY_CUSTOM_IMAGES: a"},
         {"a=", NULL, "CAY_CUSTOM_IMAGES: a"},
         {"a=x:1,a=y:1", NULL, "given twice"},
@@ -178,6 +185,11 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
         {NULL, "python:cpu=nan", "CAY_IMAGE_CAPS"},
         {NULL, "python:memory=1", "CAY_IMAGE_CAPS"},
         {NULL, "python:disk=1", "CAY_IMAGE_CAPS"},
+        {NULL, "{\"a\": 5}", "CAY_IMAGE_CAPS: \"a\""},
+        {NULL, "{\"a\": {\"cpu\": 0.1}}", "CAY_IMAGE_CAPS: \"cpu=0.1"},
+        {NULL, "{\"a\": {\"cpu\": \"1\"}}", "CAY_IMAGE_CAPS: \"cpu=\""},
+        {NULL, "{\"a\": {\"disk\": 1}}", "CAY_IMAGE_CAPS: \"disk=1\""},
+        {NULL, "{", "CAY_IMAGE_CAPS begins with {"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -191,6 +203,88 @@ TEST(a_configuration_that_makes_no_sense_names_its_variable)
         if (!strstr(err.text, bad[i].says))
             TAP_FAIL("%s", err.text);
     }
+}
+
+TEST(a_custom_name_may_be_nearly_anything)
+{
+    static const char *const names[] = {"My_Image:v1",
+                                        "registry.example/x",
+                                        "a=b,c;d",
+                                        "two words",
+                                        "gr\303\266\303\237e",
+                                        "../$x",
+                                        "*",
+                                        "go",
+                                        "host"};
+    json_t *custom = json_object(), *allowed = json_array();
+    auto_free char *custom_text = NULL, *allowed_text = NULL;
+    struct image_policy_config config = {.strict = true, .caps = "{\"*\": {\"memory\": 64}}"};
+    struct sandbox_limits limits = {.memory_mb = 512, .cpu_millis = 1000};
+    struct image_policy *p;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        (void)json_object_set_new(custom, names[i], json_string("tools:1"));
+        (void)json_array_append_new(allowed, json_string(names[i]));
+    }
+    config.custom = custom_text = json_dumps(custom, 0);
+    config.allowed = allowed_text = json_dumps(allowed, 0);
+    json_decref(custom);
+    json_decref(allowed);
+    CHECK_INT(image_policy_new(&config, &p, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_free char *means = image_policy_reference(p, names[i]);
+
+        CHECK_STR(means, "tools:1");
+        CHECK_INT(image_policy_check(p, names[i], NULL), 0);
+    }
+    /* No name of a list of JSON is a pattern. */
+    CHECK_INT(image_policy_check(p, "python", NULL), -1);
+    CHECK_INT(image_policy_limit(p, "go", false, false, &limits, NULL), 0);
+    CHECK_INT(limits.memory_mb, 512);
+    CHECK_INT(image_policy_limit(p, "*", false, false, &limits, NULL), 0);
+    CHECK_INT(limits.memory_mb, 64);
+    image_policy_free(p);
+}
+
+TEST(a_custom_name_hides_a_preset_but_python_and_node)
+{
+    struct image_policy *p = policy("*", "go=mine:1,registry.example/x=other:1", NULL);
+    auto_free char *go = image_policy_reference(p, "go"),
+                   *x = image_policy_reference(p, "registry.example/x");
+    json_t *catalog = image_policy_catalog(p), *item;
+    unsigned found = 0;
+    size_t i;
+
+    CHECK_STR(go, "mine:1");
+    CHECK_STR(x, "other:1");
+    json_array_foreach(catalog, i, item)
+    {
+        found += strcmp(str(item, "name"), "go") == 0;
+    }
+    CHECK_INT(found, 1);
+    json_decref(catalog);
+    image_policy_free(p);
+}
+
+/* Without the strict rule an image can be asked for in many ways. */
+TEST(a_list_of_names_is_about_images_however_they_are_written)
+{
+    struct image_policy *p =
+        policy("[\"python\", \"ghcr.io/a/b:1\"]", NULL, "{\"python\": {\"memory\": 64}}");
+    struct sandbox_limits limits = {.memory_mb = 512, .cpu_millis = 1000};
+
+    CHECK_INT(image_policy_check(p, "python", NULL), 0);
+    CHECK_INT(image_policy_check(p, "docker.io/library/python:3.12-slim", NULL), 0);
+    CHECK_INT(image_policy_check(p, "ghcr.io/a/b:1", NULL), 0);
+    CHECK_INT(image_policy_check(p, "ghcr.io/a/b:2", NULL), -1);
+    CHECK_INT(image_policy_check(p, "python:3.11", NULL), -1);
+    CHECK_INT(image_policy_limit(p, "python:3.12-slim", false, false, &limits, NULL), 0);
+    CHECK_INT(limits.memory_mb, 64);
+    image_policy_free(p);
+    p = policy("[ab]*", NULL, NULL); /* a pattern */
+    CHECK_INT(image_policy_check(p, "alpine:3", NULL), 0);
+    CHECK_INT(image_policy_check(p, "debian:3", NULL), -1);
+    image_policy_free(p);
 }
 
 TEST(the_strict_rule_takes_listed_short_names_only)
