@@ -446,6 +446,13 @@ const char *config_file_place(const struct daemon_config *c, const char *name)
     return json_string_value(json_object_get(json_object_get(c->file, name), "where"));
 }
 
+const char *config_host_place(const struct daemon_config *c)
+{
+    return c->listen_given || config_lookup("CAY_REST_HOST")
+               ? NULL
+               : config_file_place(c, "CAY_REST_HOST");
+}
+
 void config_warn(struct daemon_config *c, char *text)
 {
     c->warnings = strv_add(c->warnings, text);

@@ -105,4 +105,7 @@ struct daemon_config {
  * Free with config_done, also after a failure. */
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err);
 void config_done(struct daemon_config *c);
+/* Where the file of settings has the address to listen on, "FILE:7: host"; NULL when the address is
+ * of a flag, a variable or the default. */
+const char *config_host_place(const struct daemon_config *c);
 void config_help(FILE *out, bool worker);

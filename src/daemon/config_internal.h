@@ -33,6 +33,9 @@ int config_yaml(struct daemon_config *c, const char *path, bool listens, json_t 
 /* daemon/ceilings.c: no default is beyond what callers may ask for. */
 int config_ceilings(struct daemon_config *c, struct err *err);
 
+/* daemon/flags.c: may it be one of CAY_CORS_ORIGINS? */
+bool config_is_origin(const char *text);
+
 /* daemon/flags.c: what the command line adds, and what the whole must be. */
 /* The file that --config names, before anything else is read; NULL = none. */
 const char *config_flag_file(int argc, char **argv);

@@ -143,7 +143,11 @@ static int open_state(struct daemon *d, struct err *err)
 
 static int open_tcp(struct daemon *d, struct err *err)
 {
-    return listeners_open_tcp(&d->at, &d->config, &d->port, err);
+    const char *place = config_host_place(&d->config);
+
+    if (listeners_open_tcp(&d->at, &d->config, &d->port, err) == 0)
+        return 0;
+    return place && err && err->kind == ERR_INVALID ? err_wrap(err, "%s", place) : -1;
 }
 
 /* Only when all that can be looked at ahead is as it should be does the other one give up. */

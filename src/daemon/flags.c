@@ -233,6 +233,13 @@ static bool is_visible(const char *s)
     return true;
 }
 
+/* Commas and semicolons separate the origins of the variable. */
+bool config_is_origin(const char *text)
+{
+    return (str_starts(text, "http://") || str_starts(text, "https://")) && is_visible(text) &&
+           !str_ends(text, "/") && !strpbrk(text, ",;");
+}
+
 static bool has(char *const *list, const char *word)
 {
     for (; list && *list; list++)
@@ -346,8 +353,7 @@ int config_check(const struct daemon_config *c, struct err *err)
             "CAY_CORS_ORIGINS must name the origins: * would let every web page use this "
             "machine");
     for (char *const *o = c->origins; o && *o; o++)
-        if ((!str_starts(*o, "http://") && !str_starts(*o, "https://")) || !is_visible(*o) ||
-            str_ends(*o, "/"))
+        if (!config_is_origin(*o))
             return err_set(err, ERR_INVALID,
                            "CAY_CORS_ORIGINS must hold origins like https://app.example, not "
                            "\"%s\"",

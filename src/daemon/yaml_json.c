@@ -105,17 +105,49 @@ static json_t *plain(const char *text)
     return number ? number : json_string(text);
 }
 
+/* A local tag (!Name) says which variant of an enum a value is; the value itself is all that is
+ * read here. */
+static bool is_local_tag(const char *tag)
+{
+    return tag[0] == '!' && tag[1];
+}
+
+static int refuse_tag(struct reader *r, const yaml_event_t *e, const char *tag)
+{
+    return err_set(r->err, ERR_INVALID,
+                   "line %d: the tag %.60s does not fit this value: only !Name and !!str, !!int, "
+                   "!!float, !!bool, !!null, !!seq, !!map are read",
+                   line_of(e), tag);
+}
+
+/* The value of a scalar with a tag of the core schema; NULL when the text is no such value. */
+static json_t *with_core_tag(const char *tag, const char *text)
+{
+    json_t *value = plain(text);
+
+    if ((strcmp(tag, YAML_INT_TAG) == 0 && json_is_integer(value)) ||
+        (strcmp(tag, YAML_FLOAT_TAG) == 0 && json_is_number(value)) ||
+        (strcmp(tag, YAML_BOOL_TAG) == 0 && json_is_boolean(value)) ||
+        (strcmp(tag, YAML_NULL_TAG) == 0 && json_is_null(value)))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 static int read_scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
 {
     const char *text = (const char *)e->data.scalar.value;
     const char *tag = (const char *)e->data.scalar.tag;
+    bool is_plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
     if (strlen(text) != e->data.scalar.length)
         return refuse(r, e, "a text has a NUL in it");
-    if (tag && strcmp(tag, YAML_STR_TAG) != 0 && strcmp(tag, "!") != 0)
-        return refuse(r, e, "tags are not read here");
-    *ret =
-        e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !tag ? plain(text) : json_string(text);
+    if (!tag || is_local_tag(tag))
+        *ret = is_plain ? plain(text) : json_string(text);
+    else if (strcmp(tag, YAML_STR_TAG) == 0 || strcmp(tag, "!") == 0)
+        *ret = json_string(text);
+    else if (!(*ret = with_core_tag(tag, text)))
+        return refuse_tag(r, e, tag);
     return *ret ? 0 : refuse(r, e, "a text is not UTF-8");
 }
 
@@ -203,13 +235,14 @@ static int read_mapping(struct reader *r, struct node *mapping)
 static int read_collection(struct reader *r, const yaml_event_t *e, struct node *ret)
 {
     bool is_list = e->type == YAML_SEQUENCE_START_EVENT;
-    const yaml_char_t *tag = is_list ? e->data.sequence_start.tag : e->data.mapping_start.tag;
+    const char *tag =
+        (const char *)(is_list ? e->data.sequence_start.tag : e->data.mapping_start.tag);
     struct node n = {is_list ? json_array() : json_object(),
                      is_list ? json_array() : json_object()};
     int status;
 
-    if (tag)
-        status = refuse(r, e, "tags are not read here");
+    if (tag && tag[0] != '!' && strcmp(tag, is_list ? YAML_SEQ_TAG : YAML_MAP_TAG) != 0)
+        status = refuse_tag(r, e, tag);
     else if (++r->depth > YAML_DEPTH_MAX)
         status = refuse(r, e, "is nested too deeply");
     else

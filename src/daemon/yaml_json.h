@@ -7,8 +7,9 @@ struct err;
 
 /* A YAML text as JSON, for files that an operator writes. Only what such files need: one document
  * of mappings, lists and scalars. Refused are aliases (a short text could stand for a very long
- * one), tags other than !!str, keys that are no scalars or stand twice, and what is beyond these
- * bounds. */
+ * one), keys that are no scalars or stand twice, and what is beyond these bounds. Of tags those of
+ * the core schema (!!str, !!int …) count; local ones (!Name) are read and have no effect; others
+ * are refused. */
 
 #define YAML_BYTES_MAX (1u << 20)
 #define YAML_DEPTH_MAX 32

@@ -98,7 +98,7 @@ def test_the_file_of_an_engine_says_which_images_and_how_many(daemon_of, tmp_pat
 workers:
   - name: iii-worker-manager
     config: {{port: {port}}}
-  - name: iii-http
+  - name: of-mine
   - name: iii-sandbox
     config:
       image_allowlist: [python, capped]
@@ -115,7 +115,7 @@ workers:
     env.pop("CAY_WS_PORT", None)
     daemon.start(env=env)
     iii = Iii(port)
-    assert "workers that cay does not start: iii-http" in daemon.log()
+    assert "unknown, and not started: of-mine" in daemon.log()
     for image in "hidden", "node", "host", "registry.example/capped:1":
         assert iii("sandbox", "create", image, status=1)[1].startswith("error: [S100] "), image
     assert iii("sandbox", "create", "capped", status=1)[1].startswith("error: [S400] ")
@@ -132,3 +132,74 @@ def test_what_waits_ends_with_ctrl_c_and_takes_the_sandbox_along(iii):
         process.send_signal(2)
         assert process.wait(20) == 130
     assert json.loads(iii("trigger", "sandbox::list")[0]) == {"sandboxes": []}
+
+
+# ---- iii-config.yaml ----
+
+def seed_file(folder, port, host="127.0.0.1"):
+    """As the public README prints it."""
+    file = folder / "iii-config.yaml"
+    file.write_text(f"""modules:
+  - type: StateModule
+    config:
+      adapter: !FileBased
+        path: ./data/state_store.db
+  - type: RestApiModule
+    config:
+      port: {port}
+      host: "{host}"
+  - type: QueueModule
+    config:
+      adapter: !Builtin {{}}
+  - type: CronModule
+    config:
+      adapter: !KvCron {{}}
+""")
+    return file
+
+
+def without_rest(daemon):
+    """Neither port nor host of the REST API are set."""
+    return {k: v for k, v in daemon.environment().items() if k not in ("CAY_REST_PORT", "CAY_REST_HOST")}
+
+
+def test_the_port_of_the_rest_module_is_served(daemon_of, tmp_path):
+    port = free_port()
+    daemon = daemon_of(args=["--config", str(seed_file(tmp_path, port))])
+    daemon.start(env=without_rest(daemon))
+    assert daemon.port == port
+    with daemon.api() as api:
+        api.get("/health").ok()
+    log = daemon.log()
+    assert "iii-config.yaml:4: the file ./data/state_store.db is not used: cay keeps its state" in log
+    assert "not needed for sandboxes: QueueModule, CronModule." in log
+
+
+def test_as_iii_it_starts_with_the_file(daemon_of, tmp_path):
+    port = free_port()
+    file = seed_file(tmp_path, port)
+    (tmp_path / "iii").symlink_to(CAY)
+    daemon = daemon_of()
+    ready, write = os.pipe()
+    with open(daemon.log_path, "ab") as log, os.fdopen(ready) as said:
+        daemon.process = subprocess.Popen([tmp_path / "iii", "-c", file, "--ready-fd", str(write)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                          env=without_rest(daemon), pass_fds=[write])
+        os.close(write)
+        assert "ready" in said.readline(), daemon.log()
+    daemon.port = port
+    with daemon.api() as api:
+        api.get("/health").ok()
+
+
+def test_a_file_does_not_open_the_daemon_to_other_machines(daemon_of, tmp_path):
+    daemon = daemon_of(args=["--config", str(seed_file(tmp_path, 0, host="0.0.0.0"))])
+    status, said = daemon.refused(env=without_rest(daemon))
+    assert status != 0 and "iii-config.yaml:9: host: 0.0.0.0 can be reached from other machines: set CAY_AUTH_TOKEN" in said
+    env = {**without_rest(daemon), "CAY_REST_HOST": "127.0.0.1"}
+    daemon.start(env=env)
+
+
+def test_a_bad_port_is_told_with_its_line(daemon_of, tmp_path):
+    daemon = daemon_of(args=["--config", str(seed_file(tmp_path, 70000))])
+    status, said = daemon.refused(env=without_rest(daemon))
+    assert status == 2 and "iii-config.yaml:8: port must be a whole number from 0 to 65535" in said

@@ -1,9 +1,13 @@
 """Which images may be used, by which names, and with how much."""
 
+import json
+
 import pytest
 
 from cay_harness import cay
+from cay_iii import free_port
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
+from test_iii_cli_daemon import Iii
 
 pytestmark = needs_registry
 
@@ -71,8 +75,37 @@ def test_presets_and_own_names(served, hub):
     assert b"python" in out and b"tools" in out
 
 
+def test_names_of_a_file_may_have_any_characters(served, hub, tmp_path):
+    """As the keys of custom_images may, which are no names of images anywhere else."""
+    names, port = ["My_Image:v1", "registry.example/x", "a=b,c;d", "größe", "../$x", "go"], free_port()
+    (tmp_path / "config.yaml").write_text(json.dumps({
+        "image_allowlist": names, "custom_images": {name: hub.ref("team/app:1") for name in [*names, "unlisted"]},
+        "per_image_caps": {"a=b,c;d": {"max_cpus": 1, "max_memory_mb": 64}}}))
+    mine = served(CAY_CONFIG=tmp_path / "config.yaml", CAY_WS_PORT=port)
+    for name in names:
+        assert which(mine, name) == "team", name
+    for name in ("unlisted", "python", "*", hub.ref("team/app:1")):
+        mine.api.try_create(name).failed(403, "image_not_allowed")
+    mine.api.try_create("a=b,c;d", memory=128).failed(403, "image_cap_exceeded")
+    iii = Iii(port)
+    made = json.loads(iii("trigger", "sandbox::create", "image=My_Image:v1")[0])
+    assert made["image"] == "My_Image:v1"
+    assert iii("sandbox", "exec", made["sandbox_id"], "--", "cat", "/which")[0] == b"team\n"
+    iii("sandbox", "stop", made["sandbox_id"])
+    mine.pull("My_Image:v1")
+
+
+def test_an_image_whose_name_gets_another_meaning_is_shown_whole(served, hub):
+    mine = served()
+    mine.pull("other:1")
+    mine.daemon.extra["CAY_CUSTOM_IMAGES"] = f"other:1={hub.ref('team/app:1')}"
+    mine.daemon.restart()
+    assert "docker.io/library/other:1" in mine.names()
+    assert which(mine, "other:1") == "team" and which(mine, "docker.io/library/other:1") == "other"
+
+
 def test_presets_cannot_be_shadowed(served, daemon_of, hub, tmp_path):
-    for wrong in ("python=x:1", "host=x:1", "=x:1", "a", "a=UPPER", "a=x:1,a=y:1", "A b=x:1"):
+    for wrong in ("python=x:1", "node=x:1", "=x:1", "a", "a=UPPER", "a=x:1,a=y:1", "A\tb=x:1", "{}x"):
         code, log = daemon_of(env={"CAY_CUSTOM_IMAGES": wrong}).refused()
         assert code != 0 and "CAY_CUSTOM_IMAGES" in log, wrong
     mine = served()

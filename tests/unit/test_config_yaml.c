@@ -49,6 +49,31 @@ TEST(collections_nest)
     CHECK_STR(read_yaml("a: |\n  one\n  two\n"), "{\"a\":\"one\\ntwo\\n\"}");
 }
 
+TEST(a_local_tag_has_no_effect_on_its_value)
+{
+    CHECK_STR(read_yaml("a: !Builtin {}\nb: !Kv\nc: !List [1, !x y]\nd: !N 5\ne: !N '5'\n"),
+              "{\"a\":{},\"b\":null,\"c\":[1,\"y\"],\"d\":5,\"e\":\"5\"}");
+    CHECK_STR(read_yaml("adapter: !FileBased\n  path: ./data/state_store.db\n"),
+              "{\"adapter\":{\"path\":\"./data/state_store.db\"}}");
+    CHECK_STR(read_yaml("a: ! 5\nb: ! [c]\n"), "{\"a\":\"5\",\"b\":[\"c\"]}");
+}
+
+TEST(tags_of_the_core_schema_must_fit_their_value)
+{
+    CHECK_STR(read_yaml("[!!str 5, !!int '5', !!float 1, !!bool true, !!null ~]"),
+              "[\"5\",5,1,true,null]");
+    CHECK_STR(read_yaml("{a: !!seq [1], b: !!map {c: d}}"), "{\"a\":[1],\"b\":{\"c\":\"d\"}}");
+#define BAD_TAG(text, tag)                                                                         \
+    CHECK_STR(read_yaml(text),                                                                     \
+              "line 1: the tag " tag " does not fit this value: only !Name and !!str, !!int, "     \
+              "!!float, !!bool, !!null, !!seq, !!map are read")
+    BAD_TAG("a: !!int five\n", "tag:yaml.org,2002:int");
+    BAD_TAG("a: !!set {b}\n", "tag:yaml.org,2002:set");
+    BAD_TAG("a: !!map [b]\n", "tag:yaml.org,2002:map");
+    BAD_TAG("a: !!binary aGk=\n", "tag:yaml.org,2002:binary");
+    BAD_TAG("a: !<tag:example.com,2000:x> 1\n", "tag:example.com,2000:x");
+}
+
 TEST(what_no_such_file_needs_is_refused_with_its_line)
 {
     auto_free char *deep = xmalloc(YAML_DEPTH_MAX + 3);
@@ -58,8 +83,6 @@ TEST(what_no_such_file_needs_is_refused_with_its_line)
     CHECK_STR(read_yaml("a: &x 1\nb: *x\n"), "line 2: aliases are not read here: write it out");
     CHECK_STR(read_yaml("a: 1\nb: 2\na: 3\n"), "line 3: a stands here for the second time");
     CHECK_STR(read_yaml("a: 1\n---\nb: 2\n"), "line 2: a second document begins here");
-    CHECK_STR(read_yaml("a: !thing 1\n"), "line 1: tags are not read here");
-    CHECK_STR(read_yaml("a: !!set {b}\n"), "line 1: tags are not read here");
     CHECK_STR(read_yaml("a: 1\n? [b]\n: c\n"), "line 2: a key must be a word");
     CHECK_STR(read_yaml("a: \"x\\0y\"\n"), "line 1: a text has a NUL in it");
     CHECK_STR(read_yaml("# nothing\n"), "line 2: is empty");
@@ -176,9 +199,10 @@ TEST(the_flat_file_of_the_worker_sets_the_policy_and_the_bounds)
                         "custom_images:\n  tools: ghcr.io/team/tools:1\n"),
               "ok");
     CHECK(!config.auto_install && config.image_strict);
-    CHECK_STR(config.allowed_images, "python,tools");
-    CHECK_STR(config.custom_images, "tools=ghcr.io/team/tools:1");
-    CHECK_STR(config.image_caps, "python:cpu=3,memory=1024;tools:cpu=1,memory=0");
+    CHECK_STR(config.allowed_images, "[\"python\",\"tools\"]");
+    CHECK_STR(config.custom_images, "{\"tools\":\"ghcr.io/team/tools:1\"}");
+    CHECK_STR(config.image_caps, "{\"python\":{\"cpu\":3,\"memory\":1024},\"tools\":{\"cpu\":1,"
+                                 "\"memory\":0}}");
     CHECK_INT(config.iii.idle_s, 60);
     CHECK_INT(config.iii.sandboxes_max, 5);
     CHECK_INT(config.iii.execs_max, 1);
@@ -197,7 +221,7 @@ TEST(what_the_file_leaves_out_is_as_iii_has_it)
     clearenv();
     CHECK_STR(FILE_READ("auto_install: true\n"), "ok");
     CHECK(config.image_strict && config.auto_install);
-    CHECK_STR(config.allowed_images, "");
+    CHECK_STR(config.allowed_images, "[]");
     CHECK_INT(config.iii.idle_s, 300);
     CHECK_INT(config.iii.sandboxes_max, 32);
     CHECK_INT(config.iii.execs_max, 4);
@@ -232,10 +256,12 @@ TEST(the_engines_file_has_entries_for_its_workers)
     CHECK_INT(config.ws_port, 5000);
     CHECK(config.ws_port_given);
     CHECK_STR(config.ws_host, "127.0.0.2");
-    CHECK_STR(config.allowed_images, "node");
+    CHECK_STR(config.allowed_images, "[\"node\"]");
+    CHECK_INT(config.port, 3111);
     CHECK_INT(strv_len(config.warnings), 1);
-    CHECK(strstr(config.warnings[0], "f.yaml: workers that cay does not start: iii-http, "
-                                     "iii-state"));
+    CHECK(strstr(config.warnings[0], "f.yaml:10: iii-state is not used: cay keeps its state in a "
+                                     "database in the folder CAY_DATA; functions state::* need an "
+                                     "iii engine"));
     /* Without settings of sandboxes they are as ever. */
     CHECK_STR(FILE_READ("modules: [{name: iii-worker-manager}]\n"), "ok");
     CHECK(!config.image_strict);
@@ -244,7 +270,8 @@ TEST(the_engines_file_has_entries_for_its_workers)
     CHECK(config.ws_port_given);
     /* And with an entry that says nothing they are as iii has them. */
     CHECK_STR(FILE_READ("workers: [{name: iii-sandbox}]\n"), "ok");
-    CHECK(config.image_strict && !*config.allowed_images && !config.ws_port_given);
+    CHECK(config.image_strict && !config.ws_port_given);
+    CHECK_STR(config.allowed_images, "[]");
 }
 
 TEST(a_file_may_have_several_listeners)
@@ -311,7 +338,7 @@ TEST(listeners_of_the_file_are_the_engines_when_we_are_its_worker)
                            NULL),
               "ok");
     CHECK(!config.ws_port_given && config.warnings == NULL);
-    CHECK_STR(config.allowed_images, "node");
+    CHECK_STR(config.allowed_images, "[\"node\"]");
 }
 
 TEST(flags_and_variables_win_over_the_file)
@@ -341,14 +368,163 @@ TEST(a_default_beyond_what_callers_may_have_is_lowered_and_told)
                  "f.yaml:2: default_cpus 8 is beyond CAY_MAX_CPU=4; going on with that"));
 }
 
-TEST(names_that_are_none_allow_nothing)
+TEST(names_of_no_image_allow_nothing_and_are_told)
 {
     clearenv();
-    CHECK_STR(FILE_READ("image_allowlist: ['*', 'a,b', python]\n"), "ok");
-    CHECK_STR(config.allowed_images, "python");
+    CHECK_STR(FILE_READ("image_allowlist: ['*', 'a,b', python, bash]\n"
+                        "custom_images: {'a,b': x:1}\n"),
+              "ok");
+    CHECK_STR(config.allowed_images, "[\"*\",\"a,b\",\"python\",\"bash\"]");
     CHECK_INT(strv_len(config.warnings), 2);
-    CHECK(strstr(config.warnings[0],
-                 "f.yaml:1: image_allowlist: \"*\" is no name of an image, and allows none"));
+    CHECK(strstr(config.warnings[0], "f.yaml:1: image_allowlist: \"*\" is neither a preset nor in "
+                                     "custom_images, and allows no image"));
+    CHECK(strstr(config.warnings[1], "\"bash\""));
+    setenv("CAY_CUSTOM_IMAGES", "bash=x:1", 1);
+    CHECK_STR(FILE_READ("image_allowlist: [bash]\n"), "ok");
+    CHECK_INT(strv_len(config.warnings), 0);
+}
+
+TEST(a_custom_image_may_have_any_name_but_python_and_node)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("image_allowlist: ['My_Image:v1', 'a=b,c;d', größe, go, host]\n"
+                        "custom_images:\n  My_Image:v1: registry.example/x:1\n"
+                        "  'a=b,c;d': y:1\n  größe: z:1\n  go: w:1\n  host: v:1\n"
+                        "per_image_caps:\n  'a=b,c;d': {max_cpus: 1, max_memory_mb: 64}\n"),
+              "ok");
+    CHECK_INT(strv_len(config.warnings), 0);
+    CHECK_STR(config.custom_images,
+              "{\"My_Image:v1\":\"registry.example/x:1\",\"a=b,c;d\":\"y:1\",\"größe\":\"z:1\","
+              "\"go\":\"w:1\",\"host\":\"v:1\"}");
+    CHECK_STR(config.image_caps, "{\"a=b,c;d\":{\"cpu\":1,\"memory\":64}}");
+}
+
+/* ---- modules ---- */
+
+#define SEED                                                                                       \
+    "modules:\n"                                                                                   \
+    "  - type: StateModule\n"                                                                      \
+    "    config:\n"                                                                                \
+    "      adapter: !FileBased\n"                                                                  \
+    "        path: ./data/state_store.db\n"                                                        \
+    "  - type: RestApiModule\n"                                                                    \
+    "    config:\n"                                                                                \
+    "      port: 3555\n"                                                                           \
+    "      host: \"127.0.0.2\"\n"                                                                  \
+    "  - type: QueueModule\n"                                                                      \
+    "    config:\n"                                                                                \
+    "      adapter: !Builtin {}\n"                                                                 \
+    "  - type: CronModule\n"                                                                       \
+    "    config:\n"                                                                                \
+    "      adapter: !KvCron {}\n"
+
+/* The warning behind the path of the file. */
+static const char *warning(size_t i)
+{
+    const char *at = i < strv_len(config.warnings) ? strstr(config.warnings[i], "f.yaml") : NULL;
+
+    return at ? at + strlen("f.yaml") : "none";
+}
+
+TEST(the_file_of_the_public_readme_is_read)
+{
+    clearenv();
+    CHECK_STR(FILE_READ(SEED), "ok");
+    CHECK_INT(config.port, 3555);
+    CHECK_STR(config.host, "127.0.0.2");
+    CHECK_INT(config.ws_port, 49134);
+    CHECK(!config.ws_port_given && !config.image_strict);
+    CHECK_INT(strv_len(config.warnings), 2);
+    CHECK_STR(warning(0),
+              ":4: the file ./data/state_store.db is not used: cay keeps its state in a "
+              "database in the folder CAY_DATA; functions state::* need an iii engine");
+    CHECK_STR(warning(1),
+              ": not started, and not needed for sandboxes: QueueModule, CronModule. An "
+              "iii engine that has cay as its worker (cay worker) provides them");
+    CHECK(strstr(config_host_place(&config), "f.yaml:9: host"));
+}
+
+TEST(modules_are_known_by_their_class_too)
+{
+    clearenv();
+    CHECK_STR(
+        FILE_READ("port: ${III_PORT:5001}\nmodules:\n"
+                  "- class: modules::state::StateModule\n  config:\n    adapter:\n"
+                  "      class: modules::state::adapters::KvStore\n"
+                  "      config: {store_method: file_based, file_path: ./data/s}\n"
+                  "- class: modules::rest_api::RestApiModule\n  config:\n"
+                  "    port: \"${API_PORT:3556}\"\n    host: 127.0.0.1\n"
+                  "    default_timeout: 30000\n    concurrency_request_limit: 1024\n"
+                  "    cors:\n      allowed_origins: [http://localhost:5173, '*', 'https://*.x']\n"
+                  "      allowed_methods: [GET]\n"
+                  "- class: modules::observability::OtelModule\n"
+                  "- class: my::OwnModule\n- {name: caller}\n"),
+        "ok");
+    CHECK_INT(config.port, 3556);
+    CHECK_INT(config.ws_port, 5001);
+    CHECK(config.ws_port_given);
+    CHECK_STR(config.origins[0], "http://localhost:5173");
+    CHECK_INT(strv_len(config.origins), 1);
+    CHECK_INT(strv_len(config.warnings), 6);
+    CHECK(strstr(warning(0), ":5: the file ./data/s is not used"));
+    CHECK_STR(warning(1), ":15: cors.allowed_origins: \"*\" is not used: every web page could then "
+                          "run code on this machine; name the origins, here or in "
+                          "CAY_CORS_ORIGINS");
+    CHECK_STR(warning(2),
+              ":15: cors.allowed_origins: \"https://*.x\" is not used: an origin is like "
+              "https://app.example");
+    CHECK_STR(warning(3),
+              ":10: settings of modules::rest_api::RestApiModule that cay does not use: "
+              "default_timeout, concurrency_request_limit, cors.allowed_methods");
+    CHECK(strstr(warning(4), "sandboxes: modules::observability::OtelModule. An"));
+    CHECK_STR(warning(5), ": unknown, and not started: my::OwnModule, caller");
+}
+
+TEST(a_listener_may_be_a_module_and_wins_over_the_port_at_the_top)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("port: 5001\nmodules:\n- class: modules::worker::WorkerModule\n"
+                        "  config: {port: 5002}\n"),
+              "ok");
+    CHECK_INT(config.ws_port, 5002);
+}
+
+TEST(of_two_rest_modules_the_first_counts)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-http, config: {port: 5003}}\n"
+                        "- {type: RestApiModule, config: {port: 70000}}\n"),
+              "ok");
+    CHECK_INT(config.port, 5003);
+    CHECK_INT(strv_len(config.warnings), 1);
+    CHECK_STR(warning(0),
+              ":3: cay serves one REST API, that of line 2: this RestApiModule is not used");
+}
+
+TEST(flags_and_variables_win_over_modules)
+{
+    clearenv();
+    setenv("III_REST_PORT", "5004", 1);
+    setenv("CAY_REST_HOST", "127.0.0.3", 1);
+    setenv("CAY_CORS_ORIGINS", "https://a.example", 1);
+    CHECK_STR(FILE_READ(SEED), "ok");
+    CHECK_INT(config.port, 5004);
+    CHECK_STR(config.host, "127.0.0.3");
+    CHECK_STR(config.origins[0], "https://a.example");
+    CHECK(config_host_place(&config) == NULL);
+    clearenv();
+    CHECK_STR(read_file_as("serve", SEED, (char *[]){"--listen", "127.0.0.4:5005", NULL}), "ok");
+    CHECK_INT(config.port, 5005);
+    CHECK_STR(config.host, "127.0.0.4");
+    CHECK(config_host_place(&config) == NULL);
+}
+
+TEST(modules_are_the_engines_when_we_are_its_worker)
+{
+    clearenv();
+    CHECK_STR(read_file_as("worker", SEED, NULL), "ok");
+    CHECK_INT(config.port, 3111);
+    CHECK(config.no_tcp && config.warnings == NULL);
 }
 
 TEST(a_bad_file_stops_the_start_with_its_line)
@@ -363,11 +539,24 @@ TEST(a_bad_file_stops_the_start_with_its_line)
          "FILE:1: the variable NOT_SET is not set; ${NOT_SET:VALUE} would give it a default"},
         {"sandbox:\n  auto_install: true\n",
          "FILE:2: sandbox: is the old shape: what is in it belongs at the top"},
-        {"workers: []\nport: 5\n", "FILE:2: there is no setting \"port\""},
+        {"workers: []\nprot: 5\n", "FILE:2: there is no setting \"prot\""},
+        {"workers: []\nport: [5]\n", "FILE:2: port must be a whole number"},
+        {"workers: []\nport: 70000\n",
+         "FILE:2: port must be a whole number from 0 to 65535, not \"70000\""},
         {"workers: []\nmodules: []\n",
          "FILE:2: modules is another name of workers: give one of the two"},
         {"workers: {}\n", "FILE:1: workers must be a list"},
-        {"workers:\n- config: {}\n", "FILE:2: a worker must have a name"},
+        {"workers:\n- config: {}\n", "FILE:2: an entry must have a name, a type or a class"},
+        {"workers:\n- RestApiModule\n", "FILE:2: an entry must have a name, a type or a class"},
+        {"modules:\n- type: RestApiModule\n  config:\n    port: 70000\n",
+         "FILE:4: port must be a whole number from 0 to 65535, not \"70000\""},
+        {"modules:\n- type: RestApiModule\n  config:\n    port: many\n",
+         "FILE:4: port must be a whole number from 0 to 65535, not \"many\""},
+        {"modules:\n- type: RestApiModule\n  config:\n    port: 3.5\n",
+         "FILE:4: port must be a whole number"},
+        {"modules:\n- type: RestApiModule\n  config:\n    host: 5\n",
+         "FILE:4: host must be an address"},
+        {"modules:\n- type: RestApiModule\n  config: 5\n", "FILE:3: config must hold settings"},
         {"workers:\n- name: iii-worker-manager\n  config: {prot: 1}\n",
          "FILE:3: iii-worker-manager has no setting \"prot\""},
         {"workers:\n- name: iii-worker-manager\n  config: {port: 70000}\n",
@@ -391,6 +580,9 @@ TEST(a_bad_file_stops_the_start_with_its_line)
         {"custom_images:\n  python: a/b:1\n",
          "FILE:2: custom_images: python is a name that cay gives a meaning; choose another"},
         {"custom_images:\n  '': a/b:1\n", "FILE:2: custom_images: a name is empty"},
+        {"custom_images:\n  \"a\\tb\": x:1\n",
+         "FILE:2: custom_images: a name must have 1 to 128 bytes of UTF-8 without control "
+         "characters, as in tools=ghcr.io/team/tools:1"},
         {"custom_images:\n  tools: 5\n", "FILE:2: custom_images must hold NAME: IMAGE"},
         {"custom_images:\n  tools: A:b:c\n", NULL},
     };
