@@ -1345,8 +1345,10 @@ const struct command commands[] = {
      "without\n"
      "a port of its own unless --listen names one: callers are the engine's, and the API is at "
      "the\n"
-     "unix socket. An engine that is started anew finds the sandboxes as they were. When another\n"
-     "worker has that place it ends with status 1, or waits for it with --standby.",
+     "unix socket. An engine that is started anew finds the sandboxes as they were. While another\n"
+     "worker has the name or the functions there, cay logs an error, goes on and takes over when\n"
+     "that worker has gone; with --standby that is expected and no error. Only the functions\n"
+     "sandbox::* of iii are registered; CAY_ENGINE_EXTRA=true adds cay's other functions.",
      "cay worker\ncay worker --engine ws://engine.example:49134 --standby", serve_flags, 0, 0,
      false, NULL, NULL},
     {"mcp", NULL, "[flags]",

@@ -270,10 +270,10 @@ static const struct variable {
      "namespace of the engine that our functions are in; else its default"},
     {"CAY_ENGINE_NAME", "III_WORKER_NAME", TYPE_STRING, AT(link.name), 0, 0, "iii-sandbox",
      "name of the worker that we are for it"},
-    {"CAY_ENGINE_STRICT", NULL, TYPE_BOOL, AT(link.strict), 0, 0, "false",
-     "offer that engine the functions of iii's own worker only"},
+    {"CAY_ENGINE_EXTRA", NULL, TYPE_BOOL, AT(link.extra), 0, 0, "false",
+     "register cay's other functions at that engine too, beside sandbox::* of iii"},
     {"CAY_ENGINE_STANDBY", NULL, TYPE_BOOL, AT(link.standby), 0, 0, "false",
-     "while another worker has our name or functions there, wait for it to go, as --standby does"},
+     "another worker with our name or functions there is expected, as with --standby"},
     {"CAY_III_IDLE", NULL, TYPE_U32, AT(iii.idle_s), 0, TIMEOUT_S_MAX, "300",
      "seconds after which an idle sandbox of an iii client goes, if the client says nothing else; "
      "0 "
@@ -524,6 +524,15 @@ static const struct variable *nearest(const char *name)
     return best;
 }
 
+/* What to say of a variable of earlier versions; NULL if it was none. */
+static const char *retired(const char *name)
+{
+    return strcmp(name, "CAY_ENGINE_STRICT") == 0
+               ? "CAY_ENGINE_STRICT has no effect any more: only the sandbox::* functions of iii "
+                 "are registered unless CAY_ENGINE_EXTRA=true"
+               : NULL;
+}
+
 /* A limit that was misspelt is no limit, and nobody would notice. */
 static void name_unknown(struct daemon_config *c)
 {
@@ -533,6 +542,10 @@ static void name_unknown(struct daemon_config *c)
 
         if (!str_starts(name, "CAY_") || is_of_others(name))
             continue;
+        if (retired(name)) {
+            config_warn(c, xstrdup(retired(name)));
+            continue;
+        }
         best = nearest(name);
         if (best && strcmp(best->name, name) == 0)
             continue;

@@ -18,7 +18,7 @@ struct link_config {
     bool worker;                    /* `cay worker`: that is what we are for */
     char *url;                      /* NULL = there is none */
     char *token, *name, *namespace; /* NULL = none */
-    bool strict, standby;
+    bool extra, standby;
     int lifeline_fd; /* that ends with the engine that started us; -1 = none */
 };
 

@@ -583,7 +583,6 @@ static enum ending serve(struct daemon *d)
             {.fd = h->listen_fd, .events = POLLIN},
             {.fd = h->peer, .events = POLLIN},
             {.fd = d->config.link.lifeline_fd, .events = POLLIN},
-            {.fd = d->worker.fatal_fd, .events = POLLIN},
         };
         int wait_ms = sooner(keeper_wait_ms(&d->launcher), handover_wait_ms(h));
         int n = poll(p, ARRAY_LEN(p), wait_ms);
@@ -601,13 +600,6 @@ static enum ending serve(struct daemon *d)
         if (n > 0 && p[5].revents && parent_gone(d->config.link.lifeline_fd)) {
             log_info("stopping: the engine that started us has gone");
             return END_STOP;
-        }
-        if (n > 0 && p[6].revents) {
-            log_error("the engine does not want this worker: stop the other one, wait for it with "
-                      "--standby, or take another name and namespace (CAY_ENGINE_NAME, "
-                      "CAY_ENGINE_NAMESPACE)",
-                      "error", d->worker.why);
-            return END_BROKEN;
         }
         if (n > 0 && p[4].revents && handover_hear(h) == HANDOVER_GO)
             return END_REPLACED;
@@ -792,7 +784,6 @@ int daemon_main(int argc, char **argv)
 {
     struct daemon d = {.launcher = {.pidfd = -1},
                        .launcher_fd = -1,
-                       .worker = {.fatal_fd = -1},
                        .signal_fd = -1,
                        .at = NO_LISTENERS,
                        .handover = {.listen_fd = -1, .peer = -1},

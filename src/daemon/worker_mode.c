@@ -1,9 +1,6 @@
 #include "daemon/worker_mode.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -11,14 +8,6 @@
 #include "iii/link.h"
 
 #define DRAIN_MS 2000 /* an engine that ends us waits for three seconds */
-
-static void on_fatal(void *arg, const char *why)
-{
-    struct worker_mode *w = arg;
-
-    (void)snprintf(w->why, sizeof(w->why), "%s", why);
-    (void)eventfd_write(w->fatal_fd, 1);
-}
 
 int worker_start(struct worker_mode *w, const struct link_config *config, struct iii_hub *hub,
                  const char *run, struct err *err)
@@ -30,11 +19,9 @@ int worker_start(struct worker_mode *w, const struct link_config *config, struct
                                    .name = config->name,
                                    .namespace = config->namespace,
                                    .isolation = getenv("III_ISOLATION"),
-                                   .strict = config->strict,
+                                   .extra = config->extra,
                                    .standby = config->standby,
-                                   .memory_dir = run,
-                                   .on_fatal = on_fatal,
-                                   .arg = w};
+                                   .memory_dir = run};
 
     if (!config->url)
         return 0;
@@ -42,9 +29,6 @@ int worker_start(struct worker_mode *w, const struct link_config *config, struct
         token = xasprintf("Authorization: Bearer %s", config->token);
         headers[0] = token;
     }
-    w->fatal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->fatal_fd < 0)
-        return err_sys(err, errno, "make an eventfd");
     if (iii_link_new(hub, &link, &w->link, err) < 0)
         return -1;
     return iii_link_start(w->link, err);
@@ -61,5 +45,4 @@ void worker_stop(struct worker_mode *w)
 void worker_done(struct worker_mode *w)
 {
     iii_link_free(steal_ptr(w->link));
-    close_fd(&w->fatal_fd);
 }

@@ -9,8 +9,6 @@ struct link_config;
 
 struct worker_mode {
     struct iii_link *link; /* NULL = it is none */
-    int fatal_fd;          /* can be read when the engine does not want us; -1 while it is none */
-    char why[300];         /* then */
 };
 
 /* Nothing where no engine is named. run: the folder of sockets. */

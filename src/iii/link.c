@@ -31,9 +31,6 @@
 #define WEIGHT_FREE     (64u << 10) /* what the budget is not asked for */
 #define BYE_MS          200         /* for the Close of an engine that we leave */
 
-static const char worker_conflict[] = "WORKER_NAMESPACE_CONFLICT";
-static const char function_conflict[] = "FUNCTION_NAMESPACE_CONFLICT";
-
 /* ---- what a process after us needs ---- */
 
 static int open_memory(const struct iii_link *l)
@@ -81,8 +78,9 @@ static void recall(struct iii_link *l)
 
 static void take_identity(struct iii_link *l, const json_t *m)
 {
-    if (!wire_name(m, "worker_id", UUID_SIZE - 1))
+    if (l->identified || !wire_name(m, "worker_id", UUID_SIZE - 1))
         return;
+    l->identified = true;
     (void)pthread_mutex_lock(&l->lock);
     put_uuid(l->worker_id, m, "worker_id");
     put_uuid(l->token, m, "reattach_token");
@@ -90,49 +88,19 @@ static void take_identity(struct iii_link *l, const json_t *m)
     remember(l);
 }
 
-/* "the worker name iii-sandbox is taken in the namespace default by the worker …" */
-static char *why_rejected(const json_t *m)
+static void take_answer(struct iii_link *l, json_t *m)
 {
-    const char *code = json_text(m, "code"), *owner = json_text(m, "owner_worker_id");
-    const char *namespace = json_text(m, "namespace"), *what = NULL, *name = "";
-
-    if (strcmp(code, worker_conflict) == 0) {
-        what = "another worker is connected as ";
-        name = json_text(m, "worker_name");
-    } else if (strcmp(code, function_conflict) == 0) {
-        what = "another worker has the function ";
-        name = json_text(m, "function_id");
-    }
-    if (!what)
-        return xasprintf("the engine refuses us: %.100s", code);
-    return xasprintf("%s%.100s in the namespace %.100s%s%.64s (%s)", what, name,
-                     *namespace ? namespace : III_NAMESPACE, *owner ? ": " : "", owner, code);
-}
-
-/* One that we have in part would be worse than none: who looks would take it for whole. */
-static void take_rejection(struct iii_link *l, const json_t *m)
-{
-    const char *code = json_text(m, "code");
-    bool known = strcmp(code, worker_conflict) == 0 || strcmp(code, function_conflict) == 0;
-    auto_free char *why = why_rejected(m);
-
-    if (l->fatal || l->standing_by) /* there may be one a function */
-        return;
-    if (!l->config.standby || !known) {
-        l->fatal = steal_ptr(why);
-        return;
-    }
-    l->standing_by = true;
-    if (!l->told_standby)
-        log_warn("standing by until the other worker has gone", "engine", l->config.url, "why",
-                 why);
-    l->told_standby = true;
+    if (!link_look_take(l, m))
+        link_take_answer(l, l->connections, m);
 }
 
 static void take_error(struct iii_link *l, const json_t *m)
 {
     const json_t *error = json_object_get(m, "error");
 
+    if (l->told_error)
+        return;
+    l->told_error = true;
     log_warn("the engine refuses the connection", "engine", l->config.url, "code",
              json_text(error, "code"), "error", json_text(error, "message"));
 }
@@ -144,11 +112,11 @@ static void dispatch(struct iii_link *l, json_t *m, size_t weight)
     if (strcmp(type, "invokefunction") == 0)
         link_called(l, l->connections, m, weight);
     else if (strcmp(type, "invocationresult") == 0)
-        link_take_answer(l, l->connections, m);
+        take_answer(l, m);
     else if (strcmp(type, "workerregistered") == 0)
         take_identity(l, m);
     else if (strcmp(type, "registrationrejected") == 0)
-        take_rejection(l, m);
+        link_take_rejection(l, m);
     else if (strcmp(type, "ping") == 0)
         (void)link_say(l, l->connections, xstrdup("{\"type\":\"pong\"}"));
     else if (strcmp(type, "error") == 0)
@@ -227,8 +195,7 @@ static bool stops(struct iii_link *l)
     return now;
 }
 
-/* At once and not through the outbox: it is long, and it comes before all else. */
-static void say_now(struct iii_link *l, char *text)
+void link_send_now(struct iii_link *l, char *text)
 {
     (void)websocket_send(websocket_client_socket(l->client), true, text, strlen(text));
     free(text);
@@ -238,10 +205,30 @@ static void say_now(struct iii_link *l, char *text)
 static void introduce(struct iii_link *l)
 {
     if (*l->worker_id)
-        say_now(l, link_reattach_text(l->worker_id, l->token));
-    say_now(l, link_metadata_text(&l->config));
-    link_offer_each(l, say_now);
-    websocket_ping(websocket_client_socket(l->client));
+        link_send_now(l, link_reattach_text(l->worker_id, l->token));
+    link_send_now(l, link_metadata_text(&l->config));
+    link_look_begin(l);
+}
+
+void link_offer(struct iii_link *l)
+{
+    struct websocket *ws = websocket_client_socket(l->client);
+
+    l->offers = true;
+    l->pongs = websocket_pongs(ws);
+    link_offer_each(l, link_send_now);
+    websocket_ping(ws);
+}
+
+/* Nothing is known of a new connection. */
+static void forget(struct iii_link *l)
+{
+    link_look_reset(l);
+    (void)json_object_clear(l->offered);
+    (void)json_object_clear(l->taken);
+    (void)snprintf(l->previous_id, sizeof(l->previous_id), "%s", l->worker_id);
+    l->identified = l->offers = l->registered = l->steps_back = false;
+    l->told_odd = l->told_error = l->told_replaced = false;
 }
 
 static int dial(struct iii_link *l, struct err *err)
@@ -258,7 +245,7 @@ static int dial(struct iii_link *l, struct err *err)
         return -1;
     websocket_set_pings(websocket_client_socket(l->client), l->config.ping_ms * 1000000ll,
                         PATIENCE);
-    l->registered = l->standing_by = false;
+    forget(l);
     introduce(l);
     (void)pthread_mutex_lock(&l->lock);
     l->connection = ++l->connections;
@@ -281,11 +268,12 @@ static void hang_up(struct iii_link *l)
     websocket_client_free(steal_ptr(l->client));
 }
 
-/* Until one of the sockets has something, or a ping is due. */
+/* Until one of the sockets has something, or a ping or a look is due. */
 static void await_events(struct iii_link *l)
 {
     struct websocket *ws = websocket_client_socket(l->client);
-    int64_t left = (websocket_ping_ns(ws) - mono_ns()) / 1000000 + 1;
+    int64_t ping_ns = websocket_ping_ns(ws), look_ns = l->look.due_ns;
+    int64_t left = ((ping_ns < look_ns ? ping_ns : look_ns) - mono_ns()) / 1000000 + 1;
     struct pollfd p[] = {
         {.fd = websocket_client_fd(l->client), .events = websocket_client_events(l->client)},
         {.fd = l->wake_fd, .events = POLLIN},
@@ -305,7 +293,7 @@ static bool take_messages(struct iii_link *l)
     struct websocket_message m;
     int r = 0;
 
-    for (int i = 0; i < ROUND && !l->fatal && !l->standing_by; i++) {
+    for (int i = 0; i < ROUND && !l->steps_back; i++) {
         r = websocket_next(websocket_client_socket(l->client), &m);
         if (r <= 0)
             break;
@@ -321,9 +309,10 @@ static void look_registered(struct iii_link *l)
     struct websocket *ws = websocket_client_socket(l->client);
     char count[24];
 
-    if (l->registered || websocket_pongs(ws) == 0 || websocket_has_message(ws))
+    if (l->registered || !l->offers || websocket_pongs(ws) == l->pongs || websocket_has_message(ws))
         return;
     l->registered = true;
+    l->told_conflict = false;
     l->failures = 0;
     (void)pthread_mutex_lock(&l->lock);
     l->is_up = true;
@@ -341,8 +330,12 @@ static void serve(struct iii_link *l)
         await_events(l);
         if (stops(l))
             return;
-        if (!take_messages(l) || l->fatal || l->standing_by)
+        if (!take_messages(l))
             break;
+        if (!l->steps_back)
+            link_look_step(l);
+        if (l->steps_back)
+            return;
         look_registered(l);
         if (websocket_client_flush(l->client) < 0 || send_texts(l) < 0)
             break;
@@ -352,10 +345,8 @@ static void serve(struct iii_link *l)
         }
         note_sending(l);
     }
-    if (!l->registered || l->fatal || l->standing_by)
-        return;
-    l->told_standby = false;
-    log_warn("the engine is gone; dialling it again", "engine", l->config.url);
+    if (l->registered)
+        log_warn("the engine is gone; dialling it again", "engine", l->config.url);
 }
 
 /* ---- one after the other ---- */
@@ -374,7 +365,7 @@ static int64_t wait_ms(struct iii_link *l)
 {
     int64_t ms = l->config.back_off_ms;
 
-    if (l->standing_by)
+    if (l->steps_back)
         return jittered_ms(l->config.standby_ms);
     for (unsigned i = 1; i < l->failures && ms < BACK_OFF_MAX_MS; i++)
         ms *= 2;
@@ -385,8 +376,9 @@ static void back_off(struct iii_link *l)
 {
     struct pollfd p = {.fd = l->stop_fd, .events = POLLIN};
 
-    l->failures++;
+    l->failures = l->steps_back ? 0 : l->failures + 1;
     (void)poll(&p, 1, (int)wait_ms(l));
+    l->steps_back = false; /* the next dial may fail for another reason */
 }
 
 static void *run(void *arg)
@@ -395,7 +387,7 @@ static void *run(void *arg)
     bool told = false;
 
     (void)pthread_setname_np(pthread_self(), "iii-link");
-    while (!stops(l) && !l->fatal) {
+    while (!stops(l)) {
         struct err err = {0};
 
         if (dial(l, &err) == 0) {
@@ -407,11 +399,9 @@ static void *run(void *arg)
                      "error", err.text);
             told = true;
         }
-        if (!stops(l) && !l->fatal)
+        if (!stops(l))
             back_off(l);
     }
-    if (l->fatal && l->config.on_fatal)
-        l->config.on_fatal(l->config.arg, l->fatal);
     return NULL;
 }
 
@@ -447,6 +437,8 @@ static void copy_config(struct iii_link *l, const struct iii_link_config *c)
         l->config.back_off_ms = BACK_OFF_MS;
     if (!c->standby_ms)
         l->config.standby_ms = STANDBY_MS;
+    if (!c->ask_ms)
+        l->config.ask_ms = LINK_ASK_MS;
     if (!c->ping_ms)
         l->config.ping_ms = PING_MS;
     if (!c->stall_ms)
@@ -481,6 +473,8 @@ int iii_link_new(struct iii_hub *hub, const struct iii_link_config *config, stru
     l->base = base_of(config->url);
     l->asker = asker_new(&l->config);
     l->offered = json_object();
+    l->taken = json_object();
+    l->look.due_ns = INT64_MAX;
     l->last = &l->first;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -554,7 +548,9 @@ void iii_link_free(struct iii_link *l)
         return;
     link_pipes_free(l->pipes);
     iii_asker_unref(l->asker);
+    link_look_reset(l);
     json_decref(l->offered);
+    json_decref(l->taken);
     close_fd(&l->wake_fd);
     close_fd(&l->stop_fd);
     (void)pthread_cond_destroy(&l->told);
@@ -566,7 +562,6 @@ void iii_link_free(struct iii_link *l)
     free((char *)l->config.isolation);
     free((char *)l->config.memory_dir);
     free(l->base);
-    free(l->fatal);
     free(l);
 }
 

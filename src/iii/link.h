@@ -11,7 +11,8 @@ struct iii_link;
 /* A link to a genuine engine, for which we are a worker: our functions are its, and whoever is
  * connected to it may call them. It is dialled again for ever; what runs for it goes on while it is
  * away, and so do sandboxes, but results of calls from before are of no use to it and are dropped.
- * Any thread may call anything here. */
+ * No answer of an engine ends the link: while another worker has our name or functions there, the
+ * link tries again every standby_ms. Any thread may call anything here. */
 
 #define III_ENGINE_URL  "ws://127.0.0.1:49134"
 #define III_WORKER_NAME "iii-sandbox"
@@ -24,22 +25,19 @@ struct iii_link_config {
     const char *name;       /* NULL = III_WORKER_NAME */
     const char *namespace;  /* NULL = the engine's default */
     const char *isolation;  /* of ourselves; NULL = nothing to say */
-    bool strict;            /* offer what iii's own worker does, and nothing more */
-    bool standby;           /* when another has our name or our functions: wait until it has gone */
+    bool extra;             /* register cay's other functions too, beside iii's own */
+    bool standby;           /* another worker with our functions is expected: no error is logged */
     unsigned in_flight_max; /* calls at once; 0 = III_IN_FLIGHT_MAX */
     unsigned back_off_ms;   /* until it is dialled again, at first; 0 = a second */
-    unsigned standby_ms;    /* between looks whether the other has gone; 0 = five seconds */
+    unsigned standby_ms;    /* between looks which worker has our functions; 0 = 5 seconds */
+    unsigned ask_ms;        /* for an answer to such a look; 0 = LINK_ASK_MS */
     unsigned ping_ms;       /* 0 = 20 seconds; three of them in silence are the end */
     unsigned stall_ms;      /* that a channel's reader may take nothing; 0 = five minutes */
     const char *memory_dir; /* where what a later process needs to take our place is kept (in
                              * III_LINK_FILE); NULL = nowhere */
-    /* The engine does not want us, and never will: called once, on a thread of the link, which ends
-     * then. It may not stop the link. */
-    void (*on_fatal)(void *arg, const char *why);
-    void *arg;
 };
 
-/* The configuration is copied but for what arg points to. ERR_INVALID, ERR_UNSUPPORTED: the address
+/* The configuration is copied. ERR_INVALID, ERR_UNSUPPORTED: the address
  * cannot be one of an engine. */
 int iii_link_new(struct iii_hub *hub, const struct iii_link_config *config, struct iii_link **ret,
                  struct err *err);

@@ -45,12 +45,28 @@ struct link_ask {
     json_t *result, *error; /* both NULL when the connection was lost */
 };
 
+/* What the engine's lists of functions and workers say of our functions. */
+struct link_look {
+    bool runs;
+    char functions_id[UUID_SIZE], workers_id[UUID_SIZE]; /* of its calls; "" = answered */
+    int64_t due_ns;      /* end of the one that runs, else start of the next; INT64_MAX = none */
+    bool is_known;       /* the list of functions has come; */
+    bool is_unknown;     /* or an answer without one */
+    bool has_namespaces; /* 0.23 or later */
+    bool of_our_name;    /* a function of iii's is listed for a worker of our name */
+    bool twin;           /* another live worker of our name has functions */
+    char *other;         /* which worker of another name has which function of iii's; or NULL */
+    json_t *seen;        /* id → null: functions that we registered and the engine lists */
+    unsigned without_us; /* lists in a row that lack some of these */
+};
+
 struct iii_link {
     struct iii_hub *hub;
     struct iii_link_config config; /* its strings are ours */
     char *base;                    /* of the addresses of channels */
     struct iii_asker *asker;
-    json_t *offered; /* id → null: what we have registered */
+    json_t *offered; /* id → null: what we have registered on this connection */
+    json_t *taken;   /* id → null: additional functions that another worker has */
     struct link_pipes *pipes;
     pthread_t thread;
     bool runs;
@@ -73,9 +89,17 @@ struct iii_link {
     uint64_t connections;
     struct websocket_client *client;
     unsigned failures; /* to get a link that holds, one after the other */
-    bool registered;   /* a whole registration has gone through on this connection */
-    bool standing_by, told_standby;
-    char *fatal; /* why the engine does not want us; NULL = it does */
+    /* of this connection: */
+    struct link_look look;
+    bool identified;             /* worker_id is that of this connection */
+    char previous_id[UUID_SIZE]; /* of the one before; "" = none is known */
+    bool offers;                 /* functions have been sent; */
+    unsigned pongs;              /* that had come before */
+    bool registered;             /* the engine has read them all */
+    bool steps_back;             /* another worker has our place: hang up, and try again later */
+    bool told_odd, told_error, told_replaced;
+
+    bool told_conflict; /* since the last registration */
 };
 
 /* link_say.c: puts a text that is freed there into the outbox of that connection. False when that
@@ -91,8 +115,26 @@ void link_take_answer(struct iii_link *l, uint64_t connection, json_t *m);
 /* link_offer.c: says who we are and what we offer, as texts for the outbox. */
 char *link_reattach_text(const char *worker_id, const char *token);
 char *link_metadata_text(const struct iii_link_config *config);
-/* Each is told of once, in order. Fills l->offered at the first call. */
+/* Calls each once per function, in order, and adds the function to l->offered. */
 void link_offer_each(struct iii_link *l, void (*each)(struct iii_link *l, char *text));
+/* Is it the id of one of our additional functions? */
+bool link_may_offer(const char *id);
+
+/* link.c: sends a text at once, past the outbox, and frees it. On the thread of the link. */
+void link_send_now(struct iii_link *l, char *text);
+/* Registers all functions. */
+void link_offer(struct iii_link *l);
+
+/* link_claim.c: a registrationrejected. */
+void link_take_rejection(struct iii_link *l, const json_t *m);
+/* Frees what the last look has left; none is due then. */
+void link_look_reset(struct iii_link *l);
+void link_look_begin(struct iii_link *l);
+/* True when the answer is to a call of the look. */
+bool link_look_take(struct iii_link *l, const json_t *m);
+/* Begins a look that is due; ends one that was answered or took too long, and then registers our
+ * functions or sets steps_back. */
+void link_look_step(struct iii_link *l);
 
 /* link_calls.c: the engine calls one of ours; m is the message, weight as of iii_question. */
 void link_called(struct iii_link *l, uint64_t connection, json_t *m, size_t weight);

@@ -93,7 +93,16 @@ static int offer(const struct function *f, void *arg)
 
 static int offer_row(const struct function *f, void *arg)
 {
-    return may_offer(f) ? offer(f, arg) : 0;
+    const struct offering *o = arg;
+
+    return may_offer(f) && !json_object_get(o->l->taken, f->id) ? offer(f, arg) : 0;
+}
+
+bool link_may_offer(const char *id)
+{
+    const struct function *f = function_find(id);
+
+    return f && may_offer(f);
 }
 
 void link_offer_each(struct iii_link *l, void (*each)(struct iii_link *l, char *text))
@@ -101,6 +110,6 @@ void link_offer_each(struct iii_link *l, void (*each)(struct iii_link *l, char *
     struct offering o = {l, each};
 
     (void)iii_functions_each(offer, &o);
-    if (!l->config.strict)
+    if (l->config.extra)
         (void)functions_each(offer_row, &o);
 }

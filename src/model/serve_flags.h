@@ -10,7 +10,7 @@
     VALUE(WS_PORT, "ws-port", "PORT", "instead of CAY_WS_PORT (49134); 0 = none")                  \
     VALUE(ENGINE, "engine", "URL",                                                                 \
           "be the worker of the iii engine at ws://host:port (CAY_ENGINE)")                        \
-    SWITCH(STANDBY, "standby", "while another worker has our place there, wait for it to go")      \
+    SWITCH(STANDBY, "standby", "wait quietly while another worker has our place there")            \
     VALUE(DATA, "data", "DIR", "instead of CAY_DATA (/var/lib/cay)")                               \
     VALUE(RUN, "run", "DIR", "instead of CAY_RUN (/run/cay)")                                      \
     VALUE(TOKEN_FILE, "token-file", "FILE", "read the token from there")                           \

@@ -465,6 +465,22 @@ TEST(an_engine_that_can_be_none_is_refused)
     CHECK(strstr(READ("--engine", "ws://a"), "CAY_ENGINE_TOKEN"));
 }
 
+TEST(a_variable_of_earlier_versions_is_named_and_does_not_stop_the_start)
+{
+    clearenv();
+    setenv("CAY_ENGINE_STRICT", "true", 1);
+    setenv("CAY_ENGINE_EXTRA", "true", 1);
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK(config.link.extra);
+    CHECK(config.warnings && config.warnings[0] && !config.warnings[1]);
+    CHECK(strstr(config.warnings[0], "CAY_ENGINE_EXTRA") != NULL);
+    config_done(&config);
+    clearenv();
+    CHECK_STR(READ_WORKER(), "ok");
+    CHECK(!config.link.extra && !config.warnings);
+    config_done(&config);
+}
+
 TEST(a_lifeline_is_a_pipe)
 {
     auto_free char *number = NULL;

@@ -28,6 +28,7 @@
 #define WORKER_ID   "11111111-1111-4111-8111-111111111111"
 #define TOKEN       "22222222-2222-4222-8222-222222222222"
 #define CALL_ID     "33333333-3333-4333-8333-333333333333"
+#define OTHER_ID    "44444444-4444-4444-8444-444444444444"
 
 /* ---- the hub ---- */
 
@@ -150,9 +151,14 @@ struct fake_engine {
     json_t *frames; /* [{n, m}] */
     struct engine_conn *conns;
     atomic_uint count;
+    unsigned version; /* 22, 23: of which engine its lists and owners are; 0 = it has none */
+    json_t *owned;    /* id → {name, n}: who has a function; n: the connection, 0 = the other's */
+    json_t *others;   /* workers that are no connections of ours, as they are listed */
     const char *_Atomic reject_worker, *_Atomic reject_function; /* the code of its refusal */
+    const char *only;    /* the function that reject_function is about; NULL = all */
     bool silent;         /* takes connections, and says nothing */
-    bool mute_asks;      /* of workers: what they ask is not answered */
+    bool mute_asks;      /* does not answer workers that want a channel */
+    bool mute_lists;     /* does not answer workers that want a list */
     bool slow_reader;    /* of channels; what comes is thrown away */
     bool deaf;           /* takes nothing of channels */
     bool closes;         /* channels, in one piece with the handshake */
@@ -217,6 +223,133 @@ static json_t *new_channel(struct fake_engine *e)
                      "access_key", "k&y", "direction", "read");
 }
 
+static void answer(struct engine_conn *c, const json_t *m, const char *key, json_t *value)
+{
+    say(c, json_pack("{s:s, s:s, s:s, s:o}", "type", "invocationresult", "invocation_id",
+                     json_text(m, "invocation_id"), "function_id", json_text(m, "function_id"), key,
+                     value));
+}
+
+static void reject(struct engine_conn *c, const char *code, const char *key, const char *name)
+{
+    say(c, json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registrationrejected", "code", code,
+                     "namespace", "default", key, name, "owner_worker_id", OTHER_ID));
+}
+
+/* ---- the engine's functions and who has them ---- */
+
+static void own(struct fake_engine *e, const char *id, const char *name, unsigned n)
+{
+    (void)json_object_set_new(e->owned, id, json_pack("{s:s, s:i}", "name", name, "n", (int)n));
+}
+
+/* Of a connection, or of the other worker. */
+static void disown(struct fake_engine *e, unsigned n)
+{
+    json_t *owner;
+    const char *id;
+    void *next;
+
+    (void)pthread_mutex_lock(&e->lock);
+    json_object_foreach_safe(e->owned, next, id, owner) if (json_int(owner, "n") == n)(void)
+        json_object_del(e->owned, id);
+    (void)pthread_cond_broadcast(&e->changed);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* Another worker takes a function, as an engine of 0.22 lets it. */
+static void other_takes(struct fake_engine *e, const char *name, const char *id)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    own(e, id, name, 0);
+    (void)json_array_clear(e->others);
+    (void)json_array_append_new(
+        e->others, json_pack("{s:s, s:s, s:i}", "name", name, "id", OTHER_ID, "function_count", 1));
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static void other_leaves(struct fake_engine *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    (void)json_array_clear(e->others);
+    (void)pthread_mutex_unlock(&e->lock);
+    disown(e, 0);
+}
+
+static json_t *list_functions(struct fake_engine *e, const char *prefix)
+{
+    json_t *list = json_array(), *owner;
+    const char *id;
+
+    (void)pthread_mutex_lock(&e->lock);
+    json_object_foreach(e->owned, id, owner)
+    {
+        json_t *one;
+
+        if (strncmp(id, prefix, strlen(prefix)) != 0)
+            continue;
+        one = json_pack("{s:s, s:s}", "function_id", id, "worker_name", json_text(owner, "name"));
+        if (e->version >= 23)
+            (void)json_object_set_new(one, "namespace", json_string("default"));
+        (void)json_array_append_new(list, one);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return json_pack("{s:o}", "functions", list);
+}
+
+/* With the worker that asks, which is no stranger to itself. */
+static json_t *list_workers(struct fake_engine *e)
+{
+    json_t *list;
+
+    (void)pthread_mutex_lock(&e->lock);
+    list = json_deep_copy(e->others);
+    (void)pthread_mutex_unlock(&e->lock);
+    (void)json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "name", "iii-sandbox", "id",
+                                                WORKER_ID, "function_count", 17));
+    return json_pack("{s:o}", "workers", list);
+}
+
+static void take_question(struct engine_conn *c, const json_t *m)
+{
+    struct fake_engine *e = c->e;
+    const char *id = json_text(m, "function_id");
+    bool functions = strcmp(id, "engine::functions::list") == 0;
+    bool workers = strcmp(id, "engine::workers::list") == 0;
+
+    if (strcmp(id, "engine::channels::create") == 0 && !e->mute_asks)
+        answer(c, m, "result", new_channel(e));
+    if ((!functions && !workers) || e->mute_lists)
+        return;
+    if (!e->version)
+        answer(c, m, "error", iii_error("function_not_found", "no %s", id));
+    else if (functions)
+        answer(c, m, "result", list_functions(e, json_text(json_object_get(m, "data"), "prefix")));
+    else
+        answer(c, m, "result", list_workers(e));
+}
+
+static void take_function(struct engine_conn *c, const char *id)
+{
+    struct fake_engine *e = c->e;
+    bool taken;
+    json_t *owner;
+
+    if (e->reject_function && (!e->only || strcmp(e->only, id) == 0)) {
+        reject(c, e->reject_function, "function_id", id);
+        return;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    owner = json_object_get(e->owned, id);
+    taken = e->version >= 23 && owner && json_int(owner, "n") != c->number;
+    if (!taken)
+        own(e, id, "iii-sandbox", c->number);
+    (void)pthread_cond_broadcast(&e->changed);
+    (void)pthread_mutex_unlock(&e->lock);
+    if (taken)
+        reject(c, "FUNCTION_NAMESPACE_CONFLICT", "function_id", id);
+}
+
 static void take_frame(struct engine_conn *c, json_t *m)
 {
     struct fake_engine *e = c->e;
@@ -230,19 +363,13 @@ static void take_frame(struct engine_conn *c, json_t *m)
     if (e->silent)
         return;
     if (strcmp(id, "engine::workers::register") == 0 && e->reject_worker) {
-        say(c, json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registrationrejected", "code",
-                         e->reject_worker, "namespace", "default", "worker_name", "iii-sandbox",
-                         "owner_worker_id", WORKER_ID));
+        reject(c, e->reject_worker, "worker_name", "iii-sandbox");
         websocket_close(c->ws, WEBSOCKET_NORMAL, NULL);
+    } else if (strcmp(type, "registerfunction") == 0) {
+        take_function(c, json_text(m, "id"));
+    } else if (strcmp(type, "invokefunction") == 0) {
+        take_question(c, m);
     }
-    if (strcmp(type, "registerfunction") == 0 && e->reject_function)
-        say(c, json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "registrationrejected", "code",
-                         e->reject_function, "namespace", "default", "function_id",
-                         json_text(m, "id"), "owner_worker_id", WORKER_ID));
-    if (strcmp(id, "engine::channels::create") == 0 && !e->mute_asks)
-        say(c,
-            json_pack("{s:s, s:s, s:s, s:o}", "type", "invocationresult", "invocation_id",
-                      json_text(m, "invocation_id"), "function_id", id, "result", new_channel(e)));
 }
 
 /* False at the end. */
@@ -277,6 +404,7 @@ static void serve_worker(struct engine_conn *c)
         take_frame(c, value);
         json_decref(value);
     }
+    disown(c->e, c->number);
 }
 
 /* The writer's messages become a stream of bytes, and that becomes messages for the reader. */
@@ -417,6 +545,8 @@ static void engine_start(struct fake_engine *e)
     (void)pthread_mutex_init(&e->lock, NULL);
     (void)pthread_cond_init(&e->changed, NULL);
     e->frames = json_array();
+    e->owned = json_object();
+    e->others = json_array();
     engine_listen(e);
 }
 
@@ -450,6 +580,8 @@ static void engine_end(struct fake_engine *e)
         (void)close(e->channels[i].pipe[1]);
     }
     json_decref(e->frames);
+    json_decref(e->owned);
+    json_decref(e->others);
 }
 
 /* The nth message of that type of a connection, once it has come. */
@@ -513,32 +645,19 @@ struct fixture {
     struct iii_hub hub;
     struct iii_link *l;
     struct iii_link_config config;
-    pthread_mutex_t lock;
-    char why[256];
 };
-
-static void on_fatal(void *arg, const char *why)
-{
-    struct fixture *f = arg;
-
-    (void)pthread_mutex_lock(&f->lock);
-    (void)snprintf(f->why, sizeof(f->why), "%s", why);
-    (void)pthread_mutex_unlock(&f->lock);
-}
 
 static void start(struct fixture *f)
 {
     struct err err = {0};
 
     log_setup(LOG_LEVEL_ERROR, 0);
-    (void)pthread_mutex_init(&f->lock, NULL);
-    engine_start(&f->e);
+    if (!f->e.frames)
+        engine_start(&f->e);
     f->hub.runner = runner_new(4);
     CHECK_INT(runner_start(f->hub.runner, &err), 0);
     if (!f->config.url)
         f->config.url = f->e.url;
-    f->config.on_fatal = on_fatal;
-    f->config.arg = f;
     if (!f->config.back_off_ms)
         f->config.back_off_ms = 20;
     if (!f->config.standby_ms)
@@ -612,26 +731,34 @@ static size_t offered(struct fixture *f, const char *id, bool *ret_has)
     return n;
 }
 
-TEST(with_strict_only_the_functions_of_iii_are_offered)
+TEST(only_the_functions_of_iii_are_registered)
 {
-    struct fixture f = {.config = {.strict = true}};
+    struct fixture f = {0};
     bool has;
+    json_t *m;
 
     start(&f);
     await_up(&f);
-    (void)offered(&f, "fs::read", &has);
+    CHECK_INT(offered(&f, "fs::read", &has), 17);
     CHECK(!has);
+    for (unsigned i = 0; i < 17; i++) {
+        m = frame(&f.e, 1, "registerfunction", i);
+        CHECK(iii_function(json_text(m, "id")) != NULL);
+        json_decref(m);
+    }
     end(&f);
 }
 
 TEST(what_hands_out_rights_is_never_offered)
 {
-    struct fixture f = {0};
+    struct fixture f = {.config = {.extra = true}};
     bool has;
 
     start(&f);
     await_up(&f);
     CHECK(offered(&f, "token::create", &has) > 40 && !has);
+    (void)offered(&f, "fs::read", &has);
+    CHECK(has);
     for (const struct function *t = token_functions; t->id; t++) {
         (void)offered(&f, t->id, &has);
         CHECK(!has || t->scope != SCOPE_ADMIN);
@@ -641,7 +768,7 @@ TEST(what_hands_out_rights_is_never_offered)
 
 TEST(schemas_stand_alone)
 {
-    struct fixture f = {0};
+    struct fixture f = {.config = {.extra = true}};
     auto_free char *text = NULL;
 
     start(&f);
@@ -864,57 +991,248 @@ TEST(what_the_engine_told_outlives_the_process)
     CHECK(unlink(file) == 0 && rmdir(path) == 0);
 }
 
-static void check_fatal(struct fixture *f, const char *why)
+/* ---- other workers ---- */
+
+/* A call reaches us on the newest connection. */
+static void check_served(struct fixture *f)
+{
+    unsigned n = f->e.count;
+    json_t *m;
+
+    invoke(&f->e, n, "sandbox::list", json_object());
+    m = frame(&f->e, n, "invocationresult", 0);
+    CHECK(!json_object_get(m, "error"));
+    json_decref(m);
+}
+
+static void await_owner(struct fake_engine *e, const char *id, unsigned n)
 {
     int64_t until = mono_ns() + PATIENCE_NS;
-    bool told = false;
+    bool is;
 
-    start(f);
-    while (!told) {
+    do {
         CHECK(mono_ns() < until);
         (void)poll(NULL, 0, 2);
-        (void)pthread_mutex_lock(&f->lock);
-        told = f->why[0];
-        (void)pthread_mutex_unlock(&f->lock);
+        (void)pthread_mutex_lock(&e->lock);
+        is = json_object_get(e->owned, id) && json_int(json_object_get(e->owned, id), "n") == n;
+        (void)pthread_mutex_unlock(&e->lock);
+    } while (!is);
+}
+
+static unsigned frames_of(struct fake_engine *e, const char *key, const char *value)
+{
+    unsigned n = 0;
+    json_t *one;
+    size_t i;
+
+    (void)pthread_mutex_lock(&e->lock);
+    json_array_foreach(e->frames, i, one) n +=
+        strcmp(json_text(json_object_get(one, "m"), key), value) == 0;
+    (void)pthread_mutex_unlock(&e->lock);
+    return n;
+}
+
+/* Until it has asked so many times more. */
+static void await_looks(struct fake_engine *e, unsigned n)
+{
+    int64_t until = mono_ns() + PATIENCE_NS;
+    unsigned before = frames_of(e, "function_id", "engine::functions::list");
+
+    while (frames_of(e, "function_id", "engine::functions::list") < before + n) {
+        CHECK(mono_ns() < until);
+        (void)poll(NULL, 0, 2);
     }
-    if (!strstr(f->why, why))
-        TAP_FAIL("\"%s\" has no \"%s\"", f->why, why);
-    CHECK_INT(f->e.count, 1);
-    end(f);
 }
 
-TEST(an_engine_that_has_another_of_our_name_ends_it)
+static void check_recovers(struct fixture f, const char *worker, const char *function)
 {
-    struct fixture a = {.e = {.reject_worker = "WORKER_NAMESPACE_CONFLICT"}};
-    struct fixture b = {.e = {.reject_function = "FUNCTION_NAMESPACE_CONFLICT"}};
-    struct fixture c = {.e = {.reject_worker = "SOMETHING_NEW"}, .config = {.standby = true}};
-
-    check_fatal(&a, "connected as iii-sandbox");
-    check_fatal(&b, "has the function sandbox::create");
-    check_fatal(&c, "SOMETHING_NEW");
+    f.e.reject_worker = worker;
+    f.e.reject_function = function;
+    start(&f);
+    await_frame(&f.e, 3, "invokefunction");
+    f.e.reject_worker = f.e.reject_function = NULL;
+    await_up(&f);
+    check_served(&f);
+    end(&f);
 }
 
-TEST(with_standby_it_waits_until_the_other_has_gone)
+TEST(no_refusal_ends_the_link_and_it_takes_over_when_the_other_has_gone)
 {
-    for (int function = 0; function < 2; function++) {
-        struct fixture f = {.config = {.standby = true}};
+    for (int standby = 0; standby < 2; standby++) {
+        struct fixture f = {.config = {.standby = standby}};
+
+        check_recovers(f, "WORKER_NAMESPACE_CONFLICT", NULL);
+        check_recovers(f, NULL, "FUNCTION_NAMESPACE_CONFLICT");
+        check_recovers(f, "SOMETHING_NEW", NULL);
+        check_recovers(f, NULL, "SOMETHING_NEW");
+        f.e.only = "sandbox::fs::sed";
+        check_recovers(f, NULL, "FUNCTION_NAMESPACE_CONFLICT");
+    }
+}
+
+TEST(an_additional_function_that_is_refused_leaves_the_rest)
+{
+    for (int known = 0; known < 2; known++) {
+        struct fixture f = {.e = {.only = "worker::list"}, .config = {.extra = true}};
+        bool has;
         json_t *m;
 
-        if (function)
-            f.e.reject_function = "FUNCTION_NAMESPACE_CONFLICT";
-        else
-            f.e.reject_worker = "WORKER_NAMESPACE_CONFLICT";
+        f.e.reject_function = known ? "FUNCTION_NAMESPACE_CONFLICT" : "SOMETHING_NEW";
         start(&f);
-        await_frame(&f.e, 3, "invokefunction");
-        CHECK(!iii_link_is_up(f.l));
-        (void)pthread_mutex_lock(&f.e.lock);
-        f.e.reject_worker = f.e.reject_function = NULL;
-        (void)pthread_mutex_unlock(&f.e.lock);
         await_up(&f);
-        invoke(&f.e, f.e.count, "sandbox::list", json_object());
-        m = frame(&f.e, f.e.count, "invocationresult", 0);
+        CHECK(offered(&f, "worker::list", &has) > 40 && has);
+        check_served(&f);
+        invoke(&f.e, 1, "worker::list", json_object());
+        m = frame(&f.e, 1, "invocationresult", 1);
+        CHECK_STR(json_text(json_object_get(m, "error"), "code"), "function_not_found");
         json_decref(m);
-        CHECK_STR(f.why, "");
+        CHECK_INT(f.e.count, 1);
+        end(&f);
+    }
+}
+
+TEST(an_additional_function_of_another_worker_is_not_registered)
+{
+    for (unsigned version = 22; version <= 23; version++) {
+        struct fixture f = {.e = {.version = version}, .config = {.extra = true}};
+        bool has;
+
+        engine_start(&f.e);
+        other_takes(&f.e, "iii-worker-ops", "worker::list");
+        start(&f);
+        await_up(&f);
+        CHECK(offered(&f, "worker::list", &has) > 40 && !has);
+        check_served(&f);
+        end(&f);
+    }
+}
+
+static void check_looks_first(unsigned version, bool standby, const char *name, const char *id)
+{
+    struct fixture f = {.e = {.version = version}, .config = {.standby = standby}};
+
+    engine_start(&f.e);
+    other_takes(&f.e, name, id);
+    start(&f);
+    await_looks(&f.e, 3);
+    CHECK(!iii_link_is_up(f.l));
+    CHECK_INT(frames_of(&f.e, "type", "registerfunction"), 0);
+    await_owner(&f.e, id, 0);
+    other_leaves(&f.e);
+    await_up(&f);
+    await_owner(&f.e, id, f.e.count);
+    check_served(&f);
+    end(&f);
+}
+
+TEST(it_looks_before_it_registers)
+{
+    for (unsigned version = 22; version <= 23; version++)
+        for (int standby = 0; standby < 2; standby++) {
+            check_looks_first(version, standby, "another", "sandbox::create");
+            check_looks_first(version, standby, "iii-sandbox", "sandbox::create");
+            check_looks_first(version, standby, "sandbox", "sandbox::fs::sed");
+        }
+}
+
+TEST(a_function_of_another_namespace_is_no_conflict)
+{
+    struct fixture f = {.e = {.version = 23}, .config = {.namespace = "n1"}};
+
+    engine_start(&f.e);
+    other_takes(&f.e, "iii-sandbox", "sandbox::exec");
+    start(&f);
+    await_frame(&f.e, 1, "registerfunction"); /* this engine refuses by the id alone */
+    end(&f);
+}
+
+TEST(what_is_left_of_our_own_last_connection_is_no_conflict)
+{
+    struct fixture f = {.e = {.version = 22}};
+
+    start(&f);
+    await_up(&f);
+    engine_crash(&f.e);
+    (void)pthread_mutex_lock(&f.e.lock);
+    own(&f.e, "sandbox::create", "iii-sandbox", 1);
+    (void)pthread_mutex_unlock(&f.e.lock);
+    engine_listen(&f.e);
+    await_owner(&f.e, "sandbox::create", 2);
+    await_up(&f);
+    end(&f);
+}
+
+TEST(it_registers_again_when_a_worker_that_replaced_it_has_gone)
+{
+    static const char *const names[] = {"another", "iii-sandbox"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct fixture f = {.e = {.version = 22}};
+
+        start(&f);
+        await_up(&f);
+        await_looks(&f.e, 1);
+        other_takes(&f.e, names[i], "sandbox::create");
+        await_looks(&f.e, 2);
+        await_owner(&f.e, "sandbox::create", 0);
+        other_leaves(&f.e);
+        await_owner(&f.e, "sandbox::create", 1);
+        check_served(&f);
+        CHECK_INT(f.e.count, 1);
+        end(&f);
+    }
+}
+
+TEST(an_engine_that_does_not_answer_is_registered_with)
+{
+    struct fixture f = {.e = {.mute_lists = true}, .config = {.ask_ms = 30}};
+
+    start(&f);
+    await_up(&f);
+    check_served(&f);
+    end(&f);
+}
+
+TEST(nonsense_of_an_engine_changes_nothing)
+{
+    static const char *const nonsense[] = {
+        "{\"type\":\"registrationrejected\"}",
+        "{\"type\":\"registrationrejected\",\"code\":[],\"function_id\":7,\"namespace\":{}}",
+        "{\"type\":\"registrationrejected\",\"code\":\"X\",\"function_id\":\"not::ours\"}",
+        "{\"type\":\"registrationrejected\",\"code\":\"X\",\"worker_name\":\"another\"}",
+        "{\"type\":\"error\"}",
+        "{\"type\":\"workerregistered\",\"worker_id\":\"" OTHER_ID "\"}",
+        "{\"type\":\"invocationresult\",\"invocation_id\":\"" CALL_ID "\",\"result\":{}}",
+        "{\"type\":\"registertrigger\",\"id\":\"x\"}",
+    };
+    struct fixture f = {.e = {.version = 22}};
+
+    start(&f);
+    await_up(&f);
+    for (unsigned n = 0; n < 200; n++)
+        say(conn_of(&f.e, 1), json_loads(nonsense[n % ARRAY_LEN(nonsense)], 0, NULL));
+    check_served(&f);
+    CHECK(iii_link_is_up(f.l));
+    CHECK_INT(f.e.count, 1);
+    end(&f);
+}
+
+TEST(an_engine_that_starts_anew_with_other_workers_is_served)
+{
+    for (unsigned version = 22; version <= 23; version++) {
+        struct fixture f = {.e = {.version = version}, .config = {.extra = true}};
+
+        start(&f);
+        await_up(&f);
+        for (int i = 0; i < 2; i++) {
+            engine_crash(&f.e);
+            while (iii_link_is_up(f.l))
+                (void)poll(NULL, 0, 2);
+            other_takes(&f.e, "iii-worker-ops", "worker::list");
+            engine_listen(&f.e);
+            await_up(&f);
+            check_served(&f);
+        }
         end(&f);
     }
 }
@@ -926,7 +1244,7 @@ TEST(an_engine_that_is_silent_is_left)
 
     /* It reads and says nothing: even its pongs are held back. */
     start(&f);
-    await_frame(&f.e, 1, "registerfunction");
+    await_frame(&f.e, 1, "invokefunction");
     c = conn_of(&f.e, 1);
     (void)pthread_mutex_lock(&c->lock);
     while (f.e.count < 2)
@@ -1244,7 +1562,7 @@ TEST(who_waits_for_the_engine_is_told_when_it_goes)
     await_up(&f);
     pipes = pipes_of(&f);
     CHECK_INT(pthread_create(&thread, NULL, make_one, pipes), 0);
-    json_decref(frame(&f.e, 1, "invokefunction", 1));
+    json_decref(frame(&f.e, 1, "invokefunction", 3)); /* behind two lists */
     engine_crash(&f.e);
     (void)pthread_join(thread, NULL);
     engine_listen(&f.e);
