@@ -1,5 +1,6 @@
-"""Scripted iii engines on loopback. For a cay that is a worker: it keeps every frame, loses connections where a test says so, refuses
-registrations and has channels. For programs that call: with functions that a test has given it."""
+"""Scripted iii engines on loopback. For a cay that is a worker: an engine of 0.22.1 or of 0.23, which differ in what a second owner of a
+function gets. It keeps every frame, loses connections where a test says so, refuses registrations and has channels. For programs that
+call: with functions that a test has given it."""
 
 import asyncio
 import concurrent.futures
@@ -16,17 +17,47 @@ WORKER_CONFLICT, FUNCTION_CONFLICT = "WORKER_NAMESPACE_CONFLICT", "FUNCTION_NAME
 # What clients of iii call of a sandbox worker.
 FUNCTIONS = {f"sandbox::{name}" for name in ("create", "exec", "stop", "list", "run", "catalog::list")} | \
     {f"sandbox::fs::{name}" for name in ("ls", "stat", "mkdir", "write", "read", "rm", "chmod", "mv", "grep", "sed")}
+OPS = "iii-worker-ops"  # the worker that an engine of 0.23 starts by itself
+VERSIONS = ("0.22.1", "0.23.0")
+GRACE = 5  # seconds that an engine of 0.23 keeps registrations of a worker that has not said who it is
 END = object()
 
 
-class Peer:
+class Owner:
+    """A worker, as far as the lists of the engine show it."""
+
+    def __init__(self):
+        self.id, self.meta, self.functions = str(uuid.uuid4()), None, {}
+        self.gone = asyncio.Event()
+
+    @property
+    def name(self):
+        return (self.meta or {}).get("name")
+
+    @property
+    def namespace(self):
+        return (self.meta or {}).get("namespace") or "default"
+
+
+class Resident(Owner):
+    """A worker that is part of the test: it has functions, and keeps what it is asked."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.meta, self.asked = {"name": name, "pid": 1}, []
+
+    async def say(self, type, **fields):
+        self.asked.append(fields.get("function_id"))
+
+
+class Peer(Owner):
     """A worker's connection."""
 
     def __init__(self, number, socket):
+        super().__init__()
         self.number, self.socket = number, socket
-        self.id, self.token = str(uuid.uuid4()), str(uuid.uuid4())
-        self.meta, self.functions, self.count = None, {}, 0
-        self.gone = asyncio.Event()
+        self.token, self.count = str(uuid.uuid4()), 0
+        self.held = []  # registrations of before it has said who it is
 
     async def say(self, type, **fields):
         with contextlib.suppress(Exception):  # who is gone is told nothing
@@ -61,11 +92,13 @@ class Channel:
 
 
 class Engine:
-    def __init__(self, port=None):
+    def __init__(self, port=None, version=VERSIONS[-1]):
+        self.version, self.namespaces = version, version != "0.22.1"
         self.port = port or free_port()
         self.url = f"ws://127.0.0.1:{self.port}"
         self.frames, self.peers, self.calls, self.channels = [], [], {}, {}
         self.paths = []  # of every connection
+        self.residents, self.owners = [], {}  # (namespace, id of a function): who has it
         self.reject = {}  # id of a function, or name of a worker: the code that it is refused with
         self.cut = None  # cut(peer, message): whether the connection is lost before the message is looked at
         self.changed = threading.Condition()
@@ -117,7 +150,7 @@ class Engine:
         """Waits for a worker that has told its name and has all functions; the peer."""
         def ready():
             for peer in self.peers:
-                if number in (None, peer.number) and peer.meta and FUNCTIONS <= set(peer.functions) and not peer.gone.is_set():
+                if number in (None, peer.number) and peer.meta and all(self.owner(id, peer.namespace) is peer for id in FUNCTIONS):
                     return peer
             return None
 
@@ -132,7 +165,7 @@ class Engine:
         call = Call(str(uuid.uuid4()))
 
         async def send():
-            peer = next((p for p in self.peers if function_id in p.functions and not p.gone.is_set()), None)
+            peer = self.owner(function_id)
             assert peer, f"nobody has {function_id}"
             self.calls[call.id] = (call.future.set_result, peer)
             await peer.say("invokefunction", invocation_id=call.id, function_id=function_id, data={} if data is None else data, **fields)
@@ -142,6 +175,31 @@ class Engine:
 
     def call(self, function_id, data=None, **fields):
         return self.invoke(function_id, data, **fields).result()
+
+    def owner(self, function_id, namespace="default"):
+        return self.owners.get((namespace, function_id))
+
+    def looks(self):
+        """How often workers have asked who has the functions."""
+        return sum(m.get("function_id") == "engine::functions::list" for _, m in self.frames)
+
+    def join(self, name, functions):
+        """A worker of the test connects and registers: on 0.22.1 it takes what others have. Returns it."""
+        async def add():
+            resident = Resident(name)
+            self.residents.append(resident)
+            for id in functions:
+                assert self._give(resident, {"id": id}) is None, f"{id} is taken"
+            return resident
+
+        return self.do(add())
+
+    def leave(self, resident):
+        async def remove():
+            self.residents.remove(resident)
+            self._clear(resident)
+
+        self.do(remove())
 
     def send(self, number, **message):
         """A frame as it is."""
@@ -164,6 +222,9 @@ class Engine:
 
     async def _start(self):
         from websockets.asyncio.server import serve
+        if self.namespaces and not any(r.name == OPS for r in self.residents):
+            self.residents.append(Resident(OPS))
+            self._give(self.residents[-1], {"id": "worker::list"})
         self.server = await serve(self._serve, "127.0.0.1", self.port, process_request=self._look, max_size=None, compression=None,
                                   ping_interval=None, close_timeout=1)
 
@@ -250,7 +311,7 @@ class Engine:
                     return
                 await self._take(peer, message)
         finally:
-            self.note(peer.gone.set)
+            self._clear(peer)
             for id, (give, owner) in list(self.calls.items()):
                 if owner is peer:
                     del self.calls[id]
@@ -261,10 +322,14 @@ class Engine:
 
     async def _take(self, peer, message):
         kind = message["type"]
-        if kind == "registerfunction":
-            await self._register(peer, message)
-        elif kind == "unregisterfunction":
-            self.note(lambda: peer.functions.pop(message["id"], None))
+        if kind in ("registerfunction", "unregisterfunction"):
+            if self.namespaces and not peer.meta:
+                peer.held.append(message)
+                self.loop.call_later(GRACE, lambda: asyncio.ensure_future(self._release(peer)))
+            else:
+                await self._register(peer, message)
+        elif kind == "reattach":
+            self._evict(message)
         elif kind == "invocationresult":
             give, _ = self.calls.pop(message["invocation_id"], (None, None))
             if give:
@@ -274,28 +339,93 @@ class Engine:
         elif kind == "ping":
             await peer.say("pong")
 
+    def _evict(self, message):
+        for old in self.peers:
+            if (old.id, old.token) == (message["previous_worker_id"], message.get("reattach_token")) and not old.gone.is_set():
+                self._clear(old)
+                old.lose()
+
+    def _clear(self, owner):
+        """Of one that has gone."""
+        def change():
+            owner.gone.set()
+            for key, who in list(self.owners.items()):
+                if who is owner:
+                    del self.owners[key]
+
+        self.note(change)
+
+    def _give(self, owner, message):
+        """The function becomes the owner's, or stays with the one that is returned."""
+        key = (owner.namespace if self.namespaces else "default", message["id"])
+        now = self.owners.get(key)
+        if self.namespaces and now not in (None, owner):
+            return now
+
+        def change():
+            owner.functions[message["id"]] = message
+            self.owners[key] = owner
+
+        self.note(change)
+        return None
+
+    async def _release(self, peer):
+        held, peer.held = peer.held, []
+        for message in held:
+            await self._register(peer, message)
+
     async def _register(self, peer, message):
+        if message["type"] == "unregisterfunction":
+            self.note(lambda: (peer.functions.pop(message["id"], None), self.owners.pop((peer.namespace, message["id"]), None)))
+            return
         code = self.reject.get(message["id"])
-        if code:
-            await peer.say("registrationrejected", code=code, namespace="default", function_id=message["id"], owner_worker_id=str(uuid.uuid4()))
-        else:
-            self.note(lambda: peer.functions.update({message["id"]: message}))
+        other = None if code else self._give(peer, message)
+        if code or other:
+            await peer.say("registrationrejected", code=code or FUNCTION_CONFLICT, namespace=peer.namespace, function_id=message["id"],
+                           owner_worker_id=other.id if other else str(uuid.uuid4()))
+
+    async def _introduce(self, peer, data):
+        """False when the name is another's: the engine hangs up."""
+        code, namespace = self.reject.get(data["name"]), data.get("namespace") or "default"
+        live = [p for p in [*self.peers, *self.residents] if p is not peer and p.meta and not p.gone.is_set()]
+        other = next((p for p in live if (p.namespace, p.name) == (namespace, data["name"])), None) if self.namespaces else None
+        if code or other:
+            await peer.say("registrationrejected", code=code or WORKER_CONFLICT, namespace=namespace, worker_name=data["name"],
+                           owner_worker_id=other.id if other else str(uuid.uuid4()))
+            await peer.socket.close()
+            return False
+        self.note(lambda: setattr(peer, "meta", data))
+        await self._release(peer)
+        return True
+
+    def _functions(self, prefix):
+        rows = [{"function_id": id, "namespace": namespace, "worker_name": owner.name or id.split("::")[0]}
+                for (namespace, id), owner in self.owners.items() if id.startswith(prefix)]
+        return {"functions": [self._as_listed(row) for row in rows]}
+
+    def _workers(self, search):
+        rows = [{"name": p.name, "id": p.id, "namespace": p.namespace, "status": "connected", "function_count": len(p.functions)}
+                for p in [*self.peers, *self.residents] if p.meta and p.meta.get("pid") and not p.gone.is_set() and search in p.name]
+        return {"workers": [self._as_listed(row) for row in rows]}
+
+    def _as_listed(self, row):
+        return row if self.namespaces else {key: value for key, value in row.items() if key != "namespace"}
 
     async def _invoked(self, peer, message):
         function, data, id = message["function_id"], message.get("data"), message.get("invocation_id")
         result, error = None, None
         if function == "engine::workers::register":
             result = {"success": True}
-            code = self.reject.get(data["name"])
-            if code:
-                await peer.say("registrationrejected", code=code, namespace="default", worker_name=data["name"], owner_worker_id=str(uuid.uuid4()))
-                await peer.socket.close()
+            if not await self._introduce(peer, data):
                 return
-            self.note(lambda: setattr(peer, "meta", data))
+        elif function == "engine::functions::list":
+            result = self._functions((data or {}).get("prefix") or "")
+        elif function == "engine::workers::list":
+            result = self._workers((data or {}).get("search") or "")
         elif function == "engine::channels::create":
             result = self._channel((data or {}).get("buffer_size") or 64)
         else:
-            owner = next((p for p in self.peers if function in p.functions and not p.gone.is_set()), None)
+            owner = self.owner(function, message.get("namespace") or "default")
             if owner:
                 forwarded = str(uuid.uuid4())
 

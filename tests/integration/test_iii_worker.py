@@ -1,4 +1,5 @@
-"""cay as the worker `iii-sandbox` of an iii engine: a scripted one, which loses connections and refuses where a test says so."""
+"""cay as the worker `iii-sandbox` of an iii engine: a scripted one of either version, which loses connections and refuses where a test
+says so."""
 
 import contextlib
 import hashlib
@@ -8,11 +9,13 @@ import subprocess
 
 import pytest
 
-from cay_iii_engine import FUNCTION_CONFLICT, FUNCTIONS, WORKER_CONFLICT, Engine
+from cay_iii_engine import FUNCTION_CONFLICT, FUNCTIONS, OPS, VERSIONS, WORKER_CONFLICT, Engine
 from cay_harness import CAY, SLOW, Daemon, wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import NOBODY, UUID, Refused, Socket, channel_path
 
+OURS = FUNCTIONS | {"sandbox::exec::cancel"}
+either = pytest.mark.parametrize("engine", VERSIONS, indirect=True)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -44,8 +47,8 @@ class Worker(Daemon):
 
 
 @pytest.fixture
-def engine(websockets):
-    with Engine() as engine:
+def engine(websockets, request):
+    with Engine(version=getattr(request, "param", VERSIONS[-1])) as engine:
         yield engine
 
 
@@ -80,14 +83,17 @@ def box(engine):
             engine.call("sandbox::stop", {"sandbox_id": id})
 
 
+@either
 def test_it_registers_itself_first_and_then_its_functions(engine, worker):
     first, *others = engine.of(1)
+    looks, others = others[:2], others[2:]
+    assert [m["function_id"] for m in looks] == ["engine::functions::list", "engine::workers::list"]
     assert first["type"] == "invokefunction" and first["function_id"] == "engine::workers::register"
     assert first["action"] == {"type": "void"} and not first.get("invocation_id")
     assert (first["data"]["name"], first["data"]["pid"]) == ("iii-sandbox", worker.pid)
     assert first["data"]["description"] and first["data"]["version"] and first["data"]["runtime"] and first["data"]["os"]
     assert [m["type"] for m in others] == ["registerfunction"] * len(others)
-    assert FUNCTIONS <= {m["id"] for m in others} and len(others) == len({m["id"] for m in others})
+    assert OURS == {m["id"] for m in others} and len(others) == len(OURS)
     assert "reattach" not in {m["type"] for m in engine.of(1)}
     for message in others:
         assert message["description"], message
@@ -172,6 +178,7 @@ def test_an_upload_whose_channel_is_not_there(engine, worker):
 # ---- a connection that is lost ----
 
 
+@either
 def test_it_comes_back_with_its_token(engine, worker):
     old = engine.connected(1)
     with box(engine) as id:
@@ -185,7 +192,7 @@ def test_it_comes_back_with_its_token(engine, worker):
 
 def test_the_connection_is_lost_at_each_message(engine, worker_of, websockets):
     """At the first, at the second, … of a connection, each with an engine of its own; every worker is whole in the end."""
-    count = 1 + len(FUNCTIONS)
+    count = 3 + len(OURS)
     for some in (range(1, count + 1)[n::3] for n in range(3)):
         with contextlib.ExitStack() as stack:
             engines = [stack.enter_context(Engine()) for _ in some]
@@ -196,7 +203,7 @@ def test_the_connection_is_lost_at_each_message(engine, worker_of, websockets):
                 worker.spawned = worker.spawn()
             for one, at, worker in zip(engines, some, workers):
                 peer = one.registered(2)
-                assert FUNCTIONS <= set(peer.functions), at
+                assert OURS == set(peer.functions), at
                 assert len(one.of(1)) == at
             for worker in workers:
                 os.close(worker.spawned)
@@ -216,6 +223,7 @@ def test_the_connection_is_lost_while_calls_are_under_way(engine, worker):
         assert not [m for m in engine.of(2) if m["type"] == "invocationresult" and m.get("invocation_id") == call.id]
 
 
+@either
 def test_sandboxes_outlive_the_engine(engine, worker):
     with box(engine) as id:
         engine.stop()
@@ -238,17 +246,122 @@ def test_it_waits_for_an_engine_that_comes_later(websockets, worker_of):
         os.close(ready)
 
 
-# ---- refusals and ends ----
+# ---- other workers ----
 
 
-@pytest.mark.parametrize("what, code", [("iii-sandbox", WORKER_CONFLICT), ("sandbox::exec", FUNCTION_CONFLICT), ("sandbox::fs::sed", FUNCTION_CONFLICT)])
-def test_what_another_worker_has_ends_it_with_a_reason(engine, worker_of, what, code):
+def started(engine, worker_of, command, *args, **how):
+    """A daemon that is a worker of the engine, and its API."""
+    worker = worker_of(engine, args=["--engine", engine.url, "--listen", "127.0.0.1:0", *args], **how)
+    worker.command = command
+    worker.start()
+    return worker, worker.api()
+
+
+def healthy(api):
+    return api.get("/health").ok()["status"] == "healthy"
+
+
+def looked(engine, times=1):
+    """Until workers have asked so many times more who has the functions."""
+    before = engine.looks()
+    engine.wait(lambda: engine.looks() >= before + times, "a look")
+
+
+@either
+@pytest.mark.parametrize("command, standby, name", [("serve", False, "iii-sandbox"), ("serve", True, "another"), ("worker", False, "another")])
+def test_another_worker_is_left_in_place_and_followed(engine, worker_of, command, standby, name):
+    other = engine.join(name, FUNCTIONS)
+    worker, api = started(engine, worker_of, command, *(["--standby"] if standby else []))
+    with api:
+        engine.connected(2)
+        assert healthy(api)
+        assert all(engine.owner(id) is other for id in FUNCTIONS)
+        assert not [m for _, m in engine.frames if m["type"] == "registerfunction"]
+        engine.invoke("sandbox::list")
+        assert other.asked == ["sandbox::list"]
+        said = [line for line in worker.log().splitlines() if "other worker" in line]
+        assert len(said) == 1 and ("level=info" in said[0] if standby else "level=error" in said[0] and "CAY_ENGINE_NAMESPACE" in said[0])
+        engine.leave(other)
+        engine.registered()
+        assert healthy(api) and "sandboxes" in engine.call("sandbox::list")
+
+
+@pytest.mark.parametrize("what, code", [("iii-sandbox", WORKER_CONFLICT), ("sandbox::exec", FUNCTION_CONFLICT),
+                                        ("iii-sandbox", "SOMETHING_NEW"), ("sandbox::fs::sed", "SOMETHING_NEW")])
+def test_no_refusal_ends_it(engine, worker_of, what, code):
     engine.reject[what] = code
-    worker = worker_of(engine)
-    os.close(worker.spawn())
-    assert worker.ended() not in (0, None)
-    assert code in worker.log() and what in worker.log()
-    assert len(engine.peers) == 1, "it does not try again"
+    worker, api = started(engine, worker_of, "serve")
+    with api:
+        engine.connected(2)
+        assert healthy(api)
+        assert code in worker.log() and what in worker.log()
+        engine.reject.clear()
+        engine.registered()
+        assert healthy(api) and "sandboxes" in engine.call("sandbox::list")
+
+
+@either
+def test_its_other_functions_on_request_and_not_those_of_others(engine, worker_of):
+    other = engine.owner("worker::list") or engine.join(OPS, ["worker::list"])
+    worker, api = started(engine, worker_of, "serve", env={"CAY_ENGINE_EXTRA": "true"})
+    with api:
+        for n in (1, 2):
+            peer = engine.registered(n)
+            engine.wait(lambda: engine.owner("fs::read") is peer, "an additional function")
+            assert engine.owner("worker::list") is other and OURS < set(peer.functions)
+            assert "sandboxes" in engine.call("sandbox::list") and healthy(api)
+            if n == 1:
+                engine.stop()
+                assert healthy(api)
+                engine.start()
+    said = [line for line in worker.log().splitlines() if "worker::list" in line]
+    assert len(said) == 2, "once per connection"
+
+
+def test_an_additional_function_that_is_refused(engine, worker_of):
+    engine.reject["fs::read"] = FUNCTION_CONFLICT
+    worker, api = started(engine, worker_of, "serve", env={"CAY_ENGINE_EXTRA": "true"})
+    with api:
+        peer = engine.registered()
+        wait_until(lambda: "fs::read" in worker.log(), what="a line about it")
+        assert "sandboxes" in engine.call("sandbox::list") and healthy(api)
+        assert engine.owner("fs::write") is peer and len(engine.peers) == 1
+
+
+def test_a_start_with_a_variable_of_before(engine, worker_of):
+    worker = worker_of(engine, env={"CAY_ENGINE_STRICT": "true"}).start()
+    assert OURS == set(engine.registered().functions)
+    assert "CAY_ENGINE_EXTRA" in worker.log()
+
+
+@pytest.mark.parametrize("engine", ["0.22.1"], indirect=True)
+@pytest.mark.parametrize("name", ["iii-sandbox", "another"])
+def test_it_registers_again_when_a_worker_that_replaced_it_has_gone(engine, worker_of, name):
+    worker, api = started(engine, worker_of, "serve")
+    with api:
+        engine.registered(1)
+        other = engine.join(name, FUNCTIONS)
+        looked(engine)
+        assert all(engine.owner(id) is other for id in FUNCTIONS) and healthy(api)
+        engine.leave(other)
+        engine.registered(1)
+        assert healthy(api) and "sandboxes" in engine.call("sandbox::list")
+        assert len(engine.peers) == 1
+
+
+@either
+def test_the_second_of_two_follows_the_first(engine, worker_of):
+    first, second = worker_of(engine, name="first").start(), worker_of(engine, name="second", args=["--engine", engine.url, "--standby"])
+    one = engine.registered(1)
+    second.start()
+    engine.connected(3)
+    assert all(engine.owner(id) is one for id in OURS) and first.running() and second.running()
+    first.stop()
+    assert engine.registered().meta["pid"] == second.pid
+    assert "sandboxes" in engine.call("sandbox::list")
+
+
+# ---- ends ----
 
 
 @pytest.mark.parametrize("command", ["worker", "serve"])
