@@ -131,8 +131,7 @@ static bool is_in_our_namespace(const struct iii_link *l, const json_t *listed)
 static void take_function(struct iii_link *l, const json_t *listed)
 {
     const char *id = wire_name(listed, "function_id", III_NAME_MAX);
-    const char *owner = json_text(listed, "worker_name");
-    bool of_our_name = strcmp(owner, l->config.name) == 0;
+    const char *owner = wire_name(listed, "worker_name", III_NAME_MAX);
     auto_free char *why = NULL;
 
     if (wire_name(listed, "namespace", III_NAME_MAX))
@@ -141,11 +140,13 @@ static void take_function(struct iii_link *l, const json_t *listed)
         return;
     if (json_object_get(l->offered, id))
         (void)json_object_set_new(l->look.seen, id, json_null());
-    if (of_our_name) {
+    if (!owner && l->offers) /* may be ours */
+        return;
+    if (owner && strcmp(owner, l->config.name) == 0) {
         l->look.of_our_name |= iii_function(id) != NULL;
         return;
     }
-    why = xasprintf("the worker %.100s has the function %.100s", owner, id);
+    why = xasprintf("the worker %.100s has the function %.100s", owner ? owner : "?", id);
     if (iii_function(id) && !l->look.other)
         l->look.other = steal_ptr(why);
     else if (l->config.extra && link_may_offer(id))
