@@ -136,6 +136,7 @@ struct engine_conn {
     int fd;
     unsigned number; /* from 1; of channels 0 */
     char target[512];
+    bool second; /* another connection has its end of the channel */
     struct websocket *ws;
     pthread_mutex_t lock; /* of ws */
     atomic_bool over;
@@ -416,7 +417,7 @@ static void serve_channel(struct engine_conn *c, struct fake_channel *ch)
     struct websocket_message m;
     ssize_t n;
 
-    if (atomic_fetch_add(&ch->taken[writes], 1) > 0)
+    if (c->second)
         return;
     while ((e->deaf || e->closes) && !atomic_load(&c->over))
         (void)poll(NULL, 0, 2);
@@ -455,6 +456,7 @@ static bool shake(struct engine_conn *c)
     size_t len = 0;
     const char *key;
     auto_buf struct buf b = {0};
+    bool writes;
     unsigned n;
 
     while (len < sizeof(head) - 1 && !strstr(head, "\r\n\r\n") &&
@@ -464,6 +466,7 @@ static bool shake(struct engine_conn *c)
     if (!key || sscanf(head, "GET %511s HTTP/1.1", c->target) != 1)
         return false;
     buf_init(&b, 4096);
+    writes = strstr(c->target, "dir=write") != NULL;
     if (sscanf(c->target, "/ws/channels/c%%2F%u?key=k%%26y&dir=", &n) == 1
             ? n >= c->e->channel_count
             : c->target[1] != '\0') {
@@ -471,6 +474,8 @@ static bool shake(struct engine_conn *c)
         (void)conn_write(c, b.data, b.len);
         return false;
     }
+    if (c->target[1]) /* before it is let in: a client may open the next at once */
+        c->second = atomic_fetch_add(&c->e->channels[n].taken[writes], 1) > 0;
     websocket_accept_key(key + 19, accept);
     (void)buf_addf(&b,
                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: "
