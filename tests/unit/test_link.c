@@ -681,6 +681,14 @@ static void await_up(struct fixture *f)
     }
 }
 
+/* Also until the engine has looked at every function: what the link says next comes behind them. */
+static void await_registered(struct fixture *f)
+{
+    await_up(f);
+    say(conn_of(&f->e, f->e.count), json_pack("{s:s}", "type", "ping"));
+    await_frame(&f->e, f->e.count, "pong");
+}
+
 static void end(struct fixture *f)
 {
     iii_link_stop(f->l);
@@ -743,7 +751,7 @@ TEST(only_the_functions_of_iii_are_registered)
     json_t *m;
 
     start(&f);
-    await_up(&f);
+    await_registered(&f);
     CHECK_INT(offered(&f, "fs::read", &has), 17);
     CHECK(!has);
     for (unsigned i = 0; i < 17; i++) {
@@ -760,7 +768,7 @@ TEST(what_hands_out_rights_is_never_offered)
     bool has;
 
     start(&f);
-    await_up(&f);
+    await_registered(&f);
     CHECK(offered(&f, "token::create", &has) > 40 && !has);
     (void)offered(&f, "fs::read", &has);
     CHECK(has);
@@ -777,7 +785,7 @@ TEST(schemas_stand_alone)
     auto_free char *text = NULL;
 
     start(&f);
-    await_up(&f);
+    await_registered(&f);
     (void)pthread_mutex_lock(&f.e.lock);
     text = json_dumps(f.e.frames, 0);
     (void)pthread_mutex_unlock(&f.e.lock);
@@ -1084,7 +1092,7 @@ TEST(an_additional_function_that_is_refused_leaves_the_rest)
 
         f.e.reject_function = known ? "FUNCTION_NAMESPACE_CONFLICT" : "SOMETHING_NEW";
         start(&f);
-        await_up(&f);
+        await_registered(&f);
         CHECK(offered(&f, "worker::list", &has) > 40 && has);
         check_served(&f);
         invoke(&f.e, 1, "worker::list", json_object());
@@ -1105,7 +1113,7 @@ TEST(an_additional_function_of_another_worker_is_not_registered)
         engine_start(&f.e);
         other_takes(&f.e, "iii-worker-ops", "worker::list");
         start(&f);
-        await_up(&f);
+        await_registered(&f);
         CHECK(offered(&f, "worker::list", &has) > 40 && !has);
         check_served(&f);
         end(&f);
