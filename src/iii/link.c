@@ -387,7 +387,7 @@ static void *run(void *arg)
     bool told = false;
 
     (void)pthread_setname_np(pthread_self(), "iii-link");
-    while (!stops(l)) {
+    while (!stops(l) && !l->over) {
         struct err err = {0};
 
         if (dial(l, &err) == 0) {
@@ -399,7 +399,7 @@ static void *run(void *arg)
                      "error", err.text);
             told = true;
         }
-        if (!stops(l))
+        if (!stops(l) && !l->over)
             back_off(l);
     }
     return NULL;

@@ -184,7 +184,11 @@ static void take_workers(struct iii_link *l, const json_t *m)
     size_t i;
 
     l->look.workers_id[0] = '\0';
-    json_array_foreach(list, i, listed) l->look.twin |= is_twin(l, listed);
+    json_array_foreach(list, i, listed)
+    {
+        l->look.twin |= is_twin(l, listed);
+        l->look.self |= strcmp(json_text(listed, "id"), l->hub->worker_id) == 0;
+    }
 }
 
 bool link_look_take(struct iii_link *l, const json_t *m)
@@ -212,10 +216,22 @@ static void watch_on(struct iii_link *l)
         l->look.due_ns = mono_ns() + l->config.standby_ms * 1000000ll;
 }
 
+/* Ends the link: a daemon cannot be the worker of itself. A variable such as III_ENGINE_URL that is
+ * set for all programs of the machine leads here. */
+static void leave_self(struct iii_link *l)
+{
+    l->steps_back = l->over = true;
+    log_warn("the engine is this daemon itself, which serves its clients without a link: unset "
+             "CAY_ENGINE or III_ENGINE_URL",
+             "engine", l->config.url);
+}
+
 /* Before the functions of this connection are registered. */
 static void judge_first(struct iii_link *l)
 {
-    if (l->look.other)
+    if (l->look.self && (l->look.other || l->look.of_our_name))
+        leave_self(l);
+    else if (l->look.other)
         step_back(l, l->look.other);
     else if (l->look.of_our_name && l->look.twin)
         step_back(l, "another worker of our name has our functions");

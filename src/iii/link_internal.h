@@ -55,6 +55,7 @@ struct link_look {
     bool has_namespaces; /* 0.23 or later */
     bool of_our_name;    /* a function of iii's is listed for a worker of our name */
     bool twin;           /* another live worker of our name has functions */
+    bool self;           /* the engine is this daemon */
     char *other;         /* which worker of another name has which function of iii's; or NULL */
     json_t *seen;        /* id → null: functions that we registered and the engine lists */
     unsigned without_us; /* lists in a row that lack some of these */
@@ -97,6 +98,7 @@ struct iii_link {
     unsigned pongs;              /* that had come before */
     bool registered;             /* the engine has read them all */
     bool steps_back;             /* another worker has our place: hang up, and try again later */
+    bool over;                   /* the engine is this daemon: do not dial again */
     bool told_odd, told_error, told_replaced;
 
     bool told_conflict; /* since the last registration */

@@ -421,6 +421,15 @@ def test_as_the_engine_starts_it(engine, worker_of, tmp_path):
     assert caught.value.s == "S100"
 
 
+def test_a_daemon_is_not_the_worker_of_itself(iii_of, wire_of):
+    daemon = iii_of()
+    daemon.extra["III_ENGINE_URL"] = daemon.iii_url
+    daemon.start()
+    wait_until(lambda: "the engine is this daemon itself" in daemon.log(), what="the end of the link")
+    assert "cannot be the sandbox worker" not in daemon.log()
+    assert [w["name"] for w in wire_of(daemon).call("engine::workers::list")["workers"]] == ["iii-sandbox"]
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "ws://", "nonsense", "ws://127.0.0.1:99999"])
 def test_an_address_that_is_none(worker_of, engine, url):
     worker = worker_of(engine, args=["--engine", url])
