@@ -23,6 +23,20 @@
 #define PONGS_MAX  64           /* that wait to be sent while more is read */
 #define HEAD       5            /* bytes before each message in what came */
 #define FRAMES_MAX 1024         /* of a message; each costs more than the byte that it may hold */
+#define FRAME_HEAD 10           /* bytes up to the length of a frame, at most */
+#define MASK_SIZE  4
+#define LENGTH_MAX ((uint64_t)INT64_MAX) /* of a frame: the top bit must be 0 (RFC 6455, 5.2) */
+
+/* Follows the frames in the bytes that come in. wslay reports a frame when the first byte of its
+ * payload is there, so a peer that announces too much and then sends nothing has to be found here.
+ */
+struct frame_scan {
+    unsigned char head[FRAME_HEAD];
+    size_t have;      /* bytes of the head of the next frame */
+    uint64_t rest;    /* bytes of this frame that are still to come */
+    uint64_t message; /* bytes that the frames of this message have announced */
+    unsigned refused; /* the code that the connection is closed with; 0 = all is well */
+};
 
 struct websocket {
     struct websocket_io io;
@@ -42,6 +56,7 @@ struct websocket {
     int64_t ping_ns, ping_every_ns;
     unsigned unanswered, patience; /* pings */
     unsigned pongs;
+    struct frame_scan scan;
 };
 
 /* ---- the handshake ---- */
@@ -100,6 +115,69 @@ void websocket_accept_key(const char *key, char ret[32])
     (void)EVP_EncodeBlock((unsigned char *)ret, digest, sizeof(digest));
 }
 
+/* ---- the lengths that frames announce ---- */
+
+/* Bytes that the length takes behind the second byte of a frame. */
+static unsigned length_size(const struct frame_scan *f)
+{
+    unsigned length = f->head[1] & 0x7f;
+
+    return length == 126 ? 2 : length == 127 ? 8 : 0;
+}
+
+static uint64_t announced(const struct frame_scan *f)
+{
+    unsigned bytes = length_size(f);
+    uint64_t n = bytes ? 0 : f->head[1] & 0x7f;
+
+    for (unsigned i = 0; i < bytes; i++)
+        n = n << 8 | f->head[2 + i];
+    return n;
+}
+
+/* A head is whole. Control frames are bounded by wslay, which knows their length from the head. */
+static void scan_head(struct frame_scan *f, size_t message_max)
+{
+    unsigned opcode = f->head[0] & 0x0f;
+    uint64_t length = announced(f);
+
+    f->have = 0;
+    f->rest = length + (f->head[1] & 0x80 ? MASK_SIZE : 0);
+    if (length > LENGTH_MAX)
+        f->refused = WEBSOCKET_PROTOCOL;
+    if (f->refused || wslay_is_ctrl_frame(opcode))
+        return;
+    if (opcode != WSLAY_CONTINUATION_FRAME)
+        f->message = 0;
+    if (f->message > message_max || length > message_max - f->message)
+        f->refused = WEBSOCKET_TOO_LONG;
+    f->message += length;
+}
+
+/* Returns how many of the bytes wslay gets. Of a frame that is refused it does not get the last
+ * byte of the length, and so waits for it: it would close the connection with a code of its own. */
+static size_t scan_bytes(struct frame_scan *f, const unsigned char *data, size_t len,
+                         size_t message_max)
+{
+    size_t at = 0;
+
+    while (at < len) {
+        size_t n = len - at < f->rest ? len - at : (size_t)f->rest;
+
+        at += n;
+        f->rest -= n;
+        if (at == len)
+            break;
+        f->head[f->have++] = data[at++];
+        if (f->have < 2 || f->have < 2 + length_size(f))
+            continue;
+        scan_head(f, message_max);
+        if (f->refused)
+            return at - 1;
+    }
+    return at;
+}
+
 /* ---- for wslay ---- */
 
 static ssize_t on_read(wslay_event_context_ptr ctx, uint8_t *data, size_t len, int flags, void *arg)
@@ -108,7 +186,7 @@ static ssize_t on_read(wslay_event_context_ptr ctx, uint8_t *data, size_t len, i
     ssize_t n;
 
     (void)flags;
-    if (!websocket_takes(ws) || ws->may_read == 0 ||
+    if (!websocket_takes(ws) || ws->may_read == 0 || ws->scan.refused ||
         wslay_event_get_queued_msg_count(ctx) >= PONGS_MAX) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
@@ -117,7 +195,9 @@ static ssize_t on_read(wslay_event_context_ptr ctx, uint8_t *data, size_t len, i
     if (n > 0) {
         ws->unanswered = 0;
         ws->may_read -= (size_t)n;
-        return n;
+        n = (ssize_t)scan_bytes(&ws->scan, data, (size_t)n, ws->message_max);
+        if (n > 0)
+            return n;
     }
     ws->gone |= n < 0;
     wslay_event_set_error(ctx, n < 0 ? WSLAY_ERR_CALLBACK_FAILURE : WSLAY_ERR_WOULDBLOCK);
@@ -340,6 +420,8 @@ static void receive(struct websocket *ws)
         wslay_event_shutdown_read(ws->wslay); /* what cannot even be a frame */
         (void)wslay_event_queue_close(ws->wslay, WEBSOCKET_PROTOCOL, NULL, 0);
     }
+    if (ws->scan.refused && !ws->gone && wslay_event_get_read_enabled(ws->wslay))
+        refuse(ws->wslay, (enum websocket_code)ws->scan.refused);
     if (ws->in.len == 0)
         buf_done(&ws->in);
     flush(ws);

@@ -649,6 +649,43 @@ def test_a_message_that_is_too_large_ends_the_connection(connect, wire):
     assert "sandboxes" in wire.call("sandbox::list")
 
 
+def upgraded(served, path):
+    """A connection behind its handshake, for bytes that no library would send."""
+    s = socket.create_connection(("127.0.0.1", served.iii_port), timeout=PATIENCE)
+    s.sendall((f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{served.iii_port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+               "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += s.recv(1)
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    return s
+
+
+def close_code(s):
+    """Of the Close that comes, behind messages that are short; the connection ends after it."""
+    with s, s.makefile("rb") as frames:
+        while True:
+            first, length = frames.read(2)
+            if length == 126:
+                length = int.from_bytes(frames.read(2), "big")
+            payload = frames.read(length)
+            if first == 0x88:
+                return int.from_bytes(payload[:2], "big")
+
+
+@pytest.mark.parametrize("path", ["/", "/otel", "channel"])
+@pytest.mark.parametrize("frames, code", [
+    (b"\x82\xff" + (1 << 62).to_bytes(8, "big"), 1009), (b"\x81\xff" + ((1 << 63) - 1).to_bytes(8, "big"), 1009),
+    (b"\x82\xff" + (1 << 63).to_bytes(8, "big"), 1002),
+    (b"\x02\x81\0\0\0\0a\x80\xff" + (1 << 62).to_bytes(8, "big"), 1009)], ids=["2^62", "2^63-1", "2^63", "in two frames"])
+def test_a_frame_that_announces_too_much_is_closed_before_it_comes(served, wire, path, frames, code):
+    if path == "channel":
+        path = channel_path(wire.channel()[0])
+    s = upgraded(served, path)
+    s.sendall(frames)
+    assert close_code(s) == code
+
+
 def test_a_large_message_goes_through(wire):
     text = "x" * (12 << 20)
     with wire.box() as id:

@@ -48,6 +48,16 @@ static struct websocket *open_socket(struct peer *p, size_t max)
     return websocket_new(&io, max);
 }
 
+static struct websocket *open_client(struct peer *p, size_t max)
+{
+    const struct websocket_io io = {peer_read, peer_write, peer_unsent, p};
+
+    *p = (struct peer){0};
+    buf_init(&p->in, 1 << 20);
+    buf_init(&p->out, 1 << 20);
+    return websocket_new_client(&io, max);
+}
+
 /* One frame of a client, with a mask. */
 static void add_frame(struct peer *p, unsigned first, const char *data, size_t len)
 {
@@ -78,6 +88,16 @@ static unsigned close_code(const struct peer *p)
     if (p->out.len < 4 || o[p->out.len - 4] != 0x88)
         return 0;
     return (unsigned)o[p->out.len - 2] << 8 | o[p->out.len - 1];
+}
+
+/* The same of what a client has sent: a Close that is all of it. */
+static unsigned masked_close_code(const struct peer *p)
+{
+    const unsigned char *o = (const unsigned char *)p->out.data;
+
+    if (p->out.len != 8 || o[0] != 0x88 || o[1] != 0x82)
+        return 0;
+    return (unsigned)(o[6] ^ o[2]) << 8 | (unsigned)(o[7] ^ o[3]);
 }
 
 TEST(the_key_of_the_standard_is_answered_as_it_says)
@@ -182,6 +202,85 @@ TEST(what_the_standard_forbids_is_closed_with_its_code)
     check_refused("\x82\x8b\0\0\0\0abcdefghijk", 17, 1009); /* too long */
     check_refused("\x02\x86\0\0\0\0abcdef\x80\x86\0\0\0\0ghijkl", 24, 1009); /* in two pieces too */
     check_refused("\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\0\0\0\0a", 15, 1009);
+}
+
+/* The head of the frame that announces too much comes in pieces, and nothing behind it. */
+static void check_announced(bool client, const char *bytes, size_t len, unsigned code)
+{
+    for (size_t piece = 1; piece <= len; piece++) {
+        struct peer p;
+        struct websocket *ws = client ? open_client(&p, 10) : open_socket(&p, 10);
+        struct websocket_message m;
+
+        p.piece = piece;
+        (void)buf_add(&p.in, bytes, len);
+        while (p.at < len)
+            CHECK_INT(websocket_next(ws, &m), p.at < len ? 0 : -1);
+        CHECK_INT(client ? masked_close_code(&p) : close_code(&p), code);
+        CHECK_INT(websocket_next(ws, &m), -1);
+        websocket_free(ws);
+        buf_done(&p.in);
+        buf_done(&p.out);
+    }
+}
+
+TEST(a_frame_that_announces_too_much_is_closed_before_its_payload_comes)
+{
+    static const char huge[] = "\x82\xff\x40\0\0\0\0\0\0\0", top[] = "\x82\xff\x80\0\0\0\0\0\0\0",
+                      most[] = "\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff",
+                      two[] = "\x82\xfe\xff\xff", eleven[] = "\x82\x8b",
+                      part[] = "\x02\x86\0\0\0\0abcdef\x80\x85",
+                      huge_part[] =
+                          "\x02\x86\0\0\0\0abcdef\x80\xff\x7f\xff\xff\xff\xff\xff\xff\xff";
+
+    check_announced(false, huge, sizeof(huge) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(false, most, sizeof(most) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(false, top, sizeof(top) - 1, WEBSOCKET_PROTOCOL);
+    check_announced(false, two, sizeof(two) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(false, eleven, sizeof(eleven) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(false, part, sizeof(part) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(false, huge_part, sizeof(huge_part) - 1, WEBSOCKET_TOO_LONG);
+    check_announced(true, "\x82\x7f\x40\0\0\0\0\0\0\0", 10, WEBSOCKET_TOO_LONG);
+    check_announced(true, "\x82\x7f\x80\0\0\0\0\0\0\0", 10, WEBSOCKET_PROTOCOL);
+}
+
+TEST(a_message_before_a_frame_that_is_refused_is_taken)
+{
+    struct peer p;
+    struct websocket *ws = open_socket(&p, 10);
+    struct websocket_message m;
+
+    add_frame(&p, 0x82, "first", 5);
+    (void)buf_add(&p.in, "\x82\xff\x40\0\0\0\0\0\0\0", 10);
+    CHECK_INT(websocket_next(ws, &m), 1);
+    CHECK_INT(m.len, 5);
+    CHECK_INT(websocket_next(ws, &m), -1);
+    CHECK_INT(close_code(&p), WEBSOCKET_TOO_LONG);
+    websocket_free(ws);
+    buf_done(&p.in);
+    buf_done(&p.out);
+}
+
+TEST(frames_of_the_longest_message_are_taken)
+{
+    struct peer p;
+    struct websocket *ws = open_socket(&p, 70000);
+    struct websocket_message m;
+    static char big[35000];
+
+    for (int i = 0; i < 3; i++) {
+        add_frame(&p, 0x02, big, sizeof(big));
+        add_frame(&p, 0x89, "?", 1);
+        add_frame(&p, 0x80, big, sizeof(big));
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(websocket_next(ws, &m), 1);
+        CHECK_INT(m.len, 70000);
+    }
+    CHECK_INT(websocket_next(ws, &m), 0);
+    websocket_free(ws);
+    buf_done(&p.in);
+    buf_done(&p.out);
 }
 
 TEST(a_close_is_answered_and_what_came_before_it_is_taken)
