@@ -284,6 +284,9 @@ static const struct variable {
      "commands of iii clients that run at a time in one sandbox"},
     {"CAY_III_EXEC_MS", NULL, TYPE_U32, AT(iii.exec_ms_max), 1, 86400000, "300000",
      "milliseconds that a command of an iii client may run"},
+    {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_U32, AT(iii.exec_s), 1, 86400, TEXT(III_EXEC_S),
+     "seconds until a command of an iii client is ended that came without timeout_ms; "
+     "CAY_III_EXEC_MS is the limit"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
 };
@@ -607,8 +610,23 @@ static void fill_in_lifeline(struct daemon_config *c)
         c->link.lifeline_fd = (int)fd;
 }
 
+/* Where a variable was set, for errors: the name in the environment, or the place in the file. */
+static const char *source_of(const struct daemon_config *c, const char *name)
+{
+    const char *place = config_file_place(c, name);
+
+    if (config_lookup(name))
+        return name;
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+        if (strcmp(variables[i].name, name) == 0 && config_lookup(variables[i].other))
+            return variables[i].other;
+    return place ? place : name;
+}
+
 static void fill_in(struct daemon_config *c)
 {
+    for (int i = 0; i < III_LIMITS; i++)
+        c->iii.sources[i] = source_of(c, iii_limit_variables[i]);
     if (config_lookup("CAY_WS_PORT") || config_file_place(c, "CAY_WS_PORT"))
         c->ws_port_given = true;
     fill_in_worker(c);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "functions/iii_internal.h"
 
 /* ---- which there are ---- */
@@ -53,6 +54,36 @@ const struct iii_settings *iii_settings_of(const struct call *call)
     static const struct iii_settings preset = III_SETTINGS_DEFAULT;
 
     return call->about && call->about->iii ? call->about->iii : &preset;
+}
+
+/* ---- the operator's limits ---- */
+
+const char *const iii_limit_variables[III_LIMITS] = {
+    [III_LIMIT_SANDBOXES] = "CAY_III_SANDBOXES", [III_LIMIT_ALL_SANDBOXES] = "CAY_MAX_SANDBOXES",
+    [III_LIMIT_EXECS] = "CAY_III_EXECS",         [III_LIMIT_EXEC_MS] = "CAY_III_EXEC_MS",
+    [III_LIMIT_COMMAND] = "CAY_MAX_CMD_TIMEOUT", [III_LIMIT_IMAGES] = "CAY_ALLOWED_IMAGES",
+    [III_LIMIT_CAPS] = "CAY_IMAGE_CAPS",         [III_LIMIT_INSTALL] = "CAY_AUTO_INSTALL",
+    [III_LIMIT_PULL] = "CAY_PULL_POLICY",
+};
+
+/* Of a file without its folder: callers need not know the paths of the host. */
+const char *iii_limit_source(const struct iii_settings *settings, enum iii_limit limit)
+{
+    const char *source = settings->sources[limit], *slash = source ? strrchr(source, '/') : NULL;
+
+    return slash ? slash + 1 : source ? source : iii_limit_variables[limit];
+}
+
+int iii_name_limit(const struct iii_settings *settings, enum iii_limit limit, struct err *err)
+{
+    const char *variable = iii_limit_variables[limit], *source = iii_limit_source(settings, limit);
+    auto_free char *text = xstrdup(err->text);
+    const char *found = strstr(text, variable);
+
+    if (found)
+        return err_code(err, err->kind, err->code, "%.*s%s%s", (int)(found - text), text, source,
+                        found + strlen(variable));
+    return err_code(err, err->kind, err->code, "%s (%s)", text, source);
 }
 
 int iii_fix(struct call *call, json_t *fix, const char *note)

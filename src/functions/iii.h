@@ -13,18 +13,41 @@ struct function;
  * as all others. They are rows as those of the table, but in a list of their own, since some have
  * the same ids and other fields. A face that speaks iii looks here first. */
 
+/* The limits of the operator that a call can run into, for errors that name what to change. */
+enum iii_limit {
+    III_LIMIT_SANDBOXES,     /* max_concurrent_sandboxes */
+    III_LIMIT_ALL_SANDBOXES, /* of all callers of the daemon */
+    III_LIMIT_EXECS,         /* max_concurrent_exec_per_sandbox */
+    III_LIMIT_EXEC_MS,       /* max_exec_timeout_ms */
+    III_LIMIT_COMMAND,       /* seconds of a command of any caller */
+    III_LIMIT_IMAGES,        /* image_allowlist */
+    III_LIMIT_CAPS,          /* per_image_caps */
+    III_LIMIT_INSTALL,       /* auto_install */
+    III_LIMIT_PULL,          /* when a create pulls */
+    III_LIMITS,
+};
+
+/* The variable that sets each: "CAY_III_SANDBOXES". */
+extern const char *const iii_limit_variables[III_LIMITS];
+
 /* What the operator has set for them; a daemon that is told nothing has III_SETTINGS_DEFAULT. */
 struct iii_settings {
     uint32_t idle_s;          /* of a sandbox for which none is given; 0 = it is never idle */
     uint32_t sandboxes_max;   /* that live at once; 0 = as many as the daemon has */
     uint32_t execs_max;       /* at once in one sandbox */
     uint32_t exec_ms_max;     /* of one command */
+    uint32_t exec_s;          /* of a command for which no time is given; 0 = III_EXEC_S */
     uint32_t cpus, memory_mb; /* of a sandbox for which none are given; 0 = as the daemon has it */
+    /* Where the operator has set each limit: "III_ALLOWED_IMAGES", "config.yaml:7: auto_install".
+     * NULL = its variable. */
+    const char *sources[III_LIMITS];
 };
+
+#define III_EXEC_S 30
 
 #define III_SETTINGS_DEFAULT                                                                       \
     {                                                                                              \
-        .idle_s = 300, .execs_max = 4, .exec_ms_max = 300000                                       \
+        .idle_s = 300, .execs_max = 4, .exec_ms_max = 300000, .exec_s = III_EXEC_S                 \
     }
 
 /* One of these rows, or NULL. */

@@ -8,8 +8,7 @@
 #include "functions/iii_internal.h"
 #include "functions/iii_shlex.h"
 
-#define EXEC_MS 300000u
-#define BLANKS  " \t\n\r\v\f"
+#define BLANKS " \t\n\r\v\f"
 
 void iii_command_done(struct iii_command *c)
 {
@@ -75,18 +74,33 @@ static int read_stdin(struct call *call, struct iii_command *c, struct err *err)
     return 0;
 }
 
-static uint64_t timeout_of(const struct call *call)
+/* Of the two limits the lower one; 0 = there is none. */
+static uint64_t most_ms(const struct call *call, enum iii_limit *ret_limit)
 {
     uint64_t engine_ms = engine_config(call->engine)->max_command_s * 1000ull;
     uint64_t most = iii_settings_of(call)->exec_ms_max;
-    uint64_t ms =
-        json_object_get(call->in, "timeout_ms") ? (uint64_t)in_int(call, "timeout_ms") : EXEC_MS;
 
-    if (engine_ms > 0 && (most == 0 || most > engine_ms))
-        most = engine_ms;
-    if (most > 0 && ms > most)
+    *ret_limit = III_LIMIT_EXEC_MS;
+    if (engine_ms == 0 || (most > 0 && most <= engine_ms))
+        return most;
+    *ret_limit = III_LIMIT_COMMAND;
+    return engine_ms;
+}
+
+static void read_timeout(const struct call *call, struct iii_command *c)
+{
+    const struct iii_settings *settings = iii_settings_of(call);
+    uint64_t ms = (settings->exec_s ? settings->exec_s : III_EXEC_S) * 1000ull, most;
+    enum iii_limit limit;
+
+    if (json_object_get(call->in, "timeout_ms"))
+        ms = (uint64_t)in_int(call, "timeout_ms");
+    most = most_ms(call, &limit);
+    if (most > 0 && ms > most) {
         ms = most;
-    return ms > 0 ? ms : 1;
+        c->limit = iii_limit_source(settings, limit);
+    }
+    c->req.timeout_ms = ms > 0 ? ms : 1;
 }
 
 /* The trace that it is part of, as for every command. */
@@ -115,7 +129,7 @@ int iii_command_read(struct call *call, char *const *argv, struct iii_command *r
     ret->req.argv = ret->argv;
     ret->req.cwd = in_str(call, "workdir") ? in_str(call, "workdir") : "/";
     ret->req.user = "root";
-    ret->req.timeout_ms = timeout_of(call);
+    read_timeout(call, ret);
     ret->req.exec_id = in_str(call, "exec_id");
     if (ret->req.exec_id && !id_valid(ret->req.exec_id, "ex"))
         return err_set(err, ERR_INVALID, "exec_id must be ex_ and 24 hex digits");

@@ -16,6 +16,8 @@
 #define DOCS                                                                                       \
     "https://github.com/iii-hq/iii/blob/main/crates/iii-worker/src/sandbox_daemon/README.md#"
 
+#define NOT_FOUND "Sandbox not found: " /* how engine/gone.c begins */
+
 static const struct iii_kind {
     const char *code, *type;
     bool retryable;
@@ -46,10 +48,11 @@ static const struct iii_kind {
 };
 
 /* By code, and where a code means several things by kind. */
-static const struct {
+static const struct iii_row {
     const char *code, *iii;
     bool retryable;     /* beside what its kind is */
     enum err_kind kind; /* ERR_NONE = any */
+    const char *note;   /* in place of that of its kind; NULL = that one */
 } codes[] = {
     {"bad_uuid", "S001"},
     {"bad_command", "S001"},
@@ -57,19 +60,19 @@ static const struct {
     {"bad_channel", "S001"},
     {"bad_policy", "S001"},
     {"sandbox_not_found", "S002"},
-    {"sandbox_expired", "S002"},
-    {"sandbox_removed", "S002"},
+    {"sandbox_expired", "S004"},
+    {"sandbox_removed", "S004"},
     {"exec_not_found", "S002"},
     {"exec_slots_full", "S003"},
     {"exec_exists", "S001"},
     {"sandbox_not_running", "S004"},
     {"sandbox_draining", "S004"},
     {"image_not_allowed", "S100"},
-    {"image_not_found", "S100"},
     {"bad_image", "S100"},
     {"bad_image_name", "S100"},
     {"ambiguous_image", "S100"},
     {"image_not_installed", "S101"},
+    {"image_not_found", "S102", .note = "check the name and the tag of the image, then try again"},
     {"image_pull_failed", "S102"},
     {"registry_denied", "S102"},
     {"no_platform", "S102"},
@@ -138,22 +141,30 @@ static const char *of_kind(enum err_kind kind)
     return "S300";
 }
 
-static const char *code_of(const struct err *err, bool *ret_retryable)
+static struct iii_row row_of(const struct err *err)
 {
-    *ret_retryable = false;
-    for (size_t i = 0; err->code && i < ARRAY_LEN(codes); i++) {
-        if (strcmp(codes[i].code, err->code) != 0 ||
-            (codes[i].kind != ERR_NONE && codes[i].kind != err->kind))
-            continue;
-        *ret_retryable = codes[i].retryable;
-        return codes[i].iii;
-    }
-    return of_kind(err->kind);
+    for (size_t i = 0; err->code && i < ARRAY_LEN(codes); i++)
+        if (strcmp(codes[i].code, err->code) == 0 &&
+            (codes[i].kind == ERR_NONE || codes[i].kind == err->kind))
+            return codes[i];
+    return (struct iii_row){.iii = of_kind(err->kind)};
 }
 
 const char *iii_code(const struct err *err)
 {
-    return code_of(err, &(bool){false});
+    return row_of(err).iii;
+}
+
+static bool is_gone(const struct err *err)
+{
+    return err->code &&
+           (strcmp(err->code, "sandbox_removed") == 0 || strcmp(err->code, "sandbox_expired") == 0);
+}
+
+/* A sandbox that there was is a stopped one (S004), except for a second stop, as in iii. */
+static bool is_second_stop(const struct err *err, const char *function)
+{
+    return is_gone(err) && strcmp(function, "sandbox::stop") == 0;
 }
 
 static const struct iii_kind *kind_of(const char *code)
@@ -189,10 +200,15 @@ static void add_text(struct buf *out, const char *text)
 static char *message_of(const struct err *err, const char *function)
 {
     json_t *told = error_told(err, "iii", function);
+    const char *text = json_string_value(json_object_get(told, "error"));
     auto_buf struct buf out = {0};
 
     buf_init(&out, 16384);
-    add_text(&out, json_string_value(json_object_get(told, "error")));
+    if (is_gone(err) && !is_second_stop(err, function) && str_starts(text, NOT_FOUND)) {
+        (void)buf_add_str(&out, "sandbox is stopped: ");
+        text += strlen(NOT_FOUND);
+    }
+    add_text(&out, text);
     json_decref(told);
     return buf_steal(&out);
 }
@@ -206,22 +222,24 @@ char *iii_error_text(const struct err *err, const char *function, const json_t *
 {
     auto_free char *message = message_of(err, function);
     auto_free char *json = NULL;
+    struct iii_row row = row_of(err);
     const struct iii_kind *kind;
     json_t *o, *note = json_object_get(out, "fix_note");
-    const char *code;
-    bool retryable;
 
     if (err->code && strcmp(err->code, "bad_payload") == 0)
         return xasprintf("serialization error: %s", message);
-    code = code_of(err, &retryable);
-    kind = kind_of(code);
-    o = json_pack("{s:s, s:s, s:s, s:s+, s:b, s:o, s:o}", "type", kind->type, "code", code,
-                  "message", message, "docs_url", DOCS, code, "retryable",
-                  retryable || kind->retryable, "fix", or_null(json_object_get(out, "fix")),
+    if (is_second_stop(err, function))
+        row.iii = "S002";
+    kind = kind_of(row.iii);
+    if (!row.note)
+        row.note = kind->note;
+    o = json_pack("{s:s, s:s, s:s, s:s+, s:b, s:o, s:o}", "type", kind->type, "code", row.iii,
+                  "message", message, "docs_url", DOCS, row.iii, "retryable",
+                  row.retryable || kind->retryable, "fix", or_null(json_object_get(out, "fix")),
                   "fix_note",
-                  note         ? json_incref(note)
-                  : kind->note ? json_string(kind->note)
-                               : json_null());
+                  note       ? json_incref(note)
+                  : row.note ? json_string(row.note)
+                             : json_null());
     json = json_dumps(o, JSON_COMPACT);
     json_decref(o);
     return xasprintf("handler error: %s", json ? json : "{}");

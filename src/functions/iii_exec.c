@@ -34,6 +34,7 @@ struct iii_exec {
     char sandbox_id[ID_SIZE];
     char program[80];
     uint64_t timeout_ms;
+    const char *limit; /* where the limit is set that timeout_ms is; NULL = it is the caller's */
     int64_t opened_ns;
     bool piped; /* some of its output goes over pipes, so that it is taken piece by piece */
     struct stream streams[2];
@@ -86,9 +87,11 @@ static int open_pipes(struct call *call, struct iii_exec *x, struct err *err)
 static int open_exec(struct call *call, struct iii_exec *x, const char *id,
                      const struct iii_command *c, struct err *err)
 {
+    const struct iii_settings *settings = iii_settings_of(call);
     struct exec_request req = c->req;
 
-    if (iii_slot_take(id, iii_settings_of(call)->execs_max, err) < 0)
+    if (iii_slot_take(id, settings->execs_max, iii_limit_source(settings, III_LIMIT_EXECS), err) <
+        0)
         return -1;
     (void)snprintf(x->sandbox_id, sizeof(x->sandbox_id), "%s", id);
     if (open_pipes(call, x, err) < 0)
@@ -104,6 +107,7 @@ int iii_exec_open(struct call *call, const char *id, const struct iii_command *c
 
     x->opened_ns = mono_ns();
     x->timeout_ms = c->req.timeout_ms;
+    x->limit = c->limit;
     x->memory = engine_config(call->engine)->memory;
     (void)snprintf(x->program, sizeof(x->program), "%s", c->argv[0]);
     if (open_exec(call, x, id, c, err) < 0) {
@@ -132,8 +136,9 @@ void iii_exec_wait(struct iii_exec *x, struct task *t)
 
 static int timed_out(const struct iii_exec *x, struct err *err)
 {
-    return err_code(err, ERR_TIMEOUT, "command_timeout", "exec timed out after %llums",
-                    (unsigned long long)x->timeout_ms);
+    return err_code(err, ERR_TIMEOUT, "command_timeout", "exec timed out after %llums%s%s%s",
+                    (unsigned long long)x->timeout_ms, x->limit ? ", which is the limit (" : "",
+                    x->limit ? x->limit : "", x->limit ? ")" : "");
 }
 
 static json_t *answer_of(int exit_code, double ms, bool cut_out, bool cut_errors)
@@ -397,7 +402,7 @@ static const struct field exec_fields[] = {
     {"env", FIELD_ANY, .optional = true,
      .help = "added to the sandbox's: [\"K=V\"] or {\"K\": \"V\"}"},
     {"timeout_ms", FIELD_INT, .optional = true, .max = 9007199254740991, .clamp = true,
-     .help = "300000 when absent, and never more than the operator allows"},
+     .help = III_TIMEOUT_HELP},
     {"workdir", FIELD_STRING, .optional = true, .min = 1, .max = PATH_BYTES_MAX,
      .help = "where it starts; / when absent"},
     {"exec_id", FIELD_STRING, .optional = true, .pattern = "^ex_[0-9a-f]{24}$",

@@ -21,6 +21,12 @@ extern const struct function iii_sandbox_functions[], iii_exec_functions[], iii_
 
 const struct iii_settings *iii_settings_of(const struct call *call);
 
+/* Where the operator has set a limit, for the text of an error. */
+const char *iii_limit_source(const struct iii_settings *settings, enum iii_limit limit);
+/* Puts that into the text of an error, in place of the name of the limit's variable or behind it.
+ * Returns -1. */
+int iii_name_limit(const struct iii_settings *settings, enum iii_limit limit, struct err *err);
+
 /* The code of iii for it: "S002". */
 const char *iii_code(const struct err *err);
 /* Leaves what is told beside the failure; returns -1. Takes fix. */
@@ -52,6 +58,10 @@ int iii_create(struct call *call, const json_t *env, bool passing, char ret_id[I
 
 /* ---- commands ---- */
 
+#define III_TIMEOUT_HELP                                                                           \
+    "30000 when absent, unless the operator has set another default; clamped to the operator's "   \
+    "limit"
+
 #define III_STDIN_TEXT_MAX (4u << 20) /* more than the engine takes, which says so */
 
 /* What to run. Its words are the input's or its own. */
@@ -59,6 +69,7 @@ struct iii_command {
     char **argv;
     json_t *env;
     struct buf input;
+    const char *limit; /* where the limit is set that its time was clamped to; NULL = it was not */
     struct exec_request req;
 };
 

@@ -183,7 +183,7 @@ static const struct field run_fields[] = {
     {"stdin", FIELD_STRING, .optional = true, .max = III_STDIN_TEXT_MAX,
      .help = "its whole input as base64, at most 1 MiB of bytes"},
     {"timeout_ms", FIELD_INT, .optional = true, .max = 9007199254740991, .clamp = true,
-     .help = "300000 when absent, and never more than the operator allows"},
+     .help = III_TIMEOUT_HELP},
     {"keep_sandbox", FIELD_BOOL, .preset = "false", .help = "leave the sandbox for other calls"},
     {0},
 };

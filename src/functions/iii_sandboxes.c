@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "engine/engine.h"
 #include "engine/idle.h"
 #include "engine/images.h"
@@ -14,7 +15,7 @@
 
 #define PAGE 200
 
-/* ---- create ---- */
+/* ---- what a create is asked for ---- */
 
 static struct maybe_number number_or(const struct call *call, const char *name, uint32_t preset)
 {
@@ -35,6 +36,57 @@ static struct maybe_number life_of(const struct call *call)
     return (struct maybe_number){.given = true,
                                  .value = engine_config(call->engine)->ceilings.timeout_s};
 }
+
+/* ---- why a create failed ---- */
+
+static bool has_code(const struct err *err, const char *code)
+{
+    return err->code && strcmp(err->code, code) == 0;
+}
+
+/* An image that is not on this machine: its id is looked for nowhere else, and where a create may
+ * not pull, the operator has to. What is left is a name or a tag that the registry does not have.
+ */
+static int no_image(struct call *call, struct err *err)
+{
+    const struct engine_config *config = engine_config(call->engine);
+    const char *image = in_str(call, "image");
+
+    if (str_starts(image, "sha256:"))
+        return err_code(err, ERR_NOT_FOUND, "bad_image",
+                        "no image on this machine has the id %.80s", image);
+    if (config->auto_install && config->pull_policy != PULL_NEVER)
+        return -1;
+    (void)err_code(err, ERR_NOT_FOUND, "image_not_installed",
+                   "image %.80s is not on this machine and is not pulled: run `cay image pull "
+                   "%.80s`",
+                   image, image);
+    return iii_name_limit(iii_settings_of(call),
+                          config->auto_install ? III_LIMIT_PULL : III_LIMIT_INSTALL, err);
+}
+
+/* Adds where the operator has set the limit that the create ran into. */
+static int create_failed(struct call *call, struct err *err)
+{
+    static const struct {
+        const char *code;
+        enum iii_limit limit;
+    } limits[] = {
+        {"sandbox_limit", III_LIMIT_ALL_SANDBOXES},
+        {"image_not_allowed", III_LIMIT_IMAGES},
+        {"image_cap_exceeded", III_LIMIT_CAPS},
+        {"image_not_installed", III_LIMIT_INSTALL},
+    };
+
+    if (has_code(err, "image_not_found"))
+        return no_image(call, err);
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+        if (has_code(err, limits[i].code))
+            return iii_name_limit(iii_settings_of(call), limits[i].limit, err);
+    return -1;
+}
+
+/* ---- create ---- */
 
 static int create_in_place(struct call *call, const json_t *env, bool passing, char ret_id[ID_SIZE],
                            struct err *err)
@@ -59,7 +111,7 @@ static int create_in_place(struct call *call, const json_t *env, bool passing, c
     };
 
     if (engine_create(call->engine, &req, &watch, &sandbox, err) < 0)
-        return -1;
+        return create_failed(call, err);
     (void)snprintf(ret_id, ID_SIZE, "%s", json_string_value(json_object_get(sandbox, "id")));
     json_decref(sandbox);
     return 0;
@@ -68,12 +120,17 @@ static int create_in_place(struct call *call, const json_t *env, bool passing, c
 int iii_create(struct call *call, const json_t *env, bool passing, char ret_id[ID_SIZE],
                struct err *err)
 {
+    const struct iii_settings *settings = iii_settings_of(call);
     int r;
 
     if (!*in_str(call, "image"))
-        return err_code(err, ERR_NOT_FOUND, "image_not_found", "no image has an empty name");
-    if (call_take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0 ||
-        iii_place_take(call->engine, iii_settings_of(call)->sandboxes_max, err) < 0)
+        return err_code(err, ERR_NOT_FOUND, "bad_image", "no image has an empty name");
+    if (call_take_label(call, err) < 0)
+        return -1;
+    if (reach_check_image(call, in_str(call, "image"), err) < 0)
+        return create_failed(call, err);
+    if (iii_place_take(call->engine, settings->sandboxes_max,
+                       iii_limit_source(settings, III_LIMIT_SANDBOXES), err) < 0)
         return -1;
     r = create_in_place(call, env, passing, ret_id, err);
     iii_place_give();

@@ -31,7 +31,7 @@ static struct slot **find(const char *id)
     return at;
 }
 
-int iii_slot_take(const char *sandbox_id, uint32_t max, struct err *err)
+int iii_slot_take(const char *sandbox_id, uint32_t max, const char *source, struct err *err)
 {
     struct slot **at;
     bool full;
@@ -49,7 +49,8 @@ int iii_slot_take(const char *sandbox_id, uint32_t max, struct err *err)
     if (!full)
         return 0;
     return err_code(err, ERR_LIMIT, "exec_slots_full",
-                    "as many commands run in this sandbox as may at once: %u", max ? max : 1);
+                    "the limit on commands at once in this sandbox is reached: %u (%s)",
+                    max ? max : 1, source);
 }
 
 void iii_slot_give(const char *sandbox_id)
@@ -80,7 +81,7 @@ uint32_t iii_slots_used(const char *sandbox_id)
 }
 
 /* Counted with the lock held: whoever gave a place back before us is among those that live. */
-int iii_place_take(struct engine *e, uint32_t max, struct err *err)
+int iii_place_take(struct engine *e, uint32_t max, const char *source, struct err *err)
 {
     unsigned states[SANDBOX_STATES];
     bool full;
@@ -91,7 +92,7 @@ int iii_place_take(struct engine *e, uint32_t max, struct err *err)
     places += !full;
     pthread_mutex_unlock(&lock);
     return full ? err_code(err, ERR_LIMIT, "sandbox_limit",
-                           "there are as many sandboxes as there may be: %u", max)
+                           "the limit on live sandboxes is reached: %u (%s)", max, source)
                 : 0;
 }
 

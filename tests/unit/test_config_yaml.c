@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/yaml_json.h"
 #include "tap.h"
@@ -214,6 +215,31 @@ TEST(the_flat_file_of_the_worker_sets_the_policy_and_the_bounds)
     CHECK_STR(strv_len(config.warnings) == 1 ? strrchr(config.warnings[0], ':') : NULL,
               ": there is no setting \"nobody_reads\"; it is passed over");
     CHECK(!config.ws_port_given);
+}
+
+static bool is_set_at(enum iii_limit limit, const char *place)
+{
+    return str_ends(config.iii.sources[limit], place);
+}
+
+TEST(a_limit_knows_its_line_and_key_unless_a_variable_sets_it)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("auto_install: false\nimage_allowlist: [python]\n"
+                        "max_concurrent_sandboxes: 60\n"
+                        "max_concurrent_exec_per_sandbox: 2\nmax_exec_timeout_ms: 600000\n"
+                        "per_image_caps:\n  python: {max_cpus: 3, max_memory_mb: 1024}\n"),
+              "ok");
+    CHECK(is_set_at(III_LIMIT_INSTALL, ":1: auto_install"));
+    CHECK(is_set_at(III_LIMIT_IMAGES, ":2: image_allowlist"));
+    CHECK(is_set_at(III_LIMIT_SANDBOXES, ":3: max_concurrent_sandboxes"));
+    CHECK(is_set_at(III_LIMIT_EXECS, ":4: max_concurrent_exec_per_sandbox"));
+    CHECK(is_set_at(III_LIMIT_EXEC_MS, ":5: max_exec_timeout_ms"));
+    CHECK(str_ends(config.iii.sources[III_LIMIT_CAPS], ": per_image_caps"));
+    CHECK_STR(config.iii.sources[III_LIMIT_PULL], "CAY_PULL_POLICY");
+    setenv("CAY_III_SANDBOXES", "2", 1);
+    CHECK_STR(FILE_READ("max_concurrent_sandboxes: 60\n"), "ok");
+    CHECK_STR(config.iii.sources[III_LIMIT_SANDBOXES], "CAY_III_SANDBOXES");
 }
 
 TEST(what_the_file_leaves_out_is_as_iii_has_it)

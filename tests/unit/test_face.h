@@ -420,6 +420,7 @@ static void sandbox_new(const char *in)
 /* What the operator allows; set before the engine is up. */
 static const char *allowed_images = "*";
 static bool may_install = true, only_short_names;
+static enum pull_policy pull_policy;
 
 static void engine_up(void)
 {
@@ -436,6 +437,7 @@ static void engine_up(void)
         .default_volume_mb = 64,
         .allowed_images = allowed_images,
         .auto_install = may_install,
+        .pull_policy = pull_policy,
         .image_strict = only_short_names,
         .workspace = rig.files,
         .max_command_s = 60,

@@ -284,6 +284,14 @@ static void fails(const char *id, const char *in, const char *code)
     json_decref(fails_json(id, json_loads(in, 0, NULL), code));
 }
 
+static void says(const char *id, const char *in, const char *code, const char *message)
+{
+    json_t *o = fails_json(id, json_loads(in, 0, NULL), code);
+
+    CHECK_STR(str(o, "message"), message);
+    json_decref(o);
+}
+
 /* With a path below the rig's files. */
 static json_t *at(const char *name, const char *rest)
 {
@@ -303,15 +311,19 @@ static void put(const char *name, const char *text)
     json_decref(call_json("sandbox::fs::write", in));
 }
 
-static void up_with(const char *create_in)
+static void make_box(const char *create_in)
 {
-    json_t *out;
+    json_t *out = call("sandbox::create", create_in);
 
-    engine_up();
-    out = call("sandbox::create", create_in);
     (void)snprintf(uuid, sizeof(uuid), "%s", str(out, "sandbox_id"));
     CHECK_INT(iii_id_of_uuid(uuid, sandbox, NULL), 0);
     json_decref(out);
+}
+
+static void up_with(const char *create_in)
+{
+    engine_up();
+    make_box(create_in);
 }
 
 static void up_iii(void)
@@ -557,9 +569,13 @@ TEST(a_failure_is_told_as_clients_know_it)
         {ERR_NOT_FOUND, "sandbox_not_found", "S002", "validation", false},
         {ERR_LIMIT, "exec_slots_full", "S003", "validation", false},
         {ERR_CONFLICT, "sandbox_not_running", "S004", "validation", false},
+        {ERR_NOT_FOUND, "sandbox_removed", "S004", "validation", false},
+        {ERR_NOT_FOUND, "sandbox_expired", "S004", "validation", false},
         {ERR_FORBIDDEN, "image_not_allowed", "S100", "config", false},
         {ERR_NOT_FOUND, "image_not_installed", "S101", "internal", false},
         {ERR_UNAVAILABLE, "image_pull_failed", "S102", "transient", true},
+        {ERR_NOT_FOUND, "image_not_found", "S102", "transient", true},
+        {ERR_NOT_FOUND, "bad_image", "S100", "config", false},
         {ERR_TIMEOUT, "command_timeout", "S200", "execution", false},
         {ERR_INVALID, "bad_fs_request", "S210", "filesystem", false},
         {ERR_NOT_FOUND, "file_not_found", "S211", "filesystem", false},
@@ -614,6 +630,7 @@ TEST(a_failure_tells_nothing_of_the_host_and_ids_as_uuids)
 
 TEST(a_sandbox_is_made_listed_and_stopped)
 {
+    auto_free char *message = NULL;
     json_t *out, *one;
     char id[ID_SIZE];
 
@@ -645,7 +662,10 @@ TEST(a_sandbox_is_made_listed_and_stopped)
     CHECK_INT(iii_id_of_uuid(uuid, id, NULL), 0);
     CHECK(!engine_has(engine, id));
     fails("sandbox::stop", "{}", "S002");
-    fails("sandbox::exec", "{\"cmd\": \"true\"}", "S002");
+    fails("sandbox::exec", "{\"cmd\": \"true\"}", "S004");
+    fails("sandbox::fs::ls", "{\"path\": \"/\"}", "S004");
+    message = xasprintf("sandbox is stopped: %s was removed just now", uuid);
+    says("sandbox::exec", "{\"cmd\": \"true\"}", "S004", message);
     out = call("sandbox::list", "{}");
     CHECK_INT(json_array_size(json_object_get(out, "sandboxes")), 0);
     json_decref(out);
@@ -696,6 +716,52 @@ TEST(a_create_is_refused_for_its_image_or_for_lack_of_room)
     json_decref(call("sandbox::create", "{\"image\": \"py\"}"));
     fails("sandbox::create", "{\"image\": \"other\"}", "S400");
     fails("sandbox::run", "{\"image\": \"py\", \"code\": \"\", \"lang\": \"sh\"}", "S400");
+    down_iii();
+}
+
+TEST(an_image_that_may_not_be_pulled_is_not_installed)
+{
+    pull_policy = PULL_NEVER;
+    engine_up();
+    says("sandbox::create", "{\"image\": \"far:1\"}", "S101",
+         "image far:1 is not on this machine and is not pulled: run `cay image pull far:1` "
+         "(CAY_PULL_POLICY)");
+    fails("sandbox::create", "{\"image\": \"\"}", "S100");
+    fails("sandbox::run", "{\"image\": \"far:1\", \"code\": \"\", \"lang\": \"sh\"}", "S101");
+    down_iii();
+}
+
+TEST(a_limit_is_told_with_the_place_where_it_is_set)
+{
+    struct face f;
+
+    allowed_images = "py,far*";
+    may_install = false;
+    settings.sources[III_LIMIT_IMAGES] = "III_ALLOWED_IMAGES";
+    settings.sources[III_LIMIT_INSTALL] = "/etc/cay/config.yaml:3: auto_install";
+    settings.sources[III_LIMIT_SANDBOXES] = "config.yaml:7: max_concurrent_sandboxes";
+    settings.sources[III_LIMIT_EXECS] = "config.yaml:8: max_concurrent_exec_per_sandbox";
+    settings.sources[III_LIMIT_EXEC_MS] = "config.yaml:9: max_exec_timeout_ms";
+    settings.execs_max = settings.sandboxes_max = 1;
+    settings.exec_ms_max = 50;
+    engine_up();
+    says("sandbox::create", "{\"image\": \"other\"}", "S100",
+         "Image not allowed: other (III_ALLOWED_IMAGES)");
+    says("sandbox::create", "{\"image\": \"far:1\"}", "S101",
+         "image far:1 is not on this machine and is not pulled without being asked: run `cay image "
+         "pull far:1` (config.yaml:3: auto_install)");
+    make_box("{\"image\": \"py\"}");
+    says("sandbox::create", "{\"image\": \"py\"}", "S400",
+         "the limit on live sandboxes is reached: 1 (config.yaml:7: max_concurrent_sandboxes)");
+    says("sandbox::exec", "{\"cmd\": \"sleep 1000\"}", "S200",
+         "exec timed out after 50ms, which is the limit (config.yaml:9: max_exec_timeout_ms)");
+    settings.exec_ms_max = 100000;
+    begin_text(&f, "sandbox::exec", "{\"cmd\": \"sleep 1000\"}");
+    CHECK_INT(start(&f), 0);
+    says("sandbox::exec", "{\"cmd\": \"true\"}", "S003",
+         "the limit on commands at once in this sandbox is reached: 1 (config.yaml:8: "
+         "max_concurrent_exec_per_sandbox)");
+    face_done(&f);
     down_iii();
 }
 
@@ -821,7 +887,12 @@ TEST(a_command_past_its_time_is_an_error)
     json_decref(o);
     settings.exec_ms_max = 50;
     o = fails_json("sandbox::exec", json_pack("{s:s}", "cmd", "sleep 1000"), "S200");
-    CHECK_STR(str(o, "message"), "exec timed out after 50ms");
+    CHECK_STR(str(o, "message"), "exec timed out after 50ms, which is the limit (CAY_III_EXEC_MS)");
+    json_decref(o);
+    settings.exec_ms_max = 300000;
+    settings.exec_s = 1;
+    o = fails_json("sandbox::exec", json_pack("{s:s}", "cmd", "sleep 1000"), "S200");
+    CHECK_STR(str(o, "message"), "exec timed out after 1000ms");
     json_decref(o);
     down_iii();
 }
