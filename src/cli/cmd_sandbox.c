@@ -17,13 +17,22 @@
 #include "cli/escape.h"
 #include "cli/humantime.h"
 #include "cli/iii_client.h"
+#include "cli/sandbox_output.h"
 #include "cli/ui.h"
 
-#define EXEC_MS   300000 /* what a command gets that asks for nothing */
-#define MORE_MS   5000   /* for the way there and back */
+#define EXEC_MS   86400000 /* the longest default that a daemon can have: it answers before that */
+#define MORE_MS   10000    /* for the way there and back, and for output that is read slowly */
 #define STDIN_MAX (8u << 20)
+#define EXEC      "sandbox::exec"
 
 /* ---- what is asked ---- */
+
+/* As the program of iii it leaves out what has no '=', as that one does. */
+static bool is_iii(void)
+{
+    return strcmp(program_invocation_short_name, "iii") == 0 ||
+           strcmp(program_invocation_short_name, "iii-worker") == 0;
+}
 
 /* ["K=V", …] as iii takes it. K alone is this shell's, and one that it has not is left out. */
 static json_t *env_list(char *const *given)
@@ -31,7 +40,7 @@ static json_t *env_list(char *const *given)
     json_t *list = json_array();
 
     for (; given && *given; given++) {
-        const char *value = strchr(*given, '=') ? NULL : getenv(*given);
+        const char *value = strchr(*given, '=') || is_iii() ? NULL : getenv(*given);
         auto_free char *pair = value ? xasprintf("%s=%s", *given, value) : xstrdup(*given);
 
         if (strchr(pair, '='))
@@ -146,31 +155,39 @@ static void print_output(const struct args *args, const json_t *result, const ch
                          int fd)
 {
     const json_t *value = json_object_get(result, key);
+    size_t len = json_string_length(value);
     const char *text = json_string_value(value);
-    auto_free char *shown = NULL;
+    auto_buf struct buf shown = {0};
+    struct escape state = {0};
 
     if (!text)
         return;
-    if (isatty(fd) == 1 && !args_has(args, "raw"))
-        shown = escape_text(ESCAPE_OUTPUT, text);
+    buf_init(&shown, 4 * len + 16);
+    if (isatty(fd) == 1 && !args_has(args, "raw")) {
+        escape_add(&state, ESCAPE_OUTPUT, text, len, &shown);
+        escape_end(&state, &shown);
+        text = shown.data ? shown.data : "";
+        len = shown.len;
+    }
     errno = 0;
-    if (shown)
-        (void)fputs(shown, out);
-    else
-        (void)fwrite(text, 1, json_string_length(value), out);
+    (void)fwrite(text, 1, len, out);
     ui_flush(); /* before what goes to stderr */
 }
 
-/* The exit status that the result of a command means. */
-static int show_result(const struct args *args, const json_t *result)
+/* The exit status that the result of a command means. streams: has printed what came before; NULL =
+ * the result has all output. */
+static int show_result(const struct args *args, const struct sandbox_output *streams,
+                       const json_t *result)
 {
     const json_t *code = json_object_get(result, "exit_code");
 
     if (args_has(args, "json")) {
         ui_json(result);
     } else {
-        print_output(args, result, "stdout", stdout, STDOUT_FILENO);
-        print_output(args, result, "stderr", stderr, STDERR_FILENO);
+        if (!streams || !sandbox_output_came(streams, OUTPUT_STDOUT))
+            print_output(args, result, "stdout", stdout, STDOUT_FILENO);
+        if (!streams || !sandbox_output_came(streams, OUTPUT_STDERR))
+            print_output(args, result, "stderr", stderr, STDERR_FILENO);
     }
     if (json_is_true(json_object_get(result, "timed_out")))
         return STATUS_TIMEOUT;
@@ -229,17 +246,46 @@ int cmd_sandbox_create(struct args *args)
     return STATUS_OK;
 }
 
+/* A reader of our output that has gone ends the command, as in a pipeline. */
+static int output_status(int error)
+{
+    if (error == EPIPE)
+        return STATUS_SIGNAL + SIGPIPE;
+    ui_warn("cannot write the output: %s", strerror(error));
+    return STATUS_FAILED;
+}
+
+/* Takes data. */
+static int exec_streams(struct iii_client *c, struct sandbox_output *streams, json_t *data,
+                        int64_t limit_ms, json_t **ret, struct err *err)
+{
+    if (!streams)
+        return iii_client_call(c, EXEC, NULL, data, limit_ms, ret, err);
+    if (iii_client_ask(c, EXEC, NULL, data, err) < 0)
+        return -1;
+    return sandbox_output_wait(streams, EXEC, limit_ms, ret, err) < 0 ? -1 : 0;
+}
+
+/* Prints the output as it comes, or with --json the result with all output at the end. Takes data.
+ */
 static int exec(struct iii_client *c, const struct args *args, json_t *data, int64_t timeout_ms,
                 struct err *err)
 {
+    int64_t limit_ms = (timeout_ms ? timeout_ms : EXEC_MS) + MORE_MS;
+    struct sandbox_output *streams = NULL;
     json_t *result = NULL;
-    int status;
+    int status = -1;
 
-    if (iii_client_call(c, "sandbox::exec", NULL, data,
-                        (timeout_ms ? timeout_ms : EXEC_MS) + MORE_MS, &result, err) < 0)
-        return -1;
-    status = show_result(args, result);
+    if (!args_has(args, "json"))
+        streams = sandbox_output_open(c, args_has(args, "raw"), data, err);
+    if (!streams && err->kind != ERR_NONE)
+        json_decref(data);
+    else if (exec_streams(c, streams, data, limit_ms, &result, err) == 0)
+        status = show_result(args, streams, result);
+    else if (streams && sandbox_output_error(streams))
+        status = output_status(sandbox_output_error(streams));
     json_decref(result);
+    sandbox_output_free(streams);
     return status;
 }
 

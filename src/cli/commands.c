@@ -1379,7 +1379,8 @@ const struct command commands[] = {
      "The exit status is the command's, 124 when it took too long, 1 when it was not run. Ctrl-C\n"
      "stops the sandbox too. CAY_TOKEN is sent as a bearer token; III_URL, or CAY_WS_HOST and\n"
      "CAY_WS_PORT, say where to connect when no flag does. A program that is a link to cay and is\n"
-     "called iii has the same as \"iii sandbox\" and \"iii worker sandbox\".",
+     "called iii has the same as \"iii sandbox\" and \"iii worker sandbox\"; as in iii, \"-e K\"\n"
+     "without a value is left out there.",
      "cay sandbox run python -- python3 -c 'print(2 ** 10)'\n"
      "cay sandbox run python --cpus 2 --memory 1G --timeout 5m -- python3 -V",
      sandbox_run_flags, 1, 1, false, "image", cmd_sandbox_run, .apart = true},
@@ -1389,7 +1390,8 @@ const struct command commands[] = {
      "cay sandbox create node --name web --network -e PORT=8080",
      sandbox_create_flags, 1, 1, false, "image", cmd_sandbox_create},
     {"sandbox exec", NULL, "[flags] ID -- COMMAND [ARGUMENT...]", "iii: run a command in a sandbox",
-     "Its output is shown when it is over. The exit status is the command's, 124 after --timeout.",
+     "Its output is shown as it comes, with --json when it is over. The exit status is the\n"
+     "command's, 124 when it took too long: after --timeout, or the daemon's default (30 s).",
      "cay sandbox exec \"$SB\" -- python3 -c 'print(2 + 2)'\n"
      "echo hello | cay sandbox exec -i \"$SB\" --timeout 30s -- cat",
      sandbox_exec_flags, 1, 1, false, NULL, cmd_sandbox_exec, .apart = true},

@@ -1,6 +1,7 @@
 #include "cli/iii_client.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,13 +221,19 @@ json_t *iii_client_envelope(const char *message)
     return NULL;
 }
 
+void iii_client_forget_error(struct iii_client *c)
+{
+    json_decref(c->error);
+    json_decref(c->envelope);
+    c->error = c->envelope = NULL;
+}
+
 /* Why it failed, as whoever did the work says it. Takes error. */
 static int failed(struct iii_client *c, json_t *error, struct err *err)
 {
     const char *message = json_text(error, "message");
 
-    json_decref(c->error);
-    json_decref(c->envelope);
+    iii_client_forget_error(c);
     c->error = error;
     c->envelope = iii_client_envelope(message);
     if (c->envelope)
@@ -242,7 +249,9 @@ static int failed(struct iii_client *c, json_t *error, struct err *err)
 static int take(struct iii_client *c, const struct websocket_message *m, json_t **ret,
                 struct err *err)
 {
-    json_t *o = json_loadb(m->data, m->len, 0, NULL), *error = json_object_get(o, "error");
+    /* The output of a command may have a NUL. */
+    json_t *o = json_loadb(m->data, m->len, JSON_ALLOW_NUL, NULL);
+    json_t *error = json_object_get(o, "error");
     const char *type = json_text(o, "type");
     int r = 0;
 
@@ -271,20 +280,31 @@ static int gone(const struct iii_client *c, struct err *err)
                     "%.100s has closed the connection before it has answered", c->url);
 }
 
-/* 0 = something may have come, 1 = the time is over, -1. Does not wait while there is more. */
+/* Milliseconds to wait: until then, but no longer than to the next ping. */
+static int wait_ms(const struct iii_client *c, int64_t until_ns)
+{
+    int64_t ping_ns = websocket_ping_ns(websocket_client_socket(c->ws));
+    int64_t left_ms = ((until_ns < ping_ns ? until_ns : ping_ns) - mono_ns() + 999999) / 1000000;
+
+    return c->more || left_ms < 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+}
+
+/* 0 = something may have come, 1 = the time is over, -1. Does not wait while there is more. A peer
+ * that is gone without a word is found by pings that it does not answer. */
 static int await(struct iii_client *c, int64_t until_ns, struct err *err)
 {
     struct pollfd p[2] = {
         {.fd = websocket_client_fd(c->ws), .events = websocket_client_events(c->ws)},
         {.fd = c->stop_fd, .events = POLLIN}};
-    int64_t left_ms = (until_ns - mono_ns() + 999999) / 1000000;
 
-    if (left_ms <= 0)
+    if (mono_ns() >= until_ns)
         return 1;
-    if (poll(p, 2, c->more ? 0 : left_ms > 3600000 ? 3600000 : (int)left_ms) < 0 && errno != EINTR)
+    if (poll(p, 2, wait_ms(c, until_ns)) < 0 && errno != EINTR)
         return err_sys(err, errno, "wait for %.100s", c->url);
     if (p[1].revents)
         return err_code(err, ERR_CONFLICT, "cancelled", "interrupted");
+    if (websocket_keep_alive(websocket_client_socket(c->ws), true) < 0)
+        return gone(c, err);
     return websocket_client_flush(c->ws) < 0 ? gone(c, err) : 0;
 }
 

@@ -61,5 +61,8 @@ struct websocket_client *iii_client_channel_open(struct iii_client *c, const jso
  */
 json_t *iii_client_envelope(const char *message);
 
+/* Of a call whose failure does not matter. */
+void iii_client_forget_error(struct iii_client *c);
+
 /* "error: [S002] …" on stderr, with what to do when nobody listens. Returns the exit status. */
 int iii_client_fail(const struct iii_client *c, const struct err *err);

@@ -17,7 +17,7 @@ import pytest
 
 from cay_harness import CAY, read_text, wait_until
 from cay_iii import websockets  # noqa: F401 (a fixture)
-from cay_iii_engine import Failure, Functions
+from cay_iii_engine import END, Failure, Functions
 
 ID = "0f6b2a52-7c1d-4e6b-9a3f-5f0c1e6b2a9d"
 DONE = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 1, "success": True}
@@ -57,6 +57,15 @@ def fails(code, message, **how):
     return function
 
 
+def commands(engine):
+    """What sandbox::exec was asked for, without the channels that its output may go to."""
+    out = []
+    for data in engine.named("sandbox::exec"):
+        assert [data[name]["direction"] for name in ("stdout", "stderr")] == ["write"] * 2
+        out.append({key: value for key, value in data.items() if key not in ("stdout", "stderr")})
+    return out
+
+
 # ---- create, exec, list, stop ----
 
 def test_create_prints_the_id_and_nothing_else(cay, engine):
@@ -68,10 +77,10 @@ def test_create_prints_the_id_and_nothing_else(cay, engine):
         "env": ["A=1", "HERE=too"]}]
 
 
-def on_terminal(engine, *words):
+def on_terminal(engine, *words, last=(), decode=True):
     """What a terminal is sent."""
     leader, follower = pty.openpty()
-    with subprocess.Popen([CAY, *words, "--port", str(engine.port)], stdin=follower, stdout=follower, stderr=follower,
+    with subprocess.Popen([CAY, *words, "--port", str(engine.port), *last], stdin=follower, stdout=follower, stderr=follower,
                           env=environment()) as process:
         assert process.wait(20) == 0
         os.close(follower)
@@ -82,7 +91,7 @@ def on_terminal(engine, *words):
         except OSError:
             pass
     os.close(leader)
-    return shown.decode()
+    return shown.decode() if decode else shown
 
 
 def test_create_says_on_a_terminal_how_long_it_took(engine):
@@ -116,8 +125,15 @@ def test_exec_gives_output_and_status(cay, engine):
     engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "out\n", "stderr": "err\n", "exit_code": 7}
     done = cay("sandbox", "exec", ID, "--timeout", "1m 30s", "-e", "A=b", "-w", "/tmp", "--", "sh", "-c", "exit 7", status=7)
     assert (done.out, done.err) == ("out\n", "err\n")
-    assert engine.named("sandbox::exec") == [{
+    assert commands(engine) == [{
         "sandbox_id": ID, "cmd": "sh", "args": ["-c", "exit 7"], "workdir": "/tmp", "timeout_ms": 90000, "env": ["A=b"]}]
+
+
+def test_output_of_an_answer_may_have_a_nul(cay, engine):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "a\0b\n"}
+    assert cay("sandbox", "exec", ID, "--", "a").out == "a\0b\n"
+    assert json.loads(cay("sandbox", "exec", "--json", ID, "--", "a").out)["stdout"] == "a\0b\n"
+    assert on_terminal(engine, "sandbox", "exec", ID, last=["--", "a"]) == "a\\x00b\r\n"
 
 
 @pytest.mark.parametrize("size", [1, 1_000_000])
@@ -133,7 +149,7 @@ def test_exec_passes_flags_of_the_command_and_odd_names_on(cay, engine):
     cay("sandbox", "exec", ID, "--", "ls", "--json", "--port", "1", "--", "-x")
     cay("sandbox", "exec", ID, "--", "my prog")
     assert engine.named("sandbox::exec")[0]["args"] == ["--json", "--port", "1", "--", "-x"]
-    assert engine.named("sandbox::exec")[1] == {"sandbox_id": ID, "argv": ["my prog"]}
+    assert commands(engine)[1] == {"sandbox_id": ID, "argv": ["my prog"]}
 
 
 def test_exec_sends_a_pipe_as_stdin_when_asked(cay, engine):
@@ -183,13 +199,184 @@ def test_stop_says_what_it_stopped(cay, engine):
     assert cay("sandbox", "stop", "x", status=1).err == "error: [S002] sandbox not found: x\n"
 
 
+# ---- output that comes while the command runs ----
+
+PIPED = {**DONE, "truncated": False, "stdout_truncated": False, "stderr_truncated": False}  # of a worker that knows of channels
+
+
+@contextlib.contextmanager
+def started(engine, *words, program=CAY, **how):
+    """One that runs; its output is read by the test."""
+    with subprocess.Popen([program, "sandbox", *words[:2], "--port", str(engine.port), *words[2:]], env=environment(),
+                          **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def prints(engine, *pieces, result=PIPED, stream="stdout"):
+    """A command whose output goes over its channel, and which then ends."""
+    def run(data):
+        engine.feed(data[stream], *pieces)
+        for name in ("stdout", "stderr"):
+            engine.feed(data[name], END)
+        if isinstance(result, Exception):
+            raise result
+        return result
+    return run
+
+
+@pytest.mark.parametrize("words", [("exec", ID), ("run", "python")])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_is_shown_while_the_command_runs(engine, words, stream):
+    seen = threading.Event()
+
+    def run(data):
+        engine.feed(data[stream], b"first\n")
+        assert seen.wait(20)
+        return prints(engine, b"sec", b"ond\n", stream=stream, result={**PIPED, "exit_code": 3})(data)
+
+    engine.functions["sandbox::exec"] = run
+    with started(engine, *words, "--", "a") as process:
+        assert getattr(process, stream).readline() == b"first\n"
+        assert process.poll() is None
+        seen.set()
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, {"stdout": out, "stderr": err}[stream], out + err) == (3, b"second\n", b"second\n")
+
+
+def test_bytes_are_shown_as_they_are(cay, engine):
+    data = bytes(range(256)) * 1000
+    engine.functions["sandbox::exec"] = prints(engine, data, data, b"end")
+    assert cay("sandbox", "exec", ID, "--", "a").stdout == data + data + b"end"
+
+
+def test_what_came_before_a_timeout_is_shown(cay, engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"some\n", result=Failure("S200", "exec timed out after 500ms"))
+    done = cay("sandbox", "exec", ID, "--", "a", status=124)
+    assert (done.out, done.err) == ("some\n", "error: [S200] exec timed out after 500ms\n")
+
+
+def test_what_came_before_the_engine_went_is_shown(cay, engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"some\n", result=ConnectionError())
+    done = cay("sandbox", "exec", ID, "--", "a", status=1)
+    assert done.out == "some\n" and done.err.endswith("has closed the connection before it has answered\n")
+
+
+def test_a_text_in_the_answer_is_shown_where_the_channel_carried_nothing(cay, engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"out\n", result={**PIPED, "stderr": "a: command not found\n", "exit_code": 127})
+    done = cay("sandbox", "exec", ID, "--", "a", status=127)
+    assert (done.out, done.err) == ("out\n", "a: command not found\n")
+
+
+def test_a_text_is_not_shown_twice(cay, engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"out\n", result={**PIPED, "stdout": "out\n"})
+    assert cay("sandbox", "exec", ID, "--", "a").out == "out\n"
+
+
+def test_an_engine_without_channels_gives_the_output_at_the_end(cay, engine):
+    engine.has_channels = False
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "out\n", "stderr": "err\n"}
+    done = cay("sandbox", "exec", ID, "--", "a")
+    assert (done.out, done.err) == ("out\n", "err\n")
+    assert engine.named("sandbox::exec") == [{"sandbox_id": ID, "cmd": "a", "args": []}]
+
+
+def test_json_has_the_whole_result_and_no_channels(cay, engine):
+    engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "out\n"}
+    assert json.loads(cay("sandbox", "exec", "--json", ID, "--", "a").out)["stdout"] == "out\n"
+    assert engine.named("sandbox::exec") == [{"sandbox_id": ID, "cmd": "a", "args": []}] and not engine.channels
+
+
+def test_a_channel_that_does_not_end_is_not_waited_for_without_end(cay, engine):
+    def run(data):
+        engine.feed(data["stdout"], b"some\n")
+        return PIPED
+    engine.functions["sandbox::exec"] = run
+    assert cay("sandbox", "exec", ID, "--", "a").out == "some\n"
+
+
+def test_output_in_pieces_cannot_speak_to_the_terminal(engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"\xc3", b"\xbc \x1b", b"[31mred\x1b[", b"0m \x1b", b"]52;c;eA==\x07\xc2", b"\x9b2J \xe2\x82")
+    shown = on_terminal(engine, "sandbox", "exec", ID, last=["--", "a"])
+    assert shown == "ü \x1b[31mred\x1b[0m \\x1b]52;c;eA==\\x07\\xc2\\x9b2J \\xe2\\x82"
+    shown = on_terminal(engine, "sandbox", "exec", "--raw", ID, last=["--", "a"], decode=False)
+    assert shown == b"\xc3\xbc \x1b[31mred\x1b[0m \x1b]52;c;eA==\x07\xc2\x9b2J \xe2\x82"
+
+
+@pytest.mark.parametrize("words", [("exec", ID), ("run", "python")])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_goes_ends_it(engine, words, stream):
+    fed, over = threading.Event(), threading.Event()
+
+    def run(data):
+        engine.feed(data[stream], *[b"line\n" * 10000] * 50)  # more than a pipe takes, and less than the channel
+        fed.set()
+        over.wait(20)
+        return PIPED
+    engine.functions["sandbox::exec"] = run
+    with started(engine, *words, "--", "yes") as process:
+        pipe = getattr(process, stream)
+        assert pipe.readline() == b"line\n"
+        pipe.close()
+        assert process.wait(20) == 141
+        other = process.stdout if stream == "stderr" else process.stderr
+        assert other.read() == b""
+    assert fed.wait(20)
+    over.set()
+    assert engine.named("sandbox::stop") == ([{"sandbox_id": ID, "wait": True}] if words[0] == "run" else [])
+
+
+def test_a_slow_reader_gets_all_of_it(engine):
+    """All has come, and the call is over, before the first byte is read."""
+    data = os.urandom(65536) * 100
+    answered = threading.Event()
+
+    def run(asked):
+        try:
+            return prints(engine, *[data[at:at + 65536] for at in range(0, len(data), 65536)])(asked)
+        finally:
+            answered.set()
+    engine.functions["sandbox::exec"] = run
+    with started(engine, "exec", ID, "--", "a") as process:
+        assert answered.wait(20)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out == data, err) == (0, True, b"")
+
+
+def test_ctrl_c_stops_the_sandbox_also_when_nobody_reads_the_output(engine):
+    fed, over = threading.Event(), threading.Event()
+
+    def run(data):
+        engine.feed(data["stdout"], bytes(1 << 20))
+        fed.set()
+        over.wait(20)
+        return PIPED
+    engine.functions["sandbox::exec"] = run
+    with started(engine, "run", "python", "--", "a") as process:
+        assert fed.wait(20)
+        assert process.stdout.read(1) == b"\0"  # it has come, and most of it does not fit into the pipe
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+    over.set()
+
+
+def test_streamed_output_that_cannot_be_written_is_told(engine):
+    engine.functions["sandbox::exec"] = prints(engine, b"x" * 100_000)
+    with open("/dev/full", "wb") as full, started(engine, "exec", ID, "--", "a", stdout=full) as process:
+        assert (process.communicate(timeout=20)[1], process.returncode) == (b"cay: cannot write the output: No space left on device\n", 1)
+
+
 # ---- run ----
 
 def test_run_makes_runs_and_stops(cay, engine):
     engine.functions["sandbox::exec"] = lambda data: {**DONE, "stdout": "1024\n", "exit_code": 3}
     done = cay("sandbox", "run", "python", "--cpus", "2", "-e", "A=1", "--", "python3", "-c", "print(2 ** 10)", status=3)
     assert (done.out, done.err) == ("1024\n", "")
-    assert [name for name, _, _ in engine.asked] == ["sandbox::create", "sandbox::exec", "sandbox::stop"]
+    assert [name for name, _, _ in engine.asked if name.startswith("sandbox::")] == ["sandbox::create", "sandbox::exec", "sandbox::stop"]
     assert engine.named("sandbox::create")[0]["cpus"] == 2 and engine.named("sandbox::create")[0]["env"] == ["A=1"]
     assert "env" not in engine.named("sandbox::exec")[0]
 
@@ -433,6 +620,17 @@ def test_as_iii_it_has_both_spellings(cay, engine, linked):
     engine.functions["f"] = lambda data: 5
     assert cay("trigger", "f", program=iii).out == "5\n"
     assert cay("sandbox", "stop", ID, program=linked("iii-worker")).out == f"stopped {ID}\n"
+
+
+@pytest.mark.parametrize("name,words", [("iii", ["sandbox"]), ("iii", ["worker", "sandbox"]), ("iii-worker", ["sandbox"])])
+def test_as_iii_a_variable_without_a_value_is_left_out(cay, engine, linked, name, words):
+    program = linked(name)
+    cay(*words, "create", "python", "-e", "HERE", "-e", "A=1", "-e", "B=", env={"HERE": "too"}, program=program)
+    assert engine.named("sandbox::create")[0]["env"] == ["A=1", "B="]
+    cay(*words, "exec", ID, "-e", "HERE", "-e", "A=1", "--", "env", env={"HERE": "too"}, program=program)
+    assert engine.named("sandbox::exec")[0]["env"] == ["A=1"]
+    cay(*words, "run", "python", "-e", "HERE", "--", "env", env={"HERE": "too"}, program=program)
+    assert engine.named("sandbox::create")[1]["env"] == []
 
 
 @pytest.mark.parametrize("name,words", [("iii", ["start"]), ("iii", []), ("iii", ["worker", "add", "x"]), ("iii-worker", ["start"])])

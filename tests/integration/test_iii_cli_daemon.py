@@ -1,5 +1,6 @@
 """The commands of iii with a daemon of ours: whole ways, and what its file of settings does."""
 
+import contextlib
 import json
 import os
 import socket
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from cay_harness import CAY
+from cay_harness import CAY, wait_until
 
 
 def free_port():
@@ -22,11 +23,26 @@ class Iii:
     def __init__(self, port):
         self.port = port
 
-    def __call__(self, *words, status=0, input=None):
+    @property
+    def environment(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
-        done = subprocess.run([CAY, *words], env={**env, "CAY_WS_PORT": str(self.port)}, capture_output=True, timeout=60, input=input)
+        return {**env, "CAY_WS_PORT": str(self.port)}
+
+    def __call__(self, *words, status=0, input=None, errors=True):
+        done = subprocess.run([CAY, *words], env=self.environment, capture_output=True, timeout=60, input=input)
         assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-        return done.stdout, done.stderr.decode()
+        return done.stdout, done.stderr.decode() if errors else done.stderr
+
+    @contextlib.contextmanager
+    def start(self, *words):
+        """One that runs; its output is read by the test."""
+        with subprocess.Popen([CAY, *words], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
 
     def create(self, *words):
         return self("sandbox", "create", *words)[0].decode().strip()
@@ -48,6 +64,73 @@ def test_a_sandbox_from_its_first_word_to_its_last(iii, tmp_path):
     assert iii("sandbox", "list")[0].decode().splitlines()[1].split() == [sandbox, "host", "0", "mine"]
     assert iii("sandbox", "stop", sandbox)[0].decode() == f"stopped {sandbox}\n"
     assert iii("sandbox", "stop", sandbox, status=1)[1].startswith("error: [S002] ")
+
+
+def in_flight(iii):
+    return sum(s["exec_in_flight"] for s in json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"])
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_is_shown_while_the_command_runs(iii, stream):
+    sandbox = iii.create("host")
+    to = "" if stream == "stdout" else " >&2"
+    with iii.start("sandbox", "exec", sandbox, "--", "sh", "-c",
+                   f"(echo first; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo second){to}; exit 6") as process:
+        assert getattr(process, stream).readline() == b"first\n"
+        assert process.poll() is None
+        iii("sandbox", "exec", sandbox, "--", "touch", "/tmp/go")
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, {"stdout": out, "stderr": err}[stream], out + err) == (6, b"second\n", b"second\n")
+
+
+def test_run_shows_output_while_the_command_runs(iii):
+    with iii.start("sandbox", "run", "host", "--", "sh", "-c", "echo first; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo second") as process:
+        assert process.stdout.readline() == b"first\n"
+        row, = json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"]
+        iii("sandbox", "exec", row["sandbox_id"], "--", "touch", "/tmp/go")
+        assert (process.communicate(timeout=60), process.returncode) == ((b"second\n", b""), 0)
+    assert json.loads(iii("trigger", "sandbox::list")[0]) == {"sandboxes": []}
+
+
+def test_what_came_before_a_timeout_is_shown(iii):
+    sandbox = iii.create("host")
+    out, err = iii("sandbox", "exec", sandbox, "--timeout", "1s", "--", "sh", "-c", "echo out; echo err >&2; exec sleep 1000", status=124)
+    assert (out, err) == (b"out\n", "err\nerror: [S200] exec timed out after 1000ms\n")
+
+
+def test_output_is_every_byte_and_more_than_an_answer_holds(iii, tmp_path):
+    sandbox, data = iii.create("host"), os.urandom(3_000_000)
+    (tmp_path / "in").write_bytes(data)
+    iii("sandbox", "upload", sandbox, str(tmp_path / "in"), "/tmp/data")
+    assert iii("sandbox", "exec", sandbox, "--", "cat", "/tmp/data") == (data, "")
+    assert iii("sandbox", "exec", sandbox, "--", "sh", "-c", "cat /tmp/data | tee /dev/stderr | wc -c", errors=False) == (b"3000000\n", data)
+    assert json.loads(iii("sandbox", "exec", "--json", sandbox, "--", "cat", "/tmp/data")[0])["truncated"] is True
+
+
+def test_a_reader_that_goes_ends_the_command(iii):
+    sandbox = iii.create("host")
+    with iii.start("sandbox", "exec", sandbox, "--", "yes") as process:
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(60) == 141
+    wait_until(lambda: in_flight(iii) == 0, 60, "the end of the command")
+    with iii.start("sandbox", "run", "host", "--", "yes") as process:
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(60) == 141
+    assert [s["sandbox_id"] for s in json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"]] == [sandbox]
+
+
+def test_a_command_has_the_time_of_the_daemon_when_it_asks_for_none(daemon_of):
+    port = free_port()
+    daemon_of(env={"CAY_WS_PORT": port, "CAY_III_EXEC_TIMEOUT": 1}).start()
+    iii = Iii(port)
+    sandbox = iii.create("host")
+    assert iii("sandbox", "exec", sandbox, "--", "sh", "-c", "echo out; exec sleep 1000", status=124) == \
+        (b"out\n", "error: [S200] exec timed out after 1000ms\n")
+    assert iii("sandbox", "exec", sandbox, "--timeout", "60s", "--", "sleep", "1.5") == (b"", "")
+    script = json.dumps({"image": "host", "lang": "sh", "code": "sleep 1000"})
+    assert "exec timed out after 1000ms" in iii("trigger", "sandbox::run", "--json", script, status=1)[1]
 
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])

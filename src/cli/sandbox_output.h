@@ -1,0 +1,33 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct iii_client;
+struct sandbox_output;
+
+/* Prints the output of sandbox::exec while the command runs. Each stream has a channel: the sandbox
+ * writes to it, and we read it beside the call. A worker that knows nothing of channels leaves them
+ * empty and puts the whole output into its answer. */
+
+enum { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_STREAMS };
+
+/* Makes the channels, connects to them, and puts their other ends into data as `stdout` and
+ * `stderr`. raw: also a terminal gets the bytes as they are. NULL with ERR_NONE: the engine gives
+ * no channels. NULL with an error: the connection is lost, or the wait was cancelled. */
+struct sandbox_output *sandbox_output_open(struct iii_client *c, bool raw, json_t *data,
+                                           struct err *err);
+
+/* Waits for the answer of the call that was asked, and prints what comes until the streams have
+ * ended: 1 with the result, or -1. Returns -1 also when the output cannot be written. */
+int sandbox_output_wait(struct sandbox_output *o, const char *function, int64_t timeout_ms,
+                        json_t **ret, struct err *err);
+
+/* Did the channel of that stream carry anything? If not, the text in the answer is the output. */
+bool sandbox_output_came(const struct sandbox_output *o, int stream);
+/* Why the output could not be written: an errno; 0 = it could. */
+int sandbox_output_error(const struct sandbox_output *o);
+
+void sandbox_output_free(struct sandbox_output *o);
