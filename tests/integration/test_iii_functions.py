@@ -7,8 +7,11 @@ import pytest
 from cay_harness import wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import NOBODY, UUID, Refused, b64
+from cay_oci import Image, Registry, base_layer
+from cay_registry import needs_registry
 
-TYPES = {"S001": "validation", "S002": "validation", "S003": "validation", "S100": "config", "S102": "transient", "S200": "execution",
+TYPES = {"S001": "validation", "S002": "validation", "S003": "validation", "S004": "validation", "S100": "config",
+         "S101": "internal", "S102": "transient", "S200": "execution",
          "S218": "transient", "S400": "config"}
 ENTRY = {"name", "is_dir", "size", "mode", "mtime", "is_symlink"}
 
@@ -49,7 +52,9 @@ def test_create_and_stop(wire):
     assert wire.exec(id, "sh", "-c", "echo $A")["stdout"] == "1\n"
     assert wire.call("sandbox::stop", {"sandbox_id": id, "wait": False}) == {"sandbox_id": id, "stopped": True}
     check(wire.refused("sandbox::stop", {"sandbox_id": id}), "S002")
-    check(wire.refused("sandbox::exec", {"sandbox_id": id, "cmd": "true"}), "S002")
+    for function, fields in (("exec", {"cmd": "true"}), ("fs::ls", {"path": "/"}), ("fs::read", {"path": "/etc/passwd"})):
+        said = check(wire.refused(f"sandbox::{function}", {"sandbox_id": id, **fields}), "S004")
+        assert said["message"].startswith(f"sandbox is stopped: {id} was removed "), said
 
 
 def test_a_name_is_only_a_label(wire):
@@ -63,8 +68,10 @@ def test_sandboxes_are_the_same_on_every_face(served, wire):
         ours, = api.ids()
         wire.fs("write", id, path="/tmp/x", content="seen everywhere")
         assert api.read(ours, "/tmp/x", anywhere=True) == "seen everywhere"
+        api.post(f"/sandboxes/{ours}/stop", {}).ok()
+        check(wire.refused("sandbox::exec", {"sandbox_id": id, "cmd": "true"}), "S004")
         api.remove(ours)
-        check(wire.refused("sandbox::exec", {"sandbox_id": id, "cmd": "true"}), "S002")
+        check(wire.refused("sandbox::exec", {"sandbox_id": id, "cmd": "true"}), "S004")
         made = api.create()["id"]
         row, = wire.call("sandbox::list")["sandboxes"]
         assert wire.exec(row["sandbox_id"], "true")["success"]
@@ -99,10 +106,75 @@ def test_an_id_may_be_written_in_capitals(wire, box):
 def test_images_that_are_not_allowed(iii_of, wire_of):
     daemon = iii_of(env={"CAY_ALLOWED_IMAGES": "host,python*", "CAY_AUTO_INSTALL": "false", "CAY_IMAGE_CAPS": "host:cpu=1,memory=256"}).start()
     wire = wire_of(daemon)
-    check(wire.refused("sandbox::create", {"image": "debian"}), "S100")
-    assert wire.refused("sandbox::create", {"image": "python:3.12-slim"}).s == "S101"
-    check(wire.refused("sandbox::create", {"image": "host", "cpus": 4}), "S400")
+    assert "(CAY_ALLOWED_IMAGES)" in check(wire.refused("sandbox::create", {"image": "debian"}), "S100")["message"]
+    assert "(CAY_AUTO_INSTALL)" in check(wire.refused("sandbox::create", {"image": "python:3.12-slim"}), "S101")["message"]
+    assert "(CAY_IMAGE_CAPS)" in check(wire.refused("sandbox::create", {"image": "host", "cpus": 4}), "S400")["message"]
     check(wire.refused("sandbox::create", {"image": "host", "memory_mb": 512}), "S400")
+
+
+def test_an_image_that_may_not_be_pulled_is_not_installed(iii_of, wire_of):
+    wire = wire_of(iii_of(env={"CAY_PULL_POLICY": "never"}).start())
+    said = check(wire.refused("sandbox::create", {"image": "python:3.12-slim"}), "S101")
+    assert said["message"].endswith("run `cay image pull python:3.12-slim` (CAY_PULL_POLICY)"), said
+    check(wire.refused("sandbox::run", {"image": "python:3.12-slim", "lang": "sh", "code": "true"}), "S101")
+    check(wire.refused("sandbox::create", {"image": "sha256:" + "0" * 64}), "S100")
+    check(wire.refused("sandbox::create", {"image": ""}), "S100")
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """Of one test: it is gone when the whole file is looked at."""
+    made = Registry(tmp_path)
+    try:
+        yield made.start()
+    finally:
+        made.stop()
+
+
+@needs_registry
+def test_a_tag_that_the_registry_does_not_have_is_a_pull_that_failed(iii_of, wire_of, registry):
+    registry.push("t/one:1", Image(base_layer()))
+    wire = wire_of(iii_of(env={"CAY_INSECURE_REGISTRIES": registry.host}).start())
+    for name in ("t/one:none", "t/none:1"):
+        said = check(wire.refused("sandbox::create", {"image": registry.ref(name)}), "S102")
+        assert "check the name and the tag" in said["message"] and "tag" in said["fix_note"], said
+    with wire.box(registry.ref("t/one:1")) as id:
+        assert wire.exec(id, "true")["success"]
+
+
+FILE = """auto_install: false
+image_allowlist: [small, python]
+custom_images: {small: registry.example/small:1}
+per_image_caps:
+  small: {max_cpus: 1, max_memory_mb: 512}
+max_concurrent_sandboxes: 1
+max_concurrent_exec_per_sandbox: 1
+max_exec_timeout_ms: 300
+"""
+
+
+def test_a_limit_names_the_file_and_the_key_that_set_it(iii_of, wire_of, tmp_path):
+    (tmp_path / "config.yaml").write_text(FILE)
+    with_file = {"args": ["--config", tmp_path / "config.yaml"]}
+    wire = wire_of(iii_of(**with_file).start())
+
+    def said(wire, code, function, **data):
+        return check(wire.refused(f"sandbox::{function}", data), code)["message"]
+
+    assert said(wire, "S100", "create", image="node").endswith(" (config.yaml:2: image_allowlist)")
+    assert said(wire, "S101", "create", image="python").endswith(" (config.yaml:1: auto_install)")
+    assert "(config.yaml:5: per_image_caps)" in said(wire, "S400", "create", image="small", cpus=4)
+    # With a variable that allows the image of this machine, whose limits are the file's all the same.
+    wire = wire_of(iii_of("iii-both", env={"CAY_IMAGE_STRICT": "false", "CAY_ALLOWED_IMAGES": "host"}, **with_file).start())
+    assert said(wire, "S100", "create", image="node").endswith(" (CAY_ALLOWED_IMAGES)")
+    id = wire.create()
+    assert said(wire, "S400", "create", image="host").endswith(": 1 (config.yaml:6: max_concurrent_sandboxes)")
+    slow = wire.invoke("sandbox::exec", {"sandbox_id": id, "argv": ["sleep", "1000"], "timeout_ms": 60000})
+    assert said(wire, "S003", "exec", sandbox_id=id, cmd="true").endswith(": 1 (config.yaml:7: max_concurrent_exec_per_sandbox)")
+    with pytest.raises(Refused) as caught:
+        wire.result(slow)
+    assert check(caught.value, "S200")["message"] == "exec timed out after 300ms, which is the limit (config.yaml:8: max_exec_timeout_ms)"
+    assert said(wire, "S200", "exec", sandbox_id=id, cmd="sleep 1000", timeout_ms=200) == "exec timed out after 200ms"
 
 
 def test_so_many_and_no_more(iii_of, wire_of):
@@ -172,6 +244,22 @@ def test_a_deadline(wire, box):
     said = check(wire.refused("sandbox::exec", {"sandbox_id": box, "argv": ["sh", "-c", "sleep 1000 & sleep 1000"], "timeout_ms": 200}), "S200")
     assert "200" in said["message"]
     wait_until(lambda: "sleep" not in wire.sh(box, "cat /proc/[0-9]*/comm"), what="the end of its processes")
+
+
+def test_a_deadline_that_nobody_asked_for(iii_of, wire_of):
+    wire = wire_of(iii_of(env={"CAY_III_EXEC_TIMEOUT": 1}).start())
+    with wire.box() as id:
+        said = check(wire.refused("sandbox::exec", {"sandbox_id": id, "argv": ["sleep", "1000"]}), "S200")
+        assert said["message"] == "exec timed out after 1000ms"
+        assert wire.exec(id, "sleep", "1.2", timeout_ms=60000)["success"]
+    said = check(wire.refused("sandbox::run", {"image": "host", "lang": "sh", "code": "sleep 1000"}), "S200")
+    assert said["message"] == "exec timed out after 1000ms"
+
+
+def test_the_usual_deadline_is_what_the_table_says(wire):
+    for function in "exec", "run":
+        about = wire.call("engine::functions::info", {"function_id": f"sandbox::{function}"})
+        assert about["request_schema"]["properties"]["timeout_ms"]["description"].startswith("30000 when absent")
 
 
 def test_five_at_once_are_one_too_many(wire, box):

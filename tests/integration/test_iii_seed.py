@@ -227,7 +227,7 @@ def test_statuses(page):
         assert page.iii(*words).returncode == 2, words
     page.iii("stop", id)
     done = page.iii("exec", id, "--", "true")
-    assert done.returncode == 1 and re.search(r"error: \[S002\] ", done.stderr), done
+    assert done.returncode == 1 and re.search(r"error: \[S004\] ", done.stderr), done
     done = page.iii("create", "python", "--port", "1")
     assert done.returncode == 1 and done.stdout == "" and done.stderr, done
 
