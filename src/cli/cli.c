@@ -1,9 +1,11 @@
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -190,8 +192,18 @@ static int dispatch(int argc, char **argv)
     return STATUS_USAGE;
 }
 
+/* A shell can close descriptors 0 to 2 (`>&-`). A socket that took such a number would receive our
+ * output. What is put there cannot be used: reading and writing fail as they would have. */
+static void fill_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int cli_main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     /* A reader that goes away is seen where we write, so that sandboxes are still cleaned up. */
     (void)signal(SIGPIPE, SIG_IGN);
     return ui_finish(dispatch(argc > 0 ? argc - 1 : 0, argv + (argc > 0)));

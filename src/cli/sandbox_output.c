@@ -261,7 +261,7 @@ static int await(struct sandbox_output *o, int64_t until_ns, struct err *err)
             return cannot_write(o, -r, err);
     }
     (void)websocket_client_flush(c->ws);
-    return keep_alive(o, err);
+    return 0;
 }
 
 /* ---- the answer, and what is left behind it ---- */
@@ -282,7 +282,7 @@ static int await_answer(struct sandbox_output *o, const char *function, int64_t 
         if (mono_ns() >= until_ns)
             return err_code(err, ERR_TIMEOUT, "timeout", "%.80s has not answered in %lld ms",
                             function, (long long)timeout_ms);
-        if (await(o, until_ns, err) < 0)
+        if (await(o, until_ns, err) < 0 || keep_alive(o, err) < 0)
             return -1;
     }
 }
@@ -332,6 +332,8 @@ static int drain(struct sandbox_output *o, bool expects, struct err *err)
         pass_over(o);
         if (await(o, until_ns, err) < 0)
             return -1;
+        if (keep_alive(o, NULL) < 0)
+            o->lost = true;
     }
 }
 

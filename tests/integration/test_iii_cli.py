@@ -370,6 +370,15 @@ def test_streamed_output_that_cannot_be_written_is_told(engine):
         assert (process.communicate(timeout=20)[1], process.returncode) == (b"cay: cannot write the output: No space left on device\n", 1)
 
 
+@pytest.mark.parametrize("closed, stream", [(1, "stdout"), (2, "stderr")])
+def test_a_closed_descriptor_is_not_taken_by_a_connection(engine, closed, stream):
+    engine.functions["sandbox::exec"] = prints(engine, b"for nobody\n", stream=stream)
+    with started(engine, "exec", ID, "--", "a", preexec_fn=lambda: os.close(closed)) as process:
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (1, b"")
+    assert err == (b"cay: cannot write the output: Bad file descriptor\n" if closed == 1 else b"")
+
+
 # ---- run ----
 
 def test_run_makes_runs_and_stops(cay, engine):
