@@ -61,7 +61,7 @@ struct websocket_client *iii_client_channel_open(struct iii_client *c, const jso
  */
 json_t *iii_client_envelope(const char *message);
 
-/* Of a call whose failure does not matter. */
+/* Forgets the error of the last call that failed: the caller goes on without that call. */
 void iii_client_forget_error(struct iii_client *c);
 
 /* "error: [S002] …" on stderr, with what to do when nobody listens. Returns the exit status. */

@@ -138,7 +138,7 @@ static void add_output(struct output_stream *s, const struct websocket_message *
         (void)buf_add(&s->pending, m->data, m->len);
 }
 
-/* Takes what has come and there is room for. Returns how many bytes that was. */
+/* Takes messages while there is room for them. Returns how many bytes they had. */
 static size_t take_stream(struct output_stream *s)
 {
     size_t taken = 0;
@@ -229,7 +229,7 @@ static int wait_ms(const struct sandbox_output *o, int64_t until_ns)
     return o->more || left_ms < 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms;
 }
 
-/* Waits until something can go on, or until then, and prints a piece of each stream that takes one.
+/* Waits for input, for a writable descriptor or until until_ns, and prints a piece of each stream.
  */
 static int await(struct sandbox_output *o, int64_t until_ns, struct err *err)
 {
@@ -287,8 +287,8 @@ static int await_answer(struct sandbox_output *o, const char *function, int64_t 
     }
 }
 
-/* Do the channels still have an end to come? A worker that knows nothing of them does not end them:
- * its answer has no `truncated`, and its command has printed nothing here. */
+/* Will the worker end the channels? A worker that knows nothing of channels does not: its answer
+ * has no `truncated`, and nothing came over them. After a timeout there is no answer to look at. */
 static bool expects_end(const struct sandbox_output *o, const json_t *result)
 {
     return o->streams[OUTPUT_STDOUT].came || o->streams[OUTPUT_STDERR].came ||
@@ -301,7 +301,8 @@ static bool is_over(const struct sandbox_output *o)
     return o->streams[OUTPUT_STDOUT].ended && o->streams[OUTPUT_STDERR].ended;
 }
 
-/* Its pings are answered while our own reader is slow; what else it says is for nobody. */
+/* Answers the pings of the call's connection while our reader is slow, and drops its messages: the
+ * call is over. */
 static void pass_over(struct sandbox_output *o)
 {
     struct websocket_message m;

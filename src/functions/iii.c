@@ -66,7 +66,7 @@ const char *const iii_limit_variables[III_LIMITS] = {
     [III_LIMIT_PULL] = "CAY_PULL_POLICY",
 };
 
-/* Of a file without its folder: callers need not know the paths of the host. */
+/* A file is named without its folder: callers need not know the paths of the host. */
 const char *iii_limit_source(const struct iii_settings *settings, enum iii_limit limit)
 {
     const char *source = settings->sources[limit], *slash = source ? strrchr(source, '/') : NULL;

@@ -74,7 +74,7 @@ static int read_stdin(struct call *call, struct iii_command *c, struct err *err)
     return 0;
 }
 
-/* Of the two limits the lower one; 0 = there is none. */
+/* Returns the lower of the two limits of a command, in milliseconds; 0 = there is no limit. */
 static uint64_t most_ms(const struct call *call, enum iii_limit *ret_limit)
 {
     uint64_t engine_ms = engine_config(call->engine)->max_command_s * 1000ull;

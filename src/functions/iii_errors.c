@@ -161,7 +161,7 @@ static bool is_gone(const struct err *err)
            (strcmp(err->code, "sandbox_removed") == 0 || strcmp(err->code, "sandbox_expired") == 0);
 }
 
-/* A sandbox that there was is a stopped one (S004), except for a second stop, as in iii. */
+/* A call for a removed sandbox is S004, but a second stop is S002, as in iii. */
 static bool is_second_stop(const struct err *err, const char *function)
 {
     return is_gone(err) && strcmp(function, "sandbox::stop") == 0;

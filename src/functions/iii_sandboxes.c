@@ -44,9 +44,8 @@ static bool has_code(const struct err *err, const char *code)
     return err->code && strcmp(err->code, code) == 0;
 }
 
-/* An image that is not on this machine: its id is looked for nowhere else, and where a create may
- * not pull, the operator has to. What is left is a name or a tag that the registry does not have.
- */
+/* The image is not on this machine. An id is looked up nowhere else (S100). Where a create does not
+ * pull, the operator has to (S101). Otherwise the registry has no such name or tag (S102). */
 static int no_image(struct call *call, struct err *err)
 {
     const struct engine_config *config = engine_config(call->engine);

@@ -135,7 +135,7 @@ static uint64_t announced(const struct frame_scan *f)
     return n;
 }
 
-/* A head is whole. Control frames are bounded by wslay, which knows their length from the head. */
+/* Checks the length of a data frame whose head is complete. wslay bounds control frames. */
 static void scan_head(struct frame_scan *f, size_t message_max)
 {
     unsigned opcode = f->head[0] & 0x0f;

@@ -10,6 +10,9 @@ import time
 import pytest
 
 from cay_harness import CAY, wait_until
+from cay_iii import websockets  # noqa: F401 (a fixture)
+from cay_iii_engine import Engine
+from test_iii_worker import Worker
 
 
 def free_port():
@@ -119,6 +122,25 @@ def test_a_reader_that_goes_ends_the_command(iii):
         process.stdout.close()
         assert process.wait(60) == 141
     assert [s["sandbox_id"] for s in json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"]] == [sandbox]
+
+
+def test_output_comes_through_another_engine_too(websockets):  # noqa: F811
+    """Its channels are the engine's: the daemon is a worker there, and writes to them."""
+    with Engine() as engine:
+        worker = Worker(engine)
+        try:
+            worker.start()
+            engine.registered()
+            iii = Iii(engine.port)
+            sandbox = iii.create("host")
+            with iii.start("sandbox", "exec", sandbox, "--", "sh", "-c",
+                           "echo first; while [ ! -e /tmp/go ]; do sleep 0.02; done; head -c 500000 /dev/zero; echo err >&2; exit 6") as process:
+                assert process.stdout.readline() == b"first\n"
+                iii("sandbox", "exec", sandbox, "--", "touch", "/tmp/go")
+                assert process.communicate(timeout=60) == (bytes(500_000), b"err\n") and process.returncode == 6
+            assert iii("sandbox", "exec", sandbox, "--timeout", "1s", "--", "sh", "-c", "echo out; exec sleep 1000", status=124)[0] == b"out\n"
+        finally:
+            worker.destroy()
 
 
 def test_a_command_has_the_time_of_the_daemon_when_it_asks_for_none(daemon_of):
