@@ -76,14 +76,14 @@ static int add_listener(struct config_file *f, const json_t *config, const json_
 }
 
 /* cay has no rules for a listener, and without them everybody would come in. */
-static void skip_guarded(struct config_file *f, const json_t *lines)
+static void skip_guarded(struct config_file *f, long long port, const json_t *lines)
 {
     f->guarded = true;
-    config_warn(f->config,
-                xasprintf("%.120s:%d: this listener is not opened: rbac and middleware_function_id "
-                          "need a genuine iii engine, with cay as its worker (cay worker --engine "
-                          "URL)",
-                          f->path, yaml_line(lines)));
+    config_warn(
+        f->config,
+        xasprintf("%.120s:%d: port %lld is not opened: rbac and middleware_function_id need "
+                  "a genuine iii engine, with cay as its worker (cay worker --engine URL)",
+                  f->path, yaml_line(lines), port));
 }
 
 /* The first one is that of the variables, so that these and flags can move it. */
@@ -95,7 +95,7 @@ static int read_listener(struct config_file *f, json_t *config, const json_t *li
     if (check_listener(f, config, lines, err) < 0)
         return -1;
     if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
-        skip_guarded(f, lines);
+        skip_guarded(f, port ? json_integer_value(port) : WS_PORT_DEFAULT, lines);
         return 0;
     }
     if (f->first_given)
@@ -371,6 +371,11 @@ static int read_module(struct config_file *f, enum module kind, const char *name
     case MODULE_UNKNOWN:
         break;
     }
+    if (config_file_image_key(config)) /* without it every image would be allowed */
+        return err_set(err, ERR_INVALID,
+                       "%.120s:%d: \"%.60s\" is unknown, but has a setting of iii-sandbox (%s): is "
+                       "its name misspelt?",
+                       f->path, yaml_line(lines), name, config_file_image_key(config));
     add_name(&others->unknown, name);
     return 0;
 }

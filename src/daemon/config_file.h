@@ -35,5 +35,7 @@ void config_file_put(struct config_file *f, const char *variable, char *text, co
  * not cay's. */
 int config_file_sandboxes(struct config_file *f, json_t *config, const json_t *lines,
                           struct err *err);
+/* The first of its keys that says which images are allowed; NULL when none does. */
+const char *config_file_image_key(json_t *config);
 /* config_engine.c: the whole file of an engine. */
 int config_file_engine(struct config_file *f, json_t *root, const json_t *lines, struct err *err);

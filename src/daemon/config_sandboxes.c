@@ -110,6 +110,10 @@ static int read_allowlist(struct config_file *f, const json_t *config, const jso
 
     if (list && !json_is_null(list) && !json_is_array(list))
         return config_file_refuse(f, at, err, "image_allowlist must be a list of names");
+    if (!list || json_is_null(list))
+        config_warn(f->config, xasprintf("%.120s:%d: there is no image_allowlist, so no image is "
+                                         "allowed",
+                                         f->path, yaml_line(lines)));
     json_array_foreach(list, i, entry)
     {
         if (!json_is_string(entry))
@@ -226,13 +230,34 @@ static int read_custom(struct config_file *f, const json_t *config, const json_t
     return 0;
 }
 
-static bool is_setting(const char *key)
+static const char *const image_keys[] = {"image_allowlist", "per_image_caps", "custom_images"};
+
+/* The key that is nearest, itself if it is one; NULL if none is near. "workers" is that of the
+ * engine's file, which is read as this one without it. */
+static const char *nearest_key(const char *key)
 {
-    for (size_t i = 0; i < ARRAY_LEN(settings); i++)
-        if (strcmp(settings[i].key, key) == 0)
-            return true;
-    return strcmp(key, "image_allowlist") == 0 || strcmp(key, "per_image_caps") == 0 ||
-           strcmp(key, "custom_images") == 0;
+    size_t least = strlen(key) / 3 + 1, d = str_distance(key, "workers");
+    const char *best = d > 0 && d < least ? "workers" : NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(settings) + ARRAY_LEN(image_keys); i++) {
+        const char *known =
+            i < ARRAY_LEN(settings) ? settings[i].key : image_keys[i - ARRAY_LEN(settings)];
+
+        d = str_distance(key, known);
+        if (d < least) {
+            least = d;
+            best = known;
+        }
+    }
+    return best;
+}
+
+const char *config_file_image_key(json_t *config)
+{
+    for (size_t i = 0; i < ARRAY_LEN(image_keys); i++)
+        if (json_object_get(config, image_keys[i]))
+            return image_keys[i];
+    return NULL;
 }
 
 /* iii passes over them; but a list of images that is misspelt allows none. */
@@ -243,10 +268,14 @@ static void tell_unknown(struct config_file *f, json_t *config, const json_t *li
 
     json_object_foreach(config, key, value)
     {
-        if (!is_setting(key))
-            config_warn(f->config,
-                        xasprintf("%.120s:%d: there is no setting \"%.60s\"; it is passed over",
-                                  f->path, yaml_line(yaml_lines_of(lines, key)), key));
+        const char *near = nearest_key(key);
+
+        if (near && strcmp(near, key) == 0)
+            continue;
+        config_warn(f->config, xasprintf("%.120s:%d: there is no setting \"%.60s\"%s%s%s", f->path,
+                                         yaml_line(yaml_lines_of(lines, key)), key,
+                                         near ? ": did you mean " : "; it is passed over",
+                                         near ? near : "", near ? "?" : ""));
     }
 }
 

@@ -345,8 +345,8 @@ TEST(a_listener_with_rules_is_not_opened)
     CHECK_INT(config.ws_port, 1);
     CHECK_INT(config.n_listeners, 0);
     CHECK_INT(strv_len(config.warnings), 2);
-    CHECK(strstr(config.warnings[0], "f.yaml:3: this listener is not opened: rbac"));
-    CHECK(strstr(config.warnings[1], "f.yaml:5: this listener is not opened"));
+    CHECK(strstr(config.warnings[0], "f.yaml:3: port 2 is not opened: rbac"));
+    CHECK(strstr(config.warnings[1], "f.yaml:5: port 3 is not opened"));
     CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
     CHECK_INT(config.ws_port, 0);
     CHECK_INT(config.n_listeners, 0);
@@ -382,6 +382,21 @@ TEST(flags_and_variables_win_over_the_file)
                            (char *[]){"--ws-port", "6", NULL}),
               "ok");
     CHECK_INT(config.ws_port, 6);
+}
+
+TEST(a_misspelt_name_does_not_open_or_close_everything_without_a_word)
+{
+    clearenv();
+    CHECK_STR(FILE_READ("workers:\n- name: iii-sandbx\n  config: {image_allowlist: [node]}\n"),
+              "FILE:3: \"iii-sandbx\" is unknown, but has a setting of iii-sandbox "
+              "(image_allowlist): is its name misspelt?");
+    CHECK_STR(FILE_READ("worker:\n- {name: iii-sandbox}\n"), "ok");
+    CHECK_INT(strv_len(config.warnings), 2);
+    CHECK(strstr(config.warnings[0], "f.yaml:2: there is no setting \"worker\": did you mean "
+                                     "workers?"));
+    CHECK(strstr(config.warnings[1], "there is no image_allowlist, so no image is allowed"));
+    CHECK_STR(FILE_READ("image_allowlst: [node]\n"), "ok");
+    CHECK(strstr(config.warnings[0], "did you mean image_allowlist?"));
 }
 
 TEST(a_default_beyond_what_callers_may_have_is_lowered_and_told)
