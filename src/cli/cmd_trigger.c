@@ -44,7 +44,9 @@ int trigger_payload(const char *json, char *const *pairs, size_t n, json_t **ret
 
         if (!key || !*key || json_object_set_new(payload, key, value_of(equals + 1)) < 0) {
             json_decref(payload);
-            return err_set(err, ERR_INVALID, "\"%.80s\" must be KEY=VALUE", pairs[i]);
+            return err_set(err, ERR_INVALID,
+                           "\"%.80s\" must be KEY=VALUE; a JSON object is given with --json",
+                           pairs[i]);
         }
     }
     *ret = payload;

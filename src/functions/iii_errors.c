@@ -30,7 +30,7 @@ static const struct iii_kind {
     {"S004", "validation", .note = "the sandbox has stopped; create another with sandbox::create"},
     {"S100", "config",
      .note = "use a name of sandbox::catalog::list that the operator's image_allowlist has"},
-    {"S101", "internal", .note = "let the operator pull the image, or set auto_install"},
+    {"S101", "internal", .note = "let the operator pull the image (cay image pull), or allow pulls"},
     {"S102", "transient", .retryable = true, .note = "try again; the registry may be back by then"},
     {"S200", "execution", .note = "raise timeout_ms, or split the work"},
     {"S210", "filesystem"},

@@ -101,6 +101,18 @@ static const struct function *row_of(const struct iii_question *q)
     return f ? f : function_find(q->function_id);
 }
 
+/* Functions of the workers that come with an iii engine: state, streams, queues and topics. */
+static bool is_engines(const char *id)
+{
+    static const char *const begin[] = {
+        "engine::", "state::", "stream::", "iii::", "queue::", "configuration::"};
+
+    for (size_t i = 0; i < ARRAY_LEN(begin); i++)
+        if (str_starts(id, begin[i]))
+            return true;
+    return strcmp(id, "publish") == 0;
+}
+
 void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered answered, void *arg)
 {
     const struct function *f;
@@ -117,7 +129,8 @@ void iii_ask(struct iii_hub *hub, const struct iii_question *q, iii_answered ans
     }
     if (iii_registry_ask(hub->registry, q, answered, arg))
         return;
-    error = iii_error("function_not_found", "Function %s not found", q->function_id);
+    error = iii_error("function_not_found", "Function %s not found%s", q->function_id,
+                      is_engines(q->function_id) ? "; " III_NO_STATE : "");
     answered(arg, NULL, error);
     json_decref(error);
 }

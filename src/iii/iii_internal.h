@@ -33,6 +33,9 @@
 #define III_NO_TRIGGERS                                                                            \
     "cay has no triggers: connect it to a genuine iii engine as a worker (cay worker --engine "    \
     "URL) and register the trigger there"
+#define III_NO_STATE                                                                               \
+    "state, streams, queues and topics need a genuine iii engine, with cay as its worker (cay "    \
+    "worker --engine URL)"
 #define III_NO_QUEUES                                                                              \
     "cay has no queues for calls: connect it to a genuine iii engine with a queue worker (cay "    \
     "worker --engine URL) and enqueue the call there, or use cay's own queue::submit"

@@ -395,8 +395,10 @@ static void *run(void *arg)
             hang_up(l);
             told = false;
         } else if (!told && !stops(l)) {
-            log_warn("cannot reach the engine; trying again and again", "engine", l->config.url,
-                     "error", err.text);
+            log_warn("cannot reach the engine: start it, or give its address with --engine or "
+                     "CAY_ENGINE; "
+                     "cay tries again every 1 to 30 seconds",
+                     "engine", l->config.url, "error", err.text);
             told = true;
         }
         if (!stops(l) && !l->over)

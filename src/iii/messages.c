@@ -160,8 +160,8 @@ static void register_now(struct iii_peer *peer, const json_t *m, size_t bytes)
         iii_registry_withdraw(peer->hub->registry, peer, id);
 }
 
-/* Keeps a registration until the namespace of the connection is known. False when it is known, or
- * when there is no room. */
+/* Keeps a message until the namespace of the connection is known. False when it is known, or when
+ * there is no room. */
 static bool keep(struct iii_peer *peer, const json_t *m)
 {
     auto_free char *text = NULL;
@@ -180,20 +180,34 @@ static bool keep(struct iii_peer *peer, const json_t *m)
     return true;
 }
 
+/* Keeps a call of a function whose registration is kept: SDKs send their name last, and a program
+ * that calls its own function at once would be told that there is none. */
+static bool keep_call(struct iii_peer *peer, const json_t *m)
+{
+    const char *id = wire_name(m, "function_id", III_NAME_MAX);
+
+    return id && json_object_get(peer->early_ids, id) && keep(peer, m);
+}
+
 void iii_peer_replay(struct iii_peer *peer)
 {
     json_t *early = steal_ptr(peer->early), *kept;
     size_t i;
 
     peer->unnamed = false;
+    json_decref(steal_ptr(peer->early_ids));
     iii_registry_unkeep(peer->hub->registry, peer, peer->early_bytes);
     peer->early_bytes = 0;
     json_array_foreach(early, i, kept)
     {
         const char *text = json_string_value(kept);
+        size_t bytes = wire_weight(text, strlen(text));
         json_t *m = json_loads(text, 0, NULL);
 
-        register_now(peer, m, wire_weight(text, strlen(text)));
+        if (strcmp(json_text(m, "type"), "invokefunction") == 0)
+            take_invoke(peer, m, bytes > WEIGHT_FREE ? bytes : 0);
+        else
+            register_now(peer, m, bytes);
         json_decref(m);
     }
     json_decref(early);
@@ -201,8 +215,15 @@ void iii_peer_replay(struct iii_peer *peer)
 
 static void take_registration(struct iii_peer *peer, const json_t *m, size_t bytes)
 {
-    if (keep(peer, m))
+    const char *id = wire_name(m, "id", III_NAME_MAX);
+
+    if (keep(peer, m)) {
+        if (!peer->early_ids)
+            peer->early_ids = json_object();
+        if (id)
+            (void)json_object_set_new(peer->early_ids, id, json_null());
         return;
+    }
     iii_peer_replay(peer); /* the registrations that came before it */
     register_now(peer, m, bytes);
 }
@@ -267,12 +288,18 @@ static void take_reattach(struct iii_peer *peer, const json_t *m)
         iii_asker_unref(&old->asker);
 }
 
+static void take_call(struct iii_peer *peer, json_t *m, size_t weight)
+{
+    if (!keep_call(peer, m))
+        take_invoke(peer, m, weight);
+}
+
 static void dispatch(struct iii_peer *peer, json_t *m, size_t bytes, size_t weight)
 {
     const char *type = json_text(m, "type");
 
     if (strcmp(type, "invokefunction") == 0)
-        take_invoke(peer, m, weight);
+        take_call(peer, m, weight);
     else if (strcmp(type, "invocationresult") == 0)
         iii_registry_answer(peer->hub->registry, peer, m);
     else if (strcmp(type, "registerfunction") == 0 || strcmp(type, "unregisterfunction") == 0)

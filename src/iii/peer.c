@@ -40,6 +40,7 @@ static void peer_free(struct iii_asker *asker)
 
     drop_unsent(peer);
     json_decref(peer->early);
+    json_decref(peer->early_ids);
     (void)pthread_mutex_destroy(&peer->lock);
     free(peer);
 }

@@ -61,7 +61,8 @@ struct iii_peer {
     int64_t token_ns;   /* when to look again whether its token lives */
     bool unnamed;       /* its namespace is not known yet, */
     int64_t early_ns;   /* and is taken for the usual one then */
-    json_t *early;      /* texts of registrations that wait for it, or NULL */
+    json_t *early;      /* texts of messages that wait for it, in order; or NULL */
+    json_t *early_ids;  /* {id: null} of the functions that they register; or NULL */
     size_t early_bytes; /* what those count as registered */
     unsigned ignored;   /* a bit per enum iii_ignored: which kinds were logged */
 
@@ -105,7 +106,7 @@ void iii_peer_serves(struct iii_peer *peer);
 
 /* One text that it has sent; on the thread that reads it. */
 void iii_peer_take(struct iii_peer *peer, const char *text, size_t len);
-/* Its namespace is known: registrations that waited for that. */
+/* Takes the messages that waited until the namespace of the connection is known. */
 void iii_peer_replay(struct iii_peer *peer);
 
 /* Messages that clients of an engine send and that mean nothing here. */

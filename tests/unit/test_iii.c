@@ -461,6 +461,31 @@ TEST(who_comes_back_takes_the_place_of_its_old_connection)
     finish();
 }
 
+/* The order in which SDKs up to 0.22 send them. */
+TEST(a_client_calls_its_own_function_before_it_has_said_its_name)
+{
+    struct client c;
+    json_t *m;
+
+    start();
+    join(&c);
+    offer(&c, "f::own");
+    invoke(&c, CALL_ID, "f::own", "{\"n\":1}", "");
+    check_error(&c, "f::other", "{}", "", "function_not_found");
+    say(&c, "{\"type\":\"invokefunction\",\"function_id\":\"engine::workers::register\","
+            "\"data\":{\"name\":\"c\"},\"action\":{\"type\":\"void\"}}");
+    m = hear_type(&c, "invokefunction");
+    CHECK_INT(json_int(json_object_get(m, "data"), "n"), 1);
+    answer(&c, m, "\"result\":7");
+    json_decref(m);
+    m = hear_type(&c, "invocationresult");
+    CHECK_STR(json_text(m, "invocation_id"), CALL_ID);
+    CHECK_INT(json_int(m, "result"), 7);
+    json_decref(m);
+    leave(&c);
+    finish();
+}
+
 TEST(namespaces_are_apart)
 {
     struct client a, b;
