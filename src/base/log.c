@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/str.h"
 
-#define LINE_MAX_BYTES 4096
-#define WARNINGS_MAX   50 /* of one kind, in a second */
-#define KINDS          64
+#define LINE_MAX_BYTES  4096
+#define VALUE_MAX_BYTES 1000 /* of a value; the rest is cut */
+#define WARNINGS_MAX    50   /* of one kind, in a second */
+#define KINDS           64
 
 static enum log_level least_level = LOG_LEVEL_INFO;
 static int as_json;
@@ -34,39 +36,70 @@ bool log_shows(enum log_level level)
     return level >= least_level;
 }
 
-/* Control bytes never reach a terminal or split a line, whatever a sandbox put into a name. */
-static void add_quoted(struct buf *b, const char *s)
+/* A control character in ASCII, or one of U+0080 to U+009F, whose first byte is 0xc2. */
+static bool is_control(const char *s)
 {
-    (void)buf_add(b, "\"", 1);
+    unsigned char c = (unsigned char)*s, next = c ? (unsigned char)s[1] : 0;
+
+    return (c > 0 && c < 0x20) || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
+}
+
+static bool needs_quotes(const char *s)
+{
+    if (!*s)
+        return true;
+    for (; *s; s++)
+        if (is_control(s) || strchr(" \"\\=", *s))
+            return true;
+    return false;
+}
+
+/* Control characters never reach a terminal or split a line, whatever a sandbox put into a name.
+ * 0, or not when there is no room for all of it. */
+static int add_quoted(struct buf *b, const char *s)
+{
+    int r = buf_add(b, "\"", 1);
+
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
 
         if (c == '"' || c == '\\')
-            (void)buf_addf(b, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            (void)buf_addf(b, "\\u%04x", c);
+            r |= buf_addf(b, "\\%c", c);
+        else if (is_control(s))
+            r |= buf_addf(b, "\\u%04x", c == 0xc2 ? (unsigned char)*++s : c);
         else
-            (void)buf_add(b, s, 1);
+            r |= buf_add(b, s, 1);
     }
-    (void)buf_add(b, "\"", 1);
+    return r | buf_add(b, "\"", 1);
+}
+
+/* A pair that does not fit is left out: the line would be no JSON. */
+static void add_json_pair(struct buf *b, const char *key, const char *value)
+{
+    size_t before = b->len;
+
+    if (buf_add(b, ",", before > 1 ? 1 : 0) != 0 || add_quoted(b, key) != 0 ||
+        buf_add(b, ":", 1) != 0 || add_quoted(b, value) != 0) {
+        b->len = before;
+        b->data[before] = '\0';
+    }
 }
 
 static void add_pair(struct buf *b, const char *key, const char *value)
 {
+    auto_free char *cut = xstrndup(value, utf8_cut(value, strnlen(value, VALUE_MAX_BYTES)));
+
     if (as_json) {
-        (void)buf_add(b, ",", b->len > 1 ? 1 : 0);
-        add_quoted(b, key);
-        (void)buf_add(b, ":", 1);
-        add_quoted(b, value);
+        add_json_pair(b, key, cut);
         return;
     }
     if (b->len > 0)
         (void)buf_add(b, " ", 1);
     (void)buf_addf(b, "%s=", key);
-    if (*value && !strpbrk(value, " \"\\=\t\r\n\x1b\x7f"))
-        (void)buf_add_str(b, value);
+    if (needs_quotes(cut))
+        (void)add_quoted(b, cut);
     else
-        add_quoted(b, value);
+        (void)buf_add_str(b, cut);
 }
 
 /* One at a time: room that two have seen is there for one, and the other would wait for whoever

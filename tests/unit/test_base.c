@@ -563,6 +563,40 @@ TEST(nobody_waits_for_a_log_that_is_not_read)
     CHECK(strstr(text, "lines_lost_before=") != NULL);
 }
 
+/* One line, without its end. */
+static void log_line(int json, const char *value, char text[8192])
+{
+    int p[2];
+    ssize_t n;
+
+    CHECK_INT(pipe2(p, O_CLOEXEC), 0);
+    CHECK_INT(dup2(p[1], STDERR_FILENO), STDERR_FILENO);
+    log_setup(LOG_LEVEL_INFO, json);
+    log_info("m", "a", value, "b", value, "c", value, "d", value, "e", "last");
+    n = read_some(p[0], text, 8191);
+    CHECK(n > 0 && text[n - 1] == '\n');
+    text[n - 1] = '\0';
+    (void)close(p[0]);
+    (void)close(p[1]);
+}
+
+TEST(a_log_line_has_no_control_characters_and_is_json_however_long_its_values_are)
+{
+    char text[8192], value[5000];
+    json_t *line;
+
+    log_line(0, "a\x08\x07\xc2\x9b", text);
+    CHECK(strstr(text, "a=\"a\\u0008\\u0007\\u009b\"") != NULL);
+    memset(value, '"', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    log_line(1, value, text);
+    line = json_loads(text, 0, NULL);
+    CHECK(line);
+    CHECK_INT(json_string_length(json_object_get(line, "a")), 1000);
+    CHECK_STR(json_string_value(json_object_get(line, "e")), "last");
+    json_decref(line);
+}
+
 TEST(nobody_has_more_than_half_of_a_budget)
 {
     struct budget b;
