@@ -643,12 +643,15 @@ static void fill_in(struct daemon_config *c)
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
 {
     const char *file = config_flag_file(argc, argv);
+    bool listens;
 
     *c = CONFIG_NOTHING;
     c->link.worker = argc > 0 && strcmp(argv[0], "worker") == 0;
     if (!file)
         file = config_lookup("CAY_CONFIG");
-    if (file && config_yaml(c, file, !c->link.worker, &c->file, err) < 0)
+    /* Of a worker's file the addresses are those of its engine. */
+    listens = !c->link.worker && !config_flag_engine(argc, argv) && !config_lookup("CAY_ENGINE");
+    if (file && config_yaml(c, file, listens, &c->file, err) < 0)
         return -1;
     if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
         return -1;

@@ -19,6 +19,13 @@
 
 /* ---- its listeners ---- */
 
+static bool is_given(const json_t *config, const char *key)
+{
+    const json_t *value = json_object_get(config, key);
+
+    return value && !json_is_null(value);
+}
+
 static int check_listener(const struct config_file *f, json_t *config, const json_t *lines,
                           struct err *err)
 {
@@ -38,75 +45,101 @@ static int check_listener(const struct config_file *f, json_t *config, const jso
                            "%.120s:%d: iii-worker-manager has no setting \"%.60s\"", f->path,
                            yaml_line(yaml_lines_of(lines, key)), key);
     }
-    value = json_object_get(config, "port");
-    if (value && !json_is_integer(value))
-        return config_file_refuse(f, yaml_lines_of(lines, "port"), err,
-                                  "port must be a whole number");
-    value = json_object_get(config, "host");
-    if (value && !json_is_string(value))
-        return config_file_refuse(f, yaml_lines_of(lines, "host"), err, "host must be an address");
     return 0;
 }
 
-static bool is_given(const json_t *config, const char *key)
+/* A number, or the text of one as "${PORT:3111}" gives it. */
+static int read_port(struct config_file *f, const json_t *config, json_int_t *ret,
+                     const json_t *lines, struct err *err)
 {
-    const json_t *value = json_object_get(config, key);
+    const json_t *port = json_object_get(config, "port");
+    uint64_t number = 0;
 
-    return value && !json_is_null(value);
+    if (json_is_integer(port) && json_integer_value(port) >= 0)
+        number = (uint64_t)json_integer_value(port);
+    else if (!json_is_string(port) || str_u64(json_string_value(port), &number) < 0)
+        number = UINT64_MAX;
+    if (number > 65535)
+        return config_file_refuse(f, yaml_lines_of(lines, "port"), err,
+                                  "port must be a whole number from 0 to 65535");
+    *ret = (json_int_t)number;
+    return 0;
 }
 
-/* Adds a listener beside the first. */
-static int add_listener(struct config_file *f, const json_t *config, const json_t *lines,
+/* Without blanks around it; free it. */
+static int read_host(struct config_file *f, const json_t *config, char **ret, const json_t *lines,
+                     struct err *err)
+{
+    const char *host = json_string_value(json_object_get(config, "host"));
+    size_t len;
+
+    host = host ? host + strspn(host, " \t") : "";
+    for (len = strlen(host); len > 0 && strchr(" \t", host[len - 1]); len--)
+        ;
+    if (len == 0)
+        return config_file_refuse(f, yaml_lines_of(lines, "host"), err, "host must be an address");
+    *ret = xstrndup(host, len);
+    return 0;
+}
+
+/* Adds a listener beside the first; takes the host. */
+static int add_listener(struct config_file *f, char *host, json_int_t port, const json_t *lines,
                         struct err *err)
 {
-    const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
-    json_int_t number = port ? json_integer_value(port) : WS_PORT_DEFAULT;
     struct listener_config *l = &f->config->listeners[f->config->n_listeners];
+    auto_free char *own = host;
 
     if (f->config->n_listeners == LISTENERS_MAX)
         return err_set(err, ERR_INVALID, "%.120s:%d: at most %d listeners, beside the first",
                        f->path, yaml_line(lines), LISTENERS_MAX);
-    if (number < 1 || number > 65535)
+    if (port == 0)
         return config_file_refuse(f, yaml_lines_of(lines, "port"), err, "port must be 1 to 65535");
     l->place = config_file_at(f, lines);
-    l->host = xstrdup(host ? json_string_value(host) : config_preset("CAY_WS_HOST"));
-    l->port = (uint32_t)number;
+    l->host = own ? steal_ptr(own) : xstrdup(config_preset("CAY_WS_HOST"));
+    l->port = (uint32_t)port;
     f->config->n_listeners++;
     return 0;
 }
 
-/* cay has no rules for a listener, and without them everybody would come in. */
-static void skip_guarded(struct config_file *f, long long port, const json_t *lines)
+/* Also with a key that has no value: cay has no such rules, and without them every client could
+ * connect. */
+static bool has_rules(const json_t *config)
+{
+    return json_object_get(config, "rbac") || json_object_get(config, "middleware_function_id");
+}
+
+static void skip_guarded(struct config_file *f, json_int_t port, const json_t *lines)
 {
     f->guarded = true;
     config_warn(
         f->config,
         xasprintf("%.120s:%d: port %lld is not opened: rbac and middleware_function_id need "
                   "a genuine iii engine, with cay as its worker (cay worker --engine URL)",
-                  f->path, yaml_line(lines), port));
+                  f->path, yaml_line(lines), (long long)port));
 }
 
 /* The first one is that of the variables, so that these and flags can move it. */
 static int read_listener(struct config_file *f, json_t *config, const json_t *lines,
                          struct err *err)
 {
-    const json_t *port = json_object_get(config, "port"), *host = json_object_get(config, "host");
+    json_int_t port = WS_PORT_DEFAULT;
+    auto_free char *host = NULL;
 
-    if (check_listener(f, config, lines, err) < 0)
+    if (check_listener(f, config, lines, err) < 0 ||
+        (is_given(config, "port") && read_port(f, config, &port, lines, err) < 0) ||
+        (is_given(config, "host") && read_host(f, config, &host, lines, err) < 0))
         return -1;
-    if (is_given(config, "rbac") || is_given(config, "middleware_function_id")) {
-        skip_guarded(f, port ? json_integer_value(port) : WS_PORT_DEFAULT, lines);
+    if (has_rules(config)) {
+        skip_guarded(f, port, lines);
         return 0;
     }
     if (f->first_given)
-        return add_listener(f, config, lines, err);
+        return add_listener(f, steal_ptr(host), port, lines, err);
     f->first_given = true;
-    config_file_put(f, "CAY_WS_PORT",
-                    xasprintf("%lld", port ? (long long)json_integer_value(port) : WS_PORT_DEFAULT),
-                    port ? yaml_lines_of(lines, "port") : lines, "port");
+    config_file_put(f, "CAY_WS_PORT", xasprintf("%lld", (long long)port),
+                    is_given(config, "port") ? yaml_lines_of(lines, "port") : lines, "port");
     if (host)
-        config_file_put(f, "CAY_WS_HOST", xstrdup(json_string_value(host)),
-                        yaml_lines_of(lines, "host"), "host");
+        config_file_put(f, "CAY_WS_HOST", steal_ptr(host), yaml_lines_of(lines, "host"), "host");
     return 0;
 }
 
@@ -202,19 +235,6 @@ static void add_name(struct buf *names, const char *name)
     (void)buf_addf(names, "%s%.60s", names->len ? ", " : "", name);
 }
 
-/* A number, or the text of one as "${PORT:3111}" gives it. */
-static int read_port(struct config_file *f, const char *variable, const json_t *port,
-                     const json_t *lines, struct err *err)
-{
-    if (!json_is_integer(port) && !json_is_string(port))
-        return config_file_refuse(f, lines, err, "port must be a whole number");
-    config_file_put(f, variable,
-                    json_is_string(port) ? xstrdup(json_string_value(port))
-                                         : xasprintf("%lld", (long long)json_integer_value(port)),
-                    lines, "port");
-    return 0;
-}
-
 static void read_origin(struct config_file *f, const char *origin, const json_t *lines,
                         struct buf *text)
 {
@@ -267,23 +287,43 @@ static void read_cors(struct config_file *f, json_t *cors, const json_t *lines, 
     }
 }
 
-static int read_rest_key(struct config_file *f, const char *key, json_t *value, const json_t *lines,
-                         struct buf *unused, struct err *err)
+static int put_port(struct config_file *f, const char *variable, const json_t *config,
+                    const json_t *lines, struct err *err)
 {
-    if (json_is_null(value))
+    json_int_t port;
+
+    if (!is_given(config, "port"))
         return 0;
-    if (strcmp(key, "port") == 0)
-        return read_port(f, "CAY_REST_PORT", value, lines, err);
-    if (strcmp(key, "host") == 0) {
-        if (!json_string_length(value))
-            return config_file_refuse(f, lines, err, "host must be an address");
-        config_file_put(f, "CAY_REST_HOST", xstrdup(json_string_value(value)), lines, "host");
-    } else if (strcmp(key, "cors") == 0) {
-        read_cors(f, value, lines, unused);
-    } else {
-        add_name(unused, key);
-    }
+    if (read_port(f, config, &port, lines, err) < 0)
+        return -1;
+    config_file_put(f, variable, xasprintf("%lld", (long long)port), yaml_lines_of(lines, "port"),
+                    "port");
     return 0;
+}
+
+static int put_host(struct config_file *f, const char *variable, const json_t *config,
+                    const json_t *lines, struct err *err)
+{
+    char *host;
+
+    if (!is_given(config, "host"))
+        return 0;
+    if (read_host(f, config, &host, lines, err) < 0)
+        return -1;
+    config_file_put(f, variable, host, yaml_lines_of(lines, "host"), "host");
+    return 0;
+}
+
+/* Settings of the REST API beside its address. */
+static void read_rest_key(struct config_file *f, const char *key, json_t *value,
+                          const json_t *lines, struct buf *unused)
+{
+    if (json_is_null(value) || strcmp(key, "port") == 0 || strcmp(key, "host") == 0)
+        return;
+    if (strcmp(key, "cors") == 0)
+        read_cors(f, value, lines, unused);
+    else
+        add_name(unused, key);
 }
 
 static int read_rest(struct config_file *f, const char *name, json_t *config, const json_t *lines,
@@ -302,10 +342,12 @@ static int read_rest(struct config_file *f, const char *name, json_t *config, co
     }
     f->rest_line = yaml_line(lines);
     buf_init(&unused, NAMES_MAX);
+    if (put_port(f, "CAY_REST_PORT", config, lines, err) < 0 ||
+        put_host(f, "CAY_REST_HOST", config, lines, err) < 0)
+        return -1;
     json_object_foreach(config, key, value)
     {
-        if (read_rest_key(f, key, value, yaml_lines_of(lines, key), &unused, err) < 0)
-            return -1;
+        read_rest_key(f, key, value, yaml_lines_of(lines, key), &unused);
     }
     if (unused.len > 0)
         config_warn(f->config, xasprintf("%.120s:%d: settings of %.60s that cay does not use: %s",
@@ -350,6 +392,24 @@ struct others {
     struct buf engine, unknown;
 };
 
+/* A misspelt name must not let every image or every client in. */
+static int check_unknown(const struct config_file *f, const char *name, json_t *config,
+                         const json_t *lines, struct err *err)
+{
+    const char *key = config_file_image_key(config), *owner = "iii-sandbox";
+
+    if (!key && has_rules(config)) {
+        key = "rbac or middleware_function_id";
+        owner = "iii-worker-manager";
+    }
+    if (!key)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "%.120s:%d: \"%.60s\" is unknown, but has a setting of %s (%s): is its name "
+                   "misspelt?",
+                   f->path, yaml_line(lines), name, owner, key);
+}
+
 /* When we are the worker of an engine, all but the sandboxes is the engine's. */
 static int read_module(struct config_file *f, enum module kind, const char *name, json_t *config,
                        const json_t *lines, struct others *others, struct err *err)
@@ -371,12 +431,30 @@ static int read_module(struct config_file *f, enum module kind, const char *name
     case MODULE_UNKNOWN:
         break;
     }
-    if (config_file_image_key(config)) /* without it every image would be allowed */
-        return err_set(err, ERR_INVALID,
-                       "%.120s:%d: \"%.60s\" is unknown, but has a setting of iii-sandbox (%s): is "
-                       "its name misspelt?",
-                       f->path, yaml_line(lines), name, config_file_image_key(config));
     add_name(&others->unknown, name);
+    return check_unknown(f, name, config, lines, err);
+}
+
+/* A setting beside config would have no effect. */
+static int check_entry_keys(const struct config_file *f, json_t *entry, const json_t *lines,
+                            struct err *err)
+{
+    static const char *const known[] = {"name", "type", "class", "image", "config"};
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(entry, key, value)
+    {
+        size_t i = 0;
+
+        while (i < ARRAY_LEN(known) && strcmp(known[i], key) != 0)
+            i++;
+        if (i == ARRAY_LEN(known))
+            return err_set(err, ERR_INVALID,
+                           "%.120s:%d: \"%.60s\" has no effect here: put it into "
+                           "config",
+                           f->path, yaml_line(yaml_lines_of(lines, key)), key);
+    }
     return 0;
 }
 
@@ -392,6 +470,9 @@ static int read_entry(struct config_file *f, json_t *entry, const json_t *lines,
         return config_file_refuse(f, lines, err, "an entry must have a name, a type or a class");
     if (is_given(entry, "config") && !json_is_object(config))
         return config_file_refuse(f, at, err, "config must hold settings");
+    if (kind != MODULE_UNKNOWN && kind != MODULE_ENGINE && kind != MODULE_STATE &&
+        check_entry_keys(f, entry, lines, err) < 0)
+        return -1;
     if (kind != MODULE_SANDBOXES)
         return read_module(f, kind, name, config, at, others, err);
     if (f->sandboxes_given)
@@ -445,11 +526,9 @@ static int read_entries(struct config_file *f, const json_t *entries, const json
 static int read_engine_port(struct config_file *f, const json_t *root, const json_t *lines,
                             struct err *err)
 {
-    const json_t *port = json_object_get(root, "port");
-
-    if (!f->listens || !is_given(root, "port") || f->first_given || f->guarded)
+    if (!f->listens || f->first_given || f->guarded)
         return 0;
-    return read_port(f, "CAY_WS_PORT", port, yaml_lines_of(lines, "port"), err);
+    return put_port(f, "CAY_WS_PORT", root, lines, err);
 }
 
 static bool is_engine_key(const char *key)

@@ -39,6 +39,8 @@ bool config_is_origin(const char *text);
 /* daemon/flags.c: what the command line adds, and what the whole must be. */
 /* The file that --config names, before anything else is read; NULL = none. */
 const char *config_flag_file(int argc, char **argv);
+/* The engine that --engine names; NULL = none. */
+const char *config_flag_engine(int argc, char **argv);
 int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err);
 int config_check(const struct daemon_config *c, struct err *err);
 void config_help_flags(FILE *out, bool worker);

@@ -279,6 +279,14 @@ static void tell_unknown(struct config_file *f, json_t *config, const json_t *li
     }
 }
 
+/* That of the key, or of the block that lacks it. */
+static const json_t *line_of(const json_t *lines, const char *key)
+{
+    const json_t *at = yaml_lines_of(lines, key);
+
+    return at ? at : lines;
+}
+
 int config_file_sandboxes(struct config_file *f, json_t *config, const json_t *lines,
                           struct err *err)
 {
@@ -289,10 +297,10 @@ int config_file_sandboxes(struct config_file *f, json_t *config, const json_t *l
     if (number_of(f, "CAY_III_SANDBOXES") == 0)
         return config_file_refuse(f, yaml_lines_of(lines, "max_concurrent_sandboxes"), err,
                                   "max_concurrent_sandboxes must be a whole number from 1");
-    raise_to(f, "CAY_MAX_SANDBOXES", number_of(f, "CAY_III_SANDBOXES"), lines,
-             "max_concurrent_sandboxes");
-    raise_to(f, "CAY_MAX_CMD_TIMEOUT", (number_of(f, "CAY_III_EXEC_MS") + 999) / 1000, lines,
-             "max_exec_timeout_ms");
+    raise_to(f, "CAY_MAX_SANDBOXES", number_of(f, "CAY_III_SANDBOXES"),
+             line_of(lines, "max_concurrent_sandboxes"), "max_concurrent_sandboxes");
+    raise_to(f, "CAY_MAX_CMD_TIMEOUT", (number_of(f, "CAY_III_EXEC_MS") + 999) / 1000,
+             line_of(lines, "max_exec_timeout_ms"), "max_exec_timeout_ms");
     if (read_custom(f, config, lines, err) < 0 || read_allowlist(f, config, lines, err) < 0)
         return -1;
     return read_caps(f, config, lines, err);

@@ -17,6 +17,8 @@
  * (config_engine.c), and the flat one that it gives to the worker `iii-sandbox`
  * (config_sandboxes.c). Both become values of variables, which are checked as all others. */
 
+#define PATH_SHOWN 120 /* bytes of a path in messages */
+
 char *config_file_at(const struct config_file *f, const json_t *lines)
 {
     return xasprintf("%.120s:%d", f->path, yaml_line(lines));
@@ -70,7 +72,10 @@ static int at_line(const char *path, struct err *err)
 int config_yaml(struct daemon_config *c, const char *path, bool listens, json_t **ret,
                 struct err *err)
 {
-    struct config_file f = {.config = c, .path = path, .listens = listens};
+    size_t len = strlen(path);
+    /* Of a long path the end, which has the name of the file. */
+    struct config_file f = {
+        .config = c, .path = len > PATH_SHOWN ? path + len - PATH_SHOWN : path, .listens = listens};
     auto_free char *text = xmalloc(YAML_BYTES_MAX + 2), *expanded = NULL;
     json_t *root = NULL, *lines = NULL;
     ssize_t n = read_file_at(AT_FDCWD, path, text, YAML_BYTES_MAX + 2);

@@ -188,21 +188,32 @@ static void fill_options(struct option options[ARRAY_LEN(flags) + 1])
     opterr = 0;
 }
 
-/* What is wrong with other flags is found when they are read. */
-const char *config_flag_file(int argc, char **argv)
+/* The value of a flag; NULL when it is absent, or when help is asked for. What is wrong with other
+ * flags is found when they are read. */
+static const char *flag_value(int argc, char **argv, enum flag wanted)
 {
     struct option options[ARRAY_LEN(flags) + 1];
-    const char *file = NULL;
+    const char *value = NULL;
     int flag;
 
     fill_options(options);
     while ((flag = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
         if (flag == 'h' || flag == FLAG_HELP)
             return NULL;
-        if (flag == FLAG_CONFIG)
-            file = optarg;
+        if (flag == (int)wanted)
+            value = optarg;
     }
-    return file;
+    return value;
+}
+
+const char *config_flag_file(int argc, char **argv)
+{
+    return flag_value(argc, argv, FLAG_CONFIG);
+}
+
+const char *config_flag_engine(int argc, char **argv)
+{
+    return flag_value(argc, argv, FLAG_ENGINE);
 }
 
 int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err)

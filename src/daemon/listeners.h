@@ -22,7 +22,7 @@ int listeners_open_iii(struct listeners *at, const struct daemon_config *c, stru
 int listeners_open_unix(struct listeners *at, const char *run, gid_t group, char **ret_path,
                         struct err *err);
 
-/* The server gets copies, each with what guards it. */
+/* The server gets copies. */
 int listeners_serve(const struct listeners *at, const struct daemon_config *c,
                     struct http_server *http, struct err *err);
 /* Did that TCP connection come to one of them? */

@@ -350,6 +350,8 @@ TEST(a_listener_with_rules_is_not_opened)
     CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
     CHECK_INT(config.ws_port, 0);
     CHECK_INT(config.n_listeners, 0);
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: !Rules }}\n"), "ok");
+    CHECK_INT(config.ws_port, 0);
     setenv("CAY_WS_PORT", "7", 1);
     CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, config: {rbac: {}}}\n"), "ok");
     CHECK_INT(config.ws_port, 7);
@@ -390,6 +392,11 @@ TEST(a_misspelt_name_does_not_open_or_close_everything_without_a_word)
     CHECK_STR(FILE_READ("workers:\n- name: iii-sandbx\n  config: {image_allowlist: [node]}\n"),
               "FILE:3: \"iii-sandbx\" is unknown, but has a setting of iii-sandbox "
               "(image_allowlist): is its name misspelt?");
+    CHECK_STR(FILE_READ("workers:\n- {name: workermanager, config: {rbac: {}}}\n"),
+              "FILE:2: \"workermanager\" is unknown, but has a setting of iii-worker-manager (rbac "
+              "or middleware_function_id): is its name misspelt?");
+    CHECK_STR(FILE_READ("workers:\n- {name: iii-worker-manager, rbac: {}}\n"),
+              "FILE:2: \"rbac\" has no effect here: put it into config");
     CHECK_STR(FILE_READ("worker:\n- {name: iii-sandbox}\n"), "ok");
     CHECK_INT(strv_len(config.warnings), 2);
     CHECK(strstr(config.warnings[0], "f.yaml:2: there is no setting \"worker\": did you mean "
@@ -581,27 +588,26 @@ TEST(a_bad_file_stops_the_start_with_its_line)
         {"sandbox:\n  auto_install: true\n",
          "FILE:2: sandbox: is the old shape: what is in it belongs at the top"},
         {"workers: []\nprot: 5\n", "FILE:2: there is no setting \"prot\""},
-        {"workers: []\nport: [5]\n", "FILE:2: port must be a whole number"},
-        {"workers: []\nport: 70000\n",
-         "FILE:2: port must be a whole number from 0 to 65535, not \"70000\""},
+        {"workers: []\nport: [5]\n", "FILE:2: port must be a whole number from 0 to 65535"},
+        {"workers: []\nport: 70000\n", "FILE:2: port must be a whole number from 0 to 65535"},
         {"workers: []\nmodules: []\n",
          "FILE:2: modules is another name of workers: give one of the two"},
         {"workers: {}\n", "FILE:1: workers must be a list"},
         {"workers:\n- config: {}\n", "FILE:2: an entry must have a name, a type or a class"},
         {"workers:\n- RestApiModule\n", "FILE:2: an entry must have a name, a type or a class"},
         {"modules:\n- type: RestApiModule\n  config:\n    port: 70000\n",
-         "FILE:4: port must be a whole number from 0 to 65535, not \"70000\""},
+         "FILE:4: port must be a whole number from 0 to 65535"},
         {"modules:\n- type: RestApiModule\n  config:\n    port: many\n",
-         "FILE:4: port must be a whole number from 0 to 65535, not \"many\""},
+         "FILE:4: port must be a whole number from 0 to 65535"},
         {"modules:\n- type: RestApiModule\n  config:\n    port: 3.5\n",
-         "FILE:4: port must be a whole number"},
+         "FILE:4: port must be a whole number from 0 to 65535"},
         {"modules:\n- type: RestApiModule\n  config:\n    host: 5\n",
          "FILE:4: host must be an address"},
         {"modules:\n- type: RestApiModule\n  config: 5\n", "FILE:3: config must hold settings"},
         {"workers:\n- name: iii-worker-manager\n  config: {prot: 1}\n",
          "FILE:3: iii-worker-manager has no setting \"prot\""},
         {"workers:\n- name: iii-worker-manager\n  config: {port: 70000}\n",
-         "FILE:3: port must be a whole number from 0 to 65535, not \"70000\""},
+         "FILE:3: port must be a whole number from 0 to 65535"},
         {"workers:\n- name: iii-sandbox\n- name: iii-sandbox\n",
          "FILE:3: iii-sandbox stands here for the second time"},
         {"auto_install: perhaps\n", "FILE:1: auto_install must be true or false"},
