@@ -24,6 +24,7 @@
 #define BACK_OFF_MS     1000
 #define BACK_OFF_MAX_MS 30000
 #define STANDBY_MS      5000
+#define SELF_MS         300000 /* between looks whether an engine is there in place of ourselves */
 #define PING_MS         20000
 #define STALL_MS        300000
 #define PATIENCE        2  /* pings: the third finds that nothing has come since the first */
@@ -312,7 +313,7 @@ static void look_registered(struct iii_link *l)
     if (l->registered || !l->offers || websocket_pongs(ws) == l->pongs || websocket_has_message(ws))
         return;
     l->registered = true;
-    l->told_conflict = false;
+    l->registered_ns = mono_ns();
     l->failures = 0;
     (void)pthread_mutex_lock(&l->lock);
     l->is_up = true;
@@ -349,6 +350,13 @@ static void serve(struct iii_link *l)
         log_warn("the engine is gone; dialling it again", "engine", l->config.url);
 }
 
+/* After a while as its worker a conflict is a new one, and is logged again. */
+static void settle_conflict(struct iii_link *l)
+{
+    if (l->registered && mono_ns() - l->registered_ns > l->config.standby_ms * 1000000ll)
+        l->told_conflict = false;
+}
+
 /* ---- one after the other ---- */
 
 /* Up to three tenths more or less, so that not all workers of an engine come back at once. */
@@ -366,7 +374,7 @@ static int64_t wait_ms(struct iii_link *l)
     int64_t ms = l->config.back_off_ms;
 
     if (l->steps_back)
-        return jittered_ms(l->config.standby_ms);
+        return jittered_ms(l->is_self ? SELF_MS : l->config.standby_ms);
     for (unsigned i = 1; i < l->failures && ms < BACK_OFF_MAX_MS; i++)
         ms *= 2;
     return jittered_ms(ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS);
@@ -378,7 +386,7 @@ static void back_off(struct iii_link *l)
 
     l->failures = l->steps_back ? 0 : l->failures + 1;
     (void)poll(&p, 1, (int)wait_ms(l));
-    l->steps_back = false; /* the next dial may fail for another reason */
+    l->steps_back = l->is_self = false; /* the next dial may fail for another reason */
 }
 
 static void *run(void *arg)
@@ -387,11 +395,12 @@ static void *run(void *arg)
     bool told = false;
 
     (void)pthread_setname_np(pthread_self(), "iii-link");
-    while (!stops(l) && !l->over) {
+    while (!stops(l)) {
         struct err err = {0};
 
         if (dial(l, &err) == 0) {
             serve(l);
+            settle_conflict(l);
             hang_up(l);
             told = false;
         } else if (!told && !stops(l)) {
@@ -401,7 +410,7 @@ static void *run(void *arg)
                      "engine", l->config.url, "error", err.text);
             told = true;
         }
-        if (!stops(l) && !l->over)
+        if (!stops(l))
             back_off(l);
     }
     return NULL;

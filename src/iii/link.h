@@ -12,7 +12,8 @@ struct iii_link;
  * connected to it may call them. It is dialled again for ever; what runs for it goes on while it is
  * away, and so do sandboxes, but results of calls from before are of no use to it and are dropped.
  * No answer of an engine ends the link: while another worker has our name or functions there, the
- * link tries again every standby_ms. Any thread may call anything here. */
+ * link tries again every standby_ms, and every 5 minutes while the engine is this daemon itself.
+ * Any thread may call anything here. */
 
 #define III_ENGINE_URL  "ws://127.0.0.1:49134"
 #define III_WORKER_NAME "iii-sandbox"

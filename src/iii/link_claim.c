@@ -13,7 +13,8 @@
  * word, and removes it when that worker leaves. So the link asks the engine before it registers,
  * and registers again when the engine has lost our functions. */
 
-#define LISTS_WITHOUT_US 3 /* after so many in a row the engine's list is of no use */
+#define LISTS_WITHOUT_US 3 /* after this many in a row the engine's list is of no use */
+#define LOOKS_MAX        3 /* that an engine may leave without an answer before we register */
 
 static const char worker_conflict[] = "WORKER_NAMESPACE_CONFLICT";
 static const char function_conflict[] = "FUNCTION_NAMESPACE_CONFLICT";
@@ -100,23 +101,25 @@ void link_look_reset(struct iii_link *l)
 {
     free(l->look.other);
     json_decref(l->look.seen);
+    json_decref(l->look.others);
     l->look = (struct link_look){.due_ns = INT64_MAX};
 }
 
 void link_look_begin(struct iii_link *l)
 {
-    unsigned without_us = l->look.without_us;
+    unsigned without_us = l->look.without_us, unanswered = l->look.unanswered;
 
     link_look_reset(l);
     l->look.without_us = without_us;
+    l->look.unanswered = unanswered;
     l->look.seen = json_object();
+    l->look.others = json_object();
     l->look.runs = true;
     l->look.due_ns = mono_ns() + l->config.ask_ms * 1000000ll;
     ask_list(l, "engine::functions::list",
              l->config.extra ? json_object() : json_pack("{s:s}", "prefix", "sandbox::"),
              l->look.functions_id);
-    ask_list(l, "engine::workers::list", json_pack("{s:s}", "search", l->config.name),
-             l->look.workers_id);
+    ask_list(l, "engine::workers::list", json_object(), l->look.workers_id);
 }
 
 /* Engines before 0.23 name no namespace: they have one. */
@@ -149,8 +152,10 @@ static void take_function(struct iii_link *l, const json_t *listed)
     why = xasprintf("the worker %.100s has the function %.100s", owner ? owner : "?", id);
     if (iii_function(id) && !l->look.other)
         l->look.other = steal_ptr(why);
-    else if (l->config.extra && link_may_offer(id))
+    else if (l->config.extra && link_may_offer(id)) {
+        (void)json_object_set_new(l->look.others, id, json_null());
         skip_extra(l, id, why);
+    }
 }
 
 /* Another connection of our name; not a remainder of our own last one. */
@@ -216,14 +221,29 @@ static void watch_on(struct iii_link *l)
         l->look.due_ns = mono_ns() + l->config.standby_ms * 1000000ll;
 }
 
-/* Ends the link: a daemon cannot be the worker of itself. A variable such as III_ENGINE_URL that is
- * set for all programs of the machine leads here. */
+/* A daemon is not the worker of itself. III_ENGINE_URL, when it is set for all programs of the
+ * machine, leads here. */
 static void leave_self(struct iii_link *l)
 {
-    l->steps_back = l->over = true;
-    log_warn("the engine is this daemon itself, which serves its clients without a link: unset "
-             "CAY_ENGINE or III_ENGINE_URL",
-             "engine", l->config.url);
+    l->steps_back = l->is_self = true;
+    if (!l->told_conflict)
+        log_warn("the engine is this daemon itself, which serves its clients without a link: unset "
+                 "CAY_ENGINE or III_ENGINE_URL",
+                 "engine", l->config.url);
+    l->told_conflict = true;
+}
+
+/* True when the engine has not said enough and is asked again. One that never answers does not keep
+ * us from registering. */
+static bool looks_again(struct iii_link *l)
+{
+    bool enough = l->look.is_unknown ||
+                  (l->look.is_known && (!l->look.of_our_name || !l->look.workers_id[0]));
+
+    if (enough || ++l->look.unanswered >= LOOKS_MAX)
+        return false;
+    link_look_begin(l);
+    return true;
 }
 
 /* Before the functions of this connection are registered. */
@@ -250,11 +270,33 @@ static void tell_replaced(struct iii_link *l)
              l->look.other ? l->look.other : "it has the name of this worker");
 }
 
+/* Forgets that other workers have additional functions which the engine lists no more. */
+static bool regain_extras(struct iii_link *l)
+{
+    bool regained = false;
+    const char *id;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(l->taken, next, id, value)
+    {
+        if (json_object_get(l->look.others, id))
+            continue;
+        (void)json_object_del(l->taken, id);
+        regained = true;
+    }
+    return regained;
+}
+
 static void judge_later(struct iii_link *l)
 {
     tell_replaced(l);
     if (!l->look.is_known || l->look.has_namespaces)
         return;
+    if (regain_extras(l)) {
+        link_offer(l);
+        return;
+    }
     if (json_object_size(l->look.seen) >= json_object_size(l->offered)) {
         l->look.without_us = 0;
     } else if (!l->look.other && l->look.without_us++ < LISTS_WITHOUT_US) {
@@ -274,6 +316,8 @@ void link_look_step(struct iii_link *l)
     else if (l->look.runs && (due || answered)) {
         l->look.runs = false;
         l->look.due_ns = INT64_MAX;
+        if (!l->offers && looks_again(l))
+            return;
         if (l->offers)
             judge_later(l);
         else

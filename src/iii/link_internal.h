@@ -50,15 +50,17 @@ struct link_look {
     bool runs;
     char functions_id[UUID_SIZE], workers_id[UUID_SIZE]; /* of its calls; "" = answered */
     int64_t due_ns;      /* end of the one that runs, else start of the next; INT64_MAX = none */
-    bool is_known;       /* the list of functions has come; */
-    bool is_unknown;     /* or an answer without one */
+    bool is_known;       /* the engine has sent its list of functions */
+    bool is_unknown;     /* it has answered without a list */
     bool has_namespaces; /* 0.23 or later */
     bool of_our_name;    /* a function of iii's is listed for a worker of our name */
     bool twin;           /* another live worker of our name has functions */
     bool self;           /* the engine is this daemon */
     char *other;         /* which worker of another name has which function of iii's; or NULL */
     json_t *seen;        /* id → null: functions that we registered and the engine lists */
-    unsigned without_us; /* lists in a row that lack some of these */
+    json_t *others;      /* id → null: additional functions that other workers have */
+    unsigned without_us; /* lists in a row that lack some of ours */
+    unsigned unanswered; /* looks in a row that the engine did not answer in time */
 };
 
 struct iii_link {
@@ -96,9 +98,10 @@ struct iii_link {
     char previous_id[UUID_SIZE]; /* of the one before; "" = none is known */
     bool offers;                 /* functions have been sent; */
     unsigned pongs;              /* that had come before */
-    bool registered;             /* the engine has read them all */
+    bool registered;             /* the engine has read them all, */
+    int64_t registered_ns;       /* since then */
     bool steps_back;             /* another worker has our place: hang up, and try again later */
-    bool over;                   /* the engine is this daemon: do not dial again */
+    bool is_self;                /* so has this daemon: try again much later */
     bool told_odd, told_error, told_replaced;
 
     bool told_conflict; /* since the last registration */

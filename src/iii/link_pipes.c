@@ -78,13 +78,14 @@ static void ask_to_be_told(struct link_pipe *p)
     p->waits = true;
 }
 
-/* What the thread looks for: of a writer always what the engine says, of a reader only when
- * somebody waits, since the socket is where what is not read yet is kept. */
+/* Sets what the thread waits for: messages of the engine for a writer, and for a reader only while
+ * its function waits, since the socket keeps what is not read yet. Nothing is read while too much
+ * is unsent: epoll would report the same bytes again at once. */
 static void watch(struct link_pipe *p)
 {
     struct epoll_event e = {.events = EPOLLONESHOT, .data.ptr = p};
 
-    if (p->writes || p->closed || p->waits)
+    if ((p->writes || p->closed || p->waits) && websocket_takes(websocket_client_socket(p->client)))
         e.events |= EPOLLIN;
     if (websocket_client_wants_write(p->client))
         e.events |= EPOLLOUT;

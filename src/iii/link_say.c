@@ -10,11 +10,19 @@
 #include "iii/link_internal.h"
 #include "iii/wire.h"
 
+#define TEXT_OVERHEAD 32 /* bytes that malloc adds to a short text, at most */
+
 /* ---- the outbox ---- */
 
 static void wake(struct iii_link *l)
 {
     (void)eventfd_write(l->wake_fd, 1);
+}
+
+/* Bytes that a text holds in the outbox. */
+static size_t cost(size_t len)
+{
+    return len + sizeof(struct link_text) + TEXT_OVERHEAD;
 }
 
 bool link_say(struct iii_link *l, uint64_t connection, char *text)
@@ -27,11 +35,12 @@ bool link_say(struct iii_link *l, uint64_t connection, char *text)
     memcpy(t->text, text, len);
     free(text);
     (void)pthread_mutex_lock(&l->lock);
-    taken = connection != 0 && l->connection == connection && l->outbox + len <= LINK_OUTBOX_MAX;
+    taken =
+        connection != 0 && l->connection == connection && l->outbox + cost(len) <= LINK_OUTBOX_MAX;
     if (taken) {
         *l->last = t;
         l->last = &t->next;
-        l->outbox += len;
+        l->outbox += cost(len);
     }
     (void)pthread_mutex_unlock(&l->lock);
     if (taken)
@@ -49,7 +58,7 @@ struct link_text *link_take_text(struct iii_link *l)
     t = l->first;
     if (t) {
         l->first = t->next;
-        l->outbox -= t->len;
+        l->outbox -= cost(t->len);
         l->sending = true;
     }
     if (!l->first)

@@ -253,7 +253,7 @@ void iii_peer_ignore(struct iii_peer *peer, enum iii_ignored kind, const char *t
         return;
     peer->ignored |= 1u << kind;
     if (kind == IGNORED_TELEMETRY)
-        log_debug(lines[kind], "worker", peer->asker.worker_id);
+        log_info(lines[kind], "worker", peer->asker.worker_id);
     else
         log_warn(lines[kind], "worker", peer->asker.worker_id, "type", type);
 }

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "iii/iii_internal.h"
 
-struct iii_share *iii_share_named(const char *who)
+static struct iii_share *share_named(const char *who)
 {
     struct iii_share *s = xcalloc(1, sizeof(*s));
 
@@ -21,9 +21,9 @@ struct iii_share *iii_share_new(const struct caller *caller)
     char alone[UUID_SIZE];
 
     if (caller && caller->token_id[0])
-        return iii_share_named(caller->name);
+        return share_named(caller->name);
     iii_uuid_new(alone); /* who has no token of his own has a name that others have too */
-    return iii_share_named(alone);
+    return share_named(alone);
 }
 
 struct iii_share *iii_share_ref(struct iii_share *s)
