@@ -16,7 +16,7 @@ struct sandbox_limits;
  * iii workers:
  *
  *   image_not_allowed     403   not in the list                               S100
- *   image_not_found       404   neither here nor in its registry              S100
+ *   image_not_found       404   neither here nor in its registry              S102
  *   image_not_installed   404   not here, and it may not be pulled by itself  S101
  *   image_pull_failed     503   the registry, or its answer; try again        S102
  *   registry_denied       403   the registry wants (other) credentials        S102

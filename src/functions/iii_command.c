@@ -95,6 +95,8 @@ static void read_timeout(const struct call *call, struct iii_command *c)
 
     if (json_object_get(call->in, "timeout_ms"))
         ms = (uint64_t)in_int(call, "timeout_ms");
+    else
+        c->limit = "CAY_III_EXEC_TIMEOUT; timeout_ms sets another";
     most = most_ms(call, &limit);
     if (most > 0 && ms > most) {
         ms = most;

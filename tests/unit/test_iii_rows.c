@@ -892,7 +892,8 @@ TEST(a_command_past_its_time_is_an_error)
     settings.exec_ms_max = 300000;
     settings.exec_s = 1;
     o = fails_json("sandbox::exec", json_pack("{s:s}", "cmd", "sleep 1000"), "S200");
-    CHECK_STR(str(o, "message"), "exec timed out after 1000ms");
+    CHECK_STR(str(o, "message"), "exec timed out after 1000ms, which is the limit "
+                                 "(CAY_III_EXEC_TIMEOUT; timeout_ms sets another)");
     json_decref(o);
     down_iii();
 }
