@@ -141,9 +141,11 @@ char **link_names(int argc, char **argv, int *ret_argc, struct err *err)
     if (strcmp(name, "iii") == 0)
         line = serve_line(argc - 1, argv + 1, ret_argc);
     if (!line)
-        (void)err_set(err, ERR_INVALID, "%s here is cay, which has of it only: %s", name,
-                      strcmp(name, "iii") == 0
-                          ? "iii --config FILE, iii sandbox, iii worker sandbox, iii trigger"
-                          : "iii-worker sandbox, iii-worker sandbox-daemon");
+        (void)err_set(
+            err, ERR_INVALID, "%s is cay here and knows only %s", name,
+            strcmp(name, "iii") == 0
+                ? "iii --config FILE, iii sandbox, iii worker sandbox and iii trigger; images are "
+                  "pulled with cay image pull"
+                : "iii-worker sandbox and iii-worker sandbox-daemon");
     return line;
 }

@@ -170,7 +170,7 @@ static int wait_for_end(void)
         return STATUS_FAILED;
     }
     fds[0].fd = signals;
-    (void)fprintf(stderr, NAME " here is cay: " MANAGER
+    (void)fprintf(stderr, NAME " is cay here: " MANAGER
                                " does nothing, because there is no other " NAME " on PATH\n");
     for (;;) {
         if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)

@@ -221,8 +221,8 @@ TEST(a_refusal_names_what_is_there)
 
     CHECK(link_names(2, (char *[]){"iii", "start", NULL}, &n, &err) == NULL);
     CHECK_STR(err.text,
-              "iii here is cay, which has of it only: iii --config FILE, iii sandbox, iii "
-              "worker sandbox, iii trigger");
+              "iii is cay here and knows only iii --config FILE, iii sandbox, iii worker sandbox "
+              "and iii trigger; images are pulled with cay image pull");
     CHECK(link_is_worker("/usr/bin/iii-worker") && !link_is_worker("iii"));
 }
 
