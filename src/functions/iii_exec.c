@@ -47,6 +47,13 @@ struct iii_exec {
     size_t reserved;
 };
 
+static void give_slot(struct iii_exec *x)
+{
+    if (x->sandbox_id[0])
+        iii_slot_give(x->sandbox_id);
+    x->sandbox_id[0] = '\0';
+}
+
 void iii_exec_free(struct iii_exec *x)
 {
     if (!x)
@@ -58,8 +65,7 @@ void iii_exec_free(struct iii_exec *x)
         buf_done(&x->streams[i].kept);
     }
     budget_give(x->memory, x->reserved);
-    if (x->sandbox_id[0])
-        iii_slot_give(x->sandbox_id);
+    give_slot(x);
     free(x);
 }
 
@@ -318,7 +324,12 @@ static int whole_step(struct iii_exec *x, struct call *call, struct err *err)
 
 int iii_exec_step(struct iii_exec *x, struct call *call, struct err *err)
 {
-    return x->piped ? piped_step(x, call, err) : whole_step(x, call, err);
+    int r = x->piped ? piped_step(x, call, err) : whole_step(x, call, err);
+
+    /* Before the answer leaves: its caller may run the next command at once. */
+    if (r < 0 || r == TASK_DONE)
+        give_slot(x);
+    return r;
 }
 
 /* ---- sandbox::exec ---- */

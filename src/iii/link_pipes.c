@@ -84,10 +84,12 @@ static void ask_to_be_told(struct link_pipe *p)
 static void watch(struct link_pipe *p)
 {
     struct epoll_event e = {.events = EPOLLONESHOT, .data.ptr = p};
+    bool unsent = websocket_client_wants_write(p->client);
 
-    if ((p->writes || p->closed || p->waits) && websocket_takes(websocket_client_socket(p->client)))
+    if ((p->writes || p->closed || p->waits) &&
+        (!unsent || websocket_takes(websocket_client_socket(p->client))))
         e.events |= EPOLLIN;
-    if (websocket_client_wants_write(p->client))
+    if (unsent)
         e.events |= EPOLLOUT;
     if (e.events != EPOLLONESHOT && !p->gone)
         (void)epoll_ctl(p->all->epoll_fd, EPOLL_CTL_MOD, websocket_client_fd(p->client), &e);

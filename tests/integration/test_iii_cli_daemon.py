@@ -149,7 +149,7 @@ def test_a_command_has_the_time_of_the_daemon_when_it_asks_for_none(daemon_of):
     iii = Iii(port)
     sandbox = iii.create("host")
     assert iii("sandbox", "exec", sandbox, "--", "sh", "-c", "echo out; exec sleep 1000", status=124) == \
-        (b"out\n", "error: [S200] exec timed out after 1000ms\n")
+        (b"out\n", "error: [S200] exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT; timeout_ms sets another)\n")
     assert iii("sandbox", "exec", sandbox, "--timeout", "60s", "--", "sleep", "1.5") == (b"", "")
     script = json.dumps({"image": "host", "lang": "sh", "code": "sleep 1000"})
     assert "exec timed out after 1000ms" in iii("trigger", "sandbox::run", "--json", script, status=1)[1]

@@ -149,7 +149,7 @@ per_image_caps:
   small: {max_cpus: 1, max_memory_mb: 512}
 max_concurrent_sandboxes: 1
 max_concurrent_exec_per_sandbox: 1
-max_exec_timeout_ms: 300
+max_exec_timeout_ms: 2000
 """
 
 
@@ -173,12 +173,12 @@ def test_a_limit_names_the_file_and_the_key_that_set_it(iii_of, wire_of, tmp_pat
     assert said(wire, "S003", "exec", sandbox_id=id, cmd="true").endswith(": 1 (config.yaml:7: max_concurrent_exec_per_sandbox)")
     with pytest.raises(Refused) as caught:
         wire.result(slow)
-    assert check(caught.value, "S200")["message"] == "exec timed out after 300ms, which is the limit (config.yaml:8: max_exec_timeout_ms)"
+    assert check(caught.value, "S200")["message"] == "exec timed out after 2000ms, which is the limit (config.yaml:8: max_exec_timeout_ms)"
     assert said(wire, "S200", "exec", sandbox_id=id, cmd="sleep 1000", timeout_ms=200) == "exec timed out after 200ms"
 
 
 def test_so_many_and_no_more(iii_of, wire_of):
-    daemon = iii_of(env={"CAY_III_SANDBOXES": 2, "CAY_III_EXECS": 1, "CAY_III_EXEC_MS": 300}).start()
+    daemon = iii_of(env={"CAY_III_SANDBOXES": 2, "CAY_III_EXECS": 1, "CAY_III_EXEC_MS": 2000}).start()
     wire = wire_of(daemon)
     first, _ = wire.create(), wire.create()
     check(wire.refused("sandbox::create", {"image": "host"}), "S400")
@@ -187,6 +187,8 @@ def test_so_many_and_no_more(iii_of, wire_of):
     with pytest.raises(Refused) as caught:
         wire.result(slow)
     check(caught.value, "S200")
+    for _ in range(30):  # whoever has an answer may run the next command at once
+        assert wire.exec(first, "true")["success"]
     wire.call("sandbox::stop", {"sandbox_id": first})
     wait_until(lambda: can_create(wire), what="room for another")
 
@@ -250,10 +252,10 @@ def test_a_deadline_that_nobody_asked_for(iii_of, wire_of):
     wire = wire_of(iii_of(env={"CAY_III_EXEC_TIMEOUT": 1}).start())
     with wire.box() as id:
         said = check(wire.refused("sandbox::exec", {"sandbox_id": id, "argv": ["sleep", "1000"]}), "S200")
-        assert said["message"] == "exec timed out after 1000ms"
+        assert said["message"].startswith("exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT;")
         assert wire.exec(id, "sleep", "1.2", timeout_ms=60000)["success"]
     said = check(wire.refused("sandbox::run", {"image": "host", "lang": "sh", "code": "sleep 1000"}), "S200")
-    assert said["message"] == "exec timed out after 1000ms"
+    assert said["message"].startswith("exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT;")
 
 
 def test_the_usual_deadline_is_what_the_table_says(wire):
