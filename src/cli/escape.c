@@ -41,6 +41,23 @@ static size_t utf8_length(unsigned char first)
     return 0;
 }
 
+/* May second follow first? Beyond these bounds are control characters (U+0080…U+009F), surrogates,
+ * values above U+10FFFF and overlong encodings. */
+static bool is_utf8_second(unsigned char first, unsigned char second)
+{
+    unsigned char lowest = 0x80, highest = 0xbf;
+
+    if (first == 0xc2 || first == 0xe0)
+        lowest = 0xa0;
+    else if (first == 0xf0)
+        lowest = 0x90;
+    else if (first == 0xed)
+        highest = 0x9f;
+    else if (first == 0xf4)
+        highest = 0x8f;
+    return second >= lowest && second <= highest;
+}
+
 enum verdict { MORE, GOOD, BAD };
 
 /* Is what is held a whole harmless sequence, the beginning of one, or neither? */
@@ -64,7 +81,7 @@ static enum verdict judge(const struct escape *s, enum escape_mode mode)
     }
     if (s->n_held > 1 && (last < 0x80 || last > 0xbf))
         return BAD;
-    if (first == 0xc2 && s->n_held == 2 && last < 0xa0)
+    if (s->n_held == 2 && !is_utf8_second(first, last))
         return BAD;
     return s->n_held == utf8_length(first) ? GOOD : MORE;
 }
@@ -90,7 +107,7 @@ static void add_byte(struct escape *s, enum escape_mode mode, unsigned char c, s
     case BAD:
         break;
     }
-    if (s->n_held > 1 && !(s->held[0] == 0xc2 && c >= 0x80 && c < 0xa0)) {
+    if (s->n_held > 1) {
         /* The byte that did not fit may begin something of its own. */
         show(out, s->held, s->n_held - 1);
         s->n_held = 0;

@@ -879,6 +879,16 @@ TEST(control_bytes_are_made_visible)
          "\\x9b31m"},
         {ESCAPE_CELL, "\xc3(", "\\xc3("},
         {ESCAPE_CELL, "\xe2\x82", "\\xe2\\x82"},
+        {ESCAPE_CELL, "\xe0\x82\x9b", "\\xe0\\x82\\x9b"},
+        {ESCAPE_CELL, "\xe0\xa0\x80", "\xe0\xa0\x80"},
+        {ESCAPE_CELL, "\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {ESCAPE_CELL, "\xed\x9f\xbf", "\xed\x9f\xbf"},
+        {ESCAPE_CELL, "\xf0\x80\x82\x9b", "\\xf0\\x80\\x82\\x9b"},
+        {ESCAPE_CELL, "\xf0\x90\x80\x80", "\xf0\x90\x80\x80"},
+        {ESCAPE_CELL, "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+        {ESCAPE_CELL, "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
+        {ESCAPE_CELL, "\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"},
+        {ESCAPE_CELL, "\xe0\xc3\xbc", "\\xe0\xc3\xbc"},
         {ESCAPE_CELL, "\x7f", "\\x7f"},
     };
 
