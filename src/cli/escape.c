@@ -131,6 +131,29 @@ void escape_end(struct escape *state, struct buf *out)
     state->n_held = 0;
 }
 
+/* Bytes of the sequence or character at text, of which all bytes are there. */
+static size_t unit_length(const char *text, size_t len)
+{
+    size_t n = utf8_length((unsigned char)text[0]);
+
+    if (text[0] != ESC)
+        return n > 0 ? n : 1;
+    while (n < len && text[n] != 'm' && text[n] != 'K')
+        n++;
+    return n + 1;
+}
+
+size_t escape_cut(const char *text, size_t len, size_t max)
+{
+    size_t end = 0, n;
+
+    if (len <= max)
+        return len;
+    while ((n = unit_length(text + end, len - end)) <= max - end)
+        end += n;
+    return end;
+}
+
 char *escape_text(enum escape_mode mode, const char *text)
 {
     size_t len = strlen(text);

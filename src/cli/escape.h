@@ -25,5 +25,10 @@ void escape_add(struct escape *state, enum escape_mode mode, const char *text, s
 /* What is still held, made visible. */
 void escape_end(struct escape *state, struct buf *out);
 
+/* Returns the length of the longest beginning of text with at most max bytes that ends neither in a
+ * sequence nor in a character. text is what escape_add() has appended, from such an end on; max is
+ * at least sizeof(escape.held), or the result may be 0. */
+size_t escape_cut(const char *text, size_t len, size_t max);
+
 /* One whole string; the caller frees it. */
 char *escape_text(enum escape_mode mode, const char *text);

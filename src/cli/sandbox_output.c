@@ -28,6 +28,7 @@ struct output_stream {
     struct escape escape; /* also of a character that comes in two pieces */
     struct buf pending;   /* from pending_at on */
     size_t pending_at;
+    size_t piece_left; /* of a piece that was written in part */
     bool came, ended;
 };
 
@@ -165,18 +166,48 @@ static size_t take_output(struct sandbox_output *o)
 
 /* ---- what is printed ---- */
 
+static size_t piece_size(const struct output_stream *s)
+{
+    if (s->piece_left)
+        return s->piece_left;
+    if (s->escapes)
+        return escape_cut(s->pending.data + s->pending_at, pending(s), WRITE_MAX);
+    return pending(s) < WRITE_MAX ? pending(s) : WRITE_MAX;
+}
+
+/* Both streams may go to one terminal. There a piece of one stream is written to its end before a
+ * piece of the other begins: harmless parts of both could make one harmful sequence. */
+static bool may_print(const struct sandbox_output *o, int stream)
+{
+    const struct output_stream *s = &o->streams[stream], *other = &o->streams[!stream];
+
+    return pending(s) > 0 && !(s->escapes && other->escapes && other->piece_left > 0);
+}
+
 /* Writes a piece to a descriptor that poll() has found writable. Returns 0 or -errno. */
 static int write_piece(struct output_stream *s)
 {
-    size_t len = pending(s) < WRITE_MAX ? pending(s) : WRITE_MAX;
+    size_t len = piece_size(s);
     ssize_t n = write(s->fd, s->pending.data + s->pending_at, len);
 
     if (n < 0)
         return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+    s->piece_left = len - (size_t)n;
     s->pending_at += (size_t)n;
     if (s->pending_at == s->pending.len || s->pending_at >= AHEAD_MAX) {
         buf_shift(&s->pending, s->pending_at);
         s->pending_at = 0;
+    }
+    return 0;
+}
+
+static int write_pieces(struct sandbox_output *o, const struct pollfd *p)
+{
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        int r = p[i].revents && may_print(o, i) ? write_piece(&o->streams[i]) : 0;
+
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -238,6 +269,7 @@ static int await(struct sandbox_output *o, int64_t until_ns, struct err *err)
         {.fd = o->lost ? -1 : websocket_client_fd(c->ws), .events = websocket_client_events(c->ws)},
         {.fd = c->stop_fd, .events = POLLIN},
     };
+    int r;
 
     for (int i = 0; i < OUTPUT_STREAMS; i++) {
         struct output_stream *s = &o->streams[i];
@@ -248,18 +280,15 @@ static int await(struct sandbox_output *o, int64_t until_ns, struct err *err)
         p[2 + i] = (struct pollfd){.fd = s->ended || !events ? -1 : websocket_client_fd(s->channel),
                                    .events = events};
         p[2 + OUTPUT_STREAMS + i] =
-            (struct pollfd){.fd = pending(s) ? s->fd : -1, .events = POLLOUT};
+            (struct pollfd){.fd = may_print(o, i) ? s->fd : -1, .events = POLLOUT};
     }
     if (poll(p, ARRAY_LEN(p), wait_ms(o, until_ns)) < 0 && errno != EINTR)
         return err_sys(err, errno, "wait for %.100s", c->url);
     if (p[1].revents)
         return err_code(err, ERR_CONFLICT, "cancelled", "interrupted");
-    for (int i = 0; i < OUTPUT_STREAMS; i++) {
-        int r = p[2 + OUTPUT_STREAMS + i].revents ? write_piece(&o->streams[i]) : 0;
-
-        if (r < 0)
-            return cannot_write(o, -r, err);
-    }
+    r = write_pieces(o, p + 2 + OUTPUT_STREAMS);
+    if (r < 0)
+        return cannot_write(o, -r, err);
     (void)websocket_client_flush(c->ws);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import collections
 import contextlib
 import json
 import os
@@ -77,6 +78,14 @@ def test_create_prints_the_id_and_nothing_else(cay, engine):
         "env": ["A=1", "HERE=too"]}]
 
 
+def read_terminal(leader):
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: every process has closed it
+        while got := os.read(leader, 4096):
+            shown += got
+    return shown
+
+
 def on_terminal(engine, *words, last=(), decode=True):
     """What a terminal is sent."""
     leader, follower = pty.openpty()
@@ -84,12 +93,7 @@ def on_terminal(engine, *words, last=(), decode=True):
                           env=environment()) as process:
         assert process.wait(20) == 0
         os.close(follower)
-        shown = b""
-        try:
-            while got := os.read(leader, 4096):
-                shown += got
-        except OSError:
-            pass
+        shown = read_terminal(leader)
     os.close(leader)
     return shown.decode() if decode else shown
 
@@ -304,6 +308,32 @@ def test_output_in_pieces_cannot_speak_to_the_terminal(engine):
     assert shown == "ü \x1b[31mred\x1b[0m \\x1b]52;c;eA==\\x07\\xc2\\x9b2J \\xe2\\x82"
     shown = on_terminal(engine, "sandbox", "exec", "--raw", ID, last=["--", "a"], decode=False)
     assert shown == b"\xc3\xbc \x1b[31mred\x1b[0m \x1b]52;c;eA==\x07\xc2\x9b2J \xe2\x82"
+
+
+@pytest.mark.parametrize("blocking", [True, False], ids=["whole", "short writes"])
+@pytest.mark.parametrize("colours, title", [("stdout", "stderr"), ("stderr", "stdout")])
+def test_two_streams_cannot_speak_to_the_terminal_together(engine, colours, title, blocking):
+    """Both streams wait in cay before the terminal is read, so that pieces of both take turns."""
+    output = {colours: "\x1b[31mé€🏝".encode() * 14000, title: b"]0;PWNED " * 20000}
+    fed = threading.Event()
+
+    def run(data):
+        for name in ("stdout", "stderr"):
+            engine.feed(data[name], output[name], END)
+        fed.set()
+        return PIPED
+    engine.functions["sandbox::exec"] = run
+    leader, follower = pty.openpty()
+    os.set_blocking(follower, blocking)
+    with started(engine, "exec", ID, "--", "a", stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        assert fed.wait(20)
+        shown = read_terminal(leader)
+        assert process.wait(20) == 0
+    os.close(leader)
+    assert collections.Counter(shown) == collections.Counter(b"".join(output.values()))
+    assert shown.decode().count("\x1b[31mé€🏝") > 13900  # nothing comes between the parts of a character
+    assert shown.count(b"\x1b[31m") == 14000
 
 
 @pytest.mark.parametrize("words", [("exec", ID), ("run", "python")])

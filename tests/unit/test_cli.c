@@ -927,6 +927,18 @@ TEST(an_endless_sequence_is_not_held_for_ever)
     buf_done(&out);
 }
 
+TEST(escaped_text_is_cut_between_sequences_and_characters)
+{
+    static const char text[] = "a\033[1;31m\xc3\xa4\xf0\x9f\x8f\x9d\033[Kb";
+    static const size_t ends[] = {0, 1, 8, 10, 14, 17, 18};
+
+    for (size_t max = 0, i = 0; max <= sizeof(text); max++) {
+        while (i + 1 < ARRAY_LEN(ends) && ends[i + 1] <= max)
+            i++;
+        CHECK_INT((int)escape_cut(text, sizeof(text) - 1, max), (int)ends[i]);
+    }
+}
+
 /* ---- addresses ---- */
 
 TEST(query_values_are_percent_encoded)
