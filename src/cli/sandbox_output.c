@@ -17,9 +17,14 @@
 
 #define AHEAD_MAX (8u << 20)  /* bytes per stream that wait for a slow reader of our output */
 #define WRITE_MAX PIPE_BUF    /* bytes that a pipe takes at once when poll() says it takes any */
+#define TAKE_MAX  64          /* messages per stream between two looks at timeouts and signals */
 #define DRAIN_MS  2000        /* behind the answer, without a byte and without the end */
 #define DRAIN_MAX (64u << 20) /* behind the answer: more than a channel holds (1024 of 64 KiB) */
 #define TIMED_OUT "S200"
+
+/* Behind the answer in total: 10 s, and 1 s more per 64 KiB that came (a slow network). */
+#define DRAIN_TOTAL_NS 10000000000
+#define DRAIN_BYTE_NS  (1000000000 / 65536)
 
 struct output_stream {
     struct websocket_client *channel;
@@ -30,6 +35,7 @@ struct output_stream {
     size_t pending_at;
     size_t piece_left; /* of a piece that was written in part */
     bool came, ended;
+    bool more; /* another message may have been read already */
 };
 
 struct sandbox_output {
@@ -139,23 +145,37 @@ static void add_output(struct output_stream *s, const struct websocket_message *
         (void)buf_add(&s->pending, m->data, m->len);
 }
 
-/* Takes messages while there is room for them. Returns how many bytes they had. */
+/* Takes one message. Returns the bytes of output in it, or -1: there is none now. */
+static ssize_t take_message(struct output_stream *s)
+{
+    struct websocket_message m;
+    int r = websocket_next(websocket_client_socket(s->channel), &m);
+
+    if (r < 0 || websocket_client_flush(s->channel) < 0)
+        end_stream(s);
+    if (r <= 0)
+        return -1;
+    if (m.is_text) /* is no output */
+        return 0;
+    add_output(s, &m);
+    return (ssize_t)m.len;
+}
+
+/* Takes at most TAKE_MAX messages, while there is room for them: empty messages and texts need
+ * none, and an engine can send them without end. Returns how many bytes of output came. */
 static size_t take_stream(struct output_stream *s)
 {
     size_t taken = 0;
 
-    while (wants_more(s)) {
-        struct websocket_message m;
-        int r = websocket_next(websocket_client_socket(s->channel), &m);
+    s->more = false;
+    for (int i = 0; i < TAKE_MAX; i++) {
+        ssize_t n = wants_more(s) ? take_message(s) : -1;
 
-        if (r < 0 || websocket_client_flush(s->channel) < 0)
-            end_stream(s);
-        if (r <= 0)
-            break;
-        taken += m.len;
-        if (!m.is_text) /* a text is no output */
-            add_output(s, &m);
+        if (n < 0)
+            return taken;
+        taken += (size_t)n;
     }
+    s->more = true;
     return taken;
 }
 
@@ -250,14 +270,20 @@ static int64_t sooner(int64_t a, int64_t b)
 
 static int wait_ms(const struct sandbox_output *o, int64_t until_ns)
 {
-    int64_t at = sooner(until_ns, websocket_ping_ns(websocket_client_socket(o->client->ws)));
-    int64_t left_ms;
+    bool more = o->more;
+    int64_t at = until_ns, left_ms;
 
-    for (int i = 0; i < OUTPUT_STREAMS; i++)
-        if (!o->streams[i].ended)
-            at = sooner(at, websocket_ping_ns(websocket_client_socket(o->streams[i].channel)));
+    if (!o->lost)
+        at = sooner(at, websocket_ping_ns(websocket_client_socket(o->client->ws)));
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        const struct output_stream *s = &o->streams[i];
+
+        more |= s->more && wants_more(s);
+        if (!s->ended)
+            at = sooner(at, websocket_ping_ns(websocket_client_socket(s->channel)));
+    }
     left_ms = (at - mono_ns() + 999999) / 1000000;
-    return o->more || left_ms < 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+    return more || left_ms < 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms;
 }
 
 /* Waits for input, for a writable descriptor or until until_ns, and prints a piece of each stream.
@@ -341,26 +367,47 @@ static void pass_over(struct sandbox_output *o)
     o->more = r > 0;
 }
 
-/* Prints what is still in the channels. A stream that neither carries a byte nor ends for DRAIN_MS
- * is taken for ended; the time does not count while our reader is slow. */
+struct drain {
+    int64_t round_ns;  /* when the last round began */
+    int64_t silent_ns; /* until then without a byte */
+    int64_t end_ns;    /* until then in total */
+    size_t total;
+};
+
+/* Takes what has come, and ends the streams when they are waited for no longer. Time in which our
+ * reader is slow does not count. */
+static void drain_round(struct sandbox_output *o, struct drain *d)
+{
+    bool slow = !is_printed(o);
+    size_t taken = take_output(o);
+    int64_t now = mono_ns();
+
+    d->total += taken;
+    d->end_ns += (int64_t)taken * DRAIN_BYTE_NS + (slow ? now - d->round_ns : 0);
+    d->round_ns = now;
+    if (taken > 0 || slow)
+        d->silent_ns = now + DRAIN_MS * 1000000ll;
+    if (now < d->silent_ns && now < d->end_ns && d->total <= DRAIN_MAX)
+        return;
+    for (int i = 0; i < OUTPUT_STREAMS; i++)
+        end_stream(&o->streams[i]);
+}
+
+/* Prints what is still in the channels. expects: the channels have an end. A stream that does not
+ * end, and carries no byte for DRAIN_MS, is taken for ended. */
 static int drain(struct sandbox_output *o, bool expects, struct err *err)
 {
-    int64_t until_ns = mono_ns() + (expects ? DRAIN_MS * 1000000ll : 0);
-    size_t total = 0;
+    int64_t now = mono_ns();
+    struct drain d = {.round_ns = now,
+                      .silent_ns = now + (expects ? DRAIN_MS * 1000000ll : 0),
+                      .end_ns = now + DRAIN_TOTAL_NS};
 
     for (;;) {
-        size_t taken = take_output(o);
-
-        total += taken;
-        if (taken > 0 || !is_printed(o))
-            until_ns = mono_ns() + DRAIN_MS * 1000000ll;
-        if (mono_ns() >= until_ns || total > DRAIN_MAX)
-            for (int i = 0; i < OUTPUT_STREAMS; i++)
-                end_stream(&o->streams[i]);
+        drain_round(o, &d);
         if (is_over(o) && is_printed(o))
             return 0;
         pass_over(o);
-        if (await(o, until_ns, err) < 0)
+        if (await(o, is_over(o) ? INT64_MAX : sooner(d.silent_ns, d.end_ns), err) < 0)
             return -1;
         if (keep_alive(o, NULL) < 0)
             o->lost = true;

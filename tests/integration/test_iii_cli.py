@@ -394,6 +394,61 @@ def test_ctrl_c_stops_the_sandbox_also_when_nobody_reads_the_output(engine):
     over.set()
 
 
+EMPTY, TEXT = b"\x82\x00", b"\x81\x01x"  # whole frames of a WebSocket
+
+
+def flood(engine, frame):
+    """Every channel gets frames that are no output, without end and faster than cay takes them. Returns what is set once many were sent."""
+    many, frames = threading.Event(), frame * 1_000_000
+
+    def send_all(sock):
+        sock.settimeout(60)
+        with sock, contextlib.suppress(OSError):  # cay has gone
+            while True:
+                sock.sendall(frames)
+                many.set()
+
+    async def send(websocket, id, direction):
+        sock = websocket.transport.get_extra_info("socket").dup()
+        await asyncio.get_running_loop().run_in_executor(None, send_all, sock)
+    engine._end = send
+    return many
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_run_while_frames_without_output_come(engine, number):
+    many, began, over = flood(engine, EMPTY), threading.Event(), threading.Event()
+    engine.functions["sandbox::exec"] = lambda data: began.set() or over.wait(60) and PIPED
+    with started(engine, "run", "python", "--", "a") as process:
+        assert began.wait(20) and many.wait(20)
+        process.send_signal(number)
+        assert process.wait(20) == 128 + number
+    assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
+    over.set()
+
+
+@pytest.mark.parametrize("frame", [EMPTY, TEXT], ids=["empty", "text"])
+def test_frames_without_output_behind_the_answer_are_not_waited_for(engine, frame):
+    many = flood(engine, frame)
+    engine.functions["sandbox::exec"] = lambda data: many.wait(20) and {**PIPED, "exit_code": 3}
+    with started(engine, "exec", ID, "--", "a") as process:
+        assert process.wait(20) == 3
+
+
+def test_a_trickle_behind_the_answer_is_not_waited_for_without_end(engine):
+    over = threading.Event()
+
+    async def trickle(websocket, id, direction):
+        while not over.is_set():
+            await websocket.send(b".")
+            await asyncio.sleep(0.2)
+    engine._end = trickle
+    engine.functions["sandbox::exec"] = lambda data: PIPED
+    with started(engine, "exec", ID, "--", "a") as process:
+        assert process.wait(30) == 0
+    over.set()
+
+
 def test_streamed_output_that_cannot_be_written_is_told(engine):
     engine.functions["sandbox::exec"] = prints(engine, b"x" * 100_000)
     with open("/dev/full", "wb") as full, started(engine, "exec", ID, "--", "a", stdout=full) as process:
