@@ -174,6 +174,8 @@ def test_a_command_that_took_too_long_is_124(cay, engine):
     engine.functions["sandbox::exec"] = fails("S200", "exec timed out after 500ms")
     assert cay("sandbox", "exec", ID, "--timeout", "500ms", "--", "sleep", "9", status=124).err == \
         "error: [S200] exec timed out after 500ms\n"
+    done = cay("sandbox", "exec", "--json", ID, "--timeout", "500ms", "--", "sleep", "9", status=124)
+    assert (done.out, done.err) == ("", "error: [S200] exec timed out after 500ms\n")
 
 
 @pytest.mark.parametrize("words", [
