@@ -12,23 +12,23 @@
 
 /* What an image looks like to callers. */
 
-/* What to ask for to get exactly this image: a name that is a short name too gets its tag or its
- * host in front, because the short name may stand for another image. */
-static char *name_of(const struct engine *e, const struct image *image)
+char *image_plain_name(const struct engine *e, const struct image *image)
 {
-    auto_free char *tagged = NULL, *same = NULL;
+    auto_free char *tagged = NULL, *same = NULL, *full = NULL;
     struct reference ref;
 
     if (!image_policy_is_short_name(e->policy, image->name))
         return xstrdup(image->name);
     tagged = xasprintf("%s:latest", image->name);
     same = reference_shorten(tagged);
-    if ((same && strcmp(same, image->name) == 0) || reference_parse(image->name, &ref, NULL) < 0)
+    if (same && strcmp(same, image->name) == 0 && !image_policy_is_short_name(e->policy, tagged))
         return steal_ptr(tagged);
-    free(tagged);
-    tagged = reference_full(&ref);
-    reference_done(&ref);
-    return steal_ptr(tagged);
+    if (reference_parse(image->name, &ref, NULL) == 0) {
+        full = reference_full(&ref);
+        reference_done(&ref);
+    }
+    return full && !image_policy_is_short_name(e->policy, full) ? steal_ptr(full)
+                                                                : xstrdup(image->id);
 }
 
 static const char *or_empty(const char *s)
@@ -46,7 +46,7 @@ static int own_layers(const struct image *image)
 
 static json_t *texts_json(const struct engine *e, const struct image *image)
 {
-    auto_free char *name = name_of(e, image);
+    auto_free char *name = image_plain_name(e, image);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", name, "id", image->id,
                      "digest", or_empty(image->digest), "origin", or_empty(image->origin),

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/sandbox.h"
+#include "oci/digest.h"
 #include "oci/reference.h"
 
 #define HUB     "docker.io"
@@ -529,11 +530,20 @@ bool image_policy_is_short_name(const struct image_policy *p, const char *name)
     return find_short_name(p, name) != NULL;
 }
 
+/* An id has neither host nor path: "*" and "sha256:*" match it, a pattern with a host does not. */
+static bool matches_entry(const struct image_policy *p, const char *entry, const char *name,
+                          const char *means, const struct reference *ref)
+{
+    if (p->strict || (!means && str_starts(name, DIGEST_PREFIX)))
+        return matches(entry, name);
+    return matches_name(entry, means ? name : NULL, ref);
+}
+
 static bool is_allowed(const struct image_policy *p, const char *name, const char *means,
                        const struct reference *ref)
 {
     for (char **entry = p->allowed; entry && *entry; entry++)
-        if (p->strict ? matches(*entry, name) : matches_name(*entry, means ? name : NULL, ref))
+        if (matches_entry(p, *entry, name, means, ref))
             return true;
     for (char **entry = p->allowed_names; entry && *entry; entry++)
         if (is_same(p, *entry, name, ref))
@@ -604,6 +614,33 @@ int image_policy_limit(const struct image_policy *p, const char *name, bool aske
             r = apply_cap(&p->caps[i], name, asked_cpu, asked_memory, limits, err);
     reference_done(&ref);
     return r;
+}
+
+static uint32_t min_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t max_of(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+int image_policy_limit_nameless(const struct image_policy *p, bool asked_cpu, bool asked_memory,
+                                const struct sandbox_limits *granted, struct sandbox_limits *limits,
+                                struct err *err)
+{
+    struct cap least = {.cpu_millis = NO_CAP, .memory_mb = NO_CAP};
+
+    for (size_t i = 0; i < p->n_caps; i++) {
+        least.cpu_millis = min_of(least.cpu_millis, p->caps[i].cpu_millis);
+        least.memory_mb = min_of(least.memory_mb, p->caps[i].memory_mb);
+    }
+    if (granted) {
+        least.cpu_millis = max_of(least.cpu_millis, granted->cpu_millis);
+        least.memory_mb = max_of(least.memory_mb, granted->memory_mb);
+    }
+    return apply_cap(&least, "an image without a name", asked_cpu, asked_memory, limits, err);
 }
 
 static bool same_image(const char *reference, const char *name)

@@ -53,6 +53,12 @@ int image_policy_check(const struct image_policy *p, const char *name, struct er
 int image_policy_limit(const struct image_policy *p, const char *name, bool asked_cpu,
                        bool asked_memory, struct sandbox_limits *limits, struct err *err);
 
+/* The same for an image whose name is not known: the smallest of all caps applies, but limits up to
+ * `granted` (NULL = none) are kept. */
+int image_policy_limit_nameless(const struct image_policy *p, bool asked_cpu, bool asked_memory,
+                                const struct sandbox_limits *granted, struct sandbox_limits *limits,
+                                struct err *err);
+
 /* May a new image be called that? Short names and host keep their meaning: ERR_FORBIDDEN
  * image_reserved. With targets, also what they stand for keeps its own. */
 int image_policy_check_new_name(const struct image_policy *p, const char *name, bool targets,

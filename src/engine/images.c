@@ -57,26 +57,46 @@ int engine_image_catalog(struct engine *e, json_t **ret, struct err *err)
     return 0;
 }
 
-char *image_of_id(struct engine *e, const char *name)
-{
-    const char *digits = digest_digits(name);
-    struct image *image = NULL;
-    char *found = NULL;
+/* ---- the policy, for an image that a caller may name by its id ---- */
 
-    if (digits && image_get(e->images, name, &image, NULL) == 0 &&
-        str_starts(image->id, DIGEST_PREFIX) &&
-        str_starts(image->id + strlen(DIGEST_PREFIX), digits))
-        found = xstrdup(image->name);
+static bool looks_like_id(const struct engine *e, const char *name)
+{
+    return digest_digits(name) && !image_policy_is_short_name(e->policy, name);
+}
+
+/* For an id of an image here: returns the name that stands for exactly that image, or the whole id
+ * if it has no name. Else NULL. The stored name will not do: the operator may have made it a short
+ * name of another image. Free it. */
+static char *name_of_id(struct engine *e, const char *id)
+{
+    struct image *image;
+    char *name;
+
+    if (!looks_like_id(e, id) || image_get(e->images, id, &image, NULL) < 0)
+        return NULL;
+    name = image_plain_name(e, image);
     image_free(image);
-    return found;
+    return name;
 }
 
 int image_check_allowed(struct engine *e, const char *name, struct err *err)
 {
-    auto_free char *known =
-        image_policy_is_short_name(e->policy, name) ? NULL : image_of_id(e, name);
+    auto_free char *known = name_of_id(e, name);
 
-    return image_policy_check(e->policy, known && *known ? known : name, err);
+    return image_policy_check(e->policy, known ? known : name, err);
+}
+
+int image_limit(struct engine *e, const char *name, const struct image_wish *wish,
+                struct sandbox_limits *limits, struct err *err)
+{
+    auto_free char *known = name_of_id(e, name);
+    bool has_name = known ? !str_starts(known, DIGEST_PREFIX) : !looks_like_id(e, name);
+
+    if (has_name)
+        return image_policy_limit(e->policy, known ? known : name, wish->cpu, wish->memory, limits,
+                                  err);
+    return image_policy_limit_nameless(e->policy, wish->cpu, wish->memory, wish->granted, limits,
+                                       err);
 }
 
 /* ---- pull ---- */

@@ -5,6 +5,7 @@
 #include "engine/engine_internal.h"
 #include "engine/image_policy.h"
 #include "engine/images.h"
+#include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/snapshots.h"
@@ -71,7 +72,7 @@ int engine_snapshot_import(struct engine *e, const char *path, const char *image
     struct image *base;
     int r;
 
-    if (image_policy_check(e->policy, image, err) < 0 || space_check(e, err) < 0 ||
+    if (image_check_allowed(e, image, err) < 0 || space_check(e, err) < 0 ||
         images_take(e, reference, &base, err) < 0)
         return -1;
     new.config = config_of(e, image, base);

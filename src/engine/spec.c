@@ -35,8 +35,8 @@ static uint32_t number(struct maybe_number n, double scale, uint32_t preset, uin
 static int read_image(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
                       struct err *err)
 {
+    const struct image_wish wish = {req->cpu_cores.given, req->memory_mb.given, NULL};
     const char *image = req->image;
-    auto_free char *name = NULL;
     bool is_short;
 
     if (!image || !*image)
@@ -48,13 +48,10 @@ static int read_image(struct engine *e, const struct sandbox_request *req, struc
         return err_code(err, ERR_INVALID, "bad_image",
                         "image must be a name of at most %d bytes without .. and $",
                         IMAGE_NAME_MAX);
-    /* An id is no way around the list: what counts is the image's name. */
-    name = req->image_id || is_short ? NULL : image_of_id(e, image);
-    if (!req->image_id && image_policy_check(e->policy, name && *name ? name : image, err) < 0)
+    if (!req->image_id && image_check_allowed(e, image, err) < 0)
         return -1;
     ret->image = xstrdup(image);
-    return image_policy_limit(e->policy, name && *name ? name : image, req->cpu_cores.given,
-                              req->memory_mb.given, &ret->limits, err);
+    return image_limit(e, image, &wish, &ret->limits, err);
 }
 
 static int read_texts(const struct engine *e, const struct sandbox_request *req,

@@ -12,6 +12,7 @@
 #include "engine/engine_internal.h"
 #include "engine/image_policy.h"
 #include "engine/images.h"
+#include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
 #include "engine/news_internal.h"
 #include "engine/template_turns_internal.h"
@@ -279,8 +280,7 @@ int engine_template_use(struct engine *e, const char *word, json_t **ret, struct
 
     if (take(e, word, &light, err) < 0)
         return -1;
-    if (image_policy_check(e->policy, text_of(json_object_get(light, "config"), "image"), err) <
-        0) {
+    if (image_check_allowed(e, text_of(json_object_get(light, "config"), "image"), err) < 0) {
         json_decref(light);
         return -1;
     }
@@ -336,7 +336,7 @@ static int check_new(struct engine *e, const struct template_new *n, size_t byte
     int r = 0;
 
     if (check_name(n->name, err) < 0 ||
-        image_policy_check(e->policy, text_of(n->config, "image"), err) < 0)
+        image_check_allowed(e, text_of(n->config, "image"), err) < 0)
         return -1;
     (void)pthread_mutex_lock(&t->lock);
     old = find(t, n->name);

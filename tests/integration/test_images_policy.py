@@ -147,6 +147,40 @@ def test_caps(served, daemon_of, hub):
         assert code != 0 and "CAY_IMAGE_CAPS" in log, wrong
 
 
+def load_local(images, tmp_path, *names):
+    """Local images with a file /which that holds their name: {name: id}."""
+    return {name: images.load(Image(base_layer(), layer(text("which", name + "\n"))).layout(tmp_path / name),
+                              name)["id"] for name in names}
+
+
+@pytest.mark.parametrize("strict", (True, False))
+def test_an_id_is_not_judged_by_a_custom_name_that_means_another_image(served, tmp_path, strict):
+    mine = served()
+    ids = load_local(mine, tmp_path, "img-a", "img-c")
+    mine.daemon.extra.update(CAY_CUSTOM_IMAGES=json.dumps({"img-a": "img-c"}),
+                             CAY_ALLOWED_IMAGES=json.dumps(["img-a"]),
+                             CAY_IMAGE_STRICT="true" if strict else "false")
+    mine.daemon.restart()
+    assert which(mine, "img-a") == "img-c"
+    id = ids["img-a"]
+    for name in ("img-a:latest", id, id[:20], id[7:19], id[7:]):
+        mine.api.try_create(name).failed(403, "image_not_allowed")
+        mine.api.post("/templates", {"name": "t", "config": {"image": name}}).failed(403, "image_not_allowed")
+        mine.api.post("/pool/profiles", {"image": name, "size": 1}).failed(403, "image_not_allowed")
+
+
+def test_caps_by_id_are_those_of_the_image_and_not_of_a_custom_name(served, tmp_path):
+    mine = served()
+    ids = load_local(mine, tmp_path, "img-a", "img-c")
+    mine.daemon.extra.update(CAY_CUSTOM_IMAGES="img-a=img-c",
+                             CAY_IMAGE_CAPS=json.dumps({"img-a:latest": {"memory": 128}}))
+    mine.daemon.restart()
+    for name in ("img-a:latest", ids["img-a"], ids["img-a"][7:19]):
+        mine.api.try_create(name, memory=129).failed(403, "image_cap_exceeded")
+    with mine.box(ids["img-c"], memory=256):
+        pass
+
+
 def test_without_auto_install_only_an_operator_brings_images(served, hub):
     mine = served(CAY_AUTO_INSTALL="false")
     said = mine.api.try_create("other:1").failed(404, "image_not_installed")

@@ -112,6 +112,12 @@ TEST(a_list_allows_what_it_means_however_that_is_written)
          "python:3.12@sha256:"
          "0000000000000000000000000000000000000000000000000000000000000000",
          false},
+        /* an id is of no registry */
+        {"*", "sha256:111111111111", true},
+        {"**", "sha256:111111111111", true},
+        {"sha256:*", "sha256:111111111111", true},
+        {"docker.io/**", "sha256:111111111111", false},
+        {"library/*", "sha256:111111111111", false},
         /* short names, by their name and by what they mean */
         {"python", "python", true},
         {"python:3.12-slim", "python", true},
@@ -881,6 +887,32 @@ TEST(an_id_is_no_way_around_the_list)
     CHECK_INT(try_create(&w, "{\"image\":\"sha256:111111111111\"}", &s, &err), -1);
     CHECK_STR(err.code, "image_not_allowed");
     world_done(&w);
+}
+
+/* The image py:named is refused by its id too: py:named, which is allowed, is another image. */
+static void check_id_refused(const char *allowed, const char *custom)
+{
+    struct err err = {0};
+    struct world w;
+    json_t *s;
+
+    world_new(&w);
+    world_close(&w, false);
+    w.config.allowed_images = allowed;
+    w.config.custom_images = custom;
+    world_open(&w);
+    world_start(&w);
+    free(create(&w, "{\"image\":\"py:named\"}"));
+    CHECK_INT(try_create(&w, "{\"image\":\"sha256:111111111111\"}", &s, &err), -1);
+    CHECK_STR(err.code, "image_not_allowed");
+    world_done(&w);
+}
+
+TEST(an_id_is_not_judged_by_a_custom_name_that_its_image_is_stored_under)
+{
+    check_id_refused("[\"py:named\"]", "{\"py:named\": \"other:1\"}");
+    check_id_refused("[\"py:named\", \"docker.io/library/py:named\"]",
+                     "{\"py:named\": \"other:1\", \"docker.io/library/py:named\": \"other:1\"}");
 }
 
 /* ---- what an image says ---- */
