@@ -104,6 +104,7 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     struct sandbox_request req = {
         .image = spec->image,
         .image_id = image_id,
+        .granted = &spec->limits,
         .template = spec->template,
         .template_build = spec->template_build,
         .name = name->name,

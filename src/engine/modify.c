@@ -8,7 +8,7 @@
 #include "engine/engine_internal.h"
 #include "engine/env_internal.h"
 #include "engine/idle_internal.h"
-#include "engine/image_policy.h"
+#include "engine/images_internal.h"
 #include "engine/modify_internal.h"
 #include "engine/news_internal.h"
 #include "engine/quiet_internal.h"
@@ -72,12 +72,14 @@ static struct parts swap(struct sandbox *sb, struct parts new)
 static int plan(struct engine *e, struct sandbox *sb, const struct sandbox_change *change,
                 struct parts *ret, struct err *err)
 {
+    struct sandbox_limits had;
+    const struct image_wish wish = {change->cpu_cores.given, change->memory_mb.given, &had};
     struct sandbox_spec wanted = {0};
     auto_free char *image = NULL;
     int64_t now = now_ms();
 
     pthread_mutex_lock(&sb->lock);
-    wanted.limits = sb->spec.limits;
+    wanted.limits = had = sb->spec.limits;
     wanted.timeout_s = sb->spec.timeout_s;
     wanted.idle_s = sb->spec.idle_s;
     image = xstrdup(sb->spec.image);
@@ -94,8 +96,7 @@ static int plan(struct engine *e, struct sandbox *sb, const struct sandbox_chang
         ret->expires_ms = sandbox_expiry(now, wanted.timeout_s);
         ret->deadline_ns = mono_ns() + (ret->expires_ms - now) * 1000000;
     }
-    if (image_policy_limit(e->policy, image, change->cpu_cores.given, change->memory_mb.given,
-                           &ret->limits, err) == 0)
+    if (image_limit(e, image, &wish, &ret->limits, err) == 0)
         return 0;
     json_decref(ret->metadata);
     return -1;

@@ -26,8 +26,11 @@ struct maybe_number {
 struct sandbox_request {
     const char *image; /* required */
     /* A record of the image store, which somebody holds (engine/images.h): then nothing is looked
-     * up, pulled or asked of the list of allowed images, and `image` is only what is shown. */
+     * up, pulled or asked of the list of allowed images, and `image` is only shown and judged for
+     * caps. */
     const char *image_id;
+    /* Limits of the sandbox that this one is a clone of, which it may have too; NULL = no clone. */
+    const struct sandbox_limits *granted;
     const char *template; /* what the template is called that all this came from; NULL = none */
     const char *template_build; /* the image that it had become; NULL = none */
     const char *name;           /* NULL = the id */

@@ -35,7 +35,7 @@ static uint32_t number(struct maybe_number n, double scale, uint32_t preset, uin
 static int read_image(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *ret,
                       struct err *err)
 {
-    const struct image_wish wish = {req->cpu_cores.given, req->memory_mb.given, NULL};
+    const struct image_wish wish = {req->cpu_cores.given, req->memory_mb.given, req->granted};
     const char *image = req->image;
     bool is_short;
 

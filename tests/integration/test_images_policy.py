@@ -181,6 +181,42 @@ def test_caps_by_id_are_those_of_the_image_and_not_of_a_custom_name(served, tmp_
         pass
 
 
+def test_a_cap_holds_for_changes_and_clones_of_a_sandbox_that_was_made_by_id(served, tmp_path):
+    mine = served(CAY_IMAGE_CAPS=json.dumps({"img-c": {"cpu": 0.5, "memory": 128}}))
+    api, id = mine.api, load_local(mine, tmp_path, "img-c")["img-c"]
+    for name in ("img-c", id, id[7:19]):
+        with mine.box(name) as box:
+            for fields in ({"memory": 1024, "cpu": 2}, {"memory": 129}, {"cpu": 0.6}):
+                api.call("PATCH", f"/sandboxes/{box}", fields).failed(403, "image_cap_exceeded")
+            api.call("PATCH", f"/sandboxes/{box}", {"memory": 100}).ok()
+            clone = api.post(f"/sandboxes/{box}/clone", {}).ok()
+            assert clone["config"]["memory"] == 100 and clone["config"]["cpu"] == 0.5
+            api.remove(clone["id"])
+
+
+def test_a_cap_that_came_later_holds_for_clones_by_id(served, tmp_path):
+    mine = served()
+    api, id = mine.api, load_local(mine, tmp_path, "img-c")["img-c"]
+    boxes = [api.create(name, memory=512)["id"] for name in ("img-c", id)]
+    mine.daemon.extra["CAY_IMAGE_CAPS"] = json.dumps({"img-c": {"memory": 128}})
+    mine.daemon.restart()
+    for box in boxes:
+        api.post(f"/sandboxes/{box}/clone", {}).failed(403, "image_cap_exceeded")
+
+
+def test_an_image_that_lost_its_name_is_not_without_caps(served, tmp_path):
+    mine = served(CAY_IMAGE_CAPS=json.dumps({"img-c": {"memory": 128}}))
+    api, id = mine.api, load_local(mine, tmp_path, "img-c")["img-c"]
+    box = api.create(id)["id"]
+    mine.load(Image(base_layer(), layer(text("which", "newer\n"))).layout(tmp_path / "newer"), "img-c")
+    assert mine.show("img-c")["id"] != id
+    api.call("PATCH", f"/sandboxes/{box}", {"memory": 129}).failed(403, "image_cap_exceeded")
+    api.try_create(id, memory=129).failed(403, "image_cap_exceeded")
+    assert api.create(id)["config"]["memory"] == 128
+    api.call("PATCH", f"/sandboxes/{box}", {"memory": 100}).ok()
+    api.post(f"/sandboxes/{box}/clone", {}).ok()
+
+
 def test_without_auto_install_only_an_operator_brings_images(served, hub):
     mine = served(CAY_AUTO_INSTALL="false")
     said = mine.api.try_create("other:1").failed(404, "image_not_installed")

@@ -720,6 +720,13 @@ static void fake_begin_pause(struct runtime *rt, const struct box *box)
     atomic_fetch_add(&fake.pauses_begun, 1);
 }
 
+static int fake_limit(struct runtime *rt, const struct box *box,
+                      const struct sandbox_limits *limits, struct err *err)
+{
+    (void)rt, (void)box, (void)limits, (void)err;
+    return 0;
+}
+
 static int fake_stats(struct runtime *rt, const struct box *box, struct box_stats *ret,
                       struct err *err)
 {
@@ -837,6 +844,7 @@ static const struct runtime_ops fake_ops = {
     .look = fake_look_at,
     .pause = fake_pause,
     .begin_pause = fake_begin_pause,
+    .limit = fake_limit,
     .stats = fake_stats,
     .room = fake_room,
     .disk_room = fake_disk_room,

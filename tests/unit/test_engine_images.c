@@ -915,6 +915,64 @@ TEST(an_id_is_not_judged_by_a_custom_name_that_its_image_is_stored_under)
                      "{\"py:named\": \"other:1\", \"docker.io/library/py:named\": \"other:1\"}");
 }
 
+static void world_with_caps(struct world *w, const char *caps)
+{
+    world_new(w);
+    world_close(w, false);
+    w->config.allowed_images = "*";
+    w->config.image_caps = caps;
+    world_open(w);
+    world_start(w);
+}
+
+static void check_memory_change(struct world *w, const char *id, double memory_mb, const char *want)
+{
+    struct sandbox_change change = {.memory_mb = {true, memory_mb}};
+    struct err err = {0};
+    json_t *s = NULL;
+    int r = engine_modify(w->engine, id, &change, &s, &err);
+
+    CHECK_STR(r == 0 ? "ok" : err.code, want);
+    json_decref(s);
+}
+
+TEST(a_cap_holds_for_a_sandbox_that_was_made_by_id)
+{
+    auto_free char *id = NULL;
+    struct world w;
+
+    world_with_caps(&w, "{\"py:named\": {\"memory\": 128}}");
+    id = create(&w, "{\"image\":\"sha256:111111111111\"}");
+    check_memory_change(&w, id, 129, "image_cap_exceeded");
+    check_memory_change(&w, id, 100, "ok");
+    check_memory_change(&w, id, 128, "ok");
+    fake_images.removed = true;
+    check_memory_change(&w, id, 129, "image_cap_exceeded");
+    check_memory_change(&w, id, 100, "ok");
+    fake_images.removed = false;
+    world_done(&w);
+}
+
+TEST(a_sandbox_of_an_image_that_lost_its_name_keeps_its_limits_but_gets_no_more)
+{
+    struct err err = {0};
+    auto_free char *id = NULL;
+    struct world w;
+    json_t *s;
+
+    world_with_caps(&w, "{\"another\": {\"memory\": 128}}");
+    id = create(&w, "{\"image\":\"sha256:111111111111\", \"memory\": 512}");
+    fake_images.removed = true;
+    check_memory_change(&w, id, 513, "image_cap_exceeded");
+    check_memory_change(&w, id, 512, "ok");
+    check_memory_change(&w, id, 256, "ok");
+    check_memory_change(&w, id, 512, "image_cap_exceeded");
+    CHECK_INT(try_create(&w, "{\"image\":\"sha256:111111111111\", \"memory\": 512}", &s, &err), -1);
+    CHECK_STR(err.code, "image_cap_exceeded");
+    fake_images.removed = false;
+    world_done(&w);
+}
+
 /* ---- what an image says ---- */
 
 TEST(the_working_directory_is_the_callers_then_the_images_then_the_workspace)
