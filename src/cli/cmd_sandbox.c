@@ -266,6 +266,15 @@ static int exec_streams(struct iii_client *c, struct sandbox_output *streams, js
     return sandbox_output_wait(streams, EXEC, limit_ms, ret, err) < 0 ? -1 : 0;
 }
 
+/* A command that succeeded has failed when its output is not whole. */
+static int warn_if_cut(const struct sandbox_output *streams, int status)
+{
+    if (!streams || !sandbox_output_is_cut(streams))
+        return status;
+    ui_warn("some of the output is missing: its connection broke off");
+    return status == STATUS_OK ? STATUS_FAILED : status;
+}
+
 /* Prints the output as it comes, or with --json the result with all output at the end. Takes data.
  */
 static int exec(struct iii_client *c, const struct args *args, json_t *data, int64_t timeout_ms,
@@ -281,7 +290,7 @@ static int exec(struct iii_client *c, const struct args *args, json_t *data, int
     if (!streams && err->kind != ERR_NONE)
         json_decref(data);
     else if (exec_streams(c, streams, data, limit_ms, &result, err) == 0)
-        status = show_result(args, streams, result);
+        status = warn_if_cut(streams, show_result(args, streams, result));
     else if (streams && sandbox_output_error(streams))
         status = output_status(sandbox_output_error(streams));
     json_decref(result);

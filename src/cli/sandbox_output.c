@@ -35,6 +35,7 @@ struct output_stream {
     size_t pending_at;
     size_t piece_left; /* of a piece that was written in part */
     bool came, ended;
+    bool cut;  /* some of it is missing */
     bool more; /* another message may have been read already */
 };
 
@@ -112,6 +113,11 @@ bool sandbox_output_came(const struct sandbox_output *o, int stream)
     return o->streams[stream].came;
 }
 
+bool sandbox_output_is_cut(const struct sandbox_output *o)
+{
+    return o->streams[OUTPUT_STDOUT].cut || o->streams[OUTPUT_STDERR].cut;
+}
+
 int sandbox_output_error(const struct sandbox_output *o)
 {
     return o->write_error;
@@ -151,8 +157,10 @@ static ssize_t take_message(struct output_stream *s)
     struct websocket_message m;
     int r = websocket_next(websocket_client_socket(s->channel), &m);
 
-    if (r < 0 || websocket_client_flush(s->channel) < 0)
+    if (r < 0 || websocket_client_flush(s->channel) < 0) {
+        s->cut |= websocket_peer_code(websocket_client_socket(s->channel)) == 0;
         end_stream(s);
+    }
     if (r <= 0)
         return -1;
     if (m.is_text) /* is no output */
@@ -245,18 +253,12 @@ static int cannot_write(struct sandbox_output *o, int error, struct err *err)
     return err_sys(err, error, "write the output");
 }
 
-/* A peer that is gone without a word is found by pings that it does not answer. */
+/* A peer that is gone without a word is found by pings on the call's connection. An engine does not
+ * read from the reader of a channel, so that it never answers a ping there. */
 static int keep_alive(struct sandbox_output *o, struct err *err)
 {
     struct iii_client *c = o->client;
 
-    for (int i = 0; i < OUTPUT_STREAMS; i++) {
-        struct output_stream *s = &o->streams[i];
-
-        if (!s->ended &&
-            websocket_keep_alive(websocket_client_socket(s->channel), wants_more(s)) < 0)
-            end_stream(s);
-    }
     if (o->lost || websocket_keep_alive(websocket_client_socket(c->ws), true) == 0)
         return 0;
     return err_code(err, ERR_UNAVAILABLE, "connection_lost", "%.100s does not answer any more",
@@ -279,8 +281,6 @@ static int wait_ms(const struct sandbox_output *o, int64_t until_ns)
         const struct output_stream *s = &o->streams[i];
 
         more |= s->more && wants_more(s);
-        if (!s->ended)
-            at = sooner(at, websocket_ping_ns(websocket_client_socket(s->channel)));
     }
     left_ms = (at - mono_ns() + 999999) / 1000000;
     return more || left_ms < 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms;
@@ -389,8 +389,12 @@ static void drain_round(struct sandbox_output *o, struct drain *d)
         d->silent_ns = now + DRAIN_MS * 1000000ll;
     if (now < d->silent_ns && now < d->end_ns && d->total <= DRAIN_MAX)
         return;
-    for (int i = 0; i < OUTPUT_STREAMS; i++)
-        end_stream(&o->streams[i]);
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        struct output_stream *s = &o->streams[i];
+
+        s->cut |= !s->ended && s->came;
+        end_stream(s);
+    }
 }
 
 /* Prints what is still in the channels. expects: the channels have an end. A stream that does not

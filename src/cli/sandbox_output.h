@@ -27,6 +27,8 @@ int sandbox_output_wait(struct sandbox_output *o, const char *function, int64_t 
 
 /* Did the channel of that stream carry anything? If not, the text in the answer is the output. */
 bool sandbox_output_came(const struct sandbox_output *o, int stream);
+/* Is some of the output missing, because a channel broke off or did not end in time? */
+bool sandbox_output_is_cut(const struct sandbox_output *o);
 /* Why the output could not be written: an errno; 0 = it could. */
 int sandbox_output_error(const struct sandbox_output *o);
 

@@ -178,8 +178,8 @@ static int ended(struct iii_exec *x, struct call *call, const struct exec_output
     bool cut_out, cut_errors;
 
     show(x, (const struct buf *const[]){out, errors});
-    cut_out = x->streams[0].cut || end->lost_stdout > 0;
-    cut_errors = x->streams[1].cut || end->lost_stderr > 0;
+    cut_out = x->streams[0].cut || x->streams[0].dropped || end->lost_stdout > 0;
+    cut_errors = x->streams[1].cut || x->streams[1].dropped || end->lost_stderr > 0;
     (void)snprintf(call->exec_id, sizeof(call->exec_id), "%s", engine_exec_id(x->exec));
     call->exec_us = llround(end->duration_ms * 1000);
     call->out = answer_of(end->exit_code, end->duration_ms, cut_out, cut_errors);

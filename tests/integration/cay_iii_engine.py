@@ -21,6 +21,7 @@ OPS = "iii-worker-ops"  # the worker that an engine of 0.23 starts by itself
 VERSIONS = ("0.22.1", "0.23.0")
 GRACE = 5  # seconds that an engine of 0.23 keeps registrations of a worker that has not said who it is
 END = object()
+BREAK = object()  # its reader's connection ends without a Close
 
 
 class Owner:
@@ -276,6 +277,9 @@ class Engine:
                 await channel.items.put(END)
         else:
             while (item := await channel.items.get()) is not END:
+                if item is BREAK:
+                    socket.transport.abort()
+                    return
                 await socket.send(item)
 
     async def _written(self, socket):

@@ -18,7 +18,7 @@ import pytest
 
 from cay_harness import CAY, read_text, wait_until
 from cay_iii import websockets  # noqa: F401 (a fixture)
-from cay_iii_engine import END, Failure, Functions
+from cay_iii_engine import BREAK, END, Failure, Functions
 
 ID = "0f6b2a52-7c1d-4e6b-9a3f-5f0c1e6b2a9d"
 DONE = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 1, "success": True}
@@ -253,6 +253,18 @@ def test_output_is_shown_while_the_command_runs(engine, words, stream):
     assert (process.returncode, {"stdout": out, "stderr": err}[stream], out + err) == (3, b"second\n", b"second\n")
 
 
+@pytest.mark.parametrize("code, status", [(0, 1), (3, 3)])
+def test_output_that_breaks_off_is_told(cay, engine, code, status):
+    def run(data):
+        engine.feed(data["stdout"], b"some\n", BREAK)
+        engine.feed(data["stderr"], END)
+        return {**PIPED, "exit_code": code}
+
+    engine.functions["sandbox::exec"] = run
+    done = cay("sandbox", "exec", ID, "--", "a", status=status)
+    assert done.stdout == b"some\n" and b"some of the output is missing" in done.stderr
+
+
 def test_bytes_are_shown_as_they_are(cay, engine):
     data = bytes(range(256)) * 1000
     engine.functions["sandbox::exec"] = prints(engine, data, data, b"end")
@@ -301,7 +313,8 @@ def test_a_channel_that_does_not_end_is_not_waited_for_without_end(cay, engine):
         engine.feed(data["stdout"], b"some\n")
         return PIPED
     engine.functions["sandbox::exec"] = run
-    assert cay("sandbox", "exec", ID, "--", "a").out == "some\n"
+    done = cay("sandbox", "exec", ID, "--", "a", status=1)
+    assert done.out == "some\n" and "some of the output is missing" in done.err
 
 
 def test_output_in_pieces_cannot_speak_to_the_terminal(engine):
@@ -447,7 +460,7 @@ def test_a_trickle_behind_the_answer_is_not_waited_for_without_end(engine):
     engine._end = trickle
     engine.functions["sandbox::exec"] = lambda data: PIPED
     with started(engine, "exec", ID, "--", "a") as process:
-        assert process.wait(30) == 0
+        assert process.wait(30) == 1
     over.set()
 
 
