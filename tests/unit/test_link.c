@@ -1196,6 +1196,21 @@ TEST(it_registers_again_when_a_worker_that_replaced_it_has_gone)
     }
 }
 
+TEST(an_additional_function_comes_back_when_its_other_worker_has_gone)
+{
+    struct fixture f = {.e = {.version = 22}, .config = {.extra = true}};
+
+    engine_start(&f.e);
+    other_takes(&f.e, "iii-worker-ops", "worker::list");
+    start(&f);
+    await_registered(&f);
+    await_owner(&f.e, "worker::list", 0);
+    other_leaves(&f.e);
+    await_owner(&f.e, "worker::list", 1);
+    CHECK_INT(f.e.count, 1);
+    end(&f);
+}
+
 TEST(an_engine_that_does_not_answer_is_registered_with)
 {
     struct fixture f = {.e = {.mute_lists = true}, .config = {.ask_ms = 30}};
