@@ -193,7 +193,8 @@ static int dispatch(int argc, char **argv)
 }
 
 /* A shell can close descriptors 0 to 2 (`>&-`). A socket that took such a number would receive our
- * output. What is put there cannot be used: reading and writing fail as they would have. */
+ * output. So these numbers get a descriptor on which reading and writing fail, as on a closed one.
+ */
 static void fill_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

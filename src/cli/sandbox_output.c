@@ -367,7 +367,7 @@ static void pass_over(struct sandbox_output *o)
     o->more = r > 0;
 }
 
-struct drain {
+struct drain_state {
     int64_t round_ns;  /* when the last round began */
     int64_t silent_ns; /* until then without a byte */
     int64_t end_ns;    /* until then in total */
@@ -376,7 +376,7 @@ struct drain {
 
 /* Takes what has come, and ends the streams when they are waited for no longer. Time in which our
  * reader is slow does not count. */
-static void drain_round(struct sandbox_output *o, struct drain *d)
+static void drain_round(struct sandbox_output *o, struct drain_state *d)
 {
     bool slow = !is_printed(o);
     size_t taken = take_output(o);
@@ -402,9 +402,9 @@ static void drain_round(struct sandbox_output *o, struct drain *d)
 static int drain(struct sandbox_output *o, bool expects, struct err *err)
 {
     int64_t now = mono_ns();
-    struct drain d = {.round_ns = now,
-                      .silent_ns = now + (expects ? DRAIN_MS * 1000000ll : 0),
-                      .end_ns = now + DRAIN_TOTAL_NS};
+    struct drain_state d = {.round_ns = now,
+                            .silent_ns = now + (expects ? DRAIN_MS * 1000000ll : 0),
+                            .end_ns = now + DRAIN_TOTAL_NS};
 
     for (;;) {
         drain_round(o, &d);

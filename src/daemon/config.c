@@ -527,7 +527,7 @@ static const struct variable *nearest(const char *name)
     return best;
 }
 
-/* What to say of a variable of earlier versions; NULL if it was none. */
+/* Returns the advice for a variable that only earlier versions had; NULL for any other name. */
 static const char *retired(const char *name)
 {
     return strcmp(name, "CAY_ENGINE_STRICT") == 0

@@ -26,21 +26,25 @@ static bool is_given(const json_t *config, const char *key)
     return value && !json_is_null(value);
 }
 
+/* A list that ends with NULL. */
+static bool is_one_of(const char *const *list, const char *word)
+{
+    while (*list && strcmp(*list, word) != 0)
+        list++;
+    return *list;
+}
+
 static int check_listener(const struct config_file *f, json_t *config, const json_t *lines,
                           struct err *err)
 {
-    static const char *const known[] = {"port", "host", "middleware_function_id", "rbac",
-                                        "handshake_timeout_ms"};
+    static const char *const known[] = {
+        "port", "host", "middleware_function_id", "rbac", "handshake_timeout_ms", NULL};
     const char *key;
     json_t *value;
 
     json_object_foreach(config, key, value)
     {
-        size_t i = 0;
-
-        while (i < ARRAY_LEN(known) && strcmp(known[i], key) != 0)
-            i++;
-        if (i == ARRAY_LEN(known))
+        if (!is_one_of(known, key))
             return err_set(err, ERR_INVALID,
                            "%.120s:%d: iii-worker-manager has no setting \"%.60s\"", f->path,
                            yaml_line(yaml_lines_of(lines, key)), key);
@@ -209,8 +213,8 @@ static enum module module_of(const char *text)
     return MODULE_UNKNOWN;
 }
 
-/* What an entry is called: by the key that names a module we know, else by the first that is there;
- * NULL when none is. */
+/* Returns the name of an entry: the value of the key that names a known module, else of the first
+ * key that is there; NULL when none is. */
 static const char *entry_name(const json_t *entry, enum module *ret)
 {
     static const char *const keys[] = {"name", "class", "type"};
@@ -439,17 +443,13 @@ static int read_module(struct config_file *f, enum module kind, const char *name
 static int check_entry_keys(const struct config_file *f, json_t *entry, const json_t *lines,
                             struct err *err)
 {
-    static const char *const known[] = {"name", "type", "class", "image", "config"};
+    static const char *const known[] = {"name", "type", "class", "image", "config", NULL};
     const char *key;
     json_t *value;
 
     json_object_foreach(entry, key, value)
     {
-        size_t i = 0;
-
-        while (i < ARRAY_LEN(known) && strcmp(known[i], key) != 0)
-            i++;
-        if (i == ARRAY_LEN(known))
+        if (!is_one_of(known, key))
             return err_set(err, ERR_INVALID,
                            "%.120s:%d: \"%.60s\" has no effect here: put it into "
                            "config",
@@ -531,25 +531,16 @@ static int read_engine_port(struct config_file *f, const json_t *root, const jso
     return put_port(f, "CAY_WS_PORT", root, lines, err);
 }
 
-static bool is_engine_key(const char *key)
-{
-    static const char *const keys[] = {"workers", "modules", "port", CONFIG_GRACE};
-
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (strcmp(keys[i], key) == 0)
-            return true;
-    return false;
-}
-
 int config_file_engine(struct config_file *f, json_t *root, const json_t *lines, struct err *err)
 {
+    static const char *const known[] = {"workers", "modules", "port", CONFIG_GRACE, NULL};
     json_t *workers = json_object_get(root, "workers"), *modules = json_object_get(root, "modules");
     const char *key, *which = workers ? "workers" : "modules";
     json_t *value;
 
     json_object_foreach(root, key, value)
     {
-        if (!is_engine_key(key))
+        if (!is_one_of(known, key))
             return err_set(err, ERR_INVALID, "%.120s:%d: there is no setting \"%.60s\"", f->path,
                            yaml_line(yaml_lines_of(lines, key)), key);
     }

@@ -62,8 +62,8 @@ static int read_setting(struct config_file *f, const struct setting *s, const js
     return 0;
 }
 
-/* What iii bounds by itself must not stop at a bound of the daemon that nobody has set. What is too
- * much for that one is too much for its own variable, which says so. */
+/* Raises a limit of the daemon that the operator has not set to the one that iii's file sets. A
+ * value above the variable's maximum is left to the check of iii's own variable. */
 static void raise_to(struct config_file *f, const char *variable, uint64_t least,
                      const json_t *lines, const char *key)
 {
@@ -82,8 +82,8 @@ static uint64_t number_of(const struct config_file *f, const char *variable)
     return n;
 }
 
-/* The short names that there are with the custom images of the environment, else of the file. NULL
- * when those of the environment are wrong, which is told when the variable is read. */
+/* Returns the short names with the custom images of the environment, else of the file. NULL when
+ * the variable is wrong, which is reported when it is read. */
 static struct image_policy *short_names(const struct config_file *f)
 {
     static const char variable[] = "CAY_CUSTOM_IMAGES";
@@ -138,7 +138,7 @@ static int read_allowlist(struct config_file *f, const json_t *config, const jso
     return 0;
 }
 
-/* Of one image; what is not said is 0, which nothing fits into. */
+/* Reads the caps of one image. A cap that is absent is 0, as in iii: no sandbox fits into it. */
 static int read_cap(const struct config_file *f, const char *name, const json_t *cap,
                     const json_t *at, json_t *caps, struct err *err)
 {

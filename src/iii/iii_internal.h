@@ -51,7 +51,7 @@ struct iii_hub {
     struct iii_channels *channels;
     struct iii_rows *rows; /* that run */
     struct iii_line *line; /* of questions about others */
-    atomic_uint calls;     /* that wait for an answer of somebody's */
+    atomic_uint calls;     /* that wait for an answer */
 };
 
 /* A random one (version 4). */
@@ -71,7 +71,7 @@ struct iii_asker {
     char worker_id[UUID_SIZE]; /* of its connection; "" = none */
     char namespace[III_NAME_MAX + 1];
     struct iii_share *share; /* a reference; what it holds is taken from that */
-    atomic_bool gone;        /* nobody waits for its answers any more */
+    atomic_bool gone;        /* its connection has ended: answers are dropped */
     void (*free)(struct iii_asker *a);
 };
 
