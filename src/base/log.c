@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
 #include "base/str.h"
 
 #define LINE_MAX_BYTES  4096
@@ -44,14 +43,14 @@ static bool is_control(const char *s)
     return (c > 0 && c < 0x20) || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
 }
 
+/* Every character that starts with 0xc2 counts: half of those are control characters. */
 static bool needs_quotes(const char *s)
 {
-    if (!*s)
-        return true;
-    for (; *s; s++)
-        if (is_control(s) || strchr(" \"\\=", *s))
-            return true;
-    return false;
+    static const char special[] = " \"\\=\x7f\xc2"
+                                  "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
+                                  "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f";
+
+    return !*s || strpbrk(s, special);
 }
 
 /* Control characters never reach a terminal or split a line, whatever a sandbox put into a name.
@@ -87,19 +86,23 @@ static void add_json_pair(struct buf *b, const char *key, const char *value)
 
 static void add_pair(struct buf *b, const char *key, const char *value)
 {
-    auto_free char *cut = xstrndup(value, utf8_cut(value, strnlen(value, VALUE_MAX_BYTES)));
+    char cut[VALUE_MAX_BYTES + 1];
 
+    if (strnlen(value, sizeof(cut)) == sizeof(cut)) {
+        (void)snprintf(cut, sizeof(cut), "%.*s", (int)utf8_cut(value, VALUE_MAX_BYTES), value);
+        value = cut;
+    }
     if (as_json) {
-        add_json_pair(b, key, cut);
+        add_json_pair(b, key, value);
         return;
     }
     if (b->len > 0)
         (void)buf_add(b, " ", 1);
     (void)buf_addf(b, "%s=", key);
-    if (needs_quotes(cut))
-        (void)add_quoted(b, cut);
+    if (needs_quotes(value))
+        (void)add_quoted(b, value);
     else
-        (void)buf_add_str(b, cut);
+        (void)buf_add_str(b, value);
 }
 
 /* One at a time: room that two have seen is there for one, and the other would wait for whoever
