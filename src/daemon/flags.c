@@ -188,8 +188,8 @@ static void fill_options(struct option options[ARRAY_LEN(flags) + 1])
     opterr = 0;
 }
 
-/* The value of a flag; NULL when it is absent, or when help is asked for. What is wrong with other
- * flags is found when they are read. */
+/* Returns the value of a flag; NULL when it is absent, or when help is asked for. Errors in other
+ * flags are found when they are read. */
 static const char *flag_value(int argc, char **argv, enum flag wanted)
 {
     struct option options[ARRAY_LEN(flags) + 1];

@@ -45,7 +45,7 @@ struct link_ask {
     json_t *result, *error; /* both NULL when the connection was lost */
 };
 
-/* What the engine's lists of functions and workers say of our functions. */
+/* A look at the engine's lists of functions and workers: which worker has our functions. */
 struct link_look {
     bool runs;
     char functions_id[UUID_SIZE], workers_id[UUID_SIZE]; /* of its calls; "" = answered */

@@ -187,7 +187,7 @@ def test_so_many_and_no_more(iii_of, wire_of):
     with pytest.raises(Refused) as caught:
         wire.result(slow)
     check(caught.value, "S200")
-    for _ in range(30):  # whoever has an answer may run the next command at once
+    for _ in range(30):  # a client that has its answer may run the next command at once
         assert wire.exec(first, "true")["success"]
     wire.call("sandbox::stop", {"sandbox_id": first})
     wait_until(lambda: can_create(wire), what="room for another")

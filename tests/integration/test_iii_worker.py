@@ -262,7 +262,7 @@ def healthy(api):
 
 
 def looked(engine, times=1):
-    """Until workers have asked so many times more who has the functions."""
+    """Waits until workers have asked that many more times for the owner of the functions."""
     before = engine.looks()
     engine.wait(lambda: engine.looks() >= before + times, "a look")
 

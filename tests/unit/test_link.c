@@ -1045,7 +1045,7 @@ static unsigned frames_of(struct fake_engine *e, const char *key, const char *va
     return n;
 }
 
-/* Until it has asked so many times more. */
+/* Waits until the link has asked the engine n more times. */
 static void await_looks(struct fake_engine *e, unsigned n)
 {
     int64_t until = mono_ns() + PATIENCE_NS;
