@@ -446,8 +446,6 @@ class Run:
         with Api(unix=self.daemon.socket_path, token=TOKEN) as api:
             for place, id in sorted(self.made, key=lambda made: made[0] != "sandboxes"):
                 api.delete(f"/{place}/{id}")
-                if place == "sandboxes":
-                    Api.made.add(id)
 
 
 # ---- all of them ----

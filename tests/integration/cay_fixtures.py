@@ -5,7 +5,8 @@ import os
 import pytest
 
 import cay_shapes
-from cay_harness import CAY, Daemon, Ledger, lacking, settled_ledger, take_away, wait_for_ledger
+from cay_harness import CAY, Daemon, lacking
+from cay_ledger import Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
 pytest_needs = ("binary", "root", "cgroup", "loop")

@@ -79,6 +79,12 @@ def read_link(path):
         return ""
 
 
+def cgroups_of(pid):
+    """The cgroups of a process, one per hierarchy, and their parents: a daemon makes its own below one of them."""
+    own = {line.split(":", 2)[2].strip("/") for line in read_text(f"/proc/{pid}/cgroup").splitlines()}
+    return own | {os.path.dirname(path) for path in own}
+
+
 def pids():
     return [name for name in os.listdir("/proc") if name.isdigit()]
 
@@ -133,8 +139,6 @@ class Reply:
 
 class Api:
     """A client with one kept-alive connection, over TCP or the unix socket."""
-
-    made = set()  # every sandbox of this session, for the ledger
 
     def __init__(self, port=None, unix=None, token=None, timeout=30, prefix="/sandbox"):
         self.port, self.unix, self.token = port, unix, token
@@ -226,9 +230,7 @@ class Api:
         return self.post("/sandboxes", {"image": image, **fields})
 
     def create(self, image="host", **fields):
-        sandbox = self.try_create(image, **fields).ok()
-        Api.made.add(sandbox["id"])
-        return sandbox
+        return self.try_create(image, **fields).ok()
 
     def remove(self, id):
         return self.delete(f"/sandboxes/{id}").ok()
@@ -369,7 +371,7 @@ class Daemon:
         self.process = None
         self.token = self.extra.get("CAY_AUTH_TOKEN")
         self.apis = []
-        self.known = set()
+        self.cgroup_places = {"", self.extra.get("CAY_CGROUP", "").strip("/")}
         Daemon.everyone.append(self)
 
     def environment(self):
@@ -417,6 +419,7 @@ class Daemon:
         finally:
             os.close(ready)
         self.port = int((self.run / "port").read_text())
+        self.cgroup_places |= cgroups_of(self.pid)
         for api in self.apis:
             api.close()
             api.port = self.port
@@ -460,7 +463,6 @@ class Daemon:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, sig=signal.SIGTERM, timeout=30):
-        self.note_ids()
         for api in self.apis:
             api.close()
         self.process.send_signal(sig)
@@ -469,7 +471,6 @@ class Daemon:
         return status
 
     def kill9(self):
-        self.note_ids()
         self.process.kill()
         self.process.wait()
         self.process = None
@@ -511,20 +512,11 @@ class Daemon:
             db.commit()
 
     def cgroup_name(self):
-        """Of the parent of all its cgroups: a hash (FNV-1a) of the data folder."""
+        """The name of the parent of all its cgroups: a hash (FNV-1a) of the data folder."""
         value = 2166136261
         for byte in os.fsencode(self.data):
             value = (value ^ byte) * 16777619 & 0xffffffff
         return f"cay-{value:08x}"
-
-    def note_ids(self):
-        """Remembers every id that was ever ours, so that its traces can be told from a neighbour's."""
-        with contextlib.suppress(OSError):
-            self.known.update(n for n in os.listdir(self.run) if ID.fullmatch(n))
-        if (self.data / "cay.db").exists():
-            with contextlib.suppress(sqlite3.Error):
-                with contextlib.closing(self.database()) as db:
-                    self.known.update(r[0] for r in db.execute("select id from sandbox"))
 
     def crossroads(self):
         """What its gateway has of sandboxes; see OnlineDaemon."""
@@ -537,7 +529,6 @@ class Daemon:
                 with contextlib.suppress(AssertionError):
                     self.start()
             if self.running():
-                self.note_ids()
                 with self.again_quiet() as api:
                     for id in api.ids():
                         api.delete(f"/sandboxes/{id}")
@@ -554,213 +545,6 @@ class Daemon:
 
     def again_quiet(self):
         return Api(unix=self.socket_path, token=self.token)
-
-
-# ---- the ledger: what there is on the host because of us ----
-
-
-def normal(text):
-    text = re.sub(r"vol_[0-9a-f]{24}", "vol_*", ID.sub("sbx_*", text))
-    return re.sub(r"(socket|pipe|anon_inode|memfd):\S*", r"\1", text)
-
-
-class Ledger:
-    """A count of each kind of thing. Ids are starred: a pool that was topped up again is equal."""
-
-    def __init__(self):
-        self.names = []
-        self.known = set(Api.made)
-        for daemon in Daemon.everyone:
-            daemon.note_ids()
-            self.known |= daemon.known
-            self.names += [str(daemon.root), daemon.cgroup_name()]
-        self.items = {
-            "mounts": self.mounts(),
-            "cgroups": self.cgroups(),
-            "loops": self.loops(),
-            "ids": self.id_ranges(),
-            "folders": self.folders(),
-            "images": self.images(),
-            "documents": self.documents(),
-            "crossroads": collections.Counter(what for daemon in Daemon.everyone for what in daemon.crossroads()),
-        }
-        self.items.update(self.processes())
-        self.items["daemon fds"] = self.daemon_fds()
-
-    def ours(self, text):
-        """Other daemons may run on this machine: what counts has a folder or an id of ours in it."""
-        return any(name in text for name in self.names) or any(
-            id in self.known for id in ID.findall(text))
-
-    def mounts(self):
-        lines = (line.split(" - ")[0].split()[4] for line in open("/proc/self/mountinfo"))
-        return collections.Counter(normal(p) for p in lines if self.ours(p))
-
-    def cgroups(self):
-        """Without the empty ones that a daemon which runs keeps for boxes to come."""
-        keepers = {daemon.cgroup_name() for daemon in Daemon.everyone if daemon.running()}
-        out = collections.Counter()
-        for top, names, _ in os.walk("/sys/fs/cgroup"):
-            for name in names:
-                path = os.path.join(top, name)
-                if name.startswith("spare.") and os.path.basename(top) in keepers:
-                    continue
-                if "cay" in path.split("/sys/fs/cgroup")[1] and self.ours(path):
-                    out[normal(path)] += 1
-        return out
-
-    def loops(self):
-        names = (n for n in os.listdir("/sys/block") if n.startswith("loop"))
-        files = (read_text(f"/sys/block/{n}/loop/backing_file").strip() for n in names)
-        return collections.Counter(normal(f) for f in files
-                                   if self.ours(f) and "/scratch/spares/" not in f)
-
-    def id_ranges(self):
-        """One link a range in use, to whose it is."""
-        return collections.Counter("range" for path in glob.glob("/run/cay.ids/*")
-                                   if self.ours(read_link(path)))
-
-    def folders(self):
-        out = collections.Counter()
-        for daemon in Daemon.everyone:
-            for top in (daemon.data, daemon.run):
-                for where in (top, top / "sandboxes", top / "scratch", top / "images"):
-                    with contextlib.suppress(OSError):
-                        out.update(normal(str(where / n)) for n in os.listdir(where)
-                                   if not n.startswith(("cay.db-", "template-")))
-        return out
-
-    def images(self):
-        """Names, records and layers, and what is half-made or set aside; host's own layer is no image."""
-        out = collections.Counter()
-        for daemon in Daemon.everyone:
-            for part in ("names", "records", "layers", "base"):
-                with contextlib.suppress(OSError):
-                    out.update(f"{daemon.data}/images/{part}/" + re.sub("^tmp_.*", "tmp_*", name)
-                               for name in os.listdir(daemon.data / "images" / part))
-        return out
-
-    def documents(self):
-        """What snapshots, volumes, templates, builds and networks are known by, with their disks and logs, and what is
-        half-written."""
-        out = collections.Counter()
-        for daemon in Daemon.everyone:
-            for part in ("snapshots", "volumes", "templates", "builds", "pool", "networks", "netlog"):
-                for top, _, names in os.walk(daemon.data / part):
-                    out.update(normal(os.path.join(top, name)) for name in names)
-        return out
-
-    def processes(self):
-        """Ours by ancestry, by cgroup or by a folder in the command line."""
-        parents, states, names, groups = {}, {}, {}, {}
-        for pid in map(int, pids()):
-            stat = read_text(f"/proc/{pid}/stat")
-            if not stat:
-                continue
-            name, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
-            states[pid], parents[pid], names[pid] = rest[0], int(rest[1]), name
-            groups[pid] = read_text(f"/proc/{pid}/cgroup")
-        me = os.getpid()
-
-        def descends(pid):
-            seen = 0
-            while pid in parents and pid != me and seen < 50:
-                pid, seen = parents[pid], seen + 1
-            return pid == me
-
-        host = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES}
-        live, dead, spaces = collections.Counter(), collections.Counter(), set()
-        for pid in names:
-            if pid == me or not (descends(pid) or self.ours(groups[pid])):
-                continue
-            if states[pid] == "Z":
-                dead[names[pid]] += 1
-                continue
-            live[names[pid]] += 1
-            for kind in NAMESPACES:
-                with contextlib.suppress(OSError):
-                    spaces.add((kind, os.readlink(f"/proc/{pid}/ns/{kind}")))
-        own = collections.Counter(kind for kind, link in spaces if link != host[kind])
-        return {"processes": live, "zombies": dead, "namespaces": own}
-
-    def daemon_fds(self):
-        out = collections.Counter()
-        for daemon in Daemon.everyone:
-            if daemon.running():
-                names = [normal(os.path.basename(link)) for link in fd_links(daemon.pid)]
-                # The audit log is open a second time while it is synced.
-                out.update(name for i, name in enumerate(names) if not name.startswith("audit-") or name not in names[:i])
-                out[""] -= len(daemon.spares())  # each is held by its root
-        return out
-
-    def __eq__(self, other):
-        return isinstance(other, Ledger) and self.items == other.items
-
-    def compared_with(self, before):
-        lines = []
-        for kind in self.items:
-            a, b = before.items[kind], self.items[kind]
-            if a != b:
-                for word, difference in (("more", b - a), ("fewer", a - b)):
-                    lines += [f"{kind}: {n} {word}: {thing}" for thing, n in difference.items()]
-        return "\n".join(lines)
-
-
-NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
-
-
-def fd_links(pid):
-    links = []
-    for path in glob.glob(f"/proc/{pid}/fd/*"):
-        with contextlib.suppress(OSError):
-            links.append(os.readlink(path))
-    return links
-
-
-def wait_for_ledger(before, timeout=15):
-    """Teardown may be asynchronous; the state it ends in may not differ from the one before."""
-    deadline = time.monotonic() + timeout * SLOW
-    pause = 0.01
-    while True:
-        now = Ledger()
-        if now == before:
-            return
-        if time.monotonic() > deadline:
-            raise AssertionError("left on the host:\n" + now.compared_with(before))
-        time.sleep(pause)
-        pause = min(pause * 2, 0.3)
-
-
-def settled_ledger(timeout=10):
-    """The ledger once two looks in a row agree: pools are full again, and links of sandboxes that went are gone."""
-    deadline = time.monotonic() + timeout
-    last = Ledger()
-    while time.monotonic() < deadline:
-        time.sleep(0.1)
-        now = Ledger()
-        at = now.items["crossroads"]
-        if now == last and at["link"] == at["element of policy4"]:  # which go first
-            return now
-        last = now
-    return last
-
-
-def take_away(daemon):
-    """After a find has been reported: what a dead daemon left, so that it costs no other test."""
-    procs = glob.glob(f"/sys/fs/cgroup/**/{daemon.cgroup_name()}/**/cgroup.procs", recursive=True)
-    for path in procs:
-        for pid in read_text(path).split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-    folders = {os.path.dirname(p) for p in procs}
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: not any(read_text(p) for p in procs), 5)
-    for folder in sorted(folders, key=len, reverse=True):
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
-    for path in glob.glob("/run/cay.ids/*"):
-        if str(daemon.root) in read_link(path):
-            os.unlink(path)
 
 
 # ---- the CLI ----

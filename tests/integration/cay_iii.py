@@ -18,7 +18,8 @@ import uuid
 import pytest
 
 import cay_cargo
-from cay_harness import REPO, SLOW, Daemon, settled_ledger, wait_for_ledger
+from cay_harness import REPO, SLOW, Daemon
+from cay_ledger import settled_ledger, wait_for_ledger
 from cay_kept import Offline
 from cay_npm import node, packages
 from cay_pypi import WEBSOCKETS, import_from, kept_venv

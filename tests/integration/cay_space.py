@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import socket
 import struct
@@ -34,6 +35,13 @@ class Space:
         """That of a process, to look at it or to do there what the process may not."""
         space = cls.__new__(cls)
         space.name, space.fd = f"that of {pid}", os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        return space
+
+    @classmethod
+    def at(cls, path):
+        """That of a file that it is pinned to."""
+        space = cls.__new__(cls)
+        space.name, space.fd = f"that at {path}", os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         return space
 
     @staticmethod
@@ -122,6 +130,47 @@ class Space:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def routes(family, table):
+    """The names of the links that the routes of a table lead to, in the namespace of the calling thread."""
+    names = dict(socket.if_nameindex())
+    found = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as s:
+        # struct nlmsghdr: RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP; struct rtmsg.
+        s.send(struct.pack("=IHHII", 28, 26, 0x301, 1, 0) + struct.pack("=BBBBBBBBI", family, 0, 0, 0, table, 0, 0, 0, 0))
+        while True:
+            data = s.recv(1 << 20)
+            while data:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind in (2, 3):  # NLMSG_ERROR, NLMSG_DONE
+                    return found
+                attributes = data[28:length]
+                about = {}
+                while attributes:
+                    size, type = struct.unpack_from("=HH", attributes)
+                    about[type] = attributes[4:size]
+                    attributes = attributes[size + 3 & ~3:]
+                if struct.unpack("=I", about.get(15, struct.pack("=I", data[20])))[0] == table and 4 in about:  # RTA_TABLE, RTA_OIF
+                    found.append(names.get(struct.unpack("=I", about[4])[0], ""))
+                data = data[length + 3 & ~3:]
+
+
+def nft_list(what):
+    """What `nft -j list` answers in the namespace of the calling thread, without a process; [] if there is no such thing."""
+    nft = ctypes.CDLL("libnftables.so.1")
+    for name in ("nft_ctx_new", "nft_ctx_get_output_buffer"):
+        getattr(nft, name).restype = ctypes.c_void_p
+    context = ctypes.c_void_p(nft.nft_ctx_new(0))
+    try:
+        nft.nft_ctx_buffer_output(context)
+        nft.nft_ctx_buffer_error(context)
+        nft.nft_ctx_output_set_flags(context, 1 << 4)  # NFT_CTX_OUTPUT_JSON
+        if nft.nft_run_cmd_from_buffer(context, f"list {what}".encode()) != 0:
+            return []
+        return json.loads(ctypes.string_at(nft.nft_ctx_get_output_buffer(context)))["nftables"]
+    finally:
+        nft.nft_ctx_free(context)
 
 
 def plug(one, name, other, name_there):

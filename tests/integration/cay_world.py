@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,9 +25,10 @@ from pathlib import Path
 import pytest
 
 from cay_dns import Dns
-from cay_harness import Daemon, read_text, take_away, wait_until
+from cay_harness import Daemon, read_text, wait_until
 from cay_internet import HOSTS, HOSTS6, INSIDE, Echo, Web, make_authority, serve_git, serve_npm, serve_pypi
-from cay_space import Capture, Space, plug
+from cay_ledger import take_away
+from cay_space import Capture, Space, nft_list, plug, routes
 
 PROGRAMS = ("nsenter", "ip", "nft", "openssl", "git")
 needs_network = pytest.mark.needs(*(f"program:{p}" for p in PROGRAMS))
@@ -175,22 +177,21 @@ class OnlineDaemon(Daemon):
 
     def crossroads(self):
         """Of every sandbox: its link, its routes, and its elements in the sets of the rules."""
-        pin = self.run / "netns"
-        if not pin.exists():
+        def look():
+            found = ["link" for _, name in socket.if_nameindex() if LINK.fullmatch(name)]
+            for family in (socket.AF_INET, socket.AF_INET6):
+                found += ["route" for name in routes(family, 101) if LINK.fullmatch(name)]
+            for item in nft_list("table inet cay"):
+                kept = item.get("set") or item.get("map") or {}
+                if kept.get("name") in SETS:
+                    found += [f"element of {kept['name']}" for _ in kept.get("elem", ())]
+            return found
+
+        try:
+            with Space.at(self.run / "netns") as space:
+                return space.call(look)
+        except OSError:  # the file is not there, or no namespace is pinned to it any more
             return []
-
-        def inside(*argv):
-            done = subprocess.run(self.world.host.argv("nsenter", f"--net={pin}", *argv), capture_output=True)
-            return json.loads(done.stdout or "[]") if done.returncode == 0 else []
-
-        found = ["link" for link in inside("ip", "-j", "link", "show", "type", "veth") if LINK.fullmatch(link["ifname"])]
-        for family in ("-4", "-6"):
-            found += ["route" for route in inside("ip", "-j", family, "route", "show", "table", "101") if LINK.fullmatch(route.get("dev", ""))]
-        for item in (inside("nft", "-j", "list", "table", "inet", "cay") or {"nftables": []})["nftables"]:
-            kept = item.get("set") or item.get("map") or {}
-            if kept.get("name") in SETS:
-                found += [f"element of {kept['name']}" for _ in kept.get("elem", ())]
-        return found
 
     def destroy(self):
         """The gateway outlives a daemon on purpose; one that is told to stop everything takes it along."""

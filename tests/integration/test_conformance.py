@@ -4,7 +4,8 @@ import pytest
 
 import cay_conformance
 from cay_conformance import ADAPTERS, BUILT, Conformance, kinds_of, load, page
-from cay_harness import REPO, lacking, settled_ledger, wait_for_ledger
+from cay_harness import REPO, lacking
+from cay_ledger import settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
 PAIRS = [(name, key) for name in ADAPTERS for key in load()]

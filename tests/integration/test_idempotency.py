@@ -3,7 +3,6 @@
 import random
 import threading
 
-from cay_harness import Api
 from test_replace import replace
 
 
@@ -12,10 +11,7 @@ def keyed(key):
 
 
 def create(api, key, **fields):
-    reply = api.post("/sandboxes", {"image": "host", **fields}, headers=keyed(key))
-    if reply.status == 200:
-        Api.made.add(reply.json["id"])
-    return reply
+    return api.post("/sandboxes", {"image": "host", **fields}, headers=keyed(key))
 
 
 def test_same_key_same_answer(own):

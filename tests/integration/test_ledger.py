@@ -1,10 +1,14 @@
 """The harness itself: the ledger that ends every test must see what a sandbox leaves."""
 
+import contextlib
 import os
+import socket
+import subprocess
 
 import pytest
 
-from cay_harness import Ledger, read_text, settled_ledger, wait_until
+from cay_harness import read_text, wait_until
+from cay_ledger import Leak, Ledger, cgroup_parents, settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
 
@@ -76,12 +80,105 @@ def test_the_ledger_sees_what_documents_there_are(still):
     assert Ledger() == before
 
 
-def test_the_ledger_sees_a_zombie():
-    name = read_text("/proc/thread-self/comm").strip()  # nobody else's are called so
-    before = Ledger()
+# ---- one planted leak of each kind, and the words of the find ----
+
+
+@contextlib.contextmanager
+def planted_mount(own):
+    subprocess.run(["mount", "-t", "tmpfs", "planted", own.run], check=True)
+    yield f"mounts: 1 more: {own.run}"
+    subprocess.run(["umount", own.run], check=True)
+
+
+@contextlib.contextmanager
+def planted_cgroup(own):
+    path = f"{cgroup_parents(own)[0]}/planted"
+    os.mkdir(path)
+    yield f"cgroups: 1 more: {path}"
+    os.rmdir(path)
+
+
+@contextlib.contextmanager
+def planted_loop(own):
+    image = own.root / "planted.img"
+    with open(image, "wb") as f:
+        f.truncate(1 << 20)
+    device = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True).stdout.strip()
+    yield f"loops: 1 more: {image}"
+    subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextlib.contextmanager
+def planted_id_range(own):
+    os.symlink(own.data, f"/run/cay.ids/planted-{os.getpid()}")
+    yield "ids: 1 more: range"
+    os.unlink(f"/run/cay.ids/planted-{os.getpid()}")
+
+
+@contextlib.contextmanager
+def planted_folder(own):
+    (own.run / "planted").mkdir()
+    yield f"folders: 1 more: {own.run}/planted"
+    (own.run / "planted").rmdir()
+
+
+@contextlib.contextmanager
+def planted_child(_):
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        yield "processes: 1 more: sleep"
+        child.kill()
+
+
+@contextlib.contextmanager
+def planted_orphan(own):
+    """A process that has left the tests' own tree and is in a cgroup of the daemon, as one of a sandbox is."""
+    procs = f"{cgroup_parents(own)[0]}/planted/cgroup.procs"
+    os.mkdir(os.path.dirname(procs))
+    shell = f"setsid sh -c 'echo $$ >{procs} && exec sleep 1000' >/dev/null 2>&1 & wait"
+    with subprocess.Popen(["sh", "-c", shell]) as parent:
+        wait_until(lambda: read_text(procs), what="the orphan in its cgroup")
+        parent.kill()
+    pid = int(read_text(procs))
+    wait_until(lambda: read_text(f"/proc/{pid}/comm") == "sleep\n", what="its program")
+    yield "processes: 1 more: sleep"
+    os.kill(pid, 9)
+    wait_until(lambda: not read_text(procs), what="its end")
+    os.rmdir(os.path.dirname(procs))
+
+
+@contextlib.contextmanager
+def planted_namespace(_):
+    with subprocess.Popen(["unshare", "--uts", "sleep", "1000"]) as child:
+        wait_until(lambda: read_text(f"/proc/{child.pid}/comm") == "sleep\n", what="its program")
+        yield "namespaces: 1 more: uts"
+        child.kill()
+
+
+@contextlib.contextmanager
+def planted_zombie(_):
     pid = os.fork()
     if pid == 0:
         os._exit(0)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert Ledger().items["zombies"][name] == before.items["zombies"][name] + 1
+    yield f"zombies: 1 more: {read_text('/proc/self/comm').strip()}"
     os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def planted_descriptor(own):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(own.socket_path))
+        yield "daemon fds: 1 more: socket"
+
+
+@pytest.mark.parametrize("plant", [planted_mount, planted_cgroup, planted_loop, planted_id_range, planted_folder, planted_child,
+                                   planted_orphan, planted_namespace, planted_zombie, planted_descriptor],
+                         ids=lambda plant: plant.__name__)
+def test_a_planted_leak_is_found(still, plant):
+    before = settled_ledger()
+    with plant(still) as words:
+        wait_until(lambda: Ledger() != before, what=words)
+        with pytest.raises(Leak) as found:
+            wait_for_ledger(before, timeout=0)
+        assert words in str(found.value)
+    wait_for_ledger(before)

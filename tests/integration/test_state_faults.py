@@ -15,7 +15,8 @@ import time
 
 import pytest
 
-from cay_harness import Ledger, read_text, settled_ledger, wait_for_ledger, wait_until
+from cay_harness import read_text, wait_until
+from cay_ledger import Ledger, settled_ledger, wait_for_ledger
 from test_faults import BESIDE, STEPS
 
 MOMENTS = int(os.environ.get("CAY_KILLS", "8"))
