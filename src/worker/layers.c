@@ -218,6 +218,7 @@ static int run_threads(struct make *m, struct err *err)
         (void)pthread_mutex_lock(&m->lock);
     }
     (void)pthread_mutex_unlock(&m->lock);
+    tell(m); /* the last thread may have ended after the loop's last look */
     return 0;
 }
 
