@@ -15,17 +15,24 @@ build/build.ninja:
 quickstart:
 	@MAKE="$(MAKE)" tools/quickstart
 
+# tools/check is a Python program: the packages come first.
 check:
+	@tools/packages install build run test
 	@tools/check
 
+check-all:
+	@tools/packages install build run test
+	@tools/check --all
+
 check-quick:
-	@tools/check build unit static
+	@tools/packages install build run test
+	@tools/check build static unit
 
 asan:
-	@tools/check asan integration-asan
+	@tools/check build-asan asan integration-asan integration-asan-alone
 
 tsan:
-	@tools/check tsan integration-tsan
+	@tools/check build-tsan tsan integration-tsan integration-tsan-alone
 
 lint:
 	@tools/check static tidy
@@ -60,4 +67,4 @@ deb:
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz build-deb
 
-.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm check-fresh soak fuzz install deb clean
+.PHONY: all quickstart check check-all check-quick asan tsan lint format bench check-vm check-fresh soak fuzz install deb clean

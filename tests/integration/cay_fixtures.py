@@ -1,12 +1,14 @@
 """The fixtures and hooks of both suites; each conftest.py takes all of them."""
 
 import os
+import random
+import signal
 
 import pytest
 
 import cay_shapes
 from cay_harness import CAY, Daemon, lacking
-from cay_ledger import Ledger, settled_ledger, take_away, wait_for_ledger
+from cay_ledger import Leak, Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
@@ -14,7 +16,11 @@ pytest_needs = ("binary", "root", "cgroup", "loop")
 
 def pytest_configure(config):
     os.umask(0o022)  # tests look at the modes of files that they made
-    config.addinivalue_line("markers", "needs(*what): what the machine must have, else it is skipped")
+    for mark in ("needs(*what): what the machine must have, else the case is skipped",
+                 "core: `make check` runs the file", "full: only `make check-all` runs the file",
+                 "alone: the file needs the whole machine, so it runs at the end, beside no other",
+                 "counts_rows: the case would see a lost or doubled row, so it has no second chance"):
+        config.addinivalue_line("markers", mark)
     if "CAY_BIN" in os.environ and not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY}, which CAY_BIN names, is not there", 2)
 
@@ -32,13 +38,48 @@ def pytest_runtest_setup(item):
             pytest.skip(why)
 
 
+def pytest_collection_modifyitems(items):
+    """Each file is in one tier. CAY_TEST_SHUFFLE, a number, puts the files and the cases of each into another order."""
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for path, inside in files.items():
+        if sum(bool(inside[0].get_closest_marker(tier)) for tier in ("core", "full")) != 1:
+            raise pytest.UsageError(f"{path}: pytestmark must have one of pytest.mark.core and pytest.mark.full")
+    if seed := os.environ.get("CAY_TEST_SHUFFLE"):
+        order = random.Random(int(seed))
+        for inside in files.values():
+            order.shuffle(inside)
+        items[:] = [item for inside in order.sample(list(files.values()), len(files)) for item in inside]
+
+
+CRASHES = {-getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")}
+
+
+def why_no_second_chance(item, call):
+    """Reads the failure of a case; "" means that tools/check may run the case once more."""
+    logs = [daemon.log() for daemon in Daemon.everyone]
+    return next((why for why, found in (
+        ("a security test", "/security/" in item.path.as_posix()),
+        ("it counts rows", item.get_closest_marker("counts_rows")),
+        ("a leak on the host", call.excinfo and call.excinfo.errisinstance(Leak)),
+        ("a sanitizer report", any("Sanitizer" in log or "runtime error:" in log for log in logs)),
+        ("a daemon crashed", any(d.process and d.process.poll() in CRASHES for d in Daemon.everyone)),
+    ) if found), "")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """The daemons' logs belong to a failure."""
+    """The daemons' logs belong to a failure, and for tools/check the name of the case and whether it may run again."""
     outcome = yield
     report = outcome.get_result()
     if not report.failed:
         return
+    about = [("nodeid", item.nodeid)]
+    if why := why_no_second_chance(item, call):
+        about.append(("no second chance", why))
+    item.user_properties += about
+    report.user_properties += about
     for daemon in Daemon.everyone:
         text = daemon.log()
         if text:

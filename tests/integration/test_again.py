@@ -8,8 +8,12 @@ import struct
 import subprocess
 import threading
 
+import pytest
+
 from cay_harness import CAY, cay, cli_environment, wait_until
 from test_attach import STARTED, STDIN, STDOUT, Attached
+
+pytestmark = pytest.mark.core
 
 # Says that it is there, and waits for a file.
 WAITS = "echo before; echo bad >&2; touch /tmp/up; until [ -e /tmp/go ]; do sleep 0.02; done; " \

@@ -4,7 +4,11 @@ import glob
 import http.client
 import os
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
 
 EAT = "python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 20))\""
 

@@ -4,6 +4,8 @@ import pytest
 
 from cay_harness import cay, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def quick(daemon_of):

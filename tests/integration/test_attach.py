@@ -10,6 +10,8 @@ import pytest
 import cay_shapes
 from cay_harness import CAY, wait_until
 
+pytestmark = pytest.mark.core
+
 STARTED, STDOUT, STDERR, EXIT, ERROR = 3, 4, 5, 6, 2
 STDIN, RESIZE, SIGNAL = 10, 11, 12
 

@@ -8,6 +8,8 @@ import pytest
 
 from cay_harness import cay
 
+pytestmark = pytest.mark.core
+
 TOKEN = "a-token-of-this-test"
 
 

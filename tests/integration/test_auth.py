@@ -12,6 +12,8 @@ import pytest
 import cay_shapes
 from cay_harness import CAY, Daemon, raw_http
 
+pytestmark = pytest.mark.core
+
 TOKEN = "a-token-of-this-test"
 
 

@@ -1,6 +1,10 @@
 """Commands that outlive their caller, and the daemon."""
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 
 def test_a_background_exec_is_the_object_of_the_contract(api, box):

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import raw_http
 
+pytestmark = pytest.mark.core
+
 NOBODY = "sbx_000000000000000000000000"
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 

@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import report  # noqa: E402
 
+pytestmark = pytest.mark.full
+
 
 def rows_of(**columns):
     """{column: {key: [numbers]}} as rows of bench.json, by name."""

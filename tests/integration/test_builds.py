@@ -12,6 +12,8 @@ import pytest
 
 from cay_harness import CAY, busybox_root, cay, cli_environment, wait_until
 
+pytestmark = pytest.mark.core
+
 
 class Folder:
     """A folder with a Dockerfile, and the daemon that builds it."""

@@ -7,6 +7,8 @@ import pytest
 import cay_harness
 from cay_harness import SLOW, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 
 THREADS = """

@@ -10,8 +10,7 @@ from cay_harness import read_text, wait_until
 
 TOP = Path("/sys/fs/cgroup")
 
-pytestmark = pytest.mark.skipif("memory" not in read_text(TOP / "cgroup.controllers"),
-                                reason="needs cgroup v2 with its controllers")
+pytestmark = [pytest.mark.core, pytest.mark.alone, pytest.mark.skipif("memory" not in read_text(TOP / "cgroup.controllers"), reason="needs cgroup v2 with its controllers")]
 
 
 @pytest.fixture

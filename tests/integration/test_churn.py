@@ -3,7 +3,11 @@
 import os
 import threading
 
+import pytest
+
 from cay_harness import RSS_SLACK_KIB, rss_kib, wait_until
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
 
 ROUNDS = int(os.environ.get("CAY_CHURN", "200"))  # make soak has more
 

@@ -19,6 +19,8 @@ import pytest
 
 from cay_harness import CAY, RSS_SLACK_KIB, SLOW, busybox_root, cay, cli_environment, read_link, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def run(shared):

@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import pids, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 def worker(daemon):
     for pid in pids():

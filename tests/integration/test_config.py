@@ -6,6 +6,8 @@ import socket
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 
 
 @pytest.mark.parametrize("name, value", [

@@ -8,6 +8,8 @@ from cay_harness import REPO, lacking
 from cay_ledger import settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
+pytestmark = pytest.mark.full
+
 PAIRS = [(name, key) for name in ADAPTERS for key in load()]
 NETWORK = needs_network.args  # what a machine must have for sandboxes with networks
 PAGE = REPO / "docs" / "conformance.md"

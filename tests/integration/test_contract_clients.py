@@ -19,7 +19,7 @@ from cay_world import AUTHORITY, TRUST, needs_network
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.full, needs_network]
 
 
 def calls():

@@ -7,6 +7,8 @@ import pytest
 from cay_crowd import ENTRYPOINT, WHOLE, Crowd, descriptors, metrics_reader, parked, status_of
 from cay_harness import RSS_SLACK_KIB, wait_until
 
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
 SANDBOXES = 30
 THREADS_MAX = 40
 GROWTH_MAX_KIB = 64 << 10

@@ -16,6 +16,8 @@ import pytest
 
 from cay_harness import CAY, REPO
 
+pytestmark = pytest.mark.full
+
 if not (REPO / "docs").is_dir():
     pytest.skip("needs the docs, which are not on this machine", allow_module_level=True)
 

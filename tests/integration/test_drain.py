@@ -2,7 +2,11 @@
 
 import threading
 
+import pytest
+
 from cay_harness import cay, wait_until
+
+pytestmark = pytest.mark.core
 
 WAITS = "while [ ! -e /tmp/go ]; do sleep 0.05; done; echo done"
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 
 def test_set_is_seen_by_get_list_exec_and_the_file(api, box):
     answer = api.post(f"/sandboxes/{box}/env", {"vars": {"ONE": "1", "TWO": "two words"}}).ok()

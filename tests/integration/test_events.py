@@ -13,6 +13,8 @@ import pytest
 
 from cay_harness import CAY, cay, cli_environment, wait_until
 
+pytestmark = pytest.mark.core
+
 
 class Stream:
     """A stream of events, read line by line: ids and what they are of."""

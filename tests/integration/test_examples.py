@@ -11,6 +11,8 @@ from cay_kept import Offline
 from cay_npm import node, run, typescript_sdk
 from cay_pypi import SDK, kept_venv
 
+pytestmark = pytest.mark.full
+
 EXAMPLES = REPO / "examples"
 # What each says: all of these lines, in whatever order those come that run side by side.
 SAID = {

@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import SLOW, wait_until
 
+pytestmark = pytest.mark.core
+
 
 def test_a_string_runs_in_a_shell(api, box):
     done = api.exec(box, "echo hello | tr a-z A-Z; echo oops >&2; exit 3")

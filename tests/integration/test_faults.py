@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import Daemon
 
+pytestmark = pytest.mark.full
+
 BOX_C = pathlib.Path(__file__).parents[2] / "src/launch/box.c"
 
 

@@ -4,7 +4,11 @@ import base64
 import json
 import os
 
+import pytest
+
 from test_cli import on_terminal, run  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.core
 
 BAD = b"caf\xe9\x1b]0;x\x07"
 

@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.core
+
 
 def test_write_and_read(api, box):
     assert api.file(box, "write", path="/workspace/a.txt", content="héllo\n").ok() == {"success": True}

@@ -9,7 +9,7 @@ import pytest
 
 from cay_harness import CAY, cli_environment, wait_until
 
-pytestmark = pytest.mark.needs("program:tmux")
+pytestmark = [pytest.mark.full, pytest.mark.needs("program:tmux")]
 
 BASH = r"env 'PS1=<\#:$?> ' bash --norc --noprofile"
 PROMPT = re.compile(r"<(\d+):(\d+)>")

@@ -14,6 +14,8 @@ import pytest
 from cay_harness import CAY, cay, cli_environment, wait_until
 from test_ports import ECHO, connect, read_all, refused, serve, taken, talk, works
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def echo(api, box):

@@ -10,6 +10,8 @@ import pytest
 
 from cay_pypi import venv_with
 
+pytestmark = pytest.mark.full
+
 GENERATOR = "openapi-python-client==0.29.1"
 CONFIG = {"project_name_override": "cay-client", "package_name_override": "cay_client",
           "content_type_overrides": {"application/x-tar": "application/octet-stream",

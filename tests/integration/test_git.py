@@ -11,7 +11,7 @@ from cay_git import Forge
 from cay_harness import wait_until
 from cay_world import needs_network
 
-pytestmark = pytest.mark.needs("program:git")
+pytestmark = [pytest.mark.core, pytest.mark.needs("program:git")]
 
 HOST, EVIL = "allowed.test", "evil.test"
 

@@ -3,7 +3,11 @@
 import random
 import threading
 
+import pytest
+
 from test_replace import replace
+
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
 
 def keyed(key):

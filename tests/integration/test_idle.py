@@ -4,7 +4,11 @@ import http.client
 import threading
 import time
 
+import pytest
+
 from cay_harness import cay, wait_until
+
+pytestmark = pytest.mark.core
 
 SERVER = ["python3", "-m", "http.server", "8000", "--directory", "/usr/share/doc"]
 IDLE = 4  # seconds; each use comes again sooner, also where all else takes long

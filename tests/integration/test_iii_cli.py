@@ -20,6 +20,8 @@ from cay_harness import CAY, read_text, wait_until
 from cay_iii import websockets  # noqa: F401 (a fixture)
 from cay_iii_engine import BREAK, END, Failure, Functions
 
+pytestmark = pytest.mark.core
+
 ID = "0f6b2a52-7c1d-4e6b-9a3f-5f0c1e6b2a9d"
 DONE = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 1, "success": True}
 

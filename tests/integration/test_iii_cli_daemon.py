@@ -14,6 +14,8 @@ from cay_iii import websockets  # noqa: F401 (a fixture)
 from cay_iii_engine import Engine
 from test_iii_worker import Worker
 
+pytestmark = pytest.mark.full
+
 
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:

@@ -6,6 +6,8 @@ from cay_harness import wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import CLIENTS, FAMILIES, NEWEST, Relay, program_of
 
+pytestmark = pytest.mark.full
+
 MIB = 1 << 20
 REATTACHES = ("node-0.22.1", "python-0.25.0", "rust-0.25.0")  # the others do not know it
 

@@ -10,6 +10,8 @@ from cay_iii import NOBODY, UUID, Refused, b64
 from cay_oci import Image, Registry, base_layer
 from cay_registry import needs_registry
 
+pytestmark = pytest.mark.core
+
 TYPES = {"S001": "validation", "S002": "validation", "S003": "validation", "S004": "validation", "S100": "config",
          "S101": "internal", "S102": "transient", "S200": "execution",
          "S218": "transient", "S400": "config"}

@@ -16,7 +16,7 @@ from cay_npm import node
 from cay_space import Space
 from test_sdk_microsandbox import tiny_python
 
-pytestmark = pytest.mark.needs("program:busybox")
+pytestmark = [pytest.mark.full, pytest.mark.needs("program:busybox")]
 
 PAGE = CLIENTS / "page"
 TABLE = re.compile(r"SANDBOX_ID +IMAGE +AGE_SECS +NAME\n")

@@ -15,6 +15,8 @@ from cay_harness import rss_kib, wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import NOBODY, PATIENCE, UUID, Closed, Refused, Socket, Wire, channel_path
 
+pytestmark = pytest.mark.core
+
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 MESSAGE_MAX = 16 << 20
 

@@ -14,6 +14,8 @@ from cay_harness import CAY, SLOW, Daemon, wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import NOBODY, UUID, Refused, Socket, channel_path
 
+pytestmark = pytest.mark.core
+
 OURS = FUNCTIONS | {"sandbox::exec::cancel"}
 either = pytest.mark.parametrize("engine", VERSIONS, indirect=True)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -7,7 +7,7 @@ import pytest
 from cay_harness import cay, wait_until
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from cay_harness import busybox_root, cay, wait_until
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 CONFIG = {"Env": ["PATH=/bin", "COLOR=blue"], "WorkingDir": "/home/app", "User": "app",
           "Cmd": ["/bin/echo", "hello"], "Labels": {"made.by": "tests"}, "ExposedPorts": {"80/tcp": {}},

@@ -10,6 +10,8 @@ import pytest
 from cay_harness import CAY, REPO, cay
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
+pytestmark = pytest.mark.full
+
 # What apt says of a mirror.
 UNREACHABLE = re.compile("Failed to fetch|Could not connect|Could not resolve|Connection timed out|Unable to connect|Hash Sum mismatch")
 

@@ -9,7 +9,7 @@ from cay_iii import free_port
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 from test_iii_cli_daemon import Iii
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 
 @pytest.fixture(scope="module")

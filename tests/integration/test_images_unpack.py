@@ -8,7 +8,7 @@ import pytest
 
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 NS = 1_600_000_000_123_456_789  # a time with nanoseconds, which pax keeps
 

@@ -8,6 +8,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.core
+
 NOBODY = "sbx_" + "0" * 24
 
 

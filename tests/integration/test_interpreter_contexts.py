@@ -10,6 +10,8 @@ import pytest
 from cay_harness import cay, wait_until
 from test_interpreter import NOBODY, Box, box, needs  # noqa: F401
 
+pytestmark = pytest.mark.core
+
 NO_CONTEXT = "ctx_" + "0" * 24
 
 

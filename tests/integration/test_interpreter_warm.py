@@ -6,6 +6,8 @@ import pytest
 
 from cay_harness import cay, wait_until
 
+pytestmark = pytest.mark.core
+
 READY = "python3 -c # Runs code"
 
 

@@ -5,7 +5,11 @@ import re
 import signal
 import threading
 
+import pytest
+
 from cay_harness import pids, read_text, wait_until
+
+pytestmark = pytest.mark.core
 
 
 def launchers(daemon):

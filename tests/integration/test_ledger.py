@@ -11,6 +11,8 @@ from cay_harness import read_text, wait_until
 from cay_ledger import Leak, Ledger, cgroup_parents, settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
+pytestmark = pytest.mark.core
+
 
 def test_the_ledger_sees_each_kind_of_thing(own):
     before = settled_ledger()

@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import CAY, REPO
 
+pytestmark = pytest.mark.full
+
 BUILD = Path(CAY).parent
 SOURCES = REPO / "src" / "libcay"
 EXAMPLES = sorted((REPO / "examples" / "c").glob("*.c")) if (REPO / "examples").is_dir() else []

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import pids, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 def now_ms():
     return time.time() * 1000

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import CAY, FILL_PROCESSES, wait_until
 
+pytestmark = pytest.mark.core
+
 
 def too_many(api, own):
     api.create()

@@ -4,7 +4,11 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from cay_harness import FILL_PROCESSES, SLOW, read_text, wait_until
+
+pytestmark = pytest.mark.core
 
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 LIMIT = "memory.max" if V2 else "memory.limit_in_bytes"

@@ -3,7 +3,11 @@
 import re
 import subprocess
 
+import pytest
+
 from cay_harness import CAY, REPO
+
+pytestmark = pytest.mark.core
 
 PAGE = (REPO / "docs/limits.md").read_text()
 

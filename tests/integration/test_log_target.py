@@ -4,6 +4,10 @@ import fcntl
 import os
 import threading
 
+import pytest
+
+pytestmark = pytest.mark.core
+
 F_SETPIPE_SZ = 1031
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from cay_harness import ID, cay, wait_until
 
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
+
 
 def lose_database(daemon):
     assert not daemon.running()

@@ -7,6 +7,8 @@ import pytest
 from cay_harness import wait_until
 from test_state_faults import failing
 
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
+
 
 def gone(path):
     path.unlink()

@@ -6,6 +6,8 @@ import pytest
 
 from cay_harness import rss_kib
 
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
+
 MANY = 4_000
 
 

@@ -19,6 +19,8 @@ import pytest
 from cay_harness import CAY, SLOW, wait_until
 from cay_mcp import ACCEPT, VERSION, WITHOUT_SESSIONS, Bridge, Mcp, Refused, events, notification, opening, request
 
+pytestmark = pytest.mark.core
+
 CONTRACT = {
     "sandbox_create", "sandbox_exec", "sandbox_run_code", "sandbox_read_file", "sandbox_write_file", "sandbox_list_files",
     "sandbox_install_package", "sandbox_list", "sandbox_kill", "sandbox_metrics", "sandbox_env_get", "sandbox_env_set",

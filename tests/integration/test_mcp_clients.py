@@ -13,6 +13,8 @@ from cay_kept import Offline
 from cay_npm import node, packages
 from cay_pypi import kept_venv
 
+pytestmark = pytest.mark.full
+
 HERE = REPO / "tests" / "mcp"
 PYTHON = "mcp==2.3.0"
 NPM = ("@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/conformance@0.1.16")

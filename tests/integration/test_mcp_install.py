@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import CAY
 
+pytestmark = pytest.mark.full
+
 FILES = {  # client: its file below HOME, and the key of its servers
     "claude": (".claude.json", "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),

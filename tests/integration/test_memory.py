@@ -11,8 +11,7 @@ import pytest
 from cay_crowd import request, status_of
 from cay_harness import RSS_SLACK_KIB, SANITIZER, SLOW, wait_until
 
-pytestmark = pytest.mark.skipif(SANITIZER == "thread",
-                                reason="the thread sanitizer takes several times the memory that it watches")
+pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.skipif(SANITIZER == "thread", reason="the thread sanitizer takes several times the memory that it watches")]
 
 MIB = 1 << 10  # in KiB, as /proc/PID/status counts
 PEAK_MAX, REST_MAX = 256 * MIB, 64 * MIB

@@ -8,6 +8,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.core
+
 
 def move(api, box, source, goal, **fields):
     return api.file(box, "move", moves=[{"from": source, "to": goal}], **fields)

@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import CAY
 
+pytestmark = pytest.mark.core
+
 
 def at_once(n, work):
     """Calls work(i) on n threads that start together; what each gave."""

@@ -16,7 +16,7 @@ from cay_world import needs_network
 from test_replace import replace
 from test_state_faults import disk_full
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 ALLOWED, ADDRESS, EVIL = "allowed.test", "93.184.10.10", "66.66.66.66"
 ONLY = {"rules": [{"action": "allow", "destination": ADDRESS, "protocol": "tcp"}]}

@@ -11,7 +11,7 @@ from cay_harness import wait_until
 from cay_world import needs_network
 from test_faults import STEPS
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 # The attach begins with the parked child, so what fails after the START is what may leave something: some of it.
 AFTER = STEPS[STEPS.index("wait for the start") + 1:]

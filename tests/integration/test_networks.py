@@ -10,7 +10,7 @@ import pytest
 from cay_harness import cay, wait_until
 from cay_world import needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 # Answers every connection on port 7000 with a word, until it is killed.
 SERVER = """

@@ -16,6 +16,8 @@ from cay_collector import Collector, as_protobuf_json, attributes
 from cay_harness import CAY, REPO, wait_until
 from cay_pypi import import_from, venv_with
 
+pytestmark = pytest.mark.core
+
 OTLP_TYPES = "opentelemetry-proto==1.45.2"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOBODY = "sbx_" + 24 * "0"

@@ -8,7 +8,7 @@ import pytest
 from cay_fresh import Fresh, suite_of_this_machine
 from cay_harness import REPO
 
-pytestmark = pytest.mark.skipif("CAY_TEST_SANITIZER" in os.environ, reason="the package is a release build")
+pytestmark = [pytest.mark.full, pytest.mark.skipif("CAY_TEST_SANITIZER" in os.environ, reason="the package is a release build")]
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import cay, wait_until
 
+pytestmark = pytest.mark.core
+
 MIB = 1 << 20
 
 

@@ -1,7 +1,11 @@
 """What can be had of a sandbox that is paused."""
 
 
+import pytest
+
 from cay_harness import read_text, wait_until
+
+pytestmark = pytest.mark.core
 
 
 def pause(api, id):

@@ -12,6 +12,8 @@ import pytest
 
 from cay_harness import cay, pids, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 def waiting(daemon):
     """The ids of boxes that wait, by their rows."""

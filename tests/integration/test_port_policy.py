@@ -3,10 +3,12 @@
 import contextlib
 import socket
 
+import pytest
+
 from cay_world import HOST_LAN, NEIGHBOUR, needs_network
 from test_ports import ECHO, serve
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ import pytest
 
 from cay_harness import CAY, Daemon, cay, wait_until
 
+pytestmark = pytest.mark.core
+
 ECHO = """
 import socket, threading
 s = socket.socket(socket.{family}); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

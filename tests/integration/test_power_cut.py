@@ -15,6 +15,8 @@ import pytest
 from cay_harness import Daemon, pids, read_link, read_text, wait_until
 from cay_space import check, libc
 
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
+
 CLONE_NEWNS = 0x20000
 HOST_MB = 4000
 

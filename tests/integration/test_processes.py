@@ -6,6 +6,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.core
+
 
 def test_the_list_has_the_sandbox_s_own_pids(api, box):
     pid = int(api.sh(box, "sleep 900 >/dev/null 2>&1 & echo $!"))

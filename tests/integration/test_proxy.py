@@ -13,6 +13,8 @@ import pytest
 from cay_harness import rss_kib, wait_until
 from test_state_faults import disk_full
 
+pytestmark = pytest.mark.core
+
 PORT = 8099
 SERVED = Path(__file__).with_name("cay_served.py").read_text()
 

@@ -5,6 +5,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.full
+
 TEXT, NUMBER = str, int
 OPTIONAL_TEXT = (str, type(None))
 SANDBOX = {"id": TEXT, "name": TEXT, "image": TEXT, "status": TEXT, "createdAt": NUMBER, "expiresAt": NUMBER}

@@ -4,6 +4,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
+
 OVER = ("completed", "failed", "cancelled")
 
 

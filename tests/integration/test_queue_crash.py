@@ -10,6 +10,8 @@ import pytest
 from cay_harness import pids, read_link, read_text, wait_until
 from test_queue import becomes, ended, is_up, lines, processes, status, submit, waits
 
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
+
 
 def test_a_job_that_runs_is_found_again(own):
     with own.unix_api() as api:

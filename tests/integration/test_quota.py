@@ -7,7 +7,7 @@ import pytest
 
 from cay_harness import Daemon, wait_until
 
-pytestmark = pytest.mark.needs("program:mkfs.xfs")
+pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.needs("program:mkfs.xfs")]
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 TOKEN = "a-token-of-this-test"
 
 

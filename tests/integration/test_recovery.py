@@ -8,7 +8,11 @@ import signal
 import subprocess
 import threading
 
+import pytest
+
 from cay_harness import read_text, wait_until
+
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
 MANY = 100
 KILLS = int(os.environ.get("CAY_KILLS", "8"))  # make soak has more

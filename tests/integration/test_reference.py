@@ -3,6 +3,10 @@
 import http.client
 from html.parser import HTMLParser
 
+import pytest
+
+pytestmark = pytest.mark.full
+
 
 class Page(HTMLParser):
     EMPTY = ("meta",)

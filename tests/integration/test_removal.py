@@ -4,7 +4,11 @@ import contextlib
 import glob
 import subprocess
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 
 @contextlib.contextmanager

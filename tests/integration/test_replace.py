@@ -13,6 +13,8 @@ import pytest
 
 from cay_harness import CAY, UnixConnection, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @contextlib.contextmanager
 def successor(daemon, *args, **env):

@@ -13,6 +13,8 @@ import pytest
 
 from cay_pypi import venv_with
 
+pytestmark = pytest.mark.full
+
 FUZZER = "schemathesis==4.32.5"
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance", "ignored_auth", "missing_required_header")

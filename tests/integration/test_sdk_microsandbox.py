@@ -23,6 +23,8 @@ from cay_registry import Proxy
 from cay_sdk import importable  # noqa: F401
 from cay_world import needs_network
 
+pytestmark = pytest.mark.full
+
 HOME = REPO / "sdk" / "microsandbox"
 
 

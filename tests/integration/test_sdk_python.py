@@ -16,6 +16,8 @@ from cay_harness import CAY, REPO, SLOW, wait_until
 from cay_kept import Offline
 from cay_pypi import SDK, kept_venv
 
+pytestmark = pytest.mark.full
+
 HOME = REPO / "sdk" / "python"
 SOURCE = {"PYTHONPATH": str(HOME / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 

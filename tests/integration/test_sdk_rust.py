@@ -14,6 +14,8 @@ from cay_cargo import SDK, cargo
 from cay_harness import CAY, REPO
 from cay_kept import Offline
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module", autouse=True)
 def old_enough():

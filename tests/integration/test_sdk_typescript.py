@@ -14,7 +14,7 @@ from cay_npm import SDK, node, programs, run, typescript_sdk
 from cay_world import needs_network
 from test_contract_clients import uses_all
 
-pytestmark = pytest.mark.needs("program:node", "program:npm")
+pytestmark = [pytest.mark.full, pytest.mark.needs("program:node", "program:npm")]
 
 RUNTIMES = {"bun": "1.4.4", "deno": "2.9.6"}
 PAGES = ["docs/sdk-typescript.md", "sdk/typescript/README.md"]

@@ -8,6 +8,8 @@ import pytest
 import cay_shapes
 from cay_harness import CAY, raw_http
 
+pytestmark = pytest.mark.core
+
 METRICS = {"sandboxId": "sbx_1", "cpuPercent": 0.5, "memoryUsageMb": 1, "memoryLimitMb": 64.0,
            "networkRxBytes": 0, "networkTxBytes": 0, "pids": 1}
 OF_METRICS = ("GET", "/sandboxes/sbx_1/metrics")

@@ -12,6 +12,8 @@ import pytest
 
 from cay_harness import cay, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def snap(api):

@@ -10,6 +10,8 @@ import pytest
 from cay_harness import wait_until
 from test_state_faults import failing
 
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
+
 SEED = 20263
 ROUNDS = 8
 

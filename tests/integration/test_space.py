@@ -11,6 +11,8 @@ import pytest
 
 from cay_harness import Daemon, cay, wait_until
 
+pytestmark = [pytest.mark.core, pytest.mark.alone]
+
 REASON = "the host's disk is low"
 HOST_MB = 600
 

@@ -11,6 +11,8 @@ import pytest
 
 from cay_harness import read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 ROUNDS = 12
 
 

@@ -19,6 +19,8 @@ from cay_harness import read_text, wait_until
 from cay_ledger import Ledger, settled_ledger, wait_for_ledger
 from test_faults import BESIDE, STEPS
 
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
+
 MOMENTS = int(os.environ.get("CAY_KILLS", "8"))
 SIZE = 300  # files of a generation, so that copying them takes a while
 

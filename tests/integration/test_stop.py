@@ -11,6 +11,8 @@ import pytest
 from cay_harness import cay, wait_until
 from test_faults import BESIDE, STEPS
 
+pytestmark = pytest.mark.core
+
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 

@@ -4,7 +4,11 @@ import os
 import signal
 import time
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 
 def test_exec_stream_ends_with_the_exit_code_as_text(api, box):

@@ -3,7 +3,11 @@
 import contextlib
 import time
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 
 def expire(daemon, *ids):

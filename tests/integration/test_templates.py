@@ -9,6 +9,8 @@ import pytest
 from cay_harness import cay, busybox_root, wait_until
 from cay_registry import Images, half_made
 
+pytestmark = pytest.mark.core
+
 SDK_IMAGE = "python:3.12-slim"  # what public clients send when nobody named an image
 BUILTIN = {"tpl_python-data-science": "python:3.12-slim", "tpl_node-web": "node:20-slim",
            "tpl_go-api": "golang:1.22-alpine", "tpl_rust-cli": "rust:1.77-slim"}

@@ -14,6 +14,8 @@ from cay_pypi import WEBSOCKETS, import_from, kept_venv
 from test_first_hour import Terminal
 from test_replace import replace
 
+pytestmark = pytest.mark.core
+
 TOKEN = "a-token/with+odd~bytes?>"
 NOBODY = "term_" + "0" * 24
 

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import lacking, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 MB = 1 << 20
 

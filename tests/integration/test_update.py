@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from cay_harness import cay, wait_until
+
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
 
 
 def update(api, id, **fields):

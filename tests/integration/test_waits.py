@@ -9,7 +9,11 @@ import socket
 import struct
 import threading
 
+import pytest
+
 from cay_harness import SLOW, pids, read_text, wait_until
+
+pytestmark = pytest.mark.core
 
 NAMES = """python3 -c "
 import os

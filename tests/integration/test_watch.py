@@ -5,8 +5,12 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 from cay_harness import CAY, wait_until
 from cay_watching import Watching, words
+
+pytestmark = pytest.mark.core
 
 
 def sh(api, box, command):

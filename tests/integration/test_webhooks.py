@@ -14,6 +14,8 @@ from cay_harness import SLOW, Daemon, cay, wait_until
 from cay_oci import make_certificates
 from cay_receiver import Receiver, courier_pid, end_courier
 
+pytestmark = pytest.mark.core
+
 RETRY_MS = 40
 ENV = {"CAY_WEBHOOK_ALLOW": "127.0.0.1,localhost", "CAY_WEBHOOK_RETRY_MS": RETRY_MS}
 

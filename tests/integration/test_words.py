@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import cay, wait_until
 
+pytestmark = pytest.mark.core
+
 HOG = "python3 -c 'b = bytearray(400 << 20)'"
 
 

@@ -3,7 +3,11 @@
 import os
 import socket
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 
 def worker(api):

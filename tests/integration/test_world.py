@@ -14,7 +14,7 @@ import pytest
 from cay_harness import wait_until
 from cay_world import HOST, HOST_PORT, NAMESERVER, NEIGHBOUR, TRUST, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 HERE = Path(__file__).resolve().parent
 
 # Makes a world, starts something in H that would outlive it and tells its pid, and waits to be killed.

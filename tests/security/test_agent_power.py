@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import pids, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 # Tries everything on every process that is not ours, and on a child of ours: {who: {what: errno}}.
 ATTACK = r"""
 import ctypes, fcntl, json, os, resource, signal, sys, time

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from cay_harness import read_text, wait_until
 
+pytestmark = [pytest.mark.core, pytest.mark.alone]
+
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 MEMORY = 128
 ASKED = 256  # MB that each attempt would like to fill: more than the sandbox has, little for the machine

@@ -6,6 +6,8 @@ import pytest
 
 from cay_harness import rss_kib
 
+pytestmark = pytest.mark.core
+
 LONG = "ARG a=" + "x" * 100_000 + "\n"
 
 

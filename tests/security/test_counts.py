@@ -10,6 +10,8 @@ import pytest
 from cay_harness import read_text, wait_until
 from test_attach import Attached
 
+pytestmark = [pytest.mark.core, pytest.mark.alone]
+
 # Takes of one kind until it is refused or there are `most`, and says how many it got and why not more.
 # uids: taken by so many users in turn, since some counts are of a user.
 TAKE = r"""

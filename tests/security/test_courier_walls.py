@@ -10,6 +10,8 @@ from cay_harness import wait_until
 from cay_receiver import Receiver, courier_pid, end_courier
 from cay_world import HOST, HOST6, HOST_LAN, HOST_PORT, LOOPBACK_PORT, NEIGHBOUR, OnlineDaemon, needs_network
 
+pytestmark = pytest.mark.core
+
 PUBLIC = "93.184.10.10"
 
 

@@ -13,7 +13,7 @@ import pytest
 from cay_harness import wait_until
 from cay_world import HOST, NEIGHBOUR, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 PUBLIC = "93.184.10.10"
 

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import rss_kib
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def lying(api, make):

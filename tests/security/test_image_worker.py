@@ -12,7 +12,7 @@ import pytest
 from cay_harness import pids, read_text, wait_until
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 BLOBS = r"/blobs/sha256:"
 SECRET = "wall-" + PASSWORD

@@ -17,7 +17,7 @@ import pytest
 from cay_harness import wait_until
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = needs_registry
+pytestmark = [pytest.mark.core, needs_registry]
 
 SOURCES = ("pull", "import", "tar")
 

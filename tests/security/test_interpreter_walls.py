@@ -8,6 +8,8 @@ import pytest
 
 from cay_harness import rss_kib, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def run(api, box):

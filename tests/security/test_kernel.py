@@ -12,7 +12,7 @@ import pytest
 from cay_probe import NUMBERS
 from cay_harness import pids, read_text, wait_until
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers are those of x86_64")
+pytestmark = [pytest.mark.core, pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers are those of x86_64")]
 
 GOLDEN = Path(__file__).with_name("golden_syscalls.txt")
 

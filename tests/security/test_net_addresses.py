@@ -12,7 +12,7 @@ from cay_netprobe import Prober, dns, http, name, rules, tcp, udp
 from cay_space import Space
 from cay_world import HOST, HOST6, HOST_LAN, HOST_PORT, LOOPBACK_PORT, NEIGHBOUR, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 PRESETS = [True, "public", "packages", "allow-all", {"default": "allow"}]
 METADATA = ["169.254.169.254", "169.254.170.2", "100.100.100.200"]

@@ -10,7 +10,7 @@ from cay_netprobe import Prober, tcp, udp
 from cay_space import Capture, Space
 from cay_world import HOST, HOST_LAN, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 # Answers every connection and datagram on port 9000 of all its addresses.
 LISTEN = """

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from cay_harness import SLOW, read_text, wait_until
 from cay_world import needs_network
 from test_gateway_walls import flows, halves, status
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, pytest.mark.alone, needs_network]
 CAP_SYS_RESOURCE = 24
 
 ONE_NAME = {"default": "deny", "rules": [{"action": "allow", "destination": "pypi.org", "protocol": "tcp"}]}

@@ -7,7 +7,7 @@ import pytest
 from cay_netprobe import Prober, dns, http, name, rules, tcp, udp
 from cay_world import NAMESERVER, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 
 
 def curl(net, id, url, *args):

@@ -14,7 +14,7 @@ from cay_harness import cay, wait_until
 from cay_netprobe import Prober, dns, http, name, rules, tcp, udp
 from cay_world import NAMESERVER, needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 GOOD, BAD = "93.184.10.10", "66.66.66.66"
 
 

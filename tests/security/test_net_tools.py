@@ -8,7 +8,7 @@ import pytest
 from cay_netprobe import rules
 from cay_world import needs_network
 
-pytestmark = needs_network
+pytestmark = [pytest.mark.core, needs_network]
 PYTHON = "/usr/bin/python3"
 
 

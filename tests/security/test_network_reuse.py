@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 COOKIE = """
 import socket
 s = socket.socket()

@@ -9,6 +9,8 @@ import pytest
 
 from cay_harness import busybox_root, cay, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 CANARY = "canary of the host"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 # A server that does to each connection what it can: by the first byte that it is sent.
 HOSTILE = """
 import socket, struct, threading, time

@@ -10,6 +10,8 @@ import pytest
 from cay_probe import Probe
 from cay_harness import pids, read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 ROOT_CAPS = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7))  # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID
 
 

@@ -10,6 +10,8 @@ import pytest
 from cay_harness import wait_until
 from test_proxy import PORT, SERVED, Proxied, serve
 
+pytestmark = pytest.mark.core
+
 TOKEN = "the-operators-own-token"
 
 

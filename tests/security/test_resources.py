@@ -1,7 +1,11 @@
 """Attacks by using too much (R01-R09, R12); R01, R02, R04-R06 are in integration/test_limits.py."""
 
 
+import pytest
+
 from cay_harness import RSS_SLACK_KIB, SLOW, rss_kib, wait_until
+
+pytestmark = [pytest.mark.core, pytest.mark.alone]
 
 
 def test_huge_inputs_to_the_agent_are_bounded(api, box):

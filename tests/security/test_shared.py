@@ -11,6 +11,8 @@ import pytest
 from cay_harness import busybox_root, cay, wait_until
 from cay_probe import Probe
 
+pytestmark = pytest.mark.core
+
 LOCKED = ["/usr/bin/env", "/usr/bin", "/usr", "/dev", "/dev/null", "/dev/tty", "/dev/shm", "/proc", "/proc/acpi",
           "/proc/fs", "/proc/keys", "/proc/sys/kernel", "/sys", "/sys/block", "/sys/fs/cgroup",
           "/sys/devices/system/cpu", "/etc/passwd", "/etc", "/"]

@@ -1,5 +1,9 @@
 """What snapshots can make the daemon hold."""
 
+import pytest
+
+pytestmark = pytest.mark.core
+
 
 def test_texts_of_snapshots_are_bounded_together(daemon_of):
     """64 KiB of labels, and as much metadata, in each of as many as there may be."""

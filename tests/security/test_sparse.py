@@ -1,6 +1,10 @@
 """Files that say they are larger than they are (R13): what is made of them outside is bounded too."""
 
+import pytest
+
 from cay_harness import wait_until
+
+pytestmark = pytest.mark.core
 
 SPARSE = """
 import os

@@ -7,6 +7,8 @@ import pytest
 
 from cay_harness import wait_until
 
+pytestmark = pytest.mark.core
+
 CACHESTAT = 451
 
 

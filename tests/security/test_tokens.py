@@ -11,6 +11,8 @@ import pytest
 from cay_harness import Daemon, cay, raw_http, wait_until
 from test_proxy import PORT, SERVED, Proxied
 
+pytestmark = pytest.mark.core
+
 TOKEN = "the-operators-own-token"
 ZEROS = "0" * 24
 SCOPES = ("read", "exec", "write", "admin")

@@ -10,6 +10,8 @@ import pytest
 
 from cay_harness import read_text
 
+pytestmark = pytest.mark.core
+
 # What /proc has beside processes. A name that is added here is one more thing that is shown.
 SHOWN = {"cgroups", "cpuinfo", "filesystems", "loadavg", "meminfo", "mounts", "net", "self", "stat", "sys", "sysvipc",
          "thread-self", "tty", "uptime", "version", "vmstat"}

@@ -8,6 +8,8 @@ import pytest
 
 from cay_harness import read_text, wait_until
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def place(shared):

@@ -8,6 +8,8 @@ import pytest
 from cay_harness import pids, read_text, wait_until
 from cay_watching import Watching
 
+pytestmark = pytest.mark.core
+
 
 def py(api, box, code, **how):
     return api.sh(box, "exec python3 - <<'E'\nimport os\nos.chdir('/workspace')\n" + code + "\nE", timeout=120, **how)

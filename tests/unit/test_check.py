@@ -1,0 +1,189 @@
+"""tools/checks: how results are read and counted, which failed case runs once more, and which tests a change touches."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import traceback
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tools"))
+
+from checks import results, selection  # noqa: E402
+from checks.results import Case  # noqa: E402
+
+
+def failed(name, final=""):
+    return Case("core", name, "failed", final=final)
+
+
+def summary(cases, flaky=()):
+    """What summarize() prints, line by line, and the status that it returns."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = results.summarize(cases, flaky)
+    return said.getvalue().splitlines(), status
+
+
+def read_text(text, name):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / name
+        path.write_text(text)
+        return results.read("stage", path)
+
+
+# ---- the second chance ----
+
+
+def test_a_case_that_passes_alone_is_flaky_and_the_run_is_green():
+    cases = [Case("core", "a", "passed"), failed("b")]
+    flaky = results.give_second_chances(cases, {}, lambda case: True)
+    lines, status = summary(cases, flaky)
+    assert status == 0 and lines == ["flaky: 1 (add each to tests/unsteady): b", "2 passed, 0 failed, 0 skipped"], lines
+
+
+def test_a_case_that_fails_again_is_red():
+    cases = [failed("a")]
+    assert results.give_second_chances(cases, {}, lambda case: False) == []
+    assert summary(cases) == (["failed: core: a", "0 passed, 1 failed, 0 skipped"], 1)
+
+
+def test_more_than_three_flaky_cases_are_red():
+    for n, status in ((3, 0), (4, 1)):
+        cases = [failed(f"case{i}") for i in range(n)]
+        flaky = results.give_second_chances(cases, {}, lambda case: True)
+        lines, got = summary(cases, flaky)
+        assert len(flaky) == n and got == status and lines[-2].startswith(f"flaky: {n} "), lines
+
+
+def test_a_run_with_many_failures_repeats_none():
+    ran = []
+    cases = [failed(f"case{i}") for i in range(10)]
+    assert results.give_second_chances(cases, {}, ran.append) == [] and ran == []
+
+
+def test_a_final_failure_and_one_that_unsteady_names_do_not_run_again():
+    ran = []
+    cases = [failed("a", "a leak on the host"), failed("b")]
+    results.give_second_chances(cases, {"b": "2026-01-02"}, ran.append)
+    assert ran == [] and "2026-01-02" in cases[1].final
+    lines, status = summary(cases)
+    assert status == 1 and lines[0] == "failed: core: a: no second chance: a leak on the host", lines
+
+
+def test_unsteady_has_dates_and_names():
+    with tempfile.NamedTemporaryFile("w", suffix="unsteady") as f:
+        f.write("# words\n\n2026-01-02  unit-http a_case\n")
+        f.flush()
+        assert results.read_unsteady(f.name) == {"unit-http a_case": "2026-01-02"}
+        f.write("unit-http a_case\n")
+        f.flush()
+        try:
+            results.read_unsteady(f.name)
+        except ValueError as e:
+            assert ":4:" in str(e), e
+        else:
+            raise AssertionError("a line without a date was taken")
+
+
+# ---- reading ----
+
+
+def test_tap_tells_a_failed_check_from_a_crash():
+    cases = results.read_tap("unit", "ok 1 - a\nnot ok 2 - b\nnot ok 3 - c\n# c died of signal 11\nok 4 - d # SKIP no disk\n1..4\n", "unit-x")
+    assert [(c.name, c.outcome, c.final) for c in cases] == [
+        ("unit-x a", "passed", ""), ("unit-x b", "failed", ""), ("unit-x c", "failed", "a crash"), ("unit-x d", "skipped", "")], cases
+    assert cases[3].why == "no disk"
+
+
+def test_a_sanitizer_report_is_final():
+    for report in ("==7==ERROR: AddressSanitizer: heap-use-after-free", "x.c:1:2: runtime error: signed integer overflow", "WARNING: ThreadSanitizer: data race"):
+        assert results.read_tap("asan", "not ok 1 - a\n", "unit-x", report)[0].final == "a sanitizer report", report
+
+
+def test_a_program_that_counts_rows_has_no_second_chance():
+    assert results.read_tap("unit", "not ok 1 - a\n", "unit-store")[0].final == "it counts rows"
+    cases = read_text(json.dumps({"name": "cay:unit / unit-store", "stdout": "not ok 1 - a\n", "result": "FAIL"}) + "\n", "testlog.json")
+    assert (cases[0].name, cases[0].final) == ("unit-store a", "it counts rows"), cases
+
+
+def test_a_program_that_dies_before_it_names_a_case_is_a_failure():
+    cases = read_text(json.dumps({"name": "unit-x", "stdout": "ok 1 - a\n", "result": "TIMEOUT"}) + "\n", "testlog.json")
+    assert [(c.name, c.outcome) for c in cases] == [("unit-x a", "passed"), ("unit-x", "failed")] and cases[1].final, cases
+
+
+def junit(*nodes):
+    return read_text(f"<testsuites><testsuite>{''.join(nodes)}</testsuite></testsuites>", "x.xml")
+
+
+FAILED = ('<testcase classname="tests.integration.test_x" name="test_a"><properties><property name="nodeid" value="tests/integration/test_x.py::test_a"/>'
+          '{more}</properties><failure message="assert 1 == 2&#10;more"/></testcase>')
+
+
+def test_a_failure_of_pytest_has_its_node_and_may_run_again():
+    case, = junit(FAILED.format(more=""))
+    assert (case.name, case.outcome, case.why, case.final) == ("tests/integration/test_x.py::test_a", "failed", "assert 1 == 2", ""), case
+
+
+def test_a_reason_that_pytest_gives_is_final():
+    case, = junit(FAILED.format(more='<property name="no second chance" value="a leak on the host"/>'))
+    assert case.final == "a leak on the host"
+
+
+def test_a_case_that_fails_and_then_leaks_counts_once_and_is_final():
+    leak = FAILED.format(more='<property name="no second chance" value="a leak on the host"/>').replace("failure", "error")
+    case, = junit(FAILED.format(more=""), leak)
+    assert case.final == "a leak on the host"
+
+
+def test_a_crash_of_the_test_process_is_final():
+    case, = junit('<testcase classname="tests.integration.test_x" name="test_a"><failure message="worker \'gw0\' crashed"/></testcase>')
+    assert case.final == "a crash of the test process"
+
+
+def test_a_missing_or_cut_file_is_a_failure():
+    for case in (results.read("core", "/nowhere/x.xml")[0], read_text("<testsuites><tests", "x.xml")[0]):
+        assert case.outcome == "failed" and case.final, case
+
+
+def test_no_result_at_all_is_red():
+    assert summary([]) == (["0 passed, 0 failed, 0 skipped"], 1)
+
+
+# ---- what a change touches ----
+
+
+def test_a_changed_test_touches_itself_and_a_helper_those_that_import_it():
+    assert selection.touched(["tests/integration/test_names.py", "tests/unit/test_http.c"]) == (["unit-http", "tests/integration/test_names.py"], [])
+    names, unknown = selection.touched(["tests/integration/cay_mcp.py"])
+    assert "tests/integration/test_mcp.py" in names and "tests/integration/test_names.py" not in names and not unknown, names
+
+
+def test_a_changed_folder_touches_its_row_of_the_map():
+    names, unknown = selection.touched(["src/mcp/tools.c"])
+    assert "unit-mcp" in names and "tests/integration/test_mcp.py" in names and "unit-http" not in names and not unknown, names
+    assert selection.touched(["src/base/str.c"])[0] == selection.all_tests()
+
+
+def test_a_file_that_no_row_knows_touches_everything():
+    assert selection.touched(["meson.build"]) == (selection.all_tests(), ["meson.build"])
+    assert selection.touched(["CHANGELOG.md", "LICENSE"]) == ([], [])
+
+
+def main():
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    bad = 0
+    for i, (name, test) in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {i} - {name}")
+        except Exception:
+            traceback.print_exc()
+            print(f"not ok {i} - {name}")
+            bad += 1
+    print(f"1..{len(tests)}")
+    return bad > 0
+
+
+sys.exit(main())

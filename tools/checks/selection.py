@@ -1,0 +1,126 @@
+"""Which tests there are, in which tier each is, and which of them a change can touch."""
+import fnmatch
+import pathlib
+import re
+import subprocess
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+MAP = REPO / "tests" / "map"
+TIERS = ("core", "full")
+MARK = re.compile(r"^pytestmark = .*", re.M)
+EVERYTHING = "*"
+
+
+def marks(path):
+    """The words after `pytest.mark.` in the line that marks a whole file."""
+    line = MARK.search(path.read_text())
+    return re.findall(r"pytest\.mark\.(\w+)", line[0]) if line else []
+
+
+def test_files():
+    """Every pytest file with its marks."""
+    files = sorted([*REPO.glob("tests/integration/test_*.py"), *REPO.glob("tests/security/test_*.py")])
+    return {str(path.relative_to(REPO)): marks(path) for path in files}
+
+
+def bad_tiers():
+    """One line per file that is not in exactly one tier."""
+    return [f"{path}: one of {' or '.join(f'pytest.mark.{tier}' for tier in TIERS)} must stand in its line `pytestmark = …`"
+            for path, words in test_files().items() if sum(word in TIERS for word in words) != 1]
+
+
+def unit_programs():
+    """The names of the unit programs and fuzz replays, as tests/unit/meson.build and tests/fuzz/meson.build give them."""
+    text = "".join((REPO / "tests" / part / "meson.build").read_text() for part in ("unit", "fuzz"))
+    # A name is written out in test('unit-x', …), or is a key of a table or a word of a list that a loop walks.
+    names = re.findall(r"test\('((?:unit|fuzz)-[\w-]+)'", text)
+    for part in ("unit", "fuzz"):
+        text = (REPO / "tests" / part / "meson.build").read_text()
+        sources = {p.stem.partition("_")[2] for p in (REPO / "tests" / part).iterdir() if p.stem.startswith(("test_", "fuzz_"))}
+        names += [f"{part}-{word}" for word in re.findall(r"'(\w+)'(?=[:,\]])", text) if word in sources]
+    return sorted(set(names))
+
+
+def all_tests():
+    return [*unit_programs(), *test_files()]
+
+
+# ---- tests/map: source folders and the tests that can notice a change in them ----
+
+
+def read_map():
+    """Folder → patterns. A row is a folder and the patterns of its tests; an indented line goes on with the row above."""
+    rows = {}
+    for line in MAP.read_text().splitlines():
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if not line[0].isspace():
+            folder, *words = words
+            rows[folder] = []
+        rows[folder] += words
+    return rows
+
+
+def matching(patterns, names):
+    """Names that match a pattern. A pattern without a slash is a unit program, or a word of the name of a pytest file."""
+    full = [p if "/" in p or p.startswith(("unit-", "fuzz-")) or p == EVERYTHING else f"tests/*/test_{p}.py" for p in patterns]
+    return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in full)]
+
+
+def bad_map():
+    """One line per mistake in tests/map."""
+    rows, names = read_map(), all_tests()
+    folders = [f"src/{p.name}" for p in sorted((REPO / "src").iterdir()) if p.is_dir()]
+    found = [f"tests/map: no row for {folder}" for folder in folders if folder not in rows]
+    found += [f"tests/map: {folder} is not there" for folder in rows if not (REPO / folder).exists()]
+    found += [f"tests/map: {folder}: {pattern} matches no test" for folder, patterns in rows.items()
+              for pattern in patterns if not matching([pattern], names)]
+    named = {name for patterns in rows.values() for name in matching([p for p in patterns if p != EVERYTHING], names)}
+    found += [f"tests/map: no row names {name}" for name in names if name not in named]
+    return found
+
+
+def changed_files(revision):
+    """Paths that differ from a revision, untracked ones among them."""
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=REPO, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    return sorted({*git("diff", "--name-only", revision, "--"), *git("ls-files", "--others", "--exclude-standard")})
+
+
+def importers(module):
+    """The pytest files that import a helper module of the tests, directly or through another helper."""
+    found, todo = set(), [module]
+    texts = {p: p.read_text() for part in ("integration", "security") for p in (REPO / "tests" / part).glob("*.py")}
+    while todo:
+        word = re.compile(rf"^\s*(?:from|import) {todo.pop()}\b", re.M)
+        for path, text in texts.items():
+            if path not in found and word.search(text):
+                found.add(path)
+                todo.append(path.stem)
+    if any(path.name in ("conftest.py", "cay_fixtures.py") for path in found):
+        return list(test_files())
+    return [str(path.relative_to(REPO)) for path in found if path.name.startswith("test_")]
+
+
+def touched(paths):
+    """The tests that a change of these files can touch, and the files that no rule knows: those touch everything."""
+    rows, names = read_map(), all_tests()
+    found, unknown = set(), []
+    for path in paths:
+        part = pathlib.PurePath(path)
+        folder = max((f for f in rows if part.is_relative_to(f)), key=len, default=None)
+        if path in names:
+            found.add(path)
+        elif part.parent.name in ("integration", "security") and part.parts[0] == "tests" and part.suffix == ".py":
+            found.update(list(test_files()) if part.stem in ("conftest", "cay_fixtures") else importers(part.stem))
+        elif part.parent.name in ("unit", "fuzz") and part.suffix in (".c", ".py") and f"{part.parent.name}-{part.stem.partition('_')[2]}" in names:
+            found.add(f"{part.parent.name}-{part.stem.partition('_')[2]}")
+        elif part.parts[:2] in (("tests", "unit"), ("tests", "fuzz")):
+            found.update(name for name in names if name.startswith(("unit-", "fuzz-")))
+        elif folder:
+            found.update(matching(rows[folder], names))
+        elif part.suffix != ".md" and part.name not in ("LICENSE", ".gitignore"):
+            unknown.append(path)
+    return [name for name in names if unknown or name in found], unknown

@@ -1,0 +1,262 @@
+"""The stages of tools/check: each builds or runs something, and returns the cases that it found."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+from . import results, selection
+
+REPO = selection.REPO
+OUT = REPO / "build-check" / "results"
+UNIT_AT_ONCE = 8  # unit programs mostly wait, for each other's events and for the disk
+FILES_AT_ONCE = 4
+UNSTEADY = REPO / "tests" / "unsteady"
+# These begin first, the longest before the others, so that none is left alone at the end. The very first wants the network of its test
+# process to itself, before a daemon is there that others share.
+FIRST = ["tests/security/test_gateway_walls.py"]
+
+CLANG = " ".join([*(["ccache"] if shutil.which("ccache") else []), "clang-14"])
+ASAN = {"CAY_TEST_SANITIZER": "address", "CAY_TEST_SLOW": "4", "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16"}
+# A worker that ends with _exit does not report its races in its status.
+TSAN = {"CAY_TEST_SANITIZER": "thread", "CAY_TEST_SLOW": "4", "TSAN_OPTIONS": "halt_on_error=1"}
+
+TIDY = ("-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-narrowing-conversions,"
+        "-bugprone-implicit-widening-of-multiplication-result,-bugprone-assignment-in-if-condition,"
+        "clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling")
+
+
+def run(*argv, env=None, **how):
+    """The finished command, with the environment of the tests."""
+    return subprocess.run([str(word) for word in argv], cwd=REPO, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})}, **how)
+
+
+def step(stage, name, *argv, env=None):
+    """One command as a case. Its output is kept in a log, and its end is shown when the command fails."""
+    log = OUT / f"{name}.log"
+    with open(log, "wb") as f:
+        status = run(*argv, env=env, stdout=f, stderr=subprocess.STDOUT).returncode
+    if status != 0:
+        print("\n".join(log.read_text(errors="replace").splitlines()[-60:]))
+    return results.Case(stage, name, "failed" if status else "passed", f"see {log.relative_to(REPO)}" if status else "", "a build or a static check")
+
+
+def lines_case(stage, name, lines):
+    """A static check as a case: it fails when it has something to say."""
+    for line in lines:
+        print(line)
+    return results.Case(stage, name, "failed" if lines else "passed", final="a static check")
+
+
+# ---- builds ----
+
+
+def compiled(stage, folder, *options, env=None):
+    cases = []
+    if not (REPO / folder / "build.ninja").exists():
+        cases.append(step(stage, f"{stage}-setup", "meson", "setup", folder, "--wrap-mode=nodownload", *options, env=env))
+    return [*cases, step(stage, f"{stage}-compile", "ninja", "-C", folder, "--quiet", env=env)]
+
+
+def build():
+    return compiled("build", "build-check", "--werror")
+
+
+def build_asan():
+    return compiled("asan", "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                    "-Dc_args=-fno-sanitize-recover=all", env={"CC": CLANG})
+
+
+def build_tsan():
+    return compiled("tsan", "build-tsan", "-Db_sanitize=thread", "-Db_lundef=false")
+
+
+def fixed_layout():
+    """Words in front of a program for gcc 12's thread sanitizer, which does not know the address layout of kernels that randomize more."""
+    return ["setarch", "-R"] if int(pathlib.Path("/proc/sys/vm/mmap_rnd_bits").read_text()) > 28 else []
+
+
+# ---- unit programs ----
+
+
+class Programs:
+    """A stage of unit programs, in one build folder."""
+
+    def __init__(self, stage, folder, *words, slow=1, env=None, before=()):
+        self.stage, self.folder, self.words, self.slow, self.env, self.before = stage, folder, words, slow, env, list(before)
+
+    def meson(self, *words, log="testlog"):
+        """Runs `meson test` and returns the cases. Its logs stay in the folder's meson-logs."""
+        path = REPO / self.folder / "meson-logs" / f"{log}.json"
+        path.unlink(missing_ok=True)
+        with open(OUT / f"{self.stage}-{log}.log", "wb") as f:
+            run(*self.before, "meson", "test", "-C", self.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log,
+                "--num-processes", UNIT_AT_ONCE, "--timeout-multiplier", self.slow, *words, env=self.env, stdout=f, stderr=subprocess.STDOUT)
+        return results.read(self.stage, path)
+
+    def run(self, only=None):
+        """All programs, or those of them that `only` names."""
+        cases = self.meson(*self.words, *(name for name in only or () if name.startswith(("unit-", "fuzz-"))))
+        if any(case.outcome == "failed" for case in cases):
+            print((OUT / f"{self.stage}-testlog.log").read_text(errors="replace")[-6000:])
+        return cases
+
+    def again(self, name):
+        """Whether a case passes, alone."""
+        program, _, case = name.partition(" ")
+        cases = self.meson(program, *(["--test-args", case] if case else []), log="again")
+        return bool(cases) and all(c.outcome == "passed" for c in cases)
+
+
+# ---- pytest ----
+
+
+class Suite:
+    """A stage of pytest files against real daemons."""
+
+    def __init__(self, stage, files, binary="build-check/cay", at_once=FILES_AT_ONCE, env=None, before=(), seed=None):
+        self.stage, self.binary, self.at_once, self.before, self.seed = stage, binary, at_once, list(before), seed
+        self.files = files
+        # What the suites need of any machine is no reason to skip here: a skip of it is a failure.
+        self.env = {"CAY_TEST_MUST": "native", "CAY_BIN": str(REPO / binary), **(env or {})}
+        if seed is not None:
+            self.env["CAY_TEST_SHUFFLE"] = str(seed)
+
+    def in_order(self):
+        """The long files first, or all of them shuffled."""
+        files = sorted(self.files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), -(REPO / name).stat().st_size))
+        if self.seed is not None:
+            random.Random(self.seed).shuffle(files)
+        return files
+
+    def pytest(self, path, words, env=None, **how):
+        path.unlink(missing_ok=True)
+        run(*self.before, "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
+            env={**self.env, **(env or {})}, **how)
+        return results.read(self.stage, path)
+
+    def run(self, only=None):
+        """All files, or those of them that `only` names."""
+        self.files = [name for name in self.files if only is None or name in only]
+        if not self.files:
+            return []
+        beside = ["-n", self.at_once, "--dist", "loadfile"] if self.at_once > 1 else []
+        return self.pytest(OUT / f"{self.stage}.xml", [*beside, *self.in_order()])
+
+    def again(self, name):
+        """Whether a case passes, alone."""
+        cases = self.pytest(OUT / "again.xml", [name], {"CAY_TEST_SHUFFLE": ""})
+        return len(cases) == 1 and cases[0].outcome == "passed"
+
+
+def files_of(tier=None, alone=False):
+    return [name for name, marks in selection.test_files().items() if (tier is None or tier in marks) and alone == ("alone" in marks)]
+
+
+# ---- static checks ----
+
+
+def tracked(*patterns):
+    done = run("git", "ls-files", "-co", "--exclude-standard", *patterns, capture_output=True, text=True)
+    return [name for name in done.stdout.splitlines() if (REPO / name).is_file()]
+
+
+def unformatted():
+    done = run("clang-format-14", "--dry-run", "--Werror", *tracked("*.[ch]"), capture_output=True, text=True)
+    return [f"{name}: run make format" for name in sorted(set(re.findall(r"^([^ :]*):\d", done.stderr, re.M)))]
+
+
+def scripts():
+    def is_shell(name):
+        with open(REPO / name, "rb") as f:
+            return re.match(rb"#!.*\b(sh|bash)\b", f.readline())
+
+    return [name for name in tracked() if is_shell(name)]
+
+
+def stale_api_docs():
+    spec = run("build-check/cay", "serve", "--openapi", capture_output=True).stdout
+    made = subprocess.run(["tools/api-docs"], cwd=REPO, input=spec, capture_output=True).stdout
+    return [] if made == (REPO / "docs/api.md").read_bytes() else ["docs/api.md: run build/cay serve --openapi | tools/api-docs >docs/api.md"]
+
+
+def bad_unsteady():
+    try:
+        return [f"tests/unsteady: no test is called {name}" for name in results.read_unsteady(UNSTEADY)
+                if name.split("::")[0].split(" ")[0] not in selection.all_tests()]
+    except ValueError as e:
+        return [str(e)]
+
+
+def static():
+    cases = [step("static", "every-folder-uses-only-what-it-may", "tools/check-layers"),
+             lines_case("static", "clang-format-agrees", unformatted()),
+             step("static", "shellcheck-agrees", "shellcheck", *scripts()),
+             lines_case("static", "each-test-file-is-in-one-tier", selection.bad_tiers()),
+             lines_case("static", "the-map-of-tests-is-whole", selection.bad_map()),
+             lines_case("static", "the-unsteady-cases-exist", bad_unsteady())]
+    if (REPO / "build-check/cay").exists():
+        cases.append(lines_case("static", "the-api-reference-is-current", stale_api_docs()))
+    return cases
+
+
+def tidy():
+    """clang-tidy, one file per call: version 14 reports false va_list errors when it is given several."""
+    cases = compiled("tidy", "build-check", "--werror")
+    for path in sorted((REPO / "src").rglob("*.c")):
+        name = str(path.relative_to(REPO))
+        if name != "src/base/err.c":
+            cases.append(step("tidy", "tidy-" + name.replace("/", "-"), "clang-tidy-14", "--quiet", "-p", "build-check", "--extra-arg=-include",
+                              f"--extra-arg={REPO}/tools/tidy.h", "--warnings-as-errors=*", f"--checks={TIDY}", name))
+    return cases
+
+
+def fuzz():
+    cases = compiled("fuzz", "build-fuzz", "-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                     "-Dc_args=-fsanitize=fuzzer-no-link", env={"CC": CLANG})
+    for target in sorted((REPO / "build-fuzz/tests/fuzz").glob("libfuzzer_*")):
+        if target.is_file() and os.access(target, os.X_OK):
+            name = target.name.partition("_")[2]
+            corpus = REPO / "build-fuzz/corpus" / name
+            corpus.mkdir(parents=True, exist_ok=True)
+            cases.append(step("fuzz", f"fuzz-{name}", target, f"-max_total_time={os.environ.get('FUZZ_SECONDS', '60')}",
+                              f"-artifact_prefix=build-fuzz/{name}-", corpus, f"tests/fuzz/corpus/{name}"))
+    return cases
+
+
+def soak():
+    """The same tests with many more rounds: kills of the daemon under load (F04), and sandboxes that come and go (F24)."""
+    rounds = {"CAY_KILLS": os.environ.get("CAY_KILLS", "100"), "CAY_CHURN": os.environ.get("CAY_CHURN", "1000")}
+    return Suite("soak", [], env=rounds).pytest(OUT / "soak.xml", [
+        "tests/integration/test_recovery.py::test_kill_9_at_any_moment_leaves_whole_sandboxes_or_none",
+        "tests/integration/test_churn.py::test_create_exec_kill_leaves_nothing"])
+
+
+def stages(seed=None):
+    """Name → a function that returns cases, or an object with run() and again()."""
+    def suite(stage, tier=None, alone=False, **how):
+        return Suite(stage, files_of(tier, alone), at_once=1 if alone else FILES_AT_ONCE, seed=seed, **how)
+
+    layout = fixed_layout()
+    return {
+        "build": build,
+        "unit": Programs("unit", "build-check"),
+        "static": static,
+        "core": suite("core", "core"),
+        "full": suite("full", "full"),
+        "core-alone": suite("core-alone", "core", alone=True),
+        "full-alone": suite("full-alone", "full", alone=True),
+        "build-asan": build_asan,
+        "asan": Programs("asan", "build-asan", "--suite", "unit", "--suite", "fuzz", slow=4),
+        "build-tsan": build_tsan,
+        "tsan": Programs("tsan", "build-tsan", "--suite", "unit", slow=4, env=TSAN, before=layout),
+        "integration-asan": suite("integration-asan", binary="build-asan/cay", env=ASAN),
+        "integration-asan-alone": suite("integration-asan-alone", alone=True, binary="build-asan/cay", env=ASAN),
+        "integration-tsan": suite("integration-tsan", binary="build-tsan/cay", env=TSAN, before=layout),
+        "integration-tsan-alone": suite("integration-tsan-alone", alone=True, binary="build-tsan/cay", env=TSAN, before=layout),
+        "tidy": tidy,
+        "fuzz": fuzz,
+        "soak": soak,
+    }
