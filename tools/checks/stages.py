@@ -120,7 +120,9 @@ class Suite:
         self.stage, self.binary, self.at_once, self.before, self.seed = stage, binary, at_once, list(before), seed
         self.files = files
         # What the suites need of any machine is no reason to skip here: a skip of it is a failure.
-        self.env = {"CAY_TEST_MUST": "native", "CAY_BIN": str(REPO / binary), **(env or {})}
+        self.env = {"CAY_TEST_MUST": "native", "CAY_BIN": str(REPO / binary), **(env or {}),
+                    # Each worker would compile every file for itself, some 5 s of CPU.
+                    "PYTHONPYCACHEPREFIX": str(REPO / "build-check/pycache"), "PYTHONDONTWRITEBYTECODE": ""}
         if seed is not None:
             self.env["CAY_TEST_SHUFFLE"] = str(seed)
 
