@@ -41,6 +41,9 @@ format:
 	@tools/packages install test
 	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-14 -i
 
+coverage:
+	@tools/coverage
+
 bench: all
 	@tools/bench
 	@tools/bench images
@@ -65,6 +68,6 @@ deb:
 	@tools/deb
 
 clean:
-	rm -rf build build-check build-asan build-tsan build-fuzz build-deb
+	rm -rf build build-check build-asan build-tsan build-fuzz build-deb build-coverage
 
-.PHONY: all quickstart check check-all check-quick asan tsan lint format bench check-vm check-fresh soak fuzz install deb clean
+.PHONY: all quickstart check check-quick asan tsan lint format coverage bench check-vm check-fresh soak fuzz install deb clean
