@@ -155,6 +155,9 @@ TEST(query_values_are_read_as_their_field_says)
     CHECK_STR(checked("env=%7B%22K%22%3A%22v%22%7D", "", all_types),
               "{\"env\":{\"K\":\"v\"},\"page\":3}");
     CHECK_STR(checked("count=seven", "", all_types), "count must be a whole number from 1 to 100");
+    CHECK_STR(checked("count=1.5", "", all_types), "count must be a whole number from 1 to 100");
+    CHECK_STR(checked("count=99999999999999999999", "", all_types),
+              "count must be a whole number from 1 to 100");
     CHECK_STR(checked("count=", "", all_types), "count must be a whole number from 1 to 100");
     CHECK_STR(checked("flag=yes", "", all_types), "flag must be true or false");
 }
@@ -201,6 +204,12 @@ TEST(bad_json_is_refused)
         "\xef\xbb\xbf{}",
         "{} x",
         "{'a':1}",
+        "hello",
+        "{}{}",
+        "{\"text\":\"\xc0\xaf\"}",
+        "{\"text\":\"\n\"}",
+        "{\"count\":01}",
+        "{\"count\":1/**/}",
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -208,6 +217,7 @@ TEST(bad_json_is_refused)
     CHECK(strstr(checked("", "{\"text\":\"a\\u0000\"}", all_types), "go with files/upload"));
     CHECK_STR(checked("", "[]", all_types), "the body must be a JSON object");
     CHECK_STR(checked("", "5", all_types), "the body must be a JSON object");
+    CHECK_STR(checked("", "\"x\"", all_types), "the body must be a JSON object");
     CHECK_STR(checked("", " \r\n", all_types), "{\"page\":3}");
 }
 
