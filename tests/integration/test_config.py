@@ -10,11 +10,9 @@ pytestmark = pytest.mark.core
 
 
 
+# tests/unit/test_config.c has the values that do not parse: one of them shows what comes of it.
 @pytest.mark.parametrize("name, value", [
-    ("CAY_REST_PORT", "x"), ("CAY_REST_PORT", "70000"), ("CAY_REST_PORT", "-1"),
-    ("CAY_MAX_SANDBOXES", "many"), ("CAY_MAX_SANDBOXES", "-3"), ("CAY_DEFAULT_MEMORY", "0x10"),
-    ("CAY_DEFAULT_TIMEOUT", "1h"), ("CAY_DEFAULT_CPU", "fast"), ("CAY_MAX_CMD_TIMEOUT", ""),
-    ("CAY_AUTH_TOKEN", ""), ("CAY_WORKSPACE_DIR", "relative"), ("CAY_REST_HOST", "not an address")])
+    ("CAY_MAX_SANDBOXES", "many"), ("CAY_MAX_CMD_TIMEOUT", ""), ("CAY_AUTH_TOKEN", ""), ("CAY_REST_HOST", "not an address")])
 def test_a_bad_setting_is_refused_or_ignored_but_never_misread(daemon_of, name, value):
     """Refused with a text that names the variable; the contract's fallback is allowed for numbers."""
     daemon = daemon_of(env={name: value})

@@ -40,27 +40,27 @@ def test_what_was_never_set_does_not_exist(api, box):
     assert answer == {"key": "NEVER", "value": None, "exists": False}
 
 
-@pytest.mark.parametrize("value", ["", "a=b", "two\nlines", 'q"uo\'te', "$HOME `x`", "ü漢", "#x"])
-def test_values_are_kept_as_they_are(api, box, value):
-    api.post(f"/sandboxes/{box}/env", {"vars": {"V": value}}).ok()
-    assert api.post(f"/sandboxes/{box}/env/get", {"key": "V"}).ok()["value"] == value
-    assert api.sh(box, 'printf %s "$V"') == value
-    assert api.post(f"/sandboxes/{box}/env", {"vars": {"W": "next"}}).ok()
-    assert "W=next" in api.sh(box, "cat /etc/environment").splitlines()
+def test_values_are_kept_as_they_are(api, box):
+    for n, value in enumerate(("", "a=b", "two\nlines", 'q"uo\'te', "$HOME `x`", "ü漢", "#x")):
+        api.post(f"/sandboxes/{box}/env", {"vars": {"V": value}}).ok()
+        assert api.post(f"/sandboxes/{box}/env/get", {"key": "V"}).ok()["value"] == value
+        assert api.sh(box, 'printf %s "$V"') == value
+        assert api.post(f"/sandboxes/{box}/env", {"vars": {"W": f"next {n}"}}).ok()
+        assert f"W=next {n}" in api.sh(box, "cat /etc/environment").splitlines()
 
 
-@pytest.mark.parametrize("vars", [{}, None, [], "A=1", {"A B": "x"}, {"A-B": "x"}, {"": "x"},
-                                  {"A": 1}, {"A": None}, {"A": ["x"]}, {"A\n": "x"}, {"A": "a\0b"}])
-def test_bad_variables_are_refused_and_none_is_set(api, box, vars):
-    body = {"vars": {**vars, "GOOD": "x"}} if isinstance(vars, dict) and vars else {"vars": vars}
-    api.post(f"/sandboxes/{box}/env", body).failed(400)
+def test_bad_variables_are_refused_and_none_is_set(api, box):
+    for vars in ({}, None, [], "A=1", {"A B": "x"}, {"A-B": "x"}, {"": "x"}, {"A": 1}, {"A": None}, {"A": ["x"]}, {"A\n": "x"},
+                 {"A": "a\0b"}):
+        body = {"vars": {**vars, "GOOD": "x"}} if isinstance(vars, dict) and vars else {"vars": vars}
+        api.post(f"/sandboxes/{box}/env", body).failed(400)
     assert "GOOD" not in api.get(f"/sandboxes/{box}/env").ok()["vars"]
 
 
-@pytest.mark.parametrize("key", ["A B", "", "A=B", "ü", None, 7, "A\0"])
-def test_bad_keys_are_refused(api, box, key):
-    api.post(f"/sandboxes/{box}/env/get", {"key": key}).failed(400)
-    api.post(f"/sandboxes/{box}/env/delete", {"key": key}).failed(400)
+def test_bad_keys_are_refused(api, box):
+    for key in ("A B", "", "A=B", "ü", None, 7, "A\0"):
+        api.post(f"/sandboxes/{box}/env/get", {"key": key}).failed(400)
+        api.post(f"/sandboxes/{box}/env/delete", {"key": key}).failed(400)
 
 
 def test_variables_survive_the_daemon(own):

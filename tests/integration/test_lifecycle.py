@@ -66,18 +66,20 @@ def test_wrong_input_is_refused_and_makes_nothing(api):
 
 
 def test_optional_fields_of_another_type_are_ignored_with_a_warning(api, make):
-    """All of them at once; tests/unit/test_shape.c has the types."""
-    wrong = {"name": ["x"], "timeout": "300", "memory": 100.5, "cpu": "x", "network": "yes", "env": "A=b", "workdir": 5,
-             "metadata": [], "entrypoint": "sh", "template": 1}
-    s = make(**wrong)
-    assert s["name"] == s["id"] and s["metadata"] == {} and "entrypoint" not in s
-    config = s["config"]
-    assert (config["timeout"], config["memory"], config["cpu"]) == (3600, 512, 1)
-    assert config["workdir"] == "/workspace" and not config.get("network")
-    told = {text.split(" must be ")[0]: text for text in s["warnings"]}
-    assert told.keys() == wrong.keys() and len(s["warnings"]) == len(wrong)
-    assert all("ignored" in text for text in told.values())
-    assert "warnings" not in api.sandbox(s["id"])
+    """Several at once; tests/unit/test_shape.c has the types."""
+    for wrong in ({"name": ["x"], "timeout": "300", "memory": 100.5, "cpu": "x", "network": "yes", "env": "A=b", "workdir": 5,
+                   "metadata": [], "entrypoint": "sh", "template": 1},
+                  {"name": 12345, "timeout": True, "memory": "1024", "network": 1, "env": [], "metadata": "x", "entrypoint": {}},
+                  {"timeout": 1.5, "network": []}, {"network": "true"}):
+        s = make(**wrong)
+        assert s["name"] == s["id"] and s["metadata"] == {} and "entrypoint" not in s
+        config = s["config"]
+        assert (config["timeout"], config["memory"], config["cpu"]) == (3600, 512, 1)
+        assert config["workdir"] == "/workspace" and not config.get("network")
+        told = {text.split(" must be ")[0]: text for text in s["warnings"]}
+        assert told.keys() == wrong.keys() and len(s["warnings"]) == len(wrong)
+        assert all("ignored" in text for text in told.values())
+        assert "warnings" not in api.sandbox(s["id"])
 
 
 def test_what_can_be_used_is_used_without_a_word(make):
