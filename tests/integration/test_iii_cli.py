@@ -165,11 +165,11 @@ def test_exec_sends_a_pipe_as_stdin_when_asked(cay, engine):
     assert "stdin" not in first and base64.b64decode(second["stdin"]) == b"\0\xffyes"
 
 
-@pytest.mark.parametrize("result,status", [({"exit_code": None}, 1), ({"exit_code": 127}, 127), ({"exit_code": 137}, 137),
-                                           ({"exit_code": None, "timed_out": True}, 124), ({"exit_code": 0}, 0)])
-def test_the_exit_status_is_the_commands(cay, engine, result, status):
-    engine.functions["sandbox::exec"] = lambda data: {**DONE, **result}
-    cay("sandbox", "exec", ID, "--", "true", status=status)
+def test_the_exit_status_is_the_commands(cay, engine):
+    for result, status in (({"exit_code": None}, 1), ({"exit_code": 127}, 127), ({"exit_code": 137}, 137),
+                           ({"exit_code": None, "timed_out": True}, 124), ({"exit_code": 0}, 0)):
+        engine.functions["sandbox::exec"] = lambda data, result=result: {**DONE, **result}
+        cay("sandbox", "exec", ID, "--", "true", status=status)
 
 
 def test_a_command_that_took_too_long_is_124(cay, engine):
@@ -180,13 +180,14 @@ def test_a_command_that_took_too_long_is_124(cay, engine):
     assert (done.out, done.err) == ("", "error: [S200] exec timed out after 500ms\n")
 
 
-@pytest.mark.parametrize("words", [
-    ["exec", ID], ["exec", ID, "--timeout", "30", "--", "a"], ["exec", ID, "--timeout", "soon", "--", "a"], ["exec", "--", "a"],
-    ["run", "python"], ["run", "python", "python3"], ["create"], ["create", "a", "b"], ["stop"], ["upload", ID, "x"], ["nope"],
-    ["exec", ID, "--nope", "--", "a"], ["upload", "--mode", "rw", ID, "x", "/y"], ["list", "--port", "x"], ["list", "--host", "unix:/x"]])
-def test_wrong_use_is_2_and_asks_nobody(engine, words):
-    done = subprocess.run([CAY, "sandbox", *words], env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 2 and done.stderr and not engine.asked, done.stderr
+def test_wrong_use_is_2_and_asks_nobody(engine):
+    for words in (
+            ["exec", ID], ["exec", ID, "--timeout", "30", "--", "a"], ["exec", ID, "--timeout", "soon", "--", "a"], ["exec", "--", "a"],
+            ["run", "python"], ["run", "python", "python3"], ["create"], ["create", "a", "b"], ["stop"], ["upload", ID, "x"], ["nope"],
+            ["exec", ID, "--nope", "--", "a"], ["upload", "--mode", "rw", ID, "x", "/y"], ["list", "--port", "x"],
+            ["list", "--host", "unix:/x"]):
+        done = subprocess.run([CAY, "sandbox", *words], env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == 2 and done.stderr and not engine.asked, (words, done.stderr)
 
 
 def test_list_is_a_table(cay, engine):
@@ -655,9 +656,10 @@ def test_who_sends_without_end_does_not_hold_a_call_up(cay, engine):
     assert cay("trigger", "f", "--timeout-ms", "200", status=1).err == "error: f has not answered in 200 ms\n"
 
 
-@pytest.mark.parametrize("words", [["f", "novalue"], ["f", "=x"], ["f", "--json", "{"], ["f", "a=1", "--json", "[]"], []])
-def test_trigger_refuses_what_it_cannot_send(cay, engine, words):
-    cay("trigger", *words, status=2)
+def test_trigger_refuses_what_it_cannot_send(cay, engine):
+    """tests/unit/test_iii_cli.c has more."""
+    for words in (["f", "novalue"], ["f", "--json", "{"], []):
+        cay("trigger", *words, status=2)
     assert not engine.asked
 
 
@@ -694,16 +696,16 @@ def test_a_token_is_sent_to_the_engine_and_not_to_channels(engine, tmp_path):
     assert (done.returncode, done.stdout) == (0, "x")
 
 
-@pytest.mark.parametrize("how", ["--host=127.0.0.1:{}", "--host=ws://127.0.0.1:{}/", "--address=localhost --port={}", "III_URL=ws://127.0.0.1:{}",
-                                 "CAY_WS_PORT={}", "CAY_HOST=ws://127.0.0.1:{}", "CAY_HOST=http://127.0.0.1:1 CAY_WS_PORT={}", "CAY_HOST=unix:/x CAY_WS_PORT={}",
-                                 "CAY_WS_PORT={} CAY_WS_HOST=0.0.0.0"])
-def test_where_it_connects_can_be_said_in_many_ways(engine, how):
+def test_where_it_connects_can_be_said_in_many_ways(engine):
     engine.functions["sandbox::list"] = lambda data: {"sandboxes": []}
-    words = how.format(engine.port).split()
-    flags = [word for word in words if word.startswith("--")]
-    done = subprocess.run([CAY, "sandbox", "list", *flags], capture_output=True, text=True,
-                          env=environment(**dict(word.split("=", 1) for word in words if word not in flags)))
-    assert done.returncode == 0, done.stderr
+    for how in ("--host=127.0.0.1:{}", "--host=ws://127.0.0.1:{}/", "--address=localhost --port={}", "III_URL=ws://127.0.0.1:{}",
+                "CAY_WS_PORT={}", "CAY_HOST=ws://127.0.0.1:{}", "CAY_HOST=http://127.0.0.1:1 CAY_WS_PORT={}", "CAY_HOST=unix:/x CAY_WS_PORT={}",
+                "CAY_WS_PORT={} CAY_WS_HOST=0.0.0.0"):
+        words = how.format(engine.port).split()
+        flags = [word for word in words if word.startswith("--")]
+        done = subprocess.run([CAY, "sandbox", "list", *flags], capture_output=True, text=True,
+                              env=environment(**dict(word.split("=", 1) for word in words if word not in flags)))
+        assert done.returncode == 0, (how, done.stderr)
 
 
 def test_an_engine_that_goes_away_is_told(cay, engine):

@@ -43,11 +43,10 @@ def upgrade(served, path, **headers):
         return s.recv(65536).split(b"\r\n")[0].decode()
 
 
-@pytest.mark.parametrize("path, status", [
-    ("/", 101), ("/otel", 101), ("/?x=1", 101), ("/other", 404), ("/ws/channels/", 404), ("/ws/channels/nobody?key=x&dir=read", 404),
-    (f"/ws/channels/{NOBODY}?key=x&dir=read", 404)])
-def test_paths(served, path, status):
-    assert upgrade(served, path).split()[1] == str(status)
+def test_paths(served):
+    for path, status in (("/", 101), ("/otel", 101), ("/?x=1", 101), ("/other", 404), ("/ws/channels/", 404),
+                         ("/ws/channels/nobody?key=x&dir=read", 404), (f"/ws/channels/{NOBODY}?key=x&dir=read", 404)):
+        assert upgrade(served, path).split()[1] == str(status), path
 
 
 def test_a_request_that_is_no_upgrade_is_refused(served):
@@ -68,7 +67,7 @@ def test_who_connects_is_told_its_id_and_a_token(connect):
     assert len({a.id, a.token, b.id, b.token}) == 4
 
 
-@pytest.mark.parametrize("frame", [
+FRAMES = [
     "", "  \n", "{", "nonsense", "[]", "1", "null", '"text"', "{}", '{"type": 5}', '{"type": "nonesuch"}', '{"type": null}',
     '{"type": "invokefunction"}', '{"type": "registerfunction"}', '{"type": "registerfunction", "id": 5}', '{"type": "invocationresult"}',
     '{"type": "invocationresult", "invocation_id": "x"}', '{"type": "invocationresult", "invocation_id": "%s"}' % NOBODY,
@@ -77,20 +76,25 @@ def test_who_connects_is_told_its_id_and_a_token(connect):
     '{"type": "reattach", "previous_worker_id": "x"}', '{"type": "triggerregistrationresult", "id": "x"}', '{"type": "pong"}',
     '{"type": "invokefunction", "function_id": "sandbox::list", "data": {}}', '{"type": "registertrigger"}',
     '{"type": "registertriggertype", "id": "cay.wire.type", "description": "x", "stray": 1}',
-    b"", b"OTLP{}", b"MTRC{", b"LOGS\xff\xfe", b"\xff\0\1", b"{", b"OTL", "[" * 100000, '{"type":' * 50000], ids=lambda f: repr(f[:40]))
-def test_what_cannot_be_used_is_passed_over(wire, frame):
-    wire.send(frame)
-    assert wire.settle() == []
+    b"", b"OTLP{}", b"MTRC{", b"LOGS\xff\xfe", b"\xff\0\1", b"{", b"OTL", "[" * 100000, '{"type":' * 50000]
+
+
+def test_what_cannot_be_used_is_passed_over(wire):
+    """All on one connection, which goes on."""
+    for frame in FRAMES:
+        wire.send(frame)
+        assert wire.settle() == [], repr(frame[:40])
     assert "sandboxes" in wire.call("sandbox::list")
 
 
-@pytest.mark.parametrize("kind", ["cron", "http", "queue", "subscribe", "durable:subscriber", "sandbox", "nobody.provides"])
-def test_a_trigger_is_refused_with_a_word_about_the_engine(connect, kind):
-    wire, id = connect(), str(uuid.uuid4())
-    wire.say("registertrigger", id=id, trigger_type=kind, function_id="x::y", config={}, message_type="registertrigger")
-    said = wire.take("triggerregistrationresult")
-    assert (said["id"], said["trigger_type"], said["function_id"]) == (id, kind, "x::y")
-    assert said["error"]["code"] == "trigger_registration_failed" and "genuine iii engine" in said["error"]["message"]
+def test_a_trigger_is_refused_with_a_word_about_the_engine(connect):
+    wire = connect()
+    for kind in ("cron", "durable:subscriber", "nobody.provides"):
+        id = str(uuid.uuid4())
+        wire.say("registertrigger", id=id, trigger_type=kind, function_id="x::y", config={}, message_type="registertrigger")
+        said = wire.take("triggerregistrationresult")
+        assert (said["id"], said["trigger_type"], said["function_id"]) == (id, kind, "x::y")
+        assert said["error"]["code"] == "trigger_registration_failed" and "genuine iii engine" in said["error"]["message"]
     assert wire.settle() == []
 
 
@@ -208,14 +212,14 @@ def test_a_function_of_another_client(owner, wire):
     assert got["traceparent"] == TRACE and got["baggage"]
 
 
-@pytest.mark.parametrize("data", [None, 5, "text", [1, 2], True], ids=repr)
-def test_data_that_is_no_object_goes_through_as_it_is(owner, wire, data):
-    id = str(uuid.uuid4())
-    wire.say("invokefunction", invocation_id=id, function_id=owner.function, data=data)
-    call = owner.take("invokefunction")
-    assert call.get("data") == data
-    owner.answer(call, result=data)
-    assert wire.result(id) == data
+def test_data_that_is_no_object_goes_through_as_it_is(owner, wire):
+    for data in (None, 5, "text", [1, 2], True):
+        id = str(uuid.uuid4())
+        wire.say("invokefunction", invocation_id=id, function_id=owner.function, data=data)
+        call = owner.take("invokefunction")
+        assert call.get("data") == data
+        owner.answer(call, result=data)
+        assert wire.result(id) == data
 
 
 def test_errors_go_through_and_win(owner, wire):
@@ -373,9 +377,9 @@ def test_names_of_workers_are_of_a_namespace_too(connect):
     assert connect().announce(name, namespace="blue").name == name
 
 
-@pytest.mark.parametrize("namespace", ["", "  "])
-def test_a_blank_namespace(wire, namespace):
-    assert wire.refused("sandbox::list", namespace=namespace).code == "INVALID_NAMESPACE"
+def test_a_blank_namespace(wire):
+    for namespace in ("", "  "):
+        assert wire.refused("sandbox::list", namespace=namespace).code == "INVALID_NAMESPACE"
 
 
 def test_functions_of_the_engine_belong_to_the_default_namespace(connect):
@@ -515,19 +519,19 @@ def test_a_channel(wire):
         assert source.closed in (1000, 1005)
 
 
-@pytest.mark.parametrize("size", [1, 64, 1024, 5000, None])
-def test_sizes_of_channels(wire, size):
-    writer, reader = wire.channel(buffer_size=size)
-    with wire.end(writer) as sink:
-        sink.send(b"x")
-        with wire.end(reader) as source:
-            assert source.receive() == b"x"
+def test_sizes_of_channels(wire):
+    for size in (1, 64, 1024, 5000, None):
+        writer, reader = wire.channel(buffer_size=size)
+        with wire.end(writer) as sink:
+            sink.send(b"x")
+            with wire.end(reader) as source:
+                assert source.receive() == b"x"
 
 
-@pytest.mark.parametrize("change", [{"key": "wrong"}, {"key": ""}, {"direction": "both"}])
-def test_a_wrong_key_is_no_channel(served, wire, change):
+def test_a_wrong_key_is_no_channel(served, wire):
     _, reader = wire.channel()
-    assert upgrade(served, channel_path(reader, **change)).split()[1] in ("404",)
+    for change in ({"key": "wrong"}, {"key": ""}, {"direction": "both"}):
+        assert upgrade(served, channel_path(reader, **change)).split()[1] == "404"
     assert upgrade(served, channel_path(reader)).split()[1] == "101"
 
 
@@ -676,16 +680,13 @@ def close_code(s):
 
 
 @pytest.mark.parametrize("path", ["/", "/otel", "channel"])
-@pytest.mark.parametrize("frames, code", [
-    (b"\x82\xff" + (1 << 62).to_bytes(8, "big"), 1009), (b"\x81\xff" + ((1 << 63) - 1).to_bytes(8, "big"), 1009),
-    (b"\x82\xff" + (1 << 63).to_bytes(8, "big"), 1002),
-    (b"\x02\x81\0\0\0\0a\x80\xff" + (1 << 62).to_bytes(8, "big"), 1009)], ids=["2^62", "2^63-1", "2^63", "in two frames"])
-def test_a_frame_that_announces_too_much_is_closed_before_it_comes(served, wire, path, frames, code):
+def test_a_frame_that_announces_too_much_is_closed_before_it_comes(served, wire, path):
+    """On each socket; tests/unit/test_websocket.c has more lengths."""
     if path == "channel":
         path = channel_path(wire.channel()[0])
     s = upgraded(served, path)
-    s.sendall(frames)
-    assert close_code(s) == code
+    s.sendall(b"\x82\xff" + (1 << 62).to_bytes(8, "big"))
+    assert close_code(s) == 1009
 
 
 def test_a_large_message_goes_through(wire):
