@@ -107,27 +107,31 @@ def too_many_jobs(api, own):
     return api.post(f"/sandboxes/{id}/exec/queue", {"command": "true"})
 
 
-# Who meets it, with which settings, the status, the code, and what the text has in it.
+# Settings of one daemon on which no limit stands in the way of another.
+TOGETHER = {"CAY_MAX_IMAGE_SIZE": 1, "CAY_MAX_SNAPSHOTS": 1, "CAY_MAX_VOLUMES": 1, "CAY_MAX_TEMPLATES": 1, "CAY_MAX_NETWORKS": 1,
+            "CAY_MAX_TOKENS": 1, "CAY_MAX_WEBHOOKS": 1, "CAY_QUEUE_SANDBOX_MAX": 1}
+
+# How it is met, with which settings, the status, the code, and what the text has in it.
 MET = [
     (too_many, {"CAY_MAX_SANDBOXES": 1}, 429, "sandbox_limit", "CAY_MAX_SANDBOXES"),
     (too_often, {"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_RPM": 1, "CAY_RATE_TOKEN_BURST": 2}, 429,
      "rate_limited", "1 requests a minute, 2 at once (CAY_RATE_TOKEN_RPM, CAY_RATE_TOKEN_BURST)"),
     (too_long, {"CAY_MAX_CMD_TIMEOUT": 1}, 408, "command_timeout", "CAY_MAX_CMD_TIMEOUT"),
-    (too_many_processes, {}, 429, "process_limit", "CAY_MAX_PIDS; CAY_TOTAL_PIDS"),
+    (too_many_processes, TOGETHER, 429, "process_limit", "CAY_MAX_PIDS; CAY_TOTAL_PIDS"),
     (too_much_of_an_image, {"CAY_IMAGE_CAPS": "host:memory=128"}, 403, "image_cap_exceeded", "CAY_IMAGE_CAPS"),
-    (too_large_a_disk, {}, 503, "no_space", "CAY_DISK_RESERVE"),
-    (full_disk, {}, 429, "no_space", "CAY_DEFAULT_DISK"),
-    (too_large_an_image, {"CAY_MAX_IMAGE_SIZE": 1}, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
-    (too_large_a_body, {}, 413, "too_large", "application/octet-stream"),
-    (too_large_a_file, {}, 413, "file_too_large", "application/octet-stream"),
-    (too_many_snapshots, {"CAY_MAX_SNAPSHOTS": 1}, 429, "snapshot_limit", "CAY_MAX_SNAPSHOTS"),
-    (too_many_volumes, {"CAY_MAX_VOLUMES": 1}, 429, "volume_limit", "CAY_MAX_VOLUMES"),
-    (too_many_templates, {"CAY_MAX_TEMPLATES": 1}, 429, "template_limit", "CAY_MAX_TEMPLATES"),
-    (too_many_networks, {"CAY_MAX_NETWORKS": 1}, 429, "network_limit", "CAY_MAX_NETWORKS"),
-    (too_many_tokens, {"CAY_MAX_TOKENS": 1}, 429, "token_limit", "CAY_MAX_TOKENS"),
-    (too_many_webhooks, {"CAY_MAX_WEBHOOKS": 1}, 429, "webhook_limit", "CAY_MAX_WEBHOOKS"),
-    (too_many_ports, {}, 429, "port_limit", "remove some"),
-    (too_many_jobs, {"CAY_QUEUE_SANDBOX_MAX": 1}, 429, "queue_full", "CAY_QUEUE_SANDBOX_MAX"),
+    (too_large_a_disk, TOGETHER, 503, "no_space", "CAY_DISK_RESERVE"),
+    (full_disk, TOGETHER, 429, "no_space", "CAY_DEFAULT_DISK"),
+    (too_large_an_image, TOGETHER, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
+    (too_large_a_body, TOGETHER, 413, "too_large", "application/octet-stream"),
+    (too_large_a_file, TOGETHER, 413, "file_too_large", "application/octet-stream"),
+    (too_many_snapshots, TOGETHER, 429, "snapshot_limit", "CAY_MAX_SNAPSHOTS"),
+    (too_many_volumes, TOGETHER, 429, "volume_limit", "CAY_MAX_VOLUMES"),
+    (too_many_templates, TOGETHER, 429, "template_limit", "CAY_MAX_TEMPLATES"),
+    (too_many_networks, TOGETHER, 429, "network_limit", "CAY_MAX_NETWORKS"),
+    (too_many_tokens, TOGETHER, 429, "token_limit", "CAY_MAX_TOKENS"),
+    (too_many_webhooks, TOGETHER, 429, "webhook_limit", "CAY_MAX_WEBHOOKS"),
+    (too_many_ports, TOGETHER, 429, "port_limit", "remove some"),
+    (too_many_jobs, TOGETHER, 429, "queue_full", "CAY_QUEUE_SANDBOX_MAX"),
     (too_many_jobs, {"CAY_QUEUE_MAX": 1}, 429, "queue_full", "CAY_QUEUE_MAX"),
 ]
 
@@ -152,11 +156,22 @@ TROUBLE = {"unavailable", "no_capacity", "launcher_lost", "agent_lost", "agent_t
            "image_pull_failed", "gateway_down", "gateway_failed", "port_closed", "bad_answer"}
 
 
-@pytest.mark.parametrize("meet, env, status, code, says", MET, ids=[row[0].__name__ for row in MET])
+ALONE = [row for row in MET if row[1] is not TOGETHER]
+
+
+@pytest.mark.parametrize("meet, env, status, code, says", ALONE, ids=[row[0].__name__ for row in ALONE])
 def test_a_limit_says_what_moves_it(daemon_of, meet, env, status, code, says):
     own = daemon_of(env=env).start()
     with own.unix_api() as api:
         meet(api, own).failed(status, code, says)
+
+
+def test_limits_of_one_daemon_say_what_moves_them(daemon_of):
+    own = daemon_of(env=TOGETHER).start()
+    with own.unix_api() as api:
+        for meet, env, status, code, says in MET:
+            if env is TOGETHER:
+                meet(api, own).failed(status, code, says)
 
 
 def test_no_limit_is_left_out_here():

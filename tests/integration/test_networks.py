@@ -324,12 +324,3 @@ def test_the_command_line_makes_and_shows_networks(net, online, box, clean):
     assert run("connect", "by-hand", a).returncode != 0
     assert run("disconnect", "-q", id, a).stdout == ""
     assert run("rm", "by-hand").returncode == 0 and run("ls", "-q").stdout.split().count(id) == 0
-
-
-def test_there_is_an_end_to_networks(online_of):
-    daemon = online_of(env={"CAY_MAX_NETWORKS": 1})
-    daemon.start()
-    with daemon.api() as api:
-        api.post("/networks", {"name": "one"}).ok()
-        told = api.post("/networks", {"name": "two"}).failed(429)
-        assert told["code"] == "network_limit" and "CAY_MAX_NETWORKS" in told["error"]
