@@ -1152,145 +1152,52 @@ def raises(name, code=None):
     return keep
 
 
-@raises("InvalidConfigError")
-async def _(msb, sb, images):
-    await msb.Sandbox.create("", image="host")
-
-
 @raises("NoDefaultCommandError")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await sb.exec_default()
 
 
 @raises("SandboxNotFoundError", "sandbox_not_found")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await msb.Sandbox.get("no-such")
 
 
-@raises("SandboxNotRunningError", "sandbox_not_running")
-async def _(msb, sb, images):
-    await sb.stop()
-    await sb.exec("true")
-
-
-@raises("SandboxAlreadyExistsError", "name_taken")
-async def _(msb, sb, images):
-    await msb.Sandbox.create("box", image="host")
-
-
-@raises("SandboxStillRunningError")
-async def _(msb, sb, images):
-    await msb.Sandbox.remove("box")
-
-
 @raises("ExecTimeoutError", "command_timeout")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await sb.exec("echo before; sleep 100", timeout=2)
 
 
 @raises("ExecFailedError", "command_not_found")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await sb.exec("no-such-program", [])
 
 
-@raises("FilesystemError", "is_a_directory")
-async def _(msb, sb, images):
-    await sb.fs.read("/usr")
-
-
-@raises("PathNotFoundError", "file_not_found")
-async def _(msb, sb, images):
-    await sb.fs.read("/no/such")
-
-
-@raises("VolumeNotFoundError", "volume_not_found")
-async def _(msb, sb, images):
-    await msb.Sandbox.create("v", image="host", volumes={"/v": msb.Volume.named("no-such")})
-
-
-@raises("ImageNotFoundError", "image_not_found")
-async def _(msb, sb, images):
-    await msb.Sandbox.create("i", image="no-such", pull_policy=msb.PullPolicy.NEVER)
-
-
-@raises("ImageInUseError", "image_in_use")
-async def _(msb, sb, images):
-    async with await msb.Sandbox.create("i", image=images.ref("t/app:1"), registry_insecure=True) as used:
-        try:
-            await msb.Image.remove(used.image)
-        finally:
-            await used.destroy()
-            await msb.Image.remove(used.image)
-
-
-@raises("ImagePullFailedError", "image_pull_failed")
-async def _(msb, sb, images):
-    await msb.Sandbox.create("i", image="127.0.0.1:1/x/y:1", registry_insecure=True)
-
-
 @raises("NetworkPolicyError")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await msb.Sandbox.create("n", image="host", network=msb.NetworkPolicy(
         rules=(msb.Rule.allow(destination=msb.Destination.cidr("127.0.0.0/8")),)))
 
 
-@raises("IoError", "no_daemon")
-async def _(msb, sb, images):
-    with msb.backend_scope(msb.BackendKind.LOCAL, url="unix:/nowhere.sock"):
-        await msb.Sandbox.list()
-
-
-@raises("CloudHttpError")
-async def _(msb, sb, images):
-    with msb.backend_scope(msb.BackendKind.CLOUD, url=f"http://{images.host}"):  # a server that is no daemon
-        await msb.Sandbox.list()
-
-
-@raises("TlsError")
-async def _(msb, sb, images):
-    with msb.backend_scope(msb.BackendKind.CLOUD, url=f"https://{images.host}"):  # a server that speaks no TLS
-        await msb.Sandbox.list()
-
-
-@raises("MetricsUnavailableError")
-async def _(msb, sb, images):
-    await sb.stop()
-    await sb.metrics()
-
-
 @raises("UnsupportedError")
-async def _(msb, sb, images):
+async def _(msb, sb):
     await msb.Sandbox.create("u", image="host", vsock={"/run/x": 1})
 
 
-@raises("SnapshotMigrationError", "snapshot_of_another")
-async def _(msb, sb, images):
-    snapshot = await sb.snapshot("of-box")
-    try:
-        async with await msb.Sandbox.create("another", image="host") as other:
-            await other.restore(snapshot.id)
-    finally:
-        await msb.Snapshot.remove("of-box")
-
-
-# What nothing can cause: metrics are always measured, and there are no secrets yet.
-NOBODY = {"MetricsDisabledError", "SecretViolationError"}
-# From agents of an older version, which test_sdk_python.py has no way to make either: the daemon's word for it is mapped.
+# From agents of an older version, which no test can make: the daemon's word for it is mapped.
 OLD = {"UnsupportedOperationError": "agent_too_old"}
 
 
 @pytest.mark.parametrize("name", RAISED)
-def test_an_error_is_really_raised(sdk, msb, images, name):
+def test_an_error_is_really_raised(sdk, msb, name):
     function, code = RAISED[name]
 
     async def use(sb):
         with pytest.raises(getattr(msb, name)) as caught:
-            await function(msb, sb, images)
+            await function(msb, sb)
         return caught.value
 
     error = with_box(sdk, msb, use)
     assert type(error) is getattr(msb, name) and isinstance(error, msb.MicrosandboxError)
-    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", type(error).code)
     assert code is None or error.code == code
     fields = {"ExecTimeoutError": lambda e: (e.stdout, e.timeout) == (b"before\n", 2),
               "ExecFailedError": lambda e: (e.kind, e.errno) == ("not_found", 2) and e.stage,
@@ -1299,7 +1206,8 @@ def test_an_error_is_really_raised(sdk, msb, images, name):
     assert fields.get(name, lambda e: True)(error), vars(error)
 
 
-def test_all_24_errors_are_accounted_for(msb):
+def test_all_24_errors_are_those_of_cay(msb):
+    """sdk/python/tests/test_errors.py raises each of them; here are those that have a cause or fields of their own."""
     import cay.errors
 
     all = {"InvalidConfigError", "NoDefaultCommandError", "CloudHttpError", "SandboxNotFoundError", "SandboxNotRunningError",
@@ -1307,7 +1215,11 @@ def test_all_24_errors_are_accounted_for(msb):
            "PathNotFoundError", "VolumeNotFoundError", "ImageNotFoundError", "ImageInUseError", "ImagePullFailedError",
            "NetworkPolicyError", "SecretViolationError", "TlsError", "IoError", "MetricsDisabledError", "MetricsUnavailableError",
            "UnsupportedOperationError", "UnsupportedError", "SnapshotMigrationError"}
-    assert len(all) == 24 and set(RAISED) | NOBODY | set(OLD) == all
+    assert len(all) == 24 and set(RAISED) | set(OLD) <= all
+    for name in all:
+        error = getattr(msb, name)
+        assert error is getattr(cay.errors, name) and issubclass(error, msb.MicrosandboxError)
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", error.code)
     for name, word in OLD.items():
         assert cay.errors.error_class(word, 501) is getattr(msb, name)
 
