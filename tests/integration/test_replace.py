@@ -105,6 +105,22 @@ def test_no_request_is_lost(own):
         assert int((own.run / "port").read_text()) == own.port
 
 
+def test_a_job_and_a_context_go_on_with_the_new_one(own):
+    with own.unix_api() as api:
+        id = api.create()["id"]
+        context = api.post(f"/sandboxes/{id}/interpret/contexts", {"language": "python"}).ok()["id"]
+        code = f"/sandboxes/{id}/interpret/execute"
+        api.post(code, {"code": "x = 41", "contextId": context}).ok()
+        job = api.post(f"/sandboxes/{id}/exec/queue", {"command": "echo run >>runs; until [ -e go ]; do sleep 0.05; done; echo over"}).ok()["id"]
+        wait_until(lambda: api.sh(id, "cat runs 2>/dev/null || true") == "run\n", what="the job")
+        replace(own)
+        assert api.post(code, {"code": "print(x + 1)", "contextId": context}).ok()["output"] == "42\n"
+        api.write(id, "go", "")
+        wait_until(lambda: api.get(f"/queue/{job}/status").ok()["status"] == "completed", what="the end of the job")
+        assert api.get(f"/queue/{job}/status").ok()["result"]["stdout"] == "over\n"
+        assert api.read(id, "runs") == "run\n"
+
+
 def test_a_kept_connection_goes_on_with_the_new_one_or_is_told_to_close(own):
     """Idle ones are given over as they are; of one that is answered while the old one ends it is said."""
     idle = [tcp(own)() for _ in range(3)] + [unix(own)() for _ in range(3)]
