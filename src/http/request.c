@@ -13,15 +13,15 @@
 /* A body that nobody wanted is read up to here to keep the connection. */
 #define DRAIN_MAX (64 << 10)
 
-/* When half of all workers wait for slow peers, each of those gets this long and then must keep up
- * a rate: the other half stays free for everyone else. */
-#define CROWDED_GRACE_NS    (250 * 1000000ll)
-#define CROWDED_NS_PER_BYTE 15625 /* 64 KiB a second */
+/* When half of all workers wait for slow peers, each peer gets crowded_grace_ms and then must keep
+ * up a rate: the other half stays free for everyone else. */
+#define CROWDED_GRACE_MS    250
+#define CROWDED_NS_PER_BYTE 15625 /* 64 KiB per second */
 /* The same for one whose body holds memory, while that is scarce: others wait for it. */
 #define HOLDER_GRACE_NS (5 * 1000000000ll)
 
-#define BODY_FREE        (64u << 10) /* of a body, that the memory budget is not asked for */
-#define BODY_PATIENCE_NS (5 * 1000000000ll)
+#define BODY_FREE      (64u << 10) /* of a body, that the memory budget is not asked for */
+#define MEMORY_WAIT_MS 5000
 
 void request_begin(struct http_req *req, struct worker *w, struct conn *c)
 {
@@ -149,6 +149,12 @@ void http_upgraded_end(struct http_req *req)
     (void)shutdown(req->conn->watched.fd, SHUT_WR);
 }
 
+/* A limit of 0 is the default. */
+static int64_t limit_ns(int ms, int default_ms)
+{
+    return (ms ? ms : default_ms) * 1000000ll;
+}
+
 static int patience_ms(struct http_req *req, unsigned stalled)
 {
     const struct http_limits *limits = &req->worker->server->limits;
@@ -157,7 +163,7 @@ static int patience_ms(struct http_req *req, unsigned stalled)
 
     if (!crowded && (req->reserved == 0 || !budget_is_tight(limits->memory)))
         return limits->body_timeout_ms;
-    left = crowded ? CROWDED_GRACE_NS : HOLDER_GRACE_NS;
+    left = crowded ? limit_ns(limits->crowded_grace_ms, CROWDED_GRACE_MS) : HOLDER_GRACE_NS;
     left += req->moved * CROWDED_NS_PER_BYTE - req->stalled_ns;
     if (left <= 0)
         return 0;
@@ -316,11 +322,13 @@ static int too_large(struct http_req *req, size_t max, struct err *err)
  * held a part and waited for the rest would wait for each other. */
 static int body_reserve(struct http_req *req, struct err *err)
 {
+    const struct http_limits *limits = &req->worker->server->limits;
     size_t most = req->head.chunked ? req->body.max : (size_t)req->head.length;
 
     if (req->reserved > 0 || req->body.len < BODY_FREE)
         return 0;
-    if (budget_wait(req->worker->server->limits.memory, 2 * most, mono_ns() + BODY_PATIENCE_NS)) {
+    if (budget_wait(limits->memory, 2 * most,
+                    mono_ns() + limit_ns(limits->memory_wait_ms, MEMORY_WAIT_MS))) {
         req->reserved = 2 * most;
         return 0;
     }
