@@ -12,6 +12,7 @@
 #include "registry/registry_internal.h"
 
 #define ATTEMPTS     5
+#define RETRY_MS     200
 #define HUB_REGISTRY "registry-1.docker.io"
 
 /* ---- handles ---- */
@@ -174,6 +175,7 @@ static int fill(struct registry *r, const struct registry_options *o, struct err
     r->credentials = o->credentials;
     r->credentials_arg = o->credentials_arg;
     r->attempts = o->attempts ? o->attempts : ATTEMPTS;
+    r->retry_ms = o->retry_ms ? o->retry_ms : RETRY_MS;
     if (r->username && strchr(r->username, ':'))
         return err_code(err, ERR_INVALID, "bad_registry_auth",
                         "a user name for a registry has no colon in it");

@@ -42,6 +42,7 @@ struct registry_options {
     int (*credentials)(void *arg, const char *host, struct credentials *ret, struct err *err);
     void *credentials_arg;
     unsigned attempts; /* of each request before it is given up; 0 = 5 */
+    unsigned retry_ms; /* before the second attempt, twice that before the next; 0 = 200 ms */
 };
 
 int registry_open(const struct reference *ref, const struct registry_options *options,

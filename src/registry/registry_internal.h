@@ -66,7 +66,7 @@ struct registry {
     char *ca_file, *docker_config, *username, *password;
     int (*credentials)(void *arg, const char *host, struct credentials *ret, struct err *err);
     void *credentials_arg;
-    unsigned attempts;
+    unsigned attempts, retry_ms;
     struct endpoint *endpoints;
     size_t n_endpoints;
 

@@ -4,7 +4,6 @@
 
 #include "registry/registry_internal.h"
 
-#define FIRST_MS      200
 #define LONGEST_MS    8000
 #define RETRY_AFTER_S 60 /* a registry that wants us to wait longer is not waited for */
 
@@ -14,9 +13,9 @@ static bool is_transient_status(int status)
 }
 
 /* Doubles each time; between half and all of it, so that many clients do not come back at once. */
-static int64_t backoff_ms(unsigned attempt)
+static int64_t backoff_ms(unsigned attempt, unsigned first_ms)
 {
-    int64_t ms = FIRST_MS;
+    int64_t ms = first_ms;
     uint16_t dice = 0;
 
     for (unsigned i = 1; i < attempt && ms < LONGEST_MS; i++)
@@ -44,7 +43,7 @@ bool retry_again(struct retry *retry, struct endpoint *ep, int r, const struct r
     if (r < 0 && res->no_answer && !atomic_load(&ep->reached) && most > 2)
         most = 2;
     if (may_help && ++retry->attempt < most && res->retry_after <= RETRY_AFTER_S) {
-        int64_t wait = backoff_ms(retry->attempt);
+        int64_t wait = backoff_ms(retry->attempt, ep->registry->retry_ms);
 
         sleep_ms(res->retry_after > 0 ? res->retry_after * 1000 : wait);
         return true;

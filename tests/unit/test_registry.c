@@ -63,6 +63,7 @@ static struct registry *open_with(const char *host, struct registry_options o)
         o.insecure = insecure;
     if (!o.attempts)
         o.attempts = 3;
+    o.retry_ms = 2;
     CHECK_INT(reference_parse(text, &ref, &err), 0);
     if (registry_open(&ref, &o, &r, &err) < 0)
         TAP_FAIL("%s", err.text);
