@@ -25,7 +25,7 @@
 
 #define HELD    (LINK_PIPE_UNSENT + 2 * PIPE_PIECE) /* of the budget, for each */
 #define EVENTS  64
-#define TICK_MS 1000
+#define TICK_MS 1000                /* between looks at all streams, unless stall_ms is short */
 #define BYE_NS  (10 * 1000000000ll) /* for the engine's Close */
 
 struct link_pipe {
@@ -123,6 +123,13 @@ static void give_memory(struct link_pipe *p)
 static int64_t stall_ns(const struct link_pipe *p)
 {
     return p->all->l->config.stall_ms * 1000000ll;
+}
+
+static int tick_ms(const struct link_pipes *all)
+{
+    unsigned ms = all->l->config.stall_ms / 4;
+
+    return ms < TICK_MS ? (int)ms + 1 : TICK_MS;
 }
 
 static bool has_room(const struct link_pipe *p)
@@ -388,9 +395,9 @@ static void *run(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "iii-pipes");
     while (!stops(all)) {
-        int n = epoll_wait(all->epoll_fd, e, EVENTS, is_empty(all) ? -1 : TICK_MS);
+        int n = epoll_wait(all->epoll_fd, e, EVENTS, is_empty(all) ? -1 : tick_ms(all));
         int64_t now = mono_ns();
-        bool woken = n <= 0 || now - looked >= TICK_MS * 1000000ll;
+        bool woken = n <= 0 || now - looked >= tick_ms(all) * 1000000ll;
 
         for (int i = 0; i < n; i++) {
             if (e[i].data.ptr)
