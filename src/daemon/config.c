@@ -274,6 +274,9 @@ static const struct variable {
      "register cay's other functions at that engine too, beside sandbox::* of iii"},
     {"CAY_ENGINE_STANDBY", NULL, TYPE_BOOL, AT(link.standby), 0, 0, "false",
      "another worker with our name or functions there is expected, as with --standby"},
+    {"CAY_ENGINE_RETRY_MS", NULL, TYPE_U32, AT(link.retry_ms), 20, 600000, "5000",
+     "milliseconds until that engine is asked again whether the other worker has left; a lost "
+     "engine is dialled again after this time too, but within a second at first"},
     {"CAY_III_IDLE", NULL, TYPE_U32, AT(iii.idle_s), 0, TIMEOUT_S_MAX, "300",
      "seconds after which an idle sandbox of an iii client goes, if the client says nothing else; "
      "0 "

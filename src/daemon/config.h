@@ -19,7 +19,8 @@ struct link_config {
     char *url;                      /* NULL = there is none */
     char *token, *name, *namespace; /* NULL = none */
     bool extra, standby;
-    int lifeline_fd; /* that ends with the engine that started us; -1 = none */
+    uint32_t retry_ms; /* after a refusal, and between looks which worker has our functions */
+    int lifeline_fd;   /* that ends with the engine that started us; -1 = none */
 };
 
 #define LISTENERS_MAX 8

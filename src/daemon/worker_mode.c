@@ -7,7 +7,8 @@
 #include "daemon/config.h"
 #include "iii/link.h"
 
-#define DRAIN_MS 2000 /* an engine that ends us waits for three seconds */
+#define DRAIN_MS    2000 /* an engine that ends us waits for three seconds */
+#define BACK_OFF_MS 1000 /* until a lost engine is dialled again, at first */
 
 int worker_start(struct worker_mode *w, const struct link_config *config, struct iii_hub *hub,
                  const char *run, struct err *err)
@@ -21,6 +22,9 @@ int worker_start(struct worker_mode *w, const struct link_config *config, struct
                                    .isolation = getenv("III_ISOLATION"),
                                    .extra = config->extra,
                                    .standby = config->standby,
+                                   .standby_ms = config->retry_ms,
+                                   .back_off_ms = config->retry_ms < BACK_OFF_MS ? config->retry_ms
+                                                                                 : BACK_OFF_MS,
                                    .memory_dir = run};
 
     if (!config->url)

@@ -465,6 +465,18 @@ TEST(a_worker_has_an_engine_and_no_port_unless_it_is_asked)
     config_done(&config);
 }
 
+TEST(how_soon_an_engine_is_tried_again_can_be_set)
+{
+    clearenv();
+    CHECK_STR(READ("--engine", "ws://a"), "ok");
+    CHECK_INT(config.link.retry_ms, 5000);
+    setenv("CAY_ENGINE_RETRY_MS", "200", 1);
+    CHECK_STR(READ("--engine", "ws://a"), "ok");
+    CHECK_INT(config.link.retry_ms, 200);
+    setenv("CAY_ENGINE_RETRY_MS", "0", 1); /* would dial without a pause */
+    CHECK(strstr(READ("--engine", "ws://a"), "CAY_ENGINE_RETRY_MS"));
+}
+
 TEST(an_engine_that_can_be_none_is_refused)
 {
     clearenv();
