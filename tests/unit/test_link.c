@@ -136,6 +136,7 @@ struct engine_conn {
     pthread_t thread;
     int fd;
     unsigned number; /* from 1; of channels 0 */
+    unsigned count;  /* of messages that came */
     char target[512];
     bool second; /* another connection has its end of the channel */
     struct websocket *ws;
@@ -158,6 +159,7 @@ struct fake_engine {
     json_t *others;   /* workers that are no connections of ours, as they are listed */
     const char *_Atomic reject_worker, *_Atomic reject_function; /* the code of its refusal */
     const char *only;    /* the function that reject_function is about; NULL = all */
+    unsigned cut_at;     /* the first connection is lost after so many messages; 0 = it is not */
     bool silent;         /* takes connections, and says nothing */
     bool mute_asks;      /* does not answer workers that want a channel */
     bool mute_lists;     /* does not answer workers that want a list */
@@ -362,7 +364,9 @@ static void take_frame(struct engine_conn *c, json_t *m)
         e->frames, json_pack("{s:i, s:o}", "n", (int)c->number, "m", json_deep_copy(m)));
     (void)pthread_cond_broadcast(&e->changed);
     (void)pthread_mutex_unlock(&e->lock);
-    if (e->silent)
+    if (c->number == 1 && ++c->count == e->cut_at)
+        (void)shutdown(c->fd, SHUT_RDWR);
+    if (e->silent || (c->number == 1 && e->cut_at && c->count >= e->cut_at))
         return;
     if (strcmp(id, "engine::workers::register") == 0 && e->reject_worker) {
         reject(c, e->reject_worker, "worker_name", "iii-sandbox");
@@ -978,6 +982,22 @@ TEST(an_engine_that_comes_back_is_reattached_and_told_all_again)
     CHECK(json_is_object(json_object_get(m, "result")));
     json_decref(m);
     end(&f);
+}
+
+/* One is the registration of the worker, two are the lists that it asks for. */
+TEST(the_connection_may_be_lost_at_each_message)
+{
+    for (unsigned at = 1; at <= 3 + 17; at++) {
+        struct fixture f = {.e = {.cut_at = at}};
+
+        start(&f);
+        for (unsigned i = 0; i < 17; i++)
+            json_decref(frame(&f.e, 2, "registerfunction", i));
+        await_up(&f);
+        invoke(&f.e, 2, "sandbox::list", json_object());
+        await_frame(&f.e, 2, "invocationresult");
+        end(&f);
+    }
 }
 
 TEST(what_the_engine_told_outlives_the_process)
