@@ -287,7 +287,7 @@ static const struct variable {
      "commands of iii clients that run at a time in one sandbox"},
     {"CAY_III_EXEC_MS", NULL, TYPE_U32, AT(iii.exec_ms_max), 1, 86400000, "300000",
      "milliseconds that a command of an iii client may run"},
-    {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_U32, AT(iii.exec_s), 1, 86400, TEXT(III_EXEC_S),
+    {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_MILLIS, AT(iii.exec_ms), 1, 86400, TEXT(III_EXEC_S),
      "seconds until a command of an iii client is ended that came without timeout_ms; "
      "CAY_III_EXEC_MS is the limit"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},

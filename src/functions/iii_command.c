@@ -90,7 +90,7 @@ static uint64_t most_ms(const struct call *call, enum iii_limit *ret_limit)
 static void read_timeout(const struct call *call, struct iii_command *c)
 {
     const struct iii_settings *settings = iii_settings_of(call);
-    uint64_t ms = (settings->exec_s ? settings->exec_s : III_EXEC_S) * 1000ull, most;
+    uint64_t ms = settings->exec_ms ? settings->exec_ms : III_EXEC_S * 1000ull, most;
     enum iii_limit limit;
 
     if (json_object_get(call->in, "timeout_ms"))

@@ -375,12 +375,12 @@ TEST(iii_has_the_port_and_the_bounds_of_its_own_engine)
     CHECK_INT(config.iii.sandboxes_max, 0);
     CHECK_INT(config.iii.execs_max, 4);
     CHECK_INT(config.iii.exec_ms_max, 300000);
-    CHECK_INT(config.iii.exec_s, 30);
+    CHECK_INT(config.iii.exec_ms, 30000);
     CHECK_STR(config.iii.sources[III_LIMIT_IMAGES], "CAY_ALLOWED_IMAGES");
     setenv("CAY_III_EXEC_TIMEOUT", "45", 1);
     setenv("III_ALLOWED_IMAGES", "host", 1);
     CHECK_STR(READ(), "ok");
-    CHECK_INT(config.iii.exec_s, 45);
+    CHECK_INT(config.iii.exec_ms, 45000);
     CHECK_STR(config.iii.sources[III_LIMIT_IMAGES], "III_ALLOWED_IMAGES");
     setenv("CAY_WS_PORT", "0", 1);
     setenv("CAY_III_EXECS", "9", 1);

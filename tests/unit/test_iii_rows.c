@@ -881,18 +881,18 @@ TEST(a_command_past_its_time_is_an_error)
     json_t *o;
 
     up_iii();
-    o = fails_json("sandbox::exec", json_pack("{s:s, s:i}", "cmd", "sleep 1000", "timeout_ms", 100),
+    o = fails_json("sandbox::exec", json_pack("{s:s, s:i}", "cmd", "sleep 1000", "timeout_ms", 40),
                    "S200");
-    CHECK_STR(str(o, "message"), "exec timed out after 100ms");
+    CHECK_STR(str(o, "message"), "exec timed out after 40ms");
     json_decref(o);
     settings.exec_ms_max = 50;
     o = fails_json("sandbox::exec", json_pack("{s:s}", "cmd", "sleep 1000"), "S200");
     CHECK_STR(str(o, "message"), "exec timed out after 50ms, which is the limit (CAY_III_EXEC_MS)");
     json_decref(o);
     settings.exec_ms_max = 300000;
-    settings.exec_s = 1;
+    settings.exec_ms = 60;
     o = fails_json("sandbox::exec", json_pack("{s:s}", "cmd", "sleep 1000"), "S200");
-    CHECK_STR(str(o, "message"), "exec timed out after 1000ms, which is the limit "
+    CHECK_STR(str(o, "message"), "exec timed out after 60ms, which is the limit "
                                  "(CAY_III_EXEC_TIMEOUT; timeout_ms sets another)");
     json_decref(o);
     down_iii();
