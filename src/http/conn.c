@@ -11,12 +11,12 @@
  * not whole yet is put aside, and the worker goes on with others: slow clients cost their bytes and
  * an entry in epoll, not a thread. */
 
-/* How long the rest of an unwanted request is swallowed, so that closing does not reset the
- * connection before the client has read why. */
 #define KEPT_FREE       4096 /* bytes that the memory budget is not asked for */
 #define REQUESTS_A_TURN 8    /* that a client sent in one go */
 
-#define LINGER_NS (2 * 1000000000ll)
+/* How long the rest of an unwanted request is swallowed, so that closing does not reset the
+ * connection before the client has read why. */
+#define LINGER_MS 2000
 
 static const struct refusal line_too_long = {414, "uri_too_long", "the request line is too long"};
 static const struct refusal head_too_long = {431, "headers_too_large",
@@ -37,9 +37,11 @@ static int64_t in_ms(int ms)
 
 static void linger(struct worker *w, struct conn *c)
 {
+    int ms = w->server->limits.linger_ms;
+
     if (!c->lingering) {
         c->lingering = true;
-        c->head_deadline = mono_ns() + LINGER_NS;
+        c->head_deadline = in_ms(ms ? ms : LINGER_MS);
         if (shutdown(c->watched.fd, SHUT_WR) < 0) {
             server_close_conn(w->server, c);
             return;

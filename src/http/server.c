@@ -202,6 +202,8 @@ static void set_ticking(struct http_server *s, bool on)
     if (on) {
         if (s->limits.head_timeout_ms < ms)
             ms = s->limits.head_timeout_ms;
+        if (s->limits.linger_ms && s->limits.linger_ms < ms)
+            ms = s->limits.linger_ms;
         ms = ms / 4 > 1000 ? 1000 : ms / 4 < 10 ? 10 : ms / 4;
         t.it_value.tv_sec = t.it_interval.tv_sec = ms / 1000;
         t.it_value.tv_nsec = t.it_interval.tv_nsec = ms % 1000 * 1000000l;
