@@ -16,7 +16,7 @@
 #define AT_ONCE      64          /* messages; epoll tells of the rest */
 #define FREE_MESSAGE (64u << 10) /* of what is unsent: what the budget is not asked for */
 #define UNSENT_MAX   (1u << 20)  /* past it nothing more of it is read */
-#define UNSENT_WORST (32u << 20) /* past it it is closed, whatever the budget has */
+#define UNSENT_WORST (32u << 20) /* default of iii_config.unsent_max, whatever the budget has */
 #define EARLY_NS     (5 * 1000000000ll)
 
 /* ---- life ---- */
@@ -76,8 +76,9 @@ static struct iii_peer *peer_new(struct iii_hub *hub, struct http_req *req,
 static bool reserve(struct iii_peer *peer, size_t len)
 {
     struct budget *streams = peer->hub->config.streams;
+    size_t worst = peer->hub->config.unsent_max;
 
-    if (peer->unsent + len > UNSENT_WORST)
+    if (peer->unsent + len > (worst ? worst : UNSENT_WORST))
         return false;
     if (streams && !budget_take_share(streams, peer->asker.share->who, len)) {
         /* Others hold it all. One that takes what it is sent does not suffer for that. */

@@ -27,6 +27,7 @@ struct iii_registry *iii_registry_new(struct iii_hub *hub)
 
     r->hub = hub;
     r->forward_limit_ns = FORWARD_LIMIT_NS;
+    r->bytes_max = REGISTERED_ALL_MAX;
     r->clock.run = look_at_clock;
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
@@ -46,8 +47,7 @@ static bool take_bytes(struct iii_registry *r, struct iii_peer *peer, size_t byt
 {
     size_t own = peer->registered_bytes + bytes;
 
-    if (own > REGISTERED_MAX || r->bytes + bytes > REGISTERED_ALL_MAX ||
-        own > REGISTERED_ALL_MAX - r->bytes)
+    if (own > REGISTERED_MAX || r->bytes + bytes > r->bytes_max || own > r->bytes_max - r->bytes)
         return false;
     peer->registered_bytes = own;
     r->bytes += bytes;

@@ -42,6 +42,7 @@ struct iii_registry {
     void *forwards; /* a tree, by id */
     struct iii_forward *all_forwards, *oldest_forward;
     int64_t forward_limit_ns;
+    size_t bytes_max;  /* REGISTERED_ALL_MAX, or less in tests */
     struct work clock; /* ends those that are past it, */
     int64_t clock_ns;  /* and looks then; 0 = it waits to be woken */
     bool clock_runs;   /* it was given to the runner */

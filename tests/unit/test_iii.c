@@ -17,6 +17,7 @@ static struct http_server *server;
 static struct iii_hub *hub;
 static unsigned port;
 static struct budget *memory, *streams; /* NULL = no bound */
+static size_t unsent_max;               /* 0 = the default */
 static struct caller caller = {.face = "iii", .name = "test", .scopes = SCOPES_ALL, .admin = true};
 
 static void handle(struct http_req *req, void *arg)
@@ -33,8 +34,11 @@ static void handle(struct http_req *req, void *arg)
 static void start(void)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
-    struct iii_config config = {
-        .about = &about, .services = &services, .memory = memory, .streams = streams};
+    struct iii_config config = {.about = &about,
+                                .services = &services,
+                                .memory = memory,
+                                .streams = streams,
+                                .unsent_max = unsent_max};
     struct err err = {0};
     char accept[32];
 
@@ -612,25 +616,27 @@ TEST(many_calls_at_once)
     finish();
 }
 
-/* Much more than a connection and the daemon keep for one that does not read. */
-#define TOO_MUCH 64 /* MiB */
+/* Much more than the sockets of a connection and the daemon keep for one that does not read. */
+#define PIECE    (256u << 10)
+#define TOO_MUCH 64 /* pieces */
 
-static char *mebibyte(void)
+static char *piece(void)
 {
-    char *text = xmalloc((1u << 20) + 3);
+    char *text = xmalloc(PIECE + 3);
 
-    memset(text, 'x', (1u << 20) + 2);
-    text[0] = text[(1u << 20) + 1] = '"';
-    text[(1u << 20) + 2] = '\0';
+    memset(text, 'x', PIECE + 2);
+    text[0] = text[PIECE + 1] = '"';
+    text[PIECE + 2] = '\0';
     return text;
 }
 
 TEST(a_client_that_does_not_take_its_answers_is_closed)
 {
-    auto_free char *data = mebibyte(), *result = xasprintf("\"result\":%s", data);
+    auto_free char *data = piece(), *result = xasprintf("\"result\":%s", data);
     struct client a, b;
     json_t *m;
 
+    unsent_max = 2u << 20;
     start();
     join(&a);
     join(&b);
@@ -655,11 +661,12 @@ TEST(a_client_that_does_not_take_its_answers_is_closed)
 /* Else anybody could have it lose its connection, and what it has registered. */
 TEST(a_worker_is_not_closed_for_what_others_send_it)
 {
-    auto_free char *data = mebibyte();
+    auto_free char *data = piece();
     json_t *m, *asked[TOO_MUCH];
     struct client a, b;
     unsigned refused = 0;
 
+    unsent_max = 2u << 20;
     start();
     join(&a);
     join(&b);
@@ -1403,7 +1410,7 @@ TEST(registrations_of_who_may_not_do_not_wait)
 /* Before a namespace is said: more than all may have. */
 TEST(registrations_that_wait_count_as_registered)
 {
-    enum { CLIENTS = 80, BYTES = 0xe0000 };
+    enum { CLIENTS = 12, BYTES = 0xe0000 };
     auto_free char *text = xmalloc(BYTES + 1);
     struct client all[CLIENTS];
     unsigned rejected = 0;
@@ -1411,6 +1418,7 @@ TEST(registrations_that_wait_count_as_registered)
     memset(text, 'x', BYTES);
     text[BYTES] = '\0';
     start();
+    hub->registry->bytes_max = 8u << 20;
     for (unsigned i = 0; i < CLIENTS; i++) {
         auto_free char *offered = xasprintf(
             "{\"type\":\"registerfunction\",\"id\":\"f::%u\",\"description\":\"%s\"}", i, text);
