@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/budget.h"
 #include "base/buf.h"
@@ -442,7 +444,7 @@ TEST(a_tree_is_removed_and_what_its_links_lead_to_stays)
 
 TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_in_memory();
     auto_free char *path = xasprintf("%s/tree", dir);
     auto_free char *left = xasprintf("%s/.cay-removed-%d-0/full", path, getpid());
     struct rlimit few = {200, 200};
@@ -458,14 +460,15 @@ TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
     CHECK(!is_there(AT_FDCWD, path));
 }
 
-/* Far deeper than any path is long, and than a stack has room for a frame a level. */
-TEST(a_tree_of_50000_levels_is_removed_with_a_small_stack)
+/* Far deeper than any path is long, and than a stack of 512 KiB has room for: 26 bytes per level.
+ */
+TEST(a_tree_of_20000_levels_is_removed_with_a_small_stack)
 {
     auto_dir char *dir = dir_new_in_memory();
     auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct rlimit small = {512 << 10, 512 << 10};
 
-    make_deep(dir, "tree", 50000);
+    make_deep(dir, "tree", 20000);
     CHECK_INT(setrlimit(RLIMIT_STACK, &small), 0);
     CHECK_INT(remove_tree(fd, "tree"), 0);
     CHECK(!is_there(fd, "tree"));
@@ -527,39 +530,78 @@ TEST(small_blocks_that_were_freed_go_back_to_the_kernel)
 
 #define LOGGERS 8
 
+struct logger {
+    pthread_t thread;
+    atomic_int tid; /* 0 = not there yet */
+    atomic_bool done;
+};
+
 static void *log_on(void *arg)
 {
+    struct logger *l = arg;
     char text[3000];
 
-    (void)arg;
+    atomic_store(&l->tid, (int)gettid());
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 20; i++) /* by all of them more than a pipe takes */
         log_info("long", "text", text);
+    atomic_store(&l->done, true);
     return NULL;
 }
 
-/* What a pipe takes is looked at and then written: by two at once, the second would wait. */
+/* Does the thread sleep in write() to stderr? */
+static bool waits_to_write(int tid)
+{
+    auto_free char *path = xasprintf("/proc/self/task/%d/", tid);
+    auto_free char *syscall_path = xasprintf("%ssyscall", path), *stat = xasprintf("%sstat", path);
+    char text[512], state = '?';
+    long number = -1, fd = -1;
+
+    if (read_file_at(AT_FDCWD, syscall_path, text, sizeof(text)) <= 0 ||
+        sscanf(text, "%ld %li", &number, &fd) != 2 || number != SYS_write || fd != STDERR_FILENO)
+        return false;
+    return read_file_at(AT_FDCWD, stat, text, sizeof(text)) > 0 &&
+           sscanf(text, "%*d (%*[^)]) %c", &state) == 1 && state == 'S';
+}
+
+/* What a pipe takes is looked at and then written: by two at once, the second would wait. Nobody
+ * reads before all have logged, so a thread that sleeps in write() does so for ever. */
 TEST(nobody_waits_for_a_log_that_is_not_read)
 {
-    pthread_t threads[LOGGERS];
+    int p[2], err_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
     char text[65536];
-    int p[2];
+    ssize_t n;
 
     CHECK_INT(pipe2(p, O_CLOEXEC), 0);
     CHECK_INT(dup2(p[1], STDERR_FILENO), STDERR_FILENO);
     CHECK_INT(fd_set_nonblock(p[0], true), 0);
-    (void)alarm(20);
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 300; round++) {
+        struct logger loggers[LOGGERS] = {0};
+
         for (int i = 0; i < LOGGERS; i++)
-            CHECK_INT(pthread_create(&threads[i], NULL, log_on, NULL), 0);
-        for (int i = 0; i < LOGGERS; i++)
-            CHECK_INT(pthread_join(threads[i], NULL), 0);
+            CHECK_INT(pthread_create(&loggers[i].thread, NULL, log_on, &loggers[i]), 0);
+        for (int i = 0; i < LOGGERS; i++) {
+            while (!atomic_load(&loggers[i].done)) {
+                int tid = atomic_load(&loggers[i].tid);
+
+                if (tid && waits_to_write(tid)) {
+                    (void)dup2(err_fd, STDERR_FILENO);
+                    TAP_FAIL("a thread waits for the reader of the log");
+                }
+                (void)poll(NULL, 0, 1);
+            }
+            CHECK_INT(pthread_join(loggers[i].thread, NULL), 0);
+        }
         while (read_some(p[0], text, sizeof(text)) > 0)
             ;
     }
     log_info("after");
-    CHECK(read_some(p[0], text, sizeof(text)) > 0);
+    n = read_some(p[0], text, sizeof(text) - 1);
+    (void)dup2(err_fd, STDERR_FILENO);
+    (void)close(err_fd);
+    CHECK(n > 0);
+    text[n] = '\0';
     CHECK(strstr(text, "lines_lost_before=") != NULL);
 }
 
