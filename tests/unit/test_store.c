@@ -187,17 +187,23 @@ TEST(a_sandbox_has_so_many_background_execs_and_no_more)
     struct store *s = open_store(dir, NULL);
     struct sandbox_row rows[2] = {row_of('1', SANDBOX_RUNNING), row_of('2', SANDBOX_RUNNING)};
     struct exec_record exec = {.command = "true"};
+    auto_free char *fill = NULL, *path = NULL;
     struct err err = {0};
 
     for (int i = 0; i < 2; i++)
         CHECK_INT(store_put_sandbox(s, &rows[i], NULL), 0);
+    store_close(s);
+    fill = xasprintf("WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+                     "INSERT INTO exec SELECT 'bg_' || i, '%s', 'true', 0, 0 FROM n",
+                     STORE_EXECS_MAX - 1, rows[0].id);
+    path = xasprintf("%s/cay.db", dir);
+    execute(path, fill);
+    s = open_store(dir, NULL);
     (void)snprintf(exec.sandbox_id, sizeof(exec.sandbox_id), "%s", rows[0].id);
-    store_begin(s);
-    for (int i = 0; i < STORE_EXECS_MAX; i++) {
+    for (int i = 0; i < 10; i++) {
         (void)snprintf(exec.id, sizeof(exec.id), "bg_%d", i);
         CHECK_INT(store_put_exec(s, &exec, NULL), 0);
     }
-    CHECK_INT(store_commit(s, NULL), 0);
     (void)snprintf(exec.id, sizeof(exec.id), "bg_more");
     CHECK_INT(store_put_exec(s, &exec, &err), -1);
     CHECK_STR(err.code, "limit");
