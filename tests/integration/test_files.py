@@ -7,6 +7,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from cay_harness import wait_until
 
 pytestmark = pytest.mark.core

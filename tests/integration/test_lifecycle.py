@@ -3,6 +3,8 @@
 import re
 import time
 
+import pytest
+
 from cay_harness import pids, read_text, wait_until
 
 pytestmark = pytest.mark.core

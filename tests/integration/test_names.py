@@ -5,6 +5,8 @@ import subprocess
 import threading
 from urllib.parse import quote
 
+import pytest
+
 from cay_harness import CAY
 
 pytestmark = pytest.mark.core

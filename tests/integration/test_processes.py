@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from cay_harness import wait_until
 
 pytestmark = pytest.mark.core
