@@ -73,16 +73,19 @@ size_t strv_len(char *const *v)
     return n;
 }
 
-char **strv_add(char **v, const char *s)
+char **strv_add_nth(char **v, size_t n, const char *s)
 {
-    size_t n = strv_len(v);
-
-    /* Doubling at powers of two keeps a long list linear. */
+    /* The room doubles at powers of two. */
     if (n == 0 || ((n + 1) & n) == 0)
         v = xrealloc(v, (n + 1) * 2 * sizeof(*v));
     v[n] = xstrdup(s);
     v[n + 1] = NULL;
     return v;
+}
+
+char **strv_add(char **v, const char *s)
+{
+    return strv_add_nth(v, strv_len(v), s);
 }
 
 char **strv_copy(char *const *v)
@@ -91,6 +94,6 @@ char **strv_copy(char *const *v)
 
     /* One that can be added to has room up to a power of two. */
     for (size_t i = 0; v[i]; i++)
-        copy = strv_add(copy, v[i]);
+        copy = strv_add_nth(copy, i, v[i]);
     return copy;
 }

@@ -484,6 +484,7 @@ static int read_pairs(struct reader *r, const struct instruction *in, enum build
                       struct err *err)
 {
     auto_strv char **words = NULL, **pairs = xcalloc(1, sizeof(*pairs));
+    size_t n = 0;
 
     if (split(r, in, &words, err) < 0)
         return -1;
@@ -502,7 +503,8 @@ static int read_pairs(struct reader *r, const struct instruction *in, enum build
 
         if ((*w)[len] != '=' || len == 0)
             return bad(r, in->line, "%s: %.60s is not name=value", in->name, *w);
-        pairs = strv_add(strv_add(pairs, name), *w + len + 1);
+        pairs = strv_add_nth(pairs, n++, name);
+        pairs = strv_add_nth(pairs, n++, *w + len + 1);
     }
     return add_step(r, in, op, pairs, NULL, err);
 }

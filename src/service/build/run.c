@@ -184,7 +184,7 @@ static int expand_all(struct build *b, const struct stage *s, const struct build
             r = expand(b, step, step->words[i], local_value, arg, &word, err);
         if (r < 0 || count_bytes(b, strlen(word), err) < 0)
             return -1;
-        words = strv_add(words, word);
+        words = strv_add_nth(words, i, word);
     }
     for (size_t i = 0; rights && i < ARRAY_LEN(more); i++) {
         auto_free char *word = NULL;

@@ -32,7 +32,7 @@ int words_split(const char *text, char escape, char ***ret, struct err *err)
 {
     auto_strv char **words = xcalloc(1, sizeof(*words));
 
-    for (;;) {
+    for (size_t n_words = 0;; n_words++) {
         auto_free char *word = NULL;
         size_t n;
 
@@ -44,7 +44,7 @@ int words_split(const char *text, char escape, char ***ret, struct err *err)
         if (n == (size_t)-1)
             return err_set(err, ERR_INVALID, "a quote has no end");
         word = xstrndup(text, n);
-        words = strv_add(words, word);
+        words = strv_add_nth(words, n_words, word);
         text += n;
     }
     *ret = steal_ptr(words);
