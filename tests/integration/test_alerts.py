@@ -91,19 +91,27 @@ def test_it_fires_once_per_crossing_and_resets_below(quick):
 
 def test_cpu_and_pids_and_disk(quick):
     daemon, api = quick
-    id = api.create(cpu=0.2, disk=64)["id"]
-    for metric, threshold in (("cpu", 70), ("pids", 30), ("disk", 60)):
-        set_alert(api, id, metric, threshold)
-    was = {a["metric"]: a for a in api.get(f"/sandboxes/{id}/alerts").ok()["alerts"]}
-    assert len(was) == 3
+    id = api.create(cpu=0.5, disk=64)["id"]
+
+    def metrics():
+        return [e["metric"] for e in fired(api, id)]
+
+    set_alert(api, id, "pids", 30)
+    set_alert(api, id, "disk", 60)
     api.background(id, "for i in $(seq 40); do sleep 1000 & done; wait")
-    wait_until(lambda: "pids" in {e["metric"] for e in fired(api, id)}, timeout=20, what="pids")
+    wait_until(metrics, timeout=60, what="pids")
+    assert metrics() == ["pids"]
     api.sh(id, "head -c 45M /dev/urandom >big && sync")
-    wait_until(lambda: "disk" in {e["metric"] for e in fired(api, id)}, timeout=20, what="disk")
+    wait_until(lambda: len(metrics()) > 1, timeout=60, what="disk")
+    assert metrics() == ["disk", "pids"]
+    # Not before: the start of 40 processes, and the writing, can be a crossing of its own.
+    set_alert(api, id, "cpu", 70)
     api.background(id, "while :; do :; done")
-    wait_until(lambda: {e["metric"] for e in fired(api, id)} == {"pids", "disk", "cpu"}, timeout=30, what="cpu")
-    metrics = [e["metric"] for e in fired(api, id)]  # the start of many, and the writing, can be a crossing of cpu's own
-    assert (metrics.count("pids"), metrics.count("disk")) == (1, 1), metrics
+    wait_until(lambda: len(metrics()) > 2, timeout=120, what="cpu")
+    # On a busy machine its share can fall again: once per crossing is once until the event of its end.
+    turns = [e["topic"] for e in reversed(told(api, "alert.*", id)) if e["data"]["metric"] == "cpu"]
+    assert turns == [("alert.fired", "alert.resolved")[n % 2] for n in range(len(turns))]
+    assert metrics()[-2:] == ["disk", "pids"] and set(metrics()[:-2]) == {"cpu"}
     api.remove(id)
 
 
