@@ -7,12 +7,11 @@ import http.client
 import http.server
 import json
 import os
-import queue
 import re
+import select
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -507,10 +506,11 @@ def test_what_comes_while_the_bridge_begins_a_session_anew_is_answered_too():
         bridge.say(request(1, "tools/list"))
         assert begins.wait(30 * SLOW)
         bridge.say(request(2, "tools/list"))
-        with pytest.raises(queue.Empty):
-            bridge.lines.get(timeout=0.5)  # it waits for the session
+        bridge.process.stdin.write("{no json\n")  # is answered at once, and so after the line before it was read
+        assert bridge.ask(request(3, "nope"))["error"]["code"] == -32700
+        assert bridge.lines.empty()  # the others wait for the session
         goes_on.set()
-        assert [bridge.hear()["result"] for _ in range(2)] == [{}, {}]
+        assert [bridge.hear()["result"] for _ in range(3)] == [{}, {}, {}]
 
 
 def test_the_bridge_ends_with_its_client_while_no_daemon_is_there(own):
@@ -563,14 +563,16 @@ def test_the_bridge_waits_for_pipes_that_do_not_block(shared):
         os.set_blocking(end, False)
     with subprocess.Popen([CAY, "mcp"], stdin=stdin, stdout=stdout, env={"CAY_HOST": f"unix:{shared.socket_path}"}) as bridge:
         os.close(stdin)
-        os.close(stdout)
         with open(hear) as said, open(tell, "w") as say:
             say.write(json.dumps(opening()) + "\n")
             say.flush()
             assert json.loads(said.readline())["id"] == 0
             say.write("".join(json.dumps(request(n, "tools/list")) + "\n" for n in range(1, 21)))
             say.flush()
-            time.sleep(1)  # the pipe is full by then
+            room = select.poll()
+            room.register(stdout, select.POLLOUT)
+            wait_until(lambda: not room.poll(0), 60, what="the pipe to be full")
+            os.close(stdout)
             answers = [json.loads(said.readline()) for _ in range(20)]
             say.close()
             assert said.read() == ""

@@ -198,7 +198,8 @@ def test_over_a_websocket(shared, api, box):
 
         assert message()["type"] == "ready"
         s.sendall(b"\x81\x84\0\0\0\0ping" + b"\x82\x81\0\0\0\0x")  # some clients keep a connection alive so
-        time.sleep(0.1)
+        s.sendall(b"\x89\x80\0\0\0\0")
+        assert f.read(2) == b"\x8a\0"  # what came before the ping has been read
         sh(api, box, ": >a")
         assert message()["path"] == "/workspace/a"
 

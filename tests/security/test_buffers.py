@@ -1,6 +1,8 @@
 """What the kernel holds for a sandbox's sockets and pipes is charged to it or has a cap (R17), and what it maps,
 locks or makes without a name is memory like any other (R14)."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,13 +68,11 @@ except OSError: pass
 SAY = "\nprint('full', n, flush=True)\nimport signal; signal.pause()\n"
 
 
-def pages_of(protocol):
-    """Pages that the kernel holds for all sockets of a protocol, in whichever network namespace."""
-    for line in read_text("/proc/net/sockstat").splitlines():
-        words = line.split()
-        if words[0] == f"{protocol}:":
-            return int(words[words.index("mem") + 1])
-    return 0
+def held_by(pid, protocol):
+    """Bytes that the kernel holds for the sockets of a protocol in the network namespace of a process."""
+    said = subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", "ss", "-amn", f"--{protocol.lower()}"],
+                          capture_output=True, text=True, check=True).stdout
+    return sum(sum(map(int, found)) for found in re.findall(r"skmem:\(r(\d+),.*?,f(\d+),w(\d+),", said))
 
 
 def fill(api, id, code):
@@ -82,15 +82,14 @@ def fill(api, id, code):
     return x
 
 
+@pytest.mark.needs("program:nsenter", "program:ss")
 @pytest.mark.parametrize("protocol, code", [("TCP", TCP), ("UDP", UDP)])
 def test_buffers_of_sockets_have_a_cap(api, make, shared, protocol, code):
-    """The counters of the kernel are the whole machine's, so that of others is in what is measured: an upper
-    bound. Without a cap it is some 256 MB."""
+    """Of the sandbox's own sockets, which are those of its network namespace. Without a cap it is some 256 MB."""
     id = make(memory=MEMORY)["id"]
-    before = pages_of(protocol)
     fill(api, id, code)
-    # What others hold comes and goes; what the sandbox has put in stays.
-    wait_until(lambda: (pages_of(protocol) - before) << 12 < (MEMORY + MEMORY // 8 + 16) << 20, 60, "no more than the cap")
+    held = held_by(shared.agent_pid(id), protocol)
+    assert 1 << 20 < held < (MEMORY + MEMORY // 8 + 16) << 20, held >> 20
     if not V2:
         group = Path("/sys/fs/cgroup/memory") / shared.cgroup_name() / id
         used = int((group / "memory.kmem.tcp.usage_in_bytes").read_text())

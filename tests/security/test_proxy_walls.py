@@ -2,12 +2,16 @@
 
 import base64
 import contextlib
+import fcntl
 import json
 import socket
+import struct
+import termios
 import time
 
 import pytest
 from cay_harness import wait_until
+from cay_order import hung_up, unhindered
 from test_proxy import PORT, SERVED, Proxied, serve
 
 pytestmark = pytest.mark.core
@@ -213,10 +217,17 @@ def test_those_who_do_not_read_answers_hold_up_no_stream_of_the_api(own):
             api.write(id, "long.py", LONG)
             api.background(id, "exec python3 long.py")
             wait_until(lambda id=id: is_served(id))
+        unread = []
         for i in range(3 * 480):
-            opened.enter_context(open_unread(own, served[i % 3]))
+            unread.append(opened.enter_context(open_unread(own, served[i % 3])))
             time.sleep(0.004)  # as many as the sandboxes take in
-        time.sleep(1)  # until no socket takes any more
-        begun = time.monotonic()
-        assert list(api.exec_stream(victim, "echo hi"))[-1]["type"] == "exit"
-        assert time.monotonic() - begun < 5
+
+        def in_sockets():
+            return sum(struct.unpack("i", fcntl.ioctl(s, termios.FIONREAD, b"\0" * 4))[0] for s in unread)
+
+        was = [-1]
+        wait_until(lambda: was[-1] == in_sockets() or was.append(in_sockets()), 60, "sockets that take no more")
+        # The stream is served while none of them is given up, which each is after 30 s.
+        said = unhindered(lambda: list(api.events("POST", f"/sandboxes/{victim}/exec/stream", {"command": "echo hi"}, timeout=120)),
+                          lambda: hung_up(unread))
+        assert said[-1]["type"] == "exit"
