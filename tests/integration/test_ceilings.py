@@ -1,5 +1,6 @@
 """What a caller may ask for ends where the operator says; a life may have no end where he allows it."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -138,8 +139,9 @@ def test_the_api_takes_the_ceiling_for_what_is_beyond(wide):
         assert (config["memory"], config["cpu"], config["pids"], config["timeout"]) == (6000, 6.5, 5000, 100000)
         assert made["expiresAt"] - made["createdAt"] == 100000 * 1000
         assert pids_max(wide, made["id"]) == 5000
+        asked = time.time() * 1000
         again = api.post(f"/sandboxes/{made['id']}/renew", {"expiresAt": 10**15}).ok()
-        assert 0 < again["expiresAt"] - made["createdAt"] - 100000 * 1000 < 60000 * SLOW
+        assert asked - 10 <= again["expiresAt"] - 100000 * 1000 <= time.time() * 1000 + 10
 
 
 def test_the_command_line_refuses_with_the_range_of_the_daemon(wide):
@@ -179,8 +181,9 @@ def test_zero_is_the_least_where_there_is_a_ceiling(api, make, shared):
     """As in the public worker."""
     made = make(timeout=0)
     assert made["config"]["timeout"] == 60 and made["expiresAt"] - made["createdAt"] == 60000
+    asked = time.time() * 1000
     again = api.post(f"/sandboxes/{made['id']}/renew", {"expiresAt": 0}).ok()
-    assert 60000 <= again["expiresAt"] - made["createdAt"] < 60000 + 60000 * SLOW
+    assert asked - 10 <= again["expiresAt"] - 60000 <= time.time() * 1000 + 10
     said = cay(shared, "create", "--timeout", "0", status=2)
     assert "from 60 to 86400 seconds" in said and "CAY_MAX_TIMEOUT=0" in said
     assert "CAY_MAX_TIMEOUT=0" in cay(shared, "renew", made["id"], "0", status=2)

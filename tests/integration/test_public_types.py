@@ -90,8 +90,8 @@ def test_templates_and_the_pool(api, make):
 def test_who_waits_30_seconds_is_told_that_a_sandbox_is_not_ready(shared, api):
     mine = post(api, "/templates", {"name": "never", "config": {"image": "host", "ready": "echo why; exit 1"}})
     try:
-        with shared.api(timeout=30) as patient:
-            patient.post("/sandboxes", {"template": "never"}).failed(408, "template_not_ready", "why")
+        with shared.api(timeout=120) as patient:
+            patient.post("/sandboxes", {"template": "never"}).failed(408, "template_not_ready", "within 25 s: exit code 1: why")
             shared.apis.remove(patient)
     finally:
         api.delete(f"/templates/{mine['id']}").ok()
