@@ -210,8 +210,8 @@ int exec_pass_input(struct supervised *x)
     return 0;
 }
 
-/* What the caller said before it went, however much that was: -ECANCELED if it does not want the
- * command any more. Input that there is no room for is dropped. */
+/* Handles the frames that the caller sent before it closed the connection, however many they are:
+ * -ECANCELED if one of them cancels the command. Input past FRAME_MAX pending bytes is dropped. */
 static int last_words(struct supervised *x)
 {
     struct frame f;
@@ -219,7 +219,7 @@ static int last_words(struct supervised *x)
 
     for (;;) {
         while ((r = call_take(x->call, &f)) == 1)
-            if (f.type != FRAME_STDIN && (r = exec_on_frame(x, &f)) < 0)
+            if ((f.type != FRAME_STDIN || exec_wants_frames(x)) && (r = exec_on_frame(x, &f)) < 0)
                 return r;
         if (r < 0)
             return r;

@@ -605,11 +605,11 @@ static int go_ahead(struct served *s, struct err *err)
     return r;
 }
 
-/* What it sent before it went is taken all the same. */
+/* Passes on what the client sent before it closed the connection: keys that were typed just before
+ * `cay attach` was left are for the command, which goes on. */
 static void take_last_input(struct served *s)
 {
-    if (s->socket.ws)
-        (void)pass_input(s, NULL);
+    (void)pass_input(s, NULL);
 }
 
 static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)

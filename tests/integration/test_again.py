@@ -313,6 +313,17 @@ def test_detach_of_an_attached_one(api, box):
         assert b.rest() == (b"text", b"", 0, 0)
 
 
+@pytest.mark.parametrize("tty", [False, True])
+def test_input_that_was_sent_just_before_the_caller_left_arrives(api, box, tty):
+    for word in "abcdefgh":
+        with Attached(api, box, command="read a; echo got $a; exit 4", stdin=True, tty=tty, detach=True) as a:
+            id = a.headers["x-exec-id"]
+            assert a.frame()[0] == STARTED
+            a.send(STDIN, b"%s\n" % word.encode())
+        now = end(api, box, id)
+        assert now["exitCode"] == 4 and f"got {word}" in now["stdout"], now
+
+
 def test_who_comes_back_and_leaves_ends_nothing(api, box):
     x = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": WAITS})
     id = next(x)["execId"]
