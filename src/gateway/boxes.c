@@ -10,7 +10,7 @@
 #include "gateway/warden.h"
 
 #define SWEEP_MAX 1024                /* that are gone and not swept */
-#define IDLE_NS   (1000000000ll)      /* nobody wanted anything for so long */
+#define IDLE_NS   (250 * 1000000ll)   /* without a request */
 #define WAIT_NS   (20 * 1000000000ll) /* and if somebody always does */
 
 /* ---- finding one ---- */
