@@ -290,6 +290,9 @@ static const struct variable {
     {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_MILLIS, AT(iii.exec_ms), 1, 86400, TEXT(III_EXEC_S),
      "seconds until a command of an iii client is ended that came without timeout_ms; "
      "CAY_III_EXEC_MS is the limit"},
+    {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, 25, "10",
+     "seconds that calls under way have to end when the daemon stops or is replaced; then they are "
+     "cut off"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},
 };

@@ -47,7 +47,6 @@
 #define MEMORY_MAX  (112u << 20)
 #define STREAMS_MAX (48u << 20)
 
-#define DRAIN_MS      10000
 #define LAUNCHER_DOWN "launcher_down"
 
 /* A program that is linked in as it is. */
@@ -621,15 +620,16 @@ static enum ending serve(struct daemon *d)
 static void stop_http(struct daemon *d, bool replaced)
 {
     const struct http_heir heir = {handover_give, &d->handover};
+    int drain_ms = (int)d->config.drain_timeout * 1000;
 
     if (d->http)
         http_server_drain(d->http);
     if (d->engine)
         engine_drain(d->engine);
     if (d->http && replaced)
-        http_server_hand_over(d->http, DRAIN_MS, &heir);
+        http_server_hand_over(d->http, drain_ms, &heir);
     else if (d->http)
-        http_server_stop(d->http, DRAIN_MS);
+        http_server_stop(d->http, drain_ms);
 }
 
 /* All but the sockets. With replaced, connections go to the one that takes over. */
