@@ -7,12 +7,17 @@ import subprocess
 
 import pytest
 
-from cay_harness import CAY, cli_environment, wait_until
+from cay_harness import CAY, cli_environment, read_text, wait_until
 
 pytestmark = [pytest.mark.full, pytest.mark.needs("program:tmux")]
 
 BASH = r"env 'PS1=<\#:$?> ' bash --norc --noprofile"
 PROMPT = re.compile(r"<(\d+):(\d+)>")
+
+
+def has_ended(pid):
+    """Also before the machine's first process, which takes its time, has reaped it."""
+    return read_text(f"/proc/{pid}/stat").rpartition(") ")[2][:1] in ("", "Z")
 
 
 class Terminal:
@@ -33,7 +38,7 @@ class Terminal:
     def close(self):
         pid = int(self.tmux("display-message", "-p", "#{pid}"))
         self.tmux("kill-server")
-        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), what="the end of tmux")
+        wait_until(lambda: has_ended(pid), what="the end of tmux")
 
     def screen(self):
         return self.tmux("capture-pane", "-p", "-J", "-S", "-")
