@@ -10,4 +10,8 @@
 #define METADATA_BYTES_MAX (64u << 10)
 #define IMAGE_NAME_MAX     255 /* as registries have it */
 #define ENV_KEY_MAX        255
-#define NETWORK_TEXT_MAX   16384 /* a network policy as presets, profiles and rules in one text */
+/* Seconds for the ready command of a template that names none; public clients wait 30 for an
+ * answer. A plain number, as it is part of a help text. */
+#define TEMPLATE_READY_S 25
+
+#define NETWORK_TEXT_MAX 16384 /* a network policy as presets, profiles and rules in one text */

@@ -1,6 +1,8 @@
 #include "model/limits.h"
 #include "model/shapes.h"
 
+#define TEXT_(n)            #n
+#define TEXT(n)             TEXT_(n)
 #define EXAMPLE_TEMPLATE_ID "\"tpl_1c7a04d9be5f4a53a6e0d2c8\""
 
 static const struct field file_fields[] = {
@@ -56,7 +58,7 @@ static const struct field config_fields[] = {
      .help = "a command that must succeed in a new sandbox before the create answers; tried again "
              "until it does"},
     {"readyTimeout", FIELD_INT, .optional = true, .min = 1, .max = 600,
-     .help = "seconds that ready may take in all; 25 when absent"},
+     .help = "seconds that ready may take in all; " TEXT(TEMPLATE_READY_S) " when absent"},
     {0},
 };
 const struct shape template_config_shape = {"TemplateConfig", config_fields,

@@ -13,10 +13,9 @@
 #include "engine/sandboxes.h"
 #include "engine/templates.h"
 #include "engine/watch.h"
+#include "model/limits.h"
 #include "service/build/build.h"
 #include "service/build/tail.h"
-
-#define READY_DEFAULT 25 /* s; public clients wait 30 for an answer */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -375,7 +374,7 @@ static void take_rest(const json_t *config, struct sandbox_request *req, struct 
     if (b->metadata)
         req->metadata = b->metadata;
     b->ready = json_object_get(config, "ready");
-    b->ready_s = seconds ? (unsigned)json_integer_value(seconds) : READY_DEFAULT;
+    b->ready_s = seconds ? (unsigned)json_integer_value(seconds) : TEMPLATE_READY_S;
 }
 
 int template_apply(struct engine *e, const char *word, bool says_network,
