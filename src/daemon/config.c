@@ -290,6 +290,10 @@ static const struct variable {
     {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_MILLIS, AT(iii.exec_ms), 1, 86400, TEXT(III_EXEC_S),
      "seconds until a command of an iii client is ended that came without timeout_ms; "
      "CAY_III_EXEC_MS is the limit"},
+    {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 3600, TEXT(III_STALL_S),
+     "seconds without a byte after which an upload of an iii client fails"},
+    {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 600, "10",
+     "seconds that a client may take to send the head of a request"},
     {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, 25, "10",
      "seconds that calls under way have to end when the daemon stops or is replaced; then they are "
      "cut off"},

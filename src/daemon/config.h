@@ -87,8 +87,8 @@ struct daemon_config {
     uint32_t alert_interval;
     bool mcp;
     uint32_t mcp_sessions, mcp_idle, mcp_output;
-    uint32_t drain_timeout; /* seconds */
-    uint32_t log_level;     /* enum log_level */
+    uint32_t head_timeout, drain_timeout; /* seconds */
+    uint32_t log_level;                   /* enum log_level */
     uint32_t log_format;
 
     bool listen_given; /* on the command line */

@@ -399,6 +399,7 @@ static int start_http(struct daemon *d, struct err *err)
         .iii = &c->iii,
     };
     limits.memory = &d->memory;
+    limits.head_timeout_ms = (int)c->head_timeout * 1000;
     d->rest = rest_new(&d->rest_config, d->engine, &d->services);
     if (c->mcp)
         start_mcp(d);

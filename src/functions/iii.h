@@ -37,17 +37,20 @@ struct iii_settings {
     uint32_t execs_max;       /* at once in one sandbox */
     uint32_t exec_ms_max;     /* of one command */
     uint32_t exec_ms;         /* of one without timeout_ms; 0 = III_EXEC_S seconds */
+    uint32_t stall_s;         /* seconds without a byte until an upload fails; 0 = III_STALL_S */
     uint32_t cpus, memory_mb; /* of a sandbox for which none are given; 0 = as the daemon has it */
     /* Where the operator has set each limit: "III_ALLOWED_IMAGES", "config.yaml:7: auto_install".
      * NULL = its variable. */
     const char *sources[III_LIMITS];
 };
 
-#define III_EXEC_S 30
+#define III_EXEC_S  30
+#define III_STALL_S 30
 
 #define III_SETTINGS_DEFAULT                                                                       \
     {                                                                                              \
-        .idle_s = 300, .execs_max = 4, .exec_ms_max = 300000, .exec_ms = III_EXEC_S * 1000         \
+        .idle_s = 300, .execs_max = 4, .exec_ms_max = 300000, .exec_ms = III_EXEC_S * 1000,        \
+        .stall_s = III_STALL_S                                                                     \
     }
 
 /* One of these rows, or NULL. */

@@ -12,7 +12,6 @@
 
 #define ENTRIES_MAX   16384       /* in one answer */
 #define CONTENT_MAX   (24u << 20) /* in one message */
-#define STALLED_NS    (30 * 1000000000ll)
 #define PIECES_A_STEP 16
 
 /* ---- what paths are ---- */
@@ -197,7 +196,8 @@ struct write_task {
     char *path;
     bool parents;
     uint64_t bytes;
-    int64_t came_ns; /* when the last of them did */
+    int64_t came_ns;  /* when the last of them did */
+    uint32_t stall_s; /* without a byte, then it fails */
 };
 
 static void write_free(struct task *task)
@@ -224,13 +224,15 @@ static int end_write(struct write_task *t, struct call *call, struct err *err)
 
 static int wait_for_bytes(struct write_task *t, struct err *err)
 {
-    if (mono_ns() - t->came_ns >= STALLED_NS)
+    int64_t until_ns = t->came_ns + t->stall_s * 1000000000ll;
+
+    if (mono_ns() >= until_ns)
         return err_code(err, ERR_TIMEOUT, "stream_stalled",
-                        "nothing came over the channel for %lld s; the file is as it was",
-                        STALLED_NS / 1000000000);
+                        "nothing came over the channel for %u s; the file is as it was",
+                        t->stall_s);
     t->task.fd = t->pipe->ops->fd(t->pipe);
     t->task.events = EPOLLIN;
-    t->task.until_ns = t->came_ns + STALLED_NS;
+    t->task.until_ns = until_ns;
     return TASK_WAITS;
 }
 
@@ -262,6 +264,7 @@ static const struct task_ops write_ops = {.step = write_step, .free = write_free
 static int write_from_pipe(struct call *call, const json_t *ref, struct file_path path,
                            uint32_t mode, struct err *err)
 {
+    uint32_t stall_s = iii_settings_of(call)->stall_s;
     struct write_task *t;
 
     if (!call->pipes)
@@ -271,6 +274,7 @@ static int write_from_pipe(struct call *call, const json_t *ref, struct file_pat
     t->path = xstrdup(in_str(call, "path"));
     t->parents = in_bool(call, "parents");
     t->came_ns = t->task.until_ns = mono_ns();
+    t->stall_s = stall_s ? stall_s : III_STALL_S;
     t->pipe = call->pipes->ops->open(call->pipes, ref, false, err);
     if (!t->pipe) {
         write_free(&t->task);

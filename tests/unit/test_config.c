@@ -52,6 +52,8 @@ TEST(defaults_are_those_of_the_contract)
     CHECK_INT(config.rate_burst, 100);
     CHECK(config.origins == NULL);
     CHECK_INT(config.drain_timeout, 10);
+    CHECK_INT(config.head_timeout, 10);
+    CHECK_INT(config.iii.stall_s, 30);
     CHECK_INT(config.log_level, LOG_LEVEL_INFO);
     config_done(&config);
 }
