@@ -371,13 +371,13 @@ static int64_t jittered_ms(int64_t ms)
 
 static int64_t wait_ms(struct iii_link *l)
 {
-    int64_t ms = l->config.back_off_ms;
+    int64_t ms = l->config.back_off_ms, most = ms > BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
 
     if (l->steps_back)
         return jittered_ms(l->is_self ? SELF_MS : l->config.standby_ms);
     for (unsigned i = 1; i < l->failures && ms < BACK_OFF_MAX_MS; i++)
         ms *= 2;
-    return jittered_ms(ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS);
+    return jittered_ms(ms < most ? ms : most);
 }
 
 static void back_off(struct iii_link *l)

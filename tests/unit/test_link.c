@@ -1305,14 +1305,11 @@ TEST(an_engine_that_is_silent_is_left)
 
 TEST(without_an_engine_it_ends_at_once)
 {
-    struct fixture f = {.config = {.url = "ws://127.0.0.1:1", .back_off_ms = 60000}};
-    int64_t from;
+    struct fixture f = {.config = {.url = "ws://127.0.0.1:1", .back_off_ms = 3600000}};
 
     start(&f);
-    (void)poll(NULL, 0, 50);
-    from = mono_ns();
+    (void)poll(NULL, 0, 50); /* mostly it has been refused by then, and waits for an hour */
     end(&f);
-    CHECK(mono_ns() - from < 20000000000ll);
 }
 
 /* ---- channels ---- */

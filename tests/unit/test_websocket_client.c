@@ -519,7 +519,7 @@ TEST(a_server_that_is_silent_is_found_out)
     c = dial(&s, "", &err);
     CHECK(c != NULL);
     websocket_set_pings(websocket_client_socket(c), 10000000, 2);
-    while (r == 0 && mono_ns() - from < 10000000000ll) {
+    while (r == 0) {
         (void)poll(NULL, 0, 1);
         r = websocket_keep_alive(websocket_client_socket(c), true);
     }
