@@ -670,9 +670,9 @@ static void start(struct fixture *f)
     if (!f->config.url)
         f->config.url = f->e.url;
     if (!f->config.back_off_ms)
-        f->config.back_off_ms = 20;
+        f->config.back_off_ms = 5;
     if (!f->config.standby_ms)
-        f->config.standby_ms = 20;
+        f->config.standby_ms = 5;
     CHECK_INT(iii_link_new(&f->hub, &f->config, &f->l, &err), 0);
     CHECK_INT(iii_link_start(f->l, &err), 0);
 }
@@ -1289,7 +1289,7 @@ TEST(an_engine_that_starts_anew_with_other_workers_is_served)
 
 TEST(an_engine_that_is_silent_is_left)
 {
-    struct fixture f = {.e = {.silent = true}, .config = {.ping_ms = 30}};
+    struct fixture f = {.e = {.silent = true}, .config = {.ping_ms = 10}};
     struct engine_conn *c;
 
     /* It reads and says nothing: even its pongs are held back. */

@@ -21,6 +21,16 @@
 #define MANIFEST     "{\"schemaVersion\":2}"
 #define BLOB_SIZE    300000
 
+#ifdef __SANITIZE_THREAD__
+/* The threads of the fake servers run until the process ends. ThreadSanitizer sleeps for a second
+ * at the end of a process that has threads: 50 s for this program. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=50";
+}
+#endif
+
 static struct fake_http server, other;
 static char blob_bytes[BLOB_SIZE];
 static struct blob blob;
