@@ -7,7 +7,8 @@ import json
 PROBE = r'''
 import errno, json, socket, struct, sys, threading, time
 
-TIMEOUT = 6
+TIMEOUT = float(sys.argv[2])  # what has not answered by then is left hanging
+SILENT = 3  # a datagram has no refusal where nothing is sent back
 
 def word(e):
     if isinstance(e, (TimeoutError, socket.timeout)):
@@ -32,7 +33,7 @@ def http(to, port=80, host=None, path="/"):
 
 def udp(to, port, send="word"):
     s = socket.socket(family(to), socket.SOCK_DGRAM)
-    s.settimeout(TIMEOUT / 2)
+    s.settimeout(SILENT)
     with s:
         s.connect((to, port))
         s.send(send.encode("latin-1"))
@@ -125,12 +126,14 @@ class Prober:
         self.api, self.id, self.count = api, id, 0
         api.write(id, "/workspace/netprobe.py", PROBE)
 
-    def all(self, *attempts):
-        """What became of each, in their order."""
+    def all(self, *attempts, timeout=30):
+        """What became of each, in their order. The timeout is long, since no answer of a slow machine may take it; a test
+        in which something may hang gives a short one."""
         self.count += 1
         path = f"/workspace/attempts{self.count}"
         self.api.write(self.id, path, json.dumps(attempts))
-        done = self.api.exec(self.id, ["/usr/bin/python3", "/workspace/netprobe.py", path], timeout=60)
+        with self.api.again(timeout=150) as own:
+            done = own.exec(self.id, ["/usr/bin/python3", "/workspace/netprobe.py", path, str(timeout)], timeout=120)
         assert done["exitCode"] == 0, done
         return [Result(a, told) for a, told in zip(attempts, json.loads(done["stdout"]))]
 

@@ -99,7 +99,7 @@ def test_n02_a_rule_for_the_host_reaches_what_it_names(world, net, online, net_b
 def test_n03_what_is_not_public_is_refused(world, net, net_box, preset):
     probe = Prober(net, net_box(preset))
     probe.reach(tcp("93.184.10.10", 4711), http("8.8.8.8"))  # the control: what is public answers
-    results = probe.all(*(tcp(a, 80) for a in SPECIAL + GROUPS), *(udp(a, 5353) for a in SPECIAL + GROUPS))
+    results = probe.all(*(tcp(a, 80) for a in SPECIAL + GROUPS), *(udp(a, 5353) for a in SPECIAL + GROUPS), timeout=6)
     assert not [r for r in results if r.reached]
     assert not [r for r in results if r.word == "timeout" and r.attempt[0] == "tcp" and r.attempt[1][0] in SPECIAL]
     wrong = [p for a in SPECIAL + GROUPS for p in world.arrived(to=a)]
