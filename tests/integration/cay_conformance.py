@@ -532,7 +532,7 @@ class Conformance:
     def start(self):
         for kind in sorted({kinds_of(self.cases[key]) for _, key in self.pairs}):
             self.daemons[kind] = self.online if kind == "online" else Daemon(f"conformance-{kind}", env={
-                "CAY_AUTH_TOKEN": TOKEN, "CAY_MAX_SANDBOXES": 500, "CAY_POOL": "8"}).start()
+                "CAY_AUTH_TOKEN": TOKEN, "CAY_MAX_SANDBOXES": 500, "CAY_POOL": "8", "CAY_DRAIN_TIMEOUT": 1}).start()
 
             self.open_gate(kind)
 
