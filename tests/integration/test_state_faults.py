@@ -489,7 +489,7 @@ def failing(daemon, what, nth):
     finally:
         tracer.send_signal(signal.SIGINT)
         try:
-            tracer.communicate(timeout=5)
+            tracer.communicate(timeout=1)
         except subprocess.TimeoutExpired:  # it waits for a thread that waits for a child, which it has stopped
             tracer.kill()
             tracer.communicate()
