@@ -101,12 +101,15 @@ def hands(terminal):
 
 
 @pytest.fixture
-def web(hands):
-    """A sandbox that is called so, made by hand."""
+def web(hands, api):
+    """A sandbox that is called so, made by hand. It is gone for the next test also when this one has lost its prompt."""
     hands.do("cay create --name web")
-    yield "web"
-    hands.begin("cay rm web")
-    hands.end()
+    try:
+        yield "web"
+        hands.begin("cay rm web")
+        hands.end()
+    finally:
+        api.delete("/sandboxes/web")
 
 
 def test_commands_need_no_dashes(hands, web):
