@@ -25,6 +25,7 @@
 #include "proto/plan.h"
 #include "proto/wire.h"
 #include "tap.h"
+#include "tmpdir.h"
 
 static struct {
     pid_t agent;
@@ -95,7 +96,7 @@ static inline void rig_start(void)
 
     if (!path)
         SKIP("CAY_AGENT does not name the agent");
-    snprintf(rig.dir, sizeof(rig.dir), "/tmp/cay-test-agent-XXXXXX");
+    snprintf(rig.dir, sizeof(rig.dir), "%s/cay-test-agent-XXXXXX", dir_parent(true));
     CHECK(mkdtemp(rig.dir));
     snprintf(rig.ctl, sizeof(rig.ctl), "%s/ctl", rig.dir);
     snprintf(rig.exec, sizeof(rig.exec), "%s/exec", rig.dir);

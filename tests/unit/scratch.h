@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "tap.h"
+#include "tmpdir.h"
 
 static char base[64];
 
@@ -24,13 +26,25 @@ static void scratch_remove(void)
 }
 
 /* Those that make one need root: layers have owners. */
-static void scratch_make(void)
+static void scratch_make_below(const char *parent)
 {
     if (geteuid() != 0)
         SKIP("needs root");
-    (void)snprintf(base, sizeof(base), "/tmp/cay-test-XXXXXX");
+    (void)snprintf(base, sizeof(base), "%s/cay-test-XXXXXX", parent);
     CHECK(mkdtemp(base));
     (void)atexit(scratch_remove);
+}
+
+/* In memory, unless attributes that users give cannot be kept there (Linux before 6.6). */
+static void scratch_make(void)
+{
+    scratch_make_below(dir_parent(true));
+    if (setxattr(base, "user.cay-test", "", 0, 0) < 0) {
+        scratch_remove();
+        scratch_make_below(dir_parent(false));
+    } else {
+        CHECK_INT(removexattr(base, "user.cay-test"), 0);
+    }
 }
 
 /* A path in it; the eight last ones are kept. */

@@ -1,5 +1,7 @@
 #include "agent_rig.h"
 
+#include "base/str.h"
+
 static void put(const char *path, const char *text, uint32_t mode, uint32_t parents)
 {
     int fd = ctl(CALL_WRITE, "ssuu", path, "", mode, parents);
@@ -316,9 +318,25 @@ TEST(a_search_finds_regular_files_by_name_and_follows_no_link)
                  "file_not_found");
 }
 
+/* A new folder on another filesystem than that of the rig. */
+static void far_make(char path[64])
+{
+    struct stat here, there;
+
+    snprintf(path, 64, "%s/cay-far-XXXXXX", str_starts(rig.dir, "/dev/shm/") ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(path))
+        SKIP("/dev/shm or /tmp takes no folder");
+    CHECK_INT(stat(rig.dir, &here), 0);
+    CHECK_INT(stat(path, &there), 0);
+    if (here.st_dev == there.st_dev) {
+        CHECK_INT(rmdir(path), 0);
+        SKIP("/tmp and /dev/shm are one filesystem");
+    }
+}
+
 TEST(a_move_renames_and_crosses_filesystems)
 {
-    char far[64] = "/dev/shm/cay-test-XXXXXX", to[128];
+    char far[64], to[128];
 
     rig_start();
     put(in_files("dir/file"), "data", 0711, 1);
@@ -327,8 +345,7 @@ TEST(a_move_renames_and_crosses_filesystems)
     CHECK_STR(get(in_files("moved/file"), 0, 0), "data");
     expect_error(ctl(CALL_MOVE, "sss", in_files("dir"), in_files("x"), ""), ERR_NOT_FOUND,
                  "file_not_found");
-    if (!mkdtemp(far))
-        SKIP("no second filesystem at /dev/shm");
+    far_make(far);
     snprintf(to, sizeof(to), "%s/there", far);
     expect_ok(ctl(CALL_MOVE, "sss", in_files("moved"), to, ""));
     CHECK(!exists(in_files("moved")));
@@ -524,11 +541,10 @@ TEST(an_exact_move_replaces_only_when_told)
 
 TEST(an_exact_move_between_filesystems_replaces_only_when_told)
 {
-    char far[] = "/dev/shm/cay-alter-XXXXXX", to[256];
+    char far[64], to[128];
 
     rig_start();
-    if (!mkdtemp(far))
-        SKIP("no second filesystem at /dev/shm");
+    far_make(far);
     snprintf(to, sizeof(to), "%s/there", far);
     put(in_files("a"), "a", KEEP, 0);
     put(to, "b", KEEP, 0);

@@ -464,7 +464,7 @@ TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
  */
 TEST(a_tree_of_20000_levels_is_removed_with_a_small_stack)
 {
-    auto_dir char *dir = dir_new_in_memory();
+    auto_dir char *dir = dir_new();
     auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct rlimit small = {512 << 10, 512 << 10};
 

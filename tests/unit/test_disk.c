@@ -63,7 +63,7 @@ static void check_view(struct disk *d, const char *name, const char *want)
 
 TEST(a_view_shows_what_was_just_written_and_outlives_the_mount)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     struct err err = {0};
     int disk;
@@ -83,7 +83,7 @@ TEST(a_view_shows_what_was_just_written_and_outlives_the_mount)
 
 TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     struct stat st;
     int disk;
@@ -105,7 +105,7 @@ TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
 
 TEST(sizes_that_callers_choose_do_not_pile_up)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     auto_free char *templates = xasprintf("%s/scratch/template-*.img", dir);
     auto_free char *usual = xasprintf("%s/scratch/template-j-64.img", dir);
     struct disk *d = open_disks(dir);
@@ -152,7 +152,7 @@ static void make_folder_disk(const char *dir, const char *id, int depth)
 
 TEST(a_disk_that_is_a_folder_goes_however_deep_it_is)
 {
-    auto_dir char *dir = dir_new_in_memory();
+    auto_dir char *dir = dir_new();
     auto_free char *path = xasprintf("%s/sbx_000000000000000000000001", dir);
     struct rlimit small = {512 << 10, 512 << 10}, few = {256, 256};
     struct err err = {0};
@@ -169,7 +169,7 @@ TEST(a_disk_that_is_a_folder_goes_however_deep_it_is)
 
 TEST(a_lease_bounds_what_is_accepted_and_ends)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *data = xcalloc(1, 8 << 20);
     struct disk_room room;
@@ -271,7 +271,7 @@ static void check_like_new(int disk)
 
 TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
     dev_t first = device(disk);
@@ -300,7 +300,7 @@ TEST(a_disk_with_little_on_it_is_used_again_and_is_like_new)
 /* As the launcher does where overlays take paths. */
 TEST(a_disk_whose_mount_was_attached_can_be_attached_again_when_it_is_used_again)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *point = xasprintf("%s/point", dir);
     const char *const ids[] = {FIRST, SECOND};
@@ -324,7 +324,7 @@ TEST(a_disk_whose_mount_was_attached_can_be_attached_again_when_it_is_used_again
 
 TEST(a_disk_of_another_size_is_no_spare)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
@@ -338,7 +338,7 @@ TEST(a_disk_of_another_size_is_no_spare)
 
 TEST(a_disk_with_much_on_it_is_thrown_away)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *data = xcalloc(1, 8 << 20);
     int disk = make(d, FIRST, 64), fd;
@@ -363,7 +363,7 @@ TEST(a_disk_with_much_on_it_is_thrown_away)
 
 TEST(a_disk_with_many_names_of_one_file_is_thrown_away)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
@@ -381,7 +381,7 @@ TEST(a_disk_with_many_names_of_one_file_is_thrown_away)
 
 TEST(a_disk_of_which_somebody_holds_a_file_is_thrown_away)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64), held;
 
@@ -410,7 +410,7 @@ static int mount_overlay(int disk, const char *lower)
 
 TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *lower = xasprintf("%s/scratch", dir);
     int disk = make(d, FIRST, 64);
@@ -433,7 +433,7 @@ TEST(a_disk_below_a_root_that_is_still_mounted_is_thrown_away)
 
 TEST(a_disk_is_not_used_again_without_end)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     unsigned lives = 0, had = 0;
     int disk = make(d, FIRST, 64);
@@ -452,7 +452,7 @@ TEST(a_disk_is_not_used_again_without_end)
 
 TEST(spare_disks_have_a_bound_and_do_not_outlive_a_killed_daemon)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *left = xasprintf("%s/scratch/spares/7.img", dir);
     int disks[20];
@@ -507,7 +507,7 @@ static void check_upper(int disk, const char *name, const char *want)
 
 TEST(what_was_synced_is_there_after_a_power_cut)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
@@ -530,7 +530,7 @@ TEST(what_was_synced_is_there_after_a_power_cut)
 
 TEST(a_power_cut_leaves_a_new_disk_that_a_box_can_use)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
 
@@ -544,7 +544,7 @@ TEST(a_power_cut_leaves_a_new_disk_that_a_box_can_use)
 
 TEST(what_one_box_removed_does_not_come_back_to_the_next_with_a_power_cut)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64);
     dev_t first = device(disk);
@@ -565,7 +565,7 @@ TEST(what_one_box_removed_does_not_come_back_to_the_next_with_a_power_cut)
 
 TEST(a_disk_that_is_mounted_is_mounted_a_second_time_from_the_same_device)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64), again;
 
@@ -610,7 +610,7 @@ static int make_often(struct disk *d, const char *id)
 
 TEST(a_disk_is_never_anothers_while_devices_change_hands)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64), status;
     pid_t pids[3];
@@ -649,7 +649,7 @@ static void make_old(const char *dir, const char *id, const char *more)
 
 static void check_old(const char *more)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     int disk;
 
@@ -685,7 +685,7 @@ TEST(a_disk_of_an_older_version_is_repaired_after_a_power_cut)
 
 TEST(what_is_no_disk_is_refused_and_left_as_it_is)
 {
-    auto_dir char *dir = dir_new();
+    auto_dir char *dir = dir_new_on_disk();
     struct disk *d = open_disks(dir);
     auto_free char *path = xasprintf("%s/sandboxes/" FIRST ".img", dir);
     auto_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
