@@ -18,7 +18,7 @@
 
 /* What an agent sends is hostile input: the code it looks after may have taken it over.
  *  1. Every frame's type and every payload's form is checked before it is used.
- *  2. No wait for it is without an end (AGENT_WAIT_MS).
+ *  2. No wait for it is without an end (waits.agent).
  *  3. Its errors cannot claim what only cay may say, and their text is made harmless.
  *  4. A list from it is bounded in items and bytes. */
 
@@ -42,11 +42,11 @@ int agent_hung_up(struct sandbox *sb, struct err *err)
                     "the sandbox ended before the call did; look at its status");
 }
 
-int agent_silent(struct err *err)
+int agent_silent(struct sandbox *sb, struct err *err)
 {
     return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
-                    "the sandbox did not answer within %d s; try again, or remove it",
-                    AGENT_WAIT_MS / 1000);
+                    "the sandbox did not answer within %u s; try again, or remove it",
+                    sb->engine->config.waits.agent / 1000);
 }
 
 static int recv_failed(struct sandbox *sb, int r, struct err *err)
@@ -54,7 +54,7 @@ static int recv_failed(struct sandbox *sb, int r, struct err *err)
     if (r == -EPROTO)
         return agent_broken(err, "a frame that breaks the protocol");
     if (r == -EAGAIN)
-        return agent_silent(err);
+        return agent_silent(sb, err);
     return agent_hung_up(sb, err);
 }
 
@@ -230,10 +230,11 @@ void agent_rest(struct agent_reader *r)
 /* For a whole frame, so that an agent which does not read holds up nobody who sends one. Without
  * the right to more than the machine's maximum it may not be enough; then there is still a limit.
  */
-static void make_room(int fd)
+static void make_room(const struct sandbox *sb, int fd)
 {
     int room = FRAME_HEADER + FRAME_MAX; /* the kernel doubles it, for what it adds itself */
-    struct timeval limit = {.tv_sec = AGENT_SILENT_MS / 1000};
+    uint32_t ms = sb->engine->config.waits.silent;
+    struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
@@ -268,7 +269,7 @@ int agent_ask(struct sandbox *sb, int fd, enum call_op op, const struct buf *arg
     if (check_args(args, err) < 0)
         return -1;
     if (args && args->len > SENT_AT_ONCE)
-        make_room(fd);
+        make_room(sb, fd);
     r = frame_send(fd, FRAME_CALL + (unsigned)op, args ? args->data : NULL, args ? args->len : 0);
     /* Who has no process for the call refuses it unread, and what it said can be received. */
     return r < 0 && r != -EPIPE ? recv_failed(sb, r, err) : 0;

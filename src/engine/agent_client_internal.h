@@ -57,7 +57,7 @@ int agent_fill(struct agent_reader *r, struct err *err);
 /* For a stream that waits: an empty buffer is given back. */
 void agent_rest(struct agent_reader *r);
 /* Fills err: the agent did not answer in time; returns -1. */
-int agent_silent(struct err *err);
+int agent_silent(struct sandbox *sb, struct err *err);
 
 /* As agent_next, where only one type will do. */
 int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err);

@@ -16,7 +16,6 @@
 #include "proto/frame.h"
 #include "runtime/runtime.h"
 
-#define PROBE_MS (AGENT_SILENT_MS - AGENT_LOOK_MS)
 #define RETRY_MS 100  /* between two attempts to reach an agent that takes no connection */
 #define FRESH_MS 1000 /* so long a judgement holds for others who wait */
 
@@ -139,7 +138,8 @@ static enum box_look look(struct engine *e, struct sandbox *sb)
  * queue at every moment; what came until after the second look counts. */
 static bool is_guilty(struct engine *e, struct sandbox *sb)
 {
-    int64_t deadline = mono_ns() + PROBE_MS * 1000000ll;
+    const struct engine_waits *waits = &e->config.waits;
+    int64_t deadline = mono_ns() + (waits->silent - waits->look) * 1000000ll;
     bool busy = look(e, sb) == BOX_BUSY, gone;
     auto_close int fd = say_hello(e, sb, deadline, &gone);
 
@@ -207,19 +207,20 @@ int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err)
 
 /* ---- how long ---- */
 
-static int64_t next_look(int64_t waited_ms)
+static int64_t next_look(const struct engine_waits *waits, int64_t waited_ms)
 {
-    if (waited_ms < AGENT_LOOK_MS)
-        return AGENT_LOOK_MS;
-    return (waited_ms / AGENT_SILENT_MS + 1) * AGENT_SILENT_MS;
+    if (waited_ms < waits->look)
+        return waits->look;
+    return (waited_ms / waits->silent + 1) * waits->silent;
 }
 
 static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *err)
 {
+    const struct engine_waits *waits = &sb->engine->config.waits;
     int64_t began = mono_ns(), waited = 0;
 
-    while (waited < AGENT_WAIT_MS) {
-        if (ready(fd, events, began + next_look(waited) * 1000000)) {
+    while (waited < waits->agent) {
+        if (ready(fd, events, began + next_look(waits, waited) * 1000000)) {
             agent_answered(sb);
             return 0;
         }
@@ -227,11 +228,10 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
             return -1;
         waited = (mono_ns() - began) / 1000000;
         /* Nobody knows how long that lasts, and threads are for all sandboxes. */
-        if (waited >= AGENT_SILENT_MS && sandbox_is_paused(sb) &&
-            sandbox_check_running(sb, err) < 0)
+        if (waited >= waits->silent && sandbox_is_paused(sb) && sandbox_check_running(sb, err) < 0)
             return -1;
     }
-    return sandbox_is_committing(sb) ? sandbox_stands_still(err) : agent_silent(err);
+    return sandbox_is_committing(sb) ? sandbox_stands_still(err) : agent_silent(sb, err);
 }
 
 int agent_await(struct sandbox *sb, int fd, short events, struct err *err)

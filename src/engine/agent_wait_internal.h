@@ -11,18 +11,13 @@ struct sandbox;
 
 /* Waiting for agents: how long, how many at a time, and who is to blame for a silence.
  *
- *  1. A call waits at most AGENT_WAIT_MS for the next bytes. When none have come for AGENT_LOOK_MS,
- *     the waiting thread asks who is to blame, and again at twice that time and then every
- *     AGENT_SILENT_MS.
+ *  1. A call waits at most waits.agent (engine.h) for the next bytes. When none have come for
+ *     waits.look, the waiting thread asks who is to blame, and again every waits.silent.
  *  2. Counted are threads that wait for an agent at this moment, not calls: one that reads the
  * answer or sends it on to a client holds nobody up. The count is looked at before a call is sent,
  * so a burst can pass the limit by those who looked at the same moment.
  *  3. A sandbox that does not answer may hold only AGENT_SILENT_MAX threads, until it answers
  *     anything. */
-
-#define AGENT_WAIT_MS   30000
-#define AGENT_LOOK_MS   1500
-#define AGENT_SILENT_MS 3000
 
 #define AGENT_WAITS_MAX   64  /* threads that wait for one sandbox */
 #define AGENT_SILENT_MAX  4   /* the same, for a sandbox that does not answer */
@@ -33,7 +28,7 @@ struct agent_waits {
     atomic_uint threads, tasks;
     atomic_uint connects; /* threads that wait for a server in it, see dial.c */
     atomic_bool silent;   /* rule 3 */
-    /* Held for as long as a judgement takes, AGENT_SILENT_MS - AGENT_LOOK_MS: who comes meanwhile
+    /* Held for as long as a judgement takes, waits.silent - waits.look: who comes meanwhile
      * gets the same one. Nothing of the engine's is locked under it. */
     pthread_mutex_t judging;
     int64_t judged_ns;
@@ -54,10 +49,10 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
 /* Something came from the agent of sb. agent_await() says so itself. */
 void agent_answered(struct sandbox *sb);
 
-/* Is the silence of an agent its own fault? For a task that has waited AGENT_LOOK_MS without a
+/* Is the silence of an agent its own fault? For a task that has waited for waits.look without a
  * byte; agent_await() asks by itself. It lets an agent go on that a signal has stopped, and asks
  * for a CALL_HELLO. 0 = wait on: it answered that, or the machine is merely slow, or the sandbox is
- * paused. -1 = ERR_UNAVAILABLE "agent_timeout". Takes up to AGENT_SILENT_MS - AGENT_LOOK_MS, but no
+ * paused. -1 = ERR_UNAVAILABLE "agent_timeout". Takes up to waits.silent - waits.look, but no
  * time while another judges the same sandbox or has just done so. The thread that judges counts as
  * one that waits; when all of those are taken nobody is judged. */
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);

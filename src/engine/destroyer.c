@@ -17,7 +17,6 @@
 #include "runtime/runtime.h"
 
 #define THREADS        2
-#define AGAIN_NS       (50 * 1000000ll) /* after the first failure; each more takes four times */
 #define AGAIN_NS_MAX   (60 * 1000000000ll)
 #define ATTEMPTS_STOP  3 /* at the end of the engine: then the row stays for the next start */
 #define NOT_REMOVED    "sandbox_not_removed"
@@ -69,9 +68,9 @@ static int destroy(struct engine *e, struct sandbox *sb, struct err *err)
     return 0;
 }
 
-static int64_t again_after(unsigned attempts)
+static int64_t again_after(const struct engine *e, unsigned attempts)
 {
-    int64_t ns = AGAIN_NS;
+    int64_t ns = e->config.waits.again * 1000000ll;
 
     for (unsigned i = 1; i < attempts && i < FAILURES_COUNT; i++)
         ns *= 4;
@@ -90,7 +89,7 @@ static bool is_gone(struct engine *e, struct sandbox *sb)
         return true;
     }
     sb->attempts++;
-    sb->again_ns = mono_ns() + again_after(sb->attempts);
+    sb->again_ns = mono_ns() + again_after(e, sb->attempts);
     if (engine_trouble(e, NOT_REMOVED, sb->box.id, err.text))
         log_warn("a sandbox could not be taken away; trying again", "id", sb->box.id, "error",
                  err.text);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "engine/agent_client_internal.h"
 #include "engine/dial_internal.h"
+#include "engine/engine_internal.h"
 #include "engine/sandbox_internal.h"
 #include "proto/call.h"
 #include "proto/frame.h"
@@ -227,7 +228,7 @@ static int await_server(struct dial *d, struct err *err)
     unsigned all = atomic_fetch_add(&connecting, 1);
     struct pollfd p = {.fd = d->fd, .events = d->events};
     bool room = here < CONNECTS_MAX && all < CONNECTS_ALL_MAX;
-    int n = room ? poll(&p, 1, DIAL_CONNECT_MS) : 0;
+    int n = room ? poll(&p, 1, (int)d->engine->config.waits.server) : 0;
 
     (void)atomic_fetch_sub(&connecting, 1);
     (void)atomic_fetch_sub(&d->sb->waits.connects, 1);

@@ -11,7 +11,6 @@ struct err;
 struct sandbox;
 
 #define DIAL_ANSWER_MAX 1024 /* an error's code and text are less */
-#define DIAL_CONNECT_MS 5000 /* for a server that does not take us in */
 
 /* A dial without a thread: whoever has it waits for fd and events, and steps. */
 struct dial {

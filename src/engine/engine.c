@@ -68,6 +68,25 @@ static int read_policy(struct engine *e, struct err *err)
     return image_policy_new(&config, &e->policy, err);
 }
 
+static uint32_t or_default(uint32_t ms, uint32_t by_default)
+{
+    return ms ? ms : by_default;
+}
+
+static struct engine_waits waits_of(const struct engine_waits *w)
+{
+    return (struct engine_waits){
+        .agent = or_default(w->agent, 30000),
+        .look = or_default(w->look, 1500),
+        .silent = or_default(w->silent, 3000),
+        .turn = or_default(w->turn, 5000),
+        .server = or_default(w->server, 5000),
+        .overrun = or_default(w->overrun, 5000),
+        .gone = or_default(w->gone, 1000),
+        .again = or_default(w->again, 50),
+    };
+}
+
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,
                struct runtime *runtime, struct engine **ret, struct err *err)
 {
@@ -88,6 +107,7 @@ int engine_new(const struct engine_config *config, struct store *store, struct i
     e->space = space_new();
     e->forwarder = forwarder_new(e);
     e->config = *config;
+    e->config.waits = waits_of(&config->waits);
     e->config.default_image = e->default_image = xstrdup(config->default_image);
     e->config.data_dir = e->data_dir = xstrdup(config->data_dir);
     e->config.workspace = e->workspace = xstrdup(config->workspace);

@@ -21,6 +21,18 @@ struct store;
  * ("Sandbox is not running: paused"), with ERR_NOT_FOUND for an unknown id ("Sandbox not found: …",
  * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
+/* How long the engine waits, in milliseconds; 0 = as in front of the colon. Tests set less. */
+struct engine_waits {
+    uint32_t agent;   /* 30000: for the next bytes of an agent */
+    uint32_t look;    /* 1500: for them, before it asks why none come */
+    uint32_t silent;  /* 3000: for an agent that answers nothing at all */
+    uint32_t turn;    /* 5000: for another call that changes the same sandbox */
+    uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */
+    uint32_t overrun; /* 5000: for the end of a command that the agent should have timed out */
+    uint32_t gone;    /* 1000: for more rows of boxes that are gone, so that they go together */
+    uint32_t again;   /* 50: after a removal that failed; four times as long after each attempt */
+};
+
 struct engine_config {
     const char *data_dir; /* absolute: where nouns that last have their documents */
     const char *run_dir;  /* absolute: where the gateway's socket is */
@@ -57,6 +69,7 @@ struct engine_config {
     uint32_t disk_overcommit;  /* 100: disks may add up to so many times what is free; 0 = any */
     uint32_t disk_reserve_mb;  /* of the host's disk that sandboxes do not get; 0 = a share */
     struct budget *memory;     /* that long outputs are taken from; NULL = no bound */
+    struct engine_waits waits;
 };
 
 int engine_new(const struct engine_config *config, struct store *store, struct image_store *images,

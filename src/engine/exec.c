@@ -245,7 +245,7 @@ static int ask_exec(struct sandbox *sb, int fd, enum call_op op, const struct bu
     x->engine = sb->engine;
     x->sandbox = sandbox_ref(sb);
     x->opened_ns = x->quiet_ns = mono_ns();
-    x->look_ns = x->opened_ns + AGENT_LOOK_MS * 1000000ll;
+    x->look_ns = x->opened_ns + sb->engine->config.waits.look * 1000000ll;
     agent_reader_init(&x->reader, sb, fd);
     buf_init(&x->input, INPUT_MAX);
     buf_init(&x->streams[0], EXEC_OUTPUT_MAX);

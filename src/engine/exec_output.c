@@ -20,8 +20,6 @@
 
 /* What a command puts out, and how it ends. */
 
-#define GRACE_MS 5000 /* past its timeout, which the agent sees to; then the agent is broken */
-
 /* Output up to this is kept without asking the memory budget; past it room is taken in two steps.
  * While there is none the output is left in the box, and the command waits as it would for any slow
  * reader; but not for ever. */
@@ -127,9 +125,11 @@ static int64_t timeout_ns(const struct exec *x)
 /* When an agent that says nothing is given up. */
 static int64_t given_up_ns(const struct exec *x)
 {
+    const struct engine_waits *waits = &x->engine->config.waits;
+
     if (!x->started)
-        return x->quiet_ns + AGENT_WAIT_MS * 1000000ll;
-    return x->timeout_ms ? timeout_ns(x) + GRACE_MS * 1000000ll : 0;
+        return x->quiet_ns + waits->agent * 1000000ll;
+    return x->timeout_ms ? timeout_ns(x) + waits->overrun * 1000000ll : 0;
 }
 
 /* When to look, if nothing comes. */
@@ -165,7 +165,7 @@ static int give_up(const struct exec *x, struct err *err)
     if (x->timeout_ms && mono_ns() >= timeout_ns(x) && sandbox_is_paused(x->sandbox))
         return timed_out(x, err);
     if (!x->started)
-        return agent_silent(err);
+        return agent_silent(x->sandbox, err);
     return err_code(err, ERR_TIMEOUT, "agent_timeout",
                     "the sandbox did not end the command after its timeout; remove the sandbox");
 }
@@ -241,7 +241,7 @@ static int look(struct exec *x, struct err *err)
 {
     if (x->started || mono_ns() < x->look_ns)
         return 0;
-    x->look_ns = mono_ns() + AGENT_LOOK_MS * 1000000ll;
+    x->look_ns = mono_ns() + x->engine->config.waits.look * 1000000ll;
     if (sandbox_is_paused(x->sandbox))
         x->quiet_ns = mono_ns(); /* it could not answer until now */
     return agent_judge_try(x->engine, x->sandbox, err);

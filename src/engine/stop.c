@@ -7,6 +7,7 @@
 #include "base/signals.h"
 #include "engine/agent_client_internal.h"
 #include "engine/background_internal.h"
+#include "engine/engine_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
 #include "engine/stop_internal.h"
@@ -107,7 +108,8 @@ static int follow(struct engine *e, struct sandbox *sb, int64_t until, struct ca
 static bool look_now(struct engine *e, struct sandbox *sb, struct call_log *ret)
 {
     return sb->spec.entrypoint && is_running(sb) &&
-           main_look(e, sb, mono_ns() + AGENT_SILENT_MS * 1000000ll, ret) == 0 && ret->running;
+           main_look(e, sb, mono_ns() + e->config.waits.silent * 1000000ll, ret) == 0 &&
+           ret->running;
 }
 
 bool main_runs(struct engine *e, struct sandbox *sb)

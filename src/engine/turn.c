@@ -4,10 +4,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/engine_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/threads_internal.h"
-
-#define TURN_NS (5 * 1000000000ll)
 
 void turn_init(struct turn *t)
 {
@@ -45,7 +44,7 @@ bool turn_try(struct turn *t)
 
 int turn_take(struct engine *e, struct turn *t, struct err *err)
 {
-    int64_t until = mono_ns() + TURN_NS;
+    int64_t until = mono_ns() + e->config.waits.turn * 1000000ll;
     struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     bool mine;
 

@@ -17,10 +17,6 @@
  * and most sandboxes change again, or are gone, before it matters. */
 #define NOTE_DELAY_NS (1000 * 1000000ll)
 
-/* How long the row of a box may be there after it: the folder that it has left is synced before,
- * once for all that have gone meanwhile. */
-#define GONE_DELAY_NS (1000 * 1000000ll)
-
 /* A note that is to be written; of each sandbox the latest. */
 struct late_note {
     struct late_note *next;
@@ -632,9 +628,11 @@ void writer_delete(struct engine *e, const char *id)
     forget_note(w, id);
     store_note_remove(e->store, id);
     pthread_mutex_unlock(&w->files);
+    /* Its row may be there for as long after it: the folder that it has left is synced before, once
+     * for all that have gone meanwhile. */
     pthread_mutex_lock(&w->lock);
     if (!w->gone) {
-        w->gone_due_ns = mono_ns() + GONE_DELAY_NS;
+        w->gone_due_ns = mono_ns() + e->config.waits.gone * 1000000ll;
         pthread_cond_signal(&w->more);
     }
     gone->next = w->gone;

@@ -79,7 +79,8 @@ static struct fake {
     atomic_bool silent;        /* no agent answers a ctl call until this is over */
     atomic_bool unread;        /* no agent reads anything until it is hung up */
     _Atomic enum box_look look;
-    atomic_uint looks; /* how often it was looked at */
+    atomic_uint looks;     /* how often it was looked at */
+    atomic_bool hold_look; /* a look at it lasts until this is over */
     atomic_uint watch_asked;
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     void (*on_disk_room)(const char *id);    /* before somebody is told of a disk's room */
@@ -699,6 +700,8 @@ static enum box_look fake_look_at(struct runtime *rt, const struct box *box)
     if (found == BOX_WOKEN)
         atomic_store(&fake.silent, false);
     atomic_fetch_add(&fake.looks, 1);
+    while (atomic_load(&fake.hold_look))
+        (void)poll(NULL, 0, 1);
     return found;
 }
 

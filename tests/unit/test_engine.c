@@ -1337,7 +1337,7 @@ TEST(the_disk_of_a_sandbox_that_was_just_removed_is_not_looked_at)
 
     world_new(&w);
     w.engine->config.disk_reserve_mb = 100;
-    atomic_store(&fake.free_mb, 5000);
+    atomic_store(&fake.free_mb, 500); /* so that the next look comes soon */
     world_start(&w);
     pair.w = &w;
     pair.ids[0] = create(&w, "{\"image\":\"host\"}");
@@ -1743,13 +1743,18 @@ TEST(a_call_behind_one_that_does_not_end_is_told_to_come_again)
     struct sandbox *sb;
     struct world w;
     json_t *out;
+    uint32_t usual;
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
     CHECK_INT(sandbox_get(w.engine, id, &sb, NULL), 0);
     turn_await(&sb->turn); /* as a commit has it */
+    usual = w.engine->config.waits.turn;
+    CHECK_INT(usual, 5000);
+    w.engine->config.waits.turn = 10;
     CHECK_INT(engine_pause(w.engine, id, &out, &err), -1);
     CHECK_STR(err.code, "sandbox_busy");
+    w.engine->config.waits.turn = usual;
     turn_give(&sb->turn);
     CHECK_INT(engine_pause(w.engine, id, &out, &err), 0);
     json_decref(out);
@@ -1835,6 +1840,7 @@ TEST(endless_output_ends_with_the_timeout)
 
     world_up(&w);
     id = create(&w, "{\"image\":\"host\"}");
+    w.engine->config.waits.overrun = 10; /* the agent never says how it ended */
     CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, ERR_TIMEOUT);
     CHECK_STR(err.code, "agent_timeout");

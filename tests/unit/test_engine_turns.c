@@ -55,6 +55,7 @@ TEST(what_cannot_be_destroyed_is_tried_until_it_is_gone_and_told_of_meanwhile)
     world_up(&w);
     id = create(&w, HOST);
     CHECK(engine_problems(w.engine, true) == NULL);
+    w.engine->config.waits.again = 1;
     atomic_store(&fake.fail_destroy, true);
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
     await_count(&fake.destroys, 4); /* more than it ever was before it gave up */
@@ -417,11 +418,15 @@ TEST(a_sandbox_that_is_committed_is_paused_renewed_and_looked_at_but_runs_nothin
     struct world w;
     struct committing c = {.w = &w};
     json_t *out;
+    uint32_t usual;
 
     world_up(&w);
     c.id = id = create(&w, HOST);
     commit_begin(&c);
+    usual = w.engine->config.waits.turn;
+    w.engine->config.waits.turn = 10;
     run_fails(&w, id, "echo x", ERR_UNAVAILABLE, "sandbox_busy");
+    w.engine->config.waits.turn = usual;
     CHECK_INT(engine_renew(w.engine, id, now_ms() + 100000, &out, NULL), 0);
     json_decref(out);
     CHECK_INT(engine_get(w.engine, id, &out, NULL), 0);
@@ -462,7 +467,9 @@ TEST(a_sandbox_that_is_committed_does_not_go_on_when_the_disk_has_room)
     struct committing c = {.w = &w};
 
     world_new(&w);
-    atomic_store(&fake.free_mb, 50000);
+    w.engine->config.disk_reserve_mb = 100;
+    atomic_store(&fake.free_mb,
+                 500); /* so little more than enough that it is looked at all the time */
     world_start(&w);
     before = create(&w, HOST);
     c.id = id = create(&w, HOST);

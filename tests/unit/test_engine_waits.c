@@ -16,10 +16,33 @@ static int hello(struct world *w, struct sandbox *sb, struct err *err)
     return agent_hello(w->engine, sb, err);
 }
 
+/* An agent that does not answer is looked at and given up at once. Set while no call is under way,
+ * and only around calls whose answer cannot come: to a machine that is busy this is no time at all.
+ */
+static void lose_patience(struct world *w)
+{
+    w->engine->config.waits.look = 20;
+    w->engine->config.waits.silent = 40;
+    w->engine->config.waits.agent = 3600 * 1000; /* so that nothing else ends a call */
+}
+
+/* It is looked at soon, and has long to answer then. */
+static void look_soon(struct world *w)
+{
+    w->engine->config.waits.look = 20;
+}
+
 static void check_refused(const struct err *err, const char *code)
 {
     CHECK_INT(err->kind, ERR_UNAVAILABLE);
     CHECK_STR(err->code, code);
+}
+
+/* It was judged, and not merely waited for in vain. */
+static void check_judged(const struct err *err)
+{
+    check_refused(err, "agent_timeout");
+    CHECK(strstr(err->text, "the sandbox does not answer;") != NULL);
 }
 
 /* A world with one sandbox, whose id is freed with it. */
@@ -88,18 +111,22 @@ TEST(connecting_now_does_not_wait_for_one_who_does_not_accept)
     (void)close(server);
 }
 
-TEST(an_agent_that_does_not_answer_is_given_up_after_three_seconds)
+TEST(an_agent_that_does_not_answer_is_judged_and_given_up)
 {
     struct world w;
     struct sandbox *sb = world_with_box(&w);
-    int64_t began = mono_ns();
+    struct engine_waits usual = w.engine->config.waits;
     struct err err = {0};
 
+    CHECK_INT(usual.look, 1500);
+    CHECK_INT(usual.silent, 3000);
+    CHECK_INT(usual.agent, 30000);
+    lose_patience(&w);
     atomic_store(&fake.silent, true);
     CHECK_INT(hello(&w, sb, &err), -1);
-    check_refused(&err, "agent_timeout");
-    CHECK(mono_ns() - began < 15ll * 1000000000); /* and not the 30 s of one that is slow */
+    check_judged(&err);
     CHECK(atomic_load(&sb->waits.silent));
+    w.engine->config.waits = usual;
     atomic_store(&fake.silent, false);
     CHECK_INT(hello(&w, sb, &err), 0);
     CHECK(!atomic_load(&sb->waits.silent));
@@ -111,20 +138,21 @@ TEST(a_sandbox_that_is_paused_under_a_call_holds_its_caller_for_a_moment_only)
 {
     struct world w;
     struct sandbox *sb = world_with_box(&w);
-    int64_t began = mono_ns();
     struct caller c;
     json_t *out;
 
+    lose_patience(&w);
     atomic_store(&fake.silent, true);
+    atomic_store(&fake.look, BOX_BUSY); /* until the pause it is merely slow */
     caller_start(&c, &w, sb);
     await_waiting(sb, 1);
     CHECK_INT(engine_pause(w.engine, sb->box.id, &out, NULL), 0);
+    atomic_store(&fake.look, BOX_QUIET);
     json_decref(out);
     CHECK_INT(pthread_join(c.thread, NULL), 0);
     CHECK_INT(c.result, -1);
     CHECK_INT(c.err.kind, ERR_CONFLICT);
     CHECK_STR(c.err.code, "sandbox_not_running");
-    CHECK(mono_ns() - began < 15ll * 1000000000); /* and not the 30 s of one that is slow */
     sandbox_unref(sb);
     world_done(&w);
 }
@@ -135,6 +163,7 @@ TEST(an_agent_that_is_merely_slow_is_waited_for)
     struct sandbox *sb = world_with_box(&w);
     struct caller c;
 
+    lose_patience(&w);
     atomic_store(&fake.silent, true);
     atomic_store(&fake.look, BOX_BUSY);
     caller_start(&c, &w, sb);
@@ -152,6 +181,7 @@ TEST(a_stopped_agent_goes_on_and_its_callers_get_their_answer)
     struct sandbox *sb = world_with_box(&w);
     struct err err = {0};
 
+    look_soon(&w);
     atomic_store(&fake.silent, true);
     atomic_store(&fake.look, BOX_WOKEN);
     CHECK_INT(hello(&w, sb, &err), 0);
@@ -167,12 +197,15 @@ TEST(a_silent_sandbox_holds_few_callers_and_the_others_many)
     struct caller c[AGENT_SILENT_MAX];
     struct err err = {0};
 
+    lose_patience(&w);
     atomic_store(&fake.silent, true);
     atomic_store(&fake.look, BOX_BUSY);
+    atomic_store(&fake.hold_look, true);
     for (unsigned i = 0; i < AGENT_SILENT_MAX; i++)
         caller_start(&c[i], &w, sb);
     await_waiting(sb, AGENT_SILENT_MAX);
     CHECK_INT(agent_admit(sb, &err), 0); /* it may still answer in time */
+    atomic_store(&fake.hold_look, false);
     await_silent(sb);
     CHECK_INT(hello(&w, sb, &err), -1);
     check_refused(&err, "sandbox_busy");
@@ -224,14 +257,17 @@ TEST(a_task_that_judges_is_counted_as_a_thread_that_waits)
     struct sandbox *sb = world_with_box(&w);
     struct caller c = {.w = &w, .sb = sb};
 
+    lose_patience(&w);
     atomic_store(&fake.silent, true);
+    atomic_store(&fake.hold_look, true);
     CHECK_INT(pthread_create(&c.thread, NULL, judge_main, &c), 0);
     while (atomic_load(&sb->waits.threads) == 0 && !atomic_load(&c.done))
         (void)poll(NULL, 0, 1);
     CHECK_INT(atomic_load(&sb->waits.threads), 1);
+    atomic_store(&fake.hold_look, false);
     CHECK_INT(pthread_join(c.thread, NULL), 0);
     CHECK_INT(c.result, -1);
-    check_refused(&c.err, "agent_timeout");
+    check_judged(&c.err);
     CHECK_INT(atomic_load(&sb->waits.threads), 0);
     atomic_store(&fake.silent, false);
     sandbox_unref(sb);
@@ -265,17 +301,14 @@ TEST(removing_a_sandbox_does_not_wait_for_an_agent_that_is_slow)
 {
     auto_free char *id = NULL;
     struct world w;
-    int64_t began;
 
     world_up(&w);
     id = create(&w, "{\"image\": \"host\", \"entrypoint\": [\"server\"]}");
     atomic_store(&fake.main_runs, true);
+    lose_patience(&w); /* who waited as others do would wait for an hour */
     atomic_store(&fake.silent, true);
     atomic_store(&fake.look, BOX_BUSY);
-    began = mono_ns();
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
-    CHECK(mono_ns() - began <
-          15ll * 1000000000); /* and not the 30 s of one who waits for an answer */
     atomic_store(&fake.silent, false);
     world_done(&w);
 }
@@ -287,16 +320,14 @@ TEST(a_long_call_is_sent_without_waiting_for_its_reader)
     struct sandbox *sb = world_with_box(&w);
     auto_buf struct buf args = {0};
     struct err err = {0};
-    int64_t began;
     int fd;
 
     atomic_store(&fake.unread, true);
     buf_init(&args, FRAME_MAX);
     while (buf_add(&args, "0123456789abcdef", 16) == 0)
         ;
-    began = mono_ns();
+    /* Its thread would fail rather than wait: nothing makes room. */
     CHECK_INT(agent_open(w.engine, sb, BOX_EXEC, CALL_EXEC, &args, &fd, &err), 0);
-    CHECK(mono_ns() - began < AGENT_SILENT_MS * 1000000ll);
     (void)close(fd);
     sandbox_unref(sb);
     world_done(&w);
@@ -308,13 +339,12 @@ TEST(sending_to_a_silent_agent_is_given_up_too)
     struct world w;
     struct sandbox *sb = world_with_box(&w);
     auto_free char *data = xcalloc(1, 4 << 20);
-    int64_t began = mono_ns();
     struct err err = {0};
 
+    lose_patience(&w);
     atomic_store(&fake.unread, true);
     CHECK_INT(file_write(w.engine, sb, "/workspace/x", data, 4 << 20, &err), -1);
-    check_refused(&err, "agent_timeout");
-    CHECK(mono_ns() - began < 15ll * 1000000000);
+    check_judged(&err);
     sandbox_unref(sb);
     world_done(&w);
 }

@@ -224,6 +224,7 @@ TEST(a_box_whose_row_cannot_be_synced_leaves_no_row)
 
     world_new(&w);
     w.engine->config.prepared = 0;
+    w.engine->config.waits.gone = 1;
     world_start(&w);
     CHECK_INT(pipe(ends), 0);
     log = w.store->log_fd;
