@@ -245,7 +245,7 @@ static int run_is_late(struct run_task *t, struct call *call, struct err *err)
         t->late = true;
         t->interrupted = driver_has_begun(t->driver);
         driver_cancel(t->driver);
-        t->until_ns = mono_ns() + CANCELLED_STOP_NS;
+        t->until_ns = mono_ns() + call->services->interpreter->stop_ns;
         return TASK_AGAIN;
     }
     if (!t->interrupted)

@@ -143,7 +143,7 @@ int services_open(struct services *s, const struct services_config *config, stru
 {
     *s = (struct services){.config = config, .engine = engine};
     s->node = node_new(engine, config->data_dir);
-    s->interpreter = interpreter_new();
+    s->interpreter = interpreter_new(config->run_stop_ms);
     if (engine)
         engine_pool_helper(engine, driver_waiting_argv);
     if (open_events(s, err) < 0 || open_alerts(s, err) < 0)

@@ -421,6 +421,7 @@ static void sandbox_new(const char *in)
 static const char *allowed_images = "*";
 static bool may_install = true, only_short_names;
 static enum pull_policy pull_policy;
+static uint32_t run_stop_ms;
 
 static void engine_up(void)
 {
@@ -456,6 +457,7 @@ static void engine_up(void)
     services_config.traces_keep = 1000;
     services_config.usage_interval_s = 3600; /* tests look themselves */
     services_config.max_tokens = 1000;
+    services_config.run_stop_ms = run_stop_ms;
     services_config.webhooks =
         (struct webhooks_config){.max = 8, .retry_ms = 1000, .retry_hours = 1};
     services_config.queue = (struct queue_config){4, 64, 100, 1000, 100, 7};

@@ -96,7 +96,7 @@ TEST(only_python_waits_in_boxes)
 
 TEST(who_makes_a_context_sees_the_others_of_its_sandbox)
 {
-    struct interpreter *i = interpreter_new();
+    struct interpreter *i = interpreter_new(0);
     json_t *one = interpreter_enter(i, "sbx_1", "ex_1");
     json_t *two = interpreter_enter(i, "sbx_1", "ex_2");
     json_t *other = interpreter_enter(i, "sbx_2", "ex_3"), *again;

@@ -33,6 +33,7 @@ struct run {
 struct cancelled {
     pthread_t thread;
     int wake; /* eventfd */
+    int64_t stop_ns;
     pthread_mutex_t lock;
     bool runs, stops; /* under it, as is what follows */
     struct run *come; /* the oldest first */
@@ -93,7 +94,7 @@ static bool run_read(struct run *r)
     return true;
 }
 
-static bool run_goes_on(struct run *r)
+static bool run_goes_on(const struct cancelled *c, struct run *r)
 {
     if (!run_read(r))
         return false;
@@ -109,7 +110,7 @@ static bool run_goes_on(struct run *r)
         driver_interrupt(r->driver);
     r->killed = r->again;
     r->again = r->until_ns != 0;
-    r->until_ns = mono_ns() + CANCELLED_STOP_NS / 2;
+    r->until_ns = mono_ns() + c->stop_ns / 2;
     return true;
 }
 
@@ -166,12 +167,12 @@ static bool take_come(struct cancelled *c, struct run **list)
     return !stops;
 }
 
-static void step_all(struct run **list)
+static void step_all(const struct cancelled *c, struct run **list)
 {
     for (struct run **at = list; *at;) {
         struct run *r = *at;
 
-        if (run_goes_on(r)) {
+        if (run_goes_on(c, r)) {
             at = &r->next;
         } else {
             *at = r->next;
@@ -219,21 +220,22 @@ static void *serve(void *arg)
     struct run *list = NULL;
 
     while (take_come(c, &list)) {
-        step_all(&list);
+        step_all(c, &list);
         wait_all(c, list);
     }
-    step_all(&list); /* what has begun by now is interrupted, and on its own then */
+    step_all(c, &list); /* what has begun by now is interrupted, and on its own then */
     list_free(list);
     return NULL;
 }
 
 /* ---- for others ---- */
 
-struct cancelled *cancelled_new(void)
+struct cancelled *cancelled_new(int64_t stop_ns)
 {
     struct cancelled *c = xcalloc(1, sizeof(*c));
 
     c->wake = -1;
+    c->stop_ns = stop_ns;
     pthread_mutex_init(&c->lock, NULL);
     return c;
 }

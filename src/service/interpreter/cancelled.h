@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdint.h>
+
 struct driver;
 struct err;
 
@@ -10,12 +12,12 @@ struct err;
  * it are told. One that has not begun stands behind runs of others, and has the time that they
  * have. */
 
-#define CANCELLED_MAX     16 /* of a context, that have not begun; past that the oldest goes */
-#define CANCELLED_STOP_NS (2 * 1000000000ll)
+#define CANCELLED_MAX 16 /* of a context, that have not begun; past that the oldest goes */
 
 struct cancelled;
 
-struct cancelled *cancelled_new(void);
+/* A run has stop_ns to end once it is interrupted; half of that until the second interrupt. */
+struct cancelled *cancelled_new(int64_t stop_ns);
 int cancelled_start(struct cancelled *c, struct err *err);
 /* Nothing of the engine is used afterwards. Fine with NULL, and if it was not started. */
 void cancelled_stop(struct cancelled *c);

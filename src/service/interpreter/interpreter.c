@@ -6,13 +6,14 @@
 #include "base/mem.h"
 #include "service/interpreter/cancelled.h"
 
-struct interpreter *interpreter_new(void)
+struct interpreter *interpreter_new(uint32_t stop_ms)
 {
     struct interpreter *i = xcalloc(1, sizeof(*i));
 
     budget_init(&i->memory, EXECUTION_MEMORY);
     pthread_mutex_init(&i->lock, NULL);
-    i->cancelled = cancelled_new();
+    i->stop_ns = (stop_ms ? stop_ms : 2000) * 1000000ll;
+    i->cancelled = cancelled_new(i->stop_ns);
     return i;
 }
 
