@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -169,6 +170,8 @@ static void *fake_accept(void *arg)
         *conn = (struct fake_conn){s, accept4(s->fd, NULL, NULL, SOCK_CLOEXEC)};
         if (conn->fd < 0)
             abort();
+        /* A head and a body that are sent one after the other are not held back. */
+        (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         pthread_mutex_lock(&s->lock);
         s->n_connections++;
         pthread_mutex_unlock(&s->lock);

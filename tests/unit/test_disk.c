@@ -105,7 +105,7 @@ TEST(directories_of_a_new_disk_belong_to_the_root_of_its_box)
 
 TEST(sizes_that_callers_choose_do_not_pile_up)
 {
-    auto_dir char *dir = dir_new_on_disk();
+    auto_dir char *dir = dir_new();
     auto_free char *templates = xasprintf("%s/scratch/template-*.img", dir);
     auto_free char *usual = xasprintf("%s/scratch/template-j-64.img", dir);
     struct disk *d = open_disks(dir);
@@ -610,7 +610,7 @@ static int make_often(struct disk *d, const char *id)
 
 TEST(a_disk_is_never_anothers_while_devices_change_hands)
 {
-    auto_dir char *dir = dir_new_on_disk();
+    auto_dir char *dir = dir_new();
     struct disk *d = open_disks(dir);
     int disk = make(d, FIRST, 64), status;
     pid_t pids[3];

@@ -5,6 +5,7 @@
 
 #include "engine/drain_internal.h"
 #include "engine/quiet_internal.h"
+#include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/turn_internal.h"
@@ -369,6 +370,16 @@ TEST(a_box_for_files_goes_with_the_engine)
     world_done(&w);
 }
 
+/* As if nobody had used it for its idleTimeout, which is an hour. */
+static void pass_idle_hour(struct world *w, const char *id)
+{
+    struct sandbox *sb = roster_find(w->engine, id);
+
+    atomic_store(&sb->active_ns, mono_ns() - 3600 * 1000000000ll);
+    reaper_look_at(w->engine, mono_ns());
+    sandbox_unref(sb);
+}
+
 /* Waits until it is stopped, and says why that is. */
 static char *await_stopped(struct world *w, const char *id)
 {
@@ -393,7 +404,8 @@ TEST(one_that_nobody_uses_is_stopped)
 
     world_up(&w);
     atomic_store(&fake.old, true); /* such an agent has no commands that anybody could count */
-    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":1}");
+    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":3600}");
+    pass_idle_hour(&w, id);
     reason = await_stopped(&w, id);
     CHECK_STR(reason, "idle");
     world_done(&w);
@@ -408,13 +420,14 @@ TEST(one_that_is_to_be_removed_when_nobody_uses_it_is)
 
     world_up(&w);
     atomic_store(&fake.old, true);
-    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":1,\"idleRemoves\":true}");
+    id = create(&w, "{\"image\":\"host\",\"idleTimeout\":3600,\"idleRemoves\":true}");
     world_close(&w, false); /* the next daemon knows that, too */
     world_open(&w);
     world_start(&w);
     CHECK_INT(engine_get(w.engine, id, &s, NULL), 0);
     CHECK(json_is_true(json_object_get(json_object_get(s, "config"), "idleRemoves")));
     json_decref(s);
+    pass_idle_hour(&w, id);
     await_gone(id);
     CHECK_INT(engine_get(w.engine, id, &s, &err), -1);
     CHECK_STR(err.code, "sandbox_removed");
