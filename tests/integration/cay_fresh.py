@@ -1,44 +1,34 @@
 """A Debian that has nothing of this machine's packages, in a folder, and commands that run in it."""
 
+import platform
 import shutil
 import subprocess
-import urllib.request
 
 import pytest
 
 from cay_harness import REPO
-from cay_pypi import fetched
-
-REGISTRY = "http://deb.debian.org/debian"
 
 
-def suite_of_this_machine():
-    """The Debian that this one is; skips with the reason where none can be made."""
-    names = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
-    if names.get("ID") != "debian":
+def needs_debian():
+    """Skips with the reason where the package cannot be made."""
+    if platform.freedesktop_os_release()["ID"] != "debian":
         pytest.skip("needs Debian: a package is for the Debian that it was made on")
-    if subprocess.run(["sh", "-c", "command -v mmdebstrap"], capture_output=True).returncode:
-        pytest.skip("needs mmdebstrap")
-    try:
-        urllib.request.urlopen(f"{REGISTRY}/dists/{names['VERSION_CODENAME']}/InRelease", timeout=10).close()
-    except OSError as e:
-        pytest.skip(f"Debian's packages cannot be reached: {e}")
-    return names["VERSION_CODENAME"]
+
+
+def output(*argv):
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 class Fresh:
-    def __init__(self, root, suite, include=()):
-        self.root = root
-        made = fetched(lambda: self._make(suite, include))
+    def __init__(self, root, include=()):
+        self.root, sources, suite = root, root.with_suffix(".list"), platform.freedesktop_os_release()["VERSION_CODENAME"]
+        sources.write_text(output(REPO / "tools" / "apt-sources"))
+        proxy = output("apt-config", "dump", "--format", '%F "%v";', "Acquire::http::Proxy")
+        made = subprocess.run(["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt",
+                               f"--aptopt={proxy}Acquire::Retries \"3\";", "--aptopt=Acquire::Languages \"none\"",
+                               "--dpkgopt=force-unsafe-io", "--skip=cleanup/apt/lists", f"--include={','.join(['mount', *include])}",
+                               suite, str(root), str(sources)], capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
-
-    def _make(self, suite, include):
-        shutil.rmtree(self.root, ignore_errors=True)
-        return subprocess.run(["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt",
-                               "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=force-unsafe-io",
-                               "--skip=cleanup/apt/lists",
-                               f"--include={','.join(['mount', *include])}", suite, str(self.root), REGISTRY],
-                              capture_output=True, text=True)
 
     def remove(self):
         shutil.rmtree(self.root)

@@ -1,8 +1,6 @@
 """The documented way to an image without any registry: tools/make-image."""
 
 import json
-import re
-import shutil
 import subprocess
 
 import pytest
@@ -12,20 +10,14 @@ from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
 pytestmark = pytest.mark.full
 
-# What apt says of a mirror.
-UNREACHABLE = re.compile("Failed to fetch|Could not connect|Could not resolve|Connection timed out|Unable to connect|Hash Sum mismatch")
-
 
 def make_image(daemon, *words):
     done = subprocess.run([REPO / "tools" / "make-image", *words], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, env={**daemon.environment(), "CAY_BIN": CAY})
-    if done.returncode != 0 and UNREACHABLE.search(done.stderr):
-        pytest.skip("Debian's packages cannot be reached")
     assert done.returncode == 0, done.stderr
     return done
 
 
-@pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="needs mmdebstrap and Debian's packages")
 def test_a_debian_image_with_interpreters_has_the_name_that_code_asks_for(images):
     """Half a minute: packages are fetched and installed. No registry is asked, here or later."""
     make_image(images.daemon, "python:3.12-slim")

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cay_fresh import Fresh, suite_of_this_machine
+from cay_fresh import Fresh, needs_debian
 from cay_harness import REPO
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif("CAY_TEST_SANITIZER" in os.environ, reason="the package is a release build")]
@@ -13,7 +13,8 @@ pytestmark = [pytest.mark.full, pytest.mark.skipif("CAY_TEST_SANITIZER" in os.en
 
 @pytest.fixture
 def fresh(tmp_path):
-    fresh = Fresh(tmp_path / "root", suite_of_this_machine())
+    needs_debian()
+    fresh = Fresh(tmp_path / "root")
     yield fresh
     fresh.remove()
 
