@@ -36,10 +36,10 @@ class Missing(Exception):
 def python(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     try:
-        from cay_kept import Offline
-        from cay_pypi import SDK, kept_venv
-        program = kept_venv(*SDK) / "bin" / "python"
-    except (ImportError, Offline) as why:
+        from cay_kept import NotInstalled
+        from cay_pypi import python as of
+        program = of("sdk-python")
+    except (ImportError, NotInstalled) as why:
         raise Missing(str(why))
     return ["env", f"PYTHONPATH={TOP / 'sdk' / 'python' / 'src'}", program, TOP / "bench" / "client_python.py"]
 
@@ -51,19 +51,22 @@ def c(args):
 def typescript(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     try:
-        from cay_npm import typescript_sdk
-        from cay_kept import Offline
-        return ["node", typescript_sdk() / "out" / "bench" / "overhead.js"]
-    except (ImportError, FileNotFoundError, Offline) as why:
+        from cay_npm import node, typescript_sdk
+        from cay_kept import NotInstalled
+        return [node(), typescript_sdk() / "out" / "bench" / "overhead.js"]
+    except (ImportError, FileNotFoundError, NotInstalled) as why:
         raise Missing(str(why))
 
 
 def rust(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     import cay_cargo
+    from cay_kept import NotInstalled
+    if cay_cargo.lacking():
+        raise Missing(cay_cargo.lacking())
     try:
         return [cay_cargo.example("bench", release=True)]
-    except (FileNotFoundError, cay_cargo.Offline) as why:
+    except NotInstalled as why:
         raise Missing(str(why))
 
 

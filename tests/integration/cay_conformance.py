@@ -14,7 +14,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 import threading
@@ -22,11 +21,11 @@ import time
 from pathlib import Path
 
 import cay_cargo
+import cay_npm
+import cay_pypi
 from cay_gate import Gate
 from cay_harness import CAY, REPO, SLOW, Api, Daemon
-from cay_kept import Offline
 from cay_npm import node, typescript_sdk
-from cay_pypi import SDK, kept_venv
 
 HOME = REPO / "sdk" / "conformance"
 BUILT = REPO / "build-check"
@@ -40,17 +39,11 @@ TOKEN = "conformance"
 class Adapter:
     """How a client is built and started, and what it does not offer, with the reason: an operation, `operation.argument`, or a whole case."""
 
-    def __init__(self, name, about, source, make, needs=(), lacks=None, tells_status=True):
-        self.name, self.about, self.source = name, about, REPO / source
-        self.make, self.needs = make, needs  # make() builds it and gives the command
+    def __init__(self, name, about, make, missing=lambda: None, lacks=None, tells_status=True):
+        self.name, self.about = name, about
+        self.make = make  # builds it and gives the command
+        self.missing = functools.lru_cache(missing)  # says why it cannot take part here, or None
         self.lacks, self.tells_status = lacks or {}, tells_status
-
-    def missing(self):
-        """Why it cannot take part here, or None."""
-        if not self.source.exists():
-            return f"{self.source.relative_to(REPO)} is not there"
-        lacking = [program for program in self.needs if not shutil.which(program)]
-        return f"needs {', '.join(lacking)}" if lacking else None
 
 
 def script(path):
@@ -59,7 +52,7 @@ def script(path):
 
 def python():
     """The SDK as it is here, not as it is installed."""
-    return ["env", f"PYTHONPATH={REPO / 'sdk' / 'python' / 'src'}", kept_venv(*SDK) / "bin" / "python", "-B",
+    return ["env", f"PYTHONPATH={REPO / 'sdk' / 'python' / 'src'}", cay_pypi.python("sdk-python"), "-B",
             REPO / "sdk" / "python" / "conformance" / "adapter.py"]
 
 
@@ -72,8 +65,8 @@ def rust():
 
 
 ADAPTERS = {adapter.name: adapter for adapter in (
-    Adapter("raw", "plain HTTP, the yardstick", "sdk/conformance/adapters/raw.py", script("sdk/conformance/adapters/raw.py")),
-    Adapter("cli", "the command line, a `cay` for each operation", "sdk/conformance/adapters/cli.py",
+    Adapter("raw", "plain HTTP, the yardstick", script("sdk/conformance/adapters/raw.py")),
+    Adapter("cli", "the command line, a `cay` for each operation",
             script("sdk/conformance/adapters/cli.py"), tells_status=False, lacks={
                 **dict.fromkeys(("stat", "mkdir", "move_file", "chmod", "search"), "the command line leaves it to `cay exec` and the sandbox's own programs"),
                 **dict.fromkeys(("git_clone", "git_status", "git_commit", "git_log", "git_diff"), "the command line leaves it to `cay exec ID git …`"),
@@ -81,7 +74,7 @@ ADAPTERS = {adapter.name: adapter for adapter in (
                 "sandboxes/names": "names that `cay create` gives need no quotes anywhere",
                 "sandboxes/unique_names": "a name that `cay create` gives is always that of one sandbox",
                 "list.metadata": "`cay ls` has no such flag; `--json` and jq do it"}),
-    Adapter("mcp", "the daemon's tools over MCP", "sdk/conformance/adapters/mcp.py", script("sdk/conformance/adapters/mcp.py"), lacks={
+    Adapter("mcp", "the daemon's tools over MCP", script("sdk/conformance/adapters/mcp.py"), lacks={
         **dict.fromkeys(("get", "pause", "resume", "stop", "start", "renew", "exec_stream", "background", "background_wait", "upload",
                          "download", "stat", "mkdir", "remove_file", "remove_dir", "move_file", "chmod", "search", "env_delete",
                          "context_create", "git_log", "delete_snapshot", "queue_cancel", "port_unexpose", "volume_list", "volume_detach",
@@ -91,10 +84,10 @@ ADAPTERS = {adapter.name: adapter for adapter in (
         **dict.fromkeys(("exec/long_output", "exec/truncation"), "answers are cut to what a model has room for"),
         **dict.fromkeys(("restart_kill/exec", "restart_kill/ended_meanwhile", "restart_replace/exec", "restart_replace/ended_meanwhile"),
                         "a call of MCP ends with its connection; the command goes on, and `sandbox_stream_logs` has its output")}),
-    Adapter("python", "`cay` for Python", "sdk/python/src/cay/sandbox.py", python),
-    Adapter("typescript", "`@cay/sdk`, in Node", "sdk/typescript/conformance/adapter.ts", typescript, needs=("node", "npm")),
-    Adapter("c", "libcay", "tests/libcay/adapter.c", lambda: [Path(CAY).parent / "tests" / "libcay" / "adapter"]),
-    Adapter("rust", "the crate `cay`", "sdk/rust/examples/conformance.rs", rust, needs=("cargo",)),
+    Adapter("python", "`cay` for Python", python),
+    Adapter("typescript", "`@cay/sdk`, in Node", typescript, missing=cay_npm.lacking),
+    Adapter("c", "libcay", lambda: [Path(CAY).parent / "tests" / "libcay" / "adapter"]),
+    Adapter("rust", "the crate `cay`", rust, missing=cay_cargo.lacking),
 )}
 
 
@@ -514,20 +507,15 @@ class Conformance:
         self.pairs = [(name, key) for name, key in pairs
                       if not ADAPTERS[name].missing() and (online or kinds_of(self.cases[key]) != "online")]
         self.aloud = aloud
-        self.daemons, self.talks, self.commands, self.absent, self.bad_ends = {}, {}, {}, {}, {}
+        self.daemons, self.talks, self.commands, self.bad_ends = {}, {}, {}, {}
         self.gates, self.urls = {}, {}
         self.runs, self.strangers, self.stale = {}, [], []
 
     def build(self):
-        """All adapters at once: most of the time they wait for somebody else. A registry that is not reached is the machine's matter."""
+        """All adapters at once."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             made = {name: pool.submit(ADAPTERS[name].make) for name in {name for name, _ in self.pairs}}
-        for name, future in made.items():
-            try:
-                self.commands[name] = future.result()
-            except Offline as why:
-                self.absent[name] = str(why)
-        self.pairs = [pair for pair in self.pairs if pair[0] not in self.absent]
+        self.commands = {name: future.result() for name, future in made.items()}
 
     def start(self):
         for kind in sorted({kinds_of(self.cases[key]) for _, key in self.pairs}):
@@ -672,7 +660,7 @@ def main(name=None, *words):
             print(n, key, *run.outcome)
     for (n, key), run in sorted(all.runs.items(), key=lambda item: -item[1].seconds)[:8]:
         print(f"{run.seconds:6.2f} s  {n} {key}")
-    print(collections.Counter((pair[0], run.outcome[0]) for pair, run in all.runs.items()), f"{took:.1f} s", all.absent, all.bad_ends, all.strangers, all.stale)
+    print(collections.Counter((pair[0], run.outcome[0]) for pair, run in all.runs.items()), f"{took:.1f} s", all.bad_ends, all.strangers, all.stale)
 
 
 if __name__ == "__main__":

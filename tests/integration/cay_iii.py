@@ -18,11 +18,12 @@ import uuid
 import pytest
 
 import cay_cargo
+import cay_npm
 from cay_harness import REPO, SLOW, Daemon
 from cay_ledger import settled_ledger, wait_for_ledger
-from cay_kept import Offline
-from cay_npm import node, packages
-from cay_pypi import WEBSOCKETS, import_from, kept_venv
+from cay_kept import environment
+from cay_npm import node
+from cay_pypi import import_from, python
 
 CLIENTS = REPO / "tests" / "clients" / "iii"
 NOBODY = "00000000-0000-4000-8000-000000000000"  # a well-formed id that no sandbox has
@@ -57,10 +58,7 @@ class IiiDaemon(Daemon):
 @pytest.fixture(scope="session")
 def websockets():
     """The library of PyPI: can be imported from here on."""
-    try:
-        undo = import_from(kept_venv(WEBSOCKETS))
-    except Offline as why:
-        pytest.skip(str(why))
+    undo = import_from("websockets")
     import websockets.sync.client
     yield websockets
     undo()
@@ -484,47 +482,29 @@ class Program:
         return self.said
 
 
-def node_sdk(version):
-    """The folder with that iii-sdk of npm."""
-    if not shutil.which("npm"):
-        pytest.skip("needs npm")
-    try:
-        node()
-        return packages(f"iii-sdk@{version}")
-    except Offline as why:
-        pytest.skip(str(why))
+def node_client(version):
+    """The program that uses an iii-sdk of npm."""
+    why = cay_npm.lacking()
+    if why:
+        pytest.skip(why)
+    return [node(), CLIENTS / "node" / "client.mjs", environment(f"iii-node-{version}")]
 
 
-def python_sdk(version):
-    """The program of a venv with that iii-sdk of PyPI."""
-    try:
-        return kept_venv(f"iii-sdk=={version}") / "bin" / "python"
-    except Offline as why:
-        pytest.skip(str(why))
-
-
-def rust_program():
+def rust_client():
     """The program that uses the iii-sdk of crates.io."""
-    if not cay_cargo.is_there():
-        pytest.skip("needs cargo")
-    here = CLIENTS / "rust"
-    wanted = re.search(r'^rust-version = "(.*)"', (here / "Cargo.toml").read_text(), re.M)[1]
-    there = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=True).stdout
-    if cay_cargo.version(there) < cay_cargo.version(wanted):
-        pytest.skip(f"iii-sdk needs cargo {wanted}, this is {there.strip()}")
-    try:
-        return cay_cargo.program(here, "cay-iii-client")
-    except Offline as why:
-        pytest.skip(str(why))
+    why = cay_cargo.lacking(CLIENTS / "rust")
+    if why:
+        pytest.skip(why)
+    return [cay_cargo.program(CLIENTS / "rust", "cay-iii-client")]
 
 
 FAMILIES = {
-    "node-0.9.0": lambda: [node(), CLIENTS / "node" / "client.mjs", node_sdk("0.9.0")],
-    "node-0.11.6": lambda: [node(), CLIENTS / "node" / "client.mjs", node_sdk("0.11.6")],
-    "node-0.22.1": lambda: [node(), CLIENTS / "node" / "client.mjs", node_sdk("0.22.1")],
-    "python-0.11.6": lambda: [python_sdk("0.11.6"), CLIENTS / "python" / "client.py"],
-    "python-0.25.0": lambda: [python_sdk("0.25.0"), CLIENTS / "python" / "client.py"],
-    "rust-0.25.0": lambda: [rust_program()],
+    "node-0.9.0": lambda: node_client("0.9"),
+    "node-0.11.6": lambda: node_client("0.11"),
+    "node-0.22.1": lambda: node_client("0.22"),
+    "python-0.11.6": lambda: [python("iii-python-0.11"), CLIENTS / "python" / "client.py"],
+    "python-0.25.0": lambda: [python("iii-python-0.25"), CLIENTS / "python" / "client.py"],
+    "rust-0.25.0": rust_client,
 }
 NEWEST = ("node-0.22.1", "python-0.25.0", "rust-0.25.0")
 

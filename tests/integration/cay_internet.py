@@ -300,7 +300,8 @@ def serve_pypi(web):
     web.sites["pypi.org"], web.sites["files.pythonhosted.org"] = index, files
 
 
-def serve_npm(web):
+def tarball():
+    """The bytes of a package that npm installs, cay-demo 1.0.0."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         for path, text in (("package/package.json", '{"name": "cay-demo", "version": "1.0.0", "main": "index.js"}'),
@@ -308,17 +309,21 @@ def serve_npm(web):
             entry = tarfile.TarInfo(path)
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
-    tarball = data.getvalue()
+    return data.getvalue()
+
+
+def serve_npm(web):
+    data = tarball()
     document = {"name": "cay-demo", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
         "name": "cay-demo", "version": "1.0.0", "dist": {
             "tarball": "https://registry.npmjs.org/cay-demo/-/cay-demo-1.0.0.tgz",
-            "shasum": hashlib.sha1(tarball).hexdigest()}}}}
+            "shasum": hashlib.sha1(data).hexdigest()}}}}
 
     def registry(request):
         if request.path == "/cay-demo":
             return 200, INDEX, json.dumps(document).encode()
         if request.path.endswith(".tgz"):
-            return 200, "application/octet-stream", tarball
+            return 200, "application/octet-stream", data
         return 404, INDEX, b'{"error": "not found"}'
 
     web.sites["registry.npmjs.org"] = registry

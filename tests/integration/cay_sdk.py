@@ -10,27 +10,21 @@ import textwrap
 
 import pytest
 
+import cay_pypi
 from cay_harness import CAY, REPO
-from cay_kept import Offline
-from cay_pypi import SDK, import_from, kept_venv
 
 SOURCES = [REPO / "sdk" / "python" / "src", REPO / "sdk" / "microsandbox" / "src"]
 
 
 def python():
     """The interpreter of the venv, and what its environment must have to find the SDK."""
-    try:
-        venv = kept_venv(*SDK)
-    except Offline as why:
-        pytest.skip(str(why))
-    return venv / "bin" / "python", {"PYTHONPATH": ":".join(map(str, SOURCES)), "PYTHONDONTWRITEBYTECODE": "1"}
+    return cay_pypi.python("sdk-python"), {"PYTHONPATH": ":".join(map(str, SOURCES)), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.fixture(scope="session")
 def importable():
     """`import cay` and `import microsandbox` work."""
-    program, _ = python()
-    undo = import_from(program.parent.parent)
+    undo = cay_pypi.import_from("sdk-python")
     sys.path[:0] = map(str, SOURCES)
     yield
     undo()

@@ -1,7 +1,6 @@
 """Small clients of our own in three languages, each of which uses every call of the contract and reads the answers into
 fixed types: what one of them cannot read, or what has no effect, fails it."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -14,7 +13,6 @@ import pytest
 
 import cay_cargo
 import cay_npm
-from cay_kept import Offline
 from cay_world import AUTHORITY, TRUST, needs_network
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
@@ -30,15 +28,6 @@ def calls():
 def folder():
     with tempfile.TemporaryDirectory(prefix="cay-test-contract-") as name:
         yield Path(name)
-
-
-@contextlib.contextmanager
-def registry():
-    """One that cannot be reached is the machine's matter."""
-    try:
-        yield
-    except Offline as why:
-        pytest.skip(str(why))
 
 
 def uses_all(world, daemon, *argv):
@@ -59,18 +48,16 @@ def test_python(world, daemon):
     uses_all(world, daemon, sys.executable, CLIENTS / "python" / "contract.py")
 
 
-@pytest.mark.needs("program:node", "program:npm")
+@pytest.mark.needs("program:node")
 def test_typescript(world, daemon, folder):
     here = shutil.copytree(CLIENTS / "typescript", folder / "typescript")
-    with registry():
-        needs = cay_npm.installed((here / "package.json").read_text())
-    (here / "node_modules").symlink_to(needs / "node_modules")
+    (here / "node_modules").symlink_to(cay_npm.modules("client-typescript"))
     cay_npm.run(here / "node_modules" / ".bin" / "tsc", cwd=here)
     uses_all(world, daemon, "node", here / "out" / "contract.js")
 
 
-@pytest.mark.needs("program:cargo")
 def test_rust(world, daemon):
-    with registry():
-        program = cay_cargo.program(CLIENTS / "rust", "cay-contract")
-    uses_all(world, daemon, program)
+    why = cay_cargo.lacking(CLIENTS / "rust")
+    if why:
+        pytest.skip(why)
+    uses_all(world, daemon, cay_cargo.program(CLIENTS / "rust", "cay-contract"))

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
+import cay_pypi
 from cay_harness import CAY, REPO
-from cay_kept import Offline
-from cay_npm import node, run, typescript_sdk
-from cay_pypi import SDK, kept_venv
+from cay_kept import LOCKS
+from cay_npm import lacking, node, run, typescript_sdk
 
 pytestmark = pytest.mark.full
 
@@ -39,22 +39,15 @@ SCRIPTS = {
 }
 
 
-def interpreter(*packages):
-    try:
-        return kept_venv(*packages) / "bin" / "python"
-    except Offline as why:
-        pytest.skip(str(why))
-
-
-@pytest.fixture(scope="module")
-def python():
+def python(name):
     """The interpreter for an example, which has what that needs."""
+    return cay_pypi.python("examples" if name in WITH_PACKAGES else "sdk-python")
+
+
+def test_the_examples_are_tried_with_the_versions_that_are_written_there():
     wanted = re.findall(r"^\w.*$", (EXAMPLES / "requirements.txt").read_text(), re.M)
-
-    def of(name):
-        return interpreter(*SDK[:3], *wanted) if name in WITH_PACKAGES else interpreter(*SDK)
-
-    return of
+    installed = (REPO / LOCKS["examples"]).read_text()
+    assert wanted and not [line for line in wanted if f"{line} \\\n" not in installed], "run tools/check-drift --lock examples"
 
 
 def environment(**more):
@@ -77,7 +70,7 @@ def is_empty(daemon):
 
 
 @pytest.mark.parametrize("name", [name for name in SAID if name != WITHOUT_DAEMON])
-def test_an_example_works(python, shared, tmp_path, name):
+def test_an_example_works(shared, tmp_path, name):
     done = told([python(name), EXAMPLES / f"{name}.py"], SAID[name], cwd=tmp_path,
                 env=environment(CAY_HOST=f"unix:{shared.socket_path}"))
     assert "Warning" not in done.stderr, done.stderr
@@ -86,13 +79,13 @@ def test_an_example_works(python, shared, tmp_path, name):
     assert is_empty(shared)
 
 
-def test_an_example_works_when_no_daemon_runs(python, tmp_path):
+def test_an_example_works_when_no_daemon_runs(tmp_path):
     env = environment(CAY_RUN=str(tmp_path / "none"), CAY_REST_PORT="0", TMPDIR=str(tmp_path))
     done = told([python(WITHOUT_DAEMON), EXAMPLES / f"{WITHOUT_DAEMON}.py"], SAID[WITHOUT_DAEMON], cwd=tmp_path, env=env)
     assert "this process started its own" in done.stderr
 
 
-def test_their_style(python):
+def test_their_style():
     ruff = [python("streaming"), "-m", "ruff"]
     config = ["--no-cache", "--config", REPO / "sdk" / "python" / "pyproject.toml", EXAMPLES]
     told([*ruff, "check", *config], [])
@@ -110,10 +103,10 @@ def test_the_table_has_all_of_them():
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The examples in TypeScript as JavaScript, in a project that has the SDK."""
-    try:
-        sdk = typescript_sdk()
-    except Offline as why:
-        pytest.skip(str(why))
+    why = lacking()
+    if why:
+        pytest.skip(why)
+    sdk = typescript_sdk()
     folder = tmp_path_factory.mktemp("cay-test-examples")
     (folder / "node_modules" / "@cay").mkdir(parents=True)
     (folder / "node_modules" / "@cay" / "sdk").symlink_to(sdk)
@@ -126,7 +119,7 @@ def compiled(tmp_path_factory):
     return folder
 
 
-@pytest.mark.needs("program:node", "program:npm")
+@pytest.mark.needs("program:node")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_in_typescript_works(compiled, shared, name):
     told([node(), f"{name}.js"], SCRIPTS[name], cwd=compiled, env=environment(CAY_HOST=f"unix:{shared.socket_path}"))

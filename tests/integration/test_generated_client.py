@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cay_pypi import venv_with
+from cay_kept import environment
 
 pytestmark = pytest.mark.full
 
-GENERATOR = "openapi-python-client==0.29.1"
 CONFIG = {"project_name_override": "cay-client", "package_name_override": "cay_client",
           "content_type_overrides": {"application/x-tar": "application/octet-stream",
                                      "application/x-asciicast": "application/octet-stream"}}
@@ -25,9 +24,9 @@ def folder():
 
 
 @pytest.fixture(scope="module")
-def generator(folder):
+def generator():
     """The folder of the programs of a venv that has the generator, and what its clients need."""
-    return venv_with(folder, GENERATOR) / "bin"
+    return environment("openapi-client") / "bin"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cay_harness import CAY, SLOW, Daemon, cay
-from cay_iii import CLIENTS, UUID, node_sdk
+from cay_iii import CLIENTS, UUID
+from cay_kept import environment
 from cay_npm import node
 from cay_space import Space
 from test_sdk_microsandbox import tiny_python
@@ -125,7 +126,7 @@ def no_sandboxes(request):
 @pytest.fixture(scope="module")
 def sdk():
     """Of the time of the page."""
-    return node_sdk("0.11.6")
+    return environment("iii-node-0.11")
 
 
 def one(page):

@@ -2,41 +2,27 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from cay_harness import CAY, REPO, SLOW
-from cay_kept import Offline
-from cay_npm import node, packages
-from cay_pypi import kept_venv
+from cay_kept import environment
+from cay_npm import lacking, node
+from cay_pypi import python
 
 pytestmark = pytest.mark.full
 
 HERE = REPO / "tests" / "mcp"
-PYTHON = "mcp==2.3.0"
-NPM = ("@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/conformance@0.1.16")
-
-
-@pytest.fixture(scope="module")
-def venv():
-    try:
-        return kept_venv(PYTHON)
-    except Offline as why:
-        pytest.skip(str(why))
 
 
 @pytest.fixture(scope="module")
 def npm():
-    if not shutil.which("npm"):
-        pytest.skip("needs npm")
-    try:
-        node(22)
-        return packages(*NPM)
-    except Offline as why:
-        pytest.skip(str(why))
+    why = lacking(at_least=22)
+    if why:
+        pytest.skip(why)
+    return environment("mcp-node")
 
 
 def uses(daemon, transport, *argv):
@@ -50,8 +36,8 @@ def uses(daemon, transport, *argv):
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_sdk_for_python(shared, box, venv, mode, transport):
-    uses(shared, transport, venv / "bin" / "python", HERE / "client.py", mode, transport, "TARGET", box)
+def test_the_sdk_for_python(shared, box, mode, transport):
+    uses(shared, transport, python("mcp-python"), HERE / "client.py", mode, transport, "TARGET", box)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

@@ -5,20 +5,17 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cay_collector import Collector, as_protobuf_json, attributes
 from cay_harness import CAY, REPO, wait_until
-from cay_pypi import import_from, venv_with
+from cay_pypi import import_from
 
 pytestmark = pytest.mark.core
 
-OTLP_TYPES = "opentelemetry-proto==1.45.2"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOBODY = "sbx_" + 24 * "0"
 
@@ -291,25 +288,24 @@ def test_traces_reach_a_collector(daemon_of, collector):
 
 
 def test_what_is_sent_is_what_opentelemetry_says(daemon_of, collector):
-    with tempfile.TemporaryDirectory(prefix="cay-test-otlp-") as folder:
-        undo = import_from(venv_with(Path(folder), OTLP_TYPES))
-        try:
-            from google.protobuf import json_format
-            from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    undo = import_from("otlp")
+    try:
+        from google.protobuf import json_format
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-            own = daemon_of(env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}).start()
-            own.api().try_exec(NOBODY, "true").failed(404)
-            own.api().get("/health", headers={"traceparent": PARENT}).ok()
-            own.stop()
-            spans = []
-            for message in collector.messages():  # an unknown field, or one of another type, is refused
-                parsed = json_format.ParseDict(as_protobuf_json(message), ExportTraceServiceRequest())
-                spans += [s for r in parsed.resource_spans for scope in r.scope_spans for s in scope.spans]
-            named = {s.name: s for s in spans}
-            assert named["metrics::health"].parent_span_id.hex() == "b7ad6b7169203331"
-            assert named["cmd::run"].status.code == 2 and len(named["cmd::run"].trace_id) == 16
-        finally:
-            undo()
+        own = daemon_of(env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}).start()
+        own.api().try_exec(NOBODY, "true").failed(404)
+        own.api().get("/health", headers={"traceparent": PARENT}).ok()
+        own.stop()
+        spans = []
+        for message in collector.messages():  # an unknown field, or one of another type, is refused
+            parsed = json_format.ParseDict(as_protobuf_json(message), ExportTraceServiceRequest())
+            spans += [s for r in parsed.resource_spans for scope in r.scope_spans for s in scope.spans]
+        named = {s.name: s for s in spans}
+        assert named["metrics::health"].parent_span_id.hex() == "b7ad6b7169203331"
+        assert named["cmd::run"].status.code == 2 and len(named["cmd::run"].trace_id) == 16
+    finally:
+        undo()
 
 
 def test_a_collector_that_is_away_gets_them_later(daemon_of, collector):

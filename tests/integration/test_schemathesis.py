@@ -5,17 +5,14 @@ import collections
 import json
 import re
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
-from cay_pypi import venv_with
+from cay_kept import environment
 
 pytestmark = pytest.mark.full
 
-FUZZER = "schemathesis==4.32.5"
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance", "ignored_auth", "missing_required_header")
 
@@ -50,12 +47,6 @@ MET = [f"{method} /sandbox{path}" for method, path in [
     ("GET", "/sandboxes/{sandboxId}/git/status"), ("POST", "/sandboxes/{sandboxId}/git/branch"), ("GET", "/templates/{templateId}"),
     ("GET", "/snapshots/{snapshotId}"), ("DELETE", "/snapshots/{snapshotId}"), ("GET", "/sandboxes/{sandboxId}/terminal/{sessionId}"),
 ]]
-
-
-@pytest.fixture(scope="module")
-def fuzzer():
-    with tempfile.TemporaryDirectory(prefix="cay-test-fuzzer-") as name:
-        yield venv_with(Path(name), FUZZER) / "bin" / "schemathesis"
 
 
 def objects(api, box):
@@ -97,7 +88,7 @@ def answered(report):
     return told
 
 
-def test_a_fuzzer_finds_nothing(daemon_of, fuzzer, tmp_path):
+def test_a_fuzzer_finds_nothing(daemon_of, tmp_path):
     daemon = daemon_of(env={"CAY_AUTH_TOKEN": "secret", "CAY_MAX_CMD_TIMEOUT": "5", "CAY_WEBHOOK_ALLOW": "127.0.0.1"}).start()
     with daemon.api(timeout=60) as api:
         box = api.create(name="fuzzed")["id"]
@@ -107,7 +98,7 @@ def test_a_fuzzer_finds_nothing(daemon_of, fuzzer, tmp_path):
     (tmp_path / "openapi.json").write_text(json.dumps(without_keys(document)))
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG.format(token="secret", parameters=parameters(known), removed=parameters(removed)))
-    done = subprocess.run([fuzzer, "--config-file", config, "run", tmp_path / "openapi.json", "--url", f"http://127.0.0.1:{daemon.port}",
+    done = subprocess.run([environment("schemathesis") / "bin" / "schemathesis", "--config-file", config, "run", tmp_path / "openapi.json", "--url", f"http://127.0.0.1:{daemon.port}",
                            "--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing", "--max-examples", "3",
                            "--generation-deterministic", "--max-time", "30", "--request-timeout", "30", "--no-color",
                            "--report", "ndjson", "--report-ndjson-path", tmp_path / "report"],

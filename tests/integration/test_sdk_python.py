@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import cay_pypi
 from cay_harness import CAY, REPO, SLOW, wait_until
-from cay_kept import Offline
-from cay_pypi import SDK, kept_venv
 
 pytestmark = pytest.mark.full
 
@@ -25,10 +24,7 @@ SOURCE = {"PYTHONPATH": str(HOME / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 @pytest.fixture(scope="session")
 def python():
     """The interpreter of the environment that the package is tested in."""
-    try:
-        return kept_venv(*SDK) / "bin" / "python"
-    except Offline as why:
-        pytest.skip(str(why))
+    return cay_pypi.python("sdk-python")
 
 
 def checked(argv, **more):
@@ -61,7 +57,8 @@ def test_its_own_tests(python, own):
 
 
 def test_the_wheel_is_whole(python, tmp_path):
-    checked([python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, HOME])
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    checked([*pip, "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-w", tmp_path, HOME])
     (wheel,) = tmp_path.glob("cay-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"cay/py.typed", "cay/sync/_http.py", "cay/_models.py"} <= set(names)
@@ -69,7 +66,7 @@ def test_the_wheel_is_whole(python, tmp_path):
     assert [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
     version = json.loads(openapi())["info"]["version"]
     assert wheel.name.split("-")[1] == version
-    checked([python, "-m", "pip", "install", "-q", "--no-deps", "--target", tmp_path / "installed", wheel])
+    checked([*pip, "install", "-q", "--no-index", "--no-deps", "--target", tmp_path / "installed", wheel])
     said = checked([python, "-c", "import cay, cay.sync; print(cay.__version__, cay.__file__)"],
                    env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")}, cwd=tmp_path).stdout.split()
     assert said[0] == version and said[1].startswith(str(tmp_path))

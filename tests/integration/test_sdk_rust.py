@@ -4,6 +4,7 @@ that shows it. One folder has all that cargo builds."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -12,20 +13,15 @@ import pytest
 import cay_cargo
 from cay_cargo import SDK, cargo
 from cay_harness import CAY, REPO
-from cay_kept import Offline
 
 pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module", autouse=True)
 def old_enough():
-    if not cay_cargo.is_there():
-        pytest.skip("needs cargo")
-    try:
-        cay_cargo.check_age()
-        cargo("fetch", "--locked")
-    except Offline as why:
-        pytest.skip(str(why))
+    why = cay_cargo.lacking()
+    if why:
+        pytest.skip(why)
 
 
 def openapi():
@@ -52,13 +48,13 @@ def test_every_operation_has_a_method():
 
 def test_its_own_tests(own):
     """Those that need a daemon, too; what its documentation shows is compiled, and clippy looks at all of it (cay_cargo)."""
-    said = cargo("test", "--locked", "--offline", "--", "--include-ignored", **address(own))
+    said = cargo("test", "--", "--include-ignored", **address(own))
     assert len(re.findall("test result: ok", said)) >= 4, said
 
 
 def libraries():
     """What the crate is linked with, as it was built: rustdoc needs no build of its own then."""
-    lines = cargo("build", "--locked", "--offline", "--message-format=json").splitlines()
+    lines = cargo("build", "--message-format=json").splitlines()
     built = [json.loads(line) for line in lines if line.startswith('{"reason":"compiler-artifact"')]
     direct = {name.replace("-", "_") for name in re.findall(r"^([\w-]+) = ", (SDK / "Cargo.toml").read_text().split("[dependencies]")[1], re.M)}
     return {one["target"]["name"]: file for one in built if one["target"]["name"] in direct for file in one["filenames"] if file.endswith(".rlib")}
@@ -69,21 +65,22 @@ def test_documentation_is_whole(tmp_path):
     extern = [word for name, file in libraries().items() for word in ("--extern", f"{name}={file}")]
     done = subprocess.run(["rustdoc", SDK / "src" / "lib.rs", "--crate-name", "cay", "--edition", "2021", "-D", "warnings", "-o", tmp_path,
                            "-L", cay_cargo.TARGET / "debug" / "deps", *extern], capture_output=True, text=True,
-                          env={**os.environ, "CARGO_PKG_VERSION": "0"})
+                          env={**cay_cargo.surroundings(), "CARGO_PKG_VERSION": "0"})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cay" / "struct.Sandbox.html").exists()
 
 
-@pytest.mark.needs("program:rustfmt")
 def test_format():
+    if not shutil.which("rustfmt", path=cay_cargo.surroundings()["PATH"]):
+        pytest.skip("this cargo has no rustfmt")
     cargo("fmt", "--check")
 
 
 def test_the_package_is_whole():
     """With what a crate needs and nothing else, under the daemon's version."""
-    cargo("package", "--locked", "--offline", "--allow-dirty", "--no-verify")
+    cargo("package", "--allow-dirty", "--no-verify")
     version = json.loads(openapi())["info"]["version"]
-    listed = set(cargo("package", "--locked", "--offline", "--allow-dirty", "--list").split())
+    listed = set(cargo("package", "--allow-dirty", "--list").split())
     assert {"Cargo.toml", "LICENSE", "README.md", "src/lib.rs", "src/types.rs", "examples/quickstart.rs"} <= listed
     assert not [name for name in listed if name.startswith(("target", "tools"))]
     assert (cay_cargo.TARGET / "package" / f"cay-{version}.crate").exists()

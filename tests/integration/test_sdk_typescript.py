@@ -9,23 +9,22 @@ import subprocess
 import pytest
 
 from cay_harness import CAY, REPO
-from cay_kept import Offline
-from cay_npm import SDK, node, programs, run, typescript_sdk
+from cay_npm import PROGRAMS, SDK, lacking, modules, node, run, typescript_sdk
 from cay_world import needs_network
 from test_contract_clients import uses_all
 
 pytestmark = [pytest.mark.full, pytest.mark.needs("program:node", "program:npm")]
 
-RUNTIMES = {"bun": "1.4.4", "deno": "2.9.6"}
+RUNTIMES = {"node": [], "bun": [], "deno": ["run", "-A"]}  # and how each runs a file
 PAGES = ["docs/sdk-typescript.md", "sdk/typescript/README.md"]
 
 
 @pytest.fixture(scope="module")
 def sdk():
-    try:
-        return typescript_sdk()
-    except Offline as why:
-        pytest.skip(str(why))
+    why = lacking()
+    if why:
+        pytest.skip(why)
+    return typescript_sdk()
 
 
 def openapi():
@@ -60,7 +59,7 @@ def test_its_own_tests(sdk):
 def installed(sdk, tmp_path_factory):
     """A project that has the packed package."""
     folder = tmp_path_factory.mktemp("cay-test-npm")
-    (packed,) = json.loads(run("npm", "pack", "--json", "--ignore-scripts", "--pack-destination", folder, cwd=sdk))
+    (packed,) = json.loads(run("npm", "pack", "--offline", "--json", "--ignore-scripts", "--pack-destination", folder, cwd=sdk))
     names = {entry["path"] for entry in packed["files"]}
     assert {"package.json", "README.md", "LICENSE", "dist/esm/index.js", "dist/esm/index.d.ts", "dist/cjs/index.js",
             "dist/cjs/index.d.ts", "dist/cjs/package.json"} <= names
@@ -89,11 +88,7 @@ def test_what_is_packed_has_types_for_both(sdk, installed):
 
 
 def test_what_is_packed_is_as_publishers_want_it(installed):
-    try:
-        publint = programs(publint="0.3.25") / "publint"
-    except Offline as why:
-        pytest.skip(str(why))
-    run(publint, "--strict", installed / "node_modules" / "@cay" / "sdk", cwd=installed)
+    run("node", modules("npm-programs") / "publint" / "src" / "cli.js", "--strict", installed / "node_modules" / "@cay" / "sdk", cwd=installed)
 
 
 def blocks(page):
@@ -116,14 +111,12 @@ def test_what_the_pages_show_runs(sdk, installed, shared):
         assert said, shown[n]
 
 
-@pytest.mark.parametrize("runtime", ["node", *RUNTIMES])
+@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_all_that_it_has(sdk, own, tmp_path, runtime):
-    command = ["node"]
-    if runtime != "node":
-        try:
-            command = [programs(**RUNTIMES) / runtime, *(["run", "-A"] if runtime == "deno" else [])]
-        except Offline as why:
-            pytest.skip(str(why))
+    why = lacking(runtime)
+    if why:
+        pytest.skip(why)
+    command = [node() if runtime == "node" else modules("npm-programs") / PROGRAMS[runtime], *RUNTIMES[runtime]]
     env = env_of(own, CAY_TEST_SOCKET=str(own.socket_path), CAY_TEST_FOLDER=str(tmp_path))
     said = run(*command, sdk / "out" / "test" / "features.js", cwd=sdk, env=env, timeout=120)
     cases = re.findall(r"^  async (\w+)\(sandbox\) \{$", (SDK / "test" / "features.ts").read_text(), re.M)

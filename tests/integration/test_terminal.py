@@ -9,8 +9,7 @@ import socket
 import pytest
 
 from cay_harness import cay, wait_until
-from cay_kept import Offline
-from cay_pypi import WEBSOCKETS, import_from, kept_venv
+from cay_pypi import import_from
 from test_first_hour import Terminal
 from test_replace import replace
 
@@ -23,10 +22,7 @@ NOBODY = "term_" + "0" * 24
 @pytest.fixture(scope="module", autouse=True)
 def websockets():
     """The client of PyPI."""
-    try:
-        undo = import_from(kept_venv(WEBSOCKETS))  # which stays: tests of other files have what was imported from it
-    except Offline as why:
-        pytest.skip(str(why))
+    undo = import_from("websockets")  # which stays: tests of other files have what was imported from it
     import websockets.sync.client
     yield websockets
     undo()
