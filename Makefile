@@ -54,6 +54,10 @@ check-vm: all
 check-fresh:
 	@tests/fresh/run
 
+check-drift:
+	@tools/packages install test
+	@tools/check-drift
+
 soak:
 	@tools/check build soak
 
@@ -70,4 +74,4 @@ deb:
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz build-deb build-coverage
 
-.PHONY: all quickstart check check-quick asan tsan lint format coverage bench check-vm check-fresh soak fuzz install deb clean
+.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm check-fresh check-drift soak fuzz install deb clean
