@@ -6,7 +6,9 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -99,6 +101,23 @@ def environment(name):
     if not is_whole(folder):
         raise NotInstalled(f"the packages of {LOCKS[name]} are not installed: run tools/packages install test")
     return folder
+
+
+def debian_packages():
+    """Names of the Debian packages that tests install into new roots: those of an image, and what cay needs to run."""
+    image = re.search("^include=(.+)$", (REPO / "tools" / "make-image").read_text(), re.M)[1].split(",")
+    run = subprocess.run([REPO / "tools" / "packages", "list", "run"], capture_output=True, text=True, check=True).stdout.split()
+    return ["apt", "mount", *image, *run]
+
+
+def debian_entry():
+    """Where they are once they are fetched; None if this machine is no Debian. What is built here may need libraries as new as those here."""
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian":
+        return None
+    names = debian_packages()
+    here = subprocess.run(["dpkg-query", "-W", *names], capture_output=True, text=True).stdout
+    return ROOT / "packages" / f"debian-{digest([platform.machine(), system['VERSION_CODENAME'], *names, here])}"
 
 
 def remove_unused():

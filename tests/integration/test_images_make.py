@@ -3,24 +3,23 @@
 import json
 import subprocess
 
-import pytest
-
+from cay_fresh import archive  # noqa: F401
 from cay_harness import CAY, REPO, cay
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
 pytestmark = pytest.mark.full
 
 
-def make_image(daemon, *words):
+def make_image(daemon, *words, **env):
     done = subprocess.run([REPO / "tools" / "make-image", *words], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env={**daemon.environment(), "CAY_BIN": CAY})
+                          stdin=subprocess.DEVNULL, env={**daemon.environment(), "CAY_BIN": CAY, **env})
     assert done.returncode == 0, done.stderr
     return done
 
 
-def test_a_debian_image_with_interpreters_has_the_name_that_code_asks_for(images):
-    """Half a minute: packages are fetched and installed. No registry is asked, here or later."""
-    make_image(images.daemon, "python:3.12-slim")
+def test_a_debian_image_with_interpreters_has_the_name_that_code_asks_for(images, archive):  # noqa: F811
+    """Half a minute: packages are installed. No registry is asked, here or later."""
+    make_image(images.daemon, "python:3.12-slim", CAY_APT_SOURCES=str(archive / "sources.list"))
     for words, said in ((["python3", "-c", "print(6 * 7)"], b"42\n"),
                         (["node", "-e", "console.log(6 * 7)"], b"42\n"),
                         (["git", "init", "-q", "/tmp/x"], b"")):

@@ -5,16 +5,15 @@ import subprocess
 
 import pytest
 
-from cay_fresh import Fresh, needs_debian
+from cay_fresh import Fresh, archive  # noqa: F401
 from cay_harness import REPO
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif("CAY_TEST_SANITIZER" in os.environ, reason="the package is a release build")]
 
 
 @pytest.fixture
-def fresh(tmp_path):
-    needs_debian()
-    fresh = Fresh(tmp_path / "root")
+def fresh(archive, tmp_path):  # noqa: F811
+    fresh = Fresh(tmp_path / "root", archive)
     yield fresh
     fresh.remove()
 
