@@ -444,7 +444,7 @@ TEST(a_tree_is_removed_and_what_its_links_lead_to_stays)
 
 TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
 {
-    auto_dir char *dir = dir_new_in_memory();
+    auto_dir char *dir = dir_new();
     auto_free char *path = xasprintf("%s/tree", dir);
     auto_free char *left = xasprintf("%s/.cay-removed-%d-0/full", path, getpid());
     struct rlimit few = {200, 200};
