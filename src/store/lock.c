@@ -1,21 +1,64 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "store/store_internal.h"
+
+#define HOLDER_MAX 32
+#define LEFT_MS    2000 /* for a child of a dead daemon to give up its copy of the lock */
+#define AGAIN_MS   10
+
+/* The digits of the pid in the file; "" if there are none. */
+static void read_holder(int fd, char ret[HOLDER_MAX])
+{
+    ssize_t n = pread(fd, ret, HOLDER_MAX - 1, 0);
+
+    ret[n > 0 ? n : 0] = '\0';
+    ret[strspn(ret, "0123456789")] = '\0';
+}
+
+static bool holder_is_dead(int fd)
+{
+    char text[HOLDER_MAX];
+    uint64_t pid;
+
+    read_holder(fd, text);
+    return str_u64(text, &pid) == 0 && pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) < 0 &&
+           errno == ESRCH;
+}
+
+/* A daemon that is killed while it starts a program leaves a child that has a copy of the lock
+ * until it executes the program, or ends. 0, or -errno. */
+static int lock_file(int fd)
+{
+    struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int64_t until = mono_ns() + LEFT_MS * 1000000ll;
+
+    while (fcntl(fd, F_OFD_SETLK, &fl) < 0) {
+        int why = errno == EACCES ? EAGAIN : errno;
+
+        if (why != EAGAIN || !holder_is_dead(fd) || mono_ns() >= until)
+            return -why;
+        (void)poll(NULL, 0, AGAIN_MS);
+    }
+    return 0;
+}
 
 static int refuse(int fd, const char *data_dir, struct err *err)
 {
-    char text[32] = "";
+    char text[HOLDER_MAX];
 
-    if (pread(fd, text, sizeof(text) - 1, 0) < 0)
-        text[0] = '\0';
-    text[strspn(text, "0123456789")] = '\0';
+    read_holder(fd, text);
     return err_code(
         err, ERR_CONFLICT, "data_in_use",
         "%s is in use by another cay (pid %s); stop that one, or set CAY_DATA and CAY_RUN "
@@ -27,19 +70,18 @@ static int refuse(int fd, const char *data_dir, struct err *err)
  * merely closes a copy of some descriptor does not drop it. */
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err)
 {
-    struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     auto_free char *path = xasprintf("%s/lock", data_dir);
     auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    char text[32];
-    int n;
+    char text[HOLDER_MAX];
+    int n, r;
 
     if (fd < 0)
         return err_sys(err, errno, "open the lock %s", path);
-    if (fcntl(fd, F_OFD_SETLK, &fl) < 0) {
-        if (errno == EAGAIN || errno == EACCES)
-            return refuse(fd, data_dir, err);
-        return err_sys(err, errno, "lock %s", path);
-    }
+    r = lock_file(fd);
+    if (r == -EAGAIN)
+        return refuse(fd, data_dir, err);
+    if (r < 0)
+        return err_sys(err, -r, "lock %s", path);
     /* For who is refused; a full disk is no reason to end here. */
     n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     (void)!ftruncate(fd, 0);

@@ -87,6 +87,26 @@ static void execute(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
+/* As a daemon is that is killed between a fork and the exec of the child. */
+TEST(a_folder_is_opened_while_a_child_of_a_dead_daemon_still_has_the_lock)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *data = xasprintf("%s/data", dir);
+    pid_t daemon = fork();
+    struct store *s;
+
+    if (daemon == 0) {
+        (void)open_store(data, NULL);
+        if (fork() == 0)
+            (void)usleep(200000); /* has a copy of the lock until its end */
+        _exit(0);
+    }
+    CHECK_INT(waitpid(daemon, NULL, 0), daemon);
+    s = open_store(data, NULL);
+    CHECK(s);
+    store_close(s);
+}
+
 TEST(a_row_is_there_after_reopening)
 {
     auto_dir char *dir = dir_new();
