@@ -255,8 +255,9 @@ def test_types_style_and_wheel(tmp_path):
     program, _ = cay_sdk.python()
     for argv in (["mypy", "--cache-dir", REPO / "build-check" / "mypy"], ["ruff", "check", "--no-cache", "."],
                  ["ruff", "format", "--no-cache", "--check", "."],
-                 ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, HOME]):
-        done = subprocess.run([program, "-m", *argv], cwd=HOME, capture_output=True, text=True)
+                 ["pip", "--python", program, "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-w", tmp_path, HOME]):
+        python = sys.executable if argv[0] == "pip" else program  # the venv has no pip
+        done = subprocess.run([python, "-m", *argv], cwd=HOME, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("cay_microsandbox-*.whl")
     names = ZipFile(wheel).namelist()
