@@ -83,13 +83,13 @@ to = (socket.gethostbyname("pypi.org"), 80)
 crowd = [socket.create_connection(to, PATIENCE) for _ in range(60)]
 for s in crowd:
     s.sendall(b"GET / HTTP/1.1\\r\\nHost: pypi.org\\r\\n\\r\\n")
-taken = dict.fromkeys(crowd, 0)
-while min(taken.values()) < 4 << 20:
+taken = 0
+while taken < len(crowd) * 4 << 20:
     for s in crowd:
         try:
-            taken[s] += len(s.recv(1 << 18, socket.MSG_DONTWAIT))
+            taken += len(s.recv(1 << 18, socket.MSG_DONTWAIT))
         except BlockingIOError:
-            time.sleep(0)
+            pass
 print("stalls", flush=True)
 time.sleep(1000)
 """.replace("PATIENCE", str(60 * SLOW))
