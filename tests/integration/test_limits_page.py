@@ -12,7 +12,7 @@ pytestmark = pytest.mark.core
 PAGE = (REPO / "docs/limits.md").read_text()
 
 # Numbers, but no limits.
-NO_LIMITS = {"CAY_REST_PORT", "CAY_WS_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_ALERT_INTERVAL", "CAY_METRICS_INTERVAL"}
+NO_LIMITS = {"CAY_REST_PORT", "CAY_WS_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_ALERT_INTERVAL", "CAY_METRICS_INTERVAL", "CAY_ENGINE_RETRY_MS"}
 
 # The program's own: row, macro and the file that has it.
 OWN = [

@@ -264,7 +264,7 @@ def test_the_counters_of_metrics_count(net, net_box):
 
 
 def test_flags_and_commands_of_people(online, net, net_box):
-    done = cay(online, "run", f"--allow={ADDRESS}:9000", "host", "python3", "-c", DIAL, ADDRESS, "9000", check=True)
+    done = cay(online, "run", f"--allow={ADDRESS}:9000", "host", "python3", "-c", DIAL, ADDRESS, "9000", "30", check=True)
     assert done.stdout == b"yes\n"
     done = cay(online, "run", "--network", "host", "true")
     assert done.returncode == 2 and b"host.cay.internal" in done.stderr

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from cay_probe import Probe
-from cay_harness import pids, read_text, wait_until
+from cay_harness import cgroups_of, pids, read_text, wait_until
 
 pytestmark = pytest.mark.core
 
@@ -113,10 +113,10 @@ def test_a_daemon_with_closed_standard_descriptors_is_fine(daemon_of, probe_path
     assert os.read(read, 10)
     os.close(read)
     daemon.port = int((daemon.run / "port").read_text())
+    daemon.cgroup_places |= cgroups_of(daemon.pid)
     with daemon.api() as api:
         probe = Probe(api, api.create()["id"], probe_path)
         assert set(probe.inside("info")["fds"]) == {"0", "1", "2"}
-    daemon.note_ids()
 
 
 def command_map(api, id, kind):
