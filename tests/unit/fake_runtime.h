@@ -62,7 +62,8 @@ struct fake_box {
 static struct fake {
     struct runtime base;
     pthread_mutex_t lock;
-    unsigned replaced; /* disks */
+    pthread_mutex_t main_lock; /* of main_ended. Agents take no other: they are joined under lock */
+    unsigned replaced;         /* disks */
     bool fail_replace;
     struct fake_box boxes[FAKE_BOXES];
     _Atomic enum lie lie;
@@ -404,19 +405,19 @@ static void serve_ctl(struct fake_conn *conn, unsigned op, struct wire *w)
         answer(conn->fd, FRAME_OK, NULL);
         if (op == CALL_OUTPUT && !serve_output(conn->fd, w))
             break;
-        pthread_mutex_lock(&fake.lock);
+        pthread_mutex_lock(&fake.main_lock);
         while (atomic_load(&fake.main_runs) && conn->box->alive)
-            (void)pthread_cond_wait(&fake.main_ended, &fake.lock);
-        pthread_mutex_unlock(&fake.lock);
+            (void)pthread_cond_wait(&fake.main_ended, &fake.main_lock);
+        pthread_mutex_unlock(&fake.main_lock);
         answer_log(conn->fd, false, 5);
         break;
     case CALL_KILL:
         (void)wire_get_u32(w);
         atomic_store(&fake.main_signal, wire_get_u32(w));
-        pthread_mutex_lock(&fake.lock);
+        pthread_mutex_lock(&fake.main_lock);
         atomic_store(&fake.main_runs, false);
         (void)pthread_cond_broadcast(&fake.main_ended);
-        pthread_mutex_unlock(&fake.lock);
+        pthread_mutex_unlock(&fake.main_lock);
         answer(conn->fd, FRAME_OK, NULL);
         break;
     case CALL_READ:
@@ -548,8 +549,10 @@ static int fake_kill(struct runtime *rt, const struct box *box, struct err *err)
     pthread_mutex_lock(&fake.lock);
     b = fake_find(box->id);
     if (b) {
+        pthread_mutex_lock(&fake.main_lock);
         b->alive = false;
         (void)pthread_cond_broadcast(&fake.main_ended);
+        pthread_mutex_unlock(&fake.main_lock);
         for (int i = 0; i < FAKE_CONNS; i++)
             if (b->conns[i].used)
                 (void)shutdown(b->conns[i].fd, SHUT_RDWR);
@@ -863,6 +866,7 @@ static struct runtime *fake_runtime(void)
 {
     fake.base.ops = &fake_ops;
     pthread_mutex_init(&fake.lock, NULL);
+    pthread_mutex_init(&fake.main_lock, NULL);
     pthread_cond_init(&fake.main_ended, NULL);
     return &fake.base;
 }
