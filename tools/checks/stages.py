@@ -1,4 +1,5 @@
 """The stages of tools/check: each builds or runs something, and returns the cases that it found."""
+import contextlib
 import os
 import pathlib
 import random
@@ -6,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from . import results, selection
 
@@ -13,6 +15,7 @@ REPO = selection.REPO
 OUT = REPO / "build-check" / "results"
 UNIT_AT_ONCE = 8  # unit programs mostly wait, for each other's events and for the disk
 FILES_AT_ONCE = 4
+MEMORY_FREE = 4 << 30  # in /dev/shm, and twice that in the machine, for the files of the core suite; it uses less than 1 GiB
 UNSTEADY = REPO / "tests" / "unsteady"
 # These begin first, the longest before the others, so that none is left alone at the end. The very first wants the network of its test
 # process to itself, before a daemon is there that others share.
@@ -113,11 +116,30 @@ class Programs:
 # ---- pytest ----
 
 
+@contextlib.contextmanager
+def folder_in_memory():
+    """A new folder on a tmpfs, for the data of daemons that start, write and end hundreds of times: with a disk, a core of two mostly waits
+    for fsync. None where there is no tmpfs with room."""
+    shm = "/dev/shm"
+    if not os.path.ismount(shm) or shutil.disk_usage(shm).free < MEMORY_FREE or memory_available() < 2 * MEMORY_FREE:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="cay-check-", dir=shm) as folder:
+        os.chmod(folder, 0o755)
+        yield folder
+
+
+def memory_available():
+    text = pathlib.Path("/proc/meminfo").read_text()
+    return int(re.search(r"^MemAvailable: *(\d+) kB", text, re.M)[1]) << 10
+
+
 class Suite:
     """A stage of pytest files against real daemons."""
 
-    def __init__(self, stage, files, binary="build-check/cay", at_once=FILES_AT_ONCE, env=None, before=(), seed=None):
+    def __init__(self, stage, files, binary="build-check/cay", at_once=FILES_AT_ONCE, env=None, before=(), seed=None, in_memory=False):
         self.stage, self.binary, self.at_once, self.before, self.seed = stage, binary, at_once, list(before), seed
+        self.in_memory = in_memory
         self.files = files
         # What the suites need of any machine is no reason to skip here: a skip of it is a failure.
         self.env = {"CAY_TEST_MUST": "native", "CAY_BIN": str(REPO / binary), **(env or {}),
@@ -133,10 +155,11 @@ class Suite:
             random.Random(self.seed).shuffle(files)
         return files
 
-    def pytest(self, path, words, env=None, **how):
+    def pytest(self, path, words, env=None):
         path.unlink(missing_ok=True)
-        run(*self.before, "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
-            env={**self.env, **(env or {})}, **how)
+        with folder_in_memory() if self.in_memory else contextlib.nullcontext() as folder:
+            run(*self.before, "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
+                env={**self.env, **({"TMPDIR": folder} if folder else {}), **(env or {})})
         return results.read(self.stage, path)
 
     def run(self, only=None):
@@ -246,7 +269,7 @@ def stages(seed=None):
         "build": build,
         "unit": Programs("unit", "build-check"),
         "static": static,
-        "core": suite("core", "core"),
+        "core": suite("core", "core", in_memory=True),
         "full": suite("full", "full"),
         "core-alone": suite("core-alone", "core", alone=True),
         "full-alone": suite("full-alone", "full", alone=True),
