@@ -26,6 +26,7 @@ SANITIZER = os.environ.get("CAY_TEST_SANITIZER")  # "address" or "thread"
 RSS_SLACK_KIB = 131072 if SANITIZER else 0
 CAY = os.path.abspath(os.environ.get("CAY_BIN", REPO / "build" / "cay"))
 ID = re.compile(r"sbx_[0-9a-f]{24}")
+FOLDER = os.environ.get("CAY_TEST_FOLDER")  # where daemons have their data, when it is not that of all temporary files
 WARM = os.environ.get("CAY_TEST_WARM", "0")  # sandboxes of the host image that wait for somebody; test_pool.py has its own
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
@@ -363,7 +364,7 @@ class Daemon:
     within = ()  # what it is started by, in front of the program
 
     def __init__(self, name="d", env=None, args=(), parent=None):
-        self.root = Path(tempfile.mkdtemp(prefix=f"cay-test-{name}-", dir=parent))
+        self.root = Path(tempfile.mkdtemp(prefix=f"cay-test-{name}-", dir=parent or FOLDER))
         self.data, self.run = self.root / "data", self.root / "run"
         self.log_path = self.root / "log"
         self.extra = {k: str(v) for k, v in (env or {}).items()}

@@ -118,8 +118,8 @@ class Programs:
 
 @contextlib.contextmanager
 def folder_in_memory():
-    """A new folder on a tmpfs, for the data of daemons that start, write and end hundreds of times: with a disk, a core of two mostly waits
-    for fsync. None where there is no tmpfs with room."""
+    """A new folder on a tmpfs for the data of daemons, which start, write and end hundreds of times: on a disk most of that time is fsync.
+    None where there is no tmpfs with room."""
     shm = "/dev/shm"
     if not os.path.ismount(shm) or shutil.disk_usage(shm).free < MEMORY_FREE or memory_available() < 2 * MEMORY_FREE:
         yield None
@@ -159,7 +159,7 @@ class Suite:
         path.unlink(missing_ok=True)
         with folder_in_memory() if self.in_memory else contextlib.nullcontext() as folder:
             run(*self.before, "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
-                env={**self.env, **({"TMPDIR": folder} if folder else {}), **(env or {})})
+                env={**self.env, **({"CAY_TEST_FOLDER": folder} if folder else {}), **(env or {})})
         return results.read(self.stage, path)
 
     def run(self, only=None):
