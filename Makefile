@@ -17,31 +17,35 @@ quickstart:
 
 # tools/check is a Python program: the packages come first.
 check:
-	@tools/packages install build run test
+	@tools/packages install build
 	@tools/check
 
 check-all:
-	@tools/packages install build run test
+	@tools/packages install build
 	@tools/check --all
 
 check-quick:
-	@tools/packages install build run test
-	@tools/check build static unit
+	@tools/packages install build
+	@tools/check static unit
 
 asan:
-	@tools/check build-asan asan integration-asan integration-asan-alone
+	@tools/packages install build
+	@tools/check asan integration-asan integration-asan-alone
 
 tsan:
-	@tools/check build-tsan tsan integration-tsan integration-tsan-alone
+	@tools/packages install build
+	@tools/check tsan integration-tsan integration-tsan-alone
 
 lint:
+	@tools/packages install build
 	@tools/check static tidy
 
 format:
-	@tools/packages install test
+	-@tools/packages install test
 	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-14 -i
 
 coverage:
+	@tools/packages install build
 	@tools/coverage
 
 bench: all
@@ -55,13 +59,15 @@ check-fresh:
 	@tests/fresh/run
 
 check-drift:
-	@tools/packages install test
+	@tools/packages install build test
 	@tools/check-drift
 
 soak:
-	@tools/check build soak
+	@tools/packages install build
+	@tools/check soak
 
 fuzz:
+	@tools/packages install build
 	@tools/check fuzz
 
 install: all
@@ -74,4 +80,4 @@ deb:
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz build-deb build-coverage
 
-.PHONY: all quickstart check check-quick asan tsan lint format bench check-vm check-fresh check-drift soak fuzz install deb clean
+.PHONY: all quickstart check check-all check-quick asan tsan lint format coverage bench check-vm check-fresh check-drift soak fuzz install deb clean

@@ -2,12 +2,12 @@
 
 import os
 import random
-import signal
+import re
 
 import pytest
 
 import cay_shapes
-from cay_harness import CAY, Daemon, lacking
+from cay_harness import CAY, CRASHES, Daemon, lacking
 from cay_ledger import Leak, Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
@@ -53,18 +53,20 @@ def pytest_collection_modifyitems(items):
         items[:] = [item for inside in order.sample(list(files.values()), len(files)) for item in inside]
 
 
-CRASHES = {-getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")}
+# How a failure shows a sanitizer's report, and a program of ours that crashed: in the daemons' logs, and in what the case printed or compared.
+SANITIZED = re.compile(r"\w+Sanitizer\b|: runtime error: ")
+CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|returncode=-(?:%s)\b|Segmentation fault|Aborted" % (("|".join(str(int(s)) for s in CRASHES),) * 2))
 
 
-def why_no_second_chance(item, call):
+def why_no_second_chance(item, call, report):
     """Reads the failure of a case; "" means that tools/check may run the case once more."""
-    logs = [daemon.log() for daemon in Daemon.everyone]
+    logs = [report.longreprtext, report.capstdout, report.capstderr, *(daemon.log() for daemon in Daemon.everyone)]
     return next((why for why, found in (
         ("a security test", "/security/" in item.path.as_posix()),
         ("it counts rows", item.get_closest_marker("counts_rows")),
         ("a leak on the host", call.excinfo and call.excinfo.errisinstance(Leak)),
-        ("a sanitizer report", any("Sanitizer" in log or "runtime error:" in log for log in logs)),
-        ("a daemon crashed", any(d.process and d.process.poll() in CRASHES for d in Daemon.everyone)),
+        ("a sanitizer report", any(map(SANITIZED.search, logs))),
+        ("a crash", any(map(CRASHED.search, logs)) or any(daemon.has_crashed() for daemon in Daemon.everyone)),
     ) if found), "")
 
 
@@ -76,7 +78,7 @@ def pytest_runtest_makereport(item, call):
     if not report.failed:
         return
     about = [("nodeid", item.nodeid)]
-    if why := why_no_second_chance(item, call):
+    if why := why_no_second_chance(item, call, report):
         about.append(("no second chance", why))
     item.user_properties += about
     report.user_properties += about

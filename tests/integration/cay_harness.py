@@ -30,6 +30,8 @@ FOLDER = os.environ.get("CAY_TEST_FOLDER")  # where daemons have their data, whe
 WARM = os.environ.get("CAY_TEST_WARM", "0")  # sandboxes of the host image that wait for somebody; test_pool.py has its own
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+
 # Uses up all processes that it can have, and says so.
 FILL_PROCESSES = """
 import os, signal
@@ -369,7 +371,7 @@ class Daemon:
         self.log_path = self.root / "log"
         self.extra = {k: str(v) for k, v in (env or {}).items()}
         self.args = list(args)
-        self.process = None
+        self.process, self.crashes = None, 0
         self.token = self.extra.get("CAY_AUTH_TOKEN")
         self.apis = []
         self.cgroup_places = {"", self.extra.get("CAY_CGROUP", "").strip("/")}
@@ -385,6 +387,7 @@ class Daemon:
 
     def spawn(self, args=(), **popen):
         """Starts the process and returns the read end of its ready pipe."""
+        self.crashes += self.has_crashed()
         ready, write = os.pipe()
         with open(self.log_path, "ab") as log:
             popen.setdefault("pass_fds", ())
@@ -462,6 +465,10 @@ class Daemon:
 
     def running(self):
         return self.process is not None and self.process.poll() is None
+
+    def has_crashed(self):
+        """Whether this process, or one before it, ended as a crash does."""
+        return self.crashes > 0 or self.process is not None and -(self.process.poll() or 0) in CRASHES
 
     def stop(self, sig=signal.SIGTERM, timeout=30):
         for api in self.apis:

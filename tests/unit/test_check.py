@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -10,7 +11,7 @@ import traceback
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
 
-from checks import results, selection  # noqa: E402
+from checks import results, selection, stages  # noqa: E402
 from checks.results import Case  # noqa: E402
 
 
@@ -104,13 +105,21 @@ def test_a_sanitizer_report_is_final():
 
 def test_a_program_that_counts_rows_has_no_second_chance():
     assert results.read_tap("unit", "not ok 1 - a\n", "unit-store")[0].final == "it counts rows"
-    cases = read_text(json.dumps({"name": "cay:unit / unit-store", "stdout": "not ok 1 - a\n", "result": "FAIL"}) + "\n", "testlog.json")
+    cases = read_text(json.dumps({"name": "cay:unit / unit-store", "stdout": "not ok 1 - a\n1..1\n", "result": "FAIL"}) + "\n", "testlog.json")
     assert (cases[0].name, cases[0].final) == ("unit-store a", "it counts rows"), cases
 
 
 def test_a_program_that_dies_before_it_names_a_case_is_a_failure():
     cases = read_text(json.dumps({"name": "unit-x", "stdout": "ok 1 - a\n", "result": "TIMEOUT"}) + "\n", "testlog.json")
     assert [(c.name, c.outcome) for c in cases] == [("unit-x a", "passed"), ("unit-x", "failed")] and cases[1].final, cases
+
+
+def test_a_program_that_fails_a_case_and_then_dies_is_a_final_failure():
+    for result, stdout in (("TIMEOUT", "ok 1 - a\nnot ok 2 - b\n"), ("FAIL", "not ok 1 - b\n"), ("ERROR", "not ok 1 - b\n1..1\n"), ("FAIL", "not ok 1 - b\n1..2\n")):
+        cases = read_text(json.dumps({"name": "unit-x", "stdout": stdout, "result": result}) + "\n", "testlog.json")
+        assert cases[-1].final == "the whole program failed", (result, cases)
+    cases = read_text(json.dumps({"name": "unit-x", "stdout": "not ok 1 - b\n1..1\n", "result": "FAIL"}) + "\n", "testlog.json")
+    assert [(c.name, c.final) for c in cases] == [("unit-x b", "")], cases
 
 
 def junit(*nodes):
@@ -140,6 +149,32 @@ def test_a_case_that_fails_and_then_leaks_counts_once_and_is_final():
 def test_a_crash_of_the_test_process_is_final():
     case, = junit('<testcase classname="tests.integration.test_x" name="test_a"><failure message="worker \'gw0\' crashed"/></testcase>')
     assert case.final == "a crash of the test process"
+
+
+def suite(text):
+    """The cases of a stage that runs one pytest file with this text, without the fixtures of cay."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "test_x.py"
+        path.write_text(text)
+        stages.OUT.mkdir(parents=True, exist_ok=True)
+        one = stages.Suite("try", [], at_once=1)
+        one.stdout = subprocess.DEVNULL
+        return one.pytest(pathlib.Path(folder) / "try.xml", ["--rootdir", folder, str(path)], {"PYTEST_ADDOPTS": ""})
+
+
+def test_an_interrupted_pytest_is_a_failure():
+    cases = suite("def test_a(): pass\ndef test_b(): raise KeyboardInterrupt\ndef test_c(): assert False\n")
+    assert any(case.outcome == "failed" and case.final for case in cases), cases
+
+
+def test_a_file_without_cases_is_a_failure():
+    assert [case.outcome for case in suite("x = 1\n")] == ["failed"]
+
+
+def test_each_stage_has_its_build_in_front():
+    assert stages.with_builds(["static", "unit", "asan"]) == ["build", "static", "unit", "build-asan", "asan"]
+    assert stages.with_builds(["build", "core"]) == ["build", "core"]
+    assert set(stages.NEEDS) | set(stages.NEEDS.values()) | {"tidy", "fuzz"} == set(stages.stages())
 
 
 def test_a_missing_or_cut_file_is_a_failure():

@@ -10,7 +10,9 @@ import re
 import xml.etree.ElementTree as xml
 
 MOST_FLAKY = 3  # more than that is a failure
-COUNT_ROWS = ("unit-store", "unit-documents", "unit-engine_writer", "unit-queue")  # as pytest.mark.counts_rows says of a pytest file
+# What pytest.mark.counts_rows says of a pytest case: unit programs, and one case.
+COUNT_ROWS = ("unit-store", "unit-documents", "unit-engine_writer", "unit-queue", "unit-webhooks", "unit-events", "unit-audited", "unit-keys",
+              "unit-function_keys", "unit-engine a_lost_database_loses_no_sandbox")
 SANITIZER = re.compile(r"\w+Sanitizer\b|: runtime error: ")
 
 
@@ -38,9 +40,15 @@ def read_tap(stage, text, program="", errors=""):
     for bad, rest in re.findall(r"^(not )?ok\b *\d* *-? *(.*)$", text, re.M):
         name, skip, why = (part.strip() for part in rest.partition("# SKIP"))
         outcome = "skipped" if skip else "failed" if bad else "passed"
-        final = sanitizer or ("a crash" if name in died else "it counts rows" if program in COUNT_ROWS else "") if bad else ""
+        final = sanitizer or ("a crash" if name in died else "it counts rows" if {program, f"{program} {name}"} & set(COUNT_ROWS) else "") if bad else ""
         cases.append(Case(stage, f"{program} {name}".strip(), outcome, why, final))
     return cases
+
+
+def is_whole(test, cases):
+    """Whether a program that failed ran all cases of its plan, and one of them failed."""
+    plan = re.search(r"^1\.\.(\d+)$", test.get("stdout") or "", re.M)
+    return plan and int(plan[1]) == len(cases) and any(case.outcome == "failed" for case in cases)
 
 
 def read_meson(stage, path):
@@ -52,7 +60,7 @@ def read_meson(stage, path):
         good = test["result"] in ("OK", "EXPECTEDFAIL", "SKIP")
         if good and not found:
             found = [Case(stage, test["name"], "skipped" if test["result"] == "SKIP" else "passed")]
-        elif not good and not any(case.outcome == "failed" for case in found):  # it died, or was stopped, before it could name a case
+        elif not good and not (test["result"] == "FAIL" and is_whole(test, found)):  # it died, or was stopped, and cases are missing
             found.append(Case(stage, test["name"], "failed", test["result"].lower(), "the whole program failed"))
         for case in found:
             case.seconds = test.get("duration", 0) / len(found)
@@ -73,6 +81,8 @@ def read_junit(stage, path):
         if bad is not None:
             case.outcome, case.why = "failed", (bad.get("message") or "").split("\n")[0]
             case.final = said.get("no second chance", "") if "nodeid" in said else "a crash of the test process"
+        elif not node.get("name"):
+            case.outcome, case.why, case.final = "failed", "a case without a name", "pytest was interrupted"
         elif skip is not None:
             case.outcome, case.why = "skipped", (skip.get("message") or "").split("\n")[0]
         before = cases.get(name)

@@ -84,9 +84,9 @@ def bad_map():
 def changed_files(revision):
     """Paths that differ from a revision, untracked ones among them."""
     def git(*words):
-        return subprocess.run(["git", *words], cwd=REPO, capture_output=True, text=True, check=True).stdout.splitlines()
+        return subprocess.run(["git", *words], cwd=REPO, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
 
-    return sorted({*git("diff", "--name-only", revision, "--"), *git("ls-files", "--others", "--exclude-standard")})
+    return sorted({*git("diff", "--name-only", "--no-renames", "-z", revision, "--"), *git("ls-files", "--others", "--exclude-standard", "-z")})
 
 
 def importers(module):
