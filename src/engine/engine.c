@@ -81,6 +81,7 @@ static struct engine_waits waits_of(const struct engine_waits *w)
         .silent = or_default(w->silent, 3000),
         .turn = or_default(w->turn, 5000),
         .server = or_default(w->server, 5000),
+        .gateway = or_default(w->gateway, 5000),
         .overrun = or_default(w->overrun, 5000),
         .gone = or_default(w->gone, 1000),
         .again = or_default(w->again, 50),

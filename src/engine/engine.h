@@ -28,6 +28,7 @@ struct engine_waits {
     uint32_t silent;  /* 3000: for an agent that answers nothing at all */
     uint32_t turn;    /* 5000: for another call that changes the same sandbox */
     uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */
+    uint32_t gateway; /* 5000: for an answer of the network gateway; then another replaces it */
     uint32_t overrun; /* 5000: for the end of a command that the agent should have timed out */
     uint32_t gone;    /* 1000: for more rows of boxes that are gone, so that they go together */
     uint32_t again;   /* 50: after a removal that failed; four times as long after each attempt */

@@ -23,7 +23,6 @@
 #include "engine/health.h"
 
 #define MESSAGE_MAX (192u << 10)
-#define CALL_MS     5000
 #define START_MS    60000               /* the first of a machine has the kernel load its modules */
 #define STEADY_NS   (10 * 1000000000ll) /* one that ran for so long is replaced at once */
 #define DELAY_S_MAX 30
@@ -240,7 +239,7 @@ static int exchange_within(struct gateway *g, int timeout_ms, const json_t *requ
 
 static int exchange(struct gateway *g, const json_t *request, int fd, json_t **ret, struct err *err)
 {
-    return exchange_within(g, CALL_MS, request, fd, ret, err);
+    return exchange_within(g, (int)g->config->waits.gateway, request, fd, ret, err);
 }
 
 static int ask_hello(struct gateway *g, int timeout_ms, json_int_t from, json_t **ret,
@@ -303,7 +302,7 @@ static int connect_found(struct gateway *g, struct err *err)
     if (g->conn < 0)
         return -1;
     peer = open_peer(g->conn);
-    if (greet(g, CALL_MS, err) < 0) {
+    if (greet(g, (int)g->config->waits.gateway, err) < 0) {
         log_warn("the network gateway does not answer; starting another in its place");
     } else if (is_our_build(g)) {
         return 0;

@@ -35,9 +35,9 @@ int gateway_start(struct engine *e, struct err *err);
 void gateway_stop(struct engine *e, bool all);
 
 /* One request, which it takes, with a descriptor that stays the caller's (-1 = none). Starts the
- * gateway if need be. Waits for 5 seconds at most. ret may be NULL. Fails with gateway_down (it
- * does not answer), network_unsupported (this machine cannot; says what is missing), or what the
- * request itself is refused for. Any thread. */
+ * gateway if need be. Waits for each answer for waits.gateway (engine.h). ret may be NULL. Fails
+ * with gateway_down (it does not answer), network_unsupported (this machine cannot; says what is
+ * missing), or what the request itself is refused for. Any thread. */
 int gateway_call(struct engine *e, json_t *request, int fd, json_t **ret, struct err *err);
 
 /* Both are set before gateway_start() and called on the gateway's own thread.

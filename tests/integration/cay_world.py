@@ -175,6 +175,12 @@ class OnlineDaemon(Daemon):
                 if read_text(f"/proc/{pid}/stat").partition("(")[2].startswith("cay-gateway") and
                 str(self.run) in read_text(f"/proc/{pid}/cmdline") + read_text(f"/proc/{pid}/environ")]
 
+    def gateway_has_unread_requests(self):
+        """The daemon waits for an answer."""
+        said = subprocess.run(["nsenter", f"--net=/proc/{self.pid}/ns/net", "ss", "-xHn"], capture_output=True, text=True, check=True)
+        rows = [row.split() for row in said.stdout.splitlines() if "/gateway.sock " in row]
+        return any(int(row[2]) for row in rows if row[1] == "ESTAB")
+
     def crossroads(self):
         """Of every sandbox: its link, its routes, and its elements in the sets of the rules."""
         def look():

@@ -1,9 +1,10 @@
 """The network gateway: what its two processes may do, that they come back, and that whoever takes its rules away stops traffic
 instead of freeing it."""
 
-import contextlib
 import os
 import signal
+import socket
+import struct
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,18 +145,18 @@ def test_names_of_peers_outlive_the_warden(own_net):
     wait_until(answered, what="names of peers, told to the next warden")
 
 
-def test_a_warden_that_does_not_answer_is_replaced_and_not_joined(own_net):
+def test_the_process_that_the_daemon_ends_when_it_hangs_is_the_warden(own_net):
+    """The daemon kills the process that listens at the socket, if it has this name (unit-engine_gateway)."""
     daemon, api = own_net
-    id = api.create(network=True)["id"]
-    warden, _ = wait_until(lambda: halves(daemon))
-    os.kill(warden, signal.SIGSTOP)
-    try:
-        other = api.create(network=True)["id"]  # waits for it, and then has another started
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(warden, signal.SIGCONT)
-    assert wait_until(lambda: halves(daemon))[0] != warden
-    assert opens(api, id, PUBLIC) and opens(api, other, PUBLIC)
+    api.create(network=True)
+    warden, worker = wait_until(lambda: halves(daemon))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(str(daemon.run / "gateway.sock"))
+        assert struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] == warden
+    assert Path(f"/proc/{warden}/comm").read_text() == "cay-gateway\n"
+    os.kill(worker, signal.SIGSTOP)  # it ends with the warden, whatever it does
+    os.kill(warden, signal.SIGKILL)
+    wait_until(lambda: worker not in daemon.gateway_pids())
 
 
 def test_a_warden_that_comes_after_a_flush_keeps_addresses(own_net, world):
@@ -179,8 +180,14 @@ def test_flows_of_a_box_that_ended_unseen_are_not_the_next_ones(own_net, world):
     assert opens(api, id, PUBLIC) and flows(daemon) > 0
     os.kill(before[0], signal.SIGSTOP)
     world.host.run("nsenter", f"--net={daemon.run}/netns", "ip", "link", "del", "c1")  # as its end does, sooner or later
-    api.delete(f"/sandboxes/{id}").ok()  # which has another take its place
-    wait_until(lambda: (now := halves(daemon)) and now[0] != before[0], timeout=30)
+    with ThreadPoolExecutor(1) as pool, daemon.api() as other:
+        try:
+            gone = pool.submit(other.delete, f"/sandboxes/{id}")
+            wait_until(daemon.gateway_has_unread_requests)
+        finally:
+            os.kill(before[0], signal.SIGKILL)  # the next is told of the end only
+        gone.result().ok()
+    wait_until(lambda: (now := halves(daemon)) and now[0] != before[0])
     wait_until(lambda: flows(daemon) == 0, what="the end of its flows")
 
 
@@ -201,16 +208,6 @@ def test_a_flow_outlives_the_gateways_processes_and_not_its_policy(own_net):
                     wait_until(lambda: (now := halves(daemon)) and now[which] != before[which])
                 api.sh(id, "touch /workspace/enough")
             assert talk.result()["stdout"].split()[0] == ("cut" if ends_it else "whole")
-
-
-def test_a_warden_that_hangs_is_replaced(own_net):
-    daemon, api = own_net
-    id = api.create(network=True)["id"]
-    warden, _ = wait_until(lambda: halves(daemon))
-    os.kill(warden, signal.SIGSTOP)
-    other = wait_until(lambda: (made := api.try_create(network=True)).status == 200 and made.ok()["id"], timeout=30)
-    assert opens(api, id, PUBLIC) and opens(api, other, PUBLIC)
-    assert wait_until(lambda: halves(daemon))[0] != warden
 
 
 def test_boxes_keep_their_policy_when_the_daemon_is_killed(own_net):
