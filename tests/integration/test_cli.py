@@ -791,14 +791,19 @@ def test_control_bytes_do_not_reach_a_terminal_in_lists(shared, api, make):
 
 
 def test_a_broken_connection_is_not_a_success(daemon_of):
+    """The CLI does not reconnect after it sent input, which may or may not have arrived. How long a command without
+    input waits for a daemon that is away is unit-libcay's."""
     daemon = daemon_of().start()
     with daemon.api() as api:
         id = api.create()["id"]
-        p = subprocess.Popen([CAY, "exec", id, "echo on; sleep 1000"], stdout=subprocess.PIPE,
+        p = subprocess.Popen([CAY, "exec", "-i", id, "read word; echo $word; sleep 1000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=cli_environment(daemon))
+        p.stdin.write(b"on\n")
+        p.stdin.flush()
         assert p.stdout.readline() == b"on\n"
         daemon.kill9()
         assert p.wait(30) not in (0, None)
         assert b"cay attach " + id.encode() + b" ex_" in p.stderr.read()
+        p.stdin.close()
         p.stdout.close()
         p.stderr.close()
