@@ -367,27 +367,32 @@ static void pass_over(struct sandbox_output *o)
     o->more = r > 0;
 }
 
-struct drain_state {
-    int64_t round_ns;  /* when the last round began */
-    int64_t silent_ns; /* until then without a byte */
-    int64_t end_ns;    /* until then in total */
-    size_t total;
-};
+void output_drain_begin(struct output_drain *d, int64_t now_ns, bool expects)
+{
+    *d = (struct output_drain){
+        .round_ns = now_ns,
+        .silent_ns = now_ns + (expects ? DRAIN_MS * 1000000ll : 0),
+        .end_ns = now_ns + DRAIN_TOTAL_NS,
+    };
+}
 
-/* Takes what has come, and ends the streams when they are waited for no longer. Time in which our
- * reader is slow does not count. */
-static void drain_round(struct sandbox_output *o, struct drain_state *d)
+bool output_drain_is_over(struct output_drain *d, int64_t now_ns, size_t taken, bool slow)
+{
+    d->total += taken;
+    d->end_ns += (int64_t)taken * DRAIN_BYTE_NS + (slow ? now_ns - d->round_ns : 0);
+    d->round_ns = now_ns;
+    if (taken > 0 || slow)
+        d->silent_ns = now_ns + DRAIN_MS * 1000000ll;
+    return now_ns >= d->silent_ns || now_ns >= d->end_ns || d->total > DRAIN_MAX;
+}
+
+/* Takes what has come, and ends the streams when they are waited for no longer. */
+static void drain_round(struct sandbox_output *o, struct output_drain *d)
 {
     bool slow = !is_printed(o);
     size_t taken = take_output(o);
-    int64_t now = mono_ns();
 
-    d->total += taken;
-    d->end_ns += (int64_t)taken * DRAIN_BYTE_NS + (slow ? now - d->round_ns : 0);
-    d->round_ns = now;
-    if (taken > 0 || slow)
-        d->silent_ns = now + DRAIN_MS * 1000000ll;
-    if (now < d->silent_ns && now < d->end_ns && d->total <= DRAIN_MAX)
+    if (!output_drain_is_over(d, mono_ns(), taken, slow))
         return;
     for (int i = 0; i < OUTPUT_STREAMS; i++) {
         struct output_stream *s = &o->streams[i];
@@ -401,11 +406,9 @@ static void drain_round(struct sandbox_output *o, struct drain_state *d)
  * end, and carries no byte for DRAIN_MS, is taken for ended. */
 static int drain(struct sandbox_output *o, bool expects, struct err *err)
 {
-    int64_t now = mono_ns();
-    struct drain_state d = {.round_ns = now,
-                            .silent_ns = now + (expects ? DRAIN_MS * 1000000ll : 0),
-                            .end_ns = now + DRAIN_TOTAL_NS};
+    struct output_drain d;
 
+    output_drain_begin(&d, mono_ns(), expects);
     for (;;) {
         drain_round(o, &d);
         if (is_over(o) && is_printed(o))

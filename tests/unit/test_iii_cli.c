@@ -11,6 +11,7 @@
 #include "cli/humantime.h"
 #include "cli/iii_client.h"
 #include "cli/link_names.h"
+#include "cli/sandbox_output.h"
 #include "cli/trigger_args.h"
 #include "tap.h"
 
@@ -265,6 +266,42 @@ TEST(flags_stand_before_and_behind_the_image_and_the_command_behind_dashes)
     CHECK_STR(err.text, "\"ls\" is one argument too many: the command stands after \"--\"; see "
                         "\"cay help sandbox run\"");
     CHECK_INT(PARSE(&args, &err, "sandbox", "run", "--", "ls"), -1);
+}
+
+#define MS 1000000ll
+
+/* Rounds that take n bytes each, one per ms_each, until the drain is over: after how many ms. */
+static int64_t drained_ms(bool expects, size_t n, int64_t ms_each)
+{
+    struct output_drain d;
+    int64_t ms = 0;
+
+    output_drain_begin(&d, 0, expects);
+    do
+        ms += ms_each;
+    while (!output_drain_is_over(&d, ms * MS, n, false));
+    return ms;
+}
+
+TEST(output_behind_the_answer_is_not_waited_for_without_end)
+{
+    CHECK_INT(drained_ms(true, 0, 100), 2000);
+    CHECK_INT(drained_ms(false, 0, 100), 100);
+    CHECK_INT(drained_ms(true, 1, 200), 10200); /* 10 s, and 15 us for each byte */
+    CHECK_INT(drained_ms(true, 65536, 2000), 20000);
+    CHECK_INT(drained_ms(true, 1 << 20, 1), 65); /* 64 MiB are not too many */
+}
+
+TEST(time_in_which_our_reader_is_slow_is_not_counted)
+{
+    struct output_drain d;
+    int64_t ms = 0;
+
+    output_drain_begin(&d, 0, true);
+    while (ms < 60000)
+        CHECK(!output_drain_is_over(&d, (ms += 5000) * MS, 0, true));
+    CHECK(!output_drain_is_over(&d, (ms + 1999) * MS, 0, false));
+    CHECK(output_drain_is_over(&d, (ms + 2000) * MS, 0, false));
 }
 
 TEST(completion_knows_the_words_of_iii)
