@@ -85,6 +85,7 @@ static struct engine_waits waits_of(const struct engine_waits *w)
         .overrun = or_default(w->overrun, 5000),
         .gone = or_default(w->gone, 1000),
         .again = or_default(w->again, 50),
+        .pool = or_default(w->pool, 5000),
     };
 }
 

@@ -32,6 +32,7 @@ struct engine_waits {
     uint32_t overrun; /* 5000: for the end of a command that the agent should have timed out */
     uint32_t gone;    /* 1000: for more rows of boxes that are gone, so that they go together */
     uint32_t again;   /* 50: after a removal that failed; four times as long after each attempt */
+    uint32_t pool;    /* 5000: until the pool looks at its boxes again, although nothing changed */
 };
 
 struct engine_config {

@@ -227,7 +227,7 @@ void images_collect(struct engine *e)
     struct err err = {0};
     int r;
 
-    warm_images_changed(e); /* whoever collects has changed what a name means */
+    warm_sources_changed(e); /* whoever collects has changed what a name means */
     /* There are boxes, disks or documents whose layers are not known. */
     if (atomic_load(&e->unknown_images) || e->images_in_doubt)
         return;

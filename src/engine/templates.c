@@ -17,6 +17,7 @@
 #include "engine/news_internal.h"
 #include "engine/template_turns_internal.h"
 #include "engine/templates_internal.h"
+#include "engine/warm_internal.h"
 #include "image/image.h"
 #include "model/templates.h"
 #include "store/documents.h"
@@ -408,8 +409,10 @@ int engine_template_put(struct engine *e, const struct template_new *n, json_t *
         r = store_template(e, old, whole, err);
     }
     (void)pthread_mutex_unlock(&t->changing);
-    if (r == 0)
+    if (r == 0) {
+        warm_sources_changed(e);
         *ret = json_deep_copy(whole);
+    }
     json_decref(whole);
     json_decref(old);
     return r;
@@ -441,9 +444,11 @@ int engine_template_set_build(struct engine *e, const char *id, const json_t *bu
     (void)pthread_mutex_lock(&e->templates->changing);
     r = set_build(e, id, build, ret, err);
     (void)pthread_mutex_unlock(&e->templates->changing);
-    if (r == 0)
+    if (r == 0) {
+        warm_sources_changed(e);
         engine_tell(e, "template.built", "",
                     json_pack("{s:s, s:s}", "templateId", id, "name", text_of(*ret, "name")));
+    }
     return r;
 }
 
@@ -474,6 +479,8 @@ int engine_template_remove(struct engine *e, const char *word, struct err *err)
     if (r == 0)
         r = remove_template(e, light, err);
     (void)pthread_mutex_unlock(&e->templates->changing);
+    if (r == 0)
+        warm_sources_changed(e);
     json_decref(light);
     return r;
 }

@@ -28,7 +28,6 @@
 
 #define FOLDER      "pool"
 #define CALM_NS     (20 * 1000000ll) /* after a create; prepared boxes come first */
-#define LOOK_NS     (5 * 1000000000ll)
 #define RETRY_S_MAX 30
 
 /* ---- taking one ---- */
@@ -307,13 +306,19 @@ void warm_drop_stale(struct engine *e, const struct warm_profile *p, const char 
     }
 }
 
+/* With the lock held. */
+static void set_next_look(struct engine *e)
+{
+    e->warm->look_ns = mono_ns() + e->config.waits.pool * 1000000ll;
+}
+
 /* With the lock held, which is given up meanwhile. */
 static void look(struct engine *e)
 {
     struct warm *w = e->warm;
     struct warm_profile *p = w->profiles, *next;
 
-    w->look_ns = mono_ns() + LOOK_NS;
+    set_next_look(e);
     if (p)
         (void)warm_profile_ref(p);
     for (; p; p = next) {
@@ -335,7 +340,7 @@ static void look(struct engine *e)
     }
 }
 
-void warm_images_changed(struct engine *e)
+void warm_sources_changed(struct engine *e)
 {
     struct warm *w = e->warm;
 
@@ -442,7 +447,7 @@ int warm_start(struct engine *e, struct err *err)
     r = warm_profiles_load(e, w->kept, &profiles, err);
     pthread_mutex_lock(&w->lock); /* what recovery removes has images_collect() look at them */
     w->profiles = profiles;
-    w->look_ns = mono_ns() + LOOK_NS;
+    set_next_look(e);
     pthread_mutex_unlock(&w->lock);
     if (r < 0)
         return -1;

@@ -35,8 +35,9 @@ struct sandbox *warm_take(struct engine *e, const char *image_id, const struct s
 int warm_launch(struct engine *e, struct sandbox *sb, struct err *err);
 /* It goes, and so does the caller's reference. */
 void warm_discard(struct engine *e, struct sandbox *sb);
-/* A name may mean another image now, or none. */
-void warm_images_changed(struct engine *e);
+/* The name of an image, or a template, may mean something else now, or nothing: the pool looks at
+ * its boxes and tries all profiles again. */
+void warm_sources_changed(struct engine *e);
 
 /* ---- for the files of the pool */
 

@@ -1,5 +1,6 @@
 #include "engine/images_used_internal.h"
 #include "engine/pool.h"
+#include "engine/templates.h"
 #include "engine/warm_internal.h"
 #include "engine_world.h"
 
@@ -173,13 +174,67 @@ TEST(boxes_of_an_image_that_is_removed_go_and_the_profile_says_why)
     waits = next(&w);
     fake_images.removed = true;
     CHECK(!image_in_use(w.engine, FAKE_ID)); /* they keep nobody from removing it */
-    warm_images_changed(w.engine);
+    warm_sources_changed(w.engine);
     await_end(waits);
     await_error(&w, "no image");
     fake_images.removed = false;
-    warm_images_changed(w.engine);
+    warm_sources_changed(w.engine);
     await_ready(&w, 2);
     await_error(&w, NULL);
+    world_done(&w);
+}
+
+/* Makes the template "t", or replaces it: the image host with this number of cores. */
+static void put_template(struct world *w, int cores)
+{
+    json_t *config = json_pack("{s:s, s:i}", "image", "host", "cpu", cores), *made = NULL;
+    struct template_new n = {.name = "t", .config = config, .replace = true};
+    struct err err = {0};
+
+    CHECK_INT(engine_template_put(w->engine, &n, &made, &err), 0);
+    json_decref(made);
+    json_decref(config);
+}
+
+static void await_profile(struct world *w, const char *key)
+{
+    json_int_t ready = 0;
+
+    for (int64_t until = mono_ns() + 10000000000; ready != 2 && mono_ns() < until;
+         (void)poll(NULL, 0, 1)) {
+        json_t *o = pool(w);
+
+        ready = json_integer_value(json_object_get(json_object_get(o, "by_profile"), key));
+        json_decref(o);
+    }
+    CHECK_INT(ready, 2);
+}
+
+TEST(a_changed_template_changes_the_boxes_without_waiting_for_the_next_look)
+{
+    struct pool_request req = {.template = "t", .size = 2};
+    auto_free char *waits = NULL;
+    struct world w;
+    json_t *o = NULL;
+
+    world_new(&w);
+    w.engine->config.waits.pool = 3600 * 1000;
+    world_start(&w);
+    put_template(&w, 1);
+    CHECK_INT(engine_pool_add(w.engine, &req, &o, NULL), 0);
+    json_decref(o);
+    await_profile(&w, "t:512:1:false");
+    waits = next(&w);
+    put_template(&w, 2);
+    await_end(waits);
+    await_profile(&w, "t:512:2:false");
+    free(waits);
+    waits = next(&w);
+    CHECK_INT(engine_template_remove(w.engine, "t", NULL), 0);
+    await_end(waits);
+    await_error(&w, "t");
+    put_template(&w, 3);
+    await_profile(&w, "t:512:3:false");
     world_done(&w);
 }
 
