@@ -1,5 +1,6 @@
 """Templates: what sandboxes are made from by one word."""
 
+import concurrent.futures
 import json
 import socket
 import threading
@@ -288,13 +289,24 @@ def test_a_create_waits_until_its_sandbox_is_ready(templates):
 
 def test_a_sandbox_that_is_not_ready_in_time_goes_and_its_caller_is_told_why(templates):
     templates.make(ready="echo n >>/tmp/n; echo tried; echo 'not yet' >&2; exit 9", readyTimeout=3).ok()
-    body = templates.box().failed(408, "template_not_ready", "exit code 9: not yet")
-    assert body["exitCode"] == 9 and body["output"] == "tried\nnot yet\n"
-    assert templates.api.ids() == []
-    *_, last = templates.api.events("POST", "/sandboxes", {"template": "t"})
-    assert last["event"] == "error" and last["code"] == "template_not_ready" and "not yet" in last["output"]
     templates.make("hangs", ready=["sleep", "1000"], readyTimeout=1).ok()
-    templates.box("hangs").failed(408, "template_not_ready")
+
+    def events():
+        with templates.api.again() as own:
+            return list(own.events("POST", "/sandboxes", {"template": "t"}))
+
+    def box(word):
+        with templates.api.again() as own:
+            return Templates(own).box(word)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # they wait beside each other
+        told, fails, hangs = pool.submit(events), pool.submit(box, "t"), pool.submit(box, "hangs")
+    body = fails.result().failed(408, "template_not_ready", "exit code 9: not yet")
+    assert body["exitCode"] == 9 and body["output"] == "tried\nnot yet\n"
+    *_, last = told.result()
+    assert last["event"] == "error" and last["code"] == "template_not_ready" and "not yet" in last["output"]
+    hangs.result().failed(408, "template_not_ready")
+    assert templates.api.ids() == []
     templates.make("none", ready=["/no/program"]).ok()
     templates.box("none").failed(400, "command_not_found", "ready command")
     assert templates.api.ids() == []
