@@ -10,6 +10,10 @@
 
 #define TTY_DRAIN (256u << 10)
 
+/* Limit of pending input once the caller has closed the connection: above 2 * FRAME_MAX that may be
+ * pending before, plus the usual 208 KiB of a socket. */
+#define LAST_INPUT_MAX (1u << 20)
+
 /* ---- output */
 
 /* The part of len bytes that output_max still lets through. */
@@ -210,17 +214,31 @@ int exec_pass_input(struct supervised *x)
     return 0;
 }
 
+/* Whether on_input() has room for the frame. Data leaves one byte for the ^D that ends the input of
+ * a terminal; the end of other input needs no room. */
+static bool has_room(const struct supervised *x, const struct frame *f)
+{
+    size_t len = f->len > 0 ? f->len + 1 : is_tty(x);
+
+    return x->pending.len + len <= x->pending.max;
+}
+
 /* Handles the frames that the caller sent before it closed the connection, however many they are:
- * -ECANCELED if one of them cancels the command. Input past FRAME_MAX pending bytes is dropped. */
+ * -ECANCELED if one of them cancels the command. The command gets what it takes after each frame;
+ * input past LAST_INPUT_MAX pending bytes is dropped, but not the end of input. */
 static int last_words(struct supervised *x)
 {
     struct frame f;
     int r;
 
+    if (x->pending.max < LAST_INPUT_MAX)
+        x->pending.max = LAST_INPUT_MAX;
     for (;;) {
-        while ((r = call_take(x->call, &f)) == 1)
-            if ((f.type != FRAME_STDIN || exec_wants_frames(x)) && (r = exec_on_frame(x, &f)) < 0)
+        while ((r = call_take(x->call, &f)) == 1) {
+            if ((f.type != FRAME_STDIN || has_room(x, &f)) && (r = exec_on_frame(x, &f)) < 0)
                 return r;
+            exec_feed(x);
+        }
         if (r < 0)
             return r;
         if (call_fill(x->call) <= 0)

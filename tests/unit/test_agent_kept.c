@@ -217,6 +217,26 @@ TEST(a_cancel_ends_it_also_behind_input_that_nobody_takes)
     CHECK_INT(see_end("ex_c").end.exit.how, EXIT_CANCELLED);
 }
 
+TEST(input_and_its_end_reach_a_slow_reader_when_the_caller_has_gone)
+{
+    enum { FRAMES = 6 }; /* one more than a pipe and FRAME_MAX pending bytes hold */
+    static char piece[64 << 10];
+    struct seen s;
+    int fd;
+
+    rig_start();
+    make_fifo("go");
+    fd = start_kept("ex_in", EXEC_STDIN, "read x < go; exec timeout --foreground 20 wc -c");
+    for (int i = 0; i < FRAMES; i++)
+        CHECK_INT(frame_send(fd, FRAME_STDIN, piece, sizeof(piece)), 0);
+    CHECK_INT(frame_send(fd, FRAME_STDIN, NULL, 0), 0);
+    (void)close(fd);
+    let_go("go");
+    s = see_end("ex_in");
+    CHECK_STR(s.out.data, "393216\n");
+    CHECK_INT(s.end.exit.code, 0);
+}
+
 TEST(a_cancel_that_comes_while_output_cannot_be_sent_is_heard)
 {
     struct seen s;
