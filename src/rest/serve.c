@@ -580,14 +580,20 @@ static int pass_input(struct served *s, struct err *err)
     return s->socket.ws ? socket_input(&s->socket, t, err) : attached_input(&s->attached, t, err);
 }
 
+static int check_token(const struct served *s, struct err *err)
+{
+    if (caller_token_live(s->rest->services, s->caller.token_id))
+        return 0;
+    return err_code(err, ERR_FORBIDDEN, "invalid_token", "the token was revoked or has expired");
+}
+
 static int go_ahead(struct served *s, struct err *err)
 {
     const struct task *t = s->call.task;
     int r = TASK_WAITS;
 
-    if (!caller_token_live(s->rest->services, s->caller.token_id))
-        return err_code(err, ERR_FORBIDDEN, "invalid_token",
-                        "the token was revoked or has expired");
+    if (check_token(s, err) < 0)
+        return -1;
     /* Who has a WebSocket comes back, so it is told to. */
     if (s->socket.ws && s->call.draining)
         return err_code(err, ERR_UNAVAILABLE, "restarting",
@@ -609,7 +615,8 @@ static int go_ahead(struct served *s, struct err *err)
  * `cay attach` was left are for the command, which goes on. */
 static void take_last_input(struct served *s)
 {
-    (void)pass_input(s, NULL);
+    if (check_token(s, NULL) == 0)
+        (void)pass_input(s, NULL);
 }
 
 static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait, void *arg)

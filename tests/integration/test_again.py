@@ -297,19 +297,20 @@ def test_detach_leaves_it_running(api, box):
     check_end(api, box, id)
 
 
+def attached_again(api, box, id):
+    b = Attached(api, box, again=id)
+    if b.status == 101:
+        return b
+    assert b"exec_attached" in b.body  # the first has not been seen to go
+    b.close()
+    return None
+
+
 def test_detach_of_an_attached_one(api, box):
     with Attached(api, box, command="cat", stdin=True, detach=True) as a:
         id = a.headers["x-exec-id"]
         assert a.frame()[0] == STARTED
-    with contextlib.ExitStack() as stack:
-        def back():
-            b = Attached(api, box, again=id)
-            if b.status == 101:
-                return stack.enter_context(b)
-            assert b"exec_attached" in b.body  # the first has not been seen to go
-            b.close()
-
-        b = wait_until(back)
+    with wait_until(lambda: attached_again(api, box, id)) as b:
         assert b.frame()[0] == STARTED
         b.send(STDIN, b"text")
         b.send(STDIN)
@@ -325,6 +326,24 @@ def test_input_that_was_sent_just_before_the_caller_left_arrives(api, box, tty):
             a.send(STDIN, b"%s\n" % word.encode())
         now = end(api, box, id)
         assert now["exitCode"] == 4 and f"got {word}" in now["stdout"], now
+
+
+def test_input_that_was_sent_with_a_revoked_token_just_before_the_caller_left_is_dropped(daemon_of):
+    own = daemon_of(env={"CAY_AUTH_TOKEN": "secret"}).start()
+    with own.api() as api:
+        box = api.create()["id"]
+        for _ in range(4):
+            made = api.post("/tokens", {"scopes": ["exec"]}).ok()
+            with own.api(token=made["token"]) as mine, Attached(mine, box, command="cat", stdin=True, detach=True) as a:
+                id = a.headers["x-exec-id"]
+                assert a.frame()[0] == STARTED
+                api.delete(f"/tokens/{made['id']}").ok()
+                a.send(STDIN, b"stolen")
+            with wait_until(lambda: attached_again(api, box, id)) as b:
+                assert b.frame()[0] == STARTED
+                b.send(STDIN, b"ours")
+                b.send(STDIN)
+                assert b.rest() == (b"ours", b"", 0, 0)
 
 
 def test_who_comes_back_and_leaves_ends_nothing(api, box):

@@ -21,9 +21,10 @@ class Attached:
         path = f"/sandboxes/{id}/exec/{again + '/' if again else ''}attach"
         self.s = socket.create_connection(("127.0.0.1", api.port), timeout=20)
         data = json.dumps(body).encode()
+        token = f"Authorization: Bearer {api.token}\r\n" if api.token else ""
         self.s.sendall(f"POST /sandbox{path} HTTP/1.1\r\nHost: localhost\r\n"
                        "Connection: Upgrade\r\nUpgrade: cay-exec\r\nContent-Type: application/json\r\n"
-                       f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
+                       f"{token}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         self.file = self.s.makefile("rb")
         self.status = int(self.file.readline().split()[1])
         self.headers = {}
