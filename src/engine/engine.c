@@ -73,12 +73,15 @@ static uint32_t or_default(uint32_t ms, uint32_t by_default)
     return ms ? ms : by_default;
 }
 
+/* An agent has silent - look to answer after it is asked: look is at most half of silent. */
 static struct engine_waits waits_of(const struct engine_waits *w)
 {
+    uint32_t look = or_default(w->look, 1500), silent = or_default(w->silent, 3000);
+
     return (struct engine_waits){
         .agent = or_default(w->agent, 30000),
-        .look = or_default(w->look, 1500),
-        .silent = or_default(w->silent, 3000),
+        .look = look < silent - silent / 2 ? look : silent - silent / 2,
+        .silent = silent,
         .turn = or_default(w->turn, 5000),
         .server = or_default(w->server, 5000),
         .gateway = or_default(w->gateway, 5000),

@@ -21,10 +21,11 @@ struct store;
  * ("Sandbox is not running: paused"), with ERR_NOT_FOUND for an unknown id ("Sandbox not found: …",
  * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
-/* How long the engine waits, in milliseconds; 0 = as in front of the colon. Tests set less. */
+/* How long the engine waits, in milliseconds; 0 = the default, the number at the start of
+ * each comment. Tests set less. */
 struct engine_waits {
     uint32_t agent;   /* 30000: for the next bytes of an agent */
-    uint32_t look;    /* 1500: for them, before it asks why none come */
+    uint32_t look;    /* 1500: for them, before it asks why none come; at most half of silent */
     uint32_t silent;  /* 3000: for an agent that answers nothing at all */
     uint32_t turn;    /* 5000: for another call that changes the same sandbox */
     uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */

@@ -111,6 +111,24 @@ TEST(connecting_now_does_not_wait_for_one_who_does_not_accept)
     (void)close(server);
 }
 
+TEST(an_agent_is_asked_early_enough_to_answer_before_it_counts_as_silent)
+{
+    static const struct {
+        uint32_t look, silent, look_is;
+    } cases[] = {{0, 0, 1500}, {0, 500, 250}, {400, 500, 250}, {100, 500, 100}, {0, 1, 1}};
+
+    struct world w;
+
+    world_new(&w);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        world_close(&w, true);
+        w.config.waits = (struct engine_waits){.look = cases[i].look, .silent = cases[i].silent};
+        world_open(&w);
+        CHECK_INT(w.engine->config.waits.look, cases[i].look_is);
+    }
+    world_done(&w);
+}
+
 TEST(an_agent_that_does_not_answer_is_judged_and_given_up)
 {
     struct world w;
