@@ -44,9 +44,12 @@ int agent_hung_up(struct sandbox *sb, struct err *err)
 
 int agent_silent(struct sandbox *sb, struct err *err)
 {
+    uint32_t ms = sb->engine->config.waits.agent;
+    bool whole = ms % 1000 == 0;
+
     return err_code(err, ERR_UNAVAILABLE, "agent_timeout",
-                    "the sandbox did not answer within %u s; try again, or remove it",
-                    sb->engine->config.waits.agent / 1000);
+                    "the sandbox did not answer within %u %s; try again, or remove it",
+                    whole ? ms / 1000 : ms, whole ? "s" : "ms");
 }
 
 static int recv_failed(struct sandbox *sb, int r, struct err *err)
