@@ -405,8 +405,7 @@ static void *run(void *arg)
             told = false;
         } else if (!told && !stops(l)) {
             log_warn("cannot reach the engine: start it, or give its address with --engine or "
-                     "CAY_ENGINE; "
-                     "cay tries again every 1 to 30 seconds",
+                     "CAY_ENGINE; cay keeps trying",
                      "engine", l->config.url, "error", err.text);
             told = true;
         }
