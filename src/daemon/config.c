@@ -23,6 +23,8 @@
 #include "service/otlp.h"
 #include "service/webhooks.h"
 
+#define DRAIN_S_MAX 20 /* of TimeoutStopSec=30 in cay.service: 10 s are left for the rest */
+
 enum type {
     TYPE_STRING,
     TYPE_U32,
@@ -294,7 +296,7 @@ static const struct variable {
      "seconds without a byte after which an upload of an iii client fails"},
     {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 600, "10",
      "seconds that a client may take to send the head of a request"},
-    {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, 25, "10",
+    {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, DRAIN_S_MAX, "10",
      "seconds that calls under way have to end when the daemon stops or is replaced; then they are "
      "cut off"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},

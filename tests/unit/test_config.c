@@ -104,6 +104,8 @@ TEST(a_value_that_does_not_parse_names_its_variable)
          "CAY_TOTAL_PIDS must be 0 or a whole number from 32 to 4194304, not \"31\""},
         {"CAY_MAX_TIMEOUT", "59",
          "CAY_MAX_TIMEOUT must be 0 or a whole number from 60 to 315360000, not \"59\""},
+        {"CAY_DRAIN_TIMEOUT", "21",
+         "CAY_DRAIN_TIMEOUT must be a whole number from 0 to 20, not \"21\""},
         {"CAY_MAX_PIDS", "8", "CAY_MAX_PIDS must be a whole number from 16 to 4194304, not \"8\""},
         {"CAY_MAX_CPU", "0", "CAY_MAX_CPU must be a number from 0.5 to 1024, not \"0\""},
         {"CAY_DEFAULT_MEMORY", "8192",
