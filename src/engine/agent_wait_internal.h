@@ -28,8 +28,8 @@ struct agent_waits {
     atomic_uint threads, tasks;
     atomic_uint connects; /* threads that wait for a server in it, see dial.c */
     atomic_bool silent;   /* rule 3 */
-    /* Held for as long as a judgement takes, waits.silent - waits.look: who comes meanwhile
-     * gets the same one. Nothing of the engine's is locked under it. */
+    /* Held for as long as a judgement takes, waits.silent - waits.look: a caller that comes
+     * meanwhile gets the same judgement. Nothing of the engine's is locked under it. */
     pthread_mutex_t judging;
     int64_t judged_ns;
     bool guilty; /* what the last judgement was */

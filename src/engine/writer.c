@@ -628,7 +628,7 @@ void writer_delete(struct engine *e, const char *id)
     forget_note(w, id);
     store_note_remove(e->store, id);
     pthread_mutex_unlock(&w->files);
-    /* Its row may be there for as long after it: the folder that it has left is synced before, once
+    /* The row may outlive the box by waits.gone: the folder that it has left is synced before, once
      * for all that have gone meanwhile. */
     pthread_mutex_lock(&w->lock);
     if (!w->gone) {

@@ -36,8 +36,9 @@ struct http_limits {
     unsigned seats_max;       /* 4,096, or fewer when descriptors are few: see http_seat_take() */
     struct budget *memory;    /* that long bodies are taken from; NULL = no bound */
     int memory_wait_ms;       /* a long body waits for that memory, then 503; 0 = 5 s */
-    int linger_ms;            /* input is swallowed so long after an answer; 0 = 2 s */
-    int crowded_grace_ms; /* of a slow peer while half of the workers wait for such; 0 = 250 ms */
+    int linger_ms;            /* milliseconds that input is discarded after an answer; 0 = 2 s */
+    int crowded_grace_ms; /* milliseconds that a slow peer gets while half of the workers wait for
+                             slow peers; 0 = 250 ms */
 };
 
 #define HTTP_LIMITS_DEFAULT                                                                        \
