@@ -1,5 +1,5 @@
 """What tests need beside this repository, in one folder for all clones: packages, which `tools/packages install test` fetches, and programs built
-from sources. An entry that nobody has used for 14 days is removed."""
+from sources. An entry that was not used for 14 days is removed."""
 
 import contextlib
 import fcntl
@@ -56,6 +56,14 @@ def is_whole(folder):
     return (folder / "whole").exists()
 
 
+def is_same(path, file):
+    """Whether path names the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
 def locked(folder, wait=True):
     """Holds the lock of an entry. Raises BlockingIOError if another process holds it and wait is false."""
@@ -64,7 +72,7 @@ def locked(folder, wait=True):
     while True:
         with open(path, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):  # remove_unused() removes locks too
+            if is_same(path, lock):  # remove_unused() removes locks too
                 yield
                 return
 
@@ -127,9 +135,11 @@ def remove_unused():
         return used and time.time() - used.stat().st_mtime > UNUSED_SECONDS
 
     for folder in ROOT.glob("*/*/"):
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):  # in use, of another user, or removed by another clone just now
             if is_old(folder):
                 with locked(folder, wait=False):
                     if is_old(folder):
+                        (folder / "whole").unlink(missing_ok=True)  # first: what is left, should the rest fail, is incomplete
                         shutil.rmtree(folder)
+                    if not folder.exists():  # removed here, or by another clone before locked() made its lock file anew
                         folder.with_name(folder.name + ".lock").unlink()
