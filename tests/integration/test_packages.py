@@ -139,17 +139,41 @@ def test_an_entry_that_nobody_used_for_14_days_is_removed(registry, tmp_path):
     assert not list(tmp_path.glob("cay-check/packages/old-*"))
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])
+def test_an_entry_that_cannot_be_removed_stops_nothing(monkeypatch, tmp_path, error):
+    entries = [tmp_path / "packages" / name for name in ("one", "two")]
+    for entry in entries:
+        entry.mkdir(parents=True)
+        (entry / "whole").touch()
+        os.utime(entry / "whole", (0, 0))
+
+    def rmtree(folder):
+        tried.append(folder)
+        raise error(folder)
+
+    tried = []
+    monkeypatch.setattr(cay_kept, "ROOT", tmp_path)
+    monkeypatch.setattr(cay_kept.shutil, "rmtree", rmtree)
+    cay_kept.remove_unused()
+    assert sorted(tried) == entries and not any(cay_kept.is_whole(entry) for entry in entries)
+
+
 def test_a_test_that_lacks_its_packages_fails_and_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(cay_kept, "ROOT", tmp_path)
     with pytest.raises(cay_kept.NotInstalled, match="run tools/packages install test"):
         cay_kept.environment("otlp")
 
 
+def reason(done):
+    """What follows the line that names the lock file."""
+    return done.stderr.partition("cannot fetch the packages of ")[2].partition(":\n")[2]
+
+
 @pytest.mark.parametrize("client", LOCKS)
 def test_a_package_with_a_wrong_digest_is_refused_by_its_name(registry, tmp_path, client):
     make, name = LOCKS[client]
     done = fetch(registry, tmp_path, make(registry, tmp_path, WRONG))
-    assert done.returncode == 1 and name in done.stderr.partition("cannot be had:")[2], done.stderr
+    assert done.returncode == 1 and name in reason(done), done.stderr
     assert not list(tmp_path.glob("cay-check/*/*/whole"))
 
 
@@ -159,4 +183,4 @@ def test_a_package_that_the_registry_lacks_is_named(registry, tmp_path, client):
     lock = make(registry, tmp_path, None)
     registry.answer = lambda path: ("text/plain", b"")
     done = fetch(registry, tmp_path, lock)
-    assert done.returncode == 1 and name in done.stderr.partition("cannot be had:")[2], done.stderr
+    assert done.returncode == 1 and name in reason(done), done.stderr
