@@ -39,6 +39,15 @@ def kill(pid):
     wait_until(lambda: not read_text(f"/proc/{pid}/cmdline"), what="its end")
 
 
+def create_after_loss(api):
+    """A create that reaches the daemon before it knows that its launcher has ended is told to try again."""
+    def made():
+        reply = api.try_create()
+        return reply.ok()["id"] if reply.status == 200 else reply.failed(503, "launcher_lost") and None
+
+    return wait_until(made, what="a create")
+
+
 def test_a_launcher_that_is_killed_is_started_again(daemon_of):
     daemon = daemon_of(env={"CAY_POOL": 3}).start()
     with daemon.api() as api:
@@ -46,7 +55,7 @@ def test_a_launcher_that_is_killed_is_started_again(daemon_of):
         assert "problems" not in api.get("/health").ok()
         first = launcher(daemon)
         kill(first)
-        made = [api.create()["id"] for _ in range(6)]  # also those whose child was parked by the first
+        made = [create_after_loss(api), *(api.create()["id"] for _ in range(5))]  # also those whose child was parked by the first
         assert launcher(daemon, first) != first
         for id in [before, *made]:
             assert api.sh(id, "echo on") == "on\n"
