@@ -72,6 +72,7 @@ def test_no_secret_is_written_down(audited):
     assert "cmd::run" in text and "image::pull" in text and "token::create" in text
 
 
+@pytest.mark.counts_rows
 def test_the_chain_can_be_checked_without_cay_and_goes_on_after_kill_9(audited):
     with audited.api() as api:
         id = api.create()["id"]

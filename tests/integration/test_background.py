@@ -87,6 +87,7 @@ def test_it_goes_on_when_the_daemon_is_killed(own):
         assert api.background_logs(x["id"])["output"] == "before\nafter\n"
 
 
+@pytest.mark.counts_rows
 def test_one_that_ends_while_the_daemon_is_away_is_not_lost(own):
     with own.api() as api:
         id = api.create()["id"]

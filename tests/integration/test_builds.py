@@ -372,6 +372,7 @@ def test_a_client_that_hangs_up_ends_the_step_and_its_sandbox(folder):
         api.get("/templates/t").failed(404)
 
 
+@pytest.mark.counts_rows
 def test_a_daemon_that_is_killed_leaves_nothing_of_a_build(folder):
     folder.write("a", "a")
     with Begun(folder, "FROM host\nCOPY a /a\nRUN sleep 1000\n") as build, folder.daemon.api() as api:
@@ -390,6 +391,7 @@ def test_a_daemon_that_is_killed_leaves_nothing_of_a_build(folder):
         wait_until(lambda: os.listdir(folder.daemon.data / "images" / part) == [], what=f"no {part}")
 
 
+@pytest.mark.counts_rows
 def test_a_daemon_that_is_killed_at_any_step_leaves_the_old_template_or_the_new_one(folder):
     folder.write("a", "a")
     folder.build("FROM host AS b\nCOPY a /a\nRUN cat /a >/b\nFROM host\nWORKDIR /w\nCOPY --from=b /b .\n"

@@ -78,6 +78,7 @@ def test_a_disk_with_much_on_it_is_not_used_again(own, much):
         assert own.spares() == []
 
 
+@pytest.mark.counts_rows
 def test_kill_9_loses_no_sandbox_on_a_used_disk_and_leaves_no_spare(own):
     with own.api() as api:
         first, second = api.create()["id"], api.create()["id"]

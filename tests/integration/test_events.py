@@ -210,6 +210,7 @@ def publish_numbers(api, n, done):
     done.set()
 
 
+@pytest.mark.counts_rows
 def test_who_comes_back_with_the_last_id_misses_nothing_and_sees_nothing_twice(api):
     """While others publish, the connection is broken off again and again, also in the middle of an event."""
     n, done, got = 600, threading.Event(), []
@@ -230,6 +231,7 @@ def test_who_comes_back_with_the_last_id_misses_nothing_and_sees_nothing_twice(a
     assert got == list(range(n))
 
 
+@pytest.mark.counts_rows
 def test_a_reader_that_is_slow_misses_nothing(api):
     with Stream(api, topic="fat") as slow:
         for i in range(300):

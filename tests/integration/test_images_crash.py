@@ -10,7 +10,7 @@ import pytest
 from cay_harness import pids, read_text, wait_until
 from cay_registry import *  # noqa: F401,F403 (fixtures too)
 
-pytestmark = [pytest.mark.full, needs_registry]
+pytestmark = [pytest.mark.full, pytest.mark.counts_rows, needs_registry]
 
 SEED = 20261
 BLOBS = r"/blobs/sha256:"

@@ -117,6 +117,7 @@ def test_a_new_sandbox_is_first_on_the_first_page(api, make):
     assert older[0]["id"] == mine[0]
 
 
+@pytest.mark.counts_rows
 def test_a_cursor_misses_and_repeats_nothing_while_others_come_and_go(api, make):
     mine = [make(metadata={"set": "cursor"})["id"] for _ in range(9)]
     seen, cursor = [], None
@@ -136,6 +137,7 @@ def test_a_cursor_that_is_none_is_refused(api):
         api.get(f"/sandboxes?cursor={bad}").failed(400, text="cursor")
 
 
+@pytest.mark.counts_rows
 def test_the_order_and_a_cursor_outlive_the_daemon(own):
     with own.api() as api:
         ids = [api.create()["id"] for _ in range(4)]

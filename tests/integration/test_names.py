@@ -63,6 +63,7 @@ def test_a_failed_create_leaves_the_name_free(api, make):
     make(name="free", unique=True)
 
 
+@pytest.mark.counts_rows
 def test_of_fifty_creates_at_once_exactly_one_gets_the_name(shared):
     def create(_):
         with shared.api() as api:
@@ -79,6 +80,7 @@ def test_of_fifty_creates_at_once_exactly_one_gets_the_name(shared):
         api.remove(won[0]["id"])
 
 
+@pytest.mark.counts_rows
 def test_after_kill_9_a_name_is_taken_by_what_is_there_and_by_nothing_else(own):
     for round in range(6):
         taken = set()
@@ -117,6 +119,7 @@ def test_after_kill_9_a_name_is_taken_by_what_is_there_and_by_nothing_else(own):
                 api.delete(f"/sandboxes/n{i}").ok()
 
 
+@pytest.mark.counts_rows
 def test_no_two_have_a_unique_name_after_kill_9_while_it_changes_hands(own):
     """Some remove the holder and others take its name at once: no crash may leave both."""
     for round in range(8):

@@ -163,6 +163,7 @@ def test_they_are_kept_by_a_restart_and_not_made_again(own):
         api.remove(id)
 
 
+@pytest.mark.counts_rows
 def test_kill_9_in_their_midst_leaves_a_whole_sandbox_or_none(own):
     """One that was cut off is not finished by the next start, which does not know what was asked for."""
     patches = [{"type": "text", "path": f"/srv/many/{i}", "content": "x" * 4000} for i in range(900)]

@@ -201,6 +201,7 @@ def test_a_profile_says_the_limits_that_its_boxes_have(pooled):
         api.delete(f"/pool/profiles/{profile['id']}").ok()
 
 
+@pytest.mark.counts_rows
 def test_many_at_once_get_one_each(pooled):
     with pooled.api() as api:
         full(api)
@@ -220,6 +221,7 @@ def test_many_at_once_get_one_each(pooled):
             assert api.sh(id, "ls -A; echo on") == "on\n"
 
 
+@pytest.mark.counts_rows
 def test_kill_9_around_a_claim_loses_none_and_leaves_none(pooled):
     """An acknowledged one is there; what waited is thrown away, and the pool is full again."""
     rng = random.Random(7)

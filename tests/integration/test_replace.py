@@ -89,6 +89,7 @@ def unix(daemon):
     return lambda: UnixConnection(str(daemon.socket_path), 60)
 
 
+@pytest.mark.counts_rows
 def test_no_request_is_lost(own):
     """New connections over both sockets, commands too, through three replacements."""
     with own.api() as api:
@@ -105,6 +106,7 @@ def test_no_request_is_lost(own):
         assert int((own.run / "port").read_text()) == own.port
 
 
+@pytest.mark.counts_rows
 def test_a_job_and_a_context_go_on_with_the_new_one(own):
     with own.unix_api() as api:
         id = api.create()["id"]

@@ -199,6 +199,7 @@ def test_a_user_of_its_own(templates):
     assert templates.api.sh(id, "id -u; cat /opt/who") == "65534\n0\n"
 
 
+@pytest.mark.counts_rows
 def test_many_creates_of_one_that_is_not_built_yet_build_it_once(templates):
     assert "build" not in templates.make(build=False, setup=[UUID, "sleep 0.5"]).ok()
     replies = []
@@ -326,6 +327,7 @@ def test_who_does_not_wait_until_it_is_ready_leaves_no_sandbox(own, templates):
 # ---- crashes ----
 
 
+@pytest.mark.counts_rows
 @pytest.mark.parametrize("lazily", [False, True])
 def test_a_kill_in_the_middle_of_a_build_leaves_nothing_half(own, templates, lazily):
     if lazily:
@@ -348,6 +350,7 @@ def test_a_kill_in_the_middle_of_a_build_leaves_nothing_half(own, templates, laz
     assert len(templates.api.sh(templates.box().ok()["id"], "cat /opt/uuid")) == 37
 
 
+@pytest.mark.counts_rows
 def test_a_kill_after_any_event_of_a_build_leaves_the_old_build_or_the_new(own, templates):
     first = templates.make(setup=[UUID]).ok()
     for n in range(1, 8):

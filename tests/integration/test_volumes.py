@@ -321,6 +321,7 @@ def test_the_command_line(own, tmp_path):
 # ---- the daemon goes ----
 
 
+@pytest.mark.counts_rows
 def test_after_kill_9_after_stop_and_start(own):
     with own.api() as api:
         api.post("/volumes", {"name": "v", "sizeMb": 32}).ok()
@@ -344,6 +345,7 @@ def test_after_kill_9_after_stop_and_start(own):
         api.delete("/volumes/v").ok()
 
 
+@pytest.mark.counts_rows
 def test_attached_while_stopped(own):
     with own.api() as api:
         api.post("/volumes", {"name": "v", "sizeMb": 32}).ok()
@@ -360,6 +362,7 @@ def test_attached_while_stopped(own):
         api.delete("/volumes/v").ok()
 
 
+@pytest.mark.counts_rows
 def test_killed_between_the_row_and_the_mount(own):
     """The two halves of an attach and of a detach, as a daemon that was killed leaves them."""
     with own.api() as api:
@@ -382,6 +385,7 @@ def test_killed_between_the_row_and_the_mount(own):
         api.delete("/volumes/v").ok()
 
 
+@pytest.mark.counts_rows
 def test_killed_while_a_volume_is_made_or_removed(own):
     """What each step leaves on the disk becomes the old state or the new one."""
     with own.api() as api:
@@ -404,6 +408,7 @@ def test_killed_while_a_volume_is_made_or_removed(own):
         assert os.listdir(folder) == []
 
 
+@pytest.mark.counts_rows
 def test_kill_9_at_any_moment(own):
     """The row and the kernel agree afterwards, whenever it was."""
     luck = random.Random(7)

@@ -204,6 +204,7 @@ def test_certificates_are_checked(api, certificates, tmp_path):
     stranger.close()
 
 
+@pytest.mark.counts_rows
 def test_a_killed_daemon_loses_no_event_between_failure_and_retry(daemon_of):
     works = []
     receiver = Receiver(lambda message: 200 if works else 503)
