@@ -143,21 +143,38 @@ TEST(a_token_that_only_reads_calls_nothing_and_one_without_read_sees_nothing)
 
 TEST(a_trigger_is_refused_with_an_error_that_names_the_engine)
 {
+    static const struct {
+        const char *type, *config;
+    } rows[] = {
+        {"cron", "{\"expression\":\"* * * * * *\"}"},
+        {"http", "{\"api_path\":\"x\",\"http_method\":\"GET\"}"},
+        {"queue", "{\"topic\":\"t\"}"},
+        {"subscribe", "{\"topic\":\"t\"}"},
+        {"durable:subscriber", "{}"},
+        {"sandbox", "{}"}, /* the daemon has sandboxes, but no triggers */
+        {"nobody.provides", "{}"},
+    };
     struct client c;
     json_t *m, *error;
 
     start();
     join(&c); /* its namespace is not known, and the answer does not wait for it */
-    say(&c, "{\"type\":\"registertrigger\",\"id\":\"t1\",\"trigger_type\":\"cron\","
-            "\"function_id\":\"f\",\"config\":{\"expression\":\"* * * * * *\"}}");
-    m = hear_type(&c, "triggerregistrationresult");
-    error = json_object_get(m, "error");
-    CHECK_STR(json_text(m, "id"), "t1");
-    CHECK_STR(json_text(m, "trigger_type"), "cron");
-    CHECK_STR(json_text(m, "function_id"), "f");
-    CHECK_STR(json_text(error, "code"), "trigger_registration_failed");
-    CHECK(strstr(json_text(error, "message"), "genuine iii engine"));
-    json_decref(m);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_free char *text =
+            xasprintf("{\"type\":\"registertrigger\",\"id\":\"t1\",\"trigger_type\":\"%s\","
+                      "\"function_id\":\"f\",\"config\":%s}",
+                      rows[i].type, rows[i].config);
+
+        say(&c, text);
+        m = hear_type(&c, "triggerregistrationresult");
+        error = json_object_get(m, "error");
+        CHECK_STR(json_text(m, "id"), "t1");
+        CHECK_STR(json_text(m, "trigger_type"), rows[i].type);
+        CHECK_STR(json_text(m, "function_id"), "f");
+        CHECK_STR(json_text(error, "code"), "trigger_registration_failed");
+        CHECK(strstr(json_text(error, "message"), "genuine iii engine"));
+        json_decref(m);
+    }
     check_error(&c, "engine::register_trigger", "{\"trigger_type\":\"cron\"}", "",
                 "trigger_registration_failed");
     check_call(&c, "engine::unregister_trigger", "{\"id\":\"t1\"}", "{\"removed\":false}");
