@@ -56,20 +56,20 @@ def check_end(api, box, id):
 
 
 @contextlib.contextmanager
-def waiting(api, box, **fields):
-    """A sync exec of WAITS in a thread; gives what it came to."""
+def waiting(api, box, up="/tmp/up", **fields):
+    """A sync exec of WAITS in a thread, which makes the file `up`; gives what it came to."""
     got = {}
 
     def run():
         with api.again() as mine:
             try:
-                got["reply"] = mine.try_exec(box, WAITS, **fields)
+                got["reply"] = mine.try_exec(box, WAITS.replace("/tmp/up", up), **fields)
             except (OSError, http.client.HTTPException) as e:
                 got["broken"] = e
 
     t = threading.Thread(target=run)
     t.start()
-    wait_until(lambda: api.exec(box, "test -e /tmp/up")["exitCode"] == 0 or not t.is_alive())
+    wait_until(lambda: api.exec(box, f"test -e {up}")["exitCode"] == 0 or not t.is_alive())
     yield got
     t.join()
 
@@ -460,7 +460,7 @@ def test_a_timeout_passes_while_the_sandbox_is_paused(api, box):
 def test_a_sync_timeout_passes_while_the_sandbox_is_paused(api, box):
     for timeout in longer_and_longer():
         began = time.monotonic()
-        with waiting(api, box, timeout=timeout) as got:
+        with waiting(api, box, up=f"/tmp/up-{timeout}", timeout=timeout) as got:
             api.post(f"/sandboxes/{box}/pause").ok()
             was_running = time.monotonic() - began < timeout
         if was_running:
