@@ -63,7 +63,7 @@ def test_unknown_sandboxes_are_not_found_on_every_route(api):
         good.update({"vars": {"A": "b"}} if path.endswith("/env") and method == "POST" else {})
         good.update({"key": "A"} if "/env/" in path else {})
         good.update({"command": "true"} if "exec" in path else {})
-        for id in (NOBODY, "..%2f..", "sbx_" + "0" * 24 + "%00"):
+        for id in (NOBODY, "%2e%2e", "..%2f..", "sbx_" + "0" * 24 + "%00"):
             query = {("GET", "explain"): "?host=a.test", ("DELETE", "ports"): "?containerPort=80"}.get((method, path.split("/")[-1]), "")
             reply = api.call(method, fill(path, id) + query, good if method != "GET" else None)
             said = reply.failed((404, 400, 501) if "%" in id else (404, 501))
