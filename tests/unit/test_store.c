@@ -1,7 +1,9 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -87,24 +89,42 @@ static void execute(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-/* As a daemon is that is killed between a fork and the exec of the child. */
+/* As a daemon is that is killed between a fork and the exec of the child. The child has a copy of
+ * the lock until it ends. It ends when the next daemon has read the file of the lock, which that
+ * does after it was refused the lock. An open that fails has waited for the child for 2 s. */
 TEST(a_folder_is_opened_while_a_child_of_a_dead_daemon_still_has_the_lock)
 {
     auto_dir char *dir = dir_new();
-    auto_free char *data = xasprintf("%s/data", dir);
-    pid_t daemon = fork();
-    struct store *s;
+    auto_free char *path = xasprintf("%s/lock", dir);
+    struct pollfd waits[2] = {{.events = POLLIN}, {.events = POLLIN}};
+    struct store *s = NULL;
+    struct err err = {0};
+    int ends[2], rebuilt, status;
+    int64_t began;
+    pid_t daemon;
 
+    CHECK_INT(pipe(ends), 0); /* closed by the end of the test, whatever that is */
+    daemon = fork();
     if (daemon == 0) {
-        (void)open_store(data, NULL);
+        close(ends[1]);
+        (void)open_store(dir, NULL);
+        waits[0].fd = inotify_init1(IN_CLOEXEC);
+        waits[1].fd = ends[0];
+        if (inotify_add_watch(waits[0].fd, path, IN_ACCESS) < 0)
+            _exit(1);
         if (fork() == 0)
-            (void)usleep(200000); /* has a copy of the lock until its end */
+            (void)poll(waits, ARRAY_LEN(waits), -1);
         _exit(0);
     }
-    CHECK_INT(waitpid(daemon, NULL, 0), daemon);
-    s = open_store(data, NULL);
-    CHECK(s);
+    close(ends[0]);
+    CHECK_INT(waitpid(daemon, &status, 0), daemon);
+    CHECK_INT(status, 0);
+    for (began = mono_ns(); store_open(dir, &s, &rebuilt, &err) < 0; began = mono_ns()) {
+        CHECK_STR(err.code, "data_in_use");
+        CHECK(mono_ns() - began >= 2000000000ll);
+    }
     store_close(s);
+    close(ends[1]);
 }
 
 TEST(a_row_is_there_after_reopening)
