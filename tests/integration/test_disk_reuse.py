@@ -8,7 +8,7 @@ import pytest
 
 from cay_harness import read_text, wait_until
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.core
 
 MARK = "of-the-one-before"
 

@@ -14,7 +14,7 @@ from cay_iii import websockets  # noqa: F401 (a fixture)
 from cay_iii_engine import Engine
 from test_iii_worker import Worker
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.core
 
 
 def free_port():

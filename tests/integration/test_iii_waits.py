@@ -9,7 +9,7 @@ from cay_harness import SLOW, wait_until
 from cay_iii import *  # noqa: F401,F403 (fixtures too)
 from cay_iii import Refused
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.core
 
 
 def test_what_is_given_up_after_a_while(iii_of, wire_of):

@@ -10,7 +10,7 @@ import pytest
 
 from cay_harness import CAY
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.core
 
 FILES = {  # client: its file below HOME, and the key of its servers
     "claude": (".claude.json", "mcpServers"),

@@ -15,7 +15,7 @@ import cay_kept
 from cay_harness import REPO
 from cay_internet import tarball, wheel
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.full
 
 WRONG = hashlib.sha512(b"something else")
 

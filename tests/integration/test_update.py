@@ -6,7 +6,7 @@ import pytest
 
 from cay_harness import cay, wait_until
 
-pytestmark = [pytest.mark.full, pytest.mark.counts_rows]
+pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
 
 def update(api, id, **fields):

@@ -6,7 +6,7 @@ import pytest
 from cay_world import needs_network
 from test_net_tools import reaches_what_is_listed
 
-pytestmark = [pytest.mark.full, needs_network, pytest.mark.needs("program:node", "program:npm")]
+pytestmark = [pytest.mark.core, needs_network, pytest.mark.needs("program:node", "program:npm")]
 FETCH = "fetch('URL').then(r => r.text()).then(t => console.log(t)).catch(e => { console.error(e); process.exit(1) })"
 
 
