@@ -78,6 +78,11 @@ def bad_map():
               for pattern in patterns if not matching([pattern], names)]
     named = {name for patterns in rows.values() for name in matching([p for p in patterns if p != EVERYTHING], names)}
     found += [f"tests/map: no row names {name}" for name in names if name not in named]
+    for source in sorted([*REPO.glob("tests/unit/test_*.c"), *REPO.glob("tests/fuzz/fuzz_*.c")]):
+        name = f"{source.parent.name}-{source.stem.partition('_')[2]}"
+        used = {f"src/{folder}" for folder in re.findall(r'^#include "([\w-]+)/', source.read_text(), re.M)}
+        found += [f"tests/map: {folder}: {name} is missing, since {source.name} includes a header of {folder}" for folder in sorted(used)
+                  if name in names and folder in rows and name not in matching(rows[folder], names)]
     return found
 
 
