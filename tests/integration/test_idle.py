@@ -1,7 +1,6 @@
 """Sandboxes that nobody uses are stopped."""
 
 import http.client
-import math
 import threading
 import time
 
@@ -12,7 +11,7 @@ from cay_harness import cay, wait_until
 pytestmark = pytest.mark.core
 
 SERVER = ["python3", "-m", "http.server", "8000", "--directory", "/usr/share/doc"]
-IDLE, ROUNDS = 4, 40  # seconds, or as long as so many rounds of uses take on this machine: each use comes again sooner
+HOUR = 3600
 ASKED_TO_END = ["sh", "-c", "trap 'echo bye > /workspace/last; exit' TERM; while :; do sleep 0.05; done"]
 
 
@@ -58,50 +57,42 @@ def test_one_that_nobody_uses_is_stopped_and_can_be_started(shared, api, make):
     await_idle(api, made["id"])
 
 
-def test_use_keeps_it_up(shared, api, make):
-    """Until a twin that nobody uses has been stopped, which was made after all of them."""
-    uses = {}
+def test_each_use_moves_the_time_at_which_it_would_be_idle(shared, api, make):
+    id = make(idleTimeout=HOUR, entrypoint=SERVER)["id"]
+    wait_until(lambda: page(shared, id) == 200, timeout=30, what="the server")
+    for how, use in {"touch": lambda: api.post(f"/sandboxes/{id}/touch").ok(), "files": lambda: api.write(id, "a", "b"),
+                     "processes": lambda: api.processes(id), "port": lambda: page(shared, id)}.items():
+        wait_until(lambda: api.sandbox(id)["idleAt"] < (time.time() + HOUR) * 1000 - 100, what="100 ms in which it is only looked at")
+        before = time.time()
+        use()
+        assert api.sandbox(id)["idleAt"] >= (before + HOUR) * 1000 - 10, how  # the clocks of the two need not agree to the millisecond
 
-    def one(how, **fields):
-        uses[how] = make(**{"idleTimeout": idle, **fields})["id"]
-        return uses[how]
 
-    def use(touch, files, processes):
-        assert api.post(f"/sandboxes/{touch}/touch").ok()["status"] == "running"
-        api.write(files, "a", "b")
-        api.processes(processes)
+def test_what_lasts_keeps_it_up(shared, api, make):
+    """Sandboxes whose idle timeout begins before that of a twin, which nobody uses, still run when the twin has been stopped."""
+    uses = {how: make(idleTimeout=HOUR)["id"] for how in ("job", "paused", "attached")}
+    never, zero = make()["id"], make(idleTimeout=0)["id"]
+    assert "idleTimeout" not in api.sandbox(zero)["config"] and "idleAt" not in api.sandbox(never)
 
     def attend():
         with shared.api(timeout=600) as other:
-            other.exec(uses["attached"], "while [ ! -e /tmp/go ]; do sleep 0.05; done")
+            other.exec(uses["attached"], "touch /tmp/up; while [ ! -e /tmp/go ]; do sleep 0.05; done")
 
-    idle = 0
-    never, _ = one("never", idleTimeout=None), one("zero")
-    began = time.monotonic()
-    use(never, never, never)
-    idle = max(IDLE, math.ceil(ROUNDS * (time.monotonic() - began)))
-    assert "idleTimeout" not in api.sandbox(uses["zero"])["config"] and "idleAt" not in api.sandbox(uses["never"])
-    job = api.background(one("job"), "exec sleep 1000")
-    api.post(f"/sandboxes/{one('paused')}/pause").ok()
-    one("attached")
+    job = api.background(uses["job"], "exec sleep 1000")
+    api.post(f"/sandboxes/{uses['paused']}/pause").ok()
     thread = threading.Thread(target=attend)
     thread.start()
-    one("port", entrypoint=SERVER)
-    wait_until(lambda: page(shared, uses["port"]) == 200, timeout=30, what="the server")
-    for how in ("touch", "files", "processes"):  # which are used from now on, and not before
-        one(how)
-    twin = make(idleTimeout=idle)["id"]
-    while status(api, twin) == "running":
-        use(uses["touch"], uses["files"], uses["processes"])
-        assert page(shared, uses["port"]) == 200
-    assert {how: status(api, id) for how, id in uses.items()} == \
-           {**dict.fromkeys(uses, "running"), "paused": "paused"}
+    wait_until(lambda: api.exec(uses["attached"], "test -e /tmp/up")["exitCode"] == 0, what="the command that somebody waits for")
+    for id in uses.values():
+        api.call("PATCH", f"/sandboxes/{id}", {"idleTimeout": 1}).ok()
+    await_idle(api, make(idleTimeout=1)["id"])
+    assert {how: status(api, id) for how, id in uses.items()} == {"job": "running", "paused": "paused", "attached": "running"}
     api.post(f"/sandboxes/{uses['paused']}/resume").ok()
     api.sh(uses["attached"], "touch /tmp/go")
     thread.join()
     api.post(f"/sandboxes/{uses['job']}/exec/{job['id']}/kill").ok()
-    await_idle(api, *(id for how, id in uses.items() if how not in ("never", "zero")))
-    assert status(api, uses["never"]) == status(api, uses["zero"]) == "running"
+    await_idle(api, *uses.values())
+    assert status(api, never) == status(api, zero) == "running"
 
 
 def test_it_is_kept_over_a_crash(own):

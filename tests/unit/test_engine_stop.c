@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/drain_internal.h"
+#include "engine/idle.h"
 #include "engine/quiet_internal.h"
 #include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
@@ -408,6 +409,41 @@ TEST(one_that_nobody_uses_is_stopped)
     pass_idle_hour(&w, id);
     reason = await_stopped(&w, id);
     CHECK_STR(reason, "idle");
+    world_done(&w);
+}
+
+static void pass_half_an_hour(struct world *w, const char *id)
+{
+    struct sandbox *sb = roster_find(w->engine, id);
+
+    atomic_fetch_sub(&sb->active_ns, 1800 * 1000000000ll);
+    sandbox_unref(sb);
+}
+
+/* Both are an hour old when they are looked at. */
+TEST(one_that_was_used_half_an_hour_ago_stays)
+{
+    auto_free char *used = NULL, *unused = NULL, *reason = NULL, *last = NULL;
+    struct world w;
+    json_t *s;
+
+    world_up(&w);
+    atomic_store(&fake.old, true);
+    used = create(&w, "{\"image\":\"host\",\"idleTimeout\":3600}");
+    unused = create(&w, "{\"image\":\"host\",\"idleTimeout\":3600}");
+    pass_half_an_hour(&w, used);
+    pass_half_an_hour(&w, unused);
+    CHECK_INT(engine_touch(w.engine, used, &s, NULL), 0);
+    json_decref(s);
+    pass_half_an_hour(&w, used);
+    pass_half_an_hour(&w, unused);
+    reaper_look_at(w.engine, mono_ns());
+    reason = await_stopped(&w, unused);
+    CHECK_STR(reason, "idle");
+    check_status(&w, used, "running");
+    pass_idle_hour(&w, used);
+    last = await_stopped(&w, used);
+    CHECK_STR(last, "idle");
     world_done(&w);
 }
 
