@@ -201,6 +201,17 @@ def test_a_changed_folder_touches_its_row_of_the_map():
     assert selection.touched(["src/base/str.c"])[0] == selection.all_tests()
 
 
+def test_a_row_without_a_unit_test_that_includes_its_header_is_a_mistake():
+    rows, read_map = selection.read_map(), selection.read_map
+    assert selection.bad_map() == []
+    rows["src/store"].remove("unit-queue")
+    selection.read_map = lambda: rows
+    try:
+        assert selection.bad_map() == ["tests/map: src/store: unit-queue is missing, since test_queue.c includes a header of src/store"]
+    finally:
+        selection.read_map = read_map
+
+
 def test_a_file_that_no_row_knows_touches_everything():
     assert selection.touched(["meson.build"]) == (selection.all_tests(), ["meson.build"])
     assert selection.touched(["CHANGELOG.md", "LICENSE"]) == ([], [])
