@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cay_harness import wait_until
-from cay_world import HOST, NEIGHBOUR, needs_network
+from cay_world import HOST, NEIGHBOUR, OnlineDaemon, World, needs_network
 
 pytestmark = [pytest.mark.core, needs_network]
 
@@ -250,29 +250,43 @@ def test_without_the_gateway_and_its_rules_nothing_passes(own_net, world):
     wait_until(lambda: opens(api, id, PUBLIC))
 
 
-def test_a_way_out_that_was_taken_away_is_made_again(online_of, world):
-    before = world.host.sysctl("ipv4.ip_forward")
-    daemon = online_of()
-    daemon.start()
-    with daemon.api() as api:
-        id = api.create(network=True)["id"]
-        link = next(link for link in world.host.links() if link.startswith("cay-"))
-        world.host.run("ip", "link", "del", link)
-        wait_until(lambda: opens(api, id, PUBLIC))
-        world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
-        wait_until(lambda: opens(api, id, PUBLIC))
-    daemon.destroy()
-    assert world.host.sysctl("ipv4.ip_forward") == "0"  # as it was when the gateway switched it on
-    world.host.run("sysctl", "-qw", f"net.ipv4.ip_forward={before}")
+def links_of_daemons(world):
+    return {link for link in world.host.links() if link.startswith("cay-")}
+
+
+@pytest.fixture
+def own_world():
+    """A host of this test's own, where no other daemon switches forwarding on."""
+    world = World()
+    yield world
+    world.close()
+
+
+def test_a_way_out_that_was_taken_away_is_made_again(own_world):
+    daemon = OnlineDaemon(own_world)
+    try:
+        daemon.start()
+        with daemon.api() as api:
+            id = api.create(network=True)["id"]
+            link, = links_of_daemons(own_world)
+            own_world.host.run("ip", "link", "del", link)
+            wait_until(lambda: opens(api, id, PUBLIC))
+            own_world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
+            wait_until(lambda: opens(api, id, PUBLIC))
+    finally:
+        daemon.destroy()
+    assert own_world.host.sysctl("ipv4.ip_forward") == "0"  # as it was when the gateway switched it on
+    assert not own_world.left_in_host()
 
 
 def test_two_daemons_on_one_host_do_not_meet(online_of, world):
+    before = links_of_daemons(world)
     one, two = online_of("one"), online_of("two", env={"CAY_NET_POOL": "10.242.0.0/16"})
     for daemon in (one, two):
         daemon.start()
     with one.api() as a, two.api() as b:
         ids = a.create(network=True)["id"], b.create(network=True)["id"]
         assert opens(a, ids[0], PUBLIC) and opens(b, ids[1], PUBLIC)
-        assert len([link for link in world.host.links() if link.startswith("cay-")]) == 2
+        assert len(links_of_daemons(world) - before) == 2
         one.destroy()
         wait_until(lambda: opens(b, ids[1], PUBLIC))
