@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from cay_harness import read_text, wait_until
+from cay_harness import SLOW, read_text, wait_until
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.alone]
 
 ROUNDS = 12
 
@@ -37,7 +37,7 @@ def some_spares(own, id, agent):
         thread.start()
     for thread in threads:
         thread.join()
-    wait_until(lambda: len(spares(agent)) > 1, what="spares")
+    wait_until(lambda: len(spares(agent)) > 1, 60, "spares")
     return spares(agent)
 
 
@@ -52,7 +52,7 @@ def busy():
 
 
 def test_a_caller_is_served_though_the_spare_that_it_woke_is_dying(own, busy):
-    with own.api(timeout=15) as api:
+    with own.api(timeout=60) as api:
         id = api.create()["id"]
         agent = own.agent_pid(id)
         for _ in range(ROUNDS):
@@ -67,7 +67,7 @@ def test_a_caller_is_served_though_the_spare_that_it_woke_is_dying(own, busy):
 
 def at_once(supervisors):
     """The first of them that has a child. It is looked for without a pause."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60 * SLOW
     while time.monotonic() < deadline:
         for pid in supervisors:
             if below(pid):
@@ -76,13 +76,13 @@ def at_once(supervisors):
 
 
 def test_a_command_whose_supervisor_dies_while_it_starts_is_ended(own):
-    with own.api(timeout=15) as api:
+    with own.api(timeout=60) as api:
         id = api.create()["id"]
         agent = own.agent_pid(id)
 
         def run():
             with own.api() as caller:
-                caller.try_exec(id, ["sleep", "60"])
+                caller.try_exec(id, ["sleep", "9999"])
 
         for _ in range(ROUNDS):
             waiting = some_spares(own, id, agent)
@@ -91,4 +91,4 @@ def test_a_command_whose_supervisor_dies_while_it_starts_is_ended(own):
             os.kill(at_once(waiting), signal.SIGKILL)
             caller.join()
         wait_until(lambda: not any("sleep" in process["command"] for process in api.processes(id)),
-                   what="the end of the commands")
+                   60, "the end of the commands")
