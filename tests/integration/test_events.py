@@ -12,7 +12,7 @@ import urllib.parse
 import pytest
 
 from cay_harness import CAY, cay, cli_environment, wait_until
-from cay_order import hung_up, unhindered
+from cay_order import unhindered
 
 pytestmark = pytest.mark.core
 
@@ -332,25 +332,47 @@ def unsent_by(port):
     return total
 
 
+def closed_by(port, sockets):
+    """Those whose other end, which listens at that port, was closed. They are not told: what they do not read is before it."""
+    with open("/proc/net/tcp") as f:
+        lines = [line.split()[1:4] for line in list(f)[1:]]
+    connected = {int(there.split(":")[1], 16) for here, there, state in lines if here.endswith(f":{port:04X}") and state == "01"}
+    return [s for s in sockets if s.getsockname()[1] not in connected]
+
+
 def test_who_does_not_read_keeps_no_other_caller_waiting(daemon_of):
     """Streams share memory for what was not sent: one caller has half of it, and the kernel little for each. The other
     caller is served while all of them are connected, and not when they are given up after 30 s."""
     own = daemon_of(env={"CAY_AUTH_TOKEN": "the-operator"}).start()
-    with own.api() as api, contextlib.ExitStack() as stack:
+    with own.api() as api:
         id = api.create()["id"]
         token = api.post("/tokens", {"scopes": ["read"], "sandboxId": id}).ok()["token"]
-        silent = []
-        for _ in range(450):
-            s = stack.enter_context(socket.socket())
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            s.connect(("127.0.0.1", api.port))
-            s.sendall(f"GET /sandbox/stream/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
-            silent.append(s)
-        wait_until(lambda: len(os.listdir(f"/proc/{own.process.pid}/fd")) > 4 * 450)
-        for _ in range(100):
-            api.post("/events/publish", {"topic": "a.b", "sandboxId": id, "data": {"a": "x" * 16000}}).ok()
-        said = unhindered(lambda: list(api.events("POST", f"/sandboxes/{id}/exec/stream", {"command": "echo on"}, timeout=120)),
-                          lambda: hung_up(silent))
+
+        def fds():
+            return len(os.listdir(f"/proc/{own.process.pid}/fd"))
+
+        @contextlib.contextmanager
+        def crowd():
+            before = fds()
+            with contextlib.ExitStack() as stack:
+                silent = []
+                for _ in range(450):
+                    s = stack.enter_context(socket.socket())
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    s.connect(("127.0.0.1", api.port))
+                    s.sendall(f"GET /sandbox/stream/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+                    silent.append(s)
+                wait_until(lambda: fds() > 4 * 450, 60, "all streams")
+                for _ in range(100):
+                    api.post("/events/publish", {"topic": "a.b", "sandboxId": id, "data": {"a": "x" * 16000}}).ok()
+                yield lambda: closed_by(api.port, silent)
+            wait_until(lambda: fds() < before + 50, 60, "the end of the streams")
+
+        def streams():
+            said = list(api.events("POST", f"/sandboxes/{id}/exec/stream", {"command": "echo on"}, timeout=120))
+            return said, unsent_by(api.port)
+
+        said, unsent = unhindered(crowd, streams)
         assert any(e.get("data") == "on\n" for e in said)
-        assert unsent_by(api.port) < 450 * (200 << 10)
+        assert unsent < 450 * (200 << 10)
         api.remove(id)

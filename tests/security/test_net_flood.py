@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cay_harness import SLOW, read_text, wait_until
-from cay_order import comes_before
+from cay_order import comes_before, settled
 from cay_world import needs_network
 from test_gateway_walls import flows, halves, status
 
@@ -193,9 +193,7 @@ def test_connections_that_read_nothing_hold_little(online, net, net_box, world):
     def held():
         return waiting(world.host.argv()) + waiting(["nsenter", f"--net={online.run}/netns"])
 
-    was = [-1]
-    wait_until(lambda: was[-1] == held() or was.append(held()), 60, "sockets that take no more")
-    assert held() < 160 << 20
+    assert settled(held) < 160 << 20, "what they hold when they take no more"
 
 
 def test_many_pins_at_once_do_not_reset_the_rules(online_of, world):

@@ -4,7 +4,7 @@ import base64
 import contextlib
 import fcntl
 import json
-import select
+import os
 import socket
 import struct
 import termios
@@ -12,7 +12,7 @@ import time
 
 import pytest
 from cay_harness import wait_until
-from cay_order import hung_up, unhindered
+from cay_order import hung_up, settled, unhindered
 from test_proxy import PORT, SERVED, Proxied, serve
 
 pytestmark = pytest.mark.core
@@ -208,7 +208,7 @@ def open_unread(daemon, id):
 
 
 def test_those_who_do_not_read_answers_hold_up_no_stream_of_the_api(own):
-    with own.api() as api, contextlib.ExitStack() as opened:
+    with own.api() as api:
         def is_served(id):
             with open_unread(own, id) as s:
                 return s.recv(15) == b"HTTP/1.1 200 OK"
@@ -218,19 +218,26 @@ def test_those_who_do_not_read_answers_hold_up_no_stream_of_the_api(own):
             api.write(id, "long.py", LONG)
             api.background(id, "exec python3 long.py")
             wait_until(lambda id=id: is_served(id))
-        unread, answers = [], select.poll()
-        for i in range(3 * 480):
-            unread.append(opened.enter_context(open_unread(own, served[i % 3])))
-            answers.register(unread[i], select.POLLIN)
-            answers.poll(4)  # ms; some get no answer, once no more is taken in
-            answers.unregister(unread[i])
 
-        def in_sockets():
-            return sum(struct.unpack("i", fcntl.ioctl(s, termios.FIONREAD, b"\0" * 4))[0] for s in unread)
+        def fds():
+            return len(os.listdir(f"/proc/{own.process.pid}/fd"))
 
-        was = [-1]
-        wait_until(lambda: was[-1] == in_sockets() or was.append(in_sockets()), 60, "sockets that take no more")
+        @contextlib.contextmanager
+        def crowd():
+            before = fds()
+            with contextlib.ExitStack() as opened:
+                unread = []
+                for i in range(3 * 480):
+                    unread.append(opened.enter_context(open_unread(own, served[i % 3])))
+                    time.sleep(0.004)  # as many as the sandboxes take in
+
+                def in_sockets():
+                    return sum(struct.unpack("i", fcntl.ioctl(s, termios.FIONREAD, b"\0" * 4))[0] for s in unread)
+
+                settled(in_sockets)  # they take no more
+                yield lambda: hung_up(unread)
+            wait_until(lambda: fds() < before + 50, 60, "the end of the connections")
+
         # The stream is served while none of them is given up, which each is after 30 s.
-        said = unhindered(lambda: list(api.events("POST", f"/sandboxes/{victim}/exec/stream", {"command": "echo hi"}, timeout=120)),
-                          lambda: hung_up(unread))
+        said = unhindered(crowd, lambda: list(api.events("POST", f"/sandboxes/{victim}/exec/stream", {"command": "echo hi"}, timeout=120)))
         assert said[-1]["type"] == "exit"
