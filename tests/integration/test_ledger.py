@@ -63,8 +63,8 @@ def test_the_ledger_sees_what_is_in_the_image_store(still):
         left = own.data / "images" / path
         left.mkdir()
         said = Ledger().compared_with(before)
-        assert said.startswith("images: 1 more: ") and said.endswith(path.replace("tmp_left", "tmp_*"))
         left.rmdir()
+        assert said.startswith("images: 1 more: ") and said.endswith(path.replace("tmp_left", "tmp_*"))
     assert Ledger() == before
 
 
@@ -88,16 +88,20 @@ def test_the_ledger_sees_what_documents_there_are(still):
 @contextlib.contextmanager
 def planted_mount(own):
     subprocess.run(["mount", "-t", "tmpfs", "planted", own.run], check=True)
-    yield f"mounts: 1 more: {own.run}"
-    subprocess.run(["umount", own.run], check=True)
+    try:
+        yield f"mounts: 1 more: {own.run}"
+    finally:
+        subprocess.run(["umount", own.run], check=True)
 
 
 @contextlib.contextmanager
 def planted_cgroup(own):
     path = f"{cgroup_parents(own)[0]}/planted"
     os.mkdir(path)
-    yield f"cgroups: 1 more: {path}"
-    os.rmdir(path)
+    try:
+        yield f"cgroups: 1 more: {path}"
+    finally:
+        os.rmdir(path)
 
 
 @contextlib.contextmanager
@@ -106,29 +110,45 @@ def planted_loop(own):
     with open(image, "wb") as f:
         f.truncate(1 << 20)
     device = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True).stdout.strip()
-    yield f"loops: 1 more: {image}"
-    subprocess.run(["losetup", "--detach", device], check=True)
+    try:
+        yield f"loops: 1 more: {image}"
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 @contextlib.contextmanager
 def planted_id_range(own):
-    os.symlink(own.data, f"/run/cay.ids/planted-{os.getpid()}")
-    yield "ids: 1 more: range"
-    os.unlink(f"/run/cay.ids/planted-{os.getpid()}")
+    link = f"/run/cay.ids/planted-{os.getpid()}"
+    os.symlink(own.data, link)
+    try:
+        yield "ids: 1 more: range"
+    finally:
+        os.unlink(link)
 
 
 @contextlib.contextmanager
 def planted_folder(own):
     (own.run / "planted").mkdir()
-    yield f"folders: 1 more: {own.run}/planted"
-    (own.run / "planted").rmdir()
+    try:
+        yield f"folders: 1 more: {own.run}/planted"
+    finally:
+        (own.run / "planted").rmdir()
+
+
+@contextlib.contextmanager
+def child(*argv):
+    """A process, which does not outlive the block, however that ends."""
+    with subprocess.Popen(argv) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager
 def planted_child(_):
-    with subprocess.Popen(["sleep", "1000"]) as child:
+    with child("sleep", "1000"):
         yield "processes: 1 more: sleep"
-        child.kill()
 
 
 @contextlib.contextmanager
@@ -136,24 +156,24 @@ def planted_orphan(own):
     """A process that has left the tests' own tree and is in a cgroup of the daemon, as one of a sandbox is."""
     procs = f"{cgroup_parents(own)[0]}/planted/cgroup.procs"
     os.mkdir(os.path.dirname(procs))
-    shell = f"setsid sh -c 'echo $$ >{procs} && exec sleep 1000' >/dev/null 2>&1 & wait"
-    with subprocess.Popen(["sh", "-c", shell]) as parent:
-        wait_until(lambda: read_text(procs), what="the orphan in its cgroup")
-        parent.kill()
-    pid = int(read_text(procs))
-    wait_until(lambda: read_text(f"/proc/{pid}/comm") == "sleep\n", what="its program")
-    yield "processes: 1 more: sleep"
-    os.kill(pid, 9)
-    wait_until(lambda: not read_text(procs), what="its end")
-    os.rmdir(os.path.dirname(procs))
+    try:
+        with child("sh", "-c", f"setsid sh -c 'echo $$ >{procs} && exec sleep 1000' >/dev/null 2>&1 & wait"):
+            wait_until(lambda: read_text(procs), what="the orphan in its cgroup")
+        pid = int(read_text(procs))
+        wait_until(lambda: read_text(f"/proc/{pid}/comm") == "sleep\n", what="its program")
+        yield "processes: 1 more: sleep"
+    finally:
+        for pid in read_text(procs).split():
+            os.kill(int(pid), 9)
+        wait_until(lambda: not read_text(procs), what="its end")
+        os.rmdir(os.path.dirname(procs))
 
 
 @contextlib.contextmanager
 def planted_namespace(_):
-    with subprocess.Popen(["unshare", "--uts", "sleep", "1000"]) as child:
-        wait_until(lambda: read_text(f"/proc/{child.pid}/comm") == "sleep\n", what="its program")
+    with child("unshare", "--uts", "sleep", "1000") as process:
+        wait_until(lambda: read_text(f"/proc/{process.pid}/comm") == "sleep\n", what="its program")
         yield "namespaces: 1 more: uts"
-        child.kill()
 
 
 @contextlib.contextmanager
@@ -161,9 +181,11 @@ def planted_zombie(_):
     pid = os.fork()
     if pid == 0:
         os._exit(0)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    yield f"zombies: 1 more: {read_text('/proc/self/comm').strip()}"
-    os.waitpid(pid, 0)
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        yield f"zombies: 1 more: {read_text('/proc/self/comm').strip()}"
+    finally:
+        os.waitpid(pid, 0)
 
 
 @contextlib.contextmanager
