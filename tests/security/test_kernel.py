@@ -5,6 +5,7 @@ import os
 import platform
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -346,12 +347,10 @@ c = socket.create_connection(("127.0.0.1", 80)); print("own loopback works")
 
 def test_walks_out_of_proc_stay_inside(api, box):
     """E45."""
-    marker = Path("/tmp/cay-test-host-marker")
-    marker.write_text("host")
-    try:
+    with tempfile.NamedTemporaryFile("w", prefix="cay-test-marker-", dir="/tmp") as marker:
+        marker.write("of the host")
+        marker.flush()
         out = api.exec(box, "for p in /proc/self/root /proc/self/cwd /proc/self/fd/0/.. /proc/1/root "
-                            "/proc/self/task/*/root; do cat $p/tmp/cay-test-host-marker; "
-                            "cat $p/../../../../../../tmp/cay-test-host-marker; done")
-        assert "host" not in out["stdout"]
-    finally:
-        marker.unlink()
+                            f"/proc/self/task/*/root; do cat $p{marker.name}; "
+                            f"cat $p/../../../../../..{marker.name}; done")
+        assert "of the host" not in out["stdout"]
