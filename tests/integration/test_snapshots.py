@@ -4,6 +4,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import tarfile
 import threading
@@ -287,8 +288,8 @@ def test_who_does_not_wait_gets_no_sandbox(own, what):
     with own.api() as api, own.api() as hasty:
         box = api.create()["id"]
         known = {box}
-        for megabytes in (500, 1000, 2000):  # until the copy is seen under way
-            api.sh(box, f"head -c {megabytes}M /dev/zero >/root/large", timeout=120)
+        for files in (4000, 16000, 64000):  # slow to copy, in little room; until the copy is seen under way
+            api.sh(box, f"mkdir -p /root/many && cd /root/many && seq {files} | xargs touch", timeout=120)
             connection = hasty._connection()
             connection.request("POST", f"/sandbox/sandboxes/{box}/{what}", body=b'{"count": 3}' if what == "fork" else b"{}",
                                headers={"Content-Type": "application/json"})
@@ -296,9 +297,18 @@ def test_who_does_not_wait_gets_no_sandbox(own, what):
             def answered():
                 return select.select([connection.sock], [], [], 0)[0]
 
-            wait_until(lambda: answered() or list((own.data / "images/layers").glob("tmp_*")), 60, "the copy")
-            if not answered():
-                break
+            def under_way():
+                return list((own.data / "images/layers").glob("tmp_*"))
+
+            wait_until(lambda: answered() or under_way(), 60, "the copy")
+            os.kill(own.pid, signal.SIGSTOP)  # so that the copy does not end before the connection does
+            try:
+                os.waitid(os.P_PID, own.pid, os.WSTOPPED)
+                if under_way() and not answered():
+                    hasty.close()
+                    break
+            finally:
+                os.kill(own.pid, signal.SIGCONT)
             assert connection.getresponse().read()
             known.update(api.ids())
             for id in set(api.ids()) - {box}:
@@ -307,7 +317,6 @@ def test_who_does_not_wait_gets_no_sandbox(own, what):
                 api.delete(f"/snapshots/{one['id']}").ok()
         else:
             raise AssertionError("the caller got each answer")
-        hasty.close()
         wait_until(lambda: api.try_exec(box, "true").status == 200, 60, "it to go on")
         if what == "snapshots":
             wait_until(lambda: api.get("/snapshots").ok()["snapshots"], 60, "the snapshot")
