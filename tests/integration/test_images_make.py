@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from cay_fresh import archive  # noqa: F401
 from cay_harness import CAY, REPO, cay
 from cay_registry import *  # noqa: F401,F403 (fixtures too)

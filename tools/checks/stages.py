@@ -18,6 +18,10 @@ FILES_AT_ONCE = 4
 LONGEST = 3000  # seconds of a stage of pytest: a call that never returns fails
 MEMORY_FREE = 4 << 30  # in /dev/shm, and twice that in the machine, for the files of the core suite; it uses less than 1 GiB
 UNSTEADY = REPO / "tests" / "unsteady"
+FLAKY = OUT / "flaky"  # the names of the last run that had any
+# These take longest, so they begin first and none is left alone at the end.
+FIRST = [f"tests/integration/test_{name}.py" for name in (
+    "package", "sdk_rust", "state_faults", "conformance", "faults", "images_make", "docs", "mcp_clients", "sdk_typescript", "schemathesis")]
 
 CLANG = " ".join([*(["ccache"] if shutil.which("ccache") else []), "clang-14"])
 ASAN = {"CAY_TEST_SANITIZER": "address", "CAY_TEST_SLOW": "4", "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16"}
@@ -185,8 +189,8 @@ class Suite:
             self.env["CAY_TEST_SHUFFLE"] = str(seed)
 
     def in_order(self):
-        """The long files first, so that none is left alone at the end; or all of them shuffled."""
-        files = sorted(self.files, key=lambda name: (REPO / name).stat().st_size, reverse=True)
+        """The long files first, or all of them shuffled."""
+        files = sorted(self.files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), -(REPO / name).stat().st_size))
         if self.seed is not None:
             random.Random(self.seed).shuffle(files)
         return files
