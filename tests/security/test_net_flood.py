@@ -123,7 +123,7 @@ def output(net, job, word):
         assert line or running, text
         return line
 
-    return wait_until(said, 120, what=word)
+    return wait_until(said, 300, what=word)
 
 
 def test_questions_of_one_box_do_not_fill_the_table_of_flows(online, net, net_box):
