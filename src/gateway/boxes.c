@@ -10,8 +10,9 @@
 #include "gateway/warden.h"
 
 #define SWEEP_MAX 1024                /* that are gone and not swept */
-#define IDLE_NS   (250 * 1000000ll)   /* without a request */
-#define WAIT_NS   (20 * 1000000000ll) /* and if somebody always does */
+#define IDLE_NS   (250 * 1000000ll)   /* time without a request before a sweep */
+#define REST      20                  /* that time is at least this many times the last sweep's */
+#define WAIT_NS   (20 * 1000000000ll) /* a sweep comes after this time, however many requests come */
 
 /* ---- finding one ---- */
 
@@ -237,14 +238,16 @@ static void let_go(struct warden *w, uint32_t offset)
     tasks_soon(w);
 }
 
-/* Both take long, so they wait until nobody else does. Most links are gone by then, with their
- * namespaces. */
+/* A request that comes during a sweep waits for it, and a sweep of many flows takes long: so sweeps
+ * wait for a time without requests, and take at most a twentieth of the time. */
 static bool may_sweep(const struct warden *w)
 {
-    int64_t now = mono_ns();
+    int64_t now = mono_ns(), idle = w->sweep_ns * REST;
 
+    if (idle < IDLE_NS)
+        idle = IDLE_NS;
     return w->n_dead > 0 &&
-           (w->n_dead >= SWEEP_MAX || now - w->busy_ns > IDLE_NS || now - w->dead_ns > WAIT_NS);
+           (w->n_dead >= SWEEP_MAX || now - w->busy_ns > idle || now - w->dead_ns > WAIT_NS);
 }
 
 void boxes_rest(struct warden *w)
@@ -257,6 +260,8 @@ void boxes_rest(struct warden *w)
 
 void boxes_sweep(struct warden *w)
 {
+    int64_t began = mono_ns();
+
     if (w->n_dead == 0)
         return;
     links_sweep(w);
@@ -264,6 +269,7 @@ void boxes_sweep(struct warden *w)
     for (unsigned i = 0; i < w->n_dead; i++)
         mark(w, w->dead[i], false);
     w->n_dead = 0;
+    w->sweep_ns = mono_ns() - began;
 }
 
 void box_detach(struct warden *w, struct box *b)

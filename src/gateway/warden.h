@@ -127,7 +127,8 @@ struct warden {
     uint8_t *taken;           /* bits of offsets */
     uint32_t next_offset;     /* where the search begins: longest unused first */
     uint32_t *dead, n_dead;   /* offsets whose flows are still to go */
-    int64_t dead_ns, busy_ns; /* since when there are any; when somebody last waited for us */
+    int64_t dead_ns, busy_ns; /* since when there are any; when the last request came */
+    int64_t sweep_ns;         /* how long the last sweep took */
 
     /* peers.c */
     struct network *networks;
