@@ -618,6 +618,8 @@ static void stop(struct http_server *s, int drain_ms, const struct http_heir *he
     atomic_store(&s->stopping, true);
     (void)pthread_mutex_lock(&s->lock);
     stop_listening(s, heir != NULL);
+    if (heir) /* with a drain_ms of 0, too */
+        give_idle(s, heir);
     /* Again and again: a worker may have armed a connection just after we looked. */
     while (s->conn_count > 0 && mono_ns() < end) {
         int64_t soon = mono_ns() + 20 * 1000000;
