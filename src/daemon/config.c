@@ -23,7 +23,7 @@
 #include "service/otlp.h"
 #include "service/webhooks.h"
 
-#define DRAIN_S_MAX 20 /* of TimeoutStopSec=30 in cay.service: 10 s are left for the rest */
+#define DRAIN_S_MAX 20 /* of TimeoutStopSec=30 in cay.service; the link to an engine has 2 s more */
 
 enum type {
     TYPE_STRING,
@@ -276,9 +276,10 @@ static const struct variable {
      "register cay's other functions at that engine too, beside sandbox::* of iii"},
     {"CAY_ENGINE_STANDBY", NULL, TYPE_BOOL, AT(link.standby), 0, 0, "false",
      "another worker with our name or functions there is expected, as with --standby"},
-    {"CAY_ENGINE_RETRY_MS", NULL, TYPE_U32, AT(link.retry_ms), 20, 600000, "5000",
-     "milliseconds until that engine is asked again whether the other worker has left; a lost "
-     "engine is dialled again after this time too, but within a second at first"},
+    {"CAY_ENGINE_RETRY_MS", NULL, TYPE_U32, AT(link.retry_ms), 100, 600000, "5000",
+     "milliseconds between two looks for another worker, or for functions that the engine has "
+     "lost; a lost engine is dialled again after this time, but at most 1 s at first and at most "
+     "30 s later"},
     {"CAY_III_IDLE", NULL, TYPE_U32, AT(iii.idle_s), 0, TIMEOUT_S_MAX, "300",
      "seconds after which an idle sandbox of an iii client goes, if the client says nothing else; "
      "0 "
@@ -292,9 +293,9 @@ static const struct variable {
     {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_MILLIS, AT(iii.exec_ms), 1, 86400, TEXT(III_EXEC_S),
      "seconds until a command of an iii client is ended that came without timeout_ms; "
      "CAY_III_EXEC_MS is the limit"},
-    {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 3600, TEXT(III_STALL_S),
+    {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 300, TEXT(III_STALL_S),
      "seconds without a byte after which an upload of an iii client fails"},
-    {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 600, "10",
+    {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 60, "10",
      "seconds that a client may take to send the head of a request"},
     {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, DRAIN_S_MAX, "10",
      "seconds that calls under way have to end when the daemon stops or is replaced; then they are "

@@ -19,7 +19,7 @@ struct link_config {
     char *url;                      /* NULL = there is none */
     char *token, *name, *namespace; /* NULL = none */
     bool extra, standby;
-    uint32_t retry_ms; /* after a refusal, and between looks which worker has our functions */
+    uint32_t retry_ms; /* ms between two checks which worker owns our functions */
     int lifeline_fd;   /* that ends with the engine that started us; -1 = none */
 };
 

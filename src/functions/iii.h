@@ -36,7 +36,7 @@ struct iii_settings {
     uint32_t sandboxes_max;   /* that live at once; 0 = as many as the daemon has */
     uint32_t execs_max;       /* at once in one sandbox */
     uint32_t exec_ms_max;     /* of one command */
-    uint32_t exec_ms;         /* of one without timeout_ms; 0 = III_EXEC_S seconds */
+    uint32_t exec_ms;         /* of a command without timeout_ms; 0 = III_EXEC_S */
     uint32_t stall_s;         /* seconds without a byte until an upload fails; 0 = III_STALL_S */
     uint32_t cpus, memory_mb; /* of a sandbox for which none are given; 0 = as the daemon has it */
     /* Where the operator has set each limit: "III_ALLOWED_IMAGES", "config.yaml:7: auto_install".

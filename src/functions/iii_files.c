@@ -196,8 +196,8 @@ struct write_task {
     char *path;
     bool parents;
     uint64_t bytes;
-    int64_t came_ns;  /* when the last of them did */
-    uint32_t stall_s; /* without a byte, then it fails */
+    int64_t came_ns;  /* when the last byte came */
+    uint32_t stall_s; /* seconds without a byte after which the upload fails */
 };
 
 static void write_free(struct task *task)

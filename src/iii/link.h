@@ -30,7 +30,7 @@ struct iii_link_config {
     bool standby;           /* another worker with our functions is expected: no error is logged */
     unsigned in_flight_max; /* calls at once; 0 = III_IN_FLIGHT_MAX */
     unsigned back_off_ms;   /* until it is dialled again, at first; 0 = a second */
-    unsigned standby_ms;    /* between looks which worker has our functions; 0 = 5 seconds */
+    unsigned standby_ms;    /* ms between two checks which worker owns our functions; 0 = 5000 */
     unsigned ask_ms;        /* for an answer to such a look; 0 = LINK_ASK_MS */
     unsigned ping_ms;       /* 0 = 20 seconds; three of them in silence are the end */
     unsigned stall_ms;      /* that a channel's reader may take nothing; 0 = five minutes */

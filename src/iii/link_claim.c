@@ -33,8 +33,8 @@ static void step_back(struct iii_link *l, const char *why)
                  why);
     else
         log_error("cannot be the sandbox worker of the engine: stop the other worker, or set "
-                  "CAY_ENGINE_NAMESPACE and CAY_ENGINE_NAME; cay tries again every few seconds and "
-                  "serves its other clients meanwhile",
+                  "CAY_ENGINE_NAMESPACE and CAY_ENGINE_NAME; cay keeps trying and serves its other "
+                  "clients meanwhile",
                   "engine", l->config.url, "why", why);
 }
 
