@@ -490,9 +490,10 @@ class Functions(Engine):
         return reader
 
     def feed(self, ref, *pieces):
-        """Into the channel that a client reads, as the function does that was given its other end; END ends it."""
+        """Writes to the channel that a client reads, as the function does that holds its other end; END ends it. A client that has left gets nothing."""
         for piece in pieces:
-            self.do(self.channels[ref["channel_id"]].items.put(piece))
+            if channel := self.channels.get(ref["channel_id"]):
+                self.do(channel.items.put(piece))
 
     async def _look(self, connection, request):
         if request.path == "/" and self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
