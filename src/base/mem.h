@@ -49,7 +49,7 @@ void close_fd(int *fd);
 /* A NULL-terminated vector of strings, as argv and envp are. */
 void strv_free(char **v);
 char **strv_add(char **v, const char *s); /* takes v (NULL = empty), returns the longer one */
-char **strv_add_nth(char **v, size_t n, const char *s); /* the same for a v of n: does not count */
+char **strv_add_nth(char **v, size_t n, const char *s); /* strv_add() for a v of n strings: O(1) */
 char **strv_copy(char *const *v);
 size_t strv_len(char *const *v);
 

@@ -35,12 +35,12 @@ int sandbox_output_error(const struct sandbox_output *o);
 /* How long the streams are read behind the answer, when they do not end. */
 struct output_drain {
     int64_t round_ns;  /* when the last round began */
-    int64_t silent_ns; /* until then without a byte */
-    int64_t end_ns;    /* until then in total */
+    int64_t silent_ns; /* deadline while no byte comes */
+    int64_t end_ns;    /* deadline in any case */
     size_t total;
 };
 
-/* expects: the channels have an end. */
+/* expects: the channels will send an end. */
 void output_drain_begin(struct output_drain *d, int64_t now_ns, bool expects);
 /* To be called in each round, with the number of bytes that it took. slow: our own reader has not
  * taken all of the output; that time does not count. */

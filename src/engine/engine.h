@@ -25,7 +25,7 @@ struct store;
  * each comment. Tests set less. */
 struct engine_waits {
     uint32_t agent;   /* 30000: for the next bytes of an agent */
-    uint32_t look;    /* 1500: for them, before it asks why none come; at most half of silent */
+    uint32_t look;    /* 1500: without bytes, before it probes the agent; at most half of silent */
     uint32_t silent;  /* 3000: for an agent that answers nothing at all */
     uint32_t turn;    /* 5000: for another call that changes the same sandbox */
     uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */

@@ -487,7 +487,7 @@ static bool keep_one(struct engine *e, int64_t *told)
 
     pthread_mutex_lock(&g->lock);
     if (connect_locked(g, &err) == 0)
-        hello = json_deep_copy(g->hello); /* jansson reads a reference count without a lock */
+        hello = json_deep_copy(g->hello); /* a copy: json_decref() on two threads would race */
     pthread_mutex_unlock(&g->lock);
     if (!hello && err.kind == ERR_UNSUPPORTED) { /* who asks is told; it is not tried again */
         unwant(g);
