@@ -225,8 +225,9 @@ static bool has_room(const struct supervised *x, const struct frame *f)
 
 /* Handles the frames that the caller sent before it closed the connection, however many they are:
  * -ECANCELED if one of them cancels the command. The command gets what it takes after each frame.
- * A socket holds less than LAST_INPUT_MAX, so nothing is dropped unless the host's limits of sockets
- * were raised; then the command still gets the end of input, since it would wait for it for ever. */
+ * A socket holds less than LAST_INPUT_MAX, so nothing is dropped unless the host's limits of
+ * sockets were raised; then the command still gets the end of input, since it would wait for it for
+ * ever. */
 static int last_words(struct supervised *x)
 {
     struct frame f;

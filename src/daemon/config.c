@@ -23,7 +23,8 @@
 #include "service/otlp.h"
 #include "service/webhooks.h"
 
-#define DRAIN_S_MAX 20 /* of TimeoutStopSec=30 in cay.service; the link to an engine has 2 s more */
+/* Of TimeoutStopSec=30 in cay.service; the link to an engine takes up to 2 s more. */
+#define DRAIN_S_MAX 20
 
 enum type {
     TYPE_STRING,

@@ -12,7 +12,7 @@
 #define SWEEP_MAX 1024                /* that are gone and not swept */
 #define IDLE_NS   (250 * 1000000ll)   /* time without a request before a sweep */
 #define REST      20                  /* that time is at least this many times the last sweep's */
-#define WAIT_NS   (20 * 1000000000ll) /* a sweep comes after this time, however many requests come */
+#define WAIT_NS   (20 * 1000000000ll) /* longest time until a sweep, also under load */
 
 /* ---- finding one ---- */
 
