@@ -88,6 +88,28 @@ def test_unsteady_has_dates_and_names():
             raise AssertionError("a line without a date was taken")
 
 
+def test_a_name_in_unsteady_is_of_a_case_that_exists():
+    for name in ("unit-http", "unit-http pipelined_requests_are_answered_in_order", "tests/integration/test_names.py",
+                 "tests/security/test_visible.py::test_a_kernel_file_says_nothing[/proc/kcore]"):
+        assert selection.has_case(name), name
+    for name in ("unit-nothing", "unit-http no_such" + "_case", "tests/integration/test_names.py::test_no_such", "tests/integration/test_nothing.py::test_a"):
+        assert not selection.has_case(name), name
+
+
+def test_a_flaky_name_is_noted_until_unsteady_has_it():
+    kept = stages.FLAKY
+    with tempfile.TemporaryDirectory() as folder:
+        stages.FLAKY = pathlib.Path(folder) / "flaky"
+        try:
+            stages.note_flaky({}, ["a"])
+            stages.note_flaky({"c": "2026-01-02"}, ["b", "c"])
+            assert stages.flaky_names() == ["a", "b"]
+            stages.note_flaky({"a": "2026-01-02"}, [])
+            assert stages.flaky_names() == ["b"]
+        finally:
+            stages.FLAKY = kept
+
+
 # ---- reading ----
 
 
@@ -114,12 +136,51 @@ def test_a_program_that_dies_before_it_names_a_case_is_a_failure():
     assert [(c.name, c.outcome) for c in cases] == [("unit-x a", "passed"), ("unit-x", "failed")] and cases[1].final, cases
 
 
-def test_a_program_that_fails_a_case_and_then_dies_is_a_final_failure():
-    for result, stdout in (("TIMEOUT", "ok 1 - a\nnot ok 2 - b\n"), ("FAIL", "not ok 1 - b\n"), ("ERROR", "not ok 1 - b\n1..1\n"), ("FAIL", "not ok 1 - b\n1..2\n")):
-        cases = read_text(json.dumps({"name": "unit-x", "stdout": stdout, "result": result}) + "\n", "testlog.json")
-        assert cases[-1].final == "the whole program failed", (result, cases)
-    cases = read_text(json.dumps({"name": "unit-x", "stdout": "not ok 1 - b\n1..1\n", "result": "FAIL"}) + "\n", "testlog.json")
-    assert [(c.name, c.final) for c in cases] == [("unit-x b", "")], cases
+@contextlib.contextmanager
+def programs(**scripts):
+    """A stage whose programs are these shell scripts, in a build folder of their own that meson made."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = ["project('try')"]
+        for name, script in scripts.items():
+            path = pathlib.Path(folder) / name
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+            lines.append(f"test('unit-{name}', find_program('{path}'), protocol: 'tap', suite: 'unit')")
+        (pathlib.Path(folder) / "meson.build").write_text("\n".join(lines) + "\n")
+        subprocess.run(["/usr/bin/meson", "setup", f"{folder}/build", folder], check=True, stdout=subprocess.DEVNULL)
+        stages.OUT.mkdir(parents=True, exist_ok=True)
+        yield stages.Programs("try", f"{folder}/build", "--suite", "unit")
+
+
+def test_a_failed_case_of_a_program_runs_again_and_a_program_that_dies_does_not():
+    again = "[ $# = 0 ] && echo 'not ok 1 - b' && echo 1..1 && exit 1; echo 'ok 1 - b'; echo 1..1"
+    with programs(fails=again, dies="echo 'not ok 1 - b'; echo 1..1; kill -9 $$", cut="echo 'not ok 1 - b'; echo 1..2; exit 1",
+                  lies="echo 'ok 1 - b'; echo 1..1; exit 1") as stage:
+        cases = stage.meson(*stage.words)
+        assert {case.name: case.final for case in cases if case.outcome == "failed"} == {
+            "unit-fails b": "", "unit-dies b": "", "unit-dies": "the whole program failed", "unit-cut b": "", "unit-cut": "the whole program failed",
+            "unit-lies": "the whole program failed"}, cases
+        assert stage.again("unit-fails b") and not stage.again("unit-dies b")
+
+
+def test_a_meson_that_does_not_finish_is_a_failure():
+    def killed(*argv, **how):
+        """As if meson was killed after its first program."""
+        if "--list" in argv:
+            return subprocess.CompletedProcess(argv, 0, "unit-first\nunit-second\n")
+        log = pathlib.Path(stage.folder, "meson-logs/testlog.json")
+        log.write_text(json.dumps({"name": "unit-first", "stdout": "not ok 1 - a\n1..1\n", "result": "ERROR", "returncode": 1}) + "\n")
+        return subprocess.CompletedProcess(argv, status)
+
+    run = stages.run
+    with programs() as stage:
+        stages.run = killed
+        try:
+            for status in (-9, 1):
+                finals = [case.final for case in stage.meson(*stage.words)]
+                assert finals == ["", "the stage did not finish"], (status, finals)
+        finally:
+            stages.run = run
 
 
 def junit(*nodes):
@@ -165,6 +226,11 @@ def suite(text):
 def test_an_interrupted_pytest_is_a_failure():
     cases = suite("def test_a(): pass\ndef test_b(): raise KeyboardInterrupt\ndef test_c(): assert False\n")
     assert any(case.outcome == "failed" and case.final for case in cases), cases
+
+
+def test_a_pytest_that_fails_without_a_failed_case_is_a_failure():
+    cases = suite("import atexit, os\ndef test_a(): atexit.register(os._exit, 1)\n")
+    assert [(case.outcome, case.final) for case in cases] == [("passed", ""), ("failed", "the stage did not finish")], cases
 
 
 def test_a_file_without_cases_is_a_failure():

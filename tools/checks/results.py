@@ -1,6 +1,6 @@
 """Results of test cases: read from meson's testlog.json (TAP lines inside), TAP files and JUnit XML of pytest, counted, and run once more.
 
-A case that fails gets a second chance: it runs once more, alone. One that passes then is *flaky*: it is counted as passed and named. A
+A case that fails gets a second chance: it runs once more, alone. A case that passes then is *flaky*: it is counted as passed and named. A
 case has no second chance when the way that it failed says that something is broken (a crash, a sanitizer report, a leak on the host), when
 it counts rows, when it is a security test, or when tests/unsteady names it."""
 import dataclasses
@@ -13,6 +13,7 @@ MOST_FLAKY = 3  # more than that is a failure
 # What pytest.mark.counts_rows says of a pytest case: unit programs, and one case.
 COUNT_ROWS = ("unit-store", "unit-documents", "unit-engine_writer", "unit-queue", "unit-webhooks", "unit-events", "unit-audited", "unit-keys",
               "unit-function_keys", "unit-engine a_lost_database_loses_no_sandbox")
+MESON_GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
 SANITIZER = re.compile(r"\w+Sanitizer\b|: runtime error: ")
 
 
@@ -46,21 +47,37 @@ def read_tap(stage, text, program="", errors=""):
 
 
 def is_whole(test, cases):
-    """Whether a program that failed ran all cases of its plan, and one of them failed."""
+    """Whether a program that failed ran all cases of its plan, one of them failed, and the program ended with status 0 or 1.
+
+    meson says ERROR of each TAP program whose status is not 0, also when a case failed."""
     plan = re.search(r"^1\.\.(\d+)$", test.get("stdout") or "", re.M)
-    return plan and int(plan[1]) == len(cases) and any(case.outcome == "failed" for case in cases)
+    ended = test["result"] == "FAIL" or test["result"] == "ERROR" and test.get("returncode") == 1
+    return ended and plan and int(plan[1]) == len(cases) and any(case.outcome == "failed" for case in cases)
+
+
+def meson_name(name):
+    """The name of a program. meson puts the project and the suite in front of it."""
+    return name.rpartition(" / ")[2]
+
+
+def meson_results(path):
+    """Program → whether it ended well, as testlog.json says; no program if there is no whole file."""
+    try:
+        return {meson_name(test["name"]): test["result"] in MESON_GOOD for test in map(json.loads, open(path))}
+    except (OSError, ValueError):
+        return {}
 
 
 def read_meson(stage, path):
     cases = []
     for line in open(path):
         test = json.loads(line)
-        test["name"] = test["name"].rpartition(" / ")[2]  # meson puts the project and the suite in front
+        test["name"] = meson_name(test["name"])
         found = read_tap(stage, test.get("stdout") or "", test["name"], test.get("stderr") or "")
-        good = test["result"] in ("OK", "EXPECTEDFAIL", "SKIP")
+        good = test["result"] in MESON_GOOD
         if good and not found:
             found = [Case(stage, test["name"], "skipped" if test["result"] == "SKIP" else "passed")]
-        elif not good and not (test["result"] == "FAIL" and is_whole(test, found)):  # it died, or was stopped, and cases are missing
+        elif not good and not is_whole(test, found):  # it died, or was stopped, and cases are missing
             found.append(Case(stage, test["name"], "failed", test["result"].lower(), "the whole program failed"))
         for case in found:
             case.seconds = test.get("duration", 0) / len(found)

@@ -45,6 +45,18 @@ def all_tests():
     return [*unit_programs(), *test_files()]
 
 
+def has_case(name):
+    """Whether a test has this name: a pytest node, a unit program, or a unit program and its case."""
+    file, _, node = name.partition("::")
+    program, _, case = name.partition(" ")
+    if file in test_files():
+        function = node.partition("[")[0].rpartition("::")[2]
+        return not node or re.search(rf"^ *(async )?def {re.escape(function)}\(", (REPO / file).read_text(), re.M) is not None
+    # A case may stand in a file that several programs include.
+    return program in unit_programs() and (not case or any(re.search(rf"\b{re.escape(case)}\b", path.read_text())
+                                                           for path in (REPO / "tests" / "unit").glob("*.*")))
+
+
 # ---- tests/map: source folders and the tests that can notice a change in them ----
 
 

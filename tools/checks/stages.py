@@ -18,7 +18,7 @@ FILES_AT_ONCE = 4
 LONGEST = 3000  # seconds of a stage of pytest: a call that never returns fails
 MEMORY_FREE = 4 << 30  # in /dev/shm, and twice that in the machine, for the files of the core suite; it uses less than 1 GiB
 UNSTEADY = REPO / "tests" / "unsteady"
-FLAKY = OUT / "flaky"  # the names of the last run that had any
+FLAKY = OUT / "flaky"  # cases that passed on their second chance, until tests/unsteady names them
 # These take longest, so they begin first and none is left alone at the end.
 FIRST = [f"tests/integration/test_{name}.py" for name in (
     "package", "sdk_rust", "state_faults", "conformance", "faults", "images_make", "docs", "mcp_clients", "sdk_typescript", "schemathesis")]
@@ -107,11 +107,15 @@ class Programs:
         """Runs `meson test` and returns the cases. Its logs stay in the folder's meson-logs."""
         path = REPO / self.folder / "meson-logs" / f"{log}.json"
         path.unlink(missing_ok=True)
+        test = [*self.before(), "meson", "test", "-C", self.folder, "--no-rebuild"]
+        listed = run(*test, "--list", *words, capture_output=True, text=True).stdout.splitlines()
         with open(OUT / f"{self.stage}-{log}.log", "wb") as f:
-            done = run(*self.before(), "meson", "test", "-C", self.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log,
-                "--num-processes", UNIT_AT_ONCE, "--timeout-multiplier", self.slow, *words, env=self.env, stdout=f, stderr=subprocess.STDOUT)
+            done = run(*test, "--print-errorlogs", "--logbase", log, "--num-processes", UNIT_AT_ONCE, "--timeout-multiplier", self.slow, *words,
+                       env=self.env, stdout=f, stderr=subprocess.STDOUT)
         cases = results.read(self.stage, path)
-        if done.returncode != 0 and not any(case.outcome == "failed" for case in cases):
+        ended = results.meson_results(path)
+        # meson's status is the number of programs that did not end well.
+        if done.returncode != sum(not good for good in ended.values()) or {results.meson_name(line) for line in listed} != set(ended):
             cases.append(unfinished(self.stage, "meson", done.returncode))
         return cases
 
@@ -204,7 +208,7 @@ class Suite:
             except subprocess.TimeoutExpired:
                 status = f"none after {LONGEST} s"
         cases = results.read(self.stage, path)
-        if status not in (0, 1):  # all passed, some failed
+        if status != int(any(case.outcome == "failed" for case in cases)):  # 0 = all passed, 1 = some failed
             cases.append(unfinished(self.stage, "pytest", status))
         return cases
 
@@ -256,15 +260,23 @@ def stale_api_docs():
     return [] if made == (REPO / "docs/api.md").read_bytes() else ["docs/api.md: run build/cay serve --openapi | tools/api-docs >docs/api.md"]
 
 
+def flaky_names():
+    return FLAKY.read_text().splitlines() if FLAKY.exists() else []
+
+
+def note_flaky(unsteady, names):
+    """Adds names of flaky cases to those that tests/unsteady still lacks."""
+    FLAKY.write_text("".join(f"{name}\n" for name in sorted({*flaky_names(), *names} - set(unsteady))))
+
+
 def bad_unsteady():
-    """One line per mistake in tests/unsteady, and per case that was flaky in the last run and is not there."""
+    """One line per mistake in tests/unsteady, and per flaky case that is not there."""
     try:
         names = results.read_unsteady(UNSTEADY)
     except ValueError as e:
         return [str(e)]
-    last = FLAKY.read_text().splitlines() if FLAKY.exists() else []
-    return [*(f"tests/unsteady: no test is called {name}" for name in names if name.split("::")[0].split(" ")[0] not in selection.all_tests()),
-            *(f"tests/unsteady: {name} was flaky; add it, or mend it and remove {FLAKY.relative_to(REPO)}" for name in last if name not in names)]
+    return [*(f"tests/unsteady: no test is called {name}" for name in names if not selection.has_case(name)),
+            *(f"tests/unsteady: {name} was flaky; add it, or mend it and remove {FLAKY.relative_to(REPO)}" for name in flaky_names() if name not in names)]
 
 
 def static():
