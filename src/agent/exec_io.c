@@ -10,9 +10,10 @@
 
 #define TTY_DRAIN (256u << 10)
 
-/* Limit of pending input once the caller has closed the connection: above 2 * FRAME_MAX that may be
- * pending before, plus the usual 208 KiB of a socket. */
-#define LAST_INPUT_MAX (1u << 20)
+/* Limit of pending input once the caller has closed the connection: more than was pending before
+ * (512 KiB), what the call has buffered (260 KiB), and a socket of the daemon (512 KiB) together.
+ */
+#define LAST_INPUT_MAX (2u << 20)
 
 /* ---- output */
 
@@ -216,20 +217,20 @@ int exec_pass_input(struct supervised *x)
 
 /* Whether on_input() has room for the frame. Data leaves one byte for the ^D that ends the input of
  * a terminal; the end of other input needs no room. */
-static bool has_room(const struct supervised *x, const struct frame *f)
+static bool input_has_room(const struct supervised *x, const struct frame *f)
 {
     size_t len = f->len > 0 ? f->len + 1 : is_tty(x);
 
     return x->pending.len + len <= x->pending.max;
 }
 
-/* Handles the frames that the caller sent before it closed the connection, however many they are:
- * -ECANCELED if one of them cancels the command. The command gets what it takes after each frame.
- * A socket holds less than LAST_INPUT_MAX, so nothing is dropped unless the host's limits of
- * sockets were raised; then the command still gets the end of input, since it would wait for it for
- * ever. */
+/* Handles the frames that the caller sent before it closed the connection: -ECANCELED if one of
+ * them cancels the command. The command gets what it takes after each frame. A host with larger
+ * sockets can send more than LAST_INPUT_MAX: data from the first frame without room on is dropped,
+ * but the command still gets the end of input, for which it would wait for ever. */
 static int last_words(struct supervised *x)
 {
+    bool full = false;
     struct frame f;
     int r;
 
@@ -237,7 +238,10 @@ static int last_words(struct supervised *x)
         x->pending.max = LAST_INPUT_MAX;
     for (;;) {
         while ((r = call_take(x->call, &f)) == 1) {
-            if ((f.type != FRAME_STDIN || has_room(x, &f)) && (r = exec_on_frame(x, &f)) < 0)
+            bool drop = f.type == FRAME_STDIN && (!input_has_room(x, &f) || (full && f.len > 0));
+
+            full |= drop && f.len > 0;
+            if (!drop && (r = exec_on_frame(x, &f)) < 0)
                 return r;
             exec_feed(x);
         }
