@@ -85,7 +85,7 @@ void agent_answered(struct sandbox *sb)
         atomic_store(&sb->waits.silent, false);
 }
 
-/* ---- who is to blame ---- */
+/* ---- the cause of a silence ---- */
 
 static int ms_until(int64_t deadline_ns)
 {

@@ -9,13 +9,15 @@ struct engine;
 struct err;
 struct sandbox;
 
-/* Waiting for agents: how long, how many at a time, and who is to blame for a silence.
+/* Waiting for agents: how long, how many at a time, and whether a silent agent or a busy machine
+ * is the cause of a silence.
  *
  *  1. A call waits at most waits.agent (engine.h) for the next bytes. When none have come for
- *     waits.look, the waiting thread asks who is to blame, and again every waits.silent.
- *  2. Counted are threads that wait for an agent at this moment, not calls: one that reads the
- * answer or sends it on to a client holds nobody up. The count is looked at before a call is sent,
- * so a burst can pass the limit by those who looked at the same moment.
+ *     waits.look, the waiting thread asks the agent whether it still answers, and again every
+ *     waits.silent.
+ *  2. The limits count threads that wait for an agent at this moment, not calls: a thread that
+ *     reads the answer or sends it on to a client delays no other. A thread looks at the count
+ *     before it sends a call, so threads that look at the same moment can exceed the limit.
  *  3. A sandbox that does not answer may hold only AGENT_SILENT_MAX threads, until it answers
  *     anything. */
 

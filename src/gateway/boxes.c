@@ -239,7 +239,8 @@ static void let_go(struct warden *w, uint32_t offset)
 }
 
 /* A request that comes during a sweep waits for it, and a sweep of many flows takes long: so sweeps
- * wait for a time without requests, and take at most a twentieth of the time. */
+ * wait for a time without requests, twenty times as long as the last sweep took, unless there are
+ * SWEEP_MAX addresses to sweep or WAIT_NS is over. */
 static bool may_sweep(const struct warden *w)
 {
     int64_t now = mono_ns(), idle = w->sweep_ns * REST;

@@ -129,7 +129,7 @@ class Ledger:
                                    for top, _, names in os.walk(f"{daemon.data}/{part}") for name in names)
 
     def processes(self, groups):
-        """Those that descend from this process, and those in a cgroup of a daemon."""
+        """Descendants of this process, and processes in a cgroup of a daemon."""
         stats = {int(name): read_text(f"/proc/{name}/stat") for name in names_in("/proc") if name.isdigit()}
         children = collections.defaultdict(list)
         for pid, stat in stats.items():

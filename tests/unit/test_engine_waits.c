@@ -323,7 +323,7 @@ TEST(removing_a_sandbox_does_not_wait_for_an_agent_that_is_slow)
     world_up(&w);
     id = create(&w, "{\"image\": \"host\", \"entrypoint\": [\"server\"]}");
     atomic_store(&fake.main_runs, true);
-    lose_patience(&w); /* who waited as others do would wait for an hour */
+    lose_patience(&w); /* a call that waits for the agent waits for an hour */
     atomic_store(&fake.silent, true);
     atomic_store(&fake.look, BOX_BUSY);
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);

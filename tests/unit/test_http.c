@@ -920,8 +920,8 @@ TEST(a_slow_head_is_closed_at_its_deadline_however_it_drips)
     finish();
 }
 
-/* Waits until so many connections are idle, and ends the time of each. Returns the latest of their
- * deadlines. */
+/* Waits until `count` connections are idle, and ends the time of each. Returns the latest of
+ * their deadlines. */
 static int64_t expire_idle(int count)
 {
     int64_t latest = 0;

@@ -294,7 +294,7 @@ TEST(a_worker_that_is_killed_leaves_nothing)
     image_store_free(s);
 }
 
-/* The store on a disk of its own, of so many MiB; other tests do not see it. */
+/* Puts the store on a disk of its own with `mib` MiB; other tests do not see it. */
 static void small_disk(unsigned mib)
 {
     auto_free char *size = xasprintf("size=%um", mib);

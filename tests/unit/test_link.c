@@ -1482,7 +1482,7 @@ TEST(a_writer_whose_reader_takes_nothing_is_given_up)
     end(&f);
 }
 
-/* How much of a message of so many bytes is read where that is the memory. */
+/* Returns how much of a message of `len` bytes is read when streams may use `memory` bytes. */
 static size_t read_long(size_t len, size_t memory)
 {
     struct budget streams;
