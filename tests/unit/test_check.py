@@ -41,7 +41,7 @@ def test_a_case_that_passes_alone_is_flaky_and_the_run_is_green():
     cases = [Case("core", "a", "passed"), failed("b")]
     flaky = results.give_second_chances(cases, {}, lambda case: True)
     lines, status = summary(cases, flaky)
-    assert status == 0 and lines == ["flaky: 1 (add each to tests/unsteady): b", "2 passed, 0 failed, 0 skipped"], lines
+    assert status == 0 and lines == ["flaky: 1 (now in tests/unsteady: commit it): b", "2 passed, 0 failed, 0 skipped"], lines
 
 
 def test_a_case_that_fails_again_is_red():
@@ -96,18 +96,17 @@ def test_a_name_in_unsteady_is_of_a_case_that_exists():
         assert not selection.has_case(name), name
 
 
-def test_a_flaky_name_is_noted_until_unsteady_has_it():
-    kept = stages.FLAKY
+def test_a_flaky_name_is_added_to_unsteady():
+    kept = stages.UNSTEADY
     with tempfile.TemporaryDirectory() as folder:
-        stages.FLAKY = pathlib.Path(folder) / "flaky"
+        stages.UNSTEADY = pathlib.Path(folder) / "unsteady"
+        stages.UNSTEADY.write_text("# names\n2026-01-02  unit-x a\n")
         try:
-            stages.note_flaky({}, ["a"])
-            stages.note_flaky({"c": "2026-01-02"}, ["b", "c"])
-            assert stages.flaky_names() == ["a", "b"]
-            stages.note_flaky({"a": "2026-01-02"}, [])
-            assert stages.flaky_names() == ["b"]
+            stages.note_flaky(["unit-x c", "unit-x b"])
+            names = results.read_unsteady(stages.UNSTEADY)
+            assert list(names) == ["unit-x a", "unit-x b", "unit-x c"] and names["unit-x b"] > "2026-01-02", names
         finally:
-            stages.FLAKY = kept
+            stages.UNSTEADY = kept
 
 
 # ---- reading ----
@@ -259,6 +258,8 @@ def test_a_changed_test_touches_itself_and_a_helper_those_that_import_it():
     assert selection.touched(["tests/integration/test_names.py", "tests/unit/test_http.c"]) == (["unit-http", "tests/integration/test_names.py"], [])
     names, unknown = selection.touched(["tests/integration/cay_mcp.py"])
     assert "tests/integration/test_mcp.py" in names and "tests/integration/test_names.py" not in names and not unknown, names
+    for helper in (selection.REPO / "tests" / "integration").glob("cay_*.py"):
+        assert selection.touched([f"tests/integration/{helper.name}"])[0], helper
 
 
 def test_a_changed_folder_touches_its_row_of_the_map():
@@ -280,7 +281,8 @@ def test_a_row_without_a_unit_test_that_includes_its_header_is_a_mistake():
 
 def test_a_file_that_no_row_knows_touches_everything():
     assert selection.touched(["meson.build"]) == (selection.all_tests(), ["meson.build"])
-    assert selection.touched(["CHANGELOG.md", "LICENSE"]) == ([], [])
+    assert selection.touched(["bench/README.md", "LICENSE"])[1] == []
+    assert selection.touched(["HACKING.md"]) == (["tests/integration/test_docs.py"], [])
 
 
 def main():

@@ -79,6 +79,8 @@ def read_meson(stage, path):
             found = [Case(stage, test["name"], "skipped" if test["result"] == "SKIP" else "passed")]
         elif not good and not is_whole(test, found):  # it died, or was stopped, and cases are missing
             found.append(Case(stage, test["name"], "failed", test["result"].lower(), "the whole program failed"))
+        elif good and SANITIZER.search((test.get("stdout") or "") + (test.get("stderr") or "")):  # of a process that a case has started
+            found.append(Case(stage, test["name"], "failed", "a sanitizer report", "a sanitizer report"))
         for case in found:
             case.seconds = test.get("duration", 0) / len(found)
         cases += found
@@ -168,7 +170,7 @@ def summarize(cases, flaky=()):
             reasons = [case.why, f"no second chance: {case.final}" if case.final else ""]
             print(f"{case.outcome}: {case}{''.join(f': {reason}' for reason in reasons if reason)}")
     if flaky:
-        what = "add each to tests/unsteady" if len(flaky) <= MOST_FLAKY else f"more than {MOST_FLAKY}, so they count as failed"
+        what = "now in tests/unsteady: commit it" if len(flaky) <= MOST_FLAKY else f"more than {MOST_FLAKY}, so they count as failed"
         print(f"flaky: {len(flaky)} ({what}): {', '.join(case.name for case in flaky)}")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**count))
     return 1 if count["failed"] or not count["passed"] else 0

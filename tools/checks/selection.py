@@ -7,6 +7,7 @@ import subprocess
 REPO = pathlib.Path(__file__).resolve().parents[2]
 MAP = REPO / "tests" / "map"
 TIERS = ("core", "full")
+OTHER_MARKS = ("alone", "needs", "skipif", "counts_rows")
 MARK = re.compile(r"^pytestmark = .*", re.M)
 EVERYTHING = "*"
 
@@ -24,9 +25,22 @@ def test_files():
 
 
 def bad_tiers():
-    """One line per file that is not in exactly one tier."""
-    return [f"{path}: one of {' or '.join(f'pytest.mark.{tier}' for tier in TIERS)} must stand in its line `pytestmark = …`"
-            for path, words in test_files().items() if sum(word in TIERS for word in words) != 1]
+    """One line per file that is not in exactly one tier, and per unknown mark."""
+    files = test_files().items()
+    return [*(f"{path}: one of {' or '.join(f'pytest.mark.{tier}' for tier in TIERS)} must stand in its line `pytestmark = …`"
+              for path, words in files if sum(word in TIERS for word in words) != 1),
+            *(f"{path}: pytest.mark.{word} is unknown" for path, words in files for word in words if word not in (*TIERS, *OTHER_MARKS))]
+
+
+def unused_tests():
+    """One line per file that looks like a test and that no stage runs."""
+    suites = [path for part in ("integration", "security") for path in (REPO / "tests" / part).rglob("test_*.py")]
+    found = [path for path in suites if str(path.relative_to(REPO)) not in test_files()]
+    for part in ("unit", "fuzz"):
+        words = set(re.findall(r"\w+", (REPO / "tests" / part / "meson.build").read_text()))
+        sources = [path for path in (REPO / "tests" / part).iterdir() if path.name.startswith(("test_", "fuzz_")) and path.suffix in (".c", ".py")]
+        found += [path for path in sources if not words & {path.stem, path.stem.partition("_")[2]}]
+    return [f"{path.relative_to(REPO)}: no stage runs this file" for path in found]
 
 
 def unit_programs():
@@ -107,11 +121,11 @@ def changed_files(revision):
 
 
 def importers(module):
-    """The pytest files that import a helper module of the tests, directly or through another helper."""
+    """The pytest files that import a helper module of the tests, or run it by its path, directly or through another helper."""
     found, todo = set(), [module]
     texts = {p: p.read_text() for part in ("integration", "security") for p in (REPO / "tests" / part).glob("*.py")}
     while todo:
-        word = re.compile(rf"^\s*(?:from|import) {todo.pop()}\b", re.M)
+        word = re.compile(r"^\s*(?:from|import) {0}\b|\b{0}\.py\b".format(todo.pop()), re.M)
         for path, text in texts.items():
             if path not in found and word.search(text):
                 found.add(path)
@@ -132,7 +146,7 @@ def touched(paths):
             found.add(path)
         elif part.parent.name in ("integration", "security") and part.parts[0] == "tests" and part.suffix == ".py":
             found.update(list(test_files()) if part.stem in ("conftest", "cay_fixtures") else importers(part.stem))
-        elif part.parent.name in ("unit", "fuzz") and part.suffix in (".c", ".py") and f"{part.parent.name}-{part.stem.partition('_')[2]}" in names:
+        elif part.parent.name in ("unit", "fuzz") and part.suffix == ".c" and f"{part.parent.name}-{part.stem.partition('_')[2]}" in names:
             found.add(f"{part.parent.name}-{part.stem.partition('_')[2]}")
         elif part.parts[:2] in (("tests", "unit"), ("tests", "fuzz")):
             found.update(name for name in names if name.startswith(("unit-", "fuzz-")))

@@ -1,5 +1,6 @@
 """The stages of tools/check: each builds or runs something, and returns the cases that it found."""
 import contextlib
+import datetime
 import os
 import pathlib
 import random
@@ -15,10 +16,9 @@ REPO = selection.REPO
 OUT = REPO / "build-check" / "results"
 UNIT_AT_ONCE = 8  # unit programs mostly wait, for each other's events and for the disk
 FILES_AT_ONCE = 4
-LONGEST = 3000  # seconds of a stage of pytest: a call that never returns fails
+LONGEST = 3000  # seconds of a stage of pytest, times CAY_TEST_SLOW: a call that never returns fails
 MEMORY_FREE = 4 << 30  # in /dev/shm, and twice that in the machine, for the files of the core suite; it uses less than 1 GiB
 UNSTEADY = REPO / "tests" / "unsteady"
-FLAKY = OUT / "flaky"  # cases that passed on their second chance, until tests/unsteady names them
 # These take longest, so they begin first and none is left alone at the end.
 FIRST = [f"tests/integration/test_{name}.py" for name in (
     "package", "sdk_rust", "state_faults", "conformance", "faults", "images_make", "docs", "mcp_clients", "sdk_typescript", "schemathesis")]
@@ -202,11 +202,12 @@ class Suite:
     def pytest(self, path, words, env=None):
         path.unlink(missing_ok=True)
         with folder_in_memory() if self.in_memory else contextlib.nullcontext() as folder:
+            longest = LONGEST * int(self.env.get("CAY_TEST_SLOW", 1))
             try:
                 status = run(*self.before(), "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
-                             env={**self.env, **({"CAY_TEST_FOLDER": folder} if folder else {}), **(env or {})}, timeout=LONGEST, stdout=self.stdout).returncode
+                             env={**self.env, **({"CAY_TEST_FOLDER": folder} if folder else {}), **(env or {})}, timeout=longest, stdout=self.stdout).returncode
             except subprocess.TimeoutExpired:
-                status = f"none after {LONGEST} s"
+                status = f"none after {longest} s"
         cases = results.read(self.stage, path)
         if status != int(any(case.outcome == "failed" for case in cases)):  # 0 = all passed, 1 = some failed
             cases.append(unfinished(self.stage, "pytest", status))
@@ -236,7 +237,7 @@ def files_of(tier=None, alone=False):
 
 
 def tracked(*patterns):
-    done = run("git", "ls-files", "-co", "--exclude-standard", *patterns, capture_output=True, text=True)
+    done = run("git", "ls-files", "-co", "--exclude-standard", *patterns, stdout=subprocess.PIPE, text=True, check=True)
     return [name for name in done.stdout.splitlines() if (REPO / name).is_file()]
 
 
@@ -260,23 +261,20 @@ def stale_api_docs():
     return [] if made == (REPO / "docs/api.md").read_bytes() else ["docs/api.md: run build/cay serve --openapi | tools/api-docs >docs/api.md"]
 
 
-def flaky_names():
-    return FLAKY.read_text().splitlines() if FLAKY.exists() else []
-
-
-def note_flaky(unsteady, names):
-    """Adds names of flaky cases to those that tests/unsteady still lacks."""
-    FLAKY.write_text("".join(f"{name}\n" for name in sorted({*flaky_names(), *names} - set(unsteady))))
+def note_flaky(names):
+    """Adds names of flaky cases with today's date to tests/unsteady, for the next commit."""
+    with open(UNSTEADY, "a") as f:
+        f.writelines(f"{datetime.date.today()}  {name}\n" for name in sorted(names))
 
 
 def bad_unsteady():
-    """One line per mistake in tests/unsteady, and per flaky case that is not there."""
+    """One line per mistake in tests/unsteady."""
     try:
         names = results.read_unsteady(UNSTEADY)
     except ValueError as e:
         return [str(e)]
-    return [*(f"tests/unsteady: no test is called {name}" for name in names if not selection.has_case(name)),
-            *(f"tests/unsteady: {name} was flaky; add it, or mend it and remove {FLAKY.relative_to(REPO)}" for name in flaky_names() if name not in names)]
+    return [f"{where}: no test is called {name}" for where, listed in (("tests/unsteady", names), ("tools/checks/results.py", results.COUNT_ROWS))
+            for name in listed if not selection.has_case(name)]
 
 
 def static():
@@ -284,6 +282,7 @@ def static():
              lines_case("static", "clang-format-agrees", unformatted()),
              step("static", "shellcheck-agrees", "shellcheck", *scripts()),
              lines_case("static", "each-test-file-is-in-one-tier", selection.bad_tiers()),
+             lines_case("static", "every-test-file-is-run", selection.unused_tests()),
              lines_case("static", "the-map-of-tests-is-whole", selection.bad_map()),
              lines_case("static", "the-unsteady-cases-exist", bad_unsteady())]
     if (REPO / "build-check/cay").exists():
