@@ -67,27 +67,27 @@ def test_directories_are_followed_when_they_move(api, box):
         assert seen[:2] == [("rename", "z"), ("create", "z/b/f")]
         assert set(seen[2:]) == {("remove", "z/b"), ("create", "in"), ("create", "in/f"), ("create", "in/unseen"),
                                  ("create", "in/g"), ("create", "end")}
-        state = replay(w, api, box)
-        assert state == set(sh(api, box, "find . -mindepth 1").split())
+        sh(api, box, "rm -rf *")
+        w.until(("remove", "/workspace/end"))
+        sh(api, box, "mkdir -p p/q r; : >p/q/f; mv p/q r/q; mv r/q/f r/f; mv r /tmp/r; mkdir r; mv /tmp/r r/s; : >r/s/g; mv r t; : >last")
+        there, found = set(), set(sh(api, box, "find . -mindepth 1").split())
+        for change in w.until(("create", "/workspace/last")):
+            there = after(there, change)
+        # A directory that came from an unwatched place is read late, and the removal of the place that it left is reported late.
+        while there != found:
+            there = after(there, w.next())
 
 
-def replay(w, api, box):
-    """What there is by what was told: begins empty."""
-    there = set()
-    sh(api, box, "rm -rf *")
-    w.until(("remove", "/workspace/end"))
-    sh(api, box, "mkdir -p p/q r; : >p/q/f; mv p/q r/q; mv r/q/f r/f; mv r /tmp/r; mkdir r; mv /tmp/r r/s; : >r/s/g; mv r t; : >last")
-    seen = w.until(("create", "/workspace/last"))
-    sh(api, box, ": >last2")  # what is found late is told by then
-    for c in seen + w.until(("create", "/workspace/last2")):
-        path = c["path"].replace("/workspace", ".")
-        if c["type"] == "create":
-            there.add(path)
-        elif c["type"] == "remove":
-            there = {p for p in there if p != path and not p.startswith(path + "/")}
-        elif c["type"] == "rename":
-            old = c["from"].replace("/workspace", ".")
-            there = {path + p[len(old):] if p == old or p.startswith(old + "/") else p for p in there}
+def after(there, change):
+    """The set of paths after a change."""
+    path = change["path"].replace("/workspace", ".")
+    if change["type"] == "create":
+        return {*there, path}
+    if change["type"] == "remove":
+        return {p for p in there if p != path and not p.startswith(path + "/")}
+    if change["type"] == "rename":
+        old = change["from"].replace("/workspace", ".")
+        return {path + p[len(old):] if p == old or p.startswith(old + "/") else p for p in there}
     return there
 
 
