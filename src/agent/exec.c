@@ -143,6 +143,14 @@ static int on_watcher_frame(void *arg, const struct frame *f)
     return r;
 }
 
+static void on_watcher_last_frames(void *arg, struct agent_call *call)
+{
+    struct supervised *x = arg;
+
+    if (!x->ended)
+        (void)exec_last_frames(x, call);
+}
+
 static void on_watcher_resize(void *arg, uint32_t rows, uint32_t cols)
 {
     exec_resize(arg, rows, cols);
@@ -548,6 +556,7 @@ int exec_call(struct agent_call *c, struct err *err)
                                    .has_caller = has_caller_of,
                                    .takes_frame = takes_frame,
                                    .on_frame = on_watcher_frame,
+                                   .last_frames = on_watcher_last_frames,
                                    .resize = on_watcher_resize,
                                    .arg = &x};
     buf_init(&x.pending, 2 * FRAME_MAX);

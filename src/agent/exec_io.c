@@ -10,9 +10,9 @@
 
 #define TTY_DRAIN (256u << 10)
 
-/* Limit of pending input once the caller has closed the connection: more than was pending before
- * (512 KiB), what the call has buffered (260 KiB), and a socket of the daemon (512 KiB) together.
- */
+/* Limit of the input that waits for the command once its caller has closed the connection. It is
+ * more than the input that waited before (512 KiB), the buffer of the call (260 KiB) and the socket
+ * buffer of the daemon (512 KiB) together. */
 #define LAST_INPUT_MAX (2u << 20)
 
 /* ---- output */
@@ -224,11 +224,10 @@ static bool input_has_room(const struct supervised *x, const struct frame *f)
     return x->pending.len + len <= x->pending.max;
 }
 
-/* Handles the frames that the caller sent before it closed the connection: -ECANCELED if one of
- * them cancels the command. The command gets what it takes after each frame. A host with larger
- * sockets can send more than LAST_INPUT_MAX: data from the first frame without room on is dropped,
- * but the command still gets the end of input, for which it would wait for ever. */
-static int last_words(struct supervised *x)
+/* After each frame the command gets the input that it takes. A daemon on a host with larger sockets
+ * can have sent more than LAST_INPUT_MAX: input is then dropped from the first frame on that has no
+ * room, but the end of input is not, because the command would wait for it for ever. */
+int exec_last_frames(struct supervised *x, struct agent_call *call)
 {
     bool full = false;
     struct frame f;
@@ -237,7 +236,7 @@ static int last_words(struct supervised *x)
     if (x->pending.max < LAST_INPUT_MAX)
         x->pending.max = LAST_INPUT_MAX;
     for (;;) {
-        while ((r = call_take(x->call, &f)) == 1) {
+        while ((r = call_take(call, &f)) == 1) {
             bool drop = f.type == FRAME_STDIN && (!input_has_room(x, &f) || (full && f.len > 0));
 
             full |= drop && f.len > 0;
@@ -247,14 +246,14 @@ static int last_words(struct supervised *x)
         }
         if (r < 0)
             return r;
-        if (call_fill(x->call) <= 0)
+        if (call_fill(call) <= 0)
             return 0;
     }
 }
 
 int exec_without_caller(struct supervised *x, int why)
 {
-    if (!x->kept || why == -EPROTO || why == -ECANCELED || last_words(x) < 0)
+    if (!x->kept || why == -EPROTO || why == -ECANCELED || exec_last_frames(x, x->call) < 0)
         return -ECANCELED;
     unwatch(x);
     return 0;

@@ -146,6 +146,9 @@ struct watchers {
     bool (*has_caller)(void *arg); /* is the one who started it still there? */
     bool (*takes_frame)(void *arg);
     int (*on_frame)(void *arg, const struct frame *f); /* of one with INPUT */
+    /* Handles the frames that are left of a caller with INPUT whose connection is about to be
+     * closed. */
+    void (*last_frames)(void *arg, struct agent_call *call);
     void (*resize)(void *arg, uint32_t rows, uint32_t cols);
     void *arg;
     bool ended; /* one of them wanted the end */

@@ -90,5 +90,8 @@ int exec_pass_input(struct supervised *x); /* what the caller has sent, as far a
 /* Reads what the caller sends: 0, or negative when it is gone, cancels or does not speak our
  * protocol. */
 int exec_listen(struct supervised *x, short revents);
+/* Handles the frames that a caller sent before it closed the connection: 0, -ECANCELED if one of
+ * them cancels the command, or -EPROTO. */
+int exec_last_frames(struct supervised *x, struct agent_call *call);
 /* The caller has gone, or says what it may not. 0 = the command goes on. */
 int exec_without_caller(struct supervised *x, int why);

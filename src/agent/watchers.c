@@ -131,16 +131,16 @@ static int send_some(struct watchers *w, struct watcher *x)
     return r;
 }
 
+/* 0, -EPIPE when the caller has closed the connection, or -errno for a frame that it may not send.
+ */
 static int read_frames(struct watchers *w, struct watcher *x)
 {
     ssize_t n = call_fill(&x->call);
     struct frame f;
     int r = 0;
 
-    if (n == -EAGAIN)
-        n = 1;
-    if (n <= 0)
-        return -EPIPE;
+    if (n <= 0 && n != -EAGAIN)
+        return -EPIPE; /* frames that are in the buffer are taken as its last */
     while (w->takes_frame(w->arg) && (r = call_take(&x->call, &f)) == 1) {
         r = (x->flags & AGAIN_INPUT) ? w->on_frame(w->arg, &f) : -EPROTO;
         if (r < 0)
@@ -149,25 +149,19 @@ static int read_frames(struct watchers *w, struct watcher *x)
     return r < 0 ? r : 0;
 }
 
-/* One that takes no more may have sent something since it was last looked at, and then gone. */
-static void take_last_frames(struct watchers *w, struct watcher *x)
+/* 0, or negative when the connection is to be closed: -EPIPE when frames that the caller sent
+ * before it closed the connection may be left. */
+static int serve_one(struct watchers *w, struct watcher *x)
 {
-    struct frame f;
-    ssize_t n;
+    int r = 0;
 
-    if (!(x->flags & AGAIN_INPUT))
-        return;
-    do {
-        n = call_fill(&x->call);
-        while (w->takes_frame(w->arg) && call_take(&x->call, &f) == 1)
-            if (w->on_frame(w->arg, &f) < 0)
-                return;
-    } while (n > 0 && w->takes_frame(w->arg));
-}
-
-static bool has_left(struct watchers *w, struct watcher *x)
-{
-    return w->takes_frame(w->arg) ? read_frames(w, x) < 0 : call_gone(&x->call);
+    if (w->takes_frame(w->arg))
+        r = read_frames(w, x);
+    else if (call_gone(&x->call))
+        r = -EPIPE;
+    if (r == 0 && send_some(w, x) < 0)
+        r = -EPIPE;
+    return r;
 }
 
 void watchers_serve(struct watchers *w)
@@ -175,18 +169,16 @@ void watchers_serve(struct watchers *w)
     take_new(w);
     for (size_t i = 0; i < w->n;) {
         struct watcher *x = w->list[i];
-        bool left = has_left(w, x);
+        int r = serve_one(w, x);
 
-        if (!left && send_some(w, x) < 0) {
-            take_last_frames(w, x);
-            left = true;
-        }
-        if (left) {
-            watcher_free(x);
-            w->list[i] = w->list[--w->n];
-        } else {
+        if (r == 0) {
             i++;
+            continue;
         }
+        if (r == -EPIPE && (x->flags & AGAIN_INPUT))
+            w->last_frames(w->arg, &x->call);
+        watcher_free(x);
+        w->list[i] = w->list[--w->n];
     }
 }
 

@@ -35,10 +35,13 @@ static struct {
 /* Memory that a test may use until its end; here it is not a leak. */
 static inline void *rig_keep(void *p)
 {
-    static void *kept[1024];
-    static unsigned n;
+    static void **kept;
+    static size_t n, max;
 
-    CHECK(n < ARRAY_LEN(kept));
+    if (n == max) {
+        max = max ? 2 * max : 64;
+        kept = xrealloc(kept, max * sizeof(*kept));
+    }
     return kept[n++] = p;
 }
 
@@ -304,7 +307,7 @@ static inline void expect_dead(pid_t pid)
     if (fd < 0 && errno == ESRCH)
         return;
     CHECK(fd >= 0);
-    CHECK_INT(poll(&p, 1, 10000), 1);
+    CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
     (void)close(fd);
 }
 

@@ -25,11 +25,10 @@
 #include "iii/link_internal.h"
 #include "tap.h"
 
-#define PATIENCE_NS (60 * 1000000000ll)
-#define WORKER_ID   "11111111-1111-4111-8111-111111111111"
-#define TOKEN       "22222222-2222-4222-8222-222222222222"
-#define CALL_ID     "33333333-3333-4333-8333-333333333333"
-#define OTHER_ID    "44444444-4444-4444-8444-444444444444"
+#define WORKER_ID "11111111-1111-4111-8111-111111111111"
+#define TOKEN     "22222222-2222-4222-8222-222222222222"
+#define CALL_ID   "33333333-3333-4333-8333-333333333333"
+#define OTHER_ID  "44444444-4444-4444-8444-444444444444"
 
 /* ---- the hub ---- */
 
@@ -1331,7 +1330,7 @@ static void await_pipe(struct pipe *p)
 {
     struct pollfd poll_fd = {.fd = p->ops->fd(p), .events = POLLIN};
 
-    CHECK_INT(poll(&poll_fd, 1, (int)(PATIENCE_NS / 1000000)), 1);
+    CHECK_INT(poll(&poll_fd, 1, PATIENCE_MS), 1);
 }
 
 static void await_no_pipes(struct fixture *f)
