@@ -64,6 +64,7 @@ static void become_daemon(const struct private_daemon *d, int ready, int alive)
     for (size_t i = 0; i < ARRAY_LEN(not_for_it); i++)
         (void)unsetenv(not_for_it[i]);
     (void)setenv("CAY_MAX_CMD_TIMEOUT", "86400", 0); /* a person waits for it, not a service */
+    (void)setenv("CAY_DRAIN_TIMEOUT", "2", 1);       /* its only client has ended; below STOP_MS */
     (void)setenv("CAY_POOL", "1", 1);
     (void)setenv("CAY_DEFAULT_IMAGE", "host", 0); /* what it pulls is gone with it */
     (void)setenv("CAY_LOG_LEVEL", "error", 1);

@@ -23,8 +23,10 @@
 #include "service/otlp.h"
 #include "service/webhooks.h"
 
-/* Of TimeoutStopSec=30 in cay.service; the link to an engine takes up to 2 s more. */
-#define DRAIN_S_MAX 20
+/* systemd kills a daemon that has not ended after TimeoutStopSec=30 of cay.service. The other parts
+ * of a stop take up to 7 s: 2 s for calls of an engine (worker_mode.c), 3 s for traces that are not
+ * sent yet (otlp.c), 2 s for the launcher to end (launcher.c). */
+#define DRAIN_S_MAX 15
 
 enum type {
     TYPE_STRING,
@@ -278,13 +280,12 @@ static const struct variable {
     {"CAY_ENGINE_STANDBY", NULL, TYPE_BOOL, AT(link.standby), 0, 0, "false",
      "another worker with our name or functions there is expected, as with --standby"},
     {"CAY_ENGINE_RETRY_MS", NULL, TYPE_U32, AT(link.retry_ms), 100, 600000, "5000",
-     "milliseconds between two looks for another worker, or for functions that the engine has "
-     "lost; a lost engine is dialled again after this time, but at most 1 s at first and at most "
-     "30 s later"},
+     "milliseconds between two checks whether another worker has our functions, and whether the "
+     "engine still has them; a lost engine is dialled again after this time, but at most 1 s, and "
+     "after twice as long for each further try, at most 30 s"},
     {"CAY_III_IDLE", NULL, TYPE_U32, AT(iii.idle_s), 0, TIMEOUT_S_MAX, "300",
-     "seconds after which an idle sandbox of an iii client goes, if the client says nothing else; "
-     "0 "
-     "= it stays"},
+     "seconds after which an idle sandbox of an iii client is removed, unless the client gives "
+     "another time; 0 = never"},
     {"CAY_III_SANDBOXES", NULL, TYPE_U32, AT(iii.sandboxes_max), 0, 20000, "0",
      "how many sandboxes iii clients may have; 0 = as CAY_MAX_SANDBOXES"},
     {"CAY_III_EXECS", NULL, TYPE_U32, AT(iii.execs_max), 1, 1024, "4",
@@ -292,14 +293,14 @@ static const struct variable {
     {"CAY_III_EXEC_MS", NULL, TYPE_U32, AT(iii.exec_ms_max), 1, 86400000, "300000",
      "milliseconds that a command of an iii client may run"},
     {"CAY_III_EXEC_TIMEOUT", NULL, TYPE_MILLIS, AT(iii.exec_ms), 1, 86400, TEXT(III_EXEC_S),
-     "seconds until a command of an iii client is ended that came without timeout_ms; "
-     "CAY_III_EXEC_MS is the limit"},
+     "seconds that a command of an iii client may run if the call has no timeout_ms; at most "
+     "CAY_III_EXEC_MS"},
     {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 300, TEXT(III_STALL_S),
      "seconds without a byte after which an upload of an iii client fails"},
     {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 60, "10",
      "seconds that a client may take to send the head of a request"},
     {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, DRAIN_S_MAX, "10",
-     "seconds that calls under way have to end when the daemon stops or is replaced; then they are "
+     "seconds that running calls have to end when the daemon stops or is replaced; then they are "
      "cut off"},
     {"CAY_LOG_LEVEL", NULL, TYPE_LEVEL, AT(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"CAY_LOG_FORMAT", NULL, TYPE_FORMAT, AT(log_format), 0, 0, "text", "text or json"},

@@ -618,8 +618,6 @@ static void stop(struct http_server *s, int drain_ms, const struct http_heir *he
     atomic_store(&s->stopping, true);
     (void)pthread_mutex_lock(&s->lock);
     stop_listening(s, heir != NULL);
-    if (heir) /* with a drain_ms of 0, too */
-        give_idle(s, heir);
     /* Again and again: a worker may have armed a connection just after we looked. */
     while (s->conn_count > 0 && mono_ns() < end) {
         int64_t soon = mono_ns() + 20 * 1000000;
@@ -632,9 +630,13 @@ static void stop(struct http_server *s, int drain_ms, const struct http_heir *he
             wait_change(s, soon < end ? soon : end);
     }
     while (s->conn_count > 0) {
+        /* Before the others are shut down: with a drain_ms of 0 this is the first look. */
+        if (heir)
+            give_idle(s, heir);
         for (struct conn *c = s->conns; c; c = c->next)
             (void)shutdown(c->watched.fd, SHUT_RDWR);
-        wait_change(s, mono_ns() + 20 * 1000000);
+        if (s->conn_count > 0)
+            wait_change(s, mono_ns() + 20 * 1000000);
     }
     (void)write(s->stop.fd, &one, sizeof(one));
     while (s->workers > 0)

@@ -920,22 +920,29 @@ TEST(a_slow_head_is_closed_at_its_deadline_however_it_drips)
     finish();
 }
 
-/* Waits until `count` connections are idle, and ends the time of each. Returns the latest of
- * their deadlines. */
-static int64_t expire_idle(int count)
+static bool conn_is_idle(struct conn *c)
 {
-    int64_t latest = 0;
+    return atomic_load(&c->deadline) > 1 && atomic_load(&c->waits) == WAITS_REQUEST;
+}
 
-    for (int expired = 0; expired < count; (void)poll(NULL, 0, 1)) {
+/* Waits until `count` connections are idle at once, and brings the deadline of each forward by
+ * `ns`, or, with INT64_MAX, into the past. Returns the latest of their deadlines before. */
+static int64_t age_idle(int count, int64_t ns)
+{
+    int64_t latest = 0, give_up = mono_ns() + PATIENCE_NS;
+
+    for (int idle = 0; idle < count; (void)poll(NULL, 0, 1)) {
+        CHECK(mono_ns() < give_up);
+        idle = 0;
         pthread_mutex_lock(&server->lock);
-        for (struct conn *c = server->conns; c; c = c->next) {
+        for (struct conn *c = server->conns; c; c = c->next)
+            idle += conn_is_idle(c);
+        for (struct conn *c = server->conns; c && idle >= count; c = c->next) {
             int64_t due = atomic_load(&c->deadline);
 
-            if (due > 1 && atomic_load(&c->waits) == WAITS_REQUEST &&
-                atomic_compare_exchange_strong(&c->deadline, &due, 1)) {
+            if (conn_is_idle(c) &&
+                atomic_compare_exchange_strong(&c->deadline, &due, due > ns ? due - ns : 1))
                 latest = due > latest ? due : latest;
-                expired++;
-            }
         }
         pthread_mutex_unlock(&server->lock);
     }
@@ -954,7 +961,7 @@ TEST(an_idle_connection_is_closed_and_the_client_reconnects)
     c = new_client();
     check_fetch(c, "/query?1", "1");
     fd = dial();
-    due = expire_idle(2);
+    due = age_idle(2, INT64_MAX);
     CHECK(due >= before + 75 * 1000000000ll && due <= mono_ns() + 75 * 1000000000ll);
     CHECK_STR(get(fd, NULL), "");
     while (http_server_connections(server) > 0)
@@ -1071,26 +1078,36 @@ TEST(connections_past_the_maximum_get_a_503)
     finish();
 }
 
+/* The status of a request on a connection of its own. */
+static int ask_once_more(void)
+{
+    auto_close int fd = dial();
+
+    put(fd, "GET /query?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    return status_of(get(fd, NULL));
+}
+
 TEST(idle_connections_give_way_when_there_is_no_room)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    int64_t hour = 3600 * INT64_C(1000000000);
     auto_close int idle = -1;
     int status = 503;
-    char byte;
 
     limits.connections_max = 1;
-    limits.idle_timeout_ms = 6400; /* a 64th of it is enough when there is no room */
+    limits.idle_timeout_ms = 3600 * 1000;
     start_with(limits);
     idle = dial();
-    for (int i = 0; i < 1000 && status == 503; i++) {
-        auto_close int fd = dial();
-
-        put(fd, "GET /query?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        status = status_of(get(fd, NULL));
-        (void)poll(NULL, 0, 10);
-    }
+    (void)age_idle(1, 0);
+    CHECK_INT(ask_once_more(), 503);
+    /* It has been idle for less than a 64th of the hour, so it is still there. Then it is older
+     * than that, but far from its own deadline. */
+    CHECK(age_idle(1, hour / 32) > mono_ns() + hour / 2);
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 10))
+        if ((status = ask_once_more()) != 503)
+            break;
     CHECK_INT(status, 200);
-    CHECK_INT(read_some(idle, &byte, 1), 0);
+    CHECK_STR(get(idle, NULL), "");
     finish();
 }
 
@@ -1306,7 +1323,8 @@ TEST(a_time_that_is_over_is_not_told_again_while_the_client_takes_nothing)
     fd = dial();
     put(fd, "GET /late HTTP/1.1\r\nHost: a\r\n\r\n");
     await_pipe(entered);
-    (void)poll(NULL, 0, 100);
+    for (int i = 0; i < 100; i++) /* as many requests are answered meanwhile */
+        CHECK_INT(ask_once_more(), 200);
     CHECK(atomic_load(&late_steps) < 4);
     (void)close(fd); /* so that finish() does not wait for the client */
     finish();
@@ -1705,6 +1723,47 @@ TEST(a_successor_gets_idle_connections_and_those_that_wait_to_be_accepted)
     CHECK_INT(status_of(get(fresh, "{}")), 200);
     CHECK_INT(status_of(get(late, "{}")), 200);
     finish();
+}
+
+/* A drain_ms of 0 leaves no time to requests in flight, but idle connections are not in flight. */
+TEST(a_successor_gets_idle_connections_also_when_nothing_is_waited_for)
+{
+    auto_close int busy = -1, idle = -1, fresh = -1;
+    int drain_ms = 0, listener = start_shared();
+
+    idle = dial();
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(idle, "{}");
+    fresh = dial();
+    busy = dial();
+    put(busy, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    CHECK_INT(status_of(get(busy, "\r\n\r\n")), 101);
+    (void)age_idle(2, 0);
+    (void)hand_over_thread(&drain_ms);
+    CHECK_INT(http_server_connections(server), 0);
+    CHECK_INT(inherited.n, 2);
+    CHECK_STR(get(busy, NULL), "");
+    http_server_free(server);
+
+    succeed(listener);
+    put(fresh, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_INT(status_of(get(fresh, "{}")), 200);
+    CHECK_INT(status_of(get(idle, "{}")), 200);
+    finish();
+}
+
+TEST(a_stop_without_a_drain_closes_idle_connections)
+{
+    auto_close int idle = -1;
+
+    start();
+    idle = dial();
+    (void)age_idle(1, 0);
+    http_server_stop(server, 0);
+    CHECK_INT(http_server_connections(server), 0);
+    CHECK_STR(get(idle, NULL), "");
+    http_server_free(server);
 }
 
 /* A whole answer of this handler; get() is for one thread. Says whether another may follow. */
