@@ -153,6 +153,36 @@ void images_release(struct engine *e, const char *id)
     pthread_mutex_unlock(&e->images_used->lock);
 }
 
+/* Under the lock: those with boxes, or only those with sandboxes. */
+static char **used_ids(struct engine *e, bool sandboxes)
+{
+    char **ids = xcalloc(1, sizeof(*ids));
+
+    for (const struct image_use *use = e->images_used->first; use; use = use->next)
+        if (!sandboxes || use->sandboxes > 0)
+            ids = strv_add(ids, use->id);
+    return ids;
+}
+
+/* Removes the layers that no name and no box needs. */
+static void collect_layers(struct engine *e)
+{
+    auto_strv char **ids = NULL;
+    struct err err = {0};
+    int r;
+
+    /* There are boxes, disks or documents whose layers are not known. */
+    if (atomic_load(&e->unknown_images) || e->images_in_doubt)
+        return;
+    pthread_mutex_lock(&e->images_used->lock);
+    ids = used_ids(e, false);
+    r = image_collect(e->images, ids, &err);
+    pthread_mutex_unlock(&e->images_used->lock);
+    if (r < 0 || image_purge(e->images, &err) < 0)
+        log_warn("layers of removed images are still on disk; the next start tries again", "error",
+                 err.text);
+}
+
 void images_drop(struct engine *e, const char *id, const char *name)
 {
     struct image_use **at = &e->images_used->first, *use = NULL;
@@ -169,9 +199,10 @@ void images_drop(struct engine *e, const char *id, const char *name)
     pthread_mutex_unlock(&e->images_used->lock);
     if (!use)
         return;
-    /* The last box of an image whose name was removed or given to another one. */
+    /* The last box of an image whose name was removed or given to another one. The pool need not
+     * look: a pool whose own failed attempts woke it would try again without a pause. */
     if (!name_means(e, name, use->id))
-        images_collect(e);
+        collect_layers(e);
     free(use->id);
     free(use);
 }
@@ -210,34 +241,11 @@ int images_remove(struct engine *e, const char *reference, struct err *err)
     return r;
 }
 
-/* Under the lock: those with boxes, or only those with sandboxes. */
-static char **used_ids(struct engine *e, bool sandboxes)
-{
-    char **ids = xcalloc(1, sizeof(*ids));
-
-    for (const struct image_use *use = e->images_used->first; use; use = use->next)
-        if (!sandboxes || use->sandboxes > 0)
-            ids = strv_add(ids, use->id);
-    return ids;
-}
-
+/* For callers that have changed what a name means. */
 void images_collect(struct engine *e)
 {
-    auto_strv char **ids = NULL;
-    struct err err = {0};
-    int r;
-
-    warm_sources_changed(e); /* whoever collects has changed what a name means */
-    /* There are boxes, disks or documents whose layers are not known. */
-    if (atomic_load(&e->unknown_images) || e->images_in_doubt)
-        return;
-    pthread_mutex_lock(&e->images_used->lock);
-    ids = used_ids(e, false);
-    r = image_collect(e->images, ids, &err);
-    pthread_mutex_unlock(&e->images_used->lock);
-    if (r < 0 || image_purge(e->images, &err) < 0)
-        log_warn("layers of removed images are still on disk; the next start tries again", "error",
-                 err.text);
+    warm_sources_changed(e);
+    collect_layers(e);
 }
 
 /* Under the lock while names go: whoever takes an image has either counted it by now, or does not

@@ -252,9 +252,11 @@ static void fill_one(struct engine *e, struct warm_profile *p)
     struct warm *w = e->warm;
     struct sandbox *sb = NULL;
     struct err err = {0};
+    uint64_t seq;
     int r;
 
     (void)warm_profile_ref(p);
+    seq = w->changes_seq;
     pthread_mutex_unlock(&w->lock);
     r = make_of(e, p, &sb, &err);
     pthread_mutex_lock(&w->lock);
@@ -264,6 +266,8 @@ static void fill_one(struct engine *e, struct warm_profile *p)
         warm_discard(e, sb);
     else
         note_success(w, p, sb);
+    if (r < 0 && w->changes_seq != seq)
+        p->again_ns = 0; /* the attempt may have read what was there before the change */
     warm_profile_unref(p);
 }
 
@@ -345,6 +349,7 @@ void warm_sources_changed(struct engine *e)
     struct warm *w = e->warm;
 
     pthread_mutex_lock(&w->lock);
+    w->changes_seq++;
     w->look_ns = 0;
     for (struct warm_profile *p = w->profiles; p; p = p->next)
         p->again_ns = 0;

@@ -35,8 +35,8 @@ struct sandbox *warm_take(struct engine *e, const char *image_id, const struct s
 int warm_launch(struct engine *e, struct sandbox *sb, struct err *err);
 /* It goes, and so does the caller's reference. */
 void warm_discard(struct engine *e, struct sandbox *sb);
-/* The name of an image, or a template, may mean something else now, or nothing: the pool looks at
- * its boxes and tries all profiles again. */
+/* The image of a name, or a template, has changed or was removed: the pool checks its boxes and
+ * tries all profiles again. */
 void warm_sources_changed(struct engine *e);
 
 /* ---- for the files of the pool */
@@ -73,8 +73,9 @@ struct warm {
     struct warm_profile *profiles;
     struct waiting *first; /* the oldest */
     struct documents *kept;
-    int64_t taken_ns; /* the last create */
-    int64_t look_ns;  /* when boxes and images are looked at next */
+    int64_t taken_ns;     /* the last create */
+    int64_t look_ns;      /* when boxes and images are looked at next */
+    uint64_t changes_seq; /* calls of warm_sources_changed() */
     bool stop, running;
     pthread_t thread;
 };

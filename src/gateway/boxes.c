@@ -9,10 +9,10 @@
 #include "base/str.h"
 #include "gateway/warden.h"
 
-#define SWEEP_MAX 1024                /* that are gone and not swept */
-#define IDLE_NS   (250 * 1000000ll)   /* time without a request before a sweep */
-#define REST      20                  /* that time is at least this many times the last sweep's */
-#define WAIT_NS   (20 * 1000000000ll) /* longest time until a sweep, also under load */
+#define SWEEP_MAX         1024              /* addresses of removed boxes that wait for a sweep */
+#define IDLE_NS           (250 * 1000000ll) /* time without a request before a sweep */
+#define SWEEP_IDLE_FACTOR 20 /* that time is at least this many times the last sweep's duration */
+#define WAIT_NS           (20 * 1000000000ll) /* longest time until a sweep, also under load */
 
 /* ---- finding one ---- */
 
@@ -238,12 +238,12 @@ static void let_go(struct warden *w, uint32_t offset)
     tasks_soon(w);
 }
 
-/* A request that comes during a sweep waits for it, and a sweep of many flows takes long: so sweeps
- * wait for a time without requests, twenty times as long as the last sweep took, unless there are
- * SWEEP_MAX addresses to sweep or WAIT_NS is over. */
+/* A request that comes during a sweep waits until the sweep ends, and a sweep of many flows takes
+ * long. So a sweep starts after a time without requests, or when SWEEP_MAX addresses wait for it,
+ * or WAIT_NS after the first of them. */
 static bool may_sweep(const struct warden *w)
 {
-    int64_t now = mono_ns(), idle = w->sweep_ns * REST;
+    int64_t now = mono_ns(), idle = w->sweep_ns * SWEEP_IDLE_FACTOR;
 
     if (idle < IDLE_NS)
         idle = IDLE_NS;

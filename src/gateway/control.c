@@ -331,6 +331,7 @@ static void receive(struct warden *w, struct source *s)
         w->busy_ns = mono_ns();
         r.in = json_loadb(text, (size_t)n, 0, NULL);
         answer(&r);
+        w->busy_ns = mono_ns(); /* an answer can take longer than a sweep waits */
     }
     json_decref(r.in);
     close_fd(&r.fd);

@@ -15,7 +15,7 @@
 #include "store/store_internal.h"
 
 #define HOLDER_MAX 32
-#define LEFT_MS    2000 /* for a child of a dead daemon to give up its copy of the lock */
+#define LEFT_MS    2000 /* for a child of a killed daemon to close its copy of the lock */
 #define AGAIN_MS   10
 
 /* The digits of the pid in the file; "" if there are none. */
@@ -37,8 +37,8 @@ static bool holder_is_dead(int fd)
            errno == ESRCH;
 }
 
-/* A daemon that is killed while it starts a program leaves a child that has a copy of the lock
- * until it executes the program, or ends. 0, or -errno. */
+/* A daemon that is killed while it starts a program leaves a child process that has a copy of the
+ * lock until it executes the program or ends. 0, or -errno. */
 static int lock_file(int fd)
 {
     struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -59,6 +59,11 @@ static int refuse(int fd, const char *data_dir, struct err *err)
     char text[HOLDER_MAX];
 
     read_holder(fd, text);
+    if (holder_is_dead(fd))
+        return err_code(err, ERR_CONFLICT, "data_in_use",
+                        "a process of a cay that has ended (pid %s) still has the lock %s/lock; "
+                        "try again, or find the process with `fuser` or `lsof` and end it",
+                        text, data_dir);
     return err_code(
         err, ERR_CONFLICT, "data_in_use",
         "%s is in use by another cay (pid %s); stop that one, or set CAY_DATA and CAY_RUN "
@@ -66,8 +71,9 @@ static int refuse(int fd, const char *data_dir, struct err *err)
         data_dir, text[0] ? text : "unknown");
 }
 
-/* An open-file-description lock: it goes when the daemon ends, however it ends, and a child that
- * merely closes a copy of some descriptor does not drop it. */
+/* An open-file-description lock: the kernel drops it when the last copy of its descriptor is
+ * closed, so also when the daemon is killed; closing another descriptor of the file does not drop
+ * it. */
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err)
 {
     auto_free char *path = xasprintf("%s/lock", data_dir);
@@ -82,7 +88,7 @@ int store_take_lock(const char *data_dir, int *ret_fd, struct err *err)
         return refuse(fd, data_dir, err);
     if (r < 0)
         return err_sys(err, -r, "lock %s", path);
-    /* For who is refused; a full disk is no reason to end here. */
+    /* The pid is for the error of another daemon; on a full disk the file stays empty. */
     n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     (void)!ftruncate(fd, 0);
     (void)write_all(fd, text, (size_t)n);
