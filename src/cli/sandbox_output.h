@@ -32,7 +32,7 @@ bool sandbox_output_is_cut(const struct sandbox_output *o);
 /* Why the output could not be written: an errno; 0 = it could. */
 int sandbox_output_error(const struct sandbox_output *o);
 
-/* How long the streams are read behind the answer, when they do not end. */
+/* How long the streams are read after the answer if they do not end. */
 struct output_drain {
     int64_t round_ns;  /* when the last round began */
     int64_t silent_ns; /* deadline while no byte comes */
@@ -42,8 +42,8 @@ struct output_drain {
 
 /* expects: the channels will send an end. */
 void output_drain_begin(struct output_drain *d, int64_t now_ns, bool expects);
-/* To be called in each round, with the number of bytes that it took. slow: our own reader has not
- * taken all of the output; that time does not count. */
+/* To be called in each round, with the number of bytes that the round read. slow: the reader of our
+ * own output has not taken all of it; the time of such a round does not count. */
 bool output_drain_is_over(struct output_drain *d, int64_t now_ns, size_t taken, bool slow);
 
 void sandbox_output_free(struct sandbox_output *o);

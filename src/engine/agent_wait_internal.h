@@ -51,12 +51,13 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
 /* Something came from the agent of sb. agent_await() says so itself. */
 void agent_answered(struct sandbox *sb);
 
-/* Is the silence of an agent its own fault? For a task that has waited for waits.look without a
- * byte; agent_await() asks by itself. It lets an agent go on that a signal has stopped, and asks
- * for a CALL_HELLO. 0 = wait on: it answered that, or the machine is merely slow, or the sandbox is
- * paused. -1 = ERR_UNAVAILABLE "agent_timeout". Takes up to waits.silent - waits.look, but no
- * time while another judges the same sandbox or has just done so. The thread that judges counts as
- * one that waits; when all of those are taken nobody is judged. */
+/* Probes a silent agent: for a task that has waited for waits.look without a byte; agent_await()
+ * calls it itself. An agent that a signal has stopped is continued, and gets a CALL_HELLO. Returns
+ * 0 when the task is to wait on: the agent answered the CALL_HELLO, or the machine is slow, or the
+ * sandbox is paused. Returns -1 with ERR_UNAVAILABLE "agent_timeout" when the agent is the cause.
+ * Takes up to waits.silent - waits.look; returns at once while another thread probes the same
+ * sandbox or has just done so. The thread counts as one that waits for an agent; at the limit it
+ * probes nothing and returns 0. */
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);
 
 /* Calls that wait without a thread are counted apart from the others: at most AGENT_TASKS_MAX a

@@ -21,8 +21,8 @@ struct store;
  * ("Sandbox is not running: paused"), with ERR_NOT_FOUND for an unknown id ("Sandbox not found: …",
  * code sandbox_not_found, sandbox_expired or sandbox_removed). */
 
-/* How long the engine waits, in milliseconds; 0 = the default, the number at the start of
- * each comment. Tests set less. */
+/* How long the engine waits, in milliseconds. 0 = the default, which is the number at the start of
+ * the comment. Tests set less. */
 struct engine_waits {
     uint32_t agent;   /* 30000: for the next bytes of an agent */
     uint32_t look;    /* 1500: without bytes, before it probes the agent; at most half of silent */
@@ -30,10 +30,10 @@ struct engine_waits {
     uint32_t turn;    /* 5000: for another call that changes the same sandbox */
     uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */
     uint32_t gateway; /* 5000: for an answer of the network gateway; then another replaces it */
-    uint32_t overrun; /* 5000: for the end of a command that the agent should have timed out */
-    uint32_t gone;    /* 1000: for more rows of boxes that are gone, so that they go together */
-    uint32_t again;   /* 50: after a removal that failed; four times as long after each attempt */
-    uint32_t pool;    /* 5000: until the pool looks at its boxes again, although nothing changed */
+    uint32_t overrun; /* 5000: after the timeout of a command, for the agent to end it */
+    uint32_t gone;  /* 1000: before rows of removed boxes are deleted, so that one sync is enough */
+    uint32_t again; /* 50: after a removal that failed; then four times as long per attempt */
+    uint32_t pool;  /* 5000: between two checks of the boxes in the pool when nothing changes */
 };
 
 struct engine_config {

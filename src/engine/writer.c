@@ -628,8 +628,8 @@ void writer_delete(struct engine *e, const char *id)
     forget_note(w, id);
     store_note_remove(e->store, id);
     pthread_mutex_unlock(&w->files);
-    /* The row may outlive the box by waits.gone: the folder that it has left is synced before, once
-     * for all that have gone meanwhile. */
+    /* The row is deleted waits.gone after the box. The folder that held the box is synced before
+     * that, once for all boxes that were removed meanwhile. */
     pthread_mutex_lock(&w->lock);
     if (!w->gone) {
         w->gone_due_ns = mono_ns() + e->config.waits.gone * 1000000ll;

@@ -14,8 +14,8 @@
 #define KEPT_FREE       4096 /* bytes that the memory budget is not asked for */
 #define REQUESTS_A_TURN 8    /* that a client sent in one go */
 
-/* How long the rest of an unwanted request is swallowed, so that closing does not reset the
- * connection before the client has read why. */
+/* Milliseconds that the rest of a refused request is read and discarded: closing the connection
+ * before could reset it, and the client would not read the answer. */
 #define LINGER_MS 2000
 
 static const struct refusal line_too_long = {414, "uri_too_long", "the request line is too long"};

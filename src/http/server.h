@@ -35,10 +35,11 @@ struct http_limits {
     unsigned connections_max; /* 10,000; more are refused with 503 */
     unsigned seats_max;       /* 4,096, or fewer when descriptors are few: see http_seat_take() */
     struct budget *memory;    /* that long bodies are taken from; NULL = no bound */
-    int memory_wait_ms;       /* a long body waits for that memory, then 503; 0 = 5 s */
-    int linger_ms;            /* milliseconds that input is discarded after an answer; 0 = 2 s */
-    int crowded_grace_ms; /* milliseconds that a slow peer gets while half of the workers wait for
-                             slow peers; 0 = 250 ms */
+    int memory_wait_ms;       /* ms that a long body waits for that memory, then 503; 0 = 5000 */
+    int linger_ms;            /* ms that input is read and discarded after an answer that closes the
+                                 connection; 0 = 2000 */
+    int crowded_grace_ms; /* ms that a slow peer has while half of the workers wait for slow peers;
+                             0 = 250 */
 };
 
 #define HTTP_LIMITS_DEFAULT                                                                        \
@@ -60,9 +61,9 @@ int http_server_start(struct http_server *s, struct err *err);
 /* Stops accepting, lets requests in flight finish for at most drain_ms, then shuts their sockets
  * down and waits for the workers. */
 void http_server_stop(struct http_server *s, int drain_ms);
-/* The same when a successor goes on: listening sockets are left as they are, and connections that
- * wait for a request are given away, as they are, to who calls http_server_take() with them. The
- * heir owns the descriptors. It must not call the server. */
+/* The same when another process goes on: listening sockets stay open, and take() gets each
+ * connection that waits for a request and owns its descriptor; the other process passes it to
+ * http_server_take(). take() must not call the server. */
 struct http_heir {
     void (*take)(int fd, bool is_tcp, void *arg);
     void *arg;

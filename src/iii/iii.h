@@ -26,7 +26,7 @@ struct iii_config {
     const struct about *about; /* whose iii has the settings */
     struct budget *memory;     /* that messages are taken from; NULL = no bound */
     struct budget *streams;    /* that what is unsent is taken from; NULL = no bound */
-    size_t unsent_max;         /* bytes past which a client is closed that takes none; 0 = 32 MiB */
+    size_t unsent_max; /* of one client, in bytes; past it the connection is closed; 0 = 32 MiB */
 };
 
 /* ---- the hub ---- */

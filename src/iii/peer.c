@@ -16,8 +16,9 @@
 #define AT_ONCE      64          /* messages; epoll tells of the rest */
 #define FREE_MESSAGE (64u << 10) /* of what is unsent: what the budget is not asked for */
 #define UNSENT_MAX   (1u << 20)  /* past it nothing more of it is read */
-#define UNSENT_WORST (32u << 20) /* default of iii_config.unsent_max, whatever the budget has */
-#define EARLY_NS     (5 * 1000000000ll)
+#define UNSENT_WORST                                                                               \
+    (32u << 20) /* past it the connection is closed: the default of iii_config.unsent_max */
+#define EARLY_NS (5 * 1000000000ll)
 
 /* ---- life ---- */
 

@@ -10,8 +10,8 @@
 #define METADATA_BYTES_MAX (64u << 10)
 #define IMAGE_NAME_MAX     255 /* as registries have it */
 #define ENV_KEY_MAX        255
-/* Seconds for the ready command of a template that names none; public clients wait 30 for an
- * answer. A plain number, as it is part of a help text. */
+/* Default seconds for the ready command of a template; public clients wait 30 s for an answer. A
+ * plain number, because a help text contains it. */
 #define TEMPLATE_READY_S 25
 
 #define NETWORK_TEXT_MAX 16384 /* a network policy as presets, profiles and rules in one text */

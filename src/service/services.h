@@ -36,7 +36,7 @@ struct services_config {
     const char *otlp_headers, *otlp_service;
     uint32_t usage_interval_s; /* between two looks at what sandboxes use; 0 = nobody looks */
     struct queue_config queue;
-    uint32_t run_stop_ms; /* 2000 (also for 0): for code that is interrupted to end */
+    uint32_t run_stop_ms; /* ms that interrupted code has to end; 0 = 2000 */
 };
 
 struct interpreter;

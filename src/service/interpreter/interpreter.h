@@ -22,14 +22,14 @@ struct err;
 
 struct interpreter {
     struct cancelled *cancelled;
-    int64_t stop_ns; /* for a run that is interrupted to end, before its context is ended */
+    int64_t stop_ns; /* time that an interrupted run has to end; then its context is ended */
     struct budget memory;
     pthread_mutex_t lock;
     struct making *making;
     size_t n;
 };
 
-/* stop_ms: 0 = 2000. */
+/* stop_ms: milliseconds that an interrupted run has to end; 0 = 2000. */
 struct interpreter *interpreter_new(uint32_t stop_ms);
 int interpreter_start(struct interpreter *i, struct err *err);
 void interpreter_stop(struct interpreter *i);
