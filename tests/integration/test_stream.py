@@ -1,7 +1,5 @@
 """Server-sent events, exactly as the SDKs parse them."""
 
-import os
-import signal
 import time
 
 import pytest
@@ -38,19 +36,6 @@ def test_a_timeout_in_a_stream_is_exit_minus_one(api, box):
     assert events[0]["data"] == "begun\n"
     assert (events[-1]["type"], events[-1]["data"]) == ("exit", "-1")
     wait_until(lambda: not [p for p in api.processes(box) if "sleep 100" in p["command"]])
-
-
-def test_a_command_that_ended_while_the_daemon_stood_still_has_ended(own):
-    """For longer than the timeout and what the agent has beyond it, which is no fault of the agent's."""
-    with own.api() as api:
-        box = api.create()["id"]
-        stream = api.events("POST", f"/sandboxes/{box}/exec/stream", {"command": "echo begun; sleep 0.5; exit 3", "timeout": 3})
-        assert next(stream)["data"] == "begun\n"
-        os.kill(own.pid, signal.SIGSTOP)
-        time.sleep(8.2)
-        os.kill(own.pid, signal.SIGCONT)
-        assert [(event["type"], event["data"]) for event in stream] == [("exit", "3")]
-        api.remove(box)
 
 
 def test_a_signal_in_a_stream_is_128_and_its_number(api, box):
@@ -146,7 +131,7 @@ def test_logs_tell_the_streams_apart_and_when_a_line_was_written(api, make):
 
 def test_the_end_of_the_sandbox_ends_its_followed_logs(api, make):
     id = make(entrypoint=["sh", "-c", "echo a; exec sleep 1000"])["id"]
-    stream = api.events("GET", f"/sandboxes/{id}/stream/logs", timeout=20)
+    stream = api.events("GET", f"/sandboxes/{id}/stream/logs", timeout=60)
     assert next(stream)["data"] == "a"
     api.remove(id)
     rest = list(stream)

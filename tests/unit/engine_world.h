@@ -131,7 +131,7 @@ static void check_status(struct world *w, const char *id, const char *want)
 /* Waits until another thread has made it so. */
 static void await_status(struct world *w, const char *id, const char *want)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         auto_free char *status = status_of(w, id);
 
         if (strcmp(status, want) == 0)
@@ -142,7 +142,7 @@ static void await_status(struct world *w, const char *id, const char *want)
 
 static void await_gone(const char *id)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (!fake_look(id))
             return;
     TAP_FAIL("the box of %s is still there", id);

@@ -78,6 +78,7 @@ static struct fake {
     atomic_uint adopted_late;  /* after the first was destroyed */
     atomic_bool old;           /* agents that know neither CALL_FOLLOW nor CALL_OUTPUT */
     atomic_bool silent;        /* no agent answers a ctl call until this is over */
+    atomic_uint ctl_calls;     /* that came, answered or not */
     atomic_bool unread;        /* no agent reads anything until it is hung up */
     _Atomic enum box_look look;
     atomic_uint looks;     /* how often it was looked at */
@@ -464,7 +465,8 @@ static void *conn_main(void *arg)
         wire_init(&w, payload.data, payload.len);
         if (conn->channel == BOX_EXEC)
             serve_exec(conn, &w);
-        else if (!keep_silent(conn->fd) && !tell_lie(conn->fd, atomic_load(&fake.lie)))
+        else if (atomic_fetch_add(&fake.ctl_calls, 1),
+                 !keep_silent(conn->fd) && !tell_lie(conn->fd, atomic_load(&fake.lie)))
             serve_ctl(conn, type - FRAME_CALL, &w);
     }
     (void)shutdown(conn->fd, SHUT_RDWR);

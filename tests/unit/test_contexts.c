@@ -50,7 +50,7 @@ static void hear(int fifo)
     struct pollfd p = {.fd = fifo, .events = POLLIN};
     char c;
 
-    CHECK_INT(poll(&p, 1, 20000), 1);
+    CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
     CHECK_INT(read(fifo, &c, 1), 1);
 }
 
@@ -90,7 +90,7 @@ static void send_run(struct face *f, const char *code)
         struct task *t = f->call.task;
         struct pollfd p = {.fd = t->events ? t->fd : -1, .events = (short)t->events};
 
-        (void)poll(&p, 1, 10000);
+        (void)poll(&p, 1, PATIENCE_MS);
         r = t->ops->step(t, &f->call, &f->err);
     } while (r == TASK_WAITS);
     CHECK_INT(r, TASK_AGAIN);

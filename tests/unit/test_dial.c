@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "agent_runtime.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "engine/dial.h"
 #include "engine/engine.h"
@@ -125,7 +126,7 @@ static int wait_recv(int fd, char *text, size_t size)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
-    CHECK_INT(poll(&p, 1, 10000), 1);
+    CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
     return (int)recv(fd, text, size, MSG_DONTWAIT);
 }
 
@@ -468,7 +469,7 @@ TEST(what_the_sandbox_still_holds_is_not_waited_for_after_its_connection)
 {
     struct linger reset = {.l_onoff = 1};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int s, client, accepted, before, tries = 0;
+    int s, client, accepted, before;
     char text[8];
 
     up();
@@ -484,8 +485,8 @@ TEST(what_the_sandbox_still_holds_is_not_waited_for_after_its_connection)
     CHECK_INT(wait_recv(accepted, text, sizeof(text)), 1);
     CHECK_INT(setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
     (void)close(client);
-    while (count_watched() != before && tries++ < 500)
-        (void)poll(NULL, 0, 10);
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until && count_watched() != before;)
+        (void)poll(NULL, 0, 1);
     CHECK_INT(count_watched(), before);
     (void)pthread_mutex_lock(&held_lock);
     (void)close(held);

@@ -577,7 +577,7 @@ TEST(a_box_that_ends_by_itself_is_noticed)
 /* Until a collection was told what want says about the layers of sha256:1. */
 static void await_collection(unsigned after, bool want)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (fake_images_collected() > after && fake_images_kept("sha256:1") == want)
             return;
     TAP_FAIL("no collection %s the layers", want ? "kept" : "freed");
@@ -1251,7 +1251,7 @@ TEST(no_more_disk_is_promised_than_may_be)
     CHECK_INT(try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err), -1);
     CHECK_INT(engine_remove(w.engine, first, NULL), 0);
     await_gone(first);
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (try_create(&w, "{\"image\":\"host\",\"disk\":101}", &out, &err) == 0)
             break;
     CHECK_STR(str(out, "status"), "running");
@@ -1306,7 +1306,7 @@ TEST(who_writes_on_a_low_disk_is_paused_and_goes_on_with_room)
     atomic_store(&fake.free_mb, 5000);
     await_status(&w, writes, "running");
     check_status(&w, by_user, "paused");
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (atomic_load(&fake_look(idle)->lease) == LEASE_ANY)
             break;
     CHECK(atomic_load(&fake_look(idle)->lease) == LEASE_ANY);
@@ -1345,7 +1345,7 @@ TEST(the_disk_of_a_sandbox_that_was_just_removed_is_not_looked_at)
     fake.on_disk_room = remove_the_other;
     atomic_store(&fake.free_mb, 300);
     /* Leases come when all have been looked at. */
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (atomic_load(&pair.left) && atomic_load(&fake_look(pair.left)->lease) > 0)
             break;
     CHECK(atomic_load(&pair.left) && atomic_load(&fake_look(pair.left)->lease) > 0);
@@ -1844,6 +1844,41 @@ TEST(endless_output_ends_with_the_timeout)
     CHECK_INT(exec_run_here(w.engine, id, &req, &out, &err), -1);
     CHECK_INT(err.kind, ERR_TIMEOUT);
     CHECK_STR(err.code, "agent_timeout");
+    world_done(&w);
+}
+
+/* Waits until the agent has sent everything and hung up. Nothing is read meanwhile. */
+static void await_hangup(const struct exec *x)
+{
+    struct pollfd p = {.fd = x->reader.fd, .events = POLLRDHUP};
+
+    CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
+}
+
+/* For longer than the timeout and what the agent has beyond it: that is no fault of the agent's. */
+TEST(a_command_that_ended_while_the_daemon_stood_still_has_ended)
+{
+    struct exec_request req = {.command = "err hello", .timeout_ms = 60000};
+    auto_free char *id = NULL;
+    struct exec_output out;
+    struct err err = {0};
+    struct world w;
+    struct exec *x;
+    uint32_t pid;
+
+    world_up(&w);
+    id = create(&w, "{\"image\":\"host\"}");
+    CHECK_INT(exec_open_here(w.engine, id, &req, &x, &pid, &err), 0);
+    CHECK_INT(exec_next_here(x, &out, &err), 0);
+    CHECK_INT(out.what, EXEC_STDERR);
+    await_hangup(x);
+    x->started_ns -= 3600 * 1000000000ll;
+    if (engine_exec_next(x, &out, &err) < 0)
+        TAP_FAIL("%s", err.text);
+    CHECK_INT(out.what, EXEC_EXIT);
+    CHECK_INT(out.exit_code, 3);
+    CHECK_STR(out.reason, "exit");
+    engine_exec_close(x);
     world_done(&w);
 }
 

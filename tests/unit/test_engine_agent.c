@@ -174,7 +174,7 @@ TEST(closing_an_exec_ends_the_command)
     CHECK(process >= 0);
     engine_exec_close(x);
     p = (struct pollfd){.fd = process, .events = POLLIN};
-    CHECK_INT(poll(&p, 1, 10000), 1);
+    CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
     down();
 }
 

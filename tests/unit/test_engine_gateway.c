@@ -104,7 +104,7 @@ static pid_t await_gateway(struct rig *r)
 {
     struct err err = {0};
 
-    for (int64_t until = mono_ns() + 30000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         json_t *answer = NULL;
         pid_t pid = 0;
 

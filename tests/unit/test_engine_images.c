@@ -450,7 +450,7 @@ static size_t events_of(struct caller *c)
 /* Of a pull that is held: resolving, resolved, two layers. */
 static void await_told(struct caller *c)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (events_of(c) >= 4)
             return;
     TAP_FAIL("nothing is told");
@@ -458,7 +458,7 @@ static void await_told(struct caller *c)
 
 static void await_count(const unsigned *counter, unsigned want)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (fake_images_count(counter) == want)
             return;
     CHECK_INT(fake_images_count(counter), want);

@@ -28,7 +28,7 @@ static void await_ready(struct world *w, json_int_t want)
 {
     json_int_t ready = -1;
 
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         json_t *o = pool(w);
 
         ready = json_integer_value(json_object_get(o, "ready"));
@@ -120,7 +120,7 @@ static bool is_there(const char *id)
 
 static void await_end(const char *id)
 {
-    for (int64_t until = mono_ns() + 10000000000; is_there(id) && mono_ns() < until;)
+    for (int64_t until = mono_ns() + PATIENCE_NS; is_there(id) && mono_ns() < until;)
         (void)poll(NULL, 0, 1);
     CHECK(!is_there(id));
 }
@@ -152,7 +152,7 @@ static json_t *profile(struct world *w, size_t at)
 
 static void await_error(struct world *w, const char *part)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         json_t *p = profile(w, 0);
         const char *error = json_string_value(json_object_get(p, "error"));
         bool found = part ? error && strstr(error, part) : !error;
@@ -200,7 +200,7 @@ static void await_profile(struct world *w, const char *key)
 {
     json_int_t ready = 0;
 
-    for (int64_t until = mono_ns() + 10000000000; ready != 2 && mono_ns() < until;
+    for (int64_t until = mono_ns() + PATIENCE_NS; ready != 2 && mono_ns() < until;
          (void)poll(NULL, 0, 1)) {
         json_t *o = pool(w);
 

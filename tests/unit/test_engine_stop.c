@@ -511,6 +511,14 @@ TEST(one_that_drains_is_stopped_and_a_start_before_that_lets_it_run_on)
     world_done(&w);
 }
 
+static void await_ctl_calls(unsigned n)
+{
+    for (int64_t until = mono_ns() + PATIENCE_NS; atomic_load(&fake.ctl_calls) < n;) {
+        CHECK(mono_ns() < until);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
 static enum drain_step step_of(struct sandbox *sb)
 {
     enum drain_step step;
@@ -538,11 +546,15 @@ TEST(one_that_is_told_to_run_on_at_the_last_moment_does)
     turn_await(&sb->turn); /* as who starts it has it */
     while (step_of(sb) != DRAIN_STOP)
         (void)poll(NULL, 0, 5);
-    (void)poll(NULL, 0, 200); /* its stop waits for the turn by now */
+    while (atomic_load(&w.engine->long_work) == 0) /* until its stop waits for the turn */
+        (void)poll(NULL, 0, 1);
     CHECK(drain_clear(sb));
     turn_give(&sb->turn);
-    (void)poll(NULL, 0, 200);
+    while (atomic_load(&w.engine->long_work) > 0) /* until it has the turn, or had it */
+        (void)poll(NULL, 0, 1);
+    turn_await(&sb->turn);
     check_status(&w, id, "running");
+    turn_give(&sb->turn);
     sandbox_unref(sb);
     world_done(&w);
 }
@@ -552,6 +564,7 @@ TEST(one_that_is_stopped_while_it_is_looked_at_for_idleness_stops)
     struct stop_request drain = {.drain = true};
     struct sandbox *sb;
     auto_free char *id = NULL;
+    unsigned asked;
     struct world w;
     json_t *s;
 
@@ -559,12 +572,13 @@ TEST(one_that_is_stopped_while_it_is_looked_at_for_idleness_stops)
     id = create(&w, HOST);
     sb = roster_find(w.engine, id);
     atomic_store(&fake.silent, true);
+    asked = atomic_load(&fake.ctl_calls);
     drain_idle(w.engine, sb);
-    (void)poll(NULL, 0, 200); /* its agent is asked by now */
+    await_ctl_calls(asked + 1); /* whether a command runs */
     CHECK_INT(engine_stop_later(w.engine, id, &drain, &s, NULL), 0);
     json_decref(s);
     atomic_store(&fake.silent, false);
-    (void)poll(NULL, 0, 300);
+    await_ctl_calls(asked + 2); /* the look for idleness is over, and its stop asks, too */
     CHECK_INT(engine_has_stopped(w.engine, id, &s, NULL), 0);
     sandbox_unref(sb);
     world_done(&w);

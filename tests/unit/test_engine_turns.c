@@ -33,7 +33,7 @@ static void expire(struct world *w, const char *id)
 
 static void await_count(const atomic_uint *count, unsigned least)
 {
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1))
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1))
         if (atomic_load(count) >= least)
             return;
     TAP_FAIL("it came to %u, not %u", atomic_load(count), least);
@@ -94,7 +94,7 @@ TEST(the_problem_is_over_when_it_is_gone)
     CHECK_INT(engine_remove(w.engine, id, NULL), 0);
     await_count(&fake.destroys, 2);
     atomic_store(&fake.fail_destroy, false);
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         json_decref(problems);
         problems = engine_problems(w.engine, true);
         if (!problems)
@@ -174,10 +174,12 @@ TEST(a_box_for_files_is_not_watched_though_the_one_before_it_ended)
     auto_free char *id = NULL;
     struct sandbox *sb;
     struct world w;
+    unsigned users;
 
     world_up(&w);
     id = create(&w, HOST);
     sb = held(&w, id);
+    users = atomic_load(&sb->refs);
     turn_await(&sb->turn);
     fake_die(id);
     while (is_watched(sb))
@@ -185,7 +187,8 @@ TEST(a_box_for_files_is_not_watched_though_the_one_before_it_ended)
     CHECK_INT(sandbox_halt(w.engine, sb, "requested", NULL), 0);
     CHECK_INT(sandbox_boot(w.engine, sb, BOOT_QUIET, NULL), 0);
     turn_give(&sb->turn);
-    (void)poll(NULL, 0, 200); /* the watcher tries again every 50 ms */
+    while (atomic_load(&sb->refs) > users) /* until the watcher has had the turn */
+        (void)poll(NULL, 0, 1);
     CHECK(!is_watched(sb));
     check_status(&w, id, "stopped (requested)");
     sandbox_unref(sb);
@@ -319,7 +322,7 @@ static void write_until_paused(struct world *w, const char *id)
     struct fake_box *b = fake_look(id);
 
     atomic_store(&fake.free_mb, 170);
-    for (int64_t until = mono_ns() + 10000000000; mono_ns() < until; (void)poll(NULL, 0, 1)) {
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 1)) {
         auto_free char *status = status_of(w, id);
 
         if (strcmp(status, "paused (" SPACE_REASON ")") == 0)

@@ -235,7 +235,7 @@ static struct events_block *next_block(struct events_reader *r)
         CHECK_INT(events_take(r, &b, &more, NULL), 0);
         if (b)
             return b;
-        if (!more && poll(&p, 1, 20000) == 0)
+        if (!more && poll(&p, 1, PATIENCE_MS) == 0)
             TAP_FAIL("no event came");
     }
 }

@@ -16,8 +16,6 @@
 #include "http/answer.h"
 #include "tap.h"
 
-#define WAIT_MS 60000
-
 /* A server of one connection: our own side of the frames behind a handshake by hand. */
 struct server {
     int listen_fd, fd;
@@ -62,7 +60,7 @@ static bool server_next(struct server *s, struct websocket *ws, struct websocket
 
         if (r != 0)
             return r > 0;
-        CHECK(poll(&p, 1, 10000) == 1);
+        CHECK(poll(&p, 1, PATIENCE_MS) == 1);
     }
 }
 
@@ -154,7 +152,7 @@ static struct websocket_client *dial(const struct server *s, const char *path, s
 
     return websocket_dial(
         &(struct websocket_dial){
-            .url = url, .timeout_ms = WAIT_MS, .stop_fd = -1, .message_max = 1 << 20},
+            .url = url, .timeout_ms = PATIENCE_MS, .stop_fd = -1, .message_max = 1 << 20},
         err);
 }
 
@@ -219,10 +217,10 @@ TEST(messages_go_both_ways)
     CHECK(strstr(s.request, "GET /ws/channels/1?key=2 HTTP/1.1\r\nHost: 127.0.0.1:") == s.request);
     CHECK_INT(websocket_client_next(c, 0, &m, &err), 0);
     CHECK_INT(websocket_client_send(c, true, "{}", 2, 1000, &err), 0);
-    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), 1);
     CHECK(m.is_text && m.len == 2 && memcmp(m.data, "{}", 2) == 0);
     CHECK_INT(websocket_client_send(c, false, "", 0, 1000, &err), 0);
-    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), 1);
     CHECK(!m.is_text && m.len == 0);
     websocket_client_close(c, WEBSOCKET_NORMAL, "over", 5000);
     CHECK_INT(websocket_client_next(c, 0, &m, &err), -1);
@@ -236,7 +234,7 @@ TEST(headers_of_the_caller_are_sent)
     struct server s = {.serve = echo};
     auto_free char *url = NULL;
     struct websocket_dial d = {
-        .timeout_ms = WAIT_MS, .headers = headers, .stop_fd = -1, .message_max = 100};
+        .timeout_ms = PATIENCE_MS, .headers = headers, .stop_fd = -1, .message_max = 100};
     struct websocket_client *c;
     struct err err = {0};
 
@@ -268,9 +266,9 @@ TEST(what_comes_with_the_handshake_is_not_lost)
     server_start(&s);
     c = dial(&s, "", &err);
     CHECK(c != NULL);
-    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), 1);
     CHECK(m.is_text && m.len == 2);
-    CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), 1);
+    CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), 1);
     CHECK(!m.is_text && m.len == 1);
     websocket_client_free(c);
     server_end(&s);
@@ -398,15 +396,15 @@ TEST(what_the_server_does_not_take_is_kept_and_sent_later)
 
             kept = true;
             atomic_store(&s.go, true);
-            CHECK((p.events & POLLOUT) && poll(&p, 1, 10000) == 1);
+            CHECK((p.events & POLLOUT) && poll(&p, 1, PATIENCE_MS) == 1);
             CHECK_INT(websocket_client_flush(c), 0);
             continue;
         }
         CHECK_INT(websocket_send(websocket_client_socket(c), false, piece, 64 << 10), 0);
         sent += 64 << 10;
     }
-    CHECK_INT(websocket_client_send(c, true, "end", 3, 10000, &err), 0);
-    CHECK_INT(websocket_client_next(c, 10000, &m, &err), 1);
+    CHECK_INT(websocket_client_send(c, true, "end", 3, PATIENCE_MS, &err), 0);
+    CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), 1);
     CHECK_INT(s.got, sent + 3);
     CHECK(kept);
     CHECK_INT(websocket_client_unsent(c), 0);
@@ -434,7 +432,7 @@ TEST(what_may_be_unsent_is_bounded)
     server_start(&s);
     url = xasprintf("ws://127.0.0.1:%u", s.port);
     c = websocket_dial(&(struct websocket_dial){.url = url,
-                                                .timeout_ms = WAIT_MS,
+                                                .timeout_ms = PATIENCE_MS,
                                                 .stop_fd = -1,
                                                 .message_max = 100,
                                                 .unsent_max = 256 << 10},
@@ -471,7 +469,7 @@ TEST(an_end_in_order_is_told_from_a_loss)
         c = dial(&s, "", &err);
         CHECK(c != NULL);
         CHECK_INT(websocket_client_send(c, true, normal ? "n" : "p", 1, 1000, &err), 0);
-        CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), -1);
+        CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), -1);
         CHECK_INT(err.kind, normal ? ERR_NONE : ERR_UNAVAILABLE);
         CHECK_INT(websocket_peer_code(websocket_client_socket(c)), normal ? 1000 : 1008);
         websocket_client_free(c);
@@ -500,7 +498,7 @@ TEST(a_server_that_masks_or_is_too_long_is_closed)
         server_start(&s);
         c = dial(&s, "", &err);
         CHECK(c != NULL);
-        CHECK_INT(websocket_client_next(c, WAIT_MS, &m, &err), -1);
+        CHECK_INT(websocket_client_next(c, PATIENCE_MS, &m, &err), -1);
         websocket_client_free(c);
         server_end(&s);
         CHECK_INT(s.got, 0);

@@ -5,6 +5,7 @@ import array, json, os, socket, ssl, struct, subprocess, sys, threading, time, u
 GATEWAY, BOX, STRANGER = "10.241.0.1", "10.241.0.2", "10.241.0.99"
 GOOD, OTHER, NAMESERVER, DEAD = "11.1.1.1", "11.2.2.2", "11.9.9.53", "11.9.9.54"
 INSPECT, WEB, TLS, TALKER = 9000, 80, 443, 2222
+PATIENCE = 60  # seconds that a test waits for an event before it fails
 
 POLICY = {"default": "deny", "rules": [
     {"action": "allow", "destination": "good.test", "protocol": "tcp", "port": "80,443,2222,8080"},
@@ -180,7 +181,7 @@ class Warden:
             self.tell({"answer": ask, "errno": r})
         s.close()
 
-    def wait(self, what, seconds=10):
+    def wait(self, what, seconds=PATIENCE):
         with self.news:
             assert self.news.wait_for(what, seconds), "nothing came"
 
@@ -274,7 +275,7 @@ class Cases(unittest.TestCase):
 
     # ---- helpers ----
 
-    def udp(self, message, source=BOX, seconds=10):
+    def udp(self, message, source=BOX, seconds=PATIENCE):
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         s.bind((source, 0))
         s.settimeout(seconds)
@@ -288,7 +289,7 @@ class Cases(unittest.TestCase):
         return self.udp(question(name, kind, **kw))
 
     def tcp(self, *messages):
-        s = socket.create_connection((GATEWAY, 53), timeout=10, source_address=(BOX, 0))
+        s = socket.create_connection((GATEWAY, 53), timeout=PATIENCE, source_address=(BOX, 0))
         s.sendall(b"".join(struct.pack(">H", len(m)) + m for m in messages))
         f = s.makefile("rb")
         got = [Answer(f.read(struct.unpack(">H", f.read(2))[0])) for _ in messages]
@@ -296,7 +297,7 @@ class Cases(unittest.TestCase):
         return got
 
     def connect(self, address=GOOD, port=WEB, source=BOX):
-        s = socket.create_connection((address, port), timeout=10, source_address=(source, 0))
+        s = socket.create_connection((address, port), timeout=PATIENCE, source_address=(source, 0))
         self.addCleanup(s.close)
         return s
 
@@ -482,7 +483,7 @@ class Cases(unittest.TestCase):
         for s, a in ((box, BOX), (stranger, STRANGER)):
             self.addCleanup(s.close)
             s.bind((a, 0))
-            s.settimeout(10)
+            s.settimeout(PATIENCE)
         stranger.sendto(question("evil.test", ident=1), (GATEWAY, 53))
         box.sendto(question("evil.test", flags=0x8100, ident=2), (GATEWAY, 53))
         box.sendto(question("evil.test", ident=3), (GATEWAY, 53))
@@ -499,14 +500,14 @@ class Cases(unittest.TestCase):
         held = threading.Event()
 
         def slow(m, tcp):
-            held.wait(10)
+            held.wait(PATIENCE)
             end = skip_name(m, 12) + 4
             return m[:2] + struct.pack(">HHHHH", 0x8180, 1, 1, 0, 0) + m[12:end] + \
                 record("good.test", 1, socket.inet_aton(GOOD))
         self.ns.zone["good.test"] = slow
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         s.bind((BOX, 0))
-        s.settimeout(10)
+        s.settimeout(PATIENCE)
         for i in range(140):
             s.sendto(question("good.test", ident=i), (GATEWAY, 53))
         full = [Answer(s.recv(4096)).rcode for _ in range(12)]  # more than 128 at once
