@@ -14,7 +14,7 @@ PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1>"
 
 
 def read(url: str) -> str:
-    with urlopen(url, timeout=10) as answer:
+    with urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
 

@@ -288,7 +288,7 @@ class Talk:
         except OSError:
             pass
         try:
-            status = self.process.wait(20 * SLOW)
+            status = self.process.wait(60 * SLOW)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
@@ -371,13 +371,13 @@ class Run:
         elif step.get("start"):
             asked = self.talk.ask(step["do"], filled(step.get("args", {}), self.names))
             self.started[step["as"]] = (asked[0], step["do"], asked)
-            if step.get("held") and not self.storm.gate.wait_held(self.names["unique"], 20 * SLOW):
-                raise Differs("it was not under way within 20 s")
+            if step.get("held") and not self.storm.gate.wait_held(self.names["unique"], 60 * SLOW):
+                raise Differs("it was not under way within 60 s")
         else:
             self.do(step)
 
     def do(self, step):
-        deadline = time.monotonic() + 20 * SLOW
+        deadline = time.monotonic() + 60 * SLOW
         while True:
             answer = self.answer_of(self.talk.ask(step["do"], filled(step.get("args", {}), self.names)))
             try:

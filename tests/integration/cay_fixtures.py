@@ -7,8 +7,8 @@ import re
 import pytest
 
 import cay_shapes
-from cay_harness import CAY, CRASHES, Daemon, lacking
-from cay_ledger import Leak, Ledger, settled_ledger, take_away, wait_for_ledger
+from cay_harness import CAY, CRASHES, Daemon, Leak, lacking
+from cay_ledger import Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
 pytest_needs = ("binary", "root", "cgroup", "loop")
@@ -55,7 +55,8 @@ def pytest_collection_modifyitems(items):
 
 # How a failure shows a sanitizer's report, and a program of ours that crashed: in the daemons' logs, and in what the case printed or compared.
 SANITIZED = re.compile(r"\w+Sanitizer\b|: runtime error: ")
-CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|returncode=-(?:%s)\b|Segmentation fault|Aborted" % (("|".join(str(int(s)) for s in CRASHES),) * 2))
+CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|(?:returncode=|assert )-(?:%s)\b|Segmentation fault|Aborted"
+                     % (("|".join(str(int(s)) for s in CRASHES),) * 2))
 
 
 def why_no_second_chance(item, call, report):
@@ -64,9 +65,9 @@ def why_no_second_chance(item, call, report):
     return next((why for why, found in (
         ("a security test", "/security/" in item.path.as_posix()),
         ("it counts rows", item.get_closest_marker("counts_rows")),
-        ("a leak on the host", call.excinfo and call.excinfo.errisinstance(Leak)),
+        ("a leak on the host", getattr(item, "leaked", False) or call.excinfo and call.excinfo.errisinstance(Leak)),
         ("a sanitizer report", any(map(SANITIZED.search, logs))),
-        ("a crash", any(map(CRASHED.search, logs)) or any(daemon.has_crashed() for daemon in Daemon.everyone)),
+        ("a crash", getattr(item, "crashed", False) or any(map(CRASHED.search, logs)) or any(daemon.has_crashed() for daemon in Daemon.everyone)),
     ) if found), "")
 
 
@@ -125,9 +126,12 @@ def nothing_left_behind(request):
     yield
     last_good.clear()
     gone = [d for d in Daemon.everyone if not d.root.exists()]
+    # For why_no_second_chance(): pytest reports only the first of several failures at the end of a case.
+    request.node.crashed = any(d.has_crashed() for d in gone)
     try:
         wait_for_ledger(before)
-    except AssertionError:
+    except Leak:
+        request.node.leaked = True
         for daemon in gone:
             take_away(daemon)
         raise

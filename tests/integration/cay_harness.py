@@ -48,7 +48,7 @@ except OSError:
 # ---- waiting for events ----
 
 
-def wait_until(condition, timeout=10.0, what=None):
+def wait_until(condition, timeout=60.0, what=None):
     """Polls until condition() is true and returns its value; the deadline is a failure."""
     deadline = time.monotonic() + timeout * SLOW
     pause = 0.002
@@ -288,7 +288,7 @@ class Api:
     def background_logs(self, exec_id, cursor=0):
         return self.get(f"/exec/background/{exec_id}/logs?cursor={cursor}").ok()
 
-    def background_end(self, exec_id, timeout=10):
+    def background_end(self, exec_id, timeout=60):
         def ended():
             status = self.background_status(exec_id)
             return None if status["running"] else status
@@ -334,8 +334,9 @@ def read_events(response):
         assert response.readline() == b"\n"
 
 
-def raw_http(port, data, timeout=10, unix=None):
+def raw_http(port, data, timeout=60, unix=None):
     """Sends bytes as they are and returns all that comes back until the server closes."""
+    timeout *= SLOW
     if unix:
         s = socket.socket(socket.AF_UNIX)
         s.settimeout(timeout)
@@ -359,6 +360,10 @@ def raw_http(port, data, timeout=10, unix=None):
 # ---- the daemon ----
 
 
+class Leak(AssertionError):
+    """A test left something on the host. Such a case has no second chance."""
+
+
 class Daemon:
     """`cay serve` with folders of its own. The log goes to a file and is shown when a test fails."""
 
@@ -371,7 +376,7 @@ class Daemon:
         self.log_path = self.root / "log"
         self.extra = {k: str(v) for k, v in (env or {}).items()}
         self.args = list(args)
-        self.process, self.crashes = None, 0
+        self.process, self.crashed = None, False
         self.token = self.extra.get("CAY_AUTH_TOKEN")
         self.apis = []
         self.cgroup_places = {"", self.extra.get("CAY_CGROUP", "").strip("/")}
@@ -387,7 +392,7 @@ class Daemon:
 
     def spawn(self, args=(), **popen):
         """Starts the process and returns the read end of its ready pipe."""
-        self.crashes += self.has_crashed()
+        self.forget_process()
         ready, write = os.pipe()
         with open(self.log_path, "ab") as log:
             popen.setdefault("pass_fds", ())
@@ -399,9 +404,10 @@ class Daemon:
             self.process = subprocess.Popen(
                 [*self.within, CAY, "serve", "--ready-fd", str(write), *self.args, *args], **popen)
         os.close(write)
+        self.cgroup_places |= cgroups_of(self.pid)  # also of a daemon that never gets ready
         return ready
 
-    def start(self, args=(), timeout=20, **popen):
+    def start(self, args=(), timeout=60, **popen):
         ready = self.spawn(args, **popen)
         try:
             said = b""
@@ -412,7 +418,7 @@ class Daemon:
                     raise AssertionError(f"not ready within {timeout} s\n{self.log()}")
                 piece = os.read(ready, 100)
                 if not piece:
-                    self.process.wait(10)
+                    self.process.wait(60 * SLOW)
                     raise AssertionError(f"ended with {self.process.returncode}\n{self.log()}")
                 said += piece
         except BaseException:
@@ -429,7 +435,7 @@ class Daemon:
             api.port = self.port
         return self
 
-    def refused(self, timeout=10, **popen):
+    def refused(self, timeout=60, **popen):
         """Starts a daemon that must refuse to; returns its exit status and what it said."""
         ready = self.spawn(**popen)
         try:
@@ -440,7 +446,7 @@ class Daemon:
             raise AssertionError(f"it did not refuse to start\n{self.log()}")
         finally:
             os.close(ready)
-            self.process = None
+            self.forget_process()
         return status, self.log()
 
     def log(self):
@@ -467,21 +473,25 @@ class Daemon:
         return self.process is not None and self.process.poll() is None
 
     def has_crashed(self):
-        """Whether this process, or one before it, ended as a crash does."""
-        return self.crashes > 0 or self.process is not None and -(self.process.poll() or 0) in CRASHES
+        """Whether the present process, or one before it, ended with a signal of a crash."""
+        return self.crashed or self.process is not None and -(self.process.poll() or 0) in CRASHES
+
+    def forget_process(self):
+        self.crashed = self.has_crashed()
+        self.process = None
 
     def stop(self, sig=signal.SIGTERM, timeout=30):
         for api in self.apis:
             api.close()
         self.process.send_signal(sig)
         status = self.process.wait(timeout * SLOW)
-        self.process = None
+        self.forget_process()
         return status
 
     def kill9(self):
         self.process.kill()
         self.process.wait()
-        self.process = None
+        self.forget_process()
 
     def restart(self, **how):
         if self.running():
@@ -545,11 +555,13 @@ class Daemon:
             for api in self.apis:
                 api.close()
             if self.running():
-                self.process.kill()
-                self.process.wait()
+                self.kill9()
         left = [line for line in open("/proc/self/mountinfo") if f" {self.root}" in line]
-        assert not left, f"mounts are left: {left}"
+        if left:
+            raise Leak(f"mounts are left: {left}")
+        log = self.log()
         shutil.rmtree(self.root, ignore_errors=True)
+        assert not self.has_crashed(), f"the daemon ended with a signal of a crash\n{log}"
 
     def again_quiet(self):
         return Api(unix=self.socket_path, token=self.token)

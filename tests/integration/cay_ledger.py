@@ -11,15 +11,11 @@ import re
 import signal
 import time
 
-from cay_harness import ID, SLOW, Daemon, read_link, read_text, wait_until
+from cay_harness import ID, SLOW, Daemon, Leak, read_link, read_text, wait_until
 
 VOLUME = re.compile(r"vol_[0-9a-f]{24}")
 KERNEL_OBJECT = re.compile(r"(socket|pipe|anon_inode|memfd):\S*")
 NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
-
-
-class Leak(AssertionError):
-    """A test left something on the host."""
 
 
 def normal(text):
@@ -91,8 +87,9 @@ class Ledger:
     @staticmethod
     def cgroups(parents, groups):
         """Without the empty ones that a running daemon keeps for boxes to come."""
-        spares = tuple(f"{path}/spare." for path, daemon in parents.items() if daemon.running())
-        return collections.Counter(normal(path) for path in groups if not path.startswith(spares))
+        keepers = {path for path, daemon in parents.items() if daemon.running()}
+        return collections.Counter(normal(path) for path in groups
+                                   if not (os.path.basename(path).startswith("spare.") and os.path.dirname(path) in keepers))
 
     def loops(self):
         files = (read_text(f"/sys/block/{name}/loop/backing_file").strip()
@@ -135,12 +132,15 @@ class Ledger:
         for pid, stat in stats.items():
             if stat:
                 children[int(stat[stat.rindex(")") + 4:].split(" ", 1)[0])].append(pid)
-        found = {int(pid) for path in groups for pid in read_text(f"{path}/cgroup.procs").split()}
-        new = list(children[os.getpid()])
+        # cgroup.procs does not list zombies, so the children of its processes count too.
+        new = [os.getpid(), *(int(pid) for path in groups for pid in read_text(f"{path}/cgroup.procs").split())]
+        found = set()
         while new:
             pid = new.pop()
-            found.add(pid)
-            new += children[pid]
+            if pid not in found:
+                found.add(pid)
+                new += children[pid]
+        found.remove(os.getpid())
         live, dead, spaces = collections.Counter(), collections.Counter(), set()
         for pid in found:
             stat = stats.get(pid)
@@ -187,7 +187,7 @@ def fd_links(pid):
     return [link for link in (read_link(f"/proc/{pid}/fd/{name}") for name in names_in(f"/proc/{pid}/fd")) if link]
 
 
-def wait_for_ledger(before, timeout=15):
+def wait_for_ledger(before, timeout=30):
     """Removal may be asynchronous; the state that it ends in may not differ from the one before."""
     deadline = time.monotonic() + timeout * SLOW
     pause = 0.005
@@ -201,18 +201,19 @@ def wait_for_ledger(before, timeout=15):
         pause = min(pause * 2, 0.3)
 
 
-def settled_ledger(timeout=10):
+def settled_ledger(timeout=60):
     """The ledger once two looks in a row agree: pools are full again, and links of removed sandboxes are gone."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOW
     last = Ledger()
-    while time.monotonic() < deadline:
+    while True:
         time.sleep(0.1)
         now = Ledger()
         at = now.items["crossroads"]
         if now == last and at["link"] == at["element of policy4"]:  # links go first
             return now
+        if time.monotonic() > deadline:
+            raise AssertionError(f"the host did not settle within {timeout} s: {at}\n{now.compared_with(last)}")
         last = now
-    return last
 
 
 def take_away(daemon):

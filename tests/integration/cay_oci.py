@@ -221,7 +221,7 @@ class Registry:
             assert self.process.poll() is None, read_text(log)
             return re.search(r"listening on 127\.0\.0\.1:(\d+)", read_text(log))
 
-        self.port = int(wait_until(listening, 20, "docker-registry").group(1))
+        self.port = int(wait_until(listening, 60, "docker-registry").group(1))
         self.host = f"127.0.0.1:{self.port}"
         return self
 

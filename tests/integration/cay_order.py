@@ -1,10 +1,12 @@
 """What came first: checks that hold however slow the machine is, because both sides of the comparison are as slow."""
 
+import os
 import select
+import signal
 import threading
 import time
 
-from cay_harness import SLOW
+from cay_harness import SLOW, pids, read_text, wait_until
 
 
 def comes_before(call, other, times, grace=60):
@@ -58,20 +60,32 @@ def settled(count, looks=10, apart=0.1, timeout=60):
 
 
 def unhindered(crowd, call, most=5):
-    """Returns what call() returns beside a crowd of connections that the daemon gives up after some time. crowd() is a
-    context manager: it makes a crowd and yields lost(), which returns those of its members that were given up. None of
-    them may be lost before the call or after it, so the call did not wait until the daemon gave one up. A slow machine may
-    lose one at any moment, so there are up to `most` tries, each with a new crowd."""
+    """Returns what call() returns beside a crowd of connections that the daemon closes after some time. crowd() is a context
+    manager: it makes a crowd and yields lost(), which returns the members that the daemon has closed. The call runs once, beside
+    a crowd that is whole, and fails if the daemon has closed a member when it returns: then the call may have waited for that.
+    Only making the crowd is repeated, when a slow machine takes so long for it that a member is closed before the call."""
     seen = []
     for _ in range(most):
         with crowd() as lost:
             before = len(lost())
             if before:
-                seen.append(f"{before} before the call")
+                seen.append(before)
                 continue
             value = call()
             after = len(lost())
-            if not after:
-                return value
-            seen.append(f"{after} after it")
-    raise AssertionError(f"in each of {most} tries members of the crowd were given up: {', '.join(seen)}")
+            assert not after, f"the daemon had closed {after} of the crowd when the call returned"
+            return value
+    raise AssertionError(f"no crowd was whole before the call: the daemon had closed {seen} of its members")
+
+
+def commands_of(id):
+    """Returns the command line of each process of a sandbox, by its pid on the host: also while the daemon is down."""
+    return {int(pid): read_text(f"/proc/{pid}/cmdline").replace("\0", " ").strip() for pid in pids() if id in read_text(f"/proc/{pid}/cgroup")}
+
+
+def end_sleep(id, seconds):
+    """Ends `sleep SECONDS` of a sandbox from the host, so that the shell that waits for it continues. With SIGPIPE, because a shell
+    prints a line for most other signals."""
+    wait_until(lambda: f"sleep {seconds}" in commands_of(id).values(), what="the sleep")
+    (pid,) = (pid for pid, command in commands_of(id).items() if command == f"sleep {seconds}")
+    os.kill(pid, signal.SIGPIPE)

@@ -90,7 +90,7 @@ class Receiver:
         with self.arrived:
             return [m.topic for m in self.messages if path in (None, m.path)]
 
-    def wait(self, condition, timeout=10, what="messages"):
+    def wait(self, condition, timeout=60, what="messages"):
         with self.arrived:
             if not self.arrived.wait_for(lambda: condition(self.messages), timeout * SLOW):
                 raise AssertionError(f"{what}: {[(m.path, m.topic, m.attempt) for m in self.messages]}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cay_harness import Daemon, wait_until
+from cay_harness import SLOW, Daemon, wait_until
 from cay_oci import *  # noqa: F401,F403
 from cay_oci import MANIFEST, PASSWORD, USER, Registry, basic, make_certificates
 
@@ -48,8 +48,8 @@ class Gate:
     def open(self):
         self.opened.set()
 
-    def wait_reached(self, timeout=20):
-        assert self.reached.wait(timeout), "nobody came to the gate"
+    def wait_reached(self, timeout=60):
+        assert self.reached.wait(timeout * SLOW), "nobody came to the gate"
 
 
 class Seen:
@@ -459,7 +459,7 @@ class Images:
         for name in self.names():
             if name != "host":
                 self.remove(name)
-        wait_until(lambda: not layer_names(self.daemon), 20, "the layers to be gone")
+        wait_until(lambda: not layer_names(self.daemon), 60, "the layers to be gone")
 
 
 def image_daemon(name, **env):

@@ -250,7 +250,7 @@ class Capture:
     def stop(self):
         if self.thread.is_alive():
             self._send_mark(b"mark end")
-            self.thread.join(10)
+            self.thread.join(60)
         self.socket.close()
 
     def __enter__(self):

@@ -5,7 +5,7 @@ import queue
 import socket
 import threading
 
-from cay_harness import read_events
+from cay_harness import SLOW, read_events
 
 
 class Watching:
@@ -28,11 +28,11 @@ class Watching:
             self.changes.put({"type": "broken", "why": repr(e)})
         self.changes.put(None)
 
-    def next(self, timeout=20):
+    def next(self, timeout=60):
         """The next change; None at the end."""
-        return self.changes.get(timeout=timeout)
+        return self.changes.get(timeout=timeout * SLOW)
 
-    def until(self, wanted, timeout=20):
+    def until(self, wanted, timeout=60):
         """All changes up to the first that is wanted: a type and a path, or a question."""
         ask = wanted if callable(wanted) else lambda c: (c["type"], c.get("path")) == wanted
         seen = []

@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from cay_dns import Dns
-from cay_harness import Daemon, read_text, wait_until
+from cay_harness import Daemon, Leak, read_text, wait_until
 from cay_internet import HOSTS, HOSTS6, INSIDE, Echo, Web, make_authority, serve_git, serve_npm, serve_pypi
 from cay_ledger import take_away
 from cay_space import Capture, Space, nft_list, plug, routes
@@ -294,7 +294,8 @@ def online(whole_world):
     finally:
         daemon.destroy()
         Daemon.everyone.remove(daemon)
-    assert not whole_world.left_in_host()
+    if left := whole_world.left_in_host():
+        raise Leak(f"left in the host's namespace: {left}")
 
 
 @pytest.fixture
@@ -339,7 +340,8 @@ def online_of(world):
     yield new
     for daemon in reversed(made):
         daemon.destroy()
-    assert world.left_in_host() == before, "left in the host's namespace"
+    if (left := world.left_in_host()) != before:
+        raise Leak(f"left in the host's namespace: {left}, before the test: {before}")
 
 
 def main():

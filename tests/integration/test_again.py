@@ -263,7 +263,7 @@ def test_a_flood_goes_on_without_the_daemon(own):
 
 
 def test_a_caller_that_hangs_up_ends_its_exec(api, box):
-    s = socket.create_connection(("127.0.0.1", api.port), timeout=20)
+    s = socket.create_connection(("127.0.0.1", api.port), timeout=60)
     body = b'{"command": "touch /tmp/up; sleep 1000", "execId": "%s"}' % CHOSEN.encode()
     s.sendall(b"POST /sandbox/sandboxes/%s/exec HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
               b"application/json\r\nContent-Length: %d\r\n\r\n%s" % (box.encode(), len(body), body))

@@ -19,7 +19,7 @@ STDIN, RESIZE, SIGNAL = 10, 11, 12
 class Attached:
     def __init__(self, api, id, again=None, **body):
         path = f"/sandboxes/{id}/exec/{again + '/' if again else ''}attach"
-        self.s = socket.create_connection(("127.0.0.1", api.port), timeout=20)
+        self.s = socket.create_connection(("127.0.0.1", api.port), timeout=60)
         data = json.dumps(body).encode()
         token = f"Authorization: Bearer {api.token}\r\n" if api.token else ""
         self.s.sendall(f"POST /sandbox{path} HTTP/1.1\r\nHost: localhost\r\n"

@@ -143,7 +143,7 @@ def test_following_shows_what_comes_and_does_not_feed_on_itself(audited):
             assert "followed" in iter_until(follower.stdout, "followed")
         finally:
             follower.terminate()
-            follower.wait(10)
+            follower.wait(60)
             follower.stdout.close()
     assert not entries(audited, function="audit::list")
 

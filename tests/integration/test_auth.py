@@ -219,7 +219,7 @@ SMUGGLED = {
 def test_a_request_that_two_could_read_differently_is_refused_and_closed(shared, case):
     """A second request is hidden behind each; it must never be answered."""
     hidden = b"GET /sandbox/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    out = raw_http(shared.port, SMUGGLED[case] + hidden, timeout=15)
+    out = raw_http(shared.port, SMUGGLED[case] + hidden)
     assert len(re.findall(rb"(?:^|\n|\})HTTP/1\.", out)) == (1 if out else 0), out
     if out:
         assert out.split()[1] in (b"400", b"403", b"404", b"421", b"501", b"505"), out[:200]
@@ -253,7 +253,7 @@ def test_heads_have_a_limit(shared, api):
 
 
 def test_a_body_too_large_is_refused_before_it_is_read(shared):
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as s:
         s.sendall(HEAD + b"Content-Length: 10000000000\r\nExpect: 100-continue\r\n\r\n")
         answer = s.recv(4096)
     assert answer.split()[1] == b"413", answer
@@ -261,7 +261,7 @@ def test_a_body_too_large_is_refused_before_it_is_read(shared):
 
 
 def test_a_chunked_body_too_large_is_cut_off(shared):
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as s:
         s.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         sent = 0
@@ -280,7 +280,7 @@ def test_a_chunked_body_too_large_is_cut_off(shared):
 
 
 def test_expect_100_continue_is_answered(shared):
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as s:
         s.sendall(HEAD + b"Content-Length: 2\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
         assert s.recv(4096).startswith(b"HTTP/1.1 100 ")
         s.sendall(b"{}")

@@ -3,6 +3,7 @@
 import pytest
 
 from cay_harness import wait_until
+from cay_order import commands_of, end_sleep
 
 pytestmark = pytest.mark.core
 
@@ -91,8 +92,10 @@ def test_it_goes_on_when_the_daemon_is_killed(own):
 def test_one_that_ends_while_the_daemon_is_away_is_not_lost(own):
     with own.api() as api:
         id = api.create()["id"]
-        x = api.background(id, "sleep 0.3; echo done; exit 7")
+        x = api.background(id, "sleep 271828; echo done; exit 7")
         own.kill9()
+        end_sleep(id, 271828)
+        wait_until(lambda: not any("exit 7" in command for command in commands_of(id).values()), what="the end of the command")
         own.start()
         assert api.background_end(x["id"])["exitCode"] == 7
         assert api.background_logs(x["id"])["output"] == "done\n"

@@ -7,6 +7,7 @@ import pytest
 
 import cay_harness
 from cay_harness import SLOW, read_text, wait_until
+from cay_ledger import cgroup_parents
 
 pytestmark = pytest.mark.core
 
@@ -38,8 +39,7 @@ def threads(api, id, n):
 
 def pids_max(daemon, id):
     if V2:
-        top = next(Path("/sys/fs/cgroup").rglob(daemon.cgroup_name()))
-        return int((top / id / "work" / "pids.max").read_text())
+        return int((Path(cgroup_parents(daemon)[0]) / id / "work" / "pids.max").read_text())
     return int((Path("/sys/fs/cgroup/pids") / daemon.cgroup_name() / id / "pids.max").read_text())
 
 

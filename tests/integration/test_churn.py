@@ -124,6 +124,6 @@ def test_removing_a_sandbox_ends_its_streams_and_execs(api):
     t.start()
     wait_until(lambda: api.exec(id, "test -e /tmp/on")["exitCode"] == 0)
     api.remove(id)
-    t.join(10)
+    t.join(60)
     assert not t.is_alive()
     assert got["reply"].status in (200, 404, 409, 500, 503)

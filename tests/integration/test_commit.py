@@ -64,7 +64,7 @@ def test_others_are_looked_after_and_calls_are_told_why_they_wait(committed):
     other = api.create()["id"]
     commit = Commit(own, api, id)
     os.kill(own.agent_pid(other), signal.SIGKILL)
-    wait_until(lambda: api.sandbox(other)["status"] == "stopped", 10, "its end to be noticed")
+    wait_until(lambda: api.sandbox(other)["status"] == "stopped", 60, "its end to be noticed")
     assert api.sandbox(id)["status"] == "running"
     api.try_exec(id, "true").failed(503, "sandbox_busy", "being committed")
     api.post(f"/sandboxes/{id}/commit", {"name": "made:2"}).failed(503, "sandbox_busy")

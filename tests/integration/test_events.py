@@ -282,7 +282,7 @@ def test_idle_readers_hold_no_thread(own):
 
     before = threads()
     streams = [Stream(api, topic="quiet") for _ in range(300)]
-    wait_until(lambda: threads() <= before + 8, 20, "the workers that opened the streams leave, or wait for others")
+    wait_until(lambda: threads() <= before + 8, 60, "the workers that opened the streams leave, or wait for others")
     api.post("/events/publish", {"topic": "quiet", "sandboxId": "x"}).ok()
     for stream in streams:
         assert stream.next()["topic"] == "quiet"

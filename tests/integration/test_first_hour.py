@@ -33,7 +33,7 @@ class Terminal:
 
     def tmux(self, *words):
         return subprocess.run(["tmux", "-L", self.name, "-f", "/dev/null", *words], env=self.env,
-                              check=True, capture_output=True, text=True, timeout=20).stdout
+                              check=True, capture_output=True, text=True, timeout=60).stdout
 
     def close(self):
         pid = int(self.tmux("display-message", "-p", "#{pid}"))
@@ -57,13 +57,13 @@ class Terminal:
             return re.search(pattern, found[0], re.M)
 
         try:
-            return wait_until(there, 20)
+            return wait_until(there, 60)
         except AssertionError:
             raise AssertionError(f"{pattern!r} is not to be seen:\n{found[0]}") from None
 
     def begin(self, line):
         """Types a line; what follows is to be ended by end()."""
-        wait_until(lambda: PROMPT.search(self.screen()), 20, "a prompt")
+        wait_until(lambda: PROMPT.search(self.screen()), 60, "a prompt")
         self.at = int(PROMPT.findall(self.screen())[-1][0])
         self.type(line)
         self.keys("Enter")
@@ -168,7 +168,7 @@ def test_jobs(hands, web):
     hands.end()
     hands.begin("cay job wait $j; echo status $?")
     hands.keys("")
-    subprocess.run([CAY, "exec", "web", "touch", "go"], env=hands.env, check=True, timeout=20)
+    subprocess.run([CAY, "exec", "web", "touch", "go"], env=hands.env, check=True, timeout=60)
     assert hands.end()[0] == "status 5\n"
     hands.do("j=$(cay exec -d web sleep 1000)")
     hands.do("cay job stop ${j:0:12}")

@@ -45,7 +45,7 @@ def port_of(line):
 def dial(daemon, id, port, headers="Connection: Upgrade\r\nUpgrade: cay-dial\r\n", early=b""):
     """A connection by hand, over the unix socket: the status, the rest of the head, the socket."""
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(20)
+    s.settimeout(60)
     s.connect(str(daemon.socket_path))
     s.sendall((f"POST /sandbox/sandboxes/{id}/dial/{port} HTTP/1.1\r\nHost: localhost\r\n"
                f"{headers}Content-Length: 0\r\n\r\n").encode() + early)
@@ -141,7 +141,7 @@ def test_ports_of_a_sandbox_are_here(shared, echo):
             s.sendall(b"six")
             assert s.recv(3) == b"six"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == ""
     assert refused(free)
 
@@ -198,7 +198,7 @@ def test_it_ends_when_the_sandbox_is_gone(api, shared):
         api.remove(box)
         with contextlib.suppress(OSError), connect(port_of(lines[0])) as s:
             s.recv(1)
-        assert process.wait(20) == 1
+        assert process.wait(60) == 1
         assert box in process.stderr.read()
 
 

@@ -307,7 +307,7 @@ def test_while_git_runs_no_file_argument_or_environment_has_it(net, net_box, wor
 
     def stall(request):
         arrived.set()
-        go.wait(30)
+        go.wait(300)
         return backend(request)
 
     forge.backend = stall
@@ -316,7 +316,7 @@ def test_while_git_runs_no_file_argument_or_environment_has_it(net, net_box, wor
         thread = threading.Thread(target=lambda: done.append(git(other, id, "clone", url=url, **login(forge)).ok()))
         thread.start()
         try:
-            assert arrived.wait(20)
+            assert arrived.wait(60)
             assert found_in_box(net, id) == ""
         finally:
             go.set()
@@ -347,14 +347,14 @@ def test_only_the_server_that_was_meant_is_told(net, net_box, world, forge):
 def test_a_caller_who_hangs_up_ends_git(net, net_box, world, tmp_path):
     forge, id = Forge(world.web, HOST, tmp_path / "forge"), net_box()
     url, arrived, go = forge.repository(), threading.Event(), threading.Event()
-    forge.backend = lambda request: (arrived.set(), go.wait(30), (500, "text/plain", b""))[2]
+    forge.backend = lambda request: (arrived.set(), go.wait(300), (500, "text/plain", b""))[2]
     try:
         with net.again() as other:
             thread = threading.Thread(target=lambda: pytest.raises(Exception, git, other, id, "clone", url=url, **login(forge)))
             thread.start()
-            assert arrived.wait(20)
+            assert arrived.wait(60)
             other.connection.sock.shutdown(2)
-            thread.join(10)
+            thread.join(60)
         wait_until(lambda: "git" not in net.sh(id, "ps -eo comm || cat /proc/[0-9]*/comm"), what="the end of git")
     finally:
         go.set()

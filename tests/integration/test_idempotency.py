@@ -143,7 +143,7 @@ def test_kill_9_at_any_point(daemon_of):
     rng, keys = random.Random(16), []
     for round in range(4):
         storm = Storm(daemon, f"r{round}")
-        storm.some.wait(20)
+        storm.some.wait(60)
         threading.Event().wait(rng.random() * 0.02)
         daemon.process.kill()
         daemon.process.wait()
@@ -156,7 +156,7 @@ def test_kill_9_at_any_point(daemon_of):
 def test_replaced_by_another_daemon(daemon_of):
     daemon = daemon_of(env={"CAY_MAX_SANDBOXES": 200}).start()
     storm = Storm(daemon, "k")
-    storm.some.wait(20)
+    storm.some.wait(60)
     replace(daemon)
     storm.join()
     settle(daemon, storm.keys)

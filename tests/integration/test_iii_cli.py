@@ -93,7 +93,7 @@ def on_terminal(engine, *words, last=(), decode=True):
     leader, follower = pty.openpty()
     with subprocess.Popen([CAY, *words, "--port", str(engine.port), *last], stdin=follower, stdout=follower, stderr=follower,
                           env=environment()) as process:
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         os.close(follower)
         shown = read_terminal(leader)
     os.close(leader)
@@ -244,7 +244,7 @@ def test_output_is_shown_while_the_command_runs(engine, words, stream):
 
     def run(data):
         engine.feed(data[stream], b"first\n")
-        assert seen.wait(20)
+        assert seen.wait(60)
         return prints(engine, b"sec", b"ond\n", stream=stream, result={**PIPED, "exit_code": 3})(data)
 
     engine.functions["sandbox::exec"] = run
@@ -252,7 +252,7 @@ def test_output_is_shown_while_the_command_runs(engine, words, stream):
         assert getattr(process, stream).readline() == b"first\n"
         assert process.poll() is None
         seen.set()
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, {"stdout": out, "stderr": err}[stream], out + err) == (3, b"second\n", b"second\n")
 
 
@@ -345,9 +345,9 @@ def test_two_streams_cannot_speak_to_the_terminal_together(engine, colours, titl
     os.set_blocking(follower, blocking)
     with started(engine, "exec", ID, "--", "a", stdout=follower, stderr=follower) as process:
         os.close(follower)
-        assert fed.wait(20)
+        assert fed.wait(60)
         shown = read_terminal(leader)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     os.close(leader)
     assert collections.Counter(shown) == collections.Counter(b"".join(output.values()))
     assert shown.decode().count("\x1b[31mé€🏝") > 13900  # nothing comes between the parts of a character
@@ -362,17 +362,17 @@ def test_a_reader_that_goes_ends_it(engine, words, stream):
     def run(data):
         engine.feed(data[stream], *[b"line\n" * 10000] * 50)  # more than a pipe takes, and less than the channel
         fed.set()
-        over.wait(20)
+        over.wait(60)
         return PIPED
     engine.functions["sandbox::exec"] = run
     with started(engine, *words, "--", "yes") as process:
         pipe = getattr(process, stream)
         assert pipe.readline() == b"line\n"
         pipe.close()
-        assert process.wait(20) == 141
+        assert process.wait(60) == 141
         other = process.stdout if stream == "stderr" else process.stderr
         assert other.read() == b""
-    assert fed.wait(20)
+    assert fed.wait(60)
     over.set()
     assert engine.named("sandbox::stop") == ([{"sandbox_id": ID, "wait": True}] if words[0] == "run" else [])
 
@@ -389,8 +389,8 @@ def test_a_slow_reader_gets_all_of_it(engine):
             answered.set()
     engine.functions["sandbox::exec"] = run
     with started(engine, "exec", ID, "--", "a") as process:
-        assert answered.wait(20)
-        out, err = process.communicate(timeout=20)
+        assert answered.wait(60)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out == data, err) == (0, True, b"")
 
 
@@ -400,14 +400,14 @@ def test_ctrl_c_stops_the_sandbox_also_when_nobody_reads_the_output(engine):
     def run(data):
         engine.feed(data["stdout"], bytes(1 << 20))
         fed.set()
-        over.wait(20)
+        over.wait(60)
         return PIPED
     engine.functions["sandbox::exec"] = run
     with started(engine, "run", "python", "--", "a") as process:
-        assert fed.wait(20)
+        assert fed.wait(60)
         assert process.stdout.read(1) == b"\0"  # it has come, and most of it does not fit into the pipe
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
     over.set()
 
@@ -438,9 +438,9 @@ def test_a_signal_ends_run_while_frames_without_output_come(engine, number):
     many, began, over = flood(engine, EMPTY), threading.Event(), threading.Event()
     engine.functions["sandbox::exec"] = lambda data: began.set() or over.wait(60) and PIPED
     with started(engine, "run", "python", "--", "a") as process:
-        assert began.wait(20) and many.wait(20)
+        assert began.wait(60) and many.wait(60)
         process.send_signal(number)
-        assert process.wait(20) == 128 + number
+        assert process.wait(60) == 128 + number
     assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
     over.set()
 
@@ -448,15 +448,15 @@ def test_a_signal_ends_run_while_frames_without_output_come(engine, number):
 @pytest.mark.parametrize("frame", [EMPTY, TEXT], ids=["empty", "text"])
 def test_frames_without_output_behind_the_answer_are_not_waited_for(engine, frame):
     many = flood(engine, frame)
-    engine.functions["sandbox::exec"] = lambda data: many.wait(20) and {**PIPED, "exit_code": 3}
+    engine.functions["sandbox::exec"] = lambda data: many.wait(60) and {**PIPED, "exit_code": 3}
     with started(engine, "exec", ID, "--", "a") as process:
-        assert process.wait(20) == 3
+        assert process.wait(60) == 3
 
 
 def test_output_behind_the_answer_is_not_waited_for_without_end(engine):
     """How long a slow stream is waited for is unit-iii_cli's."""
     many = flood(engine, b"\x82\x7e\x40\x00" + bytes(1 << 14), 100)
-    engine.functions["sandbox::exec"] = lambda data: many.wait(20) and PIPED
+    engine.functions["sandbox::exec"] = lambda data: many.wait(60) and PIPED
     with started(engine, "exec", ID, "--", "a", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         assert process.wait(30) == 1
 
@@ -464,14 +464,14 @@ def test_output_behind_the_answer_is_not_waited_for_without_end(engine):
 def test_streamed_output_that_cannot_be_written_is_told(engine):
     engine.functions["sandbox::exec"] = prints(engine, b"x" * 100_000)
     with open("/dev/full", "wb") as full, started(engine, "exec", ID, "--", "a", stdout=full) as process:
-        assert (process.communicate(timeout=20)[1], process.returncode) == (b"cay: cannot write the output: No space left on device\n", 1)
+        assert (process.communicate(timeout=60)[1], process.returncode) == (b"cay: cannot write the output: No space left on device\n", 1)
 
 
 @pytest.mark.parametrize("closed, stream", [(1, "stdout"), (2, "stderr")])
 def test_a_closed_descriptor_is_not_taken_by_a_connection(engine, closed, stream):
     engine.functions["sandbox::exec"] = prints(engine, b"for nobody\n", stream=stream)
     with started(engine, "exec", ID, "--", "a", preexec_fn=lambda: os.close(closed)) as process:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, b"")
     assert err == (b"cay: cannot write the output: Bad file descriptor\n" if closed == 1 else b"")
 
@@ -499,17 +499,17 @@ def test_ctrl_c_stops_the_sandbox_of_run(engine, during):
 
     def slow(data):
         began.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return was(data)
     engine.functions[during] = slow
     with subprocess.Popen([CAY, "sandbox", "run", "python", "--port", str(engine.port), "--", "sleep", "9"], env=environment(),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
-        assert began.wait(20)
+        assert began.wait(60)
         process.send_signal(signal.SIGINT)
         if during == "sandbox::create":  # its id is needed first
             assert process.stderr.readline() == b"stopping\n"
             go_on.set()
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         go_on.set()
     assert engine.named("sandbox::stop") == [{"sandbox_id": ID, "wait": True}]
 
@@ -517,9 +517,9 @@ def test_ctrl_c_stops_the_sandbox_of_run(engine, during):
 def test_run_that_waits_for_stdin_ends_by_a_signal_and_has_made_nothing(engine):
     with subprocess.Popen([CAY, "sandbox", "run", "-i", "python", "--port", str(engine.port), "--", "cat"], env=environment(),
                           stdin=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
-        wait_until(lambda: read_text(f"/proc/{process.pid}/wchan").endswith("pipe_read"), 20, "a read of its input")
+        wait_until(lambda: read_text(f"/proc/{process.pid}/wchan").endswith("pipe_read"), 60, "a read of its input")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == -signal.SIGINT
+        assert process.wait(60) == -signal.SIGINT
     assert not engine.asked
 
 
@@ -629,7 +629,7 @@ def test_trigger_prints_an_error_as_it_came(cay, engine):
 
 def test_trigger_waits_no_longer_than_told(cay, engine):
     never = threading.Event()
-    engine.functions["f"] = lambda data: never.wait(20)
+    engine.functions["f"] = lambda data: never.wait(60)
     assert cay("trigger", "f", "--timeout-ms", "50", status=1).err == "error: f has not answered in 50 ms\n"
     never.set()
 
@@ -868,7 +868,7 @@ def test_a_worker_manager_of_nobody_waits_for_a_signal(manager, number):
     process = manager()
     assert process.poll() is None
     process.send_signal(number)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
 
 
 def test_a_worker_manager_of_nobody_ends_with_its_engine(manager):
@@ -878,7 +878,7 @@ def test_a_worker_manager_of_nobody_ends_with_its_engine(manager):
     os.write(write, b"some bytes")
     assert process.poll() is None
     os.close(write)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
 
 
 # ---- the daemon's file ----

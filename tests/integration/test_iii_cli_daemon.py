@@ -99,8 +99,8 @@ def test_run_shows_output_while_the_command_runs(iii):
 
 def test_what_came_before_a_timeout_is_shown(iii):
     sandbox = iii.create("host")
-    out, err = iii("sandbox", "exec", sandbox, "--timeout", "1s", "--", "sh", "-c", "echo out; echo err >&2; exec sleep 1000", status=124)
-    assert (out, err) == (b"out\n", "err\nerror: [S200] exec timed out after 1000ms\n")
+    out, err = iii("sandbox", "exec", sandbox, "--timeout", "3s", "--", "sh", "-c", "echo out; echo err >&2; exec sleep 1000", status=124)
+    assert (out, err) == (b"out\n", "err\nerror: [S200] exec timed out after 3000ms\n")
 
 
 def test_output_is_every_byte_and_more_than_an_answer_holds(iii, tmp_path):
@@ -140,7 +140,7 @@ def test_output_comes_through_another_engine_too(websockets):  # noqa: F811
                 assert process.stdout.readline() == b"first\n"
                 iii("sandbox", "exec", sandbox, "--", "touch", "/tmp/go")
                 assert process.communicate(timeout=60) == (bytes(500_000), b"err\n") and process.returncode == 6
-            assert iii("sandbox", "exec", sandbox, "--timeout", "1s", "--", "sh", "-c", "echo out; exec sleep 1000", status=124)[0] == b"out\n"
+            assert iii("sandbox", "exec", sandbox, "--timeout", "3s", "--", "sh", "-c", "echo out; exec sleep 1000", status=124)[0] == b"out\n"
         finally:
             worker.destroy()
 
@@ -150,8 +150,8 @@ def test_a_command_has_the_time_of_the_daemon_when_it_asks_for_none(daemon_of):
     daemon_of(env={"CAY_WS_PORT": port, "CAY_III_EXEC_TIMEOUT": 1}).start()
     iii = Iii(port)
     sandbox = iii.create("host")
-    assert iii("sandbox", "exec", sandbox, "--", "sh", "-c", "echo out; exec sleep 1000", status=124) == \
-        (b"out\n", "error: [S200] exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT; timeout_ms sets another)\n")
+    assert iii("sandbox", "exec", sandbox, "--", "sleep", "1000", status=124) == \
+        (b"", "error: [S200] exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT; timeout_ms sets another)\n")
     assert iii("sandbox", "exec", sandbox, "--timeout", "60s", "--", "sleep", "1.5") == (b"", "")
     script = json.dumps({"image": "host", "lang": "sh", "code": "sleep 1000"})
     assert "exec timed out after 1000ms" in iii("trigger", "sandbox::run", "--json", script, status=1)[1]
@@ -181,7 +181,7 @@ def test_an_upload_that_is_interrupted_leaves_the_file_as_it_was(iii, tmp_path):
             process.stdin.write(bytes(60000))
             time.sleep(0.05)
             process.terminate()
-            assert process.wait(10) == -15
+            assert process.wait(60) == -15
         time.sleep(0.05)
         assert iii("sandbox", "exec", sandbox, "--", "cat", "/tmp/f")[0] == b"old"
 
@@ -233,11 +233,11 @@ def test_what_waits_ends_with_ctrl_c_and_takes_the_sandbox_along(iii):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_"))}
     with subprocess.Popen([CAY, "sandbox", "run", "host", "--", "sleep", "60"], env={**env, "CAY_WS_PORT": str(iii.port)},
                           stdin=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not any(s["exec_in_progress"] for s in json.loads(iii("trigger", "sandbox::list")[0])["sandboxes"]):
             assert time.monotonic() < until
         process.send_signal(2)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     assert json.loads(iii("trigger", "sandbox::list")[0]) == {"sandboxes": []}
 
 

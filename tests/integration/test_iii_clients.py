@@ -69,7 +69,7 @@ def test_reattach_takes_the_place_of_a_connection_that_is_only_half_gone(served,
         program.until("here")
         before = worker_id(wire)
         relay.lose_clients()
-        wait_until(lambda: worker_id(wire) not in (None, before), 20, "the new connection")
+        wait_until(lambda: worker_id(wire) not in (None, before), 60, "the new connection")
         echoes(wire, family)
         program.tell("list")
         program.until("listed")

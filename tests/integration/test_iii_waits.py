@@ -31,4 +31,4 @@ def test_what_is_given_up_after_a_while(iii_of, wire_of):
         assert error.s == "S218" and error.envelope["retryable"] is True and "for 2 s" in error.message
         assert wire.fs_refused("stat", id, path="/tmp/stalled").s == "S211"
         assert wire.sh(id, "ls -A /tmp").split() == [], "nothing half-made is left"
-        wait_until(lambda: wire.call("engine::functions::list", {"prefix": "cay.wire::without-a-name"})["functions"], 20, "the registration")
+        wait_until(lambda: wire.call("engine::functions::list", {"prefix": "cay.wire::without-a-name"})["functions"], 60, "the registration")

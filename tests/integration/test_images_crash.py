@@ -64,7 +64,7 @@ def crash(mine, thread=None):
             fields = read_text(f"/proc/{worker}/stat").split(")")[-1].split()
             return not fields or fields[0] == "Z" or fields[19] != started
 
-        wait_until(gone, 10, "the worker to end with its daemon")
+        wait_until(gone, 60, "the worker to end with its daemon")
     mine.daemon.start()
     mine.api.close()
 
@@ -132,7 +132,7 @@ def test_in_the_middle_of_an_unpack(mine, tmp_path, many_files):
             except FileNotFoundError:  # it was put in place meanwhile
                 return False
 
-        wait_until(look, 20, f"{n} folders")
+        wait_until(look, 60, f"{n} folders")
         crash(mine, thread)
         whole(mine, ["unpacked:1"])
     mine.load(made, "unpacked:1")
@@ -174,18 +174,18 @@ def test_in_the_middle_of_a_prune(mine, tmp_path):
         def far_enough():
             return len(os.listdir(store_of(mine.daemon) / "names")) <= stop_at or not thread.is_alive()
 
-        wait_until(far_enough, 20, "some names to go")
+        wait_until(far_enough, 60, "some names to go")
         crash(mine, thread)
         now = set(mine.names()) - {"host"}
         assert now <= left and names[0] in now
-        wait_until(lambda: not half_made(mine.daemon), 20, "what was set aside to go")
+        wait_until(lambda: not half_made(mine.daemon), 60, "what was set aside to go")
         if now == left:
             break  # it was over before the first name went
         left = now
         for name in sorted(left)[:2]:
             with mine.box(name) as id:
                 assert mine.api.sh(id, "cat /own/7").endswith(" 7")
-        wait_until(lambda: len(layer_names(mine.daemon)) == len(left) + 1, 20, "their layers to go")
+        wait_until(lambda: len(layer_names(mine.daemon)) == len(left) + 1, 60, "their layers to go")
     assert mine.api.sh(kept, "cat /own/3") == "0 3"
 
 
@@ -195,7 +195,7 @@ def test_in_the_middle_of_a_commit(mine, tmp_path):
     mine.api.sh(id, "mkdir /many; for i in $(echo 0 1 2 3 4 5 6 7 8 9); do mkdir /many/$i; "
                     "for j in 0 1 2 3 4 5 6 7 8 9; do cat /bin/busybox >/many/$i/$j; done; done")
     thread = in_background(mine.api.again().post, f"/sandboxes/{id}/commit", {"name": "made:1"})
-    wait_until(lambda: half_made(mine.daemon) or not thread.is_alive(), 20, "a layer in the making")
+    wait_until(lambda: half_made(mine.daemon) or not thread.is_alive(), 60, "a layer in the making")
     crash(mine, thread)
     assert not half_made(mine.daemon)
     assert mine.api.sandbox(id)["status"] == "running"  # and not as the commit had stopped it

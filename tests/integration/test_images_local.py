@@ -276,7 +276,7 @@ def test_a_budget_of_the_daemon_holds_by_itself(daemon_of, tmp_path):
     def small_enough():
         return sum(1 for n in mine.names() if n in names) <= 3 and mine.has(names[-1])
 
-    wait_until(small_enough, 20, "the oldest to go")
+    wait_until(small_enough, 60, "the oldest to go")
     mine.clear()
 
 

@@ -222,7 +222,7 @@ def test_a_unique_name_is_taken_while_its_image_comes_and_free_when_nobody_waits
         return reply.json if reply.status == 200 else reply.failed(409, "name_taken") and None
 
     images.api.remove(wait_until(taken, what="the name to be free")["id"])
-    assert gate.left.wait(15), "the transfer goes on"
+    assert gate.left.wait(60), "the transfer goes on"
 
 
 def test_create_pulls_what_is_missing_and_only_that(images, proxy, pushed):
@@ -280,7 +280,7 @@ def test_a_pull_tells_what_it_does(images, proxy, pushed):
     thread = threading.Thread(target=watch)
     thread.start()
     gate.wait_reached()
-    assert seen.wait(10), f"no word of the part that came: {events}"
+    assert seen.wait(60), f"no word of the part that came: {events}"
     gate.open()
     thread.join(30)
     kinds = said(events)
@@ -365,9 +365,9 @@ def test_ctrl_c_ends_a_pull_and_nothing_of_it_stays(images, proxy, pushed):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=images.daemon.environment())
     gate.wait_reached()
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and out == b""
-    assert gate.left.wait(15), "the transfer goes on"
+    assert gate.left.wait(60), "the transfer goes on"
     wait_until(lambda: not half_made(images.daemon), what="no half layers")
     assert images.names() == ["host"]
 
@@ -450,7 +450,7 @@ def test_a_client_that_goes_away_ends_its_pull(images, proxy, pushed):
     next(stream)
     gate.wait_reached()
     stream.close()
-    assert gate.left.wait(15), "the transfer goes on"
+    assert gate.left.wait(60), "the transfer goes on"
     wait_until(lambda: not half_made(images.daemon), what="no half layers")
     assert images.names() == ["host"]
 

@@ -151,9 +151,12 @@ def test_cwd_env_and_user(box):
 
 
 def test_events_come_while_it_runs(box):
-    got = box.events("print('a', flush=True)\nimport time; time.sleep(0.2)\nprint('b')\n1/0")
-    assert [e for e in got if e["event"] == "stdout"][0]["text"] == "a\n"
-    assert got[-1]["event"] == "done"
+    code = "print('a', flush=True)\nimport os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nprint('b')\n1/0"
+    stream = box.api.events("POST", f"{box.path}/execute", {"code": code, "language": "python"})
+    assert next(e for e in stream if e["event"] == "stdout")["text"] == "a\n"
+    box.api.sh(box.id, "touch /tmp/go")
+    got = list(stream)
+    assert [e["text"] for e in got if e["event"] == "stdout"] == ["b\n"] and got[-1]["event"] == "done"
     end = got[-1]["execution"]
     assert end["exitCode"] == 1 and "ZeroDivisionError" in end["error"] and "output" not in end
 

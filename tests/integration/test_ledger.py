@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 
 import pytest
 
-from cay_harness import read_text, wait_until
-from cay_ledger import Leak, Ledger, cgroup_parents, settled_ledger, wait_for_ledger
+from cay_harness import Leak, pids, read_text, wait_until
+from cay_ledger import Ledger, cgroup_parents, settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
 pytestmark = pytest.mark.core
@@ -152,21 +153,36 @@ def planted_child(_):
 
 
 @contextlib.contextmanager
-def planted_orphan(own):
-    """A process that has left the tests' own tree and is in a cgroup of the daemon, as one of a sandbox is."""
+def orphan(own, program):
+    """A program whose process has left the tests' own tree and is in a cgroup of the daemon, as a process of a sandbox is."""
     procs = f"{cgroup_parents(own)[0]}/planted/cgroup.procs"
     os.mkdir(os.path.dirname(procs))
     try:
-        with child("sh", "-c", f"setsid sh -c 'echo $$ >{procs} && exec sleep 1000' >/dev/null 2>&1 & wait"):
+        with child("sh", "-c", f'setsid sh -c "echo \\$\\$ >{procs}; exec {program}" >/dev/null 2>&1 & wait'):
             wait_until(lambda: read_text(procs), what="the orphan in its cgroup")
-        pid = int(read_text(procs))
-        wait_until(lambda: read_text(f"/proc/{pid}/comm") == "sleep\n", what="its program")
-        yield "processes: 1 more: sleep"
+        pid = int(read_text(procs).split()[0])
+        wait_until(lambda: read_text(f"/proc/{pid}/comm") == f"{program.split()[0]}\n", what="its program")
+        yield pid
     finally:
         for pid in read_text(procs).split():
             os.kill(int(pid), 9)
         wait_until(lambda: not read_text(procs), what="its end")
         os.rmdir(os.path.dirname(procs))
+
+
+@contextlib.contextmanager
+def planted_orphan(own):
+    with orphan(own, "sleep 1000"):
+        yield "processes: 1 more: sleep"
+
+
+@contextlib.contextmanager
+def planted_zombie_of_an_orphan(own):
+    """cgroup.procs does not list it."""
+    with orphan(own, "python3 -c 'import os, time; os.fork() or os._exit(0); time.sleep(1000)'") as pid:
+        zombie = re.compile(rf"^\d+ \(python3\) Z {pid} ")
+        wait_until(lambda: any(zombie.match(read_text(f"/proc/{other}/stat")) for other in pids()), what="its zombie")
+        yield "zombies: 1 more: python3"
 
 
 @contextlib.contextmanager
@@ -196,7 +212,7 @@ def planted_descriptor(own):
 
 
 @pytest.mark.parametrize("plant", [planted_mount, planted_cgroup, planted_loop, planted_id_range, planted_folder, planted_child,
-                                   planted_orphan, planted_namespace, planted_zombie, planted_descriptor],
+                                   planted_orphan, planted_zombie_of_an_orphan, planted_namespace, planted_zombie, planted_descriptor],
                          ids=lambda plant: plant.__name__)
 def test_a_planted_leak_is_found(still, plant):
     before = settled_ledger()

@@ -37,7 +37,7 @@ def too_much_of_an_image(api, own):
 
 
 def too_large_a_disk(api, own):
-    return api.try_create(disk=1 << 20)
+    return api.try_create()
 
 
 def full_disk(api, own):
@@ -119,7 +119,7 @@ MET = [
     (too_long, {"CAY_MAX_CMD_TIMEOUT": 1}, 408, "command_timeout", "CAY_MAX_CMD_TIMEOUT"),
     (too_many_processes, TOGETHER, 429, "process_limit", "CAY_MAX_PIDS; CAY_TOTAL_PIDS"),
     (too_much_of_an_image, {"CAY_IMAGE_CAPS": "host:memory=128"}, 403, "image_cap_exceeded", "CAY_IMAGE_CAPS"),
-    (too_large_a_disk, TOGETHER, 503, "no_space", "CAY_DISK_RESERVE"),
+    (too_large_a_disk, {"CAY_DISK_RESERVE": 1 << 30}, 503, "no_space", "CAY_DISK_RESERVE"),
     (full_disk, TOGETHER, 429, "no_space", "CAY_DEFAULT_DISK"),
     (too_large_an_image, TOGETHER, 413, "image_too_large", "CAY_MAX_IMAGE_SIZE"),
     (too_large_a_body, TOGETHER, 413, "too_large", "application/octet-stream"),

@@ -28,7 +28,7 @@ def test_a_log_that_nobody_reads_is_dropped_and_counted(daemon_of):
     own = daemon_of().start(stderr=write)
 
     def ask():
-        with own.api(timeout=20) as api:
+        with own.api(timeout=60) as api:
             for _ in range(50):
                 api.get("/health").ok()
 

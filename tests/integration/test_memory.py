@@ -32,7 +32,7 @@ def measured(daemon_of):
     yield daemon
     peak = status_of(daemon.pid, "VmHWM")
     assert peak < PEAK_MAX + RSS_SLACK_KIB, f"the peak was {peak // MIB} MiB"
-    wait_until(lambda: status_of(daemon.pid, "VmRSS") < REST_MAX + RSS_SLACK_KIB, 20,
+    wait_until(lambda: status_of(daemon.pid, "VmRSS") < REST_MAX + RSS_SLACK_KIB, 60,
                "fall of the daemon's memory")
 
 

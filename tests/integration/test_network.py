@@ -1,6 +1,7 @@
 """Sandboxes with networks, from the outside: what a create, PUT, stop, start, restore, clone and a killed daemon make of
 a policy. What policies themselves mean, and what gets through, is tests/security/test_network_*.py."""
 
+import contextlib
 import json
 import os
 import signal
@@ -31,12 +32,13 @@ except OSError as e:
     print(type(e).__name__)"""
 
 
-def dial(api, id, host=ADDRESS, port=9000, patience=5):
-    return api.sh(id, ["python3", "-c", DIAL, host, str(port), str(patience)]).strip()
+def dial(api, id, host=ADDRESS, port=9000, patience=20):
+    """An address that the policy refuses refuses at once, so a long patience costs time only where nothing answers."""
+    return api.sh(id, ["python3", "-c", DIAL, host, str(port), str(patience)], timeout=60).strip()
 
 
-def reaches(api, id, host=ADDRESS, port=9000):
-    return dial(api, id, host, port) == "yes"
+def reaches(api, id, host=ADDRESS, port=9000, patience=20):
+    return dial(api, id, host, port, patience) == "yes"
 
 
 def sends_nothing(world, api, id):
@@ -123,7 +125,7 @@ def test_a_sandbox_has_its_resolv_conf_and_the_image_keeps_its_own(net, tmp_path
     finally:
         net.remove(id)
         for name in ("resolv%3A1", "resolv%3A2"):
-            wait_until(lambda name=name: net.delete(f"/images/{name}").status in (200, 404), 10, "the image to go")
+            wait_until(lambda name=name: net.delete(f"/images/{name}").status in (200, 404), 60, "the image to go")
 
 
 def test_a_machine_without_networks_says_what_is_missing(online_of):
@@ -151,16 +153,16 @@ def test_a_policy_is_changed_while_it_runs(net, net_box, world):
 def test_an_open_connection_that_is_no_longer_allowed_is_cut(net, net_box, world):
     id = net_box(True)
     job = net.background(id, ["python3", "-c", f"""import socket
-s = socket.create_connection(("{EVIL}", 9000), 5)
+s = socket.create_connection(("{EVIL}", 9000), 30)
 print("up", flush=True)
 try:
     while True:
         s.sendall(b"x"); s.recv(1)
 except OSError as e:
     print("cut", flush=True)"""])["id"]
-    wait_until(lambda: "up" in net.background_logs(job)["output"], 10, "the connection")
+    wait_until(lambda: "up" in net.background_logs(job)["output"], 60, "the connection")
     put(net, id, ONLY).ok()
-    net.background_end(job)
+    net.background_end(job, 60)
     assert "cut" in net.background_logs(job)["output"]
 
 
@@ -204,7 +206,7 @@ def test_what_would_happen_is_explained_and_what_happened_is_logged(net, net_box
     said = net.post(f"/sandboxes/{id}/network/explain", {"host": EVIL}).ok()
     assert not said["allowed"] and said["rule"] == -1 and "default" in said["why"] and said["port"] == 443
     assert not reaches(net, id, EVIL, 443)
-    log = wait_until(lambda: denied(net, id)["denied"], 10, "the refusal in the log")
+    log = wait_until(lambda: denied(net, id)["denied"], 60, "the refusal in the log")
     assert log[-1]["address"] == EVIL and log[-1]["port"] == 443 and log[-1]["protocol"] == "tcp" and log[-1]["rule"] == -1
     assert denied(net, id, after=log[-1]["seq"])["denied"] == [] and network(net, id)["denied"] >= 1
 
@@ -212,14 +214,14 @@ def test_what_would_happen_is_explained_and_what_happened_is_logged(net, net_box
 def test_refusals_are_followed_as_they_come_until_the_sandbox_goes(online, net, net_box):
     id = net_box(ONLY)
     assert not reaches(net, id, EVIL, 443)
-    wait_until(lambda: denied(net, id)["denied"], 10, "the first in the log")
+    wait_until(lambda: denied(net, id)["denied"], 60, "the first in the log")
     with net.again(timeout=30) as one, net.again(timeout=30) as other:
         all, new = (read_events(a.start("GET", f"/sandboxes/{id}/stream/network?tail={tail}"))
                     for a, tail in ((one, 10), (other, 0)))
         assert next(all)["port"] == 443
         person = subprocess.Popen([CAY, "net", "log", "-f", id], env=cli_environment(online), stdout=subprocess.PIPE, text=True)
         assert f"{EVIL}:443" in person.stdout.readline()
-        wait_until(lambda: not reaches(net, id, EVIL, 444) and denied(net, id)["denied"][-1]["port"] == 444, 10, "another")
+        wait_until(lambda: not reaches(net, id, EVIL, 444) and denied(net, id)["denied"][-1]["port"] == 444, 60, "another")
         assert next(all)["port"] == next(new)["port"] == 444
         assert f"{EVIL}:444" in person.stdout.readline()
         net.remove(id)
@@ -241,14 +243,14 @@ def test_one_that_is_stopped_or_has_no_network_is_explained_too(net, net_box):
 
 def test_a_command_that_was_refused_is_told_why(online, net, net_box):
     id = net_box(ONLY)
-    command = f"python3 -c 'import socket; socket.create_connection((\"{EVIL}\", 443), 5)'"
+    command = f"python3 -c 'import socket; socket.create_connection((\"{EVIL}\", 443), 30)'"
 
     def hint():
         return net.exec(id, command).get("hint", "")
 
-    said = wait_until(hint, 10, "a hint")
+    said = wait_until(hint, 60, "a hint")
     assert EVIL in said and "443" in said and "default" in said
-    told = wait_until(lambda: "network policy refused" in (out := cay(online, "exec", id, command).stderr.decode()) and out, 10)
+    told = wait_until(lambda: "network policy refused" in (out := cay(online, "exec", id, command).stderr.decode()) and out, 60)
     assert EVIL in told and "cay net log" in told
 
 
@@ -281,7 +283,7 @@ def test_flags_and_commands_of_people(online, net, net_box):
     done = cay(online, "net", "explain", id, EVIL)
     assert done.returncode == 1 and b"refused" in done.stdout
     assert not reaches(net, id, EVIL)
-    wait_until(lambda: EVIL.encode() in cay(online, "net", "log", id, check=True).stdout, 10, "the line")
+    wait_until(lambda: EVIL.encode() in cay(online, "net", "log", id, check=True).stdout, 60, "the line")
     assert EVIL.encode() in cay(online, "logs", "--network", id, check=True).stdout
     assert b"did you mean pypi" in cay(online, "net", "set", id, "pypo").stderr
 
@@ -293,7 +295,7 @@ def test_stop_detaches_and_start_attaches(online, net, net_box):
     id = net_box(ONLY)
     assert id in boxes_in_kernel(online)
     net.post(f"/sandboxes/{id}/stop").ok()
-    wait_until(lambda: id not in boxes_in_kernel(online), 10, "the link to go")
+    wait_until(lambda: id not in boxes_in_kernel(online), 60, "the link to go")
     assert net.file(id, "list", path="/etc")  # a box for files has no network
     assert id not in boxes_in_kernel(online)
     net.post(f"/sandboxes/{id}/start").ok()
@@ -316,7 +318,7 @@ def test_a_restore_and_a_clone_have_the_policy(net, net_box):
 
 
 def test_a_template_and_its_setup_have_a_network(online_of):
-    setup = [["python3", "-c", f'import socket; socket.create_connection(("{ADDRESS}", 9000), 5)']]
+    setup = [["python3", "-c", f'import socket; socket.create_connection(("{ADDRESS}", 9000), 25)']]
     own = online_of().start()
     with own.api() as api:
         api.post("/templates", {"name": "with-net", "config": {"image": "host", "network": ONLY, "setup": setup}}).ok()
@@ -330,13 +332,13 @@ def test_a_warm_sandbox_is_connected_already(online_of):
     own = online_of(env={"CAY_POOL_SIZE": 0}).start()
     with own.api() as api:
         profile = api.post("/pool/profiles", {"image": "host", "size": 1, "network": ONLY}).ok()["id"]
-        wait_until(lambda: api.get("/pool/status").ok()["ready"] == 1, 20, "a warm one")
+        wait_until(lambda: api.get("/pool/status").ok()["ready"] == 1, 60, "a warm one")
         id = api.create(network=ONLY)["id"]
         assert reaches(api, id) and not reaches(api, id, EVIL)
         assert api.get("/pool/status").ok()["total"] == 1
         api.delete(f"/pool/profiles/{profile}").ok()
         api.remove(id)
-        wait_until(lambda: not boxes_in_kernel(own), 10, "all links to go")
+        wait_until(lambda: not boxes_in_kernel(own), 60, "all links to go")
 
 
 # ---- a daemon or a gateway that ends ----
@@ -347,24 +349,24 @@ def test_a_killed_daemon_leaves_networks_as_they_are(online_of):
     with own.api() as api:
         id, gone = api.create(network=ONLY)["id"], api.create(network=True)["id"]
         assert not reaches(api, id, EVIL)
-        wait_until(lambda: denied(api, id)["denied"], 10, "the refusal")
+        wait_until(lambda: denied(api, id)["denied"], 60, "the refusal")
         job = api.background(id, ["python3", "-c", f"""import socket, time
-s = socket.create_connection(("{ADDRESS}", 9000), 5)
+s = socket.create_connection(("{ADDRESS}", 9000), 30)
 while True:
     s.sendall(b"x"); print(len(s.recv(1)), flush=True); time.sleep(0.05)"""])["id"]
-        wait_until(lambda: api.background_logs(job)["output"], 10, "the connection")
+        wait_until(lambda: api.background_logs(job)["output"], 60, "the connection")
         address = network(api, id)["address"]
     own.kill9()
     own.start()
     with own.api() as api:
         seen = len(api.background_logs(job)["output"])
-        wait_until(lambda: len(api.background_logs(job)["output"]) > seen + 10, 10, "the connection to go on")
-        wait_until(lambda: network(api, id)["address"] == address, 10, "its address")
+        wait_until(lambda: len(api.background_logs(job)["output"]) > seen + 10, 60, "the connection to go on")
+        wait_until(lambda: network(api, id)["address"] == address, 60, "its address")
         assert not reaches(api, id, EVIL) and denied(api, id)["denied"]
         put(api, id, True).ok()
         assert reaches(api, id, EVIL)
         api.remove(gone)
-        wait_until(lambda: boxes_in_kernel(own) == {id}, 10, "its link to go")
+        wait_until(lambda: boxes_in_kernel(own) == {id}, 60, "its link to go")
 
 
 def test_what_a_killed_daemon_was_about_to_make_or_remove_is_not_left_attached(online_of):
@@ -384,7 +386,7 @@ def test_what_a_killed_daemon_was_about_to_make_or_remove_is_not_left_attached(o
         threads = [threading.Thread(target=churn) for _ in range(3)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(boxes_in_kernel(own)) > 1, 20, "some in the making")
+        wait_until(lambda: len(boxes_in_kernel(own)) > 1, 60, "some in the making")
         own.kill9()
         stop.set()
         for thread in threads:
@@ -393,7 +395,7 @@ def test_what_a_killed_daemon_was_about_to_make_or_remove_is_not_left_attached(o
     with own.api() as api:
         ids = set(api.ids())
         assert keeps in ids
-        wait_until(lambda: boxes_in_kernel(own) == ids, 20, "those that are there, and no others")
+        wait_until(lambda: boxes_in_kernel(own) == ids, 60, "those that are there, and no others")
         assert all(reaches(api, id) for id in ids)
 
 
@@ -406,7 +408,7 @@ def test_a_successor_takes_over_without_a_cut(online_of, monkeypatch):
     replace(own)
     monkeypatch.undo()
     with own.api() as api:
-        wait_until(lambda: network(api, id)["address"], 10, "its address")
+        wait_until(lambda: network(api, id)["address"], 60, "its address")
         assert reaches(api, id) and not reaches(api, id, EVIL)
 
 
@@ -417,9 +419,10 @@ def test_a_gateway_that_is_killed_is_started_again_and_told_everything(online_of
         before = own.gateway_pids()
         assert before
         for pid in before:
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: (now := own.gateway_pids()) and not set(now) & set(before), 20, "another gateway")
-        assert wait_until(lambda: reaches(api, id), 20, "its network") and not reaches(api, id, EVIL)
+            with contextlib.suppress(ProcessLookupError):  # the worker ends with the warden
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: (now := own.gateway_pids()) and not set(now) & set(before), 60, "another gateway")
+        assert wait_until(lambda: reaches(api, id, patience=3), 60, "its network") and not reaches(api, id, EVIL)
         other = api.create(network=True)["id"]
         assert reaches(api, other, EVIL)
 
@@ -429,7 +432,7 @@ def parent_of(pid):
 
 
 def test_a_gateway_that_ends_under_a_call_is_replaced_and_there_are_never_two(online_of):
-    """One that hangs is ended by the daemon itself, which unit-engine_gateway proves."""
+    """The daemon itself kills a gateway that has not answered for 5 s (unit-engine_gateway); here it may be faster than the test."""
     own = online_of().start()
     with own.api(timeout=60) as api, own.api(timeout=60) as waiting, ThreadPoolExecutor(1) as pool:
         id = api.create(network=ONLY)["id"]
@@ -439,14 +442,15 @@ def test_a_gateway_that_ends_under_a_call_is_replaced_and_there_are_never_two(on
             os.kill(pid, signal.SIGSTOP)
         try:
             other = pool.submit(waiting.create, network=True)
-            wait_until(own.gateway_has_unread_requests)
-            assert not other.done()
+            wait_until(lambda: own.gateway_has_unread_requests() or warden not in own.gateway_pids(), 60)
+            assert not other.done() or warden not in own.gateway_pids()
         finally:
-            os.kill(warden, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(warden, signal.SIGKILL)
         other = other.result()["id"]
         assert not set(own.gateway_pids()) & set(before)
         assert reaches(api, other, EVIL)
-        assert wait_until(lambda: reaches(api, id), 20, "its network") and not reaches(api, id, EVIL)
+        assert wait_until(lambda: reaches(api, id, patience=3), 60, "its network") and not reaches(api, id, EVIL)
 
 
 def test_a_crossroads_that_is_gone_is_made_again_for_those_that_run(online_of):
@@ -455,11 +459,12 @@ def test_a_crossroads_that_is_gone_is_made_again_for_those_that_run(online_of):
         id = api.create(network=ONLY)["id"]
     own.kill9()
     for pid in own.gateway_pids():
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not own.gateway_pids(), 10, "the end of the gateway")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not own.gateway_pids(), 60, "the end of the gateway")
     own.start()
     with own.api() as api:
-        assert wait_until(lambda: network(api, id)["address"] and reaches(api, id), 20, "its network")
+        assert wait_until(lambda: network(api, id)["address"] and reaches(api, id, patience=3), 60, "its network")
         assert not reaches(api, id, EVIL)
 
 
@@ -470,15 +475,15 @@ def test_nothing_is_left_when_all_sandboxes_are_stopped(online_of, world):
         ids = [api.create(network=policy)["id"] for policy in (True, ONLY, "pypi")]
         assert boxes_in_kernel(own) == set(ids) and world.left_in_host() != before
         assert not reaches(api, ids[1], EVIL)
-        wait_until(lambda: denied(api, ids[1])["denied"], 10, "the refusal")
+        wait_until(lambda: denied(api, ids[1])["denied"], 60, "the refusal")
         assert (own.data / "netlog" / f"{ids[1]}.jsonl").exists()
         for id in ids:
             api.remove(id)
-        wait_until(lambda: not boxes_in_kernel(own), 10, "all links to go")
-        wait_until(lambda: not list((own.data / "netlog").iterdir()), 10, "logs of refusals to go")
+        wait_until(lambda: not boxes_in_kernel(own), 60, "all links to go")
+        wait_until(lambda: not list((own.data / "netlog").iterdir()), 60, "logs of refusals to go")
         last = api.create(network=True)["id"]
         assert reaches(api, last)
     own.stop()
     own.start(["--stop-sandboxes"])
     own.stop()
-    wait_until(lambda: world.left_in_host() == before and not own.gateway_pids(), 10, "everything to be taken down")
+    wait_until(lambda: world.left_in_host() == before and not own.gateway_pids(), 60, "everything to be taken down")

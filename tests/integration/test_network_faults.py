@@ -28,7 +28,7 @@ def test_a_failed_create_leaves_nothing_at_the_crossroads(online_of, step):
         for _ in range(2):
             assert api.try_create(network=True).status == 500
         assert api.ids() == []
-        wait_until(lambda: not left(own), 10, "all of it to go")
+        wait_until(lambda: not left(own), 60, "all of it to go")
 
 
 def test_what_is_taken_back_while_it_is_made_leaves_nothing(online_of):
@@ -48,7 +48,7 @@ def test_what_is_taken_back_while_it_is_made_leaves_nothing(online_of):
         threads = [threading.Thread(target=churn) for _ in range(3)]
         for thread in threads:
             thread.start()
-        wait_until(own.crossroads, 20, "one in the making")
+        wait_until(own.crossroads, 60, "one in the making")
         own.kill9()
         stop.set()
         for thread in threads:
@@ -57,7 +57,7 @@ def test_what_is_taken_back_while_it_is_made_leaves_nothing(online_of):
         with own.api() as api:
             for id in api.ids():
                 api.remove(id)
-        wait_until(lambda: not left(own), 20, "all of it to go")
+        wait_until(lambda: not left(own), 60, "all of it to go")
 
 
 def test_a_gateway_that_is_killed_while_boxes_come_and_go_has_only_those_that_are_there(online_of):
@@ -70,6 +70,6 @@ def test_a_gateway_that_is_killed_while_boxes_come_and_go_has_only_those_that_ar
             made = [r.json["id"] for r in (api.try_create(network=True) for _ in range(3)) if r.status == 200]
             for id in made:
                 api.remove(id)
-        wait_until(lambda: own.crossroads().count("link") == 1 and own.crossroads().count("element of policy4") == 1, 20, "one")
+        wait_until(lambda: own.crossroads().count("link") == 1 and own.crossroads().count("element of policy4") == 1, 60, "one")
         api.remove(keeps)
-        wait_until(lambda: not left(own), 20, "all of it to go")
+        wait_until(lambda: not left(own), 60, "all of it to go")

@@ -49,7 +49,7 @@ while c.recv(100):
 # Talks to it until that fails.
 TALK = """
 import socket, sys, time
-s = socket.create_connection((sys.argv[1], 7001), 5)
+s = socket.create_connection((sys.argv[1], 7001), 60)
 print("open", flush=True)
 try:
     while True:
@@ -60,7 +60,7 @@ except OSError:
 """
 
 
-def ask(api, id, host, port=7000, patience=5):
+def ask(api, id, host, port=7000, patience=25):
     return api.exec(id, ["python3", "-c", ASK, host, str(port), str(patience)],
                     env={"RES_OPTIONS": f"timeout:{patience}"})["stdout"].strip()
 
@@ -284,8 +284,8 @@ def test_members_are_known_by_name_to_a_gateway_that_is_new(online_of):
         before = own.gateway_pids()
         for pid in before:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: (now := own.gateway_pids()) and not set(now) & set(before), 20, "another gateway")
-        assert wait_until(lambda: ask(api, a, "gw-b") == "known", 20, "its name")
+        wait_until(lambda: (now := own.gateway_pids()) and not set(now) & set(before), 60, "another gateway")
+        assert wait_until(lambda: ask(api, a, "gw-b", patience=5) == "known", 60, "its name")
 
 
 def test_a_removal_that_was_begun_is_finished(online_of):

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
 
@@ -206,15 +205,6 @@ def test_metrics_are_what_prometheus_reads(api, box):
     assert after["cay_exec_duration_seconds_count"][()] == before["cay_exec_duration_seconds_count"][()] + 1
 
 
-def test_promtool_finds_nothing_wrong(api):
-    promtool = shutil.which("promtool")
-    if not promtool:
-        pytest.skip("needs promtool, of Debian's prometheus")
-    text = api.get("//metrics").body
-    check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
-    assert (check.returncode, check.stdout + check.stderr) == (0, b"")
-
-
 def test_metrics_need_the_token(daemon_of):
     own = daemon_of(env={"CAY_AUTH_TOKEN": "secret"}).start()
     assert own.api(token=None).get("//metrics").status == 401
@@ -329,7 +319,7 @@ def test_a_dead_collector_holds_nobody_up(daemon_of):
     for _ in range(50):
         api.get("/health").ok()
     assert traces(api, functionId="metrics::health")["total"] == 50
-    own.stop(timeout=15)
+    own.stop()
 
 
 def test_an_endpoint_that_is_none_is_told(daemon_of):

@@ -194,7 +194,7 @@ def test_a_profile_says_the_limits_that_its_boxes_have(pooled):
         api.delete(f"/pool/profiles/{small['id']}").ok()
         api.delete("/templates/sized").ok()
         api.post("/templates", {"name": "sized", "config": {**config, "memory": 128}}).ok()
-        wait_until(lambda: api.get("/pool/status").ok()["by_profile"].get("sized:128:1:false") == 1, 20, "boxes as they are now")
+        wait_until(lambda: api.get("/pool/status").ok()["by_profile"].get("sized:128:1:false") == 1, 60, "boxes as they are now")
         before = waiting(pooled)
         assert api.post("/sandboxes", {"template": "sized"}).ok()["id"] in before
         api.delete("/templates/sized").ok()

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.core, needs_network]
 def caller(space, address, port):
     """A connection from that namespace."""
     with space.call(socket.socket) as s:
-        s.settimeout(20)
+        s.settimeout(60)
         s.connect((address, port))
         yield s
 

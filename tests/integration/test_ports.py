@@ -59,7 +59,7 @@ def ports(api, id):
     return api.get(f"/sandboxes/{id}/ports").ok()["ports"]
 
 
-def connect(port, timeout=20, address="127.0.0.1"):
+def connect(port, timeout=60, address="127.0.0.1"):
     s = socket.create_connection((address, port), timeout)
     s.settimeout(timeout)
     return s
@@ -393,7 +393,7 @@ def test_udp(api, box, family, address):
             assert s.recvfrom(100) == (b"<%d>" % i, ("127.0.0.1", port))
         big = os.urandom(8000)
         peers[0].sendto(big, ("127.0.0.1", port))
-        peers[0].settimeout(20)
+        peers[0].settimeout(60)
         while (got := peers[0].recv(65536)) != b"<" + big + b">":
             assert got == b"<0>"
 
@@ -450,7 +450,7 @@ def test_connections_that_flow_can_be_cut_and_others_flow_on(api, box):
             assert swallow(on, 4 << 20) >= 4 << 20
             api.delete(f"/sandboxes/{box}/ports?containerPort=8000").ok()
             for thread in readers:
-                thread.join(20)
+                thread.join(60)
                 assert not thread.is_alive(), "a connection that was cut goes on"
             assert swallow(on, 4 << 20) >= 4 << 20
 

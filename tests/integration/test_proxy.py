@@ -30,7 +30,7 @@ class Proxied:
     def host(self):
         return f"{self.port}-{self.id.replace('_', '-')}.localhost:{self.daemon.port}"
 
-    def ask(self, path="/", method="GET", body=None, headers=None, host=None, timeout=20):
+    def ask(self, path="/", method="GET", body=None, headers=None, host=None, timeout=60):
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=timeout)
         try:
             connection.request(method, path, body=body, headers={"Host": host or self.host, **(headers or {})})
@@ -62,7 +62,7 @@ class Proxied:
             return whole
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=60)
 
     def sign(self, **fields):
         return self.api.post(f"/sandboxes/{self.id}/proxy/sign", {"port": self.port, **fields}).ok()
@@ -262,7 +262,7 @@ def test_a_client_that_goes_without_a_word_does_not_keep_a_silent_stream(served)
 
 
 def test_events_come_as_they_are_sent(served):
-    connection = http.client.HTTPConnection("127.0.0.1", served.daemon.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.daemon.port, timeout=60)
     connection.request("GET", "/sse", headers={"Host": served.host})
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"

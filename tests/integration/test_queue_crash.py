@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from cay_harness import pids, read_link, read_text, wait_until
+from cay_order import end_sleep
 from test_queue import becomes, ended, is_up, lines, processes, status, submit, waits
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
@@ -34,9 +35,10 @@ def test_a_job_that_ends_while_nobody_is_there_has_ended(own):
         box = api.create()["id"]
         job = submit(api, box, waits("e") + "; echo x$(seq -s, 5000); touch /tmp/over")
         is_up(api, box, "e")
-        api.background(box, "sleep 0.3; touch /tmp/go")
+        api.background(box, "sleep 271828; touch /tmp/go")
         agent = own.agent_pid(box)
         own.kill9()
+    end_sleep(box, 271828)
     wait_until(lambda: not any("/tmp/go" in c for c in commands_below(agent)), what="the job ends by itself")
     own.start()
     with own.unix_api() as api:
@@ -53,9 +55,10 @@ def test_much_output_of_others_does_not_make_a_job_run_again(daemon_of):
         box = api.create()["id"]
         jobs = [submit(api, box, f"{waits(n)}; head -c 70000 /dev/zero; echo {n} >>/tmp/over") for n in names]
         wait_until(lambda: sorted(lines(api, box)) == sorted(names), what="all of them run")
-        api.background(box, "sleep 0.3; touch /tmp/go")
+        api.background(box, "sleep 271828; touch /tmp/go")
         agent = own.agent_pid(box)
         own.kill9()
+    end_sleep(box, 271828)
     wait_until(lambda: not any("/tmp/go" in c for c in commands_below(agent)), what="the jobs end by themselves")
     own.start()
     with own.unix_api() as api:

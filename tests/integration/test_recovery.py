@@ -10,7 +10,8 @@ import threading
 
 import pytest
 
-from cay_harness import read_text, wait_until
+from cay_harness import wait_until
+from cay_order import end_sleep
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
@@ -76,12 +77,15 @@ def test_sigterm_lets_a_request_finish(own):
 
         def run():
             with api.again() as mine:
-                got["reply"] = mine.try_exec(id, "touch /tmp/on; sleep 1; echo finished")
+                got["reply"] = mine.try_exec(id, "touch /tmp/on; sleep 271828; echo finished")
 
         t = threading.Thread(target=run)
         t.start()
         wait_until(lambda: api.exec(id, "test -e /tmp/on")["exitCode"] == 0)
-        assert own.stop() == 0
+        os.kill(own.pid, signal.SIGTERM)
+        wait_until(lambda: "msg=stopping" in own.log())
+        end_sleep(id, 271828)
+        assert own.process.wait(60) == 0
         t.join()
         assert got["reply"].ok()["stdout"] == "finished\n"
         own.start()
@@ -135,7 +139,7 @@ def test_a_dead_agent_is_noticed_and_named(own):
         id = api.create()["id"]
         pid = own.agent_pid(id)
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: api.sandbox(id)["status"] == "stopped", 20, "the end to be noticed")
+        wait_until(lambda: api.sandbox(id)["status"] == "stopped", 60, "the end to be noticed")
         assert "agent" in str(api.sandbox(id).get("reason", ""))
         api.try_exec(id, "true").failed(409)
         api.remove(id)

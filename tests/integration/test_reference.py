@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
 
 def ask(daemon, method="GET", path="/docs", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     connection.request(method, path, headers=headers)
     reply = connection.getresponse()
     text = reply.read().decode()

@@ -43,7 +43,7 @@ def test_a_sandbox_that_cannot_be_taken_away_is_told_of_until_it_is_gone(daemon_
             (seen,) = problems(stranger)
             assert set(seen) == {"what", "since", "attempts"}
             api.remove(other)  # and others are not held up
-            wait_until(lambda: not glob.glob(f"/sys/fs/cgroup/**/{other}", recursive=True), 10, "its end")
+            wait_until(lambda: not glob.glob(f"/sys/fs/cgroup/**/{other}", recursive=True), 60, "its end")
         wait_until(lambda: not problems(api), 60, "the problem to be over")
         assert not glob.glob(f"/sys/fs/cgroup/**/{id}", recursive=True)
     assert own.log().count("could not be taken away") < 10

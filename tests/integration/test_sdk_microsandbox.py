@@ -553,7 +553,7 @@ def test_logs_have_what_commands_put_out(sdk, msb):
 def test_exec_takes_all_that_a_command_can_have(sdk, msb):
     async def use(sb):
         out = await sb.exec("sh", ["-c", "pwd; echo $X; id -u; ulimit -n; cat"], cwd="/usr", env={"X": "y"}, user="65534",
-                            stdin=b"in\xff", rlimits=[msb.Rlimit.nofile(64)], timeout=20)
+                            stdin=b"in\xff", rlimits=[msb.Rlimit.nofile(64)], timeout=60)
         assert out.stdout_bytes == b"/usr\ny\n65534\n64\nin\xff" and out.success
         with pytest.raises(UnicodeDecodeError):
             out.stdout_text
@@ -604,10 +604,11 @@ def test_closing_a_stream_ends_the_command(sdk, msb):
         async for chunk in sb.exec_stream("echo on; exec sleep 271828"):
             assert (chunk.type, chunk.data) == ("stdout", "on\n")
             break
-        waiting = asyncio.ensure_future(sb.exec("sleep 271828"))
-        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(sb.exec("sleep 314159"))
+        while "314159" not in str(await sb.processes.list()):
+            await asyncio.sleep(0.01)
         waiting.cancel()
-        while "271828" in str(await sb.processes.list()):
+        while "271828" in (listed := str(await sb.processes.list())) or "314159" in listed:
             await asyncio.sleep(0.01)
 
     with_box(sdk, msb, use)
@@ -1165,7 +1166,7 @@ async def _(msb, sb):
 
 @raises("ExecTimeoutError", "command_timeout")
 async def _(msb, sb):
-    await sb.exec("echo before; sleep 100", timeout=2)
+    await sb.exec("echo before; sleep 1000", timeout=3)
 
 
 @raises("ExecFailedError", "command_not_found")
@@ -1200,7 +1201,7 @@ def test_an_error_is_really_raised(sdk, msb, name):
     error = with_box(sdk, msb, use)
     assert type(error) is getattr(msb, name) and isinstance(error, msb.MicrosandboxError)
     assert code is None or error.code == code
-    fields = {"ExecTimeoutError": lambda e: (e.stdout, e.timeout) == (b"before\n", 2),
+    fields = {"ExecTimeoutError": lambda e: (e.stdout, e.timeout) == (b"before\n", 3),
               "ExecFailedError": lambda e: (e.kind, e.errno) == ("not_found", 2) and e.stage,
               "UnsupportedError": lambda e: e.operation == "vsock" and e.hint,
               "SandboxNotFoundError": lambda e: (e.status, e.method, e.path) == (404, "GET", "/sandboxes/no-such")}

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import tarfile
 import threading
-import time
 
 import pytest
 
 from cay_harness import cay, wait_until
+from cay_registry import half_made
 
 pytestmark = pytest.mark.core
 
@@ -128,7 +128,7 @@ def test_paused_ones_stay_paused_and_running_ones_run(api, make, snap):
     snap(box)
     assert api.sandbox(box)["status"] == "running"
     first = api.sh(box, "stat -c %y /root/now")
-    wait_until(lambda: api.sh(box, "stat -c %y /root/now") != first, 10, "its processes to go on")
+    wait_until(lambda: api.sh(box, "stat -c %y /root/now") != first, 60, "its processes to go on")
     api.post(f"/sandboxes/{box}/pause").ok()
     snap(box)
     assert api.sandbox(box)["status"] == "paused"
@@ -483,7 +483,7 @@ def test_a_long_chain_stays_short_and_shows_the_same(own):
         def short():
             return own_layers(own, api.get(f"/snapshots/{last}").ok()) <= 4
 
-        wait_until(short, 20, "its layers to be merged")
+        wait_until(short, 60, "its layers to be merged")
         twin = api.post(f"/snapshots/{last}/clone", {}).ok()["id"]
         assert api.sh(twin, SHOW) == before
         for s in api.get("/snapshots").ok()["snapshots"]:
@@ -612,7 +612,7 @@ def test_what_merged_layers_hid_from_one_another_is_not_seen(own):
             one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()
             box = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
         path = f"/snapshots/{one['id']}"
-        wait_until(lambda: api.get(path).ok()["imageId"] != one["imageId"], 20, "the layers to be merged")
+        wait_until(lambda: api.get(path).ok()["imageId"] != one["imageId"], 60, "the layers to be merged")
         twin = api.post(f"{path}/clone", {}).ok()["id"]
         assert api.sh(twin, "cd /root/d; ls -A . e") == ".:\ne\ngone4\n\ne:\ngone4\n"
         assert api.sh(twin, "rm -r /root/d && ls -A /root") == ""
@@ -639,11 +639,12 @@ def test_a_restore_that_waits_finds_its_snapshot_though_its_layers_were_merged(o
         for n in range(3):
             api.sh(box, f"mkdir /root/{n}; cd /root/{n}; seq 200 | split -l 1")
             box = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
-        api.sh(box, "head -c 400000000 /dev/zero | tr '\\0' x >/root/big; echo kept >/root/kept")
+        api.sh(box, "head -c 100000000 /dev/zero | tr '\\0' x >/root/big; echo kept >/root/kept")
         one = api.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
-        busy = threading.Thread(target=lambda: other.post(f"/sandboxes/{box}/commit", {"name": "busy:1"}).ok())
+        before = half_made(own)
+        busy = threading.Thread(target=lambda: other.post(f"/sandboxes/{box}/commit", {"name": "busy:1"}))
         busy.start()  # what the restore waits for, while the first one's layers are merged
-        time.sleep(0.02)
+        wait_until(lambda: half_made(own) - before or not busy.is_alive(), what="a layer in the making")
         api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one}).ok()
         busy.join()
         assert api.sh(box, "cat /root/kept; ls /root/0 | wc -l") == "kept\n200\n"

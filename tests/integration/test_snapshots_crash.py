@@ -29,7 +29,7 @@ class Life(threading.Thread):
 
     def __init__(self, daemon, box, random):
         super().__init__()
-        self.api, self.box, self.random = daemon.api(timeout=20), box, random
+        self.api, self.box, self.random = daemon.api(timeout=60), box, random
         self.go, self.n = True, 0
 
     def run(self):
@@ -83,7 +83,7 @@ def whole(daemon, api, box):
 def nothing_left(daemon, api, box):
     api.remove(box)
     images = daemon.data / "images"
-    wait_until(lambda: not os.listdir(images / "layers") and not os.listdir(images / "records"), 20,
+    wait_until(lambda: not os.listdir(images / "layers") and not os.listdir(images / "records"), 60,
                "layers and records to go with those who need them")
     assert not os.listdir(daemon.data / "snapshots")
 

@@ -269,7 +269,7 @@ def test_a_volume_has_its_room_or_is_refused(host, again):
         assert st.f_bavail * st.f_frsize > 32 << 20, "the reserve was used up"
         assert api.sh(id, f"python3 /root/check.py {n}") == "whole\n"
         ballast(host, 0)
-        wait_until(lambda: api.exec(id, "head -c 3000000 /dev/zero >/v/more")["exitCode"] == 0, 20, "room again")
+        wait_until(lambda: api.exec(id, "head -c 3000000 /dev/zero >/v/more")["exitCode"] == 0, 60, "room again")
         api.remove(id)
         api.delete(f"/volumes/{v}").ok()
 

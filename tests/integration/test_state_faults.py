@@ -172,7 +172,7 @@ def wait_for_empty_store(daemon):
     def left():
         return {part: os.listdir(daemon.data / "images" / part) for part in ("records", "layers", "names")}
 
-    wait_until(lambda: not any(left().values()), 15, f"an empty store: {left()}")
+    wait_until(lambda: not any(left().values()), 60, f"an empty store: {left()}")
 
 
 def test_snapshot_that_is_cut_off(kept):
@@ -377,7 +377,7 @@ def test_template_build_that_is_cut_off(kept):
         took, one = length_of(make, api)
         for after in [*moments(took)]:
             done = Killed(kept, make, after)
-            wait_until(lambda: api.ids() == [], 15, "the sandboxes of a build to go")
+            wait_until(lambda: api.ids() == [], 60, "the sandboxes of a build to go")
             listed = {t["name"]: t for t in api.get("/templates").ok()["templates"] if t["name"] in ours}
             assert done.status != 200 or ours[-1] in listed, "a template that was told of is lost"
             for name in listed:

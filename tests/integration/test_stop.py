@@ -109,7 +109,7 @@ def test_files_of_a_stopped_one(shared, api, box):
     assert (shared.root / "copied" / "b").read_text() == "text"
     assert cay(shared, "cp", str(shared.root / "copied"), f"{box}:back").returncode == 0
     # The box for that goes by itself, and comes again.
-    wait_until(lambda: not has_processes(shared, box), 20, "the end of the quiet box")
+    wait_until(lambda: not has_processes(shared, box), 60, "the end of the quiet box")
     assert api.read(box, "back/b") == "text"
     start(api, box)  # takes it over
     assert api.sh(box, "cat new back/b; ls") == "written while stoppedtexta\nback\nbytes\nnew\n"

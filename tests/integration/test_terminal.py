@@ -45,7 +45,7 @@ class Viewer:
     def take(self):
         from websockets.exceptions import ConnectionClosed
         try:
-            message = self.socket.recv(timeout=20)
+            message = self.socket.recv(timeout=60)
         except ConnectionClosed as e:
             self.closed = e.rcvd.code if e.rcvd else 1006
             return False
@@ -273,7 +273,7 @@ def test_a_session_ends_with_its_sandbox(api, make):
 
 def ask(api, path, *headers):
     """The head of the answer to a handshake that is made by hand."""
-    with socket.create_connection(("127.0.0.1", api.port), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=60) as s:
         lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{api.port}", *headers, "", ""]
         s.sendall("\r\n".join(lines).encode())
         data = b""

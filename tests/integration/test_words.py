@@ -106,7 +106,7 @@ def test_pip_and_npm_do_not_try_again_where_there_is_no_network(api, box):
 
 @pytest.mark.needs("program:npm")
 def test_npm_fails_at_once_and_why_is_told(api, box):
-    done = api.exec(box, "npm install left-pad", timeout=20)
+    done = api.exec(box, "npm install left-pad", timeout=60)
     assert done["exitCode"] != 0 and done["hint"].startswith("the sandbox has no network"), done
 
 

@@ -8,7 +8,7 @@ PROBE = r'''
 import errno, json, socket, struct, sys, threading, time
 
 TIMEOUT = float(sys.argv[2])  # what has not answered by then is left hanging
-SILENT = 3  # a datagram has no refusal where nothing is sent back
+SILENT = float(sys.argv[3])  # of a datagram, which has no refusal where nothing is sent back
 
 def word(e):
     if isinstance(e, (TimeoutError, socket.timeout)):
@@ -126,28 +126,28 @@ class Prober:
         self.api, self.id, self.count = api, id, 0
         api.write(id, "/workspace/netprobe.py", PROBE)
 
-    def all(self, *attempts, timeout=30):
+    def all(self, *attempts, timeout=30, silent=3):
         """What became of each, in their order. The timeout is long, since no answer of a slow machine may take it; a test
-        in which something may hang gives a short one."""
+        in which something may hang gives a short one. An answer to a datagram has `silent` seconds."""
         self.count += 1
         path = f"/workspace/attempts{self.count}"
         self.api.write(self.id, path, json.dumps(attempts))
         with self.api.again(timeout=150) as own:
-            done = own.exec(self.id, ["/usr/bin/python3", "/workspace/netprobe.py", path, str(timeout)], timeout=120)
+            done = own.exec(self.id, ["/usr/bin/python3", "/workspace/netprobe.py", path, str(timeout), str(silent)], timeout=120)
         assert done["exitCode"] == 0, done
         return [Result(a, told) for a, told in zip(attempts, json.loads(done["stdout"]))]
 
     def one(self, attempt):
-        return self.all(attempt)[0]
+        return self.all(attempt, silent=30)[0]
 
     def reach(self, *attempts):
         """All of them get an answer: the control, without which a refusal says nothing."""
-        failed = [r for r in self.all(*attempts) if not r.reached]
+        failed = [r for r in self.all(*attempts, silent=30) if not r.reached]
         assert not failed, f"not reached: {failed}"
 
     def refused(self, *attempts):
         """None gets an answer, and none is left hanging."""
-        results = self.all(*attempts)
+        results = self.all(*attempts, silent=30)
         reached = [r for r in results if r.reached]
         assert not reached, f"reached: {reached}"
         hung = [r for r in results if r.word == "timeout"]

@@ -452,7 +452,7 @@ def link_local():
     server = None
     try:
         server = Proxy(address=address)
-        with contextlib.closing(socket.create_connection((address, int(server.host.split(":")[1])), 5)):
+        with contextlib.closing(socket.create_connection((address, int(server.host.split(":")[1])), 60)):
             pass  # the control: it can be reached
         yield server
     finally:

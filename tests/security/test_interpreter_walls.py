@@ -130,7 +130,7 @@ def test_what_only_looks_like_a_context_is_not_more_than_a_command(run, api, box
     exec_id = "ex_" + "7" * 24
     command = ": cay-context python; while read line; do echo nonsense; done; sleep 1000"
     with api.again() as own, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(own.try_exec, box, command, execId=exec_id, timeout=20)
+        waiting = pool.submit(own.try_exec, box, command, execId=exec_id, timeout=60)
         wait_until(lambda: "ctx_" + "7" * 24 in run.list())
         run("1", "ctx_" + "7" * 24, timeout=1).failed((404, 408, 409))
         api.delete(f"/sandboxes/{box}/interpret/contexts/ctx_{'7' * 24}")

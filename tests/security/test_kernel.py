@@ -350,6 +350,8 @@ def test_walks_out_of_proc_stay_inside(api, box):
     with tempfile.NamedTemporaryFile("w", prefix="cay-test-marker-", dir="/tmp") as marker:
         marker.write("of the host")
         marker.flush()
+        os.chmod(marker.name, 0o644)  # a sandbox's root is an ordinary user of the host: 0600 would stop an escape as well
+        assert subprocess.run(["cat", marker.name], user=65534, group=65534, extra_groups=(), capture_output=True, check=True).stdout == b"of the host"
         out = api.exec(box, "for p in /proc/self/root /proc/self/cwd /proc/self/fd/0/.. /proc/1/root "
                             f"/proc/self/task/*/root; do cat $p{marker.name}; "
                             f"cat $p/../../../../../..{marker.name}; done")

@@ -109,9 +109,9 @@ def test_n07_tls_without_the_right_name_is_refused(world, net, net_box, args):
     id = net_box(rules("allowed.test"))
     connect = ["openssl", "s_client", "-connect", "93.184.10.10:443", "-brief", "-verify_return_error", "-CAfile", "/workspace/ca.pem"]
     net.sh(id, "getent ahostsv4 allowed.test")
-    good = net.exec(id, [*connect, "-servername", "allowed.test"], timeout=20)
+    good = net.exec(id, [*connect, "-servername", "allowed.test"], timeout=60)
     assert good["exitCode"] == 0, good  # the control
-    bad = net.exec(id, [*connect, *args], timeout=20)
+    bad = net.exec(id, [*connect, *args], timeout=60)
     assert bad["exitCode"] != 0 and "CONNECTION ESTABLISHED" not in bad["stderr"], bad
 
 

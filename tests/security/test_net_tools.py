@@ -51,8 +51,8 @@ def test_git_clones_what_its_policy_has(world, net, net_box, policy, works):
 
 CLIENTS = {
     "curl": ["curl", "-sS", "--max-time", "10", "URL"],
-    "requests": [PYTHON, "-c", "import requests, sys; print(requests.get('URL', timeout=10).text)"],
-    "urllib": [PYTHON, "-c", "import urllib.request; print(urllib.request.urlopen('URL', timeout=10).read().decode())"],
+    "requests": [PYTHON, "-c", "import requests, sys; print(requests.get('URL', timeout=30).text)"],
+    "urllib": [PYTHON, "-c", "import urllib.request; print(urllib.request.urlopen('URL', timeout=30).read().decode())"],
 }
 
 

@@ -49,7 +49,7 @@ def expose(api, id, **fields):
 
 
 def connect(port):
-    return socket.create_connection(("127.0.0.1", port), 20)
+    return socket.create_connection(("127.0.0.1", port), 60)
 
 
 def echoes(port):
@@ -115,5 +115,5 @@ def test_nothing_inside_reaches_the_host_s_ports_through_it(api, box):
     """A port leads in, never out: the host's loopback is not the sandbox's."""
     port = expose(api, box).ok()["hostPort"]
     assert echoes(port)
-    got = api.exec(box, f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 3)'")
+    got = api.exec(box, f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 20)'")
     assert got["exitCode"] != 0 and "refused" in got["stderr"]

@@ -201,7 +201,7 @@ asyncio.run(main())"""
 
 def open_unread(daemon, id):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(20)
+    s.settimeout(60)
     s.connect(str(daemon.socket_path))
     s.sendall(f"GET / HTTP/1.1\r\nHost: {Proxied(daemon, None, id).host}\r\n\r\n".encode())
     return s

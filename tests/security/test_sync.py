@@ -7,7 +7,7 @@ import pytest
 
 from cay_harness import wait_until
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.alone]
 
 CACHESTAT = 451
 

@@ -238,5 +238,5 @@ def test_deep_trees_that_are_renamed_are_not_worked_on_all_the_time(api, box):
     finally:
         for w in some:
             w.close()
-    wait_until(lambda: not watchers(box), 20, "the end of the watchers")
+    wait_until(lambda: not watchers(box), 60, "the end of the watchers")
     lives(api, box)

@@ -338,7 +338,7 @@ def test_a_folder_with_a_pipe_in_it_is_copied_without(tmp_path: Any, box: cay.sy
     (tmp_path / "file").write_text("x")
     copying = threading.Thread(target=box.fs.copy_from_host, args=(tmp_path, "copied"), daemon=True)
     copying.start()
-    copying.join(20)
+    copying.join(60)
     assert not copying.is_alive()
     assert [entry.name for entry in box.fs.list("copied")] == ["file"]
 
