@@ -1,5 +1,6 @@
 """The fixtures and hooks of both suites; each conftest.py takes all of them."""
 
+import contextlib
 import os
 import random
 import re
@@ -55,7 +56,7 @@ def pytest_collection_modifyitems(items):
 
 # How a failure shows a sanitizer's report, and a program of ours that crashed: in the daemons' logs, and in what the case printed or compared.
 SANITIZED = re.compile(r"\w+Sanitizer\b|: runtime error: ")
-CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|(?:returncode=|assert )-(?:%s)\b|Segmentation fault|Aborted"
+CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|(?:returncode=|assert )-(?:%s)\b|signal of a crash|Segmentation fault|Aborted"
                      % (("|".join(str(int(s)) for s in CRASHES),) * 2))
 
 
@@ -102,8 +103,8 @@ def shared():
             api.remove(id)
         yield daemon
     finally:
-        daemon.destroy()
         Daemon.everyone.remove(daemon)
+        daemon.destroy()
 
 
 @pytest.fixture(autouse=True)
@@ -176,16 +177,14 @@ def make(api):
 @pytest.fixture
 def daemon_of():
     """Makes daemons of this test's own: daemon_of(env={…}), not started."""
-    made = []
+    with contextlib.ExitStack() as stack:
 
-    def new(name="own", **how):
-        daemon = Daemon(name, **how)
-        made.append(daemon)
-        return daemon
+        def new(name="own", **how):
+            daemon = Daemon(name, **how)
+            stack.callback(daemon.destroy)
+            return daemon
 
-    yield new
-    for daemon in reversed(made):
-        daemon.destroy()
+        yield new
 
 
 @pytest.fixture

@@ -292,8 +292,8 @@ def online(whole_world):
             api.remove(id)
         yield daemon
     finally:
-        daemon.destroy()
         Daemon.everyone.remove(daemon)
+        daemon.destroy()
     if left := whole_world.left_in_host():
         raise Leak(f"left in the host's namespace: {left}")
 
@@ -330,16 +330,15 @@ def net_box(world, net):
 @pytest.fixture
 def online_of(world):
     """Makes daemons in H of this test's own: online_of(env={…}), not started."""
-    made, before = [], world.left_in_host()
+    before = world.left_in_host()
+    with contextlib.ExitStack() as stack:
 
-    def new(name="own", **how):
-        daemon = OnlineDaemon(world, name, **how)
-        made.append(daemon)
-        return daemon
+        def new(name="own", **how):
+            daemon = OnlineDaemon(world, name, **how)
+            stack.callback(daemon.destroy)
+            return daemon
 
-    yield new
-    for daemon in reversed(made):
-        daemon.destroy()
+        yield new
     if (left := world.left_in_host()) != before:
         raise Leak(f"left in the host's namespace: {left}, before the test: {before}")
 

@@ -24,7 +24,7 @@ def test_a_bad_setting_is_refused_or_ignored_but_never_misread(daemon_of, name, 
     if not said:
         assert daemon.process.wait(60) not in (0, None)
         assert name in daemon.log() or value in daemon.log(), daemon.log()
-        daemon.process = None
+        daemon.forget_process()
         return
     daemon.port = int((daemon.run / "port").read_text())
     if name == "CAY_AUTH_TOKEN":
@@ -166,7 +166,7 @@ def test_a_socket_path_that_was_put_there_by_somebody_is_not_followed(daemon_of,
             os.close(ready)
             if not started:
                 assert daemon.process.wait(60) != 0
-                daemon.process = None
+                daemon.forget_process()
                 daemon.socket_path.unlink()
             else:
                 daemon.port = int((daemon.run / "port").read_text())

@@ -546,12 +546,10 @@ TEST(one_that_is_told_to_run_on_at_the_last_moment_does)
     turn_await(&sb->turn); /* as who starts it has it */
     while (step_of(sb) != DRAIN_STOP)
         (void)poll(NULL, 0, 5);
-    while (atomic_load(&w.engine->long_work) == 0) /* until its stop waits for the turn */
-        (void)poll(NULL, 0, 1);
+    AWAIT(atomic_load(&w.engine->long_work) > 0); /* until its stop waits for the turn */
     CHECK(drain_clear(sb));
     turn_give(&sb->turn);
-    while (atomic_load(&w.engine->long_work) > 0) /* until it has the turn, or had it */
-        (void)poll(NULL, 0, 1);
+    AWAIT(atomic_load(&w.engine->long_work) == 0); /* until it has the turn, or had it */
     turn_await(&sb->turn);
     check_status(&w, id, "running");
     turn_give(&sb->turn);

@@ -187,8 +187,7 @@ TEST(a_box_for_files_is_not_watched_though_the_one_before_it_ended)
     CHECK_INT(sandbox_halt(w.engine, sb, "requested", NULL), 0);
     CHECK_INT(sandbox_boot(w.engine, sb, BOOT_QUIET, NULL), 0);
     turn_give(&sb->turn);
-    while (atomic_load(&sb->refs) > users) /* until the watcher has had the turn */
-        (void)poll(NULL, 0, 1);
+    AWAIT(atomic_load(&sb->refs) <= users); /* until the watcher has had the turn */
     CHECK(!is_watched(sb));
     check_status(&w, id, "stopped (requested)");
     sandbox_unref(sb);

@@ -254,6 +254,7 @@ static void *stop_writer(void *arg)
 
 TEST(the_writer_stops_when_another_has_written_its_row)
 {
+    struct timespec until;
     pthread_t put, stop;
     struct world w;
     sqlite3 *db;
@@ -268,7 +269,9 @@ TEST(the_writer_stops_when_another_has_written_its_row)
     (void)poll(NULL, 0, 100);
     CHECK_INT(sqlite3_close(db), SQLITE_OK);
     (void)pthread_join(put, NULL);
-    (void)pthread_join(stop, NULL);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    CHECK_INT(pthread_timedjoin_np(stop, NULL, &until), 0);
     world_done(&w);
 }
 

@@ -875,10 +875,6 @@ static void be_busy(struct work *w)
     atomic_fetch_add(b->ended, 1);
 }
 
-#define AWAIT(cond)                                                                                \
-    while (!(cond))                                                                                \
-    (void)usleep(1000)
-
 TEST(who_has_much_to_do_leaves_threads_to_others)
 {
     enum { THREADS = 12, MANY = 40 };

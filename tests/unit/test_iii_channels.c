@@ -95,11 +95,6 @@ static void end(void)
     budget_done(&streams);
 }
 
-/* Until it is so; a test that waits for ever is ended from outside. */
-#define AWAIT(cond)                                                                                \
-    while (!(cond))                                                                                \
-    (void)usleep(1000)
-
 static json_t *make(unsigned items, const struct iii_asker *maker)
 {
     struct err err = {0};

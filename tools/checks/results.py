@@ -79,7 +79,7 @@ def read_meson(stage, path):
             found = [Case(stage, test["name"], "skipped" if test["result"] == "SKIP" else "passed")]
         elif not good and not is_whole(test, found):  # it died, or was stopped, and cases are missing
             found.append(Case(stage, test["name"], "failed", test["result"].lower(), "the whole program failed"))
-        elif good and SANITIZER.search((test.get("stdout") or "") + (test.get("stderr") or "")):  # of a process that a case has started
+        if good and SANITIZER.search((test.get("stdout") or "") + (test.get("stderr") or "")):  # of a process that a case has started
             found.append(Case(stage, test["name"], "failed", "a sanitizer report", "a sanitizer report"))
         for case in found:
             case.seconds = test.get("duration", 0) / len(found)

@@ -202,7 +202,7 @@ class Suite:
     def pytest(self, path, words, env=None):
         path.unlink(missing_ok=True)
         with folder_in_memory() if self.in_memory else contextlib.nullcontext() as folder:
-            longest = LONGEST * int(self.env.get("CAY_TEST_SLOW", 1))
+            longest = LONGEST * float({**os.environ, **self.env}.get("CAY_TEST_SLOW", 1))
             try:
                 status = run(*self.before(), "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
                              env={**self.env, **({"CAY_TEST_FOLDER": folder} if folder else {}), **(env or {})}, timeout=longest, stdout=self.stdout).returncode
