@@ -90,6 +90,7 @@ size_t slot_count_waiting(const struct slot *slots, size_t n, pid_t parent);
 /* True if there is any SLOT_LOST; there is none then. */
 bool slots_take_lost(struct slot *slots, size_t n);
 bool agents_has(pid_t pid); /* main included */
+bool agents_has_handler(pid_t pid);
 /* It was reaped. Returns the command that it has left behind, if it was in the midst of one. */
 pid_t agents_forget(pid_t pid, uint64_t *ret_since);
 void agent_mark_self(enum slot_mark mark);

@@ -5,14 +5,13 @@
 #include <time.h>
 
 #include "agent/agent.h"
+#include "agent/command_lines.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/procstat.h"
 #include "base/str.h"
 #include "proto/frame.h"
-
-#define COMMAND_MAX 4096
 
 static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
@@ -34,12 +33,10 @@ static uint32_t proc_uid(pid_t pid)
     return uid;
 }
 
-/* Arguments joined by spaces. Control characters would let a process draw on somebody's terminal.
- */
-static void proc_command(pid_t pid, char text[COMMAND_MAX])
+/* Joins the n bytes of arguments by spaces; the name of the process in brackets if there are none.
+ * Control characters would let a process draw on somebody's terminal. */
+static void proc_command(pid_t pid, char text[COMMAND_MAX], ssize_t n)
 {
-    ssize_t n = read_proc(pid, "cmdline", text, COMMAND_MAX);
-
     while (n > 0 && text[n - 1] == '\0')
         n--;
     if (n <= 0) {
@@ -58,7 +55,8 @@ static void proc_command(pid_t pid, char text[COMMAND_MAX])
     text[n] = '\0';
 }
 
-static void send_process(struct agent_call *c, const struct proc *p, struct accounts *names)
+static void send_process(struct agent_call *c, const struct proc *p, struct accounts *names,
+                         struct command_lines *lines)
 {
     uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK), page = (uint64_t)sysconf(_SC_PAGESIZE);
     static char command[COMMAND_MAX];
@@ -68,6 +66,7 @@ static void send_process(struct agent_call *c, const struct proc *p, struct acco
     struct timespec up;
     auto_buf struct buf b = {0};
     uint64_t age;
+    size_t len = command_lines_next(lines, command);
 
     if (proc_stat_read(p->pid, &st) < 0)
         return; /* it ended meanwhile */
@@ -82,18 +81,25 @@ static void send_process(struct agent_call *c, const struct proc *p, struct acco
     /* The agent's own id means nothing to anybody. */
     out.uid = p->pid == agents->main ? 0 : proc_uid(p->pid);
     out.user = xstrdup(accounts_user(names, out.uid));
-    proc_command(p->pid, command);
+    proc_command(p->pid, command, (ssize_t)len);
     buf_init(&b, FRAME_MAX);
     call_process_put(&b, &out);
     call_reply_buf(c, FRAME_ITEM, &b);
     free(out.user);
 }
 
+/* Main stands for all of the agent; the child of a handler reads command lines. */
+static bool is_listed(const struct proc *p)
+{
+    return p->pid == agents->main || !(agents_has(p->pid) || agents_has_handler(p->ppid));
+}
+
 int ps_call(struct agent_call *c, struct err *err)
 {
     auto_accounts struct accounts names = {0};
     auto_free struct proc *procs = NULL;
-    size_t n;
+    struct command_lines lines;
+    size_t n, listed = 0;
 
     if (call_args_ok(c, err) < 0)
         return -1;
@@ -102,8 +108,12 @@ int ps_call(struct agent_call *c, struct err *err)
     if (n == 0)
         return err_set(err, ERR_INTERNAL, "the sandbox's /proc cannot be read");
     for (size_t i = 0; i < n; i++)
-        if (procs[i].pid == agents->main || !agents_has(procs[i].pid))
-            send_process(c, &procs[i], &names);
+        if (is_listed(&procs[i]))
+            procs[listed++] = procs[i];
+    command_lines_begin(&lines, procs, listed);
+    for (size_t i = 0; i < listed; i++)
+        send_process(c, &procs[i], &names, &lines);
+    command_lines_end(&lines);
     call_reply(c, FRAME_END, NULL, 0);
     return 0;
 }

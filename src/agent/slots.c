@@ -72,6 +72,14 @@ bool agents_has(pid_t pid)
            (pid == agents->main || pid == agents->spawner || pid == agents->syncer || slot_of(pid));
 }
 
+bool agents_has_handler(pid_t pid)
+{
+    for (size_t i = 0; pid > 0 && i < HANDLERS_MAX; i++)
+        if (agents->handlers[i].pid == pid)
+            return true;
+    return false;
+}
+
 pid_t agents_forget(pid_t pid, uint64_t *ret_since)
 {
     struct slot *slot = slot_of(pid);

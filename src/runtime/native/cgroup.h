@@ -95,7 +95,7 @@ extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 #define FREEZE_LIMIT_MS 10000
 
 #define AGENT_MEMORY_BYTES (128u << 20) /* 96 handlers that all send a file take half of it */
-#define AGENT_PIDS         128
+#define AGENT_PIDS         224          /* each handler can have one child (command_lines.c) */
 
 /* On v1 what the kernel holds for sockets of TCP and UDP is no part of the memory limit. It has a
  * counter of its own, which gets this part of it on top; see v1_limit(). */
