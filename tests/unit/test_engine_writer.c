@@ -1,5 +1,8 @@
 /* What the row of a sandbox says, and when: as another program reads it from the database. */
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <semaphore.h>
 #include <sqlite3.h>
 #include <string.h>
 
@@ -252,6 +255,55 @@ static void *stop_writer(void *arg)
     return NULL;
 }
 
+static sem_t database_busy, try_again;
+
+/* SQLite calls this in the thread whose statement finds the database locked. */
+static int wait_for_database(void *arg, int count)
+{
+    (void)arg;
+    (void)count;
+    CHECK_INT(sem_post(&database_busy), 0);
+    return sem_wait(&try_again) == 0;
+}
+
+/* The number of threads of this process that do not sleep, with the calling thread. */
+static unsigned awake_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    CHECK(tasks);
+    for (struct dirent *d; (d = readdir(tasks));) {
+        char path[300], stat[512];
+        const char *name_end;
+
+        if (d->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/stat", d->d_name);
+        CHECK(read_file_at(AT_FDCWD, path, stat, sizeof(stat)) > 0);
+        name_end = strrchr(stat, ')');
+        CHECK(name_end);
+        n += name_end[2] != 'S';
+    }
+    (void)closedir(tasks);
+    return n;
+}
+
+/* Counts twice: the first count may read the state of a thread before another thread wakes it. */
+static void await_others_asleep(void)
+{
+    AWAIT(awake_threads() == 1 && awake_threads() == 1);
+}
+
+static void await_sem(sem_t *sem)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    CHECK_INT(sem_timedwait(sem, &until), 0);
+}
+
 TEST(the_writer_stops_when_another_has_written_its_row)
 {
     struct timespec until;
@@ -260,18 +312,25 @@ TEST(the_writer_stops_when_another_has_written_its_row)
     sqlite3 *db;
 
     world_new(&w);
+    CHECK_INT(sem_init(&database_busy, 0, 0) | sem_init(&try_again, 0, 0), 0);
+    CHECK_INT(sqlite3_busy_handler(w.store->db, wait_for_database, NULL), SQLITE_OK);
     CHECK_INT(writer_start(w.engine, NULL), 0);
     db = look_into(w.dir);
     CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     CHECK_INT(pthread_create(&put, NULL, put_box, w.engine), 0);
-    (void)poll(NULL, 0, 100); /* it waits for us now */
+    await_sem(&database_busy);
+    await_others_asleep();
     CHECK_INT(pthread_create(&stop, NULL, stop_writer, w.engine), 0);
-    (void)poll(NULL, 0, 100);
+    await_others_asleep(); /* the writer has been asked to stop and waits for the row */
+    CHECK_INT(pthread_tryjoin_np(stop, NULL), EBUSY);
     CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    CHECK_INT(sem_post(&try_again), 0);
     (void)pthread_join(put, NULL);
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_MS / 1000;
     CHECK_INT(pthread_timedjoin_np(stop, NULL, &until), 0);
+    (void)sem_destroy(&database_busy);
+    (void)sem_destroy(&try_again);
     world_done(&w);
 }
 
