@@ -293,14 +293,36 @@ static void flood(struct flood *f, int fd, unsigned max, size_t size)
     CHECK_INT(pthread_create(&f->thread, NULL, flood_run, f), 0);
 }
 
-/* Nothing moves any more in any of them. */
+/* The channel had no room for its writer and has not woken it since. */
+static bool writer_waits(const json_t *refs)
+{
+    struct iii_channel *c = channel_find(hub.channels, field_of(refs, "writer", "channel_id"),
+                                         field_of(refs, "writer", "access_key"));
+    bool waits;
+
+    CHECK(c);
+    (void)pthread_mutex_lock(&c->lock);
+    waits = c->sides[CHANNEL_WRITER].waits;
+    (void)pthread_mutex_unlock(&c->lock);
+    channel_unref(c);
+    return waits;
+}
+
+/* Waits until no flood sends anything while the server answers 100 other requests. */
 static void await_still(struct flood *f, unsigned n)
 {
+    int64_t until = mono_ns() + PATIENCE_NS;
     unsigned was, sent = 0;
 
     do {
+        CHECK(mono_ns() < until);
         was = sent;
-        (void)usleep(150000);
+        for (int i = 0; i < 100; i++) {
+            int fd;
+
+            CHECK_INT(ask("00000000-0000-4000-8000-000000000000", "0", "read", true, &fd), 404);
+            (void)close(fd);
+        }
         sent = 0;
         for (unsigned i = 0; i < n; i++)
             sent += atomic_load(&f[i].sent);
@@ -460,7 +482,7 @@ TEST(a_writer_is_not_read_while_the_queue_is_full)
     refs = make(4, &anna);
     w = dial(refs, "write");
     flood(&f, w, 400, 1000 * 40);
-    AWAIT(iii_channels_held(hub.channels) >= 4 * (40000 + CHANNEL_ITEM_COST));
+    AWAIT(writer_waits(refs));
     await_still(&f, 1);
     CHECK(atomic_load(&f.sent) < 400);
     CHECK_INT(iii_channels_held(hub.channels), 4 * (40000 + CHANNEL_ITEM_COST));
@@ -485,8 +507,8 @@ TEST(a_reader_that_does_not_read_holds_no_more_than_a_queue)
     (void)setsockopt(r, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     w = dial(refs, "write");
     flood(&f, w, 250, PIECE);
-    AWAIT(iii_channels_held(hub.channels) >= CHANNEL_BYTES_MAX / 2);
     await_still(&f, 1);
+    AWAIT(writer_waits(refs));
     CHECK(atomic_load(&f.sent) < 250);
     CHECK(iii_channels_held(hub.channels) <= CHANNEL_BYTES_MAX + PIECE + CHANNEL_ITEM_COST);
     CHECK(used() <= CHANNEL_BYTES_MAX + (1 << 20));
@@ -660,6 +682,8 @@ TEST(who_makes_many_leaves_memory_to_others)
         w[i] = dial(refs[i], "write");
         flood(&f[i], w[i], 40, PIECE);
     }
+    for (int i = 0; i < 12; i++)
+        AWAIT(writer_waits(refs[i]));
     await_still(f, 12);
     CHECK(iii_channels_held(hub.channels) <= (2u << 20) + 12 * (PIECE + CHANNEL_ITEM_COST));
     free_one = make(0, &bert);
