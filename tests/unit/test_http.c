@@ -1004,39 +1004,79 @@ TEST(a_reader_that_stops_reading_is_given_up)
     finish();
 }
 
-static int count_threads(void)
+/* The number of connections that wait for `what` and that no worker owns. */
+static unsigned conns_waiting(enum conn_wait what)
 {
-    char text[4096];
-    const char *line;
-    int n = 0;
+    unsigned n = 0;
 
-    CHECK(read_file_at(AT_FDCWD, "/proc/self/status", text, sizeof(text)) > 0);
-    line = strstr(text, "Threads:");
-    CHECK(line && sscanf(line, "Threads: %d", &n) == 1);
+    pthread_mutex_lock(&server->lock);
+    for (struct conn *c = server->conns; c; c = c->next)
+        n += atomic_load(&c->deadline) > 0 && atomic_load(&c->waits) == what;
+    pthread_mutex_unlock(&server->lock);
     return n;
 }
 
+static unsigned count_workers(void)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&server->lock);
+    n = server->workers;
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
+/* Every worker waits for an event. `waiting` is read first: a worker that starts another one raises
+ * `workers` before it raises `waiting`. */
+static bool all_workers_wait(void)
+{
+    unsigned waiting = atomic_load(&server->waiting);
+
+    return waiting == count_workers();
+}
+
+/* Waits until `idle` connections wait for a request, `partial` connections wait for the rest of a
+ * head, and no worker is busy. */
+static void await_idle_workers(unsigned idle, unsigned partial)
+{
+    AWAIT(conns_waiting(WAITS_REQUEST) == idle && conns_waiting(WAITS_REST) == partial &&
+          all_workers_wait());
+}
+
+/* The server begins with 3 workers and starts another one when a request finds fewer than 2 that
+ * wait. The test sends nothing before all workers wait, so at most 2 are busy: one with what the
+ * test has sent, one with the clock tick. So a fourth worker may start, and a fifth may not. */
 TEST(idle_connections_and_partial_heads_use_no_workers)
 {
-    int fds[200];
+    enum { CONNECTIONS = 200, WORKERS_MOST = 4 };
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    int fds[CONNECTIONS];
 
-    start();
-    for (int i = 0; i < 200; i++) {
+    limits.head_timeout_ms = limits.idle_timeout_ms = 10 * PATIENCE_MS;
+    start_with(limits);
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        unsigned partial = i / 2, idle = i - partial;
+
         fds[i] = dial();
+        await_idle_workers(idle + 1, partial);
         put(fds[i], "GET /query?x HTTP/1.1\r\nHost: a\r\n\r\n");
         (void)get(fds[i], "\r\n\r\nx");
-        if (i % 2)
+        await_idle_workers(idle + 1, partial);
+        if (i % 2) {
             put(fds[i], "GET /quer");
+            await_idle_workers(idle, partial + 1);
+        }
     }
-    CHECK(count_threads() <= 20); /* a loaded machine lets a few more start */
-    for (int i = 0; i < 200; i++) {
+    CHECK(count_workers() <= WORKERS_MOST);
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
         put(fds[i],
             i % 2 ? "y?y HTTP/1.1\r\nHost: a\r\n\r\n" : "GET /query?y HTTP/1.1\r\nHost: a\r\n\r\n");
         CHECK_INT(status_of(get(fds[i], "\r\n\r\ny")), 200);
+        await_idle_workers(CONNECTIONS / 2 + (i + 1) / 2, CONNECTIONS / 2 - (i + 1) / 2);
     }
-    CHECK(count_threads() <= 20);
-    CHECK_INT(http_server_connections(server), 200);
-    for (int i = 0; i < 200; i++)
+    CHECK(count_workers() <= WORKERS_MOST);
+    CHECK_INT(http_server_connections(server), CONNECTIONS);
+    for (int i = 0; i < CONNECTIONS; i++)
         (void)close(fds[i]);
     finish();
 }
