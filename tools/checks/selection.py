@@ -125,9 +125,10 @@ def importers(module):
     found, todo = set(), [module]
     texts = {p: p.read_text() for part in ("integration", "security") for p in (REPO / "tests" / part).glob("*.py")}
     while todo:
-        word = re.compile(r"^\s*(?:from|import) {0}\b|\b{0}\.py\b".format(todo.pop()), re.M)
+        name = todo.pop()
+        word = re.compile(r"^\s*(?:from|import) {0}\b|\b{0}\.py\b".format(name), re.M)
         for path, text in texts.items():
-            if path not in found and word.search(text):
+            if path not in found and name in text and word.search(text):  # `in` is much faster, and most files lack the name
                 found.add(path)
                 todo.append(path.stem)
     if any(path.name in ("conftest.py", "cay_fixtures.py") for path in found):
