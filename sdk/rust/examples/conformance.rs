@@ -213,9 +213,21 @@ async fn perform(client: &Client, op: &str, args: Value) -> Answer {
 }
 
 async fn create(client: &Client, args: Value) -> Answer {
-    args!(args, image: Option<String>, name: Option<String>, unique: Option<bool>, timeout: Option<i64>, memory: Option<i64>,
-          cpu: Option<f64>, env: Option<BTreeMap<String, String>>, workdir: Option<String>, metadata: Option<BTreeMap<String, String>>,
-          template: Option<String>, network: Option<NetworkSetting>, entrypoint: Option<Vec<String>>);
+    args!(
+        args,
+        image: Option<String>,
+        name: Option<String>,
+        unique: Option<bool>,
+        timeout: Option<i64>,
+        memory: Option<i64>,
+        cpu: Option<f64>,
+        env: Option<BTreeMap<String, String>>,
+        workdir: Option<String>,
+        metadata: Option<BTreeMap<String, String>>,
+        template: Option<String>,
+        network: Option<NetworkSetting>,
+        entrypoint: Option<Vec<String>>
+    );
     let image = image.or_else(|| template.is_none().then(|| "host".into()));
     let request = SandboxCreateRequest {
         image,
@@ -400,7 +412,7 @@ async fn files(client: &Client, op: &str, args: Value) -> Answer {
         "search" => {
             args!(args, sandbox: String, pattern: String, dir: Option<String>);
             let paths = find(client, &sandbox).await?.filesystem().search(&pattern, dir.as_deref()).await?;
-            return Ok(json!({"paths": paths}));
+            return Ok(json!({ "paths": paths }));
         }
         "list_files" => {
             args!(args, sandbox: String, path: Option<String>, anywhere: Option<bool>);
@@ -421,7 +433,7 @@ async fn files(client: &Client, op: &str, args: Value) -> Answer {
 async fn path_call(sandbox: &Sandbox, op: &str, path: &str, anywhere: Option<bool>) -> Answer {
     let files = sandbox.filesystem();
     match op {
-        "read_file" => return Ok(json!({"content": either!(files, anywhere, read(path))})),
+        "read_file" => return Ok(json!({ "content": either!(files, anywhere, read(path)) })),
         "download" => {
             let mut bytes = either!(files, anywhere, download_stream(path));
             let mut told = Told::default();
@@ -471,7 +483,7 @@ async fn inside(client: &Client, op: &str, args: Value) -> Answer {
             args!(args, sandbox: String);
             let list = find(client, &sandbox).await?.processes().list().await?;
             let list: Vec<_> = list.iter().map(|process| json!({"pid": process.pid, "command": process.command})).collect();
-            return Ok(json!({"processes": list}));
+            return Ok(json!({ "processes": list }));
         }
         "process_kill" => {
             args!(args, sandbox: String, pid: i64, signal: Option<String>);
@@ -702,7 +714,7 @@ async fn logs(client: &Client, args: Value) -> Answer {
             lines.push(event.data);
         }
     }
-    Ok(json!({"lines": lines}))
+    Ok(json!({ "lines": lines }))
 }
 
 async fn terminal(client: &Client, args: Value) -> Answer {

@@ -110,7 +110,7 @@ impl TerminalSession {
 
     /// A signal, as `SIGINT`, to all processes of the session.
     pub async fn signal(&mut self, name: &str) -> Result<()> {
-        self.socket.send_text(&serde_json::json!({"signal": name}).to_string()).await
+        self.socket.send_text(&serde_json::json!({ "signal": name }).to_string()).await
     }
 
     /// The number of the next byte, by which another connection goes on.
