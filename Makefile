@@ -43,6 +43,7 @@ lint:
 format:
 	-@tools/packages install test
 	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-14 -i
+	/usr/bin/rustfmt sdk/rust/src/lib.rs sdk/rust/examples/*.rs sdk/rust/tests/*.rs
 
 coverage:
 	@tools/packages install build

@@ -1,10 +1,9 @@
-"""The crate for Rust: its own tests against a real daemon, its style and documentation, what it is made from, the package, and the page
+"""The crate for Rust: its own tests against a real daemon, its documentation, what it is made from, the package, and the page
 that shows it. One folder has all that cargo builds."""
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -68,12 +67,6 @@ def test_documentation_is_whole(tmp_path):
                           env={**cay_cargo.surroundings(), "CARGO_PKG_VERSION": "0"})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cay" / "struct.Sandbox.html").exists()
-
-
-def test_format():
-    if not shutil.which("rustfmt", path=cay_cargo.surroundings()["PATH"]):
-        pytest.skip("this cargo has no rustfmt")
-    cargo("fmt", "--check")
 
 
 def test_the_package_is_whole():

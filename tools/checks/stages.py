@@ -247,6 +247,10 @@ def unformatted():
     return found or ([f"clang-format-14: {done.stderr}"] if done.returncode != 0 else [])
 
 
+# Roots of the crate: rustfmt finds the other files of src through lib.rs. Always Debian's rustfmt, as versions differ.
+RUST = ["sdk/rust/src/lib.rs", "sdk/rust/examples/*.rs", "sdk/rust/tests/*.rs"]
+
+
 def scripts():
     def is_shell(name):
         with open(REPO / name, "rb") as f:
@@ -280,6 +284,7 @@ def bad_unsteady():
 def static():
     cases = [step("static", "every-folder-uses-only-what-it-may", "tools/check-layers"),
              lines_case("static", "clang-format-agrees", unformatted()),
+             step("static", "rustfmt-agrees", "rustfmt", "--check", *tracked(*RUST)),
              step("static", "shellcheck-agrees", "shellcheck", *scripts()),
              lines_case("static", "each-test-file-is-in-one-tier", selection.bad_tiers()),
              lines_case("static", "every-test-file-is-run", selection.unused_tests()),
