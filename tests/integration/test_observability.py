@@ -205,6 +205,12 @@ def test_metrics_are_what_prometheus_reads(api, box):
     assert after["cay_exec_duration_seconds_count"][()] == before["cay_exec_duration_seconds_count"][()] + 1
 
 
+@pytest.mark.needs("program:promtool")
+def test_promtool_finds_nothing_wrong(api):
+    check = subprocess.run(["promtool", "check", "metrics"], input=api.get("//metrics").body, capture_output=True)
+    assert (check.returncode, check.stdout + check.stderr) == (0, b"")
+
+
 def test_metrics_need_the_token(daemon_of):
     own = daemon_of(env={"CAY_AUTH_TOKEN": "secret"}).start()
     assert own.api(token=None).get("//metrics").status == 401
