@@ -62,9 +62,9 @@ def rust(args):
     sys.path.insert(0, str(TOP / "tests" / "integration"))
     import cay_cargo
     from cay_kept import NotInstalled
-    if cay_cargo.lacking():
-        raise Missing(cay_cargo.lacking())
     try:
+        if why := cay_cargo.lacking():
+            raise Missing(why)
         return [cay_cargo.example("bench", release=True)]
     except NotInstalled as why:
         raise Missing(str(why))

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cay_kept import LOCKS, REPO, environment, kept
+from cay_kept import LOCKS, REPO, NotInstalled, environment, kept
 
 SDK = REPO / "sdk" / "rust"
 TARGET = REPO / "build-check" / "cargo"
@@ -20,21 +20,19 @@ def version(text):
 @functools.lru_cache(maxsize=None)
 def compiler():
     """(What the newest cargo says of its version, the environment that has it and its compiler in front.) A machine may have Debian's and a newer
-    one; None if it has none."""
+    one."""
     folders = {*os.get_exec_path(), str(Path.home() / ".cargo" / "bin")}
     found = [(subprocess.run([f"{folder}/cargo", "--version"], capture_output=True, text=True).stdout.strip(), folder)
              for folder in folders if os.access(f"{folder}/cargo", os.X_OK)]
     found = [(said, folder) for said, folder in found if said]  # a link of rustup may lead to nothing
     if not found:
-        return None
+        raise NotInstalled("cargo is not installed: run tools/packages install test")
     said, folder = max(found, key=lambda one: version(one[0]))
     return said, {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def lacking(folder=SDK):
     """Why this machine cannot build a crate, or None: Debian 12 has cargo 1.63."""
-    if not compiler():
-        return "needs cargo"
     wanted = re.search(r'^rust-version = "(.*)"', (folder / "Cargo.toml").read_text(), re.M)[1]
     said, _ = compiler()
     return f"{folder.relative_to(REPO)} needs cargo {wanted}, this is {said}" if version(said) < version(wanted) else None

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import cay_shapes
-from cay_harness import CAY, CRASHES, Daemon, Leak, lacking
+from cay_harness import CAY, CRASHES, Daemon, Leak, must_have
 from cay_ledger import Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
@@ -17,7 +17,7 @@ pytest_needs = ("binary", "root", "cgroup", "loop")
 
 def pytest_configure(config):
     os.umask(0o022)  # tests look at the modes of files that they made
-    for mark in ("needs(*what): what the machine must have, else the case is skipped",
+    for mark in ("needs(*what): what the machine must have (cay_harness.lacking), else the case is skipped, or fails in tools/check",
                  "core: `make check` runs the file", "full: only `make check-all` runs the file",
                  "alone: the file needs the whole machine, so it runs at the end, beside no other",
                  "counts_rows: the case would see a lost or doubled row, so it has no second chance"):
@@ -27,16 +27,8 @@ def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    """Everything here drives real sandboxes; CAY_TEST_MUST=native makes a skip a failure."""
-    needs = list(pytest_needs)
-    for mark in item.iter_markers("needs"):
-        needs += mark.args
-    for need in needs:
-        why = lacking(need)
-        if why and "native" in os.environ.get("CAY_TEST_MUST", "").split(","):
-            pytest.fail(f"{why}, and CAY_TEST_MUST asks for it", pytrace=False)
-        if why:
-            pytest.skip(why)
+    """Everything here drives real sandboxes."""
+    must_have(*pytest_needs, *(need for mark in item.iter_markers("needs") for need in mark.args))
 
 
 def pytest_collection_modifyitems(items):

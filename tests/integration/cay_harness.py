@@ -5,6 +5,7 @@ import collections
 import contextlib
 import glob
 import http.client
+import importlib.util
 import json
 import os
 import re
@@ -17,6 +18,8 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+import pytest
 
 import cay_shapes
 
@@ -623,6 +626,20 @@ def lacking(need):
     if need.startswith("program:"):
         program = need.split(":", 1)[1]
         return None if shutil.which(program) else f"needs the program {program}"
+    if need.startswith("module:"):
+        module = need.split(":", 1)[1]
+        return None if importlib.util.find_spec(module) else f"needs the Python module {module}"
+    if need.startswith("built:"):
+        path = Path(CAY).parent / need.split(":", 1)[1]
+        return None if path.exists() else f"needs {path}, which the build of cay makes"
     if need == "binary":
         return None if os.access(CAY, os.X_OK) else f"needs {CAY} (set CAY_BIN)"
     raise ValueError(need)
+
+
+def must_have(*needs):
+    """Ends the case if this machine lacks one of the needs: the case is skipped, or fails where CAY_TEST_MUST is native, as in tools/check."""
+    for why in filter(None, map(lacking, needs)):
+        if os.environ.get("CAY_TEST_MUST") == "native":
+            pytest.fail(f"{why}, and CAY_TEST_MUST asks for it", pytrace=False)
+        pytest.skip(why)

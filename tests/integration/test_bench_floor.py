@@ -12,7 +12,7 @@ import cay_harness
 
 FLOOR = pathlib.Path(cay_harness.CAY).parent / "bench" / "floor"
 
-pytestmark = [pytest.mark.full, pytest.mark.skipif(not FLOOR.exists(), reason="the programs of the benchmark are not built")]
+pytestmark = [pytest.mark.full, pytest.mark.needs("built:bench/floor")]
 
 
 def floor(tmp_path, *args):

@@ -4,7 +4,7 @@ import pytest
 
 import cay_conformance
 from cay_conformance import ADAPTERS, BUILT, Conformance, kinds_of, load, page
-from cay_harness import REPO, lacking
+from cay_harness import REPO, lacking, must_have
 from cay_ledger import settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
@@ -47,7 +47,7 @@ def test_case(ran, name, key):
     if why:
         pytest.skip(why)
     if (name, key) not in ran.runs:
-        pytest.skip("sandboxes can have no network here")
+        must_have(*NETWORK)
     outcome, why = ran.runs[name, key].outcome
     assert outcome in ("same", "not offered"), why
 

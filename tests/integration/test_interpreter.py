@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import re
-import shutil
 
 import pytest
 
@@ -40,9 +39,8 @@ HAS = {"python": "python3", "javascript": "node", "go": "go", "bash": "bash"}
 
 
 def needs(language):
-    """The sandbox has the host's /usr."""
-    found = shutil.which(HAS[language], path="/usr/bin:/bin")
-    return pytest.mark.skipif(not found, reason=f"this machine has no {HAS[language]} in /usr/bin")
+    """The sandbox has the host's /usr, and /usr/bin is in its PATH."""
+    return pytest.mark.needs(f"program:/usr/bin/{HAS[language]}")
 
 
 HELLO = {
@@ -191,10 +189,9 @@ with zipfile.ZipFile("/tmp/tiny_thing-1.0-py3-none-any.whl", "w") as z:
 """
 
 
+@pytest.mark.needs("module:pip")
 @pytest.mark.parametrize("manager", ["pip", "python"])
 def test_a_python_package_is_there_afterwards(box, manager):
-    if box.api.exec(box.id, "python3 -c 'import pip'")["exitCode"] != 0:
-        pytest.skip("this machine has no python3-pip")
     box.run(WHEEL).ok()
     wheel = "/tmp/tiny_thing-1.0-py3-none-any.whl"
     done = box.api.post(f"{box.path}/install", {"packages": [wheel], "manager": manager}).ok()
@@ -203,9 +200,8 @@ def test_a_python_package_is_there_afterwards(box, manager):
 
 
 @needs("javascript")
+@pytest.mark.needs("program:/usr/bin/npm")
 def test_a_node_package_is_there_afterwards(box):
-    if box.api.exec(box.id, "command -v npm")["exitCode"] != 0:
-        pytest.skip("this machine has no npm")
     box.api.sh(box.id, "mkdir /tmp/tiny && cd /tmp/tiny && echo 'module.exports = 42' > index.js && "
                        "echo '{\"name\": \"tiny\", \"version\": \"1.0.0\"}' > package.json && "
                        "cd /tmp && npm pack ./tiny --silent")

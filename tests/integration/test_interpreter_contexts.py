@@ -179,18 +179,8 @@ def test_odd_values_do_not_break_anything(python):
     assert [r["mime"] for r in done["results"]] == ["text/plain"]
 
 
-@pytest.fixture
-def has(python):
-    def check(module):
-        if "ModuleNotFound" in (python.try_run(f"import {module}").ok()["error"] or ""):
-            pytest.skip(f"this machine has no python3-{module}")
-        return python
-    check.box = python.box
-    return check
-
-
-def test_figures_are_pictures(has):
-    python = has("matplotlib")
+@pytest.mark.needs("module:matplotlib")
+def test_figures_are_pictures(python):
     done = python.run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('then')\n"
                       "plt.figure(); plt.plot([2, 1]);")
     pictures = [r for r in done["results"] if r["mime"] == "image/png"]
@@ -204,8 +194,8 @@ def test_figures_are_pictures(has):
     assert [r["type"] for r in done["results"]] == ["svg"] and "<svg" in done["results"][0]["data"]
 
 
-def test_data_frames_are_tables(has):
-    python = has("pandas")
+@pytest.mark.needs("module:pandas")
+def test_data_frames_are_tables(python):
     python.run("import pandas as pd\n"
                "d = pd.DataFrame({'n': [1, 2], 's': ['a', None], 't': pd.to_datetime(['2020-01-02'] * 2)})")
     got = {r["type"]: r["data"] for r in python.run("d")["results"]}

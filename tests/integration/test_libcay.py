@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from cay_harness import CAY, REPO
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.needs("built:tests/libcay/drive")]
 
 BUILD = Path(CAY).parent
 SOURCES = REPO / "src" / "libcay"
@@ -21,9 +20,6 @@ SAID = {
     "files": "8 bytes, the same\nthey were in /workspace\nsandbox.restored\n",
 }
 SANITIZER = {"address": ["-fsanitize=address"], "thread": ["-fsanitize=thread"]}.get(os.environ.get("CAY_TEST_SANITIZER", ""), [])
-
-if not (BUILD / "tests" / "libcay" / "drive").exists():
-    pytest.skip(f"needs the programs of tests/libcay beside {CAY}", allow_module_level=True)
 
 
 def run(argv, **more):
@@ -137,6 +133,7 @@ int main()
 """
 
 
+@pytest.mark.needs("program:g++")
 @pytest.mark.skipif(bool(SANITIZER), reason="who installs has no sanitizer")
 def test_it_is_used_as_it_is_installed(shared, tmp_path):
     run(["/usr/bin/meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], env={**os.environ, "DESTDIR": str(tmp_path / "root")})
@@ -153,5 +150,4 @@ def test_it_is_used_as_it_is_installed(shared, tmp_path):
     assert run([program], env=use) == SAID["hello"]
     assert "libcay.so.0" in run(["readelf", "-d", program])
     (tmp_path / "a.cpp").write_text(CPP)
-    if shutil.which("g++"):
-        assert run([built(tmp_path / "a.cpp", tmp_path / "cpp", flags, compiler="g++")], env=use) == "C++\n"
+    assert run([built(tmp_path / "a.cpp", tmp_path / "cpp", flags, compiler="g++")], env=use) == "C++\n"

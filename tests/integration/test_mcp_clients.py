@@ -46,10 +46,9 @@ def test_the_sdks_for_typescript(shared, box, npm, sdk, transport):
     uses(shared, transport, node(22), HERE / "client.mjs", npm, sdk, transport, "TARGET", box)
 
 
+@pytest.mark.needs("built:tests/unit/mcp_conformance_server")
 def test_the_conformance_suite(npm):
     program = Path(CAY).parent / "tests" / "unit" / "mcp_conformance_server"
-    if not program.exists():
-        pytest.skip("the server for the suite is not built")
     suite = [node(22), npm / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"]
     with subprocess.Popen([program, HERE / "fixture.json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())

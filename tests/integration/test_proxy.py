@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import json
 import os
-import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -336,7 +335,7 @@ def test_long_transfers_stream_and_the_daemon_stays_small(served):
     assert rss_kib(served.daemon.pid) - before < 20000
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+@pytest.mark.needs("program:node")
 def test_node_fetch_posts_and_reads(served):
     code = (f"fetch('http://localhost:{served.daemon.port}/sandbox/proxy/{served.id}/{PORT}/n', {{method: 'POST', body: 'x'.repeat(99999)}})"
             ".then(r => r.json()).then(j => console.log(j.length))")

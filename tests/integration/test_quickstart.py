@@ -12,7 +12,7 @@ from cay_harness import CAY, REPO
 
 BUILD = Path(CAY).parent
 
-pytestmark = [pytest.mark.full, pytest.mark.skipif(not (BUILD / "build.ninja").exists(), reason="needs the folder that cay was built in")]
+pytestmark = [pytest.mark.full, pytest.mark.needs("built:build.ninja")]
 
 # In a network of its own, so that the port is free to be taken. The one that takes it says so, and ends with its input.
 ALONE = """

@@ -115,8 +115,7 @@ def test_what_a_pipe_replaced_does_not_come_back(own):
 def test_user_attributes_are_kept(api, make, snap, clone):
     box = make()["id"]
     set_one = "import os; open('/root/f','w').close(); os.setxattr('/root/f', 'user.colour', b'blue')"
-    if api.exec(box, ["python3", "-c", set_one])["exitCode"] != 0:
-        pytest.skip("no python3 on the host")
+    api.sh(box, ["python3", "-c", set_one])
     twin = clone(f"/snapshots/{snap(box)['id']}")["id"]
     get = "import os; print(os.getxattr('/root/f', 'user.colour'))"
     assert "blue" in api.exec(twin, ["python3", "-c", get])["stdout"]

@@ -5,18 +5,12 @@ import re
 
 import pytest
 
-from cay_harness import lacking, read_text, wait_until
+from cay_harness import read_text, wait_until
 
 pytestmark = pytest.mark.core
 
 V2 = "memory" in read_text("/sys/fs/cgroup/cgroup.controllers")
 MB = 1 << 20
-
-
-def needs(program):
-    why = lacking(f"program:{program}")
-    if why:
-        pytest.skip(why)
 
 
 def meminfo(text):
@@ -124,15 +118,15 @@ console.log(JSON.stringify([os.totalmem(), (os.availableParallelism ?? (() => 1)
 """
 
 
+@pytest.mark.needs("program:node")
 def test_node(api, make):
-    needs("node")
     id = make(memory=512)["id"]
     total, cpus, heap = json.loads(api.sh(id, ["node", "-e", NODE], timeout=60))
     assert total == 512 * MB and cpus == 1 and heap <= 512 * MB
 
 
+@pytest.mark.needs("program:java")
 def test_java(api, make):
-    needs("java")
     id = make(memory=512)["id"]
     out = api.sh(id, "java -XX:+PrintFlagsFinal -XshowSettings:system -version 2>&1", timeout=120)
     assert int(re.search(r" MaxHeapSize\s+= (\d+)", out)[1]) <= 256 * MB

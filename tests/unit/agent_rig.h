@@ -98,7 +98,7 @@ static inline void rig_start(void)
     int fds[4], status[2];
 
     if (!path)
-        SKIP("CAY_AGENT does not name the agent");
+        SKIP_WITHOUT_PROGRAM("CAY_AGENT does not name the agent");
     snprintf(rig.dir, sizeof(rig.dir), "%s/cay-test-agent-XXXXXX", dir_parent(true));
     CHECK(mkdtemp(rig.dir));
     snprintf(rig.ctl, sizeof(rig.ctl), "%s/ctl", rig.dir);

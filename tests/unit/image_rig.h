@@ -56,7 +56,7 @@ static struct image_store *open_store(void)
     struct err err = {0};
 
     if (!worker)
-        SKIP("CAY_IMAGE_WORKER does not say where cay-image is");
+        SKIP_WITHOUT_PROGRAM("CAY_IMAGE_WORKER does not say where cay-image is");
     if (image_store_open(in_base("data"), open(worker, O_RDONLY | O_CLOEXEC), &s, &err) < 0)
         TAP_FAIL("%s", err.text);
     return s;

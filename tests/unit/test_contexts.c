@@ -179,7 +179,7 @@ static void run_in(const struct speech *s, void (*test)(const struct speech *s))
         run_stop_ms = 20; /* of all others the code does end */
     up("{\"image\": \"host\"}");
     if (!context_up(s))
-        SKIP("the host has no such interpreter");
+        SKIP_WITHOUT_PROGRAM("the host lacks the interpreter");
     test(s);
     down();
 }

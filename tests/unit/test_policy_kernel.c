@@ -359,7 +359,7 @@ TEST(the_kernel_decides_as_the_policy_is_judged)
     if (unshare(CLONE_NEWNET) < 0)
         SKIP("needs root, for a network namespace");
     if (nft("", argv, NULL) != 0)
-        SKIP("needs nft");
+        SKIP_WITHOUT_PROGRAM("needs nft");
     tun = make_tun();
     for (int i = 0; i < POLICIES; i++)
         check_policy(tun);
