@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -45,4 +47,10 @@ int program_spawn(int program, int fd, char *const *argv, char *const *env, pid_
         return -errno;
     path = xasprintf("/proc/self/fd/%d", high_program);
     return spawn(path, high, argv, env, ret);
+}
+
+void program_ended_words(int status, char ret[PROGRAM_ENDED_MAX])
+{
+    (void)snprintf(ret, PROGRAM_ENDED_MAX, "%s %d", WIFSIGNALED(status) ? "signal" : "status",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }

@@ -529,10 +529,12 @@ static bool parent_gone(int fd)
 /* Sandboxes go on without it; who creates one waits a moment for the next. */
 static void launcher_ended(struct daemon *d)
 {
+    char how[PROGRAM_ENDED_MAX];
+
     native_set_launcher(d->runtime, -1);
-    keeper_ended(&d->launcher);
+    keeper_ended(&d->launcher, how);
     if (engine_trouble(d->engine, LAUNCHER_DOWN, "", "the launcher has ended"))
-        log_error("the launcher has ended; starting another");
+        log_error("the launcher has ended; starting another", "with", how);
 }
 
 static void launcher_again(struct daemon *d)

@@ -50,9 +50,12 @@ static void put_off(struct launcher_keeper *k)
     k->again_ns = mono_ns() + delay_s * 1000000000;
 }
 
-void keeper_ended(struct launcher_keeper *k)
+void keeper_ended(struct launcher_keeper *k, char ret_how[PROGRAM_ENDED_MAX])
 {
-    (void)waitpid(k->pid, NULL, 0);
+    int status = 0;
+
+    (void)waitpid(k->pid, &status, 0);
+    program_ended_words(status, ret_how);
     close_fd(&k->pidfd);
     put_off(k);
 }

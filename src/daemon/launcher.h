@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/program.h"
+
 struct err;
 
 /* The launcher that the daemon keeps. One that ends is started again: at once when it has run for a
@@ -19,7 +21,7 @@ struct launcher_keeper {
 /* *ret_fd is the daemon's end of its socket. */
 int keeper_start(struct launcher_keeper *k, int *ret_fd, struct err *err);
 /* pidfd says that it has ended: reaps it, and says when the next is due. */
-void keeper_ended(struct launcher_keeper *k);
+void keeper_ended(struct launcher_keeper *k, char ret_how[PROGRAM_ENDED_MAX]);
 /* Milliseconds until there is something to do; -1 = one runs as it should. */
 int keeper_wait_ms(const struct launcher_keeper *k);
 /* Is it time to start the next? */

@@ -96,8 +96,16 @@ static int start_process(struct gateway *g, struct err *err)
 /* Waits for one that we started and that is about to end. */
 static void reap(struct gateway *g)
 {
-    if (g->child > 0 && waitpid(g->child, NULL, WNOHANG) == g->child)
-        g->child = 0;
+    char how[PROGRAM_ENDED_MAX];
+    int status;
+
+    if (g->child <= 0 || waitpid(g->child, &status, WNOHANG) != g->child)
+        return;
+    g->child = 0;
+    if (WIFSIGNALED(status)) {
+        program_ended_words(status, how);
+        log_warn("the gateway has ended", "with", how);
+    }
 }
 
 /* A descriptor of the process that answers on conn, which it said by listening; -1 when there is

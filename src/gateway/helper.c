@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/program.h"
 #include "gateway/warden.h"
 #include "gateway/worker.h"
 #include "gateway/worker_wire.h"
@@ -390,6 +391,7 @@ static _Noreturn void be_worker(const int fds[7])
 
 static void ended(struct warden *w, struct source *s)
 {
+    char how[PROGRAM_ENDED_MAX];
     int status = 0;
 
     (void)waitpid(w->worker_pid, &status, 0);
@@ -397,9 +399,8 @@ static void ended(struct warden *w, struct source *s)
     source_drop(w, &w->worker);
     w->worker_pid = 0;
     w->worker_failures = mono_ns() - w->worker_since > STEADY_NS ? 0 : w->worker_failures + 1;
-    control_log(w, "the network worker has ended (%s %d); starting another",
-                WIFSIGNALED(status) ? "signal" : "status",
-                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    program_ended_words(status, how);
+    control_log(w, "the network worker has ended (%s); starting another", how);
     if (w->worker_failures == 0) {
         helper_start(w);
         return;

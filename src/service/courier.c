@@ -384,20 +384,23 @@ static int start_process(struct courier *c, struct err *err)
     return 0;
 }
 
-/* It ends when its socket does; what it is at is not waited for. */
-static void end_process(struct courier *c)
+/* It ends when its socket does; what it is at is not waited for. Returns the status of waitpid().
+ */
+static int end_process(struct courier *c)
 {
     pid_t pid = c->pid;
+    int status = 0;
 
     if (c->sock < 0)
-        return;
+        return 0;
     close_fd(&c->sock);
     pthread_mutex_lock(&c->lock);
     c->pid = 0;
     pthread_mutex_unlock(&c->lock);
     (void)kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    return status;
 }
 
 static void put_off(struct courier *c)
@@ -425,9 +428,11 @@ static void fail_queue(struct courier *c, const char *why)
 static void process_ended(struct courier *c)
 {
     bool lived = c->answered || mono_ns() - c->started_ns > STEADY_NS;
+    char how[PROGRAM_ENDED_MAX];
 
-    end_process(c);
-    log_warn("the courier has ended; it is started again when there is something to send");
+    program_ended_words(end_process(c), how);
+    log_warn("the courier has ended; it is started again when there is something to send", "with",
+             how);
     if (lived)
         c->failures = 0;
     put_off(c);
@@ -521,7 +526,7 @@ static int keep_process(struct courier *c)
 
     c->stale = c->sock >= 0 && work && names_have_changed(c);
     if (c->stale && c->n_sent == 0) {
-        end_process(c);
+        (void)end_process(c);
         c->stale = false;
     }
     if (c->sock >= 0 && (c->n_sent > 0 || work)) {
@@ -533,7 +538,7 @@ static int keep_process(struct courier *c)
             c->idle_ns = now + NS_OF_MS(IDLE_MS);
         if (now < c->idle_ns)
             return (int)((c->idle_ns - now) / 1000000) + 1;
-        end_process(c);
+        (void)end_process(c);
         return -1;
     }
     if (!work)
@@ -576,7 +581,7 @@ static void *run(void *arg)
         if (p[1].revents & (POLLIN | POLLHUP | POLLERR))
             read_told(c);
     }
-    end_process(c);
+    (void)end_process(c);
     tell_died(c, &c->sent, "the daemon stops");
     fail_queue(c, "the daemon stops");
     return NULL;
