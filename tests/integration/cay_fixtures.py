@@ -4,11 +4,12 @@ import contextlib
 import os
 import random
 import re
+import signal
 
 import pytest
 
 import cay_shapes
-from cay_harness import CAY, CRASHES, Daemon, Leak, must_have
+from cay_harness import CAY, CRASHES, SANITIZED, SLOW, Daemon, Leak, must_have
 from cay_ledger import Ledger, settled_ledger, take_away, wait_for_ledger
 from cay_world import net, net_box, online, online_of, whole_world, world  # noqa: F401
 
@@ -46,9 +47,8 @@ def pytest_collection_modifyitems(items):
         items[:] = [item for inside in order.sample(list(files.values()), len(files)) for item in inside]
 
 
-# How a failure shows a sanitizer's report, and a program of ours that crashed: in the daemons' logs, and in what the case printed or compared.
-SANITIZED = re.compile(r"\w+Sanitizer\b|: runtime error: ")
-CRASHED = re.compile(r"(?:by |with |of |[(])signal (?:%s)\b|(?:returncode=|assert )-(?:%s)\b|signal of a crash|Segmentation fault|Aborted"
+# How a failure shows that a program of ours crashed: in the daemons' logs, and in what the case printed or compared.
+CRASHED = re.compile(r"(?:by |with |of |[(\x22])signal (?:%s)\b|(?:returncode=|assert )-(?:%s)\b|signal of a crash|Segmentation fault|Aborted"
                      % (("|".join(str(int(s)) for s in CRASHES),) * 2))
 
 
@@ -62,6 +62,23 @@ def why_no_second_chance(item, call, report):
         ("a sanitizer report", any(map(SANITIZED.search, logs))),
         ("a crash", getattr(item, "crashed", False) or any(map(CRASHED.search, logs)) or any(daemon.has_crashed() for daemon in Daemon.everyone)),
     ) if found), "")
+
+
+def limited(item):
+    """Ends a case that hangs: it fails by its name, and the run goes on."""
+    def late(*_):
+        raise TimeoutError(f"the case took more than {CASE_LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, CASE_LIMIT * SLOW)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+CASE_LIMIT = 600  # seconds for the case itself, and as many for the end of its fixtures
+pytest_runtest_call = pytest.hookimpl(hookwrapper=True)(limited)
+pytest_runtest_teardown = pytest.hookimpl(hookwrapper=True)(limited)
 
 
 @pytest.hookimpl(hookwrapper=True)

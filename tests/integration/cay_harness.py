@@ -33,7 +33,8 @@ FOLDER = os.environ.get("CAY_TEST_FOLDER")  # where daemons have their data, whe
 WARM = os.environ.get("CAY_TEST_WARM", "0")  # sandboxes of the host image that wait for somebody; test_pool.py has its own
 SLOW = float(os.environ.get("CAY_TEST_SLOW", "1"))  # on an emulated machine: how much slower it is
 
-CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS}
+SANITIZED = re.compile(r"\w+Sanitizer\b|: runtime error: ")  # how the log of a program of ours shows a sanitizer's report
 
 # Uses up all processes that it can have, and says so.
 FILL_PROCESSES = """
@@ -379,7 +380,7 @@ class Daemon:
         self.log_path = self.root / "log"
         self.extra = {k: str(v) for k, v in (env or {}).items()}
         self.args = list(args)
-        self.process, self.crashed = None, False
+        self.process, self.crashed, self.failed = None, False, False
         self.token = self.extra.get("CAY_AUTH_TOKEN")
         self.apis = []
         self.cgroup_places = {"", self.extra.get("CAY_CGROUP", "").strip("/")}
@@ -488,6 +489,7 @@ class Daemon:
             api.close()
         self.process.send_signal(sig)
         status = self.process.wait(timeout * SLOW)
+        self.failed |= status > 0
         self.forget_process()
         return status
 
@@ -545,6 +547,7 @@ class Daemon:
 
     def destroy(self):
         """Removes its sandboxes, ends it and takes its folders away. What is left is the test's find."""
+        self.failed |= self.process is not None and (self.process.poll() or 0) > 0
         try:
             if not self.running() and (self.data / "cay.db").exists():
                 with contextlib.suppress(AssertionError):
@@ -563,8 +566,11 @@ class Daemon:
         if left:
             raise Leak(f"mounts are left: {left}")
         log = self.log()
-        shutil.rmtree(self.root, ignore_errors=True)
+        for folder in (self.run, self.root):  # a case may have put the first elsewhere
+            shutil.rmtree(folder, ignore_errors=True)
         assert not self.has_crashed(), f"the daemon ended with a signal of a crash\n{log}"
+        assert not SANITIZED.search(log), f"a sanitizer report\n{log}"
+        assert not self.failed, f"the daemon did not end with status 0\n{log}"
 
     def again_quiet(self):
         return Api(unix=self.socket_path, token=self.token)

@@ -81,4 +81,3 @@ def test_a_failed_step_is_named_and_leaves_nothing(step):
             assert api.get("/health").status == 200
     finally:
         daemon.destroy()
-        Daemon.everyone.remove(daemon)

@@ -96,7 +96,6 @@ def host(tmp_path):
         yield h
     finally:
         h.daemon.destroy()
-        Daemon.everyone.remove(h.daemon)
         wait_until(h.unmount, 30, "the kernel to let go of the disks of boxes")
 
 

@@ -27,7 +27,6 @@ def daemon(tmp_path):
         yield daemon
     finally:
         daemon.destroy()
-        Daemon.everyone.remove(daemon)
         wait_until(lambda: subprocess.run(["umount", str(point)], capture_output=True).returncode == 0, 30,
                    "the kernel to let go of what was in it")
 

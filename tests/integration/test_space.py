@@ -67,7 +67,6 @@ def host(tmp_path, request):
         yield daemon
     finally:
         daemon.destroy()
-        Daemon.everyone.remove(daemon)
         wait_until(lambda: subprocess.run(["umount", str(point)], capture_output=True).returncode == 0, 30,
                    "the kernel to let go of what was in it")
 
