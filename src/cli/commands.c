@@ -865,9 +865,9 @@ const struct command commands[] = {
      "end the processes of sandboxes and keep the rest",
      "Files, environment and limits stay, and `cay start` starts them again. The entrypoint is "
      "asked\n"
-     "to end first, and has 2 seconds for that, or --time. A stopped sandbox expires after a week, "
-     "unless\n"
-     "the daemon says otherwise (CAY_STOPPED_TTL); `cay rm` removes one.\n"
+     "to end first, and has 2 seconds (CAY_STOP_TIMEOUT) for that, or --time. A stopped sandbox "
+     "expires\n"
+     "after a week, unless the daemon says otherwise (CAY_STOPPED_TTL); `cay rm` removes one.\n"
      "\n"
      "With --drain commands come to their end first. Whoever tires of waiting can leave: the "
      "sandbox\n"

@@ -147,6 +147,8 @@ static const struct variable {
      "MB of the host's disk that sandboxes do not get; 0 = a fiftieth, from 64 to 1024"},
     {"CAY_STOPPED_TTL", NULL, TYPE_U32, AT(stopped_ttl), 0, TIMEOUT_S_MAX, "604800",
      "seconds that a stopped sandbox is kept before it expires; 0 = for ever"},
+    {"CAY_STOP_TIMEOUT", NULL, TYPE_U32, AT(stop_timeout), 1, DRAIN_S_MAX, "2",
+     "seconds that an entrypoint has to end after its stop signal, where a stop says no time"},
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",
      "seconds between looks for expired sandboxes, or */N * * * * *"},
     {"CAY_ALLOWED_IMAGES", "III_ALLOWED_IMAGES", TYPE_STRING, AT(allowed_images), 0, 0, "*",
@@ -181,6 +183,8 @@ static const struct variable {
      "milliseconds until a webhook is tried again; twice as long each time, an hour at most"},
     {"CAY_WEBHOOK_RETRY_HOURS", NULL, TYPE_U32, AT(webhook_retry_hours), 1, 720, "24",
      "hours after which an event is given up for a webhook that does not take it"},
+    {"CAY_WEBHOOK_TIMEOUT", NULL, TYPE_U32, AT(webhook_timeout), 1, WEBHOOK_TIMEOUT_S_MAX, "10",
+     "seconds that a webhook has to answer"},
     {"CAY_WEBHOOK_CA", NULL, TYPE_STRING, AT(webhook_ca), 0, 0, NULL,
      "file of certificates (PEM) to trust beside the system's, for webhooks and collectors of "
      "traces"},
@@ -299,6 +303,9 @@ static const struct variable {
      "seconds without a byte after which an upload of an iii client fails"},
     {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 60, "10",
      "seconds that a client may take to send the head of a request"},
+    {"CAY_STALL_TIMEOUT", NULL, TYPE_U32, AT(stall_timeout), 1, 600, "30",
+     "seconds without progress after which a client that sends a body or reads an answer is "
+     "disconnected"},
     {"CAY_DRAIN_TIMEOUT", NULL, TYPE_U32, AT(drain_timeout), 0, DRAIN_S_MAX, "10",
      "seconds that running calls have to end when the daemon stops or is replaced; then they are "
      "cut off"},

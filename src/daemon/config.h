@@ -65,6 +65,7 @@ struct daemon_config {
     uint32_t default_timeout, default_memory, default_cpu_millis, default_pids, default_disk;
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
+    uint32_t stop_timeout; /* seconds */
     uint32_t pool_size, max_networks, max_volumes, default_volume_mb;
     char **port_addresses; /* NULL = none */
     char **bind_allow;     /* NULL = none */
@@ -74,7 +75,7 @@ struct daemon_config {
     uint32_t disk_overcommit, disk_reserve_mb; /* of both 0 has a meaning: engine.h */
     char **webhook_allow;                      /* as policy/targets.h says; NULL = none */
     char *webhook_ca;                          /* NULL = none */
-    uint32_t max_webhooks, webhook_retry_ms, webhook_retry_hours;
+    uint32_t max_webhooks, webhook_retry_ms, webhook_retry_hours, webhook_timeout;
     uint32_t queue_concurrency, queue_running, queue_sandbox_max, queue_max, queue_keep, queue_days;
     bool rate_enabled;
     uint32_t rate_rpm, rate_burst, rate_exec_pm, rate_file_pm;
@@ -87,8 +88,8 @@ struct daemon_config {
     uint32_t alert_interval;
     bool mcp;
     uint32_t mcp_sessions, mcp_idle, mcp_output;
-    uint32_t head_timeout, drain_timeout; /* seconds */
-    uint32_t log_level;                   /* enum log_level */
+    uint32_t head_timeout, stall_timeout, drain_timeout; /* seconds */
+    uint32_t log_level;                                  /* enum log_level */
     uint32_t log_format;
 
     bool listen_given; /* on the command line */

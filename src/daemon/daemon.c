@@ -222,6 +222,7 @@ static void set_engine_config(struct daemon *d)
         .workspace = c->workspace,
         .max_command_s = c->max_command,
         .stopped_ttl_s = c->stopped_ttl,
+        .waits = {.main = c->stop_timeout * 1000},
         .sweep_s = c->sweep,
         .prepared = c->prepared,
         .pool_size = c->pool_size,
@@ -247,6 +248,7 @@ static void set_services_config(struct daemon *d)
         .webhooks = {.max = c->max_webhooks,
                      .retry_ms = c->webhook_retry_ms,
                      .retry_hours = c->webhook_retry_hours,
+                     .timeout_s = c->webhook_timeout,
                      .allow = c->webhook_allow},
         .audit_file_mb = c->audit_file_mb,
         .audit_files = c->audit ? c->audit_files : 0,
@@ -400,6 +402,7 @@ static int start_http(struct daemon *d, struct err *err)
     };
     limits.memory = &d->memory;
     limits.head_timeout_ms = (int)c->head_timeout * 1000;
+    limits.body_timeout_ms = (int)c->stall_timeout * 1000;
     d->rest = rest_new(&d->rest_config, d->engine, &d->services);
     if (c->mcp)
         start_mcp(d);

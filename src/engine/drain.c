@@ -115,7 +115,7 @@ void drain_idle(struct engine *e, struct sandbox *sb)
         sb->drain.step = DRAIN_IDLE;
         sb->drain.idle = true;
         sb->drain.until_ms = sb->drain.until_ns = 0;
-        sb->drain.grace_ms = MAIN_GRACE_MS;
+        sb->drain.grace_ms = e->config.waits.main;
         sb->drain.grace_until_ns = 0;
     }
     pthread_mutex_unlock(&sb->lock);
@@ -404,7 +404,7 @@ static int begin_in_turn(struct engine *e, struct sandbox *sb, const struct stop
         return 0;
     if (!sandbox_is_paused(sb) && sandbox_check_running(sb, err) < 0)
         return -1;
-    set(sb, req->drain, until_ms, req->drain ? MAIN_GRACE_MS : req->timeout_ms);
+    set(sb, req->drain, until_ms, req->drain ? e->config.waits.main : req->timeout_ms);
     if (writer_wait(e, writer_put(e, sb), err) < 0) {
         (void)drain_clear(sb);
         return -1;

@@ -85,6 +85,7 @@ static struct engine_waits waits_of(const struct engine_waits *w)
         .turn = or_default(w->turn, 5000),
         .server = or_default(w->server, 5000),
         .gateway = or_default(w->gateway, 5000),
+        .main = or_default(w->main, 2000),
         .overrun = or_default(w->overrun, 5000),
         .gone = or_default(w->gone, 1000),
         .again = or_default(w->again, 50),

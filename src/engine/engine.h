@@ -30,6 +30,7 @@ struct engine_waits {
     uint32_t turn;    /* 5000: for another call that changes the same sandbox */
     uint32_t server;  /* 5000: for a server in a sandbox to accept a connection */
     uint32_t gateway; /* 5000: for an answer of the network gateway; then another replaces it */
+    uint32_t main;    /* 2000: for an entrypoint to end after its stop signal */
     uint32_t overrun; /* 5000: after the timeout of a command, for the agent to end it */
     uint32_t gone;  /* 1000: before rows of removed boxes are deleted, so that one sync is enough */
     uint32_t again; /* 50: after a removal that failed; then four times as long per attempt */

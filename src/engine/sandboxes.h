@@ -99,8 +99,6 @@ int engine_resume(struct engine *e, const char *id, json_t **ret, struct err *er
  * they do not end, or what they wrote cannot be put on the disk: it is stopped then, too. */
 int engine_stop_sandbox(struct engine *e, const char *id, json_t **ret, struct err *err);
 
-#define MAIN_GRACE_MS 2000 /* for an entrypoint to end in, where nobody says how long */
-
 /* The same without a thread that waits for it. From here on it takes no new commands, which fail
  * with ERR_CONFLICT "sandbox_draining"; it is in its row, so the next daemon goes on with it. Gives
  * it as it is now. A start in between lets it run on. */

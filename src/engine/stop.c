@@ -136,7 +136,7 @@ void main_stop(struct engine *e, struct sandbox *sb)
 
     if (!main_ask_to_end(e, sb))
         return;
-    until = mono_ns() + MAIN_GRACE_MS * 1000000ll;
+    until = mono_ns() + e->config.waits.main * 1000000ll;
     do {
         r = follow(e, sb, until, &log);
         if (r == 0 && log.running)

@@ -14,7 +14,7 @@ int stop_signal_parse(const char *text);
 bool main_ask_to_end(struct engine *e, struct sandbox *sb);
 /* Is it known to run still? */
 bool main_runs(struct engine *e, struct sandbox *sb);
-/* Asks the main process to end, and gives it MAIN_GRACE_MS for that. */
+/* Asks the main process to end, and waits for that for at most waits.main. */
 void main_stop(struct engine *e, struct sandbox *sb);
 /* How the main process is now. Waits for the agent until then (mono_ns), as nobody else does: -1
  * when it has not said. */

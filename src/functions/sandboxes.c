@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "engine/idle.h"
 #include "engine/pull_policy.h"
 #include "engine/watch.h"
@@ -211,7 +212,8 @@ static const struct task_ops stop_ops = {.step = stop_step, .free = stop_free};
 
 static int stop_later(struct call *call, struct err *err)
 {
-    struct stop_request req = {.drain = in_bool(call, "drain"), .timeout_ms = MAIN_GRACE_MS};
+    struct stop_request req = {.drain = in_bool(call, "drain"),
+                               .timeout_ms = engine_config(call->engine)->waits.main};
     const json_t *wait = json_object_get(call->in, "wait");
     json_t *now = NULL;
 

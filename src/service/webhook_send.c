@@ -89,7 +89,8 @@ int webhook_send(struct webhooks *w, const struct hook *h, const struct delivery
 {
     auto_free char *time = xasprintf("%lld", (long long)(now_ms() / 1000));
     auto_strv char **headers = strv_add(NULL, "Content-Type: application/json");
-    struct courier_request request = {.url = h->url, .body = body, .body_len = len};
+    struct courier_request request = {
+        .url = h->url, .body = body, .body_len = len, .timeout_ms = w->config.timeout_s * 1000};
 
     headers = add(headers, xasprintf("X-Cay-Event: %s", d->topic));
     headers = add(headers, xasprintf("X-Cay-Webhook: %s", h->id));

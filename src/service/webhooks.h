@@ -19,10 +19,12 @@ struct webhooks_config {
     uint32_t max;         /* webhooks that there may be; at most WEBHOOKS_MAX */
     uint32_t retry_ms;    /* until the first attempt is made again; twice as long each time */
     uint32_t retry_hours; /* that an event is tried for */
+    uint32_t timeout_s;   /* that a target has to answer; 0 = 10; at most WEBHOOK_TIMEOUT_S_MAX */
     char *const *allow;   /* as in courier_config */
 };
 
 #define WEBHOOKS_MAX           256
+#define WEBHOOK_TIMEOUT_S_MAX  60 /* as the courier has it */
 #define WEBHOOK_TOPICS_MAX     32
 #define WEBHOOK_URL_MAX        2048
 #define WEBHOOK_SECRET_MIN     16

@@ -110,22 +110,56 @@ def test_a_crash_in_the_middle_is_gone_on_with(own):
         api.remove(id)
 
 
-SLOW_END = ["sh", "-c", "trap 'n=0; while [ $n -lt 60 ]; do sleep 0.05; n=$((n+1)); done; echo ended > /workspace/last; exit' TERM; "
+SLOW_END = ["sh", "-c", "trap 'echo asked; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo ended > /workspace/last; exit' TERM; "
                         "echo up; while :; do sleep 0.05; done"]
 
 
-def test_an_entrypoint_has_the_time_that_is_asked_for(api, make):
-    id = make(entrypoint=SLOW_END)["id"]
-    wait_until(lambda: [e for e in api.events("GET", f"/sandboxes/{id}/stream/logs?follow=false") if e["data"] == "up"])
-    assert api.post(f"/sandboxes/{id}/stop", {"timeout": 60}).ok()["status"] == "stopped"
-    assert api.read(id, "last") == "ended\n"
+def said(api, id):
+    return [e["data"] for e in api.events("GET", f"/sandboxes/{id}/stream/logs?follow=false") if e["type"] == "stdout"]
 
 
-def test_and_none_when_that_is_asked_for(api, make):
-    id = make(entrypoint=SLOW_END)["id"]
-    wait_until(lambda: [e for e in api.events("GET", f"/sandboxes/{id}/stream/logs?follow=false") if e["data"] == "up"])
-    assert api.post(f"/sandboxes/{id}/stop", {"timeout": 0}).ok()["status"] == "stopped"
-    api.file(id, "read", path="last").failed(404)
+class Stops:
+    """A sandbox whose entrypoint has been asked to end and does not, with a caller that waits for the stop."""
+
+    def __init__(self, daemon, api, **how):
+        self.api, self.id = api, api.create(entrypoint=SLOW_END)["id"]
+        wait_until(lambda: said(api, self.id) == ["up"])
+        self.thread = threading.Thread(target=self.stop, args=(daemon, how))
+        self.thread.start()
+        wait_until(lambda: said(api, self.id) == ["up", "asked"])
+
+    def stop(self, daemon, how):
+        with daemon.api(timeout=60) as api:
+            api.post(f"/sandboxes/{self.id}/stop", how)
+
+    def let_go(self):
+        assert status(self.api, self.id) == "running"
+        self.api.write(self.id, "/tmp/go", "", anywhere=True)
+        self.thread.join()
+        assert status(self.api, self.id) == "stopped" and self.api.read(self.id, "last") == "ended\n"
+
+
+def test_an_entrypoint_has_the_time_that_is_asked_for(daemon_of):
+    """It is asked to end before another one whose time nobody says, and still runs when that one has been killed."""
+    daemon = daemon_of(env={"CAY_STOP_TIMEOUT": 1}).start()
+    with daemon.api() as api:
+        stops, other = Stops(daemon, api, timeout=60), api.create(entrypoint=SLOW_END)["id"]
+        wait_until(lambda: said(api, other) == ["up"])
+        assert api.post(f"/sandboxes/{other}/stop", {"wait": True}).ok()["status"] == "stopped"
+        stops.let_go()
+        api.file(other, "read", path="last").failed(404)
+
+
+def test_and_none_when_that_is_asked_for(daemon_of):
+    """It is killed while another one, which was asked before, has its time."""
+    daemon = daemon_of(env={"CAY_STOP_TIMEOUT": 15}).start()
+    with daemon.api() as api:
+        id = api.create(entrypoint=SLOW_END)["id"]
+        wait_until(lambda: said(api, id) == ["up"])
+        stops = Stops(daemon, api)
+        assert api.post(f"/sandboxes/{id}/stop", {"timeout": 0}).ok()["status"] == "stopped"
+        stops.let_go()
+        api.file(id, "read", path="last").failed(404)
 
 
 def test_the_command_line_waits_for_it(shared, api, make):

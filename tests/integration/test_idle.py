@@ -35,21 +35,27 @@ def page(daemon, id):
         conn.close()
 
 
+def test_the_entrypoint_of_an_idle_one_is_asked_to_end(daemon_of):
+    with daemon_of(env={"CAY_STOP_TIMEOUT": 15}).start().api() as api:
+        id = api.create(idleTimeout=1, entrypoint=ASKED_TO_END)["id"]
+        await_idle(api, id)
+        assert api.read(id, "last") == "bye\n"
+        api.remove(id)
+
+
 def test_one_that_nobody_uses_is_stopped_and_can_be_started(shared, api, make):
     before = time.time() * 1000
     made = make(idleTimeout=1)
     assert before - 10 <= made["idleAt"] - 1000 <= time.time() * 1000 + 10
-    main = make(idleTimeout=1, entrypoint=ASKED_TO_END)["id"]
     own = cay(shared, "create", "--idle-timeout", "1s", "-q", check=True).stdout.decode().strip()
     assert made["config"]["idleTimeout"] == 1
     # Looking at it is no use of it.
     wait_until(lambda: [api.get(f"/sandboxes/{made['id']}/metrics").ok(), api.get("/sandboxes").ok()] and
                status(api, made["id"]) == "stopped", timeout=30, what="the end of one that is only looked at")
-    await_idle(api, made["id"], main, own)
+    await_idle(api, made["id"], own)
     assert "idleAt" not in api.sandbox(made["id"])
     assert wait_until(lambda: [e["data"]["reason"] for e in api.get(
         f"/events/history?topic=sandbox.stopped&sandboxId={made['id']}").ok()["events"]]) == ["idle"]
-    assert api.read(main, "last") == "bye\n"
     api.post(f"/sandboxes/{made['id']}/touch").failed(409, "sandbox_not_running")
     assert cay(shared, "touch", own).returncode == 1
     api.remove(own)

@@ -88,11 +88,14 @@ def test_twice_is_as_once_and_a_paused_one_can_be_stopped(api, box):
 
 
 @pytest.mark.parametrize("said", [{}, {"wait": True}])
-def test_an_entrypoint_is_asked_to_end(api, make, said):
-    id = make(entrypoint=["sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"])["id"]
-    wait_until(lambda: lines(api, id) == ["up"])
-    assert api.post(f"/sandboxes/{id}/stop", said).ok()["status"] == "stopped"
-    assert lines(api, id) == ["up", "bye"]
+def test_an_entrypoint_is_asked_to_end(daemon_of, said):
+    """It has much time here: the stop comes when it has ended."""
+    with daemon_of(env={"CAY_STOP_TIMEOUT": 15}).start().api() as api:
+        id = api.create(entrypoint=["sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"])["id"]
+        wait_until(lambda: lines(api, id) == ["up"])
+        assert api.post(f"/sandboxes/{id}/stop", said).ok()["status"] == "stopped"
+        assert lines(api, id) == ["up", "bye"]
+        api.remove(id)
 
 
 def test_files_of_a_stopped_one(shared, api, box):

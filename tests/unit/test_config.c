@@ -53,6 +53,9 @@ TEST(defaults_are_those_of_the_contract)
     CHECK(config.origins == NULL);
     CHECK_INT(config.drain_timeout, 10);
     CHECK_INT(config.head_timeout, 10);
+    CHECK_INT(config.stall_timeout, 30);
+    CHECK_INT(config.webhook_timeout, 10);
+    CHECK_INT(config.stop_timeout, 2);
     CHECK_INT(config.iii.stall_s, 30);
     CHECK_INT(config.log_level, LOG_LEVEL_INFO);
     config_done(&config);
@@ -106,6 +109,12 @@ TEST(a_value_that_does_not_parse_names_its_variable)
          "CAY_MAX_TIMEOUT must be 0 or a whole number from 60 to 315360000, not \"59\""},
         {"CAY_DRAIN_TIMEOUT", "16",
          "CAY_DRAIN_TIMEOUT must be a whole number from 0 to 15, not \"16\""},
+        {"CAY_STALL_TIMEOUT", "0",
+         "CAY_STALL_TIMEOUT must be a whole number from 1 to 600, not \"0\""},
+        {"CAY_WEBHOOK_TIMEOUT", "61",
+         "CAY_WEBHOOK_TIMEOUT must be a whole number from 1 to 60, not \"61\""},
+        {"CAY_STOP_TIMEOUT", "16",
+         "CAY_STOP_TIMEOUT must be a whole number from 1 to 15, not \"16\""},
         {"CAY_HEAD_TIMEOUT", "61",
          "CAY_HEAD_TIMEOUT must be a whole number from 1 to 60, not \"61\""},
         {"CAY_III_STALL", "0", "CAY_III_STALL must be a whole number from 1 to 300, not \"0\""},
