@@ -12,6 +12,7 @@ import time
 import pytest
 
 from cay_harness import CAY, cay, cli_environment, wait_until
+from cay_order import longer_and_longer
 from test_attach import STARTED, STDIN, STDOUT, Attached
 
 pytestmark = pytest.mark.core
@@ -408,12 +409,6 @@ def test_one_in_the_background_is_attached_to(shared, api, box):
 
 
 # ---- times ----
-
-
-def longer_and_longer():
-    """Timeouts in seconds for a test whose first part must be over before one passes: the shortest that this machine can do."""
-    yield from (0.3, 1.2, 4.8, 20)
-    raise AssertionError("this machine is too slow")
 
 
 def test_a_timeout_returns_what_was_printed(api, box):

@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-from cay_harness import CAY, wait_until
+from cay_harness import CAY, SLOW, wait_until
 from cay_iii import websockets  # noqa: F401 (a fixture)
 from cay_iii_engine import Engine
+from cay_order import longer_and_longer
 from test_iii_worker import Worker
 
 pytestmark = pytest.mark.core
@@ -97,10 +98,19 @@ def test_run_shows_output_while_the_command_runs(iii):
     assert json.loads(iii("trigger", "sandbox::list")[0]) == {"sandboxes": []}
 
 
+def until_timeout(iii, sandbox, command):
+    """Runs a command that comes to its end and then sleeps until its timeout. Returns that timeout, and what was shown."""
+    for timeout in longer_and_longer():
+        out, err = iii("sandbox", "exec", sandbox, "--timeout", f"{timeout * 1000:.0f}ms", "--", "sh", "-c",
+                       f"{command}; touch /tmp/ended-{timeout}; exec sleep 1000", status=124)
+        if iii("sandbox", "exec", sandbox, "--", "sh", "-c", f"[ -e /tmp/ended-{timeout} ] && echo yes; true")[0] == b"yes\n":
+            return timeout, out, err
+
+
 def test_what_came_before_a_timeout_is_shown(iii):
     sandbox = iii.create("host")
-    out, err = iii("sandbox", "exec", sandbox, "--timeout", "3s", "--", "sh", "-c", "echo out; echo err >&2; exec sleep 1000", status=124)
-    assert (out, err) == (b"out\n", "err\nerror: [S200] exec timed out after 3000ms\n")
+    timeout, out, err = until_timeout(iii, sandbox, "echo out; echo err >&2")
+    assert (out, err) == (b"out\n", f"err\nerror: [S200] exec timed out after {timeout * 1000:.0f}ms\n")
 
 
 def test_output_is_every_byte_and_more_than_an_answer_holds(iii, tmp_path):
@@ -140,7 +150,7 @@ def test_output_comes_through_another_engine_too(websockets):  # noqa: F811
                 assert process.stdout.readline() == b"first\n"
                 iii("sandbox", "exec", sandbox, "--", "touch", "/tmp/go")
                 assert process.communicate(timeout=60) == (bytes(500_000), b"err\n") and process.returncode == 6
-            assert iii("sandbox", "exec", sandbox, "--timeout", "3s", "--", "sh", "-c", "echo out; exec sleep 1000", status=124)[0] == b"out\n"
+            assert until_timeout(iii, sandbox, "echo out")[1] == b"out\n"
         finally:
             worker.destroy()
 
@@ -150,9 +160,14 @@ def test_a_command_has_the_time_of_the_daemon_when_it_asks_for_none(daemon_of):
     daemon_of(env={"CAY_WS_PORT": port, "CAY_III_EXEC_TIMEOUT": 1}).start()
     iii = Iii(port)
     sandbox = iii.create("host")
-    assert iii("sandbox", "exec", sandbox, "--", "sleep", "1000", status=124) == \
-        (b"", "error: [S200] exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT; timeout_ms sets another)\n")
-    assert iii("sandbox", "exec", sandbox, "--timeout", "60s", "--", "sleep", "1.5") == (b"", "")
+    with iii.start("sandbox", "exec", sandbox, "--timeout", "60s", "--", "sh", "-c",
+                   "echo first; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo last") as longer:
+        assert longer.stdout.readline() == b"first\n"
+        assert iii("sandbox", "exec", sandbox, "--", "sleep", "1000", status=124) == \
+            (b"", "error: [S200] exec timed out after 1000ms, which is the limit (CAY_III_EXEC_TIMEOUT; timeout_ms sets another)\n")
+        # The command that asked for more time began earlier and still runs.
+        iii("sandbox", "exec", sandbox, "--timeout", "60s", "--", "touch", "/tmp/go")
+        assert longer.communicate(timeout=60 * SLOW) == (b"last\n", b"") and longer.returncode == 0
     script = json.dumps({"image": "host", "lang": "sh", "code": "sleep 1000"})
     assert "exec timed out after 1000ms" in iii("trigger", "sandbox::run", "--json", script, status=1)[1]
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cay_harness import wait_until
-from test_again import longer_and_longer
+from cay_order import longer_and_longer
 
 pytestmark = pytest.mark.core
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from cay_harness import cay, wait_until
-from test_again import longer_and_longer
+from cay_order import longer_and_longer
 from test_interpreter import NOBODY, Box, box, needs  # noqa: F401
 
 pytestmark = pytest.mark.core

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from cay_harness import wait_until
+from cay_order import longer_and_longer
 
 pytestmark = pytest.mark.core
 
@@ -32,7 +33,10 @@ def test_output_comes_as_it_is_made(api, box):
 
 
 def test_a_timeout_in_a_stream_is_exit_minus_one(api, box):
-    events = api.exec_stream(box, "echo begun; sleep 100", timeout=3)
+    for timeout in longer_and_longer():
+        events = api.exec_stream(box, f"echo begun; touch begun-{timeout}; sleep 100", timeout=timeout)
+        if api.exec(box, f"test -e begun-{timeout}")["exitCode"] == 0:
+            break
     assert events[0]["data"] == "begun\n"
     assert (events[-1]["type"], events[-1]["data"]) == ("exit", "-1")
     wait_until(lambda: not [p for p in api.processes(box) if "sleep 100" in p["command"]])
