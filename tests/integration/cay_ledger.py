@@ -187,7 +187,7 @@ def fd_links(pid):
     return [link for link in (read_link(f"/proc/{pid}/fd/{name}") for name in names_in(f"/proc/{pid}/fd")) if link]
 
 
-def wait_for_ledger(before, timeout=30):
+def wait_for_ledger(before, timeout=60):
     """Removal may be asynchronous; the state that it ends in may not differ from the one before."""
     deadline = time.monotonic() + timeout * SLOW
     pause = 0.005

@@ -1,14 +1,19 @@
 """The harness itself: the ledger that ends every test must see what a sandbox leaves."""
 
+import collections
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from cay_harness import Leak, pids, read_text, wait_until
+import cay_ledger
+from cay_harness import REPO, Leak, pids, read_text, wait_until
 from cay_ledger import Ledger, cgroup_parents, settled_ledger, wait_for_ledger
 from cay_world import needs_network
 
@@ -26,8 +31,8 @@ def test_the_ledger_sees_each_kind_of_thing(own):
         id = api.create()["id"]
         api.background(id, "exec sleep 1000")
         # A create takes a prepared id; it is one more of each when that has been replaced.
-        wait_until(lambda: {"cgroups", "ids", "processes", "namespaces"} <= grown(), 10,
-                   "one more of each kind")
+        wait_until(lambda: {"cgroups", "ids", "processes", "namespaces"} <= grown(),
+                   what="one more of each kind")
         api.remove(id)
 
 
@@ -36,12 +41,12 @@ def test_the_ledger_sees_what_a_network_leaves(online_of):
     own = online_of().start()
     with own.api() as api:
         api.remove(api.create(network=True)["id"])  # its gateway is there now
-        wait_until(lambda: not own.crossroads(), 10, "it to be gone")
+        wait_until(lambda: not own.crossroads(), what="it to be gone")
         before = settled_ledger()
         id, net = api.create(network=True)["id"], api.post("/networks", {"name": "led"}).ok()["id"]
         api.post(f"/networks/{net}/connect", {"sandboxId": id}).ok()
         api.exec(id, "curl -s --max-time 5 http://10.0.0.1/")
-        wait_until(lambda: list((own.data / "netlog").iterdir()), 10, "a line for what was refused")
+        wait_until(lambda: list((own.data / "netlog").iterdir()), what="a line for what was refused")
         after = Ledger()
         kinds = after.items["crossroads"] - before.items["crossroads"]
         assert {"link", "route", "element of policy4"} <= set(kinds), kinds
@@ -49,7 +54,7 @@ def test_the_ledger_sees_what_a_network_leaves(online_of):
         assert {path.split("/")[-2] for path in new} == {"networks", "netlog"}, new
         api.remove(id)
         api.delete(f"/networks/{net}").ok()
-        wait_until(lambda: Ledger() == before, 20, "all of it to go")
+        wait_until(lambda: Ledger() == before, what="all of it to go")
 
 
 @pytest.fixture
@@ -222,3 +227,94 @@ def test_a_planted_leak_is_found(still, plant):
             wait_for_ledger(before, timeout=0)
         assert words in str(found.value)
     wait_for_ledger(before)
+
+
+LEAKY_CASES = """
+import subprocess
+import pytest
+pytestmark = pytest.mark.core
+
+def test_clean():
+    pass
+
+def test_leaves_a_process(tmp_path_factory):
+    left = subprocess.Popen(["sleep", "1000"])
+    (tmp_path_factory.getbasetemp().parent / "pid").write_text(str(left.pid))
+
+def test_after_it():
+    pass
+"""
+
+
+def test_a_leak_fails_its_case_for_good(tmp_path):
+    """A pytest of its own, with the fixtures of this suite: the case that leaves a process behind fails, and may not run again."""
+    sys.path.insert(0, str(REPO / "tools"))
+    from checks.results import read_junit
+    (tmp_path / "conftest.py").write_text(f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom cay_fixtures import *\n")
+    (tmp_path / "test_leaky.py").write_text(LEAKY_CASES)
+    # A leak is reported after 60 s; here after 0.6 s.
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, "--basetemp", tmp_path / "base",
+                           "--junitxml", tmp_path / "results.xml", tmp_path / "test_leaky.py"],
+                          env={**os.environ, "CAY_TEST_SLOW": "0.01"}, cwd=tmp_path, capture_output=True, text=True)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert done.returncode == 1, done
+    cases = {case.name.split("::")[1]: case for case in read_junit("core", tmp_path / "results.xml")}
+    assert {name: case.outcome for name, case in cases.items()} == \
+        {"test_clean": "passed", "test_leaves_a_process": "failed", "test_after_it": "passed"}, done.stdout
+    assert cases["test_leaves_a_process"].final == "a leak on the host" and "processes: 1 more: sleep" in done.stdout
+
+
+@contextlib.contextmanager
+def stranger(own, tmp_path):
+    """What a daemon of another run has on the host: yields its folders, and the pids of its processes."""
+    group = Path(os.path.dirname(cgroup_parents(own)[0])) / f"stranger-{os.getpid()}"
+    boxes = [group / f"box{n}" for n in range(10)]
+    data = tmp_path / "cay-test-stranger" / "data" / "sandboxes"
+    data.mkdir(parents=True)
+    for n in range(100):
+        (data / f"box{n}").touch()
+    with contextlib.ExitStack() as stack:
+        for path in (group, *boxes):
+            path.mkdir()
+            stack.callback(path.rmdir)
+
+        def members():
+            return [int(pid) for box in boxes for pid in read_text(box / "cgroup.procs").split()]
+
+        def end():
+            for pid in members():
+                os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not members(), what="the end of its processes")
+
+        stack.callback(end)
+        for box in boxes:  # its parent has ended when this returns, so that it is no descendant of the tests
+            subprocess.run(["sh", "-c", f"setsid sh -c 'echo $$ >{box}/cgroup.procs; exec sleep 1000' >/dev/null 2>&1 &"], check=True)
+        wait_until(lambda: len(members()) == len(boxes), what="its processes")
+        yield (str(group), str(data)), members()
+
+
+def paths_of_one_look(monkeypatch):
+    """How often a look opens, lists or follows each path."""
+    seen = collections.Counter()
+
+    def counted(call):
+        def counting(path=".", *args, **how):
+            seen[str(path)] += 1
+            return call(path, *args, **how)
+        return counting
+
+    with monkeypatch.context() as patch:
+        for module, name in ((cay_ledger, "read_text"), (cay_ledger, "read_link"), (os, "listdir"), (os, "scandir")):
+            patch.setattr(module, name, counted(getattr(module, name)))
+        Ledger()
+    return seen
+
+
+def test_a_look_reads_nothing_of_other_daemons(still, tmp_path, monkeypatch):
+    """Of a process that is not ours only the line that says its parent, and of folders and cgroups nothing."""
+    with stranger(still, tmp_path) as (folders, others):
+        seen = paths_of_one_look(monkeypatch)
+        assert seen[f"/proc/{still.pid}/stat"] == 1 and seen[str(still.data)] >= 1 and any(map(seen.get, cgroup_parents(still)))
+        assert {path: n for path, n in seen.items() if path.startswith(folders)} == {}
+        for pid in others:
+            assert {path: n for path, n in seen.items() if path.startswith(f"/proc/{pid}/")} == {f"/proc/{pid}/stat": 1}
