@@ -234,12 +234,22 @@ def test_prompts_and_completion(mcp, api, box):
 
 # ---- long work ----
 
-def test_progress_of_a_command(mcp, box):
-    answer, ahead = mcp.ask("tools/call", name="sandbox_exec", arguments={"sandboxId": box, "command": "sleep 2.5"},
-                            _meta={"progressToken": "mine"})
-    assert not answer["result"]["isError"]
-    told = [m["params"] for m in ahead if m["method"] == "notifications/progress"]
-    assert len(told) >= 1 and all(p["progressToken"] == "mine" for p in told)
+def waiting(box, id, token):
+    """A call whose command waits for the file /tmp/go."""
+    return request(id, "tools/call", name="sandbox_exec", _meta={"progressToken": token},
+                   arguments={"sandboxId": box, "command": "echo 1; until [ -e /tmp/go ]; do sleep 0.02; done"})
+
+
+def test_progress_of_a_command(mcp, api, box):
+    connection, response = mcp.send("POST", waiting(box, "p1", "mine"))
+    with contextlib.closing(connection):
+        messages = events(response)
+        told = [next(messages) for _ in range(2)]  # while the command runs
+        api.sh(box, "touch /tmp/go")
+        *more, answer = messages
+    assert answer["id"] == "p1" and not answer["result"]["isError"]
+    told = [m["params"] for m in told + more if m["method"] == "notifications/progress"]
+    assert len(told) >= 2 and all(p["progressToken"] == "mine" for p in told)
     assert [p["progress"] for p in told] == sorted({p["progress"] for p in told})
 
 
@@ -252,12 +262,21 @@ def test_code_whose_progress_is_told_has_its_output_all_the_same(mcp, box):
     assert [result["data"] for result in said["structuredContent"]["results"]] == ["42"]
 
 
-def test_what_comes_back_with_every_message_is_short(mcp, box):
+def test_what_comes_back_with_every_message_is_short(mcp, api, box):
     with pytest.raises(Refused, match="400"):
         mcp.post(request("a" * 1025, "ping"))
-    said, ahead = mcp.ask("tools/call", name="sandbox_exec", arguments={"sandboxId": box, "command": "echo 1; sleep 1.2"},
-                          _meta={"progressToken": "a" * 1025})
-    assert said["result"]["content"][0]["text"] == "1\n" and not ahead
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        long = pool.submit(mcp.post, waiting(box, "p1", "a" * 1025))
+        wait_until(lambda: runs(api, box, "/tmp/go"), what="the command")
+        connection, response = mcp.send("POST", waiting(box, "p2", "a" * 1024))
+        with contextlib.closing(connection):
+            # The progress of a call that began later: that of the first would have been told by then.
+            assert next(events(response))["params"]["progressToken"] == "a" * 1024
+            api.sh(box, "touch /tmp/go")
+            said, = long.result()[1]
+            assert said["id"] == "p1" and said["result"]["content"][0]["text"] == "1\n"
+            *_, last = events(response)
+            assert last["result"]["content"][0]["text"] == "1\n"
 
 
 def wait_in(mcp, box, word, id):
