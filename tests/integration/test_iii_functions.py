@@ -179,19 +179,32 @@ def test_a_limit_names_the_file_and_the_key_that_set_it(iii_of, wire_of, tmp_pat
 
 
 def test_so_many_and_no_more(iii_of, wire_of):
-    daemon = iii_of(env={"CAY_III_SANDBOXES": 2, "CAY_III_EXECS": 1, "CAY_III_EXEC_MS": 2000}).start()
+    daemon = iii_of(env={"CAY_III_SANDBOXES": 2, "CAY_III_EXECS": 1}).start()
     wire = wire_of(daemon)
     first, _ = wire.create(), wire.create()
     check(wire.refused("sandbox::create", {"image": "host"}), "S400")
-    slow = wire.invoke("sandbox::exec", {"sandbox_id": first, "argv": ["sleep", "1000"]})
+    slow = wire.invoke("sandbox::exec", {"sandbox_id": first, "timeout_ms": 60000, "argv": [
+        "sh", "-c", "touch /tmp/up; until [ -e /tmp/go ]; do sleep 0.02; done"]})
+    wait_until(lambda: names_in_tmp(wire, first) == ["up"], what="the command")
     check(wire.refused("sandbox::exec", {"sandbox_id": first, "cmd": "true"}), "S003")
-    with pytest.raises(Refused) as caught:
-        wire.result(slow)
-    check(caught.value, "S200")
+    wire.call("sandbox::fs::mkdir", {"sandbox_id": first, "path": "/tmp/go"})
+    assert wire.result(slow)["success"]
     for _ in range(30):  # a client that has its answer may run the next command at once
         assert wire.exec(first, "true")["success"]
     wire.call("sandbox::stop", {"sandbox_id": first})
     wait_until(lambda: can_create(wire), what="room for another")
+
+
+def names_in_tmp(wire, id):
+    return [entry["name"] for entry in wire.call("sandbox::fs::ls", {"sandbox_id": id, "path": "/tmp"})["entries"]]
+
+
+def test_no_command_runs_longer_than_the_limit(iii_of, wire_of):
+    wire = wire_of(iii_of(env={"CAY_III_EXEC_MS": 300}).start())
+    id = wire.create()
+    for asked in ({}, {"timeout_ms": 60000}):
+        said = check(wire.refused("sandbox::exec", {"sandbox_id": id, "argv": ["sleep", "1000"], **asked}), "S200")
+        assert said["message"] == "exec timed out after 300ms, which is the limit (CAY_III_EXEC_MS)"
 
 
 def can_create(wire):
