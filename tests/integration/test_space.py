@@ -91,10 +91,10 @@ def is_paused_for_room(api, id):
     return s["status"] == "paused" and s.get("reason") == REASON
 
 
-def written(api, id, name):
+def written(api, id, name, timeout=20):
     """What the writer knows to be written; nothing while it is paused, also in the middle of this."""
     lines = []
-    with api.again(timeout=3) as mine, contextlib.suppress(TimeoutError):
+    with api.again(timeout=timeout) as mine, contextlib.suppress(TimeoutError):
         lines = (mine.try_exec(id, f"cat /dev/shm/{name}").json.get("stdout") or "").split()
     return [int(i) for i in lines if i != "end"], "end" in lines
 
@@ -104,7 +104,7 @@ def has_ended(api, id, name):
 
 
 def check_files(api, id, name, n):
-    assert written(api, id, name)[0] == list(range(n))
+    assert written(api, id, name, timeout=60)[0] == list(range(n))
     api.write(id, "/root/reader.py", READER, anywhere=True)
     checked = api.exec(id, f"python3 /root/reader.py {name} {n}")
     assert checked["stdout"] == "whole\n", checked

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cay_harness import CAY, wait_until
+from cay_harness import CAY, SLOW, wait_until
 from cay_watching import Watching, words
 
 pytestmark = pytest.mark.core
@@ -181,7 +181,7 @@ def test_events_when_asked(api, box):
 
 
 def test_over_a_websocket(shared, api, box):
-    with socket.create_connection(("127.0.0.1", api.port), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=60 * SLOW) as s:
         s.sendall(f"GET /sandbox/sandboxes/{box}/files/watch/ws?recursive=true HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
                   "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode())
         f = s.makefile("rb")
