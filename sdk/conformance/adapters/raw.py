@@ -14,7 +14,7 @@ import urllib.parse
 
 from frame import Failure, Frame, Told, pieces, size_of, tell
 
-PATIENCE = 10  # seconds that a daemon may be away
+PATIENCE = 60  # seconds that a daemon may be away
 
 
 class UnixConnection(http.client.HTTPConnection):
