@@ -301,6 +301,8 @@ static const struct variable {
      "CAY_III_EXEC_MS"},
     {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 300, TEXT(III_STALL_S),
      "seconds without a byte after which an upload of an iii client fails"},
+    {"CAY_III_GRACE_MS", NULL, TYPE_U32, AT(iii_grace_ms), 1, III_GRACE_MS_MAX, "5000",
+     "milliseconds that registrations of an iii client wait for the client to say its name"},
     {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 60, "10",
      "seconds that a client may take to send the head of a request"},
     {"CAY_STALL_TIMEOUT", NULL, TYPE_U32, AT(stall_timeout), 1, 600, "30",

@@ -43,6 +43,7 @@ struct daemon_config {
     struct listener_config listeners[LISTENERS_MAX];
     unsigned n_listeners;
     struct iii_settings iii;
+    uint32_t iii_grace_ms;
     struct link_config link;
     bool network;                                       /* may sandboxes have one? */
     char *net_pool, *net_pool6, *net_ipv6, *net_uplink; /* NULL = as the gateway has it */

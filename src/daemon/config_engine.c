@@ -12,6 +12,7 @@
 #include "daemon/config_file.h"
 #include "daemon/config_internal.h"
 #include "daemon/yaml_json.h"
+#include "iii/iii.h"
 
 /* The file of an iii engine: a list of entries, one for each of its workers (modules, in older
  * files). Those for sandboxes, listeners and the REST API are used; the others are named in
@@ -531,6 +532,14 @@ static int read_engine_port(struct config_file *f, const json_t *root, const jso
     return put_port(f, "CAY_WS_PORT", root, lines, err);
 }
 
+/* An engine takes any number: it is clamped to what the variable can have. */
+static void put_grace(struct config_file *f, json_int_t ms, const json_t *lines)
+{
+    ms = ms < 1 ? 1 : ms > III_GRACE_MS_MAX ? III_GRACE_MS_MAX : ms;
+    config_file_put(f, "CAY_III_GRACE_MS", xasprintf("%lld", (long long)ms),
+                    yaml_lines_of(lines, CONFIG_GRACE), CONFIG_GRACE);
+}
+
 int config_file_engine(struct config_file *f, json_t *root, const json_t *lines, struct err *err)
 {
     static const char *const known[] = {"workers", "modules", "port", CONFIG_GRACE, NULL};
@@ -551,6 +560,8 @@ int config_file_engine(struct config_file *f, json_t *root, const json_t *lines,
     if (value && !json_is_integer(value))
         return config_file_refuse(f, yaml_lines_of(lines, CONFIG_GRACE), err,
                                   CONFIG_GRACE " must be a whole number");
+    if (value)
+        put_grace(f, json_integer_value(value), lines);
     if (read_entries(f, json_object_get(root, which), yaml_lines_of(lines, which), err) < 0)
         return -1;
     return read_engine_port(f, root, lines, err);

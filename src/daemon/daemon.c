@@ -362,6 +362,7 @@ static int start_iii(struct daemon *d, struct err *err)
     struct iii_config config = {.engine = d->engine,
                                 .services = &d->services,
                                 .about = rest_about(d->rest),
+                                .grace_ms = d->config.iii_grace_ms,
                                 .memory = &d->memory,
                                 .streams = &d->streams};
     bool serves = d->config.ws_port || d->config.n_listeners;

@@ -20,12 +20,15 @@ struct services;
 /* The iii protocol: an endpoint for its clients, in place of an engine, and a link to a genuine
  * engine, for which we are the worker `iii-sandbox`. Any thread may call anything here. */
 
+#define III_GRACE_MS_MAX 60000
+
 struct iii_config {
     struct engine *engine;
     struct services *services;
     const struct about *about; /* whose iii has the settings */
     struct budget *memory;     /* that messages are taken from; NULL = no bound */
     struct budget *streams;    /* that what is unsent is taken from; NULL = no bound */
+    uint32_t grace_ms; /* that registrations of a client without a name wait for it; 0 = 5000 */
     size_t unsent_max; /* of one client, in bytes; past it the connection is closed; 0 = 32 MiB */
 };
 

@@ -17,10 +17,15 @@
 #define FREE_MESSAGE (64u << 10) /* of what is unsent: what the budget is not asked for */
 #define UNSENT_MAX   (1u << 20)  /* past it nothing more of it is read */
 #define UNSENT_WORST                                                                               \
-    (32u << 20) /* past it the connection is closed: the default of iii_config.unsent_max */
-#define EARLY_NS (5 * 1000000000ll)
+    (32u << 20)       /* past it the connection is closed: the default of iii_config.unsent_max */
+#define GRACE_MS 5000 /* the default of iii_config.grace_ms */
 
 /* ---- life ---- */
+
+static int64_t grace_ns(const struct iii_hub *hub)
+{
+    return (hub->config.grace_ms ? hub->config.grace_ms : GRACE_MS) * 1000000ll;
+}
 
 static void drop_unsent(struct iii_peer *peer)
 {
@@ -67,7 +72,7 @@ static struct iii_peer *peer_new(struct iii_hub *hub, struct http_req *req,
     peer->last = &peer->first;
     peer->forgotten = true; /* until it has joined */
     peer->unnamed = true;
-    peer->early_ns = mono_ns() + EARLY_NS;
+    peer->early_ns = mono_ns() + grace_ns(peer->hub);
     peer->token_ns = mono_ns() + CALLER_LIVE_NS;
     return peer;
 }
@@ -318,7 +323,7 @@ static void join(struct iii_peer *peer)
 {
     auto_free char *hello = wire_worker_registered(peer->asker.worker_id, peer->reattach_token);
 
-    peer->early_ns = mono_ns() + EARLY_NS;
+    peer->early_ns = mono_ns() + grace_ns(peer->hub);
     (void)websocket_send(peer->ws, true, hello, strlen(hello));
     iii_registry_join(peer->hub->registry, peer);
 }

@@ -1,4 +1,4 @@
-"""What the iii endpoint gives up after a time of its own: a registration without a name after five seconds, the others after what is set."""
+"""What the iii endpoint gives up after a time of its own: each after what is set."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.core
 
 def test_what_is_given_up_after_a_while(iii_of, wire_of):
     """Headers that never end, an upload that stalls; a function of a client that tells no name is registered in the end."""
-    daemon = iii_of(env={"CAY_HEAD_TIMEOUT": 1, "CAY_III_STALL": 2}).start()
+    daemon = iii_of(env={"CAY_HEAD_TIMEOUT": 1, "CAY_III_STALL": 1, "CAY_III_GRACE_MS": 500}).start()
     wire, silent = wire_of(daemon).announce(), wire_of(daemon)
     with socket.create_connection(("127.0.0.1", daemon.iii_port), timeout=60 * SLOW) as half, wire.box() as id:
         half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
@@ -28,7 +28,7 @@ def test_what_is_given_up_after_a_while(iii_of, wire_of):
                     pass
             message = wire.take("invocationresult", invocation_id=call)
         error = Refused(message["error"])
-        assert error.s == "S218" and error.envelope["retryable"] is True and "for 2 s" in error.message
+        assert error.s == "S218" and error.envelope["retryable"] is True and "for 1 s" in error.message
         assert wire.fs_refused("stat", id, path="/tmp/stalled").s == "S211"
         assert wire.sh(id, "ls -A /tmp").split() == [], "nothing half-made is left"
         wait_until(lambda: wire.call("engine::functions::list", {"prefix": "cay.wire::without-a-name"})["functions"], 60, "the registration")

@@ -57,6 +57,7 @@ TEST(defaults_are_those_of_the_contract)
     CHECK_INT(config.webhook_timeout, 10);
     CHECK_INT(config.stop_timeout, 2);
     CHECK_INT(config.iii.stall_s, 30);
+    CHECK_INT(config.iii_grace_ms, 5000);
     CHECK_INT(config.log_level, LOG_LEVEL_INFO);
     config_done(&config);
 }

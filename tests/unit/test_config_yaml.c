@@ -280,6 +280,7 @@ TEST(the_engines_file_has_entries_for_its_workers)
                         "        - node\n"),
               "ok");
     CHECK_INT(config.ws_port, 5000);
+    CHECK_INT(config.iii_grace_ms, 100);
     CHECK(config.ws_port_given);
     CHECK_STR(config.ws_host, "127.0.0.2");
     CHECK_STR(config.allowed_images, "[\"node\"]");
