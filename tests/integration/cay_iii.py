@@ -415,7 +415,8 @@ class Program:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CAY_", "III_", "OTEL_"))}
         self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, bufsize=1, cwd=self.home,
-                                        env={**kept, "HOME": self.home, "TMPDIR": self.home, "NO_PROXY": "*", "no_proxy": "*", **env})
+                                        env={**kept, "HOME": self.home, "TMPDIR": self.home, "NO_PROXY": "*", "no_proxy": "*",
+                                             "CAY_TEST_SLOW": str(SLOW), **env})
         self.lines, self.said, self.errors = queue.Queue(), [], []
         self.threads = [threading.Thread(target=self.follow, args=(self.process.stdout, self.lines.put), daemon=True),
                         threading.Thread(target=self.follow, args=(self.process.stderr, self.errors.append), daemon=True)]

@@ -58,7 +58,7 @@ def echoes(wire, family):
     """Its function answers: asked by another client, until it is back."""
     wire.announce()
     wait_until(lambda: any(f["function_id"] == "cay.test::echo" for f in wire.call("engine::functions::list")["functions"]),
-               20, f"the function of {family}")
+               what=f"the function of {family}")
     assert wire.call("cay.test::echo", {"word": "again"})["word"] == "again"
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cay_harness import CAY, REPO
+from cay_harness import CAY, REPO, SLOW
 from cay_npm import PROGRAMS, SDK, lacking, modules, node, run, typescript_sdk
 from cay_world import needs_network
 from test_contract_clients import uses_all
@@ -33,7 +33,8 @@ def openapi():
 
 def env_of(daemon, **more):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("CAY_", "III_"))}
-    return {**kept, "CAY_URL": f"http://127.0.0.1:{daemon.port}", "NO_PROXY": "*", "no_proxy": "*", "NO_COLOR": "1", **more}
+    return {**kept, "CAY_URL": f"http://127.0.0.1:{daemon.port}", "NO_PROXY": "*", "no_proxy": "*", "NO_COLOR": "1",
+            "CAY_TEST_SLOW": str(SLOW), **more}
 
 
 def test_what_is_made_from_the_daemons_description_is_as_it_would_be_made_now():

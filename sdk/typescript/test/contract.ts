@@ -21,8 +21,10 @@ const client = new HttpClient();
 const made: Sandbox[] = [];
 const ok = (name: string) => console.log("ok", name);
 
+const limit = 60000 * Number(process.env.CAY_TEST_SLOW ?? 1); // milliseconds of a wait
+
 async function waitFor<T>(ask: () => Promise<T | undefined | false>, what: string): Promise<T> {
-  for (const end = Date.now() + 20000; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
+  for (const end = Date.now() + limit; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
     const got = await ask();
     if (got) return got;
   }

@@ -17,8 +17,10 @@ const cay = new Cay();
 const folder = process.env.CAY_TEST_FOLDER ?? "/tmp";
 const text = (data: Uint8Array) => new TextDecoder().decode(data);
 
+const limit = 60000 * Number(process.env.CAY_TEST_SLOW ?? 1); // milliseconds of a wait
+
 async function waitFor<T>(ask: () => Promise<T | undefined | false>, what: string): Promise<T> {
-  for (const end = Date.now() + 20000; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
+  for (const end = Date.now() + limit; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
     const got = await ask();
     if (got) return got;
   }

@@ -9,6 +9,7 @@ import os
 import time
 import urllib.parse
 
+LIMIT = 60 * float(os.environ.get("CAY_TEST_SLOW", "1"))  # seconds of a wait
 BASE = urllib.parse.urlsplit(os.environ["CAY_URL"])
 
 
@@ -22,7 +23,7 @@ class Client:
     """Sends as public clients do: JSON with every request, null for what is not set, no body where there is none."""
 
     def __init__(self):
-        self.connection = http.client.HTTPConnection(BASE.hostname, BASE.port, timeout=30)
+        self.connection = http.client.HTTPConnection(BASE.hostname, BASE.port, timeout=LIMIT)
 
     def request(self, method, path, body=None):
         self.connection.request(method, f"/sandbox{path}", None if body is None else json.dumps(body),
@@ -45,7 +46,7 @@ class Client:
 
     def stream(self, method, path, body=None):
         """Events as they come: a line each, of which only those count that begin with "data: "."""
-        connection = http.client.HTTPConnection(BASE.hostname, BASE.port, timeout=30)
+        connection = http.client.HTTPConnection(BASE.hostname, BASE.port, timeout=LIMIT)
         connection.request(method, f"/sandbox{path}", None if body is None else json.dumps(body),
                            {"Content-Type": "application/json", "Accept": "text/event-stream"})
         answer = connection.getresponse()
@@ -92,7 +93,7 @@ def typed(kind, value):
 
 
 def wait_for(ask, what):
-    end = time.monotonic() + 20
+    end = time.monotonic() + LIMIT
     while not (got := ask()):
         assert time.monotonic() < end, what
         time.sleep(0.02)

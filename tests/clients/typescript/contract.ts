@@ -35,6 +35,7 @@ interface LogEvent { type: "stdout" | "stderr" | "exit" | "end"; data: string; t
 interface GitStatus { branch: string; clean: boolean; files: { status: string; path: string }[] }
 
 const base = process.env.CAY_URL ?? "http://localhost:3111";
+const limit = 60000 * Number(process.env.CAY_TEST_SLOW ?? 1); // milliseconds of a wait
 
 class Failed extends Error {
   constructor(method: string, path: string, readonly status: number, body: string) {
@@ -42,11 +43,11 @@ class Failed extends Error {
   }
 }
 
-// As the public client does it: a JSON type with every request, also without a body; 30 seconds for all of it.
+// As the public client does it: a JSON type with every request, also without a body; with a limit for all of it.
 async function send<T>(method: string, path: string, body?: unknown): Promise<T> {
   const answer = await fetch(`${base}/sandbox${path}`, {
     method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(30000),
+    signal: AbortSignal.timeout(limit),
   });
   if (!answer.ok) throw new Failed(method, path, answer.status, await answer.text());
   return (await answer.json()) as T;
@@ -80,7 +81,7 @@ async function* stream<T>(method: string, path: string, body?: unknown): AsyncGe
 }
 
 async function waitFor<T>(ask: () => Promise<T | undefined | false>, what: string): Promise<T> {
-  for (const end = Date.now() + 20000; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
+  for (const end = Date.now() + limit; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
     const got = await ask();
     if (got) return got;
   }

@@ -26,6 +26,7 @@ else:
 
 URL = os.environ["III_URL"]
 SIZE = int(os.environ.get("III_SIZE", 1 << 20))
+LIMIT = 60 * float(os.environ.get("CAY_TEST_SLOW", "1"))  # seconds of a wait
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
@@ -124,7 +125,7 @@ def functions(a, b):
     a.register_function("cay.test::void", take)
     listed(b, "cay.test::void")
     same(call(b, "cay.test::void", {"word": "fire"}, action=TriggerAction.Void()), None)
-    assert arrived.wait(20) and word == ["fire"]
+    assert arrived.wait(LIMIT) and word == ["fire"]
     done("void")
 
     refused = failure(b, "cay.test::add", {"x": 1, "y": 1}, action=TriggerAction.Enqueue(queue="jobs"))

@@ -68,6 +68,12 @@ impl Read for Answer {
     }
 }
 
+/// Of a wait: 60 s, times CAY_TEST_SLOW.
+pub fn limit() -> std::time::Duration {
+    let slow = std::env::var("CAY_TEST_SLOW").ok().and_then(|factor| factor.parse().ok());
+    std::time::Duration::from_secs(60).mul_f64(slow.unwrap_or(1.0))
+}
+
 /// null = without a body; the type is told all the same.
 fn send(method: &str, path: &str, body: &Value, accept: &str) -> Res<Answer> {
     let base = std::env::var("CAY_URL").unwrap_or_else(|_| "http://localhost:3111".into());
@@ -75,7 +81,7 @@ fn send(method: &str, path: &str, body: &Value, accept: &str) -> Res<Answer> {
     let mut to = TcpStream::connect(host)?;
     let body = if body.is_null() { String::new() } else { body.to_string() };
 
-    to.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
+    to.set_read_timeout(Some(limit()))?;
     write!(to, "{method} /sandbox{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: {accept}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = Answer { from: BufReader::new(to), status: 0, body: Body::Ended };
     answer.status = answer.line()?.split(' ').nth(1).ok_or("no status")?.parse()?;

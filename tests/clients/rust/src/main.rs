@@ -98,7 +98,7 @@ fn ok(name: &str) {
 }
 
 fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Res<Option<T>>) -> Res<T> {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + http::limit();
     while Instant::now() < end {
         if let Some(got) = ask()? {
             return Ok(got);
