@@ -5,7 +5,6 @@ import re
 import resource
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -143,6 +142,14 @@ def test_who_asks_for_names_without_end_keeps_nobody_from_asking(net, net_box):
     assert net.background_status(asker)["running"]
 
 
+def unaccepted(daemon):
+    """Returns the number of connections to the inspecting sockets that the gateway's worker has not accepted yet."""
+    argv = ["nsenter", f"--net={daemon.run}/netns", "ss", "-Htln", "sport", "=", ":1253"]
+    listeners = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert listeners
+    return sum(int(line.split()[1]) for line in listeners)
+
+
 def test_a_crowd_of_connections_waits_for_a_busy_warden(online_of):
     daemon = online_of()
     daemon.start()
@@ -155,7 +162,7 @@ def test_a_crowd_of_connections_waits_for_a_busy_warden(online_of):
         try:
             api.upload(id, "/workspace/go", b"")
             output(api, job, "came")
-            time.sleep(1)
+            wait_until(lambda: not unaccepted(daemon), what="the gateway to accept the crowd")
         finally:
             os.kill(warden, signal.SIGCONT)
         api.upload(id, "/workspace/count", b"")
