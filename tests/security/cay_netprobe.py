@@ -31,13 +31,41 @@ def http(to, port=80, host=None, path="/"):
     host = host or to
     return tcp(to, port, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (path, host))
 
-def udp(to, port, send="word"):
+def exchange_marker(kind, to, port):
+    """Three lines go to an echo that is allowed and come back. A datagram may be lost, and is sent again."""
+    end = time.monotonic() + TIMEOUT
+    s = socket.socket(family(to), socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+    s.settimeout(1 if kind == "udp" else TIMEOUT)
+    with s:
+        s.connect((to, port))
+        for word in (b"marker 1\n", b"marker 2\n", b"marker 3\n"):
+            while True:
+                try:
+                    s.send(word)
+                    if s.recv(100) == word:
+                        break
+                except TimeoutError:
+                    pass
+                if time.monotonic() > end:
+                    raise RuntimeError("the marker does not come back")
+
+def udp(to, port, send="word", marker=None):
+    """With a marker the datagram is not waited for any longer than the marker, which follows it on the same link."""
     s = socket.socket(family(to), socket.SOCK_DGRAM)
     s.settimeout(SILENT)
     with s:
         s.connect((to, port))
         s.send(send.encode("latin-1"))
-        return "reached", s.recv(65536).decode("latin-1")
+        if marker:
+            try:
+                exchange_marker(*marker)
+            except Exception as e:
+                return "no marker", str(e)
+            s.setblocking(False)
+        try:
+            return "reached", s.recv(65536).decode("latin-1")
+        except BlockingIOError:
+            return "silent", ""
 
 def name(name):
     found = sorted({a[4][0] for a in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)})
@@ -110,6 +138,8 @@ def http(to, port=80, **how):
 
 
 def udp(to, port, **how):
+    """With marker=(kind, address, port) of an echo that is allowed, silence is told as soon as a marker that was sent later has
+    come back; a test then also asserts that nothing arrived."""
     return ["udp", [to, port], how]
 
 
@@ -135,7 +165,9 @@ class Prober:
         with self.api.again(timeout=150) as own:
             done = own.exec(self.id, ["/usr/bin/python3", "/workspace/netprobe.py", path, str(timeout), str(silent)], timeout=120)
         assert done["exitCode"] == 0, done
-        return [Result(a, told) for a, told in zip(attempts, json.loads(done["stdout"]))]
+        results = [Result(a, told) for a, told in zip(attempts, json.loads(done["stdout"]))]
+        assert not [r for r in results if r.word == "no marker"], results
+        return results
 
     def one(self, attempt):
         return self.all(attempt, silent=30)[0]

@@ -201,8 +201,9 @@ def test_n09_any_resolver_is_ours(world, net, net_box):
 @pytest.mark.parametrize("policy", [True, rules("allowed.test")], ids=["public", "list"])
 def test_n09_dns_over_tls_and_quic_and_to_neighbours_is_refused(world, net, net_box, policy):
     probe = Prober(net, net_box(policy))
-    results = probe.all(tcp("8.8.8.8", 853), udp("8.8.8.8", 853), tcp("93.184.10.10", 853), udp("224.0.0.251", 5353),
-                        udp("224.0.0.252", 5355), udp("8.8.8.8", 5353), udp("8.8.8.8", 137))
+    marker = ("tcp", "allowed.test", 4711)
+    results = probe.all(tcp("8.8.8.8", 853), udp("8.8.8.8", 853), tcp("93.184.10.10", 853), udp("224.0.0.251", 5353, marker=marker),
+                        udp("224.0.0.252", 5355, marker=marker), udp("8.8.8.8", 5353), udp("8.8.8.8", 137))
     assert not [r for r in results if r.reached], results
     assert not [r for r in results[:3] if r.word == "timeout"], results
     assert not [p for p in world.arrived() if p.port in (853, 5353, 5355, 137)]
