@@ -20,6 +20,8 @@
  * their data into, its head, and what may have come with it. */
 #define PART_FREE ((64u << 10) + (8u << 10))
 
+#define ABOUT_TO_END "the daemon is about to end"
+
 struct channel_socket {
     struct channel_holder holder;
     struct iii_channel *channel;
@@ -222,6 +224,13 @@ static void finish(struct channel_socket *s)
     free(s);
 }
 
+/* The daemon is about to end, and the other side left before it had sent or read everything:
+ * perhaps for the same reason, in another thread, a moment before this side. */
+static bool was_cut(const struct channel_socket *s)
+{
+    return s->drains && (s->side == CHANNEL_WRITER || !channel_is_whole(s->channel));
+}
+
 /* Says why, if the client is to know. */
 static void say_end(struct channel_socket *s)
 {
@@ -231,6 +240,8 @@ static void say_end(struct channel_socket *s)
         return;
     if (gone)
         websocket_close(s->ws, WEBSOCKET_POLICY, gone);
+    else if (was_cut(s))
+        websocket_close(s->ws, WEBSOCKET_RESTART, ABOUT_TO_END);
     else
         websocket_close(s->ws, WEBSOCKET_NORMAL,
                         s->side == CHANNEL_WRITER ? "the reader has gone" : "");
@@ -278,7 +289,7 @@ static bool on_news(struct http_req *req, unsigned news, struct http_wait *wait,
     s->drains |= (news & HTTP_DRAIN) != 0;
     still = s->drains && mono_ns() >= channel_moves_until(s->channel);
     if (still)
-        websocket_close(s->ws, WEBSOCKET_RESTART, "the daemon is about to end");
+        websocket_close(s->ws, WEBSOCKET_RESTART, ABOUT_TO_END);
     if ((news & HTTP_GONE) && s->side == CHANNEL_WRITER)
         take_last(s);
     if ((news & HTTP_GONE) || still || !go_on(s, end_ns) ||
