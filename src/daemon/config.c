@@ -23,9 +23,10 @@
 #include "service/otlp.h"
 #include "service/webhooks.h"
 
-/* systemd kills a daemon that has not ended after TimeoutStopSec=30 of cay.service. The other parts
- * of a stop take up to 7 s: 2 s for calls of an engine (worker_mode.c), 3 s for traces that are not
- * sent yet (otlp.c), 2 s for the launcher to end (launcher.c). */
+/* systemd kills a daemon that has not ended after TimeoutStopSec=30 of cay.service. A stop also
+ * waits up to 2 s for calls of an engine (worker_mode.c), 3 s for traces that are not sent yet
+ * (otlp.c), 2 s for the launcher to end (launcher.c), and 5 s for a gateway that does not answer.
+ * Sandboxes outlive a daemon that is killed. */
 #define DRAIN_S_MAX 15
 
 enum type {
