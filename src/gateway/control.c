@@ -13,7 +13,8 @@
 #include "base/mem.h"
 #include "gateway/warden.h"
 
-#define PAGE_MAX 1000 /* boxes in one answer */
+#define PAGE_MAX    1000 /* boxes in one answer */
+#define UNHEARD_MAX 64   /* events that are kept while no connection watches */
 
 struct conn {
     struct source source; /* first, so that one is the other */
@@ -23,6 +24,8 @@ struct conn {
 
 struct control {
     struct conn conns[CONTROL_MAX];
+    json_t *unheard; /* events since the last watching connection ended, the newest UNHEARD_MAX */
+    unsigned unheard_lost;
 };
 
 /* A request: fd is a descriptor that came with it, or -1; it is closed afterwards unless it was
@@ -47,18 +50,59 @@ static int send_json(int fd, json_t *message)
     return n < 0 ? -1 : 0;
 }
 
+static void send_event(struct conn *c, json_t *event)
+{
+    if (c->lost > 0)
+        (void)json_object_set_new(event, "lost", json_integer(c->lost));
+    c->lost = send_json(c->source.fd, event) < 0 ? c->lost + 1 : 0;
+    (void)json_object_del(event, "lost");
+}
+
+/* The daemon's first request starts the gateway, and a moment later the daemon watches: a packet
+ * can be refused in between. A link that was lost is not kept: a daemon that connects compares all
+ * links, and the box may have another one by then. */
+static void keep_unheard(struct control *control, json_t *event)
+{
+    if (strcmp(json_string_value(json_object_get(event, "event")), "lost") == 0)
+        return;
+    if (!control->unheard)
+        control->unheard = json_array();
+    (void)json_array_append(control->unheard, event);
+    if (json_array_size(control->unheard) <= UNHEARD_MAX)
+        return;
+    (void)json_array_remove(control->unheard, 0);
+    control->unheard_lost++;
+}
+
+static void send_unheard(struct control *control, struct conn *c)
+{
+    json_t *event;
+    size_t i;
+
+    c->lost = control->unheard_lost;
+    json_array_foreach(control->unheard, i, event)
+    {
+        send_event(c, event);
+    }
+    json_decref(control->unheard);
+    control->unheard = NULL;
+    control->unheard_lost = 0;
+}
+
 void control_tell(struct warden *w, json_t *event)
 {
+    bool is_heard = false;
+
     for (size_t i = 0; w->control && i < CONTROL_MAX; i++) {
         struct conn *c = &w->control->conns[i];
 
         if (c->source.fd < 0 || !c->watches)
             continue;
-        if (c->lost > 0)
-            (void)json_object_set_new(event, "lost", json_integer(c->lost));
-        c->lost = send_json(c->source.fd, event) < 0 ? c->lost + 1 : 0;
-        (void)json_object_del(event, "lost");
+        send_event(c, event);
+        is_heard = true;
     }
+    if (w->control && !is_heard)
+        keep_unheard(w->control, event);
     json_decref(event);
 }
 
@@ -262,6 +306,7 @@ static int op_watch(struct request *r, struct err *err)
 {
     (void)err;
     r->conn->watches = true;
+    send_unheard(r->w->control, r->conn);
     return 0;
 }
 
@@ -368,6 +413,7 @@ void control_done(struct warden *w)
     for (size_t i = 0; i < CONTROL_MAX; i++)
         source_drop(w, &w->control->conns[i].source);
     source_drop(w, &w->listener);
+    json_decref(w->control->unheard);
     free(w->control);
     w->control = NULL;
 }

@@ -159,7 +159,8 @@ void warden_take_down(struct warden *w);
 
 void control_start(struct warden *w, int listener);
 void control_done(struct warden *w);
-/* Tells whoever watches; never waits. Takes the event. */
+/* Sends the event to the connections that watch, or keeps it for the next that does; never waits.
+ * Takes the event. */
 void control_tell(struct warden *w, json_t *event);
 /* A line for the daemon's log. */
 void control_log(struct warden *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

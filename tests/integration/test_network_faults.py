@@ -2,12 +2,14 @@
 crossroads."""
 
 import os
+import re
 import signal
 import threading
 
 import pytest
 
 from cay_harness import wait_until
+from cay_order import commands_of
 from cay_world import needs_network
 from test_faults import STEPS
 
@@ -73,3 +75,28 @@ def test_a_gateway_that_is_killed_while_boxes_come_and_go_has_only_those_that_ar
         wait_until(lambda: own.crossroads().count("link") == 1 and own.crossroads().count("element of policy4") == 1, 60, "one")
         api.remove(keeps)
         wait_until(lambda: not left(own), 60, "all of it to go")
+
+
+# The name of the command between two refusals says the last port.
+REFUSED = "for port in {1..1000}; do curl -s --max-time 60 http://10.0.0.1:$port/; bash -c \"exec -a after-$port sleep 0.3\"; done"
+
+
+def test_what_is_refused_while_the_daemon_is_away_is_in_its_log(online_of):
+    """The gateway keeps what no daemon hears. A new daemon is in that state for a moment, too: its first create starts the gateway."""
+    own = online_of().start()
+
+    def port():
+        return max((int(number) for command in commands_of(id).values() for number in re.findall(r"^after-(\d+) ", command)), default=0)
+
+    with own.api() as api:
+        id = api.create(network=True)["id"]
+        api.background(id, ["bash", "-c", REFUSED])
+        wait_until(lambda: api.get(f"/sandboxes/{id}/network/log").ok()["denied"], what="a first line")
+    own.kill9()
+    before = wait_until(port, what="a command after the end of the daemon")
+    after = wait_until(lambda: (now := port()) > before + 1 and now, what="another one")
+    own.start()
+    with own.api() as api:
+        wait_until(lambda: {line["port"] for line in api.get(f"/sandboxes/{id}/network/log").ok()["denied"]} >= set(range(before + 1, after)),
+                   what="the lines of what was refused meanwhile")
+        api.remove(id)
