@@ -23,6 +23,9 @@ def pytest_configure(config):
                  "alone: the file needs the whole machine, so it runs at the end, beside no other",
                  "counts_rows: the case would see a lost or doubled row, so it has no second chance"):
         config.addinivalue_line("markers", mark)
+    for warning in ("PytestUnhandledThreadExceptionWarning", "PytestReturnNotNoneWarning"):
+        config.addinivalue_line("filterwarnings", f"error::pytest.{warning}")
+    config.cay_pid = os.getpid()
     if "CAY_BIN" in os.environ and not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY}, which CAY_BIN names, is not there", 2)
 
@@ -60,17 +63,22 @@ def why_no_second_chance(item, call, report):
         ("it counts rows", item.get_closest_marker("counts_rows")),
         ("a leak on the host", getattr(item, "leaked", False) or call.excinfo and call.excinfo.errisinstance(Leak)),
         ("a sanitizer report", any(map(SANITIZED.search, logs))),
+        ("a daemon that failed", getattr(item, "daemon_failed", False) or any(daemon.failed for daemon in Daemon.everyone)),
         ("a crash", getattr(item, "crashed", False) or any(map(CRASHED.search, logs)) or any(daemon.has_crashed() for daemon in Daemon.everyone)),
     ) if found), "")
+
+
+class TooLong(BaseException):
+    """No handler of a case takes it for an error of the case's own."""
 
 
 def limited(item):
     """Ends a case that hangs: it fails by its name, and the run goes on."""
     def late(*_):
-        raise TimeoutError(f"the case took more than {CASE_LIMIT} s")
+        raise TooLong(f"the case took more than {CASE_LIMIT} s")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, CASE_LIMIT * SLOW)
+    signal.setitimer(signal.ITIMER_REAL, CASE_LIMIT * SLOW, 5)  # again every 5 s: a callback, for instance, swallows the exception
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
@@ -85,6 +93,8 @@ pytest_runtest_teardown = pytest.hookimpl(hookwrapper=True)(limited)
 def pytest_runtest_makereport(item, call):
     """The daemons' logs belong to a failure, and for tools/check the name of the case and whether it may run again."""
     outcome = yield
+    if os.getpid() != item.config.cay_pid:
+        os._exit(70)  # a child that the case forked has raised: it must not run the cases that follow
     report = outcome.get_result()
     if not report.failed:
         return
@@ -138,6 +148,7 @@ def nothing_left_behind(request):
     gone = [d for d in Daemon.everyone if not d.root.exists()]
     # For why_no_second_chance(): pytest reports only the first of several failures at the end of a case.
     request.node.crashed = any(d.has_crashed() for d in gone)
+    request.node.daemon_failed = any(d.failed for d in gone)
     try:
         wait_for_ledger(before)
     except Leak:

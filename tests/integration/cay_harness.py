@@ -489,7 +489,7 @@ class Daemon:
             api.close()
         self.process.send_signal(sig)
         status = self.process.wait(timeout * SLOW)
-        self.failed |= status > 0
+        self.failed |= status not in (0, -signal.SIGKILL)
         self.forget_process()
         return status
 
@@ -547,7 +547,7 @@ class Daemon:
 
     def destroy(self):
         """Removes its sandboxes, ends it and takes its folders away. What is left is the test's find."""
-        self.failed |= self.process is not None and (self.process.poll() or 0) > 0
+        self.failed |= self.process is not None and (self.process.poll() or 0) not in (0, -signal.SIGKILL)
         try:
             if not self.running() and (self.data / "cay.db").exists():
                 with contextlib.suppress(AssertionError):
@@ -591,6 +591,7 @@ def cay(daemon, *args, input=None, timeout=60, env=None, check=False, **how):
         how.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([CAY, *map(str, args)], input=input, capture_output=True, timeout=timeout * SLOW,
                           env=cli_environment(daemon, **(env or {})), **how)
+    assert not isinstance(done.stderr, bytes) or not SANITIZED.search((done.stdout + done.stderr).decode(errors="replace")), done
     if check:
         assert done.returncode == 0, done
     return done

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import unittest.mock
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
@@ -162,6 +163,13 @@ def test_a_failed_case_of_a_program_runs_again_and_a_program_that_dies_does_not(
         assert stage.again("unit-fails b") and not stage.again("unit-dies b")
 
 
+def test_a_program_that_ends_early_with_status_0_is_a_failure():
+    with programs(early="echo 'ok 1 - a'", silent="", short="echo 'ok 1 - a'; echo 1..1") as stage:
+        cases = stage.meson(*stage.words)
+    assert {(case.name, case.outcome) for case in cases} == {
+        ("unit-early a", "passed"), ("unit-early", "failed"), ("unit-silent", "failed"), ("unit-short a", "passed")}, cases
+
+
 def test_a_meson_that_does_not_finish_is_a_failure():
     def killed(*argv, **how):
         """As if meson was killed after its first program."""
@@ -232,6 +240,14 @@ def test_a_pytest_that_fails_without_a_failed_case_is_a_failure():
     assert [(case.outcome, case.final) for case in cases] == [("passed", ""), ("failed", "the stage did not finish")], cases
 
 
+def test_a_process_that_outlives_pytest_is_a_leak():
+    case = "import subprocess\ndef test_a(): subprocess.run(['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 &'])\n"
+    with unittest.mock.patch("checks.stages.END_SECONDS", 0):
+        cases = suite(case)
+    assert [(case.outcome, case.final, case.why) for case in cases if case.outcome == "failed"] == [
+        ("failed", "a leak on the host", "sleep 1000")], cases
+
+
 def test_a_file_without_cases_is_a_failure():
     assert [case.outcome for case in suite("x = 1\n")] == ["failed"]
 
@@ -251,11 +267,39 @@ def test_no_result_at_all_is_red():
     assert summary([]) == (["0 passed, 0 failed, 0 skipped"], 1)
 
 
+# ---- what pytest would leave out ----
+
+
+def test_a_case_that_pytest_would_leave_out_is_named():
+    found = []
+    text = """import pytest
+pytestmark = [pytest.mark.core,
+              pytest.mark.alone]  # not pytest.mark.full
+def test_a(): pass
+def test_a(): pass
+async def test_b(): pass
+def test_c(): yield
+@pytest.mark.xfail
+def test_d(): pass
+@pytest.mark.alone
+def test_e():
+    def inner(): yield
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "test_x.py"
+        path.write_text(text)
+        assert selection.marks(path) == ["core", "alone"]
+        with unittest.mock.patch("checks.selection.test_files", return_value={str(path): []}):
+            found = [line.removeprefix(f"{path}:").partition(":")[0] for line in selection.bad_cases()]
+    assert found == ["5", "6", "7", "9", "11"], found
+
+
 # ---- what a change touches ----
 
 
 def test_a_changed_test_touches_itself_and_a_helper_those_that_import_it():
     assert selection.touched(["tests/integration/test_names.py", "tests/unit/test_http.c"]) == (["unit-http", "tests/integration/test_names.py"], [])
+    assert "tests/integration/test_forward.py" in selection.touched(["tests/integration/test_ports.py"])[0]  # which imports it
     names, unknown = selection.touched(["tests/integration/cay_mcp.py"])
     assert "tests/integration/test_mcp.py" in names and "tests/integration/test_names.py" not in names and not unknown, names
     for helper in (selection.REPO / "tests" / "integration").glob("cay_*.py"):
@@ -292,7 +336,7 @@ def main():
         try:
             test()
             print(f"ok {i} - {name}")
-        except Exception:
+        except BaseException:
             traceback.print_exc()
             print(f"not ok {i} - {name}")
             bad += 1

@@ -46,13 +46,18 @@ def read_tap(stage, text, program="", errors=""):
     return cases
 
 
+def keeps_plan(test, cases):
+    """Whether the program ran all cases of its plan."""
+    plan = re.search(r"^1\.\.(\d+)$", test.get("stdout") or "", re.M)
+    return bool(plan) and int(plan[1]) == len(cases)
+
+
 def is_whole(test, cases):
     """Whether a program that failed ran all cases of its plan, one of them failed, and the program ended with status 0 or 1.
 
     meson says ERROR of each TAP program whose status is not 0, also when a case failed."""
-    plan = re.search(r"^1\.\.(\d+)$", test.get("stdout") or "", re.M)
     ended = test["result"] == "FAIL" or test["result"] == "ERROR" and test.get("returncode") == 1
-    return ended and plan and int(plan[1]) == len(cases) and any(case.outcome == "failed" for case in cases)
+    return ended and keeps_plan(test, cases) and any(case.outcome == "failed" for case in cases)
 
 
 def meson_name(name):
@@ -75,8 +80,12 @@ def read_meson(stage, path):
         test["name"] = meson_name(test["name"])
         found = read_tap(stage, test.get("stdout") or "", test["name"], test.get("stderr") or "")
         good = test["result"] in MESON_GOOD
-        if good and not found:
-            found = [Case(stage, test["name"], "skipped" if test["result"] == "SKIP" else "passed")]
+        if good and not found and test["result"] == "SKIP":  # meson also says that of a TAP program that prints nothing
+            found = [Case(stage, test["name"], "failed", "it ran no case", "it ran no case")]
+        elif good and not found:  # it is judged by its status
+            found = [Case(stage, test["name"], "passed")]
+        elif good and not keeps_plan(test, found):  # it ended early, with status 0
+            found.append(Case(stage, test["name"], "failed", "it did not run the cases of its plan", "it ended early"))
         elif not good and not is_whole(test, found):  # it died, or was stopped, and cases are missing
             found.append(Case(stage, test["name"], "failed", test["result"].lower(), "the whole program failed"))
         if good and SANITIZER.search((test.get("stdout") or "") + (test.get("stderr") or "")):  # of a process that a case has started

@@ -1,5 +1,7 @@
 """Which tests there are, in which tier each is, and which of them a change can touch."""
+import ast
 import fnmatch
+import functools
 import pathlib
 import re
 import subprocess
@@ -8,14 +10,49 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 MAP = REPO / "tests" / "map"
 TIERS = ("core", "full")
 OTHER_MARKS = ("alone", "needs", "skipif", "counts_rows")
-MARK = re.compile(r"^pytestmark = .*", re.M)
 EVERYTHING = "*"
 
 
+def mark_words(node):
+    """The words after `pytest.mark.` in a piece of Python."""
+    return [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Attribute) and n.value.attr == "mark"]
+
+
+@functools.cache
 def marks(path):
-    """The words after `pytest.mark.` in the line that marks a whole file."""
-    line = MARK.search(path.read_text())
-    return re.findall(r"pytest\.mark\.(\w+)", line[0]) if line else []
+    """The marks of a whole file: those of all its assignments to pytestmark."""
+    return [word for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+            for word in mark_words(node.value)]
+
+
+def bad_cases():
+    """One line per case that pytest would leave out, or skip, without a word, and per mark of a file on a case."""
+    found = []
+    for path in test_files():
+        names = set()
+        for node in ast.parse((REPO / path).read_text()).body:
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            where, words = f"{path}:{node.lineno}: {node.name}", [word for mark in node.decorator_list for word in mark_words(mark)]
+            found += [f"{where}: pytest.mark.{word} is of whole files: put it into pytestmark" for word in words if word in (*TIERS, "alone")]
+            if not node.name.startswith("test_"):
+                continue
+            found += [f"{where}: a case above has the same name"] if node.name in names else []
+            names.add(node.name)
+            found += [f"{where}: pytest.mark.xfail: a case passes or fails"] if "xfail" in words else []
+            if isinstance(node, ast.AsyncFunctionDef) or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(node)):
+                found.append(f"{where}: pytest does not run async functions and generators")
+    return found
+
+
+def own_nodes(function):
+    """The nodes of a function without those of the functions inside."""
+    todo = list(function.body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            todo += ast.iter_child_nodes(node)
 
 
 def test_files():
@@ -35,10 +72,11 @@ def bad_tiers():
 def unused_tests():
     """One line per file that looks like a test and that no stage runs."""
     suites = [path for part in ("integration", "security") for path in (REPO / "tests" / part).rglob("test_*.py")]
-    found = [path for path in suites if str(path.relative_to(REPO)) not in test_files()]
+    known, programs = test_files(), unit_programs()
+    found = [path for path in suites if str(path.relative_to(REPO)) not in known]
     for part in ("unit", "fuzz"):
         sources = [path for path in (REPO / "tests" / part).iterdir() if path.name.startswith(("test_", "fuzz_")) and path.suffix in (".c", ".py")]
-        found += [path for path in sources if f"{part}-{path.stem.partition('_')[2]}" not in unit_programs()]
+        found += [path for path in sources if f"{part}-{path.stem.partition('_')[2]}" not in programs]
     return [f"{path.relative_to(REPO)}: no stage runs this file" for path in found]
 
 
@@ -80,6 +118,8 @@ def read_map():
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
+        if line[0].isspace() and not rows:
+            raise ValueError(f"tests/map: the first row is indented: {line}")
         if not line[0].isspace():
             folder, *words = words
             if folder in rows:
@@ -90,14 +130,17 @@ def read_map():
 
 
 def matching(patterns, names):
-    """Names that match a pattern. A pattern without a slash is a unit program, or a word of the name of a pytest file."""
+    """Names that match a pattern. A pattern without a slash is a unit program, or X of a pytest file test_X.py."""
     full = [p if "/" in p or p.startswith(("unit-", "fuzz-")) or p == EVERYTHING else f"tests/*/test_{p}.py" for p in patterns]
     return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in full)]
 
 
 def bad_map():
     """One line per mistake in tests/map."""
-    rows, names = read_map(), all_tests()
+    try:
+        rows, names = read_map(), all_tests()
+    except ValueError as e:
+        return [str(e)]
     folders = [f"src/{p.name}" for p in sorted((REPO / "src").iterdir()) if p.is_dir()]
     found = [f"tests/map: no row for {folder}" for folder in folders if folder not in rows]
     found += [f"tests/map: {folder} is not there" for folder in rows if not (REPO / folder).exists()]
@@ -145,7 +188,7 @@ def touched(paths):
         part = pathlib.PurePath(path)
         folder = max((f for f in rows if part.is_relative_to(f)), key=len, default=None)
         if path in names:
-            found.add(path)
+            found.update([path, *importers(part.stem)])
         elif part.parent.name in ("integration", "security") and part.parts[0] == "tests" and part.suffix == ".py":
             found.update(list(test_files()) if part.stem in ("conftest", "cay_fixtures") else importers(part.stem))
         elif part.parent.name in ("unit", "fuzz") and part.suffix == ".c" and f"{part.parent.name}-{part.stem.partition('_')[2]}" in names:

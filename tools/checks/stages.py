@@ -6,9 +6,11 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from . import results, selection
 
@@ -17,6 +19,7 @@ OUT = REPO / "build-check" / "results"
 UNIT_AT_ONCE = 8  # unit programs mostly wait, for each other's events and for the disk
 FILES_AT_ONCE = 4
 LONGEST = 3000  # seconds of a stage of pytest, times CAY_TEST_SLOW: a call that never returns fails
+END_SECONDS = 30  # for what pytest has started, after its end
 MEMORY_FREE = 4 << 30  # in /dev/shm, and twice that in the machine, for the files of the core suite; it uses less than 1 GiB
 UNSTEADY = REPO / "tests" / "unsteady"
 # These take longest, so they begin first and none is left alone at the end.
@@ -24,7 +27,8 @@ FIRST = [f"tests/integration/test_{name}.py" for name in (
     "package", "sdk_rust", "state_faults", "conformance", "faults", "images_make", "docs", "mcp_clients", "sdk_typescript", "schemathesis")]
 
 CLANG = " ".join([*(["ccache"] if shutil.which("ccache") else []), "clang-14"])
-ASAN = {"CAY_TEST_SANITIZER": "address", "CAY_TEST_SLOW": "4", "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16"}
+ASAN = {"CAY_TEST_SANITIZER": "address", "CAY_TEST_SLOW": "4", "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:exitcode=99",
+        "UBSAN_OPTIONS": "exitcode=99"}  # 1 is what a command line of ours ends with after an error
 # A worker that ends with _exit does not report its races in its status.
 TSAN = {"CAY_TEST_SANITIZER": "thread", "CAY_TEST_SLOW": "4", "TSAN_OPTIONS": "halt_on_error=1"}
 
@@ -119,12 +123,18 @@ class Programs:
             cases.append(unfinished(self.stage, "meson", done.returncode))
         return cases
 
+    def missing(self):
+        """A case for each program that stands in tests/unit or tests/fuzz and that meson does not know."""
+        listed = run(*self.before(), "meson", "test", "-C", self.folder, "--no-rebuild", "--list", capture_output=True, text=True).stdout.splitlines()
+        return [results.Case(self.stage, name, "failed", "meson.build does not make it", "meson.build does not make it")
+                for name in selection.unit_programs() if name not in {results.meson_name(line) for line in listed}]
+
     def run(self, only=None):
         """All programs, or those of them that `only` names."""
         cases = self.meson(*self.words, *(name for name in only or () if name.startswith(("unit-", "fuzz-"))))
         if any(case.outcome == "failed" for case in cases):
             print((OUT / f"{self.stage}-testlog.log").read_text(errors="replace")[-6000:])
-        return cases
+        return cases + (self.missing() if only is None else [])
 
     def again(self, name):
         """Whether a case passes, alone."""
@@ -176,6 +186,28 @@ def mounts_below(folder):
     return [path for path in (line.split()[4] for line in open("/proc/self/mountinfo")) if path.startswith(f"{folder}/")]
 
 
+def inheritors(mark):
+    """The processes with this in their environment: pid → command line."""
+    found = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes().split(b"\0"):
+                found[int(path.parent.name)] = path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return found
+
+
+def end_inheritors(mark):
+    """Waits for the end of what a run of pytest has started, a program that made itself a daemon for instance. Returns the command lines
+    of those that did not end in time, and kills them."""
+    until = time.monotonic() + END_SECONDS
+    while (left := inheritors(mark)) and time.monotonic() < until:
+        time.sleep(0.1)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return sorted(left.values())
+
+
 class Suite:
     """A stage of pytest files against real daemons."""
 
@@ -186,6 +218,7 @@ class Suite:
         self.in_memory = in_memory
         self.files = files
         self.env = {"CAY_BIN": str(REPO / binary), **(env or {}),
+                    "PYTEST_ADDOPTS": "",  # options of the user could leave out cases
                     # Each worker would compile every file for itself, some 5 s of CPU.
                     "PYTHONPYCACHEPREFIX": str(REPO / "build-check/pycache"), "PYTHONDONTWRITEBYTECODE": ""}
         if seed is not None:
@@ -202,14 +235,20 @@ class Suite:
         path.unlink(missing_ok=True)
         with folder_in_memory() if self.in_memory else contextlib.nullcontext() as folder:
             longest = LONGEST * float({**os.environ, **self.env}.get("CAY_TEST_SLOW", 1))
+            mark = f"CHECK_RUN={os.getpid()}-{time.monotonic_ns()}"
+            more = {"CAY_TEST_FOLDER": folder} if folder else {}
             try:
-                status = run(*self.before(), "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={path}", *words,
-                             env={**self.env, **({"CAY_TEST_FOLDER": folder} if folder else {}), **(env or {})}, timeout=longest, stdout=self.stdout).returncode
+                status = run(*self.before(), "/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers",
+                             "-o", "empty_parameter_set_mark=fail_at_collect", f"--junitxml={path}", *words,
+                             env={**self.env, **more, **dict([mark.split("=")]), **(env or {})}, timeout=longest, stdout=self.stdout).returncode
             except subprocess.TimeoutExpired:
                 status = f"none after {longest} s"
+            left = end_inheritors(mark)
         cases = results.read(self.stage, path)
         if status != int(any(case.outcome == "failed" for case in cases)):  # 0 = all passed, 1 = some failed
             cases.append(unfinished(self.stage, "pytest", status))
+        if left:
+            cases.append(results.Case(self.stage, "no process is left", "failed", "; ".join(left), "a leak on the host"))
         return cases
 
     def run(self, only=None):
@@ -287,6 +326,7 @@ def static():
              step("static", "shellcheck-agrees", "shellcheck", *scripts()),
              lines_case("static", "each-test-file-is-in-one-tier", selection.bad_tiers()),
              lines_case("static", "every-test-file-is-run", selection.unused_tests()),
+             lines_case("static", "every-case-is-run", selection.bad_cases()),
              lines_case("static", "the-map-of-tests-is-whole", selection.bad_map()),
              lines_case("static", "the-unsteady-cases-exist", bad_unsteady())]
     if (REPO / "build-check/cay").exists():
