@@ -22,7 +22,8 @@ struct stat;
  *   main (PID 1)   reaps, keeps a handler ready, starts a new spawner when that one dies; when the
  *   │              box is young there is a supervisor instead of both (young.c)
  *   ├─ handler     serves a ctl call with straight-line blocking code, then it exits, or, after a
- *   │              short one, waits for another
+ *   │  │           short one, waits for another
+ *   │  └─ reader   of command lines, while the handler lists processes, see command_lines.h
  *   ├─ syncer      while something in the box calls sync(), see sync.c
  *   └─ spawner     keeps a supervisor ready; lives inside the workload's limits
  *      └─ exec     supervisor of one command and of everything that command starts

@@ -34,7 +34,7 @@ static uint32_t proc_uid(pid_t pid)
 }
 
 /* Joins the n bytes of arguments by spaces; the name of the process in brackets if there are none.
- * Control characters would let a process draw on somebody's terminal. */
+ * Control characters would let a process draw on the caller's terminal. */
 static void proc_command(pid_t pid, char text[COMMAND_MAX], ssize_t n)
 {
     while (n > 0 && text[n - 1] == '\0')

@@ -140,7 +140,7 @@ class Stops:
 
 
 def test_an_entrypoint_has_the_time_that_is_asked_for(daemon_of):
-    """It is asked to end before another one whose time nobody says, and still runs when that one has been killed."""
+    """The entrypoint gets its stop signal before another one, whose stop names no time, and still runs when that one has been killed."""
     daemon = daemon_of(env={"CAY_STOP_TIMEOUT": 1}).start()
     with daemon.api() as api:
         stops, other = Stops(daemon, api, timeout=60), api.create(entrypoint=SLOW_END)["id"]

@@ -73,7 +73,7 @@ def flows(daemon):
 
 
 def opens(api, id, address, port=80, patience=20):
-    """Whether a TCP connection is established within so many seconds. An address that the policy refuses refuses at once."""
+    """True if a TCP connection is established within that many seconds. An address that the policy denies answers with a reset at once."""
     return api.exec(id, ["python3", "-c", FETCH, address, str(port), str(patience)], timeout=60)["stdout"].strip() == "open"
 
 
