@@ -182,6 +182,8 @@ static void *fake_accept(void *arg)
     return NULL;
 }
 
+/* s must be static: the server's threads use it until the process ends, also after the test has
+ * returned. */
 static void fake_http_start(struct fake_http *s,
                             bool (*answer)(struct fake_http *, int, const struct fake_request *))
 {

@@ -120,7 +120,7 @@ TEST(a_message_arrives_and_its_status_comes_back)
 {
     struct courier *c = open_courier(loopback);
     struct result r = RESULT_INIT;
-    struct fake_http s;
+    static struct fake_http s;
     char url[64];
 
     fake_http_start(&s, answers);
@@ -150,7 +150,7 @@ TEST(of_an_answer_the_status_is_all_that_counts)
         {"/much", "broken", 0}, {"/nonsense", "broken", 0},
     };
     struct courier *c = open_courier(loopback);
-    struct fake_http s;
+    static struct fake_http s;
 
     fake_http_start(&s, answers);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -178,7 +178,7 @@ TEST(an_address_that_is_not_public_is_not_called_unless_it_is_listed_or_the_oper
     struct courier_request q = {.body = "", .trusted = true};
     struct result r = RESULT_INIT;
     struct err err = {0};
-    struct fake_http s;
+    static struct fake_http s;
     char url[64];
 
     fake_http_start(&s, answers);
@@ -235,7 +235,7 @@ TEST(a_silent_target_holds_up_nobody_else_and_is_given_up)
     struct result silent = RESULT_INIT, brief = RESULT_INIT, live = RESULT_INIT;
     struct courier_request q = {.body = "", .timeout_ms = 60000};
     struct err err = {0};
-    struct fake_http s;
+    static struct fake_http s;
     char url[64];
 
     fake_http_start(&s, answers);
@@ -263,7 +263,7 @@ TEST(one_that_is_killed_takes_along_what_it_was_at_and_is_started_again)
 {
     struct courier *c = open_courier(loopback);
     struct result held = RESULT_INIT, next = RESULT_INIT;
-    struct fake_http s;
+    static struct fake_http s;
     char url[64];
     int pid;
 
@@ -293,7 +293,7 @@ TEST(at_the_end_who_waits_is_told_and_nothing_more_is_taken)
     struct courier_request q = {.url = "http://127.0.0.1/", .body = ""};
     struct result r = RESULT_INIT;
     struct err err = {0};
-    struct fake_http s;
+    static struct fake_http s;
     char url[64];
 
     fake_http_start(&s, answers);

@@ -156,7 +156,7 @@ TEST(a_process_without_descriptors_is_not_told_that_there_is_no_daemon)
 
 TEST(answers_come_as_text_and_connections_are_kept)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
     char *text;
@@ -183,7 +183,7 @@ static bool refuse(struct fake_http *s, int fd, const struct fake_request *q)
 
 TEST(errors_have_the_daemons_words)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -207,7 +207,7 @@ static bool talk_nonsense(struct fake_http *s, int fd, const struct fake_request
 
 TEST(who_is_no_daemon_is_said_to_be_none)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -227,7 +227,7 @@ static bool lose_every_other(struct fake_http *s, int fd, const struct fake_requ
 
 TEST(what_was_lost_is_sent_again_where_that_is_safe)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -254,7 +254,7 @@ static bool keep_key(struct fake_http *s, int fd, const struct fake_request *q)
 
 TEST(the_second_try_has_the_key_of_the_first)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -280,7 +280,7 @@ static bool be_busy(struct fake_http *s, int fd, const struct fake_request *q)
 
 TEST(who_is_told_to_come_again_does)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -293,7 +293,7 @@ TEST(who_is_told_to_come_again_does)
 
 TEST(unless_it_cannot_be_repeated_or_has_no_patience)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -319,7 +319,7 @@ static bool say_nothing(struct fake_http *s, int fd, const struct fake_request *
 
 TEST(a_silent_daemon_is_given_up)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
 
@@ -343,7 +343,7 @@ static void *cancel_when_asked(void *arg)
 
 TEST(another_thread_can_cancel_for_good)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay, *other;
     pthread_t thread;
@@ -380,7 +380,7 @@ static void *call_often(void *arg)
 
 TEST(many_threads_use_one_client)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
     pthread_t threads[8];
     void *failed = NULL;
@@ -444,7 +444,7 @@ TEST(a_command_is_come_back_to_where_its_output_ended)
     struct cay_command command = {.line = "x"};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
     char path[64];
 
@@ -484,7 +484,7 @@ TEST(a_start_that_was_lost_is_made_up_for_under_the_same_id)
     struct cay_command command = {.line = "x"};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, go_before_it_runs);
@@ -520,7 +520,7 @@ TEST(output_that_is_no_text_is_fetched_as_bytes)
     struct cay_command command = {.line = "x"};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, give_text_first);
@@ -549,7 +549,7 @@ TEST(output_that_is_text_needs_one_call)
     struct cay_command command = {.line = "x", .output_max = 4};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, give_text);
@@ -589,7 +589,7 @@ TEST(output_past_the_maximum_is_dropped_and_told)
     struct cay_command command = {.line = "x", .output_max = 15, .input = ""};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, put_out_much);
@@ -615,7 +615,7 @@ TEST(a_stream_that_is_none_is_an_error)
     struct cay_command command = {.line = "x", .input = ""};
     struct cay_output output;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, send_a_broken_frame);
@@ -646,7 +646,7 @@ TEST(input_that_nobody_reads_is_bounded)
     struct cay_stream *stream;
     struct cay_event event;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
     int64_t n, all = 0;
 
@@ -682,7 +682,7 @@ TEST(a_daemon_that_stays_away_is_waited_for_as_long_as_was_said_and_told_to_end_
     struct cay_stream *stream;
     struct cay_event event;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, go_for_good);
@@ -719,7 +719,7 @@ TEST(a_refusal_that_was_overcome_is_not_the_error_of_what_comes_later)
     struct cay_stream *stream;
     struct cay_event event;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, go_and_refuse_once);
@@ -754,7 +754,7 @@ TEST(who_goes_again_and_again_is_not_come_back_to_in_a_rush)
     struct cay_stream *stream;
     struct cay_event event;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, upgrade_and_go);
@@ -792,7 +792,7 @@ TEST(keys_that_were_lost_with_the_daemon_are_not_the_end_of_input)
     struct cay_stream *stream;
     struct cay_event event;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     fake_http_start(&s, go_and_hear);
@@ -823,7 +823,7 @@ static bool speak_first(struct fake_http *s, int fd, const struct fake_request *
 TEST(what_a_port_says_at_once_is_not_lost)
 {
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     auto_close int fd = -1;
     char text[8] = "";
     struct cay *cay;
@@ -855,7 +855,7 @@ TEST(a_feed_that_is_closed_ends_at_the_daemon_too)
 {
     struct cay_feed *feed;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     const char *event;
     struct cay *cay;
 
@@ -881,7 +881,7 @@ TEST(a_feed_whose_length_was_said_ends_though_the_connection_stays)
 {
     struct cay_feed *feed;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     const char *event;
     struct cay *cay;
 
@@ -907,7 +907,7 @@ TEST(a_feed_that_ends_again_and_again_is_not_asked_in_a_rush)
 {
     struct cay_feed *feed;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     const char *event;
     struct cay *cay;
 
@@ -935,7 +935,7 @@ TEST(events_go_on_behind_the_last_one)
 {
     struct cay_feed *feed;
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     const char *event;
     struct cay *cay;
 
@@ -963,7 +963,7 @@ TEST(a_call_after_a_broken_upload_is_no_part_of_it)
 {
     auto_close int fd = memfd_create("short", MFD_CLOEXEC);
     struct cay_error err;
-    struct fake_http s;
+    static struct fake_http s;
     struct cay *cay;
 
     CHECK_INT(write_all(fd, "abc", 3), 0);
@@ -992,7 +992,7 @@ static bool send_much(struct fake_http *s, int fd, const struct fake_request *q)
 
 TEST(files_are_read_up_to_a_maximum)
 {
-    struct fake_http s;
+    static struct fake_http s;
     struct cay_error err;
     struct cay *cay;
     char *data = NULL;
