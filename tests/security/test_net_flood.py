@@ -84,7 +84,7 @@ crowd = [socket.create_connection(to, PATIENCE) for _ in range(60)]
 for s in crowd:
     s.sendall(b"GET / HTTP/1.1\\r\\nHost: pypi.org\\r\\n\\r\\n")
 taken = 0
-while taken < len(crowd) * 4 << 20:
+while taken < len(crowd) << 18:
     for s in crowd:
         try:
             taken += len(s.recv(1 << 18, socket.MSG_DONTWAIT))
