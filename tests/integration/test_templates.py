@@ -307,7 +307,7 @@ def test_a_sandbox_that_is_not_ready_in_time_goes_and_its_caller_is_told_why(tem
     *_, last = told.result()
     assert last["event"] == "error" and last["code"] == "template_not_ready" and "not yet" in last["output"]
     hangs.result().failed(408, "template_not_ready")
-    assert templates.api.ids() == []
+    wait_until(lambda: templates.api.ids() == [], what="the removals, which an event of an error may precede")
     templates.make("none", ready=["/no/program"]).ok()
     templates.box("none").failed(400, "command_not_found", "ready command")
     assert templates.api.ids() == []
