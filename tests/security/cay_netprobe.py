@@ -138,8 +138,8 @@ def http(to, port=80, **how):
 
 
 def udp(to, port, **how):
-    """With marker=(kind, address, port) of an echo that is allowed, silence is told as soon as a marker that was sent later has
-    come back; a test then also asserts that nothing arrived."""
+    """marker=(kind, address, port) names an echo that the policy allows. The probe then sends a marker after the datagram and reports
+    "silent" as soon as the echo returns the marker; the test also asserts that the datagram did not arrive."""
     return ["udp", [to, port], how]
 
 
