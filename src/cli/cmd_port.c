@@ -21,12 +21,16 @@ static void print_one(const json_t *port, bool alone)
 {
     auto_free char *place = place_of(port);
     bool active = strcmp(json_text(port, "state"), "active") == 0;
+    const char *reason = json_text(port, "reason");
 
-    if (alone)
+    if (alone) {
         printf("%s\n", place);
-    else
-        printf("%d/%s -> %s%s\n", (int)json_int(port, "containerPort"), json_text(port, "protocol"),
-               place, active ? "" : " (does not listen)");
+        return;
+    }
+    printf("%d/%s -> %s", (int)json_int(port, "containerPort"), json_text(port, "protocol"), place);
+    if (!active)
+        printf(" (does not listen%s%s)", *reason ? ": " : "", reason);
+    printf("\n");
 }
 
 /* PORT or PORT/udp */

@@ -17,12 +17,18 @@
 
 /* The sockets that listen on the host.
  *
- * A TCP port stays its sandbox's while that is stopped: the socket stays bound and does not listen,
- * so that who connects is refused and nobody else can have the port. connect() to no family does
- * that (shutdown() does too, but a second one makes every later connection begin at its end), and
- * listen() opens it again. For this it must have been bound to a port by its
- * number, and to have listened once without SO_REUSEADDR: else others with that option could bind
- * it too. Of UDP the socket just stays, and what comes is thrown away. */
+ * A TCP port stays its sandbox's while the sandbox is stopped: the socket stays bound and does not
+ * listen, so that connections are refused and no other process can have the port. connect() to no
+ * family does that (shutdown() does too, but a second one makes every later connection begin at its
+ * end), and listen() opens it again. For this the socket must have been bound to a port by its
+ * number. Of UDP the socket just stays, and what comes is thrown away.
+ *
+ * SO_REUSEADDR is set while a socket listens, and only then:
+ *  - bind() and listen() fail with EADDRINUSE for as long as a connection of the port is in
+ *    TIME_WAIT (60 s), unless the connection and the socket both have the option. Connections
+ *    inherit it from the socket that accepted them.
+ *  - a socket that is bound, does not listen and has the option lets other processes with the
+ *    option bind the port, and listen there. */
 
 #define BACKLOG   512
 #define ANY_TRIES 16
@@ -47,18 +53,37 @@ static socklen_t address_of(const struct port_spec *p, struct sockaddr_storage *
     return sizeof(*v6);
 }
 
+static void set_reuse(int fd, int on)
+{
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+}
+
 /* Refuses from now on, and who waits to be accepted is refused too. */
 static void stop_listening(int fd)
 {
     struct sockaddr none = {.sa_family = AF_UNSPEC};
 
+    set_reuse(fd, 0); /* first: a connection that is accepted after it is reset by the next call */
     (void)connect(fd, &none, sizeof(none));
+}
+
+/* 0 or the error number; then the socket is bound and does not listen. */
+static int start_listening(int fd)
+{
+    int error;
+
+    set_reuse(fd, 1);
+    if (listen(fd, BACKLOG) == 0)
+        return 0;
+    error = errno;
+    stop_listening(fd);
+    return error;
 }
 
 /* Bound to that port by its number: the socket or -errno. */
 static int bind_port(const struct port_spec *p)
 {
-    int type = p->protocol == PORT_UDP ? SOCK_DGRAM : SOCK_STREAM, on = 1, off = 0;
+    int type = p->protocol == PORT_UDP ? SOCK_DGRAM : SOCK_STREAM, on = 1, error = 0;
     struct sockaddr_storage sa;
     socklen_t len = address_of(p, &sa);
     auto_close int fd = socket(sa.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -68,17 +93,15 @@ static int bind_port(const struct port_spec *p)
     /* Without this :: would take the IPv4 port too. */
     if (sa.ss_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-    if (type == SOCK_STREAM) /* connections of before that wait for their end hinder nobody */
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (type == SOCK_STREAM)
+        set_reuse(fd, 1);
     if (bind(fd, (struct sockaddr *)&sa, len) < 0)
         return -errno;
     if (type == SOCK_STREAM) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
-        if (listen(fd, BACKLOG) < 0)
-            return -errno;
+        error = start_listening(fd); /* which shows that no other socket listens there */
         stop_listening(fd);
     }
-    return steal_fd(fd);
+    return error ? -error : steal_fd(fd);
 }
 
 /* One that is free, as the kernel chooses: 0 or -errno. Another may take it meanwhile. */
@@ -136,12 +159,14 @@ static bool collide(const struct port_spec *a, const struct port_spec *b)
              !strchr(a->address, ':') == !strchr(b->address, ':')));
 }
 
-/* With the lock held: the door that has it, or NULL. A door that waits for its port has it too. */
-static struct door *find_taker(struct forwarder *f, const struct port_spec *p)
+/* With the lock held: a door other than that one that has the port, or NULL. A door that waits for
+ * its port has it too. */
+static struct door *find_taker(struct forwarder *f, const struct port_spec *p,
+                               const struct door *but)
 {
     for (struct exposed *x = f->all; x; x = x->next)
         for (struct door *d = x->doors; d && !x->ended; d = d->next)
-            if (collide(&d->spec, p))
+            if (d != but && collide(&d->spec, p))
                 return d;
     return NULL;
 }
@@ -157,13 +182,13 @@ static int taken_by_us(const struct door *d, const struct port_spec *p, struct e
 
 static int cannot_take(const struct port_spec *p, int error, struct err *err)
 {
-    char owner[80] = "";
+    char owner[PORT_OWNER_MAX];
 
     if (error == EADDRINUSE && p->host_port == 0)
         return err_code(err, ERR_CONFLICT, "port_in_use", "no %s port of %s is free",
                         port_protocol_words[p->protocol], p->address);
     if (error == EADDRINUSE) {
-        port_owner(p->protocol, p->host_port, owner, sizeof(owner));
+        port_owner(p->protocol, p->host_port, owner);
         return err_code(err, ERR_CONFLICT, "port_in_use",
                         "%s port %u of %s is in use%s%s; take another hostPort, or 0 for any that "
                         "is free",
@@ -188,10 +213,15 @@ void forwarder_poke(struct forwarder *f)
     (void)eventfd_write(f->wake, 1);
 }
 
+static bool door_is_open(const struct door *d)
+{
+    return d->owner->mode != DOORS_SHUT && !d->error;
+}
+
 /* Listens, or refuses, as its sandbox is; who is held waits in the socket. */
 void door_arm(struct forwarder *f, struct door *d)
 {
-    bool open = d->owner->mode != DOORS_SHUT;
+    bool open = door_is_open(d);
     uint32_t wants = d->owner->mode == DOORS_OPEN && !d->full ? EPOLLIN : 0;
     struct epoll_event e = {.events = wants, .data.ptr = &d->source};
 
@@ -213,15 +243,34 @@ void door_arm(struct forwarder *f, struct door *d)
     }
 }
 
-static void door_set(struct forwarder *f, struct door *d)
+void door_says(struct forwarder *f, struct door *d, int error)
 {
-    if (d->fd >= 0 && d->spec.protocol == PORT_TCP) {
-        if (d->owner->mode == DOORS_SHUT)
-            stop_listening(d->fd);
-        else
-            (void)listen(d->fd, BACKLOG);
+    if (error && error != d->error && d->owner->sb) {
+        char port[8];
+
+        (void)snprintf(port, sizeof(port), "%u", d->spec.host_port);
+        log_warn("a port of a sandbox cannot listen on the host; trying again", "id", d->owner->id,
+                 "port", port, "error", strerror(error));
+    }
+    d->error = error;
+    if (error) {
+        f->missing = true;
+        forwarder_poke(f);
     }
     door_arm(f, d);
+}
+
+static void door_set(struct forwarder *f, struct door *d)
+{
+    int error = 0;
+
+    if (d->fd < 0)
+        error = d->error;
+    else if (d->spec.protocol == PORT_TCP && d->owner->mode != DOORS_SHUT)
+        error = start_listening(d->fd);
+    else if (d->spec.protocol == PORT_TCP)
+        stop_listening(d->fd);
+    door_says(f, d, error);
 }
 
 /* The port is free when it returns; the rest is the thread's to free. */
@@ -241,11 +290,16 @@ void door_free(struct door *d)
     free(d);
 }
 
+/* fd: a socket or -errno. */
 static void door_add(struct forwarder *f, struct exposed *x, const struct port_spec *p, int fd)
 {
     struct door **at = &x->doors, *d = xcalloc(1, sizeof(*d));
 
-    *d = (struct door){.source = {SOURCE_DOOR, d}, .owner = x, .spec = *p, .fd = fd};
+    *d = (struct door){.source = {SOURCE_DOOR, d},
+                       .owner = x,
+                       .spec = *p,
+                       .fd = fd < 0 ? -1 : fd,
+                       .error = fd < 0 ? -fd : 0};
     while (*at)
         at = &(*at)->next;
     *at = d;
@@ -257,7 +311,7 @@ static void door_add(struct forwarder *f, struct exposed *x, const struct port_s
 static int add_locked(struct forwarder *f, struct exposed *x, struct port_spec *p, int *ret_error,
                       struct err *err)
 {
-    struct door *taker = p->host_port ? find_taker(f, p) : NULL;
+    struct door *taker = p->host_port ? find_taker(f, p, NULL) : NULL;
     int fd;
 
     if (f->n_doors >= PORTS_TOTAL_MAX)
@@ -292,31 +346,28 @@ void exposed_add_missing(struct engine *e, struct exposed *x, const struct port_
     struct forwarder *f = e->forwarder;
 
     pthread_mutex_lock(&f->lock);
-    door_add(f, x, p, -1);
-    f->missing = true;
-    forwarder_poke(f);
+    door_add(f, x, p, bind_port(p));
     pthread_mutex_unlock(&f->lock);
 }
 
-bool doors_again(struct forwarder *f)
+static void door_try(struct forwarder *f, struct door *d)
 {
-    bool all = true;
+    int fd = d->fd < 0 ? bind_port(&d->spec) : d->fd;
 
+    if (fd < 0) {
+        door_says(f, d, -fd);
+    } else {
+        d->fd = fd;
+        door_set(f, d);
+    }
+}
+
+void doors_again(struct forwarder *f)
+{
     for (struct exposed *x = f->all; x; x = x->next)
-        for (struct door *d = x->doors; d && !x->ended; d = d->next) {
-            int fd;
-
-            if (d->fd >= 0)
-                continue;
-            fd = bind_port(&d->spec);
-            if (fd < 0) {
-                all = false;
-                continue;
-            }
-            d->fd = fd;
-            door_set(f, d);
-        }
-    return all;
+        for (struct door *d = x->doors; d && !x->ended; d = d->next)
+            if (d->error)
+                door_try(f, d);
 }
 
 void exposed_remove(struct engine *e, struct exposed *x, const struct port_spec *p)
@@ -339,16 +390,28 @@ void exposed_remove(struct engine *e, struct exposed *x, const struct port_spec 
     pthread_mutex_unlock(&f->lock);
 }
 
-bool exposed_is_open(struct engine *e, struct exposed *x, const struct port_spec *p)
+bool exposed_is_open(struct engine *e, struct exposed *x, const struct port_spec *p,
+                     struct err *why)
 {
     struct forwarder *f = e->forwarder;
-    bool yes = false;
+    struct door *d, *taker;
+    int error = 0;
+    bool open;
 
     pthread_mutex_lock(&f->lock);
-    for (struct door *d = x->doors; d && !x->ended; d = d->next)
-        yes |= same(&d->spec, p) && d->fd >= 0 && x->mode != DOORS_SHUT;
+    d = x->ended ? NULL : x->doors;
+    while (d && !same(&d->spec, p))
+        d = d->next;
+    open = d && door_is_open(d);
+    if (d)
+        error = d->error;
+    taker = error == EADDRINUSE ? find_taker(f, p, d) : NULL;
+    if (taker)
+        (void)taken_by_us(taker, p, why);
     pthread_mutex_unlock(&f->lock);
-    return yes;
+    if (error && !taker)
+        (void)cannot_take(p, error, why);
+    return open;
 }
 
 /* ---- those of a sandbox ---- */

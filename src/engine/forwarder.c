@@ -384,6 +384,16 @@ static void door_is_full(struct forwarder *f, struct door *d)
     door_arm(f, d);
 }
 
+/* With the lock held. Every error ends in a wait, for an event or for a time: the socket may stay
+ * ready. */
+static void accept_failed(struct forwarder *f, struct door *d, int error)
+{
+    if (error == EINVAL)
+        door_says(f, d, ENOTCONN); /* it does not listen */
+    else if (error != EAGAIN && error != EINTR && error != ECONNABORTED)
+        door_is_full(f, d);
+}
+
 static void tcp_door_ready(struct forwarder *f, struct door *d)
 {
     for (int i = 0; i < ACCEPTS; i++) {
@@ -399,9 +409,8 @@ static void tcp_door_ready(struct forwarder *f, struct door *d)
                 door_is_full(f, d);
             } else {
                 fd = accept4(d->fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-                if (fd < 0 &&
-                    (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
-                    door_is_full(f, d);
+                if (fd < 0)
+                    accept_failed(f, d, errno);
             }
         }
         pthread_mutex_unlock(&f->lock);
@@ -540,8 +549,10 @@ static void try_again(struct forwarder *f, int64_t now)
                 f->starved = true;
             }
         }
-    if (f->missing)
-        f->missing = !doors_again(f);
+    if (f->missing) {
+        f->missing = false;
+        doors_again(f);
+    }
     if (f->missing)
         f->again_ns = now + MISSING_NS;
     pthread_mutex_unlock(&f->lock);

@@ -49,7 +49,9 @@ struct door {
     struct door *next;
     struct exposed *owner;
     struct port_spec spec;
-    int fd;             /* -1 = the port could not be had; it is tried again */
+    int fd;             /* -1 = the port could not be had */
+    int error;          /* why it has no socket, or one that does not listen although it should;
+                           tried again every 2 s until it is 0 */
     bool gone;          /* removed; the thread frees it */
     bool listed;        /* in the epoll set */
     uint32_t wants;     /* events there */
@@ -80,7 +82,7 @@ struct forwarder {
     struct door *graves; /* doors that were removed from one that goes on */
     unsigned n_doors;
     bool changed; /* something to cut or to free */
-    bool missing; /* some door has no socket */
+    bool missing; /* some door has an error */
     bool stop, running;
     int epoll, wake;
     struct source wake_source;
@@ -104,8 +106,10 @@ struct forwarder {
 /* What the door is to wait for, as things are. */
 void door_arm(struct forwarder *f, struct door *d);
 void forwarder_poke(struct forwarder *f);
-/* Tries to have the ports that could not be had. True = all are there. */
-bool doors_again(struct forwarder *f);
+/* Tries the doors that have an error again, and sets missing when one still has. */
+void doors_again(struct forwarder *f);
+/* Sets its error, and what follows from it. */
+void door_says(struct forwarder *f, struct door *d, int error);
 void door_free(struct door *d);
 
 /* ---- forwarder.c ---- */

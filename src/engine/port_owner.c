@@ -17,22 +17,32 @@
 #define PROCESSES_MAX 4096
 #define FDS_MAX       4096
 
-/* The inode of a socket with that local port; 0 when there is none. */
-static unsigned long find_inode(const char *path, bool tcp, uint16_t port)
+#define STATE_TIME_WAIT 0x06u
+#define STATE_LISTEN    0x0au
+
+/* The inode of a socket with that local port that others cannot share; 0 when there is none. TCP:
+ * one that listens, else any; *ret_ended is set when a connection in TIME_WAIT has the port. */
+static unsigned long find_inode(const char *path, bool tcp, uint16_t port, bool *ret_ended)
 {
     FILE *f = fopen(path, "re");
     unsigned long found = 0;
+    bool sure = false;
     char line[512];
 
-    for (int i = 0; f && !found && i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
+    for (int i = 0; f && !sure && i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
         unsigned local, state;
         unsigned long inode;
 
         if (sscanf(line,
                    " %*d: %*32[0-9A-Fa-f]:%4x %*32[0-9A-Fa-f]:%*4x %2x %*s %*s %*s %*s %*s %lu",
-                   &local, &state, &inode) == 3 &&
-            local == port && (!tcp || state == 0x0a /* listens */))
+                   &local, &state, &inode) != 3 ||
+            local != port)
+            continue;
+        sure = inode && (!tcp || state == STATE_LISTEN);
+        if (sure || (inode && !found))
             found = inode;
+        if (tcp && state == STATE_TIME_WAIT)
+            *ret_ended = true;
     }
     if (f)
         (void)fclose(f);
@@ -60,7 +70,7 @@ static bool has_socket(int dir, const char *target)
     return yes;
 }
 
-static bool tell_if_has(const char *pid, const char *target, char *ret, size_t size)
+static bool tell_if_has(const char *pid, const char *target, char ret[PORT_OWNER_MAX])
 {
     char path[64], name[32];
     int dir;
@@ -75,27 +85,30 @@ static bool tell_if_has(const char *pid, const char *target, char *ret, size_t s
     for (ssize_t i = 0; i < n; i++)
         if (!isprint((unsigned char)name[i]))
             name[i] = '\0';
-    (void)snprintf(ret, size, "%s (pid %s)", n > 0 ? name : "a process", pid);
+    (void)snprintf(ret, PORT_OWNER_MAX, "%s (pid %.16s)", n > 0 ? name : "a process", pid);
     return true;
 }
 
-void port_owner(enum port_protocol protocol, uint16_t port, char *ret, size_t size)
+void port_owner(enum port_protocol protocol, uint16_t port, char ret[PORT_OWNER_MAX])
 {
-    bool tcp = protocol == PORT_TCP;
-    unsigned long inode = find_inode(tcp ? "/proc/net/tcp" : "/proc/net/udp", tcp, port);
+    bool tcp = protocol == PORT_TCP, ended = false;
+    unsigned long inode = find_inode(tcp ? "/proc/net/tcp" : "/proc/net/udp", tcp, port, &ended);
     struct dirent *e;
     char target[64];
     DIR *proc;
 
     ret[0] = '\0';
     if (!inode)
-        inode = find_inode(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", tcp, port);
+        inode = find_inode(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", tcp, port, &ended);
+    if (!inode && ended)
+        (void)snprintf(ret, PORT_OWNER_MAX,
+                       "a connection that has ended, which the kernel keeps for up to a minute");
     proc = inode ? opendir("/proc") : NULL;
     if (!proc)
         return;
     (void)snprintf(target, sizeof(target), "socket:[%lu]", inode);
     for (int i = 0; i < PROCESSES_MAX && (e = readdir(proc)); i++)
-        if (isdigit((unsigned char)e->d_name[0]) && tell_if_has(e->d_name, target, ret, size))
+        if (isdigit((unsigned char)e->d_name[0]) && tell_if_has(e->d_name, target, ret))
             break;
     (void)closedir(proc);
 }

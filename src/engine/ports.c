@@ -242,15 +242,15 @@ void ports_recover(struct engine *e, struct sandbox *sb)
 
 static json_t *port_json(struct engine *e, struct sandbox *sb, const struct port_spec *p)
 {
-    bool open = sb->exposed && exposed_is_open(e, sb->exposed, p);
+    struct err why = {0};
+    bool open = sb->exposed && exposed_is_open(e, sb->exposed, p, &why);
     json_t *o = port_spec_json(p);
 
     (void)json_object_del(o, "anyPort");
     (void)json_object_set_new(o, "state", json_string(open ? "active" : "mapped"));
-    if (!open && !sandbox_is_stopped(sb))
+    if (why.kind != ERR_NONE)
         (void)json_object_set_new(o, "reason",
-                                  json_string("another process has this port of the host; it is "
-                                              "tried again until it is free"));
+                                  json_sprintf("%s; it is tried again every 2 s", why.text));
     return o;
 }
 

@@ -45,8 +45,9 @@ int exposed_add(struct engine *e, struct exposed *x, struct port_spec *p, struct
 /* As exposed_add(), but it is there also when the port cannot be had. */
 void exposed_add_missing(struct engine *e, struct exposed *x, const struct port_spec *p);
 void exposed_remove(struct engine *e, struct exposed *x, const struct port_spec *p);
-/* Does it listen? */
-bool exposed_is_open(struct engine *e, struct exposed *x, const struct port_spec *p);
+/* Does it listen? why: the reason, when the host does not let it have the port. */
+bool exposed_is_open(struct engine *e, struct exposed *x, const struct port_spec *p,
+                     struct err *why);
 /* The sandbox has become that: in its turn. */
 void exposed_follow(struct engine *e, struct sandbox *sb, enum sandbox_state state);
 /* Its policy has changed: who may not come in any more is cut. */
@@ -54,5 +55,8 @@ void exposed_judge(struct engine *e, struct sandbox *sb);
 
 /* ---- port_owner.c ---- */
 
-/* "nginx (pid 812)", of who has that port on this machine; "" when it cannot be told. */
-void port_owner(enum port_protocol protocol, uint16_t port, char *ret, size_t size);
+#define PORT_OWNER_MAX 96
+
+/* What has that port on this machine: "nginx (pid 812)", or "a connection that has ended, …" of one
+ * in TIME_WAIT; "" when it cannot be told. */
+void port_owner(enum port_protocol protocol, uint16_t port, char ret[PORT_OWNER_MAX]);

@@ -45,7 +45,7 @@ static const struct field port_fields[] = {
     {"state", FIELD_STRING, .choices = state_words, .example = "\"active\"",
      .help = "active = the host listens; mapped = not now: the sandbox is stopped, or reason says "
              "why"},
-    {"reason", FIELD_STRING, .optional = true, .help = "why nothing listens although it runs"},
+    {"reason", FIELD_STRING, .optional = true, .help = "why the host does not let it listen"},
     {0},
 };
 const struct shape port_shape = {"Port", port_fields, .help = "a port of a sandbox on the host"};

@@ -34,6 +34,16 @@ while True:
     c, _ = s.accept(); threading.Thread(target=serve, args=(c,), daemon=True).start()
 """
 
+# Ends every connection itself, so that the host keeps each in TIME_WAIT at the port that was exposed.
+BYE = """
+import socket
+s = socket.socket(socket.{family}); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(({address!r}, {port})); s.listen(200)
+open("/tmp/up", "w").close()
+while True:
+    c, _ = s.accept(); c.sendall(b"bye"); c.close()
+"""
+
 UDP_ECHO = """
 import socket
 s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.bind(({address!r}, {port}))
@@ -99,6 +109,28 @@ def refused(port):
     except ConnectionRefusedError:
         return True
     return False
+
+
+def in_time_wait(port):
+    with open("/proc/net/tcp") as f:
+        return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "06" for line in f)
+
+
+def leave_time_wait(port):
+    """One whole connection, that the server ends first."""
+    with connect(port) as s:
+        assert read_all(s) == b"bye"
+    wait_until(lambda: in_time_wait(port), what="the host keeps the ended connection")
+
+
+@contextlib.contextmanager
+def stolen(port):
+    """Listens on a port that another socket is bound to, as only CAP_NET_ADMIN can."""
+    with socket.socket() as s:
+        s.setsockopt(socket.IPPROTO_TCP, 19, 1)  # TCP_REPAIR
+        s.bind(("127.0.0.1", port))
+        s.listen()
+        yield
 
 
 @contextlib.contextmanager
@@ -508,6 +540,86 @@ def test_after_a_restore_the_port_is_there(api, box):
         api.delete(f"/snapshots/{snap}")
 
 
+def stop_and_start(api, id):
+    api.post(f"/sandboxes/{id}/stop").ok()
+    assert ports(api, id)[0]["state"] == "mapped"
+    api.post(f"/sandboxes/{id}/start").ok()
+
+
+def restore(api, id):
+    snap = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+    api.post(f"/sandboxes/{id}/snapshots/restore", {"snapshotId": snap}).ok()
+    api.delete(f"/snapshots/{snap}")
+
+
+@pytest.mark.parametrize("again", [stop_and_start, restore])
+def test_a_port_that_had_connections_listens_again(api, box, again):
+    serve(api, box, BYE)
+    port = expose(api, box).ok()["hostPort"]
+    leave_time_wait(port)
+    for _ in range(2):
+        again(api, box)
+        assert in_time_wait(port)
+        assert ports(api, box)[0]["state"] == "active"
+        serve(api, box, BYE)
+        leave_time_wait(port)
+
+
+def test_a_host_port_that_had_connections_is_free_at_once(api, box):
+    serve(api, box, BYE)
+    port = expose(api, box).ok()["hostPort"]
+    leave_time_wait(port)
+    api.delete(f"/sandboxes/{box}/ports?containerPort=8000").ok()
+    assert in_time_wait(port)
+    other = api.create(ports=[{"containerPort": 8000, "hostPort": port}])["id"]
+    try:
+        serve(api, other, BYE)
+        leave_time_wait(port)
+    finally:
+        api.remove(other)
+    assert in_time_wait(port)
+    assert expose(api, box, hostPort=port).ok()["state"] == "active"
+    leave_time_wait(port)
+
+
+def is_asleep(pid):
+    """Does every thread of it wait?"""
+    def state(thread):
+        with open(f"/proc/{pid}/task/{thread}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0]
+    return all(state(thread) == "S" for thread in os.listdir(f"/proc/{pid}/task"))
+
+
+def test_a_port_that_cannot_listen_says_so_and_is_tried_again(daemon):
+    with daemon.api() as api:
+        id, other = api.create()["id"], api.create()["id"]
+        port = expose(api, id).ok()["hostPort"]
+        api.post(f"/sandboxes/{id}/stop").ok()
+        with stolen(port):
+            api.post(f"/sandboxes/{id}/start").ok()
+            p = ports(api, id)[0]
+            assert p["state"] == "mapped" and f"(pid {os.getpid()})" in p["reason"], p
+            assert f"(does not listen: {p['reason']})" in cay(daemon, "port", id).stdout.decode()
+            expose(api, other, hostPort=port).failed(409, "port_in_use", id)
+            wait_until(lambda: all(is_asleep(daemon.pid) for _ in range(20)), what="the daemon has nothing to do")
+        wait_until(lambda: ports(api, id)[0]["state"] == "active", what="it listens again")
+        assert "reason" not in ports(api, id)[0]
+        serve(api, id, ECHO)
+        assert works(port)
+
+
+def test_a_port_that_ended_connections_still_hold_is_said_to_be(api, box):
+    with socket.socket() as s:  # without SO_REUSEADDR: what is left of it keeps others out for a minute
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        with connect(port) as client:
+            s.accept()[0].close()
+            read_all(client)
+    wait_until(lambda: in_time_wait(port), what="the host keeps the ended connection")
+    expose(api, box, hostPort=port).failed(409, "port_in_use", "a connection that has ended")
+
+
 def test_a_clone_does_not_take_the_ports(api, box):
     expose(api, box).ok()
     clone = api.post(f"/sandboxes/{box}/clone", {}).ok()["id"]
@@ -532,6 +644,9 @@ def test_a_restart_of_the_daemon_keeps_ports(daemon, how):
         id, stopped = api.create()["id"], api.create()["id"]
         serve(api, id, ECHO)
         port = expose(api, id).ok()["hostPort"]
+        serve(api, id, BYE, port=8001)
+        bye = expose(api, id, 8001).ok()["hostPort"]
+        leave_time_wait(bye)
         udp = expose(api, id, 53, protocol="udp").ok()["hostPort"]
         kept = expose(api, stopped).ok()["hostPort"]
         api.post(f"/sandboxes/{stopped}/stop").ok()
@@ -541,8 +656,10 @@ def test_a_restart_of_the_daemon_keeps_ports(daemon, how):
             daemon.stop()
         assert refused(port)
         daemon.start()
-        assert {p["hostPort"]: p["state"] for p in ports(api, id)} == {port: "active", udp: "active"}
-        assert works(port) and refused(kept)
+        assert {p["hostPort"]: p["state"] for p in ports(api, id)} == {port: "active", bye: "active",
+                                                                             udp: "active"}
+        assert in_time_wait(bye) and works(port) and refused(kept)
+        leave_time_wait(bye)
         api.post(f"/sandboxes/{stopped}/start").ok()
         serve(api, stopped, ECHO)
         assert works(kept)

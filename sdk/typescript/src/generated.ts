@@ -2243,7 +2243,7 @@ export interface Port {
   hostAddress: string;
   /** active = the host listens; mapped = not now: the sandbox is stopped, or reason says why */
   state: "active" | "mapped" | OtherWord;
-  /** why nothing listens although it runs */
+  /** why the host does not let it listen */
   reason?: string;
 }
 
