@@ -96,6 +96,13 @@ uint32_t pool_offset(const struct pool *p, const struct net_address *a)
     return n >= 2 && n < 2 + p->size ? n : 0;
 }
 
+bool pools_have(const struct warden *w, const struct net_address *a)
+{
+    const struct pool *p = a->family == AF_INET ? &w->pool : &w->pool6;
+
+    return net_address_in(a, &p->base, p->bits);
+}
+
 /* ---- making it, or finding it ---- */
 
 static int read_pools(struct warden *w, struct err *err)

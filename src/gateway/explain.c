@@ -85,16 +85,11 @@ static json_t *explain_name(const struct box *b, const char *name, struct policy
 static json_t *explain_address(const struct warden *w, const struct box *b,
                                const struct policy_flow *flow)
 {
-    struct box *peer = box_by_address(w, &flow->to);
     struct policy_verdict v;
     char text[NET_ADDRESS_TEXT];
     json_t *out, *one;
 
-    policy_judge(b->policy, flow, pins_has, helper_is_host, (void *)b, &v);
-    if (peer && peers_share(w, b, peer)) {
-        v = (struct policy_verdict){.allowed = true, .rule = POLICY_BUILT_IN};
-        (void)snprintf(v.why, sizeof(v.why), "%.40s is in a network with it", peer->id);
-    }
+    box_judge(w, b, flow, &v);
     net_address_text(&flow->to, text);
     one = verdict_json(&v);
     (void)json_object_set_new(one, "address", json_string(text));

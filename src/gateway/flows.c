@@ -155,14 +155,10 @@ static bool not_allowed(struct warden *w, const struct flow *f, void *arg)
     struct policy_flow flow = {
         .direction = POLICY_EGRESS, .to = f->to, .protocol = f->protocol, .port = f->port};
     struct policy_verdict verdict;
-    struct box *peer;
 
     if (!is_of(f, b) || f->worker)
         return false;
-    peer = box_by_address(w, &f->to);
-    if (peer && peers_share(w, b, peer))
-        return false;
-    policy_judge(b->policy, &flow, pins_has, helper_is_host, arg, &verdict);
+    box_judge(w, b, &flow, &verdict);
     return !verdict.allowed || verdict.inspect;
 }
 

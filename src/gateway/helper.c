@@ -227,13 +227,6 @@ static bool is_loopback(const struct net_address *a)
     return net_address_equal(a, &local6) || net_address_equal(a, &none6);
 }
 
-/* Addresses of boxes are reached through their links only. */
-static bool is_pool(const struct warden *w, const struct net_address *a)
-{
-    return (a->family == AF_INET && net_address_in(a, &w->pool.base, w->pool.bits)) ||
-           (a->family == AF_INET6 && net_address_in(a, &w->pool6.base, w->pool6.bits));
-}
-
 static int open_socket(const struct net_address *a, uint16_t port, int type, int *ret_fd)
 {
     struct sockaddr_storage sa;
@@ -269,7 +262,7 @@ static int dial(struct warden *w, struct box *b, const struct wire_ask *ask, int
         return EACCES;
     if (uplink_is_host(w, &ask->address))
         return dial_host(w, ask->port, ret_fd);
-    if (is_loopback(&ask->address) || is_pool(w, &ask->address))
+    if (is_loopback(&ask->address) || pools_have(w, &ask->address))
         return EACCES;
     return open_socket(&ask->address, ask->port, SOCK_STREAM, ret_fd);
 }
@@ -295,7 +288,7 @@ static int dial_dns(struct warden *w, const struct box *b, const struct wire_ask
         if (net_address_equal(&dns->nameservers[i].address, &ask->address) &&
             dns->nameservers[i].port == ask->port)
             fine = !is_loopback(&ask->address) && !uplink_is_host(w, &ask->address) &&
-                   !is_pool(w, &ask->address);
+                   !pools_have(w, &ask->address);
     if (!fine && !is_server(&world, ask))
         return EACCES;
     return open_socket(&ask->address, ask->port, ask->tcp ? SOCK_STREAM : SOCK_DGRAM, ret_fd);

@@ -121,7 +121,7 @@ static void tell(struct warden *w, const struct box *b, int rule, const struct p
 
     if (!is_news(b, &flow->to, flow->port, rule, &count))
         return;
-    policy_judge(b->policy, flow, pins_has, helper_is_host, (void *)b, &verdict);
+    box_judge(w, b, flow, &verdict);
     if (verdict.allowed || verdict.rule != rule) /* too many, or too odd */
         (void)snprintf(verdict.why, sizeof(verdict.why), "%s",
                        rule == POLICY_BUILT_IN ? "built in: too many connections, a fragment or "

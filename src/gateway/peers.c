@@ -1,5 +1,7 @@
 /* Named networks: who is in one sees its other members, by address and by name, and nobody else. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -48,6 +50,30 @@ bool peers_share(const struct warden *w, const struct box *a, const struct box *
         if (member_of(n, a) && member_of(n, b))
             return true;
     return false;
+}
+
+static bool is_dns(const struct policy_flow *flow)
+{
+    return flow->port == DNS_PORT &&
+           (flow->protocol == IPPROTO_TCP || flow->protocol == IPPROTO_UDP);
+}
+
+void box_judge(const struct warden *w, const struct box *b, const struct policy_flow *flow,
+               struct policy_verdict *ret)
+{
+    const struct box *peer = pools_have(w, &flow->to) ? box_by_address(w, &flow->to) : NULL;
+
+    if (peer && peers_share(w, b, peer)) {
+        *ret = (struct policy_verdict){.allowed = true, .rule = POLICY_BUILT_IN};
+        (void)snprintf(ret->why, sizeof(ret->why), "%.40s is in a network with it", peer->id);
+    } else if (pools_have(w, &flow->to) && !uplink_is_host(w, &flow->to) && !is_dns(flow)) {
+        *ret = (struct policy_verdict){.rule = POLICY_BUILT_IN};
+        (void)snprintf(ret->why, sizeof(ret->why),
+                       "built in: an address of sandboxes (CAY_NET_POOL), but of none that is in a "
+                       "network with this one");
+    } else {
+        policy_judge(b->policy, flow, pins_has, helper_is_host, (void *)(uintptr_t)b, ret);
+    }
 }
 
 /* ---- the kernel's form: may this link send to that address? ---- */

@@ -138,6 +138,7 @@ static const char base_common[] =
     " meta nfproto ipv4 iifname . ip daddr @peers4 goto peer\n"
     " meta nfproto ipv6 iifname . ip6 daddr @peers6 goto peer\n"
     " ct direction reply drop\n"
+    " jump pool\n"
     "}\n";
 
 /* Before the kernel puts fragments together (the first rule is for what nearly every packet is);
@@ -170,6 +171,27 @@ static const char ingress_hook[] =
     "chain postrouting { type filter hook postrouting priority mangle; policy accept;\n"
     " oifname vmap @ingress\n"
     "}\n";
+
+/* Addresses of the pool are sandboxes', whatever a policy says of their group: one that is no
+ * peer's would leave by the uplink. The gateway's is the host's. */
+static void put_pool(const struct warden *w, struct buf *out)
+{
+    char base[NET_ADDRESS_TEXT], base6[NET_ADDRESS_TEXT];
+
+    net_address_text(&w->pool.base, base);
+    net_address_text(&w->pool6.base, base6);
+    (void)buf_addf(out,
+                   "chain no_peer {\n"
+                   " update @logged { iifname timeout 1m limit rate 20/second burst 40 packets } "
+                   "log prefix \"pool %d \" group %d\n"
+                   " goto refuse\n"
+                   "}\n"
+                   "chain pool {\n"
+                   " ip daddr %s/%u ip daddr != @host4 goto no_peer\n"
+                   " ip6 daddr %s/%u ip6 daddr != @host6 goto no_peer\n"
+                   "}\n",
+                   POLICY_BUILT_IN, POLICY_LOG_GROUP, base, w->pool.bits, base6, w->pool6.bits);
+}
 
 static void put_nat(const struct warden *w, struct buf *out)
 {
@@ -222,6 +244,7 @@ int rules_assert(struct warden *w, struct err *err)
     (void)buf_add_str(&text, base_sets);
     (void)policy_nft_groups(&text);
     (void)buf_add_str(&text, base_ends);
+    put_pool(w, &text);
     (void)buf_add_str(&text, base_common);
     for (const struct chain *c = w->chains; c; c = c->next)
         (void)put_chain(c, &text);

@@ -179,6 +179,8 @@ int sysctl_get(const char *name);                    /* a number, or -errno */
 int pool_parse(const char *text, int family, struct pool *ret);
 struct net_address pool_address(const struct pool *p, uint32_t offset);
 uint32_t pool_offset(const struct pool *p, const struct net_address *a); /* 0 = no box's */
+/* Is it in the range that boxes have their addresses from? */
+bool pools_have(const struct warden *w, const struct net_address *a);
 
 /* ---- uplink.c: the way out, and H ---- */
 
@@ -295,6 +297,9 @@ void peers_elements(const struct warden *w, struct elements *e, const struct box
 bool network_has(const struct network *n, const struct box *b);
 json_t *peers_json(const struct warden *w, const struct box *b);
 bool peers_share(const struct warden *w, const struct box *a, const struct box *b);
+/* What becomes of a flow of a box: peers and the pool come before its policy, as in the kernel. */
+void box_judge(const struct warden *w, const struct box *b, const struct policy_flow *flow,
+               struct policy_verdict *ret);
 /* All that see b's names are told anew. */
 void peers_tell(struct warden *w, const struct box *b);
 
