@@ -260,21 +260,38 @@ bool engine_picks(struct engine *e, const struct sandbox_pick *pick, const char 
     return sandbox_get(e, id, &sb, NULL) == 0 && is_picked(sb, pick);
 }
 
-static bool is_picked_arg(struct sandbox *sb, const void *pick)
+/* picks: an array of pointers, ended by NULL. */
+static bool is_picked_by_all(struct sandbox *sb, const void *picks)
 {
-    return is_picked(sb, pick);
+    for (const struct sandbox_pick *const *pick = picks; *pick; pick++)
+        if (!is_picked(sb, *pick))
+            return false;
+    return true;
 }
 
 /* Of one that is gone nobody knows any more who might have known of it. */
-int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *name,
+int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *word,
                       char ret[ID_SIZE], struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    auto_selector struct sandbox_selector selector = {0};
+    struct sandbox_pick selected;
+    const struct sandbox_pick *picks[3] = {NULL};
     struct err why = {0};
+    unsigned n = 0;
 
-    if (roster_find_named(e, name, pick ? is_picked_arg : NULL, pick, &sb, &why) < 0) {
-        if (why.kind == ERR_NOT_FOUND && !pick)
-            return gone_explain(e, name, err);
+    if (sandbox_selector_parse(word, &selector)) {
+        selected = (struct sandbox_pick){.key = selector.key, .value = selector.value};
+        picks[n++] = &selected;
+    }
+    if (pick)
+        picks[n++] = pick;
+    if (roster_find_named(e, selector.name ? selector.name : word, n ? is_picked_by_all : NULL,
+                          picks, &sb, &why) < 0) {
+        if (why.kind == ERR_NOT_FOUND && n == 0)
+            return gone_explain(e, word, err);
+        if (why.kind == ERR_NOT_FOUND)
+            return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", word);
         if (err)
             *err = why;
         return -1;

@@ -152,7 +152,8 @@ static int tell_several(const char *name, struct sandbox *const some[IDS_TOLD], 
     if (n > IDS_TOLD)
         (void)snprintf(more, sizeof(more), " and %u more", n - IDS_TOLD);
     return err_code(err, ERR_CONFLICT, "name_ambiguous",
-                    "%u sandboxes are named \"%.32s\": %s%s; use an id", n, name, ids, more);
+                    "%u sandboxes are named \"%.32s\": %s%s; use an id or NAME@KEY=VALUE", n, name,
+                    ids, more);
 }
 
 int namesakes_find(const struct namesakes *names, const char *name,

@@ -74,9 +74,10 @@ struct sandbox_pick {
 
 /* Is there one with this id, and is it one of those? */
 bool engine_picks(struct engine *e, const struct sandbox_pick *pick, const char *id);
-/* The id of the one sandbox that has this name, among those (NULL = all). ERR_NOT_FOUND when none
- * has it; ERR_CONFLICT "name_ambiguous", which lists ids, when several have it. */
-int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *name,
+/* The id of the one sandbox that a name or a selector (model/sandbox.h) stands for, among those
+ * (NULL = all). ERR_NOT_FOUND when there is none; ERR_CONFLICT "name_ambiguous", which lists ids,
+ * when there are several. */
+int engine_id_of_name(struct engine *e, const struct sandbox_pick *pick, const char *word,
                       char ret[ID_SIZE], struct err *err);
 
 struct sandbox_query {

@@ -58,6 +58,7 @@ static int read_texts(const struct engine *e, const struct sandbox_request *req,
                       struct sandbox_spec *ret, struct err *err)
 {
     const char *name = req->name, *workdir = req->workdir;
+    auto_selector struct sandbox_selector selector = {0};
 
     if (name && strlen(name) > SANDBOX_NAME_MAX)
         return err_set(err, ERR_INVALID, "name must be at most %d bytes", SANDBOX_NAME_MAX);
@@ -67,6 +68,10 @@ static int read_texts(const struct engine *e, const struct sandbox_request *req,
         return err_set(err, ERR_INVALID,
                        "a unique name must not begin with \"%s\": that is taken for an id",
                        SANDBOX_ID_START);
+    if (req->unique && sandbox_selector_parse(name, &selector))
+        return err_set(err, ERR_INVALID,
+                       "a unique name must not have the form NAME@KEY=VALUE: that selects a "
+                       "sandbox by its metadata");
     ret->name = name && *name ? xstrdup(name) : NULL;
     if (workdir && *workdir &&
         path_resolve(e->config.workspace, workdir, true, &ret->workdir, err) < 0)

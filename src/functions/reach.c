@@ -66,7 +66,8 @@ int reach_take_name(struct call *call, struct err *err)
 
         /* An id of iii's, as its clients and `cay sandbox` have it, is good everywhere. */
         if (err->kind != ERR_NOT_FOUND || iii_id_of_uuid(word, id, &ignored) < 0)
-            return call->function->flags & FUNCTION_ANY_SANDBOX ? 0 : -1;
+            return err->kind == ERR_NOT_FOUND && call->function->flags & FUNCTION_ANY_SANDBOX ? 0
+                                                                                              : -1;
         *err = (struct err){0};
     }
     (void)json_object_set_new(call->in, "sandboxId", json_string(id));

@@ -61,6 +61,27 @@ bool sandbox_name_is_like_id(const char *name)
     return str_starts(name, SANDBOX_ID_START);
 }
 
+bool sandbox_selector_parse(const char *text, struct sandbox_selector *ret)
+{
+    for (const char *at = strchr(text, '@'); at; at = strchr(at + 1, '@')) {
+        size_t key_len = strcspn(at + 1, "@=");
+
+        if (at == text || key_len == 0 || at[1 + key_len] != '=')
+            continue;
+        ret->name = xstrndup(text, (size_t)(at - text));
+        ret->key = xstrndup(at + 1, key_len);
+        ret->value = at + 1 + key_len + 1;
+        return true;
+    }
+    return false;
+}
+
+void sandbox_selector_done(struct sandbox_selector *s)
+{
+    free(s->name);
+    free(s->key);
+}
+
 int64_t sandbox_expiry(int64_t now_ms, uint32_t timeout_s)
 {
     return timeout_s ? now_ms + timeout_s * 1000LL : EXPIRES_NEVER;

@@ -39,6 +39,18 @@ int sandbox_check_move(enum sandbox_state from, enum sandbox_state to, struct er
 #define SANDBOX_ID_START "sbx_"
 bool sandbox_name_is_like_id(const char *name);
 
+/* NAME@KEY=VALUE means the sandbox called NAME whose metadata has the entry KEY: VALUE. The first
+ * "@KEY=" that has a NAME before it cuts the text; KEY is not empty and has no @ and no =. */
+struct sandbox_selector {
+    char *name, *key;
+    const char *value; /* a part of the text */
+};
+
+/* False when the text is no selector. */
+bool sandbox_selector_parse(const char *text, struct sandbox_selector *ret);
+void sandbox_selector_done(struct sandbox_selector *s);
+#define auto_selector __attribute__((cleanup(sandbox_selector_done)))
+
 /* What a sandbox is given at least, and at most whatever the operator says: his own ceilings
  * (CAY_MAX_…) are below. */
 #define MEMORY_MB_MIN  64

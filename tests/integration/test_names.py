@@ -193,11 +193,23 @@ def test_a_name_that_several_have_is_refused_with_their_ids(api, make):
     api.delete("/sandboxes/twins").failed(409, "name_ambiguous")
     more = [make(name="twins")["id"] for _ in range(4)]
     said = api.get("/sandboxes/twins").failed(409, "name_ambiguous", "6 sandboxes")
-    assert "2 more" in said["error"] and said["error"].endswith("use an id")
+    assert "2 more" in said["error"] and said["error"].endswith("use an id or NAME@KEY=VALUE")
     assert more[-1] in said["error"]  # the newest are told
     for id in [*ids, *more[1:]]:
         api.remove(id)
     assert api.get("/sandboxes/twins").ok()["id"] == more[0]
+
+
+def test_an_entry_of_the_metadata_selects_one_of_those_that_share_a_name(api, make):
+    ids = {value: make(name="a=b@c.d", metadata={"k": value})["id"] for value in ("1", "x@y.z", "x@y=z", "")}
+    for value, id in ids.items():
+        assert api.get(f"/sandboxes/{quote('a=b@c.d@k=' + value, safe='')}").ok()["id"] == id
+    other = make(name="other", metadata={"k": "1"})["id"]
+    assert api.get("/sandboxes/other@k=1").ok()["id"] == other
+    for none in ("other@k=2", "other@K=1", "other@=1", "other@k", "@k=1", "never@k=1"):
+        api.get(f"/sandboxes/{none}").failed(404, "sandbox_not_found", none)
+    make(name="other", metadata={"k": "1"})
+    assert other in api.get("/sandboxes/other@k=1").failed(409, "name_ambiguous", "2 sandboxes")["error"]
 
 
 def test_what_looks_like_an_id_is_never_a_name(api, make):

@@ -9,6 +9,7 @@ import socket
 
 import pytest
 from cay_harness import Daemon, cay, raw_http, wait_until
+from cay_mcp import Mcp
 from test_proxy import PORT, SERVED, Proxied
 
 pytestmark = pytest.mark.core
@@ -205,6 +206,35 @@ def test_lists_names_and_creates_stay_within_a_label(guarded, admin):
         none = api.post(f"/sandboxes/{blue}/snapshots/restore", {"snapshotId": f"snap_{ZEROS}"}).failed(404)
         assert said["code"] == none["code"] and said["error"].replace(snapshot, "") == none["error"].replace(f"snap_{ZEROS}", "")
     admin.delete(f"/snapshots/{snapshot}").ok()
+
+
+def test_a_name_that_two_tenants_use_is_refused_to_the_operator_and_a_label_selects_one(guarded, admin):
+    """A29: by REST, MCP and the command line. No name that a tenant chooses stands for another's sandbox."""
+    red, blue = (admin.create(name="twin", metadata={"team": team})["id"] for team in ("red", "blue"))
+    tokens = {team: token_of(admin, *WHOLE, label={"team": team}) for team in ("red", "blue")}
+    operator = {"CAY_TOKEN": TOKEN}
+    for path in ("/sandboxes/twin", "/events/history?sandboxId=twin", "/stream/events?sandboxId=twin"):
+        said = admin.get(path).failed(409, "name_ambiguous")["error"]
+        assert red in said and blue in said and "NAME@KEY=VALUE" in said
+    for team, id in (("red", red), ("blue", blue)):
+        assert admin.get(f"/sandboxes/twin@team={team}").ok()["id"] == id
+        assert admin.get(f"/sandboxes/twin%40team%3D{team}").ok()["id"] == id
+        assert admin.sh(f"twin@team={team}", "echo here") == "here\n"
+        assert admin.get(f"/events/history?sandboxId=twin@team={team}").ok()["events"][0]["sandboxId"] == id
+        assert cay(guarded, "inspect", f"twin@team={team}", env=operator, check=True).stdout.decode().count(id)
+        assert "here" in Mcp(guarded, token=TOKEN).text("sandbox_exec", sandboxId=f"twin@team={team}", command="echo here")
+        with guarded.api(token=tokens[team]) as api:
+            for word in ("twin", f"twin@team={team}"):
+                assert api.get(f"/sandboxes/{word}").ok()["id"] == id
+            api.get(f"/sandboxes/twin@team={'blue' if team == 'red' else 'red'}").failed(404, "sandbox_not_found")
+    assert b"name_ambiguous" in cay(guarded, "exec", "twin", "true", env=operator).stderr
+    # A tenant names its sandbox like the selector of another's, and gets nothing by it.
+    with guarded.api(token=tokens["blue"]) as api:
+        api.create(name="twin@team=red")
+        api.try_create(name="twin@team=red", unique=True).failed(400)
+    assert admin.get("/sandboxes/twin@team=red").ok()["id"] == red
+    admin.remove(red)
+    admin.get("/sandboxes/twin@team=red").failed(404, "sandbox_not_found")
 
 
 def test_a_name_that_is_taken_does_not_tell_whose_it_is(guarded, admin):

@@ -16,6 +16,39 @@ TEST(every_state_has_a_name_that_is_read_back)
     }
 }
 
+TEST(a_selector_is_cut_at_the_first_key_behind_a_name)
+{
+    static const struct {
+        const char *text, *name, *key, *value;
+    } good[] = {
+        {"web@team=blue", "web", "team", "blue"},
+        {"web@team=", "web", "team", ""},
+        {"web@owner=a@b.c", "web", "owner", "a@b.c"},
+        {"web@owner=a@b=c", "web", "owner", "a@b=c"},
+        {"me@host@team=blue", "me@host", "team", "blue"},
+        {"a=b@team=blue", "a=b", "team", "blue"},
+        {"web@@team=blue", "web@", "team", "blue"},
+        {"web@=@team=blue", "web@=", "team", "blue"},
+        {"@x=y@team=blue", "@x=y", "team", "blue"},
+    };
+    static const char *const bad[] = {"",      "web",   "web@team",  "web@=blue", "@team=blue",
+                                      "web@@", "a=b@c", "team=blue", "@",         "@@="};
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        auto_selector struct sandbox_selector s = {0};
+
+        CHECK(sandbox_selector_parse(good[i].text, &s));
+        CHECK_STR(s.name, good[i].name);
+        CHECK_STR(s.key, good[i].key);
+        CHECK_STR(s.value, good[i].value);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        auto_selector struct sandbox_selector s = {0};
+
+        CHECK(!sandbox_selector_parse(bad[i], &s));
+    }
+}
+
 TEST(an_unknown_state_is_refused)
 {
     enum sandbox_state state;
