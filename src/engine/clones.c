@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -14,77 +15,109 @@
 #include "engine/sandboxes.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
-#include "engine/volumes_internal.h"
 #include "image/image.h"
 #include "model/mount.h"
 #include "model/sandbox.h"
 
 /* Sandboxes from the disk of another: a create from an image by its id, with the configuration of
- * that other one and its mounts: volumes and folders of the host are shared, a tmpfs is a new one.
- * Their images have no document; they stay as long as a sandbox is made from them. */
+ * that other one. Volumes, folders of the host and named networks can be taken away from a sandbox,
+ * and no older snapshot brings them back: a clone gets those that the other one has now, a tmpfs is
+ * a new one. Their images have no document; they stay as long as a sandbox is made from them. */
 
 static struct maybe_number given(double value)
 {
     return (struct maybe_number){.given = true, .value = value};
 }
 
-/* What a create asks for to have the same mounts, and what it cannot have. */
-struct wanted_mounts {
-    json_t *volumes, *tmpfs, *warnings;
+struct origin {
+    const struct sandbox_spec *spec;
+    const char *image_id;
+    const char *from;       /* a sandbox or a snapshot */
+    const char *sandbox_id; /* whose mounts and networks the clone gets; it may be gone */
 };
 
-static bool volume_is_gone(struct engine *e, const char *id)
-{
-    struct volume *v = NULL;
-    struct err err = {0};
+/* What a clone has beside the origin's spec. */
+struct extras {
+    json_t *volumes, *tmpfs, *networks, *warnings;
+};
 
-    if (volume_pin(e, id, &v, &err) < 0)
-        return err.kind == ERR_NOT_FOUND;
-    volume_unpin(e, v);
-    return false;
+static void warn(struct extras *x, json_t *text)
+{
+    (void)json_array_append_new(x->warnings, text);
 }
 
-/* Of a snapshot that is older than the end of a volume there is still something to be made. */
-static void want_volume(struct engine *e, json_t *mount, const struct mount_spec *m,
-                        struct wanted_mounts *w)
-{
-    json_t *one;
-
-    if (volume_is_gone(e, m->source)) {
-        auto_free char *text =
-            xasprintf("volume %s is gone: nothing is mounted at %s", m->source, m->path);
-
-        (void)json_array_append_new(w->warnings, json_string(text));
-        return;
-    }
-    one = json_deep_copy(mount);
-    (void)json_object_set_new(one, "name", json_string(m->source));
-    (void)json_array_append_new(w->volumes, one);
-}
-
-static void want_mounts(struct engine *e, const json_t *mounts, struct wanted_mounts *ret)
+/* refused: why it gets no more than tmpfs; NULL = it gets all. */
+static void take_mounts(const json_t *mounts, const char *refused, struct extras *x)
 {
     struct mount_spec m;
     json_t *one;
     size_t i;
 
-    *ret = (struct wanted_mounts){json_array(), json_array(), json_array()};
     json_array_foreach(mounts, i, one)
     {
         if (mount_spec_load(one, &m, NULL) < 0)
             continue; /* which a spec has none of */
-        if (m.type == MOUNT_VOLUME)
-            want_volume(e, one, &m, ret);
-        else
-            (void)json_array_append(m.type == MOUNT_TMPFS ? ret->tmpfs : ret->volumes, one);
+        if (m.type == MOUNT_TMPFS) {
+            (void)json_array_append(x->tmpfs, one);
+        } else if (refused) {
+            warn(x, json_sprintf("nothing is mounted at %s: %s", m.path, refused));
+        } else {
+            one = json_deep_copy(one);
+            if (m.type == MOUNT_VOLUME)
+                (void)json_object_set_new(one, "name", json_string(m.source));
+            (void)json_array_append_new(x->volumes, one);
+        }
     }
 }
 
-static void wanted_mounts_done(struct wanted_mounts *w)
+static void take_networks(json_t *networks, const char *refused, struct extras *x)
 {
-    json_decref(w->volumes);
-    json_decref(w->tmpfs);
-    json_decref(w->warnings);
+    if (!refused)
+        x->networks = json_incref(networks);
+    else if (json_array_size(networks) > 0)
+        warn(x, json_sprintf("it is in no named network: %s", refused));
+}
+
+static void take_shared(struct engine *e, const struct origin *o, const struct clone_request *req,
+                        struct extras *x)
+{
+    auto_sandbox struct sandbox *sb = NULL;
+    const char *refused =
+        req->unshared ? "this token may not use volumes, folders of the host and networks" : NULL;
+    json_t *mounts, *networks;
+
+    if (sandbox_get(e, o->sandbox_id, &sb, NULL) < 0) {
+        take_mounts(o->spec->mounts,
+                    "the sandbox of the snapshot is gone; attach what the clone may have", x);
+        take_networks(o->spec->networks,
+                      "the sandbox of the snapshot is gone; connect the clone where it may be", x);
+        return;
+    }
+    pthread_mutex_lock(&sb->lock);
+    mounts = json_incref(sb->spec.mounts);
+    networks = json_incref(sb->spec.networks);
+    pthread_mutex_unlock(&sb->lock);
+    take_mounts(mounts, refused, x);
+    take_networks(networks, refused, x);
+    json_decref(mounts);
+    json_decref(networks);
+}
+
+static struct extras extras_of(struct engine *e, const struct origin *o,
+                               const struct clone_request *req)
+{
+    struct extras x = {.volumes = json_array(), .tmpfs = json_array(), .warnings = json_array()};
+
+    take_shared(e, o, req, &x);
+    return x;
+}
+
+static void extras_done(struct extras *x)
+{
+    json_decref(x->volumes);
+    json_decref(x->tmpfs);
+    json_decref(x->networks);
+    json_decref(x->warnings);
 }
 
 /* from: a sandbox or a snapshot. */
@@ -96,19 +129,19 @@ static void tell_cloned(struct engine *e, const json_t *made, const char *from)
 }
 
 /* A disk of the usual size is what nobody asked for: it may be larger than what is free. */
-static int create_like(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                       const char *from, const struct clone_name *name,
+static int create_like(struct engine *e, const struct origin *o, const struct clone_request *wanted,
                        const struct engine_watch *watch, json_t **ret, struct err *err)
 {
-    struct wanted_mounts mounts;
+    const struct sandbox_spec *spec = o->spec;
+    struct extras x;
     struct sandbox_request req = {
         .image = spec->image,
-        .image_id = image_id,
+        .image_id = o->image_id,
         .granted = &spec->limits,
         .template = spec->template,
         .template_build = spec->template_build,
-        .name = name->name,
-        .unique = name->unique,
+        .name = wanted->name,
+        .unique = wanted->unique,
         .timeout_s = given(spec->timeout_s),
         .idle_s = given(spec->idle_s),
         .idle_removes = spec->idle_removes,
@@ -118,7 +151,6 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
         .disk_mb = {.given = spec->limits.disk_mb != e->config.default_limits.disk_mb,
                     .value = spec->limits.disk_mb},
         .network = spec->network,
-        .networks = spec->networks,
         .env = spec->env,
         .metadata = spec->metadata,
         .workdir = spec->workdir,
@@ -129,19 +161,20 @@ static int create_like(struct engine *e, const struct sandbox_spec *spec, const 
     /* What a template was built from was allowed to it then, as for its own sandboxes. */
     if (!spec->template_build && image_check_allowed(e, spec->image, err) < 0)
         return -1;
-    want_mounts(e, spec->mounts, &mounts);
-    req.volumes = mounts.volumes;
-    req.tmpfs = mounts.tmpfs;
+    x = extras_of(e, o, wanted);
+    req.volumes = x.volumes;
+    req.tmpfs = x.tmpfs;
+    req.networks = x.networks;
     r = engine_create(e, &req, watch, ret, err);
     if (r == 0)
-        tell_cloned(e, *ret, from);
-    if (r == 0 && json_array_size(mounts.warnings) > 0)
-        (void)json_object_set(*ret, "warnings", mounts.warnings);
-    wanted_mounts_done(&mounts);
+        tell_cloned(e, *ret, o->from);
+    if (r == 0 && json_array_size(x.warnings) > 0)
+        (void)json_object_set(*ret, "warnings", x.warnings);
+    extras_done(&x);
     return r;
 }
 
-int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
+int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_request *req,
                           const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct sandbox_spec spec;
@@ -152,8 +185,10 @@ int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_n
         return -1;
     r = sandbox_spec_load(json_object_get(o, "config"), &spec, err);
     if (r == 0) {
-        r = create_like(e, &spec, json_string_value(json_object_get(o, "imageId")),
-                        json_string_value(json_object_get(o, "id")), name, watch, ret, err);
+        const struct origin origin = {&spec, json_text(o, "imageId"), json_text(o, "id"),
+                                      json_text(o, "sandboxId")};
+
+        r = create_like(e, &origin, req, watch, ret, err);
         sandbox_spec_done(&spec);
     }
     snapshot_let_go(e, o);
@@ -195,9 +230,8 @@ static void remove_made(struct engine *e, json_t *made)
 
 struct forks {
     struct engine *engine;
-    const struct sandbox_spec *spec;
-    const char *image_id, *from;
-    const struct clone_name *name;
+    const struct origin *origin;
+    const struct clone_request *req;
     const struct engine_watch *watch;
     unsigned n;
     json_t **made;        /* n */
@@ -234,14 +268,16 @@ static void *make_forks(void *arg)
     unsigned i;
 
     while ((i = atomic_fetch_add(&f->next, 1)) < f->n) {
-        const char *name = f->name->name;
-        auto_free char *numbered = name && f->n > 1 ? xasprintf("%s-%u", name, i + 1) : NULL;
-        const struct clone_name its = {numbered ? numbered : name, f->name->unique};
+        struct clone_request its = *f->req;
+        auto_free char *numbered =
+            its.name && f->n > 1 ? xasprintf("%s-%u", its.name, i + 1) : NULL;
         struct err why = {0};
 
+        if (numbered)
+            its.name = numbered;
         if (is_watched(f, &why) < 0 ||
-            create_like(f->engine, f->spec, f->image_id, f->from, &its, f->n == 1 ? f->watch : NULL,
-                        &f->made[i], &why) < 0)
+            create_like(f->engine, f->origin, &its, f->n == 1 ? f->watch : NULL, &f->made[i],
+                        &why) < 0)
             fork_failed(f, &why);
     }
     return NULL;
@@ -260,17 +296,15 @@ static void make_all(struct forks *f)
         (void)pthread_join(threads[--n], NULL);
 }
 
-static int create_all(struct engine *e, const struct sandbox_spec *spec, const char *image_id,
-                      const char *from, unsigned n, const struct clone_name *name,
-                      const struct engine_watch *watch, json_t **ret, struct err *err)
+static int create_all(struct engine *e, const struct origin *origin, unsigned n,
+                      const struct clone_request *req, const struct engine_watch *watch,
+                      json_t **ret, struct err *err)
 {
     auto_free json_t **each = xcalloc(n, sizeof(json_t *));
     struct forks f = {
         .engine = e,
-        .spec = spec,
-        .image_id = image_id,
-        .from = from,
-        .name = name,
+        .origin = origin,
+        .req = req,
         .watch = watch,
         .n = n,
         .made = each,
@@ -292,8 +326,9 @@ static int create_all(struct engine *e, const struct sandbox_spec *spec, const c
     return 0;
 }
 
-int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
-                const struct engine_watch *watch, json_t **ret, struct err *err)
+int engine_fork(struct engine *e, const char *sandbox_id, unsigned n,
+                const struct clone_request *req, const struct engine_watch *watch, json_t **ret,
+                struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     auto_free char *image_id = NULL;
@@ -305,7 +340,9 @@ int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const stru
         return -1;
     r = snapshot_take(e, sb, watch, &image_id, &bytes, err);
     if (r == 0) {
-        r = create_all(e, &spec, image_id, sb->box.id, n, name, watch, ret, err);
+        const struct origin origin = {&spec, image_id, sb->box.id, sb->box.id};
+
+        r = create_all(e, &origin, n, req, watch, ret, err);
         engine_image_let_go(e, image_id);
     }
     sandbox_spec_done(&spec);

@@ -35,21 +35,24 @@ int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, stru
  * processes are gone, and the entrypoint runs again. ERR_CONFLICT "snapshot_of_another". */
 int engine_restore(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
                    struct err *err);
-/* What a new sandbox is called. */
-struct clone_name {
+/* What a new sandbox is called, and what its caller may have. */
+struct clone_request {
     const char *name; /* NULL = its id */
     bool unique;      /* no other sandbox may have it */
+    bool unshared;    /* no volumes, folders of the host and named networks */
 };
-/* A new sandbox from it, with the configuration of the old one. watch (NULL = nobody) is told its
- * id. */
-int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_name *name,
+/* A new sandbox with the files and the configuration that the snapshot has, and with the mounts and
+ * named networks that its sandbox has now. When that sandbox is gone, or the request is unshared,
+ * it gets none but tmpfs. `warnings` say what is left out. watch (NULL = nobody) is told its id. */
+int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_request *req,
                           const struct engine_watch *watch, json_t **ret, struct err *err);
 /* The same of a sandbox as it is now: n of them, or none, as when watch (NULL = nobody) is over
  * before. Names are <name>-1 and so on when there are several; of one alone watch is told the id.
  * Gives an array. */
 #define FORK_MAX 1000
-int engine_fork(struct engine *e, const char *sandbox_id, unsigned n, const struct clone_name *name,
-                const struct engine_watch *watch, json_t **ret, struct err *err);
+int engine_fork(struct engine *e, const char *sandbox_id, unsigned n,
+                const struct clone_request *req, const struct engine_watch *watch, json_t **ret,
+                struct err *err);
 
 /* {changes: [{kind, path, type, size}], truncated}: what it changed against a snapshot, or (NULL)
  * against what it was made from, by path. It stands still meanwhile. */

@@ -54,17 +54,21 @@ static int label(struct call *call, struct err *err)
                                  json_object_get(call->in, "labels"), &call->out, err);
 }
 
-static struct clone_name in_name(const struct call *call)
+static struct clone_request in_request(const struct call *call)
 {
-    return (struct clone_name){in_str(call, "name"), in_bool(call, "unique")};
+    return (struct clone_request){
+        .name = in_str(call, "name"),
+        .unique = in_bool(call, "unique"),
+        .unshared = caller_is_restricted(call->caller),
+    };
 }
 
 static int clone_snapshot(struct call *call, struct err *err)
 {
-    struct clone_name name = in_name(call);
+    struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
 
-    return engine_snapshot_clone(call->engine, in_snapshot(call), &name, &watch, &call->out, err);
+    return engine_snapshot_clone(call->engine, in_snapshot(call), &req, &watch, &call->out, err);
 }
 
 static int restore(struct call *call, struct err *err)
@@ -105,11 +109,11 @@ static int import(struct call *call, struct err *err)
 
 static int clone_sandbox(struct call *call, struct err *err)
 {
-    struct clone_name name = in_name(call);
+    struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), 1, &name, &watch, &made, err) < 0)
+    if (engine_fork(call->engine, in_id(call), 1, &req, &watch, &made, err) < 0)
         return -1;
     call->out = json_incref(json_array_get(made, 0));
     json_decref(made);
@@ -118,12 +122,12 @@ static int clone_sandbox(struct call *call, struct err *err)
 
 static int fork_sandbox(struct call *call, struct err *err)
 {
-    struct clone_name name = in_name(call);
+    struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &name, &watch,
-                    &made, err) < 0)
+    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &req, &watch, &made,
+                    err) < 0)
         return -1;
     call->out = json_pack("{s:o}", "sandboxes", made);
     return 0;

@@ -253,6 +253,27 @@ def test_a_clone_is_in_the_networks_of_the_other(net, network, box, clean):
     assert ask(net, clone, "cl-b") == "b"
 
 
+def test_a_clone_is_in_the_networks_that_the_other_is_in_now(net, network, box, clean):
+    """A27: also that of a snapshot from before, and of a sandbox that is gone it is in none."""
+    left, joined = network("left-since")["id"], network("joined-since")["id"]
+    a = box(name="now-a")
+    connect(net, left, a)
+    taken = net.post(f"/sandboxes/{a}/snapshots", {}).ok()["id"]
+    clean(net, f"/snapshots/{taken}")
+    net.post(f"/networks/{left}/disconnect", {"sandboxId": a}).ok()
+    connect(net, joined, a)
+
+    def cloned(warnings):
+        made = net.post(f"/snapshots/{taken}/clone", {}).ok()
+        clean(net, f"/sandboxes/{made['id']}")
+        assert len(made.get("warnings", [])) == warnings, made
+        return [n for n in (left, joined) if made["id"] in net.get(f"/networks/{n}").ok()["sandboxes"]]
+
+    assert cloned(0) == [joined]
+    net.remove(a)
+    assert cloned(1) == []
+
+
 def test_networks_outlive_the_daemon(online_of):
     daemon = online_of()
     daemon.start()

@@ -208,6 +208,41 @@ def test_lists_names_and_creates_stay_within_a_label(guarded, admin):
     admin.delete(f"/snapshots/{snapshot}").ok()
 
 
+def test_a_volume_that_was_taken_away_does_not_come_back_by_a_clone(guarded, admin):
+    """A27: nor does one that the token could not name itself, and what became read-only stays so."""
+    for name in ("gone", "kept"):
+        admin.post("/volumes", {"name": name, "sizeMb": 16}).ok()
+    box = admin.create(metadata={"team": "blue"}, volumes=[{"name": "gone", "mountPath": "/gone"}, {"name": "kept", "mountPath": "/kept"}],
+                       tmpfs=[{"mountPath": "/t", "sizeMb": 8}])["id"]
+    taken = admin.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+    for name in ("gone", "kept"):
+        admin.post(f"/volumes/{name}/detach", {"sandboxId": box}).ok()
+    admin.post("/volumes/kept/attach", {"sandboxId": box, "mountPath": "/kept", "readOnly": True}).ok()
+    now = admin.sandbox(box)["config"]["mounts"]
+    ways = [f"/snapshots/{taken}/clone", f"/sandboxes/{box}/clone"]
+    for way in ways:
+        made = admin.post(way, {}).ok()
+        assert made["config"]["mounts"] == now and "warnings" not in made, made
+        said = admin.exec(made["id"], "touch /kept/f")
+        assert said["exitCode"] != 0 and "Read-only" in said["stderr"], said
+    with guarded.api(token=token_of(admin, *WHOLE, label={"team": "blue"})) as api:
+        forked = api.post(f"/sandboxes/{box}/fork", {"count": 1}).ok()["sandboxes"]
+        for made in [api.post(way, {}).ok() for way in ways] + forked:
+            assert [m["mountPath"] for m in made["config"]["mounts"]] == ["/t"], made
+            assert len(made["warnings"]) == 1 and "/kept" in made["warnings"][0], made
+        # The sandbox keeps what the operator gave it, and nothing that its snapshot had.
+        assert api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": taken}).ok()["config"]["mounts"] == now
+    for one in admin.get("/sandboxes").ok()["items"]:
+        admin.remove(one["id"])
+    # The sandbox is gone: nobody can say what its clone may have.
+    made = admin.post(f"/snapshots/{taken}/clone", {}).ok()
+    assert [m["mountPath"] for m in made["config"]["mounts"]] == ["/t"]
+    assert all(any(path in text and "gone" in text for text in made["warnings"]) for path in ("/gone", "/kept")), made
+    admin.delete(f"/snapshots/{taken}").ok()
+    for name in ("gone", "kept"):
+        admin.delete(f"/volumes/{name}").ok()
+
+
 def test_a_name_that_two_tenants_use_is_refused_to_the_operator_and_a_label_selects_one(guarded, admin):
     """A29: by REST, MCP and the command line. No name that a tenant chooses stands for another's sandbox."""
     red, blue = (admin.create(name="twin", metadata={"team": team})["id"] for team in ("red", "blue"))
