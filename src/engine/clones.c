@@ -38,7 +38,7 @@ struct origin {
 
 /* What a clone has beside the origin's spec. */
 struct extras {
-    json_t *volumes, *tmpfs, *networks, *warnings;
+    json_t *volumes, *tmpfs, *networks, *metadata, *warnings;
 };
 
 static void warn(struct extras *x, json_t *text)
@@ -103,12 +103,31 @@ static void take_shared(struct engine *e, const struct origin *o, const struct c
     json_decref(networks);
 }
 
+static void take_metadata(const struct origin *o, const struct clone_request *req, struct extras *x)
+{
+    const char *key;
+    json_t *unused;
+
+    x->metadata = o->spec->metadata ? json_deep_copy(o->spec->metadata) : json_object();
+    json_object_foreach(req->locked, key, unused)
+    {
+        if (!json_object_get(x->metadata, key))
+            continue;
+        (void)json_object_del(x->metadata, key);
+        if (!json_object_get(req->label, key))
+            warn(x, json_sprintf("metadata.%s is left out: it is the label of other tokens", key));
+    }
+    if (req->label)
+        (void)json_object_update(x->metadata, req->label);
+}
+
 static struct extras extras_of(struct engine *e, const struct origin *o,
                                const struct clone_request *req)
 {
     struct extras x = {.volumes = json_array(), .tmpfs = json_array(), .warnings = json_array()};
 
     take_shared(e, o, req, &x);
+    take_metadata(o, req, &x);
     return x;
 }
 
@@ -117,6 +136,7 @@ static void extras_done(struct extras *x)
     json_decref(x->volumes);
     json_decref(x->tmpfs);
     json_decref(x->networks);
+    json_decref(x->metadata);
     json_decref(x->warnings);
 }
 
@@ -152,7 +172,6 @@ static int create_like(struct engine *e, const struct origin *o, const struct cl
                     .value = spec->limits.disk_mb},
         .network = spec->network,
         .env = spec->env,
-        .metadata = spec->metadata,
         .workdir = spec->workdir,
         .entrypoint = spec->entrypoint,
     };
@@ -165,6 +184,7 @@ static int create_like(struct engine *e, const struct origin *o, const struct cl
     req.volumes = x.volumes;
     req.tmpfs = x.tmpfs;
     req.networks = x.networks;
+    req.metadata = x.metadata;
     r = engine_create(e, &req, watch, ret, err);
     if (r == 0)
         tell_cloned(e, *ret, o->from);

@@ -24,19 +24,35 @@
  * before the kernel is told of new limits, and a start tells it again (modify_recover). */
 
 /* What the proxy keeps there is the proxy's: who replaces the rest neither opens a port that wants
- * a token nor brings an address back that was revoked. */
-static json_t *merged_metadata(const json_t *before, const json_t *wanted)
+ * a token nor brings an address back that was revoked. Locked keys stay, too, and another value for
+ * one is refused. */
+static int merge_metadata(const json_t *before, const struct sandbox_change *change, json_t **ret,
+                          struct err *err)
 {
-    json_t *metadata = json_deep_copy(wanted), *value;
+    json_t *metadata = json_deep_copy(change->metadata), *value;
     const char *key;
 
     json_object_foreach((json_t *)(uintptr_t)before, key, value)
     {
-        if (strcmp(key, "proxy_signed") == 0 ||
-            (str_starts(key, "proxy_") && !json_object_get(metadata, key)))
+        bool kept = str_starts(key, "proxy_") || json_object_get(change->locked, key);
+
+        if (strcmp(key, "proxy_signed") == 0 || (kept && !json_object_get(metadata, key)))
             (void)json_object_set(metadata, key, value);
     }
-    return metadata;
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_object_get(change->locked, key) ||
+            json_equal(value, json_object_get(before, key)))
+            continue;
+        (void)err_code(err, ERR_FORBIDDEN, "token_restricted",
+                       "metadata.%.80s is the label of a token: a token that is for some sandboxes "
+                       "only cannot change it",
+                       key);
+        json_decref(metadata);
+        return -1;
+    }
+    *ret = metadata;
+    return 0;
 }
 
 /* What of a spec can change here; metadata is its own. */
@@ -77,6 +93,7 @@ static int plan(struct engine *e, struct sandbox *sb, const struct sandbox_chang
     struct sandbox_spec wanted = {0};
     auto_free char *image = NULL;
     int64_t now = now_ms();
+    int r = 0;
 
     pthread_mutex_lock(&sb->lock);
     wanted.limits = had = sb->spec.limits;
@@ -84,9 +101,13 @@ static int plan(struct engine *e, struct sandbox *sb, const struct sandbox_chang
     wanted.idle_s = sb->spec.idle_s;
     image = xstrdup(sb->spec.image);
     *ret = (struct parts){.expires_ms = sb->expires_ms, .deadline_ns = sb->deadline_ns};
-    ret->metadata = change->metadata ? merged_metadata(sb->spec.metadata, change->metadata)
-                                     : json_deep_copy(sb->spec.metadata);
+    if (change->metadata)
+        r = merge_metadata(sb->spec.metadata, change, &ret->metadata, err);
+    else
+        ret->metadata = json_deep_copy(sb->spec.metadata);
     pthread_mutex_unlock(&sb->lock);
+    if (r < 0)
+        return -1;
     spec_change(&e->config, change, &wanted);
     ret->limits = wanted.limits;
     ret->timeout_s = wanted.timeout_s;

@@ -119,6 +119,8 @@ int engine_start_sandbox(struct engine *e, const char *id, json_t **ret, struct 
 /* What shall change; the rest stays. Numbers are brought into their ranges. */
 struct sandbox_change {
     const json_t *metadata, *env; /* in place of what there is; NULL = as it is */
+    const json_t *locked; /* an object whose keys keep their values in the metadata, also when it
+                           * leaves them out; NULL = none. ERR_FORBIDDEN for another value */
     struct maybe_number memory_mb, cpu_cores, pids;
     struct maybe_number timeout_s; /* its life, from now and with each start */
     struct maybe_number idle_s;

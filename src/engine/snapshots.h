@@ -40,6 +40,8 @@ struct clone_request {
     const char *name; /* NULL = its id */
     bool unique;      /* no other sandbox may have it */
     bool unshared;    /* no volumes, folders of the host and named networks */
+    json_t *locked;   /* an object whose keys are left out of the metadata; NULL = none */
+    json_t *label;    /* an object, whose entries are set in it; NULL = none */
 };
 /* A new sandbox with the files and the configuration that the snapshot has, and with the mounts and
  * named networks that its sandbox has now. When that sandbox is gone, or the request is unshared,

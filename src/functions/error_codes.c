@@ -48,7 +48,8 @@ const struct error_code error_codes[] = {
      .help = "a request with this Idempotency-Key was begun and its answer is not known any more"},
     {"scope_missing", 403, GENERAL, .help = "the token may not do this"},
     {"token_restricted", 403, GENERAL,
-     .help = "the token is for some sandboxes only, and this is not about one of them"},
+     .help = "the token is for some sandboxes only: this is not about one of them, or changes who "
+             "reaches one"},
     /* tokens */
     {"token_not_found", 404, .help = "there is no token with this id"},
     {"token_limit", 429, .help = "there are as many tokens as there may be"},

@@ -84,8 +84,9 @@ struct err;
  * wants the answer any more. */
 struct engine_watch call_watch(struct call *call);
 
-/* Of a call that makes a sandbox: who has a label makes those that have it, too (`metadata`). What
- * others share with their sandboxes is not named by who does not reach those. ERR_FORBIDDEN. */
+/* Of a call that makes a sandbox: adds the label of the caller's token to `metadata`. ERR_FORBIDDEN
+ * when a restricted caller names volumes, folders of the host or networks, or sets a key that is
+ * the label of other tokens. */
 int call_take_label(struct call *call, struct err *err);
 
 struct image_export;

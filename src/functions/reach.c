@@ -10,6 +10,8 @@
 #include "functions/functions_internal.h"
 #include "functions/iii.h"
 #include "model/sandbox.h"
+#include "service/services.h"
+#include "service/tokens.h"
 
 /* ---- who reaches what ---- */
 
@@ -49,6 +51,20 @@ bool caller_reaches(const struct caller *caller, struct engine *e, const char *s
 bool call_reaches(const struct call *call, const char *sandbox_id)
 {
     return caller_reaches(call->caller, call->engine, sandbox_id);
+}
+
+json_t *reach_locked_keys(const struct call *call)
+{
+    const struct caller *caller = call->caller;
+    json_t *keys;
+
+    if (!caller_is_restricted(caller))
+        return NULL;
+    keys = call->services && call->services->tokens ? tokens_label_keys(call->services->tokens)
+                                                    : json_object();
+    if (caller->label_key[0])
+        (void)json_object_set_new(keys, caller->label_key, json_true());
+    return keys;
 }
 
 /* ---- one call ---- */

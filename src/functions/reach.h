@@ -1,5 +1,6 @@
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/id.h"
@@ -52,6 +53,10 @@ const struct sandbox_pick *caller_pick(const struct caller *caller, struct sandb
 /* Does it reach that sandbox? Of one that is gone only who has just that one does. */
 bool caller_reaches(const struct caller *caller, struct engine *e, const char *sandbox_id);
 bool call_reaches(const struct call *call, const char *sandbox_id);
+
+/* The keys of metadata that decide which tokens reach a sandbox: an object, whose keys a restricted
+ * caller must not change; NULL when the caller is not restricted. The caller's to free. */
+json_t *reach_locked_keys(const struct call *call);
 
 /* Is there anything that it could call this for, by what the row says alone? */
 bool reach_may(const struct function *f, const struct caller *caller);

@@ -67,6 +67,38 @@ static void put_warnings(const struct call *call, const struct template_base *ba
         (void)json_object_set_new(sandbox, "warnings", told);
 }
 
+/* Adds a warning to the answer. */
+static void warn(struct call *call, json_t *text)
+{
+    json_t *told = json_object_get(call->in, TAKE_IGNORED);
+
+    if (!told) {
+        told = json_array();
+        (void)json_object_set_new(call->in, TAKE_IGNORED, told);
+    }
+    (void)json_array_append_new(told, text);
+}
+
+/* A template's metadata must not put the sandbox of a restricted caller into the reach of another
+ * token. What the caller sent itself was checked by call_take_label(). */
+static void drop_locked(struct call *call, json_t *metadata)
+{
+    const json_t *own = json_object_get(call->in, "metadata");
+    json_t *locked = reach_locked_keys(call), *unused;
+    const char *key;
+
+    json_object_foreach(locked, key, unused)
+    {
+        if (!json_object_get(metadata, key) || json_object_get(own, key))
+            continue;
+        (void)json_object_del(metadata, key);
+        warn(call, json_sprintf("metadata.%s of the template is left out: it is the label of "
+                                "other tokens",
+                                key));
+    }
+    json_decref(locked);
+}
+
 static int create_of(struct call *call, struct sandbox_request *req, struct template_base *base,
                      struct err *err)
 {
@@ -80,6 +112,7 @@ static int create_of(struct call *call, struct sandbox_request *req, struct temp
         call->out = failure;
         return -1;
     }
+    drop_locked(call, base->metadata);
     if (engine_create(call->engine, req, &watch, &sandbox, err) < 0)
         return -1;
     put_warnings(call, base, sandbox);
@@ -95,20 +128,40 @@ static void drop_yes_and_no(struct call *call)
 {
     static const char *const words[] = {"", "yes", "no", "true", "false", "on", "off", "1", "0"};
     const char *text = in_str(call, "network");
-    json_t *told = json_object_get(call->in, TAKE_IGNORED);
 
     for (size_t i = 0; text && i < ARRAY_LEN(words); i++) {
         if (strcmp(text, words[i]) != 0)
             continue;
-        if (!told) {
-            told = json_array();
-            (void)json_object_set_new(call->in, TAKE_IGNORED, told);
-        }
-        (void)json_array_append_new(told, json_string("network must be true, false, a preset or an "
-                                                      "object; what was sent is ignored"));
+        warn(call, json_string("network must be true, false, a preset or an object; what was sent "
+                               "is ignored"));
         (void)json_object_del(call->in, "network");
         return;
     }
+}
+
+/* Of the keys that are a token's label the caller may set its own, to the value of its own. */
+static int check_label(const struct call *call, const json_t *metadata, struct err *err)
+{
+    const struct caller *caller = call->caller;
+    json_t *locked = reach_locked_keys(call), *value;
+    const char *key;
+    int r = 0;
+
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
+    {
+        const char *text = json_string_value(value);
+
+        if (!json_object_get(locked, key) ||
+            (strcmp(key, caller->label_key) == 0 && text && strcmp(text, caller->label_value) == 0))
+            continue;
+        r = err_code(err, ERR_FORBIDDEN, "token_restricted",
+                     "metadata.%.80s is the label of a token: this token makes sandboxes with its "
+                     "own label only",
+                     key);
+        break;
+    }
+    json_decref(locked);
+    return r;
 }
 
 int call_take_label(struct call *call, struct err *err)
@@ -126,6 +179,8 @@ int call_take_label(struct call *call, struct err *err)
         return err_code(err, ERR_FORBIDDEN, "token_restricted",
                         "volumes, folders of the host and networks are not for a token that is for "
                         "some sandboxes only");
+    if (check_label(call, metadata, err) < 0)
+        return -1;
     if (!metadata) {
         metadata = json_object();
         (void)json_object_set_new(call->in, "metadata", metadata);
@@ -250,23 +305,12 @@ static int touch(struct call *call, struct err *err)
     return engine_touch(call->engine, in_id(call), &call->out, err);
 }
 
-/* A caller who reaches sandboxes by a label does not lose one by it. */
-static void keep_label(struct call *call)
-{
-    const struct caller *caller = call->caller;
-    json_t *metadata = json_object_get(call->in, "metadata");
-
-    if (metadata && caller_is_restricted(caller) && !caller->sandbox_id[0])
-        (void)json_object_set_new(metadata, caller->label_key, json_string(caller->label_value));
-}
-
 static int update(struct call *call, struct err *err)
 {
-    struct sandbox_change change;
-
-    keep_label(call);
-    change = (struct sandbox_change){
+    json_t *locked = reach_locked_keys(call);
+    const struct sandbox_change change = {
         .metadata = json_object_get(call->in, "metadata"),
+        .locked = locked,
         .env = json_object_get(call->in, "env"),
         .memory_mb = in_maybe(call, "memory"),
         .cpu_cores = in_maybe(call, "cpu"),
@@ -274,7 +318,10 @@ static int update(struct call *call, struct err *err)
         .timeout_s = in_maybe(call, "timeout"),
         .idle_s = in_maybe(call, "idleTimeout"),
     };
-    return engine_modify(call->engine, in_id(call), &change, &call->out, err);
+    int r = engine_modify(call->engine, in_id(call), &change, &call->out, err);
+
+    json_decref(locked);
+    return r;
 }
 
 static int renew(struct call *call, struct err *err)

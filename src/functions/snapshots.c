@@ -54,18 +54,32 @@ static int label(struct call *call, struct err *err)
                                  json_object_get(call->in, "labels"), &call->out, err);
 }
 
+/* Its JSON is freed by request_done(). */
 static struct clone_request in_request(const struct call *call)
 {
+    const struct caller *caller = call->caller;
+
     return (struct clone_request){
         .name = in_str(call, "name"),
         .unique = in_bool(call, "unique"),
-        .unshared = caller_is_restricted(call->caller),
+        .unshared = caller_is_restricted(caller),
+        .locked = reach_locked_keys(call),
+        .label = caller->label_key[0] ? json_pack("{s:s}", caller->label_key, caller->label_value)
+                                      : NULL,
     };
 }
 
+static void request_done(struct clone_request *req)
+{
+    json_decref(req->locked);
+    json_decref(req->label);
+}
+
+#define auto_request __attribute__((cleanup(request_done)))
+
 static int clone_snapshot(struct call *call, struct err *err)
 {
-    struct clone_request req = in_request(call);
+    auto_request struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
 
     return engine_snapshot_clone(call->engine, in_snapshot(call), &req, &watch, &call->out, err);
@@ -109,7 +123,7 @@ static int import(struct call *call, struct err *err)
 
 static int clone_sandbox(struct call *call, struct err *err)
 {
-    struct clone_request req = in_request(call);
+    auto_request struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
     json_t *made;
 
@@ -122,7 +136,7 @@ static int clone_sandbox(struct call *call, struct err *err)
 
 static int fork_sandbox(struct call *call, struct err *err)
 {
-    struct clone_request req = in_request(call);
+    auto_request struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
     json_t *made;
 

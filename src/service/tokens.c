@@ -258,6 +258,31 @@ size_t tokens_count(struct tokens *t)
     return documents_count(t->documents);
 }
 
+/* Expired ones are, for a while. */
+static bool is_listed(int64_t expires_ms)
+{
+    return !expires_ms || expires_ms + SHOWN_MS >= now_ms();
+}
+
+static void put_label_key(const void *node, VISIT visit, void *keys)
+{
+    const struct held *h = *(struct held *const *)node;
+
+    if ((visit == postorder || visit == leaf) && h->token.label_key[0] &&
+        is_listed(h->token.expires_ms))
+        (void)json_object_set_new(keys, h->token.label_key, json_true());
+}
+
+json_t *tokens_label_keys(struct tokens *t)
+{
+    json_t *keys = json_object();
+
+    (void)pthread_rwlock_rdlock(&t->lock);
+    twalk_r(t->tree, put_label_key, keys);
+    (void)pthread_rwlock_unlock(&t->lock);
+    return keys;
+}
+
 /* ---- made, listed, revoked ---- */
 
 static void put_hex(char *ret, const unsigned char *bytes, size_t n)
@@ -309,7 +334,7 @@ static void drop_old(struct tokens *t)
     {
         int64_t expires = json_integer_value(json_object_get(one, "expiresAt"));
 
-        if (expires && expires + SHOWN_MS < now_ms())
+        if (!is_listed(expires))
             (void)tokens_revoke(t, text_of(one, "id"), NULL);
     }
     json_decref(all);
@@ -371,7 +396,7 @@ void tokens_list(struct tokens *t, json_t **ret)
         const json_t *one = json_array_get(all, i);
         int64_t expires = json_integer_value(json_object_get(one, "expiresAt"));
 
-        if (!expires || expires + SHOWN_MS >= now_ms())
+        if (is_listed(expires))
             (void)json_array_append_new(list, shown(t, one));
     }
     json_decref(all);

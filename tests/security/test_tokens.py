@@ -188,7 +188,7 @@ def test_lists_names_and_creates_stay_within_a_label(guarded, admin):
         own = api.post(f"/sandboxes/{blue}/snapshots", {}).ok()
         assert api.get(f"/images/{own['imageId']}").ok()["id"] == own["imageId"]
         api.delete(f"/snapshots/{own['id']}").ok()
-        made = api.create(metadata={"team": "red", "x": "y"})
+        made = api.create(metadata={"x": "y"})
         assert made["metadata"] == {"team": "blue", "x": "y"}
         twin = api.post(f"/sandboxes/{made['id']}/clone", {}).ok()
         assert twin["metadata"]["team"] == "blue"
@@ -206,6 +206,65 @@ def test_lists_names_and_creates_stay_within_a_label(guarded, admin):
         none = api.post(f"/sandboxes/{blue}/snapshots/restore", {"snapshotId": f"snap_{ZEROS}"}).failed(404)
         assert said["code"] == none["code"] and said["error"].replace(snapshot, "") == none["error"].replace(f"snap_{ZEROS}", "")
     admin.delete(f"/snapshots/{snapshot}").ok()
+
+
+def locked(reply, key):
+    assert f"metadata.{key} is the label of a token" in reply.failed(403, "token_restricted")["error"]
+
+
+def test_a_restricted_token_changes_no_metadata_that_is_the_label_of_a_token(guarded, admin):
+    """A28: of its own label and of those of others, in one sandbox or in those of a label."""
+    box = admin.create(metadata={"team": "red", "note": "1"})["id"]
+    blue, red = (token_of(admin, *WHOLE, label={"team": team}) for team in ("blue", "red"))
+    token_of(admin, "read", label={"zone": "a"})
+    one = token_of(admin, *WHOLE, sandboxId=box)
+    for token in (one, red):
+        with guarded.api(token=token) as api:
+            locked(api.call("PATCH", f"/sandboxes/{box}", {"metadata": {"team": "blue"}}), "team")
+            locked(api.call("PATCH", f"/sandboxes/{box}", {"metadata": {"team": "red", "zone": "a"}}), "zone")
+            assert admin.sandbox(box)["metadata"] == {"team": "red", "note": "1"}, "all of it or nothing"
+            # What is left out stays, and the value that is there may be sent.
+            assert api.call("PATCH", f"/sandboxes/{box}", {"metadata": {"note": "2"}}).ok()["metadata"] == {"team": "red", "note": "2"}
+            sent = {"team": "red", "note": "1"}
+            assert api.call("PATCH", f"/sandboxes/{box}", {"metadata": sent}).ok()["metadata"] == sent
+    with guarded.api(token=blue) as api:
+        assert api.get("/sandboxes").ok()["items"] == []
+        api.post(f"/sandboxes/{box}/exec", {"command": "true"}).failed(404, "sandbox_not_found")
+    # An unrestricted token does.
+    with guarded.api(token=token_of(admin, "write")) as api:
+        assert api.call("PATCH", f"/sandboxes/{box}", {"metadata": {"team": "blue"}}).ok()["metadata"] == {"team": "blue"}
+    with guarded.api(token=blue) as api:
+        api.get(f"/sandboxes/{box}").ok()
+
+
+def test_a_restricted_token_makes_sandboxes_with_its_own_label_only(guarded, admin):
+    """A28: created, over MCP too, from a template, cloned, forked and from a snapshot that is older than the label."""
+    blue = token_of(admin, *WHOLE, label={"team": "blue"})
+    token_of(admin, "read", label={"zone": "a"})
+    admin.post("/templates", {"name": "zoned", "config": {"image": "host", "metadata": {"zone": "a", "team": "red", "x": "y"}}}).ok()
+    box = admin.create(metadata={"team": "red", "zone": "a", "x": "y"})["id"]
+    taken = admin.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+    admin.call("PATCH", f"/sandboxes/{box}", {"metadata": {"team": "blue", "zone": "a", "x": "y"}}).ok()
+    with guarded.api(token=blue) as api:
+        locked(api.try_create(metadata={"team": "red"}), "team")
+        locked(api.try_create(metadata={"team": "blue", "zone": "a"}), "zone")
+        locked(api.try_create(image=None, template="zoned", metadata={"zone": "b"}), "zone")
+        said = Mcp(guarded, token=blue).tool("sandbox_create", image="host", metadata={"zone": "a"})
+        assert said["isError"] and "metadata.zone" in said["content"][0]["text"], said
+        assert api.create(metadata={"team": "blue"})["metadata"] == {"team": "blue"}
+        made = [api.create(image=None, template="zoned"), api.post(f"/sandboxes/{box}/clone", {}).ok(),
+                api.post(f"/snapshots/{taken}/clone", {}).ok(), *api.post(f"/sandboxes/{box}/fork", {"count": 2}).ok()["sandboxes"]]
+        for one in made:
+            assert one["metadata"] == {"team": "blue", "x": "y"}, one
+            assert [w for w in one["warnings"] if "metadata.zone" in w] and not [w for w in one["warnings"] if "team" in w], one
+            api.get(f"/sandboxes/{one['id']}").ok()
+        # Files go back, what the sandbox belongs to does not.
+        again = api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": taken}).ok()
+        assert again["metadata"] == {"team": "blue", "zone": "a", "x": "y"}
+    whole = admin.post(f"/snapshots/{taken}/clone", {}).ok()
+    assert whole["metadata"] == {"team": "red", "zone": "a", "x": "y"} and "warnings" not in whole
+    admin.delete(f"/snapshots/{taken}").ok()
+    admin.delete("/templates/zoned").ok()
 
 
 def test_a_volume_that_was_taken_away_does_not_come_back_by_a_clone(guarded, admin):

@@ -5123,7 +5123,7 @@ export type ErrorCode =
   | "idempotency_unknown"
   /** the token may not do this */
   | "scope_missing"
-  /** the token is for some sandboxes only, and this is not about one of them */
+  /** the token is for some sandboxes only: this is not about one of them, or changes who reaches one */
   | "token_restricted"
   /** there is no token with this id */
   | "token_not_found"
