@@ -325,6 +325,7 @@ void pty_resize(int master, uint32_t rows, uint32_t cols);
 struct proc {
     pid_t pid, ppid, session;
     char state;
+    int threads;
     uint64_t start; /* in ticks since the machine's start */
     bool dead;      /* all of its threads are */
     bool in;        /* of the tree asked for */
@@ -332,6 +333,11 @@ struct proc {
 
 /* All processes there are, by pid; free() it. NULL and 0 if /proc cannot be read. */
 struct proc *procs_read(size_t *ret_n);
+/* The processes below root, which has one thread, from the kernel's lists of children: what this
+ * costs depends on them alone, not on how many others there are. A process that starts, ends or
+ * loses its parent meanwhile can be missing, or be there twice. False if the kernel keeps no such
+ * lists (CONFIG_PROC_CHILDREN). free() *ret. */
+bool procs_below(pid_t root, struct proc **ret, size_t *ret_n);
 uint64_t ticks_now(void);
 
 /* ---- tree.c */
@@ -341,6 +347,8 @@ void tree_mark(struct proc *procs, size_t n, const pid_t *roots, size_t nroots);
 void tree_signal(const pid_t *roots, size_t nroots, int sig);
 /* For a subreaper: ends everything below this process and reaps it. */
 void tree_kill(void);
+/* Reaps the children that have ended; true if others are left. */
+bool tree_reap(void);
 /* For what a dead supervisor has left: ends the session, what has lost its parents since then
  * (which can be another exec's, if that one ended meanwhile), and all that is below one of these;
  * does not wait for their end. */

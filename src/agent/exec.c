@@ -435,15 +435,6 @@ static void linger(struct supervised *x)
     }
 }
 
-static bool has_children(void)
-{
-    pid_t pid;
-
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-        ;
-    return pid == 0 || errno != ECHILD;
-}
-
 static int tell_started(struct supervised *x, struct err *err)
 {
     auto_buf struct buf b = {0};
@@ -530,7 +521,7 @@ static void run(struct supervised *x)
         _exit(0);
     close_theirs(x);
     linger(x);
-    if (has_children())
+    if (tree_reap())
         _exit(0);
     close_fd(&x->input);
     buf_done(&x->pending);

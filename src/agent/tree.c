@@ -4,7 +4,12 @@
 #include <sys/wait.h>
 
 #include "agent/agent.h"
+#include "base/clock.h"
 #include "base/mem.h"
+
+/* The longest pauses between two passes of tree_kill(). */
+#define STOP_WAIT_NS (2 * 1000 * 1000ll)
+#define KILL_WAIT_NS (64 * 1000 * 1000ll)
 
 static struct proc *find(struct proc *procs, size_t n, pid_t pid)
 {
@@ -79,22 +84,44 @@ void tree_signal(const pid_t *roots, size_t nroots, int sig)
             (void)kill(procs[i].pid, sig);
 }
 
-/* Signals everything below us that is not stopped or dead already (with SIGKILL: not dead). Returns
- * how many there were. */
-static size_t pass(int sig)
+/* Signals the processes of procs that are in the tree and not stopped or dead already (with
+ * SIGKILL: not dead). Returns how many there were. */
+static size_t signal_all(const struct proc *procs, size_t n, int sig)
 {
-    pid_t self = getpid();
-    size_t n, hit = 0;
-    auto_free struct proc *procs = procs_read(&n);
+    size_t hit = 0;
 
-    tree_mark(procs, n, &self, 1);
     for (size_t i = 0; i < n; i++) {
         if (!procs[i].in || procs[i].dead || (sig == SIGSTOP && procs[i].state == 'T'))
             continue;
         (void)kill(procs[i].pid, sig);
         hit++;
     }
-    return n > 0 ? hit : 1; /* we are there, so /proc could not be read */
+    return hit;
+}
+
+/* signal_all() for everything below us, found among all processes. */
+static size_t whole_pass(int sig)
+{
+    pid_t self = getpid();
+    size_t n;
+    auto_free struct proc *procs = procs_read(&n);
+
+    tree_mark(procs, n, &self, 1);
+    return n > 0 ? signal_all(procs, n, sig) : 1; /* we are there, so /proc could not be read */
+}
+
+/* The same, of those that the kernel's lists of children show: hundreds of commands that end at
+ * once must not each look at the processes of all others. */
+static size_t pass(int sig)
+{
+    auto_free struct proc *procs = NULL;
+    size_t n;
+
+    if (!procs_below(getpid(), &procs, &n))
+        return whole_pass(sig);
+    for (size_t i = 0; i < n; i++)
+        procs[i].in = true;
+    return signal_all(procs, n, sig);
 }
 
 /* PID 1 gets what has lost its parents and their supervisor. */
@@ -107,7 +134,7 @@ static bool is_left(const struct proc *p, pid_t session, uint64_t since)
 /* As pass(), for what a supervisor has left. */
 static size_t left_pass(pid_t session, uint64_t since, int sig)
 {
-    size_t n, nroots = 0, hit = 0;
+    size_t n, nroots = 0;
     auto_free struct proc *procs = procs_read(&n);
     auto_free pid_t *roots = xcalloc(n, sizeof(*roots));
 
@@ -115,14 +142,9 @@ static size_t left_pass(pid_t session, uint64_t since, int sig)
         if (is_left(&procs[i], session, since))
             roots[nroots++] = procs[i].pid;
     tree_mark(procs, n, roots, nroots);
-    for (size_t i = 0; i < n; i++) {
-        if ((!procs[i].in && !is_left(&procs[i], session, since)) || procs[i].dead ||
-            (sig == SIGSTOP && procs[i].state == 'T'))
-            continue;
-        (void)kill(procs[i].pid, sig);
-        hit++;
-    }
-    return hit;
+    for (size_t i = 0; i < n; i++)
+        procs[i].in |= is_left(&procs[i], session, since);
+    return signal_all(procs, n, sig);
 }
 
 /* A stopped process cannot fork, so that one pass is enough to kill them all. */
@@ -133,23 +155,73 @@ void tree_kill_left(pid_t session, uint64_t since)
     (void)left_pass(session, since, SIGKILL);
 }
 
-/* First everything is stopped, pass after pass until one finds nothing that runs: what was forked
- * during a pass is found by the next, and stopped processes fill the process limit instead of
- * making room for more. Only then are they killed. A process that somebody keeps waking cannot hold
- * this up for ever. */
+bool tree_reap(void)
+{
+    pid_t pid;
+
+    do
+        pid = waitpid(-1, NULL, WNOHANG | __WALL);
+    while (pid > 0);
+    return pid == 0 || errno != ECHILD;
+}
+
+/* Until a child stops, ends or becomes ours and has ended, but at most that long. */
+static void await_child(int64_t ns)
+{
+    struct timespec wait = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+    (void)ppoll(NULL, 0, &wait, &agent_wait_mask);
+}
+
+/* As tree_reap(), also of those that end within that time. */
+static bool reap_within(int64_t ns)
+{
+    int64_t until = mono_ns() + ns, left = ns;
+
+    while (tree_reap()) {
+        if (left <= 0)
+            return true;
+        await_child(left);
+        left = until - mono_ns();
+    }
+    return false;
+}
+
+/* A process that was told to stop does so when it next gets a processor. */
+static void stop_all(void)
+{
+    int64_t wait = 100 * 1000;
+    int idle = 0;
+
+    for (int i = 0; i < 50 && idle < 2; i++) {
+        if (pass(SIGSTOP) == 0) {
+            idle++;
+            continue;
+        }
+        idle = 0;
+        await_child(wait);
+        wait = wait < STOP_WAIT_NS / 2 ? wait * 2 : STOP_WAIT_NS;
+    }
+}
+
+/* First everything is stopped, pass after pass until two in a row find nothing that runs: what was
+ * forked during a pass, or missing in it, is found by the next, and stopped processes fill the
+ * process limit instead of making room for more. Only then are they killed. A process that somebody
+ * keeps waking cannot hold this up for ever.
+ *
+ * A subreaper without children has nothing below it, whatever a pass has missed. Only if children
+ * are left of which none seems to live (somebody else traces them, say) all processes are looked
+ * at. */
 void tree_kill(void)
 {
-    for (int i = 0; i < 50 && pass(SIGSTOP) > 0; i++)
-        ;
+    int64_t wait = 2 * 1000 * 1000;
+
+    stop_all();
     for (;;) {
-        struct timespec wait = {.tv_nsec = 2 * 1000 * 1000};
         size_t hit = pass(SIGKILL);
 
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-        if (hit == 0)
+        if (!reap_within(wait) || (hit == 0 && whole_pass(SIGKILL) == 0))
             return;
-        /* They die on their own time; the end of one of our children wakes us early. */
-        (void)ppoll(NULL, 0, &wait, &agent_wait_mask);
+        wait = wait < KILL_WAIT_NS / 2 ? wait * 2 : KILL_WAIT_NS;
     }
 }
