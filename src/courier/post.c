@@ -4,7 +4,7 @@
  * 2. Each address is judged when its socket is made, unless the target is the operator's own.
  *    A connection to such a one is never used again, since what is kept open was judged once.
  * 3. Of what the other side says nothing is kept but the status and Retry-After. Who talks for
- *    longer than a little is cut off; who has said its status has answered. */
+ *    longer than a little is cut off; a server whose answer has a whole head has answered. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +27,7 @@ struct job {
     char *body, *host;
     bool trusted;
     size_t head_bytes, answer_bytes;
+    bool head_ended;     /* the empty line behind the last status line has come */
     const char *refused; /* rule 2: what the last address was */
     struct courier_told told;
     char why[CURL_ERROR_SIZE];
@@ -64,10 +65,15 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
 static size_t on_header(char *data, size_t one, size_t len, void *arg)
 {
     struct job *job = arg;
+    size_t n = one * len;
 
-    (void)data;
-    job->head_bytes += one * len;
-    return job->head_bytes > HEAD_MAX ? 0 : one * len;
+    /* One line per call. An interim answer (1xx) has a head of its own before the last one. */
+    if (n >= 5 && memcmp(data, "HTTP/", 5) == 0)
+        job->head_ended = false;
+    else if (n <= 2 && n > 0 && data[n - 1] == '\n')
+        job->head_ended = true;
+    job->head_bytes += n;
+    return job->head_bytes > HEAD_MAX ? 0 : n;
 }
 
 static size_t on_body(char *data, size_t one, size_t len, void *arg)
@@ -183,6 +189,13 @@ void job_start(struct courier *c, const struct courier_ask *ask, const char *url
 /* ---- the end ---- */
 
 /* connected: somebody was there, so the URL was not what is wrong. */
+static const char *words_of(const struct job *job, CURLcode code)
+{
+    if (job->why[0])
+        return job->why;
+    return code == CURLE_OK ? "the head of the answer broke off" : curl_easy_strerror(code);
+}
+
 static enum courier_outcome outcome_of(CURLcode code, bool connected)
 {
     switch ((int)code) {
@@ -232,7 +245,7 @@ void job_end(struct courier *c, CURL *handle, CURLcode code)
     (void)curl_multi_remove_handle(c->multi, handle);
     c->busy--;
     take_answer(job);
-    if (job->told.status != 0 && job->head_bytes <= HEAD_MAX) { /* rule 3 */
+    if (job->told.status != 0 && job->head_ended && job->head_bytes <= HEAD_MAX) { /* rule 3 */
         courier_tell(&job->told);
         job_free(job);
     } else if (job->refused && code == CURLE_COULDNT_CONNECT) {
@@ -241,6 +254,6 @@ void job_end(struct courier *c, CURL *handle, CURLcode code)
     } else {
         job->told.status = 0;
         tell_failure(job, outcome_of(code, job->told.address[0] != '\0'),
-                     job->why[0] ? job->why : curl_easy_strerror(code));
+                     words_of(job, code));
     }
 }

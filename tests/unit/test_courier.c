@@ -111,7 +111,13 @@ static bool answers(struct fake_http *s, int fd, const struct fake_request *q)
         fake_sendf(fd, "\x01\x02 what?\r\n\r\n");
         return false;
     }
-    if (strcmp(q->path, "/silent") == 0)
+    if (strcmp(q->path, "/interim") == 0)
+        fake_sendf(fd, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+    if (strcmp(q->path, "/cut") == 0 || strcmp(q->path, "/stuck") == 0)
+        fake_sendf(fd, "HTTP/1.1 200 OK\r\nX: y\r\n");
+    if (strcmp(q->path, "/cut") == 0)
+        return false;
+    if (strcmp(q->path, "/silent") == 0 || strcmp(q->path, "/stuck") == 0)
         pause();
     return fake_reply(fd, "204 No Content", "", "");
 }
@@ -147,7 +153,8 @@ TEST(of_an_answer_the_status_is_all_that_counts)
         int status;
     } cases[] = {
         {"/busy", "", 503},     {"/elsewhere", "", 302},    {"/endless", "", 200},
-        {"/much", "broken", 0}, {"/nonsense", "broken", 0},
+        {"/much", "broken", 0}, {"/nonsense", "broken", 0}, {"/cut", "broken", 0},
+        {"/interim", "", 204},
     };
     struct courier *c = open_courier(loopback);
     static struct fake_http s;
@@ -255,6 +262,26 @@ TEST(a_silent_target_holds_up_nobody_else_and_is_given_up)
     wait_for(&brief, 100);
     CHECK_STR(brief.word, "timeout");
     CHECK_INT(silent.told, 0); /* each has its own time */
+    courier_stop(c);
+    courier_free(c);
+}
+
+TEST(a_head_without_an_end_is_no_answer)
+{
+    struct courier *c = open_courier(loopback);
+    struct courier_request q = {.body = "", .timeout_ms = 50};
+    struct result r = RESULT_INIT;
+    struct err err = {0};
+    static struct fake_http s;
+    char url[64];
+
+    fake_http_start(&s, answers);
+    (void)snprintf(url, sizeof(url), "http://%s/stuck", s.host);
+    q.url = url;
+    CHECK_INT(courier_post(c, &q, on_done, &r, &err), 0);
+    wait_for(&r, 1);
+    CHECK_INT(r.status, 0);
+    CHECK_STR(r.word, "timeout");
     courier_stop(c);
     courier_free(c);
 }
