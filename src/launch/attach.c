@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -255,11 +256,16 @@ static int do_inside(const struct launcher *l, const struct plan *plan, const in
                                    : take_away(top, &plan->mounts[0]);
 }
 
-/* By a process of its own, which ends with us: a box can make it wait, and others are to be made
- * meanwhile. It tells the daemon itself how it went. */
-static int go_inside(const struct launcher *l, const struct plan *plan, const int *fds, int mount)
+/* Runs the plan in a process of its own, which ends with the launcher: a box can make it wait, and
+ * the launcher builds others meanwhile. The process reports to the daemon itself. It is in the
+ * box's mount namespace, and so holds all that is mounted there, until it has ended: *ret_pidfd,
+ * which is the caller's, tells when. */
+static int go_inside(const struct launcher *l, const struct plan *plan, const int *fds, int mount,
+                     int *ret_pidfd)
 {
-    pid_t us = getpid(), pid = fork();
+    struct clone_args args = {
+        .flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+    pid_t us = getpid(), pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     char step[sizeof(((struct launch_report *)0)->step)];
     int r;
 
@@ -269,16 +275,12 @@ static int go_inside(const struct launcher *l, const struct plan *plan, const in
         _exit(1);
     (void)snprintf(step, sizeof(step), "%s%s", PLAN_STEP_MOUNT, plan->mounts[0].path);
     r = do_inside(l, plan, fds, mount);
-    /* Who is told may unmount it at once: nobody is to hold it then. */
-    close_fd(&mount);
-    if (plan->op == PLAN_ATTACH)
-        (void)close(fds[PLAN_ATTACH_MOUNT]);
     launch_tell(fds[PLAN_ATTACH_STATUS], step, -r);
     _exit(0);
 }
 
 int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
-                  const char **step)
+                  int *ret_pidfd, const char **step)
 {
     auto_close int mount = -1;
     int r;
@@ -294,15 +296,15 @@ int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, s
     if (mount < 0)
         return mount;
     *step = "start a process for a mount";
-    return go_inside(l, plan, fds, mount);
+    return go_inside(l, plan, fds, mount, ret_pidfd);
 }
 
 int launch_detach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
-                  const char **step)
+                  int *ret_pidfd, const char **step)
 {
     *step = "read the plan";
     if (plan->n_mounts != 1 || n_fds != PLAN_ATTACH_PROCESS + 1)
         return -EPROTO;
     *step = "start a process for a mount";
-    return go_inside(l, plan, fds, -1);
+    return go_inside(l, plan, fds, -1, ret_pidfd);
 }

@@ -20,8 +20,9 @@ int attach_prepare_all(const struct launcher *l, const struct plan *plan, const 
  * missing are made; a link is none. */
 int attach_place(int top, const char *path, int mount);
 
-/* In the launcher: an ATTACH and a DETACH, with the descriptors of the plan. */
+/* In the launcher: an ATTACH and a DETACH, with the descriptors of the plan. *ret_pidfd is of the
+ * process that enters the box, and the caller's. */
 int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
-                  const char **step);
+                  int *ret_pidfd, const char **step);
 int launch_detach(const struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,
-                  const char **step);
+                  int *ret_pidfd, const char **step);

@@ -39,9 +39,9 @@ static int run_plan(struct launcher *l, const void *data, size_t len, const int 
         else if (plan.op == PLAN_FORGET)
             r = park_forget(l, plan.id);
         else if (plan.op == PLAN_ATTACH)
-            r = launch_attach(l, &plan, fds, n_fds, step);
+            r = launch_attach(l, &plan, fds, n_fds, ret_pidfd, step);
         else if (plan.op == PLAN_DETACH)
-            r = launch_detach(l, &plan, fds, n_fds, step);
+            r = launch_detach(l, &plan, fds, n_fds, ret_pidfd, step);
     }
     plan_done(&plan);
     return r;
@@ -71,7 +71,9 @@ static void serve(struct launcher *l)
         while (n_fds > 0)
             (void)close(fds[--n_fds]);
         /* Who asked waits for as long as we are there. */
-        if (send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), &pidfd, pidfd >= 0) < 0)
+        r = send_fds(LAUNCH_FD_SOCKET, &answer, sizeof(answer), &pidfd, pidfd >= 0);
+        close_fd(&pidfd);
+        if (r < 0)
             return;
     }
 }

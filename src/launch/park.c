@@ -331,7 +331,7 @@ int park(struct launcher *l, const struct plan *plan, int *ret_pidfd, const char
     }
     p->next = l->parked;
     l->parked = p;
-    *ret_pidfd = p->pidfd;
+    *ret_pidfd = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 0);
     return p->pid;
 }
 

@@ -27,9 +27,10 @@ struct buf;
 /* A box is made in two parts. PARK makes what every box has: a child in its own namespaces and
  * cgroups, with its ids, /proc, /sys and /dev, that waits. START gives it a root filesystem and
  * lets it become the agent. FORGET ends a parked child that is not wanted any more. Each is one
- * datagram and gets one answer, in order (that of a PARK comes with the child's pidfd); what goes
- * wrong after a START is told through PLAN_FD_STATUS. ATTACH and DETACH mount something in a box
- * that runs, and take it away. */
+ * datagram and gets one answer, in order what goes wrong after a START is told through
+ * PLAN_FD_STATUS. ATTACH and DETACH mount something in a box that runs, and take it away, by a
+ * process that enters the box. The answer to a PARK comes with the pidfd of the child, that to an
+ * ATTACH or a DETACH with the pidfd of the process. */
 enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET, PLAN_ATTACH, PLAN_DETACH };
 
 /* Descriptors that come with a START. */

@@ -5,7 +5,9 @@ import os
 import pytest
 
 from cay_harness import wait_until
-from test_state_faults import failing
+from test_launcher import launcher
+from test_state_faults import failing, injected
+from test_volumes import loops_of
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
@@ -54,6 +56,23 @@ def test_a_volume_without_its_file(own, damage):
         own.restart()
         assert api.get("/volumes").ok() == {"volumes": []}
         api.remove(id)
+
+
+@pytest.mark.needs("program:strace")
+def test_a_process_that_attached_a_volume_holds_it_no_longer(own):
+    """It is in the sandbox's mount namespace. One that is slow to end must not keep the volume mounted after a stop: a start would
+    then use the mount that is still there, whatever has become of the file."""
+    with own.api() as api:
+        id = api.create()["id"]
+        volume = api.post("/volumes", {"name": "v", "sizeMb": 16}).ok()["id"]
+        with injected(launcher(own), "exit_group:delay_enter=1000000"):
+            attach(api, volume, id).ok()
+            api.post(f"/sandboxes/{id}/stop").ok()
+            assert loops_of(own) == []
+            overwritten(own.data / "volumes" / f"{volume}.img")
+            api.post(f"/sandboxes/{id}/start").failed(409, "disk_damaged", volume)
+        api.remove(id)
+        api.delete(f"/volumes/{volume}").ok()
 
 
 @pytest.mark.parametrize("damage", [gone, cut, overwritten])

@@ -477,14 +477,14 @@ def tracers(pid):
 
 
 @contextlib.contextmanager
-def failing(daemon, what, nth):
-    """Of each thread of the daemon the nth such call fails, once."""
+def injected(pid, what):
+    """System calls of a process, its threads and children are changed as strace's inject=WHAT says."""
     tracer = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", f"trace={what.split(':')[0]}",
-                               "-e", f"inject={what}:when={nth}", "-p", str(daemon.pid)],
+                               "-e", f"inject={what}", "-p", str(pid)],
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:
         assert b"attached" in tracer.stderr.readline()
-        wait_until(lambda: set(tracers(daemon.pid)) == {tracer.pid}, what="all threads to be watched")
+        wait_until(lambda: set(tracers(pid)) == {tracer.pid}, what="all threads to be watched")
         yield
     finally:
         tracer.send_signal(signal.SIGINT)
@@ -493,6 +493,11 @@ def failing(daemon, what, nth):
         except subprocess.TimeoutExpired:  # it waits for a thread that waits for a child, which it has stopped
             tracer.kill()
             tracer.communicate()
+
+
+def failing(daemon, what, nth):
+    """Of each thread of the daemon the nth such call fails, once."""
+    return injected(daemon.pid, f"{what}:when={nth}")
 
 
 def as_before(api, id, volume, letters):

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
  * it. */
 
 #define ATTACH_LIMIT 10000 /* ms that a mount may take in a box that runs */
+#define END_LIMIT    5000  /* ms that the process which mounted it may take to end */
 
 /* ---- plans ---- */
 
@@ -107,20 +109,34 @@ static int await_report(int status, struct err *err)
                : err_sys(err, report.error, "cannot %s", report.step);
 }
 
+/* Ends the process that has reported, or whose time is over, and waits for that: until then it
+ * holds the box's mount namespace, so a stop would leave a volume mounted. */
+static void await_end(int process)
+{
+    struct pollfd p = {.fd = process, .events = POLLIN};
+
+    if (process < 0 || poll(&p, 1, 0) == 1)
+        return;
+    (void)pidfd_send_signal(process, SIGKILL, NULL, 0);
+    (void)poll(&p, 1, END_LIMIT);
+}
+
 static int run_inside(struct native *n, const struct plan *plan, int *fds, size_t n_fds,
                       struct err *err)
 {
-    auto_close int status_read = -1, status_write = -1;
-    int status[2];
+    auto_close int status_read = -1, status_write = -1, process = -1;
+    int status[2], r;
 
     if (pipe2(status, O_CLOEXEC) < 0)
         return err_sys(err, errno, "make a pipe");
     status_read = status[0];
     fds[PLAN_ATTACH_STATUS] = status_write = status[1];
-    if (send_plan(n, plan, fds, n_fds, LAUNCHER_WAIT, NULL, err) < 0)
+    if (send_plan(n, plan, fds, n_fds, LAUNCHER_WAIT, &process, err) < 0)
         return -1;
     close_fd(&status_write);
-    return await_report(status_read, err);
+    r = await_report(status_read, err);
+    await_end(process);
+    return r;
 }
 
 /* Its process, which lives: the number is its own as long as the descriptor says so. */
