@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -30,7 +31,8 @@ struct removal {
     size_t depth;
     dev_t dev; /* of the whole tree */
     unsigned moved, retries;
-    uint64_t left; /* entries that may still be removed */
+    uint64_t left;    /* entries that may still be removed */
+    int64_t until_ns; /* mono_ns; 0 = any time */
 };
 
 /* A mount is never entered, so what is in it stays. */
@@ -134,7 +136,9 @@ static int remove_below(struct removal *r, int parent)
         DIR *dir = r->levels[r->depth - 1].dir;
         struct dirent *e = readdir(dir);
 
-        if (!e)
+        if (r->until_ns && mono_ns() >= r->until_ns)
+            res = -ETIME;
+        else if (!e)
             res = leave(r, parent);
         else if (!str_is_dot(e->d_name))
             res = remove_entry(r, dirfd(dir), e->d_name);
@@ -144,12 +148,7 @@ static int remove_below(struct removal *r, int parent)
     return res;
 }
 
-int remove_tree(int dirfd, const char *name)
-{
-    return remove_small_tree(dirfd, name, UINT64_MAX);
-}
-
-int remove_small_tree(int dirfd, const char *name, uint64_t max)
+static int remove_within(int dirfd, const char *name, uint64_t max, int64_t until_ns)
 {
     auto_free struct removal *r = NULL;
     int res = remove_one(dirfd, name);
@@ -159,5 +158,21 @@ int remove_small_tree(int dirfd, const char *name, uint64_t max)
     r = xcalloc(1, sizeof(*r));
     r->top = name;
     r->left = max;
+    r->until_ns = until_ns;
     return remove_below(r, dirfd);
+}
+
+int remove_tree(int dirfd, const char *name)
+{
+    return remove_within(dirfd, name, UINT64_MAX, 0);
+}
+
+int remove_small_tree(int dirfd, const char *name, uint64_t max)
+{
+    return remove_within(dirfd, name, max, 0);
+}
+
+int remove_tree_until(int dirfd, const char *name, int64_t until_ns)
+{
+    return remove_within(dirfd, name, UINT64_MAX, until_ns);
 }

@@ -7,7 +7,11 @@
  * before the failure is gone.
  *  1. Depth costs neither stack nor more than 128 descriptors.
  *  2. What is mounted somewhere in the tree is left alone, and the answer is -EBUSY.
- *  3. Somebody who adds entries meanwhile cannot keep it busy for ever: -ENOTEMPTY. */
+ *  3. A directory that is not empty after RETRIES_MAX passes ends it with -ENOTEMPTY. A process
+ * that adds entries faster than they are removed can make each pass as long as it likes: where
+ * other processes may write to the tree, use remove_tree_until(). */
 int remove_tree(int dirfd, const char *name);
 /* The same, but -E2BIG when more than max entries are in it. */
 int remove_small_tree(int dirfd, const char *name, uint64_t max);
+/* The same, but -ETIME at until_ns (mono_ns). */
+int remove_tree_until(int dirfd, const char *name, int64_t until_ns);

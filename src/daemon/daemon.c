@@ -210,6 +210,7 @@ static void set_engine_config(struct daemon *d)
         .max_volumes = c->max_volumes,
         .max_networks = c->max_networks,
         .default_volume_mb = c->default_volume_mb,
+        .volume_delete_s = c->volume_delete,
         .bind_allow = c->bind_allow,
         .port_addresses = c->port_addresses,
         .allowed_images = c->allowed_images,

@@ -54,6 +54,7 @@ struct engine_config {
     uint32_t max_volumes;                 /* 1000 */
     uint32_t max_networks;                /* 256 */
     uint32_t default_volume_mb;           /* 1024 */
+    uint32_t volume_delete_s;             /* 30: for a folder of a volume */
     char *const *bind_allow;              /* folders of the host that may be mounted; NULL = none */
     char *const *port_addresses; /* of the host that ports may be on beside its loopback's */
     uint32_t max_templates;      /* 1000, beside those that are built in */

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -346,6 +347,13 @@ int engine_volume_delete(struct engine *e, const char *word, const char *path, b
     if (unlinkat(dir, name, 0) < 0)
         r = -errno;
     if (r == -EISDIR && recursive)
-        r = remove_tree(dir, name);
+        r = remove_tree_until(dir, name,
+                              mono_ns() + (int64_t)e->config.volume_delete_s * 1000000000);
+    if (r == -ETIME || (r == -ENOTEMPTY && recursive))
+        return err_code(err, ERR_CONFLICT, "delete_incomplete",
+                        "%.100s could not be emptied in %u s (CAY_VOLUME_DELETE_TIMEOUT): call "
+                        "again if it is large; if sandboxes add files to it, stop them or detach "
+                        "the volume",
+                        a.path, e->config.volume_delete_s);
     return r < 0 ? explain(-r, a.path, err) : 0;
 }

@@ -214,6 +214,8 @@ const struct error_code error_codes[] = {
     {"volume_limit", 429, .help = "there are as many volumes as there may be"},
     {"volume_in_use", 409, .help = "sandboxes have it; the text names them"},
     {"volume_busy", 409, .help = "processes have files of it open; they are named"},
+    {"delete_incomplete", 409,
+     .help = "a folder of a volume could not be emptied in time; part of it is removed"},
     {"volume_attached", 409, .help = "the sandbox has it already"},
     {"volume_not_attached", 409, .help = "no sandbox has it, or not this one"},
     {"volume_ambiguous", 409, .help = "it is attached several times: say which is meant"},

@@ -298,6 +298,6 @@ const struct function volume_functions[] = {
      .gives = &success_shape, .errors = ERRORS_VOLUME_FILE},
     {"volume::remove_file", "POST", "/volumes/:volumeId/files/delete", delete_fields, delete_file,
      NULL, SCOPE_WRITE, .reach = REACH_NEVER, .help = "Removes a file or a folder of a volume",
-     .gives = &success_shape, .errors = ERRORS_VOLUME_FILE},
+     .gives = &success_shape, .errors = ERRORS_VOLUME_FILE " delete_incomplete"},
     {0},
 };

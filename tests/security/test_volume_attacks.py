@@ -221,6 +221,46 @@ def test_a_sub_path_that_cannot_be_made(place):
 # ---- folders of the host ----
 
 
+REFILL = """
+import os
+made = 0
+while True:
+    made += 1
+    try:
+        os.mkdir(f"/v/top/{os.getpid()}.{made}")
+    except FileNotFoundError:  # all of it was removed
+        os.makedirs("/v/top", exist_ok=True)
+    except OSError:  # the volume is full
+        pass
+    if made == 100:
+        print("refilling", flush=True)
+"""
+
+
+def test_a_folder_that_is_refilled_all_the_time_cannot_hold_up_its_removal(daemon_of):
+    own = daemon_of(env={"CAY_VOLUME_DELETE_TIMEOUT": 1}).start()
+    with own.api() as api:
+        api.post("/volumes", {"name": "v", "sizeMb": 32}).ok()
+        id = api.create(volumes=[{"name": "v", "mountPath": "/v"}])["id"]
+        api.sh(id, "mkdir /v/top")
+        api.write(id, "refill.py", REFILL)
+        fillers = [api.background(id, "exec python3 refill.py")["id"] for _ in range(2)]
+        for x in fillers:
+            wait_until(lambda: api.background_logs(x)["output"] == "refilling\n")
+        remove = {"path": "/top", "recursive": True}
+
+        def held_up():
+            """On a busy machine the sandbox may not run for so long that all is removed: 200, or 404 before it is there again."""
+            reply = api.post("/volumes/v/files/delete", remove)
+            return reply.status not in (200, 404) and reply
+
+        wait_until(held_up).failed(409, "delete_incomplete", "CAY_VOLUME_DELETE_TIMEOUT")
+        api.remove(id)
+        wait_until(lambda: api.post("/volumes/v/files/delete", remove).status == 200)  # the rest of it
+        assert api.post("/volumes/v/files/list", {}).ok() == []
+        api.delete("/volumes/v").ok()
+
+
 @pytest.fixture
 def host(daemon_of, tmp_path):
     allowed = tmp_path / "allowed"

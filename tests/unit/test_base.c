@@ -13,6 +13,7 @@
 
 #include "base/budget.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/ended.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -440,6 +441,21 @@ TEST(a_tree_is_removed_and_what_its_links_lead_to_stays)
     CHECK_INT(remove_tree(fd, "nothing"), 0);
     CHECK(!is_there(fd, "tree") && !is_there(fd, "link") && is_there(fd, "kept/f"));
     CHECK_INT(remove_tree(fd, "kept/f/x"), -ENOTDIR);
+}
+
+TEST(a_tree_that_is_refilled_is_left_when_the_time_is_over)
+{
+    auto_dir char *dir = dir_new();
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    CHECK_INT(mkdirat(fd, "tree/sub", 0700), 0);
+    make_file(fd, "tree/sub/f");
+    CHECK_INT(remove_tree_until(fd, "tree", mono_ns()), -ETIME);
+    CHECK(is_there(fd, "tree/sub/f"));
+    CHECK_INT(remove_tree_until(fd, "tree", mono_ns() + 3600 * 1000000000ll), 0);
+    CHECK(!is_there(fd, "tree"));
+    CHECK_INT(remove_tree_until(fd, "tree", mono_ns()), 0);
 }
 
 TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)

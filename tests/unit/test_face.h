@@ -434,6 +434,7 @@ static void engine_up(void)
         .max_snapshots = 100,
         .max_templates = 3,
         .max_volumes = 100,
+        .volume_delete_s = 30,
         .max_networks = 100,
         .default_volume_mb = 64,
         .allowed_images = allowed_images,

@@ -5383,6 +5383,8 @@ export type ErrorCode =
   | "volume_in_use"
   /** processes have files of it open; they are named */
   | "volume_busy"
+  /** a folder of a volume could not be emptied in time; part of it is removed */
+  | "delete_incomplete"
   /** the sandbox has it already */
   | "volume_attached"
   /** no sandbox has it, or not this one */
