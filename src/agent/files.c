@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -88,7 +89,7 @@ static void send_file(struct agent_call *c, unsigned type, int dirfd, const char
         .kind = kind_of(st->st_mode),
         .mode = st->st_mode,
         .size = (uint64_t)st->st_size,
-        .mtime_ms = (uint64_t)(st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000),
+        .mtime_ms = time_ms(&st->st_mtim),
         .uid = st->st_uid,
         .gid = st->st_gid,
         .owner = (char *)(uintptr_t)accounts_user(names, st->st_uid),

@@ -42,7 +42,7 @@ static int save_file(struct api *api, const char *name, const char *url, const c
         return -1;
     r = save(api, name, url, out.fd, err);
     if (r == 0)
-        r = host_file_commit(&out, 0644, -1, err);
+        r = host_file_commit(&out, 0644, HOST_TIME_NOW, err);
     host_file_done(&out);
     return r;
 }

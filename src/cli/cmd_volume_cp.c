@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -136,7 +137,7 @@ static int get_file(struct volume_copy *c, const char *from, const struct remote
     if (r == 0)
         r = place_download(c->api, c->place, path_in(from), f.fd, err);
     if (r == 0)
-        r = host_file_commit(&f, info->mode, info->mtime_ms / 1000, err);
+        r = host_file_commit(&f, info->mode, time_ms_seconds(info->mtime_ms), err);
     host_file_done(&f);
     c->files += r == 0;
     return r;
@@ -165,7 +166,7 @@ static int get_folder(struct volume_copy *c, const char *from, const struct remo
             r = get(c, path, fd, inner, depth + 1, err);
     }
     if (r == 0)
-        host_finish_dir(fd, info->mode, info->mtime_ms / 1000);
+        host_finish_dir(fd, info->mode, time_ms_seconds(info->mtime_ms));
     json_decref(list);
     return r;
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -26,7 +27,7 @@ static int file_out(struct cp *c, const char *from, int dirfd, const char *name,
     if (r == 0)
         r = remote_download(c->api, c->id, from, true, f.fd, err);
     if (r == 0)
-        r = host_file_commit(&f, info->mode, info->mtime_ms / 1000, err);
+        r = host_file_commit(&f, info->mode, time_ms_seconds(info->mtime_ms), err);
     host_file_done(&f);
     if (r < 0)
         return err_wrap(err, "copy %s", from);

@@ -34,7 +34,7 @@ static void print_list(const json_t *list, bool details)
         ui_duration(now_ms() - json_int(file, "modifiedAt"), age);
         table_cell(&t, json_is_true(json_object_get(file, "isDirectory")) ? "d" : "-");
         table_cellf(&t, "%" PRId64, json_int(file, "size"));
-        table_cellf(&t, json_int(file, "modifiedAt") > 0 ? "%s ago" : "-", age);
+        table_cellf(&t, "%s ago", age);
         table_cell(&t, name);
     }
     if (details)

@@ -159,7 +159,7 @@ int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err
 
     if (fchmod(f->fd, mode_here(mode)) < 0)
         return err_sys(err, errno, "set the mode of %s", f->name);
-    if (mtime >= 0)
+    if (mtime != HOST_TIME_NOW)
         (void)futimens(f->fd, times_of(mtime, times));
     if (f->nameless && give_name(f) < 0)
         return err_sys(err, errno, "name %s", f->name);
@@ -192,7 +192,7 @@ int host_make_link(int dirfd, const char *name, const char *text, int64_t mtime,
     id_new(temporary, ".cay");
     if (symlinkat(text, dirfd, temporary) < 0)
         return err_sys(err, errno, "make the link %s", name);
-    if (mtime >= 0)
+    if (mtime != HOST_TIME_NOW)
         (void)utimensat(dirfd, temporary, times_of(mtime, times), AT_SYMLINK_NOFOLLOW);
     return put_in_place(dirfd, temporary, name, err);
 }

@@ -28,7 +28,8 @@ struct host_file {
 
 /* Refuses a name that is taken by anything but a regular file. */
 int host_file_begin(struct host_file *f, int dirfd, const char *name, struct err *err);
-/* mtime in seconds; negative = now. */
+/* mtime in Unix seconds; HOST_TIME_NOW leaves the time as it is. */
+#define HOST_TIME_NOW INT64_MIN
 int host_file_commit(struct host_file *f, mode_t mode, int64_t mtime, struct err *err);
 /* Removes what was not committed. */
 void host_file_done(struct host_file *f);

@@ -36,7 +36,7 @@ size_t tar_padding(int64_t size)
 
 /* ---- writing ---- */
 
-/* Octal digits, or where they do not fit the number itself, as GNU does. */
+/* Octal digits, or where they do not fit the number itself in two's complement, as GNU does. */
 static void put_number(char *field, size_t size, int64_t value)
 {
     if (value >= 0 && value < (int64_t)1 << (3 * (size - 1))) {
@@ -156,12 +156,16 @@ static int get_number(const char *field, size_t size, int64_t *ret)
     uint64_t v = 0;
 
     if (field[0] & (char)0x80) {
+        bool negative = field[0] & 0x40;
+
+        v = negative ? UINT64_MAX : 0;
         for (size_t i = 0; i < size; i++) {
-            if (v >> 55)
+            if (v >> 55 != (negative ? UINT64_MAX >> 55 : 0))
                 return -EINVAL;
-            v = v << 8 | (i == 0 ? field[0] & 0x3f : (unsigned char)field[i]);
+            v = v << 8 |
+                (i > 0 ? (unsigned char)field[i] : (field[0] & 0x3f) | (negative ? 0xc0u : 0));
         }
-        *ret = field[0] & 0x40 ? 0 : (int64_t)v; /* before 1970 */
+        *ret = (int64_t)v;
         return 0;
     }
     for (size_t i = 0; i < size && field[i]; i++) {
@@ -318,7 +322,7 @@ static int take_header(struct tar_reader *r, struct tar_entry *ret, struct extra
 
     if (got <= 0 || memcmp(&h, &none, sizeof(h)) == 0)
         return got <= 0 ? got : 0;
-    if (!checksum_ok(&h) || get_number(h.size, sizeof(h.size), &size) < 0 ||
+    if (!checksum_ok(&h) || get_number(h.size, sizeof(h.size), &size) < 0 || size < 0 ||
         size >= FILE_SIZE_MAX || get_number(h.mode, sizeof(h.mode), &mode) < 0)
         return broken(err, "a header cannot be read");
     if (x->size >= 0 && !strchr("LKxg", h.type ? h.type : '0'))

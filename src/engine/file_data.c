@@ -33,8 +33,8 @@ static int read_look(struct agent_reader *r, struct file_look *ret, struct err *
         return agent_broken(err, "an answer of the wrong kind");
     wire_init(&w, frame.data, frame.len);
     call_file_get(&w, &f);
-    ok = wire_ok(&w) && f.size <= INT64_MAX && f.mtime_ms <= INT64_MAX;
-    *ret = (struct file_look){f.size, f.mode, (int64_t)f.mtime_ms};
+    ok = wire_ok(&w) && f.size <= INT64_MAX;
+    *ret = (struct file_look){f.size, f.mode, f.mtime_ms};
     call_file_done(&f);
     return ok ? 0 : agent_broken(err, "a file in a form that cannot be read");
 }

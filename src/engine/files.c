@@ -72,7 +72,7 @@ static int read_file(const struct buf *payload, struct call_file *ret, struct er
 
     wire_init(&w, payload->data, payload->len);
     call_file_get(&w, ret);
-    if (wire_ok(&w) && ret->size <= INT64_MAX && ret->mtime_ms <= INT64_MAX)
+    if (wire_ok(&w) && ret->size <= INT64_MAX)
         return 0;
     call_file_done(ret);
     return agent_broken(err, "a file in a form that cannot be read");
@@ -136,7 +136,7 @@ static int add_info(const struct buf *payload, void *arg, struct err *err)
     (void)json_object_set_new(o, "size", json_integer((json_int_t)f.size));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
     set_kind(l, o, &f);
-    (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
+    (void)json_object_set_new(o, "modifiedAt", json_integer(f.mtime_ms));
     call_file_done(&f);
     return l->each(o, l->arg, err);
 }
@@ -159,7 +159,7 @@ static int add_meta(const struct buf *payload, void *arg, struct err *err)
     (void)json_object_set_new(o, "group", json_cstr(f.group));
     (void)json_object_set_new(o, "isDirectory", json_boolean(f.kind == FILE_DIR));
     set_kind(l, o, &f);
-    (void)json_object_set_new(o, "modifiedAt", json_integer((json_int_t)f.mtime_ms));
+    (void)json_object_set_new(o, "modifiedAt", json_integer(f.mtime_ms));
     call_file_done(&f);
     return l->each(o, l->arg, err);
 }

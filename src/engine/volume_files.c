@@ -234,11 +234,6 @@ int engine_volume_write_end(struct volume_file *f, struct err *err)
 
 /* ---- the rest ---- */
 
-static int64_t modified_ms(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
-}
-
 /* Names are any bytes; those that are no text are left out, since JSON has no way to say them. */
 static int list_entry(const struct access *a, int dir, const char *name, engine_item each,
                       void *arg, struct err *err)
@@ -253,7 +248,7 @@ static int list_entry(const struct access *a, int dir, const char *name, engine_
     return each(json_pack("{s:s, s:s, s:I, s:b, s:b, s:s, s:I}", "name", name, "path", path, "size",
                           (json_int_t)st.st_size, "isDirectory", S_ISDIR(st.st_mode), "isSymlink",
                           S_ISLNK(st.st_mode), "mode", mode, "modifiedAt",
-                          (json_int_t)modified_ms(&st)),
+                          (json_int_t)time_ms(&st.st_mtim)),
                 arg, err);
 }
 
@@ -307,7 +302,7 @@ int engine_volume_file_info(struct engine *e, const char *word, const char *path
                      (json_int_t)st.st_size, "permissions", mode, "mode", digits, "owner",
                      st.st_uid ? owner : "root", "group", st.st_gid ? group : "root", "isDirectory",
                      S_ISDIR(st.st_mode), "isSymlink", S_ISLNK(st.st_mode), "modifiedAt",
-                     (json_int_t)modified_ms(&st));
+                     (json_int_t)time_ms(&st.st_mtim));
     return 0;
 }
 

@@ -29,7 +29,8 @@ static json_t *entry_of(const json_t *file, const char *name)
 
     return json_pack("{s:s, s:O, s:O, s:O, s:I, s:O}", "name", name, "is_dir",
                      json_object_get(file, "isDirectory"), "size", json_object_get(file, "size"),
-                     "mode", json_object_get(file, "mode"), "mtime", ms / 1000, "is_symlink",
+                     "mode", json_object_get(file, "mode"), "mtime",
+                     (json_int_t)time_ms_seconds(ms), "is_symlink",
                      json_object_get(file, "isSymlink"));
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -177,7 +178,7 @@ static json_t *answer_of(const struct file_look *look, const struct buf *body, b
     (void)snprintf(mode, sizeof(mode), "%04o", look->mode & 07777);
     o = json_pack("{s:I, s:s, s:I}", "size",
                   (json_int_t)(look->size == 0 && whole ? body->len : look->size), "mode", mode,
-                  "mtime", (json_int_t)(look->mtime_ms / 1000));
+                  "mtime", (json_int_t)time_ms_seconds(look->mtime_ms));
     if (whole && fits(body))
         (void)json_object_set_new(o, "body", json_stringn(body->len ? body->data : "", body->len));
     return o;

@@ -50,7 +50,8 @@ static const struct field info_fields[] = {
     {"isSymlink", FIELD_BOOL, .example = "false", .help = "is it a symbolic link"},
     {"mode", FIELD_STRING, .example = "\"0644\"", .help = "octal digits, as chmod takes them"},
     {"target", FIELD_STRING, .optional = true, .help = "of a link: what it says"},
-    {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {"modifiedAt", FIELD_INT, .example = "1767225600000",
+     .help = "Unix milliseconds; negative before 1970"},
     {0},
 };
 const struct shape file_info_shape = {"FileInfo", info_fields, .help = "an entry of a directory"};
@@ -70,7 +71,8 @@ static const struct field meta_fields[] = {
     {"isSymlink", FIELD_BOOL, .example = "false", .help = "is it a symbolic link"},
     {"mode", FIELD_STRING, .example = "\"0644\"", .help = "octal digits, as chmod takes them"},
     {"target", FIELD_STRING, .optional = true, .help = "of a link: what it says"},
-    {"modifiedAt", FIELD_INT, .example = "1767225600000", .help = "Unix milliseconds"},
+    {"modifiedAt", FIELD_INT, .example = "1767225600000",
+     .help = "Unix milliseconds; negative before 1970"},
     {0},
 };
 const struct shape file_meta_shape = {"FileMeta", meta_fields, .help = "what a path is"};

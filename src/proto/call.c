@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "proto/wire.h"
@@ -181,7 +182,7 @@ void call_file_put(struct buf *b, const struct call_file *c)
     wire_put_u32(b, c->kind);
     wire_put_u32(b, c->mode);
     wire_put_u64(b, c->size);
-    wire_put_u64(b, c->mtime_ms);
+    wire_put_u64(b, (uint64_t)c->mtime_ms);
     wire_put_u32(b, c->uid);
     wire_put_u32(b, c->gid);
     wire_put_str(b, c->owner);
@@ -195,7 +196,7 @@ void call_file_get(struct wire *w, struct call_file *ret)
     ret->kind = wire_get_u32(w);
     ret->mode = wire_get_u32(w);
     ret->size = wire_get_u64(w);
-    ret->mtime_ms = wire_get_u64(w);
+    ret->mtime_ms = time_ms_clamp((int64_t)wire_get_u64(w));
     ret->uid = wire_get_u32(w);
     ret->gid = wire_get_u32(w);
     ret->owner = wire_get_str(w);

@@ -239,7 +239,7 @@ struct call_file {
     uint32_t kind;
     uint32_t mode; /* st_mode, all of it */
     uint64_t size;
-    uint64_t mtime_ms;
+    int64_t mtime_ms; /* as time_ms() has it; negative before 1970 */
     uint32_t uid, gid;
     char *owner, *group; /* names in the box's passwd and group, else the numbers */
     char *target;        /* of a link */

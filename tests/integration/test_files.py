@@ -3,13 +3,15 @@
 import hashlib
 import itertools
 import os
+import re
 import socket
 import threading
 import time
 
 import pytest
 
-from cay_harness import wait_until
+from cay_harness import cay, wait_until
+from cay_watching import Watching, words
 
 pytestmark = pytest.mark.core
 
@@ -262,6 +264,43 @@ def test_info_of_one_and_of_many(api, box):
     assert many[0]["permissions"].startswith("d") and many[1]["permissions"].startswith("l")
     api.file(box, "info", paths=["i", "missing"]).failed(404)
     api.file(box, "info").failed(400)
+
+
+# Times before 1970, as milliseconds. A tmpfs keeps any 64-bit number of seconds: those that no client can use are clamped.
+FAR_MS = 8_640_000_000_000_000
+
+
+def test_times_before_1970_and_beyond_all_calendars(shared, api, box, tmp_path):
+    def run(*args):
+        return cay(shared, *args, check=True, text=True).stdout
+
+    api.sh(box, "mkdir -p old && touch -d 1969-12-31T23:59:59Z old/f && touch -d 1901-12-14T00:00:00.25Z old/g && "
+                "touch -d 1969-12-31T23:59:58.5Z old")
+    at = {"f": -1000, "g": -2_147_471_999_750}
+    assert {f["name"]: f["modifiedAt"] for f in api.file(box, "list", path="old").ok()} == at
+    assert [f["modifiedAt"] for f in api.file(box, "info", paths=["old/f", "old/g", "old"]).ok()] == [
+        at["f"], at["g"], -1500]
+    assert api.read(box, "old/f") == "" and api.download(box, "old/g") == b""
+    api.file(box, "copy", **{"from": "old", "to": "copy"}).ok()
+    assert api.file(box, "info", path="copy/g").ok()["modifiedAt"] == at["g"]
+    rows = run("file", "ls", box, "old").splitlines()[1:]
+    assert len(rows) == 2 and all(re.search(r"\d{5}d ago", row) for row in rows), rows
+    run("cp", f"{box}:old", tmp_path / "tree")
+    run("cp", f"{box}:old/f", tmp_path / "one")
+    for path, ms in ((tmp_path / "tree/f", -1000), (tmp_path / "tree", -2000), (tmp_path / "one", -1000)):
+        assert path.stat().st_mtime_ns // 10**9 == ms // 1000, path
+    run("cp", tmp_path / "tree", f"{box}:back")
+    assert api.file(box, "info", path="back/f").ok()["modifiedAt"] == -1000
+    api.sh(box, "touch -d @-9223372036854775807 /dev/shm/past; touch -d @9223372036854775807 /dev/shm/future")
+    ends = {f["name"]: f["modifiedAt"] for f in api.file(box, "list", path="/dev/shm", anywhere=True).ok()}
+    assert ends == {"past": -FAR_MS, "future": FAR_MS}
+    run("file", "ls", "--anywhere", box, "/dev/shm")
+
+
+def test_a_watch_tells_of_files_dated_before_1970(api, box):
+    with Watching(api, box) as w:
+        api.sh(box, "touch -d 1969-12-31T23:59:59Z f; mv f g; : >end")
+        assert ("rename", "g") in words(w.until(("create", "/workspace/end")))
 
 
 def test_moves_are_done_in_order_until_one_fails(api, box):

@@ -323,6 +323,8 @@ def test_writing_and_reading(wire, box):
     assert wire.fs("write", box, path="/tmp/raw", content_b64=b64(b"\0\xff"))["bytes_written"] == 2
     got, data = wire.download(box, "/tmp/raw")
     assert data == b"\0\xff" and "body" not in got
+    wire.sh(box, "touch -d 1969-12-31T23:59:58.5Z /tmp/raw")
+    assert wire.fs("stat", box, path="/tmp/raw")["mtime"] == wire.fs("read", box, path="/tmp/raw")["mtime"] == -2
     assert wire.sh(box, "ls -A /tmp/a /tmp").split() == ["/tmp:", "a", "raw", "/tmp/a:", "b"], "nothing half-made is left"
     wire.sh(box, "ln -s b /tmp/a/link")
     assert wire.fs("read", box, path="/tmp/a/link")["body"] == "ü\n"

@@ -330,12 +330,13 @@ def test_a_commit_of_a_commit_and_of_host(images):
 def test_a_committed_image_goes_out_and_comes_back(images, tmp_path):
     images.load(sample().layout(tmp_path / "layout"), "base:1")
     with images.box("base:1") as id:
-        images.api.sh(id, "rm /two; echo new >/new; rm -r /s; mkdir /s; echo y >/s/y", user="root")
+        images.api.sh(id, "rm /two; echo new >/new; rm -r /s; mkdir /s; echo y >/s/y; "
+                          "touch -d @-86401 /new", user="root")
         images.api.post(f"/sandboxes/{id}/commit", {"name": "made:1"}).ok()
     path = images.export("made:1", tmp_path / "made.tar")
     images.load(path, "back:1")
     with images.box("back:1") as id:
-        assert images.api.sh(id, "cat /new; ls /s; test ! -e /two") == "new\ny\n"
+        assert images.api.sh(id, "cat /new; ls /s; stat -c %Y /new; test ! -e /two") == "new\ny\n-86401\n"
 
 
 # ---- the disk ----

@@ -59,7 +59,7 @@ def odd_entries():
                             for u, g in ((1, 0), (1000, 1001), (65534, 65534), (65535, 65535))),
         folder("owners/dir", uid=1000, gid=1001), symlink("owners/link", "none", uid=1000, gid=1001),
         folder("times", **at(NS)), text("times/old", "x", mtime=0), text("times/ns", "x", **at(NS)),
-        text("times/far", "x", mtime=4_000_000_000), symlink("times/link", "x", **at(NS)),
+        text("times/far", "x", mtime=4_000_000_000), text("times/before", "x", mtime=-86401), symlink("times/link", "x", **at(NS)),
         folder("links"), text("links/a", "same"), hardlink("links/b", "links/a"),
         hardlink("links/c", "links/b"), symlink("links/dangling", "../nowhere/at/all"),
         symlink("links/absolute", "/etc/passwd"), symlink("links/up", "../../../../.."),

@@ -51,7 +51,7 @@ TREE = """
 mkdir -p /root/t/sub/deep /root/t/empty; cd /root/t
 echo plain >plain; echo 2 >sub/deep/two; chmod 4755 plain; chmod 1777 empty
 ln plain twin; ln -s ../plain sub/soft; ln -s /nowhere dangling
-touch -d '2001-02-03 04:05:06' sub/deep/two; touch -d '2002-02-03 04:05:06' sub/deep
+touch -d '2001-02-03 04:05:06' sub/deep/two; touch -d '2002-02-03 04:05:06' sub/deep; touch -d '1969-12-31 23:59:59Z' empty
 truncate -s 40M sparse; echo end >>sparse
 chown 1234:1235 sub/deep/two; printf '' >none
 printf 'x' >"$(printf 'odd\\nname \\377')"

@@ -271,7 +271,7 @@ def test_a_failed_mount_fails_the_create_and_leaves_nothing(volume):
     api.delete("/volumes/bad").ok()
 
 
-def test_files_without_a_sandbox(shared, volume):
+def test_files_without_a_sandbox(shared, volume, tmp_path):
     api, make = volume
     v = make("files")
     files = "/volumes/files/files"
@@ -282,6 +282,11 @@ def test_files_without_a_sandbox(shared, volume):
     assert api.post(f"{files}/download", {"path": "/a/raw"}).ok() == "AP8="
     assert api.post(f"{files}/info", {"path": "/a/raw"}).ok()["permissions"] == "-rw-------"
     assert api.post(f"{files}/read", {"path": "/a/b/c"}).ok() == "text"
+    cay(shared, "run", "-v", "files:/v", "host", "touch", "-d", "1969-12-31T23:59:59Z", "/v/a/raw", check=True)
+    old = {e["name"]: e["modifiedAt"] for e in api.post(f"{files}/list", {"path": "/a"}).ok()}
+    assert old["raw"] == api.post(f"{files}/info", {"path": "/a/raw"}).ok()["modifiedAt"] == -1000
+    cay(shared, "volume", "cp", "files:/a/raw", tmp_path / "raw", check=True)
+    assert (tmp_path / "raw").stat().st_mtime == -1
     api.post(f"{files}/delete", {"path": "/a"}).failed(400, "is_a_directory")
     api.post(f"{files}/delete", {"path": "/a", "recursive": True}).ok()
     assert api.post(f"{files}/list").ok() == []

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "base/budget.h"
 #include "base/buf.h"
@@ -28,6 +29,36 @@
 #include "base/str.h"
 #include "tap.h"
 #include "tmpdir.h"
+
+TEST(times_of_files_are_rounded_down_and_clamped)
+{
+    static const struct {
+        int64_t seconds;
+        long ns;
+        int64_t ms;
+    } cases[] = {
+        {0, 0, 0},
+        {1, 999999999, 1999},
+        {-1, 0, -1000},
+        {-1, 999999999, -1},
+        {-2, 500000000, -1500},
+        {TIME_MS_MAX / 1000 - 1, 999000000, TIME_MS_MAX - 1},
+        {TIME_MS_MAX / 1000, 1000000, TIME_MS_MAX},
+        {-TIME_MS_MAX / 1000, 0, -TIME_MS_MAX},
+        {-TIME_MS_MAX / 1000 - 1, 999000000, -TIME_MS_MAX},
+        {INT64_MAX, 999999999, TIME_MS_MAX},
+        {INT64_MIN, 0, -TIME_MS_MAX},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        CHECK_INT(time_ms(&(struct timespec){.tv_sec = cases[i].seconds, .tv_nsec = cases[i].ns}),
+                  cases[i].ms);
+    CHECK_INT(time_ms_seconds(-1), -1);
+    CHECK_INT(time_ms_seconds(-1000), -1);
+    CHECK_INT(time_ms_seconds(-1001), -2);
+    CHECK_INT(time_ms_seconds(999), 0);
+    CHECK_INT(time_ms_clamp(INT64_MIN), -TIME_MS_MAX);
+}
 
 TEST(an_error_is_wrapped_from_the_inside_out)
 {

@@ -1171,6 +1171,8 @@ TEST(what_was_packed_is_read_back)
         {long_name, NULL, TAR_FILE, 0600, 0, 0},
         {"far", long_link, TAR_LINK, 0777, 0, (int64_t)1 << 40},
         {"dir/again", "dir/file", TAR_HARD_LINK, 0644, 0, 3},
+        {"before 1970", NULL, TAR_FILE, 0644, 0, -1},
+        {"long before", NULL, TAR_DIR, 0755, 0, INT64_MIN / 2},
     };
     struct tar_reader r = {0};
     struct err err = {0};

@@ -1419,7 +1419,7 @@ pub struct FileInfo {
     /// Of a link: what it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Unix milliseconds.
+    /// Unix milliseconds; negative before 1970.
     #[serde(rename = "modifiedAt")]
     pub modified_at: i64,
 }
@@ -1455,7 +1455,7 @@ pub struct FileMeta {
     /// Of a link: what it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Unix milliseconds.
+    /// Unix milliseconds; negative before 1970.
     #[serde(rename = "modifiedAt")]
     pub modified_at: i64,
 }

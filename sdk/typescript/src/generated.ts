@@ -742,7 +742,7 @@ export interface FileInfo {
   mode: string;
   /** of a link: what it says */
   target?: string;
-  /** Unix milliseconds */
+  /** Unix milliseconds; negative before 1970 */
   modifiedAt: number;
 }
 
@@ -780,7 +780,7 @@ export interface FileMeta {
   mode: string;
   /** of a link: what it says */
   target?: string;
-  /** Unix milliseconds */
+  /** Unix milliseconds; negative before 1970 */
   modifiedAt: number;
 }
 

@@ -777,7 +777,7 @@ class FileInfo(Model):
     target: Optional[str] = None
     """Of a link: what it says."""
     modified_at: int = Field(default_factory=absent, alias="modifiedAt")
-    """Unix milliseconds."""
+    """Unix milliseconds; negative before 1970."""
 
 
 class FileMeta(Model):
@@ -804,7 +804,7 @@ class FileMeta(Model):
     target: Optional[str] = None
     """Of a link: what it says."""
     modified_at: int = Field(default_factory=absent, alias="modifiedAt")
-    """Unix milliseconds."""
+    """Unix milliseconds; negative before 1970."""
 
 
 class FileMove(Model):
