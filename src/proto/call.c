@@ -359,7 +359,7 @@ int call_error_get(const void *payload, unsigned long len, struct err *err)
     sys = wire_get_u32(&w);
     code = wire_get_str(&w);
     text = wire_get_str(&w);
-    if (!wire_ok(&w) || kind == ERR_NONE || kind >= ERR_KINDS)
+    if (!wire_ok(&w) || kind == ERR_NONE || kind >= ERR_KINDS || !*text)
         return err_set(err, ERR_INTERNAL, "the agent sent an error that cannot be read");
     (void)err_set(err, kind, "%s", text);
     if (err) {
