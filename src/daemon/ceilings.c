@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
@@ -41,17 +42,17 @@ int config_ceilings(struct daemon_config *c, struct err *err)
 
         if (!is_beyond(*preset, ceiling))
             continue;
-        if (config_lookup(pairs[i].preset) && *preset == 0)
+        if (setting_text(pairs[i].preset) && *preset == 0)
             return err_set(err, ERR_INVALID, "%s=0, for no end, needs %s=0, and that is %.10g",
                            pairs[i].preset, pairs[i].ceiling, most);
-        if (config_lookup(pairs[i].preset))
+        if (setting_text(pairs[i].preset))
             return err_set(err, ERR_INVALID,
                            "%s=%.10g is beyond %s=%.10g: raise the second, or lower the first",
                            pairs[i].preset, value, pairs[i].ceiling, most);
-        if (place && !config_lookup(pairs[i].other))
+        if (place && !setting_text(pairs[i].other))
             config_warn(c, xasprintf("%s %.10g is beyond %s=%.10g; going on with that", place,
                                      value, pairs[i].ceiling, most));
-        if (config_lookup(pairs[i].other))
+        if (setting_text(pairs[i].other))
             config_warn(c, xasprintf("%s=%.10g is beyond %s=%.10g; going on with that",
                                      pairs[i].other, value, pairs[i].ceiling, most));
         *preset = ceiling;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "daemon/config_internal.h"
 #include "engine/pool.h"
@@ -41,6 +42,9 @@ enum type {
     TYPE_PULL,
     TYPE_PROFILES,
 };
+
+/* Why settings of the public worker's virtual machines do nothing. */
+#define NO_MICROVMS "sandboxes are no virtual machines"
 
 #define CONFIG_NOTHING                                                                             \
     ((struct daemon_config){.ready_fd = -1, .parent_fd = -1, .link = {.lifeline_fd = -1}})
@@ -304,7 +308,8 @@ static const struct variable {
      "CAY_III_EXEC_MS"},
     {"CAY_III_STALL", NULL, TYPE_U32, AT(iii.stall_s), 1, 300, TEXT(III_STALL_S),
      "seconds without a byte after which an upload of an iii client fails"},
-    {"CAY_III_GRACE_MS", NULL, TYPE_U32, AT(iii_grace_ms), 1, III_GRACE_MS_MAX, "5000",
+    {"CAY_III_GRACE_MS", "III_NAMESPACE_GRACE_MS", TYPE_U32, AT(iii_grace_ms), 1, III_GRACE_MS_MAX,
+     "5000",
      "milliseconds that registrations of an iii client wait for the client to say its name"},
     {"CAY_HEAD_TIMEOUT", NULL, TYPE_U32, AT(head_timeout), 1, 60, "10",
      "seconds that a client may take to send the head of a request"},
@@ -447,12 +452,12 @@ static int set_variable(struct daemon_config *c, const struct variable *v, const
     return err_set(err, ERR_INTERNAL, "%s has no known type", name);
 }
 
-/* An empty variable is an unset one: compose files pass those. */
-const char *config_lookup(const char *name)
+bool config_list_has(char *const *list, const char *word)
 {
-    const char *text = name ? getenv(name) : NULL;
-
-    return text && *text ? text : NULL;
+    for (; list && *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
 }
 
 const char *config_preset(const char *name)
@@ -478,9 +483,8 @@ const char *config_file_place(const struct daemon_config *c, const char *name)
 
 const char *config_host_place(const struct daemon_config *c)
 {
-    return c->listen_given || config_lookup("CAY_REST_HOST")
-               ? NULL
-               : config_file_place(c, "CAY_REST_HOST");
+    return c->listen_given || setting_text("CAY_REST_HOST") ? NULL
+                                                            : config_file_place(c, "CAY_REST_HOST");
 }
 
 void config_warn(struct daemon_config *c, char *text)
@@ -504,7 +508,7 @@ static int set_other(struct daemon_config *c, const struct variable *v, const ch
 
 static int read_variable(struct daemon_config *c, const struct variable *v, struct err *err)
 {
-    const char *text = config_lookup(v->name), *other = config_lookup(v->other);
+    const char *text = setting_text(v->name), *other = setting_text(v->other);
     const char *place = config_file_place(c, v->name);
 
     if (!text && other)
@@ -524,71 +528,106 @@ static int read_environment(struct daemon_config *c, struct err *err)
     return 0;
 }
 
-/* Variables of other programs that begin like ours: of the command line, of fault injection and of
- * the tests. */
-static bool is_of_others(const char *name)
+/* Variables that begin like ours and are no settings of the table: those of the command line, of
+ * fault injection, of the tests, of iii's clients, and those that an iii engine starts its workers
+ * with. */
+static bool is_of_others(const struct daemon_config *c, const char *name)
 {
-    static const char *const names[] = {"CAY_HOST", "CAY_TOKEN",     "CAY_FAULT",
-                                        "CAY_BIN",  "CAY_PASSED_ON", NULL};
+    static const char *const names[] = {"CAY_HOST",          "CAY_TOKEN",
+                                        "CAY_FAULT",         "CAY_BIN",
+                                        "CAY_PASSED_ON",     "III_SANDBOX_URL",
+                                        "III_SANDBOX_TOKEN", "III_URL",
+                                        "III_ENGINE_PID",    "III_LIFELINE_FD",
+                                        "III_CONFIG_PATH",   "III_ISOLATION",
+                                        CONFIG_ISOLATION,    NULL};
 
-    for (const char *const *n = names; *n; n++)
-        if (strcmp(*n, name) == 0)
-            return true;
-    return str_starts(name, "CAY_TEST_");
+    return config_list_has((char *const *)names, name) ||
+           config_list_has(c->file_variables, name) || str_starts(name, "CAY_TEST_");
 }
 
-/* The variable whose name is nearest, itself if it is one; NULL if none is near. */
-static const struct variable *nearest(const char *name)
+/* The name that a variable has here, in the spelling that begins like name; NULL if none does. */
+static const char *spelling(const struct variable *v, const char *name)
+{
+    return str_starts(name, "CAY_")                   ? v->name
+           : v->other && str_starts(v->other, "III_") ? v->other
+                                                      : NULL;
+}
+
+/* The name of the variable that is nearest, name itself if there is one; NULL if none is near. */
+static const char *nearest(const char *name)
 {
     size_t least = strlen(name) / 3;
-    const struct variable *best = NULL;
+    const char *best = NULL;
 
     for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-        size_t d = str_distance(name, variables[i].name);
+        const char *near = spelling(&variables[i], name);
+        size_t d = near ? str_distance(name, near) : least;
 
         if (d < least) {
             least = d;
-            best = &variables[i];
+            best = near;
         }
     }
     return best;
 }
 
-/* Returns the advice for a variable that only earlier versions had; NULL for any other name. */
-static const char *retired(const char *name)
+/* Returns why a variable that earlier versions or the public worker have does nothing; NULL for any
+ * other name. */
+static const char *why_without_effect(const char *name)
 {
-    return strcmp(name, "CAY_ENGINE_STRICT") == 0
-               ? "CAY_ENGINE_STRICT has no effect any more: only the sandbox::* functions of iii "
-                 "are registered unless CAY_ENGINE_EXTRA=true"
-               : NULL;
+    static const struct {
+        const char *name, *why;
+    } names[] = {
+        {"CAY_ENGINE_STRICT", "only the sandbox::* functions of iii are registered unless "
+                              "CAY_ENGINE_EXTRA=true"},
+        {"III_METRICS_INTERVAL", "CAY_METRICS_INTERVAL is a number of seconds"},
+        {"III_POOL_REPLENISH", "the pool is refilled as soon as a sandbox is taken"},
+        {"III_FIRECRACKER_KERNEL", NO_MICROVMS},
+        {"III_FIRECRACKER_ROOTFS", NO_MICROVMS},
+        {"III_FIRECRACKER_VCPUS", NO_MICROVMS},
+        {"III_FIRECRACKER_MEM_MIB", NO_MICROVMS},
+        {"III_UPLINK_IFACE", NO_MICROVMS},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(names[i].name, name) == 0)
+            return names[i].why;
+    return NULL;
 }
 
 /* A limit that was misspelt is no limit, and nobody would notice. */
 static void name_unknown(struct daemon_config *c)
 {
+    const char *backend = setting_text(CONFIG_ISOLATION);
+
     for (char **e = environ; e && *e; e++) {
         auto_free char *name = xstrndup(*e, strcspn(*e, "="));
-        const struct variable *best;
+        const char *best, *why;
 
-        if (!str_starts(name, "CAY_") || is_of_others(name))
+        if ((!str_starts(name, "CAY_") && !str_starts(name, "III_")) || !setting_text(name) ||
+            is_of_others(c, name))
             continue;
-        if (retired(name)) {
-            config_warn(c, xstrdup(retired(name)));
+        why = why_without_effect(name);
+        if (why) {
+            config_warn(c, xasprintf("%s has no effect: %s", name, why));
             continue;
         }
         best = nearest(name);
-        if (best && strcmp(best->name, name) == 0)
+        if (best && strcmp(best, name) == 0)
             continue;
-        config_warn(
-            c, best ? xasprintf("there is no variable %.80s: did you mean %s?", name, best->name)
-                    : xasprintf("there is no variable %.80s: see cay serve --help", name));
+        config_warn(c, best ? xasprintf("there is no variable %.80s: did you mean %s?", name, best)
+                            : xasprintf("there is no variable %.80s: see cay serve --help", name));
     }
+    if (backend && strcmp(backend, "docker") == 0)
+        config_warn(c,
+                    xstrdup(CONFIG_ISOLATION "=docker: cay makes sandboxes without Docker; they "
+                                             "share the kernel of this machine as containers do"));
 }
 
 /* Where docker keeps credentials, if there is such a file. */
 static char *find_docker_config(void)
 {
-    const char *dir = config_lookup("DOCKER_CONFIG"), *home = config_lookup("HOME");
+    const char *dir = setting_text("DOCKER_CONFIG"), *home = setting_text("HOME");
     auto_free char *path = NULL;
 
     if (dir)
@@ -602,7 +641,7 @@ static char *find_docker_config(void)
  * no scheme): that must not keep the daemon from starting. */
 static void check_otlp(struct daemon_config *c)
 {
-    if (!c->otlp_endpoint || config_lookup("CAY_OTLP_ENDPOINT") ||
+    if (!c->otlp_endpoint || setting_text("CAY_OTLP_ENDPOINT") ||
         otlp_is_endpoint(c->otlp_endpoint))
         return;
     config_warn(c, xasprintf("OTEL_EXPORTER_OTLP_ENDPOINT is no http:// or https:// address: "
@@ -616,8 +655,8 @@ static void fill_in_worker(struct daemon_config *c)
 {
     if (c->link.worker && !c->link.url)
         c->link.url = xstrdup(III_ENGINE_URL);
-    if (c->link.worker && !c->listen_given && !config_lookup("CAY_REST_PORT") &&
-        !config_lookup("CAY_REST_HOST") && !config_lookup("III_REST_PORT"))
+    if (c->link.worker && !c->listen_given && !setting_text("CAY_REST_PORT") &&
+        !setting_text("CAY_REST_HOST") && !setting_text("III_REST_PORT"))
         c->no_tcp = true;
     /* Its port is the engine's. */
     if (c->link.url && !c->ws_port_given)
@@ -628,7 +667,7 @@ static void fill_in_worker(struct daemon_config *c)
  * that is something else, the pipe of some program above us was meant. */
 static void fill_in_lifeline(struct daemon_config *c)
 {
-    const char *text = config_lookup("III_LIFELINE_FD");
+    const char *text = setting_text("III_LIFELINE_FD");
     struct stat st;
     uint64_t fd;
 
@@ -637,24 +676,21 @@ static void fill_in_lifeline(struct daemon_config *c)
         c->link.lifeline_fd = (int)fd;
 }
 
-/* Where a variable was set, for errors: the name in the environment, or the place in the file. */
-static const char *source_of(const struct daemon_config *c, const char *name)
+const char *config_source(const struct daemon_config *c, const char *name)
 {
-    const char *place = config_file_place(c, name);
+    const char *place = config_file_place(c, name), *given = name;
 
-    if (config_lookup(name))
-        return name;
     for (size_t i = 0; i < ARRAY_LEN(variables); i++)
-        if (strcmp(variables[i].name, name) == 0 && config_lookup(variables[i].other))
-            return variables[i].other;
-    return place ? place : name;
+        if (strcmp(variables[i].name, name) == 0)
+            given = setting_name(name, variables[i].other);
+    return setting_text(given) || !place ? given : place;
 }
 
 static void fill_in(struct daemon_config *c)
 {
     for (int i = 0; i < III_LIMITS; i++)
-        c->iii.sources[i] = source_of(c, iii_limit_variables[i]);
-    if (config_lookup("CAY_WS_PORT") || config_file_place(c, "CAY_WS_PORT"))
+        c->iii.sources[i] = config_source(c, iii_limit_variables[i]);
+    if (setting_text("CAY_WS_PORT") || config_file_place(c, "CAY_WS_PORT"))
         c->ws_port_given = true;
     fill_in_worker(c);
     fill_in_lifeline(c);
@@ -662,8 +698,8 @@ static void fill_in(struct daemon_config *c)
     if (!c->docker_config)
         c->docker_config = find_docker_config();
     /* The strict rule is that of iii workers, whose list is empty until someone fills it. */
-    if (c->image_strict && !config_lookup("CAY_ALLOWED_IMAGES") &&
-        !config_lookup("III_ALLOWED_IMAGES") && !config_file_place(c, "CAY_ALLOWED_IMAGES"))
+    if (c->image_strict && !setting_text("CAY_ALLOWED_IMAGES") &&
+        !setting_text("III_ALLOWED_IMAGES") && !config_file_place(c, "CAY_ALLOWED_IMAGES"))
         c->allowed_images[0] = '\0';
 }
 
@@ -675,9 +711,9 @@ int config_read(struct daemon_config *c, int argc, char **argv, struct err *err)
     *c = CONFIG_NOTHING;
     c->link.worker = argc > 0 && strcmp(argv[0], "worker") == 0;
     if (!file)
-        file = config_lookup("CAY_CONFIG");
+        file = setting_text("CAY_CONFIG");
     /* Of a worker's file the addresses are those of its engine. */
-    listens = !c->link.worker && !config_flag_engine(argc, argv) && !config_lookup("CAY_ENGINE");
+    listens = !c->link.worker && !config_flag_engine(argc, argv) && !setting_text("CAY_ENGINE");
     if (file && config_yaml(c, file, listens, &c->file, err) < 0)
         return -1;
     if (read_environment(c, err) < 0 || config_flags(c, argc, argv, err) < 0)
@@ -704,6 +740,7 @@ void config_done(struct daemon_config *c)
         free(c->listeners[i].host);
     }
     json_decref(c->file);
+    strv_free(c->file_variables);
     strv_free(c->warnings);
     free(c->remove);
     *c = CONFIG_NOTHING;

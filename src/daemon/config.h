@@ -98,15 +98,16 @@ struct daemon_config {
     int ready_fd, parent_fd; /* -1 = none */
     char *remove;            /* the folder that goes at the end; NULL = none */
 
-    char *config_path; /* of the file of settings; NULL = none */
-    json_t *file;      /* what it says, as config_internal.h has it; NULL = nothing */
-    char **warnings;   /* what the environment has that is not as it was meant; NULL = nothing */
+    char *config_path;     /* of the file of settings; NULL = none */
+    json_t *file;          /* what it says, as config_internal.h has it; NULL = nothing */
+    char **file_variables; /* that it names as ${NAME}; NULL = none */
+    char **warnings; /* what the environment has that is not as it was meant; NULL = nothing */
 };
 
 /* A value that does not parse fails and names the variable or flag: a daemon that guesses is worse
  * than one that does not start. Two things only warn: a number of a variable of the contract
- * (III_), which falls back to its default as it does there, and a CAY_ variable that nobody reads.
- * Free with config_done, also after a failure. */
+ * (III_), which falls back to its default as it does there, and a CAY_ or III_ variable that nobody
+ * reads. Free with config_done, also after a failure. */
 int config_read(struct daemon_config *c, int argc, char **argv, struct err *err);
 void config_done(struct daemon_config *c);
 /* Where the file of settings has the address to listen on, "FILE:7: host"; NULL when the address is

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "daemon/config_file.h"
 #include "daemon/config_internal.h"
@@ -87,7 +88,7 @@ static uint64_t number_of(const struct config_file *f, const char *variable)
 static struct image_policy *short_names(const struct config_file *f)
 {
     static const char variable[] = "CAY_CUSTOM_IMAGES";
-    const char *text = config_lookup(variable);
+    const char *text = setting_text(variable);
     const json_t *value = json_object_get(f->values, variable);
     const struct image_policy_config config = {.custom = text    ? text
                                                          : value ? json_text(value, "text")

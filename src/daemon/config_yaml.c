@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/config.h"
 #include "daemon/config_file.h"
 #include "daemon/config_internal.h"
 #include "daemon/yaml_json.h"
@@ -54,8 +55,11 @@ static int read_root(struct config_file *f, json_t *root, const json_t *lines, s
     return config_file_sandboxes(f, root, lines, err);
 }
 
-static const char *variable(const char *name)
+static const char *variable(const char *name, void *arg)
 {
+    struct daemon_config *c = arg;
+
+    c->file_variables = strv_add(c->file_variables, name);
     return getenv(name);
 }
 
@@ -85,7 +89,7 @@ int config_yaml(struct daemon_config *c, const char *path, bool listens, json_t 
         return err_sys(err, (int)-n, "--config %s", path);
     if (strlen(text) != (size_t)n)
         return err_set(err, ERR_INVALID, "%.120s: is no text", path);
-    expanded = yaml_expand(text, variable, err);
+    expanded = yaml_expand(text, variable, c, err);
     if (!expanded || yaml_read(expanded, strlen(expanded), &root, &lines, err) < 0)
         return at_line(path, err);
     f.values = json_object();

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/config_internal.h"
@@ -93,6 +94,34 @@ static int set_ws_port(struct daemon_config *c, const char *text, struct err *er
     return 0;
 }
 
+/* What goes into a header line as it is: visible ASCII. */
+static bool is_visible(const char *s)
+{
+    for (; *s; s++)
+        if (*s <= ' ' || *s > '~')
+            return false;
+    return true;
+}
+
+/* source: what names the token, a flag or a variable. The same below. */
+static int check_token(const char *token, const char *source, struct err *err)
+{
+    if (!token || (is_visible(token) && strlen(token) <= TOKEN_BYTES_MAX))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "%s must be at most %d visible ASCII characters without spaces", source,
+                   TOKEN_BYTES_MAX);
+}
+
+static int check_engine(const char *text, const char *source, struct err *err)
+{
+    struct websocket_url url = {0};
+    int r = text ? websocket_url_parse(text, &url, err) : 0;
+
+    websocket_url_done(&url);
+    return r < 0 ? err_wrap(err, "%s", source) : 0;
+}
+
 static int set_token_file(struct daemon_config *c, const char *path, struct err *err)
 {
     char text[TOKEN_BYTES_MAX + 2];
@@ -104,6 +133,8 @@ static int set_token_file(struct daemon_config *c, const char *path, struct err 
         text[--n] = '\0';
     if (n == 0)
         return err_set(err, ERR_INVALID, "--token-file %s is empty", path);
+    if (check_token(text, "what --token-file holds", err) < 0)
+        return -1;
     replace(&c->token, text);
     return 0;
 }
@@ -131,7 +162,7 @@ static int set_flag(struct daemon_config *c, enum flag flag, const char *value, 
         return set_ws_port(c, value, err);
     case FLAG_ENGINE:
         replace(&c->link.url, value);
-        return 0;
+        return check_engine(value, "--engine", err);
     case FLAG_STANDBY:
         c->link.standby = true;
         return 0;
@@ -235,28 +266,11 @@ int config_flags(struct daemon_config *c, int argc, char **argv, struct err *err
     return 0;
 }
 
-/* What goes into a header line as it is: visible ASCII. */
-static bool is_visible(const char *s)
-{
-    for (; *s; s++)
-        if (*s <= ' ' || *s > '~')
-            return false;
-    return true;
-}
-
 /* Commas and semicolons separate the origins of the variable. */
 bool config_is_origin(const char *text)
 {
     return (str_starts(text, "http://") || str_starts(text, "https://")) && is_visible(text) &&
            !str_ends(text, "/") && !strpbrk(text, ",;");
-}
-
-static bool has(char *const *list, const char *word)
-{
-    for (; list && *list; list++)
-        if (strcmp(*list, word) == 0)
-            return true;
-    return false;
 }
 
 static int check_images(const struct daemon_config *c, struct err *err)
@@ -327,13 +341,12 @@ static int check_remove(const struct daemon_config *c, struct err *err)
                    "--remove must hold --data and --run, and needs --stop-sandboxes");
 }
 
-static int check_link(const struct link_config *link, struct err *err)
+static int check_link(const struct daemon_config *c, struct err *err)
 {
-    struct websocket_url url = {0};
+    const struct link_config *link = &c->link;
 
-    if (link->url && websocket_url_parse(link->url, &url, err) < 0)
-        return err_wrap(err, "--engine");
-    websocket_url_done(&url);
+    if (check_engine(link->url, config_source(c, "CAY_ENGINE"), err) < 0)
+        return -1;
     if (link->token && !is_visible(link->token))
         return err_set(err, ERR_INVALID,
                        "CAY_ENGINE_TOKEN must be visible ASCII characters without spaces");
@@ -342,23 +355,37 @@ static int check_link(const struct link_config *link, struct err *err)
     return 0;
 }
 
+/* Where the public worker takes docker for a backend that it does not know, cay refuses to start: a
+ * wall that was asked for and is not there must not be found out by an escape. */
+static int check_isolation(struct err *err)
+{
+    const char *backend = setting_text(CONFIG_ISOLATION);
+
+    if (!backend || strcmp(backend, "docker") == 0 || strcmp(backend, "native") == 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   CONFIG_ISOLATION
+                   "=%.80s: cay cannot isolate sandboxes that way: they share the "
+                   "kernel of this machine, as with docker. Unset it to accept that",
+                   backend);
+}
+
 int config_check(const struct daemon_config *c, struct err *err)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 
-    if (c->token && (!is_visible(c->token) || strlen(c->token) > TOKEN_BYTES_MAX))
-        return err_set(err, ERR_INVALID,
-                       "CAY_AUTH_TOKEN must be at most %d visible ASCII characters without spaces",
-                       TOKEN_BYTES_MAX);
+    if (check_isolation(err) < 0 ||
+        check_token(c->token, config_source(c, "CAY_AUTH_TOKEN"), err) < 0)
+        return -1;
     if (c->prefix[strspn(c->prefix, letters)])
         return err_set(err, ERR_INVALID,
-                       "CAY_API_PREFIX must be one word of letters, digits, - and _, not \"%s\"",
-                       c->prefix);
+                       "%s must be one word of letters, digits, - and _, not \"%s\"",
+                       config_source(c, "CAY_API_PREFIX"), c->prefix);
     if (c->workspace[0] != '/' || strstr(c->workspace, ".."))
-        return err_set(err, ERR_INVALID, "CAY_WORKSPACE_DIR must be an absolute path, not \"%s\"",
-                       c->workspace);
-    if (has(c->origins, "*"))
+        return err_set(err, ERR_INVALID, "%s must be an absolute path, not \"%s\"",
+                       config_source(c, "CAY_WORKSPACE_DIR"), c->workspace);
+    if (config_list_has(c->origins, "*"))
         return err_set(
             err, ERR_INVALID,
             "CAY_CORS_ORIGINS must name the origins: * would let every web page use this "
@@ -371,9 +398,9 @@ int config_check(const struct daemon_config *c, struct err *err)
                            *o);
     if (c->detach && c->ready_fd >= 0)
         return err_set(err, ERR_INVALID, "--detach and --ready-fd are two ways of saying the same");
-    if (has(c->hosts, "*") && !c->token && !c->require_token)
+    if (config_list_has(c->hosts, "*") && !c->token && !c->require_token)
         return err_set(err, ERR_INVALID, "CAY_ALLOWED_HOSTS=* needs a token: set CAY_AUTH_TOKEN");
-    if (check_link(&c->link, err) < 0 || check_binds(c, err) < 0 || check_remove(c, err) < 0)
+    if (check_link(c, err) < 0 || check_binds(c, err) < 0 || check_remove(c, err) < 0)
         return -1;
     return check_images(c, err);
 }

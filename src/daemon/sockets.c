@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/setting.h"
 
 #define BACKLOG 1024
 
@@ -75,8 +76,8 @@ static int bind_tcp(const struct addrinfo *ai, const char *host, uint32_t port, 
         if (errno == EADDRINUSE)
             (void)err_code(err, ERR_CONFLICT, "address_in_use",
                            "port %u of %s is taken by another program: stop it, or choose a port "
-                           "with --listen or CAY_REST_PORT",
-                           port, host);
+                           "with --listen or %s",
+                           port, host, setting_name("CAY_REST_PORT", "III_REST_PORT"));
         return -1;
     }
     return steal_fd(fd);

@@ -346,7 +346,8 @@ const json_t *yaml_lines_at(const json_t *lines, size_t index)
 
 struct expansion {
     struct buf out;
-    const char *(*lookup)(const char *name);
+    const char *(*lookup)(const char *name, void *arg);
+    void *arg;
     int line;
     struct err *err;
 };
@@ -364,7 +365,7 @@ static int expand_one(struct expansion *x, const char *inside, size_t len)
 {
     const char *colon = memchr(inside, ':', len);
     auto_free char *name = xstrndup(inside, colon ? (size_t)(colon - inside) : len);
-    const char *value = x->lookup(name);
+    const char *value = x->lookup(name, x->arg);
 
     if (value)
         return add(x, value, strlen(value));
@@ -393,9 +394,10 @@ static int expand_line(struct expansion *x, const char *at, size_t len)
     return add(x, at, (size_t)(end - at));
 }
 
-char *yaml_expand(const char *text, const char *(*lookup)(const char *name), struct err *err)
+char *yaml_expand(const char *text, const char *(*lookup)(const char *name, void *arg), void *arg,
+                  struct err *err)
 {
-    struct expansion x = {.lookup = lookup, .err = err};
+    struct expansion x = {.lookup = lookup, .arg = arg, .err = err};
 
     buf_init(&x.out, YAML_BYTES_MAX);
     for (x.line = 1; *text; x.line++) {

@@ -30,4 +30,5 @@ const json_t *yaml_lines_at(const json_t *lines, size_t index);
 /* ${NAME} and ${NAME:default}, everywhere but in lines that are comments: the text with their
  * values, to be freed. lookup gives NULL for what is not set, which is an error when there is no
  * default. */
-char *yaml_expand(const char *text, const char *(*lookup)(const char *name), struct err *err);
+char *yaml_expand(const char *text, const char *(*lookup)(const char *name, void *arg), void *arg,
+                  struct err *err);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "engine/agent_client_internal.h"
 #include "engine/agent_wait_internal.h"
 #include "engine/engine_internal.h"
@@ -153,9 +154,13 @@ void engine_exec_wait(const struct exec *x, struct exec_wait *ret)
 
 static int timed_out(const struct exec *x, struct err *err)
 {
+    auto_free char *why =
+        x->capped ? xasprintf(", the most that %s allows",
+                              setting_name("CAY_MAX_CMD_TIMEOUT", "III_MAX_CMD_TIMEOUT"))
+                  : NULL;
+
     return err_code(err, ERR_TIMEOUT, "command_timeout", "Command timed out after %llums%s",
-                    (unsigned long long)x->timeout_ms,
-                    x->capped ? ", the most that CAY_MAX_CMD_TIMEOUT allows" : "");
+                    (unsigned long long)x->timeout_ms, why ? why : "");
 }
 
 /* A box that is paused cannot end it: the caller's time is over all the same, and the command's

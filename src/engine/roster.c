@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/namesakes_internal.h"
@@ -58,9 +59,9 @@ int roster_reserve(struct engine *e, const char *name, bool unique, struct err *
     if (all->stopping)
         r = err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
     else if (all->count + all->reserved >= e->config.max_sandboxes)
-        r = err_code(err, ERR_LIMIT, "sandbox_limit",
-                     "Maximum sandbox limit reached: %u (CAY_MAX_SANDBOXES)",
-                     e->config.max_sandboxes);
+        r = err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u (%s)",
+                     e->config.max_sandboxes,
+                     setting_name("CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES"));
     else
         r = namesakes_reserve(&all->names, name, unique, err);
     if (r == 0)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/spec_internal.h"
@@ -286,7 +287,7 @@ int warm_profiles_load(struct engine *e, struct documents *kept, struct warm_pro
     if (list.size > 0 && e->config.pool_profiles)
         r = each_profile(e->config.pool_profiles, add_configured, &list, err);
     if (r < 0)
-        (void)err_wrap(err, "CAY_POOL_PROFILES");
+        (void)err_wrap(err, "%s", setting_name("CAY_POOL_PROFILES", "III_POOL_PROFILES"));
     json_array_foreach(all, i, o)
     {
         struct warm_profile *p = read_document(o);

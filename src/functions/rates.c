@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "engine/sandboxes.h"
 #include "functions/function.h"
 
@@ -186,9 +187,10 @@ int rates_take_caller(struct rates *r, const char *name, int64_t mono_ns, struct
     if (wait == 0)
         return 0;
     (void)err_code(err, ERR_LIMIT, "rate_limited",
-                   "Rate limit exceeded: %u requests a minute, %u at once (CAY_RATE_TOKEN_RPM, "
-                   "CAY_RATE_TOKEN_BURST)",
-                   r->config.caller_rpm, r->config.caller_burst);
+                   "Rate limit exceeded: %u requests a minute, %u at once (%s, %s)",
+                   r->config.caller_rpm, r->config.caller_burst,
+                   setting_name("CAY_RATE_TOKEN_RPM", "III_RATE_TOKEN_RPM"),
+                   setting_name("CAY_RATE_TOKEN_BURST", "III_RATE_TOKEN_BURST"));
     err->retry_s = wait;
     return -1;
 }
@@ -217,7 +219,8 @@ int rates_take_row(struct call *call, int64_t mono_ns, struct err *err)
     (void)err_code(err, ERR_LIMIT, "rate_limited",
                    "Rate limit exceeded: %u %s a minute for one sandbox (%s)", state.per_minute,
                    rate == RATE_EXEC ? "commands" : "calls for files",
-                   rate == RATE_EXEC ? "CAY_RATE_SBX_EXEC_PM" : "CAY_RATE_SBX_FS_PM");
+                   rate == RATE_EXEC ? setting_name("CAY_RATE_SBX_EXEC_PM", "III_RATE_SBX_EXEC_PM")
+                                     : setting_name("CAY_RATE_SBX_FS_PM", "III_RATE_SBX_FS_PM"));
     err->retry_s = wait;
     return -1;
 }

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "service/courier.h"
 #include "service/otlp_json.h"
@@ -114,8 +115,8 @@ static int read_headers(struct otlp *o, const char *text, struct err *err)
             len--;
         }
         if (len > 0 && add_header(&o->headers, text, len) < 0)
-            return err_set(err, ERR_INVALID,
-                           "CAY_OTLP_HEADERS must be name=value,name=value, percent-encoded");
+            return err_set(err, ERR_INVALID, "%s must be name=value,name=value, percent-encoded",
+                           setting_name("CAY_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"));
         text += len;
         text += *text == ',';
     }

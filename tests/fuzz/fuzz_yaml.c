@@ -19,8 +19,9 @@ static void require(bool ok)
         abort();
 }
 
-static const char *lookup(const char *name)
+static const char *lookup(const char *name, void *arg)
 {
+    (void)arg;
     return name[0] == 'a' ? name : NULL;
 }
 
@@ -56,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err err = {0};
 
     check((const char *)data, size);
-    expanded = yaml_expand(text, lookup, &err);
+    expanded = yaml_expand(text, lookup, NULL, &err);
     if (expanded)
         check(expanded, strlen(expanded));
     else

@@ -71,7 +71,7 @@ def test_a_refused_start_leaves_no_folders(daemon_of):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for env in ({"CAY_REST_PORT": taken.getsockname()[1]}, {"CAY_REST_HOST": "0.0.0.0"},
                     {"CAY_CUSTOM_IMAGES": "python=x"}, {"CAY_IMAGE_CAPS": "nonsense"},
-                    {"CAY_SOCKET_GROUP": "no-such-group"}, {"CAY_MAX_SANDBOXES": "many"},
+                    {"CAY_SOCKET_GROUP": "no-such-group"}, {"III_ISOLATION_BACKEND": "firecracker"}, {"CAY_MAX_SANDBOXES": "many"},
                     {"CAY_WEBHOOK_ALLOW": "not/a/target"}, {"CAY_OTLP_ENDPOINT": "collector:4317"}):
             daemon = daemon_of(env=env)
             status, said = daemon.refused()
@@ -105,7 +105,7 @@ def test_the_other_names_of_the_variables_work(daemon_of):
     with daemon.api() as api:
         s = api.create()
         assert s["config"]["memory"] == 128 and s["config"]["timeout"] == 77
-        api.try_create().failed(429)
+        api.try_create().failed(429, text="III_MAX_SANDBOXES")
 
 
 def test_ours_win_over_theirs(daemon_of):

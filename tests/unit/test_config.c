@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "daemon/config.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
@@ -255,6 +256,84 @@ TEST(a_variable_that_nobody_reads_is_named_with_the_nearest)
     CHECK_STR(READ(), "ok");
     CHECK_STR(config.warnings[0],
               "there is no variable CAY_QUITE_ANOTHER_THING: see cay serve --help");
+}
+
+static bool warns(const char *text)
+{
+    for (char **w = config.warnings; w && *w; w++)
+        if (strcmp(*w, text) == 0)
+            return true;
+    return false;
+}
+
+TEST(a_name_of_the_contract_that_nobody_reads_is_named_too)
+{
+    static const char *const fine[] = {"III_SANDBOX_URL", "III_SANDBOX_TOKEN", "III_URL",
+                                       "III_ENGINE_PID",  "III_CONFIG_PATH",   "III_ISOLATION"};
+
+    clearenv();
+    for (size_t i = 0; i < ARRAY_LEN(fine); i++)
+        setenv(fine[i], "1", 1);
+    setenv("III_MAX_SANDBOXS", "", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.warnings == NULL);
+    setenv("III_MAX_SANDBOXS", "5", 1);
+    setenv("III_POOL_REPLENISH", "*/30 * * * * *", 1);
+    setenv("III_FIRECRACKER_VCPUS", "2", 1);
+    setenv("III_QUITE_ANOTHER_THING", "5", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(strv_len(config.warnings), 4);
+    CHECK(warns("there is no variable III_MAX_SANDBOXS: did you mean III_MAX_SANDBOXES?"));
+    CHECK(warns("III_POOL_REPLENISH has no effect: the pool is refilled as "
+                "soon as a sandbox is taken"));
+    CHECK(warns("III_FIRECRACKER_VCPUS has no effect: sandboxes are no virtual machines"));
+    CHECK(warns("there is no variable III_QUITE_ANOTHER_THING: see cay serve --help"));
+}
+
+TEST(an_isolation_that_there_is_not_stops_the_start)
+{
+    static const char *const refused[] = {"firecracker", "gvisor", "Docker"};
+
+    clearenv();
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        setenv("III_ISOLATION_BACKEND", refused[i], 1);
+        CHECK(str_starts(READ(), "III_ISOLATION_BACKEND="));
+        CHECK(strstr(READ(), refused[i]) && strstr(READ(), "share the kernel"));
+    }
+    setenv("III_ISOLATION_BACKEND", "native", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.warnings == NULL);
+    setenv("III_ISOLATION_BACKEND", "", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK(config.warnings == NULL);
+    setenv("III_ISOLATION_BACKEND", "docker", 1);
+    CHECK_STR(READ(), "ok");
+    CHECK_INT(strv_len(config.warnings), 1);
+    CHECK(str_starts(config.warnings[0], "III_ISOLATION_BACKEND=docker: "));
+}
+
+TEST(an_error_names_the_variable_or_flag_that_was_set)
+{
+    static const struct {
+        const char *name, *value;
+    } bad[] = {{"III_AUTH_TOKEN", "a b"},
+               {"III_API_PREFIX", "a/b"},
+               {"III_WORKSPACE_DIR", "work"},
+               {"III_ENGINE_URL", "http://a"},
+               {"CAY_ENGINE", "http://a"}};
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/token", dir);
+    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        clearenv();
+        setenv(bad[i].name, bad[i].value, 1);
+        CHECK(str_starts(READ(), bad[i].name));
+    }
+    clearenv();
+    CHECK(str_starts(READ("--engine", "http://a"), "--engine"));
+    CHECK_INT(write_all(fd, "a b", 3), 0);
+    CHECK(str_starts(READ("--token-file", path), "what --token-file holds must be"));
 }
 
 TEST(tcp_can_be_switched_off_by_the_environment)

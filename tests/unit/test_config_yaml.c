@@ -126,8 +126,9 @@ TEST(every_value_has_its_line)
     json_decref(lines);
 }
 
-static const char *lookup(const char *name)
+static const char *lookup(const char *name, void *arg)
 {
+    (void)arg;
     return strcmp(name, "PORT") == 0 ? "7" : strcmp(name, "EMPTY") == 0 ? "" : NULL;
 }
 
@@ -138,7 +139,7 @@ static const char *expand(const char *text)
 
     free(shown);
     err = (struct err){0};
-    shown = yaml_expand(text, lookup, &err);
+    shown = yaml_expand(text, lookup, NULL, &err);
     return shown ? shown : err.text;
 }
 
@@ -385,6 +386,22 @@ TEST(flags_and_variables_win_over_the_file)
                            (char *[]){"--ws-port", "6", NULL}),
               "ok");
     CHECK_INT(config.ws_port, 6);
+}
+
+TEST(a_variable_that_the_file_names_is_no_unknown_one)
+{
+    int named = 0;
+
+    clearenv();
+    setenv("III_MY_CPUS", "2", 1);
+    setenv("CAY_MY_CPUS", "2", 1);
+    CHECK_STR(FILE_READ("default_cpus: ${III_MY_CPUS}\n# ${CAY_MY_CPUS}\n"), "ok");
+    CHECK_INT(config.default_cpu_millis, 2000);
+    for (char **w = config.warnings; w && *w; w++) {
+        named += strstr(*w, "CAY_MY_CPUS") != NULL;
+        CHECK(!strstr(*w, "III_MY_CPUS"));
+    }
+    CHECK_INT(named, 1);
 }
 
 TEST(a_misspelt_name_does_not_open_or_close_everything_without_a_word)
