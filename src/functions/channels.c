@@ -15,7 +15,8 @@
 struct channel {
     int64_t until_ns; /* 0 = this place is free */
     bool taken[2];    /* its reader, its writer */
-    char id[UUID_SIZE], key[UUID_SIZE];
+    char id[UUID_SIZE];
+    char keys[2][UUID_SIZE]; /* the reader's, the writer's: to look on is not to type */
     char sandbox_id[ID_SIZE], exec_id[ID_SIZE], token_id[ID_SIZE];
 };
 
@@ -50,10 +51,10 @@ static struct channel *free_place(int64_t now)
     return oldest;
 }
 
-static json_t *end_json(const struct channel *c, const char *direction)
+static json_t *end_json(const struct channel *c, bool writer)
 {
-    return json_pack("{s:s, s:s, s:s}", "channel_id", c->id, "access_key", c->key, "direction",
-                     direction);
+    return json_pack("{s:s, s:s, s:s}", "channel_id", c->id, "access_key", c->keys[writer],
+                     "direction", writer ? "write" : "read");
 }
 
 json_t *channel_new(const char *sandbox_id, const char *exec_id, const char *token_id)
@@ -61,14 +62,15 @@ json_t *channel_new(const char *sandbox_id, const char *exec_id, const char *tok
     struct channel c = {.until_ns = mono_ns() + CHANNEL_LIVES_NS};
 
     uuid_new(c.id);
-    uuid_new(c.key);
+    uuid_new(c.keys[false]);
+    uuid_new(c.keys[true]);
     (void)snprintf(c.sandbox_id, sizeof(c.sandbox_id), "%s", sandbox_id);
     (void)snprintf(c.exec_id, sizeof(c.exec_id), "%s", exec_id);
     (void)snprintf(c.token_id, sizeof(c.token_id), "%s", token_id);
     (void)pthread_mutex_lock(&lock);
     *free_place(mono_ns()) = c;
     (void)pthread_mutex_unlock(&lock);
-    return json_pack("{s:o, s:o}", "writer", end_json(&c, "write"), "reader", end_json(&c, "read"));
+    return json_pack("{s:o, s:o}", "writer", end_json(&c, true), "reader", end_json(&c, false));
 }
 
 int channel_take(const char *channel_id, const char *key, bool writer, struct channel_end *ret,
@@ -81,7 +83,8 @@ int channel_take(const char *channel_id, const char *key, bool writer, struct ch
     for (size_t i = 0; i < CHANNELS_MAX && !found; i++) {
         struct channel *c = &channels[i];
 
-        if (c->until_ns <= now || strcmp(c->id, channel_id) != 0 || !str_equal_secret(c->key, key))
+        if (c->until_ns <= now || strcmp(c->id, channel_id) != 0 ||
+            !str_equal_secret(c->keys[writer], key))
             continue;
         found = true;
         memcpy(ret->sandbox_id, c->sandbox_id, ID_SIZE);

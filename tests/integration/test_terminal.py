@@ -106,7 +106,7 @@ def test_a_session_has_the_shape_of_the_contract(api, box):
     assert (s["status"], s["backend"], s["recorded"]) == ("running", "native", False)
     writer, reader = s["channel"]["writer"], s["channel"]["reader"]
     assert (writer["direction"], reader["direction"]) == ("write", "read")
-    assert writer["channel_id"] == reader["channel_id"] and writer["access_key"] == reader["access_key"]
+    assert writer["channel_id"] == reader["channel_id"] and writer["access_key"] != reader["access_key"]
     assert [x["sessionId"] for x in api.get(f"/sandboxes/{box}/terminal").ok()["sessions"]] == [s["sessionId"]]
     assert api.delete(path_of(s)).ok() == {"closed": s["sessionId"]}
     now = api.get(path_of(s)).ok()
@@ -339,7 +339,7 @@ def test_a_web_page_names_its_token_as_a_subprotocol(daemon_of):
 
 
 def channel(api, session, direction, key=None, id=None):
-    end = session["channel"]["reader"]
+    end = session["channel"]["reader" if direction == "read" else "writer"]
     return Viewer(api, f"/ws/channels/{id or end['channel_id']}?key={key or end['access_key']}&dir={direction}")
 
 
@@ -360,6 +360,20 @@ def test_a_channel_carries_bytes_once_in_each_direction(api, box):
         writer.type("exit 3\r")
         assert reader.end() == 1000 and writer.end() == 1000
         assert reader.texts == [] and writer.texts == [] and writer.shown == b""
+
+
+def test_the_key_of_one_end_of_a_channel_does_not_open_the_other(api, box):
+    from websockets.exceptions import InvalidStatus
+    s = new(api, box)
+    ends = s["channel"]
+    for direction, other in (("write", "reader"), ("read", "writer")):
+        with pytest.raises(InvalidStatus) as e:
+            channel(api, s, direction, key=ends[other]["access_key"])
+        assert e.value.response.status_code == 404
+    # The refused tries have taken nothing.
+    with channel(api, s, "read") as reader, channel(api, s, "write") as writer:
+        writer.type("echo o''ver\r")
+        reader.see(b"over\r\n")
 
 
 def test_the_reader_of_a_channel_is_waited_for(api, box):

@@ -391,8 +391,9 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
     made = admin.post("/tokens", {"scopes": WHOLE, "sandboxId": id}).ok()
     api = guarded.api(token=made["token"])
     terminal = api.post(f"/sandboxes/{id}/terminal", {}).ok()
-    session, ends = terminal["sessionId"], terminal["channel"]["reader"]
-    channel = f"/sandbox/ws/channels/{ends['channel_id']}?key={ends['access_key']}&dir="
+    session = terminal["sessionId"]
+    read, write = (f"/sandbox/ws/channels/{end['channel_id']}?key={end['access_key']}&dir={end['direction']}"
+                   for end in (terminal["channel"]["reader"], terminal["channel"]["writer"]))
     word = base64.urlsafe_b64encode(made["token"].encode()).decode().rstrip("=")
     upgrade = "Connection: Upgrade\r\nUpgrade: {}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     bearer = f"Authorization: Bearer {made['token']}\r\n"
@@ -406,7 +407,7 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
          f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n", body, b" 200 "),
         (f"GET /sandbox/stream/events?sandboxId={id} HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n", b"", b" 200 "),
         # Its key needs no token, and is worth no more than the one that it came with.
-        (f"GET {channel}read HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n", b"", b" 101 "),
+        (f"GET {read} HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n", b"", b" 101 "),
     ]
     socks = []
     for head, data, want in long:
@@ -420,7 +421,7 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
             pass  # its end comes, or the time is over
         s.close()
     with socket.create_connection(("127.0.0.1", guarded.port), timeout=60) as s:
-        s.sendall(f"GET {channel}write HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n".encode())
+        s.sendall(f"GET {write} HTTP/1.1\r\nHost: localhost\r\n{upgrade.format('websocket')}\r\n".encode())
         assert b" 404 " in s.recv(4096).split(b"\r\n")[0]
     api.get("/sandboxes").failed(403, "invalid_token")
     api.close()

@@ -808,23 +808,27 @@ TEST(a_channel_has_two_ends_and_the_oldest_goes)
     json_t *channel = channel_new("sbx_1", "ex_1", "tok_1");
     json_t *reader = json_object_get(channel, "reader");
     const char *id = json_string_value(json_object_get(reader, "channel_id"));
-    const char *key = json_string_value(json_object_get(reader, "access_key"));
+    const char *reads = json_string_value(json_object_get(reader, "access_key"));
+    const char *writes =
+        json_string_value(json_object_get(json_object_get(channel, "writer"), "access_key"));
     struct channel_end end;
     struct err err = {0};
 
     CHECK_INT(channel_take(id, id, true, &end, &err), -1);
     CHECK_STR(err.code, "channel_not_found");
-    CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
+    CHECK_INT(channel_take(id, reads, true, &end, NULL), -1);
+    CHECK_INT(channel_take(id, writes, false, &end, NULL), -1);
+    CHECK_INT(channel_take(id, writes, true, &end, NULL), 0);
     CHECK(!end.taken);
     CHECK_STR(end.exec_id, "ex_1");
     CHECK_STR(end.token_id, "tok_1");
-    CHECK_INT(channel_take(id, key, true, &end, NULL), 0);
+    CHECK_INT(channel_take(id, writes, true, &end, NULL), 0);
     CHECK(end.taken);
-    CHECK_INT(channel_take(id, key, false, &end, NULL), 0);
+    CHECK_INT(channel_take(id, reads, false, &end, NULL), 0);
     CHECK(!end.taken);
     for (int i = 0; i < CHANNELS_MAX; i++)
         json_decref(channel_new("sbx_2", "ex_2", ""));
-    CHECK_INT(channel_take(id, key, false, &end, NULL), -1);
+    CHECK_INT(channel_take(id, reads, false, &end, NULL), -1);
     json_decref(channel);
 }
 

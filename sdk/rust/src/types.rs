@@ -4853,7 +4853,7 @@ open_enum! {
 /// What is asked of `terminal_channel`, in the query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TerminalChannelQuery {
-    /// Its access_key.
+    /// access_key of the end that dir names.
     pub key: String,
     /// Read what the terminal shows, or write what is typed.
     pub dir: TerminalChannelDir,

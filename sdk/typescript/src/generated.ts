@@ -4175,7 +4175,7 @@ export interface TerminalRecordingInput {
 export interface TerminalChannelInput {
   /** id of a channel */
   channelId: string;
-  /** its access_key */
+  /** access_key of the end that dir names */
   key: string;
   /** read what the terminal shows, or write what is typed */
   dir: "read" | "write";
