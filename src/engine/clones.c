@@ -10,6 +10,7 @@
 #include "engine/engine_internal.h"
 #include "engine/images.h"
 #include "engine/images_internal.h"
+#include "engine/json_text_internal.h"
 #include "engine/news_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
@@ -351,20 +352,24 @@ int engine_fork(struct engine *e, const char *sandbox_id, unsigned n,
                 struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    auto_free char *image_id = NULL;
+    auto_free char *image_id = NULL, *warning = NULL;
     struct sandbox_spec spec;
     int64_t bytes;
+    json_t *one;
+    size_t i;
     int r;
 
     if (sandbox_get(e, sandbox_id, &sb, err) < 0 || copy_spec(sb, &spec, err) < 0)
         return -1;
-    r = snapshot_take(e, sb, watch, &image_id, &bytes, err);
+    r = snapshot_take(e, sb, watch, &image_id, &bytes, &warning, err);
     if (r == 0) {
         const struct origin origin = {&spec, image_id, sb->box.id, sb->box.id};
 
         r = create_all(e, &origin, n, req, watch, ret, err);
         engine_image_let_go(e, image_id);
     }
+    if (r == 0)
+        json_array_foreach(*ret, i, one) json_add_warning(one, warning);
     sandbox_spec_done(&spec);
     return r;
 }

@@ -86,7 +86,7 @@ static void hold(const char *image_id, void *arg)
 }
 
 static int write_image(struct engine *e, struct sandbox *sb, const struct commit_request *req,
-                       struct image **ret, struct err *err)
+                       struct image **ret, char **ret_warning, struct err *err)
 {
     json_t *config = config_of(sb, req);
     struct writing w = {.sb = sb};
@@ -103,7 +103,7 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
 
     if (runtime_disk_open(e->runtime, &sb->box, false, &disk, &commit.ids_base, err) == 0) {
         commit.scratch_fd = disk;
-        r = image_commit(e->images, &commit, ret, err);
+        r = image_commit(e->images, &commit, ret, ret_warning, err);
     }
     if (r < 0 && w.held)
         engine_image_let_go(e, w.held);
@@ -114,13 +114,13 @@ static int write_image(struct engine *e, struct sandbox *sb, const struct commit
 
 /* With its commit_turn. */
 static int commit(struct engine *e, struct sandbox *sb, const struct commit_request *req,
-                  struct image **ret, struct err *err)
+                  struct image **ret, char **ret_warning, struct err *err)
 {
     int r;
 
     if (still_begin(e, sb, err) < 0)
         return -1;
-    r = write_image(e, sb, req, ret, err);
+    r = write_image(e, sb, req, ret, ret_warning, err);
     still_end(e, sb);
     /* What the worker says of its end is not what the caller should hear when we ended it. */
     if (r < 0)
@@ -141,6 +141,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
                   struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
+    auto_free char *warning = NULL;
     struct image *image;
     int r;
 
@@ -152,7 +153,7 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
                        id);
     if (still_claim(e, sb, false, err) < 0)
         return -1;
-    r = commit(e, sb, req, &image, err);
+    r = commit(e, sb, req, &image, &warning, err);
     still_release(e, sb);
     if (r < 0)
         return -1;
@@ -162,5 +163,6 @@ int engine_commit(struct engine *e, const char *id, const struct commit_request 
                 json_pack("{s:s, s:s, s:s}", "sandboxId", sb->box.id, "name",
                           image->name ? image->name : "", "imageId", image->id));
     *ret = image_json(e, image);
+    json_add_warning(*ret, warning);
     return 0;
 }

@@ -29,3 +29,16 @@ json_t *json_of_texts(char *const *list)
         (void)json_array_append_new(array, json_cstr(*list));
     return array;
 }
+
+void json_add_warning(json_t *answer, const char *text)
+{
+    json_t *warnings = json_object_get(answer, "warnings");
+
+    if (!text)
+        return;
+    if (!warnings) {
+        warnings = json_array();
+        (void)json_object_set_new(answer, "warnings", warnings);
+    }
+    (void)json_array_append_new(warnings, json_cstr(text));
+}

@@ -62,7 +62,8 @@ static void hold(const char *image_id, void *arg)
 }
 
 /* With its commit_turn. */
-static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, struct err *err)
+static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, char **ret_warning,
+                struct err *err)
 {
     struct image_snapshot snap = {
         .base_id = t->sb->image_id,
@@ -78,13 +79,13 @@ static int take(struct taking *t, int64_t *ret_bytes, unsigned *ret_own, struct 
     if (still_open_disk(t->engine, t->sb, &t->disk, &snap.ids_base, err) < 0)
         return -1;
     snap.scratch_fd = t->disk;
-    r = image_snapshot(t->engine->images, &snap, ret_bytes, ret_own, err);
+    r = image_snapshot(t->engine->images, &snap, ret_bytes, ret_own, ret_warning, err);
     close_fd(&t->disk);
     return r;
 }
 
 int snapshot_take(struct engine *e, struct sandbox *sb, const struct engine_watch *watch,
-                  char **ret_image_id, int64_t *ret_bytes, struct err *err)
+                  char **ret_image_id, int64_t *ret_bytes, char **ret_warning, struct err *err)
 {
     struct taking t = {.engine = e, .sb = sb, .watch = watch, .disk = -1};
     unsigned own;
@@ -98,7 +99,7 @@ int snapshot_take(struct engine *e, struct sandbox *sb, const struct engine_watc
                        sb->box.id);
     if (still_claim(e, sb, true, err) < 0)
         return -1;
-    r = take(&t, ret_bytes, &own, err);
+    r = take(&t, ret_bytes, &own, ret_warning, err);
     still_release(e, sb);
     if (r == 0) {
         if (own > OWN_MAX)

@@ -316,10 +316,11 @@ static int make(struct engine *e, struct sandbox *sb, const char *name, const js
                 json_t **ret, struct err *err)
 {
     struct snapshot_new new = {.sandbox_id = sb->box.id, .name = name, .labels = labels};
+    auto_free char *warning = NULL;
     int r;
 
     /* Who has not waited finds it in the list. */
-    if (snapshot_take(e, sb, NULL, &new.image_id, &new.bytes, err) < 0)
+    if (snapshot_take(e, sb, NULL, &new.image_id, &new.bytes, &warning, err) < 0)
         return -1;
     pthread_mutex_lock(&sb->lock);
     new.config = sandbox_spec_json(&sb->spec);
@@ -329,6 +330,8 @@ static int make(struct engine *e, struct sandbox *sb, const char *name, const js
         engine_image_let_go(e, new.image_id);
     else if (image_own_layers(e->images, new.image_id) > FLAT_MAX)
         flattener_wake(e);
+    if (r == 0)
+        json_add_warning(*ret, warning);
     json_decref(new.config);
     free(new.image_id);
     return r;

@@ -59,9 +59,10 @@ char *flatten(struct engine *e, const char *image_id);
 void flatten_now(struct engine *e, char **image_id);
 
 /* What the sandbox changed becomes an image, which the caller holds: *ret_image_id is his to free.
- * *ret_bytes is what it takes beside the image below. When watch (NULL = nobody) is over it ends
+ * *ret_bytes is what it takes beside the image below; *ret_warning says what was left out, NULL =
+ * nothing, and is the caller's to free. When watch (NULL = nobody) is over it ends
  * with "cancelled". */
 int snapshot_take(struct engine *e, struct sandbox *sb, const struct engine_watch *watch,
-                  char **ret_image_id, int64_t *ret_bytes, struct err *err);
+                  char **ret_image_id, int64_t *ret_bytes, char **ret_warning, struct err *err);
 /* Fails so when it is. */
 int snapshot_check_watch(const struct engine_watch *watch, struct err *err);

@@ -4,10 +4,13 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "image/image.h"
 #include "image/image_internal.h"
 #include "layer/layer.h"
 #include "oci/manifest.h"
+
+#define WARNING_BYTES_MAX 400
 
 static int too_many_layers(struct err *err)
 {
@@ -53,8 +56,16 @@ void work_tell_made(const json_t *made, void (*tell)(const char *image_id, void 
         tell(image_id, arg);
 }
 
+/* The worker has read what a sandbox wrote, so its word is bounded. */
+static char *warning_of(const json_t *made)
+{
+    const char *text = json_string_value(json_object_get(made, "warning"));
+
+    return text ? xstrndup(text, utf8_cut(text, strnlen(text, WARNING_BYTES_MAX))) : NULL;
+}
+
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
-                 struct err *err)
+                 char **ret_warning, struct err *err)
 {
     const char *called = commit->name ? commit->name : "a sandbox";
     auto_free char *name = NULL;
@@ -79,6 +90,8 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
     work_end(&w);
     if (r < 0)
         (void)err_no_space(err, NO_SPACE_ADVICE);
+    else if (ret_warning)
+        *ret_warning = warning_of(made);
     json_decref(request);
     json_decref(made);
     return r < 0 ? err_wrap(err, "commit %.100s", called) : 0;

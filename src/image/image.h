@@ -135,8 +135,10 @@ struct image_commit {
     image_progress progress; /* asked whether to go on; NULL = always */
     void *arg;
 };
+/* *ret_warning says what was left out (layer_warning), NULL = nothing; free it.
+ * It may be NULL. */
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
-                 struct err *err);
+                 char **ret_warning, struct err *err);
 
 /* The same as an image without a name, in about the time that the copy takes: its digest is not
  * computed, and what the sandbox is told by is as it was. */
@@ -152,9 +154,10 @@ struct image_snapshot {
     void (*made)(const char *image_id, void *arg); /* as with a commit */
     void *arg;
 };
-/* *ret_bytes is what its own layer takes, *ret_own how many such layers it has by now. */
+/* *ret_bytes is what its own layer takes, *ret_own how many such layers it has by now; *ret_warning
+ * is as with a commit. */
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
-                   unsigned *ret_own, struct err *err);
+                   unsigned *ret_own, char **ret_warning, struct err *err);
 /* How many layers of snapshots the image of that id has; 0 when there is none of it. */
 unsigned image_own_layers(struct image_store *s, const char *id);
 /* The same image with one layer in place of those: made is told its id, as with a snapshot. 1 = it

@@ -87,7 +87,7 @@ static uint64_t most_bytes(const struct image_store *s)
 }
 
 static int copy(const struct image_snapshot *snap, int root, struct layer_budget *budget,
-                uint64_t *ret_bytes, struct err *err)
+                uint64_t *ret_bytes, char **ret_warning, struct err *err)
 {
     auto_close int upper =
         openat(snap->scratch_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -109,11 +109,14 @@ static int copy(const struct image_snapshot *snap, int root, struct layer_budget
     if (r < 0)
         return err_sys(err, -r, "note the size of a layer");
     *ret_bytes = l.bytes;
-    return layer_check_points(&root, 1, err);
+    if (layer_check_points(&root, 1, err) < 0)
+        return -1;
+    *ret_warning = layer_warning(&l);
+    return 0;
 }
 
 static int make_layer(struct work *w, const struct image_snapshot *snap, uint64_t *ret_bytes,
-                      struct err *err)
+                      char **ret_warning, struct err *err)
 {
     struct layer_budget budget;
     auto_close int tmp =
@@ -126,7 +129,7 @@ static int make_layer(struct work *w, const struct image_snapshot *snap, uint64_
     layer_budget_init(&budget, most_bytes(w->store), LAYER_MAX_ENTRIES, w->store->layers);
     if (tree_open_dir(tmp, SNAPSHOT_LAYER, 0755, &root, err) < 0 || snap->begin(snap->arg, err) < 0)
         return -1;
-    r = copy(snap, root, &budget, ret_bytes, err);
+    r = copy(snap, root, &budget, ret_bytes, ret_warning, err);
     snap->end(snap->arg);
     return r < 0 ? -1 : layer_sync(root, err);
 }
@@ -222,10 +225,10 @@ int snapshot_put(struct work *w, struct record *r, const char *below, uint64_t b
 }
 
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
-                   unsigned *ret_own, struct err *err)
+                   unsigned *ret_own, char **ret_warning, struct err *err)
 {
     auto_record struct record r = {0};
-    auto_free char *below = NULL;
+    auto_free char *below = NULL, *warning = NULL;
     uint64_t bytes = 0;
     struct work w;
     int failed;
@@ -238,7 +241,7 @@ int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int
     if (!failed)
         failed = check_room(&r, err);
     if (!failed)
-        failed = make_layer(&w, snap, &bytes, err);
+        failed = make_layer(&w, snap, &bytes, &warning, err);
     if (!failed)
         failed = snapshot_put(&w, &r, below, bytes, snap->made, snap->arg, err);
     work_end(&w);
@@ -246,7 +249,9 @@ int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int
         (void)err_no_space(err, NO_SPACE_ADVICE);
     else
         *ret_bytes = (int64_t)bytes;
-    if (!failed)
-        *ret_own = record_own_layers(&r);
-    return failed;
+    if (failed)
+        return failed;
+    *ret_own = record_own_layers(&r);
+    *ret_warning = steal_ptr(warning);
+    return 0;
 }

@@ -35,6 +35,7 @@ struct folder_copy {
     uint32_t ids_base;
     void *seen; /* seen.h: a file with several names is copied once and linked afterwards */
     size_t seen_bytes;
+    unsigned depth; /* components of path */
     char path[LAYER_MAX_PATH + 1];
     char data[CONTENT_SIZE];
 };
@@ -353,17 +354,34 @@ static int copy_folder(struct folder_copy *c, int dirfd, struct err *err)
     return opaque ? layer_opaque(c->layer, path, err) : 0;
 }
 
+/* A program in the sandbox can make paths that no layer has. They must not keep the rest of its
+ * disk from being copied. */
+static void leave_out(struct folder_copy *c)
+{
+    struct layer *l = c->layer;
+
+    if (l->left_out++ == 0)
+        (void)printable(c->path, l->left_out_first);
+}
+
 static int copy_child(struct folder_copy *c, int dirfd, const char *name, struct err *err)
 {
     size_t len = strlen(c->path);
     int n = snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", name);
 
-    if (n < 0 || (size_t)n >= sizeof(c->path) - len)
-        return err_code(err, ERR_INVALID, "bad_image", "a path is longer than 4096 bytes");
-    if (copy_entry(c, dirfd, name, err) < 0)
-        return -1;
+    bool fits = n >= 0 && (size_t)n < sizeof(c->path) - len && c->depth < LAYER_MAX_DEPTH;
+    int r = 0;
+
+    c->depth++;
+    if (fits)
+        r = copy_entry(c, dirfd, name, err);
+    else if (c->upper)
+        leave_out(c);
+    else
+        r = layer_bad(err, c->path, "is longer than 4096 bytes, or nested deeper than 256 folders");
+    c->depth--;
     c->path[len] = '\0';
-    return 0;
+    return r;
 }
 
 /* In their order, which a digest needs. */

@@ -49,6 +49,17 @@ void layer_done(struct layer *l)
     place_leave(l);
 }
 
+char *layer_warning(const struct layer *l)
+{
+    if (l->left_out == 0)
+        return NULL;
+    return xasprintf("%llu %s left out, with a path longer than %d bytes or more than %d folders "
+                     "deep; the first begins with %s",
+                     (unsigned long long)l->left_out,
+                     l->left_out == 1 ? "file or folder was" : "files and folders were",
+                     LAYER_MAX_PATH, LAYER_MAX_DEPTH, l->left_out_first);
+}
+
 const char *printable(const char *path, char ret[96])
 {
     size_t n = 0;

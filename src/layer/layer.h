@@ -43,6 +43,9 @@ struct layer {
     _Atomic uint64_t bytes; /* written so far; other threads may look */
     uint64_t entries;
     uint64_t dropped; /* devices, fifos, sockets */
+    /* What copy_upper left out, because no layer has such paths; a folder counts once. */
+    uint64_t left_out;
+    char left_out_first[96]; /* as it may be shown */
     /* After layer_resolve: what it holds depends on the layers below, so that it may be shared only
      * by images that have the same ones (store it by its chain id, not its diff id). */
     bool bound;
@@ -80,6 +83,8 @@ struct layer_meta {
 void layer_init(struct layer *l, int root);
 /* After the last entry, also after a failed one. */
 void layer_done(struct layer *l);
+/* What to tell the caller of entries that were left out; NULL = there were none. Free it. */
+char *layer_warning(const struct layer *l);
 
 /* Each adds one entry; what was there before is replaced, except that a directory keeps what it
  * holds. */
@@ -154,7 +159,8 @@ int unpack_file(int fd, struct layer *l, char ret_diff_id[DIGEST_HEX], struct er
  * inside. Ends with layer_done. */
 int copy_tree(int dirfd, int images, struct layer *l, EVP_MD_CTX *sha, struct err *err);
 /* The same for the upper directory of an overlay that a sandbox wrote to: ids there start at
- * ids_base, and what it hides of the layers below is kept. Without sha (NULL) nobody may write to
+ * ids_base, and what it hides of the layers below is kept. Entries beyond LAYER_MAX_PATH or
+ * LAYER_MAX_DEPTH are left out: see layer_warning(). Without sha (NULL) nobody may write to
  * it meanwhile; files are shared where the filesystem can, holes stay holes, and whatever is there,
  * memory is bounded. */
 int copy_upper(int dirfd, uint32_t ids_base, struct layer *l, EVP_MD_CTX *sha, struct err *err);

@@ -33,6 +33,8 @@ static const struct field image_fields[] = {
     {"cmd", FIELD_STRINGS, .example = "[\"python3\"]", .help = "follows the entrypoint"},
     {"ports", FIELD_STRINGS, .example = "[]", .help = "as 8080/tcp"},
     {"labels", FIELD_STRING_MAP, .example = "{}", .help = "of its maker"},
+    {"warnings", FIELD_STRINGS, .optional = true,
+     .help = "of a commit: which files the image does not have, and why"},
     {0},
 };
 const struct shape image_shape = {"Image", image_fields,

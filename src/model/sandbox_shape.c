@@ -78,7 +78,7 @@ static const struct field sandbox_fields[] = {
     {"isolation", FIELD_STRING, .example = "\"shared kernel, hardened\"",
      .help = "what stands between it and the host"},
     {"warnings", FIELD_STRINGS, .optional = true,
-     .help = "of a create: what was sent and ignored, and why"},
+     .help = "of a create: what was sent and ignored, and why; of a clone also what it lacks"},
     {0},
 };
 const struct shape sandbox_shape = {"Sandbox", sandbox_fields, .help = "one box"};

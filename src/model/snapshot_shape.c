@@ -16,6 +16,8 @@ static const struct field snapshot_fields[] = {
     {"metadata", FIELD_STRING_MAP, .optional = true, .help = "of the sandbox, which clones get"},
     {"labels", FIELD_STRING_MAP, .optional = true, .example = "{\"step\": \"3\"}",
      .help = "of the caller"},
+    {"warnings", FIELD_STRINGS, .optional = true,
+     .help = "of a new one: which files it does not have, and why"},
     {0},
 };
 const struct shape snapshot_shape = {"Snapshot", snapshot_fields,

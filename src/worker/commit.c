@@ -54,6 +54,7 @@ int worker_commit(const struct worker_request *q, json_t **ret, struct err *err)
     bool host = json_is_true(json_object_get(q->json, "host"));
     json_t *layers = json_deep_copy(json_object_get(q->json, "layers")), *layer, *image;
     auto_free char *text = NULL;
+    auto_free char *warning = NULL;
     auto_close int root = -1;
     char diff_id[DIGEST_HEX];
     struct layer l;
@@ -70,6 +71,9 @@ int worker_commit(const struct worker_request *q, json_t **ret, struct err *err)
         return -1;
     (void)json_object_set_new(image, "layers", layers);
     (void)json_object_set_new(image, "host", json_boolean(host));
+    warning = layer_warning(&l);
+    if (warning)
+        (void)json_object_set_new(image, "warning", json_string(warning));
     *ret = image;
     return 0;
 }

@@ -105,6 +105,15 @@ CMD ["sh", "-c", "cat out link; echo $GREETING-$EMPTY; stat -c '%a %u %g' out; p
     assert (image["stopSignal"], image["user"], image["workdir"]) == ("SIGINT", "1000", "/opt")
 
 
+def test_a_step_that_makes_paths_of_more_than_4096_bytes_says_what_is_left_out(folder):
+    """The image lacks the path, and the output of the step names it."""
+    events = folder.build("FROM host\nRUN n=$(printf 'n%.0s' $(seq 250)); cd /root; echo kept >beside; "
+                          "for i in $(seq 20); do mkdir $n; cd $n 2>/dev/null || exit 0; done\n")
+    said = "".join(e["data"] for e in events if e["event"] == "output")
+    assert "[warning: 1 file or folder was left out" in said, said
+    assert folder.run("cat", "/root/beside") == "kept\n"
+
+
 def test_where_copies_go(folder, busybox):
     for name in ("a.txt", "b.txt", "dir/c", "dir/deep/d", "own.conf"):
         folder.write(name, name + "\n")

@@ -652,3 +652,47 @@ def test_a_restore_that_waits_finds_its_snapshot_though_its_layers_were_merged(o
         api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one}).ok()
         busy.join()
         assert api.sh(box, "cat /root/kept; ls /root/0 | wc -l") == "kept\n200\n"
+
+
+# ---- paths that no layer has ----
+
+
+LONG = """n=$(printf 'n%.0s' $(seq 250)); cd /root; echo kept >beside
+for i in $(seq 20); do mkdir $n; cd $n 2>/dev/null; echo $i >f; done"""
+FOLDERS = "find /root -type d -name 'nnn*' | wc -l"
+
+
+def test_a_path_of_more_than_4096_bytes_is_left_out_and_the_rest_is_kept(api, box, snap, clone):
+    """The answer of whatever copies the disk names the path, and what was copied is whole but for it."""
+    api.sh(box, LONG)
+    assert int(api.sh(box, FOLDERS)) > 16
+    taken = snap(box)
+    image = api.post(f"/sandboxes/{box}/commit", {"name": "too-long:1"}).ok()
+    cloned = clone(f"/sandboxes/{box}")
+    forks = api.post(f"/sandboxes/{box}/fork", {"count": 2}).ok()["sandboxes"]
+    try:
+        for answer in (taken, image, cloned, *forks):
+            (warning,) = answer["warnings"]
+            assert warning.startswith("1 file or folder was left out") and "longer than 4096 bytes" in warning and "root/nnnn" in warning
+        for other in (cloned["id"], clone(f"/snapshots/{taken['id']}")["id"], forks[1]["id"]):
+            assert api.sh(other, "cat /root/beside") == "kept\n"
+            assert int(api.sh(other, FOLDERS)) == 16
+        made = api.create(image="too-long:1")["id"]
+        assert api.sh(made, "cat /root/beside") == "kept\n"
+        api.delete(f"/sandboxes/{made}")
+        # What is read later has no warning: it is the answer's.
+        assert "warnings" not in api.get(f"/snapshots/{taken['id']}").ok()
+    finally:
+        for one in forks:
+            api.delete(f"/sandboxes/{one['id']}")
+        api.delete("/images/too-long:1")
+
+
+def test_the_command_line_says_what_a_snapshot_and_a_commit_have_left_out(own):
+    with own.api() as api:
+        id = api.create(name="web")["id"]
+        api.sh(id, LONG)
+        for words in (("snapshot", "create", "web"), ("image", "commit", "web", "too-long:1")):
+            done = cay(own, *words, check=True)
+            assert done.stdout.startswith(b"snap_" if words[0] == "snapshot" else b"sha256:")
+            assert b"1 file or folder was left out" in done.stderr

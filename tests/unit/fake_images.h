@@ -305,7 +305,7 @@ static bool fake_commit_held(const struct image_commit *commit)
 }
 
 int image_commit(struct image_store *s, const struct image_commit *commit, struct image **ret,
-                 struct err *err)
+                 char **ret_warning, struct err *err)
 {
     auto_free char *config = json_dumps(commit->config, JSON_COMPACT | JSON_SORT_KEYS);
 
@@ -318,6 +318,7 @@ int image_commit(struct image_store *s, const struct image_commit *commit, struc
                                       commit->name ? commit->name : "-", commit->ids_base, config);
     if (commit->made)
         commit->made(FAKE_ID, commit->arg);
+    *ret_warning = NULL;
     return image_get(s, commit->name ? commit->name : FAKE_ID, ret, err);
 }
 
@@ -409,7 +410,7 @@ int image_flatten(struct image_store *s, const char *id,
 }
 
 int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int64_t *ret_bytes,
-                   unsigned *ret_own, struct err *err)
+                   unsigned *ret_own, char **ret_warning, struct err *err)
 {
     (void)s;
     *ret_own = 1;
@@ -423,6 +424,7 @@ int image_snapshot(struct image_store *s, const struct image_snapshot *snap, int
         return err_set(err, ERR_INTERNAL, "it cannot be copied");
     snap->made(FAKE_ID, snap->arg);
     *ret_bytes = 4096;
+    *ret_warning = NULL;
     return 0;
 }
 

@@ -462,7 +462,7 @@ TEST(a_sandbox_becomes_an_image_on_top_of_its_own)
                                       .ids_base = 100000,
                                       .config = config};
 
-        if (image_commit(s, &commit, &image, &err) < 0)
+        if (image_commit(s, &commit, &image, NULL, &err) < 0)
             TAP_FAIL("%s", err.text);
     }
     CHECK_INT(strv_len(image->layers), 3);
@@ -497,7 +497,7 @@ TEST(what_was_committed_on_the_host_stands_on_the_host)
     set_up();
     s = open_store();
     commit.scratch_fd = scratch = make_scratch();
-    if (image_commit(s, &commit, &image, &err) < 0)
+    if (image_commit(s, &commit, &image, NULL, &err) < 0)
         TAP_FAIL("%s", err.text);
     CHECK_INT(image_get(s, "host", &host, NULL), 0);
     CHECK_INT(strv_len(image->layers), 2);
@@ -510,7 +510,7 @@ TEST(what_was_committed_on_the_host_stands_on_the_host)
     /* And one more on top of that. */
     commit.base_id = image->id;
     commit.name = "more";
-    if (image_commit(s, &commit, &again, &err) < 0)
+    if (image_commit(s, &commit, &again, NULL, &err) < 0)
         TAP_FAIL("%s", err.text);
     CHECK_STR(again->layers[strv_len(again->layers) - 1], host->layers[0]);
     image_free(again);
@@ -531,7 +531,7 @@ TEST(an_image_in_use_on_the_host_keeps_old_host_layers)
     set_up();
     s = open_store();
     commit.scratch_fd = scratch = make_scratch();
-    CHECK_INT(image_commit(s, &commit, &image, NULL), 0);
+    CHECK_INT(image_commit(s, &commit, &image, NULL, NULL), 0);
     CHECK_INT(mkdir(in_base(old), 0755), 0);
     collect(s, image->id);
     CHECK_INT(access(in_base(old), F_OK), 0);
@@ -612,7 +612,7 @@ static void make_large(struct image_store *s)
     fd = open(in_base("scratch/upper/large"), O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
     CHECK_INT(write_all(fd, noise, 399999), 0);
     CHECK_INT(fchown(fd, 100000, 100000), 0);
-    if (image_commit(s, &commit, &top, &err) < 0)
+    if (image_commit(s, &commit, &top, NULL, &err) < 0)
         TAP_FAIL("%s", err.text);
     image_free(below);
     image_free(top);
@@ -701,7 +701,7 @@ TEST(a_full_disk_is_said_to_be_one_and_nothing_stays_of_what_did_not_fit)
         CHECK_INT(fchown(big, 100000, 100000), 0);
     }
     err = (struct err){0};
-    CHECK_INT(image_commit(s, &commit, &image, &err), -1);
+    CHECK_INT(image_commit(s, &commit, &image, NULL, &err), -1);
     check_full(&err);
     CHECK_INT(count_layers(), 2);
     CHECK_INT(count_records(), 2);

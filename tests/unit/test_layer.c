@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "layer/layer.h"
 #include "layer/pipe.h"
@@ -1400,6 +1401,93 @@ TEST(an_upper_folder_becomes_a_layer)
     CHECK_INT(unlink(in_base("upper/gone")), 0);
     CHECK_INT(copy_as("upper", "n", IDS, again, NULL), 0);
     CHECK(strcmp(again, digest) != 0);
+}
+
+/* Folders in one another below that one, each with a file. */
+static void make_deep(const char *top, const char *name, unsigned levels)
+{
+    int fd = open_dir(in_base(top));
+
+    for (unsigned i = 0; i < levels; i++) {
+        int file = openat(fd, "f", O_CREAT | O_WRONLY | O_CLOEXEC, 0640), below;
+
+        CHECK(file >= 0);
+        CHECK_INT(fchown(file, IDS, IDS), 0);
+        (void)close(file);
+        CHECK_INT(mkdirat(fd, name, 0755), 0);
+        CHECK_INT(fchownat(fd, name, IDS, IDS, 0), 0);
+        below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(below >= 0);
+        (void)close(fd);
+        fd = below;
+    }
+    (void)close(fd);
+}
+
+static char *copy_with_warning(const char *from, const char *to, bool digest)
+{
+    auto_close int source = open_dir(in_base(from));
+    EVP_MD_CTX *sha = digest ? digest_new() : NULL;
+    char hex[DIGEST_HEX];
+    struct layer l;
+
+    CHECK_INT(mkdir(in_base(to), 0755), 0);
+    layer_init(&l, open_dir(in_base(to)));
+    CHECK_INT(copy_upper(source, IDS, &l, sha, NULL), 0);
+    if (sha)
+        digest_end(sha, hex);
+    return layer_warning(&l);
+}
+
+/* How many folders called name lie in one another. */
+static unsigned levels_of(const char *top, const char *name)
+{
+    int fd = open_dir(in_base(top)), below;
+    unsigned n = 0;
+
+    while ((below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
+        (void)close(fd);
+        fd = below;
+        n++;
+    }
+    (void)close(fd);
+    return n;
+}
+
+TEST(a_path_that_no_layer_has_is_left_out_and_told)
+{
+    static const char *const made[] = {"upper", "l", "m", "deep", "k"};
+    char name[251] = "";
+
+    set_up();
+    make_upper();
+    memset(name, 'n', sizeof(name) - 1);
+    make_deep("upper", name, 20);
+    for (int digest = 0; digest < 2; digest++) {
+        const char *to = digest ? "l" : "m";
+        auto_free char *beside = xasprintf("%s/a/f", to);
+        auto_free char *warning = copy_with_warning("upper", to, digest);
+
+        CHECK(warning && str_starts(warning, "1 file or folder was left out") &&
+              strstr(warning, "longer than 4096 bytes") && strstr(warning, "nnnnnnnn..."));
+        CHECK_INT(levels_of(to, name), 16); /* 16 * 251 - 1 bytes; the file in the last one fits */
+        CHECK_INT(look(beside).st_uid, 1000);
+    }
+    CHECK_INT(mkdir(in_base("deep"), 0755), 0);
+    CHECK_INT(chown(in_base("deep"), IDS, IDS), 0);
+    make_deep("deep", "d", 2100); /* also more than 4096 bytes */
+    {
+        auto_free char *warning = copy_with_warning("deep", "k", false);
+
+        /* A folder and a file in the last one that is copied. */
+        CHECK(warning && str_starts(warning, "2 files and folders were left out") &&
+              strstr(warning, "d/d/d/d"));
+        CHECK_INT(levels_of("k", "d"), LAYER_MAX_DEPTH);
+    }
+    CHECK(copy_with_warning("upper/a", "j", true) == NULL);
+    /* What removes the folder of a test goes by paths. */
+    for (size_t i = 0; i < ARRAY_LEN(made); i++)
+        CHECK_INT(remove_tree(AT_FDCWD, in_base(made[i])), 0);
 }
 
 /* The folder "x" with a file that has those attributes, copied. */

@@ -2272,6 +2272,9 @@ pub struct Image {
     pub ports: Vec<String>,
     /// Of its maker.
     pub labels: BTreeMap<String, String>,
+    /// Of a commit: which files the image does not have, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<String>>,
 }
 
 /// The short names of images.
@@ -3894,7 +3897,7 @@ pub struct Sandbox {
     pub runtime: String,
     /// What stands between it and the host.
     pub isolation: String,
-    /// Of a create: what was sent and ignored, and why.
+    /// Of a create: what was sent and ignored, and why; of a clone also what it lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
 }
@@ -4298,6 +4301,9 @@ pub struct Snapshot {
     /// Of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+    /// Of a new one: which files it does not have, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<String>>,
 }
 
 /// What is asked of `snapshot_all`, in the query.

@@ -173,7 +173,7 @@ export interface SandboxInfo {
   runtime: string;
   /** what stands between it and the host */
   isolation: string;
-  /** of a create: what was sent and ignored, and why */
+  /** of a create: what was sent and ignored, and why; of a clone also what it lacks */
   warnings?: string[];
 }
 
@@ -1559,6 +1559,8 @@ export interface Image {
   ports: string[];
   /** of its maker */
   labels: Record<string, string>;
+  /** of a commit: which files the image does not have, and why */
+  warnings?: string[];
 }
 
 /** the short names of images */
@@ -1883,6 +1885,8 @@ export interface Snapshot {
   metadata?: Record<string, string>;
   /** of the caller */
   labels?: Record<string, string>;
+  /** of a new one: which files it does not have, and why */
+  warnings?: string[];
 }
 
 /** snapshots */

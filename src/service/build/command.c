@@ -257,19 +257,37 @@ static int make_folders(struct build *b, const struct stage *s, const char *sand
     return 0;
 }
 
+static int tell_warnings(struct build *b, const json_t *warnings, struct err *err)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)warnings, i, one)
+    {
+        auto_free char *line = xasprintf("[warning: %s]\n", json_string_value(one));
+
+        if (tell_output(b, "stderr", line, strlen(line), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int run_and_commit(struct build *b, struct stage *s, const struct build_step *step,
                           const char *sandbox, char **ret_id, struct err *err)
 {
     struct commit_request commit = {0};
     json_t *image;
+    int r;
 
     if (make_folders(b, s, sandbox, err) < 0 || run_in(b, s, step, sandbox, err) < 0)
         return -1;
     if (engine_commit(b->engine, sandbox, &commit, &image, err) < 0)
         return -1;
-    *ret_id = xstrdup(json_string_value(json_object_get(image, "id")));
+    r = tell_warnings(b, json_object_get(image, "warnings"), err);
+    if (r == 0)
+        *ret_id = xstrdup(json_string_value(json_object_get(image, "id")));
     json_decref(image);
-    return 0;
+    return r;
 }
 
 static int do_command(struct build *b, struct stage *s, const struct build_step *step,

@@ -184,7 +184,7 @@ class Sandbox(Model):
     isolation: str = Field(default_factory=absent)
     """What stands between it and the host."""
     warnings: Optional[List[str]] = None
-    """Of a create: what was sent and ignored, and why."""
+    """Of a create: what was sent and ignored, and why; of a clone also what it lacks."""
 
 
 class EntrypointState(Model):
@@ -1630,6 +1630,8 @@ class Image(Model):
     """As 8080/tcp."""
     labels: Dict[str, str] = Field(default_factory=absent)
     """Of its maker."""
+    warnings: Optional[List[str]] = None
+    """Of a commit: which files the image does not have, and why."""
 
 
 class ImageCatalog(Model):
@@ -1966,6 +1968,8 @@ class Snapshot(Model):
     """Of the sandbox, which clones get."""
     labels: Optional[Dict[str, str]] = None
     """Of the caller."""
+    warnings: Optional[List[str]] = None
+    """Of a new one: which files it does not have, and why."""
 
 
 class SnapshotList(Model):
