@@ -155,9 +155,19 @@ void snapshot_let_go(struct engine *e, json_t *o)
     json_decref(o);
 }
 
+/* The document as callers get it: iii's clients have its id as snapshotId too. */
+static json_t *snapshot_json(json_t *o)
+{
+    (void)json_object_set(o, "snapshotId", json_object_get(o, "id"));
+    return o;
+}
+
 int engine_snapshot_get(struct engine *e, const char *id, json_t **ret, struct err *err)
 {
-    return snapshot_find(e, id, ret, err);
+    if (snapshot_find(e, id, ret, err) < 0)
+        return -1;
+    (void)snapshot_json(*ret);
+    return 0;
 }
 
 static bool has_labels(const json_t *o, const json_t *wanted)
@@ -184,7 +194,7 @@ void engine_snapshot_list(struct engine *e, const char *sandbox_id, const json_t
 
         if ((!sandbox_id || strcmp(text_of(one, "sandboxId"), sandbox_id) == 0) &&
             has_labels(one, labels))
-            (void)json_array_append(list, one);
+            (void)json_array_append(list, snapshot_json(one));
     }
     json_decref(all);
     *ret = json_pack("{s:o}", "snapshots", list);
@@ -292,7 +302,7 @@ static int put(struct engine *e, const struct snapshot_new *new, json_t **ret, s
     engine_tell(e, "snapshot.created", new->sandbox_id,
                 json_pack("{s:s, s:s, s:s}", "snapshotId", id, "name", text_of(shown, "name"),
                           "sandboxId", new->sandbox_id));
-    *ret = shown;
+    *ret = snapshot_json(shown);
     return 0;
 }
 
@@ -402,7 +412,7 @@ int engine_snapshot_label(struct engine *e, const char *id, const char *name, co
             shown = json_deep_copy(o);
             r = documents_put(e->snapshots->documents, text_of(shown, "id"), o, err);
             if (r == 0)
-                *ret = shown;
+                *ret = snapshot_json(shown);
             else
                 json_decref(shown);
         } else {

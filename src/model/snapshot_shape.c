@@ -2,6 +2,7 @@
 
 static const struct field snapshot_fields[] = {
     {"id", FIELD_STRING, .example = EXAMPLE_SNAPSHOT_ID, .help = "snap_ and 24 hex digits"},
+    {"snapshotId", FIELD_STRING, .example = EXAMPLE_SNAPSHOT_ID, .help = "the same as id"},
     {"sandboxId", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID,
      .help = "whose disk it was; that sandbox may be gone"},
     {"name", FIELD_STRING, .example = "\"before the upgrade\"",

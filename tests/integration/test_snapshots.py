@@ -696,3 +696,14 @@ def test_the_command_line_says_what_a_snapshot_and_a_commit_have_left_out(own):
             done = cay(own, *words, check=True)
             assert done.stdout.startswith(b"snap_" if words[0] == "snapshot" else b"sha256:")
             assert b"1 file or folder was left out" in done.stderr
+
+
+def test_a_snapshot_has_its_id_twice(api, box, snap):
+    """As the SDKs of iii and their README have it."""
+    one = snap(box, name="twice")
+    assert one["snapshotId"] == one["id"]
+    assert api.get("/snapshots/twice").ok()["snapshotId"] == one["id"]
+    assert api.post(f"/snapshots/{one['id']}/label", {"name": "again"}).ok()["snapshotId"] == one["id"]
+    for path in ("/snapshots", f"/sandboxes/{box}/snapshots"):
+        assert one["id"] in [x["snapshotId"] for x in api.get(path).ok()["snapshots"]]
+    assert api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": one["snapshotId"]}).ok()["id"] == box

@@ -4276,6 +4276,9 @@ open_enum! {
 pub struct Snapshot {
     /// snap_ and 24 hex digits.
     pub id: String,
+    /// The same as id.
+    #[serde(rename = "snapshotId")]
+    pub snapshot_id: String,
     /// Whose disk it was; that sandbox may be gone.
     #[serde(rename = "sandboxId")]
     pub sandbox_id: String,

@@ -1867,6 +1867,8 @@ export interface TemplateDeleted {
 export interface Snapshot {
   /** snap_ and 24 hex digits */
   id: string;
+  /** the same as id */
+  snapshotId: string;
   /** whose disk it was; that sandbox may be gone */
   sandboxId: string;
   /** for people; the id when none was given */

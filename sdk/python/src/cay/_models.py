@@ -1950,6 +1950,8 @@ class Snapshot(Model):
 
     id: str = Field(default_factory=absent)
     """Snap_ and 24 hex digits."""
+    snapshot_id: str = Field(default_factory=absent, alias="snapshotId")
+    """The same as id."""
     sandbox_id: str = Field(default_factory=absent, alias="sandboxId")
     """Whose disk it was; that sandbox may be gone."""
     name: str = Field(default_factory=absent)
