@@ -253,7 +253,6 @@ void job_end(struct courier *c, CURL *handle, CURLcode code)
         tell_failure(job, COURIER_REFUSED, job->refused);
     } else {
         job->told.status = 0;
-        tell_failure(job, outcome_of(code, job->told.address[0] != '\0'),
-                     words_of(job, code));
+        tell_failure(job, outcome_of(code, job->told.address[0] != '\0'), words_of(job, code));
     }
 }

@@ -530,7 +530,8 @@ static const char *const directions[] = {"read", "write", NULL};
 
 static const struct field channel_fields[] = {
     {"key", FIELD_STRING, .min = 1, .max = 64,
-     .example = "\"3f6d2c1a-0b9e-4c7d-8a51-2e4f6a8c0b1d\"", .help = "access_key of the end that dir names"},
+     .example = "\"3f6d2c1a-0b9e-4c7d-8a51-2e4f6a8c0b1d\"",
+     .help = "access_key of the end that dir names"},
     {"dir", FIELD_STRING, .choices = directions, .example = "\"read\"",
      .help = "read what the terminal shows, or write what is typed"},
     {0},
