@@ -419,9 +419,24 @@ static int change_locked(struct engine *e, struct sandbox *sb, struct err *err)
     return -1;
 }
 
+bool network_is_refused(const struct err *err)
+{
+    return err->code && strcmp(err->code, "gateway_failed") == 0;
+}
+
+/* With net.lock held. The gateway keeps what the kernel refused, until it is told otherwise. */
+static int take_back(struct engine *e, struct sandbox *sb, json_t *policy)
+{
+    set_policy(sb, policy);
+    if (is_listed(e->network, sb))
+        (void)tell_policy(e, sb, NULL);
+    return -1;
+}
+
 int network_change(struct engine *e, struct sandbox *sb, const json_t *policy, bool keep,
                    struct err *err)
 {
+    json_t *before;
     bool listed;
     int r;
 
@@ -431,8 +446,12 @@ int network_change(struct engine *e, struct sandbox *sb, const json_t *policy, b
     }
     pthread_mutex_lock(&sb->net.lock);
     listed = is_listed(e->network, sb);
+    before = json_incref(sb->net.policy);
     set_policy(sb, json_deep_copy(policy));
     r = listed ? change_locked(e, sb, err) : attach_new(e, sb, err);
+    if (r < 0 && network_is_refused(err))
+        r = take_back(e, sb, json_incref(before));
+    json_decref(before);
     pthread_mutex_unlock(&sb->net.lock);
     return r;
 }

@@ -108,7 +108,7 @@ static bool has_box(struct sandbox *sb)
 /* A gateway that does not answer is told by its successor's start what the row says. */
 static bool comes_later(const struct err *err)
 {
-    return err->kind == ERR_UNAVAILABLE;
+    return err->kind == ERR_UNAVAILABLE && !network_is_refused(err);
 }
 
 /* The row first: whoever starts next has the gateway do what it says. */

@@ -64,9 +64,12 @@ int network_attach_up(struct engine *e, struct sandbox *sb, struct err *err);
  * can be reached (named networks). In its turn; fine when it has one. */
 int network_ensure(struct engine *e, struct sandbox *sb, struct err *err);
 /* Of one that runs: what the gateway is to enforce from now on; NULL = nothing, and its place goes
- * unless keep. */
+ * unless keep. When the kernel refuses it, the policy before stays. */
 int network_change(struct engine *e, struct sandbox *sb, const json_t *policy, bool keep,
                    struct err *err);
+/* The gateway answered that the kernel refuses the rules. It tries again with what it was told
+ * last, so whoever takes a change back tells it that too. */
+bool network_is_refused(const struct err *err);
 /* Of a box that is gone or going. Fine when it has no place. What the gateway cannot be told now
  * it is told later. */
 void network_detach(struct engine *e, struct sandbox *sb);

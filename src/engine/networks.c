@@ -424,6 +424,8 @@ static int connect_in_turn(struct engine *e, struct sandbox *sb, const json_t *n
         return -1;
     if (!lives || (network_ensure(e, sb, err) == 0 && tell_join(e, sb, network, err) == 0))
         return 0;
+    if (network_is_refused(err))
+        (void)tell_leave(e, sb, id, NULL);
     (void)drop_member(e, sb, id, NULL);
     settle_place(e, sb);
     return -1;
@@ -449,17 +451,16 @@ static int disconnect_in_turn(struct engine *e, struct sandbox *sb, const json_t
                               struct err *err)
 {
     const char *id = text_of(network, "id");
-    bool lives;
+    bool lives, left;
 
     if (check_state(sb, &lives, err) < 0)
         return -1;
     if (!is_member(sb, id))
         return err_code(err, ERR_CONFLICT, "network_not_connected", "%s is not connected to %s",
                         sb->box.id, text_of(network, "name"));
-    if (lives && tell_leave(e, sb, id, err) < 0)
-        return -1;
-    if (drop_member(e, sb, id, err) < 0) {
-        if (lives && !is_removing(network))
+    left = !lives || tell_leave(e, sb, id, err) == 0;
+    if (!left || drop_member(e, sb, id, err) < 0) {
+        if (lives && !is_removing(network) && (left || network_is_refused(err)))
             (void)tell_join(e, sb, network, NULL);
         return -1;
     }

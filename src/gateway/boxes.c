@@ -125,18 +125,6 @@ void box_elements(const struct warden *w, struct elements *e, const struct box *
     pins_elements(w, e, b, add);
 }
 
-/* When the kernel has not what we think it has, all is made anew, of every box that is listed. */
-static int commit(struct warden *w, struct elements *e)
-{
-    int r = elements_commit(e);
-
-    if (r == 0)
-        return 0;
-    w->repair_cross = true;
-    repair(w);
-    return w->repair_cross ? r : 0;
-}
-
 /* ---- policies ---- */
 
 static int read_policy(const json_t *in, struct policy **ret, struct err *err)
@@ -167,6 +155,7 @@ int box_policy(struct warden *w, struct box *b, const json_t *policy, unsigned *
     bool same = !b->untold && json_equal(b->policy_json, policy);
     struct policy *p;
     struct elements *e;
+    int r;
 
     if (read_policy(policy, &p, err) < 0)
         return -1;
@@ -183,9 +172,11 @@ int box_policy(struct warden *w, struct box *b, const json_t *policy, unsigned *
     b->untold = false;
     policy_elements(w, e, b, true);
     pins_elements(w, e, b, true);
-    (void)commit(w, e);
+    r = rules_commit(w, e, err);
     chain_put(w, old);
     helper_tell_box(w, b);
+    if (r < 0)
+        return -1;
     /* What this same policy let in may go on, though the name that it asked for is pinned no more:
      * a daemon that has started says all policies again. */
     *ret_cut = same ? 0 : flows_cut(w, b);
@@ -280,8 +271,8 @@ void box_detach(struct warden *w, struct box *b)
     networks_leave_all(w, b);
     policy_elements(w, e, b, false);
     pins_elements(w, e, b, false);
-    unlist_box(w, b); /* first: rules that have to be made anew are without it */
-    (void)commit(w, e);
+    unlist_box(w, b);               /* first: rules that have to be made anew are without it */
+    (void)rules_commit(w, e, NULL); /* its link carries nothing any more */
     link_bury(w, b);
     helper_tell_gone(w, b->id);
     chain_put(w, b->chain);
@@ -342,10 +333,8 @@ int box_attach(struct warden *w, const char *id, const json_t *policy, int netns
     /* The policy is there before the link is. */
     e = elements_new(w);
     box_elements(w, e, b, true);
-    r = commit(w, e);
-    if (r < 0)
-        (void)err_sys(err, -r, "enter %s into the rules", id);
-    else
+    r = rules_commit(w, e, err);
+    if (r == 0)
         r = link_make(w, b, netns, err);
     if (r < 0) {
         box_detach(w, b);

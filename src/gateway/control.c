@@ -279,10 +279,7 @@ static int op_leave(struct request *r, struct err *err)
     const char *network = text_of(r, "network"), *id = text_of(r, "id");
     struct box *b = id ? box_find(r->w, id) : NULL;
 
-    (void)err;
-    if (b && network)
-        network_leave(r->w, network, b);
-    return 0;
+    return b && network ? network_leave(r->w, network, b, err) : 0;
 }
 
 static int op_explain(struct request *r, struct err *err)

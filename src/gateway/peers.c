@@ -157,15 +157,7 @@ void peers_tell(struct warden *w, const struct box *b)
 
 /* ---- joining and leaving ---- */
 
-static void commit(struct warden *w, struct elements *e)
-{
-    if (elements_commit(e) == 0)
-        return;
-    w->repair_cross = true;
-    repair(w);
-}
-
-static void enter_pairs(struct warden *w, const struct network *n, struct box *b)
+static int enter_pairs(struct warden *w, const struct network *n, struct box *b, struct err *err)
 {
     struct elements *e = elements_new(w);
 
@@ -175,7 +167,7 @@ static void enter_pairs(struct warden *w, const struct network *n, struct box *b
         put(w, e, b, n->members[i].box, true);
         put(w, e, n->members[i].box, b, true);
     }
-    commit(w, e);
+    return rules_commit(w, e, err);
 }
 
 int network_join(struct warden *w, const char *network, const char *name, struct box *b,
@@ -183,6 +175,7 @@ int network_join(struct warden *w, const char *network, const char *name, struct
 {
     struct network *n = find(w, network);
     struct member *m;
+    int r;
 
     if (!n) {
         n = xcalloc(1, sizeof(*n));
@@ -201,9 +194,9 @@ int network_join(struct warden *w, const char *network, const char *name, struct
     }
     free(m->name);
     m->name = xstrdup(name);
-    enter_pairs(w, n, b);
+    r = enter_pairs(w, n, b, err);
     tell_network(w, n);
-    return 0;
+    return r;
 }
 
 static void network_free_empty(struct warden *w)
@@ -223,10 +216,11 @@ static void network_free_empty(struct warden *w)
 }
 
 /* Who shares another network still may go on. */
-static void leave(struct warden *w, struct network *n, struct box *b, bool cut)
+static int leave(struct warden *w, struct network *n, struct box *b, bool cut, struct err *err)
 {
     struct member *m = member_of(n, b);
     struct elements *e;
+    int r;
 
     free(m->name);
     *m = n->members[--n->n];
@@ -239,21 +233,24 @@ static void leave(struct warden *w, struct network *n, struct box *b, bool cut)
         put(w, e, b, other, false);
         put(w, e, other, b, false);
     }
-    commit(w, e);
+    r = rules_commit(w, e, err);
     if (cut)
         (void)flows_cut_parted(w, b, n);
     tell_network(w, n);
+    return r;
 }
 
-void network_leave(struct warden *w, const char *network, struct box *b)
+int network_leave(struct warden *w, const char *network, struct box *b, struct err *err)
 {
     struct network *n = find(w, network);
+    int r;
 
-    if (!n || !member_of(n, b))
-        return;
-    leave(w, n, b, true);
+    if (!n || !member_of(n, b)) /* it may have left with rules that the kernel refused */
+        return rules_commit(w, elements_new(w), err);
+    r = leave(w, n, b, true, err);
     helper_tell_box(w, b);
     network_free_empty(w);
+    return r;
 }
 
 /* Its flows go with its address. */
@@ -261,6 +258,6 @@ void networks_leave_all(struct warden *w, struct box *b)
 {
     for (struct network *n = w->networks; n; n = n->next)
         if (member_of(n, b))
-            leave(w, n, b, false);
+            (void)leave(w, n, b, false, NULL);
     network_free_empty(w);
 }

@@ -47,6 +47,7 @@ static struct nft_ctx *open_context(int *ret_fd)
 static int run(struct nft_ctx *ctx, const char *text, const char *what, struct err *err)
 {
     const char *said;
+    int line;
 
     if (nft_run_cmd_from_buffer(ctx, text) == 0) {
         (void)nft_ctx_get_output_buffer(ctx);
@@ -54,7 +55,10 @@ static int run(struct nft_ctx *ctx, const char *text, const char *what, struct e
         return 0;
     }
     said = nft_ctx_get_error_buffer(ctx);
-    return err_code(err, ERR_UNAVAILABLE, "gateway_failed", "%s: %.160s", what, said ? said : "?");
+    said = said ? said : "?";
+    line = (int)strcspn(said, "\n"); /* the others repeat it, with the text of the rules */
+    return err_code(err, ERR_UNAVAILABLE, "gateway_failed", "%s: %.*s", what,
+                    line < 160 ? line : 160, said);
 }
 
 static int open_nft(struct nft_ctx **ret, uint32_t *ret_portid, struct err *err)

@@ -138,6 +138,7 @@ struct warden {
     struct source nflog, timer;
     bool timer_runs;
     bool repair_host, repair_cross;
+    struct err refusal; /* why repair_cross is still true */
 
     /* helper.c: the worker */
     struct source worker, worker_end;
@@ -291,7 +292,7 @@ void pins_each(const struct box *b,
 
 int network_join(struct warden *w, const char *network, const char *name, struct box *b,
                  struct err *err);
-void network_leave(struct warden *w, const char *network, struct box *b);
+int network_leave(struct warden *w, const char *network, struct box *b, struct err *err);
 void networks_leave_all(struct warden *w, struct box *b);
 void peers_elements(const struct warden *w, struct elements *e, const struct box *b, bool add);
 bool network_has(const struct network *n, const struct box *b);
@@ -308,6 +309,10 @@ void peers_tell(struct warden *w, const struct box *b);
 int watch_open_host(struct warden *w, struct err *err);
 int watch_open_cross(struct warden *w, struct err *err);
 void repair(struct warden *w);
+/* Sends the elements and frees them. When the kernel refuses them, or refused rules before, it is
+ * given all rules anew. ERR_UNAVAILABLE "gateway_failed": it refuses those too. What the warden
+ * knows of its boxes is then not in force; repair() tries again until it is. */
+int rules_commit(struct warden *w, struct elements *e, struct err *err);
 
 /* ---- nflog.c ---- */
 

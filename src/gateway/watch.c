@@ -39,6 +39,7 @@ void repair(struct warden *w)
 
     if (w->repair_cross) {
         w->repair_cross = repair_crossroads(w, &err) < 0;
+        w->refusal = err;
         control_log(w, "the rules of the crossroads were %s%s",
                     w->repair_cross ? "taken away and cannot be set: " : "set again", err.text);
     }
@@ -49,6 +50,18 @@ void repair(struct warden *w)
     }
     if (w->repair_host || w->repair_cross)
         tasks_soon(w);
+}
+
+int rules_commit(struct warden *w, struct elements *e, struct err *err)
+{
+    if (elements_commit(e) < 0)
+        w->repair_cross = true;
+    if (w->repair_cross)
+        repair(w);
+    if (!w->repair_cross)
+        return 0;
+    return err_code(err, ERR_UNAVAILABLE, "gateway_failed", "the kernel refuses rules: %s",
+                    w->refusal.text);
 }
 
 /* ---- rules ---- */

@@ -173,6 +173,22 @@ def nft_list(what):
         nft.nft_ctx_free(context)
 
 
+@contextlib.contextmanager
+def owned_table(name):
+    """The table of nftables is an empty one of this process in the namespace of the calling thread: the kernel refuses every change of it
+    by another process. It goes at the end."""
+    nft = ctypes.CDLL("libnftables.so.1")
+    nft.nft_ctx_new.restype = ctypes.c_void_p
+    context = ctypes.c_void_p(nft.nft_ctx_new(0))
+    try:
+        nft.nft_ctx_buffer_error(context)
+        command = f"add table {name}\ndelete table {name}\nadd table {name} {{ flags owner; }}"
+        assert nft.nft_run_cmd_from_buffer(context, command.encode()) == 0
+        yield
+    finally:
+        nft.nft_ctx_free(context)
+
+
 def plug(one, name, other, name_there):
     """A cable between two; it has no end in the machine's own namespace at any time."""
     one.run("ip", "link", "add", "dev", name, "type", "veth", "peer", "name", name_there,

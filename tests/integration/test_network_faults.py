@@ -1,6 +1,7 @@
 """A create with a network that fails at a step of the launcher, or whose daemon is killed, leaves nothing at the
 crossroads."""
 
+import contextlib
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ import pytest
 
 from cay_harness import wait_until
 from cay_order import commands_of
+from cay_space import Space, owned_table
 from cay_world import needs_network
 from test_faults import STEPS
+from test_network import reaches
 
 pytestmark = [pytest.mark.core, needs_network]
 
@@ -76,6 +79,80 @@ def test_a_gateway_that_is_killed_while_boxes_come_and_go_has_only_those_that_ar
         api.remove(keeps)
         wait_until(lambda: not left(own), 60, "all of it to go")
 
+
+# ---- a kernel that refuses ----
+
+ADDRESS, EVIL = "93.184.10.10", "66.66.66.66"
+ONE = {"default": "deny", "rules": [{"action": "allow", "destination": ADDRESS}]}
+
+
+@contextlib.contextmanager
+def kernel_that_refuses(daemon):
+    """The kernel refuses all changes of the rules at the crossroads."""
+    with contextlib.ExitStack() as stack:
+        with Space.at(daemon.run / "netns") as space:
+            space.call(stack.enter_context, owned_table("inet cay"))
+        yield
+
+
+def policies(daemon):
+    return daemon.crossroads().count("element of policy4")
+
+
+def test_a_policy_that_the_kernel_refuses_is_an_error_and_the_one_before_stays(online_of):
+    own = online_of(env={"CAY_POOL_SIZE": 0}).start()
+    with own.api() as api:
+        id, other = api.create(network=True)["id"], api.create(network=ONE)["id"]
+
+        def put(policy):
+            return api.call("PUT", f"/sandboxes/{id}/network", {"network": policy})
+
+        with kernel_that_refuses(own):
+            for policy in (ONE, "allow-all", {"default": "deny"}):  # the kernel has the rules of the first already
+                put(policy).failed(503, "gateway_failed")
+                assert api.get(f"/sandboxes/{id}/network").ok()["network"] is True
+            api.try_create(network=ONE).failed(503, "gateway_failed")
+        wait_until(lambda: policies(own) == 2, what="the rules of both")
+        assert api.sandbox(id)["config"]["network"] is True
+        assert reaches(api, id, EVIL) and reaches(api, id, ADDRESS)
+        assert not reaches(api, other, EVIL)
+        put(ONE).ok()
+        assert reaches(api, id, ADDRESS) and not reaches(api, id, EVIL)
+        for made in (id, other):
+            api.remove(made)
+
+
+def test_a_network_that_the_kernel_refuses_to_join_or_leave_is_an_error(online_of):
+    own = online_of(env={"CAY_POOL_SIZE": 0}).start()
+    with own.api() as api:
+        one, two, three = (api.create(network=ONE)["id"] for _ in range(3))
+        network = api.post("/networks", {"name": "refused"}).ok()["id"]
+
+        def change(verb, id):
+            return api.post(f"/networks/{network}/{verb}", {"sandboxId": id})
+
+        def peers():
+            return own.crossroads().count("element of peers4")
+
+        for id in (one, two):
+            change("connect", id).ok()
+        assert peers() == 2
+        with kernel_that_refuses(own):
+            for _ in range(2):
+                change("connect", three).failed(503, "gateway_failed")
+                change("disconnect", two).failed(503, "gateway_failed")
+            assert sorted(api.get(f"/networks/{network}").ok()["sandboxes"]) == sorted([one, two])
+        wait_until(lambda: policies(own) == 3 and peers() == 2, what="the rules of all")
+        change("connect", three).ok()
+        assert peers() == 6
+        change("disconnect", two).ok()
+        assert peers() == 2
+        for id in (one, two, three):
+            api.remove(id)
+        api.delete(f"/networks/{network}").ok()
+
+
+# ---- what is refused while nobody listens ----
 
 # The name of the command between two refusals says the last port.
 REFUSED = "for port in {1..1000}; do curl -s --max-time 60 http://10.0.0.1:$port/; bash -c \"exec -a after-$port sleep 0.3\"; done"
