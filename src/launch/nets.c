@@ -109,9 +109,15 @@ static int raise_loopback(void)
 }
 
 /* Any port and ping for everybody inside. Where the kernel has no such setting, nobody inside has
- * them. */
+ * them.
+ *
+ * A receive buffer of TCP grows to 1 MiB, in place of the host's 6 MiB or more. The windows that
+ * the kernel announces for large ones exceed what the box may hold in all its sockets
+ * (SOCKET_PART): with tens of connections that are read slowly it then drops what it had announced
+ * room for, and the senders wait for their retransmission timers, up to seconds each. */
 static void set_sysctls(void)
 {
+    (void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_rmem", "4096 131072 1048576");
     (void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     (void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 4294967294");
 }

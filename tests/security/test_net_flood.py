@@ -11,6 +11,7 @@ import pytest
 
 from cay_harness import SLOW, read_text, wait_until
 from cay_order import comes_before
+from cay_space import Space
 from cay_world import needs_network
 from test_gateway_walls import flows, halves, status
 
@@ -78,13 +79,13 @@ print("broken", broken, flush=True)
 
 # Reads much from many, so that the kernel gives them room, and then nothing any more.
 STALL = """
-import socket, time
+import socket, sys, time
 to = (socket.gethostbyname("pypi.org"), 80)
-crowd = [socket.create_connection(to, PATIENCE) for _ in range(60)]
+crowd = [socket.create_connection(to, PATIENCE) for _ in range(int(sys.argv[1]))]
 for s in crowd:
     s.sendall(b"GET / HTTP/1.1\\r\\nHost: pypi.org\\r\\n\\r\\n")
 taken = 0
-while taken < len(crowd) << 18:
+while taken < len(crowd) * int(sys.argv[2]):
     for s in crowd:
         try:
             taken += len(s.recv(1 << 18, socket.MSG_DONTWAIT))
@@ -192,11 +193,18 @@ def waiting(within):
     return sum(int(n) for pair in re.findall(r"skmem:\(r(\d+),.*?,w(\d+),", said) for n in pair)
 
 
+def counters(kind, *names):
+    """Counters of the network namespace of the calling thread."""
+    lines = [line.split() for line in read_text("/proc/thread-self/net/netstat").splitlines()]
+    head, numbers = (line for line in lines if line[0] == f"{kind}:")
+    return {name: int(number) for name, number in zip(head, numbers) if name in names}
+
+
 def test_connections_that_read_nothing_hold_little(online, net, net_box, world):
     body = b"x" * (64 << 20)
     world.web.sites["pypi.org"] = lambda _: (200, "text/plain", body)
     id = net_box(ONE_NAME)
-    output(net, net.background(id, ["python3", "-c", STALL])["id"], "stalls")
+    output(net, net.background(id, ["python3", "-c", STALL, "60", str(1 << 18)])["id"], "stalls")
 
     seen = []
 
@@ -208,6 +216,18 @@ def test_connections_that_read_nothing_hold_little(online, net, net_box, world):
 
     wait_until(take_no_more, what="the connections to take no more")
     assert 0 < max(seen) < 160 << 20, seen
+
+
+def test_what_a_crowd_does_not_read_stays_below_the_cap_of_its_sandbox(online, net, net_box, world):
+    """The cap is an eighth of its memory. Above it the kernel drops packets, and each of their connections waits for seconds."""
+    body = b"x" * (64 << 20)
+    world.web.sites["pypi.org"] = lambda _: (200, "text/plain", body)
+    id = net_box(ONE_NAME)
+    output(net, net.background(id, ["python3", "-c", STALL, "40", str(4 << 20)])["id"], "stalls")
+    with Space.of(online.agent_pid(id)) as space:
+        assert 0 < waiting(["nsenter", f"--net=/proc/{online.agent_pid(id)}/ns/net"])
+        dropped = space.call(counters, "TcpExt", "TCPRcvQDrop", "RcvPruned", "PruneCalled")
+    assert set(dropped.values()) == {0}, dropped
 
 
 def test_many_pins_at_once_do_not_reset_the_rules(online_of, world):
