@@ -19,7 +19,8 @@
 #define RETRY_MS 100  /* between two attempts to reach an agent that takes no connection */
 #define FRESH_MS 1000 /* so long a judgement holds for others who wait */
 
-static atomic_uint threads_waiting; /* of this process, for all sandboxes */
+/* Of this process, for all sandboxes. */
+static atomic_uint places_taken, extra_threads;
 
 void agent_waits_init(struct agent_waits *w)
 {
@@ -33,33 +34,64 @@ void agent_waits_done(struct agent_waits *w)
 
 /* ---- how many ---- */
 
+static int too_many(const struct sandbox *sb, struct err *err)
+{
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    atomic_load(&sb->waits.silent)
+                        ? "the sandbox does not answer, and enough calls wait for it; try again "
+                          "later, or remove it if that goes on"
+                        : "the sandbox has too many calls that it has not answered yet; try again "
+                          "when some have ended");
+}
+
 int agent_admit(struct sandbox *sb, struct err *err)
 {
-    bool silent = atomic_load(&sb->waits.silent);
+    const struct agent_waits *w = &sb->waits;
+    unsigned threads = atomic_load(&w->threads), extra = atomic_load(&w->extra);
 
-    if (atomic_load(&sb->waits.threads) >= (silent ? AGENT_SILENT_MAX : AGENT_WAITS_MAX))
-        return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
-                        silent ? "the sandbox does not answer, and enough calls wait for it; try "
-                                 "again later, or remove it if that goes on"
-                               : "the sandbox has too many calls that it has not answered yet; try "
-                                 "again when some have ended");
-    if (atomic_load(&threads_waiting) >= AGENT_THREADS_MAX)
+    if (atomic_load(&w->silent) && threads + extra >= AGENT_SILENT_MAX)
+        return too_many(sb, err);
+    if (threads >= AGENT_WAITS_MAX &&
+        (extra >= AGENT_EXTRA_MAX || atomic_load(&extra_threads) >= AGENT_EXTRA_ALL_MAX))
+        return too_many(sb, err);
+    if (atomic_load(&places_taken) >= AGENT_THREADS_MAX)
         return err_code(err, ERR_UNAVAILABLE, "busy",
                         "too many calls wait for sandboxes; try again later");
     return 0;
 }
 
-/* Around the wait of a thread. */
-static void thread_begin(struct sandbox *sb)
+/* Counts a thread, of one sandbox and of all, unless there are enough. */
+static bool count_up(atomic_uint *own, unsigned own_max, atomic_uint *all, unsigned all_max)
 {
-    (void)atomic_fetch_add(&sb->waits.threads, 1);
-    (void)atomic_fetch_add(&threads_waiting, 1);
+    if (atomic_fetch_add(own, 1) < own_max) {
+        if (atomic_fetch_add(all, 1) < all_max)
+            return true;
+        (void)atomic_fetch_sub(all, 1);
+    }
+    (void)atomic_fetch_sub(own, 1);
+    return false;
 }
 
-static void thread_end(struct sandbox *sb)
+static bool place_take(struct sandbox *sb)
 {
-    (void)atomic_fetch_sub(&threads_waiting, 1);
+    return count_up(&sb->waits.threads, AGENT_WAITS_MAX, &places_taken, AGENT_THREADS_MAX);
+}
+
+static void place_give(struct sandbox *sb)
+{
+    (void)atomic_fetch_sub(&places_taken, 1);
     (void)atomic_fetch_sub(&sb->waits.threads, 1);
+}
+
+static bool extra_begin(struct sandbox *sb)
+{
+    return count_up(&sb->waits.extra, AGENT_EXTRA_MAX, &extra_threads, AGENT_EXTRA_ALL_MAX);
+}
+
+static void extra_end(struct sandbox *sb)
+{
+    (void)atomic_fetch_sub(&extra_threads, 1);
+    (void)atomic_fetch_sub(&sb->waits.extra, 1);
 }
 
 int agent_task_begin(struct sandbox *sb, struct err *err)
@@ -196,12 +228,10 @@ int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err)
 {
     int r;
 
-    if (!is_running(sb) || atomic_load(&threads_waiting) >= AGENT_THREADS_MAX ||
-        pthread_mutex_trylock(&sb->waits.judging) != 0)
+    if (!is_running(sb) || !place_take(sb))
         return 0;
-    thread_begin(sb);
-    r = judge(e, sb, err);
-    thread_end(sb);
+    r = pthread_mutex_trylock(&sb->waits.judging) == 0 ? judge(e, sb, err) : 0;
+    place_give(sb);
     return r;
 }
 
@@ -214,12 +244,14 @@ static int64_t next_look(const struct engine_waits *waits, int64_t waited_ms)
     return (waited_ms / waits->silent + 1) * waits->silent;
 }
 
-static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *err)
+/* Until fd is ready: 0, or for that long: 1, or until the agent is given up: -1. */
+static int wait_and_judge(struct sandbox *sb, int fd, short events, uint32_t most_ms,
+                          struct err *err)
 {
     const struct engine_waits *waits = &sb->engine->config.waits;
     int64_t began = mono_ns(), waited = 0;
 
-    while (waited < waits->agent) {
+    while (waited < most_ms) {
         if (ready(fd, events, began + next_look(waits, waited) * 1000000)) {
             agent_answered(sb);
             return 0;
@@ -231,6 +263,20 @@ static int wait_and_judge(struct sandbox *sb, int fd, short events, struct err *
         if (waited >= waits->silent && sandbox_is_paused(sb) && sandbox_check_running(sb, err) < 0)
             return -1;
     }
+    return 1;
+}
+
+/* 1 when there is none. */
+static int wait_in_place(struct sandbox *sb, int fd, short events, struct err *err)
+{
+    int r;
+
+    if (!place_take(sb))
+        return 1;
+    r = wait_and_judge(sb, fd, events, sb->engine->config.waits.agent, err);
+    place_give(sb);
+    if (r <= 0)
+        return r;
     return sandbox_is_committing(sb) ? sandbox_stands_still(err) : agent_silent(sb, err);
 }
 
@@ -242,8 +288,12 @@ int agent_await(struct sandbox *sb, int fd, short events, struct err *err)
         agent_answered(sb);
         return 0;
     }
-    thread_begin(sb);
-    r = wait_and_judge(sb, fd, events, err);
-    thread_end(sb);
-    return r;
+    r = wait_in_place(sb, fd, events, err);
+    if (r == 1 && extra_begin(sb)) {
+        r = wait_and_judge(sb, fd, events, sb->engine->config.waits.silent, err);
+        extra_end(sb);
+        if (r == 1)
+            r = wait_in_place(sb, fd, events, err);
+    }
+    return r == 1 ? too_many(sb, err) : r;
 }

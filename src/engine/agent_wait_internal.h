@@ -16,20 +16,26 @@ struct sandbox;
  *     waits.look, the waiting thread asks the agent whether it still answers, and again every
  *     waits.silent.
  *  2. The limits count threads that wait for an agent at this moment, not calls: a thread that
- *     reads the answer or sends it on to a client delays no other. A thread looks at the count
- *     before it sends a call, so threads that look at the same moment can exceed the limit.
- *  3. A sandbox that does not answer may hold only AGENT_SILENT_MAX threads, until it answers
+ *     reads the answer or sends it on to a client delays no other. A thread that waits has one of
+ *     the AGENT_THREADS_MAX places, of which one sandbox has AGENT_WAITS_MAX at most.
+ *  3. Callers of a sandbox that come in a burst and find no place are extra: a thread that is
+ *     extra waits for the next bytes for waits.silent at most, and longer only if a place is free
+ *     then. One without a place that cannot be extra either gets "sandbox_busy". That is looked at
+ *     before a call is sent; only threads that look at the same moment get it afterwards.
+ *  4. A sandbox that does not answer may hold only AGENT_SILENT_MAX threads, until it answers
  *     anything. */
 
-#define AGENT_WAITS_MAX   64  /* threads that wait for one sandbox */
-#define AGENT_SILENT_MAX  4   /* the same, for a sandbox that does not answer */
-#define AGENT_THREADS_MAX 256 /* threads that wait for any sandbox */
-#define AGENT_TASKS_MAX   512 /* calls on one sandbox that hold no thread while they wait */
+#define AGENT_WAITS_MAX     16  /* places of one sandbox */
+#define AGENT_THREADS_MAX   256 /* places of all sandboxes */
+#define AGENT_EXTRA_MAX     48  /* extra threads of one sandbox */
+#define AGENT_EXTRA_ALL_MAX 64  /* extra threads of all sandboxes */
+#define AGENT_SILENT_MAX    4   /* threads that wait for a sandbox that does not answer */
+#define AGENT_TASKS_MAX     512 /* calls on one sandbox that hold no thread while they wait */
 
 struct agent_waits {
-    atomic_uint threads, tasks;
+    atomic_uint threads, extra, tasks;
     atomic_uint connects; /* threads that wait for a server in it, see dial.c */
-    atomic_bool silent;   /* rule 3 */
+    atomic_bool silent;   /* rule 4 */
     /* Held for as long as a judgement takes, waits.silent - waits.look: a caller that comes
      * meanwhile gets the same judgement. Nothing of the engine's is locked under it. */
     pthread_mutex_t judging;
@@ -41,11 +47,11 @@ void agent_waits_init(struct agent_waits *w);
 void agent_waits_done(struct agent_waits *w);
 
 /* May another thread begin to wait? ERR_UNAVAILABLE "sandbox_busy", or "busy" when all sandboxes
- * together have too many. */
+ * together have no place. */
 int agent_admit(struct sandbox *sb, struct err *err);
 
-/* Waits until fd, a connection to sb, is ready for events (POLLIN, POLLOUT) or has ended: rule 1.
- */
+/* Waits until fd, a connection to sb, is ready for events (POLLIN, POLLOUT) or has ended: rules 1
+ * to 3. */
 int agent_await(struct sandbox *sb, int fd, short events, struct err *err);
 
 /* Something came from the agent of sb. agent_await() says so itself. */
@@ -56,8 +62,8 @@ void agent_answered(struct sandbox *sb);
  * 0 when the task is to wait on: the agent answered the CALL_HELLO, or the machine is slow, or the
  * sandbox is paused. Returns -1 with ERR_UNAVAILABLE "agent_timeout" when the agent is the cause.
  * Takes up to waits.silent - waits.look; returns at once while another thread probes the same
- * sandbox or has just done so. The thread counts as one that waits for an agent; at the limit it
- * probes nothing and returns 0. */
+ * sandbox or has just done so. The thread takes a place; without one it probes nothing and returns
+ * 0. */
 int agent_judge_try(struct engine *e, struct sandbox *sb, struct err *err);
 
 /* Calls that wait without a thread are counted apart from the others: at most AGENT_TASKS_MAX a

@@ -18,6 +18,12 @@ NO_LIMITS = {"CAY_REST_PORT", "CAY_WS_PORT", "CAY_POOL", "CAY_POOL_SIZE", "CAY_A
 OWN = [
     ("commands at once in a sandbox", "EXECS_MAX", "agent/agent.h"),
     ("those that somebody waits for", "AGENT_TASKS_MAX", "engine/agent_wait_internal.h"),
+    ("calls for files, processes and logs of one sandbox that its agent has not answered", "AGENT_WAITS_MAX",
+     "engine/agent_wait_internal.h"),
+    ("calls for files, processes and logs of one sandbox that its agent has not answered", "AGENT_EXTRA_MAX",
+     "engine/agent_wait_internal.h"),
+    ("calls that wait for agents, of all sandboxes", "AGENT_THREADS_MAX", "engine/agent_wait_internal.h"),
+    ("calls that wait for agents, of all sandboxes", "AGENT_EXTRA_ALL_MAX", "engine/agent_wait_internal.h"),
     ("one argument", "ARG_BYTES_MAX", "model/limits.h"),
     ("arguments", "CALL_ARGS_MAX", "proto/call.h"),
     ("variables of its environment", "ENV_VARS_MAX", "engine/env.c"),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include "engine/agent_client_internal.h"
 #include "engine/agent_wait_internal.h"
@@ -260,6 +261,132 @@ TEST(who_waits_for_the_rest_of_an_answer_is_counted_too)
     world_done(&w);
 }
 
+#define DRIPS 80
+
+/* A caller that waits for the rest of an answer, of which there is nothing until the test closes
+ * the other end. */
+struct drip {
+    struct sandbox *sb;
+    int fd, agent;
+    pthread_t thread;
+    struct err err;
+    int result;
+};
+
+static atomic_uint drips_refused;
+
+static void *drip_main(void *arg)
+{
+    struct drip *d = arg;
+
+    d->result = agent_admit(d->sb, &d->err) < 0 ? -1 : agent_await(d->sb, d->fd, POLLIN, &d->err);
+    if (d->result < 0)
+        (void)atomic_fetch_add(&drips_refused, 1);
+    return NULL;
+}
+
+static void drip_start(struct drip *d, struct sandbox *sb)
+{
+    int pair[2] = {-1, -1};
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    *d = (struct drip){.sb = sb, .fd = pair[0], .agent = pair[1]};
+    CHECK_INT(pthread_create(&d->thread, NULL, drip_main, d), 0);
+}
+
+static struct sandbox *another_box(struct world *w)
+{
+    auto_free char *id = create(w, "{\"image\": \"host\"}");
+
+    return roster_find(w->engine, id);
+}
+
+/* All callers of a sandbox come together. */
+TEST(sandboxes_that_drip_hold_few_places_each)
+{
+    enum { BOXES = 2, WAITING = BOXES * AGENT_WAITS_MAX + AGENT_EXTRA_ALL_MAX };
+    static struct drip drips[BOXES * DRIPS];
+    struct world w;
+    struct sandbox *boxes[BOXES] = {world_with_box(&w), another_box(&w)}, *other = another_box(&w);
+    unsigned waiting = 0;
+    struct err err = {0};
+
+    w.engine->config.waits.look = w.engine->config.waits.silent = w.engine->config.waits.agent =
+        3600 * 1000;
+    atomic_store(&drips_refused, 0);
+    for (unsigned i = 0; i < ARRAY_LEN(drips); i++)
+        drip_start(&drips[i], boxes[i % BOXES]);
+    while (waiting != WAITING || atomic_load(&drips_refused) != ARRAY_LEN(drips) - WAITING) {
+        (void)poll(NULL, 0, 1);
+        waiting = 0;
+        for (unsigned i = 0; i < BOXES; i++)
+            waiting += atomic_load(&boxes[i]->waits.threads) + atomic_load(&boxes[i]->waits.extra);
+    }
+    for (unsigned i = 0; i < BOXES; i++) {
+        CHECK_INT(atomic_load(&boxes[i]->waits.threads), AGENT_WAITS_MAX);
+        CHECK(atomic_load(&boxes[i]->waits.extra) <= AGENT_EXTRA_MAX);
+        CHECK_INT(agent_admit(boxes[i], &err), -1);
+        check_refused(&err, "sandbox_busy");
+    }
+    CHECK_INT(hello(&w, other, &err), 0);
+    for (unsigned i = 0; i < ARRAY_LEN(drips); i++)
+        (void)close(drips[i].agent);
+    for (unsigned i = 0; i < ARRAY_LEN(drips); i++) {
+        CHECK_INT(pthread_join(drips[i].thread, NULL), 0);
+        if (drips[i].result < 0)
+            check_refused(&drips[i].err, "sandbox_busy");
+        (void)close(drips[i].fd);
+    }
+    for (unsigned i = 0; i < BOXES; i++) {
+        CHECK_INT(atomic_load(&boxes[i]->waits.threads), 0);
+        CHECK_INT(atomic_load(&boxes[i]->waits.extra), 0);
+        CHECK_INT(hello(&w, boxes[i], &err), 0);
+        sandbox_unref(boxes[i]);
+    }
+    sandbox_unref(other);
+    world_done(&w);
+}
+
+TEST(an_extra_thread_waits_on_in_a_place_that_has_become_free_and_is_refused_without_one)
+{
+    struct world w;
+    struct sandbox *sb = world_with_box(&w);
+    struct drip d;
+
+    lose_patience(&w);
+    atomic_store(&drips_refused, 0);
+    atomic_store(&fake.look, BOX_BUSY); /* nobody is guilty */
+    atomic_store(&fake.hold_look, true);
+    atomic_store(&sb->waits.threads, AGENT_WAITS_MAX);
+    drip_start(&d, sb);
+    while (atomic_load(&fake.looks) == 0)
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&sb->waits.extra), 1);
+    atomic_store(&sb->waits.threads, 0);
+    atomic_store(&fake.hold_look, false);
+    while (atomic_load(&sb->waits.threads) == 0 && atomic_load(&drips_refused) == 0)
+        (void)poll(NULL, 0, 1);
+    CHECK_INT(atomic_load(&sb->waits.threads), 1);
+    CHECK_INT(atomic_load(&sb->waits.extra), 0);
+    (void)close(d.agent);
+    CHECK_INT(pthread_join(d.thread, NULL), 0);
+    CHECK_INT(d.result, 0);
+    CHECK_INT(atomic_load(&sb->waits.threads), 0);
+    (void)close(d.fd);
+
+    atomic_store(&sb->waits.threads, AGENT_WAITS_MAX);
+    drip_start(&d, sb);
+    CHECK_INT(pthread_join(d.thread, NULL), 0);
+    CHECK_INT(d.result, -1);
+    check_refused(&d.err, "sandbox_busy");
+    CHECK_INT(atomic_load(&sb->waits.extra), 0);
+    atomic_store(&sb->waits.threads, 0);
+    (void)close(d.agent);
+    (void)close(d.fd);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 static void *judge_main(void *arg)
 {
     struct caller *c = arg;
@@ -301,8 +428,12 @@ TEST(threads_and_tasks_of_a_sandbox_are_bounded)
     atomic_store(&sb->waits.threads, AGENT_WAITS_MAX - 1);
     CHECK_INT(agent_admit(sb, &err), 0);
     atomic_store(&sb->waits.threads, AGENT_WAITS_MAX);
+    atomic_store(&sb->waits.extra, AGENT_EXTRA_MAX - 1);
+    CHECK_INT(agent_admit(sb, &err), 0);
+    atomic_store(&sb->waits.extra, AGENT_EXTRA_MAX);
     CHECK_INT(agent_admit(sb, &err), -1);
     check_refused(&err, "sandbox_busy");
+    atomic_store(&sb->waits.extra, 0);
     atomic_store(&sb->waits.threads, 0);
     for (unsigned i = 0; i < AGENT_TASKS_MAX; i++)
         CHECK_INT(agent_task_begin(sb, &err), 0);
