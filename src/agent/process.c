@@ -118,38 +118,49 @@ int ps_call(struct agent_call *c, struct err *err)
     return 0;
 }
 
-/* Everything that execs started which have not ended. */
-static void kill_execs(int sig)
+/* Everything below the supervisors of the command with that first process; of all commands that
+ * have not ended, if it is 0. False if there is none. */
+static bool kill_execs(pid_t command, int sig)
 {
     pid_t roots[EXECS_MAX];
     size_t n = 0;
 
     for (size_t i = 0; i < EXECS_MAX; i++) {
-        pid_t pid = agents->execs[i].pid;
+        const struct slot *slot = &agents->execs[i];
 
-        if (pid > 0 && agents->execs[i].mark == SLOT_PLAIN)
-            roots[n++] = pid;
+        if (slot->pid > 0 && slot->mark == SLOT_PLAIN && (command == 0 || slot->command == command))
+            roots[n++] = slot->pid;
     }
     if (n > 0)
         tree_signal(roots, n, sig);
+    return n > 0;
+}
+
+static int kill_one(pid_t pid, int sig, struct err *err)
+{
+    if (agents_has(pid))
+        return err_set(err, ERR_INVALID,
+                       "process %d belongs to the sandbox itself; stop the sandbox to end it", pid);
+    if (kill(pid, sig) < 0 && errno != ESRCH)
+        return err_sys(err, errno, "send signal %d to process %d", sig, pid);
+    return 0;
 }
 
 int kill_call(struct agent_call *c, struct err *err)
 {
     uint32_t pid = wire_get_u32(&c->args), sig = wire_get_u32(&c->args);
+    bool whole, done;
+    struct frame f;
 
     if (call_args_ok(c, err) < 0)
         return -1;
     if (sig >= NSIG || pid > INT32_MAX)
         return err_set(err, ERR_INVALID, "no such signal or process number: signal %u, process %u",
                        sig, pid);
-    if (pid == 0)
-        kill_execs((int)sig);
-    else if (agents_has((pid_t)pid))
-        return err_set(err, ERR_INVALID,
-                       "process %u belongs to the sandbox itself; stop the sandbox to end it", pid);
-    else if (kill((pid_t)pid, (int)sig) < 0 && errno != ESRCH)
-        return err_sys(err, errno, "send signal %u to process %u", sig, pid);
+    whole = pid == 0 || (call_take(c, &f) == 1 && f.type == FRAME_END);
+    done = whole && kill_execs((pid_t)pid, (int)sig);
+    if (!done && pid != 0 && kill_one((pid_t)pid, (int)sig, err) < 0)
+        return -1;
     call_reply(c, FRAME_OK, NULL, 0);
     return 0;
 }

@@ -296,14 +296,13 @@ int agent_call(struct engine *e, struct sandbox *sb, enum box_channel channel, e
     return agent_admit(sb, err) < 0 ? -1 : agent_open(e, sb, channel, op, args, ret_fd, err);
 }
 
-int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+int agent_open_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
                     const void *data, size_t len, int *ret_fd, struct err *err)
 {
     auto_buf struct buf frames = {0};
     auto_close int fd = -1;
 
-    if (agent_admit(sb, err) < 0 || check_args(args, err) < 0 ||
-        agent_connect(e, sb, BOX_CTL, &fd, err) < 0)
+    if (check_args(args, err) < 0 || agent_connect(e, sb, BOX_CTL, &fd, err) < 0)
         return -1;
     buf_init(&frames, 3 * FRAME_HEADER + FRAME_MAX + AGENT_DATA_MAX);
     (void)frame_put(&frames, FRAME_CALL + (unsigned)op, args->data, args->len);
@@ -314,6 +313,12 @@ int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const
         return -1;
     *ret_fd = steal_fd(fd);
     return 0;
+}
+
+int agent_call_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                    const void *data, size_t len, int *ret_fd, struct err *err)
+{
+    return agent_admit(sb, err) < 0 ? -1 : agent_open_with(e, sb, op, args, data, len, ret_fd, err);
 }
 
 int agent_expect(struct sandbox *sb, int fd, unsigned type, struct buf *payload, struct err *err)

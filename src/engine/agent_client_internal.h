@@ -34,6 +34,9 @@ int agent_send(struct sandbox *sb, int fd, unsigned type, const void *payload, s
  * counts itself (agent_task_begin). */
 int agent_open(struct engine *e, struct sandbox *sb, enum box_channel channel, enum call_op op,
                const struct buf *args, int *ret_fd, struct err *err);
+/* The same, as agent_call_with(). */
+int agent_open_with(struct engine *e, struct sandbox *sb, enum call_op op, const struct buf *args,
+                    const void *data, size_t len, int *ret_fd, struct err *err);
 /* The two steps of agent_open(). */
 int agent_connect(struct engine *e, struct sandbox *sb, enum box_channel channel, int *ret_fd,
                   struct err *err);

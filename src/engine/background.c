@@ -306,7 +306,7 @@ static int leave_interrupt(struct engine *e, struct sandbox *sb, uint32_t pid,
 
     if (pid == 0 && sb->interrupt_fd >= 0 && sb->interrupt_pause == pause)
         return 0;
-    if (agent_open(e, sb, BOX_CTL, CALL_KILL, args, &fd, err) < 0)
+    if (agent_open_with(e, sb, CALL_KILL, args, NULL, 0, &fd, err) < 0)
         return -1;
     if (pid == 0) {
         close_fd(&sb->interrupt_fd);
@@ -343,11 +343,13 @@ static int try_leave(struct engine *e, struct sandbox *sb, uint32_t pid, const s
     return r;
 }
 
+/* The END that the agent_…_with() functions send says that the whole command is meant. */
 int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_pending,
                      struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
-    auto_buf struct buf args = {0};
+    auto_buf struct buf args = {0}, ok = {0};
+    auto_close int fd = -1;
 
     buf_init(&args, FRAME_MAX);
     wire_put_u32(&args, pid);
@@ -359,5 +361,7 @@ int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_p
     sandbox_unref(steal_ptr(sb));
     if (sandbox_get_running(e, id, &sb, err) < 0)
         return -1;
-    return agent_simple(e, sb, CALL_KILL, &args, err);
+    if (agent_call_with(e, sb, CALL_KILL, &args, NULL, 0, &fd, err) < 0)
+        return -1;
+    return agent_expect(sb, fd, FRAME_OK, &ok, err);
 }

@@ -173,7 +173,8 @@ int engine_background_status(struct engine *e, const char *exec_id, json_t **ret
 /* {output, cursor}, at most 1 MiB at a time. */
 int engine_background_logs(struct engine *e, const char *exec_id, uint64_t cursor, json_t **ret,
                            struct err *err);
-/* SIGINT to pid, or with pid 0 to every exec that runs. *ret_pending: the sandbox is paused, and it
+/* SIGINT to pid, and if that is the first process of a command to all of the command; with pid 0 to
+ * every exec that runs. *ret_pending: the sandbox is paused, and it
  * takes effect when that goes on. */
 int engine_interrupt(struct engine *e, const char *id, uint32_t pid, bool *ret_pending,
                      struct err *err);

@@ -662,7 +662,9 @@ static const struct field logs_fields[] = {
 
 static const struct field interrupt_fields[] = {
     {"pid", FIELD_INT, .optional = true, .min = 1, .max = PID_NUMBER_MAX,
-     .help = "in the sandbox; every running command when absent"},
+     .help =
+         "in the sandbox: of a command, which is interrupted with all that it has started, or of "
+         "one process; every running command when absent"},
     {0},
 };
 
@@ -714,7 +716,8 @@ const struct function exec_functions[] = {
      .gives = &exec_info_shape, .errors = ERRORS_KEPT},
     {"cmd::interrupt", "POST", "/sandboxes/:sandboxId/exec/interrupt", interrupt_fields, interrupt,
      NULL, SCOPE_EXEC, .reach = REACH_SANDBOX,
-     .help = "Sends SIGINT; to a paused sandbox as well, for when it goes on",
+     .help =
+         "Sends SIGINT to a command or to all; to a paused sandbox as well, for when it goes on",
      .gives = &interrupt_shape, .errors = ERRORS_AGENT},
     {0},
 };

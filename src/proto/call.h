@@ -41,7 +41,9 @@ enum call_op {
     CALL_REMOVE, /* str path, str user, u32 recursive → OK; fine if it does not exist */
     CALL_CHMOD,  /* str path, str user, str mode (octal digits, or one symbolic clause) → OK */
     CALL_PS,     /* → ITEM (struct call_process)*, END */
-    CALL_KILL, /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone */
+    CALL_KILL, /* u32 pid, u32 signal → OK; pid 0 = every exec that runs now; fine if it is gone.
+                * With an END in the same message: if pid is the first process of a command, all
+                * processes of the command. An older agent takes no notice of the END */
     CALL_DIAL, /* u32 TCP port on the box's loopback → OK; afterwards the stream is that connection
                 */
     CALL_FOLLOW, /* str exec id, u64 offset → OK; then DATA* as the log grows, and END (struct

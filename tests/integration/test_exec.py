@@ -252,6 +252,29 @@ def test_interrupt_sends_sigint_to_one_or_to_all(api, box):
     assert api.background_end(b["id"])["exitCode"] == 8
 
 
+@pytest.mark.parametrize("command", ["sleep 60; echo not reached", "(sleep 60 | cat)", "python3 -c 'import subprocess; subprocess.run([\"sleep\", \"60\"])'"])
+def test_interrupt_reaches_all_processes_of_a_command_and_of_no_other(api, box, command):
+    """The shell of a command waits for its child, which has to end first."""
+    other = api.background(box, "sleep 61; echo not reached")
+    job = api.background(box, f"trap : INT; {command}; echo over")
+    wait_until(lambda: {"sleep 60", "sleep 61"} <= {p["command"] for p in api.processes(box)})
+    api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": job["pid"]}).ok()
+    api.background_end(job["id"])
+    assert "over\n" in api.background_logs(job["id"])["output"]
+    assert "sleep 60" not in {p["command"] for p in api.processes(box)}
+    assert api.background_status(other["id"])["running"]
+
+
+def test_interrupt_and_kill_of_one_process_reach_only_that(api, box):
+    job = api.background(box, "sleep 60; sleep 61; echo over")
+    for sleep, end in (("sleep 60", lambda pid: api.post(f"/sandboxes/{box}/exec/interrupt", {"pid": pid})),
+                       ("sleep 61", lambda pid: api.post(f"/sandboxes/{box}/processes/kill", {"pid": pid, "signal": "INT"}))):
+        wait_until(lambda: [p for p in api.processes(box) if p["command"] == sleep])
+        end(next(p["pid"] for p in api.processes(box) if p["command"] == sleep)).ok()
+    api.background_end(job["id"])
+    assert api.background_logs(job["id"])["output"] == "over\n"
+
+
 @pytest.mark.parametrize("user", ["root", "1000", "65534:65534"])
 def test_standard_streams_can_be_opened_by_name(api, box, user):
     for _ in range(2):

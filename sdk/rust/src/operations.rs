@@ -216,7 +216,7 @@ impl Api<'_> {
         self.client.call(Method::POST, format!("/sandboxes/{}/exec/{}/kill", escape(sandbox_id), escape(exec_id))).send_json().await
     }
 
-    /// Sends SIGINT; to a paused sandbox as well, for when it goes on.
+    /// Sends SIGINT to a command or to all; to a paused sandbox as well, for when it goes on.
     ///
     /// `POST /sandbox/sandboxes/{sandboxId}/exec/interrupt`
     pub async fn cmd_interrupt(&self, sandbox_id: &str, body: &CmdInterruptRequest) -> Result<Interrupted> {

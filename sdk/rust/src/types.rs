@@ -541,7 +541,7 @@ pub struct CmdGetStreamQuery {
 /// What is asked of `cmd_interrupt`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CmdInterruptRequest {
-    /// In the sandbox; every running command when absent.
+    /// In the sandbox: of a command, which is interrupted with all that it has started, or of one process; every running command when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<i64>,
 }

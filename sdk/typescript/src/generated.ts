@@ -2901,11 +2901,11 @@ export interface CmdKillInput {
   execId: string;
 }
 
-/** What cmd_interrupt takes: Sends SIGINT; to a paused sandbox as well, for when it goes on. */
+/** What cmd_interrupt takes: Sends SIGINT to a command or to all; to a paused sandbox as well, for when it goes on. */
 export interface CmdInterruptInput {
   /** id of a sandbox, or the name of exactly one, percent-encoded */
   sandboxId: string;
-  /** in the sandbox; every running command when absent */
+  /** in the sandbox: of a command, which is interrupted with all that it has started, or of one process; every running command when absent */
   pid?: number | undefined;
 }
 
@@ -4534,7 +4534,7 @@ export interface Operations {
   cmd_get_attach: { input: CmdGetAttachInput; output: undefined; event: never };
   /** Ends a command and all that it started */
   cmd_kill: { input: CmdKillInput; output: ExecInfo; event: never };
-  /** Sends SIGINT; to a paused sandbox as well, for when it goes on */
+  /** Sends SIGINT to a command or to all; to a paused sandbox as well, for when it goes on */
   cmd_interrupt: { input: CmdInterruptInput; output: Interrupted; event: never };
   /** Reads a file as text */
   fs_read: { input: FsReadInput; output: FileText; event: never };

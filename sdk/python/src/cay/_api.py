@@ -427,7 +427,7 @@ class Api:
         return answer
 
     async def cmd_interrupt(self, sandbox_id: str, *, pid: Optional[int] = None) -> m.Interrupted:
-        """Sends SIGINT; to a paused sandbox as well, for when it goes on."""
+        """Sends SIGINT to a command or to all; to a paused sandbox as well, for when it goes on."""
         content_ = await self._client.call_bytes(
             "POST", f"/sandboxes/{_q(sandbox_id)}/exec/interrupt", json={"pid": pid}
         )
