@@ -127,6 +127,8 @@ static const struct variable {
      "how many volumes there may be"},
     {"CAY_DEFAULT_VOLUME", NULL, TYPE_U32, AT(default_volume_mb), VOLUME_MB_MIN, VOLUME_MB_MAX,
      "1024", "MB of a volume"},
+    {"CAY_LAUNCHER_TIMEOUT", NULL, TYPE_U32, AT(launcher_timeout), 1, 300, "20",
+     "seconds without an answer after which the launcher is replaced"},
     {"CAY_VOLUME_DELETE_TIMEOUT", NULL, TYPE_U32, AT(volume_delete), 1, 3600, "30",
      "seconds that the removal of a folder in a volume may take"},
     {"CAY_EVENTS_MAX", NULL, TYPE_U32, AT(events_max), 1000, 10000000, "100000",

@@ -67,7 +67,8 @@ struct daemon_config {
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
     uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
     uint32_t stop_timeout; /* seconds */
-    uint32_t pool_size, max_networks, max_volumes, default_volume_mb, volume_delete;
+    uint32_t pool_size, max_networks, max_volumes, default_volume_mb, volume_delete,
+        launcher_timeout;
     char **port_addresses; /* NULL = none */
     char **bind_allow;     /* NULL = none */
     uint32_t events_max, events_days;

@@ -281,6 +281,8 @@ static int start_engine(struct daemon *d, struct err *err)
         .memory_mb = c->total_memory,
         .pids = c->total_pids,
         .launcher_fd = d->launcher_fd,
+        .launcher_hung_fd = d->launcher.hung_fd,
+        .launcher_s = c->launcher_timeout,
     };
 
     set_engine_config(d);
@@ -542,6 +544,21 @@ static void launcher_ended(struct daemon *d)
         log_error("the launcher has ended; starting another", "with", how);
 }
 
+static void launcher_hung(struct daemon *d)
+{
+    if (!keeper_hung(&d->launcher))
+        return;
+    log_error("the launcher has not answered for CAY_LAUNCHER_TIMEOUT seconds; it is killed");
+    (void)engine_trouble(d->engine, LAUNCHER_DOWN, "", "the launcher hung");
+}
+
+static void launcher_left(struct daemon *d)
+{
+    log_error("the launcher does not end though it was killed (it waits in the kernel); starting "
+              "another beside it");
+    (void)engine_trouble(d->engine, LAUNCHER_DOWN, "", "the launcher hung and does not end");
+}
+
 static void launcher_again(struct daemon *d)
 {
     struct err err = {0};
@@ -590,6 +607,7 @@ static enum ending serve(struct daemon *d)
             {.fd = h->listen_fd, .events = POLLIN},
             {.fd = h->peer, .events = POLLIN},
             {.fd = d->config.link.lifeline_fd, .events = POLLIN},
+            {.fd = d->launcher.hung_fd, .events = POLLIN},
         };
         int wait_ms = sooner(keeper_wait_ms(&d->launcher), handover_wait_ms(h));
         int n = poll(p, ARRAY_LEN(p), wait_ms);
@@ -614,8 +632,12 @@ static enum ending serve(struct daemon *d)
             handover_accept(h, d->data, &d->at);
         if (handover_wait_ms(h) == 0)
             handover_drop_peer(h);
+        if (n > 0 && p[6].revents)
+            launcher_hung(d);
         if (n > 0 && p[1].revents)
             launcher_ended(d);
+        else if (keeper_leave(&d->launcher))
+            launcher_left(d);
         if (keeper_is_due(&d->launcher))
             launcher_again(d);
         if (keeper_recovered(&d->launcher))
@@ -643,6 +665,8 @@ static void stop_http(struct daemon *d, bool replaced)
 /* All but the sockets. With replaced, connections go to the one that takes over. */
 static void end(struct daemon *d, bool stop_sandboxes, bool replaced)
 {
+    if (d->runtime)
+        native_end_soon(d->runtime);
     worker_stop(&d->worker);
     stop_http(d, replaced);
     mcp_server_free(d->mcp); /* its subscriptions use what is stopped below */
@@ -790,7 +814,7 @@ static int run(struct daemon *d)
 
 int daemon_main(int argc, char **argv)
 {
-    struct daemon d = {.launcher = {.pidfd = -1},
+    struct daemon d = {.launcher = LAUNCHER_KEEPER_NONE,
                        .launcher_fd = -1,
                        .signal_fd = -1,
                        .at = NO_LISTENERS,

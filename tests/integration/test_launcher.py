@@ -1,9 +1,11 @@
-"""The launcher dies, or a child that it has parked: others take their place, and nothing else notices."""
+"""The launcher dies or hangs, or a child that it has parked dies: others take their place, and nothing else notices."""
 
+import contextlib
 import os
 import re
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +64,59 @@ def test_a_launcher_that_is_killed_is_started_again(daemon_of):
         (problem,) = api.get("/health").ok()["problems"]
         assert problem["what"] == "launcher_down" and problem["since"] > 0
         assert daemon.running()
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: re.search(r"^State:\tT", read_text(f"/proc/{pid}/status"), re.M), what="it to stand still")
+    yield
+
+
+@contextlib.contextmanager
+def frozen(pid):
+    """On cgroup v1 not even SIGKILL ends it, as if it waited for a device in the kernel."""
+    freezer = Path("/sys/fs/cgroup/freezer")
+    group = (freezer if freezer.is_dir() else Path("/sys/fs/cgroup")) / f"cay-test-{os.getpid()}"
+    words = ("freezer.state", "FROZEN", "THAWED") if freezer.is_dir() else ("cgroup.freeze", "1", "0")
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / words[0]).write_text(words[1])
+        yield
+    finally:
+        (group / words[0]).write_text(words[2])
+        wait_until(lambda: not read_text(group / "cgroup.procs"), what="its end")
+        group.rmdir()
+
+
+@pytest.mark.parametrize("hang", [stopped, frozen])
+def test_a_launcher_that_hangs_is_replaced(daemon_of, hang):
+    daemon = daemon_of(env={"CAY_POOL": 2, "CAY_LAUNCHER_TIMEOUT": 1}).start()
+    with daemon.api() as api:
+        before = api.create()["id"]
+        api.post("/volumes", {"name": "v", "sizeMb": 16}).ok()
+        first = launcher(daemon)
+        with hang(first):
+            made = [create_after_loss(api), api.create()["id"]]
+            assert first not in [found for found in launchers(daemon) if hang is stopped]
+            api.post("/volumes/v/attach", {"sandboxId": before, "mountPath": "/v"}).ok()
+            for id in [before, *made]:
+                assert api.sh(id, "echo on") == "on\n"
+            (problem,) = api.get("/health").ok()["problems"]
+            assert problem["what"] == "launcher_down"
+        for id in [before, *made]:
+            api.remove(id)
+        api.delete("/volumes/v").ok()
+    assert "has not answered" in daemon.log()
+
+
+def test_a_daemon_ends_though_its_launcher_hangs(daemon_of):
+    daemon = daemon_of().start()
+    pid = launcher(daemon)
+    with stopped(pid):
+        assert daemon.stop() == 0
+        assert not read_text(f"/proc/{pid}/cmdline")
 
 
 def test_a_terminal_that_goes_ends_no_launcher(daemon_of):

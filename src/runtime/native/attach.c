@@ -100,7 +100,7 @@ static int await_report(int status, struct err *err)
                        ATTACH_LIMIT / 1000);
     if (read_some(status, &report, sizeof(report)) != sizeof(report))
         return err_code(err, ERR_UNAVAILABLE, "launcher_lost",
-                        "the launcher has ended and is being started again; try again");
+                        "the launcher has ended, and another is started: try again");
     report.step[sizeof(report.step) - 1] = '\0';
     if (report.error == 0)
         return 0;

@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -20,6 +22,7 @@
 
 #define LAUNCH_LIMIT 30000 /* ms that a box may take to come up on a loaded machine */
 #define END_LIMIT    10000 /* ms that its processes may take to end */
+#define LOOK_MS      1000  /* between two looks at how long the launcher may take */
 
 /* With its lock held: waits for a launcher, if there is none and one should be coming. */
 static bool has_launcher(struct native *n, int wait_ms)
@@ -47,6 +50,25 @@ void native_set_launcher(struct runtime *rt, int launcher_fd)
     (void)pthread_mutex_unlock(&n->launcher_lock);
 }
 
+/* Waits for the launcher to say something or to end. One that does neither hangs: the daemon, which
+ * keeps it, replaces it. */
+static bool await_answer(struct native *n)
+{
+    struct pollfd p = {.fd = n->launcher, .events = POLLIN};
+    int64_t began = mono_ns();
+
+    while (mono_ns() < began + atomic_load(&n->launcher_ms) * 1000000ll)
+        if (poll(&p, 1, LOOK_MS) == 1)
+            return true;
+    (void)eventfd_write(n->launcher_hung_fd, 1);
+    return false;
+}
+
+void native_end_soon(struct runtime *rt)
+{
+    atomic_store(&native_of(rt)->launcher_ms, LOOK_MS);
+}
+
 /* One plan and its answer; -1 when the launcher has not answered. */
 static int ask(struct native *n, const struct buf *text, const int *fds, size_t n_fds, int wait_ms,
                struct plan_answer *ret, int *ret_pidfd)
@@ -56,12 +78,12 @@ static int ask(struct native *n, const struct buf *text, const int *fds, size_t 
 
     (void)pthread_mutex_lock(&n->launcher_lock);
     if (has_launcher(n, wait_ms)) {
-        if (send_fds(n->launcher, text->data, text->len, fds, n_fds) == 0 &&
+        if (send_fds(n->launcher, text->data, text->len, fds, n_fds) == 0 && await_answer(n) &&
             recv_fds(n->launcher, ret, sizeof(*ret), &got, &n_got) == sizeof(*ret)) {
             *ret_pidfd = n_got == 1 ? got : -1;
             r = 0;
         } else {
-            close_fd(&n->launcher); /* it has ended, and nobody else need find that out */
+            close_fd(&n->launcher); /* other callers wait for the next one */
         }
     }
     (void)pthread_mutex_unlock(&n->launcher_lock);
@@ -85,7 +107,7 @@ int64_t send_plan(struct native *n, const struct plan *plan, const int *fds, siz
     plan_put(&text, plan);
     if (ask(n, &text, fds, n_fds, wait_ms, &answer, &pidfd) < 0) {
         (void)err_code(err, ERR_UNAVAILABLE, "launcher_lost",
-                       "the launcher has ended and is being started again; try again");
+                       "the launcher has ended or hangs, and another is started: try again");
         return BOX_LOST;
     }
     if (answer.error == 0) {

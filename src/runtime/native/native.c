@@ -471,6 +471,8 @@ struct runtime *native_new(const struct native_config *config, struct err *err)
     n->stage = xasprintf("%s/stage", config->run_dir);
     n->nameserver = config->nameserver ? xstrdup(config->nameserver) : NULL;
     n->launcher = config->launcher_fd;
+    n->launcher_hung_fd = config->launcher_hung_fd;
+    atomic_init(&n->launcher_ms, (int)config->launcher_s * 1000);
     (void)pthread_mutex_init(&n->lock, NULL);
     (void)pthread_mutex_init(&n->launcher_lock, NULL);
     (void)pthread_cond_init(&n->launcher_back, NULL);

@@ -16,11 +16,16 @@ struct native_config {
     uint32_t pids;          /* the same */
     const char *nameserver; /* for the boxes' /etc/resolv.conf; NULL = the image's own */
     int launcher_fd;        /* launcher_start() made it; the runtime's from here on */
+    int launcher_hung_fd;   /* eventfd: written to when the launcher has not answered in time */
+    uint32_t launcher_s;    /* that time, in seconds */
 };
 
 /* Another launcher takes the place of one that has ended; -1 = there is none for now. Takes the
  * descriptor. What waits for a launcher goes on, and boxes whose child ended with the old one get
  * another child when they are created. */
 void native_set_launcher(struct runtime *rt, int launcher_fd);
+
+/* The daemon is about to end: from now on a launcher has 1 s to answer. */
+void native_end_soon(struct runtime *rt);
 
 struct runtime *native_new(const struct native_config *config, struct err *err);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,7 +42,9 @@ struct native {
     char *nameserver; /* NULL = none */
     struct cgroup cgroup;
     struct disk *disk;
-    int launcher;                  /* -1 = it has ended, and another is to come */
+    int launcher; /* -1 = it has ended or hung, and another is to come */
+    int launcher_hung_fd;
+    atomic_int launcher_ms;        /* that it may take to answer */
     pthread_mutex_t launcher_lock; /* one plan and its answer at a time */
     pthread_cond_t launcher_back;
     pthread_mutex_t lock; /* of the berths */
