@@ -24,25 +24,37 @@
 
 #define REMOVE_WAIT_NS (2 * 1000000000ll)
 
+/* From pins on with volumes.lock. */
 struct volume {
     struct volume *next;
     char id[ID_SIZE];
     char *name;
     uint32_t size_mb;
     int64_t created_ms;
-    unsigned pins;           /* with volumes.lock */
-    bool gone;               /* and no longer in the list */
-    pthread_mutex_t opening; /* fd and lease; the kernel is waited for */
-    int fd;                  /* a mount of it; -1 = not open */
-    uint64_t lease;          /* bytes more, as of the last look; 0 = none was given */
+    unsigned pins;
+    bool gone;      /* and no longer in the list */
+    bool removing;  /* by one thread */
+    bool mounting;  /* one thread mounts or unmounts it, without the lock */
+    int fd;         /* a mount of it; -1 = none. While it is pinned, nobody closes it */
+    uint64_t lease; /* bytes more, as of the last look; 0 = none was given */
 };
 
+/* A volume that is being made: not in the list yet. */
+struct making {
+    struct making *next;
+    const char *name;
+};
+
+/* The disk is waited for without the lock, and what one volume waits for delays no other: a mount
+ * can take as long as a check of its filesystem. */
 struct volumes {
     struct documents *documents;
-    pthread_mutex_t changing; /* one create or remove at a time; the disk is waited for */
-    pthread_mutex_t lock;     /* the list and pins; taken before the roster's */
-    pthread_cond_t unpinned;
+    pthread_mutex_t lock; /* all below, and in each volume; taken before the roster's */
+    pthread_cond_t changed;
     struct volume *first; /* the oldest */
+    size_t n;             /* how many are in the list */
+    struct making *making;
+    size_t n_making;
 };
 
 /* ---- the list; with the lock ---- */
@@ -58,17 +70,16 @@ static struct volume *add(struct volumes *vs, const json_t *document)
     v->size_mb = (uint32_t)json_integer_value(json_object_get(document, "sizeMb"));
     v->created_ms = json_integer_value(json_object_get(document, "createdAt"));
     v->fd = -1;
-    (void)pthread_mutex_init(&v->opening, NULL);
     while (*at)
         at = &(*at)->next;
     *at = v;
+    vs->n++;
     return v;
 }
 
 static void volume_free(struct volume *v)
 {
     close_fd(&v->fd);
-    (void)pthread_mutex_destroy(&v->opening);
     free(v->name);
     free(v);
 }
@@ -79,8 +90,10 @@ static void take_out(struct volumes *vs, struct volume *v)
 
     while (*at && *at != v)
         at = &(*at)->next;
-    if (*at)
+    if (*at) {
         *at = v->next;
+        vs->n--;
+    }
     v->gone = true;
 }
 
@@ -164,36 +177,34 @@ int volume_pin(struct engine *e, const char *word, struct volume **ret, struct e
     return r;
 }
 
-/* Closing may write out what is not on the disk yet, so it is not done under the lock; who opens it
- * meanwhile waits for that. */
-static void close_unused(struct engine *e, struct volume *v)
+/* With the lock, which is given back meanwhile: closing may write out what is not on the disk yet.
+ */
+static void close_mount(struct volumes *vs, struct volume *v)
 {
-    bool used = true;
+    int fd = steal_fd(v->fd);
 
-    (void)pthread_mutex_lock(&v->opening);
-    if (v->fd >= 0) {
-        (void)pthread_mutex_lock(&e->volumes->lock);
-        used = v->pins > 1 || (!v->gone && is_live(e, v->id));
-        (void)pthread_mutex_unlock(&e->volumes->lock);
-    }
-    if (!used) {
-        close_fd(&v->fd);
-        v->lease = 0;
-    }
-    (void)pthread_mutex_unlock(&v->opening);
+    v->lease = 0;
+    v->mounting = true;
+    (void)pthread_mutex_unlock(&vs->lock);
+    close_fd(&fd);
+    (void)pthread_mutex_lock(&vs->lock);
+    v->mounting = false;
 }
 
+/* The last one closes it, unless a sandbox that runs has it. */
 void volume_unpin(struct engine *e, struct volume *v)
 {
+    struct volumes *vs = e->volumes;
     bool last;
 
     if (!v)
         return;
-    close_unused(e, v);
-    (void)pthread_mutex_lock(&e->volumes->lock);
+    (void)pthread_mutex_lock(&vs->lock);
+    if (v->pins == 1 && v->fd >= 0 && (v->gone || !is_live(e, v->id)))
+        close_mount(vs, v);
     last = --v->pins == 0 && v->gone;
-    (void)pthread_cond_broadcast(&e->volumes->unpinned);
-    (void)pthread_mutex_unlock(&e->volumes->lock);
+    (void)pthread_cond_broadcast(&vs->changed);
+    (void)pthread_mutex_unlock(&vs->lock);
     if (last)
         volume_free(v);
 }
@@ -222,13 +233,23 @@ uint32_t volume_size_mb(const struct volume *v)
 
 int volume_root(struct engine *e, struct volume *v, int *ret_fd, struct err *err)
 {
-    int r = 0;
+    struct volumes *vs = e->volumes;
+    int r = 0, fd = -1;
 
-    (void)pthread_mutex_lock(&v->opening);
-    if (v->fd < 0)
-        r = runtime_volume_open(e->runtime, v->id, -1, &v->fd, err);
+    (void)pthread_mutex_lock(&vs->lock);
+    while (v->mounting)
+        (void)pthread_cond_wait(&vs->changed, &vs->lock);
+    if (v->fd < 0) {
+        v->mounting = true;
+        (void)pthread_mutex_unlock(&vs->lock);
+        r = runtime_volume_open(e->runtime, v->id, -1, &fd, err);
+        (void)pthread_mutex_lock(&vs->lock);
+        v->mounting = false;
+        v->fd = r < 0 ? -1 : fd;
+        (void)pthread_cond_broadcast(&vs->changed);
+    }
     *ret_fd = v->fd;
-    (void)pthread_mutex_unlock(&v->opening);
+    (void)pthread_mutex_unlock(&vs->lock);
     return r < 0 ? err_wrap(err, "open the volume %s", v->id) : 0;
 }
 
@@ -256,9 +277,8 @@ int volumes_open(struct engine *e, struct err *err)
     size_t i;
 
     e->volumes = vs;
-    (void)pthread_mutex_init(&vs->changing, NULL);
     (void)pthread_mutex_init(&vs->lock, NULL);
-    cond_init_monotonic(&vs->unpinned);
+    cond_init_monotonic(&vs->changed);
     if (documents_open(e->config.data_dir, "volumes", is_volume, &vs->documents, err) < 0)
         return -1;
     all = documents_all(vs->documents);
@@ -280,9 +300,8 @@ void volumes_close(struct engine *e)
         volume_free(v);
     }
     documents_close(vs->documents);
-    (void)pthread_mutex_destroy(&vs->changing);
     (void)pthread_mutex_destroy(&vs->lock);
-    (void)pthread_cond_destroy(&vs->unpinned);
+    (void)pthread_cond_destroy(&vs->changed);
     free(vs);
     e->volumes = NULL;
 }
@@ -407,7 +426,7 @@ int engine_volume_get(struct engine *e, const char *word, json_t **ret, struct e
     return 0;
 }
 
-/* ---- create; with `changing` ---- */
+/* ---- create ---- */
 
 static int check_name(const char *name, struct err *err)
 {
@@ -429,7 +448,7 @@ static int check_name(const char *name, struct err *err)
 /* The file is made under a name that says that it is nobody's; it is the volume's once there is a
  * document. A start finishes what was between the two. */
 static int make(struct engine *e, const char *id, const char *name, uint32_t size_mb,
-                struct err *err)
+                struct volume **ret, struct err *err)
 {
     struct volumes *vs = e->volumes;
     json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "id", id, "name", name, "sizeMb",
@@ -442,7 +461,8 @@ static int make(struct engine *e, const char *id, const char *name, uint32_t siz
         r = runtime_volume_keep(e->runtime, id, err);
     if (r == 0) {
         (void)pthread_mutex_lock(&vs->lock);
-        (void)add(vs, o);
+        *ret = add(vs, o);
+        (*ret)->pins++;
         (void)pthread_mutex_unlock(&vs->lock);
     } else {
         (void)documents_delete(vs->documents, id, NULL);
@@ -457,62 +477,118 @@ size_t volumes_count(struct engine *e)
     return documents_count(e->volumes->documents);
 }
 
-static int create(struct engine *e, const char *name, uint32_t size_mb, char ret[ID_SIZE],
-                  struct err *err)
+/* With the lock. */
+static bool is_being_made(const struct volumes *vs, const char *name)
 {
-    uint32_t size = size_mb ? size_mb : e->config.default_volume_mb;
+    for (const struct making *m = vs->making; m; m = m->next)
+        if (strcmp(m->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* With the lock. It counts from here on; create() must follow. */
+static int begin_making(struct engine *e, struct making *m, const char *name, struct err *err)
+{
+    struct volumes *vs = e->volumes;
 
     if (check_name(name, err) < 0)
         return -1;
-    if (volumes_count(e) >= e->config.max_volumes)
+    if (vs->n + vs->n_making >= e->config.max_volumes)
         return err_code(err, ERR_LIMIT, "volume_limit",
                         "there are %u volumes, as many as there may be (CAY_MAX_VOLUMES): remove "
                         "one",
                         e->config.max_volumes);
-    if (space_promise(e, size, size_mb != 0, err) < 0)
-        return -1;
-    id_new(ret, "vol");
-    if (make(e, ret, name, size, err) == 0) {
-        engine_tell(e, "volume.created", "",
-                    json_pack("{s:s, s:s, s:I}", "volumeId", ret, "name", name ? name : ret,
-                              "sizeMb", (json_int_t)size));
-        return 0;
+    *m = (struct making){.next = vs->making, .name = name};
+    vs->making = m;
+    vs->n_making++;
+    return 0;
+}
+
+static void end_making(struct volumes *vs, struct making *m)
+{
+    struct making **at = &vs->making;
+
+    (void)pthread_mutex_lock(&vs->lock);
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    vs->n_making--;
+    (void)pthread_cond_broadcast(&vs->changed);
+    (void)pthread_mutex_unlock(&vs->lock);
+}
+
+/* *ret is pinned. */
+static int create(struct engine *e, struct making *m, uint32_t size_mb, struct volume **ret,
+                  struct err *err)
+{
+    uint32_t size = size_mb ? size_mb : e->config.default_volume_mb;
+    char id[ID_SIZE];
+    int r = space_promise(e, size, size_mb != 0, err);
+
+    if (r == 0) {
+        id_new(id, "vol");
+        r = make(e, id, m->name, size, ret, err);
+        if (r < 0) {
+            space_give(e, size);
+            (void)err_wrap(err, "make a volume");
+        }
     }
-    space_give(e, size);
-    return err_wrap(err, "make a volume");
+    if (r == 0)
+        engine_tell(e, "volume.created", "",
+                    json_pack("{s:s, s:s, s:I}", "volumeId", id, "name", m->name, "sizeMb",
+                              (json_int_t)size));
+    end_making(e->volumes, m);
+    return r;
 }
 
 int engine_volume_create(struct engine *e, const char *name, uint32_t size_mb, json_t **ret,
                          struct err *err)
 {
-    char id[ID_SIZE];
+    struct volume *v = NULL;
+    struct making m;
     int r;
 
-    (void)pthread_mutex_lock(&e->volumes->changing);
-    r = create(e, name, size_mb, id, err);
-    (void)pthread_mutex_unlock(&e->volumes->changing);
-    return r < 0 ? -1 : engine_volume_get(e, id, ret, err);
+    (void)pthread_mutex_lock(&e->volumes->lock);
+    r = begin_making(e, &m, name, err);
+    (void)pthread_mutex_unlock(&e->volumes->lock);
+    if (r < 0 || create(e, &m, size_mb, &v, err) < 0)
+        return -1;
+    *ret = volume_json(e, v);
+    volume_unpin(e, v);
+    return 0;
+}
+
+/* 1 = there is none, and the caller makes it. With the lock, which is given back while another
+ * makes one of that name. */
+static int pin_or_begin(struct engine *e, const char *name, struct making *m, struct volume **ret,
+                        struct err *err)
+{
+    struct volumes *vs = e->volumes;
+    struct err why = {0};
+    int r;
+
+    while ((r = find(vs, name, ret, &why)) < 0 && why.kind == ERR_NOT_FOUND &&
+           is_being_made(vs, name))
+        (void)pthread_cond_wait(&vs->changed, &vs->lock);
+    if (r == 0)
+        (*ret)->pins++;
+    else if (why.kind == ERR_NOT_FOUND)
+        return begin_making(e, m, name, err) < 0 ? -1 : 1;
+    else if (err)
+        *err = why;
+    return r;
 }
 
 int volume_pin_or_create(struct engine *e, const char *name, uint32_t size_mb, struct volume **ret,
                          struct err *err)
 {
-    struct err why = {0};
-    char id[ID_SIZE];
+    struct making m;
     int r;
 
-    (void)pthread_mutex_lock(&e->volumes->changing);
-    r = volume_pin(e, name, ret, &why);
-    if (r < 0 && why.kind != ERR_NOT_FOUND) {
-        if (err)
-            *err = why;
-    } else if (r < 0) {
-        r = create(e, name, size_mb, id, err);
-        if (r == 0)
-            r = volume_pin(e, id, ret, err);
-    }
-    (void)pthread_mutex_unlock(&e->volumes->changing);
-    return r;
+    (void)pthread_mutex_lock(&e->volumes->lock);
+    r = pin_or_begin(e, name, &m, ret, err);
+    (void)pthread_mutex_unlock(&e->volumes->lock);
+    return r == 1 ? create(e, &m, size_mb, ret, err) : r;
 }
 
 /* ---- remove ---- */
@@ -547,7 +623,7 @@ static void await_others(struct volumes *vs, const struct volume *v)
     int64_t until = mono_ns() + REMOVE_WAIT_NS;
     struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
-    while (v->pins > 1 && pthread_cond_timedwait(&vs->unpinned, &vs->lock, &at) == 0)
+    while (v->pins > 1 && pthread_cond_timedwait(&vs->changed, &vs->lock, &at) == 0)
         ;
 }
 
@@ -559,7 +635,7 @@ static int remove_pinned(struct engine *e, struct volume *v, struct err *err)
 
     (void)pthread_mutex_lock(&vs->lock);
     await_others(vs, v);
-    r = v->gone ? not_found(v->id, err) : in_use(e, v, err);
+    r = in_use(e, v, err);
     if (r == 0)
         take_out(vs, v); /* nobody can pin it any more */
     (void)pthread_mutex_unlock(&vs->lock);
@@ -570,6 +646,7 @@ static int remove_pinned(struct engine *e, struct volume *v, struct err *err)
         v->gone = false;
         v->next = vs->first;
         vs->first = v;
+        vs->n++;
         (void)pthread_mutex_unlock(&vs->lock);
         return -1;
     }
@@ -579,22 +656,39 @@ static int remove_pinned(struct engine *e, struct volume *v, struct err *err)
     return runtime_volume_remove(e->runtime, v->id, err);
 }
 
+/* One thread removes it at a time: two would wait for each other's pins. */
+static int pin_to_remove(struct volumes *vs, const char *word, struct volume **ret, struct err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&vs->lock);
+    while ((r = find(vs, word, ret, err)) == 0 && (*ret)->removing)
+        (void)pthread_cond_wait(&vs->changed, &vs->lock);
+    if (r == 0) {
+        (*ret)->removing = true;
+        (*ret)->pins++;
+    }
+    (void)pthread_mutex_unlock(&vs->lock);
+    return r;
+}
+
 int engine_volume_remove(struct engine *e, const char *word, char **ret_id, struct err *err)
 {
+    struct volumes *vs = e->volumes;
     struct volume *v = NULL;
     int r;
 
-    (void)pthread_mutex_lock(&e->volumes->changing);
-    r = volume_pin(e, word, &v, err);
+    if (pin_to_remove(vs, word, &v, err) < 0)
+        return -1;
+    r = remove_pinned(e, v, err);
     if (r == 0) {
-        r = remove_pinned(e, v, err);
-        if (r == 0) {
-            *ret_id = xstrdup(v->id);
-            engine_tell(e, "volume.removed", "", json_pack("{s:s}", "volumeId", v->id));
-        }
-        volume_unpin(e, v);
+        *ret_id = xstrdup(v->id);
+        engine_tell(e, "volume.removed", "", json_pack("{s:s}", "volumeId", v->id));
     }
-    (void)pthread_mutex_unlock(&e->volumes->changing);
+    (void)pthread_mutex_lock(&vs->lock);
+    v->removing = false;
+    (void)pthread_mutex_unlock(&vs->lock);
+    volume_unpin(e, v);
     return r;
 }
 
@@ -640,26 +734,30 @@ static void add_backed(struct engine *e, struct volume *v, struct each_volume *a
 static void add_debt(struct engine *e, struct volume *v, struct each_volume *arg)
 {
     struct disk_room room;
+    int fd;
 
-    (void)pthread_mutex_lock(&v->opening);
-    if (v->fd >= 0 && runtime_volume_room(e->runtime, v->id, v->fd, &room, NULL) == 0 &&
+    (void)pthread_mutex_lock(&e->volumes->lock);
+    fd = v->fd;
+    (void)pthread_mutex_unlock(&e->volumes->lock);
+    if (fd >= 0 && runtime_volume_room(e->runtime, v->id, fd, &room, NULL) == 0 &&
         room.used > room.backed)
         arg->sum += room.used - room.backed;
-    (void)pthread_mutex_unlock(&v->opening);
 }
 
 static void give_lease(struct engine *e, struct volume *v, struct each_volume *arg)
 {
     struct err err = {0};
+    int fd = -1;
 
-    (void)pthread_mutex_lock(&v->opening);
+    (void)pthread_mutex_lock(&e->volumes->lock);
     if (v->fd >= 0 && (arg->more != LEASE_ANY || v->lease != LEASE_ANY)) {
+        fd = v->fd;
         v->lease = arg->more;
-        if (runtime_volume_lease(e->runtime, v->id, v->fd, arg->more, &err) < 0)
-            log_warn("what is written to a volume cannot be bounded while the host's disk is low",
-                     "id", v->id, "error", err.text);
     }
-    (void)pthread_mutex_unlock(&v->opening);
+    (void)pthread_mutex_unlock(&e->volumes->lock);
+    if (fd >= 0 && runtime_volume_lease(e->runtime, v->id, fd, arg->more, &err) < 0)
+        log_warn("what is written to a volume cannot be bounded while the host's disk is low", "id",
+                 v->id, "error", err.text);
 }
 
 uint64_t volumes_backed(struct engine *e)
