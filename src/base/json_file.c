@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/replace.h"
 
 #define FILE_SIZE_MAX (16u << 20)
@@ -32,14 +33,14 @@ static int read_all(int fd, struct buf *b)
 
 int json_file_read(int dirfd, const char *file, json_t **ret, struct err *err)
 {
-    auto_close int fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = regular_open(dirfd, file, O_RDONLY, 0, err);
     auto_buf struct buf b = {0};
     int r;
 
-    if (fd < 0 && errno == ENOENT)
+    if (fd == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "%s is not there", file);
     if (fd < 0)
-        return err_sys(err, errno, "open %s", file);
+        return -1;
     buf_init(&b, FILE_SIZE_MAX);
     r = read_all(fd, &b);
     if (r < 0)

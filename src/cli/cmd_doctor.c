@@ -11,12 +11,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/odd_files.h"
 #include "cli/repair.h"
 #include "cli/ui.h"
 
@@ -24,7 +26,7 @@ enum level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL };
 
 struct finding {
     enum level level;
-    char text[200];   /* what was found */
+    char text[1000];  /* what was found */
     char advice[240]; /* what to do; "" when all is well */
 };
 
@@ -256,6 +258,24 @@ static void check_disk(struct finding *f)
         found(f, LEVEL_OK, "", "%s free at %.80s", size, path);
 }
 
+static void check_files(struct finding *f)
+{
+    auto_free char *data = data_folder();
+    const char *run = getenv("CAY_RUN");
+    auto_buf struct buf odd = {0};
+    unsigned n;
+
+    buf_init(&odd, sizeof(f->text) - 100);
+    n = odd_files_find(data, run && *run == '/' ? run : "/run/cay", &odd);
+    if (n > 0)
+        found(f, LEVEL_WARN,
+              "move them away and restart the daemon; put back what stood there, if it was kept",
+              "%u odd file%s: %s%s", n, n == 1 ? "" : "s", odd.data ? odd.data : "",
+              n > ODD_FILES_TOLD ? ", …" : "");
+    else
+        found(f, LEVEL_OK, "", "every file of the daemon is one");
+}
+
 /* Layers of images keep file capabilities and overlayfs's own marks as extended attributes. */
 static void check_layers(struct finding *f)
 {
@@ -344,6 +364,7 @@ static const struct check checks[] = {
     {"seccomp", check_seccomp},
     {"core-pattern", check_core_pattern},
     {"disk", check_disk},
+    {"files", check_files},
     {"image-layers", check_layers},
     {"image-pulls", check_pulls},
     {"networks", check_networks},

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/remove.h"
 #include "daemon/config.h"
 #include "daemon/handover.h"
@@ -446,9 +447,9 @@ static int write_port(struct daemon *d, struct err *err)
         return 0;
     }
     n = snprintf(text, sizeof(text), "%u\n", d->port);
-    fd = open(d->port_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    fd = regular_open(AT_FDCWD, d->port_path, O_WRONLY | O_CREAT | O_TRUNC, 0644, err);
     if (fd < 0)
-        return err_sys(err, errno, "write %s", d->port_path);
+        return -1;
     (void)fchmod(fd, 0644);
     r = write_all(fd, text, (size_t)n);
     return r < 0 ? err_sys(err, -r, "write %s", d->port_path) : 0;

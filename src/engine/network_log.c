@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "engine/engine_internal.h"
 #include "engine/network.h"
 #include "engine/network_internal.h"
@@ -82,8 +83,7 @@ static struct names names_of(const char *id)
 
 static void append(int dir, const struct names *n, const char *line, size_t len)
 {
-    auto_close int fd =
-        openat(dir, n->now, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    auto_close int fd = regular_open(dir, n->now, O_WRONLY | O_CREAT | O_APPEND, 0600, NULL);
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -91,7 +91,7 @@ static void append(int dir, const struct names *n, const char *line, size_t len)
     if (st.st_size + (off_t)len > FILE_MAX) {
         (void)renameat(dir, n->now, dir, n->old);
         close_fd(&fd);
-        fd = openat(dir, n->now, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        fd = regular_open(dir, n->now, O_WRONLY | O_CREAT | O_EXCL, 0600, NULL);
     }
     if (fd >= 0)
         (void)write_all(fd, line, len);
@@ -99,12 +99,12 @@ static void append(int dir, const struct names *n, const char *line, size_t len)
 
 static int read_into(int dir, const char *name, struct buf *out)
 {
-    auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = regular_open(dir, name, O_RDONLY, 0, NULL);
     char part[4096];
     ssize_t n;
 
     if (fd < 0)
-        return -errno;
+        return fd;
     while ((n = read_some(fd, part, sizeof(part))) > 0)
         if (buf_add(out, part, (size_t)n) < 0)
             break;

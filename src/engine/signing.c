@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/replace.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
@@ -35,12 +36,13 @@ static int make_key(int dir, unsigned char key[SIGNING_KEY_BYTES], struct err *e
 int signing_open(struct engine *e, struct err *err)
 {
     auto_close int dir = open(e->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    auto_close int fd = dir < 0 ? -1 : openat(dir, KEY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = -1;
 
     if (dir < 0)
         return err_sys(err, errno, "open %s", e->data_dir);
-    if (fd < 0 && errno != ENOENT)
-        return err_sys(err, errno, "open %s/%s", e->data_dir, KEY_FILE);
+    fd = regular_open(dir, KEY_FILE, O_RDONLY, 0, err);
+    if (fd < 0 && fd != -ENOENT)
+        return err_wrap(err, "%s", e->data_dir);
     /* One that was cut short by hand is no key. */
     if (fd >= 0 && read_exact(fd, e->signing_key, SIGNING_KEY_BYTES) == 0)
         return 0;

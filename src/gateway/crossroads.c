@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "gateway/warden.h"
 
@@ -125,16 +126,16 @@ static int enter(struct warden *w, struct err *err)
 {
     auto_close int file = -1;
 
-    w->cross_ns = open(w->pin, O_RDONLY | O_CLOEXEC);
+    w->cross_ns = regular_open(AT_FDCWD, w->pin, O_RDONLY, 0, NULL);
     if (w->cross_ns >= 0 && setns(w->cross_ns, CLONE_NEWNET) == 0) {
         w->inherited = true;
         return 0;
     }
     close_fd(&w->cross_ns);
     (void)umount2(w->pin, MNT_DETACH);
-    file = open(w->pin, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+    file = regular_open(AT_FDCWD, w->pin, O_RDONLY | O_CREAT, 0444, err);
     if (file < 0)
-        return err_sys(err, errno, "make %s", w->pin);
+        return -1;
     if (unshare(CLONE_NEWNET) < 0)
         return err_code(err, ERR_UNSUPPORTED, "network_unsupported",
                         "cannot make a network namespace: %s", strerror(errno));

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/json_file.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/replace.h"
 #include "base/str.h"
 #include "layer/layer.h"
@@ -174,13 +175,15 @@ int records_write(int recordsfd, const struct record *r, const char *document, s
 int records_document(int recordsfd, const char *id, char **ret, struct err *err)
 {
     auto_free char *file = xasprintf("%s" DOCUMENT_SUFFIX, id);
-    auto_close int fd = openat(recordsfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = regular_open(recordsfd, file, O_RDONLY, 0, err);
     auto_free char *text = NULL;
     struct stat st;
     int r;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_sys(err, errno, "open %s", file);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0)
+        return err_sys(err, errno, "look at %s", file);
     if (st.st_size > CONFIG_MAX_BYTES)
         return err_set(err, ERR_INTERNAL, "%s is damaged", file);
     text = xcalloc(1, (size_t)st.st_size + 1);

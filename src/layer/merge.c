@@ -101,7 +101,7 @@ static int merge_sub(struct merge *m, const struct view *parts, const struct vie
 
 static int copy_one(struct merge *m, int dirfd, const char *name, int to, struct err *err)
 {
-    auto_close int from = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int from = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     auto_close int made = -1;
     struct stat st;
 

@@ -143,7 +143,7 @@ static int put_marker(struct pack *p, struct archive_entry *e, size_t base, cons
 static int put_file(struct pack *p, struct archive_entry *e, int dirfd, const char *name,
                     const struct stat *st, struct err *err)
 {
-    auto_close int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     const char *first = NULL;
 
     if (fd < 0)

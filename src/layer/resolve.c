@@ -46,7 +46,8 @@ static int copy_data(struct layer *l, int from, int to, const char *path, struct
 static int fill_file(struct resolve *rs, int fd, const struct lower *from, const char *path,
                      struct err *err)
 {
-    auto_close int source = openat(from->dir, from->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int source =
+        openat(from->dir, from->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct layer_meta meta = meta_of_stat(&from->st, 0);
 
     if (source < 0 || ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
@@ -75,7 +76,7 @@ static int fill_symlink(int dirfd, const char *name, const struct lower *from, s
 
 static int fill_borrowed(struct resolve *rs, int dirfd, const char *name, struct err *err)
 {
-    auto_close int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct lower from = {.dir = -1};
     char path[LAYER_MAX_PATH + 1];
     ssize_t n = fd < 0 ? -errno : read_some(fd, path, sizeof(path) - 1);

@@ -40,7 +40,7 @@ int make_opaque(struct layer *l, int dirfd)
 /* Does the file stand for the one of that path in a layer below? */
 static bool is_borrowed_from(const struct place *p)
 {
-    auto_close int fd = openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     char path[LAYER_MAX_PATH + 1];
     ssize_t n = fd < 0 ? -1 : read_some(fd, path, sizeof(path));
 

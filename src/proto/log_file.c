@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/regular.h"
 #include "proto/wire.h"
 
 #define STDERR_BIT (1ull << 63)
@@ -36,25 +37,20 @@ void log_file_name(char ret[LOG_NAME_SIZE], const char *id, const char *suffix)
     (void)snprintf(ret, LOG_NAME_SIZE, "%s%s", id, suffix);
 }
 
-static int open_regular(const struct log_file *l, const char *suffix)
+static int open_part(const struct log_file *l, const char *suffix)
 {
-    auto_close int fd = -1;
     char name[LOG_NAME_SIZE];
-    struct stat st;
+    int fd;
 
     log_file_name(name, l->id, suffix);
-    fd = openat(l->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return -ENOENT;
-    return steal_fd(fd);
+    fd = regular_open(l->dir, name, O_RDONLY, 0, NULL);
+    return fd == -EISDIR || fd == -ENXIO ? -ENOENT : fd;
 }
 
 /* *ret_locked: its supervisor holds it. */
 static int read_state(struct log_file *l, bool *ret_locked)
 {
-    auto_close int fd = open_regular(l, ".state");
+    auto_close int fd = open_part(l, ".state");
     char data[LOG_STATE_MAX];
     struct wire w;
     ssize_t n;
@@ -93,8 +89,8 @@ int log_file_look(struct log_file *l)
 
     /* In this order: a state that says "ended" is only read together with the whole log. */
     if (r == 0 && l->fd < 0) {
-        l->fd = r = open_regular(l, ".log");
-        l->marks = r < 0 || l->plain ? -1 : open_regular(l, ".marks");
+        l->fd = r = open_part(l, ".log");
+        l->marks = r < 0 || l->plain ? -1 : open_part(l, ".marks");
     }
     if (r < 0)
         return r;

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 
 #define BUSY_MS     5000
 #define ROOM_BYTES  (1 << 20)     /* for the index of a log */
@@ -152,12 +153,29 @@ static int quarantine(const char *path, const struct err *why, struct err *err)
  */
 static int make_file(const char *path, bool *ret_empty, struct err *err)
 {
-    auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    auto_close int fd = regular_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600, err);
     struct stat st;
 
-    if (fd < 0 || fchmod(fd, 0600) < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
+        return -1;
+    if (fchmod(fd, 0600) < 0 || fstat(fd, &st) < 0)
         return err_sys(err, errno, "open %s for reading and writing", path);
     *ret_empty = st.st_size == 0;
+    return 0;
+}
+
+/* What SQLite opens by itself, beside the database. */
+static int check_parts(const char *path, struct err *err)
+{
+    static const char *const parts[] = {"-wal", "-shm", "-journal"};
+
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        auto_free char *part = xasprintf("%s%s", path, parts[i]);
+        auto_close int fd = regular_open(AT_FDCWD, part, O_RDWR, 0, err);
+
+        if (fd < 0 && fd != -ENOENT)
+            return -1;
+    }
     return 0;
 }
 
@@ -183,7 +201,7 @@ int database_open(const char *path, const struct migrations *migrations, sqlite3
     enum health health;
     bool empty;
 
-    if (make_file(path, ret_empty, err) < 0)
+    if (make_file(path, ret_empty, err) < 0 || check_parts(path, err) < 0)
         return -1;
     *ret_corrupt = false;
     health = open_checked(path, ret, &why);

@@ -57,7 +57,8 @@ static void set_aside(struct documents *d, const char *file, const struct err *w
 /* Whoever reads it, and whenever: what only cannot be read now may well be whole. */
 static bool is_damage(const struct err *why)
 {
-    return why->sys == 0 || why->sys == EISDIR || why->sys == ELOOP || why->sys == EFBIG;
+    return why->sys == 0 || why->sys == EISDIR || why->sys == ELOOP || why->sys == ENXIO ||
+           why->sys == EFBIG;
 }
 
 static int load(struct documents *d, const char *file, struct err *ret_err)

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "store/store_internal.h"
 
@@ -62,12 +64,13 @@ void store_open_gone(struct store *s, const char *data_dir)
 {
     auto_free char *path = xasprintf("%s/gone", data_dir);
     struct gone_ring *g = xcalloc(1, sizeof(*g));
+    struct err err = {0};
 
     pthread_mutex_init(&g->lock, NULL);
-    g->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    g->fd = regular_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600, &err);
     if (g->fd < 0)
-        log_warn("sandboxes that are removed are remembered until the next start only", "file",
-                 path, "error", strerror(errno));
+        log_warn("sandboxes that are removed are remembered until the next start only", "error",
+                 err.text);
     else
         load(g);
     s->gone = g;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "store/store_internal.h"
 
@@ -77,12 +78,12 @@ static int refuse(int fd, const char *data_dir, struct err *err)
 int store_take_lock(const char *data_dir, int *ret_fd, struct err *err)
 {
     auto_free char *path = xasprintf("%s/lock", data_dir);
-    auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    auto_close int fd = regular_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600, err);
     char text[HOLDER_MAX];
     int n, r;
 
     if (fd < 0)
-        return err_sys(err, errno, "open the lock %s", path);
+        return -1;
     r = lock_file(fd);
     if (r == -EAGAIN)
         return refuse(fd, data_dir, err);

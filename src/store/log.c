@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "store/database_internal.h"
 
 /* SQLite's write-ahead log. A commit is written to it and not synced: that outlives the daemon. Who
@@ -55,10 +56,10 @@ static int sync_folder(const char *path, struct err *err)
 int database_open_log(const char *path, int *ret_fd, struct err *err)
 {
     auto_free char *log = xasprintf("%s-wal", path);
-    auto_close int fd = open(log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int fd = regular_open(AT_FDCWD, log, O_RDWR, 0, err);
 
     if (fd < 0)
-        return err_sys(err, errno, "open %s", log);
+        return -1;
     fill_up(fd);
     if (sync_folder(path, err) < 0)
         return -1;
@@ -70,7 +71,7 @@ void database_open_index(const char *path, int *ret_fd)
 {
     auto_free char *index = xasprintf("%s-shm", path);
 
-    *ret_fd = open(index, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    *ret_fd = regular_open(AT_FDCWD, index, O_RDWR, 0, NULL);
     if (*ret_fd >= 0 && fallocate(*ret_fd, 0, 0, INDEX_BYTES) < 0 && errno != EOPNOTSUPP)
         log_warn("there is no room for the index of the database's log", "file", index);
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "store/store_internal.h"
 
@@ -56,9 +57,9 @@ static struct note_name name_of(const char *id, const char *ending)
 
 static int make_empty(int dir, const char *name)
 {
-    auto_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    auto_close int fd = regular_open(dir, name, O_WRONLY | O_CREAT, 0600, NULL);
 
-    return fd < 0 ? -errno : 0;
+    return fd < 0 ? fd : 0;
 }
 
 int store_open_notes(struct store *s, const char *data_dir, struct err *err)
@@ -99,9 +100,8 @@ static char *note_text(const struct sandbox_row *row)
 static int write_note(int dir, const char *id, const char *text)
 {
     struct note_name tmp = name_of(id, ".tmp"), to = name_of(id, endings[SANDBOX]);
-    auto_close int fd =
-        openat(dir, tmp.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+    auto_close int fd = regular_open(dir, tmp.text, O_WRONLY | O_CREAT | O_TRUNC, 0600, NULL);
+    int r = fd < 0 ? fd : write_all(fd, text, strlen(text));
 
     if (r == 0 && renameat(dir, tmp.text, dir, to.text) < 0)
         r = -errno;
@@ -192,11 +192,11 @@ bool store_note_says_rubbish(struct store *s, const char *id)
 
 static char *slurp(int dir, const char *name)
 {
-    auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = regular_open(dir, name, O_RDONLY, 0, NULL);
     struct stat st;
     auto_free char *text = NULL;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > NOTE_MAX)
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > NOTE_MAX)
         return NULL;
     text = xcalloc(1, (size_t)st.st_size + 1);
     return read_exact(fd, text, (size_t)st.st_size) < 0 ? NULL : steal_ptr(text);

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/remove.h"
 #include "base/str.h"
 #include "runtime/native/disk_internal.h"
@@ -52,7 +53,7 @@ static void end_lease(const char *device, const char *image);
 
 static bool is_unlocked(const char *image)
 {
-    auto_close int fd = open(image, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = regular_open(AT_FDCWD, image, O_RDONLY, 0, NULL);
 
     return fd >= 0 && image_lock(fd);
 }

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "runtime/native/disk_internal.h"
 
@@ -209,10 +210,10 @@ static int mount_any(const char *path, unsigned attrs, bool scan, struct err *er
     int r = -EBUSY;
 
     for (int tries = 0; tries < TRIES; tries++) {
-        auto_close int image = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        auto_close int image = regular_open(AT_FDCWD, path, O_RDWR, 0, err);
 
         if (image < 0)
-            return err_sys(err, errno, "open %s", path);
+            return -1;
         if (scan && (r = mount_attached(path, attrs)) >= 0)
             return r;
         if (image_lock(image))
@@ -229,8 +230,8 @@ static int mount_any(const char *path, unsigned attrs, bool scan, struct err *er
 /* It is gone, or no filesystem: trying again does not help, but people can. */
 static bool is_lost(int sys)
 {
-    return sys == ENOENT || sys == EISDIR || sys == ELOOP || sys == EINVAL || sys == EUCLEAN ||
-           sys == EBADMSG;
+    return sys == ENOENT || sys == EISDIR || sys == ELOOP || sys == ENXIO || sys == EINVAL ||
+           sys == EUCLEAN || sys == EBADMSG;
 }
 
 int image_mount_any(const char *path, unsigned attrs, bool scan, struct err *err)

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "runtime/native/disk_internal.h"
 #include "runtime/native/disk_spares.h"
@@ -54,9 +55,9 @@ static int run_mke2fs(const char *image, const char *root, uint32_t mb, struct e
 /* mke2fs announces a file that it has to make itself. */
 static int make_empty(const char *path, struct err *err)
 {
-    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    auto_close int fd = regular_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, err);
 
-    return fd < 0 ? err_sys(err, errno, "make %s", path) : 0;
+    return fd < 0 ? -1 : 0;
 }
 
 static int make_dir(const char *path, struct err *err)
@@ -68,9 +69,11 @@ static int make_dir(const char *path, struct err *err)
  */
 static int put_in_place(const char *tmp, const char *path, struct err *err)
 {
-    auto_close int fd = open(tmp, O_RDONLY | O_CLOEXEC);
+    auto_close int fd = regular_open(AT_FDCWD, tmp, O_RDONLY, 0, err);
 
-    if (fd < 0 || fsync(fd) < 0 || rename(tmp, path) < 0)
+    if (fd < 0)
+        return -1;
+    if (fsync(fd) < 0 || rename(tmp, path) < 0)
         return err_sys(err, errno, "put %s in place", tmp);
     return 0;
 }
@@ -128,15 +131,15 @@ int template_open(const char *dir, uint32_t mb, struct err *err)
 {
     /* Not template-N.img: older versions had them without a journal. */
     auto_free char *path = xasprintf("%s/template-j-%u.img", dir, mb);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = regular_open(AT_FDCWD, path, O_RDONLY, 0, err);
 
-    if (fd < 0 && errno == ENOENT) {
+    if (fd == -ENOENT) {
         if (make_template(dir, path, mb, err) < 0)
             return -1;
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = regular_open(AT_FDCWD, path, O_RDONLY, 0, err);
         drop_oldest(dir);
     } else if (fd >= 0) {
         (void)futimens(fd, NULL);
     }
-    return fd < 0 ? err_sys(err, errno, "open %s", path) : fd;
+    return fd < 0 ? -1 : fd;
 }

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "runtime/native/native_internal.h"
 
 /* How many calls may wait until an agent takes them; the next is refused. More than one sandbox can
@@ -55,7 +56,7 @@ void note_box(struct native *n, const struct box *box)
     auto_free char *path = run_path(n, box->id, "pid");
     auto_free char *text = xasprintf("%lld %llu %u\n", (long long)box->pid,
                                      (unsigned long long)box->pid_start, box->slot);
-    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    auto_close int fd = regular_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, NULL);
 
     if (fd >= 0)
         (void)write_all(fd, text, strlen(text));
@@ -64,12 +65,14 @@ void note_box(struct native *n, const struct box *box)
 bool recall_box(const struct native *n, struct box *box)
 {
     auto_free char *path = run_path(n, box->id, "pid");
+    auto_close int fd = regular_open(AT_FDCWD, path, O_RDONLY, 0, NULL);
     char text[64];
     long long pid;
     unsigned long long start;
+    ssize_t len = fd < 0 ? fd : read_some(fd, text, sizeof(text) - 1);
 
-    if (read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
-        sscanf(text, "%lld %llu %u", &pid, &start, &box->slot) != 3)
+    text[len > 0 ? len : 0] = '\0';
+    if (sscanf(text, "%lld %llu %u", &pid, &start, &box->slot) != 3)
         return false;
     box->pid = pid;
     box->pid_start = start;
