@@ -24,6 +24,7 @@
 #include "daemon/listeners.h"
 #include "daemon/process.h"
 #include "daemon/sockets.h"
+#include "daemon/starting.h"
 #include "daemon/worker_mode.h"
 #include "engine/engine.h"
 #include "engine/health.h"
@@ -60,6 +61,7 @@ struct daemon {
     char *data, *run; /* real paths */
     bool made_run;    /* it was not there */
     char *socket_path, *port_path;
+    struct starting starting;
     struct launcher_keeper launcher;
     int launcher_fd, signal_fd;
     struct listeners at; /* the server has copies */
@@ -491,14 +493,29 @@ static int set_up(struct daemon *d, struct err *err)
     return block_signals(d, err);
 }
 
+static int goes_on(struct daemon *d, struct err *err)
+{
+    return starting_is_to_end(&d->starting) ? err_set(err, ERR_UNAVAILABLE, "told to stop") : 0;
+}
+
+static int open_sockets(struct daemon *d, struct err *err)
+{
+    if (open_tcp(d, err) < 0 || listeners_open_iii(&d->at, &d->config, err) < 0)
+        return -1;
+    return listeners_open_unix(&d->at, d->run, d->socket_group, &d->socket_path, err);
+}
+
 static int start(struct daemon *d, struct err *err)
 {
-    if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0 || take_over(d, err) < 0 ||
-        open_state(d, err) < 0 || open_tcp(d, err) < 0 ||
-        listeners_open_iii(&d->at, &d->config, err) < 0 ||
-        listeners_open_unix(&d->at, d->run, d->socket_group, &d->socket_path, err) < 0 ||
-        start_engine(d, err) < 0 || start_http(d, err) < 0)
+    static int (*const steps[])(struct daemon * d, struct err * err) = {
+        take_over, open_state, open_sockets, start_engine, start_http};
+
+    if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0)
         return -1;
+    starting_begin(&d->starting, d->signal_fd, d->config.parent_fd, d->config.link.lifeline_fd);
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++)
+        if (goes_on(d, err) < 0 || steps[i](d, err) < 0)
+            return -1;
     /* Those of the one before us, or that we gave to one that did not come up. */
     take_all(d, &d->heir.conns);
     take_all(d, &d->handover.given);
@@ -745,8 +762,15 @@ static int print_openapi(const struct daemon_config *c)
 static enum ending start_and_serve(struct daemon *d)
 {
     struct err err = {0};
+    bool failed = start(d, &err) < 0;
+    bool told = failed && d->starting.runs && starting_is_to_end(&d->starting);
 
-    if (start(d, &err) < 0) {
+    starting_end(&d->starting);
+    if (told) {
+        log_info("stopping", "start", err.text);
+        return END_STOP;
+    }
+    if (failed) {
         log_error("cannot start", "error", err.text);
         return END_BROKEN;
     }
@@ -781,7 +805,7 @@ static enum ending live(struct daemon *d)
             return END_REPLACED;
     } while (ending == END_REPLACED);
     process_notify("STOPPING=1");
-    if (ending == END_STOP && !d->config.stop_sandboxes)
+    if (ending == END_STOP && d->engine_runs && !d->config.stop_sandboxes)
         tell_of_sandboxes(d);
     end(d, ending == END_STOP && d->config.stop_sandboxes, false);
     return ending;
@@ -802,8 +826,7 @@ static int run(struct daemon *d)
     else
         ending = live(d);
     /* One that was to replace another and did not come up has borrowed them. */
-    let_go(d, ending == END_STOP || (ending == END_BROKEN && !d->config.replace),
-           ending == END_BROKEN);
+    let_go(d, ending != END_REPLACED && !d->config.replace, ending == END_BROKEN);
     budget_done(&d->memory);
     budget_done(&d->streams);
     if (ending == END_STOP && d->config.remove)

@@ -5,12 +5,13 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import threading
 
 import pytest
 
-from cay_harness import wait_until
+from cay_harness import SLOW, wait_until
 from cay_order import end_sleep
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
@@ -252,3 +253,21 @@ def test_kill_9_at_any_moment_leaves_whole_sandboxes_or_none(daemon_of):
                 api.remove(id)
                 acknowledged.discard(id)
             acknowledged &= set(api.ids())
+
+
+def test_sigterm_ends_a_daemon_that_waits_in_its_start(daemon_of):
+    """For a daemon that it is to replace and that does not answer."""
+    daemon = daemon_of().start()
+    daemon.kill9()
+    (daemon.run / "replace.sock").unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(daemon.run / "replace.sock"))
+        deaf.listen()
+        ready = daemon.spawn(["--replace"])
+        asked, _ = deaf.accept()
+        with asked, open(ready, "rb") as said:
+            daemon.process.send_signal(signal.SIGTERM)
+            assert daemon.process.wait(60 * SLOW) == 0
+            assert said.read() == b"", "it never said that it was ready"
+    assert "stopped in the middle of the start" in daemon.log()
+    daemon.start()
