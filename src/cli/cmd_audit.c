@@ -114,7 +114,30 @@ static void print_report(const json_t *r)
         printf("%s, line %lld: %s; all up to number %lld is right\n", json_text(r, "file"),
                (long long)json_int(r, "line"), json_text(r, "problem"),
                (long long)json_int(r, "lastGoodN"));
-    printf("head %lld %s\n", (long long)json_int(r, "n"), json_text(r, "hash"));
+    printf("head %lld:%s\n", (long long)json_int(r, "n"), json_text(r, "hash"));
+}
+
+/* The list of lines says where the log ends; no file is read for it. */
+int cmd_audit_head(struct args *args)
+{
+    auto_api struct api api = {0};
+    auto_free char *head = NULL;
+    struct err err = {0};
+    json_t *r = NULL;
+
+    if (api_open(&api, args, &err) < 0 ||
+        api_call(&api, "GET", NULL, &r, &err, "/audit?limit=1") < 0)
+        return ui_fail(&err);
+    head = xasprintf("%lld:%s", (long long)json_int(r, "n"), json_text(r, "hash"));
+    if (args_has(args, "json")) {
+        (void)json_object_del(r, "entries");
+        (void)json_object_set_new(r, "head", json_string(head));
+        ui_json(r);
+    } else {
+        printf("%s\n", head);
+    }
+    json_decref(r);
+    return STATUS_OK;
 }
 
 int cmd_audit_verify(struct args *args)
@@ -136,7 +159,7 @@ int cmd_audit_verify(struct args *args)
     else
         print_report(r);
     if (!found)
-        ui_warn("the line with the hash that was given is not there");
+        ui_warn("%s", json_text(r, "headProblem"));
     json_decref(r);
     return ok && found ? STATUS_OK : STATUS_FAILED;
 }

@@ -137,6 +137,7 @@ int cmd_volume_ls(struct args *args);
 int cmd_url(struct args *args);
 int cmd_audit(struct args *args);
 int cmd_audit_verify(struct args *args);
+int cmd_audit_head(struct args *args);
 int cmd_webhook_create(struct args *args);
 int cmd_webhook_ls(struct args *args);
 int cmd_webhook_rm(struct args *args);

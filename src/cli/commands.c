@@ -509,7 +509,8 @@ static const struct flag audit_flags[] = {
 };
 
 static const struct flag audit_verify_flags[] = {
-    {"head", 0, FLAG_TEXT, "HASH", "a hash that an earlier verify has shown: is it still there?"},
+    {"head", 0, FLAG_TEXT, "HEAD",
+     "what `cay audit head` printed earlier: is its line still there? (NUMBER:HASH, or the hash)"},
     JSON_FLAG,
     {0},
 };
@@ -1273,10 +1274,18 @@ const struct command commands[] = {
      "What is open between them and the others is cut.", NULL, quiet_flags, 2, ANY, false,
      "network sandbox...", cmd_network_disconnect},
     {"audit verify", NULL, "[flags]", "say whether the audit log is whole",
-     "Reads all of it, and names the first line that was changed, removed or put in. Keep the head "
-     "that it prints on another machine: who can write the files can write all of them anew, but "
-     "not so that an old head is still in them. The exit status is 1 when something is wrong.",
-     "cay audit verify", audit_verify_flags, 0, 0, false, NULL, cmd_audit_verify},
+     "Reads all of it, and names the first line that was changed, removed, put in or appended by "
+     "another program. With --head it also says whether the line that `cay audit head` named "
+     "earlier is still in the log: a program that can write the files while the daemon is stopped "
+     "can cut lines off or write them anew, but not so that an old head is still in them. The exit "
+     "status is 1 when something is wrong.",
+     "cay audit verify\ncay audit verify --head \"$(cay audit head)\"", audit_verify_flags, 0, 0,
+     false, NULL, cmd_audit_verify},
+    {"audit head", NULL, "[flags]", "print the newest line's number and hash, to keep elsewhere",
+     "Keep it where nobody can change it who can write the files of the log, and give it to `cay "
+     "audit verify --head` later. Lines that are newer than the newest head you keep can be cut "
+     "off or written anew while the daemon is stopped, and that does not show.",
+     "cay audit head", json_flags, 0, 0, false, NULL, cmd_audit_head},
     {"audit", NULL, "[flags]", "show who did what",
      "Calls that ran, wrote or managed something, and those that were refused. Secrets are taken "
      "out before they are written.",

@@ -31,8 +31,12 @@ static int list(struct call *call, struct err *err)
 static int verify(struct call *call, struct err *err)
 {
     struct audit *audit = audit_of(call, err);
+    const char *text = in_str(call, "head");
+    struct audit_head head;
 
-    return audit ? audit_verify(audit, in_str(call, "head"), &call->out, err) : -1;
+    if (!audit || (text && audit_head_parse(text, &head, err) < 0))
+        return -1;
+    return audit_verify(audit, text ? &head : NULL, &call->out, err);
 }
 
 static const struct field list_fields[] = {
@@ -52,8 +56,11 @@ static const struct field list_fields[] = {
 };
 
 static const struct field verify_fields[] = {
-    {"head", FIELD_STRING, .optional = true, .min = 64, .max = 64, .pattern = "^[0-9a-f]{64}$",
-     .help = "a hash that was kept elsewhere: is its line still there?"},
+    {"head", FIELD_STRING, .optional = true, .min = 64, .max = 85,
+     .pattern = "^([0-9]{1,20}:)?[0-9a-f]{64}$",
+     .help =
+         "number and hash (42:9f86…), or the hash alone, of a line, kept elsewhere: is it still "
+         "there?"},
     {0},
 };
 
@@ -63,7 +70,8 @@ const struct function audit_functions[] = {
      .errors = ERRORS_GONE},
     {"audit::verify", "GET", "/audit/verify", verify_fields, verify, NULL, SCOPE_ADMIN,
      .reach = REACH_NEVER,
-     .help = "Reads the whole audit log and says whether a line was changed, removed or put in",
+     .help = "Reads the whole audit log and says whether a line was changed, removed, put in or "
+             "appended by another",
      .gives = &audit_report_shape},
     {0},
 };

@@ -37,7 +37,8 @@ static const struct field list_fields[] = {
 const struct shape audit_list_shape = {"AuditList", list_fields, .help = "who did what"};
 
 static const struct field report_fields[] = {
-    {"ok", FIELD_BOOL, .example = "true", .help = "no line was changed, removed or put in"},
+    {"ok", FIELD_BOOL, .example = "true",
+     .help = "no line was changed, removed, put in or appended by another"},
     {"entries", FIELD_INT, .example = "42", .help = "lines that were read and are right"},
     {"firstN", FIELD_INT, .example = "1", .help = "number of the oldest line that is kept"},
     {"n", FIELD_INT, .example = "42", .help = "number of the newest line"},
@@ -51,7 +52,9 @@ static const struct field report_fields[] = {
     {"line", FIELD_INT, .optional = true, .example = "7", .help = "in that file"},
     {"lastGoodN", FIELD_INT, .optional = true, .example = "6", .help = "up to which all is right"},
     {"headFound", FIELD_BOOL, .optional = true, .example = "true",
-     .help = "whether the hash that was asked for is there"},
+     .help = "whether the line of the head that was given is there"},
+    {"headProblem", FIELD_STRING, .optional = true,
+     .example = "\"the line of the head was replaced\"", .help = "why it is not there"},
     {0},
 };
 const struct shape audit_report_shape = {"AuditReport", report_fields,

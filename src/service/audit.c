@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "engine/health.h"
 #include "service/audit_internal.h"
 
@@ -31,8 +32,10 @@ struct audit {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t end;
     int fd;
-    uint64_t size; /* of the file */
-    uint64_t n;    /* of the last line */
+    char file[AUDIT_NAME_SIZE]; /* its name */
+    uint64_t size;    /* of the file: bytes that were there at the start or were written */
+    unsigned readers; /* that read the files: none is retired meanwhile */
+    uint64_t n;       /* of the last line */
     char hash[DIGEST_HEX];
     bool dirty, ending, in_trouble;
     bool stuck;          /* there is no next file */
@@ -110,15 +113,17 @@ static int open_file(struct audit *a, bool is_new, const char *name, struct err 
     struct stat st;
 
     (void)snprintf(own, sizeof(own), "audit-%016llu.jsonl", (unsigned long long)a->n + 1);
-    fd = openat(a->dir, is_new ? own : name,
-                O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | (is_new ? O_CREAT : 0), 0600);
+    if (is_new)
+        name = own;
+    fd = regular_open(a->dir, name, O_WRONLY | O_APPEND | (is_new ? O_CREAT : 0), 0600, err);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_sys(err, errno, "open the audit log %s", is_new ? own : name);
+        return err_wrap(err, "the audit log");
     if (a->fd >= 0)
         (void)fdatasync(a->fd);
     close_fd(&a->fd);
     a->fd = steal_fd(fd);
     a->size = (uint64_t)st.st_size;
+    (void)snprintf(a->file, sizeof(a->file), "%s", name);
     if (is_new)
         (void)fsync(a->dir);
     return 0;
@@ -127,10 +132,12 @@ static int open_file(struct audit *a, bool is_new, const char *name, struct err 
 /* All or nothing: half a line at the end would be one that somebody has cut. */
 static int put_line(struct audit *a, const struct buf *b)
 {
+    off_t end = lseek(a->fd, 0, SEEK_END); /* past a->size when somebody else has appended */
     int r = write_all(a->fd, b->data, b->len);
 
     if (r < 0) {
-        (void)ftruncate(a->fd, (off_t)a->size);
+        if (end >= 0)
+            (void)ftruncate(a->fd, end);
         return r;
     }
     a->size += b->len;
@@ -172,8 +179,8 @@ static void retire_old(struct audit *a)
 {
     struct audit_files files = {0};
 
-    if (audit_files_list(a->dir, &files, NULL) < 0)
-        return;
+    if (a->readers > 0 || audit_files_list(a->dir, &files, NULL) < 0)
+        return; /* the next rotation does it */
     for (size_t i = 0; i + a->files < files.n; i++) {
         unsigned long long next = strtoull(files.names[i + 1] + strlen("audit-"), NULL, 10);
 
@@ -287,13 +294,46 @@ static void *sync_thread(void *arg)
     return NULL;
 }
 
-void audit_head(struct audit *a, struct audit_head *ret)
+/* What is in the folder beside what was written. */
+static const char *foreign_change(const struct audit *a, const struct audit_files *files)
+{
+    struct stat ours, named;
+
+    if (a->fd < 0 || fstat(a->fd, &ours) < 0)
+        return NULL;
+    if (fstatat(a->dir, a->file, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return "the file that the daemon writes to was removed";
+    if (named.st_dev != ours.st_dev || named.st_ino != ours.st_ino)
+        return "the file that the daemon writes to was replaced";
+    if (files->n > 0 && strcmp(files->names[files->n - 1], a->file) > 0)
+        return "there is a later file, which the daemon did not write";
+    return (uint64_t)ours.st_size > a->size ? "something was appended that the daemon did not write"
+                                            : NULL;
+}
+
+int audit_read_begin(struct audit *a, struct audit_end *ret, struct err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&a->lock);
+    *ret = (struct audit_end){.dir = a->dir, .n = a->n, .size = a->size};
+    memcpy(ret->hash, a->hash, sizeof(ret->hash));
+    memcpy(ret->file, a->file, sizeof(ret->file));
+    r = audit_files_list(a->dir, &ret->files, err);
+    if (r == 0) {
+        ret->foreign = foreign_change(a, &ret->files);
+        a->readers++;
+    }
+    (void)pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
+void audit_read_end(struct audit *a, struct audit_end *end)
 {
     (void)pthread_mutex_lock(&a->lock);
-    ret->dir = a->dir;
-    ret->n = a->n;
-    memcpy(ret->hash, a->hash, sizeof(ret->hash));
+    a->readers--;
     (void)pthread_mutex_unlock(&a->lock);
+    audit_files_done(&end->files);
 }
 
 /* ---- open ---- */

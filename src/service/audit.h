@@ -54,6 +54,14 @@ struct audit_query {
 /* {entries: the last of those that match, oldest first, n, hash: of the newest line}. */
 int audit_read(struct audit *a, const struct audit_query *q, json_t **ret, struct err *err);
 
-/* {ok, entries, firstN, n, hash, files, problem?, file?, line?, headFound?}: reads every line.
- * head: a hash that somebody kept; is it still there? NULL = not asked. */
-int audit_verify(struct audit *a, const char *head, json_t **ret, struct err *err);
+/* A line of the log that an operator keeps elsewhere. */
+struct audit_head {
+    uint64_t n; /* its number; 0 = not known */
+    char hash[65];
+};
+/* "NUMBER:HASH" or the hash alone. */
+int audit_head_parse(const char *text, struct audit_head *ret, struct err *err);
+
+/* {ok, entries, firstN, n, hash, files, problem?, file?, line?, headFound?, headProblem?}: reads
+ * every line. head: is its line still there? NULL = not asked. */
+int audit_verify(struct audit *a, struct audit_head *head, json_t **ret, struct err *err);

@@ -7,7 +7,7 @@
 
 #include "oci/digest.h"
 
-struct buf;
+struct audit;
 struct err;
 
 /* What the files of the audit log share: audit.c writes it, audit_read.c reads it again. */
@@ -37,10 +37,17 @@ bool audit_line_digest(const char *line, size_t len, char ret[DIGEST_HEX]);
 int audit_files_last(int dir, const struct audit_files *files, struct audit_place *ret,
                      bool *ret_found, size_t *ret_torn, struct err *err);
 
-struct audit_head {
+/* Where the writer is: all lines up to n are in the files, and files after `file` or bytes after
+ * `size` in it are none of its own. */
+struct audit_end {
     int dir;
+    struct audit_files files;
     uint64_t n;
     char hash[DIGEST_HEX];
+    char file[AUDIT_NAME_SIZE];
+    uint64_t size;
+    const char *foreign; /* what somebody else has done at the end; NULL = nothing */
 };
-/* Where the writer is; all lines up to it are in the files. */
-void audit_head(struct audit *a, struct audit_head *ret);
+/* No file goes until audit_read_end(). */
+int audit_read_begin(struct audit *a, struct audit_end *ret, struct err *err);
+void audit_read_end(struct audit *a, struct audit_end *end);

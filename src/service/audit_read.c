@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/str.h"
 #include "service/audit.h"
 #include "service/audit_internal.h"
@@ -103,27 +104,34 @@ bool audit_line_place(const char *line, size_t len, struct audit_place *ret)
     return ok;
 }
 
-/* Calls each line of a file, without its end; is_whole: it has one. */
+/* Calls each line of a file's first `size` bytes, without its end; is_whole: it has one, and is not
+ * longer than a line can be. Of a longer one the beginning is given. */
 typedef int (*line_fn)(const char *line, size_t len, bool is_whole, void *arg);
 
-static int each_line(int dir, const char *name, line_fn each, void *arg, struct err *err)
+static int each_line(int dir, const char *name, uint64_t size, line_fn each, void *arg,
+                     struct err *err)
 {
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), r = 0;
+    int fd = regular_open(dir, name, O_RDONLY, 0, err), r = 0, c = 0;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    auto_free char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
+    auto_free char *line = xmalloc(AUDIT_LINE_MAX);
+    uint64_t at = 0;
 
     if (!f) {
-        (void)err_sys(err, errno, "read the audit log %s", name);
         close_fd(&fd);
-        return -1;
+        return err_wrap(err, "the audit log");
     }
-    while (r == 0 && (n = getline(&line, &room, f)) > 0) {
-        bool whole = line[n - 1] == '\n';
+    while (r == 0 && at < size && c != EOF) {
+        uint64_t begin = at;
+        size_t len = 0;
 
-        r = each(line, (size_t)n - whole, whole, arg);
+        while (at < size && (c = getc_unlocked(f)) != EOF && (at++, c != '\n'))
+            if (len < AUDIT_LINE_MAX)
+                line[len++] = (char)c;
+        if (at > begin)
+            r = each(line, len, c == '\n' && at - begin == len + 1, arg);
     }
+    if (ferror(f))
+        r = err_sys(err, errno, "read the audit log %s", name);
     (void)fclose(f);
     return r;
 }
@@ -157,7 +165,7 @@ int audit_files_last(int dir, const struct audit_files *files, struct audit_plac
     for (size_t i = files->n; i-- > 0 && !l.found;) {
         size_t torn = l.torn;
 
-        if (each_line(dir, files->names[i], take_last, &l, err) < 0)
+        if (each_line(dir, files->names[i], UINT64_MAX, take_last, &l, err) < 0)
             return -1;
         if (i + 1 < files->n)
             l.torn = torn; /* only the end of the last file is torn */
@@ -171,12 +179,14 @@ int audit_files_last(int dir, const struct audit_files *files, struct audit_plac
 /* ---- verify ---- */
 
 struct check {
-    const char *file, *head;
+    const char *file;
+    struct audit_head *head;
     char hash[DIGEST_HEX]; /* of the line before */
-    uint64_t n, first, lines, until;
+    uint64_t n, first, lines;
     size_t line; /* in the file */
     size_t torn; /* bytes of a line that is none, if the next one explains it */
-    bool any, head_found;
+    bool any;
+    const char *head_problem; /* NULL = its line is there */
     char problem[160], problem_file[AUDIT_NAME_SIZE];
     size_t problem_line;
     json_t *retired; /* numbers of last lines of files that went */
@@ -212,6 +222,26 @@ static void note_retired(struct check *c, const char *line, size_t len)
     json_decref(o);
 }
 
+/* p is of a line that is right. The line before the oldest one that is kept is known by its hash.
+ */
+static void look_for_head(struct check *c, const struct audit_place *p)
+{
+    const struct audit_head *h = c->head;
+
+    if (!h || !c->head_problem)
+        return;
+    if (strcmp(h->hash, p->hash) == 0 && (h->n == 0 || h->n == p->n))
+        c->head_problem = NULL;
+    else if (c->lines == 1 && p->n > 1 && strcmp(h->hash, p->prev) == 0 &&
+             (h->n == 0 || h->n == p->n - 1))
+        c->head_problem = NULL;
+    else if (h->n == p->n)
+        c->head_problem = "the line of the head was replaced";
+    else if (c->lines == 1 && h->n > 0 && h->n < p->n)
+        c->head_problem = "the line of the head is older than all that are kept: its file was "
+                          "retired";
+}
+
 static int check_line(const char *line, size_t len, bool is_whole, void *arg)
 {
     struct check *c = arg;
@@ -219,8 +249,6 @@ static int check_line(const char *line, size_t len, bool is_whole, void *arg)
     char digest[DIGEST_HEX];
 
     c->line++;
-    if (c->n >= c->until && c->any)
-        return 0; /* written since this began */
     if (!audit_line_place(line, len, &p) || !audit_line_digest(line, len, digest) || !is_whole) {
         if (c->torn)
             return wrong(c, "a line is not one of the log");
@@ -248,7 +276,7 @@ static int check_line(const char *line, size_t len, bool is_whole, void *arg)
     c->n = p.n;
     c->lines++;
     memcpy(c->hash, p.hash, sizeof(c->hash));
-    c->head_found |= c->head && strcmp(c->head, p.hash) == 0;
+    look_for_head(c, &p);
     note_retired(c, line, len);
     return 0;
 }
@@ -262,25 +290,29 @@ static bool was_retired(const struct check *c, uint64_t last)
 }
 
 /* What only shows at the end: the writer remembers where it is, and what it has retired. */
-static void check_ends(struct check *c, const struct audit_head *head)
+static void check_ends(struct check *c, const struct audit_end *end)
 {
     if (c->problem[0])
         return;
     if (c->torn)
         (void)wrong(c, "the last line is not whole");
-    else if (c->n < head->n)
+    else if (c->n < end->n)
         (void)wrong(c, "lines were removed from the end");
-    else if (c->n == head->n && c->any && strcmp(c->hash, head->hash) != 0)
+    else if (c->any && strcmp(c->hash, end->hash) != 0)
         (void)wrong(c, "the last line was replaced");
     else if (c->any && c->first > 1 && !was_retired(c, c->first - 1))
         (void)wrong(c, "lines were removed from the beginning");
+    else if (end->foreign) {
+        c->line++;
+        (void)wrong(c, end->foreign);
+    }
 }
 
-static json_t *report(const struct check *c, const struct audit_head *head, size_t files)
+static json_t *report(const struct check *c, const struct audit_end *end)
 {
     json_t *o = json_pack("{s:b, s:I, s:I, s:I, s:s, s:I}", "ok", !c->problem[0], "entries",
                           (json_int_t)c->lines, "firstN", (json_int_t)c->first, "n",
-                          (json_int_t)head->n, "hash", head->hash, "files", (json_int_t)files);
+                          (json_int_t)end->n, "hash", end->hash, "files", (json_int_t)end->files.n);
 
     if (c->problem[0]) {
         (void)json_object_set_new(o, "problem", json_string(c->problem));
@@ -288,33 +320,56 @@ static json_t *report(const struct check *c, const struct audit_head *head, size
         (void)json_object_set_new(o, "line", json_integer((json_int_t)c->problem_line));
         (void)json_object_set_new(o, "lastGoodN", json_integer((json_int_t)c->n));
     }
-    if (c->head)
-        (void)json_object_set_new(o, "headFound", json_boolean(c->head_found));
+    if (c->head) {
+        (void)json_object_set_new(o, "headFound", json_boolean(!c->head_problem));
+        if (c->head_problem)
+            (void)json_object_set_new(o, "headProblem", json_string(c->head_problem));
+    }
     return o;
 }
 
-int audit_verify(struct audit *a, const char *head, json_t **ret, struct err *err)
+int audit_head_parse(const char *text, struct audit_head *ret, struct err *err)
+{
+    const char *colon = strchr(text, ':'), *hash = colon ? colon + 1 : text;
+    auto_free char *number = xstrndup(text, colon ? (size_t)(colon - text) : 0);
+
+    *ret = (struct audit_head){0};
+    if (!digest_valid(hash) || (colon && (str_u64(number, &ret->n) < 0 || ret->n == 0)))
+        return err_set(err, ERR_INVALID,
+                       "head must be what `cay audit head` has printed: NUMBER:HASH, or the hash "
+                       "alone");
+    (void)snprintf(ret->hash, sizeof(ret->hash), "%s", hash);
+    return 0;
+}
+
+int audit_verify(struct audit *a, struct audit_head *head, json_t **ret, struct err *err)
 {
     struct check c = {.head = head, .file = ""};
-    struct audit_files files = {0};
-    struct audit_head at;
+    struct audit_end end;
     int r = 0;
 
-    audit_head(a, &at);
-    c.until = at.n;
+    if (audit_read_begin(a, &end, err) < 0)
+        return -1;
+    if (head && head->n > end.n)
+        c.head_problem = "the log ends before the line of the head: lines were cut off";
+    else if (head)
+        c.head_problem = "the line of the head is not in the log: it was cut off or replaced, or "
+                         "its file was retired";
     c.retired = json_array();
-    if (audit_files_list(at.dir, &files, err) < 0)
-        r = -1;
-    for (size_t i = 0; r == 0 && i < files.n; i++) {
-        c.file = files.names[i];
+    for (size_t i = 0; r == 0 && i < end.files.n; i++) {
+        int order = strcmp(end.files.names[i], end.file);
+
+        if (order > 0)
+            break; /* end.foreign says so */
+        c.file = end.files.names[i];
         c.line = 0;
-        r = each_line(at.dir, c.file, check_line, &c, err);
+        r = each_line(end.dir, c.file, order < 0 ? UINT64_MAX : end.size, check_line, &c, err);
     }
     if (r >= 0) {
-        check_ends(&c, &at);
-        *ret = report(&c, &at, files.n);
+        check_ends(&c, &end);
+        *ret = report(&c, &end);
     }
-    audit_files_done(&files);
+    audit_read_end(a, &end);
     json_decref(c.retired);
     return r < 0 ? -1 : 0;
 }
@@ -360,18 +415,21 @@ static int read_line(const char *line, size_t len, bool is_whole, void *arg)
 /* From the newest file back, as far as is needed. */
 int audit_read(struct audit *a, const struct audit_query *q, json_t **ret, struct err *err)
 {
-    json_t *entries = json_array();
-    struct audit_files files = {0};
-    struct audit_head at;
-    int r;
+    json_t *entries;
+    struct audit_end end;
+    int r = 0;
 
-    audit_head(a, &at);
-    r = audit_files_list(at.dir, &files, err);
-    for (size_t i = files.n; r == 0 && i-- > 0 && json_array_size(entries) < q->limit;) {
+    if (audit_read_begin(a, &end, err) < 0)
+        return -1;
+    entries = json_array();
+    for (size_t i = end.files.n; r == 0 && i-- > 0 && json_array_size(entries) < q->limit;) {
         struct reading one = {.q = q, .found = json_array()};
-        unsigned long long first = strtoull(files.names[i] + strlen("audit-"), NULL, 10);
+        const char *name = end.files.names[i];
+        unsigned long long first = strtoull(name + strlen("audit-"), NULL, 10);
+        int order = strcmp(name, end.file);
 
-        r = each_line(at.dir, files.names[i], read_line, &one, err);
+        if (order <= 0)
+            r = each_line(end.dir, name, order < 0 ? UINT64_MAX : end.size, read_line, &one, err);
         (void)json_array_extend(one.found, entries);
         json_decref(entries);
         entries = one.found;
@@ -380,11 +438,11 @@ int audit_read(struct audit *a, const struct audit_query *q, json_t **ret, struc
         if (first <= q->after + 1)
             break;
     }
-    audit_files_done(&files);
-    if (r < 0) {
+    if (r == 0)
+        *ret = json_pack("{s:o, s:I, s:s}", "entries", entries, "n", (json_int_t)end.n, "hash",
+                         end.hash);
+    else
         json_decref(entries);
-        return -1;
-    }
-    *ret = json_pack("{s:o, s:I, s:s}", "entries", entries, "n", (json_int_t)at.n, "hash", at.hash);
-    return 0;
+    audit_read_end(a, &end);
+    return r < 0 ? -1 : 0;
 }

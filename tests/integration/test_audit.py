@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 
 import pytest
@@ -99,7 +100,7 @@ def test_what_somebody_changed_is_named(audited):
             api.exec(id, f"echo {i}")
     done = operator(audited, "audit", "verify")
     assert done.returncode == 0 and b"whole" in done.stdout
-    head = re.search(rb"^head \d+ ([0-9a-f]{64})$", done.stdout, re.M)[1].decode()
+    head = re.search(rb"^head \d+:([0-9a-f]{64})$", done.stdout, re.M)[1].decode()
     path = log_of(audited)
     good = path.read_text()
     lines = good.splitlines(keepends=True)
@@ -117,6 +118,61 @@ def test_what_somebody_changed_is_named(audited):
     path.write_text(good)
     assert operator(audited, "audit", "verify", "--head", head).returncode == 0
     assert operator(audited, "audit", "verify", "--head", "0" * 64).returncode == 1
+
+
+def forged_after(line):
+    """A line that goes on with the right chain."""
+    last = json.loads(line)
+    entry = {**last, "n": last["n"] + 1, "function": "forged", "prev": last["hash"]}
+    del entry["hash"]
+    text = json.dumps(entry, separators=(",", ":"))[:-1]
+    return text + f',"hash":"{hashlib.sha256(text.encode()).hexdigest()}"}}\n'
+
+
+def test_what_somebody_appends_is_named_while_the_daemon_runs(audited):
+    with audited.api() as api:
+        id = api.create()["id"]
+    path = log_of(audited)
+    good = path.read_text()
+    lines = good.splitlines(keepends=True)
+    for text in (forged_after(lines[-1]), lines[-1], "noise\n", "noise"):
+        with open(path, "a") as f:
+            f.write(text)
+        done = operator(audited, "audit", "verify")
+        assert done.returncode == 1, (text, done)
+        assert f"line {len(lines) + 1}: something was appended".encode() in done.stdout, (text, done)
+        os.truncate(path, len(good))
+        assert operator(audited, "audit", "verify").returncode == 0
+    with open(path, "a") as f:
+        f.write(forged_after(lines[-1]))
+    with audited.api() as api:
+        api.remove(id)  # the daemon's own line stands behind the forged one
+    assert operator(audited, "audit", "verify").returncode == 1
+
+
+def test_a_head_kept_elsewhere_tells_of_a_tail_that_was_cut_or_replaced(audited):
+    with audited.api() as api:
+        api.remove(api.create()["id"])
+    audited.kill9()
+    path = log_of(audited)
+    lines = path.read_text().splitlines(keepends=True)
+    audited.start()
+    head = operator(audited, "audit", "head", check=True).stdout.decode().strip()
+    said = json.loads(operator(audited, "audit", "head", "--json", check=True).stdout)
+    assert said["head"] == head == f"{said['n']}:{said['hash']}"
+    assert operator(audited, "audit", "verify", "--head", head).returncode == 0
+    for tail, problem in ((lines[:-2], b"lines were cut off"),
+                          ([*lines, forged_after(lines[-1])], b"the line of the head was replaced")):
+        audited.kill9()
+        path.write_text("".join(tail))
+        audited.start()
+        assert operator(audited, "audit", "verify").returncode == 0
+        done = operator(audited, "audit", "verify", "--head", head)
+        assert done.returncode == 1 and problem in done.stderr, done
+        report = json.loads(operator(audited, "audit", "verify", "--json", "--head", head).stdout)
+        assert report["ok"] and not report["headFound"] and problem.decode() in report["headProblem"]
+    refused = operator(audited, "audit", "verify", "--head", "42")
+    assert refused.returncode == 1 and b"head" in refused.stderr
 
 
 def test_the_log_is_for_operators(audited):

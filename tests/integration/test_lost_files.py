@@ -135,7 +135,8 @@ def noise(path):
 
 WORDS = {fifo: "a FIFO", device: "a device", empty_folder: "a folder"}
 # Without these no daemon starts.
-NEEDED = ["lock", "cay.db", "cay.db-wal", "cay.db-shm", "proxy.key", "events.db", "jobs.db", "keys.db", "webhooks.db"]
+NEEDED = ["lock", "cay.db", "cay.db-wal", "cay.db-shm", "proxy.key", "events.db", "jobs.db", "keys.db", "webhooks.db",
+          "audit/audit-0000000000000001.jsonl"]
 
 
 @contextlib.contextmanager

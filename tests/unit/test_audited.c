@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/network_internal.h"
@@ -183,6 +184,203 @@ TEST(the_chain_goes_on_over_starts_torn_lines_and_files)
     CHECK(json_is_true(json_object_get(report, "ok")));
     CHECK(json_integer_value(json_object_get(report, "firstN")) > 1);
     CHECK_INT(json_integer_value(json_object_get(report, "files")), 2);
+    json_decref(report);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+static void append(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "a");
+
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static void verify(struct audit *a, const char *head, json_t **report)
+{
+    struct audit_head at;
+    struct err err = {0};
+
+    json_decref(*report);
+    if (head && audit_head_parse(head, &at, &err) < 0)
+        TAP_FAIL("%s: %s", head, err.text);
+    CHECK_INT(audit_verify(a, head ? &at : NULL, report, NULL), 0);
+}
+
+static char *head_of(struct audit *a)
+{
+    json_t *report = NULL;
+    char *head;
+
+    verify(a, NULL, &report);
+    head = xasprintf("%lld:%s", (long long)num(report, "n"), str(report, "hash"));
+    json_decref(report);
+    return head;
+}
+
+/* The line that another writer with the right chain would add to the log in the file. */
+static char *forged_line(const char *path)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "forged", .result = "ok"};
+    auto_free char *folder = xasprintf("%s/audit", config.data_dir);
+    auto_free char *copy = xasprintf("%s/audit-0000000000000001.jsonl", folder);
+    char *dir = (char *)(uintptr_t)config.data_dir, *line;
+    auto_buf struct buf b = {0};
+    struct audit *a;
+    size_t before;
+
+    file_read(path, &b);
+    before = b.len;
+    CHECK(mkdir(folder, 0700) == 0);
+    file_write(copy, b.data, b.len);
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    audit_write(a, &entry);
+    audit_close(a);
+    buf_done(&b);
+    file_read(copy, &b);
+    CHECK(b.len > before);
+    line = xstrndup(b.data + before, b.len - before);
+    dir_remove(&dir);
+    return line;
+}
+
+TEST(what_another_appends_shows_while_the_daemon_runs)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    auto_free char *path = xasprintf("%s/audit/audit-0000000000000001.jsonl", config.data_dir);
+    auto_free char *later = xasprintf("%s/audit/audit-0000000000000009.jsonl", config.data_dir);
+    auto_free char *aside = xasprintf("%s/aside", config.data_dir);
+    char *dir = (char *)(uintptr_t)config.data_dir, *texts[5];
+    auto_free char *forged = NULL, *twice = NULL, *two = NULL;
+    auto_buf struct buf b = {0};
+    json_t *report = NULL;
+    struct audit *a = NULL;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        audit_write(a, &entry);
+    file_read(path, &b);
+    forged = forged_line(path);
+    twice = xstrdup(line_at(b.data, 2));
+    two = xasprintf("%s%s", forged, twice);
+    memcpy(texts, (char *[]){forged, twice, (char[]){"noise\n"}, (char[]){"noise"}, (char[]){"\n"}},
+           sizeof(texts));
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        append(path, texts[i]);
+        verify(a, NULL, &report);
+        CHECK(json_is_false(json_object_get(report, "ok")));
+        CHECK_STR(str(report, "problem"), "something was appended that the daemon did not write");
+        CHECK_INT(num(report, "line"), 4);
+        CHECK_INT(num(report, "lastGoodN"), 3);
+        CHECK_INT(truncate(path, (off_t)b.len), 0);
+        verify(a, NULL, &report);
+        CHECK(json_is_true(json_object_get(report, "ok")));
+    }
+    file_write(later, forged, strlen(forged));
+    verify(a, NULL, &report);
+    CHECK_STR(str(report, "problem"), "there is a later file, which the daemon did not write");
+    CHECK_INT(unlink(later), 0);
+    CHECK_INT(rename(path, aside), 0);
+    file_write(path, b.data, b.len);
+    verify(a, NULL, &report);
+    CHECK_STR(str(report, "problem"), "the file that the daemon writes to was replaced");
+    CHECK_INT(rename(aside, path), 0);
+    append(path, forged); /* and the daemon goes on behind it */
+    audit_write(a, &entry);
+    verify(a, NULL, &report);
+    CHECK(json_is_false(json_object_get(report, "ok")));
+    json_decref(report);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+/* While it is stopped: what is cut off or written anew leaves a chain that is whole. */
+TEST(an_earlier_head_shows_what_was_done_while_the_daemon_was_stopped)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    auto_free char *path = xasprintf("%s/audit/audit-0000000000000001.jsonl", config.data_dir);
+    auto_free char *early = NULL, *head = NULL, *forged = NULL;
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    auto_buf struct buf b = {0};
+    json_t *report = NULL;
+    struct audit *a = NULL;
+    size_t cut;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    audit_write(a, &entry);
+    early = head_of(a);
+    audit_write(a, &entry);
+    head = head_of(a);
+    audit_close(a);
+    file_read(path, &b);
+    cut = (size_t)(line_at(b.data, 1) - b.data);
+    for (int replaced = 0; replaced < 2; replaced++) {
+        CHECK_INT(truncate(path, (off_t)cut), 0);
+        if (replaced) {
+            forged = forged_line(path);
+            append(path, forged);
+        }
+        CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+        verify(a, head, &report);
+        CHECK(json_is_true(json_object_get(report, "ok")));
+        CHECK(json_is_false(json_object_get(report, "headFound")));
+        CHECK_STR(str(report, "headProblem"),
+                  replaced ? "the line of the head was replaced"
+                           : "the log ends before the line of the head: lines were cut off");
+        verify(a, early, &report);
+        CHECK(json_is_true(json_object_get(report, "headFound")));
+        verify(a, strchr(head, ':') + 1, &report);
+        CHECK(json_is_false(json_object_get(report, "headFound")));
+        audit_close(a);
+    }
+    json_decref(report);
+    dir_remove(&dir);
+}
+
+TEST(rotated_files_are_checked_to_their_ends_and_heads_outlive_them)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    auto_free char *folder = xasprintf("%s/audit", config.data_dir), *head = NULL, *early = NULL;
+    auto_free char *before = NULL;
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    auto_buf struct buf b = {0};
+    json_t *report = NULL;
+    struct audit *a = NULL;
+    char file[200], *last;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    audit_write(a, &entry);
+    early = head_of(a);
+    for (int i = 0; i < 12000; i++) /* more than two files of them */
+        audit_write(a, &entry);
+    head = head_of(a);
+    verify(a, head, &report);
+    CHECK(json_is_true(json_object_get(report, "headFound")));
+    verify(a, early, &report);
+    CHECK(json_is_true(json_object_get(report, "ok")));
+    CHECK_STR(str(report, "headProblem"),
+              "the line of the head is older than all that are kept: its file was retired");
+    (void)snprintf(file, sizeof(file), "%s/audit-%016lld.jsonl", folder,
+                   (long long)num(report, "firstN"));
+    file_read(file, &b);
+    before = xasprintf("%lld:%.64s", (long long)num(report, "firstN") - 1,
+                       strstr(b.data, "\"prev\":\"") + strlen("\"prev\":\""));
+    verify(a, before, &report);
+    CHECK(json_is_true(json_object_get(report, "headFound")));
+    /* At the end of a file that is not written to any more. */
+    last = (char *)memrchr(b.data, '\n', b.len - 1) + 1;
+    for (int i = 0; i < 2; i++) {
+        append(file, i ? "noise" : last);
+        verify(a, NULL, &report);
+        CHECK(json_is_false(json_object_get(report, "ok")));
+        CHECK_INT(truncate(file, (off_t)b.len), 0);
+    }
+    verify(a, NULL, &report);
+    CHECK(json_is_true(json_object_get(report, "ok")));
     json_decref(report);
     audit_close(a);
     dir_remove(&dir);

@@ -1427,7 +1427,7 @@ impl Api<'_> {
         self.client.call(Method::GET, "/audit").query(query)?.send_json().await
     }
 
-    /// Reads the whole audit log and says whether a line was changed, removed or put in.
+    /// Reads the whole audit log and says whether a line was changed, removed, put in or appended by another.
     ///
     /// `GET /sandbox/audit/verify`
     pub async fn audit_verify(&self, query: &AuditVerifyQuery) -> Result<AuditReport> {

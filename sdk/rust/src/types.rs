@@ -236,7 +236,7 @@ pub struct AuditListQuery {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditReport {
-    /// No line was changed, removed or put in.
+    /// No line was changed, removed, put in or appended by another.
     pub ok: bool,
     /// Lines that were read and are right.
     pub entries: i64,
@@ -261,15 +261,18 @@ pub struct AuditReport {
     /// Up to which all is right.
     #[serde(rename = "lastGoodN", default, skip_serializing_if = "Option::is_none")]
     pub last_good_n: Option<i64>,
-    /// Whether the hash that was asked for is there.
+    /// Whether the line of the head that was given is there.
     #[serde(rename = "headFound", default, skip_serializing_if = "Option::is_none")]
     pub head_found: Option<bool>,
+    /// Why it is not there.
+    #[serde(rename = "headProblem", default, skip_serializing_if = "Option::is_none")]
+    pub head_problem: Option<String>,
 }
 
 /// What is asked of `audit_verify`, in the query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct AuditVerifyQuery {
-    /// A hash that was kept elsewhere: is its line still there?
+    /// Number and hash (42:9f86…), or the hash alone, of a line, kept elsewhere: is it still there?
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 }

@@ -2467,7 +2467,7 @@ export interface AuditEntry {
 
 /** whether the audit log is whole */
 export interface AuditReport {
-  /** no line was changed, removed or put in */
+  /** no line was changed, removed, put in or appended by another */
   ok: boolean;
   /** lines that were read and are right */
   entries: number;
@@ -2487,8 +2487,10 @@ export interface AuditReport {
   line?: number;
   /** up to which all is right */
   lastGoodN?: number;
-  /** whether the hash that was asked for is there */
+  /** whether the line of the head that was given is there */
   headFound?: boolean;
+  /** why it is not there */
+  headProblem?: string;
 }
 
 /** any failure */
@@ -4471,9 +4473,9 @@ export interface AuditListInput {
   limit?: number | undefined;
 }
 
-/** What audit_verify takes: Reads the whole audit log and says whether a line was changed, removed or put in. */
+/** What audit_verify takes: Reads the whole audit log and says whether a line was changed, removed, put in or appended by another. */
 export interface AuditVerifyInput {
-  /** a hash that was kept elsewhere: is its line still there? */
+  /** number and hash (42:9f86…), or the hash alone, of a line, kept elsewhere: is it still there? */
   head?: string | undefined;
 }
 
@@ -4862,7 +4864,7 @@ export interface Operations {
   webhook_deliveries: { input: WebhookDeliveriesInput; output: DeliveryList; event: never };
   /** Lists who did what, the oldest of the last first */
   audit_list: { input: AuditListInput; output: AuditList; event: never };
-  /** Reads the whole audit log and says whether a line was changed, removed or put in */
+  /** Reads the whole audit log and says whether a line was changed, removed, put in or appended by another */
   audit_verify: { input: AuditVerifyInput; output: AuditReport; event: never };
 }
 

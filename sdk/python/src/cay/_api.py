@@ -2277,7 +2277,7 @@ class Api:
         return answer
 
     async def audit_verify(self, *, head: Optional[str] = None) -> m.AuditReport:
-        """Reads the whole audit log and says whether a line was changed, removed or put in."""
+        """Reads the whole audit log and says whether a line was changed, removed, put in or appended by another."""
         content_ = await self._client.call_bytes(
             "GET", "/audit/verify", query={"head": head}
         )

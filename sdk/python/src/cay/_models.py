@@ -2599,7 +2599,7 @@ class AuditReport(Model):
     """Whether the audit log is whole."""
 
     ok: bool = Field(default_factory=absent)
-    """No line was changed, removed or put in."""
+    """No line was changed, removed, put in or appended by another."""
     entries: int = Field(default_factory=absent)
     """Lines that were read and are right."""
     first_n: int = Field(default_factory=absent, alias="firstN")
@@ -2619,7 +2619,9 @@ class AuditReport(Model):
     last_good_n: Optional[int] = Field(None, alias="lastGoodN")
     """Up to which all is right."""
     head_found: Optional[bool] = Field(None, alias="headFound")
-    """Whether the hash that was asked for is there."""
+    """Whether the line of the head that was given is there."""
+    head_problem: Optional[str] = Field(None, alias="headProblem")
+    """Why it is not there."""
 
 
 class Error(Model):
