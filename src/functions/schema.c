@@ -46,7 +46,7 @@ static json_t *bound(const struct field *f, double value)
     return f->type == FIELD_INT ? json_integer((json_int_t)value) : json_real(value);
 }
 
-/* A clamped number is accepted whatever it is, so its range is told in words. */
+/* A clamped number is accepted beyond its range, which is therefore told in words. */
 static json_t *number_schema(const struct field *f)
 {
     json_t *schema = simple(f->type == FIELD_INT ? "integer" : "number");
@@ -54,6 +54,8 @@ static json_t *number_schema(const struct field *f)
     if (!f->clamp && f->max > f->min) {
         set(schema, "minimum", bound(f, f->min));
         set(schema, "maximum", bound(f, f->max));
+    } else if (f->clamp && f->min >= 0) {
+        set(schema, "minimum", bound(f, 0));
     }
     return schema;
 }

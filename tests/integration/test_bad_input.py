@@ -94,6 +94,33 @@ def test_wrong_types_are_refused_by_every_route(api, box):
     assert api.sandbox(box)["status"] == "running"
 
 
+def test_negative_counts_are_refused_by_every_route(api, box):
+    """Also those that are moved to the nearer end of their range otherwise, in bodies and queries."""
+    count = 0
+    for method, path, schema in table(api):
+        properties, good = bodies(schema)
+        for name, field in properties.items():
+            if field.get("type") in ("integer", "number") and field.get("minimum", -1) >= 0:
+                said = api.call(method, fill(path, box), {**good, name: -1}).failed(400)
+                assert said["error"].startswith(f"{name} must"), (path, said)
+                count += 1
+    assert count > 40
+    described = api.get("//openapi.json").ok()["paths"]
+    count = 0
+    for path, methods in described.items():
+        for parameter in methods.get("get", {}).get("parameters", []):
+            field = parameter.get("schema", {})
+            if parameter.get("in") == "query" and field.get("type") in ("integer", "number"):
+                if "minimum" not in field or "/ws" in path:
+                    continue
+                needed = "".join(f"&{p['name']}=x" for p in methods["get"]["parameters"] if p.get("in") == "query" and p.get("required"))
+                said = api.get(f"{fill(path, box)}?{parameter['name']}=-1{needed}").failed(400)
+                assert said["error"].startswith(f"{parameter['name']} must"), (path, said)
+                count += 1
+    assert count > 15
+    api.get(f"/sandboxes/{box}/git/log?count=-1").failed(400, text="count must not be negative")
+
+
 def test_missing_fields_are_named(api, box):
     for method, path, schema in table(api):
         for name in schema.get("required", []):

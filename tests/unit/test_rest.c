@@ -128,7 +128,9 @@ TEST(a_wrong_type_names_the_field_and_what_it_must_be)
 TEST(clamped_numbers_move_to_the_nearer_end)
 {
     CHECK_STR(checked("", "{\"size\":1}", all_types), "{\"page\":3,\"size\":64}");
-    CHECK_STR(checked("", "{\"size\":-1}", all_types), "{\"page\":3,\"size\":64}");
+    CHECK_STR(checked("", "{\"size\":0}", all_types), "{\"page\":3,\"size\":64}");
+    CHECK_STR(checked("", "{\"size\":-1}", all_types), "size must not be negative");
+    CHECK_STR(checked("", "{\"cpu\":-0.1}", all_types), "cpu must not be negative");
     CHECK_STR(checked("", "{\"size\":9223372036854775807}", all_types),
               "{\"page\":3,\"size\":4096}");
     CHECK_STR(checked("", "{\"cpu\":99}", all_types), "{\"cpu\":4.0,\"page\":3}");
@@ -899,7 +901,10 @@ TEST(a_field_becomes_its_json_schema)
         {{.type = FIELD_INT, .min = 1, .max = 9, .example = "3"},
          "{\"type\":\"integer\",\"minimum\":1,\"maximum\":9,\"examples\":[3]}"},
         {{.type = FIELD_INT, .clamp = true, .min = 1, .max = 9, .help = "n"},
-         "{\"type\":\"integer\",\"description\":\"n; moved to the nearer end of 1 to 9\"}"},
+         "{\"type\":\"integer\",\"minimum\":0,\"description\":\"n; moved to the nearer end of 1 to "
+         "9\"}"},
+        {{.type = FIELD_INT, .clamp = true, .min = -9, .max = 9, .help = "n"},
+         "{\"type\":\"integer\",\"description\":\"n; moved to the nearer end of -9 to 9\"}"},
         {{.type = FIELD_ARRAY, .of = &inner, .filled = true},
          "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Inner\"},"
          "\"minItems\":1}"},
