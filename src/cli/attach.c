@@ -219,6 +219,7 @@ static int write_output(struct attachment *s, int which, const char *data, size_
         capture_output(s, capture, data, len);
         return 0;
     }
+    s->result->printed |= which == 0 && len > 0;
     if (s->escapes[which]) {
         escape_add(&s->shown[which], ESCAPE_OUTPUT, data, len, &shown);
         data = shown.data;

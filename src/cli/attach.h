@@ -32,6 +32,7 @@ struct attach_options {
 struct attach_result {
     int status;         /* exit status as shells give it; 141 when the reader of stdout went away */
     bool timed_out;     /* status is then 124, which a command can also give by itself */
+    bool printed;       /* something on stdout, that was not captured */
     bool truncated;     /* output was dropped */
     bool oom;           /* the kernel killed for lack of memory while it ran */
     bool cancelled;     /* somebody ended it by its id */

@@ -42,6 +42,7 @@ struct unpack {
     const char *top;  /* what it is called in the archive */
     struct done_dir *dirs;
     size_t n_dirs, dirs_size;
+    bool any; /* entry that was written or skipped */
 };
 
 /* The path below the top, "" for the top itself; NULL for one that is not of this archive or climbs
@@ -198,6 +199,7 @@ static int unpack_all(struct unpack *u, struct err *err)
         got = tar_next(&u->tar, &e, err);
         if (got > 0)
             r = write_entry(u, &e, err);
+        u->any |= got > 0;
         tar_entry_done(&e);
     } while (got > 0 && r == 0);
     return got < 0 ? -1 : r;
@@ -238,7 +240,13 @@ int tree_out(struct cp *c, const char *from, int dirfd, const char *name, struct
     finish_dirs(&u);
     if (r == 0)
         r = drain(tar.fd, err);
-    return remote_tar_end(&tar, r, err);
+    if (remote_tar_end(&tar, r, err) < 0)
+        return -1;
+    if (!u.any)
+        return remote_tar_empty(err);
+    if (!u.tar.ended)
+        return err_set(err, ERR_INTERNAL, "tar in the sandbox sent an archive without its end");
+    return 0;
 }
 
 /* ---- into the sandbox ---- */

@@ -42,7 +42,9 @@ json_t *remote_unpack_command(const char *dir)
     return path_command((const char *[]){"tar", "-C", dir, "-xpof", "-", NULL});
 }
 
-static int run_tar(struct api *api, const char *id, json_t *command, bool write, struct err *err)
+/* Returns the status of tar. */
+static int run_tar(struct api *api, const char *id, json_t *command, bool write, bool *ret_printed,
+                   struct err *err)
 {
     /* Not raw: an archive is never for a terminal, and what tar says there is the sandbox's word.
      */
@@ -51,6 +53,9 @@ static int run_tar(struct api *api, const char *id, json_t *command, bool write,
 
     if (attach_exec(api, id, &o, &result, err) < 0)
         return -1;
+    if (result.truncated)
+        return err_set(err, ERR_INTERNAL, "a part of the archive was lost; try again");
+    *ret_printed = result.printed;
     return result.status;
 }
 
@@ -61,12 +66,21 @@ static int ended(int status, struct err *err)
     return err_set(err, ERR_INTERNAL, "tar in the sandbox failed (status %d)", status);
 }
 
+int remote_tar_empty(struct err *err)
+{
+    return err_set(err, ERR_INTERNAL,
+                   "tar in the sandbox sent nothing; is it another program of that name?");
+}
+
 int remote_tar_here(struct api *api, const char *id, json_t *command, bool write, struct err *err)
 {
-    int status = run_tar(api, id, command, write, err);
+    bool printed = false;
+    int status = run_tar(api, id, command, write, &printed, err);
 
     json_decref(command);
-    return status < 0 ? -1 : ended(status, err);
+    if (status < 0 || ended(status, err) < 0)
+        return -1;
+    return write || printed ? 0 : remote_tar_empty(err);
 }
 
 /* The child speaks to the daemon over a connection of its own, and does not stay without us. */
@@ -75,6 +89,7 @@ static _Noreturn void child(const char *target, const char *id, json_t *command,
 {
     auto_api struct api api = {0};
     struct err err = {0};
+    bool printed;
     int status;
 
     if (prctl(PR_SET_PDEATHSIG, SIGHUP) < 0 || getppid() != parent ||
@@ -82,7 +97,7 @@ static _Noreturn void child(const char *target, const char *id, json_t *command,
         _exit(1);
     (void)close(fd);
     api_open_target(&api, target);
-    status = run_tar(&api, id, command, write, &err);
+    status = run_tar(&api, id, command, write, &printed, &err);
     if (status < 0)
         (void)ui_fail(&err);
     _exit(status < 0 ? 1 : status);

@@ -19,6 +19,9 @@ int remote_has_tar(struct api *api, const char *id, struct err *err);
 json_t *remote_pack_command(const char *dir, const char *name);
 json_t *remote_unpack_command(const char *dir);
 
+/* The error of a tar that succeeded without an archive: each has an end, so none is empty. */
+int remote_tar_empty(struct err *err);
+
 /* The archive is this process's stdout or, with write, its stdin. command is taken. */
 int remote_tar_here(struct api *api, const char *id, json_t *command, bool write, struct err *err);
 

@@ -320,8 +320,12 @@ static int take_header(struct tar_reader *r, struct tar_entry *ret, struct extra
     int64_t size, mode;
     int got = take(r, &h, sizeof(h), err);
 
-    if (got <= 0 || memcmp(&h, &none, sizeof(h)) == 0)
-        return got <= 0 ? got : 0;
+    if (got <= 0)
+        return got;
+    if (memcmp(&h, &none, sizeof(h)) == 0) {
+        r->ended = true;
+        return 0;
+    }
     if (!checksum_ok(&h) || get_number(h.size, sizeof(h.size), &size) < 0 || size < 0 ||
         size >= FILE_SIZE_MAX || get_number(h.mode, sizeof(h.mode), &mode) < 0)
         return broken(err, "a header cannot be read");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,6 +42,7 @@ struct tar_reader {
     int fd;         /* borrowed */
     int64_t left;   /* of the current entry's data */
     size_t padding; /* after it */
+    bool ended;     /* the archive's own end was seen, and not only that of the descriptor */
 };
 
 /* The next entry: 1, 0 at the end, -1. What is left of the one before is passed over. */

@@ -525,11 +525,25 @@ def test_cp_does_not_wait_for_a_tar_that_will_not_end(run, box, tmp_path, sends,
     assert done.returncode == 1 and why in done.stderr
 
 
+@pytest.mark.parametrize("sends, why", [
+    ("exit 0", b"sent nothing"),
+    ("head -c 10240 /dev/zero", b"sent nothing"),
+    ("/usr/bin/tar \"$@\" | head -c 512", b"without its end"),
+])
+def test_cp_fails_when_the_tar_there_succeeds_without_a_whole_archive(run, box, tmp_path, sends, why):
+    own_tar(run, box, f"[ $1 = --help ] && exit; {sends}")
+    done = run("cp", f"{box}:t", tmp_path / "t")
+    assert done.returncode == 1 and why in done.stderr, done
+    done = run("cp", f"{box}:t", "-")
+    assert (done.returncode == 1 and b"sent nothing" in done.stderr) == (sends == "exit 0"), done
+
+
 def test_cp_keeps_little_of_folders_with_long_names(shared, run, box, tmp_path):
     make = ("import sys, tarfile\n"
             "for i in range(0 if sys.argv[1] == '--help' else 3000):\n"
             "    e = tarfile.TarInfo('t/' + ('d' * 250 + '/') * 90 + str(i)); e.type = tarfile.DIRTYPE; e.mode = 0o755\n"
-            "    sys.stdout.buffer.write(e.tobuf(tarfile.GNU_FORMAT))\n")
+            "    sys.stdout.buffer.write(e.tobuf(tarfile.GNU_FORMAT))\n"
+            "sys.stdout.buffer.write(bytes(1024))\n")
     own_tar(run, box, f"exec /usr/bin/python3 -c \"{make}\" $1")
     # By a process that is small itself: what it was before it became another counts as the other's.
     measure = ("import resource, subprocess, sys\n"
