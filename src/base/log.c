@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/hidden.h"
 #include "base/str.h"
 
 #define LINE_MAX_BYTES  4096
@@ -35,39 +36,37 @@ bool log_shows(enum log_level level)
     return level >= least_level;
 }
 
-/* A control character in ASCII, or one of U+0080 to U+009F, whose first byte is 0xc2. */
-static bool is_control(const char *s)
-{
-    unsigned char c = (unsigned char)*s, next = c ? (unsigned char)s[1] : 0;
-
-    return (c > 0 && c < 0x20) || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
-}
-
-/* Every character that starts with 0xc2 counts: half of those are control characters. */
 static bool needs_quotes(const char *s)
 {
-    static const char special[] = " \"\\=\x7f\xc2"
-                                  "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
-                                  "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f";
+    size_t len = strlen(s);
+    uint32_t code;
 
-    return !*s || strpbrk(s, special);
+    for (size_t i = 0; i < len; i++)
+        if (strchr(" \"\\=", s[i]) || hidden_char(s + i, len - i, &code) > 0)
+            return true;
+    return len == 0;
 }
 
-/* Control characters never reach a terminal or split a line, whatever a sandbox put into a name.
+/* Such characters never reach a terminal or split a line, whatever a sandbox put into a name.
  * 0, or not when there is no room for all of it. */
 static int add_quoted(struct buf *b, const char *s)
 {
     int r = buf_add(b, "\"", 1);
+    size_t len = strlen(s);
 
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
+    while (len > 0) {
+        uint32_t code;
+        size_t n = hidden_char(s, len, &code);
 
-        if (c == '"' || c == '\\')
-            r |= buf_addf(b, "\\%c", c);
-        else if (is_control(s))
-            r |= buf_addf(b, "\\u%04x", c == 0xc2 ? (unsigned char)*++s : c);
+        if (n > 0)
+            r |= buf_addf(b, "\\u%04x", code);
+        else if (*s == '"' || *s == '\\')
+            r |= buf_addf(b, "\\%c", *s);
         else
             r |= buf_add(b, s, 1);
+        n += n == 0;
+        s += n;
+        len -= n;
     }
     return r | buf_add(b, "\"", 1);
 }

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/escape.h"
 #include "cli/odd_files.h"
 #include "cli/repair.h"
 #include "cli/ui.h"
@@ -498,10 +499,11 @@ static void print_finding(const char *name, const struct finding *f)
 {
     static const char *const words[] = {"ok", "warn", "fail"};
     static const char *const colors[] = {"\033[32m", "\033[33m", "\033[31m"};
+    auto_free char *text = escape_text(ESCAPE_CELL, f->text);
     bool color = ui_has_color(STDOUT_FILENO);
 
     printf("%s%-4s%s  %-16s  %s\n", color ? colors[f->level] : "", words[f->level],
-           color ? "\033[0m" : "", name, f->text);
+           color ? "\033[0m" : "", name, text);
     if (*f->advice)
         printf("%24s%s\n", "", f->advice);
 }

@@ -56,7 +56,7 @@ int cmd_image_ls(struct args *args)
     if (args_has(args, "json")) {
         ui_json(images);
     } else if (args_has(args, "quiet")) {
-        json_array_foreach(images, i, image) printf("%s\n", json_text(image, "name"));
+        json_array_foreach(images, i, image) ui_line("%s", json_text(image, "name"));
     } else {
         print_table(images);
     }
@@ -89,7 +89,7 @@ int cmd_image_tag(struct args *args)
     }
     if (api_call(&api, "POST", body, &image, &err, "/images/%s/tag", name) < 0)
         return ui_fail(&err);
-    printf("%s\n", json_text(image, "name"));
+    ui_line("%s", json_text(image, "name"));
     json_decref(image);
     return STATUS_OK;
 }

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/config_text.h"
+#include "cli/escape.h"
 #include "cli/mcp_clients.h"
 #include "cli/table.h"
 #include "cli/ui.h"
@@ -247,9 +248,11 @@ static bool name_is_plain(const char *name)
 
 static int show(const struct args *args, const char *file, const char *before, const char *after)
 {
-    auto_free char *diff = config_diff(before, after, file, ui_has_color(STDOUT_FILENO));
+    bool json = args_has(args, "json"), shown = ui_stdout_is_terminal() && !json;
+    auto_free char *diff =
+        config_diff(before, after, file, shown, shown && ui_has_color(STDOUT_FILENO));
 
-    if (args_has(args, "json")) {
+    if (json) {
         json_t *o =
             json_pack("{s:s, s:b, s:s}", "file", file, "changed", *diff != '\0', "diff", diff);
 
@@ -269,8 +272,10 @@ static int refuse(const struct mcp_client *client, const char *name, const json_
     int r = ui_fail(err);
 
     if (value) {
+        auto_free char *shown = escape_text(ESCAPE_LINES, value);
+
         ui_warn("put this under \"%s\" there yourself:", client->key);
-        (void)fprintf(stderr, "\"%s\": %s\n", name, value);
+        (void)fprintf(stderr, "\"%s\": %s\n", name, shown);
     }
     return r;
 }

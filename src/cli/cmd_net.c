@@ -181,18 +181,18 @@ static void print_verdict(const json_t *verdict)
     size_t i;
     json_t *one;
 
-    printf("%s:%" PRId64 "/%s  %s\n", json_text(verdict, "host"), json_int(verdict, "port"),
-           json_text(verdict, "protocol"), verdict_word(verdict));
-    printf("  because  %s\n", json_text(verdict, "why"));
+    ui_line("%s:%" PRId64 "/%s  %s", json_text(verdict, "host"), json_int(verdict, "port"),
+            json_text(verdict, "protocol"), verdict_word(verdict));
+    ui_line("  because  %s", json_text(verdict, "why"));
     if (json_is_object(name))
-        printf("  name     %s: %s\n",
-               json_is_true(json_object_get(name, "allowed")) ? "answered" : "NXDOMAIN",
-               json_text(name, "why"));
+        ui_line("  name     %s: %s",
+                json_is_true(json_object_get(name, "allowed")) ? "answered" : "NXDOMAIN",
+                json_text(name, "why"));
     json_array_foreach(json_object_get(verdict, "addresses"), i, one)
     {
-        printf("  %s  %s%s: %s\n", json_text(one, "address"), verdict_word(one),
-               json_is_true(json_object_get(one, "pinned")) ? " (given to it)" : "",
-               json_text(one, "why"));
+        ui_line("  %s  %s%s: %s", json_text(one, "address"), verdict_word(one),
+                json_is_true(json_object_get(one, "pinned")) ? " (given to it)" : "",
+                json_text(one, "why"));
     }
 }
 

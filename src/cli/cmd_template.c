@@ -64,7 +64,7 @@ int cmd_template_ls(struct args *args)
     if (args_has(args, "json")) {
         ui_json(templates);
     } else if (args_has(args, "quiet")) {
-        json_array_foreach(templates, i, template) printf("%s\n", json_text(template, "name"));
+        json_array_foreach(templates, i, template) ui_line("%s", json_text(template, "name"));
     } else {
         print_table(templates);
     }

@@ -139,7 +139,7 @@ int cmd_volume_attach(struct args *args)
     json_put_text(body, "subPath", args_text(args, "subpath"));
     if (api_call(&api, "POST", body, &answer, &err, "/volumes/%s/attach", word) < 0)
         return ui_fail(&err);
-    printf("%s\n", json_text(answer, "mountPath"));
+    ui_line("%s", json_text(answer, "mountPath"));
     json_decref(answer);
     return STATUS_OK;
 }

@@ -195,7 +195,7 @@ int cmd_webhook_test(struct args *args)
         printf("%s: it answered %lld in %lld ms\n", taken ? "delivered" : "failed",
                (long long)json_int(d, "status"), (long long)json_int(d, "duration"));
     else
-        printf("failed: %s (%s)\n", json_text(d, "error"), json_text(d, "message"));
+        ui_line("failed: %s (%s)", json_text(d, "error"), json_text(d, "message"));
     json_decref(d);
     return taken ? STATUS_OK : STATUS_FAILED;
 }

@@ -1,4 +1,5 @@
 #include "cli/config_text.h"
+#include "cli/escape.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -349,10 +350,14 @@ static char **lines_of(char *text, size_t *ret_n)
 }
 
 static void add_lines(struct buf *out, char **lines, size_t from, size_t to, char mark,
-                      const char *color)
+                      bool escapes, const char *color)
 {
-    for (size_t i = from; i < to; i++)
-        (void)buf_addf(out, "%s%c%s%s\n", color, mark, lines[i], *color ? "\033[0m" : "");
+    for (size_t i = from; i < to; i++) {
+        auto_free char *shown = escapes ? escape_text(ESCAPE_LINES, lines[i]) : NULL;
+
+        (void)buf_addf(out, "%s%c%s%s\n", color, mark, shown ? shown : lines[i],
+                       *color ? "\033[0m" : "");
+    }
 }
 
 static size_t at_most(size_t a, size_t b)
@@ -360,7 +365,7 @@ static size_t at_most(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-char *config_diff(const char *a, const char *b, const char *file, int color)
+char *config_diff(const char *a, const char *b, const char *file, bool escapes, bool color)
 {
     auto_free char *a_text = xstrdup(a), *b_text = xstrdup(b);
     size_t n, m, same = 0, tail = 0, before, after;
@@ -379,9 +384,9 @@ char *config_diff(const char *a, const char *b, const char *file, int color)
     (void)buf_addf(&out, "--- %s\n+++ %s\n@@ -%zu,%zu +%zu,%zu @@\n", file, file,
                    same - before + (n > 0), n - tail - same + before + after,
                    same - before + (m > 0), m - tail - same + before + after);
-    add_lines(&out, y, same - before, same, ' ', "");
-    add_lines(&out, x, same, n - tail, '-', color ? "\033[31m" : "");
-    add_lines(&out, y, same, m - tail, '+', color ? "\033[32m" : "");
-    add_lines(&out, y, m - tail, m - tail + after, ' ', "");
+    add_lines(&out, y, same - before, same, ' ', escapes, "");
+    add_lines(&out, x, same, n - tail, '-', escapes, color ? "\033[31m" : "");
+    add_lines(&out, y, same, m - tail, '+', escapes, color ? "\033[32m" : "");
+    add_lines(&out, y, m - tail, m - tail + after, ' ', escapes, "");
     return buf_steal(&out);
 }

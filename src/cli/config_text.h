@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -17,5 +18,6 @@ int config_json_put(const char *text, const char *of, const char *name, const ch
  * it. */
 char *config_toml_put(const char *text, const char *of, const char *name, const char *lines);
 
-/* How b differs from a, as `diff -u` shows it; "" when it does not. color: for a terminal. */
-char *config_diff(const char *a, const char *b, const char *file, int color);
+/* How b differs from a, as `diff -u` shows it; "" when it does not. For a terminal, escapes makes
+ * control characters of both visible. */
+char *config_diff(const char *a, const char *b, const char *file, bool escapes, bool color);

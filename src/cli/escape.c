@@ -1,9 +1,11 @@
 #include "cli/escape.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hidden.h"
 
 #define ESC 0x1b
 
@@ -58,12 +60,14 @@ static bool is_utf8_second(unsigned char first, unsigned char second)
     return second >= lowest && second <= highest;
 }
 
-enum verdict { MORE, GOOD, BAD };
+enum verdict { MORE, GOOD, HIDDEN, BAD };
 
-/* Is what is held a whole harmless sequence, the beginning of one, or neither? */
+/* Is what is held a whole harmless sequence, the beginning of one, a whole character that is not
+ * shown as it is, or neither? */
 static enum verdict judge(const struct escape *s, enum escape_mode mode)
 {
     unsigned char first = s->held[0], last = s->held[s->n_held - 1];
+    uint32_t code;
 
     if (first == ESC) {
         if (mode != ESCAPE_OUTPUT)
@@ -83,7 +87,11 @@ static enum verdict judge(const struct escape *s, enum escape_mode mode)
         return BAD;
     if (s->n_held == 2 && !is_utf8_second(first, last))
         return BAD;
-    return s->n_held == utf8_length(first) ? GOOD : MORE;
+    if (s->n_held < utf8_length(first))
+        return MORE;
+    return mode == ESCAPE_OUTPUT || hidden_char((const char *)s->held, s->n_held, &code) == 0
+               ? GOOD
+               : HIDDEN;
 }
 
 static void add_byte(struct escape *s, enum escape_mode mode, unsigned char c, struct buf *out)
@@ -102,6 +110,10 @@ static void add_byte(struct escape *s, enum escape_mode mode, unsigned char c, s
         return;
     case GOOD:
         (void)buf_add(out, s->held, s->n_held);
+        s->n_held = 0;
+        return;
+    case HIDDEN:
+        show(out, s->held, s->n_held);
         s->n_held = 0;
         return;
     case BAD:

@@ -5,11 +5,16 @@
 struct buf;
 
 /* What a sandbox prints is hostile to a terminal: escape sequences can set the clipboard, ask the
- * terminal to type answers, or rewrite what was shown before. */
+ * terminal to type answers, or rewrite what was shown before; invisible characters can turn the
+ * direction of what stands beside them, or end a line. */
 enum escape_mode {
-    ESCAPE_CELL,  /* one cell of a list: every control byte becomes \xNN, also tab and newline */
+    /* One cell of a list: every byte of a control character, and of those of hidden_char(), becomes
+     * \xNN, also tab and newline. */
+    ESCAPE_CELL,
     ESCAPE_LINES, /* logs: tab and newline pass */
-    ESCAPE_OUTPUT, /* output of a command: also CR, backspace, colours (CSI … m) and CSI … K pass */
+    /* Output of a command: also CR, backspace, colours (CSI … m) and CSI … K pass, and characters
+     * that turn directions, which are text in some languages. */
+    ESCAPE_OUTPUT,
 };
 
 /* State between pieces of one stream; start with {0}. */

@@ -26,9 +26,7 @@ static void print_list(const json_t *list, bool details)
         char age[24];
 
         if (!details) {
-            auto_free char *shown = escape_text(ESCAPE_CELL, name);
-
-            printf("%s\n", ui_stdout_is_terminal() ? shown : name);
+            ui_line("%s", name);
             continue;
         }
         ui_duration(now_ms() - json_int(file, "modifiedAt"), age);

@@ -86,6 +86,20 @@ static void dump(const json_t *value, size_t flags)
     putchar('\n');
 }
 
+void ui_line(const char *fmt, ...)
+{
+    auto_free char *text = NULL, *shown = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        abort();
+    va_end(ap);
+    if (ui_stdout_is_terminal())
+        shown = escape_text(ESCAPE_CELL, text);
+    printf("%s\n", shown ? shown : text);
+}
+
 void ui_json(const json_t *value)
 {
     dump(value, JSON_INDENT(2));

@@ -47,6 +47,9 @@ void ui_duration(int64_t ms, char ret[24]);
 /* "512 B", "1.5 KiB", … */
 void ui_size(double bytes, char ret[24]);
 
+/* A line of output: as it is for programs, escaped for a terminal. */
+void ui_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* A sandbox's name for a list beside its id: "-" when it has none but the id. */
 const char *ui_name(const char *id, const char *name);
 

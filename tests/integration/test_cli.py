@@ -803,6 +803,25 @@ def test_control_bytes_do_not_reach_a_terminal_in_lists(shared, api, make):
     assert status == 0 and b"\x1b]0;" not in out and b"evil" in out
 
 
+# What turns the direction of text, or ends a line, without being seen.
+TURNS = "\u202e\u2066\u061c\u2028\u2029\u0085"
+
+
+def test_characters_that_turn_directions_are_shown_in_lists_warnings_and_diffs(shared, run, api, make):
+    name = f"ev{TURNS}il"
+    id = make(name=name)["id"]
+    run("exec", id, f"touch '{name}'", check=True)
+    listed = on_terminal(shared, ["file", "ls", id], [])[0]
+    for shown in (run("ls", check=True).stdout, run("diff", id, check=True).stdout,
+                  run("file", "read", id, f"no{TURNS}ne").stderr, run("inspect", f"no{TURNS}ne").stderr, listed):
+        assert b"\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xd8\\x9c\\xe2\\x80\\xa8\\xe2\\x80\\xa9\\xc2\\x85" in shown, shown
+        assert not [c for c in TURNS if c.encode() in shown]
+    # What a program prints, and names for programs, are bytes.
+    assert run("exec", id, f"printf '{TURNS}'", check=True).stdout.decode() == TURNS
+    assert run("file", "ls", "-q", id, check=True).stdout.decode() == name + "\n"
+    assert json.loads(run("inspect", id, check=True).stdout)["name"] == name
+
+
 def test_a_broken_connection_is_not_a_success(daemon_of):
     """The CLI does not reconnect after it sent input, which may or may not have arrived. How long a command without
     input waits for a daemon that is away is unit-libcay's."""

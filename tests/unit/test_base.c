@@ -676,6 +676,13 @@ TEST(a_log_line_has_no_control_characters_and_is_json_however_long_its_values_ar
 
     log_line(0, "a\x08\x07\xc2\x9b", text);
     CHECK(strstr(text, "a=\"a\\u0008\\u0007\\u009b\"") != NULL);
+    /* What turns directions or ends a line, beside text that does neither. */
+    log_line(0, "a\xe2\x80\xae\xe2\x80\xa9\xe2\x81\xa6\xd8\x9c", text);
+    CHECK(strstr(text, "a=\"a\\u202e\\u2029\\u2066\\u061c\"") != NULL);
+    log_line(0, "\xc3\xa9\xe2\x82\xac\xc2\xa0", text);
+    CHECK(strstr(text, "a=\xc3\xa9\xe2\x82\xac\xc2\xa0 b=") != NULL);
+    log_line(1, "a\xe2\x80\xae", text);
+    CHECK(strstr(text, "\"a\":\"a\\u202e\"") != NULL);
     memset(value, '"', sizeof(value) - 1);
     value[sizeof(value) - 1] = '\0';
     log_line(1, value, text);

@@ -890,6 +890,18 @@ TEST(control_bytes_are_made_visible)
         {ESCAPE_CELL, "\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"},
         {ESCAPE_CELL, "\xe0\xc3\xbc", "\\xe0\xc3\xbc"},
         {ESCAPE_CELL, "\x7f", "\\x7f"},
+        /* U+202E, U+2028, U+2069, U+061C, U+200F; and their neighbours. */
+        {ESCAPE_CELL,
+         "a\xe2\x80\xae"
+         "b",
+         "a\\xe2\\x80\\xae"
+         "b"},
+        {ESCAPE_LINES, "a\xe2\x80\xa8\n", "a\\xe2\\x80\\xa8\n"},
+        {ESCAPE_LINES, "\xe2\x81\xa9\xd8\x9c", "\\xe2\\x81\\xa9\\xd8\\x9c"},
+        {ESCAPE_CELL, "\xe2\x80\x8f\xe2\x80\x90", "\\xe2\\x80\\x8f\xe2\x80\x90"},
+        {ESCAPE_CELL, "\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xa5",
+         "\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xa5"},
+        {ESCAPE_OUTPUT, "\xe2\x80\xae\xe2\x80\xa8", "\xe2\x80\xae\xe2\x80\xa8"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -107,9 +107,9 @@ TEST(toml)
 
 TEST(what_has_changed)
 {
-    auto_free char *none = config_diff("a\n", "a\n", "f", 0);
-    auto_free char *one = config_diff("1\n2\n3\n4\n5\n", "1\n2\n3\n4\nx\n5\n", "f", 0);
-    auto_free char *all = config_diff("", "x\n", "f", 0);
+    auto_free char *none = config_diff("a\n", "a\n", "f", false, false);
+    auto_free char *one = config_diff("1\n2\n3\n4\n5\n", "1\n2\n3\n4\nx\n5\n", "f", false, false);
+    auto_free char *all = config_diff("", "x\n", "f", false, false);
 
     CHECK_STR(none, "");
     CHECK_STR(one, "--- f\n+++ f\n@@ -2,4 +2,5 @@\n 2\n 3\n 4\n+x\n 5\n");
