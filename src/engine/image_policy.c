@@ -650,15 +650,15 @@ static bool same_image(const char *reference, const char *name)
     return text && strcmp(text, name) == 0;
 }
 
-static bool is_target(const struct image_policy *p, const char *name)
+const char *image_policy_word_for(const struct image_policy *p, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(presets); i++)
         if (same_image(presets[i].reference, name))
-            return true;
-    for (char **r = p->references; r && *r; r++)
-        if (same_image(*r, name))
-            return true;
-    return false;
+            return presets[i].name;
+    for (size_t i = 0; p->references && p->references[i]; i++)
+        if (same_image(p->references[i], name))
+            return p->names[i];
+    return NULL;
 }
 
 int image_policy_check_new_name(const struct image_policy *p, const char *name, bool targets,
@@ -671,7 +671,8 @@ int image_policy_check_new_name(const struct image_policy *p, const char *name, 
         return -1;
     text = reference_short(&ref);
     reference_done(&ref);
-    if (strcmp(text, HOST) == 0 || find_short_name(p, text) || (targets && is_target(p, text)))
+    if (strcmp(text, HOST) == 0 || find_short_name(p, text) ||
+        (targets && image_policy_word_for(p, text)))
         return err_code(err, ERR_FORBIDDEN, "image_reserved",
                         "%s has a meaning already, which no new image can take: choose another "
                         "name, such as my-app:1",

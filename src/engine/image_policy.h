@@ -64,6 +64,9 @@ int image_policy_limit_nameless(const struct image_policy *p, bool asked_cpu, bo
 int image_policy_check_new_name(const struct image_policy *p, const char *name, bool targets,
                                 struct err *err);
 
+/* The first short name that stands for the image kept as name; NULL = none. */
+const char *image_policy_word_for(const struct image_policy *p, const char *name);
+
 /* Is it a short name, so that the image kept as NAME must be asked for as NAME:latest? */
 bool image_policy_is_short_name(const struct image_policy *p, const char *name);
 

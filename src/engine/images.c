@@ -11,6 +11,7 @@
 #include "engine/image_policy.h"
 #include "engine/images_internal.h"
 #include "engine/images_used_internal.h"
+#include "engine/json_text_internal.h"
 #include "engine/long_work_internal.h"
 #include "engine/news_internal.h"
 #include "engine/pull_policy.h"
@@ -278,7 +279,20 @@ int image_obtain(struct engine *e, const struct sandbox_request *req,
 
 int image_check_archived(const char *name, void *arg, struct err *err)
 {
-    return image_policy_check_new_name(arg, name, true, err);
+    return image_policy_check_new_name(arg, name, false, err);
+}
+
+/* The archive chose the name, not the caller, who should hear what else it changes. */
+static void warn_of_meaning(struct engine *e, const char *name, json_t *answer)
+{
+    const char *word = image_policy_word_for(e->policy, name);
+    auto_free char *text =
+        word ? xasprintf("the archive calls its image %.100s, which is what \"%.60s\" stands for: "
+                         "new sandboxes of that name are made from it",
+                         name, word)
+             : NULL;
+
+    json_add_warning(answer, text);
 }
 
 /* An import tells its caller by itself; whether that one is still there is asked here. */
@@ -294,6 +308,7 @@ static int on_import(const json_t *event, void *arg)
 int engine_image_import(struct engine *e, const char *path, const char *name,
                         const struct engine_watch *watch, json_t **ret, struct err *err)
 {
+    auto_free char *kept = NULL;
     struct image *image;
     int r;
 
@@ -310,7 +325,10 @@ int engine_image_import(struct engine *e, const char *path, const char *name,
     engine_tell(
         e, "image.imported", "",
         json_pack("{s:s, s:s}", "name", image->name ? image->name : "", "imageId", image->id));
+    kept = xstrdup(image->name ? image->name : "");
     *ret = image_json(e, image);
+    if (!name)
+        warn_of_meaning(e, kept, *ret);
     return 0;
 }
 

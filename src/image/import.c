@@ -54,7 +54,8 @@ static int names_in(const struct image_store *s, const json_t *made, char ***ret
     }
     if (!names[0])
         return err_code(err, ERR_INVALID, "name_missing",
-                        "it does not say what its image is called; give a name");
+                        "it does not say what its image is called (a tag alone is no name): give "
+                        "a name behind the path");
     *ret = steal_ptr(names);
     return 0;
 }

@@ -34,7 +34,8 @@ static const struct field image_fields[] = {
     {"ports", FIELD_STRINGS, .example = "[]", .help = "as 8080/tcp"},
     {"labels", FIELD_STRING_MAP, .example = "{}", .help = "of its maker"},
     {"warnings", FIELD_STRINGS, .optional = true,
-     .help = "of a commit: which files the image does not have, and why"},
+     .help = "of a commit: which files the image does not have, and why; of an import: what its "
+             "name stands for"},
     {0},
 };
 const struct shape image_shape = {"Image", image_fields,

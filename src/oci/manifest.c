@@ -132,13 +132,14 @@ static int read_entry(const json_t *object, struct platform_blob *ret, bool *ret
 {
     const json_t *platform = json_object_get(object, "platform");
     const json_t *notes = json_object_get(object, "annotations");
-    const char *type, *os, *arch, *variant, *name;
+    const char *type, *os, *arch, *variant, *tag, *name;
 
     if (document_string(&doc, object, "mediaType", &type, err) < 0 ||
         document_string(&doc, platform, "os", &os, err) < 0 ||
         document_string(&doc, platform, "architecture", &arch, err) < 0 ||
         document_string(&doc, platform, "variant", &variant, err) < 0 ||
-        document_string(&doc, notes, "org.opencontainers.image.ref.name", &name, err) < 0)
+        document_string(&doc, notes, "org.opencontainers.image.ref.name", &tag, err) < 0 ||
+        document_string(&doc, notes, "io.containerd.image.name", &name, err) < 0)
         return -1;
     *ret_skip = !is_image_type(type) && !is_index_type(type);
     if (*ret_skip)
@@ -148,7 +149,7 @@ static int read_entry(const json_t *object, struct platform_blob *ret, bool *ret
     ret->os = xstrdup(os);
     ret->arch = xstrdup(arch);
     ret->variant = xstrdup(variant);
-    ret->name = xstrdup(name);
+    ret->name = xstrdup(*name ? name : tag); /* where containerd names it, the other is a tag */
     return 0;
 }
 

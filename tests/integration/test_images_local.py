@@ -107,6 +107,17 @@ def test_an_archive_of_two_images_wants_to_be_told_which(images, tmp_path):
     assert images.load(layout, "two:2")["id"] == other.id
 
 
+def test_a_layout_of_containerd_says_the_whole_name_beside_the_tag(images, tmp_path):
+    """As `docker buildx` and `ctr` write it; a name that is given counts more."""
+    layout = sample().layout(tmp_path / "layout", "1.0")
+    images.try_import(layout).failed(400, "name_missing", "a tag alone is no name")
+    index = json.loads((layout / "index.json").read_text())
+    index["manifests"][0]["annotations"]["io.containerd.image.name"] = "docker.io/team/app:1.0"
+    (layout / "index.json").write_text(json.dumps(index))
+    assert images.load(layout)["name"] == "team/app:1.0"
+    assert images.load(layout, "mine:2")["name"] == "mine:2"
+
+
 def test_an_archive_without_a_name_wants_one(images, tmp_path):
     layout = Image(base_layer()).layout(tmp_path / "layout", None)
     images.try_import(layout).failed(400)

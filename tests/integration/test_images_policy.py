@@ -117,6 +117,21 @@ def test_presets_cannot_be_shadowed(served, daemon_of, hub, tmp_path):
     assert which(mine, "python") == "preset"
 
 
+def test_an_archive_that_is_called_like_a_preset_is_taken_and_says_so(served, tmp_path):
+    """As `docker save python:3.12-slim` and our own export have it. A short name itself is not given away."""
+    mine = served()
+    own = Image(base_layer(), layer(text("which", "archive\n")))
+    got = mine.load(own.layout(tmp_path / "layout", "docker.io/library/python:3.12-slim"))
+    assert got["name"] == "python:3.12-slim" and len(got["warnings"]) == 1
+    assert '"python" stands for' in got["warnings"][0] and "python:3.12-slim" in got["warnings"][0]
+    assert which(mine, "python") == "archive"
+    assert "warnings" not in mine.load(tmp_path / "layout", "python:3.12-slim")
+    mine.try_import(own.layout(tmp_path / "short", "python:latest")).failed(403, "image_reserved")
+    cay(mine.daemon, "image", "rm", "python:3.12-slim", check=True)
+    done = cay(mine.daemon, "image", "import", tmp_path / "layout", check=True)
+    assert b'"python" stands for' in done.stderr
+
+
 def test_an_image_of_a_documented_name_serves_the_preset(served, hub, tmp_path):
     """Made by hand and called python:3.12-slim, it is what `python` means, without a registry."""
     mine = served(CAY_PULL_POLICY="never")

@@ -2275,7 +2275,7 @@ pub struct Image {
     pub ports: Vec<String>,
     /// Of its maker.
     pub labels: BTreeMap<String, String>,
-    /// Of a commit: which files the image does not have, and why.
+    /// Of a commit: which files the image does not have, and why; of an import: what its name stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
 }

@@ -1559,7 +1559,7 @@ export interface Image {
   ports: string[];
   /** of its maker */
   labels: Record<string, string>;
-  /** of a commit: which files the image does not have, and why */
+  /** of a commit: which files the image does not have, and why; of an import: what its name stands for */
   warnings?: string[];
 }
 

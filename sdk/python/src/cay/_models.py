@@ -1631,7 +1631,7 @@ class Image(Model):
     labels: Dict[str, str] = Field(default_factory=absent)
     """Of its maker."""
     warnings: Optional[List[str]] = None
-    """Of a commit: which files the image does not have, and why."""
+    """Of a commit: which files the image does not have, and why; of an import: what its name stands for."""
 
 
 class ImageCatalog(Model):
