@@ -15,27 +15,48 @@
 #include "base/str.h"
 #include "store/store_internal.h"
 
-#define HOLDER_MAX 32
+#define HOLDER_MAX 64
 #define LEFT_MS    2000 /* for a child of a killed daemon to close its copy of the lock */
 #define AGAIN_MS   10
 
-/* The digits of the pid in the file; "" if there are none. */
-static void read_holder(int fd, char ret[HOLDER_MAX])
-{
-    ssize_t n = pread(fd, ret, HOLDER_MAX - 1, 0);
+/* The daemon that has the lock, as the file says: "PID NAMESPACE". */
+struct holder {
+    uint64_t pid;       /* 0 = not known */
+    uint64_t namespace; /* inode of the PID namespace that pid is of; 0 = ours (cay 0.1.0) */
+};
 
-    ret[n > 0 ? n : 0] = '\0';
-    ret[strspn(ret, "0123456789")] = '\0';
+static uint64_t own_namespace(void)
+{
+    struct stat st;
+
+    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-static bool holder_is_dead(int fd)
+static struct holder read_holder(int fd)
 {
-    char text[HOLDER_MAX];
-    uint64_t pid;
+    struct holder h = {0};
+    char text[HOLDER_MAX], *space;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
-    read_holder(fd, text);
-    return str_u64(text, &pid) == 0 && pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) < 0 &&
-           errno == ESRCH;
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    space = strchr(text, ' ');
+    if (space)
+        *space++ = '\0';
+    if (str_u64(text, &h.pid) < 0 || h.pid > INT_MAX || (space && str_u64(space, &h.namespace) < 0))
+        return (struct holder){0};
+    return h;
+}
+
+/* A daemon in a container may share the folder: its pid says nothing here. */
+static bool is_elsewhere(const struct holder *h)
+{
+    return h->namespace != 0 && h->namespace != own_namespace();
+}
+
+static bool is_dead(const struct holder *h)
+{
+    return h->pid > 0 && !is_elsewhere(h) && kill((pid_t)h->pid, 0) < 0 && errno == ESRCH;
 }
 
 /* A daemon that is killed while it starts a program leaves a child process that has a copy of the
@@ -47,8 +68,9 @@ static int lock_file(int fd)
 
     while (fcntl(fd, F_OFD_SETLK, &fl) < 0) {
         int why = errno == EACCES ? EAGAIN : errno;
+        struct holder h = read_holder(fd);
 
-        if (why != EAGAIN || !holder_is_dead(fd) || mono_ns() >= until)
+        if (why != EAGAIN || !is_dead(&h) || mono_ns() >= until)
             return -why;
         (void)poll(NULL, 0, AGAIN_MS);
     }
@@ -57,19 +79,20 @@ static int lock_file(int fd)
 
 static int refuse(int fd, const char *data_dir, struct err *err)
 {
-    char text[HOLDER_MAX];
+    struct holder h = read_holder(fd);
+    auto_free char *who = h.pid ? xasprintf("pid %llu%s", (unsigned long long)h.pid,
+                                            is_elsewhere(&h) ? " in another container" : "")
+                                : xstrdup("pid unknown");
 
-    read_holder(fd, text);
-    if (holder_is_dead(fd))
+    if (is_dead(&h))
         return err_code(err, ERR_CONFLICT, "data_in_use",
-                        "a process of a cay that has ended (pid %s) still has the lock %s/lock; "
+                        "a process of a cay that has ended (%s) still has the lock %s/lock; "
                         "try again, or find the process with `fuser` or `lsof` and end it",
-                        text, data_dir);
-    return err_code(
-        err, ERR_CONFLICT, "data_in_use",
-        "%s is in use by another cay (pid %s); stop that one, or set CAY_DATA and CAY_RUN "
-        "to other directories",
-        data_dir, text[0] ? text : "unknown");
+                        who, data_dir);
+    return err_code(err, ERR_CONFLICT, "data_in_use",
+                    "%s is in use by another cay (%s); stop that one, or set CAY_DATA and CAY_RUN "
+                    "to other directories",
+                    data_dir, who);
 }
 
 /* An open-file-description lock: the kernel drops it when the last copy of its descriptor is
@@ -90,7 +113,8 @@ int store_take_lock(const char *data_dir, int *ret_fd, struct err *err)
     if (r < 0)
         return err_sys(err, -r, "lock %s", path);
     /* The pid is for the error of another daemon; on a full disk the file stays empty. */
-    n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+    n = snprintf(text, sizeof(text), "%ld %llu\n", (long)getpid(),
+                 (unsigned long long)own_namespace());
     (void)!ftruncate(fd, 0);
     (void)write_all(fd, text, (size_t)n);
     *ret_fd = steal_fd(fd);

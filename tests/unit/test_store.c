@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "store/store.h"
 #include "tap.h"
@@ -125,6 +126,58 @@ TEST(a_folder_is_opened_while_a_child_of_a_dead_daemon_still_has_the_lock)
     }
     store_close(s);
     close(ends[1]);
+}
+
+/* The pid of the daemon means nothing in another PID namespace, where nobody has it. */
+TEST(a_daemon_in_another_pid_namespace_is_not_taken_for_dead)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/lock", dir);
+    struct store *s = open_store(dir, NULL), *other = NULL;
+    struct err err = {0};
+    char text[64] = "";
+    int status, rebuilt;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (unshare(CLONE_NEWPID) < 0)
+            _exit(77);
+        child = fork();
+        if (child == 0) {
+            _exit(store_open(dir, &other, &rebuilt, &err) < 0 &&
+                          strcmp(err.code, "data_in_use") == 0 &&
+                          strstr(err.text, "is in use by another cay") &&
+                          strstr(err.text, "in another container")
+                      ? 0
+                      : 4);
+        }
+        _exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+    }
+    CHECK_INT(waitpid(child, &status, 0), child);
+    if (WEXITSTATUS(status) == 77)
+        SKIP("needs a PID namespace");
+    CHECK_INT(WEXITSTATUS(status), 0);
+    CHECK(read_file_at(AT_FDCWD, path, text, sizeof(text)) > 0);
+    CHECK_INT(strtol(text, NULL, 10), getpid());
+    store_close(s);
+}
+
+/* Of cay 0.1.0, which wrote the pid alone. */
+TEST(a_lock_that_names_no_namespace_is_of_ours)
+{
+    auto_dir char *dir = dir_new();
+    auto_free char *path = xasprintf("%s/lock", dir);
+    struct store *s = open_store(dir, NULL), *other = NULL;
+    struct err err = {0};
+    auto_free char *want = xasprintf("(pid %d)", getpid());
+    auto_free char *pid = xasprintf("%d\n", getpid());
+    int rebuilt;
+
+    CHECK_INT(truncate(path, 0), 0);
+    CHECK_INT(write_file_at(AT_FDCWD, path, pid), 0);
+    CHECK_INT(store_open(dir, &other, &rebuilt, &err), -1);
+    CHECK(strstr(err.text, want));
+    store_close(s);
 }
 
 TEST(a_row_is_there_after_reopening)
