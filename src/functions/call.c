@@ -62,14 +62,16 @@ static int64_t sooner(int64_t a, int64_t b)
     return !a || (b && b < a) ? b : a;
 }
 
-/* Until the task may go on, the caller may have gone (*ret_look), or a time. */
-static int wait_task(const struct call *call, int64_t until_ns, bool *ret_look, struct err *err)
+/* Until the task may go on, the caller may have gone (*ret_look), or a time. half: the caller has
+ * ended its side of the connection and still waits. */
+static int wait_task(const struct call *call, bool half, int64_t until_ns, bool *ret_look,
+                     struct err *err)
 {
     const struct task *t = call->task;
     struct pollfd p[2] = {
         /* The events of epoll and of poll are the same bits. */
         {.fd = t->events ? t->fd : -1, .events = (short)t->events},
-        {.fd = call->gone_fd, .events = POLLRDHUP},
+        {.fd = call->gone_fd, .events = half ? 0 : POLLRDHUP},
     };
     int64_t until = sooner(sooner(t->until_ns, call->deadline_ns), until_ns);
 
@@ -88,7 +90,7 @@ static bool is_unwanted(const struct call *call, bool look)
 
 int call_wait(struct call *call, int64_t until_ns, struct err *err)
 {
-    bool look = true;
+    bool look = true, half = false;
 
     while (call->task) {
         int r;
@@ -99,8 +101,9 @@ int call_wait(struct call *call, int64_t until_ns, struct err *err)
         if (r <= 0 || (until_ns && mono_ns() >= until_ns))
             return r;
         look = call->gone_fd < 0;
-        if (r == TASK_WAITS && wait_task(call, until_ns, &look, err) < 0)
+        if (r == TASK_WAITS && wait_task(call, half, until_ns, &look, err) < 0)
             return -1;
+        half |= look && call->gone_fd >= 0;
     }
     return TASK_DONE;
 }

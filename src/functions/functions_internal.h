@@ -84,6 +84,11 @@ struct err;
  * wants the answer any more. */
 struct engine_watch call_watch(struct call *call);
 
+/* made: a sandbox that the call has made, or an array of them. When the caller has gone it does not
+ * know their ids: they are removed, *made is NULL, and err says so. Not with an Idempotency-Key,
+ * with which the caller can ask again. */
+int call_gives_made(struct call *call, json_t **made, struct err *err);
+
 /* Of a call that makes a sandbox: adds the label of the caller's token to `metadata`. ERR_FORBIDDEN
  * when a restricted caller names volumes, folders of the host or networks, or sets a key that is
  * the label of other tokens. */

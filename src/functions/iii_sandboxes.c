@@ -111,6 +111,8 @@ static int create_in_place(struct call *call, const json_t *env, bool passing, c
 
     if (engine_create(call->engine, &req, &watch, &sandbox, err) < 0)
         return create_failed(call, err);
+    if (call_gives_made(call, &sandbox, err) < 0)
+        return -1;
     (void)snprintf(ret_id, ID_SIZE, "%s", json_string_value(json_object_get(sandbox, "id")));
     json_decref(sandbox);
     return 0;

@@ -82,7 +82,9 @@ static int clone_snapshot(struct call *call, struct err *err)
     auto_request struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
 
-    return engine_snapshot_clone(call->engine, in_snapshot(call), &req, &watch, &call->out, err);
+    if (engine_snapshot_clone(call->engine, in_snapshot(call), &req, &watch, &call->out, err) < 0)
+        return -1;
+    return call_gives_made(call, &call->out, err);
 }
 
 static int restore(struct call *call, struct err *err)
@@ -121,13 +123,21 @@ static int import(struct call *call, struct err *err)
                                   &call->out, err);
 }
 
-static int clone_sandbox(struct call *call, struct err *err)
+static int fork_of(struct call *call, unsigned count, json_t **ret, struct err *err)
 {
     auto_request struct clone_request req = in_request(call);
     struct engine_watch watch = call_watch(call);
+
+    if (engine_fork(call->engine, in_id(call), count, &req, &watch, ret, err) < 0)
+        return -1;
+    return call_gives_made(call, ret, err);
+}
+
+static int clone_sandbox(struct call *call, struct err *err)
+{
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), 1, &req, &watch, &made, err) < 0)
+    if (fork_of(call, 1, &made, err) < 0)
         return -1;
     call->out = json_incref(json_array_get(made, 0));
     json_decref(made);
@@ -136,12 +146,9 @@ static int clone_sandbox(struct call *call, struct err *err)
 
 static int fork_sandbox(struct call *call, struct err *err)
 {
-    auto_request struct clone_request req = in_request(call);
-    struct engine_watch watch = call_watch(call);
     json_t *made;
 
-    if (engine_fork(call->engine, in_id(call), (unsigned)in_int(call, "count"), &req, &watch, &made,
-                    err) < 0)
+    if (fork_of(call, (unsigned)in_int(call, "count"), &made, err) < 0)
         return -1;
     call->out = json_pack("{s:o}", "sandboxes", made);
     return 0;
@@ -265,7 +272,7 @@ const struct function snapshot_functions[] = {
     {"snapshot::clone", "POST", "/snapshots/:snapshotId/clone", clone_fields, clone_snapshot, NULL,
      SCOPE_WRITE, .reach = REACH_CLONES, .owned = &snapshot_owned,
      .flags = FUNCTION_MAKES | FUNCTION_TELLS, .help = "Makes a sandbox from a snapshot",
-     .gives = &sandbox_shape, .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE},
+     .gives = &sandbox_shape, .errors = ERRORS_SNAPSHOT " " ERRORS_CLONE " cancelled"},
     {"snapshot::delete", "DELETE", "/snapshots/:snapshotId", NULL, delete_snapshot, NULL,
      SCOPE_WRITE, .reach = REACH_OWNED, .owned = &snapshot_owned, .help = "Removes a snapshot",
      .gives = &snapshot_deleted_shape, .errors = ERRORS_SNAPSHOT},

@@ -1,5 +1,7 @@
 #include "engine/watch.h"
 
+#include "base/err.h"
+#include "engine/sandboxes.h"
 #include "functions/functions_internal.h"
 #include "functions/keys.h"
 
@@ -30,4 +32,23 @@ struct engine_watch call_watch(struct call *call)
         .until_ns = call->deadline_ns,
         .makes = on_makes,
     };
+}
+
+static void remove_made(struct call *call, const json_t *sandbox)
+{
+    (void)engine_remove(call->engine, json_string_value(json_object_get(sandbox, "id")), NULL);
+}
+
+int call_gives_made(struct call *call, json_t **made, struct err *err)
+{
+    if (call->hold || call_is_wanted(call))
+        return 0;
+    if (json_is_object(*made))
+        remove_made(call, *made);
+    for (size_t i = 0; i < json_array_size(*made); i++)
+        remove_made(call, json_array_get(*made, i));
+    json_decref(*made);
+    *made = NULL;
+    return err_code(err, ERR_CONFLICT, "cancelled",
+                    "the caller went away before it heard of the sandbox, which was removed");
 }

@@ -175,6 +175,8 @@ struct http_req {
     int status;         /* of the answer */
     int64_t reply_left; /* REPLY_LENGTH */
     bool keep_alive, peer_gone;
+    bool half;   /* the client has ended its side and takes the answer all the same */
+    bool events; /* the answer is a stream of events */
     bool seated;
     bool passed;               /* to another server: pass.c */
     struct buf trailers;       /* of such a one */
@@ -238,6 +240,11 @@ void request_done(struct http_req *req);
 void request_forget_head(struct http_req *req);
 /* Throws the rest of the body away; -1 when the connection cannot be used again. */
 int request_drain(struct http_req *req);
+/* The client has ended its side of the connection: did it close all of it? The client's kernel says
+ * so only when something is sent to it, so this sends what an HTTP/1.1 client skips: an interim
+ * answer, or a comment in a stream of events. False: req->half is set, and a client that did close
+ * it is known by POLLHUP soon. */
+bool request_client_closed(struct http_req *req);
 /* Would keeping the connection mean reading more of a body than is worth it? */
 bool request_body_is_in_the_way(const struct http_req *req);
 /* Waits for POLLIN or POLLOUT: 0, or -1 when the peer is too slow. */

@@ -79,7 +79,7 @@ static int set_watch(struct parked *p, int op, int fd, uint32_t events, enum slo
 static int set_client(struct parked *p)
 {
     bool input = p->wait.input && !p->ended;
-    bool half = p->wait.half && !p->ended;
+    bool half = (p->wait.half && !p->ended) || p->req->half;
     uint32_t events =
         (half ? 0 : EPOLLRDHUP) | (input ? EPOLLIN : 0) | (p->req->unsent.len ? EPOLLOUT : 0);
 
@@ -171,6 +171,14 @@ static int set_all(struct parked *p)
     return set_client(p) < 0 || set_source(p) < 0 || set_timer(p) < 0 ? -1 : 0;
 }
 
+/* A client that is half closed is watched for the rest of it, see set_client(). */
+static bool is_gone(struct parked *p, uint32_t events)
+{
+    if (events & (EPOLLHUP | EPOLLERR))
+        return true;
+    return (events & EPOLLRDHUP) && !p->wait.half && (p->ended || request_client_closed(p->req));
+}
+
 static unsigned read_news(struct parked *p)
 {
     static const unsigned news_of[SLOTS] = {[SLOT_SOURCE] = HTTP_READY, [SLOT_TIMER] = HTTP_TIME};
@@ -182,7 +190,7 @@ static unsigned read_news(struct parked *p)
         enum slot slot = (enum slot)e[i].data.u64;
 
         news |= news_of[slot];
-        if (slot == SLOT_CLIENT && (e[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+        if (slot == SLOT_CLIENT && is_gone(p, e[i].events))
             news |= HTTP_GONE;
         else if (slot == SLOT_CLIENT && (e[i].events & EPOLLIN))
             news |= HTTP_INPUT;

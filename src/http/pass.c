@@ -196,6 +196,7 @@ int http_pass_write(struct http_req *req, struct iovec *v, size_t count)
 
 bool http_pass_begin(struct http_req *req, int status)
 {
+    (void)http_client_gone(req); /* while the interim answer can be sent that tells */
     req->status = status;
     req->reply = REPLY_UNTIL_CLOSE;
     req->expects_continue = false; /* it is too late to ask for the body */

@@ -257,7 +257,8 @@ int http_stream_begin(struct http_req *req, int status, const char *type, int64_
     struct iovec v[3];
 
     assert(req->reply == REPLY_NONE);
-    if (type && strcmp(type, "text/event-stream") == 0)
+    req->events = type && strcmp(type, "text/event-stream") == 0;
+    if (req->events)
         http_reply_header(req, "Cache-Control", "no-cache");
     if (length >= 0) {
         req->reply = REPLY_LENGTH;

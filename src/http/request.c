@@ -2,7 +2,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#include <linux/sockios.h>
 
 #include "base/budget.h"
 #include "base/clock.h"
@@ -19,6 +22,9 @@
 #define CROWDED_NS_PER_BYTE 15625 /* 64 KiB per second */
 /* The same for one whose body holds memory, while that is scarce: others wait for it. */
 #define HOLDER_GRACE_NS (5 * 1000000000ll)
+
+/* How long the kernel of a client that has ended its side may take to confirm what it was sent. */
+#define HALF_WAIT_MS 1000
 
 #define BODY_FREE      (64u << 10) /* of a body, that the memory budget is not asked for */
 #define MEMORY_WAIT_MS 5000
@@ -38,7 +44,7 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c)
     req->status = 0;
     req->reply_left = 0;
     req->keep_alive = req->head.keep_alive;
-    req->peer_gone = false;
+    req->peer_gone = req->half = req->events = false;
     req->stalled_ns = req->moved = 0;
     req->seated = req->passed = false;
     buf_init(&req->trailers, TRAILERS_MAX);
@@ -113,12 +119,55 @@ int http_req_fd(const struct http_req *req)
     return req->conn->watched.fd;
 }
 
+/* ---- has the client gone? ----
+ *
+ * A client that has sent its request may end its side of the connection (shutdown()) and read the
+ * answer. On a unix socket that differs from close(). On TCP both are the same FIN; only when
+ * something is sent, the kernel of a client that closed answers with a reset. */
+
+bool request_client_closed(struct http_req *req)
+{
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+    if (!req->body_done || req->reply == REPLY_UPGRADED)
+        return true; /* the rest of its bytes cannot come any more */
+    req->half = true;
+    if (!req->conn->is_tcp || req->unsent.len > 0)
+        return false;
+    if (req->reply == REPLY_NONE && !req->head.http10)
+        return send(req->conn->watched.fd, interim, sizeof(interim) - 1,
+                    MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(interim) - 1;
+    if (req->reply == REPLY_CHUNKED && req->events)
+        return http_stream_write(req, ": ping\n\n", 8) < 0;
+    return true; /* there is nothing that could be sent */
+}
+
+/* Waits until the client's kernel has confirmed or refused what was sent; a second at most, and who
+ * has said nothing by then is gone. */
+static bool is_reset(int fd)
+{
+    for (int ms = 0; ms < HALF_WAIT_MS; ms++) {
+        struct pollfd p = {.fd = fd};
+        int unconfirmed = 0;
+
+        if (poll(&p, 1, ms == 0 ? 0 : 1) > 0)
+            return true;
+        if (ioctl(fd, SIOCOUTQ, &unconfirmed) < 0 || unconfirmed == 0)
+            return false;
+    }
+    return true;
+}
+
 /* By poll and not by peeking: bytes of a next request would hide that the stream has ended. */
 bool http_client_gone(struct http_req *req)
 {
-    struct pollfd p = {.fd = req->conn->watched.fd, .events = POLLRDHUP};
+    int fd = req->conn->watched.fd;
+    struct pollfd p = {.fd = fd, .events = req->half ? 0 : POLLRDHUP};
 
-    if (!req->peer_gone && poll(&p, 1, 0) > 0)
+    if (req->peer_gone || poll(&p, 1, 0) <= 0)
+        return req->peer_gone;
+    if ((p.revents & (POLLHUP | POLLERR)) || request_client_closed(req) ||
+        (req->conn->is_tcp && is_reset(fd)))
         req->peer_gone = true;
     return req->peer_gone;
 }

@@ -115,7 +115,9 @@ int http_stream_write(struct http_req *req, const void *data, size_t len);
 void http_stream_end(struct http_req *req);
 
 /* For handlers that wait for something else meanwhile: poll this for POLLRDHUP, then ask
- * http_client_gone(). Not for POLLIN: bytes of a next, pipelined request would end every wait. */
+ * http_client_gone(). Not for POLLIN: bytes of a next, pipelined request would end every wait. When
+ * that is false, the client has only ended its side (shutdown()) and still reads: poll for nothing
+ * but POLLHUP then, which is always reported. Asking may take a second, once per request. */
 int http_req_fd(const struct http_req *req);
 bool http_client_gone(struct http_req *req);
 
@@ -139,7 +141,7 @@ enum http_news {
     HTTP_INPUT = 1 << 1, /* the client of an upgraded connection has sent bytes */
     HTTP_TIME = 1 << 2,  /* the time it waits for has come */
     HTTP_SENT = 1 << 3,  /* the client has taken all that was written */
-    HTTP_GONE = 1 << 4,  /* the client is gone, or takes nothing for too long */
+    HTTP_GONE = 1 << 4,  /* the client has closed the connection, or takes nothing for too long */
     HTTP_DRAIN = 1 << 5, /* told once: the daemon is about to end */
     HTTP_WOKEN = 1 << 6, /* another thread called http_wake() */
 };
@@ -151,7 +153,8 @@ struct http_wait {
     uint32_t events;  /* EPOLLIN, EPOLLOUT */
     bool input;       /* also for bytes of the client: of an upgraded connection, or of the body of
                          a request that is passed on */
-    bool half;        /* that the client has ended its input does not mean that it is gone */
+    bool half;        /* the end of the client's input never means that it is gone: of an
+                         upgraded connection */
     int patience_ms;  /* how long the client may take nothing; 0 = body_timeout_ms */
     int64_t until_ns; /* mono_ns; 0 = no time */
 };

@@ -106,14 +106,13 @@ static char **command_of(const struct stage *s, const struct build_step *step)
 static int wait_for(struct build *b, const struct exec *x, struct err *err)
 {
     struct exec_wait w;
-    struct pollfd p[2];
+    struct pollfd p;
 
     engine_exec_wait(x, &w);
-    p[0] = (struct pollfd){.fd = w.events ? w.fd : -1, .events = (short)w.events};
-    p[1] = (struct pollfd){.fd = b->watch ? b->watch->cancel_fd : -1, .events = POLLRDHUP};
-    if (poll(p, 2, LOOK_MS) < 0 && errno != EINTR)
+    p = (struct pollfd){.fd = w.events ? w.fd : -1, .events = (short)w.events};
+    if (poll(&p, 1, LOOK_MS) < 0 && errno != EINTR)
         return err_sys(err, errno, "wait for a command");
-    return p[0].revents ? 0 : build_tell(b, NULL, err);
+    return p.revents ? 0 : build_tell(b, NULL, err);
 }
 
 static int follow(struct build *b, struct exec *x, struct step_output *o, struct exec_output *end,
