@@ -58,13 +58,13 @@ static int idle(void *unused)
     return 0;
 }
 
-/* A user namespace in which uid and gid are the host's ids of the box's root, and nothing else is
- * anything. A process has to be born in it; it shares our memory and ends at once. */
-static int make_owner_map(const struct plan *plan, const struct plan_mount *m)
+/* A user namespace with these maps. A process has to be born in it; it shares our memory and ends
+ * at once. */
+static int make_users(const char *uids, const char *gids)
 {
     static char stack[4096] __attribute__((aligned(16)));
     auto_close int proc = -1;
-    char path[32], map[48];
+    char path[32];
     pid_t pid = clone(idle, stack + sizeof(stack), CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
     int r, users = -1;
 
@@ -72,21 +72,36 @@ static int make_owner_map(const struct plan *plan, const struct plan_mount *m)
         return -errno;
     (void)snprintf(path, sizeof(path), "/proc/%d", pid);
     proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    r = proc < 0 ? -errno : 0;
-    if (r == 0) {
-        (void)snprintf(map, sizeof(map), "%u %u 1", m->uid, plan->ids_base);
-        r = write_file_at(proc, "uid_map", map);
-    }
-    if (r == 0) {
-        (void)snprintf(map, sizeof(map), "%u %u 1", m->gid, plan->ids_base);
-        r = write_file_at(proc, "gid_map", map);
-    }
+    r = proc < 0 ? -errno : write_file_at(proc, "uid_map", uids);
+    if (r == 0)
+        r = write_file_at(proc, "gid_map", gids);
     if (r == 0) {
         users = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
         r = users < 0 ? -errno : 0;
     }
     (void)kill(pid, SIGKILL);
     return r < 0 ? r : users;
+}
+
+/* In it uid and gid are the host's ids of the box's root, and nothing else is anything. */
+static int make_owner_map(const struct plan *plan, const struct plan_mount *m)
+{
+    char uids[48], gids[48];
+
+    (void)snprintf(uids, sizeof(uids), "%u %u 1", m->uid, plan->ids_base);
+    (void)snprintf(gids, sizeof(gids), "%u %u 1", m->gid, plan->ids_base);
+    return make_users(uids, gids);
+}
+
+int launch_map(const struct plan *plan, int *ret_users, const char **step)
+{
+    char ids[128];
+
+    *step = PLAN_STEP_MAP;
+    (void)snprintf(ids, sizeof(ids), "0 0 1\n%u %u %u\n%u %u 1", plan->disk_base, plan->ids_base,
+                   BOX_IDS, plan->disk_owner, plan->owner);
+    *ret_users = make_users(ids, ids);
+    return *ret_users < 0 ? *ret_users : 0;
 }
 
 /* What the host mounts below such a folder later is no business of the box. */

@@ -20,6 +20,8 @@ int attach_prepare_all(const struct launcher *l, const struct plan *plan, const 
  * missing are made; a link is none. */
 int attach_place(int top, const char *path, int mount);
 
+/* In the launcher: a MAP. *ret_users is the caller's. */
+int launch_map(const struct plan *plan, int *ret_users, const char **step);
 /* In the launcher: an ATTACH and a DETACH, with the descriptors of the plan. *ret_pidfd is of the
  * process that enters the box, and the caller's. */
 int launch_attach(struct launcher *l, const struct plan *plan, const int *fds, size_t n_fds,

@@ -36,6 +36,8 @@ void plan_put(struct buf *b, const struct plan *plan)
     wire_put_str(b, plan->stage);
     wire_put_u32(b, plan->ids_base);
     wire_put_u32(b, plan->owner);
+    wire_put_u32(b, plan->disk_base);
+    wire_put_u32(b, plan->disk_owner);
     wire_put_list(b, plan->work);
     wire_put_list(b, plan->agent);
     wire_put_u32(b, plan->cgroup_v2);
@@ -63,6 +65,8 @@ void plan_get(struct wire *w, struct plan *ret)
     ret->stage = wire_get_str(w);
     ret->ids_base = wire_get_u32(w);
     ret->owner = wire_get_u32(w);
+    ret->disk_base = wire_get_u32(w);
+    ret->disk_owner = wire_get_u32(w);
     ret->work = wire_get_list(w, PLAN_LIST_MAX);
     ret->agent = wire_get_list(w, PLAN_LIST_MAX);
     ret->cgroup_v2 = wire_get_u32(w);

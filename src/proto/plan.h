@@ -29,9 +29,10 @@ struct buf;
  * lets it become the agent. FORGET ends a parked child that is not wanted any more. Each is one
  * datagram and gets one answer, in order what goes wrong after a START is told through
  * PLAN_FD_STATUS. ATTACH and DETACH mount something in a box that runs, and take it away, by a
- * process that enters the box. The answer to a PARK comes with the pidfd of the child, that to an
- * ATTACH or a DETACH with the pidfd of the process. */
-enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET, PLAN_ATTACH, PLAN_DETACH };
+ * process that enters the box. MAP makes a user namespace for an id-mapped mount. The answer to a
+ * PARK comes with the pidfd of the child, that to an ATTACH or a DETACH with the pidfd of the
+ * process, that to a MAP with the user namespace. */
+enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET, PLAN_ATTACH, PLAN_DETACH, PLAN_MAP };
 
 /* Descriptors that come with a START. */
 enum plan_fd {
@@ -88,7 +89,10 @@ struct plan {
     char *hostname;
     char *nameserver; /* for its /etc/resolv.conf; "" = that is left as the image has it */
 
-    /* START and ATTACH also have ids_base, and ATTACH stage */
+    /* START, ATTACH and MAP also have ids_base, ATTACH stage, MAP owner */
+
+    /* MAP */
+    uint32_t disk_base, disk_owner; /* ids on the disk that are shown as ids_base … and owner */
 
     /* both: of the PARK what most boxes have */
     uint32_t cpus;      /* how many CPUs the box may see; 0 = all */

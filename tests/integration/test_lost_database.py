@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cay_harness import ID, cay, wait_until
+from cay_harness import ID, cay, read_text, wait_until
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
 
@@ -197,6 +197,51 @@ def test_an_id_range_that_another_daemon_took_after_a_reboot_stays_its(own, tmp_
             wait_until(lambda: id not in disks(own), what="the disk to go")
             own.restart()
             assert mark.readlink() == tmp_path
+        finally:
+            mark.unlink()
+
+
+OWNERS = "stat -c '%u:%g %a %n' mine theirs /root /workspace; cat mine theirs"
+
+
+def test_a_sandbox_whose_id_range_another_daemon_took_gets_another(own, tmp_path):
+    """Two daemons after a reboot: each takes any range, also that of a sandbox which the other has stopped."""
+    with own.api() as api:
+        id = api.create()["id"]
+        slot = slot_of(own, id)
+        mark = Path("/run/cay.ids") / slot
+        api.sh(id, "echo a >mine; echo b >theirs; chown 1000:1001 theirs; chmod 4711 theirs")
+        before = api.sh(id, OWNERS)
+        api.post(f"/sandboxes/{id}/stop").ok()
+        own.stop()
+        mark.unlink()
+        mark.symlink_to(tmp_path)
+        try:
+            own.start()
+            assert api.sh(api.post(f"/sandboxes/{id}/start").ok()["id"], OWNERS) == before
+            assert slot_of(own, id) != slot
+            base = 0x70000000 + int(slot_of(own, id)) * 65536
+            assert read_text(f"/proc/{own.agent_pid(id)}/uid_map").split()[:3] == ["0", str(base), "65536"]
+            api.sh(id, "echo c >>mine; touch new; chown 7 new")
+            assert api.exec(id, "test -w mine", user="1000")["exitCode"] == 1
+            assert api.exec(id, "test -w theirs", user="1000")["exitCode"] == 0
+            snapshot = api.post(f"/sandboxes/{id}/snapshots", {}).ok()["id"]
+            clone = api.post(f"/snapshots/{snapshot}/clone").ok()["id"]
+            for other in (id, clone):
+                assert api.sh(other, OWNERS + "; stat -c %u new") == before.replace("a\n", "a\nc\n") + "7\n"
+            own.kill9()
+            own.start()
+            assert api.sh(id, "cat mine") == "a\nc\n"
+            api.post(f"/sandboxes/{id}/stop").ok()
+            assert api.read(id, "mine") == "a\nc\n"
+            api.post(f"/sandboxes/{id}/start").ok()
+            assert api.sh(id, OWNERS) == before.replace("a\n", "a\nc\n")
+            assert mark.readlink() == tmp_path
+            taken = Path("/run/cay.ids") / slot_of(own, id)
+            for other in (id, clone):
+                api.remove(other)
+            api.delete(f"/snapshots/{snapshot}").ok()
+            wait_until(lambda: not taken.is_symlink(), what="the range to be free")
         finally:
             mark.unlink()
 

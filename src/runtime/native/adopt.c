@@ -38,7 +38,7 @@ int native_adopt(struct runtime *rt, struct box *box, struct err *err)
         b = berth_add(n, box->id);
     berth_set_range(n, b, box->slot);
     if (box->slot != BOX_NO_SLOT)
-        id_range_retake(n->data_dir, box->slot);
+        (void)id_range_retake(n->data_dir, box->slot); /* else a start takes another: revive() */
     if (box->pid == 0) {
         struct box noted = *box;
 

@@ -59,14 +59,24 @@ struct berth *berth_add(struct native *n, const char *id)
     return b;
 }
 
-/* With the lock held. */
-static bool has_range(const struct native *n, uint32_t slot)
+/* With the lock held: has a berth that range, other than except? */
+static bool has_range(const struct native *n, uint32_t slot, const struct berth *except)
 {
     for (unsigned i = 0; i < BERTH_BUCKETS; i++)
         for (const struct berth *b = n->berths[i]; b; b = b->next)
-            if (b->slot == slot)
+            if (b->slot == slot && b != except)
                 return true;
     return false;
+}
+
+bool berth_shares_range(struct native *n, const struct berth *b)
+{
+    bool shares;
+
+    (void)pthread_mutex_lock(&n->lock);
+    shares = has_range(n, b->slot, b);
+    (void)pthread_mutex_unlock(&n->lock);
+    return shares;
 }
 
 bool berth_drop(struct native *n, const char *id, uint32_t slot)
@@ -80,7 +90,7 @@ bool berth_drop(struct native *n, const char *id, uint32_t slot)
     b = *at;
     if (b)
         *at = b->next;
-    last = slot != BOX_NO_SLOT && !has_range(n, slot);
+    last = slot != BOX_NO_SLOT && !has_range(n, slot, NULL);
     (void)pthread_mutex_unlock(&n->lock);
     if (!b)
         return last;

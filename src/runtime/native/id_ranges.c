@@ -100,12 +100,13 @@ int id_range_take(const char *owner, uint32_t *ret, struct err *err)
                    ID_RANGES);
 }
 
-void id_range_retake(const char *owner, uint32_t slot)
+bool id_range_retake(const char *owner, uint32_t slot)
 {
     auto_close int dir = open_dir(NULL);
+    char name[16];
 
-    if (dir >= 0)
-        (void)try_take(dir, owner, slot);
+    (void)snprintf(name, sizeof(name), "%u", slot);
+    return dir >= 0 && (try_take(dir, owner, slot) > 0 || is_owned(dir, name, owner));
 }
 
 void id_range_release(const char *owner, uint32_t slot)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -36,9 +37,10 @@ static inline uint32_t id_range_owner(uint32_t slot)
 }
 
 int id_range_take(const char *owner, uint32_t *ret, struct err *err);
-/* The range of a sandbox that was there before this daemon; taken back even if the file is gone. */
-void id_range_retake(const char *owner, uint32_t slot);
-/* Fine if another has it: a reboot frees all ranges, and who starts first takes any. */
+/* Takes a certain range: of a sandbox that was there before. True if owner has it then; false if
+ * another has it. A reboot frees all ranges, and the daemon that starts first may take any. */
+bool id_range_retake(const char *owner, uint32_t slot);
+/* Fine if another has it. */
 void id_range_release(const char *owner, uint32_t slot);
 /* Calls each for every range that owner has; it may release it. */
 void id_range_each(const char *owner, void (*each)(uint32_t slot, void *arg), void *arg);

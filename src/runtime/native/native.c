@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "proto/plan.h"
 #include "runtime/native/disk.h"
 #include "runtime/native/id_ranges.h"
 #include "runtime/native/native_internal.h"
@@ -110,17 +112,52 @@ static int make_dirs(const struct berth *b, const struct box_root *root, struct 
     return 0;
 }
 
+/* The range of the ids on a disk, which stays what it was when the disk was made. */
+static uint32_t slot_of_disk(int root)
+{
+    struct stat upper;
+
+    return fstatat(root, "upper", &upper, AT_SYMLINK_NOFOLLOW) < 0 ? UINT32_MAX
+                                                                   : id_range_of(upper.st_uid);
+}
+
+/* Shows the ids on a disk as those of the range that the box has now. */
+static int map_disk(struct native *n, const struct berth *b, int mount, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+    uint32_t slot = slot_of_disk(mount);
+    struct plan plan = {.op = PLAN_MAP,
+                        .id = (char *)(uintptr_t)b->id,
+                        .ids_base = id_range_base(b->slot),
+                        .owner = id_range_owner(b->slot),
+                        .disk_base = id_range_base(slot),
+                        .disk_owner = id_range_owner(slot)};
+    auto_close int users = -1;
+
+    if (slot == b->slot)
+        return 0;
+    if (slot == UINT32_MAX)
+        return err_set(err, ERR_CONFLICT, "the owner of its files is not known");
+    if (send_plan(n, &plan, NULL, 0, LAUNCHER_WAIT, &users, err) < 0)
+        return -1;
+    attr.userns_fd = (uint64_t)users;
+    return mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0
+               ? err_sys(err, errno, "map the ids of the disk of %s", b->id)
+               : 0;
+}
+
 /* Another mount of the disk, for another box over what the last one wrote, without the overlay that
  * may have been on it. The old one may have been attached, and cannot be again. */
 static int mount_disk(struct native *n, struct berth *b, struct err *err)
 {
-    int fd;
+    auto_close int fd = -1;
 
     close_fd(&b->root);
-    if (disk_mount(n->disk, b->id, id_range_base(b->slot), &fd, err) < 0)
+    if (disk_mount(n->disk, b->id, id_range_base(b->slot), &fd, err) < 0 ||
+        map_disk(n, b, fd, err) < 0)
         return -1;
     close_fd(&b->scratch);
-    b->scratch = fd;
+    b->scratch = steal_fd(fd);
     return 0;
 }
 
@@ -189,15 +226,33 @@ static int native_stop(struct runtime *rt, const struct box *box, struct err *er
     return r;
 }
 
+/* A range is its own until a reboot. Afterwards another daemon may have taken it, and a sandbox
+ * that an older copy of the database brought back has one that may be another's by now: then the
+ * box gets a free one, and its disk is mounted so that the ids on it are those. */
+static int own_range(struct native *n, struct berth *b, struct err *err)
+{
+    uint32_t slot;
+
+    if (b->slot == BOX_NO_SLOT)
+        return err_set(err, ERR_CONFLICT, "the owner of its files is not known");
+    if (!berth_shares_range(n, b) && id_range_retake(n->data_dir, b->slot))
+        return 0;
+    if (id_range_take(n->data_dir, &slot, err) < 0)
+        return -1;
+    log_info("a sandbox gets another id range, since its own is in use", "id", b->id);
+    berth_set_range(n, b, slot);
+    return 0;
+}
+
 /* Of one that was stopped: all that it has is a disk and an id range, but for what an attempt that
  * failed has left. */
 static int revive(struct native *n, struct berth *b, struct box *box,
                   const struct sandbox_limits *limits, struct err *err)
 {
-    if (b->slot == BOX_NO_SLOT)
-        return err_set(err, ERR_CONFLICT, "the owner of its files is not known");
-    if (native_stop(&n->runtime, box, err) < 0 || mount_disk(n, b, err) < 0)
+    if (own_range(n, b, err) < 0 || native_stop(&n->runtime, box, err) < 0 ||
+        mount_disk(n, b, err) < 0)
         return -1;
+    box->slot = b->slot;
     b->disk_lives = DISK_ONCE; /* nobody knows any more how much was on it */
     b->again = true;
     return furnish(n, b, box, limits, err);
@@ -211,6 +266,7 @@ static int native_ready(struct runtime *rt, struct box *box, const struct sandbo
 
     if (!b)
         return err_set(err, ERR_NOT_FOUND, "it has no box");
+    box->slot = b->slot;
     return b->ctl < 0 ? revive(n, b, box, limits, err) : 0;
 }
 
@@ -228,6 +284,7 @@ static int native_create(struct runtime *rt, struct box *box, const struct box_r
     } else if (b->ctl < 0 && revive(n, b, box, limits, err) < 0) {
         return -1;
     }
+    box->slot = b->slot;
     if (cgroup_room(&n->cgroup, err) < 0 || fit(n, b, limits, err) < 0 ||
         make_dirs(b, root, err) < 0 || bring_up(n, b, box, root, err) < 0)
         return -1;
@@ -243,6 +300,7 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
 {
     struct native *n = native_of(rt);
     struct berth *b = berth_find(n, box->id);
+    uint32_t slot = b ? b->slot : box->slot;
     bool last;
 
     if (b && b->parked)
@@ -254,10 +312,10 @@ static int native_destroy(struct runtime *rt, const struct box *box, struct err 
         return -1;
     /* A box that an older copy of the database brought back has a range that may be another's by
      * now. */
-    last = berth_drop(n, box->id, box->slot);
+    last = berth_drop(n, box->id, slot);
     run_dir_remove(n, box->id);
     if (last)
-        id_range_release(n->data_dir, box->slot);
+        id_range_release(n->data_dir, slot);
     return 0;
 }
 
@@ -339,18 +397,22 @@ static int native_disk_open(struct runtime *rt, const struct box *box, bool brie
                             uint32_t *ret_ids_base, struct err *err)
 {
     struct berth *b = berth_find(native_of(rt), box->id);
+    uint32_t slot;
 
     if (box->slot == BOX_NO_SLOT)
         return err_set(err, ERR_CONFLICT, "it has no disk");
     if (brief && b && b->scratch >= 0) {
-        *ret_ids_base = id_range_base(box->slot);
+        *ret_ids_base = id_range_base(b->slot);
         *ret_fd = openat(b->scratch, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return *ret_fd < 0 ? err_sys(err, errno, "open the disk of %s", box->id) : 0;
     }
     if (b)
         b->disk_lives = DISK_ONCE;
-    *ret_ids_base = id_range_base(box->slot);
-    return disk_view(native_of(rt)->disk, box->id, ret_fd, err);
+    if (disk_view(native_of(rt)->disk, box->id, ret_fd, err) < 0)
+        return -1;
+    slot = slot_of_disk(*ret_fd);
+    *ret_ids_base = id_range_base(slot == UINT32_MAX ? box->slot : slot);
+    return 0;
 }
 
 static void native_disk_abandon(struct runtime *rt, const struct box *box, bool abandoned)

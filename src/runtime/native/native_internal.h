@@ -75,6 +75,8 @@ bool berth_lives(struct native *n, const char *id);
 int berth_open_proc(struct native *n, const char *id, const char *name);
 /* Gives it an id range; BOX_NO_SLOT = none. */
 void berth_set_range(struct native *n, struct berth *b, uint32_t slot);
+/* Has another berth the same? */
+bool berth_shares_range(struct native *n, const struct berth *b);
 void berths_done(struct native *n);
 
 /* ---- run_dir.c: <run>/<id>, with the sockets of a box and the note of its process ---- */
