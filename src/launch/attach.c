@@ -271,23 +271,28 @@ static int do_inside(const struct launcher *l, const struct plan *plan, const in
                                    : take_away(top, &plan->mounts[0]);
 }
 
-/* Runs the plan in a process of its own, which ends with the launcher: a box can make it wait, and
- * the launcher builds others meanwhile. The process reports to the daemon itself. It is in the
- * box's mount namespace, and so holds all that is mounted there, until it has ended: *ret_pidfd,
- * which is the caller's, tells when. */
-static int go_inside(const struct launcher *l, const struct plan *plan, const int *fds, int mount,
-                     int *ret_pidfd)
+pid_t fork_helper(int *ret_pidfd)
 {
     struct clone_args args = {
         .flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
     pid_t us = getpid(), pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != us))
+        _exit(1);
+    return pid < 0 ? -errno : pid;
+}
+
+/* Runs the plan in a helper, which reports to the daemon itself. It is in the box's mount
+ * namespace, and so holds all that is mounted there, until it has ended. */
+static int go_inside(const struct launcher *l, const struct plan *plan, const int *fds, int mount,
+                     int *ret_pidfd)
+{
     char step[sizeof(((struct launch_report *)0)->step)];
+    pid_t pid = fork_helper(ret_pidfd);
     int r;
 
     if (pid != 0)
-        return pid < 0 ? -errno : 0;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != us)
-        _exit(1);
+        return pid < 0 ? (int)pid : 0;
     (void)snprintf(step, sizeof(step), "%s%s", PLAN_STEP_MOUNT, plan->mounts[0].path);
     r = do_inside(l, plan, fds, mount);
     launch_tell(fds[PLAN_ATTACH_STATUS], step, -r);

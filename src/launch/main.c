@@ -42,6 +42,8 @@ static int run_plan(struct launcher *l, const void *data, size_t len, const int 
             r = launch_attach(l, &plan, fds, n_fds, ret_pidfd, step);
         else if (plan.op == PLAN_DETACH)
             r = launch_detach(l, &plan, fds, n_fds, ret_pidfd, step);
+        else if (plan.op == PLAN_HOLDERS)
+            r = launch_find_holders(&plan, fds, n_fds, ret_pidfd, step);
         else if (plan.op == PLAN_MAP)
             r = launch_map(&plan, ret_pidfd, step);
     }

@@ -27,12 +27,25 @@ struct buf;
 /* A box is made in two parts. PARK makes what every box has: a child in its own namespaces and
  * cgroups, with its ids, /proc, /sys and /dev, that waits. START gives it a root filesystem and
  * lets it become the agent. FORGET ends a parked child that is not wanted any more. Each is one
- * datagram and gets one answer, in order what goes wrong after a START is told through
- * PLAN_FD_STATUS. ATTACH and DETACH mount something in a box that runs, and take it away, by a
- * process that enters the box. MAP makes a user namespace for an id-mapped mount. The answer to a
- * PARK comes with the pidfd of the child, that to an ATTACH or a DETACH with the pidfd of the
- * process, that to a MAP with the user namespace. */
-enum plan_op { PLAN_PARK, PLAN_START, PLAN_FORGET, PLAN_ATTACH, PLAN_DETACH, PLAN_MAP };
+ * datagram and gets one answer, in order; what goes wrong after a START is told through
+ * PLAN_FD_STATUS.
+ *
+ * ATTACH and DETACH mount something in a box that runs, and take it away. HOLDERS sends a
+ * plan_holder for each process of the box that has something of mounts[0].device open, through its
+ * only descriptor, a pipe. These three are done by a helper process. MAP makes a user namespace for
+ * an id-mapped mount.
+ *
+ * The answer to a PARK comes with the pidfd of the child, that to a plan for a helper with the
+ * pidfd of the helper, and that to a MAP with the user namespace. */
+enum plan_op {
+    PLAN_PARK,
+    PLAN_START,
+    PLAN_FORGET,
+    PLAN_ATTACH,
+    PLAN_DETACH,
+    PLAN_HOLDERS,
+    PLAN_MAP
+};
 
 /* Descriptors that come with a START. */
 enum plan_fd {
@@ -84,7 +97,7 @@ struct plan {
     uint32_t ids_base; /* host id of the box's root; the first of BOX_IDS */
     uint32_t owner;    /* host id of AGENT_UID */
     char **work;       /* cgroup directories of the workload, to join before anything else */
-    char **agent;      /* cgroup directories that the agent moves to afterwards */
+    char **agent;      /* cgroup directories that the agent moves to; both also of a HOLDERS */
     uint32_t cgroup_v2;
     char *hostname;
     char *nameserver; /* for its /etc/resolv.conf; "" = that is left as the image has it */
@@ -106,7 +119,7 @@ struct plan {
     uint64_t file_max; /* RLIMIT_FSIZE: past the size of the disk, whose end comes first */
     uint64_t shm_max;  /* bytes for /dev/shm */
 
-    /* START, and one of an ATTACH or a DETACH */
+    /* START, and one of an ATTACH, a DETACH or a HOLDERS */
     struct plan_mount mounts[PLAN_MOUNTS_MAX];
     uint32_t n_mounts;
 };
@@ -122,6 +135,14 @@ struct plan_answer {
     int32_t pid;
     int32_t error; /* errno */
     char step[56];
+};
+
+/* A process that has a file open. Of several with one pid the last counts. */
+#define PLAN_HOLDERS_MAX 16
+struct plan_holder {
+    int64_t pid; /* as the box knows it */
+    char command[64];
+    char path[256];
 };
 
 /* The agent's descriptors at start. It makes all of them CLOEXEC at once.

@@ -11,6 +11,8 @@ import threading
 import pytest
 
 from cay_harness import cay, read_text, wait_until
+from test_launcher import launcher
+from test_state_faults import injected
 
 pytestmark = pytest.mark.core
 
@@ -167,6 +169,22 @@ def test_detach_names_who_has_files_open(volume):
         api.background_end(b["id"])
     api.post("/volumes/busy/detach").ok()
     api.remove(id)
+
+
+@pytest.mark.needs("program:strace")
+def test_a_search_for_open_files_that_hangs_does_not_hold_up_a_detach(own):
+    """In place of a process whose mappings cannot be read for minutes: each link that is read takes as long."""
+    hang = "readlinkat:delay_enter=100000000"
+    with own.api() as api:
+        api.post("/volumes", {"name": "v", "sizeMb": 16}).ok()
+        id = api.create(volumes=[{"name": "v", "mountPath": "/v"}])["id"]
+        x = api.background(id, "exec 5>/v/open; echo ready; exec sleep 1000")
+        wait_until(lambda: api.background_logs(x["id"])["output"] == "ready\n")
+        with injected(own.pid, hang), injected(launcher(own), hang):
+            api.post("/volumes/v/detach").failed(409, "volume_busy", "cannot be named")
+        api.post("/volumes/v/detach").failed(409, "volume_busy", "sleep 1000")
+        api.remove(id)
+        api.delete("/volumes/v").ok()
 
 
 def test_which_one_is_meant_when_several_have_it(volume):

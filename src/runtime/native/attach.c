@@ -109,9 +109,9 @@ static int await_report(int status, struct err *err)
                : err_sys(err, report.error, "cannot %s", report.step);
 }
 
-/* Ends the process that has reported, or whose time is over, and waits for that: until then it
- * holds the box's mount namespace, so a stop would leave a volume mounted. */
-static void await_end(int process)
+/* Until it has ended, a helper that went into a box holds the box's mount namespace: a stop would
+ * leave a volume mounted. */
+static void end_helper(int process)
 {
     struct pollfd p = {.fd = process, .events = POLLIN};
 
@@ -135,7 +135,7 @@ static int run_inside(struct native *n, const struct plan *plan, int *fds, size_
         return -1;
     close_fd(&status_write);
     r = await_report(status_read, err);
-    await_end(process);
+    end_helper(process);
     return r;
 }
 
