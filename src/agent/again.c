@@ -257,3 +257,16 @@ int execs_call(struct agent_call *c, struct err *err)
     call_reply(c, FRAME_END, NULL, 0);
     return 0;
 }
+
+int keep_call(struct agent_call *c, struct err *err)
+{
+    int r;
+
+    if (call_args_ok(c, err) < 0)
+        return -1;
+    r = board_save();
+    if (r < 0)
+        return err_sys(err, -r, "keep the output of the commands that have ended");
+    call_reply(c, FRAME_OK, NULL, 0);
+    return 0;
+}

@@ -1,10 +1,17 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/kept.h"
+#include "base/fd.h"
 #include "base/mem.h"
+#include "proto/plan.h"
+#include "proto/wire.h"
 
 _Static_assert(BOARD_SEATS == EXECS_MAX, "a seat for every supervisor");
 
@@ -219,4 +226,106 @@ void board_each(void (*each)(const struct call_kept *state, void *arg), void *ar
     for (size_t i = 0; i < RECENT_MAX; i++)
         if (read_recent(&agents->board.recent[i], NULL, NULL, &state))
             each(&state, arg);
+}
+
+/* ---- from one box of a sandbox to the next ----
+ *
+ * A file: u32 SAVED_VERSION, then for each end, the oldest first: its state, its turns and its
+ * output. */
+
+#define SAVED         "board.kept"
+#define SAVED_NEW     "board.new"
+#define SAVED_VERSION 1
+#define STATE_BYTES   1024
+#define SAVED_MAX     (RECENT_BYTES + RECENT_MAX * STATE_BYTES)
+
+static int save_end(int fd, const struct kept *k, struct call_kept *state)
+{
+    auto_buf struct buf b = {0};
+
+    state->start = k->start;
+    state->end = k->end;
+    buf_init(&b, STATE_BYTES + k->turns.len + k->memory.len);
+    call_kept_put(&b, state);
+    wire_put_bytes(&b, k->turns.data, k->turns.len);
+    wire_put_bytes(&b, k->memory.data, k->memory.len);
+    return write_all(fd, b.data, b.len);
+}
+
+static int save_ends(int fd)
+{
+    uint64_t next = agents->board.next;
+    static struct kept k;
+    struct call_kept state;
+    auto_buf struct buf b = {0};
+    int r;
+
+    buf_init(&b, 16);
+    wire_put_u32(&b, SAVED_VERSION);
+    r = write_all(fd, b.data, b.len);
+    for (uint64_t i = RECENT_MAX; r == 0 && i > 0; i--)
+        if (read_recent(&agents->board.recent[(next + RECENT_MAX - i) % RECENT_MAX], NULL, &k,
+                        &state))
+            r = save_end(fd, &k, &state);
+    return r;
+}
+
+int board_save(void)
+{
+    auto_close int fd = -1;
+    int r;
+
+    if (agents->board.next == 0)
+        return 0; /* nothing has ended, in this box and before */
+    fd = openat(AGENT_FD_LOGS, SAVED_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                0600);
+    if (fd < 0)
+        return -errno;
+    r = save_ends(fd);
+    if (r == 0 && renameat(AGENT_FD_LOGS, SAVED_NEW, AGENT_FD_LOGS, SAVED) < 0)
+        r = -errno;
+    if (r < 0)
+        (void)unlinkat(AGENT_FD_LOGS, SAVED_NEW, 0);
+    return r;
+}
+
+/* False when it is none that board_put() may have. */
+static bool load_end(struct wire *w)
+{
+    struct kept k = {.file = -1};
+    struct call_kept state;
+    const void *turns, *memory;
+    size_t n_turns, n_memory;
+
+    call_kept_get(w, &state);
+    turns = wire_get_bytes(w, &n_turns);
+    memory = wire_get_bytes(w, &n_memory);
+    if (w->bad || !log_id_ok(state.id) || n_turns > (KEPT_TURNS + 1) * sizeof(uint64_t) ||
+        n_turns % sizeof(uint64_t) || n_memory > KEPT_MEMORY || state.end - state.start != n_memory)
+        return false;
+    k.turns = (struct buf){.data = (char *)(uintptr_t)turns, .len = n_turns};
+    k.memory = (struct buf){.data = (char *)(uintptr_t)memory, .len = n_memory};
+    state.running = 0;
+    board_put(&k, &state);
+    return true;
+}
+
+void board_load(void)
+{
+    auto_close int fd =
+        openat(AGENT_FD_LOGS, SAVED, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    auto_free char *data = NULL;
+    struct stat st;
+    struct wire w;
+    ssize_t n;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > SAVED_MAX)
+        return;
+    data = xcalloc((size_t)st.st_size + 1, 1);
+    n = pread(fd, data, (size_t)st.st_size, 0);
+    wire_init(&w, data, n > 0 ? (size_t)n : 0);
+    if (wire_get_u32(&w) != SAVED_VERSION)
+        return;
+    while (w.p < w.end && load_end(&w))
+        ;
 }

@@ -107,6 +107,10 @@ bool board_runs(const char *id); /* does another supervisor run it, or is about 
 /* Puts up how it ended, with its output, which must be in memory. */
 void board_put(const struct kept *k, const struct call_kept *state);
 bool board_get(const char *id, struct kept *k, struct call_kept *state);
+/* Writes the ends and outputs that the board has to the logs folder, where board_load() of the next
+ * agent of this sandbox puts them up again. 0 or -errno. */
+int board_save(void);
+void board_load(void); /* in main, before there is another process */
 /* Calls each for all that run, and then for all that have ended. */
 void board_each(void (*each)(const struct call_kept *state, void *arg), void *arg);
 
@@ -187,3 +191,4 @@ int again_piece(struct agent_call *c, const struct kept *k, uint64_t *pos, uint6
 
 int again_call(struct agent_call *c, struct err *err);
 int execs_call(struct agent_call *c, struct err *err);
+int keep_call(struct agent_call *c, struct err *err);

@@ -170,6 +170,7 @@ int main(int argc, char **argv)
     r = shelf_make();
     if (r < 0)
         return fail("put the logs on their shelf", -r);
+    board_load();
     /* Callers who come from now on wait in the sockets for those whom we fork. */
     report("", 0);
     /* In this order: the supervisor stays where we were started, inside the workload's limits. */

@@ -65,6 +65,7 @@ static const struct {
     [CALL_ALTER] = {alter_call},
     [CALL_GREP] = {grep_call},
     [CALL_SED] = {sed_call},
+    [CALL_KEEP] = {keep_call, .logs = true},
 };
 
 ssize_t call_fill(struct agent_call *c)

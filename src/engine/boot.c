@@ -16,6 +16,7 @@
 #include "engine/reaper_internal.h"
 #include "engine/restore_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/stop_internal.h"
 #include "engine/volumes_internal.h"
 #include "engine/writer_internal.h"
 #include "image/image.h"
@@ -197,6 +198,8 @@ int sandbox_halt(struct engine *e, struct sandbox *sb, const char *reason, struc
     enum sandbox_state was = sb->state;
     struct box box = sb->box;
 
+    if (was == SANDBOX_RUNNING)
+        execs_keep(e, sb, EXECS_KEEP_MS);
     if (was != SANDBOX_STOPPED) {
         reaper_unwatch(e, sb);
         if (sandbox_move_stopped(e, sb, reason, err) < 0)

@@ -492,7 +492,10 @@ int engine_remove(struct engine *e, const char *id, struct err *err)
  * written while the processes come to rest. */
 static int pause_for(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
 {
-    if (sandbox_check_running(sb, err) < 0 || sandbox_move(sb, SANDBOX_PAUSED, reason, err) < 0)
+    if (sandbox_check_running(sb, err) < 0)
+        return -1;
+    execs_keep(e, sb, EXECS_KEEP_PAUSE_MS);
+    if (sandbox_move(sb, SANDBOX_PAUSED, reason, err) < 0)
         return -1;
     runtime_begin_pause(e->runtime, &sb->box);
     if (writer_wait(e, writer_put_state(e, sb), err) == 0 &&

@@ -16,7 +16,8 @@
 #include "proto/frame.h"
 #include "proto/wire.h"
 
-/* How a main process is asked to end before its box is taken away. */
+/* What is asked of a sandbox before its box is taken away: that its main process ends, and that
+ * what its commands have put out is kept. */
 
 #define LOOK_MS 50
 
@@ -142,4 +143,16 @@ void main_stop(struct engine *e, struct sandbox *sb)
         if (r == 0 && log.running)
             (void)poll(NULL, 0, LOOK_MS);
     } while (r == 0 && log.running && mono_ns() < until && is_running(sb));
+}
+
+void execs_keep(struct engine *e, struct sandbox *sb, uint32_t most_ms)
+{
+    auto_close int fd = -1;
+    struct pollfd p = {.events = POLLIN};
+
+    if (atomic_load(&sb->waits.silent) ||
+        agent_open(e, sb, BOX_CTL, CALL_KEEP, NULL, &fd, NULL) < 0)
+        return;
+    p.fd = fd;
+    (void)poll(&p, 1, (int)most_ms);
 }

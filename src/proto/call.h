@@ -84,6 +84,8 @@ enum call_op {
     CALL_SED,  /* str path, str user, list of files instead of a path, str regular expression, str
                 * replacement, u32 flags, two lists of globs → ITEM (struct call_edit)*, END; as
                 * CALL_GREP. What fails of one file is in its item */
+    CALL_KEEP, /* → OK: what CALL_AGAIN and CALL_EXECS know of execs that have ended is in the logs
+                * folder, where the next agent of this sandbox finds it */
     CALL_OPS,
 };
 

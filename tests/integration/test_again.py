@@ -469,6 +469,27 @@ def test_a_sync_timeout_passes_while_the_sandbox_is_paused(api, box):
 # ---- rows of background commands ----
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_has_ended_is_read_after_stop_and_start(api, box, paused):
+    short = api.exec(box, "echo out; echo err >&2; exit 3")["execId"]
+    long = api.exec(box, "head -c 100000 /dev/zero | tr '\\0' x")["execId"]
+    job = api.background(box, "echo in the background")
+    api.background_end(job["id"])
+    before = {id: state(api, box, id) for id in (short, long, job["id"])}
+    assert before[short]["stdout"] == "out\n" and before[short]["exitCode"] == 3
+    listed = api.get(f"/sandboxes/{box}/exec").ok()["execs"]
+    for _ in range(2):  # the second time from what was read, with no command in between
+        if paused:
+            api.post(f"/sandboxes/{box}/pause").ok()
+        api.post(f"/sandboxes/{box}/stop").ok()
+        api.post(f"/sandboxes/{box}/start").ok()
+        assert {id: state(api, box, id) for id in before} == before
+        assert sorted(x["id"] for x in api.get(f"/sandboxes/{box}/exec").ok()["execs"]) == sorted(
+            x["id"] for x in listed)
+    after = api.exec(box, "echo after")["execId"]
+    assert state(api, box, after)["stdout"] == "after\n" and state(api, box, short) == before[short]
+
+
 def test_a_row_without_its_command_is_forgotten(own):
     """As a daemon leaves it that is killed between the row and the start."""
     with own.api() as api:
